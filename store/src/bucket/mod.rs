@@ -1,0 +1,201 @@
+//! Keys to bytes, with compare-and-swap as the only way to write.
+//!
+//! A [`Bucket`] holds immutable and mutable objects alike, but offers no blind
+//! overwrite: a write either creates a key that was absent or replaces the exact
+//! version the caller has read. Everything above relies on two promises, which the
+//! probe checks on every new store: per key, writes are linearizable, and a list shows
+//! every object that was written before it began.
+//!
+//! Retries live in a wrapper, never in a back-end: a back-end sends each request once,
+//! because a resent conditional write may be answered by its own first delivery.
+
+mod key;
+
+pub use key::{InvalidKey, Key, Prefix};
+
+use std::{fmt, io, ops::Range, path::PathBuf, sync::Arc, time::SystemTime};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+/// What a read returned that a later [`Write::Replace`] can be conditioned on.
+///
+/// Opaque: an S3 entity tag, or the digest of a local file's bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Version(Arc<str>);
+
+impl Version {
+    pub fn new(text: impl Into<Arc<str>>) -> Self {
+        Self(text.into())
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The condition every write carries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Write {
+    /// The key must be absent.
+    Create,
+    /// The key must hold exactly this version.
+    Replace(Version),
+}
+
+/// The bytes of a write.
+#[derive(Clone, Debug)]
+pub enum Body {
+    Bytes(Bytes),
+    /// A file on local disk, streamed; it must not change while it is being sent.
+    File { path: PathBuf, len: u64 },
+}
+
+impl Body {
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::File { len, .. } => *len,
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl From<Bytes> for Body {
+    fn from(bytes: Bytes) -> Self {
+        Self::Bytes(bytes)
+    }
+}
+
+impl From<Vec<u8>> for Body {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Bytes(bytes.into())
+    }
+}
+
+/// When an object was written and when it was read, both by the store's own clock.
+///
+/// Their difference is an age that no host's clock can falsify.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    pub modified: SystemTime,
+    pub now: SystemTime,
+}
+
+/// A whole object.
+#[derive(Clone, Debug)]
+pub struct Object {
+    pub bytes: Bytes,
+    pub version: Version,
+    pub stamp: Stamp,
+}
+
+/// One line of a listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub key: Key,
+    pub size: u64,
+    pub modified: SystemTime,
+}
+
+/// How far below the prefix a listing looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// Every object below the prefix.
+    All,
+    /// Objects directly below it, and the names of the folders there.
+    Children,
+}
+
+/// A part of a listing, in no promised order.
+#[derive(Clone, Debug, Default)]
+pub struct Page {
+    pub entries: Vec<Entry>,
+    /// With [`Depth::Children`]: folders below the prefix, each ending in a slash.
+    pub folders: Vec<Prefix>,
+    /// Where the next page starts; `None` after the last one.
+    pub next: Option<String>,
+}
+
+/// Whether a conditional delete could be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deleted {
+    Yes,
+    /// This store has no conditional delete; nothing was done.
+    Unsupported,
+}
+
+/// What any back-end may answer; a kind is added only if every back-end could meet it.
+#[derive(Debug, thiserror::Error)]
+pub enum BucketError {
+    #[error("no object at {key}")]
+    NotFound { key: String },
+    /// A [`Write::Create`] found the key taken. Definite: nothing was written.
+    #[error("{key} exists already")]
+    AlreadyExists { key: String },
+    /// A [`Write::Replace`] or conditional delete found another version, or none. Definite: nothing was written.
+    #[error("{key} is no longer the version that was read")]
+    VersionMismatch { key: String },
+    /// Another write to the key was under way. Definite: nothing was written; ask again.
+    #[error("{key} is being written by somebody else at this moment")]
+    Contended { key: String },
+    /// The object ends before the range that was asked for.
+    #[error("{key} holds {actual} bytes, but bytes {start}..{end} were expected")]
+    Truncated { key: String, actual: u64, start: u64, end: u64 },
+    #[error("access to {key} is denied: {reason}")]
+    Denied { key: String, reason: String },
+    /// No definite answer. After a write it is unknown whether the write was applied.
+    #[error("no answer for {key} from {store}: {reason}")]
+    Unavailable { key: String, store: String, reason: String },
+    /// The request can never succeed on this store, however often it is sent.
+    #[error("{store} refuses the request for {key}: {reason}")]
+    Rejected { key: String, store: String, reason: String },
+    #[error("{path}: {source}")]
+    Io { path: String, #[source] source: io::Error },
+}
+
+impl BucketError {
+    /// Whether the same read may succeed when it is sent again.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::Unavailable { .. } | Self::Contended { .. })
+    }
+
+    /// Whether a write that ended so may have been applied all the same.
+    pub fn is_ambiguous(&self) -> bool {
+        matches!(self, Self::Unavailable { .. })
+    }
+}
+
+pub type Result<T, E = BucketError> = std::result::Result<T, E>;
+
+/// Keys to bytes. See the module header for what an implementation promises.
+#[async_trait]
+pub trait Bucket: Send + Sync + fmt::Debug {
+    /// What a person would call this store, for messages.
+    fn describe(&self) -> String;
+
+    async fn get(&self, key: &Key) -> Result<Object>;
+
+    /// Exactly the bytes of `range`, or [`BucketError::Truncated`].
+    async fn get_range(&self, key: &Key, range: Range<u64>) -> Result<Bytes>;
+
+    async fn put(&self, key: &Key, body: Body, write: Write) -> Result<Version>;
+
+    /// One page below `prefix`; `cursor` is the `next` of the page before.
+    async fn list(&self, prefix: &Prefix, depth: Depth, cursor: Option<String>) -> Result<Page>;
+
+    /// Removes the object; a missing one counts as removed.
+    async fn delete(&self, key: &Key) -> Result<()>;
+
+    /// Removes exactly this version, where the store can.
+    async fn delete_if(&self, key: &Key, version: &Version) -> Result<Deleted>;
+}
