@@ -3,11 +3,17 @@
 //! The layers, each knowing only those to its right:
 //!
 //! ```text
-//! ops ──> catalog ──> content ──> format, bucket ──> id, error
+//! ops ──> catalog ──> content ──> format, bucket ──> id, name, key, error
 //! ops ──> tree ─────────────────> format
 //! ```
 //!
 //! The library never talks to a person: no terminal, no environment, no exit.
-//! Progress leaves through [`progress::Progress`].
 
 pub mod bucket;
+pub mod error;
+pub mod format;
+pub mod id;
+pub mod key;
+pub mod name;
+
+pub use error::{Error, ErrorKind, Result};

@@ -1,0 +1,140 @@
+//! What can go wrong, in words of the domain, and its one classification.
+
+mod bucket;
+
+pub use bucket::BucketError;
+
+use std::{io, path::PathBuf};
+
+use crate::{
+    id::{InvalidId, RecordId},
+    key::InvalidKey,
+    name::InvalidName,
+};
+
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The classification every rendering starts from: exit code, errno, status code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// The request itself is wrong; nothing was tried.
+    InvalidInput,
+    /// The thing that was named does not exist.
+    NotFound,
+    /// The name fits several things.
+    Ambiguous,
+    /// The target exists and would be overwritten.
+    TargetExists,
+    /// Stored bytes are not what they should be.
+    Damaged,
+    /// A newer pstore wrote this.
+    UnsupportedFormat,
+    /// The store does not keep the promises pstore needs.
+    StoreRefused,
+    /// The store denies access.
+    Denied,
+    /// The store cannot be reached or gave no definite answer.
+    Unavailable,
+    /// The snapshot is stored, but the pointer was not moved to it.
+    PointerNotFlipped,
+    /// It is unknown whether the pointer was moved.
+    PointerUnknown,
+    /// Another process revoked this write; starting again is safe.
+    WriteRevoked,
+    /// The source changed while it was read.
+    SourceChanged,
+    /// Local files could not be read or written.
+    Io,
+    /// A defect of pstore itself.
+    Internal,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Name(#[from] InvalidName),
+    #[error(transparent)]
+    Id(#[from] InvalidId),
+    #[error(transparent)]
+    Key(#[from] InvalidKey),
+    #[error("{what}")]
+    InvalidInput { what: String },
+    #[error(transparent)]
+    Bucket(#[from] BucketError),
+    #[error("{object} is damaged: {reason}")]
+    Damaged { object: String, reason: String },
+    #[error("{object} has format version {found}, written by {writer}; this pstore reads version {supported}")]
+    UnsupportedFormat { object: String, found: String, supported: String, writer: String },
+    #[error("{object} needs {feature:?}, which this pstore does not know; it was written by {writer}")]
+    UnsupportedFeature { object: String, feature: String, writer: String },
+    #[error("{store} cannot be used: {reason}")]
+    StoreRefused { store: String, reason: String },
+    #[error("{what} does not exist")]
+    NotFound { what: String },
+    #[error("{prefix} fits several snapshots: {}", candidates.join(", "))]
+    AmbiguousPrefix { prefix: String, candidates: Vec<String> },
+    #[error("{} exists and is not empty", path.display())]
+    TargetExists { path: PathBuf },
+    #[error("snapshot {record} is stored, but the pointer of {lineage} was not moved to it: {reason}")]
+    PointerNotFlipped { record: RecordId, lineage: String, reason: String },
+    #[error("snapshot {record} is stored; whether the pointer of {lineage} was moved to it is unknown: {reason}")]
+    PointerUnknown { record: RecordId, lineage: String, reason: String },
+    #[error("write {record} was revoked by a garbage collection that took it for dead")]
+    WriteRevoked { record: RecordId },
+    #[error("{} changed while it was read ({attempts} attempts)", path.display())]
+    SourceChanged { path: PathBuf, attempts: u32 },
+    #[error("{action} {}: {source}", path.display())]
+    Io { action: &'static str, path: PathBuf, #[source] source: io::Error },
+    #[error("internal error: {what}")]
+    Internal { what: String },
+}
+
+impl Error {
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Name(_) | Self::Id(_) | Self::Key(_) | Self::InvalidInput { .. } => ErrorKind::InvalidInput,
+            Self::Bucket(error) => match error {
+                BucketError::NotFound { .. } => ErrorKind::NotFound,
+                BucketError::AlreadyExists { .. }
+                | BucketError::VersionMismatch { .. }
+                | BucketError::Contended { .. }
+                | BucketError::Unavailable { .. } => ErrorKind::Unavailable,
+                BucketError::Truncated { .. } => ErrorKind::Damaged,
+                BucketError::Denied { .. } => ErrorKind::Denied,
+                BucketError::Rejected { .. } => ErrorKind::StoreRefused,
+                BucketError::Io { .. } => ErrorKind::Io,
+            },
+            Self::Damaged { .. } => ErrorKind::Damaged,
+            Self::UnsupportedFormat { .. } | Self::UnsupportedFeature { .. } => ErrorKind::UnsupportedFormat,
+            Self::StoreRefused { .. } => ErrorKind::StoreRefused,
+            Self::NotFound { .. } => ErrorKind::NotFound,
+            Self::AmbiguousPrefix { .. } => ErrorKind::Ambiguous,
+            Self::TargetExists { .. } => ErrorKind::TargetExists,
+            Self::PointerNotFlipped { .. } => ErrorKind::PointerNotFlipped,
+            Self::PointerUnknown { .. } => ErrorKind::PointerUnknown,
+            Self::WriteRevoked { .. } => ErrorKind::WriteRevoked,
+            Self::SourceChanged { .. } => ErrorKind::SourceChanged,
+            Self::Io { .. } => ErrorKind::Io,
+            Self::Internal { .. } => ErrorKind::Internal,
+        }
+    }
+
+    pub fn damaged(object: impl ToString, reason: impl ToString) -> Self {
+        Self::Damaged { object: object.to_string(), reason: reason.to_string() }
+    }
+
+    pub fn io(action: &'static str, path: impl Into<PathBuf>, source: impl Into<io::Error>) -> Self {
+        Self::Io { action, path: path.into(), source: source.into() }
+    }
+}
+
+/// Adds what was tried and on which path to an I/O error.
+pub trait IoContext<T> {
+    fn at(self, action: &'static str, path: impl Into<PathBuf>) -> Result<T>;
+}
+
+impl<T, E: Into<io::Error>> IoContext<T> for Result<T, E> {
+    fn at(self, action: &'static str, path: impl Into<PathBuf>) -> Result<T> {
+        self.map_err(|source| Error::io(action, path, source))
+    }
+}

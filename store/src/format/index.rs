@@ -1,0 +1,148 @@
+//! Indexes: which chunks a write stored, and where. Hints only: a missing, stale or
+//! damaged index costs deduplication, never data.
+
+use super::{FormatError, MAJOR, MINOR, Result, bytes::Reader, frame::Codec, table::Location};
+use crate::id::{ChunkId, ChunkKey, PackId, PackSeq, RecordId};
+
+const MAGIC: [u8; 8] = *b"\x89PSTI\r\n\x1a";
+const PACK_LEN: usize = 24;
+const ENTRY_LEN: usize = 48;
+const CHECK_LEN: usize = 32;
+const HEADER_LEN: usize = 8 + 4 + 4 + 32;
+
+/// The chunks of some packs, grouped by pack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Index {
+    pub key: ChunkKey,
+    pub packs: Vec<IndexPack>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexPack {
+    pub pack: PackId,
+    pub chunks: Vec<IndexEntry>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IndexEntry {
+    pub id: ChunkId,
+    pub offset: u64,
+    pub stored_len: u32,
+    pub codec: Codec,
+}
+
+impl IndexPack {
+    /// Every chunk with where it lies.
+    pub fn locations(&self) -> impl Iterator<Item = (ChunkId, Location)> + '_ {
+        self.chunks.iter().map(|chunk| {
+            let location =
+                Location { pack: self.pack, offset: chunk.offset, stored_len: chunk.stored_len, codec: chunk.codec };
+            (chunk.id, location)
+        })
+    }
+}
+
+impl Index {
+    pub fn encode(&self) -> Vec<u8> {
+        let chunks: usize = self.packs.iter().map(|pack| pack.chunks.len()).sum();
+        let mut out = Vec::with_capacity(HEADER_LEN + self.packs.len() * PACK_LEN + chunks * ENTRY_LEN + CHECK_LEN);
+        out.extend_from_slice(&MAGIC);
+        out.extend_from_slice(&MAJOR.to_le_bytes());
+        out.extend_from_slice(&MINOR.to_le_bytes());
+        out.extend_from_slice(&(self.packs.len() as u32).to_le_bytes());
+        out.extend_from_slice(self.key.as_bytes());
+        for pack in &self.packs {
+            out.extend_from_slice(&pack.pack.write.to_bytes());
+            out.extend_from_slice(&pack.pack.seq.to_u32().to_le_bytes());
+            out.extend_from_slice(&(pack.chunks.len() as u32).to_le_bytes());
+        }
+        for chunk in self.packs.iter().flat_map(|pack| &pack.chunks) {
+            out.extend_from_slice(chunk.id.as_bytes());
+            out.extend_from_slice(&chunk.offset.to_le_bytes());
+            out.extend_from_slice(&chunk.stored_len.to_le_bytes());
+            out.extend_from_slice(&[chunk.codec.to_u8(), 0, 0, 0]);
+        }
+        let check = blake3::hash(&out);
+        out.extend_from_slice(check.as_bytes());
+        out
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        let split = bytes
+            .len()
+            .checked_sub(CHECK_LEN)
+            .ok_or_else(|| FormatError::malformed("it is too short for an index"))?;
+        let mut reader = Reader::new(&bytes[..split]);
+        reader.expect(&MAGIC, "an index")?;
+        let major = reader.u16()?;
+        if major != MAJOR {
+            return Err(FormatError::Version { found: major.into(), writer: "another pstore".to_owned() });
+        }
+        if blake3::hash(&bytes[..split]).as_bytes()[..] != bytes[split..] {
+            return Err(FormatError::malformed("its checksum is wrong"));
+        }
+        reader.u16()?;
+        let pack_count = reader.u32()? as usize;
+        let key = ChunkKey::from_bytes(reader.array()?);
+        if pack_count > reader.remaining() / PACK_LEN {
+            return Err(FormatError::malformed("more packs than bytes for them"));
+        }
+        let mut packs = Vec::with_capacity(pack_count);
+        let mut total = 0usize;
+        for _ in 0..pack_count {
+            let write = RecordId::from_bytes(reader.array()?);
+            let seq = PackSeq::from_u32(reader.u32()?)
+                .ok_or_else(|| FormatError::malformed("an impossible pack number"))?;
+            let chunks = reader.u32()? as usize;
+            total = total.saturating_add(chunks);
+            packs.push((PackId { write, seq }, chunks));
+        }
+        if total.checked_mul(ENTRY_LEN) != Some(reader.remaining()) {
+            return Err(FormatError::malformed("its length does not fit the number of chunks"));
+        }
+        let packs = packs
+            .into_iter()
+            .map(|(pack, count)| {
+                let chunks = (0..count).map(|_| parse_entry(&mut reader)).collect::<Result<_>>()?;
+                Ok(IndexPack { pack, chunks })
+            })
+            .collect::<Result<_>>()?;
+        Ok(Self { key, packs })
+    }
+}
+
+fn parse_entry(reader: &mut Reader<'_>) -> Result<IndexEntry> {
+    let id = ChunkId::from_bytes(reader.array()?);
+    let offset = reader.u64()?;
+    let stored_len = reader.u32()?;
+    let codec = Codec::from_u8(reader.u8()?)?;
+    reader.take(3)?;
+    Ok(IndexEntry { id, offset, stored_len, codec })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn round_trips_and_notices_any_flipped_byte() {
+        let key = ChunkKey::from_bytes([3; 32]);
+        let write = RecordId::from_parts(5, [1; 10]);
+        let chunk = |n: u8| IndexEntry { id: key.id_of(&[n]), offset: 16, stored_len: 9, codec: Codec::Zstd };
+        let index = Index {
+            key,
+            packs: vec![
+                IndexPack { pack: PackId { write, seq: PackSeq::Data(0) }, chunks: vec![chunk(1), chunk(2)] },
+                IndexPack { pack: PackId { write, seq: PackSeq::Data(1) }, chunks: vec![chunk(3)] },
+            ],
+        };
+        let bytes = index.encode();
+        assert_eq!(Index::decode(&bytes).unwrap(), index);
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0x10;
+            Index::decode(&damaged).unwrap_err();
+        }
+        Index::decode(&bytes[..bytes.len() - 1]).unwrap_err();
+    }
+}

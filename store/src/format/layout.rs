@@ -1,0 +1,91 @@
+//! Which key holds what.
+//!
+//! Everything of a tenant lies below two prefixes, so that two rules on prefixes, each
+//! ending in a slash, give a credential one tenant and nothing else.
+
+use crate::{
+    id::{PackId, RecordId},
+    key::{Key, Prefix},
+    name::{Lineage, ProfileName, Tenant},
+};
+
+const VALID: &str = "names and ids are valid key segments";
+
+/// The store's own configuration.
+pub fn store_config() -> Key {
+    Key::new("pstore.json").expect(VALID)
+}
+
+/// All tenants that have content.
+pub fn tenants() -> Prefix {
+    Prefix::new("content/").expect(VALID)
+}
+
+pub fn content(tenant: &Tenant) -> Prefix {
+    Prefix::new(format!("content/{tenant}/")).expect(VALID)
+}
+
+pub fn snapshots(tenant: &Tenant) -> Prefix {
+    Prefix::new(format!("snapshots/{tenant}/")).expect(VALID)
+}
+
+pub fn tenant_config(tenant: &Tenant) -> Key {
+    content(tenant).key("tenant.json").expect(VALID)
+}
+
+pub fn packs(tenant: &Tenant) -> Prefix {
+    content(tenant).join("packs/").expect(VALID)
+}
+
+pub fn pack(tenant: &Tenant, pack: PackId) -> Key {
+    packs(tenant).key(&pack.to_string()).expect(VALID)
+}
+
+pub fn indexes(tenant: &Tenant) -> Prefix {
+    content(tenant).join("index/").expect(VALID)
+}
+
+pub fn index(tenant: &Tenant, write: RecordId) -> Key {
+    indexes(tenant).key(&write.to_string()).expect(VALID)
+}
+
+/// What collections have condemned.
+pub fn condemned(tenant: &Tenant) -> Prefix {
+    content(tenant).join("condemned/").expect(VALID)
+}
+
+/// Scratch keys of the probe.
+pub fn probe(tenant: &Tenant) -> Prefix {
+    content(tenant).join("probe/").expect(VALID)
+}
+
+/// All lineages of a profile.
+pub fn profile(name: &ProfileName) -> Prefix {
+    Prefix::new(format!("snapshots/{name}/")).expect(VALID)
+}
+
+pub fn lineage(lineage: &Lineage) -> Prefix {
+    profile(&lineage.name).join(&format!("{}/", lineage.chrome_major)).expect(VALID)
+}
+
+pub fn latest(of: &Lineage) -> Key {
+    lineage(of).key("latest.json").expect(VALID)
+}
+
+pub fn record(of: &Lineage, id: RecordId) -> Key {
+    lineage(of).key(&format!("snap-{id}.json")).expect(VALID)
+}
+
+/// The record a key names, if it names one.
+pub fn record_of(key: &Key) -> Option<RecordId> {
+    key.name().strip_prefix("snap-")?.strip_suffix(".json")?.parse().ok()
+}
+
+/// The archive of a snapshot whose short name is `prefix`, as the pointer names it.
+pub fn archive(of: &Lineage, prefix: &str) -> String {
+    format!("{}profile-{prefix}.tar.zst", lineage(of))
+}
+
+pub fn manifest(of: &Lineage, prefix: &str) -> String {
+    format!("{}profile-{prefix}.manifest.json", lineage(of))
+}

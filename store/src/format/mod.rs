@@ -1,0 +1,56 @@
+//! Bytes to values and back, as `format-spec/README.md` lays down. Pure and bounded: no
+//! I/O, and no allocation on a length's word alone.
+
+pub mod bytes;
+pub mod config;
+pub mod frame;
+pub mod index;
+pub mod layout;
+pub mod pack;
+pub mod pointer;
+pub mod record;
+pub mod root;
+pub mod segment;
+pub mod table;
+pub mod tree;
+
+/// The version of every binary object and JSON document this code writes.
+pub const MAJOR: u16 = 1;
+pub const MINOR: u16 = 0;
+
+/// Who writes, for messages of a pstore that no longer reads it.
+pub const WRITER: &str = concat!("pstore ", env!("CARGO_PKG_VERSION"));
+
+/// Why bytes could not be decoded. The caller adds the object's name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FormatError {
+    #[error("{0}")]
+    Malformed(String),
+    #[error("format version {found}, written by {writer}")]
+    Version { found: u64, writer: String },
+    #[error("needs the unknown feature {feature:?}, written by {writer}")]
+    Feature { feature: String, writer: String },
+}
+
+impl FormatError {
+    pub(crate) fn malformed(reason: impl Into<String>) -> Self {
+        Self::Malformed(reason.into())
+    }
+
+    /// The error of the object called `object`.
+    pub fn of(self, object: impl ToString) -> crate::Error {
+        let object = object.to_string();
+        match self {
+            Self::Malformed(reason) => crate::Error::Damaged { object, reason },
+            Self::Version { found, writer } => crate::Error::UnsupportedFormat {
+                object,
+                found: found.to_string(),
+                supported: MAJOR.to_string(),
+                writer,
+            },
+            Self::Feature { feature, writer } => crate::Error::UnsupportedFeature { object, feature, writer },
+        }
+    }
+}
+
+pub type Result<T, E = FormatError> = std::result::Result<T, E>;

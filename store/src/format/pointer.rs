@@ -1,0 +1,142 @@
+//! `latest.json`: which snapshot of a lineage is current.
+//!
+//! The contract's six fields, plus one block of ours that is bound to them by a digest: if
+//! the digest is wrong, a writer that knows only the contract has moved the pointer, and
+//! the block is ignored.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{
+    Result,
+    bytes::Put,
+    record::{from_json, to_json},
+};
+use crate::id::{FlipId, RecordId, SnapshotId};
+
+pub const MAX_BYTES: usize = 1 << 20;
+/// How many flips a pointer remembers, for writers that must find out what became of theirs.
+pub const RECENT: usize = 32;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pointer {
+    pub version: u64,
+    pub active_sha256_prefix: String,
+    pub active_archive_key: String,
+    pub active_manifest_key: String,
+    pub flipped_at_ms: u64,
+    pub flipped_from_sha256_prefix: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pstore: Option<Block>,
+    #[serde(flatten)]
+    pub unknown: Map<String, Value>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Block {
+    pub v: u64,
+    pub bind: String,
+    /// Absent in a pointer that was claimed before the first snapshot.
+    pub record: Option<RecordId>,
+    pub snapshot_id: Option<SnapshotId>,
+    pub flip_id: FlipId,
+    /// The flips before this one, newest last.
+    pub recent: Vec<FlipId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease: Option<Lease>,
+    #[serde(flatten)]
+    pub unknown: Map<String, Value>,
+}
+
+/// Who holds the lineage's lock, and the snapshot that holder started from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lease {
+    pub nonce: String,
+    pub base: Option<RecordId>,
+}
+
+impl Pointer {
+    pub fn encode(&self) -> Vec<u8> {
+        to_json(self)
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        from_json(bytes, MAX_BYTES)
+    }
+
+    /// The digest that ties our block to the contract's fields.
+    pub fn binding(&self) -> String {
+        let mut bytes = b"pstore/bind/1\n".to_vec();
+        let (version, flipped_at) = (self.version.to_string(), self.flipped_at_ms.to_string());
+        for field in [
+            &version,
+            &self.active_sha256_prefix,
+            &self.active_archive_key,
+            &self.active_manifest_key,
+            &flipped_at,
+            &self.flipped_from_sha256_prefix,
+        ] {
+            bytes.put_bytes(field.as_bytes());
+        }
+        blake3::hash(&bytes).to_hex().to_string()
+    }
+
+    /// Our block, unless a contract-only writer has moved the pointer since.
+    pub fn block(&self) -> Option<&Block> {
+        self.pstore.as_ref().filter(|block| block.bind == self.binding())
+    }
+
+    /// Whether it points at nothing yet.
+    pub fn is_empty(&self) -> bool {
+        self.active_sha256_prefix.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_foreign_flip_unbinds_our_block_and_unknown_fields_survive() {
+        let mut pointer = Pointer {
+            version: 1,
+            active_sha256_prefix: "1a2b3c4d5e6f".into(),
+            active_archive_key: "k".into(),
+            active_manifest_key: "m".into(),
+            flipped_at_ms: 5,
+            flipped_from_sha256_prefix: String::new(),
+            pstore: None,
+            unknown: Map::new(),
+        };
+        pointer.pstore = Some(Block {
+            v: 1,
+            bind: pointer.binding(),
+            record: None,
+            snapshot_id: None,
+            flip_id: FlipId::from_bytes([1; 16]),
+            recent: vec![],
+            lease: None,
+            unknown: Map::new(),
+        });
+        assert!(pointer.block().is_some());
+        let mut json: Value = serde_json::from_slice(&pointer.encode()).unwrap();
+        json["region"] = "eu".into();
+        json["pstore"]["later"] = 7.into();
+        let mut read = Pointer::decode(json.to_string().as_bytes()).unwrap();
+        assert!(read.block().is_some());
+        let again: Value = serde_json::from_slice(&read.encode()).unwrap();
+        assert_eq!(again, json);
+        read.flipped_at_ms += 1;
+        assert!(read.block().is_none());
+    }
+
+    #[test]
+    fn another_version_is_refused() {
+        assert!(matches!(
+            Pointer::decode(br#"{"version": 2, "writer": "pstore 9.0.0"}"#),
+            Err(super::super::FormatError::Version { found: 2, writer }) if writer == "pstore 9.0.0"
+        ));
+        Pointer::decode(b"{}").unwrap_err();
+        Pointer::decode(br#"{"version": 0}"#).unwrap_err();
+    }
+}

@@ -1,0 +1,139 @@
+//! Table segments: where the chunks of one tree segment lie, in the tree's order.
+//!
+//! No ids are repeated, and a chunk that follows the one before it in the same pack costs
+//! a few bytes. Tables are not part of a snapshot's identity: a collector may move chunks.
+
+use super::{
+    FormatError, Result,
+    bytes::{Put, Reader},
+    frame::Codec,
+    pack::MAX_RAW_LEN,
+};
+use crate::id::{PackId, PackSeq, RecordId};
+
+pub const PREFIX: &[u8] = b"pstore/table/1\n";
+const PACK_LEN: usize = 20;
+
+/// Where one chunk lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Location {
+    pub pack: PackId,
+    pub offset: u64,
+    pub stored_len: u32,
+    pub codec: Codec,
+}
+
+impl Location {
+    pub fn end(&self) -> u64 {
+        self.offset + u64::from(self.stored_len)
+    }
+}
+
+pub fn encode(locations: &[Location]) -> Vec<u8> {
+    let mut packs: Vec<PackId> = Vec::new();
+    let mut body = Vec::new();
+    let mut next: Option<(usize, u64)> = None;
+    for location in locations {
+        let pack = match packs.iter().rposition(|pack| *pack == location.pack) {
+            Some(pack) => pack,
+            None => {
+                packs.push(location.pack);
+                packs.len() - 1
+            }
+        };
+        let follows = next == Some((pack, location.offset));
+        body.put_varint(u64::from(location.stored_len) << 1 | u64::from(follows));
+        body.push(location.codec.to_u8());
+        if !follows {
+            body.put_varint(pack as u64);
+            body.put_varint(location.offset);
+        }
+        next = Some((pack, location.end()));
+    }
+    let mut out = PREFIX.to_vec();
+    put_packs(&mut out, &packs);
+    out.put_varint(locations.len() as u64);
+    out.extend_from_slice(&body);
+    out
+}
+
+/// Decodes the table of a tree segment that names `expected` chunks.
+pub fn decode(bytes: &[u8], expected: usize) -> Result<Vec<Location>> {
+    let mut reader = Reader::new(bytes);
+    reader.expect(PREFIX, "a table segment")?;
+    let packs = read_packs(&mut reader)?;
+    let count = reader.count(2, "locations")?;
+    if count != expected {
+        return Err(FormatError::malformed(format!("{count} locations for {expected} chunks")));
+    }
+    let mut locations: Vec<Location> = Vec::with_capacity(count);
+    for _ in 0..count {
+        let head = reader.varint()?;
+        let codec = Codec::from_u8(reader.u8()?)?;
+        let stored_len = u32::try_from(head >> 1)
+            .ok()
+            .filter(|len| *len <= MAX_RAW_LEN + MAX_RAW_LEN / 64)
+            .ok_or_else(|| FormatError::malformed("a stored chunk longer than any"))?;
+        let (pack, offset) = if head & 1 == 1 {
+            let before = locations.last().ok_or_else(|| FormatError::malformed("a first location that follows none"))?;
+            (before.pack, before.end())
+        } else {
+            (pack_at(&packs, &mut reader)?, reader.bounded(1 << 48, "an offset")?)
+        };
+        locations.push(Location { pack, offset, stored_len, codec });
+    }
+    reader.finish()?;
+    Ok(locations)
+}
+
+pub(super) fn put_packs(out: &mut Vec<u8>, packs: &[PackId]) {
+    out.put_varint(packs.len() as u64);
+    for pack in packs {
+        out.extend_from_slice(&pack.write.to_bytes());
+        out.extend_from_slice(&pack.seq.to_u32().to_le_bytes());
+    }
+}
+
+pub(super) fn read_packs(reader: &mut Reader<'_>) -> Result<Vec<PackId>> {
+    let count = reader.count(PACK_LEN, "packs")?;
+    (0..count)
+        .map(|_| {
+            let write = RecordId::from_bytes(reader.array()?);
+            let seq = PackSeq::from_u32(reader.u32()?)
+                .ok_or_else(|| FormatError::malformed("an impossible pack number"))?;
+            Ok(PackId { write, seq })
+        })
+        .collect()
+}
+
+pub(super) fn pack_at(packs: &[PackId], reader: &mut Reader<'_>) -> Result<PackId> {
+    let at = reader.varint()?;
+    usize::try_from(at)
+        .ok()
+        .and_then(|at| packs.get(at).copied())
+        .ok_or_else(|| FormatError::malformed(format!("pack {at} is not in the list")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_cost_a_few_bytes() {
+        let pack = |seq| PackId { write: RecordId::from_parts(5, [1; 10]), seq: PackSeq::Data(seq) };
+        let mut locations = Vec::new();
+        for n in 0..100u64 {
+            locations.push(Location { pack: pack(0), offset: 16 + n * 1000, stored_len: 1000, codec: Codec::Zstd });
+        }
+        let run = encode(&locations).len();
+        assert!(run < PREFIX.len() + 40 + 100 * 3, "{run} bytes");
+        locations.push(Location { pack: pack(1), offset: 7, stored_len: 1, codec: Codec::Raw });
+        locations.push(locations[3]);
+        let bytes = encode(&locations);
+        assert_eq!(decode(&bytes, locations.len()).unwrap(), locations);
+        decode(&bytes, locations.len() + 1).unwrap_err();
+        for len in 0..bytes.len() {
+            decode(&bytes[..len], locations.len()).unwrap_err();
+        }
+    }
+}

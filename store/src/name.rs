@@ -1,0 +1,199 @@
+//! Names people choose: tenants, profiles, Chrome versions. Checked before any I/O.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+const MAX_NAME_BYTES: usize = 128;
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("invalid {kind} {text:?}: {reason}")]
+pub struct InvalidName {
+    pub kind: &'static str,
+    pub text: String,
+    pub reason: &'static str,
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident, $kind:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(String);
+
+        impl $name {
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = InvalidName;
+
+            fn try_from(text: String) -> Result<Self, InvalidName> {
+                match check(&text) {
+                    Ok(()) => Ok(Self(text)),
+                    Err(reason) => Err(InvalidName { kind: $kind, text, reason }),
+                }
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = InvalidName;
+
+            fn from_str(text: &str) -> Result<Self, InvalidName> {
+                Self::try_from(text.to_owned())
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> Self {
+                name.0
+            }
+        }
+    };
+}
+
+name!(
+    /// Whose data it is. Nothing is shared between tenants.
+    Tenant, "tenant name"
+);
+name!(
+    /// One state that is captured again and again.
+    Profile, "profile name"
+);
+
+fn check(text: &str) -> Result<(), &'static str> {
+    if text.is_empty() {
+        return Err("it is empty");
+    }
+    if text.len() > MAX_NAME_BYTES {
+        return Err("it is longer than 128 bytes");
+    }
+    if text.starts_with('.') {
+        return Err("it starts with a dot");
+    }
+    if !text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-')) {
+        return Err("only A-Z a-z 0-9 . _ - are allowed");
+    }
+    Ok(())
+}
+
+/// `tenant/profile`, as people type it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ProfileName {
+    pub tenant: Tenant,
+    pub profile: Profile,
+}
+
+impl fmt::Display for ProfileName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.tenant, self.profile)
+    }
+}
+
+impl FromStr for ProfileName {
+    type Err = InvalidName;
+
+    fn from_str(text: &str) -> Result<Self, InvalidName> {
+        let Some((tenant, profile)) = text.split_once('/') else {
+            return Err(InvalidName {
+                kind: "profile",
+                text: text.to_owned(),
+                reason: "write it as TENANT/PROFILE",
+            });
+        };
+        Ok(Self { tenant: tenant.parse()?, profile: profile.parse()? })
+    }
+}
+
+/// The major version of the Chrome that wrote a profile; 1 to 65535.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "u64", into = "u64")]
+pub struct ChromeMajor(u16);
+
+impl fmt::Display for ChromeMajor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl TryFrom<u64> for ChromeMajor {
+    type Error = InvalidName;
+
+    fn try_from(number: u64) -> Result<Self, InvalidName> {
+        match u16::try_from(number) {
+            Ok(major) if major > 0 => Ok(Self(major)),
+            _ => Err(InvalidName {
+                kind: "Chrome major version",
+                text: number.to_string(),
+                reason: "it is a whole number from 1 to 65535",
+            }),
+        }
+    }
+}
+
+impl From<ChromeMajor> for u64 {
+    fn from(major: ChromeMajor) -> Self {
+        major.0.into()
+    }
+}
+
+impl FromStr for ChromeMajor {
+    type Err = InvalidName;
+
+    fn from_str(text: &str) -> Result<Self, InvalidName> {
+        let canonical = text.bytes().all(|b| b.is_ascii_digit()) && !text.starts_with('0');
+        text.parse::<u64>().ok().filter(|_| canonical).and_then(|n| Self::try_from(n).ok()).ok_or_else(|| InvalidName {
+            kind: "Chrome major version",
+            text: text.to_owned(),
+            reason: "it is a whole number from 1 to 65535",
+        })
+    }
+}
+
+/// A profile as one major version of Chrome wrote it: what has a pointer and a lock.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Lineage {
+    pub name: ProfileName,
+    pub chrome_major: ChromeMajor,
+}
+
+impl fmt::Display for Lineage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (Chrome {})", self.name, self.chrome_major)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_checked() {
+        for good in ["a", "Acme-1_2.x", &"x".repeat(128)] {
+            good.parse::<Tenant>().unwrap();
+        }
+        for bad in ["", ".a", "..", "a/b", "a b", "ä", "a\n", "a\0", &"x".repeat(129)] {
+            bad.parse::<Tenant>().unwrap_err();
+        }
+        "acme".parse::<ProfileName>().unwrap_err();
+        "acme/".parse::<ProfileName>().unwrap_err();
+        "acme/a/b".parse::<ProfileName>().unwrap_err();
+        "acme/alice".parse::<ProfileName>().unwrap();
+    }
+
+    #[test]
+    fn chrome_majors_have_one_spelling() {
+        assert_eq!(u64::from("131".parse::<ChromeMajor>().unwrap()), 131);
+        for bad in ["", "0", "0131", "+1", "-1", "70000", "x", "1.0"] {
+            bad.parse::<ChromeMajor>().unwrap_err();
+        }
+    }
+}
