@@ -1,0 +1,96 @@
+//! Compresses chunks, without wasting time on those that will not compress.
+//!
+//! Most of a browser profile is already compressed: images, fonts, gzip and brotli
+//! bodies. A look at how evenly the bytes of a few samples are spread tells most such
+//! chunks apart; the others are tried, and stored as they are if little was gained.
+
+use crate::{
+    Error, Result,
+    format::frame::{append_stored, stored_bound},
+};
+
+const SAMPLES: usize = 16;
+const SAMPLE_BYTES: usize = 256;
+
+/// A compressor with its own memory; one per thread.
+pub struct Compressor {
+    zstd: zstd::bulk::Compressor<'static>,
+    scratch: Vec<u8>,
+}
+
+impl std::fmt::Debug for Compressor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Compressor").finish_non_exhaustive()
+    }
+}
+
+impl Compressor {
+    pub fn new(level: i32) -> Result<Self> {
+        let zstd = zstd::bulk::Compressor::new(level).map_err(failed)?;
+        Ok(Self { zstd, scratch: Vec::new() })
+    }
+
+    /// The frame that stores `raw`; valid until the next call.
+    pub fn frame(&mut self, raw: &[u8]) -> Result<&[u8]> {
+        self.scratch.clear();
+        if !looks_random(raw) {
+            self.scratch.reserve(zstd::zstd_safe::compress_bound(raw.len()));
+            self.zstd.compress_to_buffer(raw, &mut self.scratch).map_err(failed)?;
+            if self.scratch.len() < raw.len() - raw.len() / 32 {
+                return Ok(&self.scratch);
+            }
+            self.scratch.clear();
+        }
+        self.scratch.reserve(stored_bound(raw.len()));
+        append_stored(&mut self.scratch, raw);
+        Ok(&self.scratch)
+    }
+}
+
+fn failed(error: std::io::Error) -> Error {
+    Error::Internal { what: format!("zstd: {error}") }
+}
+
+/// Whether the bytes of some samples are spread as evenly as compressed bytes are.
+///
+/// Compares the number of equal pairs among the sampled bytes with what chance gives:
+/// `n (n - 1) / 256` for random bytes, far more for text, tables and machine code.
+fn looks_random(raw: &[u8]) -> bool {
+    const SAMPLED: usize = SAMPLES * SAMPLE_BYTES;
+    if raw.len() < SAMPLED {
+        return false;
+    }
+    let mut counts = [0u32; 256];
+    let step = (raw.len() - SAMPLE_BYTES) / (SAMPLES - 1);
+    for sample in 0..SAMPLES {
+        let start = sample * step;
+        for byte in &raw[start..start + SAMPLE_BYTES] {
+            counts[usize::from(*byte)] += 1;
+        }
+    }
+    let pairs: u64 = counts.iter().map(|count| u64::from(*count) * u64::from(count.saturating_sub(1))).sum();
+    let chance = (SAMPLED * (SAMPLED - 1) / 256) as u64;
+    pairs < chance + chance / 20
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::frame::{Codec, decode};
+
+    #[test]
+    fn what_goes_in_comes_out() {
+        let mut random = vec![0; 100_000];
+        blake3::Hasher::new().finalize_xof().fill(&mut random);
+        let text = b"the quick brown fox jumps over the lazy dog. ".repeat(2000);
+        let mut compressor = Compressor::new(3).unwrap();
+        assert!(looks_random(&random));
+        assert!(!looks_random(&text));
+        for raw in [&random[..], &text, &random[..10], &[0; 70_000], b"x"] {
+            let frame = compressor.frame(raw).unwrap().to_vec();
+            assert_eq!(decode(Codec::Zstd, &frame, raw.len()).unwrap(), raw);
+        }
+        assert!(compressor.frame(&text).unwrap().len() < text.len() / 10);
+        assert!(compressor.frame(&random).unwrap().len() < random.len() + 16);
+    }
+}

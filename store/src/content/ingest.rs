@@ -1,0 +1,318 @@
+//! Turns files into chunks on all cores: read, cut, name, look up, compress, pack.
+//!
+//! Workers take files in order. A worker that finds nothing left to read compresses
+//! chunks for those that still read, so that one large file at the end keeps every core
+//! busy. Nothing is queued unless somebody is idle, so memory stays bounded by the
+//! workers' own buffers and the packs under way.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    io::Read,
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use super::{
+    TenantStore, chunker::Chunker, compress::Compressor, known::Known, packer::Packer, upload::Uploader,
+};
+use crate::{
+    Error, Result,
+    format::{pack::EntryKind, tree::Extent},
+    id::ChunkId,
+    progress::{Progress, Tick},
+};
+
+const READ_BYTES: usize = 512 * 1024;
+const MAX_QUEUED: usize = 8;
+
+/// The files to turn into chunks.
+pub trait Files: Sync {
+    /// How many there are.
+    fn len(&self) -> usize;
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Writes the content of file `at` to `cutter`, in order. Called once for each file,
+    /// from any thread.
+    fn read(&self, at: usize, cutter: &mut Cutter<'_>) -> Result<()>;
+}
+
+/// How much of what was read had to be stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ingested {
+    pub new_chunks: u64,
+    pub new_bytes: u64,
+}
+
+/// The shared state of one write's workers.
+#[derive(Debug)]
+pub struct Ingest {
+    store: TenantStore,
+    known: Arc<Known>,
+    uploader: Arc<Uploader>,
+    progress: Arc<dyn Progress>,
+    chunker: Chunker,
+    packer: Mutex<Option<Packer>>,
+    /// Chunks that some worker of this write stores or has stored.
+    claimed: Mutex<HashSet<ChunkId>>,
+    new_chunks: AtomicU64,
+    new_bytes: AtomicU64,
+}
+
+struct Task {
+    id: ChunkId,
+    raw: Vec<u8>,
+}
+
+/// What idle workers wait for.
+#[derive(Default)]
+struct Pool {
+    state: Mutex<PoolState>,
+    changed: Condvar,
+    idle: AtomicUsize,
+}
+
+#[derive(Default)]
+struct PoolState {
+    tasks: VecDeque<Task>,
+    next: usize,
+    reading: usize,
+    failed: bool,
+}
+
+impl std::fmt::Debug for dyn Progress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Progress")
+    }
+}
+
+impl Ingest {
+    pub fn new(
+        store: TenantStore,
+        known: Arc<Known>,
+        uploader: Arc<Uploader>,
+        progress: Arc<dyn Progress>,
+    ) -> Self {
+        let chunker = Chunker::new(store.chunking());
+        Self {
+            store,
+            known,
+            uploader,
+            progress,
+            chunker,
+            packer: Mutex::default(),
+            claimed: Mutex::default(),
+            new_chunks: AtomicU64::new(0),
+            new_bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// Ingests all files, blocking; returns each file's extents.
+    pub fn run(&self, files: &dyn Files, threads: usize) -> Result<Vec<Vec<Extent>>> {
+        let done: Vec<Mutex<Vec<Extent>>> = (0..files.len()).map(|_| Mutex::default()).collect();
+        let pool = Pool::default();
+        thread::scope(|scope| {
+            let workers: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(|| self.work(files, &pool, &done))).collect();
+            workers.into_iter().fold(Ok(()), |result, worker| {
+                let ended = worker.join().unwrap_or_else(|_| Err(Error::Internal { what: "a worker panicked".to_owned() }));
+                result.and(ended)
+            })
+        })?;
+        Ok(done.into_iter().map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner)).collect())
+    }
+
+    /// Seals what is left and reports; blocking.
+    pub fn flush(&self) -> Result<Ingested> {
+        if let Some(packer) = lock(&self.packer).take() {
+            self.uploader.submit(packer)?;
+        }
+        Ok(Ingested {
+            new_chunks: self.new_chunks.load(Ordering::Relaxed),
+            new_bytes: self.new_bytes.load(Ordering::Relaxed),
+        })
+    }
+
+    fn work(&self, files: &dyn Files, pool: &Pool, done: &[Mutex<Vec<Extent>>]) -> Result<()> {
+        let result = Compressor::new(self.store.chunking().zstd_level).and_then(|mut compressor| {
+            while let Some(job) = pool.next_job(files.len()) {
+                match job {
+                    Job::Compress(task) => self.store_chunk(&mut compressor, task.id, &task.raw)?,
+                    Job::Read(at) => {
+                        let mut cutter = Cutter { ingest: self, pool, compressor: &mut compressor, buffer: Vec::new(), extents: Vec::new() };
+                        files.read(at, &mut cutter)?;
+                        *lock(&done[at]) = cutter.finish()?;
+                        pool.end_read();
+                    }
+                }
+            }
+            Ok(())
+        });
+        if result.is_err() {
+            pool.fail();
+        }
+        result
+    }
+
+    /// Claims the chunk for storing, unless it is stored or claimed already.
+    fn claim(&self, id: ChunkId) -> bool {
+        if lock(&self.claimed).contains(&id) || self.known.locate(&id).is_some() {
+            return false;
+        }
+        lock(&self.claimed).insert(id)
+    }
+
+    fn store_chunk(&self, compressor: &mut Compressor, id: ChunkId, raw: &[u8]) -> Result<()> {
+        let frame = compressor.frame(raw)?;
+        let target = self.store.chunking().pack_bytes as usize;
+        let full = {
+            let mut slot = lock(&self.packer);
+            let packer = slot.get_or_insert_with(|| Packer::with_capacity(target + target / 16));
+            packer.push(id, EntryKind::Data, raw.len() as u32, frame);
+            if packer.len() >= target { slot.take() } else { None }
+        };
+        self.new_chunks.fetch_add(1, Ordering::Relaxed);
+        self.new_bytes.fetch_add(raw.len() as u64, Ordering::Relaxed);
+        self.progress.tick(Tick { new_bytes: raw.len() as u64, ..Tick::default() });
+        full.map_or(Ok(()), |packer| self.uploader.submit(packer))
+    }
+}
+
+enum Job {
+    Compress(Task),
+    Read(usize),
+}
+
+impl Pool {
+    fn next_job(&self, files: usize) -> Option<Job> {
+        let mut state = lock(&self.state);
+        loop {
+            if state.failed {
+                return None;
+            }
+            if let Some(task) = state.tasks.pop_front() {
+                return Some(Job::Compress(task));
+            }
+            if state.next < files {
+                state.next += 1;
+                state.reading += 1;
+                return Some(Job::Read(state.next - 1));
+            }
+            if state.reading == 0 {
+                return None;
+            }
+            self.idle.fetch_add(1, Ordering::Relaxed);
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.idle.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    fn end_read(&self) {
+        lock(&self.state).reading -= 1;
+        self.changed.notify_all();
+    }
+
+    fn fail(&self) {
+        lock(&self.state).failed = true;
+        self.changed.notify_all();
+    }
+
+    /// Hands a chunk to an idle worker, if there is one with nothing to do.
+    fn offer(&self, id: ChunkId, raw: &[u8]) -> bool {
+        if self.idle.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        let mut state = lock(&self.state);
+        if state.tasks.len() >= MAX_QUEUED {
+            return false;
+        }
+        state.tasks.push_back(Task { id, raw: raw.to_vec() });
+        drop(state);
+        self.changed.notify_one();
+        true
+    }
+}
+
+/// Takes one file's bytes in order and cuts them.
+pub struct Cutter<'a> {
+    ingest: &'a Ingest,
+    pool: &'a Pool,
+    compressor: &'a mut Compressor,
+    buffer: Vec<u8>,
+    extents: Vec<Extent>,
+}
+
+impl std::fmt::Debug for Cutter<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cutter").field("extents", &self.extents.len()).finish_non_exhaustive()
+    }
+}
+
+impl Cutter<'_> {
+    /// Takes the next bytes from `reader` until it ends or `most` are read; says how many.
+    pub fn read_from(&mut self, reader: &mut impl Read, most: u64) -> std::io::Result<Result<u64>> {
+        let mut total = 0;
+        while total < most {
+            let start = self.buffer.len();
+            let want = READ_BYTES.min(usize::try_from(most - total).unwrap_or(READ_BYTES));
+            let got = reader.by_ref().take(want as u64).read_to_end(&mut self.buffer)?;
+            debug_assert_eq!(self.buffer.len(), start + got);
+            total += got as u64;
+            if let Err(error) = self.cut(false) {
+                return Ok(Err(error));
+            }
+            self.ingest.progress.tick(Tick { bytes: got as u64, ..Tick::default() });
+            if got < want {
+                break;
+            }
+        }
+        Ok(Ok(total))
+    }
+
+    /// Zeros that take no space.
+    pub fn hole(&mut self, len: u64) -> Result<()> {
+        self.cut(true)?;
+        match self.extents.last_mut() {
+            _ if len == 0 => {}
+            Some(Extent::Hole(before)) => *before += len,
+            _ => self.extents.push(Extent::Hole(len)),
+        }
+        self.ingest.progress.tick(Tick { bytes: len, ..Tick::default() });
+        Ok(())
+    }
+
+    /// Forgets what was taken so far: the file changed and is read again.
+    pub fn restart(&mut self) {
+        self.buffer.clear();
+        self.extents.clear();
+    }
+
+    fn finish(mut self) -> Result<Vec<Extent>> {
+        let inline = self.ingest.store.chunking().inline_bytes as usize;
+        if self.extents.is_empty() && !self.buffer.is_empty() && self.buffer.len() <= inline {
+            return Ok(vec![Extent::Inline(self.buffer)]);
+        }
+        self.cut(true)?;
+        Ok(self.extents)
+    }
+
+    fn cut(&mut self, last: bool) -> Result<()> {
+        let Self { ingest, pool, compressor, buffer, extents } = self;
+        ingest.chunker.drain(buffer, last, |raw| {
+            let id = ingest.store.key().id_of(raw);
+            extents.push(Extent::Chunk { id, len: raw.len() as u32 });
+            if ingest.claim(id) && !pool.offer(id, raw) {
+                ingest.store_chunk(compressor, id, raw)?;
+            }
+            Ok(())
+        })
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,85 @@
+//! Chunks that need not be stored again, and where they lie.
+//!
+//! First what the snapshot is built on holds, then the tenant's index. The index is
+//! fetched in the background and waited for only when the first chunk is missing from the
+//! base. A pack that a collection has condemned is barred: nothing may refer to it anew.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Mutex, OnceLock, PoisonError, RwLock},
+};
+
+use tokio::sync::oneshot;
+
+use crate::{
+    format::table::Location,
+    id::{ChunkId, PackId},
+};
+
+pub type Locations = HashMap<ChunkId, Location>;
+
+#[derive(Debug, Default)]
+pub struct Known {
+    base: Locations,
+    index: OnceLock<Locations>,
+    arriving: Mutex<Option<oneshot::Receiver<Locations>>>,
+    barred: RwLock<HashSet<PackId>>,
+}
+
+impl Known {
+    /// `index` may arrive later, or never if its sender is dropped.
+    pub fn new(base: Locations, index: Option<oneshot::Receiver<Locations>>) -> Self {
+        Self { base, arriving: Mutex::new(index), ..Self::default() }
+    }
+
+    /// Where the chunk lies, unless it is unknown or its pack is barred.
+    ///
+    /// Blocks until the index has arrived if the base does not hold the chunk: not to be
+    /// called where an async runtime must not be blocked.
+    pub fn locate(&self, id: &ChunkId) -> Option<Location> {
+        self.usable(self.base.get(id)).or_else(|| self.usable(self.index().get(id)))
+    }
+
+    /// From now on nothing may refer to these packs.
+    pub fn bar(&self, packs: impl IntoIterator<Item = PackId>) {
+        self.barred.write().unwrap_or_else(PoisonError::into_inner).extend(packs);
+    }
+
+    fn usable(&self, location: Option<&Location>) -> Option<Location> {
+        let barred = self.barred.read().unwrap_or_else(PoisonError::into_inner);
+        location.copied().filter(|location| !barred.contains(&location.pack))
+    }
+
+    fn index(&self) -> &Locations {
+        self.index.get_or_init(|| {
+            let arriving = self.arriving.lock().unwrap_or_else(PoisonError::into_inner).take();
+            arriving.and_then(|receiver| receiver.blocking_recv().ok()).unwrap_or_default()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        format::frame::Codec,
+        id::{ChunkKey, PackSeq, RecordId},
+    };
+
+    #[test]
+    fn base_before_index_and_never_a_barred_pack() {
+        let id = ChunkKey::from_bytes([1; 32]).id_of(b"x");
+        let at = |seq| {
+            let pack = PackId { write: RecordId::from_parts(1, [1; 10]), seq: PackSeq::Data(seq) };
+            Location { pack, offset: 16, stored_len: 1, codec: Codec::Zstd }
+        };
+        let (sender, receiver) = oneshot::channel();
+        sender.send(Locations::from([(id, at(1))])).unwrap();
+        let known = Known::new(Locations::from([(id, at(0))]), Some(receiver));
+        assert_eq!(known.locate(&id), Some(at(0)));
+        known.bar([at(0).pack]);
+        assert_eq!(known.locate(&id), Some(at(1)));
+        known.bar([at(1).pack]);
+        assert_eq!(known.locate(&id), None);
+    }
+}

@@ -1,0 +1,47 @@
+//! Chunks: cutting, naming, compressing, packing, finding and reading them back.
+//!
+//! Nothing here knows what a profile is. What computes is plain functions on threads;
+//! what waits is async; bounded queues lie between.
+
+pub mod cache;
+pub mod chunker;
+pub mod compress;
+pub mod ingest;
+pub mod known;
+pub mod meta;
+pub mod packer;
+pub mod reader;
+pub mod upload;
+
+use std::sync::Arc;
+
+use crate::{
+    bucket::Bucket,
+    format::config::{Chunking, TenantConfig},
+    id::{ChunkKey, StoreId},
+    name::Tenant,
+};
+
+/// One tenant's part of a store: all that the code below can see of it.
+#[derive(Clone, Debug)]
+pub struct TenantStore {
+    pub bucket: Arc<dyn Bucket>,
+    pub tenant: Tenant,
+    pub config: Arc<TenantConfig>,
+    /// Where this host keeps what it has learnt; `None` to learn nothing.
+    pub cache: Option<Arc<cache::Cache>>,
+}
+
+impl TenantStore {
+    pub fn key(&self) -> &ChunkKey {
+        &self.config.chunk_key
+    }
+
+    pub fn chunking(&self) -> &Chunking {
+        &self.config.chunking
+    }
+
+    pub fn store_id(&self) -> StoreId {
+        self.config.store_id
+    }
+}

@@ -1,0 +1,136 @@
+//! Sends sealed packs while others are being filled.
+//!
+//! At most two sealed packs wait or travel at a time, so memory is bounded by the pack
+//! size. A pack carries the name of the write that made it, and a write has no name until
+//! its record exists: [`Gate::open`] makes it, before the first pack is sealed.
+
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+};
+
+use async_trait::async_trait;
+use tokio::{runtime::Handle, sync::Semaphore, task::JoinHandle};
+
+use super::{
+    TenantStore,
+    known::Locations,
+    packer::{Packer, SealedPack},
+};
+use crate::{
+    Error, Result,
+    bucket::put_unique,
+    format::{index::IndexPack, layout},
+    id::{PackId, PackSeq, RecordId},
+    progress::{Progress, Tick},
+};
+
+const PACKS_IN_FLIGHT: usize = 2;
+
+/// What must happen before anything is uploaded.
+#[async_trait]
+pub trait Gate: Send + Sync {
+    /// Makes, once, the record that holds the write's lease; renews the lease when due.
+    async fn open(&self) -> Result<RecordId>;
+}
+
+/// Uploads the packs of one write. Called from threads that may block.
+pub struct Uploader {
+    store: TenantStore,
+    gate: Arc<dyn Gate>,
+    progress: Arc<dyn Progress>,
+    runtime: Handle,
+    permits: Arc<Semaphore>,
+    next: AtomicU32,
+    failed: Arc<AtomicBool>,
+    stored_bytes: AtomicU64,
+    sent: Mutex<Sent>,
+}
+
+#[derive(Default)]
+struct Sent {
+    tasks: Vec<JoinHandle<Result<()>>>,
+    locations: Locations,
+    index: Vec<IndexPack>,
+}
+
+/// Proof that every pack of a write is durable; only [`Uploader::finish`] makes one.
+#[derive(Debug)]
+pub struct DurablePacks {
+    pub locations: Locations,
+    pub index: Vec<IndexPack>,
+    pub stored_bytes: u64,
+}
+
+impl std::fmt::Debug for Uploader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Uploader").field("next", &self.next).finish_non_exhaustive()
+    }
+}
+
+impl Uploader {
+    /// Must be called on the runtime that will carry the uploads.
+    pub fn new(store: TenantStore, gate: Arc<dyn Gate>, progress: Arc<dyn Progress>) -> Self {
+        Self {
+            store,
+            gate,
+            progress,
+            runtime: Handle::current(),
+            permits: Arc::new(Semaphore::new(PACKS_IN_FLIGHT)),
+            next: AtomicU32::new(0),
+            failed: Arc::new(AtomicBool::new(false)),
+            stored_bytes: AtomicU64::new(0),
+            sent: Mutex::default(),
+        }
+    }
+
+    /// Seals a data pack and sends it on its way; blocks while too many are under way.
+    pub fn submit(&self, packer: Packer) -> Result<()> {
+        if self.failed.load(Ordering::Relaxed) {
+            return Err(Error::Internal { what: "an upload has failed".to_owned() });
+        }
+        let write = self.runtime.block_on(self.gate.open())?;
+        let seq = self.next.fetch_add(1, Ordering::Relaxed);
+        let pack = packer.seal(PackId { write, seq: PackSeq::Data(seq) }, *self.store.key());
+        let permit = self
+            .runtime
+            .block_on(Arc::clone(&self.permits).acquire_owned())
+            .map_err(|_| Error::Internal { what: "the uploader is closed".to_owned() })?;
+        self.stored_bytes.fetch_add(pack.bytes.len() as u64, Ordering::Relaxed);
+        let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
+        sent.locations.extend(pack.locations());
+        sent.index.push(pack.index());
+        let SealedPack { id, bytes, .. } = pack;
+        let (store, progress, failed) = (self.store.clone(), Arc::clone(&self.progress), Arc::clone(&self.failed));
+        sent.tasks.push(self.runtime.spawn(async move {
+            let len = bytes.len() as u64;
+            let result = put_unique(&*store.bucket, &layout::pack(&store.tenant, id), bytes.into()).await;
+            drop(permit);
+            if result.is_err() {
+                failed.store(true, Ordering::Relaxed);
+            }
+            progress.tick(Tick { transferred_bytes: len, ..Tick::default() });
+            Ok(result.map(drop)?)
+        }));
+        Ok(())
+    }
+
+    /// Where the chunks sealed so far lie.
+    pub fn locate(&self, id: &crate::id::ChunkId) -> Option<crate::format::table::Location> {
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner).locations.get(id).copied()
+    }
+
+    /// Waits until every pack is durable.
+    pub async fn finish(&self) -> Result<DurablePacks> {
+        let Sent { tasks, locations, index } =
+            std::mem::take(&mut *self.sent.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut result = Ok(());
+        for task in tasks {
+            let ended = task.await.map_err(|error| Error::Internal { what: error.to_string() });
+            // All are awaited, so that nothing is still being written when an error is reported.
+            result = result.and(ended.and_then(|uploaded| uploaded));
+        }
+        result?;
+        Ok(DurablePacks { locations, index, stored_bytes: self.stored_bytes.load(Ordering::Relaxed) })
+    }
+}

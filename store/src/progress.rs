@@ -1,0 +1,29 @@
+//! How work tells how far it is, without knowing who watches.
+
+/// What has been done since the last tick.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tick {
+    pub files: u64,
+    /// Of the source or target, including what needed no reading.
+    pub bytes: u64,
+    /// Bytes that had not been stored before.
+    pub new_bytes: u64,
+    /// Bytes sent to or fetched from the store.
+    pub transferred_bytes: u64,
+}
+
+/// Watches one operation. Called from many threads, often; must be quick.
+pub trait Progress: Send + Sync {
+    /// A stage begins; its total is known.
+    fn begin(&self, stage: &'static str, files: u64, bytes: u64);
+    fn tick(&self, tick: Tick);
+}
+
+/// Watches nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silent;
+
+impl Progress for Silent {
+    fn begin(&self, _stage: &'static str, _files: u64, _bytes: u64) {}
+    fn tick(&self, _tick: Tick) {}
+}
