@@ -19,7 +19,7 @@ pub struct InvalidKey {
 
 /// The name of one object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Key(String);
+pub struct Key(pub(super) String);
 
 impl Key {
     pub fn new(text: impl Into<String>) -> Result<Self, InvalidKey> {
@@ -48,7 +48,7 @@ impl fmt::Display for Key {
 
 /// What the keys of a listing start with: empty, or segments each followed by a slash.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Prefix(String);
+pub struct Prefix(pub(super) String);
 
 impl Prefix {
     /// The prefix of everything.
@@ -131,7 +131,8 @@ mod tests {
         for good in ["a", "a/b", "snapshots/acme/alice/131/latest.json", "x..y", "-_.a"] {
             Key::new(good).unwrap();
         }
-        for bad in ["", "/a", "a/", "a//b", ".", "a/..", "a/./b", "a b", "ä", "a\0", "a\n", "a\\b", "a%2fb"] {
+        for bad in ["", "/a", "a/", "a//b", ".", "a/..", "a/./b", "a b", "ä", "a\0", "a\n", "a\\b", "a%2fb"]
+        {
             Key::new(bad).unwrap_err();
         }
         Key::new("x".repeat(256)).unwrap_err();

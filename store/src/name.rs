@@ -150,10 +150,12 @@ impl FromStr for ChromeMajor {
 
     fn from_str(text: &str) -> Result<Self, InvalidName> {
         let canonical = text.bytes().all(|b| b.is_ascii_digit()) && !text.starts_with('0');
-        text.parse::<u64>().ok().filter(|_| canonical).and_then(|n| Self::try_from(n).ok()).ok_or_else(|| InvalidName {
-            kind: "Chrome major version",
-            text: text.to_owned(),
-            reason: "it is a whole number from 1 to 65535",
+        text.parse::<u64>().ok().filter(|_| canonical).and_then(|n| Self::try_from(n).ok()).ok_or_else(|| {
+            InvalidName {
+                kind: "Chrome major version",
+                text: text.to_owned(),
+                reason: "it is a whole number from 1 to 65535",
+            }
         })
     }
 }

@@ -9,12 +9,38 @@
 //! Retries live in a wrapper, never in a back-end: a back-end sends each request once,
 //! because a resent conditional write may be answered by its own first delivery.
 
+mod local;
+#[cfg(any(test, feature = "test-support"))]
+mod memory;
+#[cfg(any(test, feature = "test-support"))]
+mod recorder;
+mod retry;
+mod scope;
+mod unique;
+mod verb;
+
+pub use local::{Access, LocalBucket, MUTABLE_MAX_BYTES};
+#[cfg(any(test, feature = "test-support"))]
+pub use memory::MemoryBucket;
+#[cfg(any(test, feature = "test-support"))]
+pub use recorder::{Call, Recorder};
+pub use retry::{RetryBucket, RetryPolicy};
+pub use scope::TenantBucket;
+pub use unique::put_unique;
+pub use verb::Verb;
+
 pub use crate::{
     error::BucketError,
     key::{InvalidKey, Key, Prefix},
 };
 
-use std::{fmt, ops::Range, path::PathBuf, sync::Arc, time::SystemTime};
+use std::{
+    fmt,
+    ops::Range,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -28,6 +54,11 @@ pub struct Version(Arc<str>);
 impl Version {
     pub fn new(text: impl Into<Arc<str>>) -> Self {
         Self(text.into())
+    }
+
+    /// The version of a store that has no entity tags of its own: the digest of the bytes.
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        Self::new(blake3::hash(bytes).to_hex().as_str())
     }
 
     pub fn as_str(&self) -> &str {
@@ -55,7 +86,10 @@ pub enum Write {
 pub enum Body {
     Bytes(Bytes),
     /// A file on local disk, streamed; it must not change while it is being sent.
-    File { path: PathBuf, len: u64 },
+    File {
+        path: PathBuf,
+        len: u64,
+    },
 }
 
 impl Body {
@@ -90,6 +124,13 @@ impl From<Vec<u8>> for Body {
 pub struct Stamp {
     pub modified: SystemTime,
     pub now: SystemTime,
+}
+
+impl Stamp {
+    /// How old the object was when it was read; zero if it claims to be from the future.
+    pub fn age(&self) -> Duration {
+        self.now.duration_since(self.modified).unwrap_or_default()
+    }
 }
 
 /// A whole object.
@@ -145,7 +186,8 @@ pub trait Bucket: Send + Sync + fmt::Debug {
 
     async fn get(&self, key: &Key) -> Result<Object>;
 
-    /// Exactly the bytes of `range`, or [`BucketError::Truncated`].
+    /// Exactly the bytes of `range`, or [`BucketError::Truncated`]. An empty range is
+    /// empty without asking the store.
     async fn get_range(&self, key: &Key, range: Range<u64>) -> Result<Bytes>;
 
     async fn put(&self, key: &Key, body: Body, write: Write) -> Result<Version>;

@@ -7,10 +7,10 @@ use std::io;
 pub enum BucketError {
     #[error("no object at {key}")]
     NotFound { key: String },
-    /// A [`Write::Create`] found the key taken. Definite: nothing was written.
+    /// A create found the key taken. Definite: nothing was written.
     #[error("{key} exists already")]
     AlreadyExists { key: String },
-    /// A [`Write::Replace`] or conditional delete found another version, or none. Definite: nothing was written.
+    /// A replace or conditional delete found another version, or none. Definite: nothing was written.
     #[error("{key} is no longer the version that was read")]
     VersionMismatch { key: String },
     /// Another write to the key was under way. Definite: nothing was written; ask again.
@@ -27,8 +27,15 @@ pub enum BucketError {
     /// The request can never succeed on this store, however often it is sent.
     #[error("{store} refuses the request for {key}: {reason}")]
     Rejected { key: String, store: String, reason: String },
+    /// The store as a whole lacks something that safety rests on.
+    #[error("{store} cannot be used as a store: {reason}")]
+    Unsuitable { store: String, reason: String },
     #[error("{path}: {source}")]
-    Io { path: String, #[source] source: io::Error },
+    Io {
+        path: String,
+        #[source]
+        source: io::Error,
+    },
 }
 
 impl BucketError {

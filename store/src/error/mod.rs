@@ -63,7 +63,9 @@ pub enum Error {
     Bucket(#[from] BucketError),
     #[error("{object} is damaged: {reason}")]
     Damaged { object: String, reason: String },
-    #[error("{object} has format version {found}, written by {writer}; this pstore reads version {supported}")]
+    #[error(
+        "{object} has format version {found}, written by {writer}; this pstore reads version {supported}"
+    )]
     UnsupportedFormat { object: String, found: String, supported: String, writer: String },
     #[error("{object} needs {feature:?}, which this pstore does not know; it was written by {writer}")]
     UnsupportedFeature { object: String, feature: String, writer: String },
@@ -77,14 +79,21 @@ pub enum Error {
     TargetExists { path: PathBuf },
     #[error("snapshot {record} is stored, but the pointer of {lineage} was not moved to it: {reason}")]
     PointerNotFlipped { record: RecordId, lineage: String, reason: String },
-    #[error("snapshot {record} is stored; whether the pointer of {lineage} was moved to it is unknown: {reason}")]
+    #[error(
+        "snapshot {record} is stored; whether the pointer of {lineage} was moved to it is unknown: {reason}"
+    )]
     PointerUnknown { record: RecordId, lineage: String, reason: String },
     #[error("write {record} was revoked by a garbage collection that took it for dead")]
     WriteRevoked { record: RecordId },
     #[error("{} changed while it was read ({attempts} attempts)", path.display())]
     SourceChanged { path: PathBuf, attempts: u32 },
     #[error("{action} {}: {source}", path.display())]
-    Io { action: &'static str, path: PathBuf, #[source] source: io::Error },
+    Io {
+        action: &'static str,
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
     #[error("internal error: {what}")]
     Internal { what: String },
 }
@@ -101,7 +110,7 @@ impl Error {
                 | BucketError::Unavailable { .. } => ErrorKind::Unavailable,
                 BucketError::Truncated { .. } => ErrorKind::Damaged,
                 BucketError::Denied { .. } => ErrorKind::Denied,
-                BucketError::Rejected { .. } => ErrorKind::StoreRefused,
+                BucketError::Rejected { .. } | BucketError::Unsuitable { .. } => ErrorKind::StoreRefused,
                 BucketError::Io { .. } => ErrorKind::Io,
             },
             Self::Damaged { .. } => ErrorKind::Damaged,

@@ -23,10 +23,9 @@ impl<'a> Reader<'a> {
     }
 
     pub fn take(&mut self, len: usize) -> Result<&'a [u8]> {
-        let (head, rest) = self
-            .rest
-            .split_at_checked(len)
-            .ok_or_else(|| FormatError::malformed(format!("{len} bytes expected, {} left", self.rest.len())))?;
+        let (head, rest) = self.rest.split_at_checked(len).ok_or_else(|| {
+            FormatError::malformed(format!("{len} bytes expected, {} left", self.rest.len()))
+        })?;
         self.rest = rest;
         Ok(head)
     }
@@ -88,7 +87,9 @@ impl<'a> Reader<'a> {
         let most = self.rest.len() / least.max(1);
         match usize::try_from(count) {
             Ok(count) if count <= most => Ok(count),
-            _ => Err(FormatError::malformed(format!("{count} {what} cannot be in {} bytes", self.rest.len()))),
+            _ => {
+                Err(FormatError::malformed(format!("{count} {what} cannot be in {} bytes", self.rest.len())))
+            }
         }
     }
 
@@ -158,7 +159,12 @@ mod tests {
             assert_eq!(reader.varint(), Ok(value));
             reader.finish().unwrap();
         }
-        for bad in [&[0x80, 0x00][..], &[0x80], &[0xff; 10], &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02]] {
+        for bad in [
+            &[0x80, 0x00][..],
+            &[0x80],
+            &[0xff; 10],
+            &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02],
+        ] {
             Reader::new(bad).varint().unwrap_err();
         }
     }

@@ -55,7 +55,10 @@ impl Chunking {
     pub fn check(&self) -> Result<()> {
         let bad = |what: &str| Err(FormatError::malformed(format!("impossible chunking: {what}")));
         if self.algorithm != FASTCDC_2020 {
-            return Err(FormatError::Feature { feature: self.algorithm.clone(), writer: "a newer pstore".to_owned() });
+            return Err(FormatError::Feature {
+                feature: self.algorithm.clone(),
+                writer: "a newer pstore".to_owned(),
+            });
         }
         if !(64..=1 << 20).contains(&self.min_bytes)
             || !(256..=4 << 20).contains(&self.average_bytes)

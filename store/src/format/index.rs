@@ -35,8 +35,12 @@ impl IndexPack {
     /// Every chunk with where it lies.
     pub fn locations(&self) -> impl Iterator<Item = (ChunkId, Location)> + '_ {
         self.chunks.iter().map(|chunk| {
-            let location =
-                Location { pack: self.pack, offset: chunk.offset, stored_len: chunk.stored_len, codec: chunk.codec };
+            let location = Location {
+                pack: self.pack,
+                offset: chunk.offset,
+                stored_len: chunk.stored_len,
+                codec: chunk.codec,
+            };
             (chunk.id, location)
         })
     }
@@ -45,7 +49,8 @@ impl IndexPack {
 impl Index {
     pub fn encode(&self) -> Vec<u8> {
         let chunks: usize = self.packs.iter().map(|pack| pack.chunks.len()).sum();
-        let mut out = Vec::with_capacity(HEADER_LEN + self.packs.len() * PACK_LEN + chunks * ENTRY_LEN + CHECK_LEN);
+        let mut out =
+            Vec::with_capacity(HEADER_LEN + self.packs.len() * PACK_LEN + chunks * ENTRY_LEN + CHECK_LEN);
         out.extend_from_slice(&MAGIC);
         out.extend_from_slice(&MAJOR.to_le_bytes());
         out.extend_from_slice(&MINOR.to_le_bytes());

@@ -3,11 +3,7 @@
 //! The directory is at the end so that a pack streams out, and complete in itself so
 //! that an index can be rebuilt from packs alone.
 
-use super::{
-    FormatError, MAJOR, MINOR, Result, WRITER,
-    bytes::Reader,
-    frame::Codec,
-};
+use super::{FormatError, MAJOR, MINOR, Result, WRITER, bytes::Reader, frame::Codec};
 use crate::id::{ChunkId, ChunkKey, PackId, PackSeq, RecordId};
 
 /// The first bytes of a pack; line ends and a high bit show text-mode damage.
@@ -136,7 +132,9 @@ pub fn decode_directory(tail: &[u8], pack_len: u64) -> Result<Directory> {
     let mut end = HEADER_LEN as u64;
     while !reader.is_empty() {
         let entry = parse_entry(&mut reader)?;
-        if entry.offset < end || entry.offset.checked_add(entry.stored_len.into()).is_none_or(|e| e > trailer.offset) {
+        if entry.offset < end
+            || entry.offset.checked_add(entry.stored_len.into()).is_none_or(|e| e > trailer.offset)
+        {
             return Err(FormatError::malformed(format!("entry {} lies outside the pack's frames", entry.id)));
         }
         end = entry.offset + u64::from(entry.stored_len);
@@ -242,7 +240,10 @@ mod tests {
         for bit in 0..(pack.len() - start) * 8 {
             let mut damaged = pack.clone();
             damaged[start + bit / 8] ^= 1 << (bit % 8);
-            assert!(decode_directory(&damaged[start..], pack.len() as u64).is_err(), "bit {bit} went unnoticed");
+            assert!(
+                decode_directory(&damaged[start..], pack.len() as u64).is_err(),
+                "bit {bit} went unnoticed"
+            );
         }
         decode_directory(&pack[start..], pack.len() as u64 + 1).unwrap_err();
         decode_directory(&pack[start + 1..], pack.len() as u64).unwrap_err();

@@ -259,7 +259,10 @@ pub(super) fn from_json<T: for<'de> Deserialize<'de>>(bytes: &[u8], max: usize) 
     let malformed = |error: serde_json::Error| FormatError::malformed(error.to_string());
     let Versioned { version, writer } = serde_json::from_slice(bytes).map_err(malformed)?;
     if version != u64::from(MAJOR) {
-        return Err(FormatError::Version { found: version, writer: writer.unwrap_or_else(|| "an unnamed writer".to_owned()) });
+        return Err(FormatError::Version {
+            found: version,
+            writer: writer.unwrap_or_else(|| "an unnamed writer".to_owned()),
+        });
     }
     serde_json::from_slice(bytes).map_err(malformed)
 }

@@ -309,7 +309,10 @@ fn read_entry(tag: u8, reader: &mut Reader<'_>, previous: &mut Vec<u8>) -> Resul
     }
     let meta = read_meta(reader)?;
     let kind = match tag {
-        FILE => Kind::File { size: reader.bounded(i64::MAX as u64, "a file's size")?, extents: read_extents(reader)? },
+        FILE => Kind::File {
+            size: reader.bounded(i64::MAX as u64, "a file's size")?,
+            extents: read_extents(reader)?,
+        },
         DIRECTORY => Kind::Directory,
         SYMLINK => {
             let target = reader.bytes(MAX_TARGET_BYTES, "a symbolic link")?.to_vec();

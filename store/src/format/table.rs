@@ -75,7 +75,9 @@ pub fn decode(bytes: &[u8], expected: usize) -> Result<Vec<Location>> {
             .filter(|len| *len <= MAX_RAW_LEN + MAX_RAW_LEN / 64)
             .ok_or_else(|| FormatError::malformed("a stored chunk longer than any"))?;
         let (pack, offset) = if head & 1 == 1 {
-            let before = locations.last().ok_or_else(|| FormatError::malformed("a first location that follows none"))?;
+            let before = locations
+                .last()
+                .ok_or_else(|| FormatError::malformed("a first location that follows none"))?;
             (before.pack, before.end())
         } else {
             (pack_at(&packs, &mut reader)?, reader.bounded(1 << 48, "an offset")?)
@@ -123,7 +125,12 @@ mod tests {
         let pack = |seq| PackId { write: RecordId::from_parts(5, [1; 10]), seq: PackSeq::Data(seq) };
         let mut locations = Vec::new();
         for n in 0..100u64 {
-            locations.push(Location { pack: pack(0), offset: 16 + n * 1000, stored_len: 1000, codec: Codec::Zstd });
+            locations.push(Location {
+                pack: pack(0),
+                offset: 16 + n * 1000,
+                stored_len: 1000,
+                codec: Codec::Zstd,
+            });
         }
         let run = encode(&locations).len();
         assert!(run < PREFIX.len() + 40 + 100 * 3, "{run} bytes");

@@ -145,7 +145,10 @@ pub struct Meta {
 pub enum Extent {
     /// Zeros that take no space.
     Hole(u64),
-    Chunk { id: ChunkId, len: u32 },
+    Chunk {
+        id: ChunkId,
+        len: u32,
+    },
     /// The bytes themselves: the whole content of a tiny file.
     Inline(Vec<u8>),
 }
@@ -176,15 +179,26 @@ impl Extent {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `extents` cover exactly `size` bytes.
-    File { size: u64, extents: Vec<Extent> },
+    File {
+        size: u64,
+        extents: Vec<Extent>,
+    },
     Directory,
-    Symlink { target: Vec<u8> },
+    Symlink {
+        target: Vec<u8>,
+    },
     Fifo,
     Socket,
-    CharDevice { device: u64 },
-    BlockDevice { device: u64 },
+    CharDevice {
+        device: u64,
+    },
+    BlockDevice {
+        device: u64,
+    },
     /// Another name of the regular file at `target`, which comes earlier in the tree.
-    HardLink { target: TreePath },
+    HardLink {
+        target: TreePath,
+    },
 }
 
 /// One line of a tree. A hard link's `meta` is that of its target and is not stored.

@@ -1,0 +1,269 @@
+//! The blocking half of a local bucket.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read, Write as _},
+    ops::Range,
+    os::unix::fs::{DirBuilderExt, FileExt},
+    path::Path,
+};
+
+use bytes::Bytes;
+
+use super::{
+    Access, Layout, MUTABLE_MAX_BYTES, clock::Clock, durability::Durability, failed, folder,
+    key_lock::KeyLock, suitability, temp, temp::Temp,
+};
+use crate::bucket::{
+    Body, BucketError, Deleted, Depth, Key, Object, Page, Prefix, Result, Stamp, Version, Write,
+};
+
+#[derive(Debug)]
+pub(super) struct Disk {
+    layout: Layout,
+    clock: Clock,
+    pub(super) durability: Durability,
+}
+
+impl Disk {
+    pub(super) fn open(root: &Path, access: Access) -> Result<Self> {
+        let layout = Layout { root: root.to_owned() };
+        let store = format!("file://{}", root.display());
+        let durability = Durability::new(store.clone());
+        if access == Access::Create {
+            create_root(root).map_err(failed(root))?;
+        }
+        if !root.is_dir() {
+            return Err(BucketError::Unsuitable { store, reason: "there is no such directory".into() });
+        }
+        if access == Access::ReadOnly {
+            return Ok(Self { layout, clock: Clock::Host, durability });
+        }
+        for folder in [layout.objects(), layout.tmp(), layout.locks()] {
+            match fs::create_dir(&folder) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(failed(&folder)(error));
+                }
+                _ => {}
+            }
+        }
+        durability.sync_folder("", root)?;
+        let tmp = layout.tmp();
+        temp::clean(&tmp).map_err(failed(&tmp))?;
+        if let Err(reason) = suitability::examine(&tmp).map_err(failed(&tmp))? {
+            return Err(BucketError::Unsuitable { store, reason: reason.into() });
+        }
+        let clock = Clock::FileSystem(Temp::create(&tmp).map_err(failed(&tmp))?);
+        Ok(Self { layout, clock, durability })
+    }
+
+    pub(super) fn describe(&self) -> String {
+        format!("file://{}", self.layout.root.display())
+    }
+
+    pub(super) fn get(&self, key: &Key) -> Result<Object> {
+        let path = self.layout.object(key);
+        let (file, len) = self.object(key)?.ok_or_else(|| BucketError::NotFound { key: key.to_string() })?;
+        let modified = file.metadata().and_then(|metadata| metadata.modified()).map_err(failed(&path))?;
+        let bytes = read_all(&file, len).map_err(failed(&path))?;
+        let now = self.clock.now().map_err(failed(&path))?;
+        Ok(Object { version: version(&bytes), bytes: bytes.into(), stamp: Stamp { modified, now } })
+    }
+
+    pub(super) fn get_range(&self, key: &Key, range: Range<u64>) -> Result<Bytes> {
+        let path = self.layout.object(key);
+        let (file, len) = self.object(key)?.ok_or_else(|| BucketError::NotFound { key: key.to_string() })?;
+        if range.end > len {
+            let Range { start, end } = range;
+            return Err(BucketError::Truncated { key: key.to_string(), actual: len, start, end });
+        }
+        let mut bytes = vec![0; (range.end - range.start) as usize];
+        file.read_exact_at(&mut bytes, range.start).map_err(failed(&path))?;
+        Ok(bytes.into())
+    }
+
+    pub(super) fn list(&self, prefix: &Prefix, depth: Depth) -> Result<Page> {
+        folder::list(&self.layout.objects().join(prefix.as_str()), prefix, depth)
+    }
+
+    pub(super) fn put(&self, key: &Key, body: &Body, write: &Write) -> Result<Version> {
+        self.may_write(key)?;
+        let path = self.layout.object(key);
+        match write {
+            // Saves writing the bytes; the link below decides.
+            Write::Create if path.symlink_metadata().is_ok() => Err(self.taken(key, &path)),
+            Write::Create => self.create(key, &path, body),
+            Write::Replace(_) if body.len() > MUTABLE_MAX_BYTES => {
+                Err(self.rejected(key, "an object this large can be created, but cannot replace another"))
+            }
+            Write::Replace(expected) => self.replace(key, &path, body, expected),
+        }
+    }
+
+    fn create(&self, key: &Key, path: &Path, body: &Body) -> Result<Version> {
+        let folder = parent(path);
+        self.durability.settle(key.as_str(), &self.layout.objects(), folder)?;
+        let (temp, version) = self.written(key, body)?;
+        match temp.link(path) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(self.taken(key, path)),
+            Err(error) => return Err(failed(path)(error)),
+        }
+        self.durability.sync_folder(key.as_str(), folder)?;
+        Ok(version)
+    }
+
+    fn replace(&self, key: &Key, path: &Path, body: &Body, expected: &Version) -> Result<Version> {
+        let (temp, version) = self.written(key, body)?;
+        let _lock = KeyLock::acquire(&self.layout.locks(), key)?;
+        self.must_hold(key, path, expected)?;
+        temp.rename(path).map_err(failed(path))?;
+        self.durability.sync_folder(key.as_str(), parent(path))?;
+        Ok(version)
+    }
+
+    pub(super) fn delete(&self, key: &Key) -> Result<()> {
+        self.may_write(key)?;
+        let _lock = KeyLock::acquire(&self.layout.locks(), key)?;
+        if self.object(key)?.is_none() {
+            return Ok(());
+        }
+        self.remove(key)
+    }
+
+    pub(super) fn delete_if(&self, key: &Key, expected: &Version) -> Result<Deleted> {
+        self.may_write(key)?;
+        let path = self.layout.object(key);
+        let _lock = KeyLock::acquire(&self.layout.locks(), key)?;
+        if expected.as_str() == UNHASHED {
+            return Ok(Deleted::Unsupported);
+        }
+        self.must_hold(key, &path, expected)?;
+        self.remove(key)?;
+        Ok(Deleted::Yes)
+    }
+
+    /// The caller holds the key's lock.
+    fn remove(&self, key: &Key) -> Result<()> {
+        let path = self.layout.object(key);
+        fs::remove_file(&path).map_err(failed(&path))?;
+        self.durability.sync_folder(key.as_str(), parent(&path))
+    }
+
+    /// The caller holds the key's lock, so the answer stays true until it acts.
+    fn must_hold(&self, key: &Key, path: &Path, expected: &Version) -> Result<()> {
+        let mismatch = || BucketError::VersionMismatch { key: key.to_string() };
+        let (file, len) = self.object(key)?.ok_or_else(mismatch)?;
+        if expected.as_str() == UNHASHED {
+            return Err(self.rejected(key, "an object this large can be deleted, but not replaced"));
+        }
+        if len > MUTABLE_MAX_BYTES {
+            return Err(mismatch());
+        }
+        let bytes = read_all(&file, len).map_err(failed(path))?;
+        if version(&bytes) == *expected { Ok(()) } else { Err(mismatch()) }
+    }
+
+    /// The body, synced, under a temporary name.
+    fn written(&self, key: &Key, body: &Body) -> Result<(Temp, Version)> {
+        let tmp = self.layout.tmp();
+        let temp = Temp::create(&tmp).map_err(failed(&tmp))?;
+        let version = match body {
+            Body::Bytes(bytes) => {
+                temp.file().write_all(bytes).map_err(failed(temp.path()))?;
+                version(bytes)
+            }
+            Body::File { path, len } => copy(path, *len, temp.file()).map_err(failed(path))?,
+        };
+        self.durability.sync(key.as_str(), temp.file())?;
+        Ok((temp, version))
+    }
+
+    /// The object's file and its length; a directory is no object.
+    fn object(&self, key: &Key) -> Result<Option<(File, u64)>> {
+        let path = self.layout.object(key);
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return Ok(None);
+            }
+            Err(error) => return Err(failed(&path)(error)),
+        };
+        let metadata = file.metadata().map_err(failed(&path))?;
+        Ok(metadata.is_file().then_some((file, metadata.len())))
+    }
+
+    fn may_write(&self, key: &Key) -> Result<()> {
+        if matches!(self.clock, Clock::Host) {
+            return Err(BucketError::Denied {
+                key: key.to_string(),
+                reason: "the directory was opened for reading only".into(),
+            });
+        }
+        self.durability.check(key.as_str())
+    }
+
+    fn taken(&self, key: &Key, path: &Path) -> BucketError {
+        if path.is_dir() {
+            return self.rejected(key, "there is a folder of this name, so it cannot be an object");
+        }
+        BucketError::AlreadyExists { key: key.to_string() }
+    }
+
+    fn rejected(&self, key: &Key, reason: &str) -> BucketError {
+        BucketError::Rejected { key: key.to_string(), store: self.describe(), reason: reason.into() }
+    }
+}
+
+/// The version of every object too large to be hashed.
+const UNHASHED: &str = "unhashed";
+
+fn version(bytes: &[u8]) -> Version {
+    if bytes.len() as u64 > MUTABLE_MAX_BYTES { Version::new(UNHASHED) } else { Version::of(bytes) }
+}
+
+/// Inside the kernel where the object is too large to be hashed anyway.
+fn copy(from: &Path, len: u64, mut to: &File) -> io::Result<Version> {
+    let mut file = File::open(from)?;
+    let (copied, version) = if len > MUTABLE_MAX_BYTES {
+        (io::copy(&mut file, &mut to)?, Version::new(UNHASHED))
+    } else {
+        let bytes = read_all(&file, len)?;
+        to.write_all(&bytes)?;
+        (bytes.len() as u64, version(&bytes))
+    };
+    if copied == len {
+        return Ok(version);
+    }
+    Err(io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("holds {copied} bytes, not the {len} it was to have"),
+    ))
+}
+
+fn read_all(mut file: &File, len: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(len as usize);
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// An object's path always has one.
+fn parent(path: &Path) -> &Path {
+    path.parent().unwrap_or(path)
+}
+
+/// Durable as far up as directories were missing. Profiles hold secrets, so a new root is
+/// closed to others; who wants to share one makes it beforehand.
+fn create_root(root: &Path) -> io::Result<()> {
+    if root.is_dir() {
+        return Ok(());
+    }
+    let above = parent(root);
+    if above != root {
+        create_root(above)?;
+    }
+    match fs::DirBuilder::new().mode(0o700).create(root) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => File::open(above)?.sync_all(),
+    }
+}

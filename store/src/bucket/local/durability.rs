@@ -1,0 +1,109 @@
+//! Getting bytes and names onto the disk, and never trusting it again once it failed.
+//!
+//! After a failed fsync the kernel may have dropped the dirty pages and will report
+//! success next time. So the write is ambiguous and every later write is refused.
+
+use std::{
+    collections::HashSet,
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use super::failed;
+use crate::bucket::{BucketError, Result};
+
+#[derive(Debug)]
+pub(super) struct Durability {
+    store: String,
+    poisoned: AtomicBool,
+    /// Folders known to be entered durably in their parent, all the way up.
+    settled: Mutex<HashSet<PathBuf>>,
+    #[cfg(test)]
+    pub(super) fail_next: AtomicBool,
+}
+
+impl Durability {
+    pub(super) fn new(store: String) -> Self {
+        Self {
+            store,
+            poisoned: AtomicBool::new(false),
+            settled: Mutex::default(),
+            #[cfg(test)]
+            fail_next: AtomicBool::new(false),
+        }
+    }
+
+    /// To be asked before every write.
+    pub(super) fn check(&self, key: &str) -> Result<()> {
+        if !self.poisoned.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        Err(BucketError::Rejected {
+            key: key.to_owned(),
+            store: self.store.clone(),
+            reason: "an earlier fsync failed, so nothing more is written through this handle".into(),
+        })
+    }
+
+    pub(super) fn sync(&self, key: &str, file: &File) -> Result<()> {
+        #[cfg(test)]
+        let synced = match self.fail_next.swap(false, Ordering::SeqCst) {
+            true => Err(io::Error::other("injected")),
+            false => file.sync_all(),
+        };
+        #[cfg(not(test))]
+        let synced = file.sync_all();
+        synced.map_err(|error| self.poison(key, &error))
+    }
+
+    pub(super) fn sync_folder(&self, key: &str, folder: &Path) -> Result<()> {
+        let folder = File::open(folder).map_err(|error| self.poison(key, &error))?;
+        self.sync(key, &folder)
+    }
+
+    /// Makes the folder of an object exist durably below `objects`.
+    ///
+    /// A folder that another process made a moment ago may not be durable yet, so a
+    /// handle syncs every ancestor the first time it meets it, whoever made it.
+    pub(super) fn settle(&self, key: &str, objects: &Path, folder: &Path) -> Result<()> {
+        if folder == objects || self.settled().contains(folder) {
+            return Ok(());
+        }
+        let Some(parent) = folder.parent() else { return Ok(()) };
+        self.settle(key, objects, parent)?;
+        match fs::create_dir(folder) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(BucketError::Rejected {
+                    key: key.to_owned(),
+                    store: self.store.clone(),
+                    reason: format!("{} is an object, so it cannot be a folder", folder.display()),
+                });
+            }
+            Err(error) => return Err(failed(folder)(error)),
+        }
+        self.sync_folder(key, parent)?;
+        self.settled().insert(folder.to_owned());
+        Ok(())
+    }
+
+    fn settled(&self) -> std::sync::MutexGuard<'_, HashSet<PathBuf>> {
+        self.settled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn poison(&self, key: &str, error: &io::Error) -> BucketError {
+        self.poisoned.store(true, Ordering::SeqCst);
+        tracing::error!(store = %self.store, %error, "fsync failed");
+        BucketError::Unavailable {
+            key: key.to_owned(),
+            store: self.store.clone(),
+            reason: format!("fsync failed: {error}"),
+        }
+    }
+}

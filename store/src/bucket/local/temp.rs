@@ -1,0 +1,89 @@
+//! Files under a temporary name, and the removal of those a crash left behind.
+//!
+//! Whoever writes one holds its flock; who can lock one knows that its writer is gone.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{FlockOperation, flock};
+
+/// A file of our own in `tmp/`, gone when dropped unless it was renamed.
+#[derive(Debug)]
+pub(super) struct Temp {
+    file: File,
+    path: PathBuf,
+    renamed: bool,
+}
+
+impl Temp {
+    pub(super) fn create(folder: &Path) -> io::Result<Self> {
+        loop {
+            let path = folder.join(random_name()?);
+            let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
+            // A cleaner may come between these two calls; its victim has no name any more.
+            let locked = flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
+            if locked && file.metadata()?.nlink() > 0 {
+                return Ok(Self { file, path, renamed: false });
+            }
+        }
+    }
+
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Gives the file a second name; an existing name is an error.
+    pub(super) fn link(&self, to: &Path) -> io::Result<()> {
+        fs::hard_link(&self.path, to)
+    }
+
+    /// Gives the file another name, in place of whatever has it.
+    pub(super) fn rename(mut self, to: &Path) -> io::Result<()> {
+        fs::rename(&self.path, to)?;
+        self.renamed = true;
+        Ok(())
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Temp {
+    fn drop(&mut self) {
+        if !self.renamed {
+            // What cannot be removed now is removed at the next open.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Removes every temporary file whose writer is gone.
+pub(super) fn clean(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        match File::open(&path) {
+            Ok(file) if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() => {}
+            Ok(_) => continue,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        }
+        tracing::debug!(path = %path.display(), "removing what a crashed writer left");
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Never used twice, so a name that was judged abandoned cannot be somebody's new file.
+fn random_name() -> io::Result<String> {
+    let mut random = [0; 16];
+    getrandom::fill(&mut random).map_err(io::Error::other)?;
+    Ok(format!("{:032x}", u128::from_le_bytes(random)))
+}

@@ -1,0 +1,141 @@
+use std::{sync::atomic::Ordering, time::Duration};
+
+use super::*;
+
+fn bucket() -> (tempfile::TempDir, LocalBucket) {
+    let folder = tempfile::tempdir().unwrap();
+    let bucket = LocalBucket::open(folder.path(), Access::ReadWrite).unwrap();
+    (folder, bucket)
+}
+
+fn key(text: &str) -> Key {
+    Key::new(text).unwrap()
+}
+
+fn body(text: &str) -> Body {
+    text.as_bytes().to_vec().into()
+}
+
+#[tokio::test]
+async fn a_failed_fsync_is_ambiguous_and_ends_all_writing() {
+    let (_folder, bucket) = bucket();
+    let version = bucket.put(&key("a/kept"), body("1"), Write::Create).await.unwrap();
+    bucket.disk.durability.fail_next.store(true, Ordering::SeqCst);
+    let error = bucket.put(&key("a/lost"), body("2"), Write::Create).await.unwrap_err();
+    assert!(error.is_ambiguous(), "{error}");
+
+    let later = [
+        bucket.put(&key("a/new"), body("3"), Write::Create).await.map(drop),
+        bucket.put(&key("a/kept"), body("3"), Write::Replace(version.clone())).await.map(drop),
+        bucket.delete(&key("a/kept")).await,
+        bucket.delete_if(&key("a/kept"), &version).await.map(drop),
+    ];
+    for answer in later {
+        assert!(matches!(answer, Err(BucketError::Rejected { .. })), "{answer:?}");
+    }
+    assert_eq!(&bucket.get(&key("a/kept")).await.unwrap().bytes[..], b"1");
+}
+
+#[tokio::test]
+async fn a_name_is_an_object_or_a_folder_but_not_both() {
+    let (_folder, bucket) = bucket();
+    bucket.put(&key("a/b"), body("1"), Write::Create).await.unwrap();
+    for clash in ["a", "a/b/c", "a/b/c/d"] {
+        let answer = bucket.put(&key(clash), body("2"), Write::Create).await;
+        assert!(matches!(answer, Err(BucketError::Rejected { .. })), "{answer:?}");
+        let answer = bucket.get(&key(clash)).await;
+        assert!(matches!(answer, Err(BucketError::NotFound { .. })), "{answer:?}");
+        bucket.delete(&key(clash)).await.unwrap();
+    }
+    assert_eq!(&bucket.get(&key("a/b")).await.unwrap().bytes[..], b"1");
+}
+
+#[tokio::test]
+async fn opening_removes_only_what_nobody_holds() {
+    let (folder, bucket) = bucket();
+    let left = folder.path().join("tmp/left");
+    std::fs::write(&left, "half").unwrap();
+    let held = temp::Temp::create(&folder.path().join("tmp")).unwrap();
+    let second = LocalBucket::open(folder.path(), Access::ReadWrite).unwrap();
+    assert!(!left.exists());
+    assert!(held.path().exists());
+    drop((held, bucket, second));
+    assert_eq!(std::fs::read_dir(folder.path().join("tmp")).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_large_object_is_created_from_a_file_but_never_replaced() {
+    let (folder, bucket) = bucket();
+    let source = folder.path().join("source");
+    let len = MUTABLE_MAX_BYTES + 1;
+    std::fs::write(&source, vec![7; len as usize]).unwrap();
+    let large = Body::File { path: source.clone(), len };
+    let version = bucket.put(&key("large"), large.clone(), Write::Create).await.unwrap();
+    assert_eq!(bucket.get(&key("large")).await.unwrap().version, version);
+    assert_eq!(bucket.get_range(&key("large"), len - 2..len).await.unwrap().len(), 2);
+
+    let answer = bucket.put(&key("large"), body("x"), Write::Replace(version.clone())).await;
+    assert!(matches!(answer, Err(BucketError::Rejected { .. })), "{answer:?}");
+    assert_eq!(bucket.delete_if(&key("large"), &version).await.unwrap(), Deleted::Unsupported);
+
+    let small = bucket.put(&key("small"), body("1"), Write::Create).await.unwrap();
+    let answer = bucket.put(&key("small"), large, Write::Replace(small)).await;
+    assert!(matches!(answer, Err(BucketError::Rejected { .. })), "{answer:?}");
+
+    // The object is a copy: what happens to the source later is its own affair.
+    std::fs::write(&source, "changed").unwrap();
+    assert_eq!(bucket.get(&key("large")).await.unwrap().bytes.len() as u64, len);
+}
+
+#[tokio::test]
+async fn a_file_that_is_not_as_long_as_announced_is_refused() {
+    let (folder, bucket) = bucket();
+    let source = folder.path().join("source");
+    std::fs::write(&source, "four").unwrap();
+    for len in [3, 5, MUTABLE_MAX_BYTES + 1] {
+        let announced = Body::File { path: source.clone(), len };
+        bucket.put(&key("a"), announced, Write::Create).await.unwrap_err();
+    }
+    assert!(bucket.list(&Prefix::root(), Depth::All, None).await.unwrap().entries.is_empty());
+}
+
+#[tokio::test]
+async fn reading_only_writes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let bucket = LocalBucket::open(folder.path(), Access::ReadOnly).unwrap();
+    let answer = bucket.put(&key("a"), body("1"), Write::Create).await;
+    assert!(matches!(answer, Err(BucketError::Denied { .. })), "{answer:?}");
+    assert!(bucket.list(&Prefix::root(), Depth::All, None).await.unwrap().entries.is_empty());
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_missing_directory_is_made_only_when_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("not/there");
+    LocalBucket::open(&root, Access::ReadWrite).unwrap_err();
+    LocalBucket::open(&root, Access::Create).unwrap();
+    LocalBucket::open(&root, Access::ReadWrite).unwrap();
+}
+
+#[tokio::test]
+async fn age_is_told_by_the_file_system() {
+    let (folder, bucket) = bucket();
+    bucket.put(&key("a"), body("1"), Write::Create).await.unwrap();
+    let hour = Duration::from_secs(3600);
+    let file = std::fs::File::options().write(true).open(folder.path().join("objects/a")).unwrap();
+    file.set_modified(std::time::SystemTime::now() - hour).unwrap();
+    let age = bucket.get(&key("a")).await.unwrap().stamp.age();
+    // A file system's clock ticks coarsely, so it may be a little behind the host's.
+    assert!(age.abs_diff(hour) < Duration::from_secs(60), "{age:?}");
+}
+
+#[tokio::test]
+async fn a_folder_without_objects_is_not_listed() {
+    let (_folder, bucket) = bucket();
+    bucket.put(&key("a/b/c"), body("1"), Write::Create).await.unwrap();
+    bucket.put(&key("a/d/e"), body("1"), Write::Create).await.unwrap();
+    bucket.delete(&key("a/d/e")).await.unwrap();
+    let page = bucket.list(&Prefix::new("a/").unwrap(), Depth::Children, None).await.unwrap();
+    assert_eq!(page.folders, [Prefix::new("a/b/").unwrap()]);
+}

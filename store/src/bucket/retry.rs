@@ -1,0 +1,111 @@
+//! Sending again what is safe to send again.
+//!
+//! Reads, lists and plain deletes are repeated with growing, jittered pauses. A
+//! conditional write or delete is never resent here: its first delivery may have been
+//! applied, and then the second is refused because of the first. Who knows how to tell
+//! that apart (by a unique body or name) resends it there; see [`super::put_unique`].
+
+use std::{future::Future, ops::Range, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use super::{Body, Bucket, Deleted, Depth, Key, Object, Page, Prefix, Result, Version, Write};
+
+/// How long and how often to try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetryPolicy {
+    /// The upper end of the first pause; it doubles each time.
+    pub first_pause: Duration,
+    /// The longest any pause may be.
+    pub longest_pause: Duration,
+    /// No attempt starts later than this after the first one started.
+    pub deadline: Duration,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self {
+            first_pause: Duration::from_millis(100),
+            longest_pause: Duration::from_secs(5),
+            deadline: Duration::from_secs(60),
+        }
+    }
+}
+
+impl RetryPolicy {
+    /// A random pause before attempt `attempt` (the second attempt is 1): full jitter, so
+    /// that clients which failed together do not return together.
+    pub(super) fn pause(&self, attempt: u32) -> Duration {
+        let longest = self.first_pause.saturating_mul(1 << attempt.saturating_sub(1).min(16));
+        longest.min(self.longest_pause).mul_f64(random_fraction())
+    }
+}
+
+/// Repeats calls that failed with a retryable kind.
+#[derive(Clone, Debug)]
+pub struct RetryBucket {
+    inner: Arc<dyn Bucket>,
+    policy: RetryPolicy,
+}
+
+impl RetryBucket {
+    pub fn new(inner: Arc<dyn Bucket>, policy: RetryPolicy) -> Self {
+        Self { inner, policy }
+    }
+
+    async fn repeat<T, F: Future<Output = Result<T>>>(&self, call: impl Fn() -> F) -> Result<T> {
+        let last_start = Instant::now() + self.policy.deadline;
+        let mut attempt = 0;
+        loop {
+            let error = match call().await {
+                Err(error) if error.is_retryable() => error,
+                answer => return answer,
+            };
+            attempt += 1;
+            let pause = self.policy.pause(attempt);
+            if Instant::now() + pause > last_start {
+                return Err(error);
+            }
+            tracing::debug!(%error, attempt, ?pause, "sending a request again");
+            tokio::time::sleep(pause).await;
+        }
+    }
+}
+
+#[async_trait]
+impl Bucket for RetryBucket {
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+
+    async fn get(&self, key: &Key) -> Result<Object> {
+        self.repeat(|| self.inner.get(key)).await
+    }
+
+    async fn get_range(&self, key: &Key, range: Range<u64>) -> Result<Bytes> {
+        self.repeat(|| self.inner.get_range(key, range.clone())).await
+    }
+
+    async fn put(&self, key: &Key, body: Body, write: Write) -> Result<Version> {
+        self.inner.put(key, body, write).await
+    }
+
+    async fn list(&self, prefix: &Prefix, depth: Depth, cursor: Option<String>) -> Result<Page> {
+        self.repeat(|| self.inner.list(prefix, depth, cursor.clone())).await
+    }
+
+    async fn delete(&self, key: &Key) -> Result<()> {
+        self.repeat(|| self.inner.delete(key)).await
+    }
+
+    async fn delete_if(&self, key: &Key, version: &Version) -> Result<Deleted> {
+        self.inner.delete_if(key, version).await
+    }
+}
+
+/// Between zero and one. Without randomness the pause is merely the longest.
+fn random_fraction() -> f64 {
+    getrandom::u32().map_or(1.0, |random| f64::from(random) / f64::from(u32::MAX))
+}

@@ -1,0 +1,130 @@
+//! A bucket narrowed to one tenant's prefixes.
+//!
+//! A key outside is refused before any request is made, so a mistake above cannot reach
+//! another tenant's data even where the server's credentials would allow it.
+
+use std::{ops::Range, sync::Arc};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use super::{Body, Bucket, BucketError, Deleted, Depth, Key, Object, Page, Prefix, Result, Version, Write};
+
+/// Passes on what lies below one of its prefixes, and nothing else.
+#[derive(Clone, Debug)]
+pub struct TenantBucket {
+    inner: Arc<dyn Bucket>,
+    allowed: Arc<[Prefix]>,
+}
+
+impl TenantBucket {
+    /// No prefix allows nothing; the root prefix allows everything.
+    pub fn new(inner: Arc<dyn Bucket>, allowed: impl Into<Arc<[Prefix]>>) -> Self {
+        Self { inner, allowed: allowed.into() }
+    }
+
+    fn allows(&self, name: &str) -> Result<()> {
+        if self.allowed.iter().any(|prefix| name.starts_with(prefix.as_str())) {
+            return Ok(());
+        }
+        let allowed = self.allowed.iter().map(Prefix::as_str).collect::<Vec<_>>().join(", ");
+        Err(BucketError::Denied {
+            key: name.to_owned(),
+            reason: format!("it is outside what this tenant may touch ({allowed})"),
+        })
+    }
+
+    /// A server that lists what was not asked for cannot be trusted with a prefix at all.
+    fn within(&self, name: &str, prefix: &Prefix) -> Result<()> {
+        if name.starts_with(prefix.as_str()) {
+            return Ok(());
+        }
+        Err(BucketError::Rejected {
+            key: prefix.to_string(),
+            store: self.inner.describe(),
+            reason: format!("its listing of the prefix holds {name}, which is outside"),
+        })
+    }
+}
+
+#[async_trait]
+impl Bucket for TenantBucket {
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+
+    async fn get(&self, key: &Key) -> Result<Object> {
+        self.allows(key.as_str())?;
+        self.inner.get(key).await
+    }
+
+    async fn get_range(&self, key: &Key, range: Range<u64>) -> Result<Bytes> {
+        self.allows(key.as_str())?;
+        self.inner.get_range(key, range).await
+    }
+
+    async fn put(&self, key: &Key, body: Body, write: Write) -> Result<Version> {
+        self.allows(key.as_str())?;
+        self.inner.put(key, body, write).await
+    }
+
+    async fn list(&self, prefix: &Prefix, depth: Depth, cursor: Option<String>) -> Result<Page> {
+        self.allows(prefix.as_str())?;
+        let page = self.inner.list(prefix, depth, cursor).await?;
+        for entry in &page.entries {
+            self.within(entry.key.as_str(), prefix)?;
+        }
+        for folder in &page.folders {
+            self.within(folder.as_str(), prefix)?;
+        }
+        Ok(page)
+    }
+
+    async fn delete(&self, key: &Key) -> Result<()> {
+        self.allows(key.as_str())?;
+        self.inner.delete(key).await
+    }
+
+    async fn delete_if(&self, key: &Key, version: &Version) -> Result<Deleted> {
+        self.allows(key.as_str())?;
+        self.inner.delete_if(key, version).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{MemoryBucket, Recorder},
+        *,
+    };
+
+    #[tokio::test]
+    async fn a_key_outside_is_refused_without_a_call() {
+        let recorder = Arc::new(Recorder::new(Arc::new(MemoryBucket::new())));
+        let allowed = [Prefix::new("content/acme/").unwrap(), Prefix::new("snapshots/acme/").unwrap()];
+        let acme = TenantBucket::new(recorder.clone(), allowed);
+
+        let mine = Key::new("content/acme/a").unwrap();
+        let version = acme.put(&mine, b"1".to_vec().into(), Write::Create).await.unwrap();
+        assert_eq!(recorder.take().len(), 1);
+
+        for foreign in ["content/acmeh/a", "content/acme", "snapshots/other/acme/a", "lock.json"] {
+            let key = Key::new(foreign).unwrap();
+            let prefix = Prefix::new(format!("{foreign}x/")).unwrap();
+            let denied = [
+                acme.get(&key).await.map(drop),
+                acme.get_range(&key, 0..1).await.map(drop),
+                acme.put(&key, b"1".to_vec().into(), Write::Create).await.map(drop),
+                acme.put(&key, b"1".to_vec().into(), Write::Replace(version.clone())).await.map(drop),
+                acme.list(&prefix, Depth::All, None).await.map(drop),
+                acme.list(&Prefix::root(), Depth::Children, None).await.map(drop),
+                acme.delete(&key).await,
+                acme.delete_if(&key, &version).await.map(drop),
+            ];
+            for answer in denied {
+                assert!(matches!(answer, Err(BucketError::Denied { .. })), "{answer:?}");
+            }
+        }
+        assert_eq!(recorder.calls(), []);
+    }
+}
