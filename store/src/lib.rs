@@ -10,10 +10,12 @@
 //! The library never talks to a person: no terminal, no environment, no exit.
 
 pub mod bucket;
+pub mod content;
 pub mod error;
 pub mod format;
 pub mod id;
 pub mod key;
 pub mod name;
+pub mod progress;
 
 pub use error::{Error, ErrorKind, Result};

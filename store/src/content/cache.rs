@@ -1,0 +1,164 @@
+//! What this host has learnt about a tenant: indexes, metadata, file states.
+//!
+//! Safe for any number of processes: files are written aside and renamed, each carries
+//! its own checksum, and one that is missing, stale or damaged costs time and nothing
+//! else. Losing the whole directory is always fine.
+
+use std::{
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use crate::{id, id::StoreId, name::Tenant};
+
+const CHECK_LEN: usize = 32;
+
+/// What a cached file is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shelf {
+    /// Indexes, by the write that made them.
+    Index,
+    /// Decoded metadata of snapshots, by record and generation.
+    Meta,
+    /// File states, by directory.
+    Stat,
+}
+
+impl Shelf {
+    const fn folder(self) -> &'static str {
+        match self {
+            Self::Index => "index",
+            Self::Meta => "meta",
+            Self::Stat => "stat",
+        }
+    }
+
+    /// How many bytes a shelf may take before its oldest files go.
+    const fn max_bytes(self) -> u64 {
+        match self {
+            Self::Index => 64 << 20,
+            Self::Meta | Self::Stat => 256 << 20,
+        }
+    }
+}
+
+/// One tenant's cache on this host.
+#[derive(Debug)]
+pub struct Cache {
+    root: PathBuf,
+}
+
+impl Cache {
+    /// Keeps everything below `root/<store>/<tenant>/`; the folders are made when needed.
+    pub fn new(root: &Path, store: StoreId, tenant: &Tenant) -> Self {
+        Self { root: root.join(store.to_string()).join(tenant.as_str()) }
+    }
+
+    /// The cached bytes, if they are there and whole.
+    pub fn read(&self, shelf: Shelf, name: &str) -> Option<Vec<u8>> {
+        let path = self.path(shelf, name);
+        let mut bytes = fs::read(&path).ok()?;
+        let split = bytes.len().checked_sub(CHECK_LEN)?;
+        if blake3::hash(&bytes[..split]).as_bytes()[..] != bytes[split..] {
+            tracing::warn!(path = %path.display(), "a damaged cache file is dropped");
+            let _ = fs::remove_file(&path);
+            return None;
+        }
+        bytes.truncate(split);
+        Some(bytes)
+    }
+
+    /// Remembers `bytes`. A failure is logged: the cache is a convenience.
+    pub fn write(&self, shelf: Shelf, name: &str, bytes: &[u8]) {
+        if let Err(error) = self.try_write(shelf, name, bytes) {
+            tracing::debug!(root = %self.root.display(), %error, "the cache could not be written");
+        }
+    }
+
+    pub fn remove(&self, shelf: Shelf, name: &str) {
+        let _ = fs::remove_file(self.path(shelf, name));
+    }
+
+    fn try_write(&self, shelf: Shelf, name: &str, bytes: &[u8]) -> std::io::Result<()> {
+        let path = self.path(shelf, name);
+        let folder = self.root.join(shelf.folder());
+        make_private(&folder)?;
+        let aside = folder.join(format!(".{}", u64::from_le_bytes(id::random())));
+        let written = fs::File::create_new(&aside).and_then(|mut file| {
+            file.write_all(bytes)?;
+            file.write_all(blake3::hash(bytes).as_bytes())
+        });
+        written.and_then(|()| fs::rename(&aside, &path)).inspect_err(|_| drop(fs::remove_file(&aside)))?;
+        prune(&folder, shelf.max_bytes())
+    }
+
+    fn path(&self, shelf: Shelf, name: &str) -> PathBuf {
+        self.root.join(shelf.folder()).join(name)
+    }
+}
+
+fn make_private(folder: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+/// Drops the oldest files of a folder that has grown too large.
+fn prune(folder: &Path, max_bytes: u64) -> std::io::Result<()> {
+    let mut files: Vec<(SystemTime, u64, PathBuf)> = fs::read_dir(folder)?
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            let meta = entry.metadata().ok()?;
+            Some((meta.modified().ok()?, meta.len(), entry.path()))
+        })
+        .collect();
+    let mut total: u64 = files.iter().map(|(_, len, _)| len).sum();
+    if total <= max_bytes {
+        return Ok(());
+    }
+    files.sort();
+    for (_, len, path) in files {
+        if total <= max_bytes {
+            break;
+        }
+        let _ = fs::remove_file(path);
+        total -= len;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_file_is_as_good_as_none() {
+        let root = tempfile::tempdir().unwrap();
+        let cache = Cache::new(root.path(), StoreId::from_parts(1, [1; 10]), &"acme".parse().unwrap());
+        assert_eq!(cache.read(Shelf::Index, "x"), None);
+        cache.write(Shelf::Index, "x", b"hello");
+        assert_eq!(cache.read(Shelf::Index, "x").as_deref(), Some(&b"hello"[..]));
+        let path = cache.path(Shelf::Index, "x");
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[2] ^= 1;
+        fs::write(&path, &bytes).unwrap();
+        assert_eq!(cache.read(Shelf::Index, "x"), None);
+        assert!(!path.exists());
+        fs::write(&path, b"short").unwrap();
+        assert_eq!(cache.read(Shelf::Index, "x"), None);
+    }
+
+    #[test]
+    fn the_oldest_files_go_first() {
+        let folder = tempfile::tempdir().unwrap();
+        for (age, name) in ["new", "old"].iter().enumerate() {
+            let path = folder.path().join(name);
+            fs::write(&path, [0; 100]).unwrap();
+            let when = SystemTime::now() - std::time::Duration::from_secs(age as u64 * 100);
+            fs::File::options().write(true).open(&path).unwrap().set_modified(when).unwrap();
+        }
+        prune(folder.path(), 150).unwrap();
+        assert!(folder.path().join("new").exists() && !folder.path().join("old").exists());
+    }
+}

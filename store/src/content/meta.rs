@@ -1,0 +1,323 @@
+//! A snapshot's metadata: its tree segments and their tables, read and written.
+//!
+//! A write stores only the segments its base does not have, in one meta pack. So that a
+//! reader never has to ask many packs, a snapshot's metadata lies in at most
+//! [`MAX_META_PACKS`]: when there would be more, the ones that hold least are left behind
+//! and their segments stored again.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt, stream};
+
+use super::{
+    TenantStore,
+    cache::Shelf,
+    compress::Compressor,
+    packer::{Packer, SealedPack},
+    reader::Verified,
+};
+use crate::{
+    Error, Result,
+    format::{
+        bytes::{Put, Reader},
+        frame::Codec,
+        pack::EntryKind,
+        record::{Content, PackRange, PackUse},
+        root::{Blob, Root, SegmentRef},
+        segment::{Segment, SegmentReader, snapshot_id},
+        table::{self, Location},
+        tree::Entry,
+    },
+    id::{ChunkId, PackId, PackSeq, RecordId, SnapshotId},
+};
+
+/// How many meta packs one snapshot may be spread over.
+pub const MAX_META_PACKS: usize = 8;
+const REQUESTS_AT_ONCE: usize = 8;
+/// Blobs this close together are fetched with what lies between.
+const MAX_GAP: u64 = 32 * 1024;
+
+/// Verified metadata, decompressed but not decoded.
+#[derive(Debug)]
+pub struct Metadata {
+    pub root: Root,
+    /// One for each segment of the root.
+    trees: Vec<Vec<u8>>,
+    tables: Vec<Vec<u8>>,
+}
+
+impl Metadata {
+    /// From this host's cache, else from the bucket.
+    pub async fn load(store: &TenantStore, record: RecordId, generation: u64, content: &Content) -> Result<Self> {
+        let name = cache_name(record, generation);
+        if let Some(cache) = &store.cache
+            && let Some(bytes) = cache.read(Shelf::Meta, &name)
+        {
+            match Self::from_cached(store, content, &bytes) {
+                Ok(metadata) => return Ok(metadata),
+                Err(error) => tracing::warn!(%record, %error, "cached metadata is useless"),
+            }
+        }
+        let metadata = Self::fetch(store, content).await?;
+        metadata.remember(store, record, generation);
+        Ok(metadata)
+    }
+
+    /// From the bucket, in one round of requests.
+    pub async fn fetch(store: &TenantStore, content: &Content) -> Result<Self> {
+        let ranges: Vec<(PackRange, Bytes)> = stream::iter(content.meta_ranges.iter().copied())
+            .map(|range| async move {
+                let end = range.offset.saturating_add(range.len);
+                Ok::<_, Error>((range, store.pack_range(range.pack, range.offset, end).await?))
+            })
+            .buffer_unordered(REQUESTS_AT_ONCE)
+            .try_collect()
+            .await?;
+        let blob = |blob: &Blob| -> Result<Vec<u8>> {
+            let stored = ranges.iter().find_map(|(range, bytes)| {
+                let start = usize::try_from(blob.offset.checked_sub(range.offset)?).ok()?;
+                bytes.get(start..start + blob.stored_len as usize).filter(|_| range.pack == blob.pack)
+            });
+            let stored = stored.ok_or_else(|| {
+                Error::damaged(format!("pack {}", blob.pack), format!("its record does not say where segment {} is", blob.id))
+            })?;
+            let verified = Verified::check(store.key(), &blob.id, Codec::Zstd, stored, blob.raw_len)
+                .map_err(|error| Error::damaged(format!("pack {}", blob.pack), error))?;
+            Ok(verified.into_bytes())
+        };
+        let bytes = blob(&content.root.into())?;
+        let root = Root::decode(&bytes).map_err(|error| error.of(format!("root {}", content.root.id)))?;
+        let trees = root.segments.iter().map(|segment| blob(&segment.tree)).collect::<Result<_>>()?;
+        let tables = root.segments.iter().map(|segment| blob(&segment.table)).collect::<Result<_>>()?;
+        Self { root, trees, tables }.identified(store, content.snapshot_id)
+    }
+
+    /// Every entry, and the location of every chunk in the order the entries name them.
+    pub fn decode(&self) -> Result<(Vec<Entry>, Vec<Location>)> {
+        let mut entries = Vec::new();
+        let mut reader = SegmentReader::default();
+        for (segment, bytes) in self.root.segments.iter().zip(&self.trees) {
+            reader
+                .read(bytes, |entry| entries.push(entry))
+                .map_err(|error| error.of(format!("tree segment {}", segment.tree.id)))?;
+        }
+        reader.finish().map_err(|error| error.of("the snapshot's tree"))?;
+        let mut locations = Vec::new();
+        for (segment, bytes) in self.root.segments.iter().zip(&self.tables) {
+            let table = table::decode(bytes, segment.chunks as usize)
+                .map_err(|error| error.of(format!("table segment {}", segment.table.id)))?;
+            locations.extend(table);
+        }
+        let chunks: usize = entries.iter().map(|entry| entry.chunks().count()).sum();
+        if chunks != locations.len() {
+            let reason = format!("{chunks} chunks, but {} locations", locations.len());
+            return Err(Error::damaged("the snapshot's table", reason));
+        }
+        Ok((entries, locations))
+    }
+
+    /// Keeps this metadata for the next write or read on this host.
+    pub fn remember(&self, store: &TenantStore, record: RecordId, generation: u64) {
+        let Some(cache) = &store.cache else { return };
+        let mut bytes = Vec::new();
+        bytes.put_bytes(&self.root.encode());
+        for (tree, table) in self.trees.iter().zip(&self.tables) {
+            bytes.put_bytes(tree);
+            bytes.put_bytes(table);
+        }
+        cache.write(Shelf::Meta, &cache_name(record, generation), &bytes);
+    }
+
+    fn from_cached(store: &TenantStore, content: &Content, bytes: &[u8]) -> Result<Self> {
+        let mut reader = Reader::new(bytes);
+        let mut next = |id: Option<&ChunkId>| -> Result<Vec<u8>> {
+            let blob = reader.bytes(usize::MAX >> 1, "a blob").map_err(|error| error.of("a cache file"))?;
+            match id {
+                Some(id) if store.key().id_of(blob) != *id => Err(Error::damaged("a cache file", "another content")),
+                _ => Ok(blob.to_vec()),
+            }
+        };
+        let root = Root::decode(&next(Some(&content.root.id))?).map_err(|error| error.of("a cache file"))?;
+        let (mut trees, mut tables) = (Vec::new(), Vec::new());
+        for segment in &root.segments {
+            trees.push(next(Some(&segment.tree.id))?);
+            tables.push(next(Some(&segment.table.id))?);
+        }
+        Self { root, trees, tables }.identified(store, content.snapshot_id)
+    }
+
+    fn identified(self, store: &TenantStore, expected: SnapshotId) -> Result<Self> {
+        let found = snapshot_id(store.key(), self.root.segments.iter().map(|segment| segment.tree.id));
+        if found == expected {
+            return Ok(self);
+        }
+        Err(Error::damaged(format!("snapshot {expected}"), format!("its tree is that of {found}")))
+    }
+}
+
+fn cache_name(record: RecordId, generation: u64) -> String {
+    format!("{record}-{generation}")
+}
+
+/// A tree cut into segments, each with its id.
+#[derive(Debug)]
+pub struct NewTree {
+    pub id: SnapshotId,
+    segments: Vec<(ChunkId, Segment)>,
+}
+
+impl NewTree {
+    pub fn new(store: &TenantStore, segments: Vec<Segment>) -> Self {
+        let segments: Vec<_> =
+            segments.into_iter().map(|segment| (store.key().id_of(&segment.bytes), segment)).collect();
+        Self { id: snapshot_id(store.key(), segments.iter().map(|(id, _)| *id)), segments }
+    }
+
+    /// Every chunk of the tree, repeated as often as it occurs.
+    pub fn chunks(&self) -> impl Iterator<Item = (ChunkId, u32)> + '_ {
+        self.segments.iter().flat_map(|(_, segment)| segment.chunks.iter().copied())
+    }
+
+    /// Writes the metadata of this tree, sharing with `base` what is the same.
+    pub fn seal(
+        self,
+        store: &TenantStore,
+        write: RecordId,
+        base: Option<&Metadata>,
+        locate: impl Fn(&ChunkId) -> Option<Location>,
+    ) -> Result<NewMetadata> {
+        let mut used = PacksUsed::default();
+        let (mut trees, mut tables) = (Vec::new(), Vec::new());
+        let mut ids = Vec::new();
+        for (id, segment) in self.segments {
+            let locations = segment
+                .chunks
+                .iter()
+                .map(|(id, _)| {
+                    locate(id).ok_or_else(|| Error::Internal { what: format!("chunk {id} has no location") })
+                })
+                .collect::<Result<Vec<_>>>()?;
+            locations.iter().for_each(|location| used.add(location.pack, location.offset, location.stored_len));
+            let table = table::encode(&locations);
+            ids.push((id, store.key().id_of(&table), segment.chunks.len() as u32));
+            trees.push(segment.bytes);
+            tables.push(table);
+        }
+        let shared = shared_blobs(base, &ids);
+        let mut sealer = Sealer {
+            pack: PackId { write, seq: PackSeq::Meta },
+            packer: Packer::with_capacity(64 << 10),
+            compressor: Compressor::new(store.chunking().zstd_level)?,
+            placed: shared,
+        };
+        let mut segments = Vec::with_capacity(ids.len());
+        for (at, (tree, table, chunks)) in ids.into_iter().enumerate() {
+            segments.push(SegmentRef {
+                tree: sealer.place(tree, EntryKind::Tree, &trees[at])?,
+                table: sealer.place(table, EntryKind::Table, &tables[at])?,
+                chunks,
+            });
+        }
+        let root = Root { segments };
+        let bytes = root.encode();
+        let root_blob = sealer.place(store.key().id_of(&bytes), EntryKind::Root, &bytes)?;
+        let blobs: Vec<Blob> = root.blobs().copied().chain([root_blob]).collect();
+        blobs.iter().for_each(|blob| used.add(blob.pack, blob.offset, blob.stored_len));
+        let content = Content {
+            snapshot_id: self.id,
+            root: root_blob.into(),
+            meta_ranges: ranges(&blobs),
+            packs: used.finish(),
+        };
+        let pack = sealer.packer.seal(sealer.pack, *store.key());
+        Ok(NewMetadata { content, pack, metadata: Metadata { root, trees, tables } })
+    }
+}
+
+/// Metadata that is not stored yet.
+#[derive(Debug)]
+pub struct NewMetadata {
+    pub content: Content,
+    pub pack: SealedPack,
+    pub metadata: Metadata,
+}
+
+struct Sealer {
+    pack: PackId,
+    packer: Packer,
+    compressor: Compressor,
+    placed: HashMap<ChunkId, Blob>,
+}
+
+impl Sealer {
+    fn place(&mut self, id: ChunkId, kind: EntryKind, raw: &[u8]) -> Result<Blob> {
+        if let Some(blob) = self.placed.get(&id) {
+            return Ok(*blob);
+        }
+        let entry = self.packer.push(id, kind, raw.len() as u32, self.compressor.frame(raw)?);
+        let blob = Blob { id, pack: self.pack, offset: entry.offset, stored_len: entry.stored_len, raw_len: entry.raw_len };
+        self.placed.insert(id, blob);
+        Ok(blob)
+    }
+}
+
+/// The blobs of `base` that the new root will refer to, in few enough packs.
+fn shared_blobs(base: Option<&Metadata>, ids: &[(ChunkId, ChunkId, u32)]) -> HashMap<ChunkId, Blob> {
+    let wanted: HashSet<ChunkId> = ids.iter().flat_map(|(tree, table, _)| [*tree, *table]).collect();
+    let mut shared: HashMap<ChunkId, Blob> = base
+        .into_iter()
+        .flat_map(|base| base.root.blobs())
+        .filter(|blob| wanted.contains(&blob.id))
+        .map(|blob| (blob.id, *blob))
+        .collect();
+    let mut weight: BTreeMap<PackId, u64> = BTreeMap::new();
+    for blob in shared.values() {
+        *weight.entry(blob.pack).or_default() += u64::from(blob.stored_len);
+    }
+    let mut packs: Vec<(u64, PackId)> = weight.into_iter().map(|(pack, bytes)| (bytes, pack)).collect();
+    // The write's own meta pack is one of the few.
+    while packs.len() >= MAX_META_PACKS {
+        packs.sort_unstable_by(|a, b| b.cmp(a));
+        if let Some((_, least)) = packs.pop() {
+            shared.retain(|_, blob| blob.pack != least);
+        }
+    }
+    shared
+}
+
+/// The fewest ranges that hold all blobs, without fetching much in between.
+fn ranges(blobs: &[Blob]) -> Vec<PackRange> {
+    let mut blobs = blobs.to_vec();
+    blobs.sort_unstable_by_key(|blob| (blob.pack, blob.offset));
+    let mut ranges: Vec<PackRange> = Vec::new();
+    for blob in blobs {
+        let end = blob.offset + u64::from(blob.stored_len);
+        match ranges.last_mut() {
+            Some(last) if last.pack == blob.pack && blob.offset <= last.offset + last.len + MAX_GAP => {
+                last.len = last.len.max(end - last.offset);
+            }
+            _ => ranges.push(PackRange { pack: blob.pack, offset: blob.offset, len: blob.stored_len.into() }),
+        }
+    }
+    ranges
+}
+
+/// How many bytes of each pack are needed, each frame counted once.
+#[derive(Debug, Default)]
+struct PacksUsed {
+    frames: HashSet<(PackId, u64)>,
+    bytes: BTreeMap<PackId, u64>,
+}
+
+impl PacksUsed {
+    fn add(&mut self, pack: PackId, offset: u64, stored_len: u32) {
+        if self.frames.insert((pack, offset)) {
+            *self.bytes.entry(pack).or_default() += u64::from(stored_len);
+        }
+    }
+
+    fn finish(self) -> Vec<PackUse> {
+        self.bytes.into_iter().map(|(pack, live_bytes)| PackUse { pack, live_bytes }).collect()
+    }
+}

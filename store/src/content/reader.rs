@@ -1,0 +1,161 @@
+//! Reads chunks back: few ranged requests, every chunk checked against its id.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+
+use super::TenantStore;
+use crate::{
+    Error, Result,
+    bucket::BucketError,
+    format::{
+        frame::{self, Codec},
+        layout,
+        table::Location,
+    },
+    id::{ChunkId, ChunkKey, PackId},
+};
+
+/// Two wanted chunks this close together are fetched with what lies between.
+const MAX_GAP: u64 = 64 * 1024;
+/// A request does not grow beyond this.
+const MAX_RANGE: u64 = 4 << 20;
+
+/// Bytes that were checked against their id: there is no other way to have one.
+#[derive(Debug)]
+pub struct Verified(Vec<u8>);
+
+impl Verified {
+    pub fn check(key: &ChunkKey, id: &ChunkId, codec: Codec, stored: &[u8], raw_len: u32) -> Result<Self> {
+        let raw = frame::decode(codec, stored, raw_len as usize).map_err(|error| error.of(format!("chunk {id}")))?;
+        let found = key.id_of(&raw);
+        if found != *id {
+            return Err(Error::damaged(format!("chunk {id}"), format!("its content is that of {found}")));
+        }
+        Ok(Self(raw))
+    }
+
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+}
+
+impl std::ops::Deref for Verified {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// A chunk somebody wants, with what it is wanted for.
+#[derive(Clone, Copy, Debug)]
+pub struct Want<T> {
+    pub id: ChunkId,
+    pub raw_len: u32,
+    pub location: Location,
+    pub purpose: T,
+}
+
+/// One request: a range of a pack and the chunks wanted from it, by offset.
+#[derive(Clone, Debug)]
+pub struct Fetch<T> {
+    pub pack: PackId,
+    pub start: u64,
+    pub end: u64,
+    pub wants: Vec<Want<T>>,
+}
+
+/// Groups wanted chunks into requests, packs in the order they are first wanted.
+pub fn plan<T>(wants: impl IntoIterator<Item = Want<T>>) -> Vec<Fetch<T>> {
+    let mut packs: Vec<(PackId, Vec<Want<T>>)> = Vec::new();
+    let mut places = HashMap::new();
+    for want in wants {
+        let place = *places.entry(want.location.pack).or_insert_with(|| {
+            packs.push((want.location.pack, Vec::new()));
+            packs.len() - 1
+        });
+        packs[place].1.push(want);
+    }
+    let mut fetches: Vec<Fetch<T>> = Vec::new();
+    for (pack, mut wants) in packs {
+        wants.sort_by_key(|want| want.location.offset);
+        for want in wants {
+            let (start, end) = (want.location.offset, want.location.end());
+            match fetches.last_mut() {
+                Some(last)
+                    if last.pack == pack
+                        && start <= last.end + MAX_GAP
+                        && end.max(last.end) - last.start <= MAX_RANGE =>
+                {
+                    last.end = last.end.max(end);
+                    last.wants.push(want);
+                }
+                _ => fetches.push(Fetch { pack, start, end, wants: vec![want] }),
+            }
+        }
+    }
+    fetches
+}
+
+impl<T> Fetch<T> {
+    /// The stored bytes of `want`, which is one of ours, within `fetched`.
+    pub fn stored<'a>(&self, want: &Want<T>, fetched: &'a [u8]) -> &'a [u8] {
+        let start = (want.location.offset - self.start) as usize;
+        &fetched[start..start + want.location.stored_len as usize]
+    }
+}
+
+impl TenantStore {
+    /// A range of a pack. A pack that is missing or too short is damage, and says so.
+    pub async fn pack_range(&self, pack: PackId, start: u64, end: u64) -> Result<Bytes> {
+        let key = layout::pack(&self.tenant, pack);
+        self.bucket.get_range(&key, start..end).await.map_err(|error| match error {
+            BucketError::NotFound { key } => Error::damaged(key, "it is missing, though a snapshot needs it"),
+            error => error.into(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::{PackSeq, RecordId};
+
+    #[test]
+    fn neighbours_share_a_request_and_packs_do_not() {
+        let key = ChunkKey::from_bytes([1; 32]);
+        let want = |seq, offset, stored_len| {
+            let pack = PackId { write: RecordId::from_parts(1, [1; 10]), seq: PackSeq::Data(seq) };
+            let location = Location { pack, offset, stored_len, codec: Codec::Zstd };
+            Want { id: key.id_of(b"x"), raw_len: 1, location, purpose: () }
+        };
+        let fetches = plan([
+            want(0, 5000, 100),
+            want(1, 16, 50),
+            want(0, 16, 100),
+            want(0, 16, 100),
+            want(0, 900_000, 10),
+            want(0, 5100, (MAX_RANGE - 100) as u32),
+        ]);
+        let spans: Vec<_> = fetches.iter().map(|f| (f.pack.seq, f.start, f.end, f.wants.len())).collect();
+        assert_eq!(
+            spans,
+            [
+                (PackSeq::Data(0), 16, 5100, 3),
+                (PackSeq::Data(0), 5100, 5000 + MAX_RANGE, 2),
+                (PackSeq::Data(1), 16, 66, 1)
+            ]
+        );
+    }
+
+    #[test]
+    fn wrong_bytes_never_become_verified() {
+        let key = ChunkKey::from_bytes([1; 32]);
+        let id = key.id_of(b"right");
+        assert_eq!(&*Verified::check(&key, &id, Codec::Raw, b"right", 5).unwrap(), b"right");
+        Verified::check(&key, &id, Codec::Raw, b"wrong", 5).unwrap_err();
+        Verified::check(&key, &id, Codec::Raw, b"righ", 5).unwrap_err();
+        Verified::check(&key, &id, Codec::Zstd, b"right", 5).unwrap_err();
+    }
+}
