@@ -10,12 +10,15 @@
 //! The library never talks to a person: no terminal, no environment, no exit.
 
 pub mod bucket;
+pub mod catalog;
 pub mod content;
 pub mod error;
 pub mod format;
 pub mod id;
 pub mod key;
 pub mod name;
+pub mod ops;
 pub mod progress;
+pub mod tree;
 
 pub use error::{Error, ErrorKind, Result};

@@ -37,7 +37,7 @@ impl Default for RetryPolicy {
 impl RetryPolicy {
     /// A random pause before attempt `attempt` (the second attempt is 1): full jitter, so
     /// that clients which failed together do not return together.
-    pub(super) fn pause(&self, attempt: u32) -> Duration {
+    pub fn pause(&self, attempt: u32) -> Duration {
         let longest = self.first_pause.saturating_mul(1 << attempt.saturating_sub(1).min(16));
         longest.min(self.longest_pause).mul_f64(random_fraction())
     }

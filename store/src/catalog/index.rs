@@ -1,0 +1,78 @@
+//! The tenant's indexes, newest first, as far as a budget allows.
+
+use futures::{StreamExt, stream};
+
+use super::records::list_all;
+use crate::{
+    Result,
+    bucket::{Depth, Entry},
+    content::{TenantStore, cache::Shelf, known::Locations},
+    format::{index::Index, layout},
+    id::RecordId,
+};
+
+const REQUESTS_AT_ONCE: usize = 8;
+
+/// What was used of the tenant's indexes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IndexUse {
+    pub indexes: u64,
+    /// Left out because the budget was spent.
+    pub left_out: u64,
+}
+
+/// Loads indexes up to `budget` bytes. Unreadable ones are passed over: they are hints.
+pub async fn load(store: &TenantStore, budget: u64) -> Result<(Locations, IndexUse)> {
+    let (mut entries, _) = list_all(&*store.bucket, &layout::indexes(&store.tenant), Depth::All).await?;
+    // Names begin with the time of writing.
+    entries.sort_unstable_by(|a, b| b.key.cmp(&a.key));
+    let mut spent = 0;
+    let total = entries.len() as u64;
+    let chosen: Vec<Entry> = entries
+        .into_iter()
+        .take_while(|entry| {
+            spent += entry.size;
+            spent <= budget
+        })
+        .collect();
+    let used = IndexUse { indexes: chosen.len() as u64, left_out: total - chosen.len() as u64 };
+    let indexes: Vec<Option<Index>> =
+        stream::iter(chosen).map(|entry| one(store, entry)).buffered(REQUESTS_AT_ONCE).collect().await;
+    let mut locations = Locations::new();
+    for index in indexes.into_iter().flatten().filter(|index| index.key == *store.key()) {
+        for (id, location) in index.packs.iter().flat_map(|pack| pack.locations()) {
+            locations.entry(id).or_insert(location);
+        }
+    }
+    Ok((locations, used))
+}
+
+/// Keeps the index of a write this host has just made.
+pub fn remember(store: &TenantStore, write: RecordId, bytes: &[u8]) {
+    if let Some(cache) = &store.cache {
+        cache.write(Shelf::Index, &cache_name(&write.to_string(), bytes.len() as u64), bytes);
+    }
+}
+
+/// A collection that removes entries changes the size, so that the name is another one.
+fn cache_name(write: &str, size: u64) -> String {
+    format!("{write}-{size}")
+}
+
+async fn one(store: &TenantStore, entry: Entry) -> Option<Index> {
+    let name = cache_name(entry.key.name(), entry.size);
+    if let Some(bytes) = store.cache.as_ref().and_then(|cache| cache.read(Shelf::Index, &name))
+        && let Ok(index) = Index::decode(&bytes)
+    {
+        return Some(index);
+    }
+    let object = store.bucket.get(&entry.key).await;
+    let decoded = object.map_err(crate::Error::from).and_then(|object| {
+        let index = Index::decode(&object.bytes).map_err(|error| error.of(&entry.key))?;
+        if let Some(cache) = &store.cache {
+            cache.write(Shelf::Index, &name, &object.bytes);
+        }
+        Ok(index)
+    });
+    decoded.inspect_err(|error| tracing::warn!(key = %entry.key, %error, "an index is passed over")).ok()
+}

@@ -1,0 +1,200 @@
+//! A write's record is born as its lease, so that exactly one of publishing and revoking
+//! can win, on one key.
+//!
+//! Order: create the record as `writing`; only then read what is barred; upload; replace
+//! the record by the live one against our own last version. Killed anywhere before that
+//! last step, nothing has happened but some garbage for the next collection.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use tokio::sync::Mutex;
+
+use super::{clock, condemned};
+use crate::{
+    Error, Result,
+    bucket::{BucketError, Key, RetryPolicy, Version, Write},
+    content::{TenantStore, known::Known, meta::NewMetadata, upload::DurablePacks, upload::Gate},
+    format::{
+        index::Index,
+        layout,
+        record::{Record, State},
+    },
+    id::RecordId,
+    name::Lineage,
+};
+
+const ATTEMPTS: u32 = 3;
+/// A collection takes a lease that was not renewed for fifteen minutes for dead.
+const RENEW_AFTER: Duration = Duration::from_secs(240);
+
+/// The lease of one write. It comes into being when the first thing is to be uploaded.
+#[derive(Debug)]
+pub struct WriteLease {
+    store: TenantStore,
+    lineage: Lineage,
+    draft: Record,
+    known: Arc<Known>,
+    held: Mutex<Option<Held>>,
+}
+
+#[derive(Debug)]
+struct Held {
+    record: Record,
+    version: Version,
+    renewed: Instant,
+}
+
+/// Proof that everything a record will refer to is durable.
+#[derive(Debug)]
+pub struct DurableWrite {
+    /// The write whose packs these are.
+    pub write: RecordId,
+    pub stored_bytes: u64,
+}
+
+impl WriteLease {
+    /// `draft` is the record to be, without an id; `known` learns which packs are barred.
+    pub fn new(store: TenantStore, lineage: Lineage, draft: Record, known: Arc<Known>) -> Self {
+        Self { store, lineage, draft, known, held: Mutex::default() }
+    }
+
+    /// Uploads metadata and index, once all packs are there.
+    pub async fn upload_metadata(&self, packs: DurablePacks, meta: &NewMetadata) -> Result<DurableWrite> {
+        let write = self.open().await?;
+        let index = Index { key: *self.store.key(), packs: packs.index };
+        let pack_key = layout::pack(&self.store.tenant, meta.pack.id);
+        let bytes = meta.pack.bytes.clone();
+        let meta_len = bytes.len() as u64;
+        let put_pack = crate::bucket::put_unique(&*self.store.bucket, &pack_key, bytes.into());
+        let mut index_len = 0;
+        if index.packs.is_empty() {
+            put_pack.await?;
+        } else {
+            let index_key = layout::index(&self.store.tenant, write);
+            let bytes = index.encode();
+            index_len = bytes.len() as u64;
+            let put_index = crate::bucket::put_unique(&*self.store.bucket, &index_key, bytes.clone().into());
+            futures::future::try_join(put_pack, put_index).await?;
+            super::index::remember(&self.store, write, &bytes);
+        }
+        Ok(DurableWrite { write, stored_bytes: packs.stored_bytes + meta_len + index_len })
+    }
+
+    /// The publish point: the record becomes live. Needs the proof that all it names is there.
+    pub async fn publish(self, durable: &DurableWrite, finish: impl FnOnce(&mut Record)) -> Result<Record> {
+        let held = self.held.into_inner().ok_or_else(|| internal("a write without a lease"))?;
+        let mut record = held.record;
+        if record.record != durable.write {
+            return Err(internal("the proof of another write"));
+        }
+        finish(&mut record);
+        record.state = State::Live;
+        record.lease_seq += 1;
+        let key = layout::record(&self.lineage, record.record);
+        replace_own(&self.store, &key, &record, held.version).await?;
+        Ok(record)
+    }
+
+    /// Gives up a lease that was taken, so that no collection has to wait for it.
+    pub async fn abandon(self) {
+        let Some(held) = self.held.into_inner() else { return };
+        let mut record = held.record;
+        record.state = State::Revoked;
+        record.lease_seq += 1;
+        let key = layout::record(&self.lineage, record.record);
+        if let Err(error) = self.store.bucket.put(&key, record.encode().into(), Write::Replace(held.version)).await {
+            tracing::debug!(%key, %error, "an abandoned lease could not be revoked; it will expire");
+        }
+    }
+
+    async fn create(&self) -> Result<Held> {
+        let policy = RetryPolicy::default();
+        for attempt in 1..=ATTEMPTS {
+            // After an ambiguous answer the old name may still come into being, so a new one is taken.
+            let mut record = self.draft.clone();
+            record.record = clock::new_record_id();
+            record.state = State::Writing;
+            let key = layout::record(&self.lineage, record.record);
+            let bytes = record.encode();
+            match self.store.bucket.put(&key, bytes.clone().into(), Write::Create).await {
+                Ok(version) => return Ok(Held { record, version, renewed: Instant::now() }),
+                Err(error) if error.is_retryable() && attempt < ATTEMPTS => {
+                    tracing::debug!(%key, %error, "the lease may or may not exist");
+                    tokio::time::sleep(policy.pause(attempt)).await;
+                    if let Ok(object) = self.store.bucket.get(&key).await
+                        && object.bytes == bytes
+                    {
+                        return Ok(Held { record, version: object.version, renewed: Instant::now() });
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(internal("unreachable: the last attempt returns"))
+    }
+}
+
+#[async_trait]
+impl Gate for WriteLease {
+    async fn open(&self) -> Result<RecordId> {
+        let mut held = self.held.lock().await;
+        match &mut *held {
+            None => {
+                let new = self.create().await?;
+                // Only now: what is condemned from here on waits for this lease.
+                self.known.bar(condemned::barred(&self.store).await?);
+                let id = new.record.record;
+                *held = Some(new);
+                Ok(id)
+            }
+            Some(held) => {
+                if held.renewed.elapsed() > RENEW_AFTER {
+                    let mut record = held.record.clone();
+                    record.lease_seq += 1;
+                    let key = layout::record(&self.lineage, record.record);
+                    held.version = replace_own(&self.store, &key, &record, held.version.clone()).await?;
+                    held.record = record;
+                    held.renewed = Instant::now();
+                }
+                Ok(held.record.record)
+            }
+        }
+    }
+}
+
+/// Replaces our own record. After an ambiguous answer the same bytes are sent again: they
+/// can only be applied once, and nobody but a collection that revokes us writes this key.
+async fn replace_own(store: &TenantStore, key: &Key, record: &Record, version: Version) -> Result<Version> {
+    let bytes = record.encode();
+    let policy = RetryPolicy::default();
+    let mut attempt = 0;
+    loop {
+        attempt += 1;
+        match store.bucket.put(key, bytes.clone().into(), Write::Replace(version.clone())).await {
+            Ok(version) => return Ok(version),
+            Err(BucketError::VersionMismatch { .. }) => {
+                let object = store.bucket.get(key).await?;
+                if object.bytes == bytes {
+                    return Ok(object.version);
+                }
+                let found = Record::decode(&object.bytes).map_err(|error| error.of(key))?;
+                if found.state == State::Revoked {
+                    return Err(Error::WriteRevoked { record: record.record });
+                }
+                return Err(Error::damaged(key, "somebody else has written our record"));
+            }
+            Err(error) if error.is_retryable() && attempt < ATTEMPTS => {
+                tokio::time::sleep(policy.pause(attempt)).await;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn internal(what: &str) -> Error {
+    Error::Internal { what: what.to_owned() }
+}

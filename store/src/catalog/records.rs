@@ -1,0 +1,106 @@
+//! Reading and listing records.
+
+use futures::{StreamExt, TryStreamExt, stream};
+
+use crate::{
+    Error, Result,
+    bucket::{Bucket, BucketError, Depth, Entry, Prefix, Version},
+    content::TenantStore,
+    format::{
+        layout,
+        record::{Record, State},
+    },
+    id::RecordId,
+    name::{ChromeMajor, Lineage, Profile, ProfileName},
+};
+
+const REQUESTS_AT_ONCE: usize = 16;
+
+/// All pages of a listing: objects sorted by key, and folders sorted by name.
+pub async fn list_all(bucket: &dyn Bucket, prefix: &Prefix, depth: Depth) -> Result<(Vec<Entry>, Vec<Prefix>)> {
+    let (mut entries, mut folders) = (Vec::new(), Vec::new());
+    let mut cursor = None;
+    loop {
+        let page = bucket.list(prefix, depth, cursor).await?;
+        entries.extend(page.entries);
+        folders.extend(page.folders);
+        cursor = page.next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    // Servers differ in the order they list in.
+    entries.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+    folders.sort_unstable();
+    folders.dedup();
+    Ok((entries, folders))
+}
+
+/// The record and the version it was read at.
+pub async fn get(store: &TenantStore, lineage: &Lineage, id: RecordId) -> Result<(Record, Version)> {
+    let key = layout::record(lineage, id);
+    let object = store.bucket.get(&key).await?;
+    let record = Record::decode(&object.bytes).map_err(|error| error.of(&key))?;
+    if record.record != id || record.tenant_id != lineage.name.tenant || record.profile_id != lineage.name.profile {
+        return Err(Error::damaged(&key, "it is the record of something else"));
+    }
+    Ok((record, object.version))
+}
+
+/// All records of a lineage, oldest first. Those that cannot be read come as errors.
+pub async fn list(store: &TenantStore, lineage: &Lineage) -> Result<Vec<Result<Record>>> {
+    let (entries, _) = list_all(&*store.bucket, &layout::lineage(lineage), Depth::Children).await?;
+    let ids: Vec<RecordId> = entries.iter().filter_map(|entry| layout::record_of(&entry.key)).collect();
+    Ok(read(store, lineage, ids).await)
+}
+
+/// The records of a lineage that are newer than `than`, oldest first.
+pub async fn newer(store: &TenantStore, lineage: &Lineage, than: Option<RecordId>) -> Result<Vec<Record>> {
+    let (entries, _) = list_all(&*store.bucket, &layout::lineage(lineage), Depth::Children).await?;
+    let ids = entries.iter().filter_map(|entry| layout::record_of(&entry.key)).filter(|id| Some(*id) > than).collect();
+    read(store, lineage, ids).await.into_iter().collect()
+}
+
+async fn read(store: &TenantStore, lineage: &Lineage, ids: Vec<RecordId>) -> Vec<Result<Record>> {
+    stream::iter(ids)
+        .map(|id| async move { get(store, lineage, id).await.map(|(record, _)| record) })
+        .buffered(REQUESTS_AT_ONCE)
+        .filter(|result| {
+            // A tombstone whose time is over may go while we look.
+            let gone = matches!(result, Err(Error::Bucket(BucketError::NotFound { .. })));
+            std::future::ready(!gone)
+        })
+        .collect()
+        .await
+}
+
+/// Records of a lineage that hold a snapshot, oldest first.
+pub async fn live(store: &TenantStore, lineage: &Lineage) -> Result<Vec<Record>> {
+    let records: Vec<Record> = list(store, lineage).await?.into_iter().collect::<Result<_>>()?;
+    Ok(records.into_iter().filter(|record| record.state == State::Live).collect())
+}
+
+/// The Chrome major versions a profile was captured with, newest last.
+pub async fn lineages(store: &TenantStore, name: &ProfileName) -> Result<Vec<Lineage>> {
+    let (_, folders) = list_all(&*store.bucket, &layout::profile(name), Depth::Children).await?;
+    let mut majors: Vec<ChromeMajor> = folders.iter().filter_map(|folder| folder.name().parse().ok()).collect();
+    majors.sort_unstable();
+    Ok(majors.into_iter().map(|chrome_major| Lineage { name: name.clone(), chrome_major }).collect())
+}
+
+/// The profiles of a tenant.
+pub async fn profiles(store: &TenantStore) -> Result<Vec<ProfileName>> {
+    let (_, folders) = list_all(&*store.bucket, &layout::snapshots(&store.tenant), Depth::Children).await?;
+    let profiles = folders.iter().filter_map(|folder| folder.name().parse::<Profile>().ok());
+    Ok(profiles.map(|profile| ProfileName { tenant: store.tenant.clone(), profile }).collect())
+}
+
+/// Every lineage of a tenant.
+pub async fn all_lineages(store: &TenantStore) -> Result<Vec<Lineage>> {
+    let found: Vec<Vec<Lineage>> = stream::iter(profiles(store).await?)
+        .map(|name| async move { lineages(store, &name).await })
+        .buffered(REQUESTS_AT_ONCE)
+        .try_collect()
+        .await?;
+    Ok(found.into_iter().flatten().collect())
+}

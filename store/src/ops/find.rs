@@ -1,0 +1,105 @@
+//! Finding the snapshot a person means.
+
+use crate::{
+    Error, Result,
+    catalog::{pointer, records},
+    content::TenantStore,
+    format::record::Record,
+    id::RecordId,
+    name::{ChromeMajor, Lineage, ProfileName},
+};
+
+/// The lineage that is meant, and whether there were others to choose from.
+pub async fn lineage(store: &TenantStore, name: &ProfileName, major: Option<ChromeMajor>) -> Result<(Lineage, Vec<ChromeMajor>)> {
+    let all = records::lineages(store, name).await?;
+    let majors = all.iter().map(|lineage| lineage.chrome_major).collect();
+    let found = match major {
+        Some(major) => all.into_iter().find(|lineage| lineage.chrome_major == major),
+        None => all.into_iter().next_back(),
+    };
+    let missing = || match major {
+        Some(major) => format!("a snapshot of {name} for Chrome {major}"),
+        None => format!("profile {name}"),
+    };
+    Ok((found.ok_or_else(|| Error::NotFound { what: missing() })?, majors))
+}
+
+/// The snapshots of a lineage and which of them is current.
+#[derive(Clone, Debug)]
+pub struct Listing {
+    /// Oldest first.
+    pub records: Vec<Record>,
+    pub latest: Option<RecordId>,
+    /// The pointer names a snapshot that no record of ours describes.
+    pub foreign: Option<String>,
+}
+
+pub async fn list(store: &TenantStore, lineage: &Lineage) -> Result<Listing> {
+    let (records, pointer) = futures::future::try_join(records::live(store, lineage), pointer::read(store, lineage)).await?;
+    let mut records = records;
+    records.sort_by_key(|record| (record.captured_at_ms, record.record));
+    let pointer = pointer.map(|read| read.pointer).filter(|pointer| !pointer.is_empty());
+    let latest = pointer.as_ref().and_then(|pointer| pointer.block()).and_then(|block| block.record);
+    let foreign = pointer.filter(|pointer| pointer.block().is_none()).map(|pointer| pointer.active_sha256_prefix);
+    Ok(Listing { records, latest, foreign })
+}
+
+/// The snapshot with this prefix of its id, of its archive's digest, or of its record's id;
+/// without a prefix the current one.
+pub async fn snapshot(store: &TenantStore, lineage: &Lineage, prefix: Option<&str>) -> Result<Record> {
+    match prefix {
+        None => current(store, lineage).await,
+        Some(prefix) => by_prefix(list(store, lineage).await?.records, lineage, prefix),
+    }
+}
+
+async fn current(store: &TenantStore, lineage: &Lineage) -> Result<Record> {
+    let read = pointer::read(store, lineage).await?.filter(|read| !read.pointer.is_empty());
+    let Some(read) = read else {
+        return Err(Error::NotFound { what: format!("a current snapshot of {lineage}") });
+    };
+    let Some(block) = read.pointer.block() else {
+        let what = format!(
+            "the current snapshot of {lineage} is the archive {}, which another program has put there; \
+             choose one of ours with --sha",
+            read.pointer.active_sha256_prefix
+        );
+        return Err(Error::InvalidInput { what });
+    };
+    let id = block.record.ok_or_else(|| Error::NotFound { what: format!("a current snapshot of {lineage}") })?;
+    let (record, _) = records::get(store, lineage, id).await.map_err(|error| match error {
+        Error::Bucket(crate::bucket::BucketError::NotFound { key }) => {
+            Error::damaged(key, "it is missing, though the pointer names it")
+        }
+        error => error,
+    })?;
+    if record.state != crate::format::record::State::Live {
+        return Err(Error::damaged(
+            format!("the pointer of {lineage}"),
+            format!("it names snapshot {id}, which is {:?}", record.state).to_lowercase(),
+        ));
+    }
+    if record.content.as_ref().map(|content| content.snapshot_id) != block.snapshot_id {
+        return Err(Error::damaged(format!("the pointer of {lineage}"), format!("it names another content than record {id} has")));
+    }
+    Ok(record)
+}
+
+fn by_prefix(records: Vec<Record>, lineage: &Lineage, prefix: &str) -> Result<Record> {
+    let lower = prefix.to_ascii_lowercase();
+    let fits = |record: &Record| {
+        let ids = [record.sha256(), record.content.as_ref().map_or_else(String::new, |c| c.snapshot_id.to_string())];
+        ids.iter().any(|id| id.starts_with(&lower)) || record.record.to_string() == prefix.to_ascii_uppercase()
+    };
+    let mut found: Vec<Record> = records.into_iter().filter(|record| !prefix.is_empty() && fits(record)).collect();
+    let distinct: std::collections::BTreeSet<String> = found.iter().map(Record::sha256).collect();
+    match (found.pop(), distinct.len()) {
+        // The same content captured twice is the same snapshot to restore; the newest record speaks for it.
+        (Some(record), 1) => Ok(record),
+        (None, _) => Err(Error::NotFound { what: format!("a snapshot {prefix} of {lineage}") }),
+        _ => Err(Error::AmbiguousPrefix {
+            prefix: prefix.to_owned(),
+            candidates: distinct.into_iter().map(|sha| sha.chars().take(12.max(prefix.len() + 4)).collect()).collect(),
+        }),
+    }
+}

@@ -1,0 +1,259 @@
+//! Writes a snapshot to a directory: every byte verified, all of it or none of it.
+//!
+//! Requests run ahead of the threads that verify, decompress and write; a bounded queue
+//! lies between them. A file gets its attributes from whoever writes its last chunk.
+
+use std::{
+    fs::File,
+    os::unix::fs::FileExt,
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU32, Ordering},
+        mpsc::{Receiver, sync_channel},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+
+use crate::{
+    Error, Result,
+    content::{
+        TenantStore,
+        meta::Metadata,
+        reader::{Fetch, Verified, Want, plan},
+    },
+    error::IoContext,
+    format::{
+        record::Record,
+        table::Location,
+        tree::{Entry, Extent, Kind},
+    },
+    id::SnapshotId,
+    progress::{Progress, Tick},
+    tree::write::Staging,
+};
+
+const REQUESTS_AT_ONCE: usize = 4;
+const FETCHED_AHEAD: usize = 2;
+
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub target: PathBuf,
+    /// Replace a target that is not empty.
+    pub force: bool,
+    pub same_owner: bool,
+    pub threads: usize,
+}
+
+#[derive(Clone, Debug)]
+pub struct Report {
+    pub snapshot_id: SnapshotId,
+    pub files: u64,
+    pub bytes: u64,
+    pub fetched_bytes: u64,
+    /// Sockets, FIFOs and devices in the snapshot, which are never made.
+    pub skipped: u64,
+    /// Extended attributes the target could not take.
+    pub lost_xattrs: u64,
+    pub elapsed: Duration,
+}
+
+/// A chunk's place in a file.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    entry: usize,
+    offset: u64,
+}
+
+pub async fn restore(
+    store: &TenantStore,
+    record: &Record,
+    request: &Request,
+    progress: Arc<dyn Progress>,
+) -> Result<Report> {
+    let started = Instant::now();
+    let content = record
+        .content
+        .as_ref()
+        .ok_or_else(|| Error::damaged(format!("record {}", record.record), "it has no content"))?;
+    // Before anything is fetched: most mistakes are about the target.
+    let staging = Staging::create(&request.target, request.force, request.same_owner)?;
+    let metadata = Metadata::load(store, record.record, record.generation, content).await?;
+    let (entries, locations) = metadata.decode()?;
+    drop(metadata);
+    let bytes = entries.iter().map(file_size).sum();
+    progress.begin("restore", entries.len() as u64, bytes);
+    let fetches = plan(wants(&entries, &locations));
+    let fetched_bytes = fetches.iter().map(|fetch| fetch.end - fetch.start).sum();
+    let target = Arc::new(Target { remaining: remaining(&entries), entries, staging, store: store.clone(), progress });
+    write_all(store, Arc::clone(&target), fetches, request.threads.max(1)).await?;
+    let target = Arc::into_inner(target).ok_or_else(|| Error::Internal { what: "a writer is left".to_owned() })?;
+    let report = Report {
+        snapshot_id: content.snapshot_id,
+        files: target.entries.iter().filter(|entry| matches!(entry.kind, Kind::File { .. } | Kind::HardLink { .. })).count() as u64,
+        bytes,
+        fetched_bytes,
+        skipped: target.entries.iter().filter(|entry| is_special(entry)).count() as u64,
+        lost_xattrs: target.staging.lost_xattrs(),
+        elapsed: Duration::ZERO,
+    };
+    blocking(move || target.publish()).await?;
+    Ok(Report { elapsed: started.elapsed(), ..report })
+}
+
+/// Runs requests and writers side by side until all is written.
+async fn write_all(store: &TenantStore, target: Arc<Target>, fetches: Vec<Fetch<Place>>, threads: usize) -> Result<()> {
+    let (sender, receiver) = sync_channel::<(Fetch<Place>, Bytes)>(FETCHED_AHEAD);
+    let writers = {
+        let target = Arc::clone(&target);
+        tokio::task::spawn_blocking(move || target.run(receiver, threads))
+    };
+    let mut fetched = stream::iter(fetches)
+        .map(|fetch| async move {
+            let bytes = store.pack_range(fetch.pack, fetch.start, fetch.end).await?;
+            Ok::<_, Error>((fetch, bytes))
+        })
+        .buffered(REQUESTS_AT_ONCE);
+    let mut failed = Ok(());
+    while let Some(next) = fetched.next().await {
+        let next = match next {
+            Ok(next) => next,
+            Err(error) => {
+                failed = Err(error);
+                break;
+            }
+        };
+        // A full queue blocks, so it is waited for where blocking is allowed.
+        let sender = sender.clone();
+        let sent = tokio::task::spawn_blocking(move || sender.send(next).is_ok()).await;
+        if !sent.unwrap_or(false) {
+            // The writers have stopped; their error says why.
+            break;
+        }
+    }
+    drop(sender);
+    let written = writers.await.map_err(|error| Error::Internal { what: error.to_string() })?;
+    failed.and(written)
+}
+
+/// What the writers share.
+struct Target {
+    store: TenantStore,
+    staging: Staging,
+    entries: Vec<Entry>,
+    /// For each entry, how many chunks are still to be written.
+    remaining: Vec<AtomicU32>,
+    progress: Arc<dyn Progress>,
+}
+
+impl Target {
+    fn run(&self, fetched: Receiver<(Fetch<Place>, Bytes)>, threads: usize) -> Result<()> {
+        self.staging.make_directories(&self.entries)?;
+        for (at, entry) in self.entries.iter().enumerate() {
+            if self.remaining[at].load(Ordering::Relaxed) == 0 && matches!(entry.kind, Kind::File { .. }) {
+                let file = self.staging.open_file(entry)?;
+                self.finish_file(at, &file)?;
+            }
+        }
+        let fetched = Mutex::new(fetched);
+        thread::scope(|scope| {
+            let workers: Vec<_> = (0..threads).map(|_| scope.spawn(|| self.write(&fetched))).collect();
+            workers.into_iter().fold(Ok(()), |result, worker| {
+                let ended = worker.join().unwrap_or_else(|_| Err(Error::Internal { what: "a writer panicked".to_owned() }));
+                result.and(ended)
+            })
+        })
+    }
+
+    fn write(&self, fetched: &Mutex<Receiver<(Fetch<Place>, Bytes)>>) -> Result<()> {
+        loop {
+            let next = fetched.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let Ok((fetch, bytes)) = next else { return Ok(()) };
+            // Chunks of one file mostly lie side by side.
+            let mut open: Option<(usize, File)> = None;
+            for want in &fetch.wants {
+                let Place { entry, offset } = want.purpose;
+                let file = match open.take() {
+                    Some((at, file)) if at == entry => file,
+                    _ => self.staging.open_file(&self.entries[entry])?,
+                };
+                let stored = fetch.stored(want, &bytes);
+                let chunk = Verified::check(self.store.key(), &want.id, want.location.codec, stored, want.raw_len)
+                    .map_err(|error| Error::damaged(format!("pack {}", fetch.pack), error))?;
+                let shown = || PathBuf::from(self.entries[entry].path.to_string());
+                file.write_all_at(&chunk, offset).at("cannot write", shown())?;
+                self.progress.tick(Tick { bytes: chunk.len() as u64, ..Tick::default() });
+                if self.remaining[entry].fetch_sub(1, Ordering::AcqRel) == 1 {
+                    self.finish_file(entry, &file)?;
+                } else {
+                    open = Some((entry, file));
+                }
+            }
+            self.progress.tick(Tick { transferred_bytes: bytes.len() as u64, ..Tick::default() });
+        }
+    }
+
+    /// Writes what a file has in the tree itself, and its attributes.
+    fn finish_file(&self, at: usize, file: &File) -> Result<()> {
+        let entry = &self.entries[at];
+        let Kind::File { size, extents } = &entry.kind else { return Ok(()) };
+        let mut offset = 0;
+        for extent in extents {
+            if let Extent::Inline(bytes) = extent {
+                file.write_all_at(bytes, offset).at("cannot write", PathBuf::from(entry.path.to_string()))?;
+            }
+            offset += extent.len();
+        }
+        self.staging.finish_file(entry, file, *size)?;
+        self.progress.tick(Tick { files: 1, ..Tick::default() });
+        Ok(())
+    }
+
+    fn publish(self) -> Result<()> {
+        self.staging.make_links(&self.entries)?;
+        self.staging.finish_directories(&self.entries)?;
+        self.staging.publish()
+    }
+}
+
+fn wants<'a>(entries: &'a [Entry], locations: &'a [Location]) -> impl Iterator<Item = Want<Place>> + 'a {
+    let chunks = entries.iter().enumerate().flat_map(|(entry, line)| {
+        let extents = match &line.kind {
+            Kind::File { extents, .. } => extents.as_slice(),
+            _ => &[],
+        };
+        let mut offset = 0;
+        extents.iter().filter_map(move |extent| {
+            let place = Place { entry, offset };
+            offset += extent.len();
+            match extent {
+                Extent::Chunk { id, len } => Some((*id, *len, place)),
+                _ => None,
+            }
+        })
+    });
+    chunks.zip(locations).map(|((id, raw_len, purpose), location)| Want { id, raw_len, location: *location, purpose })
+}
+
+fn remaining(entries: &[Entry]) -> Vec<AtomicU32> {
+    entries.iter().map(|entry| AtomicU32::new(entry.chunks().count() as u32)).collect()
+}
+
+fn file_size(entry: &Entry) -> u64 {
+    match entry.kind {
+        Kind::File { size, .. } => size,
+        _ => 0,
+    }
+}
+
+fn is_special(entry: &Entry) -> bool {
+    matches!(entry.kind, Kind::Fifo | Kind::Socket | Kind::CharDevice { .. } | Kind::BlockDevice { .. })
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| Error::Internal { what: error.to_string() })?
+}

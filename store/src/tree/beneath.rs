@@ -1,0 +1,127 @@
+//! Opens what lies below one directory, and nothing else.
+//!
+//! The kernel resolves every path beneath the directory and refuses symbolic links, so
+//! neither a hostile tree nor a race with whoever owns the directory leads outside.
+
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+
+use crate::{
+    Result,
+    error::IoContext,
+    format::tree::TreePath,
+};
+
+/// The kernel takes no longer path at once; longer ones are walked in pieces.
+const MAX_PIECE: usize = 3072;
+
+/// A directory whose content is reached through it alone.
+#[derive(Debug)]
+pub struct Beneath {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+impl Beneath {
+    /// `path` itself may be reached through links: it is the caller's choice.
+    pub fn open(path: &Path) -> Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = openat(CWD, path, flags, Mode::empty()).at("cannot open the directory", path)?;
+        Ok(Self { fd, path: path.to_owned() })
+    }
+
+    /// What a person would call the entry at `path`.
+    pub fn display(&self, path: &TreePath) -> PathBuf {
+        use std::os::unix::ffi::OsStrExt;
+        if path.is_root() {
+            return self.path.clone();
+        }
+        self.path.join(std::ffi::OsStr::from_bytes(path.as_bytes()))
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens the entry at `path`; its last name is not followed either.
+    pub fn open_at(&self, path: &[u8], flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        if path.is_empty() {
+            return Ok(open_piece(self.fd(), b".", flags, mode)?);
+        }
+        let mut rest = path;
+        let mut dir: Option<OwnedFd> = None;
+        while rest.len() > MAX_PIECE {
+            // A name is at most 255 bytes, so there is a slash to split at.
+            let Some(at) = rest[..MAX_PIECE].iter().rposition(|b| *b == b'/') else { break };
+            let at_dir = dir.as_ref().map_or(self.fd(), |dir| dir.as_fd());
+            dir = Some(open_piece(at_dir, &rest[..at], OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?);
+            rest = &rest[at + 1..];
+        }
+        Ok(open_piece(dir.as_ref().map_or(self.fd(), |dir| dir.as_fd()), rest, flags, mode)?)
+    }
+
+    /// The directory at `path`, to reach its entries by name.
+    pub fn dir(&self, path: &[u8]) -> io::Result<OwnedFd> {
+        self.open_at(path, OFlags::PATH | OFlags::DIRECTORY, Mode::empty())
+    }
+}
+
+fn open_piece(dir: BorrowedFd<'_>, piece: &[u8], flags: OFlags, mode: Mode) -> rustix::io::Result<OwnedFd> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    loop {
+        match openat2(dir, piece, flags, mode, resolve) {
+            // The kernel could not prove that a concurrent rename leads nowhere else.
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+            result => return result,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_path_leads_outside() {
+        let outer = tempfile::tempdir().unwrap();
+        std::fs::write(outer.path().join("secret"), "x").unwrap();
+        let root = outer.path().join("root");
+        std::fs::create_dir_all(root.join("a/b")).unwrap();
+        std::os::unix::fs::symlink("..", root.join("up")).unwrap();
+        std::os::unix::fs::symlink("/", root.join("a/slash")).unwrap();
+        std::os::unix::fs::symlink("a", root.join("inside")).unwrap();
+        let beneath = Beneath::open(&root).unwrap();
+        beneath.dir(b"a/b").unwrap();
+        beneath.dir(b"").unwrap();
+        for bad in [&b"up/secret"[..], b"a/slash/etc", b"inside/b", b"../secret", b"/etc", b"up"] {
+            beneath.open_at(bad, OFlags::RDONLY, Mode::empty()).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn paths_may_be_longer_than_the_kernel_takes() {
+        let root = tempfile::tempdir().unwrap();
+        let beneath = Beneath::open(root.path()).unwrap();
+        let mut path = Vec::new();
+        for _ in 0..40 {
+            let dir = beneath.dir(&path).unwrap();
+            rustix::fs::mkdirat(&dir, "d".repeat(200), Mode::from(0o755)).unwrap();
+            if !path.is_empty() {
+                path.push(b'/');
+            }
+            path.extend_from_slice("d".repeat(200).as_bytes());
+        }
+        assert!(path.len() > 8000);
+        beneath.dir(&path).unwrap();
+    }
+}

@@ -1,0 +1,8 @@
+//! Trees on disk: walking, reading and writing directories without ever leaving them.
+
+pub mod beneath;
+pub mod read;
+pub mod stat_cache;
+pub mod trust;
+pub mod walk;
+pub mod write;

@@ -1,0 +1,231 @@
+//! When a file's state may stand for its content.
+//!
+//! Size, times and inode can stay the same while the content changes: a page that is
+//! dirty through a shared mapping takes further writes without touching them, and a clock
+//! tick is coarse. So an entry of the stat cache is made only for a file
+//!
+//! 1. that was flushed before its state was taken: only then does the next write through
+//!    a mapping change its times;
+//! 2. whose state was the same before and after reading ([`super::read`] sees to it);
+//! 3. that no process had open or mapped for writing, neither before nor after reading;
+//! 4. whose ctime lies at least two seconds in the past of the file system's own clock,
+//!    and not in its future;
+//! 5. on a local file system.
+//!
+//! A process of another user, which an unprivileged pstore may not look at, is taken not
+//! to write here.
+
+use std::{
+    collections::HashSet,
+    fs,
+    os::{fd::OwnedFd, unix::fs::MetadataExt},
+    time::Duration,
+};
+
+use rustix::fs::{Mode, OFlags, fstat, fstatfs, fsync, syncfs};
+
+use super::{
+    beneath::Beneath,
+    walk::{FileState, FoundFile},
+};
+use crate::{
+    Result,
+    error::IoContext,
+    format::tree::{Entry, Time},
+};
+
+const SETTLED: Duration = Duration::from_secs(2);
+/// More files than this are flushed with their whole file system at once.
+const FLUSH_ONE_BY_ONE: usize = 8;
+
+/// Inodes some process could be writing to.
+#[derive(Clone, Debug, Default)]
+pub struct Writers {
+    inodes: HashSet<(u64, u64)>,
+    /// Some process could not be looked at.
+    incomplete: bool,
+}
+
+impl Writers {
+    /// Looks at every process that this one may look at.
+    pub fn now() -> Self {
+        let mut writers = Self::default();
+        let Ok(processes) = fs::read_dir("/proc") else {
+            return Self { incomplete: true, ..writers };
+        };
+        for process in processes.flatten() {
+            if process.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit) {
+                writers.look_at(&process.path());
+            }
+        }
+        writers
+    }
+
+    pub fn has(&self, state: &FileState) -> bool {
+        self.incomplete || self.inodes.contains(&(state.device, state.inode))
+    }
+
+    fn look_at(&mut self, process: &std::path::Path) {
+        // A process that has ended meanwhile, or a kernel thread, has nothing open.
+        if let Ok(handles) = fs::read_dir(process.join("fd")) {
+            for handle in handles.flatten() {
+                let info = fs::read_to_string(process.join("fdinfo").join(handle.file_name()));
+                if info.is_ok_and(|info| opened_for_writing(&info))
+                    && let Ok(meta) = fs::metadata(handle.path())
+                {
+                    self.inodes.insert((meta.dev(), meta.ino()));
+                }
+            }
+        }
+        if let Ok(maps) = fs::read_to_string(process.join("maps")) {
+            self.inodes.extend(maps.lines().filter_map(written_mapping));
+        }
+    }
+}
+
+fn opened_for_writing(fdinfo: &str) -> bool {
+    let flags = fdinfo.lines().find_map(|line| line.strip_prefix("flags:"));
+    flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok()).is_some_and(|flags| flags & 0o3 != 0)
+}
+
+/// The file of a shared mapping that may be written, from a line of `/proc/PID/maps`.
+fn written_mapping(line: &str) -> Option<(u64, u64)> {
+    let mut fields = line.split_ascii_whitespace();
+    let permissions = fields.nth(1)?.as_bytes();
+    if permissions.get(1) != Some(&b'w') || permissions.get(3) != Some(&b's') {
+        return None;
+    }
+    let (major, minor) = fields.nth(1)?.split_once(':')?;
+    let device = rustix::fs::makedev(u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?);
+    Some((device, fields.next()?.parse().ok()?)).filter(|(_, inode)| *inode != 0)
+}
+
+/// Flushes the files whose content will be read.
+pub fn flush(root: &Beneath, entries: &[Entry], files: &[FoundFile]) -> Result<()> {
+    if files.len() > FLUSH_ONE_BY_ONE {
+        return syncfs(root.fd()).at("cannot flush the file system of", root.path());
+    }
+    for file in files {
+        let path = &entries[file.entry].path;
+        let shown = || root.display(path);
+        // A file that cannot be opened any more is reported when it is read.
+        if let Ok(fd) = root.open_at(path.as_bytes(), OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()) {
+            fsync(fd).at("cannot flush", shown())?;
+        }
+    }
+    Ok(())
+}
+
+/// Decides about the files of one capture.
+#[derive(Debug)]
+pub struct Trust {
+    now: Option<Time>,
+    writers: Writers,
+}
+
+impl Trust {
+    /// `writers` were looked for before and after reading.
+    pub fn new(root: &Beneath, writers: Writers) -> Self {
+        let now = if is_local(root) { file_system_now(root) } else { None };
+        Self { now, writers }
+    }
+
+    /// Whether the state taken before reading, after flushing, may stand for the content.
+    pub fn allows(&self, state: &FileState) -> bool {
+        let Some(now) = self.now else { return false };
+        let settled = Time { seconds: now.seconds - SETTLED.as_secs() as i64, ..now };
+        state.ctime <= settled && !self.writers.has(state)
+    }
+}
+
+impl Writers {
+    pub fn and(mut self, other: Self) -> Self {
+        self.inodes.extend(other.inodes);
+        self.incomplete |= other.incomplete;
+        self
+    }
+}
+
+/// The file system's own clock: the time of a file made there just now. An unnamed file,
+/// so that the directory itself does not change.
+fn file_system_now(root: &Beneath) -> Option<Time> {
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    let fd: OwnedFd = rustix::fs::openat(root.fd(), ".", flags, Mode::from(0o600)).ok()?;
+    Some(FileState::of(&fstat(fd).ok()?).mtime)
+}
+
+/// Whether the file system is on this host, so that nobody else writes to it unseen, and
+/// `/proc` names its mapped files by the device that `stat` gives (btrfs and overlayfs do not).
+fn is_local(root: &Beneath) -> bool {
+    const EXT: i64 = 0xef53;
+    const XFS: i64 = 0x5846_5342;
+    const TMPFS: i64 = 0x0102_1994;
+    const F2FS: i64 = 0xf2f5_2010;
+    let local = [EXT, XFS, TMPFS, F2FS];
+    fstatfs(root.fd()).is_ok_and(|stat| local.contains(&(stat.f_type as i64 & 0xffff_ffff)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(root: &Beneath, name: &str) -> FileState {
+        FileState::of(&rustix::fs::statat(root.fd(), name, rustix::fs::AtFlags::empty()).unwrap())
+    }
+
+    fn trust(root: &Beneath, writers: Writers, after: i64) -> Trust {
+        let mut trust = Trust::new(root, writers);
+        trust.now.as_mut().unwrap().seconds += after;
+        trust
+    }
+
+    #[test]
+    fn a_file_must_have_settled_and_not_lie_in_the_future() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("f"), "x").unwrap();
+        let root = Beneath::open(dir.path()).unwrap();
+        let seen = state(&root, "f");
+        assert!(!trust(&root, Writers::default(), 0).allows(&seen));
+        assert!(!trust(&root, Writers::default(), 1).allows(&seen));
+        assert!(trust(&root, Writers::default(), 4).allows(&seen));
+        assert!(!trust(&root, Writers::default(), -100).allows(&seen));
+    }
+
+    #[test]
+    fn a_file_open_for_writing_is_not_trusted() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        fs::write(&path, "x").unwrap();
+        let root = Beneath::open(dir.path()).unwrap();
+        let seen = state(&root, "f");
+        let reader = fs::File::open(&path).unwrap();
+        assert!(trust(&root, Writers::now(), 10).allows(&seen));
+        drop(reader);
+        let writer = fs::File::options().append(true).open(&path).unwrap();
+        assert!(!trust(&root, Writers::now(), 10).allows(&seen));
+        let before = Writers::now();
+        drop(writer);
+        assert!(!trust(&root, before.and(Writers::now()), 10).allows(&seen));
+        assert!(trust(&root, Writers::now(), 10).allows(&seen));
+    }
+
+    #[test]
+    fn shared_writable_mappings_count_as_writers() {
+        let shared = "7f0000000000-7f0000001000 rw-s 00000000 fe:00 4711   /data/History";
+        assert_eq!(written_mapping(shared), Some((rustix::fs::makedev(0xfe, 0), 4711)));
+        for other in ["r--s", "rw-p", "r-xp"] {
+            assert_eq!(written_mapping(&shared.replace("rw-s", other)), None);
+        }
+        assert_eq!(written_mapping("7f00-7f01 rw-s 00000000 00:00 0"), None);
+        assert!(opened_for_writing("pos:\t0\nflags:\t0100002\n"));
+        assert!(opened_for_writing("pos:\t0\nflags:\t0100001\n"));
+        assert!(!opened_for_writing("pos:\t0\nflags:\t0100000\n"));
+    }
+
+    #[test]
+    fn other_hosts_file_systems_are_not_trusted() {
+        let proc = Beneath::open(std::path::Path::new("/proc")).unwrap();
+        assert!(!is_local(&proc));
+        assert!(Trust::new(&proc, Writers::default()).now.is_none());
+    }
+}
