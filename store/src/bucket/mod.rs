@@ -164,7 +164,8 @@ pub enum Depth {
 #[derive(Clone, Debug, Default)]
 pub struct Page {
     pub entries: Vec<Entry>,
-    /// With [`Depth::Children`]: folders below the prefix, each ending in a slash.
+    /// With [`Depth::Children`]: folders below the prefix, each ending in a slash. Every
+    /// folder that holds an object is there; some servers show one a while longer.
     pub folders: Vec<Prefix>,
     /// Where the next page starts; `None` after the last one.
     pub next: Option<String>,
