@@ -15,6 +15,7 @@ mod memory;
 #[cfg(any(test, feature = "test-support"))]
 mod recorder;
 mod retry;
+mod s3;
 mod scope;
 mod unique;
 mod verb;
@@ -25,6 +26,7 @@ pub use memory::MemoryBucket;
 #[cfg(any(test, feature = "test-support"))]
 pub use recorder::{Call, Recorder};
 pub use retry::{RetryBucket, RetryPolicy};
+pub use s3::{IfMatch, InvalidS3Url, S3Bucket, S3Config, S3Credentials, S3Overrides};
 pub use scope::TenantBucket;
 pub use unique::put_unique;
 pub use verb::Verb;
@@ -162,7 +164,8 @@ pub enum Depth {
 #[derive(Clone, Debug, Default)]
 pub struct Page {
     pub entries: Vec<Entry>,
-    /// With [`Depth::Children`]: folders below the prefix, each ending in a slash.
+    /// With [`Depth::Children`]: folders below the prefix, each ending in a slash. Every
+    /// folder that holds an object is there; some servers show one a while longer.
     pub folders: Vec<Prefix>,
     /// Where the next page starts; `None` after the last one.
     pub next: Option<String>,
@@ -176,6 +179,15 @@ pub enum Deleted {
     Unsupported,
 }
 
+/// What a store is known to be, for messages and for the probe's verdict.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServerFacts {
+    /// As the server calls itself.
+    pub name: Option<String>,
+    /// How it wants an entity tag written, once that is known.
+    pub if_match: Option<IfMatch>,
+}
+
 pub type Result<T, E = BucketError> = std::result::Result<T, E>;
 
 /// Keys to bytes. See the module header for what an implementation promises.
@@ -183,6 +195,11 @@ pub type Result<T, E = BucketError> = std::result::Result<T, E>;
 pub trait Bucket: Send + Sync + fmt::Debug {
     /// What a person would call this store, for messages.
     fn describe(&self) -> String;
+
+    /// What has been learnt about the server so far.
+    fn server(&self) -> ServerFacts {
+        ServerFacts::default()
+    }
 
     async fn get(&self, key: &Key) -> Result<Object>;
 

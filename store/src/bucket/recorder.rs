@@ -8,7 +8,9 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::{Body, Bucket, Deleted, Depth, Key, Object, Page, Prefix, Result, Verb, Version, Write};
+use super::{
+    Body, Bucket, Deleted, Depth, Key, Object, Page, Prefix, Result, ServerFacts, Verb, Version, Write,
+};
 
 /// One call that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +72,10 @@ impl Recorder {
 impl Bucket for Recorder {
     fn describe(&self) -> String {
         self.inner.describe()
+    }
+
+    fn server(&self) -> ServerFacts {
+        self.inner.server()
     }
 
     async fn get(&self, key: &Key) -> Result<Object> {

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::{Body, Bucket, Deleted, Depth, Key, Object, Page, Prefix, Result, Version, Write};
+use super::{Body, Bucket, Deleted, Depth, Key, Object, Page, Prefix, Result, ServerFacts, Version, Write};
 
 /// How long and how often to try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +78,10 @@ impl RetryBucket {
 impl Bucket for RetryBucket {
     fn describe(&self) -> String {
         self.inner.describe()
+    }
+
+    fn server(&self) -> ServerFacts {
+        self.inner.server()
     }
 
     async fn get(&self, key: &Key) -> Result<Object> {

@@ -8,7 +8,9 @@ use std::{ops::Range, sync::Arc};
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::{Body, Bucket, BucketError, Deleted, Depth, Key, Object, Page, Prefix, Result, Version, Write};
+use super::{
+    Body, Bucket, BucketError, Deleted, Depth, Key, Object, Page, Prefix, Result, ServerFacts, Version, Write,
+};
 
 /// Passes on what lies below one of its prefixes, and nothing else.
 #[derive(Clone, Debug)]
@@ -51,6 +53,10 @@ impl TenantBucket {
 impl Bucket for TenantBucket {
     fn describe(&self) -> String {
         self.inner.describe()
+    }
+
+    fn server(&self) -> ServerFacts {
+        self.inner.server()
     }
 
     async fn get(&self, key: &Key) -> Result<Object> {

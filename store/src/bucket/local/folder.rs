@@ -7,9 +7,10 @@ use std::{
 };
 
 use super::failed;
-use crate::bucket::{BucketError, Depth, Entry, Key, Page, Prefix, Result};
+use crate::bucket::{Depth, Entry, Page, Prefix, Result};
 
-/// Everything below `folder`, whose keys start with `prefix`.
+/// Everything below `folder`, whose keys start with `prefix`. Names that no key can have
+/// are not ours and are left out.
 pub(super) fn list(folder: &Path, prefix: &Prefix, depth: Depth) -> Result<Page> {
     let mut page = Page::default();
     fill(&mut page, folder, prefix, depth)?;
@@ -18,15 +19,10 @@ pub(super) fn list(folder: &Path, prefix: &Prefix, depth: Depth) -> Result<Page>
 
 fn fill(page: &mut Page, folder: &Path, prefix: &Prefix, depth: Depth) -> Result<()> {
     for entry in children(folder)? {
-        let name = entry.file_name();
-        let path = entry.path();
-        let foreign = |_| BucketError::Io {
-            path: path.display().to_string(),
-            source: io::Error::new(io::ErrorKind::InvalidData, "a name that no key can have"),
-        };
-        let name = name.to_str().unwrap_or("\u{fffd}");
+        let (name, path) = (entry.file_name(), entry.path());
+        let name = name.to_string_lossy();
         if entry.file_type().map_err(failed(&path))?.is_dir() {
-            let below = prefix.join(&format!("{name}/")).map_err(foreign)?;
+            let Ok(below) = prefix.join(&format!("{name}/")) else { continue };
             match depth {
                 Depth::All => fill(page, &path, &below, depth)?,
                 // Directories outlive their objects, but a folder is only there as long as
@@ -36,7 +32,7 @@ fn fill(page: &mut Page, folder: &Path, prefix: &Prefix, depth: Depth) -> Result
             }
             continue;
         }
-        let key: Key = prefix.key(name).map_err(foreign)?;
+        let Ok(key) = prefix.key(&name) else { continue };
         match entry.metadata() {
             Ok(metadata) => page.entries.push(Entry {
                 key,

@@ -1,0 +1,81 @@
+//! Response headers that the SDK's outputs leave out.
+
+use std::{
+    sync::{Arc, OnceLock},
+    time::SystemTime,
+};
+
+use aws_sdk_s3::{
+    config::{ConfigBag, Intercept, RuntimeComponents},
+    primitives::{DateTime, DateTimeFormat},
+};
+use aws_smithy_runtime_api::{
+    box_error::BoxError,
+    client::interceptors::{context::BeforeDeserializationInterceptorContextRef, dyn_dispatch_hint},
+};
+
+/// What the server calls itself, from the first answer that says so.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ServerName(Arc<OnceLock<String>>);
+
+impl ServerName {
+    pub(super) fn get(&self) -> Option<String> {
+        self.0.get().cloned()
+    }
+}
+
+#[dyn_dispatch_hint]
+impl Intercept for ServerName {
+    fn name(&self) -> &'static str {
+        "ServerName"
+    }
+
+    fn read_before_deserialization(
+        &self,
+        context: &BeforeDeserializationInterceptorContextRef<'_>,
+        _components: &RuntimeComponents,
+        _config: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        if let Some(name) = context.response().headers().get("server") {
+            self.0.get_or_init(|| name.to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// When one answer was given, by the server's clock.
+#[derive(Clone, Debug, Default)]
+pub(super) struct AnswerDate(Arc<OnceLock<SystemTime>>);
+
+impl AnswerDate {
+    /// A server that sends no `Date` leaves only the host's clock; HTTP requires one of
+    /// every server that has a clock.
+    pub(super) fn get(&self) -> SystemTime {
+        self.0.get().copied().unwrap_or_else(SystemTime::now)
+    }
+}
+
+#[dyn_dispatch_hint]
+impl Intercept for AnswerDate {
+    fn name(&self) -> &'static str {
+        "AnswerDate"
+    }
+
+    fn read_before_deserialization(
+        &self,
+        context: &BeforeDeserializationInterceptorContextRef<'_>,
+        _components: &RuntimeComponents,
+        _config: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let date = context.response().headers().get("date");
+        if let Some(date) = date.and_then(|text| DateTime::from_str(text, DateTimeFormat::HttpDate).ok()) {
+            self.0.get_or_init(|| time(Some(&date)));
+        }
+        Ok(())
+    }
+}
+
+/// The epoch stands for a time the server did not tell.
+pub(super) fn time(date: Option<&DateTime>) -> SystemTime {
+    date.and_then(|date| SystemTime::try_from(*date).ok()).unwrap_or(SystemTime::UNIX_EPOCH)
+}

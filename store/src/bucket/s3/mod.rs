@@ -1,0 +1,266 @@
+//! A bucket on an S3 server.
+//!
+//! Each call is one request, sent once (the exceptions: an object sent in parts, and the
+//! first replaces on a server whose way with entity tags is not known yet). The SDK's own
+//! retries are off; see the header of [`crate::bucket`] for why.
+
+mod answer;
+mod client;
+mod config;
+mod entity_tag;
+mod headers;
+mod listing;
+mod multipart;
+
+pub use config::{IfMatch, InvalidS3Url, S3Config, S3Credentials, S3Overrides};
+
+use std::{future::Future, io, ops::Range, path::Path};
+
+use async_trait::async_trait;
+use aws_sdk_s3::{
+    Client,
+    primitives::{ByteStream, Length},
+};
+use bytes::Bytes;
+
+use self::{
+    answer::{Asked, Condition},
+    entity_tag::Form,
+    headers::{AnswerDate, ServerName},
+};
+use super::{
+    Body, Bucket, BucketError, Deleted, Depth, Key, Object, Page, Prefix, Result, ServerFacts, Stamp,
+    Version, Write,
+};
+
+/// Above this the signature leaves the body out: hashing a pack for it costs more than
+/// the rest of the request, and whoever reads the pack verifies every chunk.
+const SIGNED_MAX_BYTES: u64 = 1 << 20;
+
+/// Objects below a prefix of an S3 bucket.
+#[derive(Debug)]
+pub struct S3Bucket {
+    client: Client,
+    config: S3Config,
+    form: Form,
+    server: ServerName,
+}
+
+impl S3Bucket {
+    /// Makes no request; a bucket that does not exist shows at the first one.
+    pub async fn open(config: S3Config) -> Self {
+        let server = ServerName::default();
+        let client = client::connect(&config, server.clone()).await;
+        Self { client, form: Form::new(config.if_match), server, config }
+    }
+
+    fn name(&self, key: &Key) -> String {
+        format!("{}{key}", self.config.prefix)
+    }
+
+    fn asked(&self, key: &Key, condition: Condition) -> Asked {
+        self.asked_about(key.as_str(), condition)
+    }
+
+    fn asked_about(&self, key: &str, condition: Condition) -> Asked {
+        Asked { key: key.to_owned(), store: self.describe(), bucket: self.config.bucket.clone(), condition }
+    }
+
+    /// The version at the key, if there is an object.
+    async fn head(&self, key: &Key) -> Result<Option<Version>> {
+        let asked = self.asked(key, Condition::None);
+        let answer = self.client.head_object().bucket(&self.config.bucket).key(self.name(key)).send().await;
+        match answer.map_err(|error| asked.failed(error)) {
+            Ok(head) => Ok(Some(entity_tag::version(head.e_tag().unwrap_or_default()))),
+            Err(BucketError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn put_once(&self, key: &Key, body: Body, if_match: Option<String>) -> Result<Version> {
+        let condition = if if_match.is_some() { Condition::Matches } else { Condition::Absent };
+        let asked = self.asked(key, condition);
+        let len = body.len();
+        let request = self
+            .client
+            .put_object()
+            .bucket(&self.config.bucket)
+            .key(self.name(key))
+            .set_if_none_match(if_match.is_none().then(|| "*".into()))
+            .set_if_match(if_match)
+            .body(stream(body).await?)
+            .customize()
+            .config_override(client::patience(&self.config, len));
+        let request = if len > SIGNED_MAX_BYTES { request.disable_payload_signing() } else { request };
+        let answer = request.send().await.map_err(|error| asked.failed(error))?;
+        let tag = answer.e_tag().ok_or_else(|| asked.unavailable("the object got no entity tag".into()))?;
+        Ok(entity_tag::version(tag))
+    }
+
+    async fn delete_once(&self, key: &Key, if_match: Option<String>) -> Result<()> {
+        let condition = if if_match.is_some() { Condition::Matches } else { Condition::None };
+        let asked = self.asked(key, condition);
+        let request = self.client.delete_object().bucket(&self.config.bucket).key(self.name(key));
+        request.set_if_match(if_match).send().await.map_err(|error| asked.failed(error))?;
+        Ok(())
+    }
+
+    /// Sends a request that is conditioned on `version`, in the form the server honours.
+    async fn matching<T, F: Future<Output = Result<T>>>(
+        &self,
+        key: &Key,
+        version: &Version,
+        send: impl Fn(String) -> F,
+    ) -> Result<T> {
+        if let Some(form) = self.form.known() {
+            return send(entity_tag::header(version, form)).await;
+        }
+        match send(entity_tag::header(version, IfMatch::Quoted)).await {
+            Err(BucketError::VersionMismatch { .. }) => {}
+            answer => {
+                if answer.is_ok() {
+                    self.form.learn(IfMatch::Quoted);
+                }
+                return answer;
+            }
+        }
+        if self.head(key).await?.as_ref() != Some(version) {
+            return Err(BucketError::VersionMismatch { key: key.to_string() });
+        }
+        match send(entity_tag::header(version, IfMatch::Unquoted)).await {
+            Ok(answer) => {
+                self.form.learn(IfMatch::Unquoted);
+                Ok(answer)
+            }
+            Err(BucketError::VersionMismatch { .. }) => Err(self
+                .asked(key, Condition::Matches)
+                .unavailable("it refused a version that it held a moment ago".into())),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[async_trait]
+impl Bucket for S3Bucket {
+    fn describe(&self) -> String {
+        match &self.config.endpoint {
+            Some(endpoint) => format!("{} at {endpoint}", self.config.url()),
+            None => self.config.url(),
+        }
+    }
+
+    fn server(&self) -> ServerFacts {
+        ServerFacts { name: self.server.get(), if_match: self.form.known() }
+    }
+
+    async fn get(&self, key: &Key) -> Result<Object> {
+        let asked = self.asked(key, Condition::None);
+        let date = AnswerDate::default();
+        let request = self.client.get_object().bucket(&self.config.bucket).key(self.name(key));
+        let answer = request
+            .customize()
+            .interceptor(date.clone())
+            .send()
+            .await
+            .map_err(|error| asked.failed(error))?;
+        let tag = answer.e_tag().ok_or_else(|| asked.rejected("the object has no entity tag".into()))?;
+        let version = entity_tag::version(tag);
+        let stamp = Stamp { modified: headers::time(answer.last_modified()), now: date.get() };
+        let bytes = collect(&asked, answer.body).await?;
+        Ok(Object { bytes, version, stamp })
+    }
+
+    async fn get_range(&self, key: &Key, range: Range<u64>) -> Result<Bytes> {
+        if range.is_empty() {
+            return Ok(Bytes::new());
+        }
+        let asked = self.asked(key, Condition::Range(range.clone()));
+        let request = self.client.get_object().bucket(&self.config.bucket).key(self.name(key));
+        let answer = request
+            .range(format!("bytes={}-{}", range.start, range.end - 1))
+            .send()
+            .await
+            .map_err(|error| asked.failed(error))?;
+        let length = answer.content_range().and_then(answer::total_length);
+        if length.is_none() {
+            return Err(asked.rejected("it answered a ranged read with something else".into()));
+        }
+        let bytes = collect(&asked, answer.body).await?;
+        let (got, wanted) = (bytes.len() as u64, range.end - range.start);
+        if got == wanted {
+            return Ok(bytes);
+        }
+        if got > wanted {
+            return Err(asked.rejected(format!("it sent {got} bytes where {wanted} were asked for")));
+        }
+        let actual = length.unwrap_or(range.start + got);
+        Err(BucketError::Truncated { key: key.to_string(), actual, start: range.start, end: range.end })
+    }
+
+    async fn put(&self, key: &Key, body: Body, write: Write) -> Result<Version> {
+        match write {
+            Write::Create if body.len() > self.config.multipart_threshold_bytes => {
+                self.create_in_parts(key, body).await
+            }
+            Write::Create => self.put_once(key, body, None).await,
+            Write::Replace(version) => {
+                self.matching(key, &version, |tag| self.put_once(key, body.clone(), Some(tag))).await
+            }
+        }
+    }
+
+    async fn list(&self, prefix: &Prefix, depth: Depth, cursor: Option<String>) -> Result<Page> {
+        let asked = self.asked_about(prefix.as_str(), Condition::None);
+        let delimiter = (depth == Depth::Children).then(|| "/".to_owned());
+        let output = self
+            .client
+            .list_objects_v2()
+            .bucket(&self.config.bucket)
+            .prefix(format!("{}{prefix}", self.config.prefix))
+            .set_delimiter(delimiter)
+            .set_continuation_token(cursor)
+            .send()
+            .await
+            .map_err(|error| asked.failed(error))?;
+        self.page(&asked, output)
+    }
+
+    async fn delete(&self, key: &Key) -> Result<()> {
+        match self.delete_once(key, None).await {
+            Err(BucketError::NotFound { .. }) => Ok(()),
+            answer => answer,
+        }
+    }
+
+    async fn delete_if(&self, key: &Key, version: &Version) -> Result<Deleted> {
+        if !self.config.conditional_delete {
+            return Ok(Deleted::Unsupported);
+        }
+        self.matching(key, version, |tag| self.delete_once(key, Some(tag))).await?;
+        Ok(Deleted::Yes)
+    }
+}
+
+async fn stream(body: Body) -> Result<ByteStream> {
+    match body {
+        Body::Bytes(bytes) => Ok(ByteStream::from(bytes)),
+        Body::File { path, len } => ByteStream::read_from()
+            .path(&path)
+            .length(Length::Exact(len))
+            .build()
+            .await
+            .map_err(|error| unreadable(&path, error)),
+    }
+}
+
+fn unreadable(path: &Path, error: impl std::error::Error + Send + Sync + 'static) -> BucketError {
+    BucketError::Io { path: path.display().to_string(), source: io::Error::other(error) }
+}
+
+/// Bytes that end early are an error of the connection, not a short object.
+async fn collect(asked: &Asked, body: ByteStream) -> Result<Bytes> {
+    match body.collect().await {
+        Ok(bytes) => Ok(bytes.into_bytes()),
+        Err(error) => Err(asked.unavailable(aws_sdk_s3::error::DisplayErrorContext(&error).to_string())),
+    }
+}

@@ -1,0 +1,12 @@
+//! What the tests against real servers and real processes share.
+
+// Everything here runs in tests only, where a panic is how a failure is told.
+#![allow(clippy::unwrap_used)]
+
+pub mod contract;
+pub mod server;
+
+/// A name nobody else has, safe in keys, paths and bucket names.
+pub fn unique_name() -> String {
+    format!("{:016x}", getrandom::u64().unwrap())
+}

@@ -1,0 +1,109 @@
+//! SeaweedFS: honours every condition, and limits credentials to prefixes.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use store::bucket::{Prefix, S3Config};
+use tempfile::TempDir;
+use tokio::sync::OnceCell;
+
+use super::process::Process;
+
+const BUCKET: &str = "pstore";
+const SECRET: &str = "a-secret-only-for-tests";
+
+/// Who may do what in the bucket: everything, or what lies below a tenant's two prefixes.
+const TENANTS: [&str; 2] = ["acme", "globex"];
+
+/// A running server.
+#[derive(Debug)]
+pub struct SeaweedFs {
+    // Before the folder: a server must end before its files go.
+    _process: Process,
+    _folder: TempDir,
+    endpoint: String,
+}
+
+impl SeaweedFs {
+    /// One for all tests of this process; each works below a prefix of its own.
+    pub async fn shared() -> Arc<Self> {
+        static SHARED: OnceCell<Arc<SeaweedFs>> = OnceCell::const_new();
+        Arc::clone(SHARED.get_or_init(|| async { Arc::new(Self::start().await) }).await)
+    }
+
+    /// A port that was free may be taken a moment later, so a start is tried again.
+    pub async fn start() -> Self {
+        let mut reason = String::new();
+        for _ in 0..3 {
+            match Self::try_start().await {
+                Ok(server) => return server,
+                Err(error) => reason = error,
+            }
+        }
+        panic!("SeaweedFS does not start: {reason}");
+    }
+
+    async fn try_start() -> Result<Self, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("data");
+        let access = folder.path().join("access.json");
+        std::fs::create_dir(&data).unwrap();
+        std::fs::write(&access, identities().to_string()).unwrap();
+        let port = super::free_port();
+        let mut arguments: Vec<String> =
+            ["mini", "-ip=127.0.0.1", "-ip.bind=127.0.0.1"].map(Into::into).into();
+        for service in ["master", "volume", "filer", "admin"] {
+            arguments.push(format!("-{service}.port={}", super::free_port()));
+        }
+        for off in ["-s3.port.iceberg=0", "-s3.port.lance=0", "-webdav=false", "-admin.ui=false"] {
+            arguments.push(off.into());
+        }
+        arguments.push(format!("-s3.port={port}"));
+        arguments.push(format!("-dir={}", data.display()));
+        arguments.push(format!("-s3.config={}", access.display()));
+        let process = Process::spawn(&super::program("weed"), arguments);
+        let endpoint = format!("http://127.0.0.1:{port}");
+        super::ready(&super::config(&endpoint, BUCKET, "admin", SECRET), || process.runs()).await?;
+        Ok(Self { _process: process, _folder: folder, endpoint })
+    }
+
+    /// Everything allowed, below a prefix of its own.
+    pub fn config(&self) -> S3Config {
+        S3Config {
+            prefix: Prefix::new(format!("{}/", crate::unique_name())).unwrap(),
+            conditional_delete: true,
+            ..self.whole_bucket()
+        }
+    }
+
+    pub fn whole_bucket(&self) -> S3Config {
+        super::config(&self.endpoint, BUCKET, "admin", SECRET)
+    }
+
+    /// With the credentials of `acme` or `globex`, over the whole bucket.
+    pub fn tenant(&self, name: &str) -> S3Config {
+        super::config(&self.endpoint, BUCKET, name, SECRET)
+    }
+}
+
+fn identities() -> serde_json::Value {
+    let identity = |name: &str, actions: Vec<String>| {
+        json!({
+            "name": name,
+            "credentials": [{ "accessKey": name, "secretKey": SECRET }],
+            "actions": actions,
+        })
+    };
+    let all = ["Admin", "Read", "Write", "List", "Tagging"].map(Into::into).into();
+    let mut identities = vec![identity("admin", all)];
+    for tenant in TENANTS {
+        let mut actions = Vec::new();
+        for action in ["Read", "Write", "List"] {
+            for folder in ["content", "snapshots"] {
+                actions.push(format!("{action}:{BUCKET}/{folder}/{tenant}/*"));
+            }
+        }
+        identities.push(identity(tenant, actions));
+    }
+    json!({ "identities": identities })
+}
