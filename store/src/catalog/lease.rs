@@ -106,7 +106,9 @@ impl WriteLease {
         record.state = State::Revoked;
         record.lease_seq += 1;
         let key = layout::record(&self.lineage, record.record);
-        if let Err(error) = self.store.bucket.put(&key, record.encode().into(), Write::Replace(held.version)).await {
+        if let Err(error) =
+            self.store.bucket.put(&key, record.encode().into(), Write::Replace(held.version)).await
+        {
             tracing::debug!(%key, %error, "an abandoned lease could not be revoked; it will expire");
         }
     }

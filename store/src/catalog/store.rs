@@ -66,7 +66,8 @@ impl Store {
         if self.create(&layout::store_config(), config.encode()).await? {
             return Ok((config, Made::New));
         }
-        let config = self.config().await?.ok_or_else(|| Error::NotFound { what: "pstore.json".to_owned() })?;
+        let config =
+            self.config().await?.ok_or_else(|| Error::NotFound { what: "pstore.json".to_owned() })?;
         Ok((config, Made::Existing))
     }
 
@@ -99,7 +100,10 @@ impl Store {
             Some(config) => config,
             None => self.make_tenant(tenant).await?,
         };
-        config.features.check_write(&config.writer).map_err(|error| error.of(layout::tenant_config(tenant)))?;
+        config
+            .features
+            .check_write(&config.writer)
+            .map_err(|error| error.of(layout::tenant_config(tenant)))?;
         Ok(self.scoped(tenant, config))
     }
 
@@ -111,7 +115,10 @@ impl Store {
             Err(error) => return Err(error.into()),
         };
         if config.tenant_id != *tenant {
-            return Err(Error::damaged(key, format!("it is the configuration of tenant {}", config.tenant_id)));
+            return Err(Error::damaged(
+                key,
+                format!("it is the configuration of tenant {}", config.tenant_id),
+            ));
         }
         Ok(Some(config))
     }
@@ -156,8 +163,12 @@ impl Store {
         for attempt in 1.. {
             match self.bucket.put(key, bytes.clone().into(), Write::Create).await {
                 Ok(_) => return Ok(true),
-                Err(BucketError::AlreadyExists { .. }) => return Ok(self.bucket.get(key).await?.bytes == bytes),
-                Err(error) if error.is_retryable() && attempt < 5 => tokio::time::sleep(policy.pause(attempt)).await,
+                Err(BucketError::AlreadyExists { .. }) => {
+                    return Ok(self.bucket.get(key).await?.bytes == bytes);
+                }
+                Err(error) if error.is_retryable() && attempt < 5 => {
+                    tokio::time::sleep(policy.pause(attempt)).await
+                }
                 Err(error) => return Err(error.into()),
             }
         }

@@ -117,9 +117,12 @@ impl Ingest {
         let done: Vec<Mutex<Vec<Extent>>> = (0..files.len()).map(|_| Mutex::default()).collect();
         let pool = Pool::default();
         thread::scope(|scope| {
-            let workers: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(|| self.work(files, &pool, &done))).collect();
+            let workers: Vec<_> =
+                (0..threads.max(1)).map(|_| scope.spawn(|| self.work(files, &pool, &done))).collect();
             workers.into_iter().fold(Ok(()), |result, worker| {
-                let ended = worker.join().unwrap_or_else(|_| Err(Error::Internal { what: "a worker panicked".to_owned() }));
+                let ended = worker
+                    .join()
+                    .unwrap_or_else(|_| Err(Error::Internal { what: "a worker panicked".to_owned() }));
                 result.and(ended)
             })
         })?;
@@ -143,7 +146,13 @@ impl Ingest {
                 match job {
                     Job::Compress(task) => self.store_chunk(&mut compressor, task.id, &task.raw)?,
                     Job::Read(at) => {
-                        let mut cutter = Cutter { ingest: self, pool, compressor: &mut compressor, buffer: Vec::new(), extents: Vec::new() };
+                        let mut cutter = Cutter {
+                            ingest: self,
+                            pool,
+                            compressor: &mut compressor,
+                            buffer: Vec::new(),
+                            extents: Vec::new(),
+                        };
                         files.read(at, &mut cutter)?;
                         *lock(&done[at]) = cutter.finish()?;
                         pool.end_read();

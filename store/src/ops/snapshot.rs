@@ -291,7 +291,8 @@ impl Capture<'_> {
         .await?;
         let durable = lease.upload_metadata(packs, &meta).await?;
         drop((ingest, uploader));
-        let lease = Arc::into_inner(lease).ok_or_else(|| Error::Internal { what: "the lease is shared".to_owned() })?;
+        let lease = Arc::into_inner(lease)
+            .ok_or_else(|| Error::Internal { what: "the lease is shared".to_owned() })?;
         let content = meta.content.clone();
         let record = lease
             .publish(&durable, |record| {
@@ -323,7 +324,8 @@ impl Capture<'_> {
         if files.is_empty() {
             return Ok((planned, Vec::new()));
         }
-        let (ingest, threads, progress) = (Arc::clone(ingest), self.request.threads, Arc::clone(&self.progress));
+        let (ingest, threads, progress) =
+            (Arc::clone(ingest), self.request.threads, Arc::clone(&self.progress));
         blocking(move || {
             trust::flush(&planned.root, &planned.walk.entries, &files)?;
             let before = Writers::now();
@@ -346,7 +348,12 @@ impl Capture<'_> {
     }
 
     /// Files that refer to a chunk which neither is stored by this write nor may be referred to.
-    async fn unresolved(&self, planned: &mut Planned, known: &Arc<Known>, uploader: &Arc<Uploader>) -> Result<Vec<FoundFile>> {
+    async fn unresolved(
+        &self,
+        planned: &mut Planned,
+        known: &Arc<Known>,
+        uploader: &Arc<Uploader>,
+    ) -> Result<Vec<FoundFile>> {
         let entries = std::mem::take(&mut planned.walk.entries);
         let (known, uploader) = (Arc::clone(known), Arc::clone(uploader));
         let (entries, missing) = blocking(move || {
@@ -379,7 +386,8 @@ impl Capture<'_> {
     async fn twin(&self, lineage: &Lineage, base: Option<&Base>, id: SnapshotId) -> Result<Option<Record>> {
         let newer = records::newer(self.store, lineage, base.map(|base| base.record.record)).await?;
         let same = |record: &Record| {
-            record.state == State::Live && record.content.as_ref().is_some_and(|content| content.snapshot_id == id)
+            record.state == State::Live
+                && record.content.as_ref().is_some_and(|content| content.snapshot_id == id)
         };
         Ok(newer.into_iter().rfind(same))
     }
@@ -449,7 +457,10 @@ impl Capture<'_> {
     fn remember(&self, planned: &Planned, seen: &[(FoundFile, Option<FileState>, bool)]) {
         let (Some(cache), Some(name)) = (&self.store.cache, &planned.cache_name) else { return };
         let mut states = StatCache::default();
-        let trusted = seen.iter().filter(|(.., trusted)| *trusted).filter_map(|(file, state, _)| Some((file.entry, (*state)?)));
+        let trusted = seen
+            .iter()
+            .filter(|(.., trusted)| *trusted)
+            .filter_map(|(file, state, _)| Some((file.entry, (*state)?)));
         for (entry, state) in planned.kept.iter().map(|file| (file.entry, file.state)).chain(trusted) {
             let entry = &planned.walk.entries[entry];
             if let Kind::File { extents, .. } = &entry.kind {
@@ -466,7 +477,10 @@ impl Capture<'_> {
     }
 
     fn report(&self, planned: &Planned, record: Record, flip: Flip, read_files: u64) -> Result<Report> {
-        let content = record.content.as_ref().ok_or_else(|| Error::Internal { what: "a record without content".to_owned() })?;
+        let content = record
+            .content
+            .as_ref()
+            .ok_or_else(|| Error::Internal { what: "a record without content".to_owned() })?;
         Ok(Report {
             record: record.record,
             snapshot_id: content.snapshot_id,

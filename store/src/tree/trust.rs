@@ -96,7 +96,8 @@ fn written_mapping(line: &str) -> Option<(u64, u64)> {
         return None;
     }
     let (major, minor) = fields.nth(1)?.split_once(':')?;
-    let device = rustix::fs::makedev(u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?);
+    let device =
+        rustix::fs::makedev(u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?);
     Some((device, fields.next()?.parse().ok()?)).filter(|(_, inode)| *inode != 0)
 }
 

@@ -14,8 +14,8 @@ use super::beneath::Beneath;
 use crate::{
     Error, Result,
     error::IoContext,
-    format::tree::{Entry, Kind, MAX_XATTR_BYTES, MODE_BITS, Meta, Time, TreePath},
     format::FormatError,
+    format::tree::{Entry, Kind, MAX_XATTR_BYTES, MODE_BITS, Meta, Time, TreePath},
 };
 
 /// What tells whether a file is the one that was seen before.
@@ -125,7 +125,8 @@ impl Walker<'_> {
     /// Adds the entry at `path`; says whether it is a directory.
     fn visit(&mut self, path: &TreePath) -> Result<bool> {
         let shown = || self.root.display(path);
-        let dir = self.root.dir(path.parent().unwrap_or_default()).at("cannot open the directory of", shown())?;
+        let dir =
+            self.root.dir(path.parent().unwrap_or_default()).at("cannot open the directory of", shown())?;
         let stat = match statat(&dir, path.name(), AtFlags::SYMLINK_NOFOLLOW) {
             // It went away between being listed and being looked at: it is not there.
             Err(Errno::NOENT) => return Ok(false),
