@@ -12,7 +12,6 @@ use std::{
         atomic::{AtomicU32, Ordering},
         mpsc::{Receiver, sync_channel},
     },
-    thread,
     time::{Duration, Instant},
 };
 
@@ -25,6 +24,7 @@ use crate::{
         TenantStore,
         meta::Metadata,
         reader::{Fetch, Verified, Want, plan},
+        workers::{self, blocking},
     },
     error::IoContext,
     format::{
@@ -171,15 +171,7 @@ impl Target {
             }
         }
         let fetched = Mutex::new(fetched);
-        thread::scope(|scope| {
-            let workers: Vec<_> = (0..threads).map(|_| scope.spawn(|| self.write(&fetched))).collect();
-            workers.into_iter().fold(Ok(()), |result, worker| {
-                let ended = worker
-                    .join()
-                    .unwrap_or_else(|_| Err(Error::Internal { what: "a writer panicked".to_owned() }));
-                result.and(ended)
-            })
-        })
+        workers::run(threads, || self.write(&fetched))
     }
 
     fn write(&self, fetched: &Mutex<Receiver<(Fetch<Place>, Bytes)>>) -> Result<()> {
@@ -271,8 +263,4 @@ fn file_size(entry: &Entry) -> u64 {
 
 fn is_special(entry: &Entry) -> bool {
     matches!(entry.kind, Kind::Fifo | Kind::Socket | Kind::CharDevice { .. } | Kind::BlockDevice { .. })
-}
-
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    tokio::task::spawn_blocking(work).await.map_err(|error| Error::Internal { what: error.to_string() })?
 }

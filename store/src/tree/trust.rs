@@ -163,7 +163,7 @@ fn is_local(root: &Beneath) -> bool {
     const TMPFS: i64 = 0x0102_1994;
     const F2FS: i64 = 0xf2f5_2010;
     let local = [EXT, XFS, TMPFS, F2FS];
-    fstatfs(root.fd()).is_ok_and(|stat| local.contains(&(stat.f_type as i64 & 0xffff_ffff)))
+    fstatfs(root.fd()).is_ok_and(|stat| local.contains(&(stat.f_type & 0xffff_ffff)))
 }
 
 #[cfg(test)]

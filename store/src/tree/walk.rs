@@ -51,6 +51,13 @@ pub struct FoundFile {
     pub sparse: bool,
 }
 
+impl FoundFile {
+    pub fn new(entry: usize, stat: &Stat) -> Self {
+        let state = FileState::of(stat);
+        Self { entry, state, sparse: (stat.st_blocks as u64).saturating_mul(512) < state.size }
+    }
+}
+
 /// Entries that cannot be stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Skipped {
@@ -163,8 +170,7 @@ impl Walker<'_> {
                 return Kind::HardLink { target: first.clone() };
             }
         }
-        let sparse = (stat.st_blocks as u64).saturating_mul(512) < state.size;
-        self.walk.files.push(FoundFile { entry: self.walk.entries.len(), state, sparse });
+        self.walk.files.push(FoundFile::new(self.walk.entries.len(), stat));
         self.walk.bytes += state.size;
         Kind::File { size: state.size, extents: Vec::new() }
     }
