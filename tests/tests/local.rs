@@ -1,5 +1,7 @@
 //! A local directory shared by processes, some of which die.
 
+#![allow(clippy::unwrap_used)]
+
 use std::{
     collections::BTreeSet,
     fs,
