@@ -5,6 +5,8 @@
 //! Needs `scripts/start-ceph` running in another terminal, and is run by
 //! `cargo nextest run -p pstore-tests --features ceph --test ceph`.
 
+#![allow(clippy::unwrap_used)]
+
 use std::{sync::Arc, time::Instant};
 
 use store::bucket::{

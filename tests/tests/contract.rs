@@ -1,5 +1,7 @@
 //! The contract, on every bucket there is.
 
+#![allow(clippy::unwrap_used)]
+
 use std::sync::Arc;
 
 use store::bucket::{

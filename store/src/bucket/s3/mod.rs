@@ -231,6 +231,6 @@ fn unreadable(path: &Path, error: impl std::error::Error + Send + Sync + 'static
 async fn collect(asked: &Asked, body: ByteStream) -> Result<Bytes> {
     match body.collect().await {
         Ok(bytes) => Ok(bytes.into_bytes()),
-        Err(error) => Err(asked.unavailable(aws_sdk_s3::error::DisplayErrorContext(&error).to_string())),
+        Err(error) => Err(asked.unavailable(answer::told(&error))),
     }
 }
