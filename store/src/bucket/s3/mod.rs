@@ -187,6 +187,7 @@ impl Bucket for S3Bucket {
             .prefix(format!("{}{prefix}", self.config.prefix))
             .set_delimiter(delimiter)
             .set_continuation_token(cursor)
+            .set_max_keys(self.config.page_size.map(Into::into))
             .send()
             .await
             .map_err(|error| asked.failed(error))?;
