@@ -5,6 +5,8 @@
 
 pub mod contract;
 pub mod server;
+pub mod tree;
+pub mod world;
 
 /// A name nobody else has, safe in keys, paths and bucket names.
 pub fn unique_name() -> String {

@@ -9,9 +9,13 @@
 //! Retries live in a wrapper, never in a back-end: a back-end sends each request once,
 //! because a resent conditional write may be answered by its own first delivery.
 
+#[cfg(any(test, feature = "test-support"))]
+mod fault;
 mod local;
 #[cfg(any(test, feature = "test-support"))]
 mod memory;
+mod open;
+mod probe;
 #[cfg(any(test, feature = "test-support"))]
 mod recorder;
 mod retry;
@@ -20,9 +24,13 @@ mod scope;
 mod unique;
 mod verb;
 
+#[cfg(any(test, feature = "test-support"))]
+pub use fault::{Fault, FaultBucket, Rule};
 pub use local::{Access, LocalBucket, MUTABLE_MAX_BYTES};
 #[cfg(any(test, feature = "test-support"))]
 pub use memory::MemoryBucket;
+pub use open::{InvalidStoreUrl, OpenSettings, StoreUrl, open, probe_store};
+pub use probe::{ProbeOptions, Verdict, probe};
 #[cfg(any(test, feature = "test-support"))]
 pub use recorder::{Call, Recorder};
 pub use retry::{RetryBucket, RetryPolicy};

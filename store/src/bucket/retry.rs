@@ -113,3 +113,70 @@ impl Bucket for RetryBucket {
 fn random_fraction() -> f64 {
     getrandom::u32().map_or(1.0, |random| f64::from(random) / f64::from(u32::MAX))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{BucketError, Fault, FaultBucket, MemoryBucket, Rule, Verb},
+        *,
+    };
+
+    fn buckets() -> (Arc<FaultBucket>, RetryBucket) {
+        let faults = Arc::new(FaultBucket::new(Arc::new(MemoryBucket::new())));
+        let retry = RetryBucket::new(faults.clone(), RetryPolicy::default());
+        (faults, retry)
+    }
+
+    fn key() -> Key {
+        Key::new("a").unwrap()
+    }
+
+    async fn create(bucket: &dyn Bucket) -> Result<Version> {
+        bucket.put(&key(), b"1".to_vec().into(), Write::Create).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn reads_lists_and_deletes_are_sent_again() {
+        let (faults, retry) = buckets();
+        create(&retry).await.unwrap();
+        for verb in [Verb::Get, Verb::GetRange, Verb::List, Verb::Delete] {
+            for nth in 1..=3 {
+                faults.inject(Rule::new(Fault::Before).on(verb).nth(nth));
+            }
+        }
+        retry.get(&key()).await.unwrap();
+        retry.get_range(&key(), 0..1).await.unwrap();
+        retry.list(&Prefix::root(), Depth::All, None).await.unwrap();
+        retry.delete(&key()).await.unwrap();
+        assert_eq!(faults.strikes(), 12);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_carries_a_condition_is_sent_once() {
+        let (faults, retry) = buckets();
+        let version = create(&retry).await.unwrap();
+        for verb in [Verb::Create, Verb::Replace, Verb::DeleteIf] {
+            faults.inject(Rule::new(Fault::Before).on(verb));
+        }
+        let before = faults.calls();
+        assert!(create(&retry).await.unwrap_err().is_ambiguous());
+        let replace = Write::Replace(version.clone());
+        assert!(retry.put(&key(), b"2".to_vec().into(), replace).await.unwrap_err().is_ambiguous());
+        assert!(retry.delete_if(&key(), &version).await.unwrap_err().is_ambiguous());
+        assert_eq!(faults.calls() - before, 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_ends_at_the_deadline_and_never_starts_after_a_definite_answer() {
+        let (faults, retry) = buckets();
+        let answer = retry.get(&key()).await;
+        assert!(matches!(answer, Err(BucketError::NotFound { .. })), "{answer:?}");
+        assert_eq!(faults.calls(), 1);
+
+        faults.kill();
+        let started = Instant::now();
+        assert!(retry.get(&key()).await.unwrap_err().is_retryable());
+        assert!(started.elapsed() <= RetryPolicy::default().deadline, "{:?}", started.elapsed());
+        assert!(faults.calls() > 10, "{}", faults.calls());
+    }
+}

@@ -66,7 +66,52 @@ async fn has_length(bucket: &dyn Bucket, key: &Key, len: u64) -> Result<bool> {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::MemoryBucket, *};
+    use std::sync::Arc;
+
+    use super::{
+        super::{Fault, FaultBucket, MemoryBucket, Rule, Verb},
+        *,
+    };
+
+    const SMALL: usize = 10;
+    const LARGE: usize = COMPARE_MAX_BYTES as usize + 1;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lost_answer_is_made_good() {
+        let key = Key::new("pack").unwrap();
+        for len in [0, SMALL, LARGE] {
+            for faults in [vec![Fault::Before], vec![Fault::After], vec![Fault::Before, Fault::After]] {
+                let bucket = FaultBucket::new(Arc::new(MemoryBucket::new()));
+                for (nth, fault) in (1..).zip(faults) {
+                    bucket.inject(Rule::new(fault).on(Verb::Create).nth(nth));
+                }
+                put_unique(&bucket, &key, vec![7; len].into()).await.unwrap();
+                assert_eq!(bucket.get(&key).await.unwrap().bytes, vec![7; len]);
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn three_lost_answers_are_enough() {
+        let bucket = FaultBucket::new(Arc::new(MemoryBucket::new()));
+        bucket.inject(Rule::new(Fault::Before).always());
+        let answer = put_unique(&bucket, &Key::new("pack").unwrap(), vec![7].into()).await;
+        assert!(answer.unwrap_err().is_ambiguous());
+        assert_eq!(bucket.calls(), 3);
+    }
+
+    /// Somebody else's object of the same name is found out even after a lost answer.
+    #[tokio::test(start_paused = true)]
+    async fn other_content_is_not_taken_for_ours() {
+        let key = Key::new("pack").unwrap();
+        for len in [SMALL, LARGE] {
+            let bucket = FaultBucket::new(Arc::new(MemoryBucket::new()));
+            put_unique(&bucket, &key, vec![7; len - 1].into()).await.unwrap();
+            bucket.inject(Rule::new(Fault::Before).on(Verb::Create));
+            let answer = put_unique(&bucket, &key, vec![7; len].into()).await;
+            assert!(matches!(answer, Err(BucketError::AlreadyExists { .. })), "{answer:?}");
+        }
+    }
 
     #[tokio::test]
     async fn a_length_is_told_by_the_last_byte_and_the_one_after() {

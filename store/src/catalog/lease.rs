@@ -85,8 +85,8 @@ impl WriteLease {
     }
 
     /// The publish point: the record becomes live. Needs the proof that all it names is there.
-    pub async fn publish(self, durable: &DurableWrite, finish: impl FnOnce(&mut Record)) -> Result<Record> {
-        let held = self.held.into_inner().ok_or_else(|| internal("a write without a lease"))?;
+    pub async fn publish(&self, durable: &DurableWrite, finish: impl FnOnce(&mut Record)) -> Result<Record> {
+        let held = self.held.lock().await.take().ok_or_else(|| internal("a write without a lease"))?;
         let mut record = held.record;
         if record.record != durable.write {
             return Err(internal("the proof of another write"));
@@ -100,13 +100,15 @@ impl WriteLease {
     }
 
     /// Gives up a lease that was taken, so that no collection has to wait for it.
-    pub async fn abandon(self) {
-        let Some(held) = self.held.into_inner() else { return };
+    pub async fn abandon(&self) {
+        let Some(held) = self.held.lock().await.take() else { return };
         let mut record = held.record;
         record.state = State::Revoked;
         record.lease_seq += 1;
         let key = layout::record(&self.lineage, record.record);
-        if let Err(error) = self.store.bucket.put(&key, record.encode().into(), Write::Replace(held.version)).await {
+        if let Err(error) =
+            self.store.bucket.put(&key, record.encode().into(), Write::Replace(held.version)).await
+        {
             tracing::debug!(%key, %error, "an abandoned lease could not be revoked; it will expire");
         }
     }

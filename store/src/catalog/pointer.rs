@@ -53,7 +53,10 @@ pub async fn read(store: &TenantStore, lineage: &Lineage) -> Result<Option<Read>
 /// What a flip did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Flip {
-    Flipped { from: String, flip_id: FlipId },
+    Flipped {
+        from: String,
+        flip_id: FlipId,
+    },
     /// The pointer was there already.
     Unchanged,
 }
@@ -63,7 +66,11 @@ pub async fn flip(store: &TenantStore, lineage: &Lineage, record: &Record) -> Re
     let target = record.record;
     for attempt in 1..=ATTEMPTS {
         let before = read(store, lineage).await?;
-        if before.as_ref().and_then(|read| read.pointer.block()).is_some_and(|block| block.record == Some(target)) {
+        if before
+            .as_ref()
+            .and_then(|read| read.pointer.block())
+            .is_some_and(|block| block.record == Some(target))
+        {
             return Ok(Flip::Unchanged);
         }
         let (current, _) = records::get(store, lineage, target).await?;
@@ -96,7 +103,13 @@ enum Put {
 }
 
 /// Writes `next` over `before` and finds out, as far as it can be found out, what happened.
-async fn put(store: &TenantStore, key: &Key, before: Option<&Read>, next: &Pointer, flip_id: FlipId) -> Result<Put> {
+async fn put(
+    store: &TenantStore,
+    key: &Key,
+    before: Option<&Read>,
+    next: &Pointer,
+    flip_id: FlipId,
+) -> Result<Put> {
     let bytes = next.encode();
     let write = before.map_or(Write::Create, |read| Write::Replace(read.version.clone()));
     let mut ambiguous = false;

@@ -17,7 +17,11 @@ use crate::{
 const REQUESTS_AT_ONCE: usize = 16;
 
 /// All pages of a listing: objects sorted by key, and folders sorted by name.
-pub async fn list_all(bucket: &dyn Bucket, prefix: &Prefix, depth: Depth) -> Result<(Vec<Entry>, Vec<Prefix>)> {
+pub async fn list_all(
+    bucket: &dyn Bucket,
+    prefix: &Prefix,
+    depth: Depth,
+) -> Result<(Vec<Entry>, Vec<Prefix>)> {
     let (mut entries, mut folders) = (Vec::new(), Vec::new());
     let mut cursor = None;
     loop {
@@ -41,7 +45,10 @@ pub async fn get(store: &TenantStore, lineage: &Lineage, id: RecordId) -> Result
     let key = layout::record(lineage, id);
     let object = store.bucket.get(&key).await?;
     let record = Record::decode(&object.bytes).map_err(|error| error.of(&key))?;
-    if record.record != id || record.tenant_id != lineage.name.tenant || record.profile_id != lineage.name.profile {
+    if record.record != id
+        || record.tenant_id != lineage.name.tenant
+        || record.profile_id != lineage.name.profile
+    {
         return Err(Error::damaged(&key, "it is the record of something else"));
     }
     Ok((record, object.version))
@@ -57,7 +64,11 @@ pub async fn list(store: &TenantStore, lineage: &Lineage) -> Result<Vec<Result<R
 /// The records of a lineage that are newer than `than`, oldest first.
 pub async fn newer(store: &TenantStore, lineage: &Lineage, than: Option<RecordId>) -> Result<Vec<Record>> {
     let (entries, _) = list_all(&*store.bucket, &layout::lineage(lineage), Depth::Children).await?;
-    let ids = entries.iter().filter_map(|entry| layout::record_of(&entry.key)).filter(|id| Some(*id) > than).collect();
+    let ids = entries
+        .iter()
+        .filter_map(|entry| layout::record_of(&entry.key))
+        .filter(|id| Some(*id) > than)
+        .collect();
     read(store, lineage, ids).await.into_iter().collect()
 }
 
@@ -83,7 +94,8 @@ pub async fn live(store: &TenantStore, lineage: &Lineage) -> Result<Vec<Record>>
 /// The Chrome major versions a profile was captured with, newest last.
 pub async fn lineages(store: &TenantStore, name: &ProfileName) -> Result<Vec<Lineage>> {
     let (_, folders) = list_all(&*store.bucket, &layout::profile(name), Depth::Children).await?;
-    let mut majors: Vec<ChromeMajor> = folders.iter().filter_map(|folder| folder.name().parse().ok()).collect();
+    let mut majors: Vec<ChromeMajor> =
+        folders.iter().filter_map(|folder| folder.name().parse().ok()).collect();
     majors.sort_unstable();
     Ok(majors.into_iter().map(|chrome_major| Lineage { name: name.clone(), chrome_major }).collect())
 }

@@ -9,7 +9,9 @@ use std::{path::PathBuf, sync::Arc};
 use super::{clock, records::list_all};
 use crate::{
     Error, Result,
-    bucket::{Bucket, BucketError, Depth, Prefix, RetryPolicy, TenantBucket, Write},
+    bucket::{
+        Bucket, BucketError, Depth, Prefix, ProbeOptions, RetryPolicy, TenantBucket, Verdict, Write, probe,
+    },
     content::{TenantStore, cache::Cache},
     format::{
         config::{self, Chunking, Features, HASH, STORE_SCHEMA, StoreConfig, TENANT_SCHEMA, TenantConfig},
@@ -24,6 +26,7 @@ use crate::{
 pub struct Store {
     bucket: Arc<dyn Bucket>,
     cache_root: Option<PathBuf>,
+    probe_handles: Vec<Arc<dyn Bucket>>,
 }
 
 /// Whether something was there or had to be made.
@@ -36,7 +39,14 @@ pub enum Made {
 impl Store {
     /// `cache_root` is where this host keeps what it learns, if anywhere.
     pub fn new(bucket: Arc<dyn Bucket>, cache_root: Option<PathBuf>) -> Self {
-        Self { bucket, cache_root }
+        let probe_handles = vec![Arc::clone(&bucket)];
+        Self { bucket, cache_root, probe_handles }
+    }
+
+    /// Probes through these handles to the same bucket, so that writers race over
+    /// connections of their own.
+    pub fn with_probe_handles(self, probe_handles: Vec<Arc<dyn Bucket>>) -> Self {
+        Self { probe_handles, ..self }
     }
 
     pub fn bucket(&self) -> &Arc<dyn Bucket> {
@@ -49,7 +59,7 @@ impl Store {
             return Ok((config, Made::Existing));
         }
         chunking.check().map_err(|error| Error::InvalidInput { what: error.to_string() })?;
-        let verdict = self.probe(&Prefix::root()).await?;
+        let verdict = self.accepted(&Prefix::root()).await?;
         let (minor, writer) = config::stamp();
         let config = StoreConfig {
             version: 1,
@@ -66,7 +76,8 @@ impl Store {
         if self.create(&layout::store_config(), config.encode()).await? {
             return Ok((config, Made::New));
         }
-        let config = self.config().await?.ok_or_else(|| Error::NotFound { what: "pstore.json".to_owned() })?;
+        let config =
+            self.config().await?.ok_or_else(|| Error::NotFound { what: "pstore.json".to_owned() })?;
         Ok((config, Made::Existing))
     }
 
@@ -99,7 +110,10 @@ impl Store {
             Some(config) => config,
             None => self.make_tenant(tenant).await?,
         };
-        config.features.check_write(&config.writer).map_err(|error| error.of(layout::tenant_config(tenant)))?;
+        config
+            .features
+            .check_write(&config.writer)
+            .map_err(|error| error.of(layout::tenant_config(tenant)))?;
         Ok(self.scoped(tenant, config))
     }
 
@@ -111,7 +125,10 @@ impl Store {
             Err(error) => return Err(error.into()),
         };
         if config.tenant_id != *tenant {
-            return Err(Error::damaged(key, format!("it is the configuration of tenant {}", config.tenant_id)));
+            return Err(Error::damaged(
+                key,
+                format!("it is the configuration of tenant {}", config.tenant_id),
+            ));
         }
         Ok(Some(config))
     }
@@ -121,7 +138,7 @@ impl Store {
             Ok((store, _)) => (store.store_id, store.features, store.chunking, store.probe),
             // This credential sees one tenant and nothing else: the tenant is probed by itself.
             Err(Error::Bucket(BucketError::Denied { .. })) => {
-                let verdict = self.probe(&layout::content(tenant)).await?;
+                let verdict = self.accepted(&layout::content(tenant)).await?;
                 (clock::new_store_id(), Features::default(), Chunking::default(), verdict)
             }
             Err(error) => return Err(error),
@@ -156,18 +173,28 @@ impl Store {
         for attempt in 1.. {
             match self.bucket.put(key, bytes.clone().into(), Write::Create).await {
                 Ok(_) => return Ok(true),
-                Err(BucketError::AlreadyExists { .. }) => return Ok(self.bucket.get(key).await?.bytes == bytes),
-                Err(error) if error.is_retryable() && attempt < 5 => tokio::time::sleep(policy.pause(attempt)).await,
+                Err(BucketError::AlreadyExists { .. }) => {
+                    return Ok(self.bucket.get(key).await?.bytes == bytes);
+                }
+                Err(error) if error.is_retryable() && attempt < 5 => {
+                    tokio::time::sleep(policy.pause(attempt)).await
+                }
                 Err(error) => return Err(error.into()),
             }
         }
         Ok(false)
     }
 
-    /// Finds out whether the store keeps its promises; refuses it if not.
-    async fn probe(&self, below: &Prefix) -> Result<serde_json::Value> {
-        let _ = below;
-        Ok(serde_json::Value::Null)
+    /// Finds out by trying whether the store keeps its promises, with scratch keys below `below`.
+    pub async fn probe(&self, below: &Prefix) -> Result<Verdict> {
+        let options = ProbeOptions { scratch: below.join("probe/")?, ..ProbeOptions::default() };
+        Ok(probe(&self.probe_handles, &options).await?)
+    }
+
+    /// The verdict to keep in a configuration; a store that does not keep its promises is refused.
+    async fn accepted(&self, below: &Prefix) -> Result<serde_json::Value> {
+        let verdict = self.probe(below).await?.require(&self.bucket.describe())?;
+        serde_json::to_value(verdict).map_err(|error| Error::Internal { what: error.to_string() })
     }
 
     fn scoped(&self, tenant: &Tenant, config: TenantConfig) -> TenantStore {

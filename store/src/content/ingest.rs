@@ -12,14 +12,14 @@ use std::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
-    thread,
 };
 
 use super::{
     TenantStore, chunker::Chunker, compress::Compressor, known::Known, packer::Packer, upload::Uploader,
+    workers,
 };
 use crate::{
-    Error, Result,
+    Result,
     format::{pack::EntryKind, tree::Extent},
     id::ChunkId,
     progress::{Progress, Tick},
@@ -116,13 +116,7 @@ impl Ingest {
     pub fn run(&self, files: &dyn Files, threads: usize) -> Result<Vec<Vec<Extent>>> {
         let done: Vec<Mutex<Vec<Extent>>> = (0..files.len()).map(|_| Mutex::default()).collect();
         let pool = Pool::default();
-        thread::scope(|scope| {
-            let workers: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(|| self.work(files, &pool, &done))).collect();
-            workers.into_iter().fold(Ok(()), |result, worker| {
-                let ended = worker.join().unwrap_or_else(|_| Err(Error::Internal { what: "a worker panicked".to_owned() }));
-                result.and(ended)
-            })
-        })?;
+        workers::run(threads, || self.work(files, &pool, &done))?;
         Ok(done.into_iter().map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner)).collect())
     }
 
@@ -143,7 +137,13 @@ impl Ingest {
                 match job {
                     Job::Compress(task) => self.store_chunk(&mut compressor, task.id, &task.raw)?,
                     Job::Read(at) => {
-                        let mut cutter = Cutter { ingest: self, pool, compressor: &mut compressor, buffer: Vec::new(), extents: Vec::new() };
+                        let mut cutter = Cutter {
+                            ingest: self,
+                            pool,
+                            compressor: &mut compressor,
+                            buffer: Vec::new(),
+                            extents: Vec::new(),
+                        };
                         files.read(at, &mut cutter)?;
                         *lock(&done[at]) = cutter.finish()?;
                         pool.end_read();

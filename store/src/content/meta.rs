@@ -49,7 +49,12 @@ pub struct Metadata {
 
 impl Metadata {
     /// From this host's cache, else from the bucket.
-    pub async fn load(store: &TenantStore, record: RecordId, generation: u64, content: &Content) -> Result<Self> {
+    pub async fn load(
+        store: &TenantStore,
+        record: RecordId,
+        generation: u64,
+        content: &Content,
+    ) -> Result<Self> {
         let name = cache_name(record, generation);
         if let Some(cache) = &store.cache
             && let Some(bytes) = cache.read(Shelf::Meta, &name)
@@ -80,7 +85,10 @@ impl Metadata {
                 bytes.get(start..start + blob.stored_len as usize).filter(|_| range.pack == blob.pack)
             });
             let stored = stored.ok_or_else(|| {
-                Error::damaged(format!("pack {}", blob.pack), format!("its record does not say where segment {} is", blob.id))
+                Error::damaged(
+                    format!("pack {}", blob.pack),
+                    format!("its record does not say where segment {} is", blob.id),
+                )
             })?;
             let verified = Verified::check(store.key(), &blob.id, Codec::Zstd, stored, blob.raw_len)
                 .map_err(|error| Error::damaged(format!("pack {}", blob.pack), error))?;
@@ -134,7 +142,9 @@ impl Metadata {
         let mut next = |id: Option<&ChunkId>| -> Result<Vec<u8>> {
             let blob = reader.bytes(usize::MAX >> 1, "a blob").map_err(|error| error.of("a cache file"))?;
             match id {
-                Some(id) if store.key().id_of(blob) != *id => Err(Error::damaged("a cache file", "another content")),
+                Some(id) if store.key().id_of(blob) != *id => {
+                    Err(Error::damaged("a cache file", "another content"))
+                }
                 _ => Ok(blob.to_vec()),
             }
         };
@@ -198,7 +208,9 @@ impl NewTree {
                     locate(id).ok_or_else(|| Error::Internal { what: format!("chunk {id} has no location") })
                 })
                 .collect::<Result<Vec<_>>>()?;
-            locations.iter().for_each(|location| used.add(location.pack, location.offset, location.stored_len));
+            locations
+                .iter()
+                .for_each(|location| used.add(location.pack, location.offset, location.stored_len));
             let table = table::encode(&locations);
             ids.push((id, store.key().id_of(&table), segment.chunks.len() as u32));
             trees.push(segment.bytes);
@@ -256,7 +268,13 @@ impl Sealer {
             return Ok(*blob);
         }
         let entry = self.packer.push(id, kind, raw.len() as u32, self.compressor.frame(raw)?);
-        let blob = Blob { id, pack: self.pack, offset: entry.offset, stored_len: entry.stored_len, raw_len: entry.raw_len };
+        let blob = Blob {
+            id,
+            pack: self.pack,
+            offset: entry.offset,
+            stored_len: entry.stored_len,
+            raw_len: entry.raw_len,
+        };
         self.placed.insert(id, blob);
         Ok(blob)
     }

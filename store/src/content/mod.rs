@@ -12,6 +12,7 @@ pub mod meta;
 pub mod packer;
 pub mod reader;
 pub mod upload;
+pub mod workers;
 
 use std::sync::Arc;
 

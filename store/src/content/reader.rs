@@ -27,7 +27,8 @@ pub struct Verified(Vec<u8>);
 
 impl Verified {
     pub fn check(key: &ChunkKey, id: &ChunkId, codec: Codec, stored: &[u8], raw_len: u32) -> Result<Self> {
-        let raw = frame::decode(codec, stored, raw_len as usize).map_err(|error| error.of(format!("chunk {id}")))?;
+        let raw = frame::decode(codec, stored, raw_len as usize)
+            .map_err(|error| error.of(format!("chunk {id}")))?;
         let found = key.id_of(&raw);
         if found != *id {
             return Err(Error::damaged(format!("chunk {id}"), format!("its content is that of {found}")));

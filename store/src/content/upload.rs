@@ -101,7 +101,8 @@ impl Uploader {
         sent.locations.extend(pack.locations());
         sent.index.push(pack.index());
         let SealedPack { id, bytes, .. } = pack;
-        let (store, progress, failed) = (self.store.clone(), Arc::clone(&self.progress), Arc::clone(&self.failed));
+        let (store, progress, failed) =
+            (self.store.clone(), Arc::clone(&self.progress), Arc::clone(&self.failed));
         sent.tasks.push(self.runtime.spawn(async move {
             let len = bytes.len() as u64;
             let result = put_unique(&*store.bucket, &layout::pack(&store.tenant, id), bytes.into()).await;

@@ -54,11 +54,6 @@ pub fn condemned(tenant: &Tenant) -> Prefix {
     content(tenant).join("condemned/").expect(VALID)
 }
 
-/// Scratch keys of the probe.
-pub fn probe(tenant: &Tenant) -> Prefix {
-    content(tenant).join("probe/").expect(VALID)
-}
-
 /// All lineages of a profile.
 pub fn profile(name: &ProfileName) -> Prefix {
     Prefix::new(format!("snapshots/{name}/")).expect(VALID)

@@ -10,7 +10,11 @@ use crate::{
 };
 
 /// The lineage that is meant, and whether there were others to choose from.
-pub async fn lineage(store: &TenantStore, name: &ProfileName, major: Option<ChromeMajor>) -> Result<(Lineage, Vec<ChromeMajor>)> {
+pub async fn lineage(
+    store: &TenantStore,
+    name: &ProfileName,
+    major: Option<ChromeMajor>,
+) -> Result<(Lineage, Vec<ChromeMajor>)> {
     let all = records::lineages(store, name).await?;
     let majors = all.iter().map(|lineage| lineage.chrome_major).collect();
     let found = match major {
@@ -35,12 +39,14 @@ pub struct Listing {
 }
 
 pub async fn list(store: &TenantStore, lineage: &Lineage) -> Result<Listing> {
-    let (records, pointer) = futures::future::try_join(records::live(store, lineage), pointer::read(store, lineage)).await?;
+    let (records, pointer) =
+        futures::future::try_join(records::live(store, lineage), pointer::read(store, lineage)).await?;
     let mut records = records;
     records.sort_by_key(|record| (record.captured_at_ms, record.record));
     let pointer = pointer.map(|read| read.pointer).filter(|pointer| !pointer.is_empty());
     let latest = pointer.as_ref().and_then(|pointer| pointer.block()).and_then(|block| block.record);
-    let foreign = pointer.filter(|pointer| pointer.block().is_none()).map(|pointer| pointer.active_sha256_prefix);
+    let foreign =
+        pointer.filter(|pointer| pointer.block().is_none()).map(|pointer| pointer.active_sha256_prefix);
     Ok(Listing { records, latest, foreign })
 }
 
@@ -66,7 +72,8 @@ async fn current(store: &TenantStore, lineage: &Lineage) -> Result<Record> {
         );
         return Err(Error::InvalidInput { what });
     };
-    let id = block.record.ok_or_else(|| Error::NotFound { what: format!("a current snapshot of {lineage}") })?;
+    let id =
+        block.record.ok_or_else(|| Error::NotFound { what: format!("a current snapshot of {lineage}") })?;
     let (record, _) = records::get(store, lineage, id).await.map_err(|error| match error {
         Error::Bucket(crate::bucket::BucketError::NotFound { key }) => {
             Error::damaged(key, "it is missing, though the pointer names it")
@@ -80,7 +87,10 @@ async fn current(store: &TenantStore, lineage: &Lineage) -> Result<Record> {
         ));
     }
     if record.content.as_ref().map(|content| content.snapshot_id) != block.snapshot_id {
-        return Err(Error::damaged(format!("the pointer of {lineage}"), format!("it names another content than record {id} has")));
+        return Err(Error::damaged(
+            format!("the pointer of {lineage}"),
+            format!("it names another content than record {id} has"),
+        ));
     }
     Ok(record)
 }
@@ -88,10 +98,15 @@ async fn current(store: &TenantStore, lineage: &Lineage) -> Result<Record> {
 fn by_prefix(records: Vec<Record>, lineage: &Lineage, prefix: &str) -> Result<Record> {
     let lower = prefix.to_ascii_lowercase();
     let fits = |record: &Record| {
-        let ids = [record.sha256(), record.content.as_ref().map_or_else(String::new, |c| c.snapshot_id.to_string())];
-        ids.iter().any(|id| id.starts_with(&lower)) || record.record.to_string() == prefix.to_ascii_uppercase()
+        let ids = [
+            record.sha256(),
+            record.content.as_ref().map_or_else(String::new, |c| c.snapshot_id.to_string()),
+        ];
+        ids.iter().any(|id| id.starts_with(&lower))
+            || record.record.to_string() == prefix.to_ascii_uppercase()
     };
-    let mut found: Vec<Record> = records.into_iter().filter(|record| !prefix.is_empty() && fits(record)).collect();
+    let mut found: Vec<Record> =
+        records.into_iter().filter(|record| !prefix.is_empty() && fits(record)).collect();
     let distinct: std::collections::BTreeSet<String> = found.iter().map(Record::sha256).collect();
     match (found.pop(), distinct.len()) {
         // The same content captured twice is the same snapshot to restore; the newest record speaks for it.
@@ -99,7 +114,10 @@ fn by_prefix(records: Vec<Record>, lineage: &Lineage, prefix: &str) -> Result<Re
         (None, _) => Err(Error::NotFound { what: format!("a snapshot {prefix} of {lineage}") }),
         _ => Err(Error::AmbiguousPrefix {
             prefix: prefix.to_owned(),
-            candidates: distinct.into_iter().map(|sha| sha.chars().take(12.max(prefix.len() + 4)).collect()).collect(),
+            candidates: distinct
+                .into_iter()
+                .map(|sha| sha.chars().take(12.max(prefix.len() + 4)).collect())
+                .collect(),
         }),
     }
 }

@@ -12,7 +12,6 @@ use std::{
         atomic::{AtomicU32, Ordering},
         mpsc::{Receiver, sync_channel},
     },
-    thread,
     time::{Duration, Instant},
 };
 
@@ -25,6 +24,7 @@ use crate::{
         TenantStore,
         meta::Metadata,
         reader::{Fetch, Verified, Want, plan},
+        workers::{self, blocking},
     },
     error::IoContext,
     format::{
@@ -89,12 +89,18 @@ pub async fn restore(
     progress.begin("restore", entries.len() as u64, bytes);
     let fetches = plan(wants(&entries, &locations));
     let fetched_bytes = fetches.iter().map(|fetch| fetch.end - fetch.start).sum();
-    let target = Arc::new(Target { remaining: remaining(&entries), entries, staging, store: store.clone(), progress });
+    let target =
+        Arc::new(Target { remaining: remaining(&entries), entries, staging, store: store.clone(), progress });
     write_all(store, Arc::clone(&target), fetches, request.threads.max(1)).await?;
-    let target = Arc::into_inner(target).ok_or_else(|| Error::Internal { what: "a writer is left".to_owned() })?;
+    let target =
+        Arc::into_inner(target).ok_or_else(|| Error::Internal { what: "a writer is left".to_owned() })?;
     let report = Report {
         snapshot_id: content.snapshot_id,
-        files: target.entries.iter().filter(|entry| matches!(entry.kind, Kind::File { .. } | Kind::HardLink { .. })).count() as u64,
+        files: target
+            .entries
+            .iter()
+            .filter(|entry| matches!(entry.kind, Kind::File { .. } | Kind::HardLink { .. }))
+            .count() as u64,
         bytes,
         fetched_bytes,
         skipped: target.entries.iter().filter(|entry| is_special(entry)).count() as u64,
@@ -106,7 +112,12 @@ pub async fn restore(
 }
 
 /// Runs requests and writers side by side until all is written.
-async fn write_all(store: &TenantStore, target: Arc<Target>, fetches: Vec<Fetch<Place>>, threads: usize) -> Result<()> {
+async fn write_all(
+    store: &TenantStore,
+    target: Arc<Target>,
+    fetches: Vec<Fetch<Place>>,
+    threads: usize,
+) -> Result<()> {
     let (sender, receiver) = sync_channel::<(Fetch<Place>, Bytes)>(FETCHED_AHEAD);
     let writers = {
         let target = Arc::clone(&target);
@@ -160,13 +171,7 @@ impl Target {
             }
         }
         let fetched = Mutex::new(fetched);
-        thread::scope(|scope| {
-            let workers: Vec<_> = (0..threads).map(|_| scope.spawn(|| self.write(&fetched))).collect();
-            workers.into_iter().fold(Ok(()), |result, worker| {
-                let ended = worker.join().unwrap_or_else(|_| Err(Error::Internal { what: "a writer panicked".to_owned() }));
-                result.and(ended)
-            })
-        })
+        workers::run(threads, || self.write(&fetched))
     }
 
     fn write(&self, fetched: &Mutex<Receiver<(Fetch<Place>, Bytes)>>) -> Result<()> {
@@ -182,8 +187,9 @@ impl Target {
                     _ => self.staging.open_file(&self.entries[entry])?,
                 };
                 let stored = fetch.stored(want, &bytes);
-                let chunk = Verified::check(self.store.key(), &want.id, want.location.codec, stored, want.raw_len)
-                    .map_err(|error| Error::damaged(format!("pack {}", fetch.pack), error))?;
+                let chunk =
+                    Verified::check(self.store.key(), &want.id, want.location.codec, stored, want.raw_len)
+                        .map_err(|error| Error::damaged(format!("pack {}", fetch.pack), error))?;
                 let shown = || PathBuf::from(self.entries[entry].path.to_string());
                 file.write_all_at(&chunk, offset).at("cannot write", shown())?;
                 self.progress.tick(Tick { bytes: chunk.len() as u64, ..Tick::default() });
@@ -236,7 +242,12 @@ fn wants<'a>(entries: &'a [Entry], locations: &'a [Location]) -> impl Iterator<I
             }
         })
     });
-    chunks.zip(locations).map(|((id, raw_len, purpose), location)| Want { id, raw_len, location: *location, purpose })
+    chunks.zip(locations).map(|((id, raw_len, purpose), location)| Want {
+        id,
+        raw_len,
+        location: *location,
+        purpose,
+    })
 }
 
 fn remaining(entries: &[Entry]) -> Vec<AtomicU32> {
@@ -252,8 +263,4 @@ fn file_size(entry: &Entry) -> u64 {
 
 fn is_special(entry: &Entry) -> bool {
     matches!(entry.kind, Kind::Fifo | Kind::Socket | Kind::CharDevice { .. } | Kind::BlockDevice { .. })
-}
-
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    tokio::task::spawn_blocking(work).await.map_err(|error| Error::Internal { what: error.to_string() })?
 }

@@ -1,0 +1,362 @@
+//! Checks that what is stored is what it should be, from the pointer down to every byte.
+//!
+//! Everything is read from the bucket, never from a cache. One damaged object does not
+//! end the check: the rest is still looked at, and every finding names its object, the
+//! snapshots that need it and, where it can be told, the files.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    sync::Arc,
+};
+
+use futures::{StreamExt, stream};
+
+use crate::{
+    Error, ErrorKind, Result,
+    bucket::Depth,
+    catalog::{
+        pointer,
+        records::{self, list_all},
+    },
+    content::{
+        TenantStore,
+        meta::Metadata,
+        reader::{Verified, Want, plan},
+    },
+    format::{
+        index::Index,
+        layout,
+        pack::{self, Directory, PackEntry},
+        record::{Record, State},
+        table::Location,
+    },
+    id::{ChunkId, PackId, PackSeq},
+    name::Lineage,
+    progress::{Progress, Tick},
+};
+
+const REQUESTS_AT_ONCE: usize = 4;
+/// Enough for the directory of most packs in one request.
+const TAIL_BYTES: u64 = 64 * 1024;
+/// How many damaged files are named; the rest are counted.
+const NAMED_FILES: usize = 20;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Read and check every chunk, not only where they should be.
+    pub read_data: bool,
+}
+
+/// One thing that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    pub object: String,
+    pub reason: String,
+    /// Short names of the snapshots that need the object.
+    pub snapshots: Vec<String>,
+    /// Files that cannot be restored because of it, at most a few.
+    pub files: Vec<String>,
+    pub more_files: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    pub snapshots: u64,
+    pub packs: u64,
+    pub chunks: u64,
+    pub read_bytes: u64,
+    pub damage: Vec<Damage>,
+}
+
+pub async fn verify(
+    store: &TenantStore,
+    lineage: &Lineage,
+    options: Options,
+    progress: Arc<dyn Progress>,
+) -> Result<Report> {
+    let (packs, _) = list_all(&*store.bucket, &layout::packs(&store.tenant), Depth::All).await?;
+    let sizes = packs.iter().filter_map(|entry| Some((entry.key.name().parse().ok()?, entry.size))).collect();
+    let check = Check {
+        store,
+        lineage,
+        options,
+        progress,
+        sizes,
+        directories: HashMap::new(),
+        checked: HashSet::new(),
+        findings: BTreeMap::new(),
+        report: Report::default(),
+    };
+    check.run().await
+}
+
+struct Check<'a> {
+    store: &'a TenantStore,
+    lineage: &'a Lineage,
+    options: Options,
+    progress: Arc<dyn Progress>,
+    sizes: HashMap<PackId, u64>,
+    /// What each pack says it holds; `None` if it cannot be read.
+    directories: HashMap<PackId, Option<HashMap<u64, PackEntry>>>,
+    /// Chunks that were read, by place.
+    checked: HashSet<(PackId, u64)>,
+    findings: BTreeMap<(String, String), Finding>,
+    report: Report,
+}
+
+#[derive(Default)]
+struct Finding {
+    snapshots: BTreeSet<String>,
+    files: BTreeSet<String>,
+}
+
+/// A file that needs a chunk, for messages.
+struct Use<'a> {
+    file: &'a str,
+}
+
+impl Check<'_> {
+    async fn run(mut self) -> Result<Report> {
+        let records = records::list(self.store, self.lineage).await?;
+        let mut live = Vec::new();
+        for record in records {
+            match record {
+                Ok(record) if matches!(record.state, State::Live | State::Trashed) => live.push(record),
+                Ok(_) => {}
+                Err(error) => self.damaged(error, "", None)?,
+            }
+        }
+        self.pointer(&live).await?;
+        for record in &live {
+            let name = record.sha256_prefix();
+            if let Err(error) = self.snapshot(record, &name).await {
+                self.damaged(error, &name, None)?;
+            }
+            self.report.snapshots += 1;
+        }
+        self.indexes(&live).await?;
+        self.report.packs = self.directories.len() as u64;
+        self.report.chunks = self.checked.len() as u64;
+        self.report.damage = self.findings.into_iter().map(damage).collect();
+        Ok(self.report)
+    }
+
+    async fn pointer(&mut self, live: &[Record]) -> Result<()> {
+        let read = match pointer::read(self.store, self.lineage).await {
+            Ok(read) => read,
+            Err(error) => return self.damaged(error, "", None),
+        };
+        let key = layout::latest(self.lineage);
+        let Some(read) = read else {
+            if !live.is_empty() {
+                self.find(key, "it is missing, though there are snapshots", "", None);
+            }
+            return Ok(());
+        };
+        // A pointer that another program moved is not ours to judge.
+        let Some(block) = read.pointer.block() else { return Ok(()) };
+        let Some(target) = block.record else { return Ok(()) };
+        match live.iter().find(|record| record.record == target) {
+            None => self.find(key, format!("it names record {target}, which holds no snapshot"), "", None),
+            Some(record)
+                if record.content.as_ref().map(|content| content.snapshot_id) != block.snapshot_id =>
+            {
+                self.find(key, format!("it names another content than record {target} has"), "", None);
+            }
+            Some(_) => {}
+        }
+        Ok(())
+    }
+
+    async fn snapshot(&mut self, record: &Record, name: &str) -> Result<()> {
+        let Some(content) = &record.content else { return Ok(()) };
+        let metadata = Metadata::fetch(self.store, content).await?;
+        let (entries, locations) = metadata.decode()?;
+        let mut needed: BTreeSet<PackId> = locations.iter().map(|location| location.pack).collect();
+        needed.extend(metadata.root.blobs().map(|blob| blob.pack));
+        drop(metadata);
+        let listed: BTreeSet<PackId> = content.packs.iter().map(|used| used.pack).collect();
+        for pack in needed.union(&listed) {
+            self.directory(*pack, name).await?;
+        }
+        if let Some(pack) = needed.difference(&listed).next() {
+            let key = layout::record(self.lineage, record.record);
+            self.find(key, format!("it does not say that it needs pack {pack}"), name, None);
+        }
+        let paths: Vec<String> = entries.iter().map(|entry| entry.path.to_string()).collect();
+        let uses = entries
+            .iter()
+            .zip(&paths)
+            .flat_map(|(entry, path)| entry.chunks().map(move |chunk| (chunk, path)));
+        let mut wants = Vec::new();
+        for (((id, raw_len), path), location) in uses.zip(&locations) {
+            if self.placed(&id, raw_len, location, name, path)
+                && self.checked.insert((location.pack, location.offset))
+            {
+                wants.push(Want { id, raw_len, location: *location, purpose: Use { file: path } });
+            }
+        }
+        if self.options.read_data { self.read(wants, name).await } else { Ok(()) }
+    }
+
+    /// Reads and checks chunks.
+    async fn read(&mut self, wants: Vec<Want<Use<'_>>>, name: &str) -> Result<()> {
+        let fetches = plan(wants);
+        self.progress.begin("verify", 0, fetches.iter().map(|fetch| fetch.end - fetch.start).sum());
+        let store = self.store;
+        let mut fetched = stream::iter(fetches)
+            .map(|fetch| async move {
+                let bytes = store.pack_range(fetch.pack, fetch.start, fetch.end).await;
+                (fetch, bytes)
+            })
+            .buffered(REQUESTS_AT_ONCE);
+        while let Some((fetch, bytes)) = fetched.next().await {
+            let bytes = match bytes {
+                Ok(bytes) => bytes,
+                Err(error) if is_damage(&error) => {
+                    for want in &fetch.wants {
+                        self.note(&error, name, Some(want.purpose.file));
+                    }
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            for want in &fetch.wants {
+                let stored = fetch.stored(want, &bytes);
+                if let Err(error) =
+                    Verified::check(store.key(), &want.id, want.location.codec, stored, want.raw_len)
+                {
+                    let object = layout::pack(&store.tenant, fetch.pack);
+                    self.find(object, error.to_string(), name, Some(want.purpose.file));
+                }
+            }
+            self.report.read_bytes += bytes.len() as u64;
+            self.progress.tick(Tick {
+                bytes: bytes.len() as u64,
+                transferred_bytes: bytes.len() as u64,
+                ..Tick::default()
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether the pack's own directory has this chunk at this place.
+    fn placed(&mut self, id: &ChunkId, raw_len: u32, location: &Location, name: &str, file: &str) -> bool {
+        let Some(Some(directory)) = self.directories.get(&location.pack) else {
+            let object = layout::pack(&self.store.tenant, location.pack);
+            self.find(object, "it cannot be used", name, Some(file));
+            return false;
+        };
+        let entry = directory.get(&location.offset);
+        let fits = entry.is_some_and(|entry| {
+            entry.id == *id
+                && entry.raw_len == raw_len
+                && entry.stored_len == location.stored_len
+                && entry.codec == location.codec
+        });
+        if !fits {
+            let object = layout::pack(&self.store.tenant, location.pack);
+            self.find(object, format!("chunk {id} is not where the snapshot says it is"), name, Some(file));
+        }
+        fits
+    }
+
+    async fn directory(&mut self, id: PackId, name: &str) -> Result<()> {
+        if self.directories.contains_key(&id) {
+            return Ok(());
+        }
+        let directory = match self.read_directory(id).await {
+            Ok(directory) => Some(directory.entries.into_iter().map(|entry| (entry.offset, entry)).collect()),
+            Err(error) => {
+                self.damaged(error, name, None)?;
+                None
+            }
+        };
+        self.directories.insert(id, directory);
+        Ok(())
+    }
+
+    async fn read_directory(&self, id: PackId) -> Result<Directory> {
+        let key = layout::pack(&self.store.tenant, id);
+        let Some(&len) = self.sizes.get(&id) else {
+            return Err(Error::damaged(key, "it is missing, though a snapshot needs it"));
+        };
+        let head = self.store.pack_range(id, 0, len.min(pack::HEADER_LEN as u64)).await?;
+        if head[..] != pack::header()[..] {
+            return Err(Error::damaged(key, "it does not begin as a pack does"));
+        }
+        let tail = self.store.pack_range(id, len.saturating_sub(TAIL_BYTES), len).await?;
+        let trailer = &tail[tail.len().saturating_sub(pack::TRAILER_LEN)..];
+        let offset = pack::directory_offset(trailer, len).map_err(|error| error.of(&key))?;
+        let start = len.saturating_sub(TAIL_BYTES);
+        let directory = if offset < start {
+            let tail = self.store.pack_range(id, offset, len).await?;
+            pack::decode_directory(&tail, len)
+        } else {
+            pack::decode_directory(&tail[(offset - start) as usize..], len)
+        };
+        let directory = directory.map_err(|error| error.of(&key))?;
+        if directory.pack != id || directory.key != *self.store.key() {
+            return Err(Error::damaged(key, format!("it is pack {}", directory.pack)));
+        }
+        Ok(directory)
+    }
+
+    /// Indexes are hints, but a damaged or missing one makes snapshots larger than need be.
+    async fn indexes(&mut self, live: &[Record]) -> Result<()> {
+        let (entries, _) =
+            list_all(&*self.store.bucket, &layout::indexes(&self.store.tenant), Depth::All).await?;
+        let mut covered = HashSet::new();
+        for entry in entries {
+            let object = self.store.bucket.get(&entry.key).await?;
+            match Index::decode(&object.bytes) {
+                Ok(index) => covered.extend(index.packs.into_iter().map(|pack| pack.pack)),
+                Err(error) => self.find(&entry.key, error.to_string(), "", None),
+            }
+        }
+        let used =
+            live.iter().filter_map(|record| record.content.as_ref()).flat_map(|content| &content.packs);
+        let data: BTreeSet<PackId> =
+            used.map(|used| used.pack).filter(|pack| pack.seq != PackSeq::Meta).collect();
+        for pack in data.into_iter().filter(|pack| !covered.contains(pack)) {
+            let key = layout::index(&self.store.tenant, pack.write);
+            self.find(key, "the index of this write is missing or damaged; nothing is lost, but its chunks may be stored twice", "", None);
+        }
+        Ok(())
+    }
+
+    /// Notes damage; any other error ends the check.
+    fn damaged(&mut self, error: Error, snapshot: &str, file: Option<&str>) -> Result<()> {
+        if !is_damage(&error) {
+            return Err(error);
+        }
+        self.note(&error, snapshot, file);
+        Ok(())
+    }
+
+    fn note(&mut self, error: &Error, snapshot: &str, file: Option<&str>) {
+        match error {
+            Error::Damaged { object, reason } => self.find(object, reason, snapshot, file),
+            error => self.find("the store", error, snapshot, file),
+        }
+    }
+
+    fn find(&mut self, object: impl ToString, reason: impl ToString, snapshot: &str, file: Option<&str>) {
+        let finding = self.findings.entry((object.to_string(), reason.to_string())).or_default();
+        if !snapshot.is_empty() {
+            finding.snapshots.insert(snapshot.to_owned());
+        }
+        finding.files.extend(file.map(ToOwned::to_owned));
+    }
+}
+
+/// A newer format is a finding too: the rest can still be checked.
+fn is_damage(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Damaged | ErrorKind::UnsupportedFormat)
+}
+
+fn damage(((object, reason), finding): ((String, String), Finding)) -> Damage {
+    let more_files = finding.files.len().saturating_sub(NAMED_FILES) as u64;
+    let files = finding.files.into_iter().take(NAMED_FILES).collect();
+    Damage { object, reason, snapshots: finding.snapshots.into_iter().collect(), files, more_files }
+}

@@ -11,11 +11,7 @@ use std::{
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 
-use crate::{
-    Result,
-    error::IoContext,
-    format::tree::TreePath,
-};
+use crate::{Result, error::IoContext, format::tree::TreePath};
 
 /// The kernel takes no longer path at once; longer ones are walked in pieces.
 const MAX_PIECE: usize = 3072;
@@ -64,7 +60,12 @@ impl Beneath {
             // A name is at most 255 bytes, so there is a slash to split at.
             let Some(at) = rest[..MAX_PIECE].iter().rposition(|b| *b == b'/') else { break };
             let at_dir = dir.as_ref().map_or(self.fd(), |dir| dir.as_fd());
-            dir = Some(open_piece(at_dir, &rest[..at], OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?);
+            dir = Some(open_piece(
+                at_dir,
+                &rest[..at],
+                OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+                Mode::empty(),
+            )?);
             rest = &rest[at + 1..];
         }
         Ok(open_piece(dir.as_ref().map_or(self.fd(), |dir| dir.as_fd()), rest, flags, mode)?)

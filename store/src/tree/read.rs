@@ -86,7 +86,10 @@ impl<'a> Content<'a> {
 
     /// The files with what they were when they were read.
     pub fn finish(self) -> Vec<(FoundFile, Option<FileState>)> {
-        let seen = self.seen.into_iter().map(|seen| seen.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner));
+        let seen = self
+            .seen
+            .into_iter()
+            .map(|seen| seen.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner));
         self.files.into_iter().zip(seen).collect()
     }
 
@@ -101,7 +104,8 @@ impl<'a> Content<'a> {
         let shown = || self.root.display(path);
         let mut at = 0;
         while at < size {
-            let (data, end) = if sparse { next_data(file, at, size).at("cannot read", shown())? } else { (at, size) };
+            let (data, end) =
+                if sparse { next_data(file, at, size).at("cannot read", shown())? } else { (at, size) };
             if data > at {
                 sink.hole(data - at)?;
             }

@@ -96,7 +96,8 @@ fn written_mapping(line: &str) -> Option<(u64, u64)> {
         return None;
     }
     let (major, minor) = fields.nth(1)?.split_once(':')?;
-    let device = rustix::fs::makedev(u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?);
+    let device =
+        rustix::fs::makedev(u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?);
     Some((device, fields.next()?.parse().ok()?)).filter(|(_, inode)| *inode != 0)
 }
 
@@ -162,7 +163,7 @@ fn is_local(root: &Beneath) -> bool {
     const TMPFS: i64 = 0x0102_1994;
     const F2FS: i64 = 0xf2f5_2010;
     let local = [EXT, XFS, TMPFS, F2FS];
-    fstatfs(root.fd()).is_ok_and(|stat| local.contains(&(stat.f_type as i64 & 0xffff_ffff)))
+    fstatfs(root.fd()).is_ok_and(|stat| local.contains(&(stat.f_type & 0xffff_ffff)))
 }
 
 #[cfg(test)]

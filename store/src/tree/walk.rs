@@ -14,8 +14,8 @@ use super::beneath::Beneath;
 use crate::{
     Error, Result,
     error::IoContext,
-    format::tree::{Entry, Kind, MAX_XATTR_BYTES, MODE_BITS, Meta, Time, TreePath},
     format::FormatError,
+    format::tree::{Entry, Kind, MAX_XATTR_BYTES, MODE_BITS, Meta, Time, TreePath},
 };
 
 /// What tells whether a file is the one that was seen before.
@@ -49,6 +49,13 @@ pub struct FoundFile {
     pub state: FileState,
     /// Whether it takes less space than its size: it may have holes.
     pub sparse: bool,
+}
+
+impl FoundFile {
+    pub fn new(entry: usize, stat: &Stat) -> Self {
+        let state = FileState::of(stat);
+        Self { entry, state, sparse: (stat.st_blocks as u64).saturating_mul(512) < state.size }
+    }
 }
 
 /// Entries that cannot be stored.
@@ -125,7 +132,8 @@ impl Walker<'_> {
     /// Adds the entry at `path`; says whether it is a directory.
     fn visit(&mut self, path: &TreePath) -> Result<bool> {
         let shown = || self.root.display(path);
-        let dir = self.root.dir(path.parent().unwrap_or_default()).at("cannot open the directory of", shown())?;
+        let dir =
+            self.root.dir(path.parent().unwrap_or_default()).at("cannot open the directory of", shown())?;
         let stat = match statat(&dir, path.name(), AtFlags::SYMLINK_NOFOLLOW) {
             // It went away between being listed and being looked at: it is not there.
             Err(Errno::NOENT) => return Ok(false),
@@ -162,8 +170,7 @@ impl Walker<'_> {
                 return Kind::HardLink { target: first.clone() };
             }
         }
-        let sparse = (stat.st_blocks as u64).saturating_mul(512) < state.size;
-        self.walk.files.push(FoundFile { entry: self.walk.entries.len(), state, sparse });
+        self.walk.files.push(FoundFile::new(self.walk.entries.len(), stat));
         self.walk.bytes += state.size;
         Kind::File { size: state.size, extents: Vec::new() }
     }

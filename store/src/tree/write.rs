@@ -13,8 +13,9 @@ use std::{
 
 use rustix::{
     fs::{
-        AtFlags, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags, chownat, fchmod,
-        fchown, fsetxattr, fsync, futimens, linkat, mkdirat, renameat_with, symlinkat, syncfs, utimensat,
+        AtFlags, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags, chownat,
+        fchmod, fchown, fsetxattr, fsync, futimens, linkat, mkdirat, renameat_with, symlinkat, syncfs,
+        utimensat,
     },
     io::Errno,
 };
@@ -72,7 +73,8 @@ impl Staging {
     /// Makes all directories, private for now.
     pub fn make_directories(&self, entries: &[Entry]) -> Result<()> {
         for entry in entries.iter().filter(|entry| entry.kind == Kind::Directory && !entry.path.is_root()) {
-            let made = self.parent(entry).and_then(|dir| Ok(mkdirat(dir, entry.path.name(), Mode::from(0o700))?));
+            let made =
+                self.parent(entry).and_then(|dir| Ok(mkdirat(dir, entry.path.name(), Mode::from(0o700))?));
             made.at("cannot make the directory", self.dir.display(&entry.path))?;
         }
         Ok(())
@@ -99,7 +101,9 @@ impl Staging {
         for entry in entries {
             let made = match &entry.kind {
                 Kind::Symlink { target } => self.symlink(entry, target),
-                Kind::HardLink { target } => self.hard_link(entry, target.parent().unwrap_or_default(), target.name()),
+                Kind::HardLink { target } => {
+                    self.hard_link(entry, target.parent().unwrap_or_default(), target.name())
+                }
                 _ => Ok(()),
             };
             made.at("cannot make the link", self.dir.display(&entry.path))?;
@@ -125,7 +129,8 @@ impl Staging {
         let (parent, _) = split(&self.target)?;
         let old = if self.replace && self.target.exists() {
             let cwd = rustix::fs::CWD;
-            renameat_with(cwd, &staged, cwd, &self.target, RenameFlags::EXCHANGE).at("cannot replace", &self.target)?;
+            renameat_with(cwd, &staged, cwd, &self.target, RenameFlags::EXCHANGE)
+                .at("cannot replace", &self.target)?;
             Some(&staged)
         } else {
             fs::rename(&staged, &self.target).at("cannot move the restored directory to", &self.target)?;
@@ -155,7 +160,13 @@ impl Staging {
     }
 
     fn hard_link(&self, entry: &Entry, target_dir: &[u8], target: &[u8]) -> std::io::Result<()> {
-        Ok(linkat(self.dir.dir(target_dir)?, target, self.parent(entry)?, entry.path.name(), AtFlags::empty())?)
+        Ok(linkat(
+            self.dir.dir(target_dir)?,
+            target,
+            self.parent(entry)?,
+            entry.path.name(),
+            AtFlags::empty(),
+        )?)
     }
 
     fn set_attributes(&self, file: &File, meta: &Meta) -> rustix::io::Result<()> {

@@ -77,6 +77,8 @@ impl Asked {
                 self.denied(reason)
             }
             (400, _) if code == Some("RequestTimeout") => self.unavailable(reason),
+            // The server does not know the request, so it did nothing.
+            (501, _) => self.rejected(reason),
             // An error under 200 comes from completing a multipart upload.
             (200 | 408 | 429 | 500.., _) => self.unavailable(reason),
             (301 | 307 | 308, _) => {
@@ -140,8 +142,7 @@ mod tests {
             assert!(answer(status, code, Condition::Absent).is_ambiguous(), "{status} {code}");
         }
         for (status, code) in [(400, "InvalidRequest"), (403, "AccessDenied"), (501, "NotImplemented")] {
-            let error = answer(status, code, Condition::Absent);
-            assert_eq!(error.is_ambiguous(), status == 501, "{error}");
+            assert!(!answer(status, code, Condition::Absent).is_ambiguous(), "{status} {code}");
         }
     }
 

@@ -109,15 +109,20 @@ impl S3Config {
             "" => Prefix::root(),
             prefix => Prefix::new(format!("{prefix}/")).map_err(|error| invalid(error.to_string()))?,
         };
-        Ok(Self {
+        Ok(Self::new(bucket, prefix).with(overrides))
+    }
+
+    /// The same bucket, with what a URL leaves open.
+    pub fn with(self, overrides: S3Overrides) -> Self {
+        Self {
             path_style: overrides.path_style.unwrap_or(overrides.endpoint.is_some()),
             endpoint: overrides.endpoint,
             region: overrides.region,
             credentials: overrides.credentials,
             if_match: overrides.if_match,
             conditional_delete: overrides.conditional_delete,
-            ..Self::new(bucket, prefix)
-        })
+            ..self
+        }
     }
 
     pub fn url(&self) -> String {

@@ -14,7 +14,7 @@ mod multipart;
 
 pub use config::{IfMatch, InvalidS3Url, S3Config, S3Credentials, S3Overrides};
 
-use std::{future::Future, io, ops::Range, path::Path};
+use std::{io, ops::Range, path::Path};
 
 use async_trait::async_trait;
 use aws_sdk_s3::{
@@ -104,40 +104,6 @@ impl S3Bucket {
         request.set_if_match(if_match).send().await.map_err(|error| asked.failed(error))?;
         Ok(())
     }
-
-    /// Sends a request that is conditioned on `version`, in the form the server honours.
-    async fn matching<T, F: Future<Output = Result<T>>>(
-        &self,
-        key: &Key,
-        version: &Version,
-        send: impl Fn(String) -> F,
-    ) -> Result<T> {
-        if let Some(form) = self.form.known() {
-            return send(entity_tag::header(version, form)).await;
-        }
-        match send(entity_tag::header(version, IfMatch::Quoted)).await {
-            Err(BucketError::VersionMismatch { .. }) => {}
-            answer => {
-                if answer.is_ok() {
-                    self.form.learn(IfMatch::Quoted);
-                }
-                return answer;
-            }
-        }
-        if self.head(key).await?.as_ref() != Some(version) {
-            return Err(BucketError::VersionMismatch { key: key.to_string() });
-        }
-        match send(entity_tag::header(version, IfMatch::Unquoted)).await {
-            Ok(answer) => {
-                self.form.learn(IfMatch::Unquoted);
-                Ok(answer)
-            }
-            Err(BucketError::VersionMismatch { .. }) => Err(self
-                .asked(key, Condition::Matches)
-                .unavailable("it refused a version that it held a moment ago".into())),
-            Err(error) => Err(error),
-        }
-    }
 }
 
 #[async_trait]
@@ -204,7 +170,9 @@ impl Bucket for S3Bucket {
             }
             Write::Create => self.put_once(key, body, None).await,
             Write::Replace(version) => {
-                self.matching(key, &version, |tag| self.put_once(key, body.clone(), Some(tag))).await
+                let asked = self.asked(key, Condition::Matches);
+                let send = |tag| self.put_once(key, body.clone(), Some(tag));
+                self.form.send(&asked, &version, send, || self.head(key)).await
             }
         }
     }
@@ -236,7 +204,9 @@ impl Bucket for S3Bucket {
         if !self.config.conditional_delete {
             return Ok(Deleted::Unsupported);
         }
-        self.matching(key, version, |tag| self.delete_once(key, Some(tag))).await?;
+        let asked = self.asked(key, Condition::Matches);
+        let send = |tag| self.delete_once(key, Some(tag));
+        self.form.send(&asked, version, send, || self.head(key)).await?;
         Ok(Deleted::Yes)
     }
 }

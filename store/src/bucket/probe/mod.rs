@@ -1,0 +1,114 @@
+//! Whether a store can be trusted with compare-and-swap.
+//!
+//! By trying, and by a real race: some servers ignore conditions, some check them and
+//! then write in a second step, which only shows when several writers come at once. So
+//! writers with distinct bodies race for one key, several times, and each time exactly
+//! one may win and its body must be what is stored. No number of rounds proves a store
+//! right; those that are wrong lose within the first few.
+//!
+//! Works below a random scratch prefix and removes what it wrote.
+
+mod race;
+mod rules;
+mod scratch;
+
+use std::{sync::Arc, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use self::{race::Race, scratch::Scratch};
+use super::{Bucket, BucketError, IfMatch, Prefix, Result};
+
+/// How hard to try.
+#[derive(Clone, Debug)]
+pub struct ProbeOptions {
+    /// Writers per race, at least two.
+    pub racers: usize,
+    /// Races of each kind (creates, replaces) on a store that answers quickly.
+    pub rounds: u32,
+    /// Races of each kind that are run however slow the store is.
+    pub least_rounds: u32,
+    /// No further race starts after this long, once there were the least.
+    pub budget: Duration,
+    /// Where to write.
+    pub scratch: Prefix,
+}
+
+impl Default for ProbeOptions {
+    fn default() -> Self {
+        Self {
+            racers: 8,
+            rounds: 12,
+            least_rounds: 2,
+            budget: Duration::from_secs(5),
+            scratch: Prefix("probe/".into()),
+        }
+    }
+}
+
+/// What a probe found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Whether the store may be used.
+    pub ok: bool,
+    /// What it did wrong, in words; empty when `ok`.
+    pub reasons: Vec<String>,
+    /// Whether a delete can be conditioned on a version.
+    pub conditional_delete: bool,
+    pub if_match: IfMatch,
+    /// Races that were decided.
+    pub rounds: u32,
+    /// What the server calls itself.
+    pub server: Option<String>,
+}
+
+impl Verdict {
+    /// The verdict if it is good, else an error that says why the store is refused.
+    pub fn require(self, store: &str) -> Result<Self> {
+        if self.ok {
+            return Ok(self);
+        }
+        Err(BucketError::Unsuitable { store: store.to_owned(), reason: self.reasons.join("; ") })
+    }
+}
+
+/// Probes the store behind the handles, which all lead to the same one.
+///
+/// They should be opened with conditional deletes allowed, or the verdict cannot say that
+/// the server honours them. An error means that no verdict was reached.
+pub async fn probe(handles: &[Arc<dyn Bucket>], options: &ProbeOptions) -> Result<Verdict> {
+    let Some(first) = handles.first() else {
+        return Err(BucketError::Unsuitable {
+            store: "the probe".into(),
+            reason: "it was given no store".into(),
+        });
+    };
+    let scratch = Scratch::new(Arc::clone(first), &options.scratch)?;
+    let answer = examine(&scratch, handles, options).await;
+    scratch.remove().await;
+    answer
+}
+
+async fn examine(scratch: &Scratch, handles: &[Arc<dyn Bucket>], options: &ProbeOptions) -> Result<Verdict> {
+    let mut reasons = rules::broken(scratch).await?;
+    let mut conditional_delete = false;
+    let mut rounds = 0;
+    // A store that breaks the rules with one writer need not be raced.
+    if reasons.is_empty() {
+        conditional_delete = rules::honours_conditional_delete(scratch).await?;
+        let race = Race::new(scratch, handles, options);
+        (rounds, reasons) = race.run().await?;
+    }
+    let server = scratch.bucket().server();
+    Ok(Verdict {
+        ok: reasons.is_empty(),
+        reasons,
+        conditional_delete,
+        if_match: server.if_match.unwrap_or(IfMatch::Quoted),
+        rounds,
+        server: server.name,
+    })
+}
+
+#[cfg(test)]
+mod tests;

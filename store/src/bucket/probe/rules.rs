@@ -1,0 +1,105 @@
+//! What a store must do even with a single writer.
+
+use super::scratch::{Outcome, Scratch};
+use crate::bucket::{BucketError, Deleted, Result, Write};
+
+/// The rules the store breaks, in words.
+pub(super) async fn broken(scratch: &Scratch) -> Result<Vec<String>> {
+    let mut reasons = Vec::new();
+    let checks =
+        [create(scratch).await?, replace(scratch).await?, range(scratch).await?, listing(scratch).await?];
+    reasons.extend(checks.into_iter().flatten().map(str::to_owned));
+    Ok(reasons)
+}
+
+async fn create(scratch: &Scratch) -> Result<Option<&'static str>> {
+    let (key, first, second) = (scratch.key(), scratch.body(0), scratch.body(0));
+    let Outcome::Applied(_) = scratch.put(&key, &first, Write::Create).await? else {
+        return Ok(Some("it refuses to create a key that is absent"));
+    };
+    if let Outcome::Applied(_) = scratch.put(&key, &second, Write::Create).await? {
+        return Ok(Some(
+            "it overwrites an existing object although the write was to create one (If-None-Match is ignored)",
+        ));
+    }
+    match scratch.get(&key).await? {
+        Some((bytes, _)) if bytes == first => Ok(None),
+        _ => Ok(Some("it does not return what was written")),
+    }
+}
+
+async fn replace(scratch: &Scratch) -> Result<Option<&'static str>> {
+    let key = scratch.key();
+    let bodies = [scratch.body(0), scratch.body(0), scratch.body(0)];
+    let Outcome::Applied(stale) = scratch.put(&key, &bodies[0], Write::Create).await? else {
+        return Ok(Some("it refuses to create a key that is absent"));
+    };
+    match scratch.put(&key, &bodies[1], Write::Replace(stale.clone())).await {
+        Ok(Outcome::Applied(_)) => {}
+        Ok(Outcome::Refused) => return Ok(Some("it refuses to replace the version that it holds")),
+        Err(error) if error.is_ambiguous() && scratch.get(&key).await?.is_some() => {
+            return Ok(Some(
+                "it never accepts the replacement of the version that it holds (If-Match fails)",
+            ));
+        }
+        Err(error) => return Err(error),
+    }
+    if let Outcome::Applied(_) = scratch.put(&key, &bodies[2], Write::Replace(stale.clone())).await? {
+        return Ok(Some("it replaces a version other than the one that was named (If-Match is ignored)"));
+    }
+    let missing = scratch.key();
+    if let Outcome::Applied(_) = scratch.put(&missing, &bodies[2], Write::Replace(stale)).await? {
+        return Ok(Some("it replaces an object that does not exist (If-Match is ignored)"));
+    }
+    match scratch.get(&key).await? {
+        Some((bytes, _)) if bytes == bodies[1] => Ok(None),
+        _ => Ok(Some("it does not return what was written last")),
+    }
+}
+
+async fn range(scratch: &Scratch) -> Result<Option<&'static str>> {
+    let (key, body) = (scratch.key(), scratch.body(1000));
+    scratch.put(&key, &body, Write::Create).await?;
+    if scratch.bucket().get_range(&key, 5..500).await? != body[5..500] {
+        return Ok(Some("it returns other bytes than the range that was asked for"));
+    }
+    match scratch.bucket().get_range(&key, 990..1010).await {
+        Err(BucketError::Truncated { .. }) => Ok(None),
+        Err(error) if error.is_retryable() => Err(error),
+        _ => Ok(Some("it does not tell that an object ends before the range that was asked for")),
+    }
+}
+
+async fn listing(scratch: &Scratch) -> Result<Option<&'static str>> {
+    for _ in 0..3 {
+        let key = scratch.key();
+        scratch.put(&key, &scratch.body(0), Write::Create).await?;
+        if !scratch.lists(&key).await? {
+            return Ok(Some("a listing does not show an object that was just written"));
+        }
+        scratch.bucket().delete(&key).await?;
+        if scratch.lists(&key).await? {
+            return Ok(Some("a listing shows an object that was just deleted"));
+        }
+    }
+    Ok(None)
+}
+
+/// Only a server that spares another version, says so, and removes the right one.
+pub(super) async fn honours_conditional_delete(scratch: &Scratch) -> Result<bool> {
+    let key = scratch.key();
+    let Outcome::Applied(stale) = scratch.put(&key, &scratch.body(0), Write::Create).await? else {
+        return Ok(false);
+    };
+    let Outcome::Applied(current) =
+        scratch.put(&key, &scratch.body(0), Write::Replace(stale.clone())).await?
+    else {
+        return Ok(false);
+    };
+    match scratch.bucket().delete_if(&key, &stale).await {
+        Err(BucketError::VersionMismatch { .. }) if scratch.get(&key).await?.is_some() => {}
+        _ => return Ok(false),
+    }
+    let deleted = scratch.bucket().delete_if(&key, &current).await;
+    Ok(matches!(deleted, Ok(Deleted::Yes)) && scratch.get(&key).await?.is_none())
+}

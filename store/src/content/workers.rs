@@ -1,0 +1,24 @@
+//! Threads that work side by side until all are done.
+
+use std::thread;
+
+use crate::{Error, Result};
+
+/// Runs `work` on `threads` threads; the first error counts, after all have ended.
+pub fn run(threads: usize, work: impl Fn() -> Result<()> + Sync) -> Result<()> {
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(&work)).collect();
+        let mut result = Ok(());
+        for worker in workers {
+            let panicked = || Error::Internal { what: "a worker thread panicked".to_owned() };
+            let ended = worker.join().unwrap_or_else(|_| Err(panicked()));
+            result = result.and(ended);
+        }
+        result
+    })
+}
+
+/// Runs what computes or blocks away from the threads that wait.
+pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| Error::Internal { what: error.to_string() })?
+}

@@ -1,0 +1,184 @@
+//! Captures a directory: what changed is stored, the rest is referred to.
+//!
+//! 1. Walk. Files whose state may be trusted keep the chunks they had.
+//! 2. If nothing differs from the current snapshot, that is all.
+//! 3. Flush, read, cut and upload the other files; the write's lease is taken before the
+//!    first upload.
+//! 4. Store the metadata, publish the record, move the pointer.
+
+mod draft;
+mod plan;
+mod write;
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    Error, Result,
+    catalog::{
+        index::IndexUse,
+        pointer::{self, Flip},
+        records,
+    },
+    content::TenantStore,
+    format::record::{CapturedBy, CapturedIn, Content, Counts, Reason, Record, State},
+    id::{RecordId, SnapshotId},
+    name::Lineage,
+    progress::Progress,
+    tree::walk::Skipped,
+};
+
+use plan::Plan;
+use write::Writing;
+
+/// How often a write that a collection revoked is started again.
+const ATTEMPTS: u32 = 2;
+
+/// What to capture and what to write down about it.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub lineage: Lineage,
+    pub directory: PathBuf,
+    /// Read every file, whatever its state says.
+    pub rescan: bool,
+    /// How many bytes of the tenant's indexes to look at.
+    pub index_budget: u64,
+    pub threads: usize,
+    pub about: About,
+}
+
+/// The parts of a record that only the caller knows.
+#[derive(Clone, Debug)]
+pub struct About {
+    pub captured_by: CapturedBy,
+    pub captured_in: Option<CapturedIn>,
+    pub reason: Reason,
+    pub labels: BTreeMap<String, String>,
+    pub notes: String,
+    pub chrome_last_version: Option<String>,
+    pub exit_type: Option<String>,
+    pub chrome_uptime_seconds: u64,
+    /// Paths below the directory that are not captured.
+    pub exclusions: Vec<String>,
+}
+
+/// What a capture did.
+#[derive(Clone, Debug)]
+pub struct Report {
+    pub record: RecordId,
+    pub snapshot_id: SnapshotId,
+    pub sha256_prefix: String,
+    pub outcome: Outcome,
+    pub flip: Flip,
+    pub counts: Counts,
+    pub uncompressed_bytes: u64,
+    pub skipped: Skipped,
+    /// Files that kept their chunks without being read, and those that were read.
+    pub reused_files: u64,
+    pub read_files: u64,
+    pub index: IndexUse,
+    pub elapsed: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// A new snapshot was stored.
+    Stored,
+    /// The content is that of a snapshot that exists.
+    Unchanged,
+}
+
+/// Captures `request.directory` as the next snapshot of its lineage.
+pub async fn snapshot(store: &TenantStore, request: &Request, progress: Arc<dyn Progress>) -> Result<Report> {
+    let started = Instant::now();
+    let capture = Capture { store, request, progress };
+    let mut attempt = 0;
+    loop {
+        attempt += 1;
+        match capture.run().await {
+            Err(Error::WriteRevoked { record }) if attempt < ATTEMPTS => {
+                tracing::warn!(%record, "the write was revoked; starting again");
+            }
+            Ok(report) => return Ok(Report { elapsed: started.elapsed(), ..report }),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+struct Capture<'a> {
+    store: &'a TenantStore,
+    request: &'a Request,
+    progress: Arc<dyn Progress>,
+}
+
+/// How a capture ended.
+struct Ended {
+    outcome: Outcome,
+    record: Record,
+    flip: Flip,
+    read_files: u64,
+    index: IndexUse,
+}
+
+impl Capture<'_> {
+    async fn run(&self) -> Result<Report> {
+        let (base, plan) = futures::future::try_join(self.base(), Plan::make(self)).await?;
+        match base {
+            Some(base) if plan.to_read.is_empty() && snapshot_id(&base) == Some(plan.tree(self.store).id) => {
+                self.report(&plan, Ended::unchanged(base, Flip::Unchanged, 0))
+            }
+            base => {
+                let (plan, ended) = Writing::begin(self, base, plan).await.run().await?;
+                self.report(&plan, ended)
+            }
+        }
+    }
+
+    /// The current snapshot, if there is one of ours.
+    async fn base(&self) -> Result<Option<Record>> {
+        let Some(read) = pointer::read(self.store, &self.request.lineage).await? else { return Ok(None) };
+        let Some(id) = read.pointer.block().and_then(|block| block.record) else { return Ok(None) };
+        let (record, _) = records::get(self.store, &self.request.lineage, id).await?;
+        Ok(Some(record).filter(|record| record.state == State::Live))
+    }
+
+    fn report(&self, plan: &Plan, ended: Ended) -> Result<Report> {
+        let Ended { outcome, record, flip, read_files, index } = ended;
+        let snapshot_id = snapshot_id(&record)
+            .ok_or_else(|| Error::Internal { what: "a record without content".to_owned() })?;
+        let counts = match outcome {
+            Outcome::Stored => record.counts.clone(),
+            Outcome::Unchanged => {
+                Counts { new_chunks: 0, new_bytes: 0, stored_bytes: 0, ..record.counts.clone() }
+            }
+        };
+        Ok(Report {
+            record: record.record,
+            snapshot_id,
+            sha256_prefix: record.sha256_prefix(),
+            outcome,
+            flip,
+            counts,
+            uncompressed_bytes: record.uncompressed_size_bytes,
+            skipped: plan.walk.skipped,
+            reused_files: plan.kept.len() as u64,
+            read_files,
+            index,
+            elapsed: Duration::ZERO,
+        })
+    }
+}
+
+impl Ended {
+    fn unchanged(record: Record, flip: Flip, read_files: u64) -> Self {
+        Self { outcome: Outcome::Unchanged, record, flip, read_files, index: IndexUse::default() }
+    }
+}
+
+fn snapshot_id(record: &Record) -> Option<SnapshotId> {
+    record.content.as_ref().map(|content: &Content| content.snapshot_id)
+}

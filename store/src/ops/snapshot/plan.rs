@@ -1,0 +1,136 @@
+//! Which files must be read, and which keep the chunks they had.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::Capture;
+use crate::{
+    Result,
+    content::{TenantStore, cache::Shelf, meta::NewTree, workers::blocking},
+    error::IoContext,
+    format::{
+        segment::SegmentWriter,
+        tree::{Entry, Extent, Kind, TreePath},
+    },
+    progress::Tick,
+    tree::{
+        beneath::Beneath,
+        stat_cache::StatCache,
+        walk::{FileState, FoundFile, Walk, walk},
+    },
+};
+
+/// A walk with the files that need no reading filled in.
+pub(super) struct Plan {
+    pub root: Arc<Beneath>,
+    pub walk: Walk,
+    pub to_read: Vec<FoundFile>,
+    /// Files that keep the chunks they had.
+    pub kept: Vec<FoundFile>,
+    /// Files that were read, with their state if it may be trusted next time.
+    pub read: BTreeMap<usize, Option<FileState>>,
+    cache_name: Option<String>,
+}
+
+impl Plan {
+    pub async fn make(capture: &Capture<'_>) -> Result<Self> {
+        let directory = capture.request.directory.clone();
+        let exclusions = capture.request.about.exclusions.clone();
+        let (store, rescan) = (capture.store.clone(), capture.request.rescan);
+        let plan = blocking(move || {
+            let root = Arc::new(Beneath::open(&directory)?);
+            let excluded = |path: &TreePath| exclusions.iter().any(|name| name.as_bytes() == path.as_bytes());
+            let mut walk = walk(&root, &excluded)?;
+            let cache_name = cache_name(&root);
+            let cache = match &cache_name {
+                Some(name) if !rescan => load(&store, name),
+                _ => StatCache::default(),
+            };
+            let (mut to_read, mut kept) = (Vec::new(), Vec::new());
+            for file in std::mem::take(&mut walk.files) {
+                let entry = &mut walk.entries[file.entry];
+                match cache.extents(entry.path.as_bytes(), &file.state) {
+                    Some(known) => {
+                        set_extents(entry, known.to_vec());
+                        kept.push(file);
+                    }
+                    None => to_read.push(file),
+                }
+            }
+            Ok(Self { root, walk, to_read, kept, read: BTreeMap::new(), cache_name })
+        })
+        .await?;
+        let files = plan.to_read.len() + plan.kept.len();
+        capture.progress.begin("snapshot", files as u64, plan.walk.bytes);
+        let bytes = plan.kept.iter().map(|file| file.state.size).sum();
+        capture.progress.tick(Tick { files: plan.kept.len() as u64, bytes, ..Tick::default() });
+        Ok(plan)
+    }
+
+    /// The tree as it is known now.
+    pub fn tree(&self, store: &TenantStore) -> NewTree {
+        let mut writer = SegmentWriter::default();
+        self.walk.entries.iter().for_each(|entry| writer.push(entry));
+        NewTree::new(store, writer.finish())
+    }
+
+    /// Takes in what reading a file gave.
+    pub fn fill(&mut self, file: FoundFile, extents: Vec<Extent>, state: Option<FileState>, trusted: bool) {
+        let entry = &mut self.walk.entries[file.entry];
+        set_extents(entry, extents);
+        // What was seen while reading counts, not what the walk saw before.
+        entry.meta.mtime = state.map_or(entry.meta.mtime, |state| state.mtime);
+        self.read.insert(file.entry, state.filter(|_| trusted));
+    }
+
+    /// Marks these entries, which are regular files, to be read again.
+    pub fn read_again(&mut self, entries: &[usize]) -> Result<()> {
+        for at in entries {
+            let path = &self.walk.entries[*at].path;
+            let fd = self.root.open_at(path.as_bytes(), rustix::fs::OFlags::PATH, rustix::fs::Mode::empty());
+            let stat =
+                fd.and_then(|fd| Ok(rustix::fs::fstat(fd)?)).at("cannot look at", self.root.display(path))?;
+            self.to_read.push(FoundFile::new(*at, &stat));
+            self.kept.retain(|file| file.entry != *at);
+        }
+        Ok(())
+    }
+
+    /// Remembers the states of files that may be trusted next time.
+    pub fn remember(&self, store: &TenantStore) {
+        let (Some(cache), Some(name)) = (&store.cache, &self.cache_name) else { return };
+        let mut states = StatCache::default();
+        let read = self.read.iter().filter_map(|(entry, state)| Some((*entry, (*state)?)));
+        for (entry, state) in self.kept.iter().map(|file| (file.entry, file.state)).chain(read) {
+            let entry = &self.walk.entries[entry];
+            if let Kind::File { extents, .. } = &entry.kind {
+                states.insert(entry.path.as_bytes(), state, extents.clone());
+            }
+        }
+        cache.write(Shelf::Stat, name, &states.encode());
+    }
+}
+
+fn set_extents(entry: &mut Entry, new: Vec<Extent>) {
+    if let Kind::File { size, extents } = &mut entry.kind {
+        *size = new.iter().map(Extent::len).sum();
+        *extents = new;
+    }
+}
+
+/// The cache entry of this directory on this file system; none if it cannot be told.
+fn cache_name(root: &Beneath) -> Option<String> {
+    use std::os::unix::ffi::OsStrExt;
+    let path = root.path().canonicalize().ok()?;
+    let stat = rustix::fs::fstat(root.fd()).ok()?;
+    let file_system = rustix::fs::fstatvfs(root.fd()).ok()?.f_fsid;
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&stat.st_dev.to_le_bytes());
+    hasher.update(&file_system.to_le_bytes());
+    hasher.update(path.as_os_str().as_bytes());
+    Some(hasher.finalize().to_hex()[..32].to_owned())
+}
+
+fn load(store: &TenantStore, name: &str) -> StatCache {
+    let bytes = store.cache.as_ref().and_then(|cache| cache.read(Shelf::Stat, name));
+    bytes.and_then(|bytes| StatCache::decode(&bytes).ok()).unwrap_or_default()
+}

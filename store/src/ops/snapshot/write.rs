@@ -1,0 +1,269 @@
+//! Reads what must be read, stores what is new, publishes, moves the pointer.
+
+use std::{fs::File, sync::Arc};
+
+use tokio::{sync::oneshot, task::JoinHandle};
+
+use super::{Capture, Ended, Outcome, plan::Plan, snapshot_id};
+use crate::{
+    Result,
+    catalog::{
+        index::{self, IndexUse},
+        lease::WriteLease,
+        pointer::{self, Flip},
+        records,
+    },
+    content::{
+        ingest::{Cutter, Files, Ingest, Ingested},
+        known::{Known, Locations},
+        meta::{Metadata, NewTree},
+        upload::{Gate, Uploader},
+        workers::blocking,
+    },
+    format::record::{Record, State},
+    id::ChunkId,
+    progress::{Progress, Tick},
+    tree::{
+        read::{Content, ContentSink},
+        trust::{self, Trust, Writers},
+    },
+};
+
+/// A write under way.
+pub(super) struct Writing<'a> {
+    capture: &'a Capture<'a>,
+    base: Option<Record>,
+    base_metadata: Option<Metadata>,
+    plan: Plan,
+    known: Arc<Known>,
+    lease: Arc<WriteLease>,
+    uploader: Arc<Uploader>,
+    ingest: Arc<Ingest>,
+    index: JoinHandle<IndexUse>,
+    read_files: u64,
+}
+
+impl<'a> Writing<'a> {
+    pub async fn begin(capture: &'a Capture<'a>, base: Option<Record>, plan: Plan) -> Self {
+        let (store, progress) = (capture.store, &capture.progress);
+        let (index, arriving) = load_index(capture);
+        let (base_metadata, base_locations) = base_metadata(capture, base.as_ref()).await.unzip();
+        let known = Arc::new(Known::new(base_locations.unwrap_or_default(), Some(arriving)));
+        let draft = capture.draft(base.as_ref(), &plan.walk);
+        let lineage = capture.request.lineage.clone();
+        let lease = Arc::new(WriteLease::new(store.clone(), lineage, draft, Arc::clone(&known)));
+        let gate = Arc::clone(&lease) as Arc<dyn Gate>;
+        let uploader = Arc::new(Uploader::new(store.clone(), gate, Arc::clone(progress)));
+        let ingest =
+            Ingest::new(store.clone(), Arc::clone(&known), Arc::clone(&uploader), Arc::clone(progress));
+        let ingest = Arc::new(ingest);
+        Self { capture, base, base_metadata, plan, known, lease, uploader, ingest, index, read_files: 0 }
+    }
+
+    pub async fn run(mut self) -> Result<(Plan, Ended)> {
+        let ended = self.store_all().await;
+        if ended.is_err() {
+            // Nothing may still be uploading under a lease that is given up.
+            let _ = self.uploader.finish().await;
+        }
+        if !matches!(&ended, Ok(Ended { outcome: Outcome::Stored, .. })) {
+            self.lease.abandon().await;
+        }
+        let mut ended = ended?;
+        self.plan.remember(self.capture.store);
+        if ended.outcome == Outcome::Stored {
+            ended.index = self.index.await.unwrap_or_default();
+        }
+        ended.flip = pointer::flip(self.capture.store, &self.capture.request.lineage, &ended.record).await?;
+        Ok((self.plan, ended))
+    }
+
+    async fn store_all(&mut self) -> Result<Ended> {
+        let (tree, ingested) = loop {
+            let ingested = self.read().await?;
+            let tree = self.plan.tree(self.capture.store);
+            if let Some(base) = self.base.take_if(|base| snapshot_id(base) == Some(tree.id)) {
+                let _ = self.uploader.finish().await?;
+                return Ok(Ended::unchanged(base, Flip::Unchanged, self.read_files));
+            }
+            // From here on the lease exists, so what is barred is known.
+            self.lease.open().await?;
+            let again = self.unresolved().await?;
+            if again.is_empty() {
+                break (tree, ingested);
+            }
+            tracing::info!(files = again.len(), "reading files again whose chunks are being collected");
+            self.plan.read_again(&again)?;
+        };
+        if let Some(twin) = self.twin(&tree).await? {
+            let _ = self.uploader.finish().await?;
+            return Ok(Ended::unchanged(twin, Flip::Unchanged, self.read_files));
+        }
+        let record = self.publish(tree, ingested).await?;
+        Ok(Ended {
+            outcome: Outcome::Stored,
+            record,
+            flip: Flip::Unchanged,
+            read_files: self.read_files,
+            index: IndexUse::default(),
+        })
+    }
+
+    /// Reads the files that must be read into chunks.
+    async fn read(&mut self) -> Result<Ingested> {
+        let files = std::mem::take(&mut self.plan.to_read);
+        self.read_files += files.len() as u64;
+        let (root, entries) = (Arc::clone(&self.plan.root), std::mem::take(&mut self.plan.walk.entries));
+        let (ingest, progress) = (Arc::clone(&self.ingest), Arc::clone(&self.capture.progress));
+        let threads = self.capture.request.threads;
+        let (entries, ingested, read) = blocking(move || {
+            if files.is_empty() {
+                return Ok((entries, ingest.flush()?, Vec::new()));
+            }
+            trust::flush(&root, &entries, &files)?;
+            let before = Writers::now();
+            let content = Content::new(&root, &entries, files);
+            let extents = ingest.run(&Directory { content: &content, progress: &*progress }, threads)?;
+            let ingested = ingest.flush()?;
+            let seen = content.finish();
+            let trust = Trust::new(&root, before.and(Writers::now()));
+            let read: Vec<_> = seen
+                .into_iter()
+                .zip(extents)
+                .map(|((file, state), extents)| {
+                    (file, extents, state, state.is_some_and(|state| trust.allows(&state)))
+                })
+                .collect();
+            Ok((entries, ingested, read))
+        })
+        .await?;
+        self.plan.walk.entries = entries;
+        for (file, extents, state, trusted) in read {
+            self.plan.fill(file, extents, state, trusted);
+        }
+        Ok(ingested)
+    }
+
+    /// Entries that refer to a chunk which neither this write stores nor may be referred to.
+    async fn unresolved(&mut self) -> Result<Vec<usize>> {
+        let entries = std::mem::take(&mut self.plan.walk.entries);
+        let (known, uploader) = (Arc::clone(&self.known), Arc::clone(&self.uploader));
+        let (entries, missing) = blocking(move || {
+            let resolves = |id: &ChunkId| known.locate(id).is_some() || uploader.locate(id).is_some();
+            let lacks = |entry: &crate::format::tree::Entry| entry.chunks().any(|(id, _)| !resolves(&id));
+            let missing =
+                entries.iter().enumerate().filter(|(_, entry)| lacks(entry)).map(|(at, _)| at).collect();
+            Ok((entries, missing))
+        })
+        .await?;
+        self.plan.walk.entries = entries;
+        Ok(missing)
+    }
+
+    /// A live snapshot with this very content that the pointer never got to.
+    async fn twin(&self, tree: &NewTree) -> Result<Option<Record>> {
+        let than = self.base.as_ref().map(|base| base.record);
+        let newer = records::newer(self.capture.store, &self.capture.request.lineage, than).await?;
+        let same = |record: &Record| record.state == State::Live && snapshot_id(record) == Some(tree.id);
+        Ok(newer.into_iter().rfind(same))
+    }
+
+    /// Stores the metadata once all packs are durable, then makes the record live.
+    async fn publish(&mut self, tree: NewTree, ingested: Ingested) -> Result<Record> {
+        let packs = self.uploader.finish().await?;
+        let write = self.lease.open().await?;
+        let chunks = tree.chunks().count() as u64;
+        let store = self.capture.store.clone();
+        let (base, known, packs, meta) = {
+            let (base, known) = (self.base_metadata.take(), Arc::clone(&self.known));
+            blocking(move || {
+                let locate = |id: &ChunkId| packs.locations.get(id).copied().or_else(|| known.locate(id));
+                let meta = tree.seal(&store, write, base.as_ref(), locate)?;
+                Ok((base, known, packs, meta))
+            })
+            .await?
+        };
+        drop((base, known));
+        let durable = self.lease.upload_metadata(packs, &meta).await?;
+        let content = meta.content.clone();
+        let finish = |record: &mut Record| {
+            record.content = Some(content);
+            record.counts.chunks = chunks;
+            record.counts.new_chunks = ingested.new_chunks;
+            record.counts.new_bytes = ingested.new_bytes;
+            record.counts.stored_bytes = durable.stored_bytes;
+        };
+        let record = self.lease.publish(&durable, finish).await?;
+        meta.metadata.remember(self.capture.store, record.record, record.generation);
+        Ok(record)
+    }
+}
+
+/// Fetches the tenant's indexes in the background.
+fn load_index(capture: &Capture<'_>) -> (JoinHandle<IndexUse>, oneshot::Receiver<Locations>) {
+    let (sender, receiver) = oneshot::channel();
+    let (store, budget) = (capture.store.clone(), capture.request.index_budget);
+    let task = tokio::spawn(async move {
+        let (locations, used) = index::load(&store, budget).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "the tenant's index cannot be read; more may be stored than needed");
+            (Locations::new(), IndexUse::default())
+        });
+        let _ = sender.send(locations);
+        used
+    });
+    (task, receiver)
+}
+
+/// What the current snapshot holds. A damaged one must not keep anybody from storing a
+/// good snapshot after it.
+async fn base_metadata(capture: &Capture<'_>, base: Option<&Record>) -> Option<(Metadata, Locations)> {
+    let record = base?;
+    let loaded =
+        Metadata::load(capture.store, record.record, record.generation, record.content.as_ref()?).await;
+    let decoded = loaded.and_then(|metadata| {
+        let (entries, locations) = metadata.decode()?;
+        let ids = entries.iter().flat_map(|entry| entry.chunks().map(|(id, _)| id));
+        let mut known = Locations::with_capacity(locations.len());
+        for (id, location) in ids.zip(locations) {
+            known.entry(id).or_insert(location);
+        }
+        Ok((metadata, known))
+    });
+    decoded
+        .inspect_err(|error| tracing::warn!(record = %record.record, %error, "the current snapshot cannot be built on"))
+        .ok()
+}
+
+/// The files of a directory as the chunk pipeline wants them.
+struct Directory<'a> {
+    content: &'a Content<'a>,
+    progress: &'a dyn Progress,
+}
+
+impl Files for Directory<'_> {
+    fn len(&self) -> usize {
+        self.content.len()
+    }
+
+    fn read(&self, at: usize, cutter: &mut Cutter<'_>) -> Result<()> {
+        self.content.read(at, &mut CutterSink(cutter))?;
+        self.progress.tick(Tick { files: 1, ..Tick::default() });
+        Ok(())
+    }
+}
+
+struct CutterSink<'a, 'b>(&'a mut Cutter<'b>);
+
+impl ContentSink for CutterSink<'_, '_> {
+    fn data(&mut self, file: &mut File, most: u64) -> std::io::Result<Result<u64>> {
+        self.0.read_from(file, most)
+    }
+
+    fn hole(&mut self, len: u64) -> Result<()> {
+        self.0.hole(len)
+    }
+
+    fn restart(&mut self) {
+        self.0.restart();
+    }
+}

@@ -1,0 +1,97 @@
+//! A store, a tenant and a directory to capture, as short as a test wants them.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use store::{
+    Result,
+    bucket::Bucket,
+    catalog::store::Store,
+    content::TenantStore,
+    format::record::{CapturedBy, Reason, Record},
+    name::Lineage,
+    ops::{find, restore, snapshot, verify},
+    progress::Silent,
+};
+
+/// One host's view of a store.
+#[derive(Clone, Debug)]
+pub struct World {
+    pub store: TenantStore,
+    pub lineage: Lineage,
+}
+
+pub fn lineage(profile: &str) -> Lineage {
+    Lineage { name: profile.parse().unwrap(), chrome_major: "131".parse().unwrap() }
+}
+
+pub fn request(lineage: &Lineage, directory: &Path) -> snapshot::Request {
+    snapshot::Request {
+        lineage: lineage.clone(),
+        directory: directory.to_owned(),
+        rescan: false,
+        index_budget: 16 << 20,
+        threads: 2,
+        about: snapshot::About {
+            captured_by: CapturedBy {
+                host: "test".to_owned(),
+                host_run_id: String::new(),
+                writer_version: "test".to_owned(),
+            },
+            captured_in: None,
+            reason: Reason::Manual,
+            labels: Default::default(),
+            notes: String::new(),
+            chrome_last_version: None,
+            exit_type: None,
+            chrome_uptime_seconds: 0,
+            exclusions: Vec::new(),
+        },
+    }
+}
+
+impl World {
+    /// Opens `acme/alice`, with a cache at `cache` if there is one.
+    pub async fn open(bucket: Arc<dyn Bucket>, cache: Option<PathBuf>) -> Self {
+        let lineage = lineage("acme/alice");
+        let store = Store::new(bucket, cache).writable_tenant(&lineage.name.tenant).await.unwrap();
+        Self { store, lineage }
+    }
+
+    pub async fn snapshot(&self, directory: &Path) -> Result<snapshot::Report> {
+        snapshot::snapshot(&self.store, &request(&self.lineage, directory), Arc::new(Silent)).await
+    }
+
+    pub async fn rescan(&self, directory: &Path) -> Result<snapshot::Report> {
+        let request = snapshot::Request { rescan: true, ..request(&self.lineage, directory) };
+        snapshot::snapshot(&self.store, &request, Arc::new(Silent)).await
+    }
+
+    pub async fn current(&self) -> Result<Record> {
+        find::snapshot(&self.store, &self.lineage, None).await
+    }
+
+    pub async fn restore(&self, target: &Path) -> Result<restore::Report> {
+        let record = self.current().await?;
+        self.restore_record(&record, target).await
+    }
+
+    pub async fn restore_record(&self, record: &Record, target: &Path) -> Result<restore::Report> {
+        let request =
+            restore::Request { target: target.to_owned(), force: false, same_owner: false, threads: 2 };
+        restore::restore(&self.store, record, &request, Arc::new(Silent)).await
+    }
+
+    pub async fn verify(&self) -> Result<verify::Report> {
+        verify::verify(&self.store, &self.lineage, verify::Options { read_data: true }, Arc::new(Silent))
+            .await
+    }
+
+    /// Fails, saying what is wrong, unless everything that is stored is whole.
+    pub async fn assert_clean(&self) {
+        let report = self.verify().await.unwrap();
+        assert!(report.damage.is_empty(), "{:#?}", report.damage);
+    }
+}

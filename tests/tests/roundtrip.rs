@@ -1,0 +1,78 @@
+//! What goes in comes out, exactly.
+
+#![allow(clippy::unwrap_used)]
+
+use std::{fs, os::unix::fs::FileExt, sync::Arc};
+
+use store::{
+    bucket::{Access, Bucket, LocalBucket, MemoryBucket},
+    ops::snapshot::Outcome,
+};
+use tests::{
+    tree::{assert_same, make_odd, noise},
+    world::World,
+};
+
+async fn every_odd_entry_round_trips(bucket: Arc<dyn Bucket>) {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("source");
+    fs::create_dir(&source).unwrap();
+    let skipped = make_odd(&source);
+    let world = World::open(Arc::clone(&bucket), None).await;
+    let report = world.snapshot(&source).await.unwrap();
+    assert_eq!(report.outcome, Outcome::Stored);
+    assert_eq!(report.skipped.total(), skipped);
+    assert_eq!(report.counts.hard_links, 2);
+    world.restore(&dir.path().join("out")).await.unwrap();
+    assert_same(&source, &dir.path().join("out"));
+    // On another host, without any cache, and from the restored copy: nothing is new.
+    let other = World::open(bucket, None).await;
+    for copy in ["source", "out"] {
+        let again = other.snapshot(&dir.path().join(copy)).await.unwrap();
+        assert_eq!(again.outcome, Outcome::Unchanged, "{copy}");
+        assert_eq!(again.snapshot_id, report.snapshot_id);
+    }
+    world.assert_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_memory() {
+    every_odd_entry_round_trips(Arc::new(MemoryBucket::new())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_a_directory() {
+    let root = tempfile::tempdir().unwrap();
+    every_odd_entry_round_trips(Arc::new(LocalBucket::open(root.path(), Access::ReadWrite).unwrap())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_directory_is_a_snapshot_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("source");
+    fs::create_dir(&source).unwrap();
+    let world = World::open(Arc::new(MemoryBucket::new()), None).await;
+    world.snapshot(&source).await.unwrap();
+    world.restore(&dir.path().join("out")).await.unwrap();
+    assert_same(&source, &dir.path().join("out"));
+    world.assert_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_small_change_stores_little() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("source");
+    fs::create_dir(&source).unwrap();
+    fs::write(source.join("large"), noise(40_000_000, 1)).unwrap();
+    let bucket = Arc::new(MemoryBucket::new());
+    let world = World::open(bucket.clone(), None).await;
+    world.snapshot(&source).await.unwrap();
+    let file = fs::File::options().write(true).open(source.join("large")).unwrap();
+    file.write_all_at(b"changed", 20_000_000).unwrap();
+    let report = world.snapshot(&source).await.unwrap();
+    assert_eq!(report.outcome, Outcome::Stored);
+    assert!(report.counts.new_bytes < 600_000, "{report:?}");
+    world.restore(&dir.path().join("out")).await.unwrap();
+    assert_same(&source, &dir.path().join("out"));
+    world.assert_clean().await;
+}

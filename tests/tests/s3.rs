@@ -1,0 +1,112 @@
+//! What an S3 server's refusals look like, and who may see what.
+
+use std::{sync::Arc, time::Duration};
+
+use store::bucket::{
+    Body, Bucket, BucketError, Depth, Key, Prefix, Recorder, S3Bucket, S3Config, S3Credentials, TenantBucket,
+    Write,
+};
+use tests::{
+    server::{Rclone, SeaweedFs},
+    unique_name,
+};
+
+fn key(text: &str) -> Key {
+    Key::new(text).unwrap()
+}
+
+fn body(text: &str) -> Body {
+    text.as_bytes().to_vec().into()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bucket_that_does_not_exist_is_named() {
+    let server = SeaweedFs::shared().await;
+    let config = S3Config { bucket: "no-such-bucket".into(), ..server.whole_bucket() };
+    let bucket = S3Bucket::open(config).await;
+    for error in [
+        bucket.get(&key("a")).await.unwrap_err(),
+        bucket.list(&Prefix::root(), Depth::All, None).await.unwrap_err(),
+    ] {
+        assert!(matches!(error, BucketError::Rejected { .. }), "{error:?}");
+        assert!(error.to_string().contains("the bucket no-such-bucket does not exist"), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_credentials_are_denied_with_the_servers_words() {
+    let server = SeaweedFs::shared().await;
+    let credentials = S3Credentials {
+        access_key_id: "nobody".into(),
+        secret_access_key: "wrong".into(),
+        session_token: None,
+    };
+    let config = S3Config { credentials: Some(credentials), ..server.whole_bucket() };
+    let bucket = S3Bucket::open(config).await;
+    let error = bucket.get(&key("a")).await.unwrap_err();
+    assert!(matches!(error, BucketError::Denied { .. }), "{error:?}");
+    assert!(error.to_string().contains("InvalidAccessKeyId"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_not_there_is_unavailable() {
+    let server = Rclone::start().await;
+    let config = server.config();
+    drop(server);
+    let bucket = S3Bucket::open(config).await;
+    let error = bucket.put(&key("a"), body("1"), Write::Create).await.unwrap_err();
+    assert!(error.is_ambiguous(), "{error:?}");
+}
+
+/// A socket that takes the request and says nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_says_nothing_is_given_up() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let config = S3Config {
+        operation_timeout: Duration::from_millis(300),
+        ..tests::server::config(&format!("http://{}", listener.local_addr().unwrap()), "b", "k", "s")
+    };
+    let bucket = S3Bucket::open(config).await;
+    let error = bucket.put(&key("a"), body("1"), Write::Create).await.unwrap_err();
+    assert!(error.is_ambiguous(), "{error:?}");
+    listener.set_nonblocking(true).unwrap();
+    listener.accept().unwrap();
+    assert!(listener.accept().is_err(), "the request was sent more than once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_is_kept_out_by_our_scope_and_by_the_server() {
+    let server = SeaweedFs::shared().await;
+    let name = unique_name();
+    let foreign = key(&format!("content/globex/{name}"));
+    let globex = S3Bucket::open(server.tenant("globex")).await;
+    let version = globex.put(&foreign, body("secret"), Write::Create).await.unwrap();
+
+    let acme = Arc::new(Recorder::new(Arc::new(S3Bucket::open(server.tenant("acme")).await)));
+    let allowed = [Prefix::new("content/acme/").unwrap(), Prefix::new("snapshots/acme/").unwrap()];
+    let scoped = TenantBucket::new(acme.clone(), allowed);
+    let mine = key(&format!("snapshots/acme/{name}"));
+    scoped.put(&mine, body("mine"), Write::Create).await.unwrap();
+    assert_eq!(&scoped.get(&mine).await.unwrap().bytes[..], b"mine");
+    let own = Prefix::new("snapshots/acme/").unwrap();
+    assert!(scoped.list(&own, Depth::All, None).await.unwrap().entries.iter().any(|entry| entry.key == mine));
+    acme.take();
+
+    let below = Prefix::new("content/globex/").unwrap();
+    for bucket in [&scoped as &dyn Bucket, &*acme] {
+        let answers = [
+            bucket.get(&foreign).await.map(drop),
+            bucket.get_range(&foreign, 0..1).await.map(drop),
+            bucket.put(&foreign, body("x"), Write::Replace(version.clone())).await.map(drop),
+            bucket.put(&key(&format!("content/globex/{name}-2")), body("x"), Write::Create).await.map(drop),
+            bucket.list(&below, Depth::All, None).await.map(drop),
+            bucket.delete(&foreign).await,
+        ];
+        for answer in answers {
+            assert!(matches!(answer, Err(BucketError::Denied { .. })), "{answer:?}");
+        }
+    }
+    // Six from the second turn: the scope made none.
+    assert_eq!(acme.calls().len(), 6);
+    assert_eq!(&globex.get(&foreign).await.unwrap().bytes[..], b"secret");
+}
