@@ -1,0 +1,22 @@
+//! What a verb found out, ready to be shown either way.
+
+use serde_json::Value;
+use store::ErrorKind;
+
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// For `--json`.
+    pub(crate) document: Value,
+    /// For people.
+    pub(crate) text: String,
+    /// For `--quiet`; without it, `text`.
+    pub(crate) brief: Option<String>,
+    /// The verb did its work, and what it found is bad.
+    pub(crate) verdict: Option<(ErrorKind, String)>,
+}
+
+impl Answer {
+    pub(crate) fn new(document: Value, text: String) -> Self {
+        Self { document, text, brief: None, verdict: None }
+    }
+}

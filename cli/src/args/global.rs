@@ -1,0 +1,112 @@
+//! Options that every command takes.
+
+use std::{env, path::PathBuf};
+
+use clap::Args;
+use store::bucket::{IfMatch, S3Overrides};
+
+use crate::{failure::Failure, location::Location};
+
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Options of every command")]
+pub(crate) struct Global {
+    /// Where the snapshots are: file:///path or s3://bucket/prefix
+    #[arg(long, global = true, env = "PSTORE_STORE", value_name = "URL", hide_env_values = true)]
+    pub(crate) store: Option<String>,
+    /// An S3-compatible server
+    #[arg(long, global = true, env = "PSTORE_S3_ENDPOINT", value_name = "URL", hide_env_values = true)]
+    pub(crate) endpoint: Option<String>,
+    /// The region of the S3 bucket
+    #[arg(long, global = true, env = "PSTORE_S3_REGION", value_name = "NAME", hide_env_values = true)]
+    pub(crate) region: Option<String>,
+    /// Where this host remembers what it has seen
+    #[arg(long, global = true, env = "PSTORE_CACHE_DIR", value_name = "DIR", hide_env_values = true)]
+    pub(crate) cache_dir: Option<PathBuf>,
+    /// Remember nothing on this host
+    #[arg(long, global = true, conflicts_with = "cache_dir")]
+    pub(crate) no_cache: bool,
+    /// Print one JSON document
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// No progress and no remarks
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// More remarks; twice for even more
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+}
+
+impl Global {
+    pub(crate) fn location(&self) -> Result<Location, Failure> {
+        match &self.store {
+            Some(url) => Location::parse(url, self.s3()?),
+            None => Ok(Location::Local(default_store()?)),
+        }
+    }
+
+    /// Where this host keeps what it learns; nowhere if it has no home.
+    pub(crate) fn cache_root(&self) -> Option<PathBuf> {
+        if self.no_cache {
+            return None;
+        }
+        let default = || Some(user_directory("XDG_CACHE_HOME", ".cache")?.join("pstore"));
+        self.cache_dir.clone().or_else(default)
+    }
+
+    fn s3(&self) -> Result<S3Overrides, Failure> {
+        let endpoint = self.endpoint.clone().filter(|endpoint| !endpoint.is_empty());
+        let endpoint = endpoint.or_else(|| text("AWS_ENDPOINT_URL_S3")).or_else(|| text("AWS_ENDPOINT_URL"));
+        if let Some(url) = &endpoint
+            && !["http://", "https://"].iter().any(|scheme| url.starts_with(scheme))
+        {
+            let message = format!("{url:?} is no endpoint: it starts with neither http:// nor https://");
+            return Err(Failure::usage(message).hint("for example --endpoint http://127.0.0.1:9000"));
+        }
+        Ok(S3Overrides {
+            endpoint,
+            region: self.region.clone(),
+            path_style: switch("PSTORE_S3_PATH_STYLE")?,
+            credentials: None,
+            if_match: if_match()?,
+            conditional_delete: switch("PSTORE_S3_CONDITIONAL_DELETE")?.unwrap_or(false),
+        })
+    }
+}
+
+fn default_store() -> Result<PathBuf, Failure> {
+    let data = user_directory("XDG_DATA_HOME", ".local/share").ok_or_else(|| {
+        Failure::usage("no store is named, and without HOME there is no default one")
+            .hint("use --store or PSTORE_STORE")
+    })?;
+    Ok(data.join("pstore/store"))
+}
+
+/// A directory of the user's, by the XDG convention: relative ones are not valid.
+fn user_directory(variable: &str, below_home: &str) -> Option<PathBuf> {
+    let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    absolute(variable).or_else(|| Some(absolute("HOME")?.join(below_home)))
+}
+
+fn text(variable: &str) -> Option<String> {
+    env::var(variable).ok().filter(|text| !text.is_empty())
+}
+
+fn switch(variable: &str) -> Result<Option<bool>, Failure> {
+    match text(variable).as_deref() {
+        None => Ok(None),
+        Some("1" | "true" | "yes" | "on") => Ok(Some(true)),
+        Some("0" | "false" | "no" | "off") => Ok(Some(false)),
+        Some(other) => Err(Failure::usage(format!("{variable} is {other:?}; it takes true or false"))),
+    }
+}
+
+fn if_match() -> Result<Option<IfMatch>, Failure> {
+    match text("PSTORE_S3_IF_MATCH").as_deref() {
+        None => Ok(None),
+        Some("quoted") => Ok(Some(IfMatch::Quoted)),
+        Some("unquoted") => Ok(Some(IfMatch::Unquoted)),
+        Some(other) => {
+            Err(Failure::usage(format!("PSTORE_S3_IF_MATCH is {other:?}; it takes quoted or unquoted")))
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! The overview, written by hand so that it fits a screen.
+
+pub(super) const OVERVIEW: &str = "\
+pstore keeps browser profiles as deduplicated, verified snapshots.
+
+Usage: pstore [OPTIONS] COMMAND        (pstore COMMAND --help tells more)
+
+  snapshot DIR TENANT/PROFILE   store a directory as the profile's next snapshot
+  restore TENANT/PROFILE DIR    write a snapshot to a directory
+  list TENANT/PROFILE           the snapshots of a profile
+  show TENANT/PROFILE           what is known about one snapshot
+  completions SHELL             a script that completes commands
+  man [DIR]                     the manual pages
+  init                          make the store; else the first snapshot does
+
+  --store URL       file:///path or s3://bucket/prefix   [env: PSTORE_STORE]
+  --endpoint URL    of an S3-compatible server     [env: PSTORE_S3_ENDPOINT]
+  --region NAME     of the S3 bucket                 [env: PSTORE_S3_REGION]
+  --cache-dir DIR   where this host remembers        [env: PSTORE_CACHE_DIR]
+  --no-cache        remember nothing
+  --json            print one JSON document
+  -q, --quiet       no progress, no remarks; -v, --verbose for more of them
+  -h, --help        this, or a command's help; -V, --version
+";

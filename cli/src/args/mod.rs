@@ -1,0 +1,74 @@
+//! What the user typed, as values. Nothing here touches files or the network.
+
+mod global;
+mod help;
+mod labels;
+mod verb;
+
+pub(crate) use global::Global;
+pub(crate) use labels::reason;
+pub(crate) use verb::{
+    CompletionsArgs, LineageArgs, ListArgs, ManArgs, RestoreArgs, ShowArgs, SnapshotArgs, Verb,
+};
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches, Parser, error::ErrorKind as ClapKind};
+
+use crate::{
+    console::{self, Console},
+    failure::Failure,
+};
+
+/// Keeps browser profiles as deduplicated, verified snapshots in a bucket or a directory.
+#[derive(Debug, Parser)]
+#[command(name = "pstore", version, override_help = help::OVERVIEW, disable_help_subcommand = true)]
+struct Line {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+/// One checked command line.
+#[derive(Debug)]
+pub(crate) struct Invocation {
+    pub(crate) console: Console,
+    pub(crate) global: Global,
+    pub(crate) verb: Verb,
+}
+
+/// A command line that asks for help, or for something that does not exist.
+#[derive(Debug)]
+pub(crate) struct Refusal(clap::Error);
+
+pub(crate) fn parse() -> Result<Invocation, Refusal> {
+    let matches = command().try_get_matches().map_err(Refusal)?;
+    let Line { global, verb } = Line::from_arg_matches(&matches).map_err(Refusal)?;
+    let console = Console { json: global.json, quiet: global.quiet, verbose: global.verbose };
+    Ok(Invocation { console, global, verb })
+}
+
+/// The whole grammar, for completions and man pages too.
+pub(crate) fn command() -> clap::Command {
+    Line::command().max_term_width(100)
+}
+
+impl Refusal {
+    pub(crate) fn print(&self) -> ExitCode {
+        if matches!(self.0.kind(), ClapKind::DisplayHelp | ClapKind::DisplayVersion) {
+            return console::print(&self.0.to_string());
+        }
+        // The line could not be parsed, so whether it wanted JSON must be guessed.
+        if std::env::args_os().any(|arg| arg == "--json") {
+            let rendered = self.0.to_string();
+            let text = rendered.trim().trim_start_matches("error: ");
+            let (message, rest) = text.split_once("\n\n").unwrap_or((text, ""));
+            let mut failure = Failure::usage(message);
+            failure.hint = Some(rest.trim().to_owned()).filter(|rest| !rest.is_empty());
+            return Console { json: true, quiet: false, verbose: 0 }.failure(&failure);
+        }
+        let _ = self.0.print();
+        ExitCode::from(crate::exit::code(store::ErrorKind::InvalidInput))
+    }
+}

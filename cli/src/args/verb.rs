@@ -1,0 +1,140 @@
+//! The commands and what each takes.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use clap_complete::Shell;
+use store::name::{ChromeMajor, ProfileName};
+
+use super::labels::{ReasonArg, label};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    Init(InitArgs),
+    Snapshot(SnapshotArgs),
+    List(ListArgs),
+    Show(ShowArgs),
+    Restore(RestoreArgs),
+    Completions(CompletionsArgs),
+    Man(ManArgs),
+}
+
+/// Make the store
+///
+/// A store is also made by the first snapshot; this makes it ahead of time and fails
+/// early if the place is not fit for one.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  pstore init
+  pstore init --store s3://profiles/prod --endpoint http://127.0.0.1:9000")]
+pub(crate) struct InitArgs {}
+
+/// Store a directory as the profile's next snapshot
+///
+/// Only what is new is stored. If nothing changed since the current snapshot, that is
+/// said and nothing is stored.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  pstore snapshot ./udd acme/alice --chrome-major 131 --label task=checkout")]
+pub(crate) struct SnapshotArgs {
+    /// The directory, for Chrome its user-data-dir
+    pub(crate) directory: PathBuf,
+    #[arg(value_name = "TENANT/PROFILE", help = "Whose snapshot it is")]
+    pub(crate) profile: ProfileName,
+    /// The major version of the Chrome that wrote it [default: from its `Last Version`]
+    #[arg(long, value_name = "N")]
+    pub(crate) chrome_major: Option<ChromeMajor>,
+    /// Read every file again, even if it looks unchanged
+    #[arg(long)]
+    pub(crate) rescan: bool,
+    /// A remark to find it by; may be repeated
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
+    pub(crate) labels: Vec<(String, String)>,
+    /// Why it is taken
+    #[arg(long, value_enum, default_value = "manual")]
+    pub(crate) reason: ReasonArg,
+    /// Free text for the record
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    pub(crate) notes: String,
+    /// The host that captures [default: this host's name]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: Option<String>,
+    /// Which run of the host it is
+    #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
+    pub(crate) host_run_id: String,
+    /// The region the host is in
+    #[arg(long, value_name = "REGION")]
+    pub(crate) host_region: Option<String>,
+}
+
+/// A profile, or one Chrome version of it.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct LineageArgs {
+    #[arg(value_name = "TENANT/PROFILE", help = "Whose snapshots")]
+    pub(crate) profile: ProfileName,
+    /// Of this major version of Chrome [default: the newest there is]
+    #[arg(long, value_name = "N")]
+    pub(crate) chrome_major: Option<ChromeMajor>,
+}
+
+/// List the snapshots of a profile
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  pstore list acme/alice")]
+pub(crate) struct ListArgs {
+    #[command(flatten)]
+    pub(crate) lineage: LineageArgs,
+}
+
+/// Show what is known about one snapshot
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  pstore show acme/alice
+  pstore show acme/alice --sha 3f2a91 --json")]
+pub(crate) struct ShowArgs {
+    #[command(flatten)]
+    pub(crate) lineage: LineageArgs,
+    /// The first digits of the snapshot's id or its archive's [default: the current one]
+    #[arg(long, value_name = "PREFIX")]
+    pub(crate) sha: Option<String>,
+}
+
+/// Write a snapshot to a directory
+///
+/// Every byte is verified. The directory appears when it is complete, or not at all.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  pstore restore acme/alice ./out
+  pstore restore acme/alice ./out --sha 3f2a91 --force")]
+pub(crate) struct RestoreArgs {
+    #[command(flatten)]
+    pub(crate) lineage: LineageArgs,
+    /// The directory to make
+    pub(crate) target: PathBuf,
+    /// The first digits of the snapshot's id or its archive's [default: the current one]
+    #[arg(long, value_name = "PREFIX")]
+    pub(crate) sha: Option<String>,
+    /// Replace the directory if it exists
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Give files the owner they had; needs root
+    #[arg(long)]
+    pub(crate) same_owner: bool,
+}
+
+/// Print a script that completes commands
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  pstore completions bash > ~/.local/share/bash-completion/completions/pstore")]
+pub(crate) struct CompletionsArgs {
+    pub(crate) shell: Shell,
+}
+
+/// Print the manual page, or write all of them to a directory
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  pstore man | man -l -
+  pstore man ~/.local/share/man/man1")]
+pub(crate) struct ManArgs {
+    pub(crate) directory: Option<PathBuf>,
+}

@@ -1,0 +1,100 @@
+//! The terminal: results on stdout, talk on stderr.
+
+use std::{
+    io::{self, IsTerminal, Write},
+    process::ExitCode,
+};
+
+use serde_json::{Value, json};
+use tracing_subscriber::{filter::LevelFilter, fmt};
+
+use crate::{answer::Answer, exit, failure::Failure};
+
+/// How much to say, and how.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Console {
+    pub(crate) json: bool,
+    pub(crate) quiet: bool,
+    pub(crate) verbose: u8,
+}
+
+impl Console {
+    /// Shows what the library logs.
+    pub(crate) fn log_to_stderr(self) {
+        let level = match (self.quiet, self.verbose) {
+            (true, _) => LevelFilter::ERROR,
+            (_, 0) => LevelFilter::WARN,
+            (_, 1) => LevelFilter::INFO,
+            (_, 2) => LevelFilter::DEBUG,
+            _ => LevelFilter::TRACE,
+        };
+        let written = fmt().with_writer(io::stderr).without_time().with_target(self.verbose > 1);
+        written.with_ansi(io::stderr().is_terminal()).with_max_level(level).init();
+    }
+
+    pub(crate) fn shows_progress(self) -> bool {
+        !self.quiet && io::stderr().is_terminal()
+    }
+
+    /// A remark that is not the result.
+    pub(crate) fn say(self, text: &str) {
+        if !self.quiet {
+            let _ = writeln!(io::stderr(), "{text}");
+        }
+    }
+
+    pub(crate) fn warn(self, text: &str) {
+        self.say(&format!("warning: {text}"));
+    }
+
+    pub(crate) fn answer(self, answer: &Answer) -> ExitCode {
+        let printed = if self.json {
+            let mut document = answer.document.clone();
+            if let (Value::Object(fields), Some((kind, message))) = (&mut document, &answer.verdict) {
+                let error = Failure::new(*kind, message).document();
+                fields.insert("error".to_owned(), error["error"].clone());
+            }
+            print(&pretty(&document))
+        } else {
+            let brief = answer.brief.as_deref().filter(|_| self.quiet);
+            print(brief.unwrap_or(&answer.text))
+        };
+        if let Some((kind, message)) = &answer.verdict {
+            let _ = writeln!(io::stderr(), "error: {message}");
+            return ExitCode::from(exit::code(*kind));
+        }
+        printed
+    }
+
+    pub(crate) fn failure(self, failure: &Failure) -> ExitCode {
+        let mut stderr = io::stderr();
+        let _ = writeln!(stderr, "error: {}", failure.message);
+        if let Some(hint) = &failure.hint {
+            let _ = writeln!(stderr, "hint: {hint}");
+        }
+        if self.json {
+            print(&pretty(&failure.document()));
+        }
+        ExitCode::from(exit::code(failure.kind))
+    }
+}
+
+fn pretty(document: &Value) -> String {
+    let mut text = serde_json::to_string_pretty(document).unwrap_or_else(|error| {
+        json!({ "error": { "kind": "internal", "message": error.to_string() } }).to_string()
+    });
+    text.push('\n');
+    text
+}
+
+/// Whoever reads stdout may stop at any time; that is no failure.
+pub(crate) fn print(text: &str) -> ExitCode {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            let _ = writeln!(io::stderr(), "error: cannot write to stdout: {error}");
+            ExitCode::from(exit::code(store::ErrorKind::Io))
+        }
+        _ => ExitCode::SUCCESS,
+    }
+}

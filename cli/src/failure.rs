@@ -1,0 +1,82 @@
+//! An error as a person meets it: what happened, and what to do next.
+
+use serde_json::{Value, json};
+use store::{Error, ErrorKind, error::BucketError};
+
+use crate::exit;
+
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) kind: ErrorKind,
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
+}
+
+impl Failure {
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), hint: None }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::InvalidInput, message)
+    }
+
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Internal, message)
+    }
+
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
+    pub(crate) fn document(&self) -> Value {
+        let Self { kind, message, hint } = self;
+        json!({ "error": {
+            "kind": exit::name(*kind),
+            "message": message,
+            "hint": hint,
+            "exit_code": exit::code(*kind),
+        }})
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self { kind: error.kind(), hint: advice(&error), message: error.to_string() }
+    }
+}
+
+impl From<BucketError> for Failure {
+    fn from(error: BucketError) -> Self {
+        Error::from(error).into()
+    }
+}
+
+/// What helps whatever the verb was. A verb that knows better replaces it.
+fn advice(error: &Error) -> Option<String> {
+    let text = match error.kind() {
+        ErrorKind::TargetExists => "use --force to replace it",
+        ErrorKind::Unavailable => "check --store, --endpoint and the network; `pstore doctor` looks closer",
+        ErrorKind::Denied => match error {
+            Error::Bucket(BucketError::Denied { reason, .. }) if reason.contains("no credentials") => {
+                "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
+            }
+            _ => "check the credentials and what they may do; `pstore doctor` looks closer",
+        },
+        ErrorKind::StoreRefused => "`pstore doctor` says what the store lacks",
+        ErrorKind::Damaged => "`pstore verify TENANT/PROFILE --read-data` shows how much is affected",
+        ErrorKind::UnsupportedFormat => "use a pstore at least as new as the one that wrote it",
+        ErrorKind::Ambiguous => "give more digits to --sha",
+        ErrorKind::PointerNotFlipped => {
+            "run the same `pstore snapshot` again: nothing is stored twice, and the pointer is moved"
+        }
+        ErrorKind::PointerUnknown => {
+            "`pstore list` shows where the pointer is; running the snapshot again is safe"
+        }
+        ErrorKind::WriteRevoked => "run the same command again",
+        ErrorKind::SourceChanged => "stop the browser that uses the directory, then run it again",
+        ErrorKind::Internal => "this is a defect of pstore; -vv shows more",
+        ErrorKind::InvalidInput | ErrorKind::NotFound | ErrorKind::Io => return None,
+    };
+    Some(text.to_owned())
+}

@@ -1,0 +1,90 @@
+//! Progress of one operation, drawn on a terminal.
+
+use std::{
+    fmt::Write,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use store::progress::{Progress, Silent, Tick};
+
+use crate::{console::Console, size};
+
+const REDRAW: Duration = Duration::from_millis(120);
+const TEMPLATE: &str = "{msg} {bar:24} {bytes}/{total_bytes} {detail} {bytes_per_sec} ETA {eta}";
+
+/// A bar if there is a terminal to draw it on.
+pub(crate) fn watch(console: Console) -> Arc<dyn Progress> {
+    if console.shows_progress() { Arc::new(Bar::new()) } else { Arc::new(Silent) }
+}
+
+#[derive(Debug, Default)]
+struct Totals {
+    all_files: AtomicU64,
+    files: AtomicU64,
+    bytes: AtomicU64,
+    new_bytes: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Bar {
+    bar: ProgressBar,
+    totals: Arc<Totals>,
+}
+
+impl Bar {
+    fn new() -> Self {
+        let totals = Arc::new(Totals::default());
+        let shared = Arc::clone(&totals);
+        let detail = move |_: &ProgressState, out: &mut dyn Write| {
+            let _ = out.write_str(&shared.detail());
+        };
+        let bar = ProgressBar::new_spinner();
+        if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
+            bar.set_style(style.with_key("detail", detail).progress_chars("━╸ "));
+        }
+        bar.enable_steady_tick(REDRAW);
+        Self { bar, totals }
+    }
+}
+
+impl Totals {
+    fn detail(&self) -> String {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let (bytes, new) = (load(&self.bytes), load(&self.new_bytes));
+        let mut text = format!("{}/{} files", load(&self.files), load(&self.all_files));
+        if bytes > 0 && new > 0 {
+            let known = 100.0 * (1.0 - new as f64 / bytes as f64).max(0.0);
+            text.push_str(&format!(", {} new ({known:.0}% known)", size::bytes(new)));
+        }
+        text
+    }
+}
+
+impl Progress for Bar {
+    fn begin(&self, stage: &'static str, files: u64, bytes: u64) {
+        self.totals.all_files.store(files, Ordering::Relaxed);
+        self.bar.set_message(stage);
+        self.bar.set_length(bytes);
+        self.bar.reset();
+    }
+
+    fn tick(&self, tick: Tick) {
+        self.totals.files.fetch_add(tick.files, Ordering::Relaxed);
+        self.totals.bytes.fetch_add(tick.bytes, Ordering::Relaxed);
+        self.totals.new_bytes.fetch_add(tick.new_bytes, Ordering::Relaxed);
+        if tick.bytes > 0 {
+            self.bar.inc(tick.bytes);
+        }
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,127 @@
+//! What every command that uses a store starts from.
+
+use std::path::PathBuf;
+
+use store::{
+    Error, ErrorKind,
+    catalog::{records, store::Store},
+    content::TenantStore,
+    format::record::Record,
+    name::{ChromeMajor, Lineage, ProfileName, Tenant},
+    ops::find,
+};
+
+use crate::{
+    args::{Global, LineageArgs},
+    console::Console,
+    failure::Failure,
+    location::{Location, Purpose},
+};
+
+/// How many names a hint lists.
+const SUGGESTIONS: usize = 8;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Context {
+    pub(crate) console: Console,
+    pub(crate) location: Location,
+    pub(crate) cache_root: Option<PathBuf>,
+}
+
+impl Context {
+    pub(crate) fn new(global: &Global, console: Console) -> Result<Self, Failure> {
+        Ok(Self { console, location: global.location()?, cache_root: global.cache_root() })
+    }
+
+    pub(crate) async fn store(&self, purpose: Purpose) -> Result<Store, Failure> {
+        Ok(Store::new(self.location.open(purpose).await?, self.cache_root.clone()))
+    }
+
+    /// A tenant to read from; if it is not there, those that are get mentioned.
+    pub(crate) async fn tenant(&self, tenant: &Tenant) -> Result<TenantStore, Failure> {
+        let store = self.store(Purpose::Read).await?;
+        match store.tenant(tenant).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let failure =
+                    Failure::new(ErrorKind::NotFound, format!("{error} in {}", self.location.url()));
+                let others = store.tenants().await.unwrap_or_default();
+                Err(failure.hint(match suggestions(&others) {
+                    Some(names) => format!("its tenants are {names}"),
+                    None => {
+                        "nothing is stored there yet; --store or PSTORE_STORE names another store".to_owned()
+                    }
+                }))
+            }
+            answer => Ok(answer?),
+        }
+    }
+
+    /// The lineage that is meant. If there were several to choose from, that is said.
+    pub(crate) async fn lineage(&self, args: &LineageArgs) -> Result<(TenantStore, Lineage), Failure> {
+        let tenant = self.tenant(&args.profile.tenant).await?;
+        let (lineage, majors) = match find::lineage(&tenant, &args.profile, args.chrome_major).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Err(missing(&tenant, &args.profile, args.chrome_major, error).await);
+            }
+            answer => answer?,
+        };
+        if args.chrome_major.is_none() && majors.len() > 1 {
+            let all: Vec<String> = majors.iter().map(ToString::to_string).collect();
+            self.console.say(&format!(
+                "{} has snapshots of Chrome {}; taking {}, the newest (--chrome-major chooses another)",
+                args.profile,
+                all.join(", "),
+                lineage.chrome_major
+            ));
+        }
+        Ok((tenant, lineage))
+    }
+
+    pub(crate) async fn snapshot(
+        &self,
+        tenant: &TenantStore,
+        lineage: &Lineage,
+        sha: Option<&str>,
+    ) -> Result<Record, Failure> {
+        find::snapshot(tenant, lineage, sha).await.map_err(|error| {
+            let list = format!("`pstore list {} --chrome-major {}`", lineage.name, lineage.chrome_major);
+            let hint = match &error {
+                Error::AmbiguousPrefix { .. } => "give more digits to --sha".to_owned(),
+                Error::NotFound { .. } | Error::InvalidInput { .. } => {
+                    format!("{list} shows the snapshots there are")
+                }
+                _ => return error.into(),
+            };
+            Failure::from(error).hint(hint)
+        })
+    }
+}
+
+async fn missing(
+    tenant: &TenantStore,
+    name: &ProfileName,
+    major: Option<ChromeMajor>,
+    error: Error,
+) -> Failure {
+    let failure = Failure::from(error);
+    if major.is_some() {
+        let majors = records::lineages(tenant, name).await.unwrap_or_default();
+        let majors: Vec<ChromeMajor> = majors.into_iter().map(|lineage| lineage.chrome_major).collect();
+        if let Some(majors) = suggestions(&majors) {
+            return failure.hint(format!("there are snapshots of Chrome {majors}"));
+        }
+    }
+    let others = records::profiles(tenant).await.unwrap_or_default();
+    match suggestions(&others) {
+        Some(names) => failure.hint(format!("the profiles of {} are {names}", name.tenant)),
+        None => failure.hint(format!("{} has no profiles yet", name.tenant)),
+    }
+}
+
+fn suggestions(names: &[impl ToString]) -> Option<String> {
+    let mut shown: Vec<String> = names.iter().take(SUGGESTIONS).map(ToString::to_string).collect();
+    if names.len() > SUGGESTIONS {
+        shown.push(format!("and {} more", names.len() - SUGGESTIONS));
+    }
+    (!shown.is_empty()).then(|| shown.join(", "))
+}

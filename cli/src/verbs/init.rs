@@ -1,0 +1,27 @@
+//! `pstore init`
+
+use serde_json::json;
+use store::{catalog::store::Made, format::config::Chunking};
+
+use super::Context;
+use crate::{answer::Answer, failure::Failure, location::Purpose, time};
+
+pub(super) async fn run(context: Context) -> Result<Answer, Failure> {
+    let store = context.store(Purpose::Write).await?;
+    let (config, made) = store.init(Chunking::default()).await?;
+    let url = context.location.url();
+    let (outcome, text) = match made {
+        Made::New => ("created", format!("Made a store at {url}\n")),
+        Made::Existing => {
+            ("existing", format!("There is a store at {url} since {} UTC\n", time::utc(config.created_at_ms)))
+        }
+    };
+    let document = json!({
+        "outcome": outcome,
+        "store": url,
+        "store_id": config.store_id,
+        "created_at_ms": config.created_at_ms,
+        "writer": config.writer,
+    });
+    Ok(Answer::new(document, text))
+}

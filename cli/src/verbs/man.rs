@@ -1,0 +1,47 @@
+//! `pstore man`
+
+use std::{fs, path::Path};
+
+use serde_json::json;
+use store::error::IoContext;
+
+use crate::{
+    answer::Answer,
+    args::{self, ManArgs},
+    failure::Failure,
+};
+
+pub(super) fn run(args: &ManArgs) -> Result<Answer, Failure> {
+    let mut command = args::command().disable_help_flag(true);
+    command.build();
+    let pages = pages(&command);
+    let Some(directory) = &args.directory else {
+        let (name, page) = &pages[0];
+        return Ok(Answer::new(json!({ "name": name, "page": page }), page.clone()));
+    };
+    write(directory, &pages)?;
+    let names: Vec<&String> = pages.iter().map(|(name, _)| name).collect();
+    let text = format!("Wrote {} pages to {}\n", pages.len(), directory.display());
+    Ok(Answer::new(json!({ "directory": directory, "pages": names }), text))
+}
+
+/// The page of `pstore` and one for each command, by file name.
+fn pages(command: &clap::Command) -> Vec<(String, String)> {
+    let page = |command: &clap::Command, name: String| {
+        let mut roff = Vec::new();
+        // Writing to memory does not fail.
+        let _ = clap_mangen::Man::new(command.clone()).title(name.clone()).render(&mut roff);
+        (format!("{name}.1"), String::from_utf8_lossy(&roff).into_owned())
+    };
+    let verbs = command.get_subcommands().map(|verb| page(verb, format!("pstore-{}", verb.get_name())));
+    std::iter::once(page(command, "pstore".to_owned())).chain(verbs).collect()
+}
+
+fn write(directory: &Path, pages: &[(String, String)]) -> store::Result<()> {
+    fs::create_dir_all(directory).at("cannot make", directory)?;
+    for (name, page) in pages {
+        let path = directory.join(name);
+        fs::write(&path, page).at("cannot write", &path)?;
+    }
+    Ok(())
+}

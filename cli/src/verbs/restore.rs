@@ -1,0 +1,86 @@
+//! `pstore restore`
+
+use std::fmt::Write;
+
+use serde_json::json;
+use store::{
+    format::record::Record,
+    ops::restore::{self, Report, Request},
+};
+
+use super::Context;
+use crate::{answer::Answer, args::RestoreArgs, failure::Failure, progress, size, time};
+
+pub(super) async fn run(context: Context, args: &RestoreArgs) -> Result<Answer, Failure> {
+    let (tenant, lineage) = context.lineage(&args.lineage).await?;
+    let record = context.snapshot(&tenant, &lineage, args.sha.as_deref()).await?;
+    let request = Request {
+        target: args.target.clone(),
+        force: args.force,
+        same_owner: args.same_owner,
+        threads: crate::threads(),
+    };
+    let progress = progress::watch(context.console);
+    let report = restore::restore(&tenant, &record, &request, progress).await?;
+    let warnings = warnings(&report);
+    warnings.iter().for_each(|warning| context.console.warn(warning));
+    let document = json!({
+        "outcome": "restored",
+        "tenant_id": record.tenant_id,
+        "profile_id": record.profile_id,
+        "chrome_major_version": record.chrome_major_version,
+        "snapshot_id": report.snapshot_id,
+        "record": record.record,
+        "sha256_prefix": record.sha256_prefix(),
+        "archive_sha256": record.archive_sha256,
+        "captured_at_ms": record.captured_at_ms,
+        "uncompressed_size_bytes": report.bytes,
+        "target": args.target,
+        "files": report.files,
+        "fetched_bytes": report.fetched_bytes,
+        "skipped": report.skipped,
+        "lost_xattrs": report.lost_xattrs,
+        "elapsed_ms": report.elapsed.as_millis() as u64,
+        "warnings": warnings,
+    });
+    let brief = Some(format!("{}\n", report.snapshot_id));
+    Ok(Answer { brief, ..Answer::new(document, text(args, &record, &report)) })
+}
+
+fn warnings(report: &Report) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if report.skipped > 0 {
+        let what =
+            size::plural(report.skipped, "socket, FIFO or device was", "sockets, FIFOs or devices were");
+        warnings.push(format!("{what} not made"));
+    }
+    if report.lost_xattrs > 0 {
+        let what = size::plural(report.lost_xattrs, "extended attribute", "extended attributes");
+        warnings.push(format!("the target's file system did not take {what}"));
+    }
+    warnings
+}
+
+fn text(args: &RestoreArgs, record: &Record, report: &Report) -> String {
+    let mut text = String::new();
+    let speed = report.bytes as f64 / report.elapsed.as_secs_f64().max(0.001);
+    let _ = writeln!(
+        text,
+        "Restored {} of {}/{} to {} in {}",
+        record.sha256_prefix(),
+        record.tenant_id,
+        record.profile_id,
+        args.target.display(),
+        size::seconds(report.elapsed)
+    );
+    let _ = writeln!(
+        text,
+        "  captured  {} UTC, Chrome {}",
+        time::utc(record.captured_at_ms),
+        record.chrome_major_version
+    );
+    let _ = writeln!(text, "  files     {}, {}", size::count(report.files), size::bytes(report.bytes));
+    let _ = writeln!(text, "  fetched   {}", size::bytes(report.fetched_bytes));
+    let _ = writeln!(text, "  speed     {}/s, every byte verified", size::bytes(speed as u64));
+    text
+}

@@ -1,0 +1,107 @@
+//! `pstore show`
+
+use serde_json::Value;
+use store::format::record::Record;
+
+use super::{Context, list::mode};
+use crate::{
+    answer::Answer,
+    args::{ShowArgs, reason},
+    failure::Failure,
+    size, time,
+};
+
+pub(super) async fn run(context: Context, args: &ShowArgs) -> Result<Answer, Failure> {
+    let (tenant, lineage) = context.lineage(&args.lineage).await?;
+    let record = context.snapshot(&tenant, &lineage, args.sha.as_deref()).await?;
+    let document: Value =
+        serde_json::from_slice(&record.encode()).map_err(|error| Failure::internal(error.to_string()))?;
+    let text = text(&record);
+    let brief = record.content.as_ref().map(|content| format!("{}\n", content.snapshot_id));
+    Ok(Answer { brief, ..Answer::new(document, text) })
+}
+
+fn text(record: &Record) -> String {
+    let counts = &record.counts;
+    let id =
+        record.content.as_ref().map_or_else(|| "none".to_owned(), |content| content.snapshot_id.to_string());
+    let by = &record.captured_by;
+    let mut lines = vec![
+        ("snapshot", id),
+        ("record", record.record.to_string()),
+        ("profile", format!("{}/{}", record.tenant_id, record.profile_id)),
+        ("chrome", chrome(record)),
+        (
+            "captured",
+            format!(
+                "{} UTC, {}, {}",
+                time::utc(record.captured_at_ms),
+                mode(record.mode),
+                reason(record.reason)
+            ),
+        ),
+        ("by", join(&[&by.host, &by.host_run_id, &by.writer_version])),
+        ("size", size::bytes(record.uncompressed_size_bytes)),
+        ("files", files(record)),
+        (
+            "new",
+            format!(
+                "{} in {} of {}",
+                size::bytes(counts.new_bytes),
+                size::count(counts.new_chunks),
+                size::plural(counts.chunks, "chunk", "chunks")
+            ),
+        ),
+        ("stored", size::bytes(counts.stored_bytes)),
+    ];
+    if let Some(place) = &record.captured_in {
+        lines.push(("region", place.host_region.clone()));
+    }
+    if !record.predecessor_sha256.is_empty() {
+        lines.push(("follows", record.predecessor_sha256.clone()));
+    }
+    if let Some(sha) = &record.archive_sha256 {
+        let size = record.archive_size_bytes.map(size::bytes).unwrap_or_default();
+        lines.push(("archive", join(&[sha, &size])));
+    }
+    lines.extend(record.sources.iter().map(|source| ("source", format!("{} {}", source.kind, source.path))));
+    if !record.exclusions.is_empty() {
+        lines.push(("without", record.exclusions.join(", ")));
+    }
+    lines.extend(record.labels.iter().map(|(key, value)| ("label", format!("{key}={value}"))));
+    if !record.notes.is_empty() {
+        lines.push(("notes", record.notes.clone()));
+    }
+    lines.iter().map(|(name, value)| format!("{name:<9} {value}\n")).collect()
+}
+
+fn chrome(record: &Record) -> String {
+    let major = record.chrome_major_version.to_string();
+    let version = record.chrome_last_version.as_ref().map(|version| format!("last run {version}"));
+    let exit = record.exit_type.as_ref().map(|exit| format!("ended {exit}"));
+    let parts: Vec<String> = [Some(major), version, exit].into_iter().flatten().collect();
+    parts.join(", ")
+}
+
+fn files(record: &Record) -> String {
+    let counts = &record.counts;
+    let mut parts = vec![
+        size::plural(counts.files, "file", "files"),
+        size::plural(counts.directories, "directory", "directories"),
+    ];
+    if counts.symlinks > 0 {
+        parts.push(size::plural(counts.symlinks, "symbolic link", "symbolic links"));
+    }
+    if counts.hard_links > 0 {
+        parts.push(size::plural(counts.hard_links, "hard link", "hard links"));
+    }
+    if counts.skipped > 0 {
+        parts.push(format!("{} left out", size::count(counts.skipped)));
+    }
+    parts.join(", ")
+}
+
+fn join(parts: &[&str]) -> String {
+    let parts: Vec<&str> = parts.iter().copied().filter(|part| !part.is_empty()).collect();
+    parts.join(", ")
+}

@@ -1,0 +1,115 @@
+//! `pstore snapshot`
+
+mod summary;
+
+use store::{
+    ErrorKind,
+    format::{
+        WRITER,
+        record::{CapturedBy, CapturedIn},
+    },
+    name::{ChromeMajor, Lineage},
+    ops::snapshot::{self, About, Request},
+};
+
+use super::Context;
+use crate::{
+    answer::Answer,
+    args::SnapshotArgs,
+    chrome::{self, Facts},
+    failure::Failure,
+    location::{Location, Purpose},
+    progress,
+};
+
+/// How much of the tenant's indexes a snapshot looks at to find known content.
+const INDEX_BUDGET_BYTES: u64 = 16 << 20;
+
+pub(super) async fn run(context: Context, args: &SnapshotArgs) -> Result<Answer, Failure> {
+    if !args.directory.is_dir() {
+        let message = format!("there is no directory {}", args.directory.display());
+        return Err(Failure::new(ErrorKind::NotFound, message));
+    }
+    let facts = Facts::read(&args.directory);
+    let lineage = Lineage { name: args.profile.clone(), chrome_major: chrome_major(&context, args, &facts)? };
+    if let Location::Local(root) = &context.location
+        && !root.exists()
+    {
+        context.console.say(&format!("making a store at {}", context.location.url()));
+    }
+    let store = context.store(Purpose::Write).await?;
+    let tenant = store.writable_tenant(&lineage.name.tenant).await?;
+    let request = Request {
+        directory: args.directory.clone(),
+        rescan: args.rescan,
+        index_budget: INDEX_BUDGET_BYTES,
+        threads: crate::threads(),
+        about: about(args, facts),
+        lineage,
+    };
+    let report = snapshot::snapshot(&tenant, &request, progress::watch(context.console)).await;
+    let report = report.map_err(|error| match error.kind() {
+        ErrorKind::PointerNotFlipped => Failure::from(error).hint(again(&request)),
+        _ => error.into(),
+    })?;
+    let warnings = summary::warnings(&report);
+    warnings.iter().for_each(|warning| context.console.warn(warning));
+    let brief = Some(format!("{}\n", report.snapshot_id));
+    let document = summary::document(&request.lineage, &report, &warnings);
+    Ok(Answer { brief, ..Answer::new(document, summary::text(&request.lineage, &report)) })
+}
+
+/// The command that moves the pointer to what is stored already.
+fn again(request: &Request) -> String {
+    let Lineage { name, chrome_major } = &request.lineage;
+    let directory = request.directory.display();
+    format!(
+        "`pstore snapshot {directory} {name} --chrome-major {chrome_major}` moves the pointer; \
+         nothing is stored twice"
+    )
+}
+
+fn chrome_major(context: &Context, args: &SnapshotArgs, facts: &Facts) -> Result<ChromeMajor, Failure> {
+    match (args.chrome_major, facts.major()) {
+        (Some(given), Some(found)) if given != found => {
+            context.console.warn(&format!(
+                "the directory was last used by Chrome {found}, but is stored as Chrome {given}"
+            ));
+            Ok(given)
+        }
+        (Some(given), _) => Ok(given),
+        (None, Some(found)) => {
+            context.console.say(&format!("taking Chrome {found} from the directory's `Last Version`"));
+            Ok(found)
+        }
+        (None, None) => {
+            let message = format!("which Chrome wrote {} is not known", args.directory.display());
+            Err(Failure::usage(message).hint("say it with --chrome-major, for example --chrome-major 131"))
+        }
+    }
+}
+
+fn about(args: &SnapshotArgs, facts: Facts) -> About {
+    About {
+        captured_by: CapturedBy {
+            host: args.host.clone().unwrap_or_else(host_name),
+            host_run_id: args.host_run_id.clone(),
+            writer_version: WRITER.to_owned(),
+        },
+        captured_in: args
+            .host_region
+            .clone()
+            .map(|host_region| CapturedIn { host_region, egress_ip_geo: None }),
+        reason: args.reason.0,
+        labels: args.labels.iter().cloned().collect(),
+        notes: args.notes.clone(),
+        chrome_last_version: facts.last_version,
+        exit_type: facts.exit_type,
+        chrome_uptime_seconds: 0,
+        exclusions: chrome::EXCLUSIONS.map(str::to_owned).to_vec(),
+    }
+}
+
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
