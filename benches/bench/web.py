@@ -1,0 +1,216 @@
+"""The local web that the browser visits: a server on 127.0.0.1, many sites on it.
+
+`site7.localhost` and its like reach the same server (Chromium maps them to loopback and
+treats them as secure), so each site is an origin of its own. Every site has pages with
+images, fonts, scripts and styles. A site is also an app when `is_app`: a service worker
+that keeps its assets in CacheStorage, and a mailbox in IndexedDB.
+
+An app's assets carry the release that last changed them in their name. A release changes
+a fixed share of them, as a deployment does.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import threading
+from functools import lru_cache
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, urlsplit
+
+from . import content
+
+APP_SCRIPTS = 26
+APP_IMAGES = 32
+CHANGED_PER_RELEASE = 5  # one asset in so many
+
+_TYPES = {"html": "text/html; charset=utf-8", "js": "text/javascript", "css": "text/css", "json": "application/json",
+          "jpg": "image/jpeg", "woff2": "font/woff2", "m4s": "video/mp4", "webp": "image/webp"}
+_COMPRESSED = ("html", "js", "css")
+
+_PAGE_SCRIPT = """
+const loaded = new Promise(r => document.readyState === 'complete' ? r() : addEventListener('load', r));
+async function visit(mail) {
+  await loaded;
+  await Promise.all(DATA.fetches.map(u => fetch(u).then(r => r.arrayBuffer())));
+  const seen = JSON.parse(localStorage.getItem('seen') || '[]');
+  seen.push({page: location.pathname, title: document.title, note: document.querySelector('p').innerText.slice(0, 400)});
+  localStorage.setItem('seen', JSON.stringify(seen.slice(-60)));
+  sessionStorage.setItem('last', location.href);
+  document.cookie = 'view_' + DATA.page + '=' + btoa(document.title).slice(0, 80) + '; max-age=31536000; path=/';
+  if (DATA.app && mail) { await install(); await sync(mail); }
+  return true;
+}
+async function install() {
+  const registration = await navigator.serviceWorker.register('/sw.js?release=' + DATA.release);
+  const worker = registration.installing || registration.waiting || registration.active;
+  if (worker.state !== 'activated')
+    await new Promise(r => worker.addEventListener('statechange', () => worker.state === 'activated' && r()));
+}
+async function sync(mail) {
+  const open = indexedDB.open('mailbox', 1);
+  open.onupgradeneeded = () => {
+    const store = open.result.createObjectStore('messages', {keyPath: 'id'});
+    store.createIndex('updated', 'updated');
+    open.result.createObjectStore('attachments');
+  };
+  const db = await new Promise((r, x) => { open.onsuccess = () => r(open.result); open.onerror = x; });
+  const messages = await (await fetch('/api/mail.json?bytes=' + mail.bytes + '&part=' + mail.part, {cache: 'no-store'})).json();
+  const blobs = [];
+  for (let i = 0; i < mail.blobs; i++)
+    blobs.push(await (await fetch('/media/mail-' + mail.part + '-' + i + '.m4s', {cache: 'no-store'})).blob());
+  const tx = db.transaction(['messages', 'attachments'], 'readwrite');
+  for (const m of messages) tx.objectStore('messages').put(m);
+  blobs.forEach((b, i) => tx.objectStore('attachments').put(b, mail.part + '-' + i));
+  for (let i = 0; i < mail.blobs / 2 && mail.part > 0; i++) tx.objectStore('attachments').delete((mail.part - 1) + '-' + i);
+  await new Promise((r, x) => { tx.oncomplete = r; tx.onerror = x; });
+  db.close();
+}
+"""
+
+_WORKER_SCRIPT = """
+const ASSETS = %s;
+addEventListener('install', e => { skipWaiting(); e.waitUntil((async () => {
+  const cache = await caches.open('precache');
+  const have = new Set((await cache.keys()).map(r => new URL(r.url).pathname));
+  const missing = ASSETS.filter(a => !have.has(a));
+  for (let i = 0; i < missing.length; i += 8)
+    await Promise.all(missing.slice(i, i + 8).map(async a => cache.put(a, await fetch(a, {cache: 'no-store'}))));
+})()); });
+addEventListener('activate', e => e.waitUntil((async () => {
+  const cache = await caches.open('precache');
+  for (const r of await cache.keys()) if (!ASSETS.includes(new URL(r.url).pathname)) await cache.delete(r);
+})()));
+"""
+
+
+class Web:
+    """What every path of every site answers."""
+
+    def __init__(self, seed: int, is_app: dict[int, bool]) -> None:
+        self.seed = seed
+        self.is_app = is_app
+        self.release = 0
+        # Generation of one body is pure; the cache only saves time when many pages share a bundle.
+        self._cached = lru_cache(maxsize=400)(self._make)
+
+    def answer(self, site: int, target: str) -> tuple[str, bytes]:
+        """The kind (file ending) and the body for a request."""
+        parts = urlsplit(target)
+        query = parse_qs(parts.query)
+        name = parts.path.rsplit("/", 1)[-1]
+        kind = name.rsplit(".", 1)[-1] if "." in name else "html"
+        if parts.path == "/sw.js":
+            release = int(query["release"][0])
+            return "js", (_WORKER_SCRIPT % json.dumps(self.assets(site, release))).encode()
+        if parts.path.startswith("/page/"):
+            return "html", self._page(site, int(name))
+        wanted = int(query["bytes"][0]) if "bytes" in query else 0
+        return kind, self._cached(site, f"{parts.path}?{parts.query}", kind, wanted)
+
+    def assets(self, site: int, release: int) -> list[str]:
+        names = [("js", f"chunk{i}") for i in range(APP_SCRIPTS)] + [("jpg", f"art{i}") for i in range(APP_IMAGES)]
+        out = []
+        for index, (kind, name) in enumerate(names):
+            changed = [r for r in range(1, release + 1) if (index + r * 2) % CHANGED_PER_RELEASE == 0]
+            out.append(f"/asset/{name}-{changed[-1] if changed else 0}.{kind}")
+        return out
+
+    def _make(self, site: int, path: str, kind: str, wanted: int) -> bytes:
+        rng = content.source(self.seed, f"{site}{path}")
+        if kind == "js":
+            mean = {"vendor": 420_000, "app": 260_000}.get(path.split("/")[-1].split("-")[0], 110_000)
+            return content.script(rng, self.seed, f"{site}{path}", wanted or content.size(rng, mean, 0.5)).encode()
+        if kind == "css":
+            return content.style(rng, self.seed, content.size(rng, 60_000, 0.4)).encode()
+        if kind == "json":
+            return content.records(rng, self.seed, wanted or content.size(rng, 50_000)).encode()
+        if kind == "jpg":
+            return content.jpeg(rng, content.size(rng, 120_000))
+        if kind == "woff2":
+            return content.opaque(rng, b"wOF2", content.size(rng, 42_000, 0.3))
+        if kind == "webp":
+            return content.opaque(rng, b"RIFF", content.size(rng, 24_000))
+        return content.opaque(rng, b"\0\0\0\x18styp", content.size(rng, 150_000, 0.6))
+
+    def _page(self, site: int, number: int) -> bytes:
+        rng = content.source(self.seed, f"{site}/page/{number}")
+        images = [f"/img/{number}-{i}.jpg" for i in range(rng.randint(3, 7))]
+        thumbs = [f"/img/{number}-{i}.webp" for i in range(rng.randint(1, 4))]
+        fetches = [f"/api/{number}-{i}.json" for i in range(2)]
+        fetches += [f"/media/{number}-{i}.m4s" for i in range(rng.choice((0, 0, 1, 2)))]
+        data = {"page": number, "app": self.is_app[site], "release": self.release, "fetches": fetches}
+        title = " ".join(content.words(rng, self.seed, 5)).title()
+        paragraphs = "".join(f"<p class=a>{content.prose(rng, self.seed, rng.randint(200, 900))}</p>\n" for _ in range(rng.randint(20, 60)))
+        pictures = "".join(f'<img src="{u}" width=64 height=48>\n' for u in images + thumbs)
+        fonts = "".join(f"@font-face{{font-family:f{i};src:url(/font/{i}.woff2)}}.f{i}{{font-family:f{i}}}" for i in range(3))
+        return (
+            f"<!doctype html><html><head><title>{title}</title><style>{fonts}</style>"
+            f'<link rel=stylesheet href="/static/site-{number // 400}.css">'
+            f'<script src="/static/vendor-{self.release // 3}.js"></script>'
+            f'<script src="/static/app-{self.release // 2}.js"></script>'
+            f"</head><body><h1>{title}</h1>{paragraphs}{pictures}"
+            f"<i class=f0>a</i><i class=f1>b</i><i class=f2>c</i>"
+            f"<script>const DATA = {json.dumps(data)};{_PAGE_SCRIPT}</script></body></html>"
+        ).encode()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    web: Web
+
+    def do_GET(self) -> None:
+        host = self.headers.get("Host", "").split(".")[0]
+        if not host.startswith("site") or self.path == "/favicon.ico":
+            self.send_response(404)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        site = int(host[4:])
+        kind, body = self.web.answer(site, self.path)
+        self.send_response(200)
+        self.send_header("Content-Type", _TYPES[kind])
+        if kind in _COMPRESSED and "gzip" in self.headers.get("Accept-Encoding", ""):
+            body = gzip.compress(body, 6, mtime=0)
+            self.send_header("Content-Encoding", "gzip")
+        if kind == "html":
+            rng = content.source(self.web.seed, f"{site}{self.path}/cookie")
+            for name in ("session", "consent", "ab", "visitor"):
+                self.send_header("Set-Cookie", f"{name}={rng.randbytes(40).hex()}; Max-Age=31536000; Path=/; HttpOnly")
+        self.send_header("Cache-Control", "no-cache" if self.path.startswith("/sw.js") else "max-age=31536000")
+        self.send_header("Last-Modified", "Wed, 01 Jan 2025 00:00:00 GMT")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+class _QuietServer(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+    def handle_error(self, *_: object) -> None:
+        """A closed tab drops its connections; that is no error."""
+
+
+class WebServer:
+    """`web`, served on 127.0.0.1 while the `with` block runs."""
+
+    def __init__(self, web: Web, port: int) -> None:
+        handler = type("Handler", (_Handler,), {"web": web})
+        self._server = _QuietServer(("127.0.0.1", port), handler)
+        self.port = self._server.server_address[1]
+
+    def __enter__(self) -> WebServer:
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def url(self, site: int, path: str) -> str:
+        return f"http://site{site}.localhost:{self.port}{path}"
