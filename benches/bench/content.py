@@ -80,11 +80,16 @@ def script(rng: random.Random, seed: int, name: str, length: int) -> str:
         a, b, c, d, e, f = words(rng, seed, 6)
         k = rng.randint(2, 9999)
         body = rng.choice((
-            f"function(t,n){{var r=n(t.{a}Id||{k}),o=t.{b};return o&&o.{c}?r.concat(o.{c}.map(function(e){{return e.{d}}})):{{{e}:r,{f}:!0}}}}",
-            f'function(e){{"use strict";const {a}="{b}-{c}",n=e.{d}||[];for(let r=0;r<n.length;r++)if(n[r].{e}==={a})return n[r].{f}+{k};return null}}',
-            f'function(e,t){{switch(e.type){{case"{a}/{b}":return Object.assign({{}},t,{{{c}:e.payload,{d}:{k}}});case"{a}/{e}":return t.{f};default:return t}}}}',
-            f'function(e){{return\'<div class="{a}-{b}" data-{c}="{k}"><span>\'+(e.{d}||"{" ".join(words(rng, seed, rng.randint(3, 14)))}")+"</span></div>"}}',
-            f"async function(e){{if(!e.{b})return null;const t=await fetch(`/api/{a}/${{e.{b}}}?{c}={k}`);if(!t.ok)throw new Error(\"{d} {e}\");return(await t.json()).{f}}}",
+            f"function(t,n){{var r=n(t.{a}Id||{k}),o=t.{b};return o&&o.{c}?"
+            f"r.concat(o.{c}.map(function(e){{return e.{d}}})):{{{e}:r,{f}:!0}}}}",
+            f'function(e){{"use strict";const {a}="{b}-{c}",n=e.{d}||[];'
+            f'for(let r=0;r<n.length;r++)if(n[r].{e}==={a})return n[r].{f}+{k};return null}}',
+            f'function(e,t){{switch(e.type){{case"{a}/{b}":'
+            f'return Object.assign({{}},t,{{{c}:e.payload,{d}:{k}}});case"{a}/{e}":return t.{f};default:return t}}}}',
+            f'function(e){{return\'<div class="{a}-{b}" data-{c}="{k}"><span>\''
+            f'+(e.{d}||"{" ".join(words(rng, seed, rng.randint(3, 14)))}")+"</span></div>"}}',
+            f"async function(e){{if(!e.{b})return null;const t=await fetch(`/api/{a}/${{e.{b}}}?{c}={k}`);"
+            f"if(!t.ok)throw new Error(\"{d} {e}\");return(await t.json()).{f}}}",
         ))
         item = f"{number}:{body},\n"
         out.append(item)

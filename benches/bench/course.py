@@ -8,7 +8,6 @@ the programs rotates from round to round.
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -126,9 +125,10 @@ class Course:
         drop_caches()
         self._note(Sample(row, peer.name, number, peer.restore(self.restored)))
         if self.round == 0:
-            diff = subprocess.run(["diff", "-rq", "--no-dereference", str(self.generations[number]), str(self.restored)],
-                                  capture_output=True, text=True)
-            self.record.differences[peer.name] += len(diff.stdout.splitlines())
+            different = tree.differences(self.working, self.restored)
+            self.record.differences[peer.name] += len(different)
+            for path in different[:5]:
+                self.say(f"{peer.name}: restored differently: {path}")
         tree.remove(self.restored)
 
     def _note(self, sample: Sample) -> None:

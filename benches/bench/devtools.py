@@ -132,7 +132,7 @@ class Browser:
                 continue
             if "error" in answer:
                 raise RuntimeError(f"{method}: {answer['error']['message']}")
-            return answer["result"]
+            return dict(answer["result"])
 
     def visit(self, url: str, script: str) -> Any:
         """Opens `url` in a new tab, awaits `script` there, closes the tab."""

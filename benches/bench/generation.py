@@ -58,7 +58,7 @@ def make(plan: Plan, directory: Path, program: str, say: Callable[[str], None]) 
     parameters = {**asdict(plan), "format": FORMAT}
     summary_path = directory / "summary.json"
     if summary_path.exists():
-        summary = json.loads(summary_path.read_text())
+        summary: dict[str, Any] = json.loads(summary_path.read_text())
         found = summary["parameters"]
         if found["generations"] >= plan.generations and {**found, "generations": plan.generations} == parameters:
             return summary

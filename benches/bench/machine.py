@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import platform
+import resource
 import subprocess
+import time
 from pathlib import Path
 
 
@@ -17,6 +19,25 @@ def describe(directory: Path) -> dict[str, str]:
             "filesystem": filesystem}
 
 
-def load() -> float:
-    """Runnable processes, the last minute's mean: above one core's worth, times are rough."""
-    return os.getloadavg()[0]
+class Company:
+    """How much of the machine others used while the `with` block ran, in cores."""
+
+    def __enter__(self) -> Company:
+        self._started = time.monotonic()
+        self._busy, self._ours = _busy_seconds(), _our_seconds()
+        self.cores = 0.0
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        others = (_busy_seconds() - self._busy) - (_our_seconds() - self._ours)
+        self.cores = max(0.0, others) / (time.monotonic() - self._started)
+
+
+def _busy_seconds() -> float:
+    user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, Path("/proc/stat").read_text().split()[1:9])
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+
+
+def _our_seconds() -> float:
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)

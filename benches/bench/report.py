@@ -95,6 +95,11 @@ class Report:
         measured = ours / yardstick
         return measured, measured <= aim.limit
 
+    def _best(self, aim: Aim) -> str:
+        """The program that `best` means in the aim's row."""
+        others = {name: value for name, value in self.tables[aim.table][2].get(aim.row, {}).items() if name != "pstore"}
+        return f" ({min(others, key=lambda name: others[name])})" if aim.against == "best" and others else ""
+
     def markdown(self) -> str:
         out = []
         for key, (title, unit, values) in self.tables.items():
@@ -112,9 +117,10 @@ class Report:
         if aim is None:
             return ""
         verdict = self.verdict(aim)
+        text = aim.text() + self._best(aim)
         if verdict is None:
-            return aim.text()
-        return f"{aim.text()}: {verdict[0]:.3g} {'met' if verdict[1] else '**missed**'}"
+            return text
+        return f"{text}: {verdict[0]:.3g} {'met' if verdict[1] else '**missed**'}"
 
     def _cell(self, cells: dict[str, float], name: str, unit: str) -> str:
         base, value = cells.get(self.base), cells.get(name)

@@ -87,6 +87,26 @@ def remove(root: Path) -> None:
     shutil.rmtree(root, ignore_errors=True)
 
 
+def differences(left: Path, right: Path) -> list[Path]:
+    """Paths that are not the same in both: kind, link target, mode, mtime to the second, bytes."""
+    names = {path.relative_to(root) for root in (left, right) for path in root.rglob("*")}
+    return sorted(name for name in names if not _same(left / name, right / name))
+
+
+def _same(left: Path, right: Path) -> bool:
+    if not (os.path.lexists(left) and os.path.lexists(right)) or _kind(left) != _kind(right):
+        return False
+    if left.is_symlink():
+        return os.readlink(left) == os.readlink(right)
+    one, other = left.stat(), right.stat()
+    if one.st_mode != other.st_mode:
+        return False
+    # A directory's mtime moves when the browser writes into it; nothing depends on it.
+    if left.is_dir():
+        return True
+    return int(one.st_mtime) == int(other.st_mtime) and filecmp.cmp(left, right, shallow=False)
+
+
 def advance(working: Path, newer: Path) -> None:
     """Makes `working` equal to `newer` as the browser would have.
 

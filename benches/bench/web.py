@@ -16,6 +16,7 @@ import json
 import threading
 from functools import lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 from . import content
@@ -28,60 +29,8 @@ _TYPES = {"html": "text/html; charset=utf-8", "js": "text/javascript", "css": "t
           "jpg": "image/jpeg", "woff2": "font/woff2", "m4s": "video/mp4", "webp": "image/webp"}
 _COMPRESSED = ("html", "js", "css")
 
-_PAGE_SCRIPT = """
-const loaded = new Promise(r => document.readyState === 'complete' ? r() : addEventListener('load', r));
-async function visit(mail) {
-  await loaded;
-  await Promise.all(DATA.fetches.map(u => fetch(u).then(r => r.arrayBuffer())));
-  const seen = JSON.parse(localStorage.getItem('seen') || '[]');
-  seen.push({page: location.pathname, title: document.title, note: document.querySelector('p').innerText.slice(0, 400)});
-  localStorage.setItem('seen', JSON.stringify(seen.slice(-60)));
-  sessionStorage.setItem('last', location.href);
-  document.cookie = 'view_' + DATA.page + '=' + btoa(document.title).slice(0, 80) + '; max-age=31536000; path=/';
-  if (DATA.app && mail) { await install(); await sync(mail); }
-  return true;
-}
-async function install() {
-  const registration = await navigator.serviceWorker.register('/sw.js?release=' + DATA.release);
-  const worker = registration.installing || registration.waiting || registration.active;
-  if (worker.state !== 'activated')
-    await new Promise(r => worker.addEventListener('statechange', () => worker.state === 'activated' && r()));
-}
-async function sync(mail) {
-  const open = indexedDB.open('mailbox', 1);
-  open.onupgradeneeded = () => {
-    const store = open.result.createObjectStore('messages', {keyPath: 'id'});
-    store.createIndex('updated', 'updated');
-    open.result.createObjectStore('attachments');
-  };
-  const db = await new Promise((r, x) => { open.onsuccess = () => r(open.result); open.onerror = x; });
-  const messages = await (await fetch('/api/mail.json?bytes=' + mail.bytes + '&part=' + mail.part, {cache: 'no-store'})).json();
-  const blobs = [];
-  for (let i = 0; i < mail.blobs; i++)
-    blobs.push(await (await fetch('/media/mail-' + mail.part + '-' + i + '.m4s', {cache: 'no-store'})).blob());
-  const tx = db.transaction(['messages', 'attachments'], 'readwrite');
-  for (const m of messages) tx.objectStore('messages').put(m);
-  blobs.forEach((b, i) => tx.objectStore('attachments').put(b, mail.part + '-' + i));
-  for (let i = 0; i < mail.blobs / 2 && mail.part > 0; i++) tx.objectStore('attachments').delete((mail.part - 1) + '-' + i);
-  await new Promise((r, x) => { tx.oncomplete = r; tx.onerror = x; });
-  db.close();
-}
-"""
-
-_WORKER_SCRIPT = """
-const ASSETS = %s;
-addEventListener('install', e => { skipWaiting(); e.waitUntil((async () => {
-  const cache = await caches.open('precache');
-  const have = new Set((await cache.keys()).map(r => new URL(r.url).pathname));
-  const missing = ASSETS.filter(a => !have.has(a));
-  for (let i = 0; i < missing.length; i += 8)
-    await Promise.all(missing.slice(i, i + 8).map(async a => cache.put(a, await fetch(a, {cache: 'no-store'}))));
-})()); });
-addEventListener('activate', e => e.waitUntil((async () => {
-  const cache = await caches.open('precache');
-  for (const r of await cache.keys()) if (!ASSETS.includes(new URL(r.url).pathname)) await cache.delete(r);
-})()));
-"""
+_PAGE_SCRIPT = (Path(__file__).parent / "page.js").read_text()
+_WORKER_SCRIPT = (Path(__file__).parent / "worker.js").read_text()
 
 
 class Web:
@@ -102,7 +51,7 @@ class Web:
         kind = name.rsplit(".", 1)[-1] if "." in name else "html"
         if parts.path == "/sw.js":
             release = int(query["release"][0])
-            return "js", (_WORKER_SCRIPT % json.dumps(self.assets(site, release))).encode()
+            return "js", f"const ASSETS = {json.dumps(self.assets(site, release))};\n{_WORKER_SCRIPT}".encode()
         if parts.path.startswith("/page/"):
             return "html", self._page(site, int(name))
         wanted = int(query["bytes"][0]) if "bytes" in query else 0
@@ -151,7 +100,7 @@ class Web:
             f'<script src="/static/app-{self.release // 2}.js"></script>'
             f"</head><body><h1>{title}</h1>{paragraphs}{pictures}"
             f"<i class=f0>a</i><i class=f1>b</i><i class=f2>c</i>"
-            f"<script>const DATA = {json.dumps(data)};{_PAGE_SCRIPT}</script></body></html>"
+            f"<script>const DATA = {json.dumps(data)};\n{_PAGE_SCRIPT}</script></body></html>"
         ).encode()
 
 
