@@ -20,7 +20,7 @@ from .devtools import Browser
 from .web import Web, WebServer
 
 PORT = 18411
-FORMAT = 1  # raised when the same parameters would now make another profile
+FORMAT = 2  # raised when the same parameters would now make another profile
 READY = "if (document.readyState === 'loading') await new Promise(r => addEventListener('DOMContentLoaded', r));"
 
 
@@ -46,7 +46,7 @@ class Plan:
 
     @property
     def next_pages(self) -> int:
-        return max(2, self.size_mb * 13 // 100)
+        return max(2, self.size_mb * 9 // 100)
 
     @property
     def cache_bytes(self) -> int:
@@ -95,8 +95,9 @@ def _browse(plan: Plan, number: int, live: Path, program: str, web: Web, server:
     first = 0 if number == 0 else plan.first_pages + (number - 1) * plan.next_pages
     count = plan.first_pages if number == 0 else plan.next_pages
     visits = [(page % plan.sites if number == 0 else rng.randrange(plan.sites), page) for page in range(first, first + count)]
-    # A person comes back to known pages too.
-    visits += [(page % plan.sites, page) for page in rng.sample(range(plan.first_pages), min(count, plan.first_pages) // 4)]
+    # A person comes back to known pages too, most of them still in the cache.
+    recent = range(plan.first_pages // 2, plan.first_pages)
+    visits += [(page % plan.sites, page) for page in rng.sample(recent, plan.next_pages * 3 // 8)]
     apps = [site for site in range(plan.sites) if plan.is_app[site]]
     # Not every app is opened in every session.
     used = apps if number == 0 else rng.sample(apps, (3 * len(apps) + 3) // 4)

@@ -8,7 +8,7 @@ async function visit(mail) {
   localStorage.setItem('seen', JSON.stringify(seen.slice(-60)));
   sessionStorage.setItem('last', location.href);
   document.cookie = 'view_' + DATA.page + '=' + btoa(document.title).slice(0, 80) + '; max-age=31536000; path=/';
-  if (DATA.app && mail) { await install(); await sync(mail); }
+  if (DATA.app && mail) { await install(); await sync(mail); await edit(mail); }
   return true;
 }
 async function install() {
@@ -35,4 +35,18 @@ async function sync(mail) {
   for (let i = 0; i < mail.blobs / 2 && mail.part > 0; i++) tx.objectStore('attachments').delete((mail.part - 1) + '-' + i);
   await new Promise((r, x) => { tx.oncomplete = r; tx.onerror = x; });
   db.close();
+}
+// A database in one file, as SQLite in the browser keeps it: filled once, then pages here and there.
+async function edit(mail) {
+  const directory = await navigator.storage.getDirectory();
+  const handle = await directory.getFileHandle('notes.db', {create: true});
+  const size = (await handle.getFile()).size;
+  const bytes = await (await fetch('/api/notes.json?bytes=' + (size ? 200000 : 2500000) + '&part=' + mail.part, {cache: 'no-store'})).arrayBuffer();
+  const file = await handle.createWritable({keepExistingData: true});
+  if (!size) await file.write(bytes);
+  for (let i = 0; size && i + 4096 <= bytes.byteLength; i += 4096) {
+    const place = Math.imul(i + mail.part, 2654435761) >>> 0;
+    await file.write({type: 'write', position: place % (size >> 12) * 4096, data: bytes.slice(i, i + 4096)});
+  }
+  await file.close();
 }

@@ -3,7 +3,8 @@
 `site7.localhost` and its like reach the same server (Chromium maps them to loopback and
 treats them as secure), so each site is an origin of its own. Every site has pages with
 images, fonts, scripts and styles. A site is also an app when `is_app`: a service worker
-that keeps its assets in CacheStorage, and a mailbox in IndexedDB.
+that keeps its assets in CacheStorage, a mailbox in IndexedDB, and a database file in the
+origin's private file system that is written in place.
 
 An app's assets carry the release that last changed them in their name. A release changes
 a fixed share of them, as a deployment does.
@@ -14,6 +15,7 @@ from __future__ import annotations
 import gzip
 import json
 import threading
+import zlib
 from functools import lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -28,6 +30,7 @@ CHANGED_PER_RELEASE = 5  # one asset in so many
 _TYPES = {"html": "text/html; charset=utf-8", "js": "text/javascript", "css": "text/css", "json": "application/json",
           "jpg": "image/jpeg", "woff2": "font/woff2", "m4s": "video/mp4", "webp": "image/webp"}
 _COMPRESSED = ("html", "js", "css")
+_REVALIDATED = ("jpg", "webp", "m4s")
 
 _PAGE_SCRIPT = (Path(__file__).parent / "page.js").read_text()
 _WORKER_SCRIPT = (Path(__file__).parent / "worker.js").read_text()
@@ -117,6 +120,13 @@ class _Handler(BaseHTTPRequestHandler):
             self.end_headers()
             return
         site = int(host[4:])
+        tag = f'"{zlib.crc32(f"{site}{self.path}".encode()):08x}"'
+        if self.headers.get("If-None-Match") == tag:
+            self.send_response(304)
+            self.send_header("ETag", tag)
+            self.send_header("Cache-Control", "no-cache")
+            self.end_headers()
+            return
         kind, body = self.web.answer(site, self.path)
         self.send_response(200)
         self.send_header("Content-Type", _TYPES[kind])
@@ -127,8 +137,11 @@ class _Handler(BaseHTTPRequestHandler):
             rng = content.source(self.web.seed, f"{site}{self.path}/cookie")
             for name in ("session", "consent", "ab", "visitor"):
                 self.send_header("Set-Cookie", f"{name}={rng.randbytes(40).hex()}; Max-Age=31536000; Path=/; HttpOnly")
-        self.send_header("Cache-Control", "no-cache" if self.path.startswith("/sw.js") else "max-age=31536000")
-        self.send_header("Last-Modified", "Wed, 01 Jan 2025 00:00:00 GMT")
+        # Much of a real cache is revalidated on a revisit: the 304 rewrites an entry's headers, not its body.
+        if kind in _REVALIDATED:
+            self.send_header("ETag", tag)
+        fresh = kind not in _REVALIDATED and kind != "html" and not self.path.startswith("/sw.js")
+        self.send_header("Cache-Control", "max-age=31536000" if fresh else "no-cache")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
