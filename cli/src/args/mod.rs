@@ -3,12 +3,15 @@
 mod global;
 mod help;
 mod labels;
+mod scope;
 mod verb;
 
 pub(crate) use global::Global;
 pub(crate) use labels::reason;
+pub(crate) use scope::Scope;
 pub(crate) use verb::{
-    CompletionsArgs, LineageArgs, ListArgs, ManArgs, RestoreArgs, ShowArgs, SnapshotArgs, Verb,
+    CompletionsArgs, LineageArgs, ListArgs, ManArgs, RestoreArgs, ShowArgs, SnapshotArgs, StatsArgs, Verb,
+    VerifyArgs,
 };
 
 use std::process::ExitCode;

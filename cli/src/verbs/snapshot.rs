@@ -18,7 +18,6 @@ use crate::{
     args::SnapshotArgs,
     chrome::{self, Facts},
     failure::Failure,
-    location::{Location, Purpose},
     progress,
 };
 
@@ -32,13 +31,7 @@ pub(super) async fn run(context: Context, args: &SnapshotArgs) -> Result<Answer,
     }
     let facts = Facts::read(&args.directory);
     let lineage = Lineage { name: args.profile.clone(), chrome_major: chrome_major(&context, args, &facts)? };
-    if let Location::Local(root) = &context.location
-        && !root.exists()
-    {
-        context.console.say(&format!("making a store at {}", context.location.url()));
-    }
-    let store = context.store(Purpose::Write).await?;
-    let tenant = store.writable_tenant(&lineage.name.tenant).await?;
+    let tenant = context.writable_tenant(&lineage.name.tenant).await?;
     let request = Request {
         directory: args.directory.clone(),
         rescan: args.rescan,
