@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 pub mod contract;
+pub mod revoker;
 pub mod server;
 pub mod tree;
 pub mod world;

@@ -19,6 +19,8 @@ use store::{
 /// One host's view of a store.
 #[derive(Clone, Debug)]
 pub struct World {
+    /// The whole bucket, as another host would see it.
+    pub root: Arc<dyn Bucket>,
     pub store: TenantStore,
     pub lineage: Lineage,
 }
@@ -56,8 +58,9 @@ impl World {
     /// Opens `acme/alice`, with a cache at `cache` if there is one.
     pub async fn open(bucket: Arc<dyn Bucket>, cache: Option<PathBuf>) -> Self {
         let lineage = lineage("acme/alice");
-        let store = Store::new(bucket, cache).writable_tenant(&lineage.name.tenant).await.unwrap();
-        Self { store, lineage }
+        let store =
+            Store::new(Arc::clone(&bucket), cache).writable_tenant(&lineage.name.tenant).await.unwrap();
+        Self { root: bucket, store, lineage }
     }
 
     pub async fn snapshot(&self, directory: &Path) -> Result<snapshot::Report> {

@@ -5,6 +5,8 @@
 //! Needs `scripts/start-ceph` running in another terminal, and is run by
 //! `cargo nextest run -p pstore-tests --features ceph --test ceph`.
 
+#![allow(clippy::unwrap_used)]
+
 use std::{sync::Arc, time::Instant};
 
 use store::bucket::{
@@ -32,11 +34,12 @@ async fn ceph_holds_the_contract_with_its_form_found_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ceph_holds_the_contract_in_parts_and_with_its_form_known() {
+async fn ceph_holds_the_contract_in_parts_and_small_pages_with_its_form_known() {
     let config = S3Config {
         if_match: Some(IfMatch::Unquoted),
         multipart_threshold_bytes: 50_000,
         part_bytes: 5 << 20,
+        page_size: Some(3),
         ..config().await
     };
     contract::hold(Arc::new(S3Bucket::open(config).await)).await;

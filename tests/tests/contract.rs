@@ -1,5 +1,7 @@
 //! The contract, on every bucket there is.
 
+#![allow(clippy::unwrap_used)]
+
 use std::sync::Arc;
 
 use store::bucket::{
@@ -36,11 +38,12 @@ async fn seaweedfs_holds_the_contract() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn seaweedfs_holds_the_contract_without_a_prefix_and_in_parts() {
+async fn seaweedfs_holds_the_contract_without_a_prefix_in_parts_and_in_small_pages() {
     let server = SeaweedFs::shared().await;
     let config = S3Config {
         multipart_threshold_bytes: 50_000,
         part_bytes: 5 << 20,
+        page_size: Some(3),
         conditional_delete: false,
         ..server.whole_bucket()
     };

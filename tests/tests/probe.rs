@@ -1,5 +1,7 @@
 //! The probe against real stores: who passes, who is refused and why.
 
+#![allow(clippy::unwrap_used)]
+
 use std::{sync::Arc, time::Instant};
 
 use store::bucket::{

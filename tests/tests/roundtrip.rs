@@ -5,10 +5,13 @@
 use std::{fs, os::unix::fs::FileExt, sync::Arc};
 
 use store::{
-    bucket::{Access, Bucket, LocalBucket, MemoryBucket},
+    ErrorKind,
+    bucket::{Access, Bucket, BucketError, Key, LocalBucket, MemoryBucket, S3Bucket},
+    catalog::store::Store,
     ops::snapshot::Outcome,
 };
 use tests::{
+    server::SeaweedFs,
     tree::{assert_same, make_odd, noise},
     world::World,
 };
@@ -75,4 +78,35 @@ async fn a_small_change_stores_little() {
     world.restore(&dir.path().join("out")).await.unwrap();
     assert_same(&source, &dir.path().join("out"));
     world.assert_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_an_s3_server() {
+    let server = SeaweedFs::shared().await;
+    every_odd_entry_round_trips(Arc::new(S3Bucket::open(server.config()).await)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_credential_for_one_tenant_suffices_for_it_and_for_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("source");
+    fs::create_dir(&source).unwrap();
+    make_odd(&source);
+    let server = SeaweedFs::shared().await;
+    let bucket: Arc<dyn Bucket> = Arc::new(S3Bucket::open(server.tenant("acme")).await);
+    let world = World::open(Arc::clone(&bucket), None).await;
+    world.snapshot(&source).await.unwrap();
+    world.restore(&dir.path().join("out")).await.unwrap();
+    assert_same(&source, &dir.path().join("out"));
+    world.assert_clean().await;
+    // The other tenant, with acme's credential: not even its configuration can be read.
+    let store = Store::new(bucket, None);
+    for tenant in ["globex", "newcomer"] {
+        let error = store.writable_tenant(&tenant.parse().unwrap()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+    }
+    // And from inside acme's own view nothing else can be named at all.
+    let outside = Key::new("content/globex/tenant.json").unwrap();
+    let error = world.store.bucket.get(&outside).await.unwrap_err();
+    assert!(matches!(error, BucketError::Denied { .. }), "{error}");
 }

@@ -1,5 +1,7 @@
 //! What an S3 server's refusals look like, and who may see what.
 
+#![allow(clippy::unwrap_used)]
+
 use std::{sync::Arc, time::Duration};
 
 use store::bucket::{

@@ -95,6 +95,13 @@ pub async fn open(url: &StoreUrl, settings: &OpenSettings) -> Result<Arc<dyn Buc
             Ok(Arc::new(bucket?))
         }
         StoreUrl::S3 { bucket, prefix } => {
+            let endpoint = settings.s3.endpoint.as_deref().unwrap_or("https://");
+            if !endpoint.starts_with("http://") && !endpoint.starts_with("https://") {
+                return Err(BucketError::Unsuitable {
+                    store: url.to_string(),
+                    reason: format!("its endpoint {endpoint:?} does not start with http:// or https://"),
+                });
+            }
             let config = S3Config::new(bucket, prefix.clone()).with(settings.s3.clone());
             Ok(Arc::new(S3Bucket::open(config).await))
         }

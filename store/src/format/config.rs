@@ -6,12 +6,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{
-    FormatError, MINOR, Result, WRITER,
-    pack::MAX_RAW_LEN,
-    record::{from_json, to_json},
-    tree::MAX_INLINE_BYTES,
-};
+use super::{FormatError, MINOR, Result, WRITER, document, pack::MAX_RAW_LEN, tree::MAX_INLINE_BYTES};
 use crate::{
     id::{ChunkKey, StoreId},
     name::Tenant,
@@ -126,11 +121,11 @@ pub struct StoreConfig {
 
 impl StoreConfig {
     pub fn encode(&self) -> Vec<u8> {
-        to_json(self)
+        document::encode(self)
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let config: Self = from_json(bytes, MAX_BYTES)?;
+        let config: Self = document::decode(bytes, MAX_BYTES)?;
         check_schema(&config.schema, STORE_SCHEMA)?;
         config.features.check_read(&config.writer)?;
         config.chunking.check()?;
@@ -160,11 +155,11 @@ pub const HASH: &str = "blake3-keyed";
 
 impl TenantConfig {
     pub fn encode(&self) -> Vec<u8> {
-        to_json(self)
+        document::encode(self)
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let config: Self = from_json(bytes, MAX_BYTES)?;
+        let config: Self = document::decode(bytes, MAX_BYTES)?;
         check_schema(&config.schema, TENANT_SCHEMA)?;
         config.features.check_read(&config.writer)?;
         if config.hash != HASH {

@@ -3,6 +3,7 @@
 
 pub mod bytes;
 pub mod config;
+mod document;
 pub mod frame;
 pub mod index;
 pub mod layout;

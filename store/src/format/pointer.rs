@@ -2,19 +2,17 @@
 //!
 //! The contract's six fields, plus one block of ours that is bound to them by a digest: if
 //! the digest is wrong, a writer that knows only the contract has moved the pointer, and
-//! the block is ignored.
+//! the block is ignored. The block carries a digest of its own fields too, so that a
+//! changed bit in it is damage and not somebody's flip.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{
-    Result,
-    bytes::Put,
-    record::{from_json, to_json},
-};
+use super::{Result, bytes::Put, document};
 use crate::id::{FlipId, RecordId, SnapshotId};
 
 pub const MAX_BYTES: usize = 1 << 20;
+const BLOCK: &str = "pstore";
 /// How many flips a pointer remembers, for writers that must find out what became of theirs.
 pub const RECENT: usize = 32;
 
@@ -57,11 +55,19 @@ pub struct Lease {
 
 impl Pointer {
     pub fn encode(&self) -> Vec<u8> {
-        to_json(self)
+        let mut fields = document::object(self);
+        if let Some(Value::Object(block)) = fields.remove(BLOCK) {
+            fields.insert(BLOCK.to_owned(), Value::Object(document::sealed(block)));
+        }
+        document::pretty(&fields)
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        from_json(bytes, MAX_BYTES)
+        let mut fields = document::parse(bytes, MAX_BYTES)?;
+        if let Some(Value::Object(block)) = fields.get_mut(BLOCK) {
+            document::unseal(block)?;
+        }
+        serde_json::from_value(Value::Object(fields)).map_err(document::malformed)
     }
 
     /// The digest that ties our block to the contract's fields.
@@ -119,9 +125,9 @@ mod tests {
             unknown: Map::new(),
         });
         assert!(pointer.block().is_some());
-        let mut json: Value = serde_json::from_slice(&pointer.encode()).unwrap();
-        json["region"] = "eu".into();
-        json["pstore"]["later"] = 7.into();
+        pointer.unknown.insert("region".to_owned(), "eu".into());
+        pointer.pstore.as_mut().unwrap().unknown.insert("later".to_owned(), 7.into());
+        let json: Value = serde_json::from_slice(&pointer.encode()).unwrap();
         let mut read = Pointer::decode(json.to_string().as_bytes()).unwrap();
         assert!(read.block().is_some());
         let again: Value = serde_json::from_slice(&read.encode()).unwrap();

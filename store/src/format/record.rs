@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{FormatError, MAJOR, MINOR, Result, WRITER, root::Blob};
+use super::{FormatError, MAJOR, MINOR, Result, WRITER, document, root::Blob};
 use crate::{
     id::{ChunkId, ChunkKey, PackId, RecordId, SnapshotId},
     name::{ChromeMajor, Profile, Tenant},
@@ -202,11 +202,11 @@ pub enum Reason {
 
 impl Record {
     pub fn encode(&self) -> Vec<u8> {
-        to_json(self)
+        document::encode(self)
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let record: Self = from_json(bytes, MAX_BYTES)?;
+        let record: Self = document::decode(bytes, MAX_BYTES)?;
         if record.schema != SCHEMA {
             return Err(FormatError::malformed(format!("its schema is {:?}", record.schema)));
         }
@@ -233,38 +233,6 @@ impl Record {
         sha.truncate(12);
         sha
     }
-}
-
-/// The version fields of every JSON document.
-#[derive(Deserialize)]
-struct Versioned {
-    version: u64,
-    #[serde(default)]
-    writer: Option<String>,
-}
-
-/// Encodes a document for people to read too.
-pub(super) fn to_json(document: &impl Serialize) -> Vec<u8> {
-    // Every document is plain structs, maps with string keys, and numbers.
-    let mut bytes = serde_json::to_vec_pretty(document).expect("documents always encode");
-    bytes.push(b'\n');
-    bytes
-}
-
-/// Decodes a document of our major version; its version is looked at before its fields.
-pub(super) fn from_json<T: for<'de> Deserialize<'de>>(bytes: &[u8], max: usize) -> Result<T> {
-    if bytes.len() > max {
-        return Err(FormatError::malformed(format!("{} bytes, at most {max} are allowed", bytes.len())));
-    }
-    let malformed = |error: serde_json::Error| FormatError::malformed(error.to_string());
-    let Versioned { version, writer } = serde_json::from_slice(bytes).map_err(malformed)?;
-    if version != u64::from(MAJOR) {
-        return Err(FormatError::Version {
-            found: version,
-            writer: writer.unwrap_or_else(|| "an unnamed writer".to_owned()),
-        });
-    }
-    serde_json::from_slice(bytes).map_err(malformed)
 }
 
 /// The version fields for a new record.

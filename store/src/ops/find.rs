@@ -4,7 +4,11 @@ use crate::{
     Error, Result,
     catalog::{pointer, records},
     content::TenantStore,
-    format::record::Record,
+    format::{
+        layout,
+        pointer::Pointer,
+        record::{Record, State},
+    },
     id::RecordId,
     name::{ChromeMajor, Lineage, ProfileName},
 };
@@ -64,14 +68,7 @@ async fn current(store: &TenantStore, lineage: &Lineage) -> Result<Record> {
     let Some(read) = read else {
         return Err(Error::NotFound { what: format!("a current snapshot of {lineage}") });
     };
-    let Some(block) = read.pointer.block() else {
-        let what = format!(
-            "the current snapshot of {lineage} is the archive {}, which another program has put there; \
-             choose one of ours with --sha",
-            read.pointer.active_sha256_prefix
-        );
-        return Err(Error::InvalidInput { what });
-    };
+    let Some(block) = read.pointer.block() else { return Err(foreign(store, lineage, &read.pointer)) };
     let id =
         block.record.ok_or_else(|| Error::NotFound { what: format!("a current snapshot of {lineage}") })?;
     let (record, _) = records::get(store, lineage, id).await.map_err(|error| match error {
@@ -80,7 +77,7 @@ async fn current(store: &TenantStore, lineage: &Lineage) -> Result<Record> {
         }
         error => error,
     })?;
-    if record.state != crate::format::record::State::Live {
+    if record.state != State::Live {
         return Err(Error::damaged(
             format!("the pointer of {lineage}"),
             format!("it names snapshot {id}, which is {:?}", record.state).to_lowercase(),
@@ -93,6 +90,23 @@ async fn current(store: &TenantStore, lineage: &Lineage) -> Result<Record> {
         ));
     }
     Ok(record)
+}
+
+/// What to say of a pointer whose fields are not those our block was bound to.
+fn foreign(store: &TenantStore, lineage: &Lineage, pointer: &Pointer) -> Error {
+    let archive = &pointer.active_sha256_prefix;
+    if pointer.pstore.is_some() {
+        let reason = format!(
+            "it was changed after pstore wrote it, by another program or by damage; it names {archive}"
+        );
+        return Error::damaged(layout::latest(lineage), reason);
+    }
+    let what = format!(
+        "the current snapshot of {lineage} is the archive {archive}, which another program has put in {}; \
+         choose one of pstore's own with --sha",
+        store.bucket.describe()
+    );
+    Error::InvalidInput { what }
 }
 
 fn by_prefix(records: Vec<Record>, lineage: &Lineage, prefix: &str) -> Result<Record> {

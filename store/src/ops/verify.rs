@@ -153,8 +153,18 @@ impl Check<'_> {
             }
             return Ok(());
         };
-        // A pointer that another program moved is not ours to judge.
-        let Some(block) = read.pointer.block() else { return Ok(()) };
+        let Some(block) = read.pointer.block() else {
+            if read.pointer.pstore.is_some() {
+                self.find(
+                    key,
+                    "it was changed after pstore wrote it, by another program or by damage",
+                    "",
+                    None,
+                );
+            }
+            // A pointer that another program wrote is not ours to judge.
+            return Ok(());
+        };
         let Some(target) = block.record else { return Ok(()) };
         match live.iter().find(|record| record.record == target) {
             None => self.find(key, format!("it names record {target}, which holds no snapshot"), "", None),

@@ -3,12 +3,17 @@
 use std::{
     fs::{self, File},
     io::{self, Read, Write as _},
+    num::NonZeroU64,
     ops::Range,
     os::unix::fs::{DirBuilderExt, FileExt},
     path::Path,
 };
 
 use bytes::Bytes;
+use rustix::{
+    fs::{Advice, Mode, OFlags},
+    io::Errno,
+};
 
 use super::{
     Access, Layout, MUTABLE_MAX_BYTES, clock::Clock, durability::Durability, failed, folder,
@@ -170,7 +175,7 @@ impl Disk {
         let temp = Temp::create(&tmp).map_err(failed(&tmp))?;
         let version = match body {
             Body::Bytes(bytes) => {
-                temp.file().write_all(bytes).map_err(failed(temp.path()))?;
+                write_early(temp.file(), bytes).map_err(failed(temp.path()))?;
                 version(bytes)
             }
             Body::File { path, len } => copy(path, *len, temp.file()).map_err(failed(path))?,
@@ -179,15 +184,16 @@ impl Disk {
         Ok((temp, version))
     }
 
-    /// The object's file and its length; a directory is no object.
+    /// The object's file and its length. Only a regular file is an object: not a directory,
+    /// nor a link that somebody laid out to a file elsewhere.
     fn object(&self, key: &Key) -> Result<Option<(File, u64)>> {
         let path = self.layout.object(key);
-        let file = match File::open(&path) {
-            Ok(file) => file,
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-                return Ok(None);
-            }
-            Err(error) => return Err(failed(&path)(error)),
+        // Without blocking, so that opening a pipe does not wait for its writer.
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let file = match rustix::fs::open(&path, flags, Mode::empty()) {
+            Ok(file) => File::from(file),
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NXIO) => return Ok(None),
+            Err(errno) => return Err(failed(&path)(errno.into())),
         };
         let metadata = file.metadata().map_err(failed(&path))?;
         Ok(metadata.is_file().then_some((file, metadata.len())))
@@ -215,11 +221,30 @@ impl Disk {
     }
 }
 
+const WRITE_BACK_BYTES: usize = 2 << 20;
+
 /// The version of every object too large to be hashed.
 const UNHASHED: &str = "unhashed";
 
 fn version(bytes: &[u8]) -> Version {
     if bytes.len() as u64 > MUTABLE_MAX_BYTES { Version::new(UNHASHED) } else { Version::of(bytes) }
+}
+
+/// Writes so that the disk is at work while the rest is still being written, and the fsync
+/// that follows finds less left to do. The kernel starts writing back what it is told will
+/// not be needed; it does not drop what is still being written back.
+fn write_early(mut file: &File, bytes: &[u8]) -> io::Result<()> {
+    let mut offset = 0;
+    for part in bytes.chunks(WRITE_BACK_BYTES) {
+        file.write_all(part)?;
+        let len = part.len() as u64;
+        if part.len() == WRITE_BACK_BYTES {
+            // Only a hint, so it may fail.
+            let _ = rustix::fs::fadvise(file, offset, NonZeroU64::new(len), Advice::DontNeed);
+        }
+        offset += len;
+    }
+    Ok(())
 }
 
 /// Inside the kernel where the object is too large to be hashed anyway.

@@ -9,8 +9,8 @@ use std::{
 use super::failed;
 use crate::bucket::{Depth, Entry, Page, Prefix, Result};
 
-/// Everything below `folder`, whose keys start with `prefix`. Names that no key can have
-/// are not ours and are left out.
+/// Everything below `folder`, whose keys start with `prefix`. Names that no key can have,
+/// and what is neither file nor directory, are not ours and are left out.
 pub(super) fn list(folder: &Path, prefix: &Prefix, depth: Depth) -> Result<Page> {
     let mut page = Page::default();
     fill(&mut page, folder, prefix, depth)?;
@@ -34,6 +34,7 @@ fn fill(page: &mut Page, folder: &Path, prefix: &Prefix, depth: Depth) -> Result
         }
         let Ok(key) = prefix.key(&name) else { continue };
         match entry.metadata() {
+            Ok(metadata) if !metadata.is_file() => {}
             Ok(metadata) => page.entries.push(Entry {
                 key,
                 size: metadata.len(),
@@ -49,10 +50,13 @@ fn fill(page: &mut Page, folder: &Path, prefix: &Prefix, depth: Depth) -> Result
 fn holds_object(folder: &Path) -> Result<bool> {
     let mut folders = Vec::new();
     for entry in children(folder)? {
-        if !entry.file_type().map_err(failed(folder))?.is_dir() {
+        let kind = entry.file_type().map_err(failed(folder))?;
+        if kind.is_file() {
             return Ok(true);
         }
-        folders.push(entry.path());
+        if kind.is_dir() {
+            folders.push(entry.path());
+        }
     }
     for folder in folders {
         if holds_object(&folder)? {

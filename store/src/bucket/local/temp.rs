@@ -62,19 +62,25 @@ impl Drop for Temp {
     }
 }
 
-/// Removes every temporary file whose writer is gone.
+/// Removes every temporary file whose writer is gone. What is gone already, or belongs to
+/// a user we may not clean up after, is passed over.
 pub(super) fn clean(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
-        match File::open(&path) {
-            Ok(file) if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() => {}
-            Ok(_) => continue,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            Err(error) => return Err(error),
-        }
-        tracing::debug!(path = %path.display(), "removing what a crashed writer left");
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        let removed = match File::open(&path) {
+            Ok(file) if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() => {
+                tracing::debug!(path = %path.display(), "removing what a crashed writer left");
+                fs::remove_file(&path)
+            }
+            Ok(_) => Ok(()),
+            Err(error) => Err(error),
+        };
+        match removed {
+            Err(error)
+                if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) =>
+            {
+                return Err(error);
+            }
             _ => {}
         }
     }

@@ -139,3 +139,27 @@ async fn a_folder_without_objects_is_not_listed() {
     let page = bucket.list(&Prefix::new("a/").unwrap(), Depth::Children, None).await.unwrap();
     assert_eq!(page.folders, [Prefix::new("a/b/").unwrap()]);
 }
+
+#[tokio::test]
+async fn what_is_no_file_is_no_object() {
+    let (folder, bucket) = bucket();
+    let outside = tempfile::tempdir().unwrap();
+    let secret = outside.path().join("secret");
+    std::fs::write(&secret, "secret").unwrap();
+    let objects = folder.path().join("objects");
+    std::os::unix::fs::symlink(&secret, objects.join("link")).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, objects.join("pipe"), rustix::fs::Mode::RWXU).unwrap();
+    for name in ["link", "pipe"] {
+        let answer = bucket.get(&key(name)).await;
+        assert!(matches!(answer, Err(BucketError::NotFound { .. })), "{answer:?}");
+        let answer = bucket.get_range(&key(name), 0..1).await;
+        assert!(matches!(answer, Err(BucketError::NotFound { .. })), "{answer:?}");
+        let replace = Write::Replace(Version::of(b"secret"));
+        let answer = bucket.put(&key(name), body("x"), replace).await;
+        assert!(matches!(answer, Err(BucketError::VersionMismatch { .. })), "{answer:?}");
+        bucket.put(&key(name), body("x"), Write::Create).await.unwrap_err();
+        bucket.delete(&key(name)).await.unwrap();
+    }
+    assert_eq!(bucket.list(&Prefix::root(), Depth::All, None).await.unwrap().entries, []);
+    assert_eq!(std::fs::read(&secret).unwrap(), b"secret");
+}

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use aws_sdk_s3::{
     config::http::HttpResponse,
-    error::{DisplayErrorContext, ProvideErrorMetadata, SdkError},
+    error::{ProvideErrorMetadata, SdkError},
 };
 
 use crate::bucket::BucketError;
@@ -33,7 +33,7 @@ impl Asked {
     {
         let SdkError::ServiceError(answer) = &error else {
             // Nothing is known to have arrived, nor not to have.
-            let reason = DisplayErrorContext(&error).to_string();
+            let reason = told(&error);
             return match error {
                 SdkError::ConstructionFailure(_) => self.rejected(reason),
                 _ if lacks_credentials(&reason) => self.denied("no credentials were found".into()),
@@ -99,6 +99,17 @@ impl Asked {
     fn denied(&self, reason: String) -> BucketError {
         BucketError::Denied { key: self.key.clone(), reason }
     }
+}
+
+/// An error and all its causes, each in its own words.
+pub(super) fn told(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
 }
 
 /// The SDK has no public type for this among its failures to dispatch.

@@ -67,6 +67,8 @@ pub struct S3Config {
     /// A creation longer than this goes up in parts.
     pub multipart_threshold_bytes: u64,
     pub part_bytes: u64,
+    /// Entries per page of a listing; without it what the server thinks right, mostly 1000.
+    pub page_size: Option<u16>,
     /// Without them: the AWS chain of environment, files and instance metadata.
     pub credentials: Option<S3Credentials>,
 }
@@ -93,6 +95,7 @@ impl S3Config {
             operation_timeout: Duration::from_secs(30),
             multipart_threshold_bytes: 64 << 20,
             part_bytes: 16 << 20,
+            page_size: None,
             credentials: None,
         }
     }

@@ -75,7 +75,7 @@ impl Intercept for AnswerDate {
     }
 }
 
-/// The epoch stands for a time the server did not tell.
+/// A time that the server does not tell counts as now: what is young is left alone.
 pub(super) fn time(date: Option<&DateTime>) -> SystemTime {
-    date.and_then(|date| SystemTime::try_from(*date).ok()).unwrap_or(SystemTime::UNIX_EPOCH)
+    date.and_then(|date| SystemTime::try_from(*date).ok()).unwrap_or_else(SystemTime::now)
 }

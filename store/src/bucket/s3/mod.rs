@@ -189,6 +189,7 @@ impl Bucket for S3Bucket {
             .prefix(format!("{}{prefix}", self.config.prefix))
             .set_delimiter(delimiter)
             .set_continuation_token(cursor)
+            .set_max_keys(self.config.page_size.map(Into::into))
             .send()
             .await
             .map_err(|error| asked.failed(error))?;
@@ -233,6 +234,6 @@ fn unreadable(path: &Path, error: impl std::error::Error + Send + Sync + 'static
 async fn collect(asked: &Asked, body: ByteStream) -> Result<Bytes> {
     match body.collect().await {
         Ok(bytes) => Ok(bytes.into_bytes()),
-        Err(error) => Err(asked.unavailable(aws_sdk_s3::error::DisplayErrorContext(&error).to_string())),
+        Err(error) => Err(asked.unavailable(answer::told(&error))),
     }
 }

@@ -11,7 +11,11 @@ use aws_sdk_s3::{
 };
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::{S3Bucket, answer::Condition, client, entity_tag};
+use super::{
+    S3Bucket,
+    answer::{Condition, told},
+    client, entity_tag,
+};
 use crate::bucket::{Body, BucketError, Key, Result, Version};
 
 /// Parts under way at once.
@@ -127,7 +131,7 @@ impl S3Bucket {
             .send()
             .await;
         if let Err(error) = aborted {
-            tracing::debug!(%key, error = %aws_sdk_s3::error::DisplayErrorContext(&error), "an upload was left behind");
+            tracing::debug!(%key, error = told(&error), "an upload was left behind");
         }
     }
 }
