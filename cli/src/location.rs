@@ -1,6 +1,10 @@
 //! Where the store is, and opening it.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use store::{
     ErrorKind,
@@ -60,6 +64,20 @@ impl Location {
         matches!(&self.url, StoreUrl::Directory(root) if !root.exists())
     }
 
+    /// Refuses a directory that holds the store or lies in it: a snapshot would store
+    /// itself, and a restore would replace what it reads from.
+    pub(crate) fn keep_apart(&self, directory: &Path) -> Result<(), Failure> {
+        let StoreUrl::Directory(root) = &self.url else { return Ok(()) };
+        let (root, directory) = (resolved(root), resolved(directory));
+        if root.starts_with(&directory) || directory.starts_with(&root) {
+            let message = format!("{} and the store {} overlap", directory.display(), self.shown());
+            return Err(
+                Failure::usage(message).hint("choose another directory, or another store with --store")
+            );
+        }
+        Ok(())
+    }
+
     /// The S3 bucket by itself, for what only S3 has.
     pub(crate) async fn s3(&self) -> Option<S3Bucket> {
         match &self.url {
@@ -102,4 +120,15 @@ impl Location {
         };
         OpenSettings { access, s3: self.s3.clone() }
     }
+}
+
+/// The path with links resolved, as far as it exists.
+fn resolved(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    for ancestor in absolute.ancestors() {
+        if let (Ok(real), Ok(rest)) = (ancestor.canonicalize(), absolute.strip_prefix(ancestor)) {
+            return real.join(rest);
+        }
+    }
+    absolute
 }

@@ -7,8 +7,8 @@ use clap_complete::Shell;
 use store::name::{ChromeMajor, ProfileName, Tenant};
 
 use super::{
-    labels::{ReasonArg, label},
     scope::Scope,
+    value::{ReasonArg, label, sha_prefix},
 };
 
 #[derive(Debug, Subcommand)]
@@ -105,7 +105,7 @@ pub(crate) struct ShowArgs {
     #[command(flatten)]
     pub(crate) lineage: LineageArgs,
     /// The first digits of the snapshot's id or its archive's [default: the current one]
-    #[arg(long, value_name = "PREFIX")]
+    #[arg(long, value_name = "PREFIX", value_parser = sha_prefix)]
     pub(crate) sha: Option<String>,
 }
 
@@ -122,7 +122,7 @@ pub(crate) struct RestoreArgs {
     /// The directory to make
     pub(crate) target: PathBuf,
     /// The first digits of the snapshot's id or its archive's [default: the current one]
-    #[arg(long, value_name = "PREFIX")]
+    #[arg(long, value_name = "PREFIX", value_parser = sha_prefix)]
     pub(crate) sha: Option<String>,
     /// Replace the directory if it exists
     #[arg(long)]

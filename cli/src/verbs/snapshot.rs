@@ -29,6 +29,7 @@ pub(super) async fn run(context: Context, args: &SnapshotArgs) -> Result<Answer,
         let message = format!("there is no directory {}", args.directory.display());
         return Err(Failure::new(ErrorKind::NotFound, message));
     }
+    context.location.keep_apart(&args.directory)?;
     let facts = Facts::read(&args.directory);
     let lineage = Lineage { name: args.profile.clone(), chrome_major: chrome_major(&context, args, &facts)? };
     let tenant = context.writable_tenant(&lineage.name.tenant).await?;

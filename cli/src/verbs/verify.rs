@@ -29,8 +29,8 @@ pub(super) async fn run(context: Context, args: &VerifyArgs) -> Result<Answer, F
         "damage": report.damage.iter().map(line).collect::<Vec<Value>>(),
     });
     let verdict = (!report.damage.is_empty()).then(|| {
-        let objects = size::plural(report.damage.len() as u64, "thing is", "things are");
-        (ErrorKind::Damaged, format!("{objects} not as they should be in {lineage}"))
+        let findings = size::plural(report.damage.len() as u64, "finding", "findings");
+        (ErrorKind::Damaged, format!("{lineage} is damaged: {findings}"))
     });
     Ok(Answer { verdict, ..Answer::new(document, text(&lineage, options, &report)) })
 }
