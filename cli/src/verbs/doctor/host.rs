@@ -11,7 +11,7 @@ use store::ErrorKind;
 use super::Check;
 use crate::{failure::Failure, size};
 
-const TMPFS_MAGIC: i64 = 0x0102_1994;
+const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
 const LITTLE_SPACE_BYTES: u64 = 1 << 30;
 
 pub(super) fn cache(root: Option<&Path>) -> Check {
@@ -26,7 +26,7 @@ pub(super) fn cache(root: Option<&Path>) -> Check {
         let failure = Failure::new(ErrorKind::Io, format!("{shown} cannot be written"));
         return Check::fail(name, failure).advise("choose another with --cache-dir, or use --no-cache");
     }
-    if statfs(&existing).is_ok_and(|stat| i64::try_from(stat.f_type).is_ok_and(|kind| kind == TMPFS_MAGIC)) {
+    if statfs(&existing).is_ok_and(|stat| stat.f_type == TMPFS_MAGIC) {
         let found = format!("{shown} is in memory (tmpfs): it is gone after a restart");
         return Check::warn(name, found, "choose a directory on disk with --cache-dir");
     }
