@@ -8,7 +8,7 @@ use std::{
 use serde_json::{Value, json};
 use tracing_subscriber::{filter::LevelFilter, fmt};
 
-use crate::{answer::Answer, exit, failure::Failure};
+use crate::{answer::Answer, exit, failure::Failure, progress::Beside};
 
 /// How much to say, and how.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +28,7 @@ impl Console {
             (_, 2) => LevelFilter::DEBUG,
             _ => LevelFilter::TRACE,
         };
-        let written = fmt().with_writer(io::stderr).without_time().with_target(self.verbose > 1);
+        let written = fmt().with_writer(|| Beside).without_time().with_target(self.verbose > 1);
         written.with_ansi(io::stderr().is_terminal()).with_max_level(level).init();
     }
 

@@ -4,44 +4,71 @@ use store::ErrorKind;
 
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// Codes are only ever added.
-pub(crate) const fn code(kind: ErrorKind) -> u8 {
+/// The exit code of a kind, and its name in JSON. Codes are only ever added.
+const fn entry(kind: ErrorKind) -> (u8, &'static str) {
     match kind {
-        ErrorKind::Internal => 1,
-        ErrorKind::InvalidInput => 2,
-        ErrorKind::NotFound => 3,
-        ErrorKind::Ambiguous => 4,
-        ErrorKind::TargetExists => 5,
-        ErrorKind::Io => 6,
-        ErrorKind::Damaged => 10,
-        ErrorKind::UnsupportedFormat => 11,
-        ErrorKind::StoreRefused => 12,
-        ErrorKind::Denied => 13,
-        ErrorKind::Unavailable => 14,
-        ErrorKind::PointerNotFlipped => 20,
-        ErrorKind::PointerUnknown => 21,
-        ErrorKind::WriteRevoked => 22,
-        ErrorKind::SourceChanged => 23,
+        ErrorKind::Internal => (1, "internal"),
+        ErrorKind::InvalidInput => (2, "invalid_input"),
+        ErrorKind::NotFound => (3, "not_found"),
+        ErrorKind::Ambiguous => (4, "ambiguous"),
+        ErrorKind::TargetExists => (5, "target_exists"),
+        ErrorKind::Io => (6, "io"),
+        ErrorKind::Damaged => (10, "damaged"),
+        ErrorKind::UnsupportedFormat => (11, "unsupported_format"),
+        ErrorKind::StoreRefused => (12, "store_refused"),
+        ErrorKind::Denied => (13, "denied"),
+        ErrorKind::Unavailable => (14, "unavailable"),
+        ErrorKind::PointerNotFlipped => (20, "pointer_not_flipped"),
+        ErrorKind::PointerUnknown => (21, "pointer_unknown"),
+        ErrorKind::WriteRevoked => (22, "write_revoked"),
+        ErrorKind::SourceChanged => (23, "source_changed"),
     }
 }
 
-/// The kind's name in JSON.
+pub(crate) const fn code(kind: ErrorKind) -> u8 {
+    entry(kind).0
+}
+
 pub(crate) const fn name(kind: ErrorKind) -> &'static str {
-    match kind {
-        ErrorKind::Internal => "internal",
-        ErrorKind::InvalidInput => "invalid_input",
-        ErrorKind::NotFound => "not_found",
-        ErrorKind::Ambiguous => "ambiguous",
-        ErrorKind::TargetExists => "target_exists",
-        ErrorKind::Io => "io",
-        ErrorKind::Damaged => "damaged",
-        ErrorKind::UnsupportedFormat => "unsupported_format",
-        ErrorKind::StoreRefused => "store_refused",
-        ErrorKind::Denied => "denied",
-        ErrorKind::Unavailable => "unavailable",
-        ErrorKind::PointerNotFlipped => "pointer_not_flipped",
-        ErrorKind::PointerUnknown => "pointer_unknown",
-        ErrorKind::WriteRevoked => "write_revoked",
-        ErrorKind::SourceChanged => "source_changed",
+    entry(kind).1
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    const DOCUMENTED: &str = include_str!("../../docs/exit-codes.md");
+    const KINDS: [ErrorKind; 15] = [
+        ErrorKind::Internal,
+        ErrorKind::InvalidInput,
+        ErrorKind::NotFound,
+        ErrorKind::Ambiguous,
+        ErrorKind::TargetExists,
+        ErrorKind::Io,
+        ErrorKind::Damaged,
+        ErrorKind::UnsupportedFormat,
+        ErrorKind::StoreRefused,
+        ErrorKind::Denied,
+        ErrorKind::Unavailable,
+        ErrorKind::PointerNotFlipped,
+        ErrorKind::PointerUnknown,
+        ErrorKind::WriteRevoked,
+        ErrorKind::SourceChanged,
+    ];
+
+    #[test]
+    fn the_table_in_the_manual_is_the_one_in_the_code() {
+        let rows = DOCUMENTED.lines().filter_map(|line| {
+            let mut cells = line.strip_prefix('|')?.split('|').map(|cell| cell.trim().trim_matches('`'));
+            Some((cells.next()?.parse::<u8>().ok()?, cells.next()?))
+        });
+        let documented: BTreeMap<u8, &str> = rows.collect();
+        let mut expected: BTreeMap<u8, &str> = KINDS.iter().map(|kind| entry(*kind)).collect();
+        assert_eq!(expected.len(), KINDS.len(), "every kind has a code of its own");
+        expected.insert(0, "");
+        expected.insert(INTERRUPTED, "");
+        assert_eq!(documented, expected);
     }
 }

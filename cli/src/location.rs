@@ -1,21 +1,31 @@
-//! Where the store is.
+//! Where the store is, and opening it.
 
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use store::{
     ErrorKind,
-    bucket::{Access, Bucket, LocalBucket, RetryBucket, RetryPolicy, S3Bucket, S3Config, S3Overrides},
+    bucket::{
+        Access, Bucket, InvalidStoreUrl, OpenSettings, RetryBucket, RetryPolicy, S3Bucket, S3Config,
+        S3Overrides, StoreUrl, open,
+    },
+    catalog::store::Store,
 };
 
 use crate::failure::Failure;
 
+/// Writers that race in a probe, each with connections of its own.
+const PROBE_HANDLES: usize = 4;
+
 #[derive(Clone, Debug)]
-pub(crate) enum Location {
-    Local(PathBuf),
-    S3(Box<S3Config>),
+pub(crate) struct Location {
+    pub(crate) url: StoreUrl,
+    s3: S3Overrides,
+    /// How long requests are repeated.
+    patience: Duration,
 }
 
 /// Why a store is opened.
@@ -27,52 +37,98 @@ pub(crate) enum Purpose {
 }
 
 impl Location {
-    /// Parses `file:///path` (taken as it stands, nothing is unescaped) or `s3://bucket/prefix`.
-    pub(crate) fn parse(url: &str, s3: S3Overrides) -> Result<Self, Failure> {
-        if let Some(path) = url.strip_prefix("file://") {
-            let path = Path::new(path);
-            if !path.is_absolute() {
-                let message = format!("{url:?} is no store: the path after file:// must be absolute");
-                return Err(Failure::usage(message).hint("three slashes: file:///var/lib/pstore"));
-            }
-            return Ok(Self::Local(path.to_owned()));
-        }
-        if url.starts_with("s3://") {
-            let config = S3Config::from_url(url, s3).map_err(|error| Failure::usage(error.to_string()))?;
-            return Ok(Self::S3(Box::new(config)));
-        }
-        let message = format!("{url:?} is no store: it starts with neither file:// nor s3://");
-        Err(Failure::usage(message).hint("for example file:///var/lib/pstore or s3://bucket/prefix"))
+    pub(crate) fn new(url: &str, s3: S3Overrides, patience: Duration) -> Result<Self, Failure> {
+        let url = url.parse().map_err(|error: InvalidStoreUrl| {
+            Failure::usage(error.to_string()).hint("--store or PSTORE_STORE names the store")
+        })?;
+        Ok(Self { url, s3, patience })
     }
 
-    pub(crate) fn url(&self) -> String {
-        match self {
-            Self::Local(root) => format!("file://{}", root.display()),
-            Self::S3(config) => config.url().trim_end_matches('/').to_owned(),
+    pub(crate) fn local(root: PathBuf) -> Self {
+        let patience = RetryPolicy::default().deadline;
+        Self { url: StoreUrl::Directory(root), s3: S3Overrides::default(), patience }
+    }
+
+    /// Repeats requests no longer than `most`.
+    pub(crate) fn with_patience(self, most: Duration) -> Self {
+        Self { patience: self.patience.min(most), ..self }
+    }
+
+    /// As messages and JSON show it.
+    pub(crate) fn shown(&self) -> String {
+        self.url.to_string().trim_end_matches('/').to_owned()
+    }
+
+    /// Whether it is a directory that does not exist.
+    pub(crate) fn is_missing(&self) -> bool {
+        matches!(&self.url, StoreUrl::Directory(root) if !root.exists())
+    }
+
+    /// Refuses a directory that holds the store or lies in it: a snapshot would store
+    /// itself, and a restore would replace what it reads from.
+    pub(crate) fn keep_apart(&self, directory: &Path) -> Result<(), Failure> {
+        let StoreUrl::Directory(root) = &self.url else { return Ok(()) };
+        let (root, directory) = (resolved(root), resolved(directory));
+        if root.starts_with(&directory) || directory.starts_with(&root) {
+            let message = format!("{} and the store {} overlap", directory.display(), self.shown());
+            return Err(
+                Failure::usage(message).hint("choose another directory, or another store with --store")
+            );
+        }
+        Ok(())
+    }
+
+    /// The S3 bucket by itself, for what only S3 has.
+    pub(crate) async fn s3(&self) -> Option<S3Bucket> {
+        match &self.url {
+            StoreUrl::Directory(_) => None,
+            StoreUrl::S3 { bucket, prefix } => {
+                let config = S3Config::new(bucket, prefix.clone()).with(self.s3.clone());
+                Some(S3Bucket::open(config).await)
+            }
         }
     }
 
-    pub(crate) async fn open(&self, purpose: Purpose) -> Result<Arc<dyn Bucket>, Failure> {
-        match self {
-            Self::Local(root) => Ok(Arc::new(open_local(root.clone(), purpose).await?)),
-            Self::S3(config) => {
-                let bucket = S3Bucket::open((**config).clone()).await;
-                Ok(Arc::new(RetryBucket::new(Arc::new(bucket), RetryPolicy::default())))
-            }
+    pub(crate) async fn bucket(&self, purpose: Purpose) -> Result<Arc<dyn Bucket>, Failure> {
+        if purpose == Purpose::Read && self.is_missing() {
+            let hint = "the first `pstore snapshot` makes it; --store or PSTORE_STORE names another";
+            let message = format!("there is no store at {}", self.shown());
+            return Err(Failure::new(ErrorKind::NotFound, message).hint(hint));
         }
+        let bucket = open(&self.url, &self.settings(purpose)).await?;
+        let policy = RetryPolicy { deadline: self.patience, ..RetryPolicy::default() };
+        Ok(Arc::new(RetryBucket::new(bucket, policy)))
+    }
+
+    /// A store that may have to be made, and so be probed.
+    pub(crate) async fn store_to_make(&self, cache_root: Option<PathBuf>) -> Result<Store, Failure> {
+        let mut settings = self.settings(Purpose::Write);
+        // What the probe is to find out must neither be taken for granted nor ruled out.
+        settings.s3.if_match = None;
+        settings.s3.conditional_delete = true;
+        let mut handles = Vec::new();
+        for _ in 0..PROBE_HANDLES {
+            handles.push(open(&self.url, &settings).await?);
+        }
+        Ok(Store::new(self.bucket(Purpose::Write).await?, cache_root).with_probe_handles(handles))
+    }
+
+    fn settings(&self, purpose: Purpose) -> OpenSettings {
+        let access = match purpose {
+            Purpose::Read => Access::ReadOnly,
+            Purpose::Write => Access::Create,
+        };
+        OpenSettings { access, s3: self.s3.clone() }
     }
 }
 
-async fn open_local(root: PathBuf, purpose: Purpose) -> Result<LocalBucket, Failure> {
-    let access = match purpose {
-        Purpose::Read if !root.exists() => {
-            let message = format!("there is no store at file://{}", root.display());
-            let hint = "the first `pstore snapshot` makes it; --store or PSTORE_STORE names another";
-            return Err(Failure::new(ErrorKind::NotFound, message).hint(hint));
+/// The path with links resolved, as far as it exists.
+fn resolved(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    for ancestor in absolute.ancestors() {
+        if let (Ok(real), Ok(rest)) = (ancestor.canonicalize(), absolute.strip_prefix(ancestor)) {
+            return real.join(rest);
         }
-        Purpose::Read => Access::ReadOnly,
-        Purpose::Write => Access::Create,
-    };
-    let opened = tokio::task::spawn_blocking(move || LocalBucket::open(&root, access)).await;
-    Ok(opened.map_err(|error| Failure::internal(error.to_string()))??)
+    }
+    absolute
 }

@@ -1,9 +1,9 @@
 //! Progress of one operation, drawn on a terminal.
 
 use std::{
-    fmt::Write,
+    fmt, io,
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -16,6 +16,29 @@ use crate::{console::Console, size};
 
 const REDRAW: Duration = Duration::from_millis(120);
 const TEMPLATE: &str = "{msg} {bar:24} {bytes}/{total_bytes} {detail} {bytes_per_sec} ETA {eta}";
+
+/// The bar that is drawn now, for whoever wants to write beside it.
+static DRAWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
+
+fn drawn() -> MutexGuard<'static, Option<ProgressBar>> {
+    DRAWN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Writes to stderr without tearing the bar.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Beside;
+
+impl io::Write for Beside {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let write = || io::stderr().write_all(bytes).map(|()| bytes.len());
+        let bar = drawn().clone();
+        bar.map_or_else(write, |bar| bar.suspend(write))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
 
 /// A bar if there is a terminal to draw it on.
 pub(crate) fn watch(console: Console) -> Arc<dyn Progress> {
@@ -40,7 +63,7 @@ impl Bar {
     fn new() -> Self {
         let totals = Arc::new(Totals::default());
         let shared = Arc::clone(&totals);
-        let detail = move |_: &ProgressState, out: &mut dyn Write| {
+        let detail = move |_: &ProgressState, out: &mut dyn fmt::Write| {
             let _ = out.write_str(&shared.detail());
         };
         let bar = ProgressBar::new_spinner();
@@ -48,6 +71,7 @@ impl Bar {
             bar.set_style(style.with_key("detail", detail).progress_chars("━╸ "));
         }
         bar.enable_steady_tick(REDRAW);
+        *drawn() = Some(bar.clone());
         Self { bar, totals }
     }
 }
@@ -85,6 +109,7 @@ impl Progress for Bar {
 
 impl Drop for Bar {
     fn drop(&mut self) {
+        *drawn() = None;
         self.bar.finish_and_clear();
     }
 }

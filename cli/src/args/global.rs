@@ -1,9 +1,9 @@
 //! Options that every command takes.
 
-use std::{env, path::PathBuf};
+use std::{env, path::PathBuf, time::Duration};
 
 use clap::Args;
-use store::bucket::{IfMatch, S3Overrides};
+use store::bucket::{IfMatch, RetryPolicy, S3Overrides};
 
 use crate::{failure::Failure, location::Location};
 
@@ -39,8 +39,8 @@ pub(crate) struct Global {
 impl Global {
     pub(crate) fn location(&self) -> Result<Location, Failure> {
         match &self.store {
-            Some(url) => Location::parse(url, self.s3()?),
-            None => Ok(Location::Local(default_store()?)),
+            Some(url) => Location::new(url, self.s3()?, patience()?),
+            None => Ok(Location::local(default_store()?)),
         }
     }
 
@@ -98,6 +98,16 @@ fn switch(variable: &str) -> Result<Option<bool>, Failure> {
         Some("0" | "false" | "no" | "off") => Ok(Some(false)),
         Some(other) => Err(Failure::usage(format!("{variable} is {other:?}; it takes true or false"))),
     }
+}
+
+/// How long a request that gets no answer is repeated.
+fn patience() -> Result<Duration, Failure> {
+    let variable = "PSTORE_RETRY_SECONDS";
+    let Some(text) = text(variable) else { return Ok(RetryPolicy::default().deadline) };
+    let seconds = text
+        .parse()
+        .map_err(|_| Failure::usage(format!("{variable} is {text:?}; it takes a whole number of seconds")))?;
+    Ok(Duration::from_secs(seconds))
 }
 
 fn if_match() -> Result<Option<IfMatch>, Failure> {

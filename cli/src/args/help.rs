@@ -7,11 +7,13 @@ Usage: pstore [OPTIONS] COMMAND        (pstore COMMAND --help tells more)
 
   snapshot DIR TENANT/PROFILE   store a directory as the profile's next snapshot
   restore TENANT/PROFILE DIR    write a snapshot to a directory
-  list TENANT/PROFILE           the snapshots of a profile
+  list [TENANT[/PROFILE]]       tenants, profiles of one, or snapshots of one
   show TENANT/PROFILE           what is known about one snapshot
-  completions SHELL             a script that completes commands
-  man [DIR]                     the manual pages
+  verify TENANT/PROFILE         check that all of it is stored and whole
+  stats [TENANT]                how much is stored, and what it stands for
+  doctor                        check this host and the store
   init                          make the store; else the first snapshot does
+  completions SHELL, man [DIR]  for the shell; manual pages
 
   --store URL       file:///path or s3://bucket/prefix   [env: PSTORE_STORE]
   --endpoint URL    of an S3-compatible server     [env: PSTORE_S3_ENDPOINT]

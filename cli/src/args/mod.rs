@@ -2,13 +2,16 @@
 
 mod global;
 mod help;
-mod labels;
+mod scope;
+mod value;
 mod verb;
 
 pub(crate) use global::Global;
-pub(crate) use labels::reason;
+pub(crate) use scope::Scope;
+pub(crate) use value::reason;
 pub(crate) use verb::{
-    CompletionsArgs, LineageArgs, ListArgs, ManArgs, RestoreArgs, ShowArgs, SnapshotArgs, Verb,
+    CompletionsArgs, LineageArgs, ListArgs, ManArgs, RestoreArgs, ShowArgs, SnapshotArgs, StatsArgs, Verb,
+    VerifyArgs,
 };
 
 use std::process::ExitCode;

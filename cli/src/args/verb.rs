@@ -4,9 +4,12 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use clap_complete::Shell;
-use store::name::{ChromeMajor, ProfileName};
+use store::name::{ChromeMajor, ProfileName, Tenant};
 
-use super::labels::{ReasonArg, label};
+use super::{
+    scope::Scope,
+    value::{ReasonArg, label, sha_prefix},
+};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
@@ -15,6 +18,9 @@ pub(crate) enum Verb {
     List(ListArgs),
     Show(ShowArgs),
     Restore(RestoreArgs),
+    Stats(StatsArgs),
+    Verify(VerifyArgs),
+    Doctor(DoctorArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
 }
@@ -77,13 +83,17 @@ pub(crate) struct LineageArgs {
     pub(crate) chrome_major: Option<ChromeMajor>,
 }
 
-/// List the snapshots of a profile
+/// List the snapshots of a profile, the profiles of a tenant, or the tenants
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  pstore list acme/alice")]
+  pstore list acme/alice
+  pstore list acme")]
 pub(crate) struct ListArgs {
-    #[command(flatten)]
-    pub(crate) lineage: LineageArgs,
+    #[arg(value_name = "TENANT[/PROFILE]", help = "Whose snapshots or profiles; without it, all tenants")]
+    pub(crate) scope: Option<Scope>,
+    /// Of this major version of Chrome [default: the newest there is]
+    #[arg(long, value_name = "N", requires = "scope")]
+    pub(crate) chrome_major: Option<ChromeMajor>,
 }
 
 /// Show what is known about one snapshot
@@ -95,7 +105,7 @@ pub(crate) struct ShowArgs {
     #[command(flatten)]
     pub(crate) lineage: LineageArgs,
     /// The first digits of the snapshot's id or its archive's [default: the current one]
-    #[arg(long, value_name = "PREFIX")]
+    #[arg(long, value_name = "PREFIX", value_parser = sha_prefix)]
     pub(crate) sha: Option<String>,
 }
 
@@ -112,7 +122,7 @@ pub(crate) struct RestoreArgs {
     /// The directory to make
     pub(crate) target: PathBuf,
     /// The first digits of the snapshot's id or its archive's [default: the current one]
-    #[arg(long, value_name = "PREFIX")]
+    #[arg(long, value_name = "PREFIX", value_parser = sha_prefix)]
     pub(crate) sha: Option<String>,
     /// Replace the directory if it exists
     #[arg(long)]
@@ -121,6 +131,37 @@ pub(crate) struct RestoreArgs {
     #[arg(long)]
     pub(crate) same_owner: bool,
 }
+
+/// Count what is stored, and what it stands for
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  pstore stats
+  pstore stats acme --json")]
+pub(crate) struct StatsArgs {
+    #[arg(value_name = "TENANT", help = "Only this tenant")]
+    pub(crate) tenant: Option<Tenant>,
+}
+
+/// Check that everything a profile needs is stored and whole
+///
+/// Reads the pointer, the records, the trees and the directories of all packs; with
+/// --read-data every byte of content too.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  pstore verify acme/alice --read-data")]
+pub(crate) struct VerifyArgs {
+    #[command(flatten)]
+    pub(crate) lineage: LineageArgs,
+    /// Fetch and check every chunk
+    #[arg(long)]
+    pub(crate) read_data: bool,
+}
+
+/// Check this host and the store, and say what to do
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  pstore doctor --store s3://profiles/prod --endpoint http://127.0.0.1:9000")]
+pub(crate) struct DoctorArgs {}
 
 /// Print a script that completes commands
 #[derive(Debug, Args)]

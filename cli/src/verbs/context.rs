@@ -1,12 +1,12 @@
 //! What every command that uses a store starts from.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use store::{
     Error, ErrorKind,
     catalog::{records, store::Store},
     content::TenantStore,
-    format::record::Record,
+    format::{layout, record::Record},
     name::{ChromeMajor, Lineage, ProfileName, Tenant},
     ops::find,
 };
@@ -20,6 +20,7 @@ use crate::{
 
 /// How many names a hint lists.
 const SUGGESTIONS: usize = 8;
+const SLOW_ANSWER: Duration = Duration::from_secs(3);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
@@ -34,16 +35,16 @@ impl Context {
     }
 
     pub(crate) async fn store(&self, purpose: Purpose) -> Result<Store, Failure> {
-        Ok(Store::new(self.location.open(purpose).await?, self.cache_root.clone()))
+        Ok(Store::new(self.location.bucket(purpose).await?, self.cache_root.clone()))
     }
 
     /// A tenant to read from; if it is not there, those that are get mentioned.
     pub(crate) async fn tenant(&self, tenant: &Tenant) -> Result<TenantStore, Failure> {
         let store = self.store(Purpose::Read).await?;
-        match store.tenant(tenant).await {
+        match self.answer(store.tenant(tenant)).await {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let failure =
-                    Failure::new(ErrorKind::NotFound, format!("{error} in {}", self.location.url()));
+                    Failure::new(ErrorKind::NotFound, format!("{error} in {}", self.location.shown()));
                 let others = store.tenants().await.unwrap_or_default();
                 Err(failure.hint(match suggestions(&others) {
                     Some(names) => format!("its tenants are {names}"),
@@ -54,6 +55,40 @@ impl Context {
             }
             answer => Ok(answer?),
         }
+    }
+
+    /// A tenant to write to, made if it is new; so is the store.
+    pub(crate) async fn writable_tenant(&self, tenant: &Tenant) -> Result<TenantStore, Failure> {
+        let shown = self.location.shown();
+        if self.location.is_missing() {
+            self.console.say(&format!("making a store at {shown}"));
+        }
+        let store = self.store(Purpose::Write).await?;
+        match self.answer(store.tenant(tenant)).await {
+            Ok(found) => {
+                let config = &found.config;
+                let writable = config.features.check_write(&config.writer);
+                writable.map_err(|error| error.of(layout::tenant_config(tenant)))?;
+                Ok(found)
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                self.console.say(&format!("{tenant} is a new tenant of {shown}"));
+                let store = self.location.store_to_make(self.cache_root.clone()).await?;
+                Ok(store.writable_tenant(tenant).await?)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The first answer of a store may take as long as requests are repeated; that is said.
+    pub(crate) async fn answer<T>(&self, first: impl Future<Output = T>) -> T {
+        let mut first = std::pin::pin!(first);
+        tokio::select! {
+            answer = &mut first => return answer,
+            () = tokio::time::sleep(SLOW_ANSWER) => {}
+        }
+        self.console.say(&format!("no answer from {} yet; still trying", self.location.shown()));
+        first.await
     }
 
     /// The lineage that is meant. If there were several to choose from, that is said.

@@ -4,12 +4,12 @@ use serde_json::json;
 use store::{catalog::store::Made, format::config::Chunking};
 
 use super::Context;
-use crate::{answer::Answer, failure::Failure, location::Purpose, time};
+use crate::{answer::Answer, failure::Failure, time};
 
 pub(super) async fn run(context: Context) -> Result<Answer, Failure> {
-    let store = context.store(Purpose::Write).await?;
+    let store = context.location.store_to_make(context.cache_root.clone()).await?;
     let (config, made) = store.init(Chunking::default()).await?;
-    let url = context.location.url();
+    let url = context.location.shown();
     let (outcome, text) = match made {
         Made::New => ("created", format!("Made a store at {url}\n")),
         Made::Existing => {

@@ -2,15 +2,18 @@
 
 use serde_json::{Value, json};
 use store::{
+    catalog::records,
     format::record::{Mode, Record},
+    name::{ChromeMajor, Profile, Tenant},
     ops::find::{self, Listing},
 };
 
 use super::Context;
 use crate::{
     answer::Answer,
-    args::{ListArgs, reason},
+    args::{LineageArgs, ListArgs, Scope, reason},
     failure::Failure,
+    location::Purpose,
     size,
     table::{
         Align::{Left, Right},
@@ -20,7 +23,49 @@ use crate::{
 };
 
 pub(super) async fn run(context: Context, args: &ListArgs) -> Result<Answer, Failure> {
-    let (tenant, lineage) = context.lineage(&args.lineage).await?;
+    match &args.scope {
+        None => tenants(context).await,
+        Some(Scope::Tenant(_)) if args.chrome_major.is_some() => {
+            Err(Failure::usage("--chrome-major goes with TENANT/PROFILE"))
+        }
+        Some(Scope::Tenant(tenant)) => profiles(context, tenant).await,
+        Some(Scope::Profile(profile)) => {
+            let lineage = LineageArgs { profile: profile.clone(), chrome_major: args.chrome_major };
+            snapshots(context, &lineage).await
+        }
+    }
+}
+
+async fn tenants(context: Context) -> Result<Answer, Failure> {
+    let store = context.store(Purpose::Read).await?;
+    let tenants = context.answer(store.tenants()).await?;
+    let text = tenants.iter().map(|tenant| format!("{tenant}\n")).collect();
+    Ok(Answer::new(json!({ "store": context.location.shown(), "tenants": tenants }), text))
+}
+
+async fn profiles(context: Context, tenant: &Tenant) -> Result<Answer, Failure> {
+    let tenant = context.tenant(tenant).await?;
+    let mut profiles: Vec<(Profile, Vec<ChromeMajor>)> = Vec::new();
+    for lineage in records::all_lineages(&tenant).await? {
+        match profiles.last_mut() {
+            Some((profile, majors)) if *profile == lineage.name.profile => majors.push(lineage.chrome_major),
+            _ => profiles.push((lineage.name.profile, vec![lineage.chrome_major])),
+        }
+    }
+    let mut table = Table::new(&[("PROFILE", Left), ("CHROME", Left)]);
+    for (profile, majors) in &profiles {
+        let majors: Vec<String> = majors.iter().map(ToString::to_string).collect();
+        table.row(vec![format!("{}/{profile}", tenant.tenant), majors.join(", ")]);
+    }
+    let lines = profiles
+        .iter()
+        .map(|(profile, majors)| json!({ "profile_id": profile, "chrome_major_versions": majors }));
+    let document = json!({ "tenant_id": tenant.tenant, "profiles": lines.collect::<Vec<Value>>() });
+    Ok(Answer::new(document, table.render()))
+}
+
+async fn snapshots(context: Context, args: &LineageArgs) -> Result<Answer, Failure> {
+    let (tenant, lineage) = context.lineage(args).await?;
     let listing = find::list(&tenant, &lineage).await?;
     if let Some(prefix) = &listing.foreign {
         context.console.warn(&format!(

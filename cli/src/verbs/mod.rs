@@ -2,12 +2,15 @@
 
 mod completions;
 mod context;
+mod doctor;
 mod init;
 mod list;
 mod man;
 mod restore;
 mod show;
 mod snapshot;
+mod stats;
+mod verify;
 
 pub(crate) use context::Context;
 
@@ -26,6 +29,9 @@ pub(crate) async fn run(invocation: Invocation, console: Console) -> Result<Answ
         Verb::List(args) => list::run(context()?, args).await,
         Verb::Show(args) => show::run(context()?, args).await,
         Verb::Restore(args) => restore::run(context()?, args).await,
+        Verb::Stats(args) => stats::run(context()?, args).await,
+        Verb::Verify(args) => verify::run(context()?, args).await,
+        Verb::Doctor(_) => doctor::run(context()?).await,
         Verb::Completions(args) => Ok(completions::run(args)),
         Verb::Man(args) => man::run(args),
     }

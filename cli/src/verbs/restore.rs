@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use serde_json::json;
 use store::{
+    ErrorKind,
     format::record::Record,
     ops::restore::{self, Report, Request},
 };
@@ -12,6 +13,7 @@ use super::Context;
 use crate::{answer::Answer, args::RestoreArgs, failure::Failure, progress, size, time};
 
 pub(super) async fn run(context: Context, args: &RestoreArgs) -> Result<Answer, Failure> {
+    context.location.keep_apart(&args.target)?;
     let (tenant, lineage) = context.lineage(&args.lineage).await?;
     let record = context.snapshot(&tenant, &lineage, args.sha.as_deref()).await?;
     let request = Request {
@@ -21,7 +23,14 @@ pub(super) async fn run(context: Context, args: &RestoreArgs) -> Result<Answer, 
         threads: crate::threads(),
     };
     let progress = progress::watch(context.console);
-    let report = restore::restore(&tenant, &record, &request, progress).await?;
+    let restored = restore::restore(&tenant, &record, &request, progress).await;
+    let report = restored.map_err(|error| match error.kind() {
+        ErrorKind::Damaged => Failure::from(error).hint(format!(
+            "`pstore verify {} --chrome-major {} --read-data` shows how much is affected",
+            lineage.name, lineage.chrome_major
+        )),
+        _ => error.into(),
+    })?;
     let warnings = warnings(&report);
     warnings.iter().for_each(|warning| context.console.warn(warning));
     let document = json!({

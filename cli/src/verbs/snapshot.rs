@@ -18,7 +18,6 @@ use crate::{
     args::SnapshotArgs,
     chrome::{self, Facts},
     failure::Failure,
-    location::{Location, Purpose},
     progress,
 };
 
@@ -30,15 +29,10 @@ pub(super) async fn run(context: Context, args: &SnapshotArgs) -> Result<Answer,
         let message = format!("there is no directory {}", args.directory.display());
         return Err(Failure::new(ErrorKind::NotFound, message));
     }
+    context.location.keep_apart(&args.directory)?;
     let facts = Facts::read(&args.directory);
     let lineage = Lineage { name: args.profile.clone(), chrome_major: chrome_major(&context, args, &facts)? };
-    if let Location::Local(root) = &context.location
-        && !root.exists()
-    {
-        context.console.say(&format!("making a store at {}", context.location.url()));
-    }
-    let store = context.store(Purpose::Write).await?;
-    let tenant = store.writable_tenant(&lineage.name.tenant).await?;
+    let tenant = context.writable_tenant(&lineage.name.tenant).await?;
     let request = Request {
         directory: args.directory.clone(),
         rescan: args.rescan,

@@ -34,7 +34,7 @@ pub use probe::{ProbeOptions, Verdict, probe};
 #[cfg(any(test, feature = "test-support"))]
 pub use recorder::{Call, Recorder};
 pub use retry::{RetryBucket, RetryPolicy};
-pub use s3::{IfMatch, InvalidS3Url, S3Bucket, S3Config, S3Credentials, S3Overrides};
+pub use s3::{BucketSettings, IfMatch, InvalidS3Url, S3Bucket, S3Config, S3Credentials, S3Overrides};
 pub use scope::TenantBucket;
 pub use unique::put_unique;
 pub use verb::Verb;

@@ -11,8 +11,10 @@ mod entity_tag;
 mod headers;
 mod listing;
 mod multipart;
+mod settings;
 
 pub use config::{IfMatch, InvalidS3Url, S3Config, S3Credentials, S3Overrides};
+pub use settings::BucketSettings;
 
 use std::{io, ops::Range, path::Path};
 

@@ -1,13 +1,22 @@
-//! `key=value` pairs, and the words for why a snapshot is taken.
+//! Values that are typed in a form of their own.
 
 use clap::{ValueEnum, builder::PossibleValue};
-use store::format::record::Reason;
+use store::{format::record::Reason, id::RecordId};
 
 pub(super) fn label(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err("write it as KEY=VALUE".to_owned()),
     }
+}
+
+/// The beginning of a snapshot's id or of its archive's digest; or a whole record id.
+pub(super) fn sha_prefix(text: &str) -> Result<String, String> {
+    let is_hex = (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_hexdigit());
+    if is_hex || text.to_ascii_uppercase().parse::<RecordId>().is_ok() {
+        return Ok(text.to_owned());
+    }
+    Err("it takes the first of the 64 digits 0-9 a-f that `pstore list` shows".to_owned())
 }
 
 /// A [`Reason`] as it is typed.

@@ -1,0 +1,102 @@
+//! `pstore doctor`: one finding per line, and what to do about it.
+//!
+//! Nothing is changed but for scratch objects in the store, which are removed again.
+
+mod host;
+mod place;
+
+use serde_json::{Value, json};
+use store::ErrorKind;
+
+use super::Context;
+use crate::{answer::Answer, failure::Failure, size};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Status {
+    Ok,
+    Warn,
+    /// Nothing that needs it will work; the kind decides the exit code.
+    Fail(ErrorKind),
+}
+
+impl Status {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warn => "warn",
+            Self::Fail(_) => "fail",
+        }
+    }
+}
+
+/// One thing that was looked at.
+#[derive(Debug)]
+struct Check {
+    name: &'static str,
+    status: Status,
+    found: String,
+    advice: Option<String>,
+}
+
+impl Check {
+    fn ok(name: &'static str, found: impl Into<String>) -> Self {
+        Self { name, status: Status::Ok, found: found.into(), advice: None }
+    }
+
+    fn warn(name: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { name, status: Status::Warn, found: found.into(), advice: Some(advice.into()) }
+    }
+
+    fn fail(name: &'static str, failure: Failure) -> Self {
+        let Failure { kind, message, hint } = failure;
+        // Who reads this has run `pstore doctor` already.
+        let advice = hint.filter(|hint| !hint.contains("pstore doctor"));
+        Self { name, status: Status::Fail(kind), found: message, advice }
+    }
+
+    fn advise(mut self, advice: impl Into<String>) -> Self {
+        self.advice = Some(advice.into());
+        self
+    }
+}
+
+pub(super) async fn run(context: Context) -> Result<Answer, Failure> {
+    let mut checks = place::checks(&context).await;
+    checks.push(host::cache(context.cache_root.as_deref()));
+    checks.push(host::fuse());
+    let failed: Vec<ErrorKind> = checks
+        .iter()
+        .filter_map(|check| match check.status {
+            Status::Fail(kind) => Some(kind),
+            _ => None,
+        })
+        .collect();
+    let warned = checks.iter().filter(|check| check.status == Status::Warn).count();
+    let document = json!({
+        "store": context.location.shown(),
+        "version": env!("CARGO_PKG_VERSION"),
+        "checks": checks.iter().map(line).collect::<Vec<Value>>(),
+        "failed": failed.len(),
+        "warned": warned,
+    });
+    let verdict = failed
+        .first()
+        .map(|kind| (*kind, format!("{} failed", size::plural(failed.len() as u64, "check", "checks"))));
+    Ok(Answer { verdict, ..Answer::new(document, text(&context, &checks)) })
+}
+
+fn line(check: &Check) -> Value {
+    let Check { name, status, found, advice } = check;
+    json!({ "name": name, "status": status.name(), "found": found, "advice": advice })
+}
+
+fn text(context: &Context, checks: &[Check]) -> String {
+    let mut text = format!("pstore {} with {}\n", env!("CARGO_PKG_VERSION"), context.location.shown());
+    for Check { name, status, found, advice } in checks {
+        text.push_str(&format!("{:<5} {name:<12} {found}\n", status.name()));
+        if let Some(advice) = advice {
+            text.push_str(&format!("{:<18} -> {advice}\n", ""));
+        }
+    }
+    text
+}

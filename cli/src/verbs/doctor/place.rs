@@ -1,0 +1,162 @@
+//! The store: whether it answers, keeps its promises, and tells the time.
+
+use std::time::{Duration, SystemTime};
+
+use store::{
+    Error, ErrorKind,
+    bucket::{Bucket, BucketError, Key, Prefix, StoreUrl, Write},
+    catalog::store::Store,
+    id,
+};
+
+use super::{Check, host};
+use crate::{failure::Failure, time, verbs::Context};
+
+/// A whole second is what servers tell the time to.
+const SKEW_ALLOWED: Duration = Duration::from_secs(5);
+/// A diagnosis need not wait for a server to come back.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+pub(super) async fn checks(context: &Context) -> Vec<Check> {
+    if context.location.is_missing() {
+        let found = format!("there is no store at {} yet", context.location.shown());
+        return vec![Check::warn("store", found, "`pstore init` or the first snapshot makes it")];
+    }
+    let location = context.location.clone().with_patience(PATIENCE);
+    let store = match location.store_to_make(context.cache_root.clone()).await {
+        Ok(store) => store,
+        Err(failure) => return vec![Check::fail("store", failure)],
+    };
+    let mut checks = Vec::new();
+    let reached = reached(&store, &mut checks).await;
+    if !reached {
+        return checks;
+    }
+    checks.push(conditions(&store).await);
+    checks.push(clock(&**store.bucket()).await);
+    match &location.url {
+        StoreUrl::Directory(root) => checks.push(host::space("disk", root)),
+        StoreUrl::S3 { .. } => checks.extend(settings(context).await),
+    }
+    checks
+}
+
+/// Whether the store gave any answer at all.
+async fn reached(store: &Store, checks: &mut Vec<Check>) -> bool {
+    match store.config().await {
+        Ok(Some(config)) => {
+            let made = time::utc(config.created_at_ms);
+            let found = format!("store {} of {made} UTC, made by {}", config.store_id, config.writer);
+            checks.push(Check::ok("store", found));
+        }
+        Ok(None) => {
+            let advice = "`pstore init` or the first snapshot makes it";
+            checks.push(Check::warn("store", "it answers, but holds no store yet", advice));
+        }
+        Err(Error::Bucket(BucketError::Denied { reason, .. })) if !reason.contains("no credentials") => {
+            let advice = "fine for a credential that is limited to one tenant; else check the credentials";
+            checks.push(Check::warn("store", format!("pstore.json may not be read: {reason}"), advice));
+        }
+        Err(error) => {
+            checks.push(Check::fail("store", error.into()));
+            return false;
+        }
+    }
+    true
+}
+
+async fn conditions(store: &Store) -> Check {
+    let name = "conditions";
+    match store.probe(&Prefix::root()).await {
+        Ok(verdict) if verdict.ok => {
+            let deletes = if verdict.conditional_delete { "held too" } else { "not offered" };
+            let server = verdict.server.map(|server| format!(" by {server}")).unwrap_or_default();
+            Check::ok(
+                name,
+                format!("held{server} in {} races; conditional deletes {deletes}", verdict.rounds),
+            )
+        }
+        Ok(verdict) => {
+            let failure = Failure::new(ErrorKind::StoreRefused, verdict.reasons.join("; "));
+            Check::fail(name, failure).advise("this server would lose snapshots; use another")
+        }
+        Err(error) => Check::fail(name, error.into()),
+    }
+}
+
+/// Compares the clocks by an object that is written for it.
+async fn clock(bucket: &dyn Bucket) -> Check {
+    let name = "clock";
+    let random = u64::from_le_bytes(id::random());
+    let key = match Key::new(format!("probe/clock-{random:016x}")) {
+        Ok(key) => key,
+        Err(error) => return Check::fail(name, Error::from(error).into()),
+    };
+    if let Err(error) = bucket.put(&key, b"tick".to_vec().into(), Write::Create).await {
+        return Check::fail(name, error.into());
+    }
+    let before = SystemTime::now();
+    let read = bucket.get(&key).await;
+    let after = SystemTime::now();
+    let _ = bucket.delete(&key).await;
+    match read {
+        Ok(object) => judge(name, object.stamp.now, before, after),
+        Err(error) => Check::fail(name, error.into()),
+    }
+}
+
+/// The store told the time somewhere between `before` and `after`.
+fn judge(name: &'static str, told: SystemTime, before: SystemTime, after: SystemTime) -> Check {
+    let (skew, direction) = match (before.duration_since(told), told.duration_since(after)) {
+        (Ok(behind), _) => (behind, "behind"),
+        (_, Ok(ahead)) => (ahead, "ahead of"),
+        _ => (Duration::ZERO, "with"),
+    };
+    if skew <= SKEW_ALLOWED {
+        return Check::ok(name, "this host and the store agree on the time");
+    }
+    let found = format!("the store's clock is {} s {direction} this host's", skew.as_secs());
+    Check::warn(name, found, "set this host's clock by NTP; S3 refuses requests 15 minutes off")
+}
+
+async fn settings(context: &Context) -> Vec<Check> {
+    let name = "bucket";
+    let Some(bucket) = context.location.s3().await else { return Vec::new() };
+    let settings = match bucket.settings().await {
+        Ok(settings) => settings,
+        Err(error) => {
+            let advice = "allow s3:GetBucketVersioning to have it checked";
+            return vec![Check::warn(name, format!("whether it is versioned is not known: {error}"), advice)];
+        }
+    };
+    let mut checks = Vec::new();
+    if settings.versioned {
+        let advice = "let a lifecycle rule expire noncurrent versions, or suspend versioning";
+        checks.push(Check::warn(name, "it is versioned: what is deleted stays, and is paid for", advice));
+    }
+    if settings.object_lock {
+        let advice = "use a bucket without object lock, or expect deletions to take effect late";
+        checks.push(Check::warn(name, "it has object lock: deletions may be refused", advice));
+    }
+    if checks.is_empty() {
+        checks.push(Check::ok(name, "neither versioned nor locked"));
+    }
+    checks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verbs::doctor::Status;
+
+    #[test]
+    fn only_a_skew_that_matters_is_warned_of() {
+        let now = SystemTime::now();
+        let later = now + Duration::from_millis(30);
+        assert_eq!(judge("clock", now - Duration::from_secs(1), now, later).status, Status::Ok);
+        let check = judge("clock", now - Duration::from_secs(90), now, later);
+        assert_eq!((check.status, check.found.contains("90 s behind")), (Status::Warn, true));
+        let check = judge("clock", later + Duration::from_secs(60), now, later);
+        assert!(check.found.contains("60 s ahead of"), "{}", check.found);
+    }
+}

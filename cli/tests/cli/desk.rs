@@ -1,0 +1,117 @@
+//! A user with an empty home directory and a profile to store.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+pub struct Desk {
+    home: TempDir,
+}
+
+impl Desk {
+    pub fn new() -> Self {
+        let desk = Self { home: tempfile::tempdir().unwrap() };
+        fs::create_dir_all(desk.path("udd/Default")).unwrap();
+        fs::write(desk.path("udd/Default/History"), noise(300_000)).unwrap();
+        fs::write(desk.path("udd/Default/Preferences"), r#"{"profile":{"exit_type":"Normal"}}"#).unwrap();
+        fs::write(desk.path("udd/Last Version"), "131.0.6778.85").unwrap();
+        desk
+    }
+
+    pub fn path(&self, below: &str) -> PathBuf {
+        self.home.path().join(below)
+    }
+
+    pub fn command(&self, line: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pstore"));
+        command.env_clear().env("HOME", self.home.path()).env("PATH", "/usr/bin:/bin");
+        command.args(line.split_whitespace()).current_dir(self.home.path());
+        command
+    }
+
+    /// Runs a line whose arguments hold no spaces.
+    pub fn run(&self, line: &str) -> Ran {
+        Ran::of(line, self.command(line).output().unwrap())
+    }
+
+    /// Runs a line that must succeed; what it printed.
+    pub fn ok(&self, line: &str) -> String {
+        let ran = self.run(line);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        ran.stdout
+    }
+
+    /// The one document a line prints with `--json`.
+    pub fn json(&self, line: &str) -> Value {
+        self.run(&format!("{line} --json")).json()
+    }
+}
+
+#[derive(Debug)]
+pub struct Ran {
+    #[expect(dead_code, reason = "for the Debug output of a failed test")]
+    line: String,
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Ran {
+    pub fn of(line: &str, output: Output) -> Self {
+        Self {
+            line: line.to_owned(),
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// It ended so, and said these things on stderr.
+    pub fn refused(&self, code: i32, said: &[&str]) {
+        assert_eq!(self.code, code, "{self:?}");
+        for text in said {
+            assert!(self.stderr.contains(text), "{text:?} is not said: {self:?}");
+        }
+    }
+}
+
+/// Bytes that do not compress, the same every time.
+pub fn noise(len: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut bytes = Vec::with_capacity(len + 8);
+    while bytes.len() < len {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend_from_slice(&state.to_le_bytes());
+    }
+    bytes.truncate(len);
+    bytes
+}
+
+/// Every file below a directory, with its content.
+pub fn files(root: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                found.push((path.strip_prefix(root).unwrap().to_owned(), fs::read(&path).unwrap()));
+            }
+        }
+    }
+    found.sort();
+    found
+}

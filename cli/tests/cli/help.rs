@@ -1,0 +1,49 @@
+use crate::desk::Desk;
+
+pub const VERBS: [&str; 10] =
+    ["init", "snapshot", "list", "show", "restore", "stats", "verify", "doctor", "completions", "man"];
+
+#[test]
+fn the_overview_fits_a_screen_and_names_every_command_and_option() {
+    let desk = Desk::new();
+    let help = desk.ok("--help");
+    assert!(help.lines().count() <= 24, "{} lines", help.lines().count());
+    for line in help.lines() {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+    let words: Vec<&str> = help.split_whitespace().map(|word| word.trim_matches(',')).collect();
+    for verb in VERBS {
+        assert!(words.contains(&verb), "{verb} is missing");
+    }
+    // The options of every command are those in any command's own help.
+    let own = desk.ok("init --help");
+    for option in own.split_whitespace().filter(|word| word.starts_with("--")) {
+        assert!(help.contains(option.trim_matches(|c: char| ",.;".contains(c))), "{option} is missing");
+    }
+    assert_eq!(desk.ok("-h"), help);
+}
+
+#[test]
+fn every_command_has_an_example_that_it_understands() {
+    let desk = Desk::new();
+    for verb in VERBS {
+        let help = desk.ok(&format!("{verb} --help"));
+        let example = help.split("Example:").nth(1).unwrap_or_else(|| panic!("{verb} has no example"));
+        assert!(example.contains(&format!("pstore {verb}")), "{example}");
+    }
+    // And there are no others.
+    let script = desk.ok("completions fish");
+    let commands = script.lines().filter(|line| line.contains("__fish_pstore_needs_command"));
+    let commands = commands.filter_map(|line| line.split("-a \"").nth(1)?.split('"').next());
+    assert_eq!(commands.collect::<Vec<_>>(), VERBS);
+}
+
+#[test]
+fn nothing_at_all_is_a_mistake() {
+    Desk::new().run("").refused(2, &["Usage: pstore"]);
+}
+
+#[test]
+fn the_version_is_told() {
+    assert_eq!(Desk::new().ok("--version"), format!("pstore {}\n", env!("CARGO_PKG_VERSION")));
+}

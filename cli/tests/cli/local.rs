@@ -1,0 +1,122 @@
+//! A whole life on a local store.
+
+use std::{fs, os::unix::fs::symlink, process::Stdio};
+
+use crate::desk::{Desk, Ran, files, noise};
+
+#[test]
+fn what_is_stored_comes_back() {
+    let desk = Desk::new();
+    let first = desk.run("snapshot udd acme/alice");
+    assert_eq!(first.code, 0, "{first:?}");
+    for text in ["Snapshot ", " stored in ", "files    3 (0 reused, 3 read)", "pointer  set to "] {
+        assert!(first.stdout.contains(text), "{text:?}: {first:?}");
+    }
+    for text in ["taking Chrome 131", "making a store at file://", "acme is a new tenant"] {
+        assert!(first.stderr.contains(text), "{text:?}: {first:?}");
+    }
+    desk.ok("restore acme/alice out/deep");
+    assert_eq!(files(&desk.path("udd")), files(&desk.path("out/deep")));
+
+    fs::write(desk.path("udd/new"), noise(40_000)).unwrap();
+    let second = desk.ok("snapshot udd acme/alice --label task=checkout --reason autosave");
+    assert!(second.contains("pointer  moved from "), "{second}");
+    let third = desk.ok("snapshot udd acme/alice --rescan");
+    assert!(third.starts_with("Unchanged: "), "{third}");
+
+    let list = desk.ok("list acme/alice");
+    let rows: Vec<&str> = list.lines().collect();
+    assert_eq!(rows.len(), 3, "{list}");
+    assert!(rows[1].starts_with("  ") && rows[2].starts_with("* "), "{list}");
+    assert!(rows[2].contains("autosave") && rows[2].contains("task=checkout"), "{list}");
+
+    let old = desk.json("list acme/alice")["snapshots"][0]["sha256_prefix"].as_str().unwrap().to_owned();
+    desk.ok(&format!("restore acme/alice old --sha {}", &old[..8]));
+    assert!(!desk.path("old/new").exists());
+    desk.ok("verify acme/alice --read-data");
+    assert!(desk.ok("stats").contains("trees and tables"));
+}
+
+#[test]
+fn what_belongs_to_a_running_chrome_is_left_out() {
+    let desk = Desk::new();
+    symlink("host-123", desk.path("udd/SingletonLock")).unwrap();
+    fs::write(desk.path("udd/DevToolsActivePort"), "9222").unwrap();
+    fs::write(desk.path("udd/Default/SingletonLock"), "kept: not at the top").unwrap();
+    std::os::unix::net::UnixListener::bind(desk.path("udd/Default/socket")).unwrap();
+    let ran = desk.run("snapshot udd acme/alice");
+    assert!(ran.stderr.contains("warning: 1 socket left out"), "{ran:?}");
+    desk.ok("restore acme/alice out");
+    assert!(desk.path("out/SingletonLock").symlink_metadata().is_err());
+    assert!(!desk.path("out/DevToolsActivePort").exists());
+    assert!(desk.path("out/Default/SingletonLock").exists());
+    let record = desk.json("show acme/alice");
+    assert_eq!(record["chrome_last_version"], "131.0.6778.85");
+    assert_eq!(record["exit_type"], "Normal");
+}
+
+#[test]
+fn quiet_prints_the_id_alone() {
+    let desk = Desk::new();
+    let ran = desk.run("snapshot -q udd acme/alice");
+    assert_eq!(ran.stderr, "");
+    let id = ran.stdout.trim();
+    assert!(id.len() == 64 && id.bytes().all(|b| b.is_ascii_hexdigit()), "{ran:?}");
+    assert_eq!(desk.run("show -q acme/alice").stdout.trim(), id);
+}
+
+#[test]
+fn the_newest_chrome_is_the_default_and_that_is_said() {
+    let desk = Desk::new();
+    desk.ok("snapshot udd acme/alice --chrome-major 130");
+    desk.ok("snapshot udd acme/alice");
+    let ran = desk.run("list acme/alice");
+    assert!(ran.stderr.contains("Chrome 130, 131; taking 131, the newest"), "{ran:?}");
+    let ran = desk.run("show acme/alice --chrome-major 130");
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
+    assert!(desk.ok("list acme").contains("130, 131"));
+    assert_eq!(desk.ok("list"), "acme\n");
+}
+
+#[test]
+fn a_pointer_that_another_program_moved_is_told_of() {
+    let desk = Desk::new();
+    desk.ok("snapshot udd acme/alice");
+    let pointer = desk.path(".local/share/pstore/store/objects/snapshots/acme/alice/131/latest.json");
+    let text = fs::read_to_string(&pointer).unwrap();
+    let mut json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    json["active_sha256_prefix"] = "0123456789ab".into();
+    json.as_object_mut().unwrap().remove("pstore");
+    fs::write(&pointer, json.to_string()).unwrap();
+    let ran = desk.run("list acme/alice");
+    assert!(ran.stderr.contains("0123456789ab"), "{ran:?}");
+    assert_eq!(desk.json("list acme/alice")["foreign"], true);
+}
+
+#[test]
+fn a_reader_that_stops_reading_is_no_failure() {
+    let desk = Desk::new();
+    let mut child = desk.command("completions bash").stdout(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn an_interrupt_ends_at_once_and_leaves_nothing_broken() {
+    let desk = Desk::new();
+    desk.ok("snapshot udd acme/alice");
+    for at in 0..40 {
+        fs::write(desk.path(&format!("udd/{at}")), noise(2_000_000 + at)).unwrap();
+    }
+    let child = desk.command("snapshot udd acme/alice").stderr(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let child = child.unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(60));
+    let signalled = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(signalled.unwrap().success());
+    let ran = Ran::of("snapshot", child.wait_with_output().unwrap());
+    // It may have been quicker than the signal.
+    assert!(ran.code == 130 || ran.code == 0, "{ran:?}");
+    desk.ok("verify acme/alice --read-data");
+    desk.ok("snapshot udd acme/alice");
+    desk.ok("verify acme/alice --read-data");
+}

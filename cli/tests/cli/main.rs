@@ -1,0 +1,10 @@
+//! The program as a user runs it: arguments in, text, JSON and exit codes out.
+
+#![allow(clippy::unwrap_used)]
+
+mod desk;
+mod generated;
+mod help;
+mod json;
+mod local;
+mod refusals;

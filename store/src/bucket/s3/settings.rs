@@ -1,0 +1,32 @@
+//! Settings of the bucket itself that change what deleting means. Only asked for by a
+//! diagnosis: nothing else depends on them.
+
+use aws_sdk_s3::types::{BucketVersioningStatus, ObjectLockEnabled};
+
+use super::{S3Bucket, answer::Condition};
+use crate::bucket::Result;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BucketSettings {
+    /// Deleted and replaced objects are kept, and paid for, as old versions.
+    pub versioned: bool,
+    /// Objects may refuse to be deleted.
+    pub object_lock: bool,
+}
+
+impl S3Bucket {
+    /// Servers that do not know of such settings do not have them.
+    pub async fn settings(&self) -> Result<BucketSettings> {
+        let asked = self.asked_about("the bucket's settings", Condition::None);
+        let versioning = self.client.get_bucket_versioning().bucket(&self.config.bucket).send();
+        let lock = self.client.get_object_lock_configuration().bucket(&self.config.bucket).send();
+        let (versioning, lock) = tokio::join!(versioning, lock);
+        let versioning = versioning.map_err(|error| asked.failed(error))?;
+        let lock = lock.ok().and_then(|lock| lock.object_lock_configuration);
+        Ok(BucketSettings {
+            versioned: versioning.status() == Some(&BucketVersioningStatus::Enabled),
+            object_lock: lock
+                .is_some_and(|lock| lock.object_lock_enabled() == Some(&ObjectLockEnabled::Enabled)),
+        })
+    }
+}
