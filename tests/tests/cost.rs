@@ -35,7 +35,7 @@ fn change_one_megabyte(root: &Path, seed: u64) {
 }
 
 fn uploads(calls: &[Call]) -> (usize, u64) {
-    let puts: Vec<&Call> = calls.iter().filter(|call| call.verb == Verb::Put).collect();
+    let puts: Vec<&Call> = calls.iter().filter(|call| matches!(call.verb, Verb::Create | Verb::Replace)).collect();
     (puts.len(), puts.iter().map(|call| call.bytes).sum())
 }
 
