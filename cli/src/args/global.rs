@@ -62,15 +62,25 @@ impl Global {
             let message = format!("{url:?} is no endpoint: it starts with neither http:// nor https://");
             return Err(Failure::usage(message).hint("for example --endpoint http://127.0.0.1:9000"));
         }
+        let region = self.region.clone().or_else(|| endpoint.as_ref().and_then(|_| default_region()));
         Ok(S3Overrides {
             endpoint,
-            region: self.region.clone(),
+            region,
             path_style: switch("PSTORE_S3_PATH_STYLE")?,
             credentials: None,
             if_match: if_match()?,
             conditional_delete: switch("PSTORE_S3_CONDITIONAL_DELETE")?.unwrap_or(false),
         })
     }
+}
+
+/// The region of a server that is not AWS. Most have none, but the SDK would look for one,
+/// even by asking for the metadata of an instance, which takes seconds where there is none.
+fn default_region() -> Option<String> {
+    let configured =
+        ["AWS_REGION", "AWS_DEFAULT_REGION", "AWS_CONFIG_FILE"].into_iter().any(|name| text(name).is_some());
+    let file = env::var_os("HOME").is_some_and(|home| PathBuf::from(home).join(".aws/config").exists());
+    (!configured && !file).then(|| "us-east-1".to_owned())
 }
 
 fn default_store() -> Result<PathBuf, Failure> {
