@@ -1,0 +1,98 @@
+"""Getting the peers onto this machine, into one tools directory.
+
+Debian's own packages are the last resort: Debian 12 has restic 0.14 and borg 1.2. What is
+already in the tools directory is left as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+BORG = "borgbackup>=1.4,<1.5"
+BORG_PACKAGES = "python3-venv python3-dev libssl-dev libacl1-dev liblz4-dev libxxhash-dev libzstd-dev pkg-config gcc".split()
+BUPSTASH_PACKAGES = ["libsodium-dev", "pkg-config", "gcc"]
+
+Say = Callable[[str], None]
+
+
+def install(names: list[str], tools: Path, say: Say) -> None:
+    (tools / "bin").mkdir(parents=True, exist_ok=True)
+    for name in names:
+        step = {"tar": _tar, "borg": _borg, "bupstash": _bupstash, "restic": _restic}.get(name)
+        if step:
+            step(tools, say)
+
+
+def _tar(_: Path, say: Say) -> None:
+    _debian([package for package in ("tar", "zstd") if not shutil.which(package)], say)
+
+
+def _borg(tools: Path, say: Say) -> None:
+    program = tools / "borg/bin/borg"
+    if program.exists():
+        return
+    _debian(BORG_PACKAGES, say)
+    say("borg: building from PyPI")
+    _run(["python3", "-m", "venv", str(tools / "borg")])
+    try:
+        _run([str(tools / "borg/bin/pip"), "install", "-q", BORG], {"BORG_OPENSSL_PREFIX": "/usr"})
+    except subprocess.CalledProcessError:
+        say("borg: PyPI's build failed, taking Debian's package")
+        _debian(["borgbackup"], say)
+        program.symlink_to("/usr/bin/borg")
+
+
+def _bupstash(tools: Path, say: Say) -> None:
+    if (tools / "bin/bupstash").exists():
+        return
+    _debian(BUPSTASH_PACKAGES, say)
+    say("bupstash: building from crates.io")
+    _run(["cargo", "install", "--locked", "bupstash", "--root", str(tools)])
+
+
+def _restic(tools: Path, say: Say) -> None:
+    """Restic is a static binary, so unstable's package runs here, unpacked and not installed."""
+    program = tools / "bin/restic"
+    if program.exists():
+        return
+    say("restic: taking the package of Debian unstable")
+    area = tools / "restic"
+    shutil.rmtree(area, ignore_errors=True)
+    for directory in ("lists/partial", "cache/archives/partial"):
+        (area / directory).mkdir(parents=True)
+    uri = subprocess.run(["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Origin: Debian"],
+                         capture_output=True, text=True).stdout.split()
+    try:
+        mirror = next(line for line in uri if "security" not in line)
+        (area / "sources.list").write_text(
+            f"deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] {mirror} unstable main\n")
+        options = [f"-oDir::Etc::sourcelist={area}/sources.list", "-oDir::Etc::sourceparts=-",
+                   f"-oDir::State::lists={area}/lists", f"-oDir::Cache={area}/cache", "-oAPT::Sandbox::User=root"]
+        _run(["apt-get", *options, "-qq", "update"])
+        _run(["apt-get", *options, "-qq", "download", "restic"], cwd=area)
+        package = next(area.glob("restic_*.deb"))
+        _run(["dpkg", "-x", str(package), str(area / "root")])
+        shutil.copy(area / "root/usr/bin/restic", program)
+    except (StopIteration, subprocess.CalledProcessError):
+        say("restic: unstable cannot be had, taking this release's package")
+        _debian(["restic"], say)
+        program.symlink_to("/usr/bin/restic")
+    shutil.rmtree(area, ignore_errors=True)
+
+
+def _debian(packages: list[str], say: Say) -> None:
+    missing = [p for p in packages if subprocess.run(["dpkg", "-s", p], capture_output=True).returncode]
+    if not missing:
+        return
+    say(f"apt: installing {' '.join(missing)}")
+    environment = {"DEBIAN_FRONTEND": "noninteractive"}
+    _run(["apt-get", "-qq", "update"], environment)
+    _run(["apt-get", "-qq", "-y", "--no-install-recommends", "install", *missing], environment)
+
+
+def _run(command: list[str], environment: dict[str, str] | None = None, cwd: Path | None = None) -> None:
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={**os.environ, **(environment or {})}, cwd=cwd)
