@@ -6,7 +6,12 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use tracing_subscriber::{filter::LevelFilter, fmt};
+use tracing_subscriber::{
+    filter::{LevelFilter, Targets},
+    fmt,
+    layer::SubscriberExt,
+    util::SubscriberInitExt,
+};
 
 use crate::{answer::Answer, exit, failure::Failure, progress::Beside};
 
@@ -19,17 +24,19 @@ pub(crate) struct Console {
 }
 
 impl Console {
-    /// Shows what the library logs.
+    /// Shows what the library logs; what its dependencies log only to those who insist.
     pub(crate) fn log_to_stderr(self) {
-        let level = match (self.quiet, self.verbose) {
-            (true, _) => LevelFilter::ERROR,
-            (_, 0) => LevelFilter::WARN,
-            (_, 1) => LevelFilter::INFO,
-            (_, 2) => LevelFilter::DEBUG,
-            _ => LevelFilter::TRACE,
+        let (own, others) = match (self.quiet, self.verbose) {
+            (true, _) => (LevelFilter::ERROR, LevelFilter::OFF),
+            (_, 0) => (LevelFilter::WARN, LevelFilter::OFF),
+            (_, 1) => (LevelFilter::INFO, LevelFilter::OFF),
+            (_, 2) => (LevelFilter::DEBUG, LevelFilter::WARN),
+            _ => (LevelFilter::TRACE, LevelFilter::DEBUG),
         };
-        let written = fmt().with_writer(|| Beside).without_time().with_target(self.verbose > 1);
-        written.with_ansi(io::stderr().is_terminal()).with_max_level(level).init();
+        let shown = Targets::new().with_target("store", own).with_target("pstore", own).with_default(others);
+        let written = fmt::layer().with_writer(|| Beside).without_time().with_target(self.verbose > 1);
+        let written = written.with_ansi(io::stderr().is_terminal());
+        tracing_subscriber::registry().with(written).with(shown).init();
     }
 
     pub(crate) fn shows_progress(self) -> bool {

@@ -52,17 +52,23 @@ impl From<BucketError> for Failure {
     }
 }
 
+const CREDENTIALS: &str = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE";
+
 /// What helps whatever the verb was. A verb that knows better replaces it.
 fn advice(error: &Error) -> Option<String> {
     let text = match error.kind() {
         ErrorKind::TargetExists => "use --force to replace it",
+        ErrorKind::Unavailable if error.to_string().contains("no credentials") => CREDENTIALS,
         ErrorKind::Unavailable => "check --store, --endpoint and the network; `pstore doctor` looks closer",
         ErrorKind::Denied => match error {
             Error::Bucket(BucketError::Denied { reason, .. }) if reason.contains("no credentials") => {
-                "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
+                CREDENTIALS
             }
             _ => "check the credentials and what they may do; `pstore doctor` looks closer",
         },
+        ErrorKind::StoreRefused if matches!(error, Error::Bucket(BucketError::Rejected { .. })) => {
+            "check --store, --endpoint and --region; a bucket must exist before it is used"
+        }
         ErrorKind::StoreRefused => "`pstore doctor` says what the store lacks",
         ErrorKind::Damaged => "`pstore verify TENANT/PROFILE --read-data` shows how much is affected",
         ErrorKind::UnsupportedFormat => "use a pstore at least as new as the one that wrote it",

@@ -12,10 +12,11 @@ use std::{
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use store::progress::{Progress, Silent, Tick};
 
-use crate::{console::Console, size};
+use crate::console::Console;
 
 const REDRAW: Duration = Duration::from_millis(120);
-const TEMPLATE: &str = "{msg} {bar:24} {bytes}/{total_bytes} {detail} {bytes_per_sec} ETA {eta}";
+/// The bar takes what the rest of a line leaves.
+const TEMPLATE: &str = "{msg} {wide_bar} {bytes}/{total_bytes}, {detail}{bytes_per_sec}, {eta} left";
 
 /// The bar that is drawn now, for whoever wants to write beside it.
 static DRAWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
@@ -47,7 +48,6 @@ pub(crate) fn watch(console: Console) -> Arc<dyn Progress> {
 
 #[derive(Debug, Default)]
 struct Totals {
-    all_files: AtomicU64,
     files: AtomicU64,
     bytes: AtomicU64,
     new_bytes: AtomicU64,
@@ -70,7 +70,6 @@ impl Bar {
         if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
             bar.set_style(style.with_key("detail", detail).progress_chars("━╸ "));
         }
-        bar.enable_steady_tick(REDRAW);
         *drawn() = Some(bar.clone());
         Self { bar, totals }
     }
@@ -80,21 +79,25 @@ impl Totals {
     fn detail(&self) -> String {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (bytes, new) = (load(&self.bytes), load(&self.new_bytes));
-        let mut text = format!("{}/{} files", load(&self.files), load(&self.all_files));
+        let mut text = String::new();
+        let files = load(&self.files);
+        if files > 0 {
+            text.push_str(&format!("{files} files, "));
+        }
         if bytes > 0 && new > 0 {
             let known = 100.0 * (1.0 - new as f64 / bytes as f64).max(0.0);
-            text.push_str(&format!(", {} new ({known:.0}% known)", size::bytes(new)));
+            text.push_str(&format!("{known:.0}% known, "));
         }
         text
     }
 }
 
 impl Progress for Bar {
-    fn begin(&self, stage: &'static str, files: u64, bytes: u64) {
-        self.totals.all_files.store(files, Ordering::Relaxed);
+    fn begin(&self, stage: &'static str, _files: u64, bytes: u64) {
         self.bar.set_message(stage);
         self.bar.set_length(bytes);
         self.bar.reset();
+        self.bar.enable_steady_tick(REDRAW);
     }
 
     fn tick(&self, tick: Tick) {

@@ -2,7 +2,10 @@
 
 use std::{env, path::PathBuf, time::Duration};
 
-use clap::Args;
+use clap::{
+    Args,
+    builder::{OsStringValueParser, TypedValueParser},
+};
 use store::bucket::{IfMatch, RetryPolicy, S3Overrides};
 
 use crate::{failure::Failure, location::Location};
@@ -21,9 +24,10 @@ pub(crate) struct Global {
     pub(crate) region: Option<String>,
     /// Where this host remembers what it has seen
     #[arg(long, global = true, env = "PSTORE_CACHE_DIR", value_name = "DIR", hide_env_values = true)]
+    #[arg(value_parser = OsStringValueParser::new().map(PathBuf::from))]
     pub(crate) cache_dir: Option<PathBuf>,
     /// Remember nothing on this host
-    #[arg(long, global = true, conflicts_with = "cache_dir")]
+    #[arg(long, global = true)]
     pub(crate) no_cache: bool,
     /// Print one JSON document
     #[arg(long, global = true)]
@@ -38,7 +42,7 @@ pub(crate) struct Global {
 
 impl Global {
     pub(crate) fn location(&self) -> Result<Location, Failure> {
-        match &self.store {
+        match given(&self.store) {
             Some(url) => Location::new(url, self.s3()?, patience()?),
             None => Ok(Location::local(default_store()?)),
         }
@@ -50,11 +54,11 @@ impl Global {
             return None;
         }
         let default = || Some(user_directory("XDG_CACHE_HOME", ".cache")?.join("pstore"));
-        self.cache_dir.clone().or_else(default)
+        self.cache_dir.clone().filter(|dir| !dir.as_os_str().is_empty()).or_else(default)
     }
 
     fn s3(&self) -> Result<S3Overrides, Failure> {
-        let endpoint = self.endpoint.clone().filter(|endpoint| !endpoint.is_empty());
+        let endpoint = given(&self.endpoint).cloned();
         let endpoint = endpoint.or_else(|| text("AWS_ENDPOINT_URL_S3")).or_else(|| text("AWS_ENDPOINT_URL"));
         if let Some(url) = &endpoint
             && !["http://", "https://"].iter().any(|scheme| url.starts_with(scheme))
@@ -62,15 +66,26 @@ impl Global {
             let message = format!("{url:?} is no endpoint: it starts with neither http:// nor https://");
             return Err(Failure::usage(message).hint("for example --endpoint http://127.0.0.1:9000"));
         }
+        let region =
+            given(&self.region).cloned().or_else(|| endpoint.as_ref().and_then(|_| default_region()));
         Ok(S3Overrides {
             endpoint,
-            region: self.region.clone(),
+            region,
             path_style: switch("PSTORE_S3_PATH_STYLE")?,
             credentials: None,
             if_match: if_match()?,
             conditional_delete: switch("PSTORE_S3_CONDITIONAL_DELETE")?.unwrap_or(false),
         })
     }
+}
+
+/// The region of a server that is not AWS. Most have none, but the SDK would look for one,
+/// even by asking for the metadata of an instance, which takes seconds where there is none.
+fn default_region() -> Option<String> {
+    let configured =
+        ["AWS_REGION", "AWS_DEFAULT_REGION", "AWS_CONFIG_FILE"].into_iter().any(|name| text(name).is_some());
+    let file = env::var_os("HOME").is_some_and(|home| PathBuf::from(home).join(".aws/config").exists());
+    (!configured && !file).then(|| "us-east-1".to_owned())
 }
 
 fn default_store() -> Result<PathBuf, Failure> {
@@ -85,6 +100,11 @@ fn default_store() -> Result<PathBuf, Failure> {
 fn user_directory(variable: &str, below_home: &str) -> Option<PathBuf> {
     let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     absolute(variable).or_else(|| Some(absolute("HOME")?.join(below_home)))
+}
+
+/// A variable that is set to nothing is as good as one that is not set.
+fn given(value: &Option<String>) -> Option<&String> {
+    value.as_ref().filter(|value| !value.is_empty())
 }
 
 fn text(variable: &str) -> Option<String> {

@@ -2,6 +2,8 @@
 
 mod summary;
 
+use std::collections::BTreeMap;
+
 use store::{
     ErrorKind,
     format::{
@@ -30,6 +32,7 @@ pub(super) async fn run(context: Context, args: &SnapshotArgs) -> Result<Answer,
         return Err(Failure::new(ErrorKind::NotFound, message));
     }
     context.location.keep_apart(&args.directory)?;
+    let labels = labels(args)?;
     let facts = Facts::read(&args.directory);
     let lineage = Lineage { name: args.profile.clone(), chrome_major: chrome_major(&context, args, &facts)? };
     let tenant = context.writable_tenant(&lineage.name.tenant).await?;
@@ -38,7 +41,7 @@ pub(super) async fn run(context: Context, args: &SnapshotArgs) -> Result<Answer,
         rescan: args.rescan,
         index_budget: INDEX_BUDGET_BYTES,
         threads: crate::threads(),
-        about: about(args, facts),
+        about: about(args, labels, facts),
         lineage,
     };
     let report = snapshot::snapshot(&tenant, &request, progress::watch(context.console)).await;
@@ -83,7 +86,17 @@ fn chrome_major(context: &Context, args: &SnapshotArgs, facts: &Facts) -> Result
     }
 }
 
-fn about(args: &SnapshotArgs, facts: Facts) -> About {
+fn labels(args: &SnapshotArgs) -> Result<BTreeMap<String, String>, Failure> {
+    let mut labels = BTreeMap::new();
+    for (key, value) in &args.labels {
+        if labels.insert(key.clone(), value.clone()).is_some() {
+            return Err(Failure::usage(format!("the label {key:?} is given twice")));
+        }
+    }
+    Ok(labels)
+}
+
+fn about(args: &SnapshotArgs, labels: BTreeMap<String, String>, facts: Facts) -> About {
     About {
         captured_by: CapturedBy {
             host: args.host.clone().unwrap_or_else(host_name),
@@ -95,7 +108,7 @@ fn about(args: &SnapshotArgs, facts: Facts) -> About {
             .clone()
             .map(|host_region| CapturedIn { host_region, egress_ip_geo: None }),
         reason: args.reason.0,
-        labels: args.labels.iter().cloned().collect(),
+        labels,
         notes: args.notes.clone(),
         chrome_last_version: facts.last_version,
         exit_type: facts.exit_type,

@@ -120,3 +120,13 @@ fn an_interrupt_ends_at_once_and_leaves_nothing_broken() {
     desk.ok("snapshot udd acme/alice");
     desk.ok("verify acme/alice --read-data");
 }
+
+#[test]
+fn a_variable_set_to_nothing_is_as_good_as_none() {
+    let desk = Desk::new();
+    let mut command = desk.command("snapshot udd acme/alice --no-cache");
+    command.env("PSTORE_STORE", "").env("PSTORE_CACHE_DIR", "").env("PSTORE_S3_REGION", "");
+    let ran = Ran::of("snapshot", command.output().unwrap());
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(desk.path(".local/share/pstore/store").exists() && !desk.path(".cache").exists());
+}

@@ -12,6 +12,7 @@ fn bad_names_are_refused_before_anything_is_touched() {
     desk.run("list acme/a:b").refused(2, &["invalid profile name", "only A-Z a-z 0-9"]);
     desk.run("snapshot udd acme/alice --chrome-major 0131").refused(2, &["whole number from 1 to 65535"]);
     desk.run("snapshot udd acme/alice --label x").refused(2, &["KEY=VALUE"]);
+    desk.run("snapshot udd acme/alice --label a=1 --label a=2").refused(2, &["given twice"]);
     desk.run("snapshot udd acme/alice --reason boredom").refused(2, &["before-upgrade"]);
     desk.run("show acme/alice --sha xyz").refused(2, &["0-9 a-f"]);
     desk.run("list --store /srv/store").refused(2, &["names no store", "s3://bucket/prefix"]);
