@@ -1,0 +1,334 @@
+//! Code and specification say the same: `format-spec/vectors` holds both to it.
+//!
+//! The first test is what a writer must do: the code makes these very bytes. The others
+//! are what a reader must do: find the expected values in them, and refuse what is wrong.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "vectors/mod.rs"]
+mod made;
+
+use std::{collections::BTreeSet, fs, path::Path, sync::Arc};
+
+use serde_json::{Value, json};
+use store::{
+    bucket::{Access, LocalBucket},
+    catalog::{condemned::Condemned, store::Store},
+    content::{TenantStore, meta::Metadata, reader::Verified},
+    format::{
+        FormatError,
+        bytes::Reader,
+        config::{StoreConfig, TenantConfig},
+        frame::{self, Codec},
+        index::Index,
+        pack::{self, Directory},
+        pointer::Pointer,
+        record::{Record, State},
+        root::Root,
+        segment::{SegmentReader, SegmentWriter, snapshot_id},
+        table,
+        tree::Entry,
+    },
+    name::Lineage,
+    ops::verify,
+    progress::Silent,
+};
+
+use made::{Files, KEY, TEXT, refuse::Case, show};
+
+fn spec() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../format-spec")
+}
+
+/// Every file below `format-spec/vectors` but for the page about them.
+fn on_disk() -> Files {
+    fn add(files: &mut Files, root: &Path, folder: &Path) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                add(files, root, &path);
+            } else {
+                let name = path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
+                files.insert(name, fs::read(path).unwrap());
+            }
+        }
+    }
+    let (mut files, root) = (Files::new(), spec().join("vectors"));
+    add(&mut files, &root, &root);
+    files.remove("README.md").expect("there is a page about the vectors");
+    files
+}
+
+fn expected(name: &str) -> Value {
+    let bytes = fs::read(spec().join("vectors/expected.json")).unwrap();
+    let mut all: Value = serde_json::from_slice(&bytes).unwrap();
+    all[name].take()
+}
+
+fn cases() -> Vec<Case> {
+    serde_json::from_slice(&fs::read(spec().join("vectors/refuse/cases.json")).unwrap()).unwrap()
+}
+
+fn document(of: &Files, suffix: &str) -> Vec<u8> {
+    of.iter().find(|(name, _)| name.ends_with(suffix)).map(|(_, bytes)| bytes.clone()).unwrap()
+}
+
+/// Decodes a pack as a reader does: trailer first, then the directory it tells of.
+fn directory(pack: &[u8]) -> Result<Directory, FormatError> {
+    let trailer = &pack[pack.len().saturating_sub(pack::TRAILER_LEN)..];
+    let offset = pack::directory_offset(trailer, pack.len() as u64)?;
+    pack::decode_directory(&pack[offset as usize..], pack.len() as u64)
+}
+
+fn tree<'a>(segments: impl IntoIterator<Item = &'a [u8]>) -> Result<Vec<Entry>, FormatError> {
+    let (mut reader, mut entries) = (SegmentReader::default(), Vec::new());
+    for segment in segments {
+        reader.read(segment, |entry| entries.push(entry))?;
+    }
+    reader.finish()?;
+    Ok(entries)
+}
+
+#[test]
+fn the_code_makes_exactly_these_files() {
+    let (made, found) = (made::all(), on_disk());
+    let names = |files: &Files| files.keys().cloned().collect::<BTreeSet<_>>();
+    assert_eq!(names(&made), names(&found));
+    for (name, bytes) in &made {
+        assert!(*bytes == found[name], "{name} is not what the code makes");
+    }
+}
+
+#[test]
+fn every_file_is_read_by_a_test() {
+    let files = on_disk();
+    let refused: BTreeSet<String> = cases().into_iter().map(|case| case.file).collect();
+    for (name, bytes) in &files {
+        if let Some(len) = name.strip_prefix("frames/stored-").and_then(|rest| rest.strip_suffix(".zst")) {
+            let raw = made::stored_content(len.parse().unwrap());
+            assert_eq!(frame::decode(Codec::Zstd, bytes, raw.len()).unwrap(), raw, "{name}");
+        } else if name == "frames/text.zst" {
+            let id = KEY.id_of(TEXT);
+            assert_eq!(*Verified::check(&KEY, &id, Codec::Zstd, bytes, 64).unwrap(), TEXT[..]);
+        } else if name.starts_with("segments/") {
+            let meta = document(&files, "-meta");
+            let entries = directory(&meta).unwrap().entries;
+            let entry = entries.iter().find(|entry| entry.id == KEY.id_of(bytes)).unwrap();
+            let stored = &meta[entry.offset as usize..][..entry.stored_len as usize];
+            assert_eq!(frame::decode(entry.codec, stored, entry.raw_len as usize).unwrap(), *bytes, "{name}");
+        } else if let Some(key) = name.strip_prefix("store/objects/") {
+            object(key, bytes);
+        } else if !refused.contains(name) && !matches!(name.as_str(), "expected.json" | "refuse/cases.json") {
+            panic!("no test knows {name}");
+        }
+    }
+    assert!(refused.iter().all(|name| files.contains_key(name)));
+}
+
+/// Reads an object of the vector store; what is read is written as the same bytes again.
+fn object(key: &str, bytes: &[u8]) {
+    let again = match key.split('/').collect::<Vec<_>>()[..] {
+        ["pstore.json"] => StoreConfig::decode(bytes).unwrap().encode(),
+        ["content", "acme", "tenant.json"] => TenantConfig::decode(bytes).unwrap().encode(),
+        ["content", "acme", "packs", id] => return pack_is_as_expected(id, bytes),
+        ["content", "acme", "index", _] => Index::decode(bytes).unwrap().encode(),
+        ["content", "acme", "condemned", _] => {
+            let condemned: Condemned = serde_json::from_slice(bytes).unwrap();
+            show::json_bytes(&serde_json::to_value(condemned).unwrap())
+        }
+        ["snapshots", "acme", "alice", "131", "latest.json"] => Pointer::decode(bytes).unwrap().encode(),
+        ["snapshots", "acme", "alice", "131", _] => Record::decode(bytes).unwrap().encode(),
+        _ => panic!("no test knows {key}"),
+    };
+    assert!(again == bytes, "{key}");
+}
+
+fn pack_is_as_expected(id: &str, bytes: &[u8]) {
+    assert_eq!(bytes[..pack::HEADER_LEN], pack::header());
+    let Directory { pack, key, entries } = directory(bytes).unwrap();
+    assert_eq!((pack.to_string().as_str(), key), (id, KEY));
+    assert_eq!(json!(show::pack_lines(&entries)), expected("packs")[id]);
+    for entry in entries {
+        let stored = &bytes[entry.offset as usize..][..entry.stored_len as usize];
+        assert_eq!(crc32c::crc32c(stored), entry.crc);
+        Verified::check(&KEY, &entry.id, entry.codec, stored, entry.raw_len).unwrap();
+    }
+}
+
+#[test]
+fn the_tree_has_the_expected_entries_and_one_encoding() {
+    let files = on_disk();
+    let root = Root::decode(&files["segments/root"]).unwrap();
+    let count = root.segments.len();
+    let segments: Vec<&[u8]> = (0..count).map(|at| &files[&format!("segments/tree-{at}")][..]).collect();
+    let entries = tree(segments.iter().copied()).unwrap();
+    assert_eq!(show::entries_json(&entries), expected("entries"));
+    let mut writer = SegmentWriter::default();
+    entries.iter().for_each(|entry| writer.push(entry));
+    let again = writer.finish();
+    assert!(again.iter().map(|segment| &segment.bytes[..]).eq(segments));
+
+    let mut locations = Vec::new();
+    for (at, (segment, reference)) in again.iter().zip(&root.segments).enumerate() {
+        assert_eq!(segment.chunks.len() as u32, reference.chunks);
+        let bytes = &files[&format!("segments/table-{at}")];
+        let table = table::decode(bytes, segment.chunks.len()).unwrap();
+        assert_eq!(table::encode(&table), *bytes);
+        locations.extend(table.iter().map(show::location_line));
+    }
+    assert_eq!(json!(locations), expected("locations"));
+    assert_eq!(root.encode(), files["segments/root"]);
+    let id = snapshot_id(&KEY, root.segments.iter().map(|segment| segment.tree.id));
+    assert_eq!(json!(id), expected("snapshot")["snapshot_id"]);
+}
+
+#[test]
+fn the_page_gives_the_same_examples() {
+    let page = fs::read_to_string(spec().join("README.md")).unwrap();
+    assert!(page.replace(' ', "").contains(&show::hex(&made::stored_frame(b"x"))));
+    for example in [&expected("chunk_ids")[1]["id"], &expected("snapshot")["bind"]] {
+        assert!(page.contains(example.as_str().unwrap()), "{example}");
+    }
+}
+
+#[test]
+fn numbers_have_one_spelling() {
+    let numbers = expected("varints");
+    let pairs =
+        |kind: &str| -> Vec<(String, String)> { serde_json::from_value(numbers[kind].clone()).unwrap() };
+    for (value, hex) in pairs("unsigned") {
+        assert_eq!(Reader::new(&show::unhex(&hex)).varint().unwrap().to_string(), value);
+    }
+    for (value, hex) in pairs("signed") {
+        assert_eq!(Reader::new(&show::unhex(&hex)).signed().unwrap().to_string(), value);
+    }
+}
+
+#[test]
+fn the_pointer_is_bound_and_keeps_what_it_does_not_know() {
+    let files = on_disk();
+    let mut pointer = Pointer::decode(&document(&files, "latest.json")).unwrap();
+    assert_eq!(json!(pointer.binding()), expected("snapshot")["bind"]);
+    assert!(pointer.block().is_some());
+    assert_eq!(pointer.unknown["a_field_of_tomorrow"], json!({ "kept": true }));
+    pointer.flipped_at_ms += 1;
+    assert!(pointer.block().is_none(), "somebody else has moved it");
+}
+
+#[test]
+fn what_must_be_refused_is_refused() {
+    for case in cases() {
+        let bytes = fs::read(spec().join("vectors").join(&case.file)).unwrap();
+        let error = match refusal(&case.read_as, &bytes) {
+            Err(error) => error,
+            Ok(()) => panic!("{} was accepted: {}", case.file, case.why),
+        };
+        let kind = match error {
+            FormatError::Malformed(_) => "malformed",
+            FormatError::Version { .. } => "version",
+            FormatError::Feature { .. } => "feature",
+        };
+        assert_eq!(kind, case.error, "{}: {error}", case.file);
+        let message = error.of(&case.file).to_string();
+        if let Some(writer) = &case.writer {
+            assert!(message.contains(writer), "{}: {message}", case.file);
+        }
+    }
+}
+
+fn refusal(read_as: &str, bytes: &[u8]) -> Result<(), FormatError> {
+    match read_as {
+        "pack" => directory(bytes).map(drop),
+        "index" => Index::decode(bytes).map(drop),
+        "tree" => tree([bytes]).map(drop),
+        "table" => table::decode(bytes, 2).map(drop),
+        "root" => Root::decode(bytes).map(drop),
+        "frame" => match Verified::check(&KEY, &KEY.id_of(TEXT), Codec::Zstd, bytes, 64) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(FormatError::Malformed(error.to_string())),
+        },
+        "store config" => StoreConfig::decode(bytes).map(drop),
+        "tenant config" => TenantConfig::decode(bytes).map(drop),
+        "tenant config to write" => {
+            let config = TenantConfig::decode(bytes).expect("it can be read");
+            config.features.check_write(&config.writer)
+        }
+        "record" => Record::decode(bytes).map(drop),
+        "pointer" => Pointer::decode(bytes).map(drop),
+        other => panic!("nothing is read as {other}"),
+    }
+}
+
+#[test]
+fn the_schemas_describe_the_documents() {
+    let files = on_disk();
+    for (schema, suffix) in [
+        ("store", "/pstore.json"),
+        ("tenant", "/tenant.json"),
+        ("record", "/snap-01JED0YH00248H248H248H248H.json"),
+        ("record", "/snap-01JED10BK048H248H248H248H2.json"),
+        ("pointer", "/latest.json"),
+        ("condemned", "/condemned/01JED0YGZZ6CSK6CSK6CSK6CSK"),
+    ] {
+        let schema = fs::read(spec().join(format!("schemas/{schema}.json"))).unwrap();
+        let mut document: Value = serde_json::from_slice(&document(&files, suffix)).unwrap();
+        document.as_object_mut().unwrap().remove("a_field_of_tomorrow");
+        fits(&serde_json::from_slice(&schema).unwrap(), &document, suffix);
+    }
+}
+
+/// Every field is described, and every required one is there.
+fn fits(schema: &Value, value: &Value, at: &str) {
+    let choices = schema["anyOf"].as_array().map_or(&[] as &[Value], Vec::as_slice);
+    let schema =
+        choices.iter().find(|choice| choice["type"] != "null").filter(|_| !value.is_null()).unwrap_or(schema);
+    match value {
+        Value::Object(fields) => {
+            for required in schema["required"].as_array().into_iter().flatten() {
+                assert!(fields.contains_key(required.as_str().unwrap()), "{at} lacks {required}");
+            }
+            for (name, value) in fields {
+                let at = format!("{at}.{name}");
+                let described = schema["properties"].get(name).or_else(|| schema.get("additionalProperties"));
+                fits(described.unwrap_or_else(|| panic!("{at} is not described")), value, &at);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| fits(&schema["items"], item, at)),
+        Value::String(_) if schema.get("type").is_some() => assert_eq!(schema["type"], "string", "{at}"),
+        Value::Number(_) if schema.get("type").is_some() => assert_eq!(schema["type"], "integer", "{at}"),
+        _ => {}
+    }
+    if let Some(constant) = schema.get("const") {
+        assert_eq!(constant, value, "{at}");
+    }
+    if let Some(choices) = schema.get("enum").and_then(Value::as_array) {
+        assert!(choices.contains(value), "{at} is {value}");
+    }
+}
+
+async fn vector_store() -> (TenantStore, Lineage) {
+    let bucket = LocalBucket::open(&spec().join("vectors/store"), Access::ReadOnly).unwrap();
+    let lineage = Lineage { name: "acme/alice".parse().unwrap(), chrome_major: "131".parse().unwrap() };
+    let store = Store::new(Arc::new(bucket), None).tenant(&lineage.name.tenant).await.unwrap();
+    (store, lineage)
+}
+
+#[tokio::test]
+async fn the_vector_store_opens_and_is_sound() {
+    let (store, lineage) = vector_store().await;
+    let options = verify::Options { read_data: true };
+    let report = verify::verify(&store, &lineage, options, Arc::new(Silent)).await.unwrap();
+    assert!(report.damage.is_empty(), "{:?}", report.damage);
+    assert_eq!((report.snapshots, report.packs), (1, 3));
+}
+
+#[tokio::test]
+async fn the_current_snapshot_is_read_in_one_round() {
+    let (store, lineage) = vector_store().await;
+    let record = store::ops::find::snapshot(&store, &lineage, None).await.unwrap();
+    assert_eq!(record.state, State::Live);
+    let metadata = Metadata::fetch(&store, record.content.as_ref().unwrap()).await.unwrap();
+    let (entries, locations) = metadata.decode().unwrap();
+    assert_eq!(show::entries_json(&entries), expected("entries"));
+    assert_eq!(locations.len() as u64, record.counts.chunks);
+}

@@ -1,0 +1,409 @@
+//! One small store with one snapshot that has everything a tree can hold.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::{Map, Value, json};
+use store::{
+    catalog::condemned::{Condemned, Phase},
+    content::packer::{Packer, SealedPack},
+    format::{
+        config::{Chunking, Features, HASH, STORE_SCHEMA, StoreConfig, TENANT_SCHEMA, TenantConfig},
+        index::Index,
+        layout, pack,
+        pack::EntryKind,
+        pointer::{Block, Lease, Pointer},
+        record::{
+            CapturedBy, CapturedIn, Content, Counts, Geo, Mode, PackRange, PackUse, Reason, Record, SCHEMA,
+            Source, State,
+        },
+        root::{Blob, Root, SegmentRef},
+        segment::{self, SegmentWriter},
+        table::{self, Location},
+        tree::{Entry, Extension, Extent, Kind, Meta, Time, TreePath},
+    },
+    id::{ChunkId, FlipId, PackId, PackSeq, RecordId, StoreId},
+    name::Lineage,
+};
+
+use super::{Files, KEY, TEXT, TEXT_FRAME, cuts, noise, show, stored_frame};
+
+/// Every vector says this wrote it, whatever version of the code makes it again.
+pub(super) const WRITER: &str = "pstore 0.1.0";
+const CAPTURED_AT_MS: u64 = 1_733_456_512_000;
+/// The first data pack is sealed after so many chunks, so that there are two.
+const FIRST_PACK_CHUNKS: usize = 200;
+
+pub(super) fn lineage() -> Lineage {
+    Lineage {
+        name: "acme/alice".parse().expect("a valid name"),
+        chrome_major: "131".parse().expect("a valid version"),
+    }
+}
+
+/// Small chunks, so that a small file has many.
+pub(super) fn chunking() -> Chunking {
+    Chunking { min_bytes: 64, average_bytes: 256, max_bytes: 1024, inline_bytes: 32, ..Chunking::default() }
+}
+
+pub(super) fn write_id() -> RecordId {
+    RecordId::from_parts(CAPTURED_AT_MS, [0x11; 10])
+}
+
+/// Chunks with their frames, in the order they are first needed.
+#[derive(Default)]
+struct Chunks {
+    order: Vec<ChunkId>,
+    frames: HashMap<ChunkId, (Vec<u8>, u32)>,
+}
+
+impl Chunks {
+    fn add(&mut self, raw: &[u8], frame: Vec<u8>) -> Extent {
+        let id = KEY.id_of(raw);
+        let len = raw.len() as u32;
+        if self.frames.insert(id, (frame, len)).is_none() {
+            self.order.push(id);
+        }
+        Extent::Chunk { id, len }
+    }
+
+    /// Cuts one run of data, as it lies between holes.
+    fn run(&mut self, bytes: &[u8]) -> Vec<Extent> {
+        let ends = cuts(&chunking(), bytes);
+        let starts = std::iter::once(0).chain(ends.iter().copied());
+        starts
+            .zip(&ends)
+            .map(|(start, end)| &bytes[start..*end])
+            .map(|raw| self.add(raw, stored_frame(raw)))
+            .collect()
+    }
+}
+
+fn entries(chunks: &mut Chunks) -> Vec<Entry> {
+    let meta = |mode| Meta {
+        mode,
+        uid: 1000,
+        gid: 1000,
+        mtime: Time { seconds: 1_733_456_500, nanos: 123_456_789 },
+        ..Meta::default()
+    };
+    let path = |path: &[u8]| TreePath::new(path).expect("a valid path");
+    let entry = |name: &[u8], mode, kind| Entry { path: path(name), meta: meta(mode), kind };
+    let file = |name: &[u8], extents: Vec<Extent>| {
+        let size = extents.iter().map(Extent::len).sum();
+        entry(name, 0o600, Kind::File { size, extents })
+    };
+    let text = chunks.add(TEXT, show::unhex(TEXT_FRAME));
+    let mut sparse = vec![Extent::Hole(65_536)];
+    sparse.extend(chunks.run(&noise("pstore vector: History", 700)));
+    sparse.push(Extent::Hole(1_000_000));
+    let mut list = vec![
+        entry(b"", 0o755, Kind::Directory),
+        entry(b"Default", 0o700, Kind::Directory),
+        file(b"Default/Cookies", chunks.run(&noise("pstore vector: Cookies 25", 130_000))),
+        file(b"Default/Cookies-journal", vec![]),
+        file(b"Default/History", sparse),
+        file(b"Default/Preferences", vec![Extent::Inline(b"{\"exit_type\":\"Normal\"}\n".to_vec())]),
+        entry(b"Default/Preferences.link", 0, Kind::HardLink { target: path(b"Default/Preferences") }),
+        file(b"Default/text", vec![text.clone()]),
+        file(b"Default/text-twice", vec![text.clone(), text]),
+        entry(b"SingletonLock", 0o777, Kind::Symlink { target: b"host-4711".to_vec() }),
+        entry(b"block", 0o660, Kind::BlockDevice { device: 0x0800 }),
+        entry(b"char", 0o666, Kind::CharDevice { device: 0x0103 }),
+        entry(b"fifo", 0o600, Kind::Fifo),
+        entry(b"socket", 0o600, Kind::Socket),
+        entry(b"many", 0o755, Kind::Directory),
+        file(b"\xff\n", vec![]),
+    ];
+    list[1].meta.xattrs =
+        vec![(b"user.empty".to_vec(), vec![]), (b"user.origin".to_vec(), vec![0x00, 0xff, b'x'])];
+    list[5].meta.extensions = vec![Extension { tag: 2, value: b"later".to_vec() }];
+    list[6].meta = Meta::default();
+    let odd = list.last_mut().expect("there are entries");
+    odd.meta = Meta { mode: 0o4755, mtime: Time { seconds: -1, nanos: 999_999_999 }, ..Meta::default() };
+    list.extend((0..240).map(|n| {
+        file(format!("many/file-{n:03}").as_bytes(), vec![Extent::Inline(format!("{n:03}\n").into_bytes())])
+    }));
+    let mut long = TreePath::root();
+    for letter in *b"nopq" {
+        long = long.join(&[letter; 255]).expect("a valid name");
+        list.push(Entry { path: long.clone(), meta: meta(0o755), kind: Kind::Directory });
+    }
+    list.sort_by(|a, b| a.path.cmp(&b.path));
+    list
+}
+
+/// The same pack as [`WRITER`] would have written it.
+pub(super) fn with_writer(mut pack: Vec<u8>, writer: &str) -> Vec<u8> {
+    let trailer = pack.len() - pack::TRAILER_LEN;
+    let field = &mut pack[trailer + 72..trailer + 88];
+    field.fill(0);
+    field[..writer.len()].copy_from_slice(writer.as_bytes());
+    reseal(&mut pack);
+    pack
+}
+
+/// Makes the checksum of a pack's directory right again.
+pub(super) fn reseal(pack: &mut [u8]) {
+    let trailer = pack.len() - pack::TRAILER_LEN;
+    let mut offset = [0; 8];
+    offset.copy_from_slice(&pack[trailer + 56..trailer + 64]);
+    let start = u64::from_le_bytes(offset) as usize;
+    let check = blake3::hash(&pack[start..trailer + 96]);
+    pack[trailer + 96..trailer + 120].copy_from_slice(&check.as_bytes()[..24]);
+}
+
+fn seal(packer: Packer, seq: PackSeq) -> SealedPack {
+    let mut sealed = packer.seal(PackId { write: write_id(), seq }, KEY);
+    sealed.bytes = with_writer(sealed.bytes.to_vec(), WRITER).into();
+    sealed
+}
+
+fn data_packs(chunks: &Chunks) -> Vec<SealedPack> {
+    let (first, rest) = chunks.order.split_at(FIRST_PACK_CHUNKS);
+    [first, rest]
+        .into_iter()
+        .zip(0..)
+        .map(|(ids, seq)| {
+            let mut packer = Packer::with_capacity(0);
+            for id in ids {
+                let (frame, raw_len) = &chunks.frames[id];
+                packer.push(*id, EntryKind::Data, *raw_len, frame);
+            }
+            seal(packer, PackSeq::Data(seq))
+        })
+        .collect()
+}
+
+/// Adds the store; says what a reader should find in it.
+pub(super) fn add(files: &mut Files) -> Map<String, Value> {
+    let mut chunks = Chunks::default();
+    let entries = entries(&mut chunks);
+    let packs = data_packs(&chunks);
+    let locations: HashMap<ChunkId, Location> = packs.iter().flat_map(SealedPack::locations).collect();
+    let mut writer = SegmentWriter::default();
+    entries.iter().for_each(|entry| writer.push(entry));
+
+    let mut meta = Packer::with_capacity(0);
+    let meta_pack = PackId { write: write_id(), seq: PackSeq::Meta };
+    let mut place = |kind, raw: &[u8]| {
+        let entry = meta.push(KEY.id_of(raw), kind, raw.len() as u32, &stored_frame(raw));
+        let (offset, stored_len, raw_len) = (entry.offset, entry.stored_len, entry.raw_len);
+        Blob { id: entry.id, pack: meta_pack, offset, stored_len, raw_len }
+    };
+    let mut root = Root { segments: Vec::new() };
+    for (at, segment) in writer.finish().into_iter().enumerate() {
+        let places: Vec<Location> = segment.chunks.iter().map(|(id, _)| locations[id]).collect();
+        let table = table::encode(&places);
+        let tree = place(EntryKind::Tree, &segment.bytes);
+        root.segments.push(SegmentRef {
+            tree,
+            table: place(EntryKind::Table, &table),
+            chunks: segment.chunks.len() as u32,
+        });
+        files.insert(format!("segments/tree-{at}"), segment.bytes);
+        files.insert(format!("segments/table-{at}"), table);
+    }
+    let root_bytes = root.encode();
+    let root_blob = place(EntryKind::Root, &root_bytes);
+    files.insert("segments/root".to_owned(), root_bytes);
+    let meta = seal(meta, PackSeq::Meta);
+
+    let in_order: Vec<Location> = entries
+        .iter()
+        .flat_map(|entry| entry.chunks().map(|(id, _)| locations[&id]).collect::<Vec<_>>())
+        .collect();
+    let snapshot_id = segment::snapshot_id(&KEY, root.segments.iter().map(|segment| segment.tree.id));
+    let content = Content {
+        snapshot_id,
+        root: root_blob.into(),
+        meta_ranges: vec![PackRange {
+            pack: meta_pack,
+            offset: pack::HEADER_LEN as u64,
+            len: root_blob.offset + u64::from(root_blob.stored_len) - pack::HEADER_LEN as u64,
+        }],
+        packs: used(packs.iter().chain([&meta])),
+    };
+    let tenant = lineage().name.tenant;
+    let mut put = |key: store::key::Key, bytes: Vec<u8>| files.insert(format!("store/objects/{key}"), bytes);
+    for pack in packs.iter().chain([&meta]) {
+        put(layout::pack(&tenant, pack.id), pack.bytes.to_vec());
+    }
+    let index = Index { key: KEY, packs: packs.iter().map(SealedPack::index).collect() };
+    put(layout::index(&tenant, write_id()), index.encode());
+    let live = record(&entries, chunks.order.len() as u64, content);
+    let mut writing =
+        Record { record: RecordId::from_parts(CAPTURED_AT_MS + 60_000, [0x22; 10]), ..live.clone() };
+    writing.state = State::Writing;
+    writing.content = None;
+    let pointer = pointer(&live);
+    put(layout::record(&lineage(), live.record), live.encode());
+    put(layout::record(&lineage(), writing.record), writing.encode());
+    put(layout::latest(&lineage()), pointer.encode());
+    put(layout::store_config(), store_config().encode());
+    put(layout::tenant_config(&tenant), tenant_config().encode());
+    let condemned = RecordId::from_parts(CAPTURED_AT_MS - 1, [0x33; 10]).to_string();
+    let condemned = layout::condemned(&tenant).key(&condemned).expect("a valid key");
+    put(condemned, show::json_bytes(&serde_json::to_value(swept()).expect("JSON always encodes")));
+
+    let mut expected = Map::new();
+    expected.insert(
+        "snapshot".to_owned(),
+        json!({
+            "snapshot_id": snapshot_id,
+            "root": root_blob.id,
+            "segments": root.segments.iter().map(|s| json!({ "tree": s.tree.id, "table": s.table.id, "chunks": s.chunks })).collect::<Vec<_>>(),
+            "bind": pointer.binding(),
+        }),
+    );
+    let packs: BTreeMap<String, Vec<String>> = packs
+        .iter()
+        .chain([&meta])
+        .map(|pack| (pack.id.to_string(), show::pack_lines(&pack.entries)))
+        .collect();
+    expected.insert("packs".to_owned(), json!(packs));
+    expected.insert("entries".to_owned(), show::entries_json(&entries));
+    expected.insert("locations".to_owned(), in_order.iter().map(show::location_line).collect());
+    expected
+}
+
+fn used<'a>(packs: impl Iterator<Item = &'a SealedPack>) -> Vec<PackUse> {
+    let mut used: Vec<PackUse> = packs
+        .map(|pack| PackUse {
+            pack: pack.id,
+            live_bytes: pack.entries.iter().map(|entry| u64::from(entry.stored_len)).sum(),
+        })
+        .collect();
+    used.sort_by_key(|used| used.pack);
+    used
+}
+
+pub(super) fn store_config() -> StoreConfig {
+    StoreConfig {
+        version: 1,
+        minor: 0,
+        schema: STORE_SCHEMA.to_owned(),
+        writer: WRITER.to_owned(),
+        store_id: StoreId::from_parts(CAPTURED_AT_MS - 1000, [0x44; 10]),
+        created_at_ms: CAPTURED_AT_MS - 1000,
+        features: Features { optional: vec!["an-optional-one".to_owned()], ..Features::default() },
+        chunking: chunking(),
+        probe: Value::Null,
+        unknown: Map::new(),
+    }
+}
+
+pub(super) fn tenant_config() -> TenantConfig {
+    let store = store_config();
+    TenantConfig {
+        version: 1,
+        minor: 0,
+        schema: TENANT_SCHEMA.to_owned(),
+        writer: store.writer,
+        tenant_id: lineage().name.tenant,
+        store_id: store.store_id,
+        created_at_ms: store.created_at_ms + 1,
+        chunk_key: KEY,
+        hash: HASH.to_owned(),
+        features: store.features,
+        chunking: store.chunking,
+        probe: store.probe,
+        unknown: Map::new(),
+    }
+}
+
+fn record(entries: &[Entry], chunks: u64, content: Content) -> Record {
+    let count = |fits: fn(&Kind) -> bool| entries.iter().filter(|entry| fits(&entry.kind)).count() as u64;
+    let size = |entry: &Entry| if let Kind::File { size, .. } = entry.kind { size } else { 0 };
+    Record {
+        version: 1,
+        schema: SCHEMA.to_owned(),
+        tenant_id: lineage().name.tenant,
+        profile_id: lineage().name.profile,
+        chrome_major_version: lineage().chrome_major,
+        archive_sha256: None,
+        archive_size_bytes: None,
+        uncompressed_size_bytes: entries.iter().map(size).sum(),
+        captured_at_ms: CAPTURED_AT_MS,
+        captured_by: CapturedBy {
+            host: "daytona".to_owned(),
+            host_run_id: "run-1".to_owned(),
+            writer_version: WRITER.to_owned(),
+        },
+        captured_in: Some(CapturedIn {
+            host_region: "us-east-1".to_owned(),
+            egress_ip_geo: Some(Geo { country: "US".to_owned(), region: "NY".to_owned() }),
+        }),
+        mode: Mode::Cold,
+        chrome_uptime_seconds_at_capture: 0,
+        predecessor_sha256: String::new(),
+        notes: String::new(),
+        record: write_id(),
+        minor: 0,
+        writer: WRITER.to_owned(),
+        state: State::Live,
+        generation: 0,
+        lease_seq: 1,
+        chunk_key: KEY,
+        parent: None,
+        reason: Reason::Manual,
+        labels: BTreeMap::from([("ticket".to_owned(), "42".to_owned())]),
+        chrome_last_version: Some("131.0.6778.85".to_owned()),
+        exit_type: Some("Normal".to_owned()),
+        counts: Counts {
+            files: count(|kind| matches!(kind, Kind::File { .. })),
+            directories: count(|kind| matches!(kind, Kind::Directory)),
+            symlinks: count(|kind| matches!(kind, Kind::Symlink { .. })),
+            hard_links: count(|kind| matches!(kind, Kind::HardLink { .. })),
+            skipped: 0,
+            chunks: entries.iter().map(|entry| entry.chunks().count() as u64).sum(),
+            new_chunks: chunks,
+            new_bytes: 130_000 + 700 + TEXT.len() as u64,
+            stored_bytes: content.packs.iter().map(|used| used.live_bytes).sum(),
+        },
+        content: Some(content),
+        sources: vec![Source {
+            kind: "directory".to_owned(),
+            path: "/home/user/.config/chromium".to_owned(),
+        }],
+        complete: true,
+        exclusions: vec!["Default/Cache".to_owned()],
+        transforms: Vec::new(),
+        features: Vec::new(),
+        unknown: Map::new(),
+    }
+}
+
+fn pointer(record: &Record) -> Pointer {
+    let prefix = record.sha256_prefix();
+    let mut pointer = Pointer {
+        version: 1,
+        active_archive_key: layout::archive(&lineage(), &prefix),
+        active_manifest_key: layout::manifest(&lineage(), &prefix),
+        active_sha256_prefix: prefix,
+        flipped_at_ms: CAPTURED_AT_MS + 3000,
+        flipped_from_sha256_prefix: "8d9e7f6a5b4c".to_owned(),
+        pstore: None,
+        unknown: Map::from_iter([("a_field_of_tomorrow".to_owned(), json!({ "kept": true }))]),
+    };
+    pointer.pstore = Some(Block {
+        v: 1,
+        bind: pointer.binding(),
+        record: Some(record.record),
+        snapshot_id: record.content.as_ref().map(|content| content.snapshot_id),
+        flip_id: FlipId::from_bytes([0x55; 16]),
+        recent: vec![FlipId::from_bytes([0x66; 16]), FlipId::from_bytes([0x77; 16])],
+        lease: Some(Lease { nonce: "88".repeat(16), base: Some(record.record) }),
+        unknown: Map::new(),
+    });
+    pointer
+}
+
+fn swept() -> Condemned {
+    let write = RecordId::from_parts(CAPTURED_AT_MS - 2, [0x99; 10]);
+    Condemned {
+        version: 1,
+        phase: Phase::Swept,
+        packs: vec![PackId { write, seq: PackSeq::Data(0) }, PackId { write, seq: PackSeq::Meta }],
+        blockers: vec![],
+    }
+}
