@@ -35,7 +35,8 @@ fn change_one_megabyte(root: &Path, seed: u64) {
 }
 
 fn uploads(calls: &[Call]) -> (usize, u64) {
-    let puts: Vec<&Call> = calls.iter().filter(|call| matches!(call.verb, Verb::Create | Verb::Replace)).collect();
+    let puts: Vec<&Call> =
+        calls.iter().filter(|call| matches!(call.verb, Verb::Create | Verb::Replace)).collect();
     (puts.len(), puts.iter().map(|call| call.bytes).sum())
 }
 

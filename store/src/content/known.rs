@@ -45,9 +45,13 @@ impl Known {
         self.barred.write().unwrap_or_else(PoisonError::into_inner).extend(packs);
     }
 
+    /// Whether nothing may refer to this pack anew.
+    pub fn is_barred(&self, pack: &PackId) -> bool {
+        self.barred.read().unwrap_or_else(PoisonError::into_inner).contains(pack)
+    }
+
     fn usable(&self, location: Option<&Location>) -> Option<Location> {
-        let barred = self.barred.read().unwrap_or_else(PoisonError::into_inner);
-        location.copied().filter(|location| !barred.contains(&location.pack))
+        location.copied().filter(|location| !self.is_barred(&location.pack))
     }
 
     fn index(&self) -> &Locations {

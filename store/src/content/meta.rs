@@ -189,13 +189,14 @@ impl NewTree {
         self.segments.iter().flat_map(|(_, segment)| segment.chunks.iter().copied())
     }
 
-    /// Writes the metadata of this tree, sharing with `base` what is the same.
+    /// Writes the metadata of this tree, sharing with `base` what is the same and not barred.
     pub fn seal(
         self,
         store: &TenantStore,
         write: RecordId,
         base: Option<&Metadata>,
         locate: impl Fn(&ChunkId) -> Option<Location>,
+        barred: impl Fn(&PackId) -> bool,
     ) -> Result<NewMetadata> {
         let mut used = PacksUsed::default();
         let (mut trees, mut tables) = (Vec::new(), Vec::new());
@@ -216,7 +217,7 @@ impl NewTree {
             trees.push(segment.bytes);
             tables.push(table);
         }
-        let shared = shared_blobs(base, &ids);
+        let shared = shared_blobs(base, &ids, barred);
         let mut sealer = Sealer {
             pack: PackId { write, seq: PackSeq::Meta },
             packer: Packer::with_capacity(64 << 10),
@@ -281,12 +282,16 @@ impl Sealer {
 }
 
 /// The blobs of `base` that the new root will refer to, in few enough packs.
-fn shared_blobs(base: Option<&Metadata>, ids: &[(ChunkId, ChunkId, u32)]) -> HashMap<ChunkId, Blob> {
+fn shared_blobs(
+    base: Option<&Metadata>,
+    ids: &[(ChunkId, ChunkId, u32)],
+    barred: impl Fn(&PackId) -> bool,
+) -> HashMap<ChunkId, Blob> {
     let wanted: HashSet<ChunkId> = ids.iter().flat_map(|(tree, table, _)| [*tree, *table]).collect();
     let mut shared: HashMap<ChunkId, Blob> = base
         .into_iter()
         .flat_map(|base| base.root.blobs())
-        .filter(|blob| wanted.contains(&blob.id))
+        .filter(|blob| wanted.contains(&blob.id) && !barred(&blob.pack))
         .map(|blob| (blob.id, *blob))
         .collect();
     let mut weight: BTreeMap<PackId, u64> = BTreeMap::new();

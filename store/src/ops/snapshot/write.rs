@@ -174,16 +174,15 @@ impl<'a> Writing<'a> {
         let write = self.lease.open().await?;
         let chunks = tree.chunks().count() as u64;
         let store = self.capture.store.clone();
-        let (base, known, packs, meta) = {
+        let (packs, meta) = {
             let (base, known) = (self.base_metadata.take(), Arc::clone(&self.known));
             blocking(move || {
                 let locate = |id: &ChunkId| packs.locations.get(id).copied().or_else(|| known.locate(id));
-                let meta = tree.seal(&store, write, base.as_ref(), locate)?;
-                Ok((base, known, packs, meta))
+                let meta = tree.seal(&store, write, base.as_ref(), locate, |pack| known.is_barred(pack))?;
+                Ok((packs, meta))
             })
             .await?
         };
-        drop((base, known));
         let durable = self.lease.upload_metadata(packs, &meta).await?;
         let content = meta.content.clone();
         let finish = |record: &mut Record| {
