@@ -115,7 +115,11 @@ fn apply(root: &Path, edit: &Edit) {
                 open.write_all_at(b"after the hole", size + u64::from(*len)).unwrap();
             }
         }
-        Edit::Remove { file } => drop(pick(*file).map(|path| fs::remove_file(path).unwrap())),
+        Edit::Remove { file } => {
+            if let Some(path) = pick(*file) {
+                fs::remove_file(path).unwrap();
+            }
+        }
         Edit::Rename { file, to } => {
             if let (Some(path), Some(to)) = (pick(*file), free(*to)) {
                 fs::rename(path, to).unwrap();
@@ -127,16 +131,24 @@ fn apply(root: &Path, edit: &Edit) {
             }
         }
         Edit::Symlink { name, target } => {
-            drop(free(*name).map(|path| symlink(format!("entry {target}"), path).unwrap()))
+            if let Some(path) = free(*name) {
+                symlink(format!("entry {target}"), path).unwrap();
+            }
         }
-        Edit::Directory { name } => drop(free(*name).map(|path| fs::create_dir(path).unwrap())),
+        Edit::Directory { name } => {
+            if let Some(path) = free(*name) {
+                fs::create_dir(path).unwrap();
+            }
+        }
         Edit::Mode { file, mode } => {
             if let Some(path) = pick(*file) {
                 fs::set_permissions(path, fs::Permissions::from_mode(u32::from(*mode))).unwrap();
             }
         }
         Edit::Touch { file, seconds, nanos } => {
-            drop(pick(*file).map(|path| set_mtime(&path, i64::from(*seconds), i64::from(*nanos))));
+            if let Some(path) = pick(*file) {
+                set_mtime(&path, i64::from(*seconds), i64::from(*nanos));
+            }
         }
     }
 }
