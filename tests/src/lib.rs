@@ -3,6 +3,7 @@
 // Everything here runs in tests only, where a panic is how a failure is told.
 #![allow(clippy::unwrap_used)]
 
+pub mod binary;
 pub mod contract;
 pub mod revoker;
 pub mod server;

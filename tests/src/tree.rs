@@ -213,8 +213,14 @@ fn xattrs(path: &Path) -> BTreeMap<Vec<u8>, Vec<u8>> {
 /// Fails, naming the first difference, unless both trees are the same.
 #[track_caller]
 pub fn assert_same(expected: &Path, found: &Path) {
-    let (expected, found) = (look_at(expected), look_at(found));
-    for (path, entry) in &expected {
+    assert_seen(&look_at(expected), found);
+}
+
+/// Fails, naming the first difference, unless the tree is as another was when it was looked at.
+#[track_caller]
+pub fn assert_seen(expected: &BTreeMap<PathBuf, Seen>, found: &Path) {
+    let found = look_at(found);
+    for (path, entry) in expected {
         assert_eq!(Some(entry), found.get(path), "{} differs", path.display());
     }
     if let Some(extra) = found.keys().find(|path| !expected.contains_key(*path)) {
