@@ -6,29 +6,27 @@
 
 use super::{Body, Bucket, BucketError, Key, Result, RetryPolicy, Write};
 
-const ATTEMPTS: u32 = 3;
+const ATTEMPTS: u32 = 5;
 
 /// Up to this size the whole object is compared, above it only its length.
 const COMPARE_MAX_BYTES: u64 = 1 << 20;
 
 /// Creates `key`, sending again while the answer is ambiguous.
 ///
-/// Only for keys that nobody else can choose. An object that was there before the first
-/// attempt is still [`BucketError::AlreadyExists`].
+/// Only for keys that nobody else can choose: an object that is there already was put there
+/// by an earlier delivery of this write, if it is equal, even one that a proxy made for us.
 pub async fn put_unique(bucket: &dyn Bucket, key: &Key, body: Body) -> Result<()> {
     let policy = RetryPolicy::default();
-    let mut maybe_applied = false;
     let mut attempt = 0;
     loop {
         let error = match bucket.put(key, body.clone(), Write::Create).await {
             Ok(_) => return Ok(()),
-            Err(BucketError::AlreadyExists { .. }) if maybe_applied => {
+            Err(BucketError::AlreadyExists { .. }) => {
                 return must_equal(bucket, key, &body).await;
             }
             Err(error) if error.is_retryable() => error,
             Err(error) => return Err(error),
         };
-        maybe_applied |= error.is_ambiguous();
         attempt += 1;
         if attempt == ATTEMPTS {
             return Err(error);
@@ -126,11 +124,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_there_before_is_not_ours() {
+    async fn what_is_there_with_another_content_is_not_ours() {
         let bucket = MemoryBucket::new();
         let key = Key::new("pack").unwrap();
         put_unique(&bucket, &key, b"1".to_vec().into()).await.unwrap();
-        let answer = put_unique(&bucket, &key, b"1".to_vec().into()).await;
+        put_unique(&bucket, &key, b"1".to_vec().into()).await.unwrap();
+        let answer = put_unique(&bucket, &key, b"2".to_vec().into()).await;
         assert!(matches!(answer, Err(BucketError::AlreadyExists { .. })), "{answer:?}");
     }
 }

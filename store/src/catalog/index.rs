@@ -12,6 +12,8 @@ use crate::{
 };
 
 const REQUESTS_AT_ONCE: usize = 8;
+/// Many tiny indexes are many requests: the newest will do until a collection merges them.
+const MAX_INDEXES: usize = 256;
 
 /// What was used of the tenant's indexes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,6 +32,7 @@ pub async fn load(store: &TenantStore, budget: u64) -> Result<(Locations, IndexU
     let total = entries.len() as u64;
     let chosen: Vec<Entry> = entries
         .into_iter()
+        .take(MAX_INDEXES)
         .take_while(|entry| {
             spent += entry.size;
             spent <= budget

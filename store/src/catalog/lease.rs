@@ -13,10 +13,10 @@ use std::{
 use async_trait::async_trait;
 use tokio::sync::Mutex;
 
-use super::{clock, condemned};
+use super::{clock, condemned, records::list_all};
 use crate::{
     Error, Result,
-    bucket::{BucketError, Key, RetryPolicy, Version, Write},
+    bucket::{BucketError, Depth, Key, RetryPolicy, Version, Write},
     content::{TenantStore, known::Known, meta::NewMetadata, upload::DurablePacks, upload::Gate},
     format::{
         index::Index,
@@ -27,7 +27,7 @@ use crate::{
     name::Lineage,
 };
 
-const ATTEMPTS: u32 = 3;
+const ATTEMPTS: u32 = 5;
 /// A collection takes a lease that was not renewed for fifteen minutes for dead.
 const RENEW_AFTER: Duration = Duration::from_secs(240);
 
@@ -124,7 +124,10 @@ impl WriteLease {
             let bytes = record.encode();
             match self.store.bucket.put(&key, bytes.clone().into(), Write::Create).await {
                 Ok(version) => return Ok(Held { record, version, renewed: Instant::now() }),
-                Err(error) if error.is_retryable() && attempt < ATTEMPTS => {
+                Err(error)
+                    if (error.is_retryable() || matches!(error, BucketError::AlreadyExists { .. }))
+                        && attempt < ATTEMPTS =>
+                {
                     tracing::debug!(%key, %error, "the lease may or may not exist");
                     tokio::time::sleep(policy.pause(attempt)).await;
                     if let Ok(object) = self.store.bucket.get(&key).await
@@ -147,8 +150,15 @@ impl Gate for WriteLease {
         match &mut *held {
             None => {
                 let new = self.create().await?;
-                // Only now: what is condemned from here on waits for this lease.
-                self.known.bar(condemned::barred(&self.store).await?);
+                // Only now: what is condemned from here on waits for this lease. And what is
+                // not there at all, however that came about, is stored again.
+                let (barred, packs) = futures::future::try_join(
+                    condemned::barred(&self.store),
+                    list_all(&*self.store.bucket, &layout::packs(&self.store.tenant), Depth::All),
+                )
+                .await?;
+                self.known.bar(barred);
+                self.known.keep_only(packs.0.iter().filter_map(|entry| entry.key.name().parse().ok()));
                 let id = new.record.record;
                 *held = Some(new);
                 Ok(id)

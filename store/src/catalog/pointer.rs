@@ -61,8 +61,20 @@ pub enum Flip {
     Unchanged,
 }
 
-/// Moves the pointer to `record`, which was published.
+/// Moves the pointer to `record`, which was published. Whatever goes wrong from here on,
+/// the snapshot is stored, and the error says so.
 pub async fn flip(store: &TenantStore, lineage: &Lineage, record: &Record) -> Result<Flip> {
+    try_flip(store, lineage, record).await.map_err(|error| match error {
+        error @ (Error::PointerNotFlipped { .. } | Error::PointerUnknown { .. }) => error,
+        error => Error::PointerNotFlipped {
+            record: record.record,
+            lineage: lineage.to_string(),
+            reason: error.to_string(),
+        },
+    })
+}
+
+async fn try_flip(store: &TenantStore, lineage: &Lineage, record: &Record) -> Result<Flip> {
     let target = record.record;
     for attempt in 1..=ATTEMPTS {
         let before = read(store, lineage).await?;
@@ -126,6 +138,8 @@ async fn put(
                 ambiguous = true;
                 error
             }
+            // Definite for this request, but an earlier one may still arrive.
+            Err(error) if ambiguous => return Ok(Put::Unknown(error.to_string())),
             Err(error) => return Err(error.into()),
         };
         let now = match store.bucket.get(key).await {
@@ -157,7 +171,11 @@ async fn put(
         }
         return Ok(Put::Unknown(error.to_string()));
     }
-    Ok(Put::Unknown("the store gave no definite answer".to_owned()))
+    if ambiguous {
+        Ok(Put::Unknown("the store gave no definite answer".to_owned()))
+    } else {
+        Ok(Put::NotApplied)
+    }
 }
 
 /// The pointer that follows `before` and points at `record`.

@@ -3,7 +3,7 @@
 use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::{
-    Error, Result,
+    Error, ErrorKind, Result,
     bucket::{Bucket, BucketError, Depth, Entry, Prefix, Version},
     content::TenantStore,
     format::{
@@ -64,12 +64,8 @@ pub async fn list(store: &TenantStore, lineage: &Lineage) -> Result<Vec<Result<R
 /// The records of a lineage that are newer than `than`, oldest first.
 pub async fn newer(store: &TenantStore, lineage: &Lineage, than: Option<RecordId>) -> Result<Vec<Record>> {
     let (entries, _) = list_all(&*store.bucket, &layout::lineage(lineage), Depth::Children).await?;
-    let ids = entries
-        .iter()
-        .filter_map(|entry| layout::record_of(&entry.key))
-        .filter(|id| Some(*id) > than)
-        .collect();
-    read(store, lineage, ids).await.into_iter().collect()
+    let ids = entries.iter().filter_map(|entry| layout::record_of(&entry.key)).filter(|id| Some(*id) > than);
+    readable(read(store, lineage, ids.collect()).await)
 }
 
 async fn read(store: &TenantStore, lineage: &Lineage, ids: Vec<RecordId>) -> Vec<Result<Record>> {
@@ -87,8 +83,21 @@ async fn read(store: &TenantStore, lineage: &Lineage, ids: Vec<RecordId>) -> Vec
 
 /// Records of a lineage that hold a snapshot, oldest first.
 pub async fn live(store: &TenantStore, lineage: &Lineage) -> Result<Vec<Record>> {
-    let records: Vec<Record> = list(store, lineage).await?.into_iter().collect::<Result<_>>()?;
+    let records = readable(list(store, lineage).await?)?;
     Ok(records.into_iter().filter(|record| record.state == State::Live).collect())
+}
+
+/// The records that can be read. A damaged one takes no other with it: it is told, and
+/// left to `verify`.
+fn readable(records: Vec<Result<Record>>) -> Result<Vec<Record>> {
+    let told = |result: &Result<Record>| match result {
+        Err(error) if matches!(error.kind(), ErrorKind::Damaged | ErrorKind::UnsupportedFormat) => {
+            tracing::warn!(%error, "a record cannot be read and is passed over");
+            false
+        }
+        _ => true,
+    };
+    records.into_iter().filter(told).collect()
 }
 
 /// The Chrome major versions a profile was captured with, newest last.

@@ -8,6 +8,7 @@ use std::{
     fs,
     io::Write,
     path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering},
     time::SystemTime,
 };
 
@@ -48,12 +49,14 @@ impl Shelf {
 #[derive(Debug)]
 pub struct Cache {
     root: PathBuf,
+    /// For each shelf, whether it has been looked through.
+    pruned: [AtomicBool; 3],
 }
 
 impl Cache {
     /// Keeps everything below `root/<store>/<tenant>/`; the folders are made when needed.
     pub fn new(root: &Path, store: StoreId, tenant: &Tenant) -> Self {
-        Self { root: root.join(store.to_string()).join(tenant.as_str()) }
+        Self { root: root.join(store.to_string()).join(tenant.as_str()), pruned: Default::default() }
     }
 
     /// The cached bytes, if they are there and whole.
@@ -77,10 +80,6 @@ impl Cache {
         }
     }
 
-    pub fn remove(&self, shelf: Shelf, name: &str) {
-        let _ = fs::remove_file(self.path(shelf, name));
-    }
-
     fn try_write(&self, shelf: Shelf, name: &str, bytes: &[u8]) -> std::io::Result<()> {
         let path = self.path(shelf, name);
         let folder = self.root.join(shelf.folder());
@@ -91,6 +90,10 @@ impl Cache {
             file.write_all(blake3::hash(bytes).as_bytes())
         });
         written.and_then(|()| fs::rename(&aside, &path)).inspect_err(|_| drop(fs::remove_file(&aside)))?;
+        // Once for each process: looking at a whole shelf for every file would be quadratic.
+        if self.pruned[shelf as usize].swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
         prune(&folder, shelf.max_bytes())
     }
 

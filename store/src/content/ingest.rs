@@ -123,7 +123,7 @@ impl Ingest {
     /// Seals what is left and reports; blocking.
     pub fn flush(&self) -> Result<Ingested> {
         if let Some(packer) = lock(&self.packer).take() {
-            self.uploader.submit(packer)?;
+            self.uploader.submit(packer, self.uploader.wait_for_place()?)?;
         }
         Ok(Ingested {
             new_chunks: self.new_chunks.load(Ordering::Relaxed),
@@ -132,6 +132,8 @@ impl Ingest {
     }
 
     fn work(&self, files: &dyn Files, pool: &Pool, done: &[Mutex<Vec<Extent>>]) -> Result<()> {
+        // Also when a worker panics, so that nobody waits for it for ever.
+        let guard = FailOnDrop(pool);
         let result = Compressor::new(self.store.chunking().zstd_level).and_then(|mut compressor| {
             while let Some(job) = pool.next_job(files.len()) {
                 match job {
@@ -152,8 +154,8 @@ impl Ingest {
             }
             Ok(())
         });
-        if result.is_err() {
-            pool.fail();
+        if result.is_ok() {
+            std::mem::forget(guard);
         }
         result
     }
@@ -173,18 +175,32 @@ impl Ingest {
             let mut slot = lock(&self.packer);
             let packer = slot.get_or_insert_with(|| Packer::with_capacity(target + target / 16));
             packer.push(id, EntryKind::Data, raw.len() as u32, frame);
-            if packer.len() >= target { slot.take() } else { None }
+            if packer.len() < target {
+                None
+            } else {
+                // Waited for with the lock held: while too many packs travel, nobody fills another.
+                let place = self.uploader.wait_for_place()?;
+                slot.take().map(|packer| (packer, place))
+            }
         };
         self.new_chunks.fetch_add(1, Ordering::Relaxed);
         self.new_bytes.fetch_add(raw.len() as u64, Ordering::Relaxed);
         self.progress.tick(Tick { new_bytes: raw.len() as u64, ..Tick::default() });
-        full.map_or(Ok(()), |packer| self.uploader.submit(packer))
+        full.map_or(Ok(()), |(packer, place)| self.uploader.submit(packer, place))
     }
 }
 
 enum Job {
     Compress(Task),
     Read(usize),
+}
+
+struct FailOnDrop<'a>(&'a Pool);
+
+impl Drop for FailOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.fail();
+    }
 }
 
 impl Pool {

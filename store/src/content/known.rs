@@ -2,7 +2,8 @@
 //!
 //! First what the snapshot is built on holds, then the tenant's index. The index is
 //! fetched in the background and waited for only when the first chunk is missing from the
-//! base. A pack that a collection has condemned is barred: nothing may refer to it anew.
+//! base. A pack that a collection has condemned, or that is not there, is barred: nothing
+//! may refer to it anew.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -24,6 +25,8 @@ pub struct Known {
     index: OnceLock<Locations>,
     arriving: Mutex<Option<oneshot::Receiver<Locations>>>,
     barred: RwLock<HashSet<PackId>>,
+    /// The packs that exist, once that is known.
+    existing: OnceLock<HashSet<PackId>>,
 }
 
 impl Known {
@@ -45,8 +48,16 @@ impl Known {
         self.barred.write().unwrap_or_else(PoisonError::into_inner).extend(packs);
     }
 
+    /// From now on nothing may refer to a pack that is not one of these.
+    pub fn keep_only(&self, existing: impl IntoIterator<Item = PackId>) {
+        self.existing.get_or_init(|| existing.into_iter().collect());
+    }
+
     /// Whether nothing may refer to this pack anew.
     pub fn is_barred(&self, pack: &PackId) -> bool {
+        if self.existing.get().is_some_and(|existing| !existing.contains(pack)) {
+            return true;
+        }
         self.barred.read().unwrap_or_else(PoisonError::into_inner).contains(pack)
     }
 

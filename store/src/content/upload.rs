@@ -10,7 +10,11 @@ use std::sync::{
 };
 
 use async_trait::async_trait;
-use tokio::{runtime::Handle, sync::Semaphore, task::JoinHandle};
+use tokio::{
+    runtime::Handle,
+    sync::{OwnedSemaphorePermit, Semaphore},
+    task::JoinHandle,
+};
 
 use super::{
     TenantStore,
@@ -46,6 +50,10 @@ pub struct Uploader {
     stored_bytes: AtomicU64,
     sent: Mutex<Sent>,
 }
+
+/// The right to have one more pack under way.
+#[derive(Debug)]
+pub struct Place(#[expect(dead_code, reason = "held until the pack is durable")] OwnedSemaphorePermit);
 
 #[derive(Default)]
 struct Sent {
@@ -84,18 +92,20 @@ impl Uploader {
         }
     }
 
-    /// Seals a data pack and sends it on its way; blocks while too many are under way.
-    pub fn submit(&self, packer: Packer) -> Result<()> {
+    /// Blocks while too many packs are under way.
+    pub fn wait_for_place(&self) -> Result<Place> {
+        let place = self.runtime.block_on(Arc::clone(&self.permits).acquire_owned());
+        place.map(Place).map_err(|_| Error::Internal { what: "the uploader is closed".to_owned() })
+    }
+
+    /// Seals a data pack and sends it on its way.
+    pub fn submit(&self, packer: Packer, place: Place) -> Result<()> {
         if self.failed.load(Ordering::Relaxed) {
             return Err(Error::Internal { what: "an upload has failed".to_owned() });
         }
         let write = self.runtime.block_on(self.gate.open())?;
         let seq = self.next.fetch_add(1, Ordering::Relaxed);
         let pack = packer.seal(PackId { write, seq: PackSeq::Data(seq) }, *self.store.key());
-        let permit = self
-            .runtime
-            .block_on(Arc::clone(&self.permits).acquire_owned())
-            .map_err(|_| Error::Internal { what: "the uploader is closed".to_owned() })?;
         self.stored_bytes.fetch_add(pack.bytes.len() as u64, Ordering::Relaxed);
         let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
         sent.locations.extend(pack.locations());
@@ -106,7 +116,7 @@ impl Uploader {
         sent.tasks.push(self.runtime.spawn(async move {
             let len = bytes.len() as u64;
             let result = put_unique(&*store.bucket, &layout::pack(&store.tenant, id), bytes.into()).await;
-            drop(permit);
+            drop(place);
             if result.is_err() {
                 failed.store(true, Ordering::Relaxed);
             }

@@ -23,13 +23,27 @@ pub async fn lineage(
     let majors = all.iter().map(|lineage| lineage.chrome_major).collect();
     let found = match major {
         Some(major) => all.into_iter().find(|lineage| lineage.chrome_major == major),
-        None => all.into_iter().next_back(),
+        None => newest_with_a_snapshot(store, all).await?,
     };
     let missing = || match major {
         Some(major) => format!("a snapshot of {name} for Chrome {major}"),
         None => format!("profile {name}"),
     };
     Ok((found.ok_or_else(|| Error::NotFound { what: missing() })?, majors))
+}
+
+/// The newest lineage whose pointer points at something: a first capture that was cut
+/// short must not hide the profile of an older Chrome. Without any, the newest.
+async fn newest_with_a_snapshot(store: &TenantStore, all: Vec<Lineage>) -> Result<Option<Lineage>> {
+    for lineage in all.iter().rev() {
+        match pointer::read(store, lineage).await {
+            Ok(read) if read.as_ref().is_none_or(|read| read.pointer.is_empty()) => {}
+            // A pointer that is damaged is there, and will be told about.
+            Ok(_) | Err(Error::Damaged { .. }) => return Ok(Some(lineage.clone())),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(all.into_iter().next_back())
 }
 
 /// The snapshots of a lineage and which of them is current.

@@ -13,7 +13,7 @@ use futures::{StreamExt, stream};
 
 use crate::{
     Error, ErrorKind, Result,
-    bucket::Depth,
+    bucket::{BucketError, Depth},
     catalog::{
         pointer,
         records::{self, list_all},
@@ -74,14 +74,12 @@ pub async fn verify(
     options: Options,
     progress: Arc<dyn Progress>,
 ) -> Result<Report> {
-    let (packs, _) = list_all(&*store.bucket, &layout::packs(&store.tenant), Depth::All).await?;
-    let sizes = packs.iter().filter_map(|entry| Some((entry.key.name().parse().ok()?, entry.size))).collect();
     let check = Check {
         store,
         lineage,
         options,
         progress,
-        sizes,
+        sizes: HashMap::new(),
         directories: HashMap::new(),
         checked: HashSet::new(),
         findings: BTreeMap::new(),
@@ -117,7 +115,14 @@ struct Use<'a> {
 
 impl Check<'_> {
     async fn run(mut self) -> Result<Report> {
+        // Against the order of writing, so that a snapshot taken meanwhile is not mistaken for
+        // damage: the pointer first, then records, then packs.
+        let pointer = pointer::read(self.store, self.lineage).await;
         let records = records::list(self.store, self.lineage).await?;
+        let (packs, _) =
+            list_all(&*self.store.bucket, &layout::packs(&self.store.tenant), Depth::All).await?;
+        self.sizes =
+            packs.iter().filter_map(|entry| Some((entry.key.name().parse().ok()?, entry.size))).collect();
         let mut live = Vec::new();
         for record in records {
             match record {
@@ -126,7 +131,7 @@ impl Check<'_> {
                 Err(error) => self.damaged(error, "", None)?,
             }
         }
-        self.pointer(&live).await?;
+        self.pointer(pointer, &live)?;
         for record in &live {
             let name = record.sha256_prefix();
             if let Err(error) = self.snapshot(record, &name).await {
@@ -141,14 +146,16 @@ impl Check<'_> {
         Ok(self.report)
     }
 
-    async fn pointer(&mut self, live: &[Record]) -> Result<()> {
-        let read = match pointer::read(self.store, self.lineage).await {
+    fn pointer(&mut self, read: Result<Option<pointer::Read>>, live: &[Record]) -> Result<()> {
+        let read = match read {
             Ok(read) => read,
             Err(error) => return self.damaged(error, "", None),
         };
         let key = layout::latest(self.lineage);
         let Some(read) = read else {
-            if !live.is_empty() {
+            // A first capture may have ended between being stored and being pointed at; a
+            // second one follows only a pointer.
+            if live.iter().any(|record| record.parent.is_some()) {
                 self.find(key, "it is missing, though there are snapshots", "", None);
             }
             return Ok(());
@@ -318,7 +325,10 @@ impl Check<'_> {
             list_all(&*self.store.bucket, &layout::indexes(&self.store.tenant), Depth::All).await?;
         let mut covered = HashSet::new();
         for entry in entries {
-            let object = self.store.bucket.get(&entry.key).await?;
+            let object = match self.store.bucket.get(&entry.key).await {
+                Err(BucketError::NotFound { .. }) => continue,
+                object => object?,
+            };
             match Index::decode(&object.bytes) {
                 Ok(index) => covered.extend(index.packs.into_iter().map(|pack| pack.pack)),
                 Err(error) => self.find(&entry.key, error.to_string(), "", None),

@@ -61,11 +61,12 @@ impl<'a> Content<'a> {
     pub fn read(&self, at: usize, sink: &mut dyn ContentSink) -> Result<()> {
         let found = &self.files[at];
         let path = &self.entries[found.entry].path;
-        let fd = self
-            .root
-            .open_at(path.as_bytes(), OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty())
-            .at("cannot open", self.root.display(path))?;
-        let mut file = File::from(fd);
+        let opened = self.root.open_at(path.as_bytes(), OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty());
+        let mut file = match opened {
+            Ok(fd) => File::from(fd),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(self.changed(path)),
+            Err(error) => return Err(Error::io("cannot open", self.root.display(path), error)),
+        };
         for _ in 0..ATTEMPTS {
             let before = fstat(&file).at("cannot read the attributes of", self.root.display(path))?;
             let state = FileState::of(&before);
@@ -74,14 +75,17 @@ impl<'a> Content<'a> {
             }
             let whole = self.read_once(path, &mut file, found.sparse, state.size, sink)?;
             let after = fstat(&file).at("cannot read the attributes of", self.root.display(path))?;
-            // The size in the tree is the one the walk saw.
-            if whole && FileState::of(&after) == state && state.size == found.state.size {
+            if whole && FileState::of(&after) == state {
                 *self.seen[at].lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(state);
                 return Ok(());
             }
             sink.restart();
         }
-        Err(Error::SourceChanged { path: self.root.display(path), attempts: ATTEMPTS })
+        Err(self.changed(path))
+    }
+
+    fn changed(&self, path: &TreePath) -> Error {
+        Error::SourceChanged { path: self.root.display(path), attempts: ATTEMPTS }
     }
 
     /// The files with what they were when they were read.

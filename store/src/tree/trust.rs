@@ -8,9 +8,11 @@
 //!    a mapping change its times;
 //! 2. whose state was the same before and after reading ([`super::read`] sees to it);
 //! 3. that no process had open or mapped for writing, neither before nor after reading;
-//! 4. whose ctime lies at least two seconds in the past of the file system's own clock,
-//!    and not in its future;
-//! 5. on a local file system.
+//! 4. whose ctime lies at least two seconds in the past of the file system's own clock at
+//!    the moment between flushing and reading: whatever is written later, by whomever, gets
+//!    a later ctime;
+//! 5. on the directory's own, local file system, which tells of writes through mappings
+//!    (tmpfs does not).
 //!
 //! A process of another user, which an unprivileged pstore may not look at, is taken not
 //! to write here.
@@ -42,7 +44,7 @@ const FLUSH_ONE_BY_ONE: usize = 8;
 #[derive(Clone, Debug, Default)]
 pub struct Writers {
     inodes: HashSet<(u64, u64)>,
-    /// Some process could not be looked at.
+    /// `/proc` is not there to be looked at.
     incomplete: bool,
 }
 
@@ -120,22 +122,34 @@ pub fn flush(root: &Beneath, entries: &[Entry], files: &[FoundFile]) -> Result<(
 /// Decides about the files of one capture.
 #[derive(Debug)]
 pub struct Trust {
+    device: u64,
     now: Option<Time>,
     writers: Writers,
 }
 
 impl Trust {
-    /// `writers` were looked for before and after reading.
-    pub fn new(root: &Beneath, writers: Writers) -> Self {
-        let now = if is_local(root) { file_system_now(root) } else { None };
-        Self { now, writers }
+    /// Looks at clock and writers, after flushing and before reading.
+    pub fn before_reading(root: &Beneath) -> Self {
+        Self::new(root, Writers::now())
+    }
+
+    /// Looks at the writers once more.
+    pub fn after_reading(mut self) -> Self {
+        self.writers = self.writers.and(Writers::now());
+        self
+    }
+
+    fn new(root: &Beneath, writers: Writers) -> Self {
+        let device = fstat(root.fd()).ok().map(|stat| stat.st_dev);
+        let now = device.filter(|_| is_local(root)).and_then(|_| file_system_now(root));
+        Self { device: device.unwrap_or_default(), now, writers }
     }
 
     /// Whether the state taken before reading, after flushing, may stand for the content.
     pub fn allows(&self, state: &FileState) -> bool {
         let Some(now) = self.now else { return false };
         let settled = Time { seconds: now.seconds - SETTLED.as_secs() as i64, ..now };
-        state.ctime <= settled && !self.writers.has(state)
+        state.device == self.device && state.ctime <= settled && !self.writers.has(state)
     }
 }
 
@@ -160,9 +174,8 @@ fn file_system_now(root: &Beneath) -> Option<Time> {
 fn is_local(root: &Beneath) -> bool {
     const EXT: i64 = 0xef53;
     const XFS: i64 = 0x5846_5342;
-    const TMPFS: i64 = 0x0102_1994;
     const F2FS: i64 = 0xf2f5_2010;
-    let local = [EXT, XFS, TMPFS, F2FS];
+    let local = [EXT, XFS, F2FS];
     fstatfs(root.fd()).is_ok_and(|stat| local.contains(&(stat.f_type & 0xffff_ffff)))
 }
 

@@ -114,7 +114,9 @@ pub(super) fn told(error: &dyn std::error::Error) -> String {
 
 /// The SDK has no public type for this among its failures to dispatch.
 fn lacks_credentials(reason: &str) -> bool {
-    reason.contains("credentials provider") || reason.contains("CredentialsNotLoaded")
+    ["credentials provider", "CredentialsNotLoaded", "loading credentials", "no credentials"]
+        .iter()
+        .any(|words| reason.contains(words))
 }
 
 /// The `7` of `bytes */7` and of `bytes 0-1/7`.

@@ -18,7 +18,7 @@ use std::{
 };
 
 use crate::{
-    Error, Result,
+    Error, ErrorKind, Result,
     catalog::{
         index::IndexUse,
         pointer::{self, Flip},
@@ -35,8 +35,9 @@ use crate::{
 use plan::Plan;
 use write::Writing;
 
-/// How often a write that a collection revoked is started again.
-const ATTEMPTS: u32 = 2;
+/// How often a capture is started again: because a collection revoked the write, or
+/// because the directory changed under it.
+const ATTEMPTS: u32 = 3;
 
 /// What to capture and what to write down about it.
 #[derive(Clone, Debug)]
@@ -103,6 +104,12 @@ pub async fn snapshot(store: &TenantStore, request: &Request, progress: Arc<dyn 
             Err(Error::WriteRevoked { record }) if attempt < ATTEMPTS => {
                 tracing::warn!(%record, "the write was revoked; starting again");
             }
+            Err(Error::SourceChanged { path, .. }) if attempt < ATTEMPTS => {
+                tracing::info!(path = %path.display(), "changed while it was captured; starting again");
+            }
+            Err(Error::SourceChanged { path, .. }) => {
+                return Err(Error::SourceChanged { path, attempts: attempt });
+            }
             Ok(report) => return Ok(Report { elapsed: started.elapsed(), ..report }),
             Err(error) => return Err(error),
         }
@@ -142,8 +149,15 @@ impl Capture<'_> {
     async fn base(&self) -> Result<Option<Record>> {
         let Some(read) = pointer::read(self.store, &self.request.lineage).await? else { return Ok(None) };
         let Some(id) = read.pointer.block().and_then(|block| block.record) else { return Ok(None) };
-        let (record, _) = records::get(self.store, &self.request.lineage, id).await?;
-        Ok(Some(record).filter(|record| record.state == State::Live))
+        match records::get(self.store, &self.request.lineage, id).await {
+            Ok((record, _)) => Ok(Some(record).filter(|record| record.state == State::Live)),
+            // What is lost must not keep anybody from storing a good snapshot after it.
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Damaged) => {
+                tracing::warn!(record = %id, %error, "the current snapshot cannot be built on");
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn report(&self, plan: &Plan, ended: Ended) -> Result<Report> {

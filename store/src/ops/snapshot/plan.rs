@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::Capture;
 use crate::{
-    Result,
+    Error, Result,
     content::{TenantStore, cache::Shelf, meta::NewTree, workers::blocking},
     error::IoContext,
     format::{
@@ -27,7 +27,10 @@ pub(super) struct Plan {
     /// Files that keep the chunks they had.
     pub kept: Vec<FoundFile>,
     /// Files that were read, with their state if it may be trusted next time.
-    pub read: BTreeMap<usize, Option<FileState>>,
+    read: BTreeMap<usize, Option<FileState>>,
+    /// What every file that was read was then.
+    seen: BTreeMap<usize, FileState>,
+    exclusions: Vec<String>,
     cache_name: Option<String>,
 }
 
@@ -38,8 +41,7 @@ impl Plan {
         let (store, rescan) = (capture.store.clone(), capture.request.rescan);
         let plan = blocking(move || {
             let root = Arc::new(Beneath::open(&directory)?);
-            let excluded = |path: &TreePath| exclusions.iter().any(|name| name.as_bytes() == path.as_bytes());
-            let mut walk = walk(&root, &excluded)?;
+            let mut walk = walk(&root, &|path| is_excluded(&exclusions, path))?;
             let cache_name = cache_name(&root);
             let cache = match &cache_name {
                 Some(name) if !rescan => load(&store, name),
@@ -56,7 +58,16 @@ impl Plan {
                     None => to_read.push(file),
                 }
             }
-            Ok(Self { root, walk, to_read, kept, read: BTreeMap::new(), cache_name })
+            Ok(Self {
+                root,
+                walk,
+                to_read,
+                kept,
+                read: BTreeMap::new(),
+                seen: BTreeMap::new(),
+                exclusions,
+                cache_name,
+            })
         })
         .await?;
         let files = plan.to_read.len() + plan.kept.len();
@@ -80,6 +91,9 @@ impl Plan {
         // What was seen while reading counts, not what the walk saw before.
         entry.meta.mtime = state.map_or(entry.meta.mtime, |state| state.mtime);
         self.read.insert(file.entry, state.filter(|_| trusted));
+        if let Some(state) = state {
+            self.seen.insert(file.entry, state);
+        }
     }
 
     /// Marks these entries, which are regular files, to be read again.
@@ -95,6 +109,40 @@ impl Plan {
         Ok(())
     }
 
+    /// Fails if anything in the directory has changed since it was walked: files that were
+    /// read one after the other belong together only if none of them changed meanwhile.
+    pub async fn check_unchanged(&self) -> Result<()> {
+        let (root, exclusions) = (Arc::clone(&self.root), self.exclusions.clone());
+        let again = blocking(move || walk(&root, &|path| is_excluded(&exclusions, path))).await?;
+        let states = again.files.iter().map(|file| (file.entry, file.state));
+        let changed = self
+            .walk
+            .entries
+            .iter()
+            .zip(&again.entries)
+            .find(|(before, now)| before.path != now.path || before.meta != now.meta)
+            .map(|(before, now)| before.path.clone().min(now.path.clone()));
+        let longer = self.walk.entries.len() != again.entries.len();
+        let touched = || {
+            let seen = self
+                .kept
+                .iter()
+                .map(|file| (file.entry, file.state))
+                .chain(self.seen.iter().map(|(entry, state)| (*entry, *state)));
+            let seen: BTreeMap<usize, FileState> = seen.collect();
+            states.into_iter().find(|(entry, state)| seen.get(entry).is_some_and(|before| before != state))
+        };
+        let path = match changed {
+            Some(path) => path,
+            None if longer => TreePath::root(),
+            None => match touched() {
+                Some((entry, _)) => self.walk.entries[entry].path.clone(),
+                None => return Ok(()),
+            },
+        };
+        Err(Error::SourceChanged { path: self.root.display(&path), attempts: 1 })
+    }
+
     /// Remembers the states of files that may be trusted next time.
     pub fn remember(&self, store: &TenantStore) {
         let (Some(cache), Some(name)) = (&store.cache, &self.cache_name) else { return };
@@ -108,6 +156,10 @@ impl Plan {
         }
         cache.write(Shelf::Stat, name, &states.encode());
     }
+}
+
+fn is_excluded(exclusions: &[String], path: &TreePath) -> bool {
+    exclusions.iter().any(|name| name.as_bytes() == path.as_bytes())
 }
 
 fn set_extents(entry: &mut Entry, new: Vec<Extent>) {

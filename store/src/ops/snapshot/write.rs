@@ -6,7 +6,7 @@ use tokio::{sync::oneshot, task::JoinHandle};
 
 use super::{Capture, Ended, Outcome, plan::Plan, snapshot_id};
 use crate::{
-    Result,
+    Error, Result,
     catalog::{
         index::{self, IndexUse},
         lease::WriteLease,
@@ -25,7 +25,7 @@ use crate::{
     progress::{Progress, Tick},
     tree::{
         read::{Content, ContentSink},
-        trust::{self, Trust, Writers},
+        trust::{self, Trust},
     },
 };
 
@@ -62,19 +62,25 @@ impl<'a> Writing<'a> {
 
     pub async fn run(mut self) -> Result<(Plan, Ended)> {
         let ended = self.store_all().await;
-        if ended.is_err() {
-            // Nothing may still be uploading under a lease that is given up.
-            let _ = self.uploader.finish().await;
-        }
+        // Nothing may still be uploading under a lease that is given up; and if an upload
+        // failed, that is why the rest did.
+        let ended = match (ended, self.uploader.finish().await) {
+            (Err(Error::Internal { .. }), Err(cause)) => Err(cause),
+            (ended, _) => ended,
+        };
         if !matches!(&ended, Ok(Ended { outcome: Outcome::Stored, .. })) {
             self.lease.abandon().await;
         }
         let mut ended = ended?;
         self.plan.remember(self.capture.store);
-        if ended.outcome == Outcome::Stored {
+        if ended.outcome == Outcome::Stored && self.index.is_finished() {
             ended.index = self.index.await.unwrap_or_default();
         }
-        ended.flip = pointer::flip(self.capture.store, &self.capture.request.lineage, &ended.record).await?;
+        // The pointer named the base when this began: only something else is worth a flip.
+        if self.base.as_ref().map(|base| base.record) != Some(ended.record.record) {
+            ended.flip =
+                pointer::flip(self.capture.store, &self.capture.request.lineage, &ended.record).await?;
+        }
         Ok((self.plan, ended))
     }
 
@@ -82,9 +88,9 @@ impl<'a> Writing<'a> {
         let (tree, ingested) = loop {
             let ingested = self.read().await?;
             let tree = self.plan.tree(self.capture.store);
-            if let Some(base) = self.base.take_if(|base| snapshot_id(base) == Some(tree.id)) {
+            if let Some(base) = self.base.as_ref().filter(|base| snapshot_id(base) == Some(tree.id)) {
                 let _ = self.uploader.finish().await?;
-                return Ok(Ended::unchanged(base, Flip::Unchanged, self.read_files));
+                return Ok(Ended::unchanged(base.clone(), Flip::Unchanged, self.read_files));
             }
             // From here on the lease exists, so what is barred is known.
             self.lease.open().await?;
@@ -95,6 +101,8 @@ impl<'a> Writing<'a> {
             tracing::info!(files = again.len(), "reading files again whose chunks are being collected");
             self.plan.read_again(&again)?;
         };
+        // Whoever writes to the directory now would make files that do not fit together.
+        self.plan.check_unchanged().await?;
         if let Some(twin) = self.twin(&tree).await? {
             let _ = self.uploader.finish().await?;
             return Ok(Ended::unchanged(twin, Flip::Unchanged, self.read_files));
@@ -121,12 +129,12 @@ impl<'a> Writing<'a> {
                 return Ok((entries, ingest.flush()?, Vec::new()));
             }
             trust::flush(&root, &entries, &files)?;
-            let before = Writers::now();
+            let trust = Trust::before_reading(&root);
             let content = Content::new(&root, &entries, files);
             let extents = ingest.run(&Directory { content: &content, progress: &*progress }, threads)?;
             let ingested = ingest.flush()?;
             let seen = content.finish();
-            let trust = Trust::new(&root, before.and(Writers::now()));
+            let trust = trust.after_reading();
             let read: Vec<_> = seen
                 .into_iter()
                 .zip(extents)
