@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use clap_complete::Shell;
-use store::name::{ChromeMajor, ProfileName, Tenant};
+use store::{
+    format::config::Chunking,
+    name::{ChromeMajor, ProfileName, Tenant},
+};
 
 use super::{
     scope::Scope,
@@ -32,8 +35,30 @@ pub(crate) enum Verb {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore init
-  pstore init --store s3://profiles/prod --endpoint http://127.0.0.1:9000")]
-pub(crate) struct InitArgs {}
+  pstore init --store s3://profiles/prod --endpoint http://127.0.0.1:9000
+  pstore init --chunk-kib 16 --level 9")]
+pub(crate) struct InitArgs {
+    /// How long a chunk is on average: a power of two, fixed once a tenant exists
+    #[arg(long, value_name = "KIB", default_value_t = Chunking::default().average_bytes >> 10)]
+    pub(crate) chunk_kib: u32,
+    /// How hard zstd tries, from 1 to 22
+    #[arg(long, value_name = "LEVEL", default_value_t = Chunking::default().zstd_level)]
+    pub(crate) level: i32,
+}
+
+impl InitArgs {
+    /// What new tenants of the store start with.
+    pub(crate) fn chunking(&self) -> Chunking {
+        let average = self.chunk_kib.saturating_mul(1024);
+        Chunking {
+            min_bytes: average / 4,
+            average_bytes: average,
+            max_bytes: average.saturating_mul(4),
+            zstd_level: self.level,
+            ..Chunking::default()
+        }
+    }
+}
 
 /// Store a directory as the profile's next snapshot
 ///

@@ -6,9 +6,9 @@ use store::{catalog::store::Made, format::config::Chunking};
 use super::Context;
 use crate::{answer::Answer, failure::Failure, time};
 
-pub(super) async fn run(context: Context) -> Result<Answer, Failure> {
+pub(super) async fn run(context: Context, chunking: Chunking) -> Result<Answer, Failure> {
     let store = context.location.store_to_make(context.cache_root.clone()).await?;
-    let (config, made) = store.init(Chunking::default()).await?;
+    let (config, made) = store.init(chunking).await?;
     let url = context.location.shown();
     let (outcome, text) = match made {
         Made::New => ("created", format!("Made a store at {url}\n")),

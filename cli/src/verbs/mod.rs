@@ -24,7 +24,7 @@ use crate::{
 pub(crate) async fn run(invocation: Invocation, console: Console) -> Result<Answer, Failure> {
     let context = || Context::new(&invocation.global, console);
     match &invocation.verb {
-        Verb::Init(_) => init::run(context()?).await,
+        Verb::Init(args) => init::run(context()?, args.chunking()).await,
         Verb::Snapshot(args) => snapshot::run(context()?, args).await,
         Verb::List(args) => list::run(context()?, args).await,
         Verb::Show(args) => show::run(context()?, args).await,
