@@ -11,11 +11,15 @@ use std::{
 };
 
 use serde_json::Value;
-use store::bucket::{Access, Bucket, Key, LocalBucket, S3Bucket};
+use store::{
+    bucket::{Access, Bucket, Key, LocalBucket, S3Bucket},
+    catalog::pointer,
+};
 use tests::{
     binary::{self, Host},
     server::SeaweedFs,
     tree::{assert_same, look_at, noise},
+    world::World,
 };
 
 const WRITERS: u64 = 6;
@@ -166,4 +170,52 @@ async fn in_a_bucket() {
     let config = server.config();
     let bucket = S3Bucket::open(config.clone()).await;
     all_end_well(Arc::new(bucket), |home| Host::s3(home, &config), 2).await;
+}
+
+/// The command that a hint puts between backticks.
+fn named(error: &Value) -> Vec<String> {
+    let hint = error["hint"].as_str().unwrap();
+    let command = hint.split('`').nth(1).unwrap().strip_prefix("pstore ").unwrap();
+    command.split(' ').map(ToOwned::to_owned).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn outrun_by_others_it_names_the_command_that_helps() {
+    let dir = tempfile::tempdir().unwrap();
+    let (place, source, out) = (dir.path().join("store"), dir.path().join("source"), dir.path().join("out"));
+    let host = Host::local(&dir.path().join("home"), &place);
+    fill(&source, 0, 0);
+    host.snapshot(&source, SHARED);
+    let world = World::open(Arc::new(LocalBucket::open(&place, Access::ReadWrite).unwrap()), None).await;
+    let first = world.current().await.unwrap();
+    fill(&source, 0, 1);
+    host.snapshot(&source, SHARED);
+    let second = world.current().await.unwrap();
+
+    let restless = tokio::spawn(async move {
+        loop {
+            for record in [&first, &second] {
+                // It may be outrun in turn.
+                pointer::flip(&world.store, &world.lineage, record).await.ok();
+            }
+        }
+    });
+    // Now and then one gets through.
+    let outrun = (2..40).find_map(|round| {
+        fill(&source, 0, round);
+        let ended = host.run(binary::snapshot(&source, SHARED));
+        assert!(matches!(ended.code, Some(0 | 20)), "{ended:#?}");
+        (ended.code == Some(20)).then_some(ended)
+    });
+    restless.abort();
+    restless.await.unwrap_err();
+    let error = &outrun.expect("some are outrun").document["error"];
+    assert_eq!(error["kind"], "pointer_not_flipped");
+    host.verify(SHARED, &["--read-data"]);
+
+    let again = host.succeed(named(error));
+    assert_eq!((&again["outcome"], &again["pointer"]), (&"unchanged".into(), &"flipped".into()), "{again:#}");
+    assert_eq!(again["stored_bytes"], 0);
+    host.restore(SHARED, &out);
+    assert_same(&source, &out);
 }

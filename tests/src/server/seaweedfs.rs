@@ -19,8 +19,9 @@ const TENANTS: [&str; 2] = ["acme", "globex"];
 #[derive(Debug)]
 pub struct SeaweedFs {
     // Before the folder: a server must end before its files go.
-    _process: Process,
+    process: Option<Process>,
     _folder: TempDir,
+    arguments: Vec<String>,
     endpoint: String,
 }
 
@@ -61,10 +62,23 @@ impl SeaweedFs {
         arguments.push(format!("-s3.port={port}"));
         arguments.push(format!("-dir={}", data.display()));
         arguments.push(format!("-s3.config={}", access.display()));
-        let process = Process::spawn(&super::program("weed"), arguments);
+        let process = Process::spawn(&super::program("weed"), arguments.clone());
         let endpoint = format!("http://127.0.0.1:{port}");
         super::ready(&super::config(&endpoint, BUCKET, "admin", SECRET), || process.runs()).await?;
-        Ok(Self { _process: process, _folder: folder, endpoint })
+        Ok(Self { process: Some(process), _folder: folder, arguments, endpoint })
+    }
+
+    /// Ends the server as nothing can be prepared for. What it has stored stays.
+    pub fn stop(&mut self) {
+        self.process = None;
+    }
+
+    /// Starts it again, where it was and with what it had.
+    pub async fn start_again(&mut self) {
+        self.stop();
+        let process = Process::spawn(&super::program("weed"), self.arguments.clone());
+        super::ready(&self.whole_bucket(), || process.runs()).await.unwrap();
+        self.process = Some(process);
     }
 
     /// Everything allowed, below a prefix of its own.
