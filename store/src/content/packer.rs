@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use crate::{
     format::{
+        WRITER,
         frame::Codec,
         index::{IndexEntry, IndexPack},
         pack::{self, Directory, EntryKind, PackEntry},
@@ -57,8 +58,13 @@ impl Packer {
         entry
     }
 
-    pub fn seal(mut self, id: PackId, key: ChunkKey) -> SealedPack {
-        let directory = Directory { pack: id, key, entries: self.entries };
+    pub fn seal(self, id: PackId, key: ChunkKey) -> SealedPack {
+        self.seal_as(WRITER, id, key)
+    }
+
+    /// Names another writer, so that equal packs can be made by any version of the code.
+    pub fn seal_as(mut self, writer: &str, id: PackId, key: ChunkKey) -> SealedPack {
+        let directory = Directory { pack: id, key, writer: writer.to_owned(), entries: self.entries };
         pack::append_directory(&mut self.buffer, &directory);
         SealedPack { id, bytes: self.buffer.into(), entries: directory.entries }
     }

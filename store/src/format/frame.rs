@@ -4,7 +4,7 @@
 //! asking the compressor: it stays a valid frame, so that every stored chunk can be
 //! concatenated into a `.zst` file as it is.
 
-use super::{FormatError, Result};
+use super::{FormatError, Result, UNNAMED_WRITER};
 
 /// How the stored bytes of a chunk are to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,12 +23,21 @@ impl Codec {
         }
     }
 
-    pub fn from_u8(value: u8) -> Result<Self> {
-        match value {
+    /// The codec that `writer` used; encryption, of which there is none yet, is checked too.
+    pub fn from_parts(codec: u8, encryption: u8, writer: &str) -> Result<Self> {
+        if encryption != 0 {
+            return Err(FormatError::feature(format!("encryption {encryption}"), writer));
+        }
+        match codec {
             0 => Ok(Self::Raw),
             1 => Ok(Self::Zstd),
-            other => Err(FormatError::malformed(format!("unknown codec {other}"))),
+            other => Err(FormatError::feature(format!("codec {other}"), writer)),
         }
+    }
+
+    /// Tables and roots keep both in one byte: the codec low, the encryption high.
+    pub(super) fn from_byte(byte: u8) -> Result<Self> {
+        Self::from_parts(byte & 0x0f, byte >> 4, UNNAMED_WRITER)
     }
 }
 
