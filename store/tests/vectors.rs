@@ -163,7 +163,7 @@ fn the_tree_has_the_expected_entries_and_one_encoding() {
     let entries = tree(segments.iter().copied()).unwrap();
     assert_eq!(show::entries_json(&entries), expected("entries"));
     let mut writer = SegmentWriter::default();
-    entries.iter().for_each(|entry| writer.push(entry));
+    entries.iter().for_each(|entry| writer.push(entry).unwrap());
     let again = writer.finish();
     assert!(again.iter().map(|segment| &segment.bytes[..]).eq(segments));
 

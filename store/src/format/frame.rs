@@ -86,13 +86,28 @@ pub fn append_stored(out: &mut Vec<u8>, raw: &[u8]) {
 pub fn decode(codec: Codec, stored: &[u8], raw_len: usize) -> Result<Vec<u8>> {
     let raw = match codec {
         Codec::Raw => stored.to_vec(),
-        Codec::Zstd => zstd::bulk::decompress(stored, raw_len)
-            .map_err(|error| FormatError::malformed(format!("its frame does not decompress: {error}")))?,
+        Codec::Zstd => {
+            check_frame(stored, raw_len)?;
+            zstd::bulk::decompress(stored, raw_len)
+                .map_err(|error| FormatError::malformed(format!("its frame does not decompress: {error}")))?
+        }
     };
     if raw.len() != raw_len {
         return Err(FormatError::malformed(format!("it holds {} bytes instead of {raw_len}", raw.len())));
     }
     Ok(raw)
+}
+
+/// One frame, that states its content size, and nothing after it.
+fn check_frame(stored: &[u8], raw_len: usize) -> Result<()> {
+    let stated = zstd::zstd_safe::get_frame_content_size(stored).ok().flatten();
+    if stated != Some(raw_len as u64) {
+        return Err(FormatError::malformed(format!("its frame does not say that it holds {raw_len} bytes")));
+    }
+    match zstd::zstd_safe::find_frame_compressed_size(stored) {
+        Ok(len) if len == stored.len() => Ok(()),
+        _ => Err(FormatError::malformed("it is not one whole frame")),
+    }
 }
 
 #[cfg(test)]

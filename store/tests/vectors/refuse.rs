@@ -236,7 +236,6 @@ fn trees(cases: &mut Cases<'_>) {
     bad("no-parent", "an entry whose directory is not there", &[fifo(b"a/b")]);
     bad("parent-is-file", "an entry below something that is no directory", &[fifo(b"a"), fifo(b"a/b")]);
     bad("shared", "more shared bytes than the path before has", &[vec![4, 1, 1, b'a']]);
-    bad("kind", "entry kind 10", &[item(10, b"x", &META)]);
     bad("more-alone", "extents that belong to no file", &[[vec![9, 1], chunk(64)].concat()]);
     bad("too-many-bytes", "extents that cover more than the size", &[file(63, &[chunk(64)])]);
     bad("too-few-bytes", "extents that cover less than the size", &[file(65, &[chunk(64)])]);
@@ -247,11 +246,25 @@ fn trees(cases: &mut Cases<'_>) {
     bad("empty-hole", "a hole of no bytes", &[file(0, &[hole(0)])]);
     bad("long-chunk", "a chunk of 16 MiB + 1", &[file((16 << 20) + 1, &[chunk((16 << 20) + 1)])]);
     bad("long-inline", "4097 bytes inline", &[file(4097, &[extent(2, 4097, &[0; 4097])])]);
-    bad("extent-kind", "an extent of kind 3", &[file(1, &[extent(3, 1, &[0])])]);
-    bad("many-extents", "257 extents in one item", &[file(257, &vec![hole(1); 257])]);
-    bad("size", "a size of 2^63", &[file(1 << 63, &[])]);
+    bad("many-extents", "257 extents in one item", &[file(257 * 64, &vec![chunk(64); 257])]);
+    bad("size", "a size of 2^62", &[file(1 << 62, &[hole((1 << 62) - 1), chunk(1)])]);
     bad("symlink-nul", "a symbolic link with a NUL", &[item(3, b"x", &[&META[..], &[2, b'a', 0]].concat())]);
     bad("symlink-empty", "a symbolic link to nothing", &[item(3, b"x", &[&META[..], &[0]].concat())]);
+    bad("holes", "two holes side by side", &[file(2, &[hole(1), hole(1)])]);
+    bad(
+        "holes-apart",
+        "two holes side by side, in two items",
+        &[file(2, &[hole(1)]), [vec![9, 1], hole(1)].concat()],
+    );
+    bad("inline-beside", "inline bytes beside a chunk", &[file(65, &[chunk(64), extent(2, 1, b"x")])]);
+    bad("shared-less", "a path that shares more than it says", &[fifo(b"ab"), fifo(b"ac")]);
+    bad("link-missing", "a hard link to what is not there", &[item(8, b"b", b"\x01a")]);
+    bad("link-fifo", "a hard link to what is no file", &[fifo(b"a"), item(8, b"b", b"\x01a")]);
+    bad(
+        "link-link",
+        "a hard link to a hard link",
+        &[file(0, &[]), item(8, b"g", b"\x01f"), item(8, b"h", b"\x01g")],
+    );
     bad("link-forward", "a hard link to what comes later", &[item(8, b"a", b"\x01b"), fifo(b"b")]);
     bad("link-self", "a hard link to itself", &[item(8, b"a", b"\x01a")]);
     bad("link-root", "a hard link to the root", &[item(8, b"a", b"\0")]);
@@ -292,6 +305,24 @@ fn trees(cases: &mut Cases<'_>) {
         }),
     );
     bad("cut-short", "an item that ends early", &[fifo(b"a")[..5].to_vec()]);
+    bad(
+        "extension-order",
+        "extension 4 before 2",
+        &meta(|meta| {
+            meta.splice(7..8, [2, 4, 0, 2, 0]).for_each(drop);
+        }),
+    );
+    bad(
+        "extension-twice",
+        "extension 2 twice",
+        &meta(|meta| {
+            meta.splice(7..8, [2, 2, 0, 2, 0]).for_each(drop);
+        }),
+    );
+    cases.add("tree", "kind", "entry kind 10", "feature", tree(&[item(10, b"x", &META)]));
+    let kind = tree(&[file(1, &[extent(3, 1, &[0])])]);
+    cases.add("tree", "extent-kind", "an extent of kind 3", "feature", kind);
+    cases.malformed("tree", "no-items", "a segment without items", segment::PREFIX.to_vec());
     let critical = tree(&meta(|meta| meta.splice(7..8, [1, 3, 1, b'x']).for_each(drop)));
     cases.add("tree", "critical-extension", "extension 3: its tag is odd", "feature", critical);
     cases.malformed(
@@ -394,6 +425,13 @@ fn frames(cases: &mut Cases<'_>) {
     cases.malformed("frame", "shorter", "a frame of 63 bytes", stored_frame(&TEXT[..63]));
     cases.malformed("frame", "longer", "a frame of 65 bytes", stored_frame(&[&TEXT[..], b"\n"].concat()));
     cases.malformed("frame", "cut-short", "the last byte is missing", &good[..good.len() - 1]);
+    let halves = [stored_frame(&TEXT[..32]), stored_frame(&TEXT[32..])].concat();
+    cases.malformed("frame", "two", "two frames that hold the bytes together", halves);
+    let empty = [&good[..], &stored_frame(b"")].concat();
+    cases.malformed("frame", "empty-after", "an empty frame after it", empty);
+    // A window instead of a single segment, so that no size has to be stated.
+    let unsized_frame = [&good[..4], &[0, 0], &good[6..]].concat();
+    cases.malformed("frame", "no-size", "a frame that does not state its content size", unsized_frame);
     cases.malformed("frame", "raw", "the bytes themselves, without a frame", TEXT.to_vec());
 }
 

@@ -175,7 +175,7 @@ pub(super) fn add(files: &mut Files) -> Map<String, Value> {
     let packs = data_packs(&chunks);
     let locations: HashMap<ChunkId, Location> = packs.iter().flat_map(SealedPack::locations).collect();
     let mut writer = SegmentWriter::default();
-    entries.iter().for_each(|entry| writer.push(entry));
+    entries.iter().for_each(|entry| writer.push(entry).expect("a valid entry"));
 
     let mut meta = Packer::with_capacity(0);
     let meta_pack = PackId { write: write_id(), seq: PackSeq::Meta };
