@@ -41,6 +41,7 @@ pub fn request(lineage: &Lineage, directory: &Path) -> snapshot::Request {
                 host: "test".to_owned(),
                 host_run_id: String::new(),
                 writer_version: "test".to_owned(),
+                unknown: Default::default(),
             },
             captured_in: None,
             reason: Reason::Manual,

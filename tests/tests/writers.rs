@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, fs, path::Path, sync::Arc};
 use store::{
     bucket::{Access, Bucket, LocalBucket, MemoryBucket, Write},
     catalog::pointer,
-    format::{layout, record::State},
+    format::{condemned::Condemned, layout, record::State},
     name::Lineage,
     ops::{find, snapshot},
     progress::Silent,
@@ -125,12 +125,9 @@ async fn nothing_refers_to_a_pack_that_a_collection_has_condemned() {
     let first = world.snapshot(dir.path()).await.unwrap();
     let packs = world.current().await.unwrap().content.unwrap().packs;
     // A collection condemns everything the first snapshot stored.
-    let condemned = serde_json::json!({
-        "version": 1, "phase": "condemned", "blockers": [],
-        "packs": packs.iter().map(|used| used.pack.to_string()).collect::<Vec<_>>(),
-    });
-    let key = layout::condemned(&world.store.tenant).key("01ARZ3NDEKTSV4RRFFQ69G5FAV").unwrap();
-    world.store.bucket.put(&key, condemned.to_string().into_bytes().into(), Write::Create).await.unwrap();
+    let condemned = Condemned::new(packs.iter().map(|used| used.pack).collect());
+    let key = layout::condemned_by(&world.store.tenant, "01ARZ3NDEKTSV4RRFFQ69G5FAV".parse().unwrap());
+    world.store.bucket.put(&key, condemned.encode().into(), Write::Create).await.unwrap();
     // Little changes, so that most of the metadata could be shared too.
     fs::write(dir.path().join("new"), "new").unwrap();
     let second = world.snapshot(dir.path()).await.unwrap();

@@ -8,7 +8,6 @@ mod verb;
 
 pub(crate) use global::Global;
 pub(crate) use scope::Scope;
-pub(crate) use value::reason;
 pub(crate) use verb::{
     CompletionsArgs, LineageArgs, ListArgs, ManArgs, RestoreArgs, ShowArgs, SnapshotArgs, StatsArgs, Verb,
     VerifyArgs,

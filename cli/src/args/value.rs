@@ -20,31 +20,27 @@ pub(super) fn sha_prefix(text: &str) -> Result<String, String> {
 }
 
 /// A [`Reason`] as it is typed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ReasonArg(pub(crate) Reason);
 
 impl ValueEnum for ReasonArg {
     fn value_variants<'a>() -> &'a [Self] {
-        const ALL: [ReasonArg; 4] = [
+        &[
             ReasonArg(Reason::Manual),
             ReasonArg(Reason::Autosave),
             ReasonArg(Reason::BeforeUpgrade),
             ReasonArg(Reason::BeforeRestore),
-        ];
-        &ALL
+        ]
     }
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(reason(self.0)))
-    }
-}
-
-/// As records and people spell it.
-pub(crate) const fn reason(reason: Reason) -> &'static str {
-    match reason {
-        Reason::Manual => "manual",
-        Reason::Autosave => "autosave",
-        Reason::BeforeUpgrade => "before-upgrade",
-        Reason::BeforeRestore => "before-restore",
+        let word = match self.0 {
+            Reason::Manual => "manual",
+            Reason::Autosave => "autosave",
+            Reason::BeforeUpgrade => "before-upgrade",
+            Reason::BeforeRestore => "before-restore",
+            Reason::Other(_) => return None,
+        };
+        Some(PossibleValue::new(word))
     }
 }

@@ -67,7 +67,7 @@ impl Context {
         match self.answer(store.tenant(tenant)).await {
             Ok(found) => {
                 let config = &found.config;
-                let writable = config.features.check_write(&config.writer);
+                let writable = config.check_write();
                 writable.map_err(|error| error.of(layout::tenant_config(tenant)))?;
                 Ok(found)
             }

@@ -11,7 +11,7 @@ use store::{
 use super::Context;
 use crate::{
     answer::Answer,
-    args::{LineageArgs, ListArgs, Scope, reason},
+    args::{LineageArgs, ListArgs, Scope},
     failure::Failure,
     location::Purpose,
     size,
@@ -134,7 +134,7 @@ fn table(listing: &Listing) -> String {
             size::bytes(record.counts.stored_bytes),
             mode(record.mode).to_owned(),
             record.chrome_major_version.to_string(),
-            reason(record.reason).to_owned(),
+            record.reason.as_str().to_owned(),
             labels.join(" "),
         ]);
     }

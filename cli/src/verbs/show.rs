@@ -4,12 +4,7 @@ use serde_json::Value;
 use store::format::record::Record;
 
 use super::{Context, list::mode};
-use crate::{
-    answer::Answer,
-    args::{ShowArgs, reason},
-    failure::Failure,
-    size, time,
-};
+use crate::{answer::Answer, args::ShowArgs, failure::Failure, size, time};
 
 pub(super) async fn run(context: Context, args: &ShowArgs) -> Result<Answer, Failure> {
     let (tenant, lineage) = context.lineage(&args.lineage).await?;
@@ -37,7 +32,7 @@ fn text(record: &Record) -> String {
                 "{} UTC, {}, {}",
                 time::utc(record.captured_at_ms),
                 mode(record.mode),
-                reason(record.reason)
+                record.reason.as_str()
             ),
         ),
         ("by", join(&[&by.host, &by.host_run_id, &by.writer_version])),

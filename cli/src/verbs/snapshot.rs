@@ -102,12 +102,14 @@ fn about(args: &SnapshotArgs, labels: BTreeMap<String, String>, facts: Facts) ->
             host: args.host.clone().unwrap_or_else(host_name),
             host_run_id: args.host_run_id.clone(),
             writer_version: WRITER.to_owned(),
+            unknown: Default::default(),
         },
-        captured_in: args
-            .host_region
-            .clone()
-            .map(|host_region| CapturedIn { host_region, egress_ip_geo: None }),
-        reason: args.reason.0,
+        captured_in: args.host_region.clone().map(|host_region| CapturedIn {
+            host_region,
+            egress_ip_geo: None,
+            unknown: Default::default(),
+        }),
+        reason: args.reason.0.clone(),
         labels,
         notes: args.notes.clone(),
         chrome_last_version: facts.last_version,

@@ -4,35 +4,14 @@
 //! the lease and waits for it; one that condemned earlier is seen here. Either way no
 //! reference is made to a pack that is about to go.
 
-use serde::{Deserialize, Serialize};
-
 use super::records::list_all;
 use crate::{
     Result,
     bucket::{BucketError, Depth},
     content::TenantStore,
-    format::{FormatError, MAJOR, layout},
-    id::{PackId, RecordId},
+    format::{condemned::Condemned, layout},
+    id::PackId,
 };
-
-/// How far a collection has got. Packs stay barred in every phase.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Phase {
-    Condemned,
-    Armed,
-    Sweep,
-    Swept,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Condemned {
-    pub version: u64,
-    pub phase: Phase,
-    pub packs: Vec<PackId>,
-    #[serde(default)]
-    pub blockers: Vec<RecordId>,
-}
 
 /// All packs that are barred now. One document that cannot be read stops the writer.
 pub async fn barred(store: &TenantStore) -> Result<Vec<PackId>> {
@@ -45,12 +24,7 @@ pub async fn barred(store: &TenantStore) -> Result<Vec<PackId>> {
             Err(BucketError::NotFound { .. }) => continue,
             Err(error) => return Err(error.into()),
         };
-        let condemned: Condemned = serde_json::from_slice(&object.bytes)
-            .map_err(|error| FormatError::Malformed(error.to_string()).of(&entry.key))?;
-        if condemned.version != u64::from(MAJOR) {
-            let writer = "a newer pstore".to_owned();
-            return Err(FormatError::Version { found: condemned.version, writer }.of(&entry.key));
-        }
+        let condemned = Condemned::decode(&object.bytes).map_err(|error| error.of(&entry.key))?;
         packs.extend(condemned.packs);
     }
     Ok(packs)

@@ -19,6 +19,7 @@ use crate::{
     bucket::{BucketError, Depth, Key, RetryPolicy, Version, Write},
     content::{TenantStore, known::Known, meta::NewMetadata, upload::DurablePacks, upload::Gate},
     format::{
+        WRITER,
         index::Index,
         layout,
         record::{Record, State},
@@ -65,7 +66,7 @@ impl WriteLease {
     /// Uploads metadata and index, once all packs are there.
     pub async fn upload_metadata(&self, packs: DurablePacks, meta: &NewMetadata) -> Result<DurableWrite> {
         let write = self.open().await?;
-        let index = Index { key: *self.store.key(), packs: packs.index };
+        let index = Index { key: *self.store.key(), writer: WRITER.to_owned(), packs: packs.index };
         let pack_key = layout::pack(&self.store.tenant, meta.pack.id);
         let bytes = meta.pack.bytes.clone();
         let meta_len = bytes.len() as u64;
@@ -121,7 +122,7 @@ impl WriteLease {
             record.record = clock::new_record_id();
             record.state = State::Writing;
             let key = layout::record(&self.lineage, record.record);
-            let bytes = record.encode();
+            let bytes = readable(&record)?;
             match self.store.bucket.put(&key, bytes.clone().into(), Write::Create).await {
                 Ok(version) => return Ok(Held { record, version, renewed: Instant::now() }),
                 Err(error)
@@ -181,7 +182,7 @@ impl Gate for WriteLease {
 /// Replaces our own record. After an ambiguous answer the same bytes are sent again: they
 /// can only be applied once, and nobody but a collection that revokes us writes this key.
 async fn replace_own(store: &TenantStore, key: &Key, record: &Record, version: Version) -> Result<Version> {
-    let bytes = record.encode();
+    let bytes = readable(record)?;
     let policy = RetryPolicy::default();
     let mut attempt = 0;
     loop {
@@ -205,6 +206,13 @@ async fn replace_own(store: &TenantStore, key: &Key, record: &Record, version: V
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// What is too much for a reader is refused before it is written, not after.
+fn readable(record: &Record) -> Result<Vec<u8>> {
+    record.encode_readable().map_err(|error| Error::InvalidInput {
+        what: format!("the record {} cannot be written: {error}", record.record),
+    })
 }
 
 fn internal(what: &str) -> Error {

@@ -8,16 +8,14 @@
 //! An answer that is lost is not guessed at: every pointer remembers the ids of the last
 //! flips, so a writer can tell whether its own was among them.
 
-use serde_json::Map;
-
 use super::{clock, records};
 use crate::{
     Error, Result,
     bucket::{BucketError, Key, RetryPolicy, Version, Write},
     content::TenantStore,
     format::{
-        layout,
-        pointer::{Block, Pointer, RECENT},
+        Unknown, WRITER, layout,
+        pointer::{BLOCK_VERSION, Block, Pointer, RECENT},
         record::{Record, State},
     },
     id::{self, FlipId},
@@ -196,10 +194,11 @@ fn successor(lineage: &Lineage, before: Option<&Read>, record: &Record) -> Point
         flipped_at_ms: clock::unix_ms(),
         flipped_from_sha256_prefix: old.map_or_else(String::new, |old| old.active_sha256_prefix.clone()),
         pstore: None,
-        unknown: old.map_or_else(Map::new, |old| old.unknown.clone()),
+        unknown: old.map_or_else(Unknown::new, |old| old.unknown.clone()),
     };
     next.pstore = Some(Block {
-        v: 1,
+        v: BLOCK_VERSION,
+        writer: WRITER.to_owned(),
         bind: next.binding(),
         record: Some(record.record),
         snapshot_id: record.content.as_ref().map(|content| content.snapshot_id),
@@ -207,7 +206,7 @@ fn successor(lineage: &Lineage, before: Option<&Read>, record: &Record) -> Point
         recent,
         // A flip without the lock takes the lease away from whoever had it, on purpose.
         lease: None,
-        unknown: old.and_then(Pointer::block).map_or_else(Map::new, |block| block.unknown.clone()),
+        unknown: old.and_then(Pointer::block).map_or_else(Unknown::new, |block| block.unknown.clone()),
     });
     next
 }

@@ -48,6 +48,8 @@ pub async fn get(store: &TenantStore, lineage: &Lineage, id: RecordId) -> Result
     if record.record != id
         || record.tenant_id != lineage.name.tenant
         || record.profile_id != lineage.name.profile
+        || record.chrome_major_version != lineage.chrome_major
+        || record.chunk_key != *store.key()
     {
         return Err(Error::damaged(&key, "it is the record of something else"));
     }

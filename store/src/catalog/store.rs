@@ -14,6 +14,7 @@ use crate::{
     },
     content::{TenantStore, cache::Cache},
     format::{
+        WRITER,
         config::{self, Chunking, Features, HASH, STORE_SCHEMA, StoreConfig, TENANT_SCHEMA, TenantConfig},
         layout,
     },
@@ -58,7 +59,7 @@ impl Store {
         if let Some(config) = self.config().await? {
             return Ok((config, Made::Existing));
         }
-        chunking.check().map_err(|error| Error::InvalidInput { what: error.to_string() })?;
+        chunking.check(WRITER).map_err(|error| Error::InvalidInput { what: error.to_string() })?;
         let verdict = self.accepted(&Prefix::root()).await?;
         let (minor, writer) = config::stamp();
         let config = StoreConfig {
@@ -110,10 +111,7 @@ impl Store {
             Some(config) => config,
             None => self.make_tenant(tenant).await?,
         };
-        config
-            .features
-            .check_write(&config.writer)
-            .map_err(|error| error.of(layout::tenant_config(tenant)))?;
+        config.check_write().map_err(|error| error.of(layout::tenant_config(tenant)))?;
         Ok(self.scoped(tenant, config))
     }
 
@@ -135,7 +133,10 @@ impl Store {
 
     async fn make_tenant(&self, tenant: &Tenant) -> Result<TenantConfig> {
         let (store_id, features, chunking, probe) = match self.init(Chunking::default()).await {
-            Ok((store, _)) => (store.store_id, store.features, store.chunking, store.probe),
+            Ok((store, _)) => {
+                store.check_write().map_err(|error| error.of(layout::store_config()))?;
+                (store.store_id, store.features, store.chunking, store.probe)
+            }
             // This credential sees one tenant and nothing else: the tenant is probed by itself.
             Err(Error::Bucket(BucketError::Denied { .. })) => {
                 let verdict = self.accepted(&layout::content(tenant)).await?;

@@ -15,7 +15,12 @@ use std::{
 };
 
 use super::{
-    TenantStore, chunker::Chunker, compress::Compressor, known::Known, packer::Packer, upload::Uploader,
+    TenantStore,
+    chunker::Chunker,
+    compress::Compressor,
+    known::Known,
+    packer::{Buffers, Packer},
+    upload::Uploader,
     workers,
 };
 use crate::{
@@ -58,6 +63,7 @@ pub struct Ingest {
     progress: Arc<dyn Progress>,
     chunker: Chunker,
     packer: Mutex<Option<Packer>>,
+    buffers: Buffers,
     /// Chunks that some worker of this write stores or has stored.
     claimed: Mutex<HashSet<ChunkId>>,
     new_chunks: AtomicU64,
@@ -106,6 +112,7 @@ impl Ingest {
             progress,
             chunker,
             packer: Mutex::default(),
+            buffers: Buffers::default(),
             claimed: Mutex::default(),
             new_chunks: AtomicU64::new(0),
             new_bytes: AtomicU64::new(0),
@@ -173,7 +180,7 @@ impl Ingest {
         let target = self.store.chunking().pack_bytes as usize;
         let full = {
             let mut slot = lock(&self.packer);
-            let packer = slot.get_or_insert_with(|| Packer::with_capacity(target + target / 16));
+            let packer = slot.get_or_insert_with(|| Packer::recycling(target + target / 16, &self.buffers));
             packer.push(id, EntryKind::Data, raw.len() as u32, frame);
             if packer.len() < target {
                 None

@@ -20,9 +20,9 @@ use super::{
 use crate::{
     Error, Result,
     format::{
+        Unknown,
         bytes::{Put, Reader},
-        frame::Codec,
-        pack::EntryKind,
+        pack::{EntryKind, MAX_RAW_LEN},
         record::{Content, PackRange, PackUse},
         root::{Blob, Root, SegmentRef},
         segment::{Segment, SegmentReader, snapshot_id},
@@ -90,11 +90,15 @@ impl Metadata {
                     format!("its record does not say where segment {} is", blob.id),
                 )
             })?;
-            let verified = Verified::check(store.key(), &blob.id, Codec::Zstd, stored, blob.raw_len)
+            let verified = Verified::check(store.key(), &blob.id, blob.codec, stored, blob.raw_len)
                 .map_err(|error| Error::damaged(format!("pack {}", blob.pack), error))?;
             Ok(verified.into_bytes())
         };
-        let bytes = blob(&content.root.into())?;
+        let root = content
+            .root
+            .blob("a newer pstore")
+            .map_err(|error| error.of(format!("root {}", content.root.id)))?;
+        let bytes = blob(&root)?;
         let root = Root::decode(&bytes).map_err(|error| error.of(format!("root {}", content.root.id)))?;
         let trees = root.segments.iter().map(|segment| blob(&segment.tree)).collect::<Result<_>>()?;
         let tables = root.segments.iter().map(|segment| blob(&segment.table)).collect::<Result<_>>()?;
@@ -242,6 +246,7 @@ impl NewTree {
             root: root_blob.into(),
             meta_ranges: ranges(&blobs),
             packs: used.finish(),
+            unknown: Unknown::new(),
         };
         let pack = sealer.packer.seal(sealer.pack, *store.key());
         Ok(NewMetadata { content, pack, metadata: Metadata { root, trees, tables } })
@@ -268,6 +273,10 @@ impl Sealer {
         if let Some(blob) = self.placed.get(&id) {
             return Ok(*blob);
         }
+        if raw.len() > MAX_RAW_LEN as usize {
+            let what = format!("the tree is too large: a {kind:?} segment takes {} bytes", raw.len());
+            return Err(Error::InvalidInput { what });
+        }
         let entry = self.packer.push(id, kind, raw.len() as u32, self.compressor.frame(raw)?);
         let blob = Blob {
             id,
@@ -275,6 +284,7 @@ impl Sealer {
             offset: entry.offset,
             stored_len: entry.stored_len,
             raw_len: entry.raw_len,
+            codec: entry.codec,
         };
         self.placed.insert(id, blob);
         Ok(blob)

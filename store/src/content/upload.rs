@@ -105,7 +105,10 @@ impl Uploader {
         }
         let write = self.runtime.block_on(self.gate.open())?;
         let seq = self.next.fetch_add(1, Ordering::Relaxed);
-        let pack = packer.seal(PackId { write, seq: PackSeq::Data(seq) }, *self.store.key());
+        let seq = PackSeq::from_u32(seq).filter(|seq| *seq != PackSeq::Meta).ok_or_else(|| {
+            Error::InvalidInput { what: "the snapshot needs more than 100 000 packs".to_owned() }
+        })?;
+        let pack = packer.seal(PackId { write, seq }, *self.store.key());
         self.stored_bytes.fetch_add(pack.bytes.len() as u64, Ordering::Relaxed);
         let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
         sent.locations.extend(pack.locations());

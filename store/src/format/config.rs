@@ -4,9 +4,11 @@
 //! limited to one tenant never has to read outside its prefixes.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::{FormatError, MINOR, Result, WRITER, document, pack::MAX_RAW_LEN, tree::MAX_INLINE_BYTES};
+use super::{
+    FormatError, MINOR, Result, Unknown, WRITER, document, pack::MAX_RAW_LEN, tree::MAX_INLINE_BYTES,
+};
 use crate::{
     id::{ChunkKey, StoreId},
     name::Tenant,
@@ -18,16 +20,27 @@ pub const TENANT_SCHEMA: &str = "pstore.tenant";
 
 /// How files are cut and stored. Fixed for a tenant once it exists: equal files give
 /// equal chunks only under equal parameters.
+///
+/// Readers need none of it, so a field that another algorithm does without may be absent:
+/// [`Chunking::check`] is for those who are about to write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chunking {
     pub algorithm: String,
+    #[serde(default)]
     pub min_bytes: u32,
+    #[serde(default)]
     pub average_bytes: u32,
+    #[serde(default)]
     pub max_bytes: u32,
     /// Files up to this size are kept in the tree itself.
+    #[serde(default)]
     pub inline_bytes: u32,
+    #[serde(default)]
     pub zstd_level: i32,
+    #[serde(default)]
     pub pack_bytes: u32,
+    #[serde(flatten)]
+    pub unknown: Unknown,
 }
 
 pub const FASTCDC_2020: &str = "fastcdc-2020";
@@ -42,18 +55,17 @@ impl Default for Chunking {
             inline_bytes: 512,
             zstd_level: 3,
             pack_bytes: 18 << 20,
+            unknown: Unknown::new(),
         }
     }
 }
 
 impl Chunking {
-    pub fn check(&self) -> Result<()> {
+    /// Whether this code can cut as these parameters say; `writer` wrote them.
+    pub fn check(&self, writer: &str) -> Result<()> {
         let bad = |what: &str| Err(FormatError::malformed(format!("impossible chunking: {what}")));
         if self.algorithm != FASTCDC_2020 {
-            return Err(FormatError::Feature {
-                feature: self.algorithm.clone(),
-                writer: "a newer pstore".to_owned(),
-            });
+            return Err(FormatError::Feature { feature: self.algorithm.clone(), writer: writer.to_owned() });
         }
         if !(64..=1 << 20).contains(&self.min_bytes)
             || !(256..=4 << 20).contains(&self.average_bytes)
@@ -62,6 +74,10 @@ impl Chunking {
             || self.average_bytes > self.max_bytes
         {
             return bad("chunk sizes");
+        }
+        // The cutter takes two bytes a step and the logarithm of the average: nothing may depend on rounding.
+        if !self.average_bytes.is_power_of_two() || self.min_bytes % 2 != 0 || self.max_bytes % 2 != 0 {
+            return bad("chunk sizes must be even, and their average a power of two");
         }
         if self.inline_bytes as usize > MAX_INLINE_BYTES {
             return bad("inline_bytes");
@@ -82,6 +98,8 @@ pub struct Features {
     pub read: Vec<String>,
     pub write: Vec<String>,
     pub optional: Vec<String>,
+    #[serde(flatten)]
+    pub unknown: Unknown,
 }
 
 impl Features {
@@ -90,7 +108,7 @@ impl Features {
         unknown(&self.read, writer)
     }
 
-    pub fn check_write(&self, writer: &str) -> Result<()> {
+    fn check_write(&self, writer: &str) -> Result<()> {
         unknown(&self.write, writer)
     }
 }
@@ -116,7 +134,7 @@ pub struct StoreConfig {
     /// What the probe found out about the server.
     pub probe: Value,
     #[serde(flatten)]
-    pub unknown: Map<String, Value>,
+    pub unknown: Unknown,
 }
 
 impl StoreConfig {
@@ -125,11 +143,17 @@ impl StoreConfig {
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let config: Self = document::decode(bytes, MAX_BYTES)?;
-        check_schema(&config.schema, STORE_SCHEMA)?;
+        let fields = document::open(bytes, MAX_BYTES)?;
+        document::check_schema(&fields, STORE_SCHEMA)?;
+        let config: Self = document::typed(fields)?;
         config.features.check_read(&config.writer)?;
-        config.chunking.check()?;
         Ok(config)
+    }
+
+    /// Whether this code may make tenants as this document says.
+    pub fn check_write(&self) -> Result<()> {
+        self.features.check_write(&self.writer)?;
+        self.chunking.check(&self.writer)
     }
 }
 
@@ -148,7 +172,7 @@ pub struct TenantConfig {
     pub chunking: Chunking,
     pub probe: Value,
     #[serde(flatten)]
-    pub unknown: Map<String, Value>,
+    pub unknown: Unknown,
 }
 
 pub const HASH: &str = "blake3-keyed";
@@ -159,22 +183,19 @@ impl TenantConfig {
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let config: Self = document::decode(bytes, MAX_BYTES)?;
-        check_schema(&config.schema, TENANT_SCHEMA)?;
+        let fields = document::open(bytes, MAX_BYTES)?;
+        document::check_schema(&fields, TENANT_SCHEMA)?;
+        document::known_word(&fields, "hash", &[HASH])?;
+        let config: Self = document::typed(fields)?;
         config.features.check_read(&config.writer)?;
-        if config.hash != HASH {
-            return Err(FormatError::Feature { feature: config.hash, writer: config.writer });
-        }
-        config.chunking.check()?;
         Ok(config)
     }
-}
 
-fn check_schema(found: &str, expected: &str) -> Result<()> {
-    if found == expected {
-        return Ok(());
+    /// Whether this code may write to the tenant.
+    pub fn check_write(&self) -> Result<()> {
+        self.features.check_write(&self.writer)?;
+        self.chunking.check(&self.writer)
     }
-    Err(FormatError::malformed(format!("its schema is {found:?} instead of {expected:?}")))
 }
 
 /// The minor version and the name of this writer, for a new document.

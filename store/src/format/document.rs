@@ -7,19 +7,29 @@
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-use super::{FormatError, MAJOR, Result};
+use super::{
+    FormatError, MAJOR, Result,
+    json::{Sorted, Strict},
+};
 
 const CHECK: &str = "check";
+
+/// Fields that this code does not know, kept as they are when a document is rewritten.
+pub type Unknown = Map<String, Value>;
 
 /// Encodes a document for people to read too.
 pub(super) fn encode(document: &impl Serialize) -> Vec<u8> {
     pretty(&sealed(object(document)))
 }
 
-/// Decodes a document of our major version that is no longer than `max` bytes.
-pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8], max: usize) -> Result<T> {
+/// The fields of a sound document of our major version that is no longer than `max` bytes.
+pub(super) fn open(bytes: &[u8], max: usize) -> Result<Map<String, Value>> {
     let mut fields = parse(bytes, max)?;
     unseal(&mut fields)?;
+    Ok(fields)
+}
+
+pub(super) fn typed<T: DeserializeOwned>(fields: Map<String, Value>) -> Result<T> {
     serde_json::from_value(Value::Object(fields)).map_err(malformed)
 }
 
@@ -28,16 +38,52 @@ pub(super) fn parse(bytes: &[u8], max: usize) -> Result<Map<String, Value>> {
     if bytes.len() > max {
         return Err(FormatError::malformed(format!("{} bytes, at most {max} are allowed", bytes.len())));
     }
-    let Value::Object(fields) = serde_json::from_slice(bytes).map_err(malformed)? else {
+    let strict: Result<Strict> = serde_json::from_slice(bytes).map_err(malformed);
+    let value = match strict {
+        Ok(Strict(value)) => value,
+        // A later version may use what this one refuses, and is still to be told by name.
+        Err(error) => match serde_json::from_slice(bytes) {
+            Ok(Value::Object(fields)) => return Err(version(&fields).err().unwrap_or(error)),
+            _ => return Err(error),
+        },
+    };
+    let Value::Object(fields) = value else {
         return Err(FormatError::malformed("it is not a JSON object"));
     };
+    version(&fields)?;
+    Ok(fields)
+}
+
+fn version(fields: &Map<String, Value>) -> Result<()> {
     match fields.get("version").and_then(Value::as_u64) {
-        Some(version) if version == u64::from(MAJOR) => Ok(fields),
-        Some(found) => {
-            let writer = fields.get("writer").and_then(Value::as_str).unwrap_or("an unnamed writer");
-            Err(FormatError::Version { found, writer: writer.to_owned() })
-        }
+        Some(version) if version == u64::from(MAJOR) => Ok(()),
+        Some(found) => Err(FormatError::Version { found, writer: writer(fields) }),
         None => Err(FormatError::malformed("it has no version")),
+    }
+}
+
+/// Who wrote a document, for messages.
+pub(super) fn writer(fields: &Map<String, Value>) -> String {
+    fields.get("writer").and_then(Value::as_str).unwrap_or("an unnamed writer").to_owned()
+}
+
+/// A word that is none of `known` needs a pstore that knows it; it is no damage.
+pub(super) fn known_word(fields: &Map<String, Value>, field: &str, known: &[&str]) -> Result<()> {
+    match fields.get(field).and_then(Value::as_str) {
+        Some(word) if !known.contains(&word) => {
+            Err(FormatError::Feature { feature: format!("{field} {word}"), writer: writer(fields) })
+        }
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn check_schema(fields: &Map<String, Value>, expected: &str) -> Result<()> {
+    match fields.get("schema").and_then(Value::as_str) {
+        Some(found) if found == expected => Ok(()),
+        Some(found) => {
+            Err(FormatError::malformed(format!("its schema is {found:?} instead of {expected:?}")))
+        }
+        None => Err(FormatError::malformed("it has no schema")),
     }
 }
 
@@ -67,7 +113,7 @@ pub(super) fn object(document: &impl Serialize) -> Map<String, Value> {
 }
 
 pub(super) fn pretty(fields: &Map<String, Value>) -> Vec<u8> {
-    let mut bytes = serde_json::to_vec_pretty(fields).expect("plain JSON always encodes");
+    let mut bytes = serde_json::to_vec_pretty(&Sorted::object(fields)).expect("plain JSON always encodes");
     bytes.push(b'\n');
     bytes
 }
@@ -77,8 +123,7 @@ pub(super) fn malformed(error: serde_json::Error) -> FormatError {
 }
 
 fn digest(fields: &Map<String, Value>) -> String {
-    // A map keeps its keys sorted, at every level.
-    let compact = serde_json::to_vec(fields).expect("plain JSON always encodes");
+    let compact = serde_json::to_vec(&Sorted::object(fields)).expect("plain JSON always encodes");
     blake3::hash(&compact).to_hex().to_string()
 }
 
@@ -115,5 +160,7 @@ mod tests {
             parse(bad, 1000).unwrap_err();
         }
         parse(later, 10).unwrap_err();
+        let twice = br#"{"version": 2, "writer": "pstore 9.0.0", "n": 1.5, "n": 2}"#;
+        assert!(matches!(parse(twice, 1000), Err(FormatError::Version { found: 2, .. })));
     }
 }

@@ -4,7 +4,7 @@
 //! asking the compressor: it stays a valid frame, so that every stored chunk can be
 //! concatenated into a `.zst` file as it is.
 
-use super::{FormatError, Result};
+use super::{FormatError, Result, UNNAMED_WRITER};
 
 /// How the stored bytes of a chunk are to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,12 +23,21 @@ impl Codec {
         }
     }
 
-    pub fn from_u8(value: u8) -> Result<Self> {
-        match value {
+    /// The codec that `writer` used; encryption, of which there is none yet, is checked too.
+    pub fn from_parts(codec: u8, encryption: u8, writer: &str) -> Result<Self> {
+        if encryption != 0 {
+            return Err(FormatError::feature(format!("encryption {encryption}"), writer));
+        }
+        match codec {
             0 => Ok(Self::Raw),
             1 => Ok(Self::Zstd),
-            other => Err(FormatError::malformed(format!("unknown codec {other}"))),
+            other => Err(FormatError::feature(format!("codec {other}"), writer)),
         }
+    }
+
+    /// Tables and roots keep both in one byte: the codec low, the encryption high.
+    pub(super) fn from_byte(byte: u8) -> Result<Self> {
+        Self::from_parts(byte & 0x0f, byte >> 4, UNNAMED_WRITER)
     }
 }
 
@@ -77,13 +86,28 @@ pub fn append_stored(out: &mut Vec<u8>, raw: &[u8]) {
 pub fn decode(codec: Codec, stored: &[u8], raw_len: usize) -> Result<Vec<u8>> {
     let raw = match codec {
         Codec::Raw => stored.to_vec(),
-        Codec::Zstd => zstd::bulk::decompress(stored, raw_len)
-            .map_err(|error| FormatError::malformed(format!("its frame does not decompress: {error}")))?,
+        Codec::Zstd => {
+            check_frame(stored, raw_len)?;
+            zstd::bulk::decompress(stored, raw_len)
+                .map_err(|error| FormatError::malformed(format!("its frame does not decompress: {error}")))?
+        }
     };
     if raw.len() != raw_len {
         return Err(FormatError::malformed(format!("it holds {} bytes instead of {raw_len}", raw.len())));
     }
     Ok(raw)
+}
+
+/// One frame, that states its content size, and nothing after it.
+fn check_frame(stored: &[u8], raw_len: usize) -> Result<()> {
+    let stated = zstd::zstd_safe::get_frame_content_size(stored).ok().flatten();
+    if stated != Some(raw_len as u64) {
+        return Err(FormatError::malformed(format!("its frame does not say that it holds {raw_len} bytes")));
+    }
+    match zstd::zstd_safe::find_frame_compressed_size(stored) {
+        Ok(len) if len == stored.len() => Ok(()),
+        _ => Err(FormatError::malformed("it is not one whole frame")),
+    }
 }
 
 #[cfg(test)]

@@ -1,19 +1,27 @@
 //! Indexes: which chunks a write stored, and where. Hints only: a missing, stale or
 //! damaged index costs deduplication, never data.
 
-use super::{FormatError, MAJOR, MINOR, Result, bytes::Reader, frame::Codec, table::Location};
+use super::{
+    FormatError, MAJOR, MINOR, Result,
+    bytes::Reader,
+    frame::Codec,
+    pack::{HASH_BLAKE3_KEYED, check_place, put_writer, read_writer},
+    table::Location,
+};
 use crate::id::{ChunkId, ChunkKey, PackId, PackSeq, RecordId};
 
 const MAGIC: [u8; 8] = *b"\x89PSTI\r\n\x1a";
 const PACK_LEN: usize = 24;
 const ENTRY_LEN: usize = 48;
 const CHECK_LEN: usize = 32;
-const HEADER_LEN: usize = 8 + 4 + 4 + 32;
+const HEADER_LEN: usize = 8 + 4 + 4 + 16 + 32 + 8;
 
 /// The chunks of some packs, grouped by pack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Index {
     pub key: ChunkKey,
+    /// Who wrote it, for messages; what is longer than 16 bytes is cut.
+    pub writer: String,
     pub packs: Vec<IndexPack>,
 }
 
@@ -54,8 +62,11 @@ impl Index {
         out.extend_from_slice(&MAGIC);
         out.extend_from_slice(&MAJOR.to_le_bytes());
         out.extend_from_slice(&MINOR.to_le_bytes());
-        out.extend_from_slice(&(self.packs.len() as u32).to_le_bytes());
+        out.extend_from_slice(&[HASH_BLAKE3_KEYED, 0, 0, 0]);
+        put_writer(&mut out, &self.writer);
         out.extend_from_slice(self.key.as_bytes());
+        out.extend_from_slice(&(self.packs.len() as u32).to_le_bytes());
+        out.extend_from_slice(&[0; 4]);
         for pack in &self.packs {
             out.extend_from_slice(&pack.pack.write.to_bytes());
             out.extend_from_slice(&pack.pack.seq.to_u32().to_le_bytes());
@@ -80,15 +91,22 @@ impl Index {
         let mut reader = Reader::new(&bytes[..split]);
         reader.expect(&MAGIC, "an index")?;
         let major = reader.u16()?;
+        reader.u16()?;
+        let hash = reader.u8()?;
+        reader.take(3)?;
+        let writer = read_writer(&mut reader)?;
         if major != MAJOR {
-            return Err(FormatError::Version { found: major.into(), writer: "another pstore".to_owned() });
+            return Err(FormatError::Version { found: major.into(), writer });
         }
         if blake3::hash(&bytes[..split]).as_bytes()[..] != bytes[split..] {
             return Err(FormatError::malformed("its checksum is wrong"));
         }
-        reader.u16()?;
-        let pack_count = reader.u32()? as usize;
+        if hash != HASH_BLAKE3_KEYED {
+            return Err(FormatError::feature(format!("hash algorithm {hash}"), writer));
+        }
         let key = ChunkKey::from_bytes(reader.array()?);
+        let pack_count = reader.u32()? as usize;
+        reader.take(4)?;
         if pack_count > reader.remaining() / PACK_LEN {
             return Err(FormatError::malformed("more packs than bytes for them"));
         }
@@ -108,20 +126,21 @@ impl Index {
         let packs = packs
             .into_iter()
             .map(|(pack, count)| {
-                let chunks = (0..count).map(|_| parse_entry(&mut reader)).collect::<Result<_>>()?;
+                let chunks = (0..count).map(|_| parse_entry(&mut reader, &writer)).collect::<Result<_>>()?;
                 Ok(IndexPack { pack, chunks })
             })
-            .collect::<Result<_>>()?;
-        Ok(Self { key, packs })
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Self { key, writer, packs })
     }
 }
 
-fn parse_entry(reader: &mut Reader<'_>) -> Result<IndexEntry> {
+fn parse_entry(reader: &mut Reader<'_>, writer: &str) -> Result<IndexEntry> {
     let id = ChunkId::from_bytes(reader.array()?);
     let offset = reader.u64()?;
     let stored_len = reader.u32()?;
-    let codec = Codec::from_u8(reader.u8()?)?;
-    reader.take(3)?;
+    let codec = Codec::from_parts(reader.u8()?, reader.u8()?, writer)?;
+    reader.take(2)?;
+    check_place(offset, stored_len)?;
     Ok(IndexEntry { id, offset, stored_len, codec })
 }
 
@@ -136,6 +155,7 @@ mod tests {
         let chunk = |n: u8| IndexEntry { id: key.id_of(&[n]), offset: 16, stored_len: 9, codec: Codec::Zstd };
         let index = Index {
             key,
+            writer: "pstore 0.1.0".to_owned(),
             packs: vec![
                 IndexPack { pack: PackId { write, seq: PackSeq::Data(0) }, chunks: vec![chunk(1), chunk(2)] },
                 IndexPack { pack: PackId { write, seq: PackSeq::Data(1) }, chunks: vec![chunk(3)] },

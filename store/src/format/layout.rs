@@ -54,6 +54,20 @@ pub fn condemned(tenant: &Tenant) -> Prefix {
     content(tenant).join("condemned/").expect(VALID)
 }
 
+/// What the collection `id` has condemned.
+pub fn condemned_by(tenant: &Tenant, id: RecordId) -> Key {
+    condemned(tenant).key(&id.to_string()).expect(VALID)
+}
+
+/// What readers keep from being collected.
+pub fn pins(tenant: &Tenant) -> Prefix {
+    content(tenant).join("pins/").expect(VALID)
+}
+
+pub fn pin(tenant: &Tenant, id: RecordId) -> Key {
+    pins(tenant).key(&id.to_string()).expect(VALID)
+}
+
 /// All lineages of a profile.
 pub fn profile(name: &ProfileName) -> Prefix {
     Prefix::new(format!("snapshots/{name}/")).expect(VALID)
@@ -65,6 +79,10 @@ pub fn lineage(lineage: &Lineage) -> Prefix {
 
 pub fn latest(of: &Lineage) -> Key {
     lineage(of).key("latest.json").expect(VALID)
+}
+
+pub fn lock(of: &Lineage) -> Key {
+    lineage(of).key("lock.json").expect(VALID)
 }
 
 pub fn record(of: &Lineage, id: RecordId) -> Key {

@@ -2,18 +2,23 @@
 //! I/O, and no allocation on a length's word alone.
 
 pub mod bytes;
+pub mod condemned;
 pub mod config;
 mod document;
 pub mod frame;
 pub mod index;
+mod json;
 pub mod layout;
 pub mod pack;
 pub mod pointer;
+mod prefix;
 pub mod record;
 pub mod root;
 pub mod segment;
 pub mod table;
 pub mod tree;
+
+pub use document::Unknown;
 
 /// The version of every binary object and JSON document this code writes.
 pub const MAJOR: u16 = 1;
@@ -21,6 +26,9 @@ pub const MINOR: u16 = 0;
 
 /// Who writes, for messages of a pstore that no longer reads it.
 pub const WRITER: &str = concat!("pstore ", env!("CARGO_PKG_VERSION"));
+
+/// For messages about what names no writer of its own.
+const UNNAMED_WRITER: &str = "a newer pstore";
 
 /// Why bytes could not be decoded. The caller adds the object's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -36,6 +44,11 @@ pub enum FormatError {
 impl FormatError {
     pub(crate) fn malformed(reason: impl Into<String>) -> Self {
         Self::Malformed(reason.into())
+    }
+
+    /// Something that a later minor version may have added.
+    pub(crate) fn feature(feature: impl Into<String>, writer: impl Into<String>) -> Self {
+        Self::Feature { feature: feature.into(), writer: writer.into() }
     }
 
     /// The error of the object called `object`.

@@ -3,7 +3,7 @@
 //! The directory is at the end so that a pack streams out, and complete in itself so
 //! that an index can be rebuilt from packs alone.
 
-use super::{FormatError, MAJOR, MINOR, Result, WRITER, bytes::Reader, frame::Codec};
+use super::{FormatError, MAJOR, MINOR, Result, UNNAMED_WRITER, bytes::Reader, frame::Codec};
 use crate::id::{ChunkId, ChunkKey, PackId, PackSeq, RecordId};
 
 /// The first bytes of a pack; line ends and a high bit show text-mode damage.
@@ -14,10 +14,25 @@ pub const ENTRY_LEN: usize = 64;
 pub const TRAILER_LEN: usize = 128;
 const CHECKED_TRAILER_LEN: usize = 96;
 const CHECK_LEN: usize = 24;
-const WRITER_LEN: usize = 16;
-const HASH_BLAKE3_KEYED: u8 = 1;
+pub(super) const WRITER_LEN: usize = 16;
+pub(super) const HASH_BLAKE3_KEYED: u8 = 1;
 /// No chunk or segment is longer, so no reader allocates more for one.
 pub const MAX_RAW_LEN: u32 = 16 << 20;
+/// What a frame of the longest chunk may take.
+pub const MAX_STORED_LEN: u32 = MAX_RAW_LEN + MAX_RAW_LEN / 64;
+/// No frame begins later.
+pub const MAX_OFFSET: u64 = 1 << 48;
+
+/// Whether a frame can lie there in any pack.
+pub(super) fn check_place(offset: u64, stored_len: u32) -> Result<()> {
+    if !(HEADER_LEN as u64..=MAX_OFFSET).contains(&offset) {
+        return Err(FormatError::malformed(format!("a frame at the impossible offset {offset}")));
+    }
+    if stored_len == 0 || stored_len > MAX_STORED_LEN {
+        return Err(FormatError::malformed(format!("a frame of the impossible length {stored_len}")));
+    }
+    Ok(())
+}
 
 /// What an entry of a pack holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,13 +53,13 @@ impl EntryKind {
         }
     }
 
-    fn from_u8(value: u8) -> Result<Self> {
+    fn from_u8(value: u8, writer: &str) -> Result<Self> {
         match value {
             1 => Ok(Self::Data),
             2 => Ok(Self::Tree),
             3 => Ok(Self::Table),
             4 => Ok(Self::Root),
-            other => Err(FormatError::malformed(format!("unknown entry kind {other}"))),
+            other => Err(FormatError::feature(format!("entry kind {other}"), writer)),
         }
     }
 }
@@ -67,6 +82,8 @@ pub struct PackEntry {
 pub struct Directory {
     pub pack: PackId,
     pub key: ChunkKey,
+    /// Who wrote it, for messages; what is longer than 16 bytes is cut.
+    pub writer: String,
     pub entries: Vec<PackEntry>,
 }
 
@@ -76,6 +93,31 @@ pub fn header() -> [u8; HEADER_LEN] {
     header[8..10].copy_from_slice(&MAJOR.to_le_bytes());
     header[10..12].copy_from_slice(&MINOR.to_le_bytes());
     header
+}
+
+/// Whether these are the first bytes of a pack we can read; later minor versions may have
+/// put something where this one writes zeros.
+pub fn check_header(bytes: &[u8]) -> Result<()> {
+    let mut reader = Reader::new(bytes);
+    if bytes.len() != HEADER_LEN || reader.expect(&MAGIC, "a pack").is_err() {
+        return Err(FormatError::malformed("it does not begin as a pack does"));
+    }
+    match reader.u16()? {
+        MAJOR => Ok(()),
+        found => Err(FormatError::Version { found: found.into(), writer: UNNAMED_WRITER.to_owned() }),
+    }
+}
+
+/// A writer's name in the 16 bytes that binary objects have for it.
+pub(super) fn put_writer(out: &mut Vec<u8>, writer: &str) {
+    let mut field = [0; WRITER_LEN];
+    let len = writer.floor_char_boundary(WRITER_LEN);
+    field[..len].copy_from_slice(&writer.as_bytes()[..len]);
+    out.extend_from_slice(&field);
+}
+
+pub(super) fn read_writer(reader: &mut Reader<'_>) -> Result<String> {
+    Ok(String::from_utf8_lossy(reader.take(WRITER_LEN)?).trim_end_matches('\0').to_owned())
 }
 
 /// Appends directory and trailer to a pack whose frames end at `out`'s end.
@@ -97,10 +139,7 @@ pub fn append_directory(out: &mut Vec<u8>, directory: &Directory) {
     out.extend_from_slice(&(directory.entries.len() as u32).to_le_bytes());
     out.extend_from_slice(&(offset as u64).to_le_bytes());
     out.extend_from_slice(&[HASH_BLAKE3_KEYED, 0, 0, 0, 0, 0, 0, 0]);
-    let mut writer = [0; WRITER_LEN];
-    let len = WRITER.len().min(WRITER_LEN);
-    writer[..len].copy_from_slice(&WRITER.as_bytes()[..len]);
-    out.extend_from_slice(&writer);
+    put_writer(out, &directory.writer);
     out.extend_from_slice(&MAJOR.to_le_bytes());
     out.extend_from_slice(&MINOR.to_le_bytes());
     out.extend_from_slice(&[0; 4]);
@@ -131,7 +170,7 @@ pub fn decode_directory(tail: &[u8], pack_len: u64) -> Result<Directory> {
     let mut entries = Vec::with_capacity(trailer.count as usize);
     let mut end = HEADER_LEN as u64;
     while !reader.is_empty() {
-        let entry = parse_entry(&mut reader)?;
+        let entry = parse_entry(&mut reader, &trailer.writer)?;
         if entry.offset < end
             || entry.offset.checked_add(entry.stored_len.into()).is_none_or(|e| e > trailer.offset)
         {
@@ -140,7 +179,7 @@ pub fn decode_directory(tail: &[u8], pack_len: u64) -> Result<Directory> {
         end = entry.offset + u64::from(entry.stored_len);
         entries.push(entry);
     }
-    Ok(Directory { pack: trailer.pack, key: trailer.key, entries })
+    Ok(Directory { pack: trailer.pack, key: trailer.key, writer: trailer.writer, entries })
 }
 
 struct Trailer {
@@ -148,6 +187,7 @@ struct Trailer {
     pack: PackId,
     count: u32,
     offset: u64,
+    writer: String,
     check: [u8; CHECK_LEN],
 }
 
@@ -163,7 +203,7 @@ fn parse_trailer(trailer: &[u8], pack_len: u64) -> Result<Trailer> {
     let offset = reader.u64()?;
     let hash = reader.u8()?;
     reader.take(7)?;
-    let writer = String::from_utf8_lossy(reader.take(WRITER_LEN)?).trim_end_matches('\0').to_owned();
+    let writer = read_writer(&mut reader)?;
     let major = reader.u16()?;
     reader.take(6)?;
     if major != MAJOR {
@@ -177,26 +217,23 @@ fn parse_trailer(trailer: &[u8], pack_len: u64) -> Result<Trailer> {
     if offset < HEADER_LEN as u64 || offset.checked_add(len) != Some(pack_len) {
         return Err(FormatError::malformed(format!("its length {pack_len} does not fit its directory")));
     }
-    Ok(Trailer { key, pack: PackId { write, seq }, count, offset, check: reader.array()? })
+    Ok(Trailer { key, pack: PackId { write, seq }, count, offset, writer, check: reader.array()? })
 }
 
-fn parse_entry(reader: &mut Reader<'_>) -> Result<PackEntry> {
+fn parse_entry(reader: &mut Reader<'_>, writer: &str) -> Result<PackEntry> {
     let id = ChunkId::from_bytes(reader.array()?);
-    let kind = EntryKind::from_u8(reader.u8()?)?;
-    let codec = Codec::from_u8(reader.u8()?)?;
-    let encryption = reader.u8()?;
-    if encryption != 0 {
-        return Err(FormatError::malformed(format!("unknown encryption {encryption}")));
-    }
+    let kind = EntryKind::from_u8(reader.u8()?, writer)?;
+    let codec = Codec::from_parts(reader.u8()?, reader.u8()?, writer)?;
     reader.u8()?;
     let stored_len = reader.u32()?;
     let raw_len = reader.u32()?;
     let crc = reader.u32()?;
     let offset = reader.u64()?;
     reader.take(8)?;
-    if raw_len > MAX_RAW_LEN || stored_len > MAX_RAW_LEN + MAX_RAW_LEN / 64 {
-        return Err(FormatError::malformed(format!("entry {id} claims to be longer than any chunk")));
+    if raw_len == 0 || raw_len > MAX_RAW_LEN {
+        return Err(FormatError::malformed(format!("entry {id} has the impossible length {raw_len}")));
     }
+    check_place(offset, stored_len)?;
     Ok(PackEntry { id, kind, codec, offset, stored_len, raw_len, crc })
 }
 
@@ -218,7 +255,10 @@ mod tests {
             crc: crc32c::crc32c(b"frame one"),
         };
         let pack = PackId { write: RecordId::from_parts(5, [1; 10]), seq: PackSeq::Data(2) };
-        append_directory(&mut out, &Directory { pack, key, entries: vec![entry] });
+        append_directory(
+            &mut out,
+            &Directory { pack, key, writer: "pstore".to_owned(), entries: vec![entry] },
+        );
         out
     }
 
@@ -247,5 +287,18 @@ mod tests {
         }
         decode_directory(&pack[start..], pack.len() as u64 + 1).unwrap_err();
         decode_directory(&pack[start + 1..], pack.len() as u64).unwrap_err();
+    }
+
+    #[test]
+    fn a_header_may_have_another_minor_version() {
+        let mut bytes = header();
+        check_header(&bytes).unwrap();
+        bytes[10..].copy_from_slice(&[7; 6]);
+        check_header(&bytes).unwrap();
+        bytes[8] = 2;
+        assert!(matches!(check_header(&bytes), Err(FormatError::Version { found: 2, .. })));
+        bytes[0] = 0;
+        assert!(matches!(check_header(&bytes), Err(FormatError::Malformed(_))));
+        check_header(&header()[..15]).unwrap_err();
     }
 }

@@ -6,13 +6,15 @@
 //! changed bit in it is damage and not somebody's flip.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::{Result, bytes::Put, document};
+use super::{FormatError, Result, Unknown, bytes::Put, document};
 use crate::id::{FlipId, RecordId, SnapshotId};
 
 pub const MAX_BYTES: usize = 1 << 20;
 const BLOCK: &str = "pstore";
+/// The version of the block.
+pub const BLOCK_VERSION: u64 = 1;
 /// How many flips a pointer remembers, for writers that must find out what became of theirs.
 pub const RECENT: usize = 32;
 
@@ -27,12 +29,14 @@ pub struct Pointer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pstore: Option<Block>,
     #[serde(flatten)]
-    pub unknown: Map<String, Value>,
+    pub unknown: Unknown,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
     pub v: u64,
+    /// Who wrote the block, for messages.
+    pub writer: String,
     pub bind: String,
     /// Absent in a pointer that was claimed before the first snapshot.
     pub record: Option<RecordId>,
@@ -43,7 +47,7 @@ pub struct Block {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<Lease>,
     #[serde(flatten)]
-    pub unknown: Map<String, Value>,
+    pub unknown: Unknown,
 }
 
 /// Who holds the lineage's lock, and the snapshot that holder started from.
@@ -51,6 +55,8 @@ pub struct Block {
 pub struct Lease {
     pub nonce: String,
     pub base: Option<RecordId>,
+    #[serde(flatten)]
+    pub unknown: Unknown,
 }
 
 impl Pointer {
@@ -65,9 +71,10 @@ impl Pointer {
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let mut fields = document::parse(bytes, MAX_BYTES)?;
         if let Some(Value::Object(block)) = fields.get_mut(BLOCK) {
+            check_version(block)?;
             document::unseal(block)?;
         }
-        serde_json::from_value(Value::Object(fields)).map_err(document::malformed)
+        document::typed(fields)
     }
 
     /// The digest that ties our block to the contract's fields.
@@ -98,6 +105,15 @@ impl Pointer {
     }
 }
 
+/// A block of a later version is neither ours to read nor a foreign flip to honour.
+fn check_version(block: &Unknown) -> Result<()> {
+    match block.get("v").and_then(Value::as_u64) {
+        Some(BLOCK_VERSION) => Ok(()),
+        Some(found) => Err(FormatError::Version { found, writer: document::writer(block) }),
+        None => Err(FormatError::malformed("its block has no version")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,17 +128,18 @@ mod tests {
             flipped_at_ms: 5,
             flipped_from_sha256_prefix: String::new(),
             pstore: None,
-            unknown: Map::new(),
+            unknown: Unknown::new(),
         };
         pointer.pstore = Some(Block {
-            v: 1,
+            v: BLOCK_VERSION,
+            writer: "pstore 0.1.0".into(),
             bind: pointer.binding(),
             record: None,
             snapshot_id: None,
             flip_id: FlipId::from_bytes([1; 16]),
             recent: vec![],
             lease: None,
-            unknown: Map::new(),
+            unknown: Unknown::new(),
         });
         assert!(pointer.block().is_some());
         pointer.unknown.insert("region".to_owned(), "eu".into());

@@ -6,9 +6,12 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::{FormatError, MAJOR, MINOR, Result, WRITER, document, root::Blob};
+use super::{
+    FormatError, MAJOR, MINOR, Result, Unknown, WRITER, config::HASH, document, frame::Codec,
+    pack::MAX_OFFSET, root::Blob,
+};
 use crate::{
     id::{ChunkId, ChunkKey, PackId, RecordId, SnapshotId},
     name::{ChromeMajor, Profile, Tenant},
@@ -30,11 +33,15 @@ pub enum State {
     Revoked,
 }
 
+const STATES: [&str; 5] = ["writing", "live", "trashed", "tombstone", "revoked"];
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CapturedBy {
     pub host: String,
     pub host_run_id: String,
     pub writer_version: String,
+    #[serde(flatten)]
+    pub unknown: Unknown,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,12 +49,16 @@ pub struct CapturedIn {
     pub host_region: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub egress_ip_geo: Option<Geo>,
+    #[serde(flatten)]
+    pub unknown: Unknown,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Geo {
     pub country: String,
     pub region: String,
+    #[serde(flatten)]
+    pub unknown: Unknown,
 }
 
 /// Where the bytes came from.
@@ -55,6 +66,8 @@ pub struct Geo {
 pub struct Source {
     pub kind: String,
     pub path: String,
+    #[serde(flatten)]
+    pub unknown: Unknown,
 }
 
 /// How many of everything, and how much.
@@ -72,10 +85,14 @@ pub struct Counts {
     pub new_bytes: u64,
     /// What this write uploaded: packs, meta pack, index.
     pub stored_bytes: u64,
+    #[serde(flatten)]
+    pub unknown: Unknown,
 }
 
-/// A byte range of a pack.
+/// A byte range of a pack. Closed, as are the next two: there are many, and a reader that
+/// did not know a field of theirs could not use them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PackRange {
     pub pack: PackId,
     pub offset: u64,
@@ -84,31 +101,39 @@ pub struct PackRange {
 
 /// How much of a pack a snapshot needs. Collectors mark from these lines alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PackUse {
     pub pack: PackId,
     pub live_bytes: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct RootRef {
     pub id: ChunkId,
     pub pack: PackId,
     pub offset: u64,
     pub stored_len: u32,
     pub raw_len: u32,
+    pub codec: u8,
+    pub encryption: u8,
 }
 
 impl From<Blob> for RootRef {
     fn from(blob: Blob) -> Self {
-        let Blob { id, pack, offset, stored_len, raw_len } = blob;
-        Self { id, pack, offset, stored_len, raw_len }
+        let Blob { id, pack, offset, stored_len, raw_len, codec } = blob;
+        Self { id, pack, offset, stored_len, raw_len, codec: codec.to_u8(), encryption: 0 }
     }
 }
 
-impl From<RootRef> for Blob {
-    fn from(root: RootRef) -> Self {
-        let RootRef { id, pack, offset, stored_len, raw_len } = root;
-        Self { id, pack, offset, stored_len, raw_len }
+impl RootRef {
+    /// The blob, unless `writer` stored it in a way this code does not know.
+    pub fn blob(&self, writer: &str) -> Result<Blob> {
+        let Self { id, pack, offset, stored_len, raw_len, codec, encryption } = *self;
+        let codec = Codec::from_parts(codec, encryption, writer)?;
+        let blob = Blob { id, pack, offset, stored_len, raw_len, codec };
+        blob.check()?;
+        Ok(blob)
     }
 }
 
@@ -121,6 +146,24 @@ pub struct Content {
     /// requests fetches all metadata.
     pub meta_ranges: Vec<PackRange>,
     pub packs: Vec<PackUse>,
+    #[serde(flatten)]
+    pub unknown: Unknown,
+}
+
+impl Content {
+    fn check(&self, writer: &str) -> Result<()> {
+        self.root.blob(writer)?;
+        for range in &self.meta_ranges {
+            let end = range.offset.checked_add(range.len);
+            if range.len == 0 || end.is_none_or(|end| end > 2 * MAX_OFFSET) {
+                return Err(FormatError::malformed(format!("an impossible range of pack {}", range.pack)));
+            }
+        }
+        if !self.packs.is_sorted_by(|a, b| a.pack < b.pack) {
+            return Err(FormatError::malformed("packs that are not sorted, or listed twice"));
+        }
+        Ok(())
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -156,8 +199,13 @@ pub struct Record {
     #[serde(default)]
     pub lease_seq: u64,
     pub chunk_key: ChunkKey,
+    /// What ids are made with.
+    pub hash: String,
     /// The record this one was captured on top of.
     pub parent: Option<RecordId>,
+    /// The records this write will rewrite; empty unless it moves chunks.
+    #[serde(default)]
+    pub updates: Vec<RecordId>,
     pub reason: Reason,
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
@@ -180,7 +228,7 @@ pub struct Record {
     pub features: Vec<String>,
 
     #[serde(flatten)]
-    pub unknown: Map<String, Value>,
+    pub unknown: Unknown,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -190,14 +238,41 @@ pub enum Mode {
     Hot,
 }
 
-/// Why a snapshot was taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+/// Why a snapshot was taken: one of these words, or any other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
 pub enum Reason {
     Manual,
     Autosave,
     BeforeUpgrade,
     BeforeRestore,
+    Other(String),
+}
+
+impl Reason {
+    const KNOWN: [Self; 4] = [Self::Manual, Self::Autosave, Self::BeforeUpgrade, Self::BeforeRestore];
+
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Manual => "manual",
+            Self::Autosave => "autosave",
+            Self::BeforeUpgrade => "before-upgrade",
+            Self::BeforeRestore => "before-restore",
+            Self::Other(word) => word,
+        }
+    }
+}
+
+impl From<String> for Reason {
+    fn from(word: String) -> Self {
+        Self::KNOWN.into_iter().find(|known| known.as_str() == word).unwrap_or(Self::Other(word))
+    }
+}
+
+impl From<Reason> for String {
+    fn from(reason: Reason) -> Self {
+        reason.as_str().to_owned()
+    }
 }
 
 impl Record {
@@ -205,13 +280,33 @@ impl Record {
         document::encode(self)
     }
 
+    /// The bytes to write, which a reader is sure to accept: no number, text or list in a
+    /// record may be beyond what readers allow, wherever it came from.
+    pub fn encode_readable(&self) -> Result<Vec<u8>> {
+        let bytes = self.encode();
+        Self::decode(&bytes).map(|_| bytes)
+    }
+
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let record: Self = document::decode(bytes, MAX_BYTES)?;
-        if record.schema != SCHEMA {
-            return Err(FormatError::malformed(format!("its schema is {:?}", record.schema)));
+        let fields = document::open(bytes, MAX_BYTES)?;
+        document::check_schema(&fields, SCHEMA)?;
+        // What this code does not know is told before what it cannot make sense of.
+        if let Some(Value::String(feature)) = fields.get("features").and_then(|features| features.get(0)) {
+            return Err(FormatError::Feature { feature: feature.clone(), writer: document::writer(&fields) });
         }
-        if let Some(feature) = record.features.first() {
-            return Err(FormatError::Feature { feature: feature.clone(), writer: record.writer });
+        document::known_word(&fields, "hash", &[HASH])?;
+        document::known_word(&fields, "state", &STATES)?;
+        let record: Self = document::typed(fields)?;
+        let is_sha256 =
+            |text: &str| text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        if record.archive_sha256.as_deref().is_some_and(|sha| !is_sha256(sha)) {
+            return Err(FormatError::malformed("its archive_sha256 is not 64 hexadecimal digits"));
+        }
+        if !record.predecessor_sha256.is_empty() && !is_sha256(&record.predecessor_sha256) {
+            return Err(FormatError::malformed("its predecessor_sha256 is not 64 hexadecimal digits"));
+        }
+        if let Some(content) = &record.content {
+            content.check(&record.writer)?;
         }
         if matches!(record.state, State::Live | State::Trashed) && record.content.is_none() {
             return Err(FormatError::malformed("a live record without content"));
@@ -229,9 +324,7 @@ impl Record {
     }
 
     pub fn sha256_prefix(&self) -> String {
-        let mut sha = self.sha256();
-        sha.truncate(12);
-        sha
+        self.sha256().chars().take(12).collect()
     }
 }
 

@@ -1,16 +1,20 @@
 //! The root of a snapshot's metadata: its tree and table segments, and where they lie.
 
+use std::collections::HashSet;
+
 use super::{
     FormatError, Result,
     bytes::{Put, Reader},
-    pack::MAX_RAW_LEN,
+    frame::Codec,
+    pack::{MAX_RAW_LEN, check_place},
+    prefix,
     table::{pack_at, put_packs, read_packs},
 };
 use crate::id::{ChunkId, PackId};
 
 pub const PREFIX: &[u8] = b"pstore/root/1\n";
 
-/// A metadata blob in a meta pack, stored as one zstd frame.
+/// A metadata blob in a meta pack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blob {
     pub id: ChunkId,
@@ -18,6 +22,16 @@ pub struct Blob {
     pub offset: u64,
     pub stored_len: u32,
     pub raw_len: u32,
+    pub codec: Codec,
+}
+
+impl Blob {
+    pub(super) fn check(&self) -> Result<()> {
+        if self.raw_len == 0 || self.raw_len > MAX_RAW_LEN {
+            return Err(FormatError::malformed(format!("a segment of {} bytes", self.raw_len)));
+        }
+        check_place(self.offset, self.stored_len)
+    }
 }
 
 /// A tree segment with the table of its chunks.
@@ -51,16 +65,22 @@ impl Root {
                 out.put_varint(blob.offset);
                 out.put_varint(blob.stored_len.into());
                 out.put_varint(blob.raw_len.into());
+                out.push(blob.codec.to_u8());
             }
         }
         out
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let mut reader = Reader::new(bytes);
-        reader.expect(PREFIX, "a snapshot's root")?;
+        let mut reader = prefix::strip(bytes, "root")?;
         let packs = read_packs(&mut reader)?;
-        let count = reader.count(73, "segments")?;
+        let count = reader.count(75, "segments")?;
+        if count == 0 {
+            return Err(FormatError::malformed("a root without segments"));
+        }
+        if !packs.is_sorted_by(|a, b| a < b) {
+            return Err(FormatError::malformed("packs that are not sorted, or twice in the list"));
+        }
         let segments = (0..count)
             .map(|_| {
                 let chunks = reader.bounded(u32::MAX.into(), "a number of chunks")? as u32;
@@ -68,9 +88,14 @@ impl Root {
                 let table = read_blob(&packs, &mut reader)?;
                 Ok(SegmentRef { tree, table, chunks })
             })
-            .collect::<Result<_>>()?;
+            .collect::<Result<Vec<_>>>()?;
         reader.finish()?;
-        Ok(Self { segments })
+        let root = Self { segments };
+        let used: HashSet<PackId> = root.blobs().map(|blob| blob.pack).collect();
+        if used.len() != packs.len() {
+            return Err(FormatError::malformed("a pack in the list that holds no segment"));
+        }
+        Ok(root)
     }
 
     pub fn blobs(&self) -> impl Iterator<Item = &Blob> {
@@ -80,12 +105,11 @@ impl Root {
 
 fn read_blob(packs: &[PackId], reader: &mut Reader<'_>) -> Result<Blob> {
     let id = ChunkId::from_bytes(reader.array()?);
-    let pack = pack_at(packs, reader)?;
-    let offset = reader.bounded(1 << 48, "an offset")?;
-    let stored_len = reader.bounded((MAX_RAW_LEN + MAX_RAW_LEN / 64).into(), "a stored length")? as u32;
-    let raw_len = reader.bounded(MAX_RAW_LEN.into(), "a length")? as u32;
-    if raw_len == 0 {
-        return Err(FormatError::malformed("an empty segment"));
-    }
-    Ok(Blob { id, pack, offset, stored_len, raw_len })
+    let pack = packs[pack_at(packs, reader)?];
+    let offset = reader.varint()?;
+    let stored_len = reader.bounded(u32::MAX.into(), "a stored length")? as u32;
+    let raw_len = reader.bounded(u32::MAX.into(), "a length")? as u32;
+    let blob = Blob { id, pack, offset, stored_len, raw_len, codec: Codec::from_byte(reader.u8()?)? };
+    blob.check()?;
+    Ok(blob)
 }

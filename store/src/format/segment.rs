@@ -6,11 +6,13 @@
 //! trees have equal segments and one id.
 
 use super::{
-    FormatError, Result,
+    FormatError, Result, UNNAMED_WRITER,
     bytes::{Put, Reader},
+    prefix,
     tree::{
-        Checker, Entry, Extension, Extent, Kind, MAX_INLINE_BYTES, MAX_NAME_BYTES, MAX_PATH_BYTES,
-        MAX_TARGET_BYTES, MAX_XATTR_BYTES, MAX_XATTRS, MODE_BITS, Meta, Time, TreePath,
+        Checker, Entry, Extension, Extent, Kind, MAX_EXTENSIONS, MAX_FILE_BYTES, MAX_INLINE_BYTES,
+        MAX_NAME_BYTES, MAX_PATH_BYTES, MAX_TARGET_BYTES, MAX_XATTR_BYTES, MAX_XATTRS, MODE_BITS, Meta, Time,
+        TreePath,
     },
 };
 use crate::id::{ChunkId, ChunkKey, SnapshotId};
@@ -73,7 +75,9 @@ impl Default for SegmentWriter {
 }
 
 impl SegmentWriter {
-    pub fn push(&mut self, entry: &Entry) {
+    /// Appends an entry that every reader will accept, or nothing.
+    pub fn push(&mut self, entry: &Entry) -> Result<()> {
+        entry.check()?;
         let items = match &entry.kind {
             Kind::File { extents, .. } => split(extents),
             _ => Vec::new(),
@@ -91,6 +95,7 @@ impl SegmentWriter {
             };
             self.end_item(boundary);
         }
+        Ok(())
     }
 
     /// The segments that are complete so far.
@@ -219,33 +224,32 @@ pub struct SegmentReader {
 impl SegmentReader {
     /// Decodes the next segment, handing on every entry that is complete.
     pub fn read(&mut self, bytes: &[u8], mut each: impl FnMut(Entry)) -> Result<()> {
-        let mut reader = Reader::new(bytes);
-        if !bytes.starts_with(PREFIX) {
-            return Err(version_of(bytes));
+        let mut reader = prefix::strip(bytes, "tree")?;
+        if reader.is_empty() {
+            return Err(FormatError::malformed("a segment without items"));
         }
-        reader.take(PREFIX.len())?;
         let mut previous = Vec::new();
         while !reader.is_empty() {
             let tag = reader.u8()?;
             match (tag, self.open.take()) {
                 (MORE, None) => return Err(FormatError::malformed("extents that belong to no file")),
-                (MORE, Some((mut entry, covered))) => {
-                    let more = read_extents(&mut reader)?;
-                    if more.is_empty() {
+                (MORE, Some((mut entry, before))) => {
+                    let more = match &mut entry.kind {
+                        Kind::File { extents, .. } => read_extents(&mut reader, extents)?,
+                        _ => 0,
+                    };
+                    if more == 0 {
                         return Err(FormatError::malformed("an item without extents"));
                     }
-                    if let Kind::File { extents, .. } = &mut entry.kind {
-                        extents.extend(more);
-                    }
-                    self.hand_on(entry, covered, &mut each)?;
+                    self.hand_on(entry, before, more, &mut each)?;
                 }
                 (_, Some((entry, _))) => {
                     return Err(FormatError::malformed(format!("{} is not complete", entry.path)));
                 }
                 (tag, None) => {
-                    let entry = read_entry(tag, &mut reader, &mut previous)?;
+                    let (entry, covered) = read_entry(tag, &mut reader, &mut previous)?;
                     self.checker.check(&entry)?;
-                    self.hand_on(entry, 0, &mut each)?;
+                    self.hand_on(entry, 0, covered, &mut each)?;
                 }
             }
         }
@@ -255,23 +259,24 @@ impl SegmentReader {
     pub fn finish(self) -> Result<()> {
         match self.open {
             Some((entry, _)) => Err(FormatError::malformed(format!("{} is not complete", entry.path))),
-            None => Ok(()),
+            None => self.checker.finish(),
         }
     }
 
-    fn hand_on(&mut self, entry: Entry, before: u64, each: &mut impl FnMut(Entry)) -> Result<()> {
-        let Kind::File { size, extents } = &entry.kind else {
+    /// Hands on an entry whose extents cover `before` bytes and the `more` that were read
+    /// just now, or keeps it if that is not all of it.
+    fn hand_on(&mut self, entry: Entry, before: u64, more: u64, each: &mut impl FnMut(Entry)) -> Result<()> {
+        let Kind::File { size, .. } = &entry.kind else {
             each(entry);
             return Ok(());
         };
-        let covered = extents
-            .iter()
-            .try_fold(0u64, |sum, extent| sum.checked_add(extent.len()))
-            .filter(|covered| covered <= size)
-            .ok_or_else(|| FormatError::malformed(format!("{} has more bytes than its size", entry.path)))?;
+        let covered = before.saturating_add(more);
+        if covered > *size {
+            return Err(FormatError::malformed(format!("{} has more bytes than its size", entry.path)));
+        }
         if covered == *size {
             each(entry);
-        } else if covered > before {
+        } else if more > 0 {
             self.open = Some((entry, covered));
         } else {
             return Err(FormatError::malformed(format!("{} has fewer bytes than its size", entry.path)));
@@ -280,20 +285,13 @@ impl SegmentReader {
     }
 }
 
-fn version_of(bytes: &[u8]) -> FormatError {
-    let version = bytes
-        .strip_prefix(b"pstore/tree/")
-        .and_then(|rest| rest.split(|b| *b == b'\n').next())
-        .and_then(|digits| std::str::from_utf8(digits).ok()?.parse::<u32>().ok());
-    match version {
-        Some(found) => FormatError::Version { found: found.into(), writer: "a newer pstore".to_owned() },
-        None => FormatError::malformed("this is not a tree segment"),
-    }
-}
-
-fn read_entry(tag: u8, reader: &mut Reader<'_>, previous: &mut Vec<u8>) -> Result<Entry> {
+/// An entry and how many bytes its first extents cover.
+fn read_entry(tag: u8, reader: &mut Reader<'_>, previous: &mut Vec<u8>) -> Result<(Entry, u64)> {
     let shared = reader.bounded(previous.len() as u64, "the shared part of a path")? as usize;
     let suffix = reader.bytes(MAX_PATH_BYTES, "a path")?;
+    if previous.get(shared).is_some_and(|next| suffix.first() == Some(next)) {
+        return Err(FormatError::malformed("a path that shares more with the one before than it says"));
+    }
     previous.truncate(shared);
     if previous.len() + suffix.len() > MAX_PATH_BYTES {
         return Err(FormatError::malformed("a path longer than 32 KiB"));
@@ -302,32 +300,30 @@ fn read_entry(tag: u8, reader: &mut Reader<'_>, previous: &mut Vec<u8>) -> Resul
     let path = TreePath::new(previous.clone())?;
     if tag == HARD_LINK {
         let target = TreePath::new(reader.bytes(MAX_PATH_BYTES, "a link's target")?)?;
-        if target >= path || target.is_root() {
-            return Err(FormatError::malformed(format!("{path} links to what does not come before it")));
-        }
-        return Ok(Entry { path, meta: Meta::default(), kind: Kind::HardLink { target } });
+        let kind = Kind::HardLink { target };
+        kind.check_target(&path)?;
+        return Ok((Entry { path, meta: Meta::default(), kind }, 0));
+    }
+    if !(FILE..=BLOCK_DEVICE).contains(&tag) {
+        return Err(FormatError::feature(format!("tree entry kind {tag}"), UNNAMED_WRITER));
     }
     let meta = read_meta(reader)?;
+    let mut covered = 0;
     let kind = match tag {
-        FILE => Kind::File {
-            size: reader.bounded(i64::MAX as u64, "a file's size")?,
-            extents: read_extents(reader)?,
-        },
-        DIRECTORY => Kind::Directory,
-        SYMLINK => {
-            let target = reader.bytes(MAX_TARGET_BYTES, "a symbolic link")?.to_vec();
-            if target.is_empty() || target.contains(&0) {
-                return Err(FormatError::malformed(format!("{path} is an impossible symbolic link")));
-            }
-            Kind::Symlink { target }
+        FILE => {
+            let (size, mut extents) = (reader.bounded(MAX_FILE_BYTES, "a file's size")?, Vec::new());
+            covered = read_extents(reader, &mut extents)?;
+            Kind::File { size, extents }
         }
+        DIRECTORY => Kind::Directory,
+        SYMLINK => Kind::Symlink { target: reader.bytes(MAX_TARGET_BYTES, "a symbolic link")?.to_vec() },
         FIFO => Kind::Fifo,
         SOCKET => Kind::Socket,
         CHAR_DEVICE => Kind::CharDevice { device: reader.varint()? },
-        BLOCK_DEVICE => Kind::BlockDevice { device: reader.varint()? },
-        other => return Err(FormatError::malformed(format!("unknown entry kind {other}"))),
+        _ => Kind::BlockDevice { device: reader.varint()? },
     };
-    Ok(Entry { path, meta, kind })
+    kind.check_target(&path)?;
+    Ok((Entry { path, meta, kind }, covered))
 }
 
 fn read_meta(reader: &mut Reader<'_>) -> Result<Meta> {
@@ -341,30 +337,28 @@ fn read_meta(reader: &mut Reader<'_>) -> Result<Meta> {
     for _ in 0..count {
         let name = reader.bytes(MAX_NAME_BYTES, "an attribute's name")?.to_vec();
         let value = reader.bytes(MAX_XATTR_BYTES, "an attribute's value")?.to_vec();
-        if name.is_empty() || name.contains(&0) || xattrs.last().is_some_and(|(before, _)| *before >= name) {
-            return Err(FormatError::malformed("extended attributes out of order"));
-        }
         xattrs.push((name, value));
     }
-    let count = reader.count(2, "extensions")?;
+    let count = reader.bounded(MAX_EXTENSIONS as u64, "the number of extensions")?;
     let mut extensions = Vec::new();
     for _ in 0..count {
         let tag = reader.varint()?;
         let value = reader.bytes(MAX_XATTR_BYTES, "an extension")?.to_vec();
         if tag & 1 == 1 {
-            return Err(FormatError::Feature {
-                feature: format!("tree extension {tag}"),
-                writer: "a newer pstore".to_owned(),
-            });
+            return Err(FormatError::feature(format!("tree extension {tag}"), UNNAMED_WRITER));
         }
         extensions.push(Extension { tag, value });
     }
-    Ok(Meta { mode, uid, gid, mtime: Time { seconds, nanos }, xattrs, extensions })
+    let meta = Meta { mode, uid, gid, mtime: Time { seconds, nanos }, xattrs, extensions };
+    meta.check()?;
+    Ok(meta)
 }
 
-fn read_extents(reader: &mut Reader<'_>) -> Result<Vec<Extent>> {
+/// Appends the extents of one item; says how many bytes they cover.
+fn read_extents(reader: &mut Reader<'_>, extents: &mut Vec<Extent>) -> Result<u64> {
     let count = reader.bounded(MAX_EXTENTS as u64, "the number of extents")?;
-    let mut extents = Vec::with_capacity(count as usize);
+    extents.reserve(count as usize);
+    let mut covered = 0u64;
     for _ in 0..count {
         let head = reader.varint()?;
         let len = head >> 2;
@@ -375,10 +369,15 @@ fn read_extents(reader: &mut Reader<'_>) -> Result<Vec<Extent>> {
                 id: ChunkId::from_bytes(reader.array()?),
             },
             2 if len <= MAX_INLINE_BYTES as u64 => Extent::Inline(reader.take(len as usize)?.to_vec()),
-            _ => return Err(FormatError::malformed("an unknown kind of extent")),
+            2 => return Err(FormatError::malformed("an extent of an impossible length")),
+            kind => return Err(FormatError::feature(format!("extent kind {kind}"), UNNAMED_WRITER)),
         };
         extent.check()?;
+        if let Some(before) = extents.last() {
+            extent.check_after(before)?;
+        }
+        covered = covered.saturating_add(extent.len());
         extents.push(extent);
     }
-    Ok(extents)
+    Ok(covered)
 }

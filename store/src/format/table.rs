@@ -7,7 +7,8 @@ use super::{
     FormatError, Result,
     bytes::{Put, Reader},
     frame::Codec,
-    pack::MAX_RAW_LEN,
+    pack::check_place,
+    prefix,
 };
 use crate::id::{PackId, PackSeq, RecordId};
 
@@ -25,7 +26,7 @@ pub struct Location {
 
 impl Location {
     pub fn end(&self) -> u64 {
-        self.offset + u64::from(self.stored_len)
+        self.offset.saturating_add(self.stored_len.into())
     }
 }
 
@@ -59,32 +60,48 @@ pub fn encode(locations: &[Location]) -> Vec<u8> {
 
 /// Decodes the table of a tree segment that names `expected` chunks.
 pub fn decode(bytes: &[u8], expected: usize) -> Result<Vec<Location>> {
-    let mut reader = Reader::new(bytes);
-    reader.expect(PREFIX, "a table segment")?;
+    let mut reader = prefix::strip(bytes, "table")?;
     let packs = read_packs(&mut reader)?;
     let count = reader.count(2, "locations")?;
     if count != expected {
         return Err(FormatError::malformed(format!("{count} locations for {expected} chunks")));
     }
+    let mut sorted = packs.clone();
+    sorted.sort_unstable();
+    if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
+        return Err(FormatError::malformed("a pack twice in the list"));
+    }
     let mut locations: Vec<Location> = Vec::with_capacity(count);
+    let mut used = 0;
     for _ in 0..count {
         let head = reader.varint()?;
-        let codec = Codec::from_u8(reader.u8()?)?;
-        let stored_len = u32::try_from(head >> 1)
-            .ok()
-            .filter(|len| *len <= MAX_RAW_LEN + MAX_RAW_LEN / 64)
-            .ok_or_else(|| FormatError::malformed("a stored chunk longer than any"))?;
+        let codec = Codec::from_byte(reader.u8()?)?;
+        let stored_len =
+            u32::try_from(head >> 1).map_err(|_| FormatError::malformed("a stored chunk longer than any"))?;
         let (pack, offset) = if head & 1 == 1 {
             let before = locations
                 .last()
                 .ok_or_else(|| FormatError::malformed("a first location that follows none"))?;
             (before.pack, before.end())
         } else {
-            (pack_at(&packs, &mut reader)?, reader.bounded(1 << 48, "an offset")?)
+            let at = pack_at(&packs, &mut reader)?;
+            if at > used {
+                return Err(FormatError::malformed("packs that are not in the order of their first use"));
+            }
+            used = used.max(at + 1);
+            let (pack, offset) = (packs[at], reader.varint()?);
+            if locations.last().is_some_and(|before| (before.pack, before.end()) == (pack, offset)) {
+                return Err(FormatError::malformed("a location that follows and does not say so"));
+            }
+            (pack, offset)
         };
+        check_place(offset, stored_len)?;
         locations.push(Location { pack, offset, stored_len, codec });
     }
     reader.finish()?;
+    if used != packs.len() {
+        return Err(FormatError::malformed("a pack in the list that holds no chunk"));
+    }
     Ok(locations)
 }
 
@@ -108,11 +125,12 @@ pub(super) fn read_packs(reader: &mut Reader<'_>) -> Result<Vec<PackId>> {
         .collect()
 }
 
-pub(super) fn pack_at(packs: &[PackId], reader: &mut Reader<'_>) -> Result<PackId> {
+/// A place in the list of packs.
+pub(super) fn pack_at(packs: &[PackId], reader: &mut Reader<'_>) -> Result<usize> {
     let at = reader.varint()?;
     usize::try_from(at)
         .ok()
-        .and_then(|at| packs.get(at).copied())
+        .filter(|at| *at < packs.len())
         .ok_or_else(|| FormatError::malformed(format!("pack {at} is not in the list")))
 }
 
@@ -134,7 +152,7 @@ mod tests {
         }
         let run = encode(&locations).len();
         assert!(run < PREFIX.len() + 40 + 100 * 3, "{run} bytes");
-        locations.push(Location { pack: pack(1), offset: 7, stored_len: 1, codec: Codec::Raw });
+        locations.push(Location { pack: pack(1), offset: 17, stored_len: 1, codec: Codec::Raw });
         locations.push(locations[3]);
         let bytes = encode(&locations);
         assert_eq!(decode(&bytes, locations.len()).unwrap(), locations);

@@ -1,17 +1,27 @@
 //! What a snapshot is: a sorted list of entries, parents before children.
 
-use std::{cmp::Ordering, fmt};
+use std::{
+    cmp::Ordering,
+    collections::HashSet,
+    fmt,
+    hash::{BuildHasher, RandomState},
+};
 
 use super::{FormatError, Result, pack::MAX_RAW_LEN};
 use crate::id::ChunkId;
 
-/// Bounds that every reader enforces.
+/// Bounds that every reader enforces, and every writer keeps to.
 pub const MAX_PATH_BYTES: usize = 32 * 1024;
 pub const MAX_NAME_BYTES: usize = 255;
 pub const MAX_TARGET_BYTES: usize = 32 * 1024;
 pub const MAX_XATTRS: usize = 1024;
 pub const MAX_XATTR_BYTES: usize = 64 * 1024;
+/// Attributes and extensions of one entry together: an item must fit into a segment.
+pub const MAX_META_BYTES: usize = 4 << 20;
+pub const MAX_EXTENSIONS: usize = 1024;
 pub const MAX_INLINE_BYTES: usize = 4096;
+/// The encoding of an extent needs two bits beside its length.
+pub const MAX_FILE_BYTES: u64 = (1 << 62) - 1;
 pub const MODE_BITS: u32 = 0o7777;
 
 /// A path below the snapshot's root: names joined by slashes, empty for the root.
@@ -140,6 +150,39 @@ pub struct Meta {
     pub extensions: Vec<Extension>,
 }
 
+impl Meta {
+    pub(super) fn check(&self) -> Result<()> {
+        let bad = |what: &str| Err(FormatError::malformed(what));
+        if self.mode > MODE_BITS || self.mtime.nanos > 999_999_999 {
+            return bad("an impossible mode or time");
+        }
+        if self.xattrs.len() > MAX_XATTRS || self.extensions.len() > MAX_EXTENSIONS {
+            return bad("more attributes or extensions than are allowed");
+        }
+        let fits = |(name, value): &(Vec<u8>, Vec<u8>)| {
+            (1..=MAX_NAME_BYTES).contains(&name.len()) && !name.contains(&0) && value.len() <= MAX_XATTR_BYTES
+        };
+        if !self.xattrs.iter().all(fits) {
+            return bad("an extended attribute with an impossible name or a value that is too long");
+        }
+        if !self.xattrs.is_sorted_by(|a, b| a.0 < b.0) {
+            return bad("extended attributes out of order");
+        }
+        if self.extensions.iter().any(|extension| extension.value.len() > MAX_XATTR_BYTES) {
+            return bad("an extension that is too long");
+        }
+        if !self.extensions.is_sorted_by(|a, b| a.tag < b.tag) {
+            return bad("extensions out of order");
+        }
+        let xattrs = self.xattrs.iter().map(|(name, value)| name.len() + value.len());
+        let extensions = self.extensions.iter().map(|extension| extension.value.len());
+        if xattrs.chain(extensions).sum::<usize>() > MAX_META_BYTES {
+            return bad("more than 4 MiB of attributes and extensions");
+        }
+        Ok(())
+    }
+}
+
 /// A run of a file's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Extent {
@@ -168,11 +211,22 @@ impl Extent {
 
     pub(super) fn check(&self) -> Result<()> {
         let ok = match self {
-            Self::Hole(len) => *len > 0,
+            Self::Hole(len) => *len > 0 && *len <= MAX_FILE_BYTES,
             Self::Chunk { len, .. } => *len > 0 && *len <= MAX_RAW_LEN,
             Self::Inline(bytes) => !bytes.is_empty() && bytes.len() <= MAX_INLINE_BYTES,
         };
         if ok { Ok(()) } else { Err(FormatError::malformed("an extent of an impossible length")) }
+    }
+
+    /// Whether this may come after `before` in one file: equal files have equal extents.
+    pub(super) fn check_after(&self, before: &Self) -> Result<()> {
+        match (before, self) {
+            (Self::Hole(_), Self::Hole(_)) => Err(FormatError::malformed("two holes side by side")),
+            (Self::Inline(_), _) | (_, Self::Inline(_)) => {
+                Err(FormatError::malformed("inline bytes beside another extent"))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -201,6 +255,23 @@ pub enum Kind {
     },
 }
 
+impl Kind {
+    /// Whether what a link at `path` refers to can be referred to.
+    pub(super) fn check_target(&self, path: &TreePath) -> Result<()> {
+        match self {
+            Self::Symlink { target }
+                if target.is_empty() || target.len() > MAX_TARGET_BYTES || target.contains(&0) =>
+            {
+                Err(FormatError::malformed("an impossible symbolic link"))
+            }
+            Self::HardLink { target } if target >= path || target.is_root() => {
+                Err(FormatError::malformed("a link to what does not come before it"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// One line of a tree. A hard link's `meta` is that of its target and is not stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
@@ -210,6 +281,22 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// Whether a reader would accept this entry, its place in the tree aside.
+    pub fn check(&self) -> Result<()> {
+        self.meta.check()?;
+        let (size, extents) = match &self.kind {
+            Kind::File { size, extents } => (*size, extents),
+            kind => return kind.check_target(&self.path),
+        };
+        extents.iter().try_for_each(Extent::check)?;
+        extents.windows(2).try_for_each(|pair| pair[1].check_after(&pair[0]))?;
+        let covered = extents.iter().fold(0u64, |sum, extent| sum.saturating_add(extent.len()));
+        if size > MAX_FILE_BYTES || covered != size {
+            return Err(FormatError::malformed(format!("a size of {size} with extents for {covered}")));
+        }
+        Ok(())
+    }
+
     /// The chunks of a regular file, in order, repeated as often as they occur.
     pub fn chunks(&self) -> impl Iterator<Item = (ChunkId, u32)> + '_ {
         let extents = match &self.kind {
@@ -229,6 +316,10 @@ pub struct Checker {
     previous: Option<TreePath>,
     /// Paths of the directories that are open: each the parent of the next.
     open: Vec<TreePath>,
+    /// Digests of the paths of all regular files, for hard links. Eight bytes each instead
+    /// of a path; their key is random, so that no tree can be made to fool them.
+    files: HashSet<u64>,
+    hasher: RandomState,
 }
 
 impl Checker {
@@ -251,11 +342,26 @@ impl Checker {
                 return Err(FormatError::malformed(format!("{path} has no directory to be in")));
             }
         }
-        if entry.kind == Kind::Directory {
-            self.open.push(path.clone());
+        match &entry.kind {
+            Kind::Directory => self.open.push(path.clone()),
+            Kind::File { .. } => {
+                self.files.insert(self.hasher.hash_one(path.as_bytes()));
+            }
+            Kind::HardLink { target } if !self.files.contains(&self.hasher.hash_one(target.as_bytes())) => {
+                return Err(FormatError::malformed(format!("{path} links to {target}, which is no file")));
+            }
+            _ => {}
         }
         self.previous = Some(path.clone());
         Ok(())
+    }
+
+    /// Whether all of it was a tree: one has a root at least.
+    pub fn finish(&self) -> Result<()> {
+        match self.previous {
+            Some(_) => Ok(()),
+            None => Err(FormatError::malformed("a tree without entries")),
+        }
     }
 }
 
@@ -303,5 +409,27 @@ mod tests {
         run(&["", "b", "a"]).unwrap_err();
         run(&["", "a", "a"]).unwrap_err();
         run(&["", "a", "b", "a/c"]).unwrap_err();
+    }
+
+    #[test]
+    fn a_writer_refuses_what_a_reader_would() {
+        let entry = |kind| Entry { path: path("a"), meta: Meta::default(), kind };
+        let file = |size, extents| entry(Kind::File { size, extents });
+        file(MAX_FILE_BYTES, vec![Extent::Hole(MAX_FILE_BYTES)]).check().unwrap();
+        file(MAX_FILE_BYTES + 1, vec![Extent::Hole(MAX_FILE_BYTES + 1)]).check().unwrap_err();
+        file(3, vec![Extent::Hole(1), Extent::Hole(2)]).check().unwrap_err();
+        file(2, vec![Extent::Hole(1), Extent::Inline(vec![1])]).check().unwrap_err();
+        file(2, vec![Extent::Hole(1)]).check().unwrap_err();
+        entry(Kind::Symlink { target: vec![b'x'; MAX_TARGET_BYTES] }).check().unwrap();
+        entry(Kind::Symlink { target: vec![b'x'; MAX_TARGET_BYTES + 1] }).check().unwrap_err();
+        entry(Kind::HardLink { target: path("b") }).check().unwrap_err();
+        let with = |count: usize, len: usize| {
+            let xattrs = (0..count).map(|n| (format!("user.{n:05}").into_bytes(), vec![0; len])).collect();
+            Entry { meta: Meta { xattrs, ..Meta::default() }, ..entry(Kind::Fifo) }
+        };
+        with(MAX_XATTRS, 4000).check().unwrap();
+        with(MAX_XATTRS + 1, 0).check().unwrap_err();
+        with(1, MAX_XATTR_BYTES + 1).check().unwrap_err();
+        with(64, MAX_XATTR_BYTES).check().unwrap_err();
     }
 }

@@ -299,9 +299,7 @@ impl Check<'_> {
             return Err(Error::damaged(key, "it is missing, though a snapshot needs it"));
         };
         let head = self.store.pack_range(id, 0, len.min(pack::HEADER_LEN as u64)).await?;
-        if head[..] != pack::header()[..] {
-            return Err(Error::damaged(key, "it does not begin as a pack does"));
-        }
+        pack::check_header(&head).map_err(|error| error.of(&key))?;
         let tail = self.store.pack_range(id, len.saturating_sub(TAIL_BYTES), len).await?;
         let trailer = &tail[tail.len().saturating_sub(pack::TRAILER_LEN)..];
         let offset = pack::directory_offset(trailer, len).map_err(|error| error.of(&key))?;

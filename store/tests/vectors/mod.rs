@@ -133,10 +133,11 @@ fn segment_cutting() -> Value {
         meta: Meta { mode: 0o755, xattrs, ..Meta::default() },
         kind: if path.is_empty() { Kind::Directory } else { Kind::Fifo },
     };
-    writer.push(&entry("", vec![]));
+    let mut push = |entry: Entry| writer.push(&entry).expect("a valid entry");
+    push(entry("", vec![]));
     let names = (0..).map(|n| format!("n-{n:04}")).filter(|name| crc32c::crc32c(name.as_bytes()) & 63 != 0);
     for name in names.take(40) {
-        writer.push(&entry(&name, vec![(b"user.x".to_vec(), noise(&name, 5000))]));
+        push(entry(&name, vec![(b"user.x".to_vec(), noise(&name, 5000))]));
     }
     let segments: Vec<_> = writer
         .finish()

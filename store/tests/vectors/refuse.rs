@@ -20,7 +20,7 @@ use store::id::{PackId, PackSeq};
 
 use super::{
     Files, KEY, TEXT, show,
-    snapshot::{self, reseal, with_writer, write_id},
+    snapshot::{self, reseal, write_id},
     stored_frame,
 };
 
@@ -92,14 +92,15 @@ fn packs(cases: &mut Cases<'_>) {
         raw_len: TEXT.len() as u32,
         crc: crc32c::crc32c(&frame),
     };
-    let make = |entries: Vec<PackEntry>| {
+    let written = |writer: &str, entries: Vec<PackEntry>| {
         let mut bytes = pack::header().to_vec();
         bytes.extend_from_slice(&frame);
         let pack = PackId { write: write_id(), seq: PackSeq::Data(0) };
-        pack::append_directory(&mut bytes, &Directory { pack, key: KEY, entries });
-        with_writer(bytes, snapshot::WRITER)
+        pack::append_directory(&mut bytes, &Directory { pack, key: KEY, writer: writer.to_owned(), entries });
+        bytes
     };
-    let good = make(vec![entry]);
+    let make = |entries| written(snapshot::WRITER, entries);
+    let good = written(LATER, vec![entry]);
     let (directory, trailer) = (16 + frame.len(), good.len() - pack::TRAILER_LEN);
     let set = |at: usize, bytes: &[u8]| {
         let mut pack = good.clone();
@@ -107,10 +108,16 @@ fn packs(cases: &mut Cases<'_>) {
         reseal(&mut pack);
         pack
     };
-    let mut later = set(trailer + 88, &[2, 0]);
-    later = with_writer(later, LATER);
-    cases.add("pack", "major-2", "major version 2", "version", later);
-    cases.names(LATER);
+    for (name, why, error, at, byte) in [
+        ("major-2", "major version 2", "version", trailer + 88, 2),
+        ("hash", "hash algorithm 2", "feature", trailer + 64, 2),
+        ("kind", "entry kind 9", "feature", directory + 32, 9),
+        ("codec", "codec 2, which is reserved", "feature", directory + 33, 2),
+        ("encryption", "encryption 1, which is reserved", "feature", directory + 34, 1),
+    ] {
+        cases.add("pack", name, why, error, set(at, &[byte]));
+        cases.names(LATER);
+    }
     let end = [&good[..good.len() - 8], b"PSTPEND\r"].concat();
     cases.malformed("pack", "end-magic", "the end magic, damaged as text", end);
     let mut damaged = good.clone();
@@ -120,13 +127,11 @@ fn packs(cases: &mut Cases<'_>) {
     cases.malformed("pack", "too-long", "a byte between frames and directory", {
         [&good[..directory], &[0], &good[directory..]].concat()
     });
-    cases.add("pack", "hash", "hash algorithm 2", "feature", set(trailer + 64, &[2]));
     cases.malformed("pack", "number", "pack number 100 000", set(trailer + 48, &100_000u32.to_le_bytes()));
-    cases.malformed("pack", "kind", "entry kind 9", set(directory + 32, &[9]));
-    cases.malformed("pack", "codec", "codec 2, which is reserved", set(directory + 33, &[2]));
-    cases.malformed("pack", "encryption", "encryption 1, which is reserved", set(directory + 34, &[1]));
     let long = ((16u32 << 20) + 1).to_le_bytes();
     cases.malformed("pack", "raw-length", "an entry of 16 MiB + 1", set(directory + 40, &long));
+    cases.malformed("pack", "raw-empty", "an entry of no bytes", set(directory + 40, &[0; 4]));
+    cases.malformed("pack", "stored-empty", "an entry of an empty frame", set(directory + 36, &[0; 4]));
     let outside = make(vec![PackEntry { stored_len: entry.stored_len + 1, ..entry }]);
     cases.malformed("pack", "outside", "an entry that reaches into the directory", outside);
     let header = make(vec![PackEntry { offset: 15, ..entry }]);
@@ -137,7 +142,8 @@ fn packs(cases: &mut Cases<'_>) {
 fn indexes(cases: &mut Cases<'_>) {
     let pack = PackId { write: write_id(), seq: PackSeq::Data(0) };
     let chunk = IndexEntry { id: KEY.id_of(TEXT), offset: 16, stored_len: 76, codec: Codec::Zstd };
-    let good = Index { key: KEY, packs: vec![IndexPack { pack, chunks: vec![chunk] }] }.encode();
+    let packs = vec![IndexPack { pack, chunks: vec![chunk] }];
+    let good = Index { key: KEY, writer: LATER.to_owned(), packs }.encode();
     let set = |at: usize, bytes: &[u8]| {
         let mut index = good.clone();
         let end = index.len() - 32;
@@ -150,11 +156,24 @@ fn indexes(cases: &mut Cases<'_>) {
     damaged[60] ^= 1;
     cases.malformed("index", "checksum", "one bit flipped", damaged);
     cases.malformed("index", "magic", "the magic with its high bit lost", set(0, &[0x09]));
-    cases.add("index", "major-2", "major version 2", "version", set(8, &[2, 0]));
-    cases.malformed("index", "packs", "more packs than there are bytes for", set(12, &[0xff; 4]));
-    cases.malformed("index", "chunks", "more chunks than there are bytes for", set(68, &[2]));
-    cases.malformed("index", "number", "pack number 100 000", set(64, &100_000u32.to_le_bytes()));
-    cases.malformed("index", "codec", "codec 2, which is reserved", set(72 + 44, &[2]));
+    let (packs, chunks) = (72, 72 + 24);
+    for (name, why, error, at) in [
+        ("major-2", "major version 2", "version", 8),
+        ("hash", "hash algorithm 2", "feature", 12),
+        ("codec", "codec 2, which is reserved", "feature", chunks + 44),
+        ("encryption", "encryption 2, which is reserved", "feature", chunks + 45),
+    ] {
+        cases.add("index", name, why, error, set(at, &[2]));
+        cases.names(LATER);
+    }
+    cases.malformed("index", "packs", "more packs than there are bytes for", set(64, &[0xff; 4]));
+    cases.malformed("index", "chunks", "more chunks than there are bytes for", set(packs + 20, &[2]));
+    cases.malformed("index", "number", "pack number 100 000", set(packs + 16, &100_000u32.to_le_bytes()));
+    let far = ((1u64 << 48) + 1).to_le_bytes();
+    cases.malformed("index", "offset", "an offset above 2^48", set(chunks + 32, &far));
+    cases.malformed("index", "in-header", "a chunk that begins inside the header", set(chunks + 32, &[15]));
+    cases.malformed("index", "empty", "a frame of no bytes", set(chunks + 40, &[0]));
+    cases.malformed("index", "long", "a frame longer than any", set(chunks + 40, &[0xff; 4]));
 }
 
 const META: [u8; 8] = [0xed, 0x03, 0, 0, 0, 0, 0, 0];
@@ -217,7 +236,6 @@ fn trees(cases: &mut Cases<'_>) {
     bad("no-parent", "an entry whose directory is not there", &[fifo(b"a/b")]);
     bad("parent-is-file", "an entry below something that is no directory", &[fifo(b"a"), fifo(b"a/b")]);
     bad("shared", "more shared bytes than the path before has", &[vec![4, 1, 1, b'a']]);
-    bad("kind", "entry kind 10", &[item(10, b"x", &META)]);
     bad("more-alone", "extents that belong to no file", &[[vec![9, 1], chunk(64)].concat()]);
     bad("too-many-bytes", "extents that cover more than the size", &[file(63, &[chunk(64)])]);
     bad("too-few-bytes", "extents that cover less than the size", &[file(65, &[chunk(64)])]);
@@ -228,11 +246,25 @@ fn trees(cases: &mut Cases<'_>) {
     bad("empty-hole", "a hole of no bytes", &[file(0, &[hole(0)])]);
     bad("long-chunk", "a chunk of 16 MiB + 1", &[file((16 << 20) + 1, &[chunk((16 << 20) + 1)])]);
     bad("long-inline", "4097 bytes inline", &[file(4097, &[extent(2, 4097, &[0; 4097])])]);
-    bad("extent-kind", "an extent of kind 3", &[file(1, &[extent(3, 1, &[0])])]);
-    bad("many-extents", "257 extents in one item", &[file(257, &vec![hole(1); 257])]);
-    bad("size", "a size of 2^63", &[file(1 << 63, &[])]);
+    bad("many-extents", "257 extents in one item", &[file(257 * 64, &vec![chunk(64); 257])]);
+    bad("size", "a size of 2^62", &[file(1 << 62, &[hole((1 << 62) - 1), chunk(1)])]);
     bad("symlink-nul", "a symbolic link with a NUL", &[item(3, b"x", &[&META[..], &[2, b'a', 0]].concat())]);
     bad("symlink-empty", "a symbolic link to nothing", &[item(3, b"x", &[&META[..], &[0]].concat())]);
+    bad("holes", "two holes side by side", &[file(2, &[hole(1), hole(1)])]);
+    bad(
+        "holes-apart",
+        "two holes side by side, in two items",
+        &[file(2, &[hole(1)]), [vec![9, 1], hole(1)].concat()],
+    );
+    bad("inline-beside", "inline bytes beside a chunk", &[file(65, &[chunk(64), extent(2, 1, b"x")])]);
+    bad("shared-less", "a path that shares more than it says", &[fifo(b"ab"), fifo(b"ac")]);
+    bad("link-missing", "a hard link to what is not there", &[item(8, b"b", b"\x01a")]);
+    bad("link-fifo", "a hard link to what is no file", &[fifo(b"a"), item(8, b"b", b"\x01a")]);
+    bad(
+        "link-link",
+        "a hard link to a hard link",
+        &[file(0, &[]), item(8, b"g", b"\x01f"), item(8, b"h", b"\x01g")],
+    );
     bad("link-forward", "a hard link to what comes later", &[item(8, b"a", b"\x01b"), fifo(b"b")]);
     bad("link-self", "a hard link to itself", &[item(8, b"a", b"\x01a")]);
     bad("link-root", "a hard link to the root", &[item(8, b"a", b"\0")]);
@@ -273,6 +305,24 @@ fn trees(cases: &mut Cases<'_>) {
         }),
     );
     bad("cut-short", "an item that ends early", &[fifo(b"a")[..5].to_vec()]);
+    bad(
+        "extension-order",
+        "extension 4 before 2",
+        &meta(|meta| {
+            meta.splice(7..8, [2, 4, 0, 2, 0]).for_each(drop);
+        }),
+    );
+    bad(
+        "extension-twice",
+        "extension 2 twice",
+        &meta(|meta| {
+            meta.splice(7..8, [2, 2, 0, 2, 0]).for_each(drop);
+        }),
+    );
+    cases.add("tree", "kind", "entry kind 10", "feature", tree(&[item(10, b"x", &META)]));
+    let kind = tree(&[file(1, &[extent(3, 1, &[0])])]);
+    cases.add("tree", "extent-kind", "an extent of kind 3", "feature", kind);
+    cases.malformed("tree", "no-items", "a segment without items", segment::PREFIX.to_vec());
     let critical = tree(&meta(|meta| meta.splice(7..8, [1, 3, 1, b'x']).for_each(drop)));
     cases.add("tree", "critical-extension", "extension 3: its tag is odd", "feature", critical);
     cases.malformed(
@@ -302,7 +352,31 @@ fn tables(cases: &mut Cases<'_>) {
     cases.malformed("table", "prefix", "a prefix that is not a table's", set(0, b"pstore/tbale/1\n"));
     cases.malformed("table", "count", "three locations for two chunks", set(first - 1, &[3]));
     cases.malformed("table", "first-follows", "a first location that follows none", set(first, &[0x99]));
-    cases.malformed("table", "codec", "codec 2, which is reserved", set(first + 2, &[2]));
+    cases.add("table", "codec", "codec 2, which is reserved", "feature", set(first + 2, &[2]));
+    cases.add("table", "encryption", "encryption 1, which is reserved", "feature", set(first + 2, &[0x11]));
+    let later = [b"pstore/table/2\n", &good[body..]].concat();
+    cases.add("table", "major-2", "major version 2", "version", later);
+    cases.malformed("table", "in-header", "a frame that begins inside the header", set(first + 4, &[15]));
+    cases.malformed(
+        "table",
+        "empty",
+        "a frame of no bytes",
+        table::encode(&[Location { stored_len: 0, ..at(16) }, at(92)]),
+    );
+    let list = |packs: &[PackId]| {
+        let mut table = good[..body].to_vec();
+        table.put_varint(packs.len() as u64);
+        for pack in packs {
+            table.extend_from_slice(&pack.write.to_bytes());
+            table.extend_from_slice(&pack.seq.to_u32().to_le_bytes());
+        }
+        [&table, &good[first - 1..]].concat()
+    };
+    let other = PackId { seq: PackSeq::Data(1), ..pack };
+    cases.malformed("table", "pack-twice", "a pack twice in the list", list(&[pack, pack]));
+    cases.malformed("table", "pack-unused", "a pack in the list that holds no chunk", list(&[pack, other]));
+    let spelled = [&good[..first + 5], &[0x98, 0x01, 1, 0, 92]].concat();
+    cases.malformed("table", "follows", "a location that follows and does not say so", spelled);
     cases.malformed("table", "pack", "a pack that is not in the list", set(first + 3, &[1]));
     cases.malformed("table", "number", "pack number 100 000", set(body + 17, &100_000u32.to_le_bytes()));
     cases.malformed("table", "packs", "more packs than there are bytes for", set(body, &[0x7f]));
@@ -312,7 +386,8 @@ fn tables(cases: &mut Cases<'_>) {
 
 fn roots(cases: &mut Cases<'_>) {
     let pack = PackId { write: write_id(), seq: PackSeq::Meta };
-    let blob = |raw_len| Blob { id: KEY.id_of(TEXT), pack, offset: 16, stored_len: 76, raw_len };
+    let blob =
+        |raw_len| Blob { id: KEY.id_of(TEXT), pack, offset: 16, stored_len: 76, raw_len, codec: Codec::Zstd };
     let root =
         |raw_len| Root { segments: vec![SegmentRef { tree: blob(raw_len), table: blob(64), chunks: 1 }] };
     let good = root(64).encode();
@@ -323,6 +398,12 @@ fn roots(cases: &mut Cases<'_>) {
         "a prefix that is not a root's",
         [b"pstore/boot/1\n", &good[body..]].concat(),
     );
+    let later = [b"pstore/root/2\n", &good[body..]].concat();
+    cases.add("root", "major-2", "major version 2", "version", later);
+    let coded = |byte: u8| [&good[..good.len() - 1], &[byte]].concat();
+    cases.add("root", "codec", "codec 2, which is reserved", "feature", coded(2));
+    cases.add("root", "encryption", "encryption 1, which is reserved", "feature", coded(0x11));
+    cases.malformed("root", "no-segments", "a root without segments", Root { segments: vec![] }.encode());
     cases.malformed("root", "too-long", "a byte too many", [&good[..], &[0]].concat());
     cases.malformed("root", "cut-short", "the last byte is missing", &good[..good.len() - 1]);
     cases.malformed("root", "empty-segment", "a segment of no bytes", root(0).encode());
@@ -344,6 +425,13 @@ fn frames(cases: &mut Cases<'_>) {
     cases.malformed("frame", "shorter", "a frame of 63 bytes", stored_frame(&TEXT[..63]));
     cases.malformed("frame", "longer", "a frame of 65 bytes", stored_frame(&[&TEXT[..], b"\n"].concat()));
     cases.malformed("frame", "cut-short", "the last byte is missing", &good[..good.len() - 1]);
+    let halves = [stored_frame(&TEXT[..32]), stored_frame(&TEXT[32..])].concat();
+    cases.malformed("frame", "two", "two frames that hold the bytes together", halves);
+    let empty = [&good[..], &stored_frame(b"")].concat();
+    cases.malformed("frame", "empty-after", "an empty frame after it", empty);
+    // A window instead of a single segment, so that no size has to be stated.
+    let unsized_frame = [&good[..4], &[0, 0], &good[6..]].concat();
+    cases.malformed("frame", "no-size", "a frame that does not state its content size", unsized_frame);
     cases.malformed("frame", "raw", "the bytes themselves, without a frame", TEXT.to_vec());
 }
 
@@ -376,12 +464,35 @@ fn documents(cases: &mut Cases<'_>) {
     configurations(cases);
     records(cases);
     pointers(cases);
+    condemned(cases);
+}
+
+fn condemned(cases: &mut Cases<'_>) {
+    let key = layout::condemned_by(&snapshot::lineage().name.tenant, snapshot::collection());
+    let condemned = stored(cases, &key);
+    cases.add("condemned", "major-2", "major version 2", "version", later(&condemned));
+    cases.names(LATER);
+    let phase = change(&condemned, "/phase", json!("pardoned"));
+    cases.add("condemned", "phase", "an unknown phase", "feature", phase);
+    cases.names(snapshot::WRITER);
+    let schema = change(&condemned, "/schema", json!("pstore.store"));
+    cases.malformed("condemned", "schema", "another schema", schema);
+    let pack = change(&condemned, "/packs/0", json!("01JED0YGZZ6CSK6CSK6CSK6CSK-1"));
+    cases.malformed("condemned", "pack", "a pack number of one digit", pack);
+    let mut damaged = condemned;
+    damaged["packs"] = json!([]);
+    cases.malformed(
+        "condemned",
+        "check",
+        "a list that the digest does not cover",
+        show::json_bytes(&damaged),
+    );
 }
 
 fn configurations(cases: &mut Cases<'_>) {
     let features = |read: &[&str], write: &[&str]| {
         let owned = |list: &[&str]| list.iter().map(|name| (*name).to_owned()).collect();
-        value(Features { read: owned(read), write: owned(write), optional: vec![] })
+        value(Features { read: owned(read), write: owned(write), optional: vec![], ..Features::default() })
     };
     let store = value(snapshot::store_config());
     cases.add("store config", "major-2", "major version 2", "version", later(&store));
@@ -397,11 +508,15 @@ fn configurations(cases: &mut Cases<'_>) {
     );
     let sizes = value(Chunking { min_bytes: 512, average_bytes: 256, ..Chunking::default() });
     cases.malformed(
-        "store config",
+        "store config to write",
         "sizes",
         "min_bytes above average_bytes",
         change(&store, "/chunking", sizes),
     );
+    let odd = change(&store, "/chunking/min_bytes", json!(65));
+    cases.malformed("store config to write", "odd", "chunk sizes that are not even", odd);
+    let average = change(&store, "/chunking/average_bytes", json!(258));
+    cases.malformed("store config to write", "average", "an average that is no power of two", average);
     cases.malformed("store config", "no-check", "no digest", show::json_bytes(&store));
 
     let tenant = value(snapshot::tenant_config());
@@ -415,6 +530,9 @@ fn configurations(cases: &mut Cases<'_>) {
     cases.names(snapshot::WRITER);
     let needs = change(&tenant, "/features", features(&[], &["sharded-index"]));
     cases.add("tenant config to write", "feature", "a feature that writers must know", "feature", needs);
+    cases.names(snapshot::WRITER);
+    let cutter = change(&tenant, "/chunking", json!({ "algorithm": "rabin" }));
+    cases.add("tenant config to write", "chunker", "an unknown chunker", "feature", cutter);
     cases.names(snapshot::WRITER);
     let upper = show::hex(KEY.as_bytes()).to_uppercase();
     cases.malformed("tenant config", "key", "a key in capitals", change(&tenant, "/chunk_key", json!(upper)));
@@ -434,17 +552,42 @@ fn records(cases: &mut Cases<'_>) {
     let needs = change(&record, "/features", json!(["sealed-chunks"]));
     cases.add("record", "feature", "a feature that readers must know", "feature", needs);
     cases.names(snapshot::WRITER);
+    let hash = change(&record, "/hash", json!("sha512"));
+    cases.add("record", "hash", "an unknown hash", "feature", hash);
+    cases.names(snapshot::WRITER);
+    let codec = change(&record, "/content/root/codec", json!(2));
+    cases.add("record", "codec", "codec 2, which is reserved", "feature", codec);
+    cases.names(snapshot::WRITER);
+    let encryption = change(&record, "/content/root/encryption", json!(1));
+    cases.add("record", "encryption", "encryption 1, which is reserved", "feature", encryption);
+    cases.names(snapshot::WRITER);
+    let state = change(&record, "/state", json!("asleep"));
+    cases.add("record", "state", "an unknown state", "feature", state);
+    cases.names(snapshot::WRITER);
     let mut bad = |name: &str, why: &str, path: &str, to: Value| {
         cases.malformed("record", name, why, change(&record, path, to));
     };
     bad("schema", "another schema", "/schema", json!("pstore.store"));
     bad("no-content", "live without content", "/content", Value::Null);
-    bad("state", "an unknown state", "/state", json!("asleep"));
     bad("ulid", "a record id in small letters", "/record", json!(write_id().to_string().to_lowercase()));
     bad("chrome", "Chrome 0", "/chrome_major_version", json!(0));
     bad("pack", "a pack number of six digits", "/content/root/pack", json!(format!("{}-100000", write_id())));
     bad("snapshot-id", "a snapshot id of 63 digits", "/content/snapshot_id", json!("0".repeat(63)));
     bad("negative", "a negative size", "/uncompressed_size_bytes", json!(-1));
+    bad("integer", "an integer of 2^53", "/captured_at_ms", json!(1u64 << 53));
+    bad("fraction", "a number with a fraction", "/captured_at_ms", json!(1.5));
+    bad("archive", "an archive's digest that is no digest", "/archive_sha256", json!("é".repeat(32)));
+    bad("predecessor", "a predecessor in capitals", "/predecessor_sha256", json!("A".repeat(64)));
+    let closed = |path: &str| {
+        let mut object = record.pointer(path).expect("the field is there").clone();
+        object["a_field_of_tomorrow"] = json!(1);
+        object
+    };
+    bad("root-field", "an unknown field in a closed object", "/content/root", closed("/content/root"));
+    bad("pack-field", "an unknown field in a closed object", "/content/packs/0", closed("/content/packs/0"));
+    let text = String::from_utf8(sealed(record.clone())).expect("JSON is text");
+    let twice = text.replacen("\"version\": 1", "\"version\": 1,\n  \"version\": 1", 1);
+    cases.malformed("record", "twice", "a field given twice", twice);
     let mut damaged = record.clone();
     damaged["generation"] = json!(1);
     cases.malformed("record", "check", "a number that the digest does not cover", show::json_bytes(&damaged));
@@ -456,6 +599,17 @@ fn pointers(cases: &mut Cases<'_>) {
     (later["version"], later["writer"]) = (json!(2), json!(LATER));
     cases.add("pointer", "major-2", "major version 2", "version", show::json_bytes(&later));
     cases.names(LATER);
+    let block = |change: fn(&mut Value)| {
+        let mut pointer = pointer.clone();
+        change(&mut pointer["pstore"]);
+        pointer["pstore"] = serde_json::from_slice(&sealed(pointer["pstore"].take())).expect("JSON");
+        show::json_bytes(&pointer)
+    };
+    let version = block(|block| (block["v"], block["writer"]) = (json!(2), json!(LATER)));
+    cases.add("pointer", "block-2", "a block of version 2", "version", version);
+    cases.names(LATER);
+    let unnamed = block(|block| drop(block.as_object_mut().expect("an object").remove("v")));
+    cases.malformed("pointer", "block-version", "a block without a version", unnamed);
     let mut missing = pointer.clone();
     missing.as_object_mut().expect("an object").remove("flipped_at_ms");
     cases.malformed("pointer", "field", "a field of the contract is missing", show::json_bytes(&missing));

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Map, Value, json};
 use store::{
-    catalog::condemned::{Condemned, Phase},
     content::packer::{Packer, SealedPack},
     format::{
+        Unknown,
+        condemned::{self, Condemned, Phase},
         config::{Chunking, Features, HASH, STORE_SCHEMA, StoreConfig, TENANT_SCHEMA, TenantConfig},
         index::Index,
         layout, pack,
@@ -32,6 +33,11 @@ pub(super) const WRITER: &str = "pstore 0.1.0";
 const CAPTURED_AT_MS: u64 = 1_733_456_512_000;
 /// The first data pack is sealed after so many chunks, so that there are two.
 const FIRST_PACK_CHUNKS: usize = 200;
+
+/// A field that no version knows yet, wherever one may be.
+fn tomorrow() -> Unknown {
+    Unknown::from_iter([("a_field_of_tomorrow".to_owned(), json!({ "kept": true }))])
+}
 
 pub(super) fn lineage() -> Lineage {
     Lineage {
@@ -132,16 +138,6 @@ fn entries(chunks: &mut Chunks) -> Vec<Entry> {
     list
 }
 
-/// The same pack as [`WRITER`] would have written it.
-pub(super) fn with_writer(mut pack: Vec<u8>, writer: &str) -> Vec<u8> {
-    let trailer = pack.len() - pack::TRAILER_LEN;
-    let field = &mut pack[trailer + 72..trailer + 88];
-    field.fill(0);
-    field[..writer.len()].copy_from_slice(writer.as_bytes());
-    reseal(&mut pack);
-    pack
-}
-
 /// Makes the checksum of a pack's directory right again.
 pub(super) fn reseal(pack: &mut [u8]) {
     let trailer = pack.len() - pack::TRAILER_LEN;
@@ -153,9 +149,7 @@ pub(super) fn reseal(pack: &mut [u8]) {
 }
 
 fn seal(packer: Packer, seq: PackSeq) -> SealedPack {
-    let mut sealed = packer.seal(PackId { write: write_id(), seq }, KEY);
-    sealed.bytes = with_writer(sealed.bytes.to_vec(), WRITER).into();
-    sealed
+    packer.seal_as(WRITER, PackId { write: write_id(), seq }, KEY)
 }
 
 fn data_packs(chunks: &Chunks) -> Vec<SealedPack> {
@@ -181,14 +175,14 @@ pub(super) fn add(files: &mut Files) -> Map<String, Value> {
     let packs = data_packs(&chunks);
     let locations: HashMap<ChunkId, Location> = packs.iter().flat_map(SealedPack::locations).collect();
     let mut writer = SegmentWriter::default();
-    entries.iter().for_each(|entry| writer.push(entry));
+    entries.iter().for_each(|entry| writer.push(entry).expect("a valid entry"));
 
     let mut meta = Packer::with_capacity(0);
     let meta_pack = PackId { write: write_id(), seq: PackSeq::Meta };
     let mut place = |kind, raw: &[u8]| {
         let entry = meta.push(KEY.id_of(raw), kind, raw.len() as u32, &stored_frame(raw));
         let (offset, stored_len, raw_len) = (entry.offset, entry.stored_len, entry.raw_len);
-        Blob { id: entry.id, pack: meta_pack, offset, stored_len, raw_len }
+        Blob { id: entry.id, pack: meta_pack, offset, stored_len, raw_len, codec: entry.codec }
     };
     let mut root = Root { segments: Vec::new() };
     for (at, segment) in writer.finish().into_iter().enumerate() {
@@ -222,13 +216,15 @@ pub(super) fn add(files: &mut Files) -> Map<String, Value> {
             len: root_blob.offset + u64::from(root_blob.stored_len) - pack::HEADER_LEN as u64,
         }],
         packs: used(packs.iter().chain([&meta])),
+        unknown: tomorrow(),
     };
     let tenant = lineage().name.tenant;
     let mut put = |key: store::key::Key, bytes: Vec<u8>| files.insert(format!("store/objects/{key}"), bytes);
     for pack in packs.iter().chain([&meta]) {
         put(layout::pack(&tenant, pack.id), pack.bytes.to_vec());
     }
-    let index = Index { key: KEY, packs: packs.iter().map(SealedPack::index).collect() };
+    let index =
+        Index { key: KEY, writer: WRITER.to_owned(), packs: packs.iter().map(SealedPack::index).collect() };
     put(layout::index(&tenant, write_id()), index.encode());
     let live = record(&entries, chunks.order.len() as u64, content);
     let mut writing =
@@ -241,9 +237,7 @@ pub(super) fn add(files: &mut Files) -> Map<String, Value> {
     put(layout::latest(&lineage()), pointer.encode());
     put(layout::store_config(), store_config().encode());
     put(layout::tenant_config(&tenant), tenant_config().encode());
-    let condemned = RecordId::from_parts(CAPTURED_AT_MS - 1, [0x33; 10]).to_string();
-    let condemned = layout::condemned(&tenant).key(&condemned).expect("a valid key");
-    put(condemned, show::json_bytes(&serde_json::to_value(swept()).expect("JSON always encodes")));
+    put(layout::condemned_by(&tenant, collection()), swept().encode());
 
     let mut expected = Map::new();
     expected.insert(
@@ -285,10 +279,14 @@ pub(super) fn store_config() -> StoreConfig {
         writer: WRITER.to_owned(),
         store_id: StoreId::from_parts(CAPTURED_AT_MS - 1000, [0x44; 10]),
         created_at_ms: CAPTURED_AT_MS - 1000,
-        features: Features { optional: vec!["an-optional-one".to_owned()], ..Features::default() },
-        chunking: chunking(),
+        features: Features {
+            optional: vec!["an-optional-one".to_owned()],
+            unknown: tomorrow(),
+            ..Features::default()
+        },
+        chunking: Chunking { unknown: tomorrow(), ..chunking() },
         probe: Value::Null,
-        unknown: Map::new(),
+        unknown: tomorrow(),
     }
 }
 
@@ -307,7 +305,7 @@ pub(super) fn tenant_config() -> TenantConfig {
         features: store.features,
         chunking: store.chunking,
         probe: store.probe,
-        unknown: Map::new(),
+        unknown: tomorrow(),
     }
 }
 
@@ -328,10 +326,16 @@ fn record(entries: &[Entry], chunks: u64, content: Content) -> Record {
             host: "daytona".to_owned(),
             host_run_id: "run-1".to_owned(),
             writer_version: WRITER.to_owned(),
+            unknown: tomorrow(),
         },
         captured_in: Some(CapturedIn {
             host_region: "us-east-1".to_owned(),
-            egress_ip_geo: Some(Geo { country: "US".to_owned(), region: "NY".to_owned() }),
+            egress_ip_geo: Some(Geo {
+                country: "US".to_owned(),
+                region: "NY".to_owned(),
+                unknown: tomorrow(),
+            }),
+            unknown: tomorrow(),
         }),
         mode: Mode::Cold,
         chrome_uptime_seconds_at_capture: 0,
@@ -344,7 +348,9 @@ fn record(entries: &[Entry], chunks: u64, content: Content) -> Record {
         generation: 0,
         lease_seq: 1,
         chunk_key: KEY,
+        hash: HASH.to_owned(),
         parent: None,
+        updates: Vec::new(),
         reason: Reason::Manual,
         labels: BTreeMap::from([("ticket".to_owned(), "42".to_owned())]),
         chrome_last_version: Some("131.0.6778.85".to_owned()),
@@ -359,17 +365,19 @@ fn record(entries: &[Entry], chunks: u64, content: Content) -> Record {
             new_chunks: chunks,
             new_bytes: 130_000 + 700 + TEXT.len() as u64,
             stored_bytes: content.packs.iter().map(|used| used.live_bytes).sum(),
+            unknown: tomorrow(),
         },
         content: Some(content),
         sources: vec![Source {
             kind: "directory".to_owned(),
             path: "/home/user/.config/chromium".to_owned(),
+            unknown: tomorrow(),
         }],
         complete: true,
         exclusions: vec!["Default/Cache".to_owned()],
         transforms: Vec::new(),
         features: Vec::new(),
-        unknown: Map::new(),
+        unknown: tomorrow(),
     }
 }
 
@@ -383,27 +391,36 @@ fn pointer(record: &Record) -> Pointer {
         flipped_at_ms: CAPTURED_AT_MS + 3000,
         flipped_from_sha256_prefix: "8d9e7f6a5b4c".to_owned(),
         pstore: None,
-        unknown: Map::from_iter([("a_field_of_tomorrow".to_owned(), json!({ "kept": true }))]),
+        unknown: tomorrow(),
     };
     pointer.pstore = Some(Block {
         v: 1,
+        writer: WRITER.to_owned(),
         bind: pointer.binding(),
         record: Some(record.record),
         snapshot_id: record.content.as_ref().map(|content| content.snapshot_id),
         flip_id: FlipId::from_bytes([0x55; 16]),
         recent: vec![FlipId::from_bytes([0x66; 16]), FlipId::from_bytes([0x77; 16])],
-        lease: Some(Lease { nonce: "88".repeat(16), base: Some(record.record) }),
-        unknown: Map::new(),
+        lease: Some(Lease { nonce: "88".repeat(16), base: Some(record.record), unknown: tomorrow() }),
+        unknown: tomorrow(),
     });
     pointer
+}
+
+pub(super) fn collection() -> RecordId {
+    RecordId::from_parts(CAPTURED_AT_MS - 1, [0x33; 10])
 }
 
 fn swept() -> Condemned {
     let write = RecordId::from_parts(CAPTURED_AT_MS - 2, [0x99; 10]);
     Condemned {
         version: 1,
+        minor: 0,
+        schema: condemned::SCHEMA.to_owned(),
+        writer: WRITER.to_owned(),
         phase: Phase::Swept,
         packs: vec![PackId { write, seq: PackSeq::Data(0) }, PackId { write, seq: PackSeq::Meta }],
         blockers: vec![],
+        unknown: tomorrow(),
     }
 }

@@ -6,6 +6,8 @@ use super::Capture;
 use crate::{
     catalog::clock,
     format::{
+        Unknown,
+        config::HASH,
         record::{self, Counts, Mode, Record, SCHEMA, Source, State},
         tree::Kind,
     },
@@ -41,19 +43,25 @@ impl Capture<'_> {
             generation: 0,
             lease_seq: 0,
             chunk_key: *self.store.key(),
+            hash: HASH.to_owned(),
             parent: base.map(|base| base.record),
+            updates: Vec::new(),
             reason: about.reason,
             labels: about.labels,
             chrome_last_version: about.chrome_last_version,
             exit_type: about.exit_type,
             counts: count(walk),
             content: None,
-            sources: vec![Source { kind: "directory".to_owned(), path: shown(&self.request.directory) }],
+            sources: vec![Source {
+                kind: "directory".to_owned(),
+                path: shown(&self.request.directory),
+                unknown: Unknown::new(),
+            }],
             complete: walk.skipped.total() == 0,
             exclusions: about.exclusions,
             transforms: Vec::new(),
             features: Vec::new(),
-            unknown: serde_json::Map::new(),
+            unknown: Unknown::new(),
         }
     }
 }

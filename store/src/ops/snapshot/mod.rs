@@ -134,8 +134,9 @@ struct Ended {
 impl Capture<'_> {
     async fn run(&self) -> Result<Report> {
         let (base, plan) = futures::future::try_join(self.base(), Plan::make(self)).await?;
+        let known = if plan.to_read.is_empty() { Some(plan.tree(self.store)?.id) } else { None };
         match base {
-            Some(base) if plan.to_read.is_empty() && snapshot_id(&base) == Some(plan.tree(self.store).id) => {
+            Some(base) if known.is_some() && snapshot_id(&base) == known => {
                 self.report(&plan, Ended::unchanged(base, Flip::Unchanged, 0))
             }
             base => {

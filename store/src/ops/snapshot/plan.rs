@@ -78,10 +78,14 @@ impl Plan {
     }
 
     /// The tree as it is known now.
-    pub fn tree(&self, store: &TenantStore) -> NewTree {
+    pub fn tree(&self, store: &TenantStore) -> Result<NewTree> {
         let mut writer = SegmentWriter::default();
-        self.walk.entries.iter().for_each(|entry| writer.push(entry));
-        NewTree::new(store, writer.finish())
+        for entry in &self.walk.entries {
+            writer.push(entry).map_err(|error| Error::InvalidInput {
+                what: format!("{} cannot be stored: {error}", self.root.display(&entry.path).display()),
+            })?;
+        }
+        Ok(NewTree::new(store, writer.finish()))
     }
 
     /// Takes in what reading a file gave.

@@ -87,7 +87,7 @@ impl<'a> Writing<'a> {
     async fn store_all(&mut self) -> Result<Ended> {
         let (tree, ingested) = loop {
             let ingested = self.read().await?;
-            let tree = self.plan.tree(self.capture.store);
+            let tree = self.plan.tree(self.capture.store)?;
             if let Some(base) = self.base.as_ref().filter(|base| snapshot_id(base) == Some(tree.id)) {
                 let _ = self.uploader.finish().await?;
                 return Ok(Ended::unchanged(base.clone(), Flip::Unchanged, self.read_files));
