@@ -13,7 +13,7 @@ use std::{collections::BTreeSet, fs, path::Path, sync::Arc};
 use serde_json::{Value, json};
 use store::{
     bucket::{Access, LocalBucket},
-    catalog::store::Store,
+    catalog::{records, store::Store},
     content::{TenantStore, meta::Metadata, reader::Verified},
     format::{
         FormatError,
@@ -24,7 +24,7 @@ use store::{
         index::Index,
         pack::{self, Directory},
         pointer::Pointer,
-        record::{Record, State},
+        record::{Reason, Record, State},
         root::Root,
         segment::{SegmentReader, SegmentWriter, snapshot_id},
         table,
@@ -215,6 +215,19 @@ fn the_pointer_is_bound_and_keeps_what_it_does_not_know() {
 }
 
 #[test]
+fn a_record_that_no_reader_would_take_is_not_written() {
+    let bytes = document(&on_disk(), "/snap-01JED0YH00248H248H248H248H.json");
+    let good = Record::decode(&bytes).unwrap();
+    assert_eq!(good.encode_readable().unwrap(), bytes);
+    let large = Record { notes: "x".repeat(8 << 20), ..good.clone() };
+    large.encode_readable().unwrap_err();
+    let number = Record { uncompressed_size_bytes: 1 << 53, ..good.clone() };
+    number.encode_readable().unwrap_err();
+    let reason = Record { reason: Reason::from("nightly".to_owned()), ..good };
+    assert_eq!(Record::decode(&reason.encode_readable().unwrap()).unwrap().reason.as_str(), "nightly");
+}
+
+#[test]
 fn what_must_be_refused_is_refused() {
     for case in cases() {
         let bytes = fs::read(spec().join("vectors").join(&case.file)).unwrap();
@@ -330,6 +343,27 @@ async fn the_vector_store_opens_and_is_sound() {
     let report = verify::verify(&store, &lineage, options, Arc::new(Silent)).await.unwrap();
     assert!(report.damage.is_empty(), "{:?}", report.damage);
     assert_eq!((report.snapshots, report.packs), (1, 3));
+}
+
+#[tokio::test]
+async fn a_record_below_another_key_is_refused() {
+    let root = tempfile::tempdir().unwrap();
+    for (name, bytes) in on_disk() {
+        let Some(key) = name.strip_prefix("store/objects/") else { continue };
+        for key in [key.to_owned(), key.replace("/131/", "/132/")] {
+            let path = root.path().join("objects").join(key);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, &bytes).unwrap();
+        }
+    }
+    let bucket = LocalBucket::open(root.path(), Access::ReadOnly).unwrap();
+    let (_, lineage) = vector_store().await;
+    let store = Store::new(Arc::new(bucket), None).tenant(&lineage.name.tenant).await.unwrap();
+    let id = "01JED0YH00248H248H248H248H".parse().unwrap();
+    records::get(&store, &lineage, id).await.unwrap();
+    let other = Lineage { chrome_major: "132".parse().unwrap(), ..lineage };
+    let refused = records::get(&store, &other, id).await.unwrap_err();
+    assert_eq!(refused.kind(), store::ErrorKind::Damaged, "{refused}");
 }
 
 #[tokio::test]

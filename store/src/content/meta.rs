@@ -20,7 +20,7 @@ use super::{
 use crate::{
     Error, Result,
     format::{
-        Unknown,
+        UNNAMED_WRITER, Unknown,
         bytes::{Put, Reader},
         pack::{EntryKind, MAX_RAW_LEN},
         record::{Content, PackRange, PackUse},
@@ -96,7 +96,7 @@ impl Metadata {
         };
         let root = content
             .root
-            .blob("a newer pstore")
+            .blob(UNNAMED_WRITER)
             .map_err(|error| error.of(format!("root {}", content.root.id)))?;
         let bytes = blob(&root)?;
         let root = Root::decode(&bytes).map_err(|error| error.of(format!("root {}", content.root.id)))?;

@@ -76,7 +76,10 @@ impl Chunking {
             return bad("chunk sizes");
         }
         // The cutter takes two bytes a step and the logarithm of the average: nothing may depend on rounding.
-        if !self.average_bytes.is_power_of_two() || self.min_bytes % 2 != 0 || self.max_bytes % 2 != 0 {
+        if !self.average_bytes.is_power_of_two()
+            || !self.min_bytes.is_multiple_of(2)
+            || !self.max_bytes.is_multiple_of(2)
+        {
             return bad("chunk sizes must be even, and their average a power of two");
         }
         if self.inline_bytes as usize > MAX_INLINE_BYTES {

@@ -28,7 +28,7 @@ pub const MINOR: u16 = 0;
 pub const WRITER: &str = concat!("pstore ", env!("CARGO_PKG_VERSION"));
 
 /// For messages about what names no writer of its own.
-const UNNAMED_WRITER: &str = "a newer pstore";
+pub(crate) const UNNAMED_WRITER: &str = "a newer pstore";
 
 /// Why bytes could not be decoded. The caller adds the object's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
