@@ -10,9 +10,6 @@ use tests::{
 };
 
 const BOUND: u64 = 120 << 20;
-/// A capture keeps a handful of packs at a time, about 90 MiB in all; what the allocator does
-/// not give back between them comes on top.
-const CAPTURE_BOUND: u64 = 192 << 20;
 
 /// About 400 MB: caches that do not compress, databases that do, and many small files.
 fn fill(source: &Path) {
@@ -67,7 +64,7 @@ fn a_large_profile_needs_little_memory() {
     let restore = peak(host.start(["restore", "acme/alice", &out]));
     let verify = peak(host.start(["verify", "acme/alice", "--read-data"]));
     let peaks = [
-        ("snapshot", snapshot, CAPTURE_BOUND),
+        ("snapshot", snapshot, BOUND),
         ("next snapshot", next, BOUND),
         ("restore", restore, BOUND),
         ("verify", verify, BOUND),

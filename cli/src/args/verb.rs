@@ -169,17 +169,21 @@ pub(crate) struct StatsArgs {
 
 /// Check that everything a profile needs is stored and whole
 ///
-/// Reads the pointer, the records, the trees and the directories of all packs; with
-/// --read-data every byte of content too.
+/// Reads the pointer, the records, the trees, the directories of all packs and every byte
+/// of content; with --structure all but the content.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  pstore verify acme/alice --read-data")]
+  pstore verify acme/alice
+  pstore verify acme/alice --structure")]
 pub(crate) struct VerifyArgs {
     #[command(flatten)]
     pub(crate) lineage: LineageArgs,
-    /// Fetch and check every chunk
-    #[arg(long)]
+    /// Fetch and check every chunk: what happens unless --structure is given
+    #[arg(long, conflicts_with = "structure")]
     pub(crate) read_data: bool,
+    /// Check that everything is in its place, without reading content
+    #[arg(long)]
+    pub(crate) structure: bool,
 }
 
 /// Check this host and the store, and say what to do

@@ -14,14 +14,14 @@ use crate::{answer::Answer, args::VerifyArgs, failure::Failure, progress, size};
 
 pub(super) async fn run(context: Context, args: &VerifyArgs) -> Result<Answer, Failure> {
     let (tenant, lineage) = context.lineage(&args.lineage).await?;
-    let options = Options { read_data: args.read_data };
+    let options = Options { read_data: !args.structure };
     let report = verify::verify(&tenant, &lineage, options, progress::watch(context.console)).await?;
     let document = json!({
         "outcome": if report.damage.is_empty() { "whole" } else { "damaged" },
         "tenant_id": lineage.name.tenant,
         "profile_id": lineage.name.profile,
         "chrome_major_version": lineage.chrome_major,
-        "read_data": args.read_data,
+        "read_data": options.read_data,
         "snapshots": report.snapshots,
         "packs": report.packs,
         "chunks": report.chunks,
@@ -55,8 +55,7 @@ fn text(lineage: &Lineage, options: Options, report: &Report) -> String {
         }
     }
     if report.damage.is_empty() {
-        let depth =
-            if options.read_data { "every byte" } else { "all metadata; --read-data reads the content too" };
+        let depth = if options.read_data { "every byte" } else { "all metadata, but no content" };
         let _ = writeln!(text, "No damage found in {lineage} ({depth})");
     }
     let _ = writeln!(

@@ -90,12 +90,12 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn three_lost_answers_are_enough() {
+    async fn five_lost_answers_are_enough() {
         let bucket = FaultBucket::new(Arc::new(MemoryBucket::new()));
         bucket.inject(Rule::new(Fault::Before).always());
         let answer = put_unique(&bucket, &Key::new("pack").unwrap(), vec![7].into()).await;
         assert!(answer.unwrap_err().is_ambiguous());
-        assert_eq!(bucket.calls(), 3);
+        assert_eq!(bucket.calls(), 5);
     }
 
     /// Somebody else's object of the same name is found out even after a lost answer.
