@@ -45,7 +45,7 @@ async fn a_megabyte_changed_in_a_large_profile_is_two_megabytes_in_ten_requests(
     let dir = tempfile::tempdir().unwrap();
     let source = dir.path().join("source");
     large_profile(&source);
-    let recorder = Arc::new(Recorder::new(Arc::new(MemoryBucket::new())));
+    let recorder = Arc::new(Recorder::new(Arc::new(MemoryBucket::with_page_size(1000))));
     let bucket: Arc<dyn Bucket> = recorder.clone();
     let world = World::open(Arc::clone(&bucket), Some(dir.path().join("cache"))).await;
     world.snapshot(&source).await.unwrap();
