@@ -49,9 +49,9 @@ impl Default for Chunking {
     fn default() -> Self {
         Self {
             algorithm: FASTCDC_2020.to_owned(),
-            min_bytes: 16 << 10,
-            average_bytes: 64 << 10,
-            max_bytes: 256 << 10,
+            min_bytes: 8 << 10,
+            average_bytes: 32 << 10,
+            max_bytes: 128 << 10,
             inline_bytes: 512,
             zstd_level: 3,
             pack_bytes: 18 << 20,
