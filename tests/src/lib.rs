@@ -5,6 +5,7 @@
 
 pub mod binary;
 pub mod contract;
+pub mod interrupter;
 pub mod revoker;
 pub mod server;
 pub mod tree;

@@ -206,6 +206,16 @@ mod tests {
     }
 
     #[test]
+    fn what_is_written_after_the_flush_is_not_trusted_however_long_reading_takes() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Beneath::open(dir.path()).unwrap();
+        let trust = Trust::before_reading(&root);
+        fs::write(dir.path().join("f"), "x").unwrap();
+        std::thread::sleep(SETTLED + Duration::from_millis(100));
+        assert!(!trust.after_reading().allows(&state(&root, "f")));
+    }
+
+    #[test]
     fn a_file_open_for_writing_is_not_trusted() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");

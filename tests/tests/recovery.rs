@@ -1,0 +1,130 @@
+//! What is lost or damaged takes nothing else with it.
+
+#![allow(clippy::unwrap_used)]
+
+use std::{fs, path::Path, sync::Arc};
+
+use store::{
+    bucket::{Bucket, Depth, Key, MemoryBucket, Prefix, Write},
+    catalog::pointer::Flip,
+    format::{layout, record::State},
+    name::Lineage,
+    ops::{find, snapshot::Outcome},
+};
+use tests::{
+    interrupter::Interrupter,
+    tree::{assert_same, noise},
+    world::World,
+};
+
+fn fill(source: &Path, seed: u64) {
+    fs::create_dir_all(source).unwrap();
+    fs::write(source.join("History"), noise(300_000, seed)).unwrap();
+    fs::write(source.join("Cookies"), noise(50_000, 7)).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unchanged_capture_never_moves_the_pointer_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let (old, new) = (dir.path().join("old"), dir.path().join("new"));
+    fill(&old, 1);
+    fill(&new, 2);
+    let memory: Arc<dyn Bucket> = Arc::new(MemoryBucket::new());
+    let other = World::open(Arc::clone(&memory), None).await;
+    other.snapshot(&old).await.unwrap();
+    let deed = {
+        let other = other.clone();
+        Box::new(move || Box::pin(async move { drop(other.snapshot(&new).await.unwrap()) }) as _)
+    };
+    let interrupter = Arc::new(Interrupter::before_reading(memory, "content/acme/packs/", deed));
+    let slow = World::open(interrupter.clone(), None).await;
+    let report = slow.snapshot(&old).await.unwrap();
+    assert!(interrupter.is_done());
+    assert_eq!((report.outcome, report.flip), (Outcome::Unchanged, Flip::Unchanged));
+    assert_ne!(other.current().await.unwrap().record, report.record, "the newer snapshot was thrown back");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_record_does_not_take_its_lineage_with_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("source");
+    fill(&source, 1);
+    let memory = Arc::new(MemoryBucket::new());
+    let world = World::open(memory.clone(), None).await;
+    let first = world.snapshot(&source).await.unwrap();
+    let kept = dir.path().join("kept");
+    world.restore(&kept).await.unwrap();
+    fill(&source, 2);
+    let second = world.snapshot(&source).await.unwrap();
+    for missing in [false, true] {
+        let key = layout::record(&world.lineage, second.record);
+        if missing {
+            memory.delete(&key).await.unwrap();
+        } else {
+            memory.damage(&key, &b"{"[..]);
+        }
+        let listing = find::list(&world.store, &world.lineage).await.unwrap();
+        assert!(listing.records.iter().any(|record| record.record == first.record));
+        let older = find::snapshot(&world.store, &world.lineage, Some(&first.sha256_prefix)).await.unwrap();
+        let out = dir.path().join(format!("out-{missing}"));
+        world.restore_record(&older, &out).await.unwrap();
+        assert_same(&kept, &out);
+        world.restore(&dir.path().join("refused")).await.unwrap_err();
+    }
+    // The next capture heals the lineage.
+    world.snapshot(&source).await.unwrap();
+    world.restore(&dir.path().join("healed")).await.unwrap();
+    assert_same(&source, &dir.path().join("healed"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn packs_that_are_gone_are_stored_again_by_the_next_capture() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("source");
+    fill(&source, 1);
+    let memory = Arc::new(MemoryBucket::new());
+    let world = World::open(memory.clone(), Some(dir.path().join("cache"))).await;
+    world.snapshot(&source).await.unwrap();
+    let packs = Prefix::new("content/acme/packs/").unwrap();
+    for entry in memory.list(&packs, Depth::All, None).await.unwrap().entries {
+        memory.delete(&entry.key).await.unwrap();
+    }
+    fs::write(source.join("new"), "new").unwrap();
+    assert_eq!(world.rescan(&source).await.unwrap().outcome, Outcome::Stored);
+    world.restore(&dir.path().join("out")).await.unwrap();
+    assert_same(&source, &dir.path().join("out"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_capture_cut_short_does_not_hide_the_profile_of_an_older_chrome() {
+    let dir = tempfile::tempdir().unwrap();
+    fill(dir.path(), 1);
+    let memory = Arc::new(MemoryBucket::new());
+    let world = World::open(memory.clone(), None).await;
+    world.snapshot(dir.path()).await.unwrap();
+    // What a first capture of Chrome 132 leaves that was killed at its start.
+    let mut record = world.current().await.unwrap();
+    record.state = State::Writing;
+    record.content = None;
+    let newer = Lineage { chrome_major: "132".parse().unwrap(), ..world.lineage.clone() };
+    let key = layout::record(&newer, record.record);
+    memory.put(&key, record.encode().into(), Write::Create).await.unwrap();
+    let (found, majors) = find::lineage(&world.store, &world.lineage.name, None).await.unwrap();
+    assert_eq!((found, majors.len()), (world.lineage, 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_first_capture_killed_before_its_flip_verifies_clean() {
+    let dir = tempfile::tempdir().unwrap();
+    fill(dir.path(), 1);
+    let memory = Arc::new(MemoryBucket::new());
+    let world = World::open(memory.clone(), None).await;
+    let stored = world.snapshot(dir.path()).await.unwrap();
+    let latest: Key = layout::latest(&world.lineage);
+    memory.delete(&latest).await.unwrap();
+    world.assert_clean().await;
+    // And the next one only has to point at it.
+    let again = world.snapshot(dir.path()).await.unwrap();
+    assert_eq!((again.outcome, again.record), (Outcome::Unchanged, stored.record));
+    assert!(matches!(again.flip, Flip::Flipped { .. }));
+}
