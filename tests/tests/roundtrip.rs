@@ -12,7 +12,7 @@ use store::{
 };
 use tests::{
     server::SeaweedFs,
-    tree::{assert_same, make_odd, noise},
+    tree::{assert_same, make_odd, noise, set_mtime},
     world::World,
 };
 
@@ -109,4 +109,23 @@ async fn a_credential_for_one_tenant_suffices_for_it_and_for_nothing_else() {
     let outside = Key::new("content/globex/tenant.json").unwrap();
     let error = world.store.bucket.get(&outside).await.unwrap_err();
     assert!(matches!(error, BucketError::Denied { .. }), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_killed_restore_left_is_removed_and_what_a_running_one_needs_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("source");
+    fs::create_dir(&source).unwrap();
+    let world = World::open(Arc::new(MemoryBucket::new()), None).await;
+    world.snapshot(&source).await.unwrap();
+    let (dead, alive) = (dir.path().join(".out.pstore-dead"), dir.path().join(".out.pstore-alive"));
+    for left in [&dead, &alive] {
+        fs::create_dir(left).unwrap();
+        fs::write(left.join("Cookies"), "half").unwrap();
+        set_mtime(left, 1_000_000_000, 0);
+    }
+    let running = fs::File::open(&alive).unwrap();
+    running.lock().unwrap();
+    world.restore(&dir.path().join("out")).await.unwrap();
+    assert!(!dead.exists() && alive.join("Cookies").exists());
 }

@@ -59,11 +59,20 @@ pub(super) async fn run(context: Context, args: &SnapshotArgs) -> Result<Answer,
 /// The command that moves the pointer to what is stored already.
 fn again(request: &Request) -> String {
     let Lineage { name, chrome_major } = &request.lineage;
-    let directory = request.directory.display();
+    let directory = quoted(&request.directory.to_string_lossy());
     format!(
         "`pstore snapshot {directory} {name} --chrome-major {chrome_major}` moves the pointer; \
          nothing is stored twice"
     )
+}
+
+/// As a shell takes it for one word.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 fn chrome_major(context: &Context, args: &SnapshotArgs, facts: &Facts) -> Result<ChromeMajor, Failure> {

@@ -9,13 +9,14 @@ use std::{
     os::unix::{ffi::OsStrExt, fs::DirBuilderExt},
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
 };
 
 use rustix::{
     fs::{
-        AtFlags, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags, chownat,
-        fchmod, fchown, fsetxattr, fsync, futimens, linkat, mkdirat, renameat_with, symlinkat, syncfs,
-        utimensat,
+        AtFlags, FlockOperation, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, UTIME_OMIT, Uid,
+        XattrFlags, chownat, fchmod, fchown, flock, fsetxattr, fsync, futimens, linkat, mkdirat,
+        renameat_with, symlinkat, syncfs, utimensat,
     },
     io::Errno,
 };
@@ -27,6 +28,9 @@ use crate::{
     format::tree::{Entry, Kind, Meta},
     id,
 };
+
+/// A staging directory younger than this may belong to somebody who is about to lock it.
+const YOUNG: Duration = Duration::from_secs(10);
 
 /// A directory under construction; removed again unless it is published.
 #[derive(Debug)]
@@ -59,10 +63,15 @@ impl Staging {
         fs::create_dir_all(parent).at("cannot make", parent)?;
         let mut hidden = OsString::from(".");
         hidden.push(name);
-        hidden.push(format!(".pstore-{:016x}", u64::from_le_bytes(id::random())));
+        hidden.push(".pstore-");
+        remove_abandoned(parent, &hidden);
+        hidden.push(format!("{:016x}", u64::from_le_bytes(id::random())));
         let path = parent.join(hidden);
         fs::DirBuilder::new().mode(0o700).create(&path).at("cannot make", &path)?;
         let dir = Beneath::open(&path).inspect_err(|_| drop(fs::remove_dir(&path)))?;
+        // Held as long as this process lives, so that others can tell it from what is left of
+        // a dead one.
+        flock(dir.fd(), FlockOperation::NonBlockingLockExclusive).at("cannot lock", &path)?;
         Ok(Self { dir, target, replace, same_owner, published: false, lost_xattrs: AtomicU64::new(0) })
     }
 
@@ -192,6 +201,24 @@ impl Drop for Staging {
             && let Err(error) = fs::remove_dir_all(self.dir.path())
         {
             tracing::warn!(path = %self.dir.path().display(), %error, "an unfinished directory is left behind");
+        }
+    }
+}
+
+/// Removes what restores to the same target left behind when they were killed.
+fn remove_abandoned(parent: &Path, prefix: &OsStr) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let made = entry.metadata().and_then(|meta| meta.modified()).ok();
+        // One that was made just now may not have been locked yet.
+        let settled = made.and_then(|made| made.elapsed().ok()).is_some_and(|age| age > YOUNG);
+        if !settled || !entry.file_name().as_bytes().starts_with(prefix.as_bytes()) {
+            continue;
+        }
+        if let Ok(dir) = Beneath::open(&entry.path())
+            && flock(dir.fd(), FlockOperation::NonBlockingLockExclusive).is_ok()
+        {
+            tracing::info!(path = %entry.path().display(), "removing what a killed restore left behind");
+            let _ = fs::remove_dir_all(entry.path());
         }
     }
 }
