@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from . import tree
 from .measure import Cost, run
 from .peer import Peer, first_line
 
@@ -15,6 +16,13 @@ class Pstore(Peer):
     @property
     def environment(self) -> dict[str, str]:
         return {"PSTORE_STORE": f"file://{self.store}", "PSTORE_CACHE_DIR": str(self.host), "XDG_CACHE_HOME": str(self.host)}
+
+    def prepare(self) -> None:
+        run([self.program, "init", "--json"], self.environment)
+
+    def objects(self) -> int:
+        # Beside the objects the directory holds lock files, which a bucket does not need.
+        return tree.size(self.store / "objects")[0]
 
     def version(self) -> str:
         return first_line([self.program, "--version"])
