@@ -22,6 +22,11 @@ const fn entry(kind: ErrorKind) -> (u8, &'static str) {
         ErrorKind::PointerUnknown => (21, "pointer_unknown"),
         ErrorKind::WriteRevoked => (22, "write_revoked"),
         ErrorKind::SourceChanged => (23, "source_changed"),
+        ErrorKind::LockHeld => (24, "lock_held"),
+        ErrorKind::LockLost => (25, "lock_lost"),
+        ErrorKind::PointerMoved => (26, "pointer_moved"),
+        ErrorKind::SnapshotNeeded => (27, "snapshot_needed"),
+        ErrorKind::Conflict => (28, "conflict"),
     }
 }
 
@@ -40,7 +45,7 @@ mod tests {
     use super::*;
 
     const DOCUMENTED: &str = include_str!("../../docs/exit-codes.md");
-    const KINDS: [ErrorKind; 15] = [
+    const KINDS: [ErrorKind; 20] = [
         ErrorKind::Internal,
         ErrorKind::InvalidInput,
         ErrorKind::NotFound,
@@ -56,6 +61,11 @@ mod tests {
         ErrorKind::PointerUnknown,
         ErrorKind::WriteRevoked,
         ErrorKind::SourceChanged,
+        ErrorKind::LockHeld,
+        ErrorKind::LockLost,
+        ErrorKind::PointerMoved,
+        ErrorKind::SnapshotNeeded,
+        ErrorKind::Conflict,
     ];
 
     #[test]

@@ -81,6 +81,15 @@ fn advice(error: &Error) -> Option<String> {
         }
         ErrorKind::WriteRevoked => "run the same command again",
         ErrorKind::SourceChanged => "stop the browser that uses the directory, then run it again",
+        ErrorKind::LockHeld => {
+            "--wait SECONDS waits for it; `pstore force-unlock` takes it away from a holder that is gone"
+        }
+        ErrorKind::LockLost => "`pstore log` tells who took it; start again with `pstore lock acquire`",
+        ErrorKind::PointerMoved => "`pstore log` tells who moved it, and why",
+        ErrorKind::SnapshotNeeded => {
+            "`pstore rollback` makes another snapshot the current one; unmount what is mounted"
+        }
+        ErrorKind::Conflict => "run the same command again",
         ErrorKind::Internal => "this is a defect of pstore; -vv shows more",
         ErrorKind::InvalidInput | ErrorKind::NotFound | ErrorKind::Io => return None,
     };

@@ -90,6 +90,11 @@ bytes_id!(
     /// Names one write of a pointer; never repeated.
     FlipId, 16, "flip id"
 );
+bytes_id!(
+    /// What one acquisition of a lock is known by; never repeated. Holders hand it on as
+    /// their token.
+    Nonce, 16, "lock token"
+);
 
 impl ChunkKey {
     pub fn id_of(&self, bytes: &[u8]) -> ChunkId {
@@ -158,6 +163,10 @@ macro_rules! ulid_id {
 ulid_id!(
     /// Names one write: its record, and the packs and index it uploads.
     RecordId, "record id"
+);
+ulid_id!(
+    /// Names one thing that happened to a lineage.
+    EventId, "event id"
 );
 ulid_id!(
     /// Names one store, so that a cache is never read for another.

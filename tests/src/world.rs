@@ -8,8 +8,9 @@ use std::{
 use store::{
     Result,
     bucket::Bucket,
-    catalog::store::Store,
+    catalog::{controls::Controls, store::Store},
     content::TenantStore,
+    format::event::Actor,
     format::record::{CapturedBy, Reason, Record},
     name::Lineage,
     ops::{find, restore, snapshot, verify},
@@ -29,6 +30,11 @@ pub fn lineage(profile: &str) -> Lineage {
     Lineage { name: profile.parse().unwrap(), chrome_major: "131".parse().unwrap() }
 }
 
+/// Somebody whose run is called `run`.
+pub fn actor(run: &str) -> Actor {
+    Actor { run_id: run.to_owned(), host: "test".to_owned(), ..Actor::default() }
+}
+
 pub fn request(lineage: &Lineage, directory: &Path) -> snapshot::Request {
     snapshot::Request {
         lineage: lineage.clone(),
@@ -36,6 +42,8 @@ pub fn request(lineage: &Lineage, directory: &Path) -> snapshot::Request {
         rescan: false,
         index_budget: 16 << 20,
         threads: 2,
+        actor: actor("test"),
+        lock: Default::default(),
         about: snapshot::About {
             captured_by: CapturedBy {
                 host: "test".to_owned(),
@@ -62,6 +70,11 @@ impl World {
         let store =
             Store::new(Arc::clone(&bucket), cache).writable_tenant(&lineage.name.tenant).await.unwrap();
         Self { root: bucket, store, lineage }
+    }
+
+    /// The pointer and the lock in the hands of the run called `run`.
+    pub fn controls(&self, run: &str) -> Controls {
+        Controls::new(self.store.clone(), self.lineage.clone(), actor(run))
     }
 
     pub async fn snapshot(&self, directory: &Path) -> Result<snapshot::Report> {

@@ -13,7 +13,7 @@ use std::{
 use serde_json::Value;
 use store::{
     bucket::{Access, Bucket, Key, LocalBucket, S3Bucket},
-    catalog::pointer,
+    catalog::pointer::Move,
 };
 use tests::{
     binary::{self, Host},
@@ -128,7 +128,7 @@ async fn all_end_well(bucket: Arc<dyn Bucket>, host: impl Fn(&Path) -> Host, rou
             // Others were quicker each time; it says how to go on.
             outrun += 1;
             let error = &ended.document["error"];
-            assert_eq!((ended.code, &error["kind"]), (Some(20), &"pointer_not_flipped".into()), "{ended:#?}");
+            assert_eq!((ended.code, &error["kind"]), (Some(20), &"pointer_moved".into()), "{ended:#?}");
             let command = format!("`pstore snapshot {} {profile} --chrome-major 131`", source.display());
             assert!(error["hint"].as_str().unwrap().contains(&command), "{error:#}");
             let again = host.snapshot(source, profile);
@@ -192,11 +192,13 @@ async fn outrun_by_others_it_names_the_command_that_helps() {
     host.snapshot(&source, SHARED);
     let second = world.current().await.unwrap();
 
+    let controls = world.controls("restless");
     let restless = tokio::spawn(async move {
         loop {
             for record in [&first, &second] {
                 // It may be outrun in turn.
-                pointer::flip(&world.store, &world.lineage, record).await.ok();
+                let wanted = Move { target: record.record, reason: String::new(), force: true };
+                controls.point(&wanted).await.ok();
             }
         }
     });
@@ -204,13 +206,13 @@ async fn outrun_by_others_it_names_the_command_that_helps() {
     let outrun = (2..40).find_map(|round| {
         fill(&source, 0, round);
         let ended = host.run(binary::snapshot(&source, SHARED));
-        assert!(matches!(ended.code, Some(0 | 20)), "{ended:#?}");
-        (ended.code == Some(20)).then_some(ended)
+        assert!(matches!(ended.code, Some(0 | 26)), "{ended:#?}");
+        (ended.code == Some(26)).then_some(ended)
     });
     restless.abort();
     restless.await.unwrap_err();
     let error = &outrun.expect("some are outrun").document["error"];
-    assert_eq!(error["kind"], "pointer_not_flipped");
+    assert_eq!(error["kind"], "pointer_moved");
     host.verify(SHARED, &["--read-data"]);
 
     let again = host.succeed(named(error));

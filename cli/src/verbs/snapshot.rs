@@ -41,6 +41,8 @@ pub(super) async fn run(context: Context, args: &SnapshotArgs) -> Result<Answer,
         rescan: args.rescan,
         index_budget: INDEX_BUDGET_BYTES,
         threads: crate::threads(),
+        actor: Default::default(),
+        lock: Default::default(),
         about: about(args, labels, facts),
         lineage,
     };

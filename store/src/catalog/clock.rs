@@ -12,6 +12,23 @@ pub fn unix_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// A host's clock; in tests one that is wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostClock {
+    ahead_ms: i64,
+}
+
+impl HostClock {
+    #[cfg(any(test, feature = "test-support"))]
+    pub fn ahead_by_ms(ahead_ms: i64) -> Self {
+        Self { ahead_ms }
+    }
+
+    pub fn unix_ms(self) -> u64 {
+        unix_ms().saturating_add_signed(self.ahead_ms)
+    }
+}
+
 pub fn new_record_id() -> RecordId {
     RecordId::from_parts(unix_ms(), id::random())
 }

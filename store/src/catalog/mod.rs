@@ -1,9 +1,15 @@
-//! What exists and which of it is current: tenants, records, pointers.
+//! What exists and which of it is current: tenants, records, pointers, locks, events.
 
 pub mod clock;
 pub mod condemned;
+pub mod controls;
+pub mod deletion;
+pub mod events;
 pub mod index;
 pub mod lease;
+pub mod lock;
+pub mod pins;
 pub mod pointer;
 pub mod records;
+pub mod rules;
 pub mod store;

@@ -1,8 +1,10 @@
 //! What can go wrong, in words of the domain, and its one classification.
 
 mod bucket;
+mod catalog;
 
 pub use bucket::BucketError;
+pub use catalog::{Holder, Needed};
 
 use std::{io, path::PathBuf};
 
@@ -39,6 +41,16 @@ pub enum ErrorKind {
     PointerNotFlipped,
     /// It is unknown whether the pointer was moved.
     PointerUnknown,
+    /// Somebody else holds the lock.
+    LockHeld,
+    /// The lock was held and is no longer.
+    LockLost,
+    /// Somebody else has moved the pointer while the lock was held.
+    PointerMoved,
+    /// The snapshot cannot be deleted.
+    SnapshotNeeded,
+    /// Somebody else changed it at the same time; trying again is safe.
+    Conflict,
     /// Another process revoked this write; starting again is safe.
     WriteRevoked,
     /// The source changed while it was read.
@@ -83,6 +95,20 @@ pub enum Error {
         "snapshot {record} is stored; whether the pointer of {lineage} was moved to it is unknown: {reason}"
     )]
     PointerUnknown { record: RecordId, lineage: String, reason: String },
+    #[error("{lineage} is locked by {holder}")]
+    LockHeld { lineage: String, holder: Box<Holder> },
+    #[error(
+        "the lock of {lineage} was lost{}{}",
+        holder.as_ref().map_or_else(String::new, |holder| format!(" to {holder}")),
+        stored(record)
+    )]
+    LockLost { record: Option<RecordId>, lineage: String, holder: Option<Box<Holder>> },
+    #[error("the pointer of {lineage} was moved by somebody else: {reason}{}", stored(record))]
+    PointerMoved { record: Option<RecordId>, lineage: String, reason: String },
+    #[error("snapshot {sha256_prefix} of {lineage} cannot be deleted: {needed}")]
+    SnapshotNeeded { record: RecordId, sha256_prefix: String, lineage: String, needed: Needed },
+    #[error("{what} was changed by somebody else at the same time")]
+    Conflict { what: String },
     #[error("write {record} was revoked by a garbage collection that took it for dead")]
     WriteRevoked { record: RecordId },
     #[error("{} changed while it was read ({attempts} attempts)", path.display())]
@@ -121,6 +147,11 @@ impl Error {
             Self::TargetExists { .. } => ErrorKind::TargetExists,
             Self::PointerNotFlipped { .. } => ErrorKind::PointerNotFlipped,
             Self::PointerUnknown { .. } => ErrorKind::PointerUnknown,
+            Self::LockHeld { .. } => ErrorKind::LockHeld,
+            Self::LockLost { .. } => ErrorKind::LockLost,
+            Self::PointerMoved { .. } => ErrorKind::PointerMoved,
+            Self::SnapshotNeeded { .. } => ErrorKind::SnapshotNeeded,
+            Self::Conflict { .. } => ErrorKind::Conflict,
             Self::WriteRevoked { .. } => ErrorKind::WriteRevoked,
             Self::SourceChanged { .. } => ErrorKind::SourceChanged,
             Self::Io { .. } => ErrorKind::Io,
@@ -135,6 +166,12 @@ impl Error {
     pub fn io(action: &'static str, path: impl Into<PathBuf>, source: impl Into<io::Error>) -> Self {
         Self::Io { action, path: path.into(), source: source.into() }
     }
+}
+
+fn stored(record: &Option<RecordId>) -> String {
+    record.map_or_else(String::new, |record| {
+        format!("; snapshot {record} is stored, but is not the current one")
+    })
 }
 
 /// Adds what was tried and on which path to an I/O error.

@@ -87,6 +87,18 @@ pub(super) fn check_schema(fields: &Map<String, Value>, expected: &str) -> Resul
     }
 }
 
+/// The version of our blocks in the contract's documents.
+pub const BLOCK_VERSION: u64 = 1;
+
+/// A block of a later version is neither ours to read nor somebody else's to ignore.
+pub(super) fn check_block(block: &Map<String, Value>) -> Result<()> {
+    match block.get("v").and_then(Value::as_u64) {
+        Some(BLOCK_VERSION) => Ok(()),
+        Some(found) => Err(FormatError::Version { found, writer: writer(block) }),
+        None => Err(FormatError::malformed("its block has no version")),
+    }
+}
+
 /// Adds the digest.
 pub(super) fn sealed(mut fields: Map<String, Value>) -> Map<String, Value> {
     fields.remove(CHECK);

@@ -4,7 +4,7 @@
 //! ending in a slash, give a credential one tenant and nothing else.
 
 use crate::{
-    id::{PackId, RecordId},
+    id::{EventId, PackId, RecordId},
     key::{Key, Prefix},
     name::{Lineage, ProfileName, Tenant},
 };
@@ -92,6 +92,20 @@ pub fn record(of: &Lineage, id: RecordId) -> Key {
 /// The record a key names, if it names one.
 pub fn record_of(key: &Key) -> Option<RecordId> {
     key.name().strip_prefix("snap-")?.strip_suffix(".json")?.parse().ok()
+}
+
+/// What has happened to a lineage, one object for each event.
+pub fn events(of: &Lineage) -> Prefix {
+    lineage(of).join("events/").expect(VALID)
+}
+
+pub fn event(of: &Lineage, id: EventId) -> Key {
+    events(of).key(&format!("{id}.json")).expect(VALID)
+}
+
+/// The event a key names, if it names one.
+pub fn event_of(key: &Key) -> Option<EventId> {
+    key.name().strip_suffix(".json")?.parse().ok()
 }
 
 /// The archive of a snapshot whose short name is `prefix`, as the pointer names it.

@@ -8,13 +8,12 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{FormatError, Result, Unknown, bytes::Put, document};
-use crate::id::{FlipId, RecordId, SnapshotId};
+use super::{Result, Unknown, bytes::Put, document, event::Event};
+use crate::id::{FlipId, Nonce, RecordId, SnapshotId};
 
 pub const MAX_BYTES: usize = 1 << 20;
 const BLOCK: &str = "pstore";
-/// The version of the block.
-pub const BLOCK_VERSION: u64 = 1;
+pub use super::document::BLOCK_VERSION;
 /// How many flips a pointer remembers, for writers that must find out what became of theirs.
 pub const RECENT: usize = 32;
 
@@ -38,7 +37,8 @@ pub struct Block {
     /// Who wrote the block, for messages.
     pub writer: String,
     pub bind: String,
-    /// Absent in a pointer that was claimed before the first snapshot.
+    /// Absent in a pointer that was claimed before the first snapshot, or while it names an
+    /// archive that another program has put there.
     pub record: Option<RecordId>,
     pub snapshot_id: Option<SnapshotId>,
     pub flip_id: FlipId,
@@ -46,6 +46,9 @@ pub struct Block {
     pub recent: Vec<FlipId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<Lease>,
+    /// How the pointer came to name what it names, until that is stored as an object of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<Event>,
     #[serde(flatten)]
     pub unknown: Unknown,
 }
@@ -53,10 +56,20 @@ pub struct Block {
 /// Who holds the lineage's lock, and the snapshot that holder started from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
-    pub nonce: String,
+    pub nonce: Nonce,
     pub base: Option<RecordId>,
     #[serde(flatten)]
     pub unknown: Unknown,
+}
+
+/// What a pointer points at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target<'a> {
+    /// There has been no snapshot yet.
+    Nothing,
+    Record(RecordId),
+    /// An archive of a program that knows only the contract.
+    Foreign(&'a str),
 }
 
 impl Pointer {
@@ -71,7 +84,7 @@ impl Pointer {
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let mut fields = document::parse(bytes, MAX_BYTES)?;
         if let Some(Value::Object(block)) = fields.get_mut(BLOCK) {
-            check_version(block)?;
+            document::check_block(block)?;
             document::unseal(block)?;
         }
         document::typed(fields)
@@ -99,18 +112,18 @@ impl Pointer {
         self.pstore.as_ref().filter(|block| block.bind == self.binding())
     }
 
+    /// What it points at.
+    pub fn target(&self) -> Target<'_> {
+        match self.block().and_then(|block| block.record) {
+            Some(record) => Target::Record(record),
+            None if self.is_empty() => Target::Nothing,
+            None => Target::Foreign(&self.active_sha256_prefix),
+        }
+    }
+
     /// Whether it points at nothing yet.
     pub fn is_empty(&self) -> bool {
         self.active_sha256_prefix.is_empty()
-    }
-}
-
-/// A block of a later version is neither ours to read nor a foreign flip to honour.
-fn check_version(block: &Unknown) -> Result<()> {
-    match block.get("v").and_then(Value::as_u64) {
-        Some(BLOCK_VERSION) => Ok(()),
-        Some(found) => Err(FormatError::Version { found, writer: document::writer(block) }),
-        None => Err(FormatError::malformed("its block has no version")),
     }
 }
 
@@ -139,6 +152,7 @@ mod tests {
             flip_id: FlipId::from_bytes([1; 16]),
             recent: vec![],
             lease: None,
+            event: None,
             unknown: Unknown::new(),
         });
         assert!(pointer.block().is_some());

@@ -9,8 +9,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    FormatError, MAJOR, MINOR, Result, Unknown, WRITER, config::HASH, document, frame::Codec,
-    pack::MAX_OFFSET, root::Blob,
+    FormatError, MAJOR, MINOR, Result, Unknown, WRITER,
+    config::HASH,
+    document,
+    event::{Actor, Event},
+    frame::Codec,
+    pack::MAX_OFFSET,
+    root::Blob,
 };
 use crate::{
     id::{ChunkId, ChunkKey, PackId, RecordId, SnapshotId},
@@ -21,8 +26,9 @@ pub const SCHEMA: &str = "computer-plane.profile-snapshot";
 /// The longest record a reader accepts.
 pub const MAX_BYTES: usize = 8 << 20;
 
-/// Where a record is in its life. It only ever moves to the right:
-/// `writing → live → trashed → tombstone`, or `writing → revoked`.
+/// Where a record is in its life. It moves to the right:
+/// `writing → live → trashed → tombstone`, or `writing → revoked`; only a deletion that
+/// was refused goes back, `trashed → live`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
@@ -66,6 +72,15 @@ pub struct Geo {
 pub struct Source {
     pub kind: String,
     pub path: String,
+    #[serde(flatten)]
+    pub unknown: Unknown,
+}
+
+/// Who tagged a snapshot, and when.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tag {
+    pub tagged_at_ms: u64,
+    pub by: Actor,
     #[serde(flatten)]
     pub unknown: Unknown,
 }
@@ -215,6 +230,12 @@ pub struct Record {
     pub exit_type: Option<String>,
     pub counts: Counts,
     pub content: Option<Content>,
+    /// Names an operator gave it, so that no retention removes it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tags: BTreeMap<String, Tag>,
+    /// Of a record that is trashed or a tombstone: how that came about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deletion: Option<Event>,
     #[serde(default)]
     pub sources: Vec<Source>,
     /// Whether everything below the source is in the snapshot but for `exclusions`.

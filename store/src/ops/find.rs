@@ -6,7 +6,7 @@ use crate::{
     content::TenantStore,
     format::{
         layout,
-        pointer::Pointer,
+        pointer::{Pointer, Target},
         record::{Record, State},
     },
     id::RecordId,
@@ -61,10 +61,12 @@ pub async fn list(store: &TenantStore, lineage: &Lineage) -> Result<Listing> {
         futures::future::try_join(records::live(store, lineage), pointer::read(store, lineage)).await?;
     let mut records = records;
     records.sort_by_key(|record| (record.captured_at_ms, record.record));
-    let pointer = pointer.map(|read| read.pointer).filter(|pointer| !pointer.is_empty());
-    let latest = pointer.as_ref().and_then(|pointer| pointer.block()).and_then(|block| block.record);
-    let foreign =
-        pointer.filter(|pointer| pointer.block().is_none()).map(|pointer| pointer.active_sha256_prefix);
+    let (mut latest, mut foreign) = (None, None);
+    match pointer.as_ref().map(|read| read.pointer.target()) {
+        Some(Target::Record(record)) => latest = Some(record),
+        Some(Target::Foreign(prefix)) => foreign = Some(prefix.to_owned()),
+        Some(Target::Nothing) | None => {}
+    }
     Ok(Listing { records, latest, foreign })
 }
 
@@ -82,22 +84,24 @@ async fn current(store: &TenantStore, lineage: &Lineage) -> Result<Record> {
     let Some(read) = read else {
         return Err(Error::NotFound { what: format!("a current snapshot of {lineage}") });
     };
-    let Some(block) = read.pointer.block() else { return Err(foreign(store, lineage, &read.pointer)) };
-    let id =
-        block.record.ok_or_else(|| Error::NotFound { what: format!("a current snapshot of {lineage}") })?;
+    let (id, snapshot_id) = match (read.pointer.target(), read.pointer.block()) {
+        (Target::Record(id), Some(block)) => (id, block.snapshot_id),
+        _ => return Err(foreign(store, lineage, &read.pointer)),
+    };
     let (record, _) = records::get(store, lineage, id).await.map_err(|error| match error {
         Error::Bucket(crate::bucket::BucketError::NotFound { key }) => {
             Error::damaged(key, "it is missing, though the pointer names it")
         }
         error => error,
     })?;
-    if record.state != State::Live {
+    // A deletion that was cut short leaves the current snapshot trashed, and all of it there.
+    if !matches!(record.state, State::Live | State::Trashed) {
         return Err(Error::damaged(
             format!("the pointer of {lineage}"),
             format!("it names snapshot {id}, which is {:?}", record.state).to_lowercase(),
         ));
     }
-    if record.content.as_ref().map(|content| content.snapshot_id) != block.snapshot_id {
+    if record.content.as_ref().map(|content| content.snapshot_id) != snapshot_id {
         return Err(Error::damaged(
             format!("the pointer of {lineage}"),
             format!("it names another content than record {id} has"),
@@ -109,7 +113,7 @@ async fn current(store: &TenantStore, lineage: &Lineage) -> Result<Record> {
 /// What to say of a pointer whose fields are not those our block was bound to.
 fn foreign(store: &TenantStore, lineage: &Lineage, pointer: &Pointer) -> Error {
     let archive = &pointer.active_sha256_prefix;
-    if pointer.pstore.is_some() {
+    if pointer.pstore.is_some() && pointer.block().is_none() {
         let reason = format!(
             "it was changed after pstore wrote it, by another program or by damage; it names {archive}"
         );

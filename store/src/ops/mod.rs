@@ -1,7 +1,9 @@
 //! The verbs.
 
 pub mod find;
+pub mod reap;
 pub mod restore;
 pub mod snapshot;
 pub mod stats;
+pub mod tag;
 pub mod verify;

@@ -22,7 +22,7 @@ use store::{
         table::{self, Location},
         tree::{Entry, Extension, Extent, Kind, Meta, Time, TreePath},
     },
-    id::{ChunkId, FlipId, PackId, PackSeq, RecordId, StoreId},
+    id::{ChunkId, FlipId, Nonce, PackId, PackSeq, RecordId, StoreId},
     name::Lineage,
 };
 
@@ -367,6 +367,8 @@ fn record(entries: &[Entry], chunks: u64, content: Content) -> Record {
             stored_bytes: content.packs.iter().map(|used| used.live_bytes).sum(),
             unknown: tomorrow(),
         },
+        tags: Default::default(),
+        deletion: None,
         content: Some(content),
         sources: vec![Source {
             kind: "directory".to_owned(),
@@ -401,7 +403,12 @@ fn pointer(record: &Record) -> Pointer {
         snapshot_id: record.content.as_ref().map(|content| content.snapshot_id),
         flip_id: FlipId::from_bytes([0x55; 16]),
         recent: vec![FlipId::from_bytes([0x66; 16]), FlipId::from_bytes([0x77; 16])],
-        lease: Some(Lease { nonce: "88".repeat(16), base: Some(record.record), unknown: tomorrow() }),
+        lease: Some(Lease {
+            nonce: Nonce::from_bytes([0x88; 16]),
+            base: Some(record.record),
+            unknown: tomorrow(),
+        }),
+        event: None,
         unknown: tomorrow(),
     });
     pointer

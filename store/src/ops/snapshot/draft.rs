@@ -52,6 +52,8 @@ impl Capture<'_> {
             exit_type: about.exit_type,
             counts: count(walk),
             content: None,
+            tags: Default::default(),
+            deletion: None,
             sources: vec![Source {
                 kind: "directory".to_owned(),
                 path: shown(&self.request.directory),

@@ -1,13 +1,16 @@
 //! Captures a directory: what changed is stored, the rest is referred to.
 //!
 //! 1. Walk. Files whose state may be trusted keep the chunks they had.
-//! 2. If nothing differs from the current snapshot, that is all.
+//! 2. If nothing differs from the current snapshot, that is all: nothing is written, not
+//!    even a lock. Else the lock is taken and the pointer claimed, unless the caller has
+//!    done that.
 //! 3. Flush, read, cut and upload the other files; the write's lease is taken before the
 //!    first upload.
 //! 4. Store the metadata, publish the record, move the pointer.
 
 mod draft;
 mod plan;
+mod right;
 mod write;
 
 use std::{
@@ -20,19 +23,25 @@ use std::{
 use crate::{
     Error, ErrorKind, Result,
     catalog::{
+        controls::Controls,
         index::IndexUse,
-        pointer::{self, Flip},
+        lock::{self, Survey, Terms},
+        pointer::Flip,
         records,
     },
     content::TenantStore,
+    format::event::Actor,
+    format::pointer::Target,
     format::record::{CapturedBy, CapturedIn, Content, Counts, Reason, Record, State},
-    id::{RecordId, SnapshotId},
+    id::{Nonce, RecordId, SnapshotId},
     name::Lineage,
     progress::Progress,
     tree::walk::Skipped,
 };
 
 use plan::Plan;
+use right::Right;
+use tokio::sync::OnceCell;
 use write::Writing;
 
 /// How often a capture is started again: because a collection revoked the write, or
@@ -49,7 +58,29 @@ pub struct Request {
     /// How many bytes of the tenant's indexes to look at.
     pub index_budget: u64,
     pub threads: usize,
+    pub actor: Actor,
+    pub lock: LockUse,
     pub about: About,
+}
+
+/// Under which lock a snapshot is taken.
+#[derive(Clone, Debug)]
+pub enum LockUse {
+    /// One of its own, for as long as it takes.
+    Take {
+        terms: Terms,
+        renew_every: Duration,
+        /// How long to wait for somebody else's.
+        wait: Duration,
+    },
+    /// The one the caller holds.
+    Held(Nonce),
+}
+
+impl Default for LockUse {
+    fn default() -> Self {
+        Self::Take { terms: Terms::default(), renew_every: lock::DEFAULT_RENEW_EVERY, wait: Duration::ZERO }
+    }
 }
 
 /// The parts of a record that only the caller knows.
@@ -75,6 +106,7 @@ pub struct Report {
     pub sha256_prefix: String,
     pub outcome: Outcome,
     pub flip: Flip,
+    pub captured_at_ms: u64,
     pub counts: Counts,
     pub uncompressed_bytes: u64,
     pub skipped: Skipped,
@@ -96,30 +128,22 @@ pub enum Outcome {
 /// Captures `request.directory` as the next snapshot of its lineage.
 pub async fn snapshot(store: &TenantStore, request: &Request, progress: Arc<dyn Progress>) -> Result<Report> {
     let started = Instant::now();
-    let capture = Capture { store, request, progress };
-    let mut attempt = 0;
-    loop {
-        attempt += 1;
-        match capture.run().await {
-            Err(Error::WriteRevoked { record }) if attempt < ATTEMPTS => {
-                tracing::warn!(%record, "the write was revoked; starting again");
-            }
-            Err(Error::SourceChanged { path, .. }) if attempt < ATTEMPTS => {
-                tracing::info!(path = %path.display(), "changed while it was captured; starting again");
-            }
-            Err(Error::SourceChanged { path, .. }) => {
-                return Err(Error::SourceChanged { path, attempts: attempt });
-            }
-            Ok(report) => return Ok(Report { elapsed: started.elapsed(), ..report }),
-            Err(error) => return Err(error),
-        }
+    let controls = Controls::new(store.clone(), request.lineage.clone(), request.actor.clone());
+    let capture = Capture { store, request, progress, controls, right: OnceCell::new() };
+    let ended = capture.until_done().await;
+    if let Some(right) = capture.right.into_inner() {
+        right.give_back().await;
     }
+    Ok(Report { elapsed: started.elapsed(), ..ended? })
 }
 
 struct Capture<'a> {
     store: &'a TenantStore,
     request: &'a Request,
     progress: Arc<dyn Progress>,
+    controls: Controls,
+    /// Taken when there is something to write, and kept over all attempts.
+    right: OnceCell<Right>,
 }
 
 /// How a capture ended.
@@ -132,24 +156,71 @@ struct Ended {
 }
 
 impl Capture<'_> {
-    async fn run(&self) -> Result<Report> {
-        let (base, plan) = futures::future::try_join(self.base(), Plan::make(self)).await?;
-        let known = if plan.to_read.is_empty() { Some(plan.tree(self.store)?.id) } else { None };
-        match base {
-            Some(base) if known.is_some() && snapshot_id(&base) == known => {
-                self.report(&plan, Ended::unchanged(base, Flip::Unchanged, 0))
-            }
-            base => {
-                let (plan, ended) = Writing::begin(self, base, plan).await.run().await?;
-                self.report(&plan, ended)
+    async fn until_done(&self) -> Result<Report> {
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            match self.run().await {
+                Err(Error::WriteRevoked { record }) if attempt < ATTEMPTS => {
+                    tracing::warn!(%record, "the write was revoked; starting again");
+                }
+                Err(Error::SourceChanged { path, .. }) if attempt < ATTEMPTS => {
+                    tracing::info!(path = %path.display(), "changed while it was captured; starting again");
+                }
+                Err(Error::SourceChanged { path, .. }) => {
+                    return Err(Error::SourceChanged { path, attempts: attempt });
+                }
+                ended => return ended,
             }
         }
     }
 
-    /// The current snapshot, if there is one of ours.
-    async fn base(&self) -> Result<Option<Record>> {
-        let Some(read) = pointer::read(self.store, &self.request.lineage).await? else { return Ok(None) };
-        let Some(id) = read.pointer.block().and_then(|block| block.record) else { return Ok(None) };
+    async fn run(&self) -> Result<Report> {
+        let ((survey, base), plan) = futures::future::try_join(self.survey(), Plan::make(self)).await?;
+        let known = if plan.to_read.is_empty() { Some(plan.tree(self.store)?.id) } else { None };
+        match base {
+            Some(base) if known.is_some() && snapshot_id(&base) == known => {
+                return self.report(&plan, Ended::unchanged(base, Flip::Unchanged, 0));
+            }
+            _ => {}
+        }
+        let right = self.right.get_or_try_init(|| Right::obtain(self, survey)).await?;
+        // What counts is what the pointer named when it was claimed.
+        let base = match right.hold.base().await {
+            now if now == base.as_ref().map(|base| base.record) => base,
+            Some(now) => self.base(now).await?,
+            None => None,
+        };
+        let written = async { Writing::begin(self, base, plan).await.run(&right.hold).await };
+        let (plan, ended) = tokio::select! {
+            written = written => written?,
+            error = right.lost() => return Err(error),
+        };
+        self.report(&plan, ended)
+    }
+
+    /// Lock and pointer, and the current snapshot if there is one of ours. Somebody else's
+    /// lock is told at once, and so is the loss of the caller's.
+    async fn survey(&self) -> Result<(Survey, Option<Record>)> {
+        let survey = self.controls.survey().await?;
+        match &self.request.lock {
+            _ if self.right.initialized() => {}
+            LockUse::Take { wait, .. } if wait.is_zero() => {
+                self.controls.must_be_free(survey.lock.as_ref())?
+            }
+            LockUse::Take { .. } => {}
+            LockUse::Held(token) => {
+                self.controls.adopt(*token).await?;
+            }
+        }
+        let base = match survey.pointer.as_ref().map(|read| read.pointer.target()) {
+            Some(Target::Record(id)) => self.base(id).await?,
+            _ => None,
+        };
+        Ok((survey, base))
+    }
+
+    async fn base(&self, id: RecordId) -> Result<Option<Record>> {
         match records::get(self.store, &self.request.lineage, id).await {
             Ok((record, _)) => Ok(Some(record).filter(|record| record.state == State::Live)),
             // What is lost must not keep anybody from storing a good snapshot after it.
@@ -177,6 +248,7 @@ impl Capture<'_> {
             sha256_prefix: record.sha256_prefix(),
             outcome,
             flip,
+            captured_at_ms: record.captured_at_ms,
             counts,
             uncompressed_bytes: record.uncompressed_size_bytes,
             skipped: plan.walk.skipped,

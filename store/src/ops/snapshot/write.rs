@@ -10,7 +10,8 @@ use crate::{
     catalog::{
         index::{self, IndexUse},
         lease::WriteLease,
-        pointer::{self, Flip},
+        lock::Hold,
+        pointer::Flip,
         records,
     },
     content::{
@@ -60,7 +61,7 @@ impl<'a> Writing<'a> {
         Self { capture, base, base_metadata, plan, known, lease, uploader, ingest, index, read_files: 0 }
     }
 
-    pub async fn run(mut self) -> Result<(Plan, Ended)> {
+    pub async fn run(mut self, hold: &Hold) -> Result<(Plan, Ended)> {
         let ended = self.store_all().await;
         // Nothing may still be uploading under a lease that is given up; and if an upload
         // failed, that is why the rest did.
@@ -78,8 +79,7 @@ impl<'a> Writing<'a> {
         }
         // The pointer named the base when this began: only something else is worth a flip.
         if self.base.as_ref().map(|base| base.record) != Some(ended.record.record) {
-            ended.flip =
-                pointer::flip(self.capture.store, &self.capture.request.lineage, &ended.record).await?;
+            ended.flip = hold.flip(ended.record.record).await?;
         }
         Ok((self.plan, ended))
     }

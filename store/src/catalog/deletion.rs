@@ -1,0 +1,180 @@
+//! Deleting a snapshot.
+//!
+//! 1. The record becomes `trashed`: still a root, but no flip may choose it any more.
+//! 2. Then the pins are read, and the pointer. Pinned or current: it becomes live again.
+//! 3. The pointer must have changed after 1. A flip reads the pointer first and the record
+//!    second: one that read the pointer before fails to replace it, one that reads it after
+//!    sees the record trashed.
+//! 4. Its archive goes, then the record becomes a tombstone. The packs are for a collection.
+
+use super::{controls::Controls, pins, pointer::Read, records};
+use crate::{
+    Error, Result,
+    bucket::{BucketError, Key, RetryPolicy, Version, Write},
+    error::Needed,
+    format::{
+        event::EventKind,
+        layout,
+        pointer::Target,
+        record::{Record, State},
+    },
+    id::RecordId,
+};
+
+const ATTEMPTS: u32 = 16;
+
+impl Controls {
+    /// Deletes the snapshot `target`; picks up where an earlier attempt was cut short.
+    pub async fn delete(&self, target: RecordId, reason: &str) -> Result<Record> {
+        let (record, version) = records::get(&self.store, &self.lineage, target).await?;
+        let (trashed, version) = match record.state {
+            State::Live => {
+                self.require_unneeded(&record).await?;
+                let mut event = self.event(EventKind::Delete);
+                event.reason = reason.to_owned();
+                event.record = Some(target);
+                event.from_sha256_prefix = Some(record.sha256_prefix());
+                let mut next = record;
+                next.state = State::Trashed;
+                next.deletion = Some(event);
+                next.lease_seq += 1;
+                let version = self.replace_record(&next, version).await?;
+                (next, version)
+            }
+            State::Trashed => (record, version),
+            State::Tombstone | State::Writing | State::Revoked => {
+                return Err(Error::NotFound { what: format!("snapshot {target} of {}", self.lineage) });
+            }
+        };
+        if let Err(error) = self.trash(&trashed).await {
+            if let Err(error) = self.put_back(trashed, version).await {
+                tracing::warn!(%error, record = %target, "a deletion was refused, but the record is still trashed");
+            }
+            return Err(error);
+        }
+        self.remove_archive(&trashed).await?;
+        if let Some(event) = &trashed.deletion {
+            self.settle(Some(event)).await?;
+        }
+        let mut buried = trashed;
+        buried.state = State::Tombstone;
+        buried.lease_seq += 1;
+        self.replace_record(&buried, version).await?;
+        Ok(buried)
+    }
+
+    /// The record is trashed. Makes sure that nobody needs it, and that nobody who has not
+    /// seen that can move the pointer to it.
+    async fn trash(&self, record: &Record) -> Result<()> {
+        self.require_unneeded(record).await?;
+        if !self.rules.touch_on_delete {
+            return Ok(());
+        }
+        let version = |read: &Option<Read>| read.as_ref().map(|read| read.version.clone());
+        let first = self.pointer().await?;
+        let mut now = first.clone();
+        for attempt in 1..=ATTEMPTS {
+            self.require_not_current(record, now.as_ref())?;
+            if version(&now) != version(&first) || self.touch(now.as_ref()).await? {
+                return Ok(());
+            }
+            tokio::time::sleep(RetryPolicy::default().pause(attempt)).await;
+            now = self.pointer().await?;
+        }
+        Err(Error::Conflict { what: format!("the pointer of {}", self.lineage) })
+    }
+
+    async fn require_unneeded(&self, record: &Record) -> Result<()> {
+        let (pinned, pointer, live) = futures::future::try_join3(
+            pins::pinned(&self.store),
+            self.pointer(),
+            records::live(&self.store, &self.lineage),
+        )
+        .await?;
+        self.require_not_current(record, pointer.as_ref())?;
+        let base = pointer.as_ref().and_then(|read| read.lease()).and_then(|lease| lease.base);
+        let held = base == Some(record.record) && self.lock().await?.is_some_and(|read| read.is_live());
+        if pinned.contains(&record.record) || held {
+            return Err(self.needed(record, Needed::Mounted));
+        }
+        if !live.iter().any(|other| other.record != record.record) {
+            return Err(self.needed(record, Needed::Only));
+        }
+        Ok(())
+    }
+
+    fn require_not_current(&self, record: &Record, pointer: Option<&Read>) -> Result<()> {
+        let Some(read) = pointer else { return Ok(()) };
+        let current = match read.pointer.target() {
+            Target::Record(current) => current == record.record,
+            // A contract-only program may have gone back to an archive of ours.
+            Target::Foreign(prefix) => record.sha256().starts_with(prefix),
+            Target::Nothing => false,
+        };
+        if current { Err(self.needed(record, Needed::Latest)) } else { Ok(()) }
+    }
+
+    fn needed(&self, record: &Record, needed: Needed) -> Error {
+        Error::SnapshotNeeded {
+            record: record.record,
+            sha256_prefix: record.sha256_prefix(),
+            lineage: self.lineage.to_string(),
+            needed,
+        }
+    }
+
+    async fn put_back(&self, trashed: Record, version: Version) -> Result<()> {
+        let mut live = trashed;
+        live.state = State::Live;
+        live.deletion = None;
+        live.lease_seq += 1;
+        self.replace_record(&live, version).await.map(|_| ())
+    }
+
+    /// Removes the archive and its manifest, unless another snapshot has the same.
+    async fn remove_archive(&self, record: &Record) -> Result<()> {
+        let Some(sha) = &record.archive_sha256 else { return Ok(()) };
+        let live = records::live(&self.store, &self.lineage).await?;
+        if live
+            .iter()
+            .any(|other| other.record != record.record && other.archive_sha256.as_ref() == Some(sha))
+        {
+            return Ok(());
+        }
+        let prefix = record.sha256_prefix();
+        for key in [layout::archive(&self.lineage, &prefix), layout::manifest(&self.lineage, &prefix)] {
+            self.store.bucket.delete(&Key::new(key)?).await?;
+        }
+        Ok(())
+    }
+
+    /// Replaces a record. The same bytes are sent again after a lost answer: they can only
+    /// be applied once.
+    pub async fn replace_record(&self, record: &Record, version: Version) -> Result<Version> {
+        let key = layout::record(&self.lineage, record.record);
+        let bytes = record.encode_readable().map_err(|error| Error::InvalidInput {
+            what: format!("the record {} cannot be written: {error}", record.record),
+        })?;
+        let policy = RetryPolicy::default();
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            match self.store.bucket.put(&key, bytes.clone().into(), Write::Replace(version.clone())).await {
+                Ok(version) => return Ok(version),
+                Err(BucketError::VersionMismatch { .. }) => {
+                    let object = self.store.bucket.get(&key).await?;
+                    if object.bytes == bytes {
+                        return Ok(object.version);
+                    }
+                    return Err(Error::Conflict {
+                        what: format!("record {} of {}", record.record, self.lineage),
+                    });
+                }
+                Err(error) if error.is_retryable() && attempt < ATTEMPTS => {
+                    tokio::time::sleep(policy.pause(attempt)).await;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}

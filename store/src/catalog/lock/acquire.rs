@@ -1,0 +1,146 @@
+//! Taking the lock, and claiming the pointer with it.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Controls, Hold, Outcome, ReadLock, Survey, Terms, new_nonce};
+use crate::{
+    Error, Result,
+    bucket::{BucketError, RetryPolicy, Version, Write},
+    catalog::pointer::Read,
+    format::{event::EventKind, layout, lock::Lock},
+    id::Nonce,
+};
+
+/// Every lost attempt means that somebody else has written the lock.
+const ATTEMPTS: u32 = 8;
+/// How often somebody who waits looks again.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+/// A lock that was just taken, before the pointer is claimed.
+pub(super) struct Taken {
+    pub nonce: Nonce,
+    pub lock: Lock,
+    pub version: Version,
+    pub outcome: Outcome,
+    /// The pointer as it was before the lock was taken.
+    pub pointer: Option<Read>,
+}
+
+impl Controls {
+    /// Takes the lock and claims the pointer; waits up to `wait` for a holder to give it back.
+    pub async fn acquire(&self, terms: Terms, wait: Duration) -> Result<Hold> {
+        let survey = self.survey().await?;
+        self.acquire_after(survey, terms, wait).await
+    }
+
+    /// As [`Self::acquire`], by somebody who has just looked.
+    pub async fn acquire_after(&self, survey: Survey, terms: Terms, wait: Duration) -> Result<Hold> {
+        let until = Instant::now() + wait;
+        let mut survey = Some(survey);
+        loop {
+            match self.acquire_now(survey.take(), terms).await {
+                Err(error @ Error::LockHeld { .. }) => {
+                    let Error::LockHeld { holder, .. } = &error else { return Err(error) };
+                    let left = until.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        return Err(error);
+                    }
+                    let pause = LOOK_AGAIN.min(left).min(holder.remaining.max(Duration::from_millis(50)));
+                    tokio::time::sleep(pause).await;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    async fn acquire_now(&self, survey: Option<Survey>, terms: Terms) -> Result<Hold> {
+        let taken = self.take(survey, terms).await?;
+        let claimed = if self.rules.claim {
+            self.claim(taken.nonce, None, taken.pointer.clone()).await
+        } else {
+            self.pointer().await.and_then(|read| read.ok_or_else(|| self.lost(None)))
+        };
+        match claimed {
+            Ok(pointer) => Ok(Hold::new(self.clone(), taken, pointer, terms)),
+            Err(error) => {
+                // Nobody should have to wait for a lock that is of no use.
+                self.release_lock(taken.nonce, taken.version).await.ok();
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes the lock alone.
+    pub(super) async fn take(&self, mut survey: Option<Survey>, terms: Terms) -> Result<Taken> {
+        let key = layout::lock(&self.lineage);
+        let constant = Nonce::from_bytes([0x77; 16]);
+        for attempt in 1..=ATTEMPTS {
+            let Survey { lock: found, pointer } = match survey.take() {
+                Some(survey) => survey,
+                None => self.survey().await?,
+            };
+            self.must_be_free(found.as_ref())?;
+            let outcome = self.make_way(found.as_ref()).await?;
+            // A lost attempt that arrives late must not look like the one that counts.
+            let nonce = if self.rules.fresh_nonce { new_nonce() } else { constant };
+            let lock = self.new_lock(nonce, terms);
+            let write = found.map_or(Write::Create, |read| Write::Replace(read.version));
+            match self.store.bucket.put(&key, lock.encode().into(), write).await {
+                Ok(version) => return Ok(Taken { nonce, lock, version, outcome, pointer }),
+                Err(
+                    error @ (BucketError::AlreadyExists { .. }
+                    | BucketError::VersionMismatch { .. }
+                    | BucketError::Contended { .. }
+                    | BucketError::Unavailable { .. }),
+                ) => {
+                    if let Some(read) = self.lock().await?
+                        && read.lock.is_held_by(nonce)
+                    {
+                        let ReadLock { lock, version, .. } = read;
+                        return Ok(Taken { nonce, lock, version, outcome, pointer });
+                    }
+                    tracing::debug!(%key, %error, attempt, "the lock was not taken");
+                    tokio::time::sleep(RetryPolicy::default().pause(attempt)).await;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Error::Conflict { what: format!("the lock of {}", self.lineage) })
+    }
+
+    /// Writes down what would be forgotten when `found` is replaced.
+    async fn make_way(&self, found: Option<&ReadLock>) -> Result<Outcome> {
+        let Some(read) = found else { return Ok(Outcome::Acquired) };
+        self.settle(read.lock.block().and_then(|block| block.event.as_ref())).await?;
+        if read.lock.is_free() {
+            return Ok(Outcome::Acquired);
+        }
+        let mut event = self.event(EventKind::LockEvicted);
+        event.reason =
+            if read.is_orphan() { super::evict::HOLDER_DEAD } else { super::evict::TTL_EXPIRED }.to_owned();
+        event.holder = Some(read.lock.holder());
+        self.store_event(&event).await;
+        Ok(Outcome::ForcedExpired)
+    }
+
+    /// A hold that another process of the same holder has acquired.
+    pub async fn adopt(&self, nonce: Nonce) -> Result<Hold> {
+        let pointer = self.pointer().await?;
+        let read = match self.lock().await? {
+            Some(read) if read.lock.is_held_by(nonce) => read,
+            found => return Err(self.lost(found.as_ref())),
+        };
+        let claimed = pointer
+            .filter(|read| !self.rules.claim || read.lease().is_some_and(|lease| lease.nonce == nonce));
+        let Some(pointer) = claimed else {
+            let reason = "it was moved by somebody else since the lock was taken".to_owned();
+            return Err(Error::PointerMoved { record: None, lineage: self.lineage.to_string(), reason });
+        };
+        let ReadLock { lock, version, .. } = read;
+        let terms = Terms { ttl: lock.ttl(), with_process: false };
+        let taken = Taken { nonce, lock, version, outcome: Outcome::Held, pointer: None };
+        Ok(Hold::new(self.clone(), taken, pointer, terms))
+    }
+}

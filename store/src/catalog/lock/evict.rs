@@ -1,0 +1,142 @@
+//! Taking locks away: expired ones by the reaper, any by an operator.
+
+use std::time::Duration;
+
+use super::{Controls, ReadLock};
+use crate::{
+    Result,
+    bucket::{BucketError, Deleted, Version, Write},
+    error::Holder,
+    format::{
+        event::{Event, EventKind},
+        layout,
+        lock::{Lock, OPERATOR_FORCE},
+    },
+};
+
+/// Why a lock was taken away, in the contract's words.
+pub(super) const TTL_EXPIRED: &str = "ttl_expired";
+/// Our own word: the holder was a process of the machine that noticed its end.
+pub(super) const HOLDER_DEAD: &str = "holder_dead";
+pub const OPERATOR: &str = "operator_force";
+
+/// A lock that was taken away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Eviction {
+    pub holder: Holder,
+    pub reason: &'static str,
+    /// How long it had been expired.
+    pub expired_for: Duration,
+}
+
+/// What a reaper made of one lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reaped {
+    Evicted(Eviction),
+    /// Held, or expired for less than the grace.
+    Left,
+    /// There is none, or nobody holds it.
+    Free,
+    /// Somebody else was quicker.
+    Lost,
+}
+
+impl Controls {
+    /// Takes the lock away if it has been expired for longer than `grace`.
+    pub async fn reap(&self, grace: Duration) -> Result<Reaped> {
+        let Some(read) = self.lock().await? else { return Ok(Reaped::Free) };
+        if read.lock.is_free() {
+            let old = read.stamp.age() > grace;
+            self.settle(read.lock.block().and_then(|block| block.event.as_ref())).await?;
+            if old {
+                self.sweep(&read.version).await;
+            }
+            return Ok(Reaped::Free);
+        }
+        let expired_for = match read.expired_for() {
+            Some(expired) if expired > grace => expired,
+            _ => return Ok(Reaped::Left),
+        };
+        let mut event = self.event(EventKind::LockEvicted);
+        event.reason = TTL_EXPIRED.to_owned();
+        event.holder = Some(read.lock.holder());
+        let Some(version) = self.free(Some(&read.version), "", event).await? else {
+            return Ok(Reaped::Lost);
+        };
+        let holder = Holder::from(&read);
+        tracing::warn!(
+            lineage = %self.lineage, holder_run_id = %holder.run_id, host = %holder.host,
+            "an expired lock was evicted"
+        );
+        self.sweep(&version).await;
+        Ok(Reaped::Evicted(Eviction { holder, reason: TTL_EXPIRED, expired_for }))
+    }
+
+    /// Takes the lock away whoever holds it, even one that cannot be read. `None` if there
+    /// was nothing to take.
+    pub async fn force_unlock(&self, reason: &str) -> Result<Option<Eviction>> {
+        loop {
+            let key = layout::lock(&self.lineage);
+            let object = match self.store.bucket.get(&key).await {
+                Ok(object) => object,
+                Err(BucketError::NotFound { .. }) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            };
+            let read = Lock::decode(&object.bytes).ok().map(|lock| ReadLock {
+                lock,
+                version: object.version.clone(),
+                stamp: object.stamp,
+            });
+            if let Some(read) = read.as_ref().filter(|read| read.lock.is_free()) {
+                self.settle(read.lock.block().and_then(|block| block.event.as_ref())).await?;
+                return Ok(None);
+            }
+            let mut event = self.event(EventKind::ForceUnlock);
+            event.reason = reason.to_owned();
+            event.holder = read.as_ref().map(|read| read.lock.holder());
+            if self.free(Some(&object.version), OPERATOR_FORCE, event).await?.is_none() {
+                continue;
+            }
+            let holder = read.as_ref().map(Holder::from).unwrap_or_default();
+            let expired_for = read.as_ref().and_then(ReadLock::expired_for).unwrap_or_default();
+            tracing::warn!(
+                lineage = %self.lineage, holder_run_id = %holder.run_id, reason,
+                "an operator took the lock away"
+            );
+            return Ok(Some(Eviction { holder, reason: OPERATOR, expired_for }));
+        }
+    }
+
+    /// Replaces the lock by a free one that carries `event`. `None` if somebody else has
+    /// changed it, as far as that can be told: the free lock is not to be seen there.
+    async fn free(&self, version: Option<&Version>, holder: &str, event: Event) -> Result<Option<Version>> {
+        let key = layout::lock(&self.lineage);
+        let free = self.free_lock(holder, Some(event.clone()));
+        let write = version.map_or(Write::Create, |version| Write::Replace(version.clone()));
+        let freed = match self.store.bucket.put(&key, free.encode().into(), write).await {
+            Ok(version) => version,
+            Err(BucketError::VersionMismatch { .. } | BucketError::Contended { .. }) => {
+                return self.freed(&free).await;
+            }
+            Err(error) if error.is_ambiguous() => return self.freed(&free).await,
+            Err(error) => return Err(error.into()),
+        };
+        self.store_event(&event).await;
+        Ok(Some(freed))
+    }
+
+    /// Whether `free` is what is there now.
+    async fn freed(&self, free: &Lock) -> Result<Option<Version>> {
+        let found = self.lock().await?;
+        Ok(found.filter(|read| read.lock == *free).map(|read| read.version))
+    }
+
+    /// Removes a free lock where a delete can carry a condition. Elsewhere it stays, which
+    /// costs one small object.
+    async fn sweep(&self, version: &Version) {
+        match self.store.bucket.delete_if(&layout::lock(&self.lineage), version).await {
+            Ok(Deleted::Yes | Deleted::Unsupported) => {}
+            Err(error) => tracing::debug!(%error, "a free lock was not removed"),
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! `lock.json`: who may move a lineage's pointer.
+//!
+//! The lock keeps people out of each other's way; what keeps data safe is the claim on the
+//! pointer that its holder makes (see [`super::pointer`]). So a lock may be judged expired
+//! at any moment without harm, and is: by the store's own clock, never by a host's.
+
+mod acquire;
+mod evict;
+mod hold;
+mod process;
+mod release;
+mod renew;
+
+pub use evict::{Eviction, Reaped};
+pub use hold::{Hold, Keeper};
+
+use std::time::Duration;
+
+use super::{controls::Controls, pointer::Read};
+use crate::{
+    Error, Result,
+    bucket::{BucketError, Stamp, Version},
+    error::Holder,
+    format::{
+        Unknown, WRITER,
+        event::{Actor, Event},
+        layout,
+        lock::{Lock, LockBlock},
+        pointer::BLOCK_VERSION,
+    },
+    id::{self, Nonce},
+};
+
+/// How long a lock is held after its last renewal, unless a tenant is configured otherwise.
+pub const DEFAULT_TTL: Duration = Duration::from_secs(300);
+/// How often it is renewed.
+pub const DEFAULT_RENEW_EVERY: Duration = Duration::from_secs(60);
+
+/// How a lock was come by, in the contract's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Acquired,
+    /// From a holder that had let it expire.
+    ForcedExpired,
+    /// It was held already, by the same holder.
+    Held,
+}
+
+impl Outcome {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Acquired => "acquired",
+            Self::ForcedExpired => "forced_expired",
+            Self::Held => "held",
+        }
+    }
+}
+
+/// Whose lock it is to be, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// How long it is held after its last renewal.
+    pub ttl: Duration,
+    /// Whether it ends with this process, and not only when it is given back or expires.
+    pub with_process: bool,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Self { ttl: DEFAULT_TTL, with_process: true }
+    }
+}
+
+/// A lock as it was read.
+#[derive(Clone, Debug)]
+pub struct ReadLock {
+    pub lock: Lock,
+    pub version: Version,
+    pub stamp: Stamp,
+}
+
+impl ReadLock {
+    /// Whether somebody holds it. Both times are the store's, so no host's clock matters.
+    pub fn is_live(&self) -> bool {
+        !self.lock.is_free() && self.stamp.age() <= self.lock.ttl() && !self.is_orphan()
+    }
+
+    /// Whether it was held by a process of this machine that is dead.
+    pub fn is_orphan(&self) -> bool {
+        let process = self.lock.block().and_then(|block| block.process.as_ref());
+        process.is_some_and(process::is_dead)
+    }
+
+    /// How long it is held yet, if nobody renews it.
+    pub fn remaining(&self) -> Duration {
+        if self.lock.is_free() { Duration::ZERO } else { self.lock.ttl().saturating_sub(self.stamp.age()) }
+    }
+
+    /// How long ago it expired; `None` while it is held, or free.
+    pub fn expired_for(&self) -> Option<Duration> {
+        let expired = !self.lock.is_free() && self.stamp.age() > self.lock.ttl();
+        expired.then(|| self.stamp.age().saturating_sub(self.lock.ttl()))
+    }
+}
+
+impl From<&ReadLock> for Holder {
+    fn from(read: &ReadLock) -> Self {
+        let Actor { run_id, host, host_run_id, .. } = read.lock.holder();
+        Self {
+            run_id,
+            host,
+            host_run_id,
+            acquired_at_ms: read.lock.acquired_at_ms,
+            renewal_count: read.lock.renewal_count,
+            remaining: read.remaining(),
+        }
+    }
+}
+
+/// The lock and the pointer as they were read at about the same time.
+#[derive(Clone, Debug)]
+pub struct Survey {
+    pub lock: Option<ReadLock>,
+    pub pointer: Option<Read>,
+}
+
+impl Controls {
+    /// Looks at lock and pointer.
+    pub async fn survey(&self) -> Result<Survey> {
+        let (lock, pointer) = futures::future::try_join(self.lock(), self.pointer()).await?;
+        Ok(Survey { lock, pointer })
+    }
+
+    /// The lock, if there is one.
+    pub async fn lock(&self) -> Result<Option<ReadLock>> {
+        let key = layout::lock(&self.lineage);
+        match self.store.bucket.get(&key).await {
+            Ok(object) => {
+                let lock = Lock::decode(&object.bytes).map_err(|error| error.of(&key))?;
+                Ok(Some(ReadLock { lock, version: object.version, stamp: object.stamp }))
+            }
+            Err(BucketError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Fails unless the lock is the one known by `nonce`. Whether it has expired does not
+    /// matter as long as nobody has taken it.
+    pub(super) async fn require_lock(&self, nonce: Nonce) -> Result<()> {
+        if !self.rules.verify_after_read {
+            return Ok(());
+        }
+        let found = self.lock().await?;
+        match found {
+            Some(read) if read.lock.is_held_by(nonce) => Ok(()),
+            found => Err(self.lost(found.as_ref())),
+        }
+    }
+
+    /// Fails if anybody holds the lock.
+    pub(super) async fn require_free(&self) -> Result<()> {
+        self.must_be_free(self.lock().await?.as_ref())
+    }
+
+    /// As before, of a lock that was read.
+    pub fn must_be_free(&self, lock: Option<&ReadLock>) -> Result<()> {
+        match lock {
+            Some(read) if read.is_live() => Err(self.held_by(read)),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn held_by(&self, read: &ReadLock) -> Error {
+        Error::LockHeld { lineage: self.lineage.to_string(), holder: Box::new(read.into()) }
+    }
+
+    pub(super) fn lost(&self, found: Option<&ReadLock>) -> Error {
+        let holder = found.filter(|read| !read.lock.is_free()).map(|read| Box::new(Holder::from(read)));
+        Error::LockLost { record: None, lineage: self.lineage.to_string(), holder }
+    }
+
+    /// A lock held from now on.
+    fn new_lock(&self, nonce: Nonce, terms: Terms) -> Lock {
+        let now = self.clock.unix_ms();
+        let mut lock = Lock {
+            version: 1,
+            holder_run_id: self.actor.run_id.clone(),
+            holder_host: self.actor.host.clone(),
+            holder_host_run_id: self.actor.host_run_id.clone(),
+            acquired_at_ms: now,
+            renewed_at_ms: now,
+            expires_at_ms: now.saturating_add(millis(terms.ttl)),
+            renewal_count: 0,
+            pstore: None,
+            unknown: Unknown::new(),
+        };
+        let process = if terms.with_process { process::this() } else { None };
+        lock.pstore = Some(LockBlock { process, ..block(&lock, nonce, None) });
+        lock
+    }
+
+    /// What takes the place of a lock that nobody holds: in the past for every clock.
+    fn free_lock(&self, holder_run_id: &str, event: Option<Event>) -> Lock {
+        let now = self.clock.unix_ms();
+        let mut lock = Lock {
+            version: 1,
+            holder_run_id: holder_run_id.to_owned(),
+            holder_host: String::new(),
+            holder_host_run_id: String::new(),
+            acquired_at_ms: now,
+            renewed_at_ms: now,
+            expires_at_ms: 0,
+            renewal_count: 0,
+            pstore: None,
+            unknown: Unknown::new(),
+        };
+        lock.pstore = Some(block(&lock, new_nonce(), event));
+        lock
+    }
+}
+
+fn block(lock: &Lock, nonce: Nonce, event: Option<Event>) -> LockBlock {
+    LockBlock {
+        v: BLOCK_VERSION,
+        writer: WRITER.to_owned(),
+        bind: lock.binding(),
+        nonce,
+        seq: 0,
+        process: None,
+        event,
+        unknown: Unknown::new(),
+    }
+}
+
+fn new_nonce() -> Nonce {
+    Nonce::from_bytes(id::random())
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,47 @@
+//! Giving the lock back.
+
+use super::{Controls, ReadLock};
+use crate::{
+    Result,
+    bucket::{BucketError, RetryPolicy, Version, Write},
+    format::layout,
+    id::Nonce,
+};
+
+const ATTEMPTS: u32 = 5;
+
+impl Controls {
+    /// Replaces our lock by a free one. It is never deleted: a delete has no condition on
+    /// every store, and could hit the lock of whoever came after us.
+    pub(super) async fn release_lock(&self, nonce: Nonce, version: Version) -> Result<()> {
+        let key = layout::lock(&self.lineage);
+        if !self.rules.release_by_replacing {
+            return Ok(self.store.bucket.delete(&key).await?);
+        }
+        let mut version = version;
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let free = self.free_lock("", None);
+            let error = match self.store.bucket.put(&key, free.encode().into(), Write::Replace(version)).await
+            {
+                Ok(_) => return Ok(()),
+                Err(
+                    error @ (BucketError::VersionMismatch { .. }
+                    | BucketError::Contended { .. }
+                    | BucketError::Unavailable { .. }),
+                ) => error,
+                Err(error) => return Err(error.into()),
+            };
+            match self.lock().await? {
+                Some(ReadLock { lock, version: now, .. }) if lock.is_held_by(nonce) => version = now,
+                // Given back by this very request, or taken by somebody else: not ours in any case.
+                _ => return Ok(()),
+            }
+            if attempt == ATTEMPTS {
+                return Err(error.into());
+            }
+            tokio::time::sleep(RetryPolicy::default().pause(attempt)).await;
+        }
+    }
+}

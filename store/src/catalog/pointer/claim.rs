@@ -1,0 +1,69 @@
+//! Writing a lock's nonce into the pointer.
+//!
+//! From the moment a pointer carries a claim, nobody whose claim it is not can move it on
+//! the strength of a lock: a holder that was replaced is fenced off, however long it slept.
+//! The claim also names what the holder starts from, which keeps that from being collected.
+
+use super::{Controls, Read, next, swap::Swap};
+use crate::{
+    Error, Result,
+    bucket::RetryPolicy,
+    format::{
+        Unknown,
+        pointer::{Lease, Target},
+    },
+    id::Nonce,
+};
+
+/// Every lost attempt means that somebody else has written; more than this is no accident.
+const ATTEMPTS: u32 = 16;
+
+impl Controls {
+    /// Claims the pointer for the lock known by `nonce`, which must still be held.
+    ///
+    /// `seen` is what was read *before* the lock was taken: that the lock was granted after
+    /// it counts as the look at the lock.
+    ///
+    /// `instead_of` is an earlier claim of ours that this one replaces: if it is no longer
+    /// there, somebody else has worked on the profile, and the lock is as good as lost.
+    pub(in crate::catalog) async fn claim(
+        &self,
+        nonce: Nonce,
+        instead_of: Option<Nonce>,
+        seen: Option<Read>,
+    ) -> Result<Read> {
+        let mut seen = Some(seen);
+        for attempt in 1..=ATTEMPTS {
+            let before = match seen.take() {
+                Some(before) => before,
+                None => {
+                    let before = self.pointer().await?;
+                    self.require_lock(nonce).await?;
+                    before
+                }
+            };
+            if let Some(old) = instead_of
+                && !before.as_ref().and_then(Read::lease).is_some_and(|lease| lease.nonce == old)
+            {
+                return Err(self.lost(None));
+            }
+            self.notice_foreign(before.as_ref()).await;
+            let base = match before.as_ref().map(|read| read.pointer.target()) {
+                Some(Target::Record(record)) => Some(record),
+                _ => None,
+            };
+            let lease = Lease { nonce, base, unknown: Unknown::new() };
+            let next = next::claimed(before.as_ref(), lease);
+            match self.swap(before.as_ref(), &next).await? {
+                Swap::Applied(now) if now.lease().is_some_and(|lease| lease.nonce == nonce) => {
+                    return Ok(now);
+                }
+                // Claiming says the same however often it is done, so it is simply done again.
+                Swap::Applied(_) | Swap::Lost(_) | Swap::Unknown(_) => {
+                    tokio::time::sleep(RetryPolicy::default().pause(attempt)).await;
+                }
+            }
+        }
+        Err(Error::Conflict { what: format!("the pointer of {}", self.lineage) })
+    }
+}

@@ -1,0 +1,127 @@
+//! Moving the pointer as the holder of the lock.
+
+use super::{ATTEMPTS, Controls, Flip, Read, next, swap::Swap};
+use crate::{
+    Error, Result,
+    bucket::RetryPolicy,
+    catalog::records,
+    format::{
+        Unknown,
+        event::EventKind,
+        pointer::{Lease, Target},
+        record::{Record, State},
+    },
+    id::{Nonce, RecordId},
+};
+
+impl Controls {
+    /// Moves the pointer to `target`, which was published, under the claim of `nonce`.
+    /// `own` is our own last write of the pointer, and is kept up to date.
+    ///
+    /// Whatever goes wrong, the snapshot is stored, and the error says so.
+    pub(in crate::catalog) async fn flip(
+        &self,
+        nonce: Nonce,
+        own: &mut Read,
+        target: RecordId,
+    ) -> Result<Flip> {
+        self.try_flip(nonce, own, target).await.map_err(|error| self.not_flipped(target, error))
+    }
+
+    async fn try_flip(&self, nonce: Nonce, own: &mut Read, target: RecordId) -> Result<Flip> {
+        for attempt in 1..=ATTEMPTS {
+            self.must_be_ours(nonce, own).await?;
+            if own.pointer.target() == Target::Record(target) {
+                return Ok(Flip::Unchanged);
+            }
+            // The event of the move before is stored before the pointer forgets it.
+            let (record, (), ()) = futures::future::try_join3(
+                self.live_record(target),
+                self.settle(own.pointer.block().and_then(|block| block.event.as_ref())),
+                self.require_lock(nonce),
+            )
+            .await?;
+            let mut event = self.event(EventKind::Flip);
+            event.from_sha256_prefix = Some(own.pointer.active_sha256_prefix.clone());
+            event.to_sha256_prefix = Some(record.sha256_prefix());
+            event.record = Some(target);
+            let flip_id = next::new_flip_id();
+            event.flip_id = Some(flip_id);
+            let lease = Lease { nonce, base: Some(target), unknown: Unknown::new() };
+            let next =
+                next::moved(&self.lineage, Some(&*own), &record, event.at_ms, Some(lease), event.clone());
+            let from = next.flipped_from_sha256_prefix.clone();
+            match self.swap(Some(&*own), &next).await? {
+                Swap::Applied(now) => {
+                    *own = now;
+                    self.store_event(&event).await;
+                    return Ok(Flip::Flipped { from, flip_id });
+                }
+                Swap::Lost(Some(now)) => {
+                    tracing::debug!(lineage = %self.lineage, attempt, "the pointer moved while it was being flipped");
+                    self.notice_foreign(Some(&now)).await;
+                    *own = now;
+                    tokio::time::sleep(RetryPolicy::default().pause(attempt)).await;
+                }
+                Swap::Lost(None) => {
+                    return Err(Error::PointerMoved {
+                        record: Some(target),
+                        lineage: self.lineage.to_string(),
+                        reason: "the pointer was deleted".to_owned(),
+                    });
+                }
+                Swap::Unknown(reason) => return Err(self.unknown(target, reason)),
+            }
+        }
+        Err(self.moved_too_often(target))
+    }
+
+    /// A pointer that carries another claim, or none, was taken from us.
+    async fn must_be_ours(&self, nonce: Nonce, read: &Read) -> Result<()> {
+        let Some(block) = read.pointer.block() else { return Ok(()) };
+        if !self.rules.claim || block.lease.as_ref().is_some_and(|lease| lease.nonce == nonce) {
+            return Ok(());
+        }
+        self.require_lock(nonce).await?;
+        let reason = format!("it names {:?} now, moved by an operator", read.pointer.active_sha256_prefix);
+        Err(Error::PointerMoved { record: None, lineage: self.lineage.to_string(), reason })
+    }
+
+    /// The record, which must be live; looked at after the pointer was read.
+    pub(super) async fn live_record(&self, target: RecordId) -> Result<Record> {
+        let (record, _) = records::get(&self.store, &self.lineage, target).await?;
+        if record.state == State::Live || !self.rules.record_after_pointer {
+            return Ok(record);
+        }
+        let reason = format!("its record is {:?}", record.state).to_lowercase();
+        Err(Error::PointerNotFlipped { record: target, lineage: self.lineage.to_string(), reason })
+    }
+
+    pub(super) fn unknown(&self, record: RecordId, reason: String) -> Error {
+        Error::PointerUnknown { record, lineage: self.lineage.to_string(), reason }
+    }
+
+    pub(super) fn moved_too_often(&self, record: RecordId) -> Error {
+        let reason = format!("others moved it {ATTEMPTS} times meanwhile");
+        Error::PointerNotFlipped { record, lineage: self.lineage.to_string(), reason }
+    }
+
+    /// Says of any failure that the snapshot itself is stored.
+    pub(super) fn not_flipped(&self, target: RecordId, error: Error) -> Error {
+        match error {
+            error @ (Error::PointerNotFlipped { .. } | Error::PointerUnknown { .. }) => error,
+            Error::LockLost { lineage, holder, .. } => {
+                Error::LockLost { record: Some(target), lineage, holder }
+            }
+            Error::PointerMoved { lineage, reason, .. } => {
+                Error::PointerMoved { record: Some(target), lineage, reason }
+            }
+            error @ Error::LockHeld { .. } => error,
+            error => Error::PointerNotFlipped {
+                record: target,
+                lineage: self.lineage.to_string(),
+                reason: error.to_string(),
+            },
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Reading and moving `latest.json`.
+//!
+//! A flip always reads in this order: the pointer, then the record it will point at, which
+//! must be live, then the lock, which must be ours; then it replaces the very version it
+//! has read. A deletion does it the other way round (it takes the record out first and
+//! touches the pointer after), so one of the two always sees the other.
+//!
+//! An answer that is lost is not guessed at: every pointer remembers the ids of the last
+//! flips, so a writer can tell whether its own was among them.
+
+mod claim;
+mod flip;
+mod next;
+mod point;
+mod swap;
+mod touch;
+
+pub use point::Move;
+
+use super::controls::Controls;
+use crate::{
+    Result,
+    bucket::{BucketError, Version},
+    content::TenantStore,
+    format::{
+        layout,
+        pointer::{Lease, Pointer},
+    },
+    id::FlipId,
+    name::Lineage,
+};
+
+/// How often a flip is tried before it is left to the operator.
+pub const ATTEMPTS: u32 = 3;
+
+/// A pointer as it was read.
+#[derive(Clone, Debug)]
+pub struct Read {
+    pub pointer: Pointer,
+    pub version: Version,
+    pub(super) bytes: bytes::Bytes,
+}
+
+impl Read {
+    pub(super) fn lease(&self) -> Option<&Lease> {
+        self.pointer.block()?.lease.as_ref()
+    }
+}
+
+/// The lineage's pointer, if it has one.
+pub async fn read(store: &TenantStore, lineage: &Lineage) -> Result<Option<Read>> {
+    let key = layout::latest(lineage);
+    match store.bucket.get(&key).await {
+        Ok(object) => {
+            let pointer = Pointer::decode(&object.bytes).map_err(|error| error.of(&key))?;
+            Ok(Some(Read { pointer, version: object.version, bytes: object.bytes }))
+        }
+        Err(BucketError::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What a flip did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Flip {
+    Flipped {
+        from: String,
+        flip_id: FlipId,
+    },
+    /// The pointer was there already.
+    Unchanged,
+}
+
+impl Controls {
+    pub async fn pointer(&self) -> Result<Option<Read>> {
+        read(&self.store, &self.lineage).await
+    }
+}

@@ -1,0 +1,103 @@
+//! The pointer that follows another. Pure; every one of them has a flip id of its own.
+
+use super::Read;
+use crate::{
+    format::{
+        Unknown, WRITER,
+        event::Event,
+        layout,
+        pointer::{BLOCK_VERSION, Block, Lease, Pointer, RECENT},
+        record::Record,
+    },
+    id::{self, FlipId},
+    name::Lineage,
+};
+
+pub(super) fn new_flip_id() -> FlipId {
+    FlipId::from_bytes(id::random())
+}
+
+/// Points at `record`.
+pub(super) fn moved(
+    lineage: &Lineage,
+    before: Option<&Read>,
+    record: &Record,
+    at_ms: u64,
+    lease: Option<Lease>,
+    event: Event,
+) -> Pointer {
+    let sha = record.sha256_prefix();
+    let old = before.map(|read| &read.pointer);
+    let mut next = Pointer {
+        version: 1,
+        active_archive_key: layout::archive(lineage, &sha),
+        active_manifest_key: layout::manifest(lineage, &sha),
+        active_sha256_prefix: sha,
+        flipped_at_ms: at_ms,
+        flipped_from_sha256_prefix: old.map_or_else(String::new, |old| old.active_sha256_prefix.clone()),
+        pstore: None,
+        unknown: old.map_or_else(Unknown::new, |old| old.unknown.clone()),
+    };
+    let mut block = successor(before, &next);
+    block.record = Some(record.record);
+    block.snapshot_id = record.content.as_ref().map(|content| content.snapshot_id);
+    block.flip_id = event.flip_id.unwrap_or(block.flip_id);
+    block.lease = lease;
+    block.event = Some(event);
+    next.pstore = Some(block);
+    next
+}
+
+/// Points where it did, under the claim `lease`.
+pub(super) fn claimed(before: Option<&Read>, lease: Lease) -> Pointer {
+    let mut next = touched(before);
+    if let Some(block) = &mut next.pstore {
+        block.lease = Some(lease);
+    }
+    next
+}
+
+/// Points where it did, in other bytes.
+pub(super) fn touched(before: Option<&Read>) -> Pointer {
+    let mut next = before.map_or_else(empty, |read| read.pointer.clone());
+    next.pstore = Some(successor(before, &next));
+    next
+}
+
+/// What is there before the first snapshot: a name for nothing.
+fn empty() -> Pointer {
+    Pointer {
+        version: 1,
+        active_sha256_prefix: String::new(),
+        active_archive_key: String::new(),
+        active_manifest_key: String::new(),
+        flipped_at_ms: 0,
+        flipped_from_sha256_prefix: String::new(),
+        pstore: None,
+        unknown: Unknown::new(),
+    }
+}
+
+/// The block of `next`, with everything that does not change. A block that is not bound is
+/// somebody else's business: nothing of it is kept.
+fn successor(before: Option<&Read>, next: &Pointer) -> Block {
+    let old = before.and_then(|read| read.pointer.block());
+    let mut recent = old.map_or_else(Vec::new, |old| {
+        let mut recent = old.recent.clone();
+        recent.push(old.flip_id);
+        recent
+    });
+    recent.drain(..recent.len().saturating_sub(RECENT));
+    Block {
+        v: BLOCK_VERSION,
+        writer: WRITER.to_owned(),
+        bind: next.binding(),
+        record: old.and_then(|old| old.record),
+        snapshot_id: old.and_then(|old| old.snapshot_id),
+        flip_id: new_flip_id(),
+        recent,
+        lease: old.and_then(|old| old.lease.clone()),
+        event: old.and_then(|old| old.event.clone()),
+        unknown: old.map_or_else(Unknown::new, |old| old.unknown.clone()),
+    }
+}

@@ -1,0 +1,67 @@
+//! Moving the pointer without holding the lock: what operators do.
+
+use super::{ATTEMPTS, Controls, Flip, Read, next, swap::Swap};
+use crate::{
+    Result,
+    bucket::RetryPolicy,
+    format::{event::EventKind, pointer::Target},
+    id::RecordId,
+};
+
+/// An operator's move.
+#[derive(Clone, Debug)]
+pub struct Move {
+    pub target: RecordId,
+    pub reason: String,
+    /// Even while somebody holds the lock: that holder is fenced off.
+    pub force: bool,
+}
+
+impl Controls {
+    /// Moves the pointer, unless somebody holds the lock. The claim goes: whoever had it
+    /// must not move the pointer back.
+    pub async fn point(&self, wanted: &Move) -> Result<Flip> {
+        self.try_point(wanted).await.map_err(|error| self.not_flipped(wanted.target, error))
+    }
+
+    async fn try_point(&self, wanted: &Move) -> Result<Flip> {
+        let target = wanted.target;
+        for attempt in 1..=ATTEMPTS {
+            let before = self.pointer().await?;
+            if before.as_ref().is_some_and(|read| read.pointer.target() == Target::Record(target)) {
+                return Ok(Flip::Unchanged);
+            }
+            let old = before.as_ref().and_then(|read| read.pointer.block());
+            let (record, ()) = futures::future::try_join(
+                self.live_record(target),
+                self.settle(old.and_then(|block| block.event.as_ref())),
+            )
+            .await?;
+            if !wanted.force {
+                self.require_free().await?;
+            }
+            self.notice_foreign(before.as_ref()).await;
+            let active = |read: &Read| read.pointer.active_sha256_prefix.clone();
+            let mut event = self.event(EventKind::Rollback);
+            event.reason = wanted.reason.clone();
+            event.from_sha256_prefix = Some(before.as_ref().map_or_else(String::new, active));
+            event.to_sha256_prefix = Some(record.sha256_prefix());
+            event.record = Some(target);
+            let flip_id = next::new_flip_id();
+            event.flip_id = Some(flip_id);
+            let lease = old.and_then(|block| block.lease.clone()).filter(|_| !self.rules.drop_lease);
+            let next =
+                next::moved(&self.lineage, before.as_ref(), &record, event.at_ms, lease, event.clone());
+            let from = next.flipped_from_sha256_prefix.clone();
+            match self.swap(before.as_ref(), &next).await? {
+                Swap::Applied(_) => {
+                    self.store_event(&event).await;
+                    return Ok(Flip::Flipped { from, flip_id });
+                }
+                Swap::Lost(_) => tokio::time::sleep(RetryPolicy::default().pause(attempt)).await,
+                Swap::Unknown(reason) => return Err(self.unknown(target, reason)),
+            }
+        }
+        Err(self.moved_too_often(target))
+    }
+}

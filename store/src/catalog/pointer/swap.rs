@@ -1,0 +1,103 @@
+//! Replacing the pointer, and finding out what became of it.
+
+use tokio::time::Instant;
+
+use super::{Controls, Read};
+use crate::{
+    Result,
+    bucket::{BucketError, RetryPolicy, Write},
+    format::{layout, pointer::Pointer},
+    id::FlipId,
+};
+
+/// What became of a write.
+pub(super) enum Swap {
+    /// It was made. The pointer as it is now, which may have been written since.
+    Applied(Read),
+    /// It was not made, and never will be: somebody else's was.
+    Lost(Option<Read>),
+    /// It cannot be known.
+    Unknown(String),
+}
+
+impl Controls {
+    /// Replaces `before` by `next`.
+    ///
+    /// While the pointer is what was read, nothing has happened yet, but a lost request may
+    /// still arrive: it and the next one carry the same bytes and the same condition, so at
+    /// most one of them applies. So the same bytes are sent until there is an answer.
+    pub(super) async fn swap(&self, before: Option<&Read>, next: &Pointer) -> Result<Swap> {
+        let key = layout::latest(&self.lineage);
+        let bytes = bytes::Bytes::from(next.encode());
+        let write = before.map_or(Write::Create, |read| Write::Replace(read.version.clone()));
+        let policy = RetryPolicy::default();
+        let last_start = Instant::now() + policy.deadline;
+        let mut ambiguous = false;
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let error = match self.store.bucket.put(&key, bytes.clone().into(), write.clone()).await {
+                Ok(version) => return Ok(Swap::Applied(Read { pointer: next.clone(), version, bytes })),
+                Err(error) => error,
+            };
+            match &error {
+                BucketError::AlreadyExists { .. } | BucketError::VersionMismatch { .. } => {}
+                BucketError::Contended { .. } => {}
+                error if error.is_ambiguous() => ambiguous = true,
+                // Definite for this request, but an earlier one may still arrive.
+                _ if ambiguous => return Ok(Swap::Unknown(error.to_string())),
+                _ => return Err(error.into()),
+            }
+            if !matches!(error, BucketError::Contended { .. }) {
+                let now = match self.pointer().await {
+                    Ok(now) => now,
+                    Err(error) => return Ok(Swap::Unknown(error.to_string())),
+                };
+                if now.as_ref().map(|read| &read.bytes) != before.map(|read| &read.bytes) {
+                    return Ok(self.judge(before, next, now, ambiguous, &error));
+                }
+                if !self.rules.resolve_by_flip_id {
+                    return Ok(Swap::Lost(now));
+                }
+            }
+            let pause = policy.pause(attempt);
+            if Instant::now() + pause > last_start {
+                let reason = format!("the store gave no definite answer: {error}");
+                return if ambiguous { Ok(Swap::Unknown(reason)) } else { Err(error.into()) };
+            }
+            tracing::debug!(%key, %error, "sending the pointer again");
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// The pointer is no longer what was read. Whose doing is that?
+    fn judge(
+        &self,
+        before: Option<&Read>,
+        next: &Pointer,
+        now: Option<Read>,
+        ambiguous: bool,
+        error: &BucketError,
+    ) -> Swap {
+        let id = |pointer: &Pointer| pointer.block().map(|block| block.flip_id);
+        let knows = |wanted: Option<FlipId>| {
+            let block = now.as_ref().and_then(|now| now.pointer.block());
+            wanted
+                .zip(block)
+                .is_some_and(|(wanted, block)| block.flip_id == wanted || block.recent.contains(&wanted))
+        };
+        if !self.rules.resolve_by_flip_id {
+            return Swap::Lost(now);
+        }
+        if knows(id(next))
+            && let Some(now) = now
+        {
+            return Swap::Applied(now);
+        }
+        // Somebody else's write is built on what we read, so ours is not below it.
+        if knows(before.and_then(|read| id(&read.pointer))) || !ambiguous {
+            return Swap::Lost(now);
+        }
+        Swap::Unknown(format!("another program has moved it since, and {error}"))
+    }
+}

@@ -1,0 +1,12 @@
+//! Changing the pointer's bytes and nothing else.
+
+use super::{Controls, Read, next, swap::Swap};
+use crate::Result;
+
+impl Controls {
+    /// Replaces `before` by itself in other bytes. `false` if it cannot be said that this
+    /// was done: the caller looks again.
+    pub(in crate::catalog) async fn touch(&self, before: Option<&Read>) -> Result<bool> {
+        Ok(matches!(self.swap(before, &next::touched(before)).await?, Swap::Applied(_)))
+    }
+}

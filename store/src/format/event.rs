@@ -1,0 +1,153 @@
+//! Events: what has happened to a lineage's pointer and lock, who did it and why.
+//!
+//! An event is born inside the write that makes it happen, in the block of the pointer, the
+//! lock or the record, and is then stored as an object of its own. Whoever replaces that
+//! write first makes sure of the object, so that a process killed in between loses nothing.
+
+use serde::{Deserialize, Serialize};
+
+use super::{MAJOR, MINOR, Result, Unknown, WRITER, document};
+use crate::id::{EventId, FlipId, RecordId};
+
+pub const SCHEMA: &str = "pstore.event";
+pub const MAX_BYTES: usize = 1 << 20;
+/// The longest reason a person may give.
+pub const MAX_REASON_BYTES: usize = 4096;
+
+/// What happened: one of these words, or one that a later pstore uses.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub enum EventKind {
+    /// The pointer was moved to a snapshot by the holder of the lock.
+    Flip,
+    /// The pointer was moved by an operator.
+    Rollback,
+    /// A snapshot was deleted.
+    Delete,
+    /// A lock that had expired was taken away from its holder.
+    LockEvicted,
+    /// An operator took a lock away.
+    ForceUnlock,
+    /// A holder found that its lock was gone.
+    LockLost,
+    /// A holder whose lock was gone, but who had lost nothing by it, took it again.
+    LockRegained,
+    /// A program that knows only the contract has moved the pointer.
+    ForeignFlip,
+    /// As before, from something other than what the pointer named last.
+    ForeignFork,
+    Other(String),
+}
+
+impl EventKind {
+    const KNOWN: [Self; 9] = [
+        Self::Flip,
+        Self::Rollback,
+        Self::Delete,
+        Self::LockEvicted,
+        Self::ForceUnlock,
+        Self::LockLost,
+        Self::LockRegained,
+        Self::ForeignFlip,
+        Self::ForeignFork,
+    ];
+
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Flip => "flip",
+            Self::Rollback => "rollback",
+            Self::Delete => "delete",
+            Self::LockEvicted => "lock_evicted",
+            Self::ForceUnlock => "force_unlock",
+            Self::LockLost => "lock_lost",
+            Self::LockRegained => "lock_regained",
+            Self::ForeignFlip => "foreign_flip",
+            Self::ForeignFork => "foreign_fork",
+            Self::Other(word) => word,
+        }
+    }
+}
+
+impl From<String> for EventKind {
+    fn from(word: String) -> Self {
+        Self::KNOWN.into_iter().find(|known| known.as_str() == word).unwrap_or(Self::Other(word))
+    }
+}
+
+impl From<EventKind> for String {
+    fn from(kind: EventKind) -> Self {
+        kind.as_str().to_owned()
+    }
+}
+
+/// Who acts on a lineage: what the contract calls a holder.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Actor {
+    pub run_id: String,
+    pub host: String,
+    pub host_run_id: String,
+    #[serde(flatten)]
+    pub unknown: Unknown,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    pub version: u64,
+    pub minor: u64,
+    pub schema: String,
+    pub writer: String,
+    pub id: EventId,
+    pub kind: EventKind,
+    /// By the clock of the host that acted.
+    pub at_ms: u64,
+    pub by: Actor,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// Of a move of the pointer: what it named before and after.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_sha256_prefix: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to_sha256_prefix: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flip_id: Option<FlipId>,
+    /// The snapshot it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub record: Option<RecordId>,
+    /// Of a lock: whose it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<Actor>,
+    #[serde(flatten)]
+    pub unknown: Unknown,
+}
+
+impl Event {
+    pub fn new(id: EventId, kind: EventKind, at_ms: u64, by: Actor) -> Self {
+        Self {
+            version: MAJOR.into(),
+            minor: MINOR.into(),
+            schema: SCHEMA.to_owned(),
+            writer: WRITER.to_owned(),
+            id,
+            kind,
+            at_ms,
+            by,
+            reason: String::new(),
+            from_sha256_prefix: None,
+            to_sha256_prefix: None,
+            flip_id: None,
+            record: None,
+            holder: None,
+            unknown: Unknown::new(),
+        }
+    }
+
+    pub fn encode(&self) -> Vec<u8> {
+        document::encode(self)
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        let fields = document::open(bytes, MAX_BYTES)?;
+        document::check_schema(&fields, SCHEMA)?;
+        document::typed(fields)
+    }
+}

@@ -1,0 +1,183 @@
+//! `lock.json`: who may move a lineage's pointer just now.
+//!
+//! The contract's fields, plus one block of ours that is bound to the acquisition it was
+//! written for. A block that is not bound belongs to an earlier holder: a program that
+//! knows only the contract has taken the lock since, and its fields alone count.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{
+    Result, Unknown,
+    bytes::Put,
+    document,
+    event::{Actor, Event},
+    process::Process,
+};
+use crate::id::Nonce;
+
+pub const MAX_BYTES: usize = 1 << 20;
+const BLOCK: &str = "pstore";
+/// The holder of a lock that an operator has taken away.
+pub const OPERATOR_FORCE: &str = "operator-force";
+
+/// Fields that are missing are empty: an operator's tool may write but a few of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lock {
+    pub version: u64,
+    #[serde(default)]
+    pub holder_run_id: String,
+    #[serde(default)]
+    pub holder_host: String,
+    #[serde(default)]
+    pub holder_host_run_id: String,
+    #[serde(default)]
+    pub acquired_at_ms: u64,
+    #[serde(default)]
+    pub renewed_at_ms: u64,
+    #[serde(default)]
+    pub expires_at_ms: u64,
+    #[serde(default)]
+    pub renewal_count: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pstore: Option<LockBlock>,
+    #[serde(flatten)]
+    pub unknown: Unknown,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LockBlock {
+    pub v: u64,
+    /// Who wrote the block, for messages.
+    pub writer: String,
+    pub bind: String,
+    /// Fresh for every attempt to take the lock, and in every free lock.
+    pub nonce: Nonce,
+    /// Rises with every renewal.
+    pub seq: u64,
+    /// Of a lock that is held for as long as a process runs: that process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<Process>,
+    /// Why the lock is free, until that is stored as an object of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<Event>,
+    #[serde(flatten)]
+    pub unknown: Unknown,
+}
+
+impl Lock {
+    pub fn encode(&self) -> Vec<u8> {
+        let mut fields = document::object(self);
+        if let Some(Value::Object(block)) = fields.remove(BLOCK) {
+            fields.insert(BLOCK.to_owned(), Value::Object(document::sealed(block)));
+        }
+        document::pretty(&fields)
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        let mut fields = document::parse(bytes, MAX_BYTES)?;
+        if let Some(Value::Object(block)) = fields.get_mut(BLOCK) {
+            document::check_block(block)?;
+            document::unseal(block)?;
+        }
+        document::typed(fields)
+    }
+
+    /// The digest that ties our block to the acquisition it was written for.
+    pub fn binding(&self) -> String {
+        let mut bytes = b"pstore/lock-bind/1\n".to_vec();
+        bytes.put_bytes(self.holder_run_id.as_bytes());
+        bytes.put_bytes(self.acquired_at_ms.to_string().as_bytes());
+        blake3::hash(&bytes).to_hex().to_string()
+    }
+
+    /// Our block, unless a program that knows only the contract holds the lock.
+    pub fn block(&self) -> Option<&LockBlock> {
+        self.pstore.as_ref().filter(|block| block.bind == self.binding())
+    }
+
+    /// Whether this is the acquisition known by `nonce`.
+    pub fn is_held_by(&self, nonce: Nonce) -> bool {
+        !self.is_free() && self.block().is_some_and(|block| block.nonce == nonce)
+    }
+
+    /// Whether nobody holds it: given back, taken away, or never taken.
+    pub fn is_free(&self) -> bool {
+        self.expires_at_ms <= self.renewed_at_ms
+    }
+
+    /// How long after its last write it is held. Both times are by the holder's clock, so
+    /// that clock's error cancels out.
+    pub fn ttl(&self) -> Duration {
+        Duration::from_millis(self.expires_at_ms.saturating_sub(self.renewed_at_ms))
+    }
+
+    pub fn holder(&self) -> Actor {
+        Actor {
+            run_id: self.holder_run_id.clone(),
+            host: self.holder_host.clone(),
+            host_run_id: self.holder_host_run_id.clone(),
+            unknown: Unknown::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::WRITER;
+
+    fn held() -> Lock {
+        let mut lock = Lock {
+            version: 1,
+            holder_run_id: "run-1".into(),
+            holder_host: "modal".into(),
+            holder_host_run_id: "fc-01".into(),
+            acquired_at_ms: 1_000,
+            renewed_at_ms: 61_000,
+            expires_at_ms: 361_000,
+            renewal_count: 1,
+            pstore: None,
+            unknown: Unknown::new(),
+        };
+        lock.pstore = Some(LockBlock {
+            v: 1,
+            writer: WRITER.to_owned(),
+            bind: lock.binding(),
+            nonce: Nonce::from_bytes([7; 16]),
+            seq: 1,
+            process: None,
+            event: None,
+            unknown: Unknown::new(),
+        });
+        lock
+    }
+
+    #[test]
+    fn a_lock_is_read_as_it_was_written() {
+        let lock = held();
+        let read = Lock::decode(&lock.encode()).unwrap();
+        assert_eq!(read, lock);
+        assert!(read.is_held_by(Nonce::from_bytes([7; 16])));
+        assert!(!read.is_held_by(Nonce::from_bytes([8; 16])));
+        assert_eq!(read.ttl(), Duration::from_secs(300));
+    }
+
+    #[test]
+    fn a_block_left_by_an_earlier_holder_does_not_count() {
+        let mut lock = held();
+        lock.holder_run_id = "another".into();
+        assert!(lock.block().is_none());
+        assert!(!lock.is_held_by(Nonce::from_bytes([7; 16])));
+    }
+
+    #[test]
+    fn an_operators_empty_lock_is_free() {
+        let lock = Lock::decode(br#"{"version": 1, "holder_run_id": "operator-force"}"#).unwrap();
+        assert!(lock.is_free());
+        Lock::decode(b"{}").unwrap_err();
+        Lock::decode(b"").unwrap_err();
+    }
+}

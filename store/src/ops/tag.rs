@@ -1,0 +1,83 @@
+//! Giving snapshots names that keep them from being removed by retention.
+
+use crate::{
+    Error, Result,
+    catalog::{controls::Controls, records},
+    format::Unknown,
+    format::record::{Record, State, Tag},
+    id::RecordId,
+};
+
+const ATTEMPTS: u32 = 5;
+const MAX_NAME_BYTES: usize = 64;
+/// So many that nobody meets the bound, so few that a record stays small.
+const MAX_TAGS: usize = 64;
+
+/// What a change of tags did.
+#[derive(Clone, Debug)]
+pub struct Tagged {
+    pub record: Record,
+    /// Whether anything was different before.
+    pub changed: bool,
+}
+
+/// Checks a tag's name: the same letters as in names of profiles.
+pub fn check_name(name: &str) -> Result<()> {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
+    if !name.is_empty() && name.len() <= MAX_NAME_BYTES && name.bytes().all(plain) {
+        return Ok(());
+    }
+    let what = format!("{name:?} is no tag: it takes 1 to {MAX_NAME_BYTES} of A-Z a-z 0-9 . _ -");
+    Err(Error::InvalidInput { what })
+}
+
+/// Tags the snapshot. A tag it has already keeps its time.
+pub async fn tag(controls: &Controls, target: RecordId, name: &str) -> Result<Tagged> {
+    check_name(name)?;
+    let tag = Tag { tagged_at_ms: controls.now_ms(), by: controls.actor().clone(), unknown: Unknown::new() };
+    change(controls, target, |record| {
+        if record.tags.contains_key(name) {
+            return Ok(false);
+        }
+        if record.tags.len() >= MAX_TAGS {
+            let what = format!("snapshot {} has {MAX_TAGS} tags already", record.sha256_prefix());
+            return Err(Error::InvalidInput { what });
+        }
+        record.tags.insert(name.to_owned(), tag.clone());
+        Ok(true)
+    })
+    .await
+}
+
+/// Takes a tag away.
+pub async fn untag(controls: &Controls, target: RecordId, name: &str) -> Result<Tagged> {
+    change(controls, target, |record| {
+        let what = || format!("tag {name:?} of snapshot {}", record.sha256_prefix());
+        let missing = what();
+        record.tags.remove(name).map(|_| true).ok_or(Error::NotFound { what: missing })
+    })
+    .await
+}
+
+async fn change(
+    controls: &Controls,
+    target: RecordId,
+    change: impl Fn(&mut Record) -> Result<bool>,
+) -> Result<Tagged> {
+    for _ in 0..ATTEMPTS {
+        let (mut record, version) = records::get(controls.store(), controls.lineage(), target).await?;
+        if record.state != State::Live {
+            return Err(Error::NotFound { what: format!("snapshot {target} of {}", controls.lineage()) });
+        }
+        if !change(&mut record)? {
+            return Ok(Tagged { record, changed: false });
+        }
+        record.lease_seq += 1;
+        match controls.replace_record(&record, version).await {
+            Ok(_) => return Ok(Tagged { record, changed: true }),
+            Err(Error::Conflict { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(Error::Conflict { what: format!("record {target} of {}", controls.lineage()) })
+}
