@@ -1,0 +1,224 @@
+//! What the commands take that are about pointers, locks and events.
+
+use std::{ffi::OsString, time::Duration};
+
+use clap::{Args, Subcommand};
+use store::{
+    id::Nonce,
+    name::{ProfileName, Tenant},
+};
+
+use super::{verb::LineageArgs, value::{seconds, sha_prefix}};
+
+/// Who acts. It is written into locks and events.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ActorArgs {
+    /// What this run is called [default: made up]
+    #[arg(long, value_name = "ID", env = "PSTORE_RUN_ID", hide_env_values = true)]
+    pub(crate) run_id: Option<String>,
+    /// The host that acts [default: this host's name]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: Option<String>,
+    /// Which run of the host it is
+    #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
+    pub(crate) host_run_id: String,
+}
+
+/// Hold a profile's lock, so that nobody else moves its pointer
+#[derive(Debug, Args)]
+pub(crate) struct LockArgs {
+    #[command(subcommand)]
+    pub(crate) verb: LockVerb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LockVerb {
+    Acquire(AcquireArgs),
+    Renew(HeldArgs),
+    Release(HeldArgs),
+    Show(LockShowArgs),
+    Hold(HoldArgs),
+}
+
+/// Take the lock and print the token that proves it
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  token=$(pstore lock acquire acme/alice --chrome-major 131 --wait 60 -q)
+  pstore snapshot ./udd acme/alice --lock-token $token
+  pstore lock release acme/alice --token $token")]
+pub(crate) struct AcquireArgs {
+    #[command(flatten)]
+    pub(crate) lineage: LineageArgs,
+    #[command(flatten)]
+    pub(crate) actor: ActorArgs,
+    /// How long to wait for another holder
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0", hide_default_value = true)]
+    pub(crate) wait: Duration,
+    /// How long the lock holds without being renewed [default: 300, or as configured]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) ttl: Option<Duration>,
+}
+
+/// With the token that `pstore lock acquire` has printed
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  pstore lock renew acme/alice --token $token
+  pstore lock release acme/alice --token $token")]
+pub(crate) struct HeldArgs {
+    #[command(flatten)]
+    pub(crate) lineage: LineageArgs,
+    #[command(flatten)]
+    pub(crate) actor: ActorArgs,
+    /// The token
+    #[arg(long, value_name = "TOKEN", env = "PSTORE_LOCK_TOKEN", hide_env_values = true)]
+    pub(crate) token: Nonce,
+}
+
+/// Show who holds the lock
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  pstore lock show acme/alice")]
+pub(crate) struct LockShowArgs {
+    #[command(flatten)]
+    pub(crate) lineage: LineageArgs,
+}
+
+/// Hold the lock while a command runs, and stop the command if the lock is lost
+///
+/// The command finds the token in PSTORE_LOCK_TOKEN. If the lock is lost it gets SIGTERM,
+/// and SIGKILL eight seconds later. Its exit code is passed on.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  pstore lock hold acme/alice -- ./run-agent.sh")]
+pub(crate) struct HoldArgs {
+    #[command(flatten)]
+    pub(crate) lineage: LineageArgs,
+    #[command(flatten)]
+    pub(crate) actor: ActorArgs,
+    /// How long to wait for another holder
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0", hide_default_value = true)]
+    pub(crate) wait: Duration,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// Take locks away that expired some time ago
+///
+/// Never touches a lock that is held. May run on many hosts at once.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  pstore reap
+  pstore reap acme --grace 300")]
+pub(crate) struct ReapArgs {
+    #[arg(value_name = "TENANT", help = "Only this tenant's")]
+    pub(crate) tenant: Option<Tenant>,
+    #[command(flatten)]
+    pub(crate) actor: ActorArgs,
+    /// How long a lock must have been expired
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "60")]
+    pub(crate) grace: Duration,
+}
+
+/// Take a profile's lock away from whoever holds it
+///
+/// The holder can no longer move the pointer. Says what it would do; does it with --confirm.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  pstore force-unlock acme/alice --reason 'the host is gone' --confirm")]
+pub(crate) struct ForceUnlockArgs {
+    #[command(flatten)]
+    pub(crate) lineage: LineageArgs,
+    #[command(flatten)]
+    pub(crate) actor: ActorArgs,
+    /// Why; it is written into the log
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: String,
+    /// Do it
+    #[arg(long)]
+    pub(crate) confirm: bool,
+}
+
+/// Make another snapshot the current one
+///
+/// Says what would change; writes only with --confirm.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  pstore rollback acme/alice --sha 3f2a91
+  pstore rollback acme/alice --sha 3f2a91 --reason 'logged out' --confirm")]
+pub(crate) struct RollbackArgs {
+    #[command(flatten)]
+    pub(crate) lineage: LineageArgs,
+    #[command(flatten)]
+    pub(crate) actor: ActorArgs,
+    /// The first digits of the snapshot's id, or its archive's
+    #[arg(long, value_name = "PREFIX", value_parser = sha_prefix)]
+    pub(crate) sha: String,
+    /// Why; it is written into the log
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    pub(crate) reason: String,
+    /// Do it
+    #[arg(long)]
+    pub(crate) confirm: bool,
+    /// Even while somebody holds the lock, who then can no longer move the pointer
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// Delete one snapshot that is not the current one
+///
+/// The space it alone needs is freed by the next garbage collection.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  pstore delete acme/alice --sha 3f2a91")]
+pub(crate) struct DeleteArgs {
+    #[command(flatten)]
+    pub(crate) lineage: LineageArgs,
+    #[command(flatten)]
+    pub(crate) actor: ActorArgs,
+    /// The first digits of the snapshot's id, or its archive's
+    #[arg(long, value_name = "PREFIX", value_parser = sha_prefix)]
+    pub(crate) sha: String,
+    /// Why; it is written into the log
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    pub(crate) reason: String,
+}
+
+/// Name a snapshot, so that it is kept; `untag` takes the name away
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  pstore tag acme/alice before-migration
+  pstore untag acme/alice before-migration --sha 3f2a91")]
+pub(crate) struct TagArgs {
+    #[arg(value_name = "TENANT/PROFILE", help = "Whose snapshot")]
+    pub(crate) profile: ProfileName,
+    /// The name: of A-Z a-z 0-9 . _ -
+    pub(crate) tag: String,
+    /// Of this major version of Chrome [default: the newest there is]
+    #[arg(long, value_name = "N")]
+    pub(crate) chrome_major: Option<store::name::ChromeMajor>,
+    #[command(flatten)]
+    pub(crate) actor: ActorArgs,
+    /// The first digits of the snapshot's id, or its archive's [default: the current one]
+    #[arg(long, value_name = "PREFIX", value_parser = sha_prefix)]
+    pub(crate) sha: Option<String>,
+}
+
+impl TagArgs {
+    pub(crate) fn lineage(&self) -> LineageArgs {
+        LineageArgs { profile: self.profile.clone(), chrome_major: self.chrome_major }
+    }
+}
+
+/// Show what has happened to a profile's pointer and lock
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  pstore log acme/alice
+  pstore log acme/alice --last 0 --json")]
+pub(crate) struct LogArgs {
+    #[command(flatten)]
+    pub(crate) lineage: LineageArgs,
+    /// How many events, the newest; 0 for all
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub(crate) last: usize,
+}

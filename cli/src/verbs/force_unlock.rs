@@ -1,0 +1,61 @@
+//! `pstore force-unlock`
+
+use serde_json::json;
+use store::{catalog::controls::Controls, error::Holder, format::event::MAX_REASON_BYTES};
+
+use super::Context;
+use crate::{actor::actor, answer::Answer, args::ForceUnlockArgs, failure::Failure};
+
+pub(super) async fn run(context: Context, args: &ForceUnlockArgs) -> Result<Answer, Failure> {
+    let reason = checked_reason(&args.reason)?;
+    if reason.is_empty() {
+        return Err(Failure::usage("--reason is empty").hint("say why: it is written into the log"));
+    }
+    let (tenant, lineage) = context.lineage_to_change(&args.lineage).await?;
+    let controls = Controls::new(tenant, lineage.clone(), actor(&args.actor));
+    let mut document = json!({
+        "outcome": "planned",
+        "tenant_id": lineage.name.tenant,
+        "profile_id": lineage.name.profile,
+        "chrome_major_version": lineage.chrome_major,
+        "reason": reason,
+    });
+    let taken = if args.confirm {
+        controls.force_unlock(&reason).await?.map(|eviction| eviction.holder)
+    } else {
+        match controls.lock().await {
+            Ok(read) => read.filter(|read| !read.lock.is_free()).map(|read| Holder::from(&read)),
+            // It can be taken away all the same.
+            Err(error) => {
+                context.console.warn(&format!("the lock cannot be read: {error}"));
+                Some(Holder::default())
+            }
+        }
+    };
+    document["holder_run_id"] = json!(taken.as_ref().map(|holder| &holder.run_id));
+    document["holder_host"] = json!(taken.as_ref().map(|holder| &holder.host));
+    document["holder_host_run_id"] = json!(taken.as_ref().map(|holder| &holder.host_run_id));
+    let text = match (taken, args.confirm) {
+        (None, _) => {
+            document["outcome"] = json!("free");
+            format!("nobody holds the lock of {lineage}\n")
+        }
+        (Some(holder), true) => {
+            document["outcome"] = json!("operator_force");
+            format!("the lock of {lineage} was taken away from {holder}\n")
+        }
+        (Some(holder), false) => {
+            format!("{lineage} is locked by {holder}\nnothing was written; add --confirm to take it away\n")
+        }
+    };
+    Ok(Answer::new(document, text))
+}
+
+/// A reason as it can be kept.
+pub(super) fn checked_reason(reason: &str) -> Result<String, Failure> {
+    let reason = reason.trim();
+    if reason.len() > MAX_REASON_BYTES {
+        return Err(Failure::usage(format!("--reason is longer than {MAX_REASON_BYTES} bytes")));
+    }
+    Ok(reason.to_owned())
+}

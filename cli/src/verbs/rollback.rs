@@ -1,0 +1,79 @@
+//! `pstore rollback`
+
+use serde_json::{Value, json};
+use store::{
+    catalog::{
+        controls::Controls,
+        pointer::{Flip, Move},
+    },
+    format::{pointer::Target, record::Record},
+    name::Lineage,
+};
+
+use super::{Context, force_unlock::checked_reason};
+use crate::{actor::actor, answer::Answer, args::RollbackArgs, failure::Failure, size, time};
+
+pub(super) async fn run(context: Context, args: &RollbackArgs) -> Result<Answer, Failure> {
+    let reason = checked_reason(&args.reason)?;
+    let (tenant, lineage) = context.lineage_to_change(&args.lineage).await?;
+    let target = context.snapshot(&tenant, &lineage, Some(&args.sha)).await?;
+    let controls = Controls::new(tenant.clone(), lineage.clone(), actor(&args.actor));
+    let survey = controls.survey().await?;
+    if !args.force {
+        controls.must_be_free(survey.lock.as_ref()).map_err(|error| {
+            Failure::from(error).hint("wait for it, or use --force: the holder can then no longer move the pointer")
+        })?;
+    }
+    let pointer = survey.pointer.map(|read| read.pointer);
+    let from = match pointer.as_ref().map(|pointer| pointer.target()) {
+        Some(Target::Record(_)) => context.snapshot(&tenant, &lineage, None).await.ok(),
+        _ => None,
+    };
+    let active = pointer.as_ref().map_or("", |pointer| pointer.active_sha256_prefix.as_str()).to_owned();
+    let already = pointer.as_ref().is_some_and(|pointer| pointer.target() == Target::Record(target.record));
+    let document = |outcome: &str| document(outcome, &lineage, &active, &target, &reason);
+    if already {
+        let text = format!("{} is the current snapshot of {lineage} already\n", target.sha256_prefix());
+        return Ok(Answer::new(document("unchanged"), text));
+    }
+    let change = format!("from      {}\nto        {}\n", line(&active, from.as_ref()), line(&target.sha256_prefix(), Some(&target)));
+    if !args.confirm {
+        let text = format!("profile   {lineage}\n{change}nothing was written; add --confirm to move the pointer\n");
+        return Ok(Answer::new(document("planned"), text));
+    }
+    let wanted = Move { target: target.record, reason: reason.clone(), force: args.force };
+    let outcome = match controls.point(&wanted).await? {
+        Flip::Flipped { .. } => "rolled_back",
+        Flip::Unchanged => "unchanged",
+    };
+    Ok(Answer::new(document(outcome), format!("profile   {lineage}\n{change}the pointer was moved\n")))
+}
+
+fn document(outcome: &str, lineage: &Lineage, from: &str, to: &Record, reason: &str) -> Value {
+    json!({
+        "outcome": outcome,
+        "tenant_id": lineage.name.tenant,
+        "profile_id": lineage.name.profile,
+        "chrome_major_version": lineage.chrome_major,
+        "active_sha256_prefix": if outcome == "planned" { from.to_owned() } else { to.sha256_prefix() },
+        "flipped_from_sha256_prefix": from,
+        "to_sha256_prefix": to.sha256_prefix(),
+        "record": to.record,
+        "snapshot_id": to.content.as_ref().map(|content| content.snapshot_id),
+        "captured_at_ms": to.captured_at_ms,
+        "reason": reason,
+    })
+}
+
+fn line(prefix: &str, record: Option<&Record>) -> String {
+    match record {
+        Some(record) => format!(
+            "{prefix}  captured {} UTC, {}, {}",
+            time::utc(record.captured_at_ms),
+            size::bytes(record.uncompressed_size_bytes),
+            record.reason.as_str()
+        ),
+        None if prefix.is_empty() => "nothing".to_owned(),
+        None => format!("{prefix}  put there by another program"),
+    }
+}
