@@ -13,10 +13,12 @@ pub(crate) struct Answer {
     pub(crate) brief: Option<String>,
     /// The verb did its work, and what it found is bad.
     pub(crate) verdict: Option<(ErrorKind, String)>,
+    /// The exit code, if it is somebody else's to choose.
+    pub(crate) exit: Option<u8>,
 }
 
 impl Answer {
     pub(crate) fn new(document: Value, text: String) -> Self {
-        Self { document, text, brief: None, verdict: None }
+        Self { document, text, brief: None, verdict: None, exit: None }
     }
 }

@@ -70,6 +70,9 @@ impl Console {
             let _ = writeln!(io::stderr(), "error: {message}");
             return ExitCode::from(exit::code(*kind));
         }
+        if let Some(code) = answer.exit {
+            return ExitCode::from(code);
+        }
         printed
     }
 

@@ -1,7 +1,10 @@
 //! An error as a person meets it: what happened, and what to do next.
 
 use serde_json::{Value, json};
-use store::{Error, ErrorKind, error::BucketError};
+use store::{
+    Error, ErrorKind,
+    error::{BucketError, Holder},
+};
 
 use crate::exit;
 
@@ -10,11 +13,13 @@ pub(crate) struct Failure {
     pub(crate) kind: ErrorKind,
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
+    /// Of a lock that somebody else holds: who, in the contract's words.
+    pub(crate) holder: Option<Box<Holder>>,
 }
 
 impl Failure {
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), hint: None }
+        Self { kind, message: message.into(), hint: None, holder: None }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
@@ -30,19 +35,33 @@ impl Failure {
     }
 
     pub(crate) fn document(&self) -> Value {
-        let Self { kind, message, hint } = self;
-        json!({ "error": {
+        let Self { kind, message, hint, holder } = self;
+        let mut error = json!({
             "kind": exit::name(*kind),
             "message": message,
             "hint": hint,
             "exit_code": exit::code(*kind),
-        }})
+        });
+        if let Some(holder) = holder {
+            error["holder_run_id"] = json!(holder.run_id);
+            error["holder_host"] = json!(holder.host);
+            error["holder_host_run_id"] = json!(holder.host_run_id);
+            error["acquired_at_ms"] = json!(holder.acquired_at_ms);
+            error["renewal_count"] = json!(holder.renewal_count);
+            error["remaining_ms"] = json!(holder.remaining.as_millis() as u64);
+        }
+        json!({ "error": error })
     }
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self { kind: error.kind(), hint: advice(&error), message: error.to_string() }
+        let (kind, hint, message) = (error.kind(), advice(&error), error.to_string());
+        let holder = match error {
+            Error::LockHeld { holder, .. } | Error::LockLost { holder: Some(holder), .. } => Some(holder),
+            _ => None,
+        };
+        Self { kind, message, hint, holder }
     }
 }
 
@@ -91,7 +110,9 @@ fn advice(error: &Error) -> Option<String> {
         }
         ErrorKind::Conflict => "run the same command again",
         ErrorKind::Internal => "this is a defect of pstore; -vv shows more",
-        ErrorKind::InvalidInput | ErrorKind::NotFound | ErrorKind::Io => return None,
+        ErrorKind::InvalidInput | ErrorKind::NotFound | ErrorKind::Io | ErrorKind::Interrupted => {
+            return None;
+        }
     };
     Some(text.to_owned())
 }

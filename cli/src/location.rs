@@ -32,6 +32,8 @@ pub(crate) struct Location {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Read,
+    /// To change something that is there.
+    Change,
     /// A local store that is missing is made.
     Write,
 }
@@ -44,8 +46,7 @@ impl Location {
         Ok(Self { url, s3, patience })
     }
 
-    pub(crate) fn local(root: PathBuf) -> Self {
-        let patience = RetryPolicy::default().deadline;
+    pub(crate) fn local(root: PathBuf, patience: Duration) -> Self {
         Self { url: StoreUrl::Directory(root), s3: S3Overrides::default(), patience }
     }
 
@@ -90,7 +91,7 @@ impl Location {
     }
 
     pub(crate) async fn bucket(&self, purpose: Purpose) -> Result<Arc<dyn Bucket>, Failure> {
-        if purpose == Purpose::Read && self.is_missing() {
+        if purpose != Purpose::Write && self.is_missing() {
             let hint = "the first `pstore snapshot` makes it; --store or PSTORE_STORE names another";
             let message = format!("there is no store at {}", self.shown());
             return Err(Failure::new(ErrorKind::NotFound, message).hint(hint));
@@ -116,6 +117,7 @@ impl Location {
     fn settings(&self, purpose: Purpose) -> OpenSettings {
         let access = match purpose {
             Purpose::Read => Access::ReadOnly,
+            Purpose::Change => Access::ReadWrite,
             Purpose::Write => Access::Create,
         };
         OpenSettings { access, s3: self.s3.clone() }

@@ -9,8 +9,10 @@ mod chrome;
 mod console;
 mod exit;
 mod failure;
+mod interrupt;
 mod location;
 mod progress;
+mod settings;
 mod size;
 mod table;
 mod time;
@@ -18,7 +20,9 @@ mod verbs;
 
 use std::{process::ExitCode, time::Duration};
 
-use crate::{answer::Answer, args::Invocation, failure::Failure};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::{answer::Answer, args::Invocation, console::Console, failure::Failure, interrupt::Interrupt};
 
 /// How long work that was interrupted may take to clean up after itself.
 const LAST_BREATH: Duration = Duration::from_secs(2);
@@ -35,7 +39,7 @@ fn main() -> ExitCode {
         Some(Err(failure)) => console.failure(&failure),
         None => {
             console.say("interrupted; what was stored before is untouched");
-            ExitCode::from(exit::INTERRUPTED)
+            ExitCode::from(exit::code(store::ErrorKind::Interrupted))
         }
     }
 }
@@ -49,15 +53,45 @@ fn run(invocation: Invocation) -> Option<Result<Answer, Failure>> {
         Ok(runtime) => runtime,
         Err(error) => return Some(Err(Failure::internal(format!("no threads can be started: {error}")))),
     };
-    let ended = runtime.block_on(async {
-        tokio::select! {
-            answer = verbs::run(invocation, console) => Some(answer),
-            _ = tokio::signal::ctrl_c() => None,
-        }
-    });
+    let ended = runtime.block_on(until_told(invocation, console));
     // Half-written directories go when the threads that fill them notice.
     runtime.shutdown_timeout(LAST_BREATH);
     ended
+}
+
+/// Runs the verb. If the user or the host wants it to end, one that has to clean up may do
+/// so; any other is dropped.
+async fn until_told(invocation: Invocation, console: Console) -> Option<Result<Answer, Failure>> {
+    let guards = invocation.verb.guards_a_command();
+    let interrupt = Interrupt::new();
+    let mut verb = std::pin::pin!(verbs::run(invocation, console, interrupt.clone()));
+    tokio::select! {
+        answer = &mut verb => return Some(answer),
+        () = told_to_end(), if !guards => {}
+    }
+    if !interrupt.raise() {
+        return None;
+    }
+    match tokio::time::timeout(LAST_BREATH, verb).await {
+        Ok(Err(failure)) if failure.kind == store::ErrorKind::Interrupted => None,
+        Ok(answer) => Some(answer),
+        Err(_) => None,
+    }
+}
+
+/// From the terminal, or as hosts do it.
+async fn told_to_end() {
+    let terminate = signal(SignalKind::terminate());
+    let terminated = async {
+        match terminate {
+            Ok(mut terminate) => terminate.recv().await,
+            Err(_) => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminated => {}
+    }
 }
 
 /// Threads that wait, and as many again that compute.

@@ -77,13 +77,17 @@ impl World {
         Controls::new(self.store.clone(), self.lineage.clone(), actor(run))
     }
 
+    pub async fn capture(&self, request: &snapshot::Request) -> Result<snapshot::Report> {
+        snapshot::snapshot(&self.store, request, Arc::new(Silent), std::future::pending()).await
+    }
+
     pub async fn snapshot(&self, directory: &Path) -> Result<snapshot::Report> {
-        snapshot::snapshot(&self.store, &request(&self.lineage, directory), Arc::new(Silent)).await
+        self.capture(&request(&self.lineage, directory)).await
     }
 
     pub async fn rescan(&self, directory: &Path) -> Result<snapshot::Report> {
         let request = snapshot::Request { rescan: true, ..request(&self.lineage, directory) };
-        snapshot::snapshot(&self.store, &request, Arc::new(Silent)).await
+        self.capture(&request).await
     }
 
     pub async fn current(&self) -> Result<Record> {

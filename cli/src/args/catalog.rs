@@ -8,7 +8,10 @@ use store::{
     name::{ProfileName, Tenant},
 };
 
-use super::{verb::LineageArgs, value::{seconds, sha_prefix}};
+use super::{
+    value::{seconds, sha_prefix},
+    verb::LineageArgs,
+};
 
 /// Who acts. It is written into locks and events.
 #[derive(Clone, Debug, Args)]

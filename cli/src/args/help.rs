@@ -11,15 +11,15 @@ Usage: pstore [OPTIONS] COMMAND        (pstore COMMAND --help tells more)
   show TENANT/PROFILE           what is known about one snapshot
   verify TENANT/PROFILE         check that all of it is stored and whole
   stats [TENANT]                how much is stored, and what it stands for
-  doctor                        check this host and the store
-  init                          make the store; else the first snapshot does
+  config show [TENANT]          the settings in force, and where they come from
+  init, doctor                  make the store; check it and this host
   completions SHELL, man [DIR]  for the shell; manual pages
 
   --store URL       file:///path or s3://bucket/prefix   [env: PSTORE_STORE]
   --endpoint URL    of an S3-compatible server     [env: PSTORE_S3_ENDPOINT]
   --region NAME     of the S3 bucket                 [env: PSTORE_S3_REGION]
-  --cache-dir DIR   where this host remembers        [env: PSTORE_CACHE_DIR]
-  --no-cache        remember nothing
+  --cache-dir DIR   where this host remembers; --no-cache for nowhere
+  --config FILE     settings; else ~/.config/pstore/pstore.toml
   --json            print one JSON document
   -q, --quiet       no progress, no remarks; -v, --verbose for more of them
   -h, --help        this, or a command's help; -V, --version

@@ -1,16 +1,21 @@
 //! What the user typed, as values. Nothing here touches files or the network.
 
+mod catalog;
 mod global;
 mod help;
 mod scope;
 mod value;
 mod verb;
 
+pub(crate) use catalog::{
+    AcquireArgs, ActorArgs, DeleteArgs, ForceUnlockArgs, HeldArgs, HoldArgs, LockArgs, LockShowArgs,
+    LockVerb, LogArgs, ReapArgs, RollbackArgs, TagArgs,
+};
 pub(crate) use global::Global;
 pub(crate) use scope::Scope;
 pub(crate) use verb::{
-    CompletionsArgs, LineageArgs, ListArgs, ManArgs, RestoreArgs, ShowArgs, SnapshotArgs, StatsArgs, Verb,
-    VerifyArgs,
+    CompletionsArgs, ConfigArgs, ConfigShowArgs, ConfigVerb, LineageArgs, ListArgs, ManArgs, RestoreArgs,
+    ShowArgs, SnapshotArgs, StatsArgs, Verb, VerifyArgs,
 };
 
 use std::process::ExitCode;

@@ -1,5 +1,7 @@
 //! Values that are typed in a form of their own.
 
+use std::time::Duration;
+
 use clap::{ValueEnum, builder::PossibleValue};
 use store::{format::record::Reason, id::RecordId};
 
@@ -8,6 +10,12 @@ pub(super) fn label(text: &str) -> Result<(String, String), String> {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err("write it as KEY=VALUE".to_owned()),
     }
+}
+
+/// A whole number of seconds.
+pub(super) fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse::<u32>().map_err(|_| "it takes a whole number of seconds".to_owned())?;
+    Ok(Duration::from_secs(seconds.into()))
 }
 
 /// The beginning of a snapshot's id or of its archive's digest; or a whole record id.

@@ -1,17 +1,21 @@
 //! The commands and what each takes.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand};
 use clap_complete::Shell;
 use store::{
     format::config::Chunking,
+    id::Nonce,
     name::{ChromeMajor, ProfileName, Tenant},
 };
 
 use super::{
+    catalog::{
+        ActorArgs, DeleteArgs, ForceUnlockArgs, LockArgs, LockVerb, LogArgs, ReapArgs, RollbackArgs, TagArgs,
+    },
     scope::Scope,
-    value::{ReasonArg, label, sha_prefix},
+    value::{ReasonArg, label, seconds, sha_prefix},
 };
 
 #[derive(Debug, Subcommand)]
@@ -23,9 +27,25 @@ pub(crate) enum Verb {
     Restore(RestoreArgs),
     Stats(StatsArgs),
     Verify(VerifyArgs),
+    Lock(LockArgs),
+    Reap(ReapArgs),
+    ForceUnlock(ForceUnlockArgs),
+    Rollback(RollbackArgs),
+    Delete(DeleteArgs),
+    Tag(TagArgs),
+    Untag(TagArgs),
+    Log(LogArgs),
     Doctor(DoctorArgs),
+    Config(ConfigArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
+}
+
+impl Verb {
+    /// Whether it runs a command of the user's, which then decides when it is done.
+    pub(crate) fn guards_a_command(&self) -> bool {
+        matches!(self, Self::Lock(LockArgs { verb: LockVerb::Hold(_) }))
+    }
 }
 
 /// Make the store
@@ -87,12 +107,14 @@ pub(crate) struct SnapshotArgs {
     /// Free text for the record
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     pub(crate) notes: String,
-    /// The host that captures [default: this host's name]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) host: Option<String>,
-    /// Which run of the host it is
-    #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
-    pub(crate) host_run_id: String,
+    #[command(flatten)]
+    pub(crate) actor: ActorArgs,
+    /// The lock is held already: the token that `pstore lock acquire` printed
+    #[arg(long, value_name = "TOKEN", env = "PSTORE_LOCK_TOKEN", hide_env_values = true)]
+    pub(crate) lock_token: Option<Nonce>,
+    /// How long to wait for somebody else who holds the lock
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0", hide_default_value = true)]
+    pub(crate) wait: Duration,
     /// The region the host is in
     #[arg(long, value_name = "REGION")]
     pub(crate) host_region: Option<String>,
@@ -191,6 +213,36 @@ pub(crate) struct VerifyArgs {
 #[command(after_help = "Example:
   pstore doctor --store s3://profiles/prod --endpoint http://127.0.0.1:9000")]
 pub(crate) struct DoctorArgs {}
+
+/// Show the settings in force
+///
+/// Flags, the environment and the configuration file are read; the store is not.
+#[derive(Debug, Args)]
+#[command(
+    disable_help_subcommand = true,
+    after_help = "Example:
+  pstore config show
+  pstore config show acme --json"
+)]
+pub(crate) struct ConfigArgs {
+    #[command(subcommand)]
+    pub(crate) verb: ConfigVerb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigVerb {
+    Show(ConfigShowArgs),
+}
+
+/// Show every setting, its value, and where that comes from
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  pstore config show
+  pstore config show acme --json")]
+pub(crate) struct ConfigShowArgs {
+    #[arg(value_name = "TENANT", help = "As they are for this tenant")]
+    pub(crate) tenant: Option<Tenant>,
+}
 
 /// Print a script that completes commands
 #[derive(Debug, Args)]

@@ -4,18 +4,20 @@ use std::{path::PathBuf, time::Duration};
 
 use store::{
     Error, ErrorKind,
-    catalog::{records, store::Store},
+    catalog::{clock, records, store::Store},
     content::TenantStore,
-    format::{layout, record::Record},
+    format::{event::Actor, layout, record::Record},
     name::{ChromeMajor, Lineage, ProfileName, Tenant},
     ops::find,
 };
 
 use crate::{
-    args::{Global, LineageArgs},
+    args::{ActorArgs, Global, LineageArgs},
     console::Console,
     failure::Failure,
+    interrupt::Interrupt,
     location::{Location, Purpose},
+    settings::Settings,
 };
 
 /// How many names a hint lists.
@@ -25,13 +27,28 @@ const SLOW_ANSWER: Duration = Duration::from_secs(3);
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
     pub(crate) console: Console,
+    pub(crate) settings: Settings,
     pub(crate) location: Location,
     pub(crate) cache_root: Option<PathBuf>,
+    pub(crate) interrupt: Interrupt,
 }
 
 impl Context {
-    pub(crate) fn new(global: &Global, console: Console) -> Result<Self, Failure> {
-        Ok(Self { console, location: global.location()?, cache_root: global.cache_root() })
+    pub(crate) fn new(global: &Global, console: Console, interrupt: Interrupt) -> Result<Self, Failure> {
+        let settings = Settings::load(global)?;
+        let (location, cache_root) = (settings.location()?, settings.cache_root());
+        Ok(Self { console, settings, location, cache_root, interrupt })
+    }
+
+    /// Who acts: what the arguments do not say is made up so that it can be found again.
+    pub(crate) fn actor(&self, args: &ActorArgs) -> Actor {
+        let run_id = args.run_id.clone().filter(|id| !id.is_empty());
+        Actor {
+            run_id: run_id.unwrap_or_else(|| format!("pstore-{}", clock::new_record_id())),
+            host: args.host.clone().or_else(|| self.settings.host_name()).unwrap_or_default(),
+            host_run_id: args.host_run_id.clone(),
+            ..Actor::default()
+        }
     }
 
     pub(crate) async fn store(&self, purpose: Purpose) -> Result<Store, Failure> {
@@ -40,7 +57,11 @@ impl Context {
 
     /// A tenant to read from; if it is not there, those that are get mentioned.
     pub(crate) async fn tenant(&self, tenant: &Tenant) -> Result<TenantStore, Failure> {
-        let store = self.store(Purpose::Read).await?;
+        self.existing(tenant, Purpose::Read).await
+    }
+
+    async fn existing(&self, tenant: &Tenant, purpose: Purpose) -> Result<TenantStore, Failure> {
+        let store = self.store(purpose).await?;
         match self.answer(store.tenant(tenant)).await {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let failure =
@@ -55,6 +76,13 @@ impl Context {
             }
             answer => Ok(answer?),
         }
+    }
+
+    /// A tenant that exists, to change something of it.
+    pub(crate) async fn tenant_to_change(&self, tenant: &Tenant) -> Result<TenantStore, Failure> {
+        let found = self.existing(tenant, Purpose::Change).await?;
+        found.config.check_write().map_err(|error| error.of(layout::tenant_config(tenant)))?;
+        Ok(found)
     }
 
     /// A tenant to write to, made if it is new; so is the store.
@@ -94,6 +122,42 @@ impl Context {
     /// The lineage that is meant. If there were several to choose from, that is said.
     pub(crate) async fn lineage(&self, args: &LineageArgs) -> Result<(TenantStore, Lineage), Failure> {
         let tenant = self.tenant(&args.profile.tenant).await?;
+        self.lineage_in(tenant, args).await
+    }
+
+    /// As [`Self::lineage`], to change something of it.
+    pub(crate) async fn lineage_to_change(
+        &self,
+        args: &LineageArgs,
+    ) -> Result<(TenantStore, Lineage), Failure> {
+        let tenant = self.tenant_to_change(&args.profile.tenant).await?;
+        self.lineage_in(tenant, args).await
+    }
+
+    /// As [`Self::lineage`], but one that is named with its Chrome version need not exist.
+    pub(crate) async fn writable_lineage(
+        &self,
+        args: &LineageArgs,
+    ) -> Result<(TenantStore, Lineage), Failure> {
+        match args.chrome_major {
+            Some(chrome_major) => {
+                let tenant = self.writable_tenant(&args.profile.tenant).await?;
+                Ok((tenant, Lineage { name: args.profile.clone(), chrome_major }))
+            }
+            None => self.lineage_to_change(args).await.map_err(|failure| match failure.kind {
+                ErrorKind::NotFound => {
+                    failure.hint("name a new one with its Chrome, for example --chrome-major 131")
+                }
+                _ => failure,
+            }),
+        }
+    }
+
+    async fn lineage_in(
+        &self,
+        tenant: TenantStore,
+        args: &LineageArgs,
+    ) -> Result<(TenantStore, Lineage), Failure> {
         let (lineage, majors) = match find::lineage(&tenant, &args.profile, args.chrome_major).await {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 return Err(missing(&tenant, &args.profile, args.chrome_major, error).await);

@@ -4,17 +4,20 @@ use serde_json::json;
 use store::{Error, catalog::controls::Controls, error::Needed};
 
 use super::{Context, force_unlock::checked_reason};
-use crate::{actor::actor, answer::Answer, args::DeleteArgs, failure::Failure, size, time};
+use crate::{answer::Answer, args::DeleteArgs, failure::Failure, size, time};
 
 pub(super) async fn run(context: Context, args: &DeleteArgs) -> Result<Answer, Failure> {
     let reason = checked_reason(&args.reason)?;
     let (tenant, lineage) = context.lineage_to_change(&args.lineage).await?;
     let record = context.snapshot(&tenant, &lineage, Some(&args.sha)).await?;
-    let controls = Controls::new(tenant, lineage.clone(), actor(&args.actor));
+    let controls = Controls::new(tenant, lineage.clone(), context.actor(&args.actor));
     let deleted = controls.delete(record.record, &reason).await.map_err(|error| match &error {
         Error::SnapshotNeeded { needed, .. } => {
             let hint = match needed {
-                Needed::Latest => format!("`pstore rollback {} --sha OTHER --confirm` makes another one current", lineage.name),
+                Needed::Latest => format!(
+                    "`pstore rollback {} --sha OTHER --confirm` makes another one current",
+                    lineage.name
+                ),
                 Needed::Only => "a profile keeps at least one snapshot".to_owned(),
                 Needed::Mounted => "unmount it first".to_owned(),
             };

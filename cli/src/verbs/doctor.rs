@@ -48,7 +48,7 @@ impl Check {
     }
 
     fn fail(name: &'static str, failure: Failure) -> Self {
-        let Failure { kind, message, hint } = failure;
+        let Failure { kind, message, hint, .. } = failure;
         // Who reads this has run `pstore doctor` already.
         let advice = hint.filter(|hint| !hint.contains("pstore doctor"));
         Self { name, status: Status::Fail(kind), found: message, advice }

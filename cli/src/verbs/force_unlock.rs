@@ -4,7 +4,7 @@ use serde_json::json;
 use store::{catalog::controls::Controls, error::Holder, format::event::MAX_REASON_BYTES};
 
 use super::Context;
-use crate::{actor::actor, answer::Answer, args::ForceUnlockArgs, failure::Failure};
+use crate::{answer::Answer, args::ForceUnlockArgs, failure::Failure};
 
 pub(super) async fn run(context: Context, args: &ForceUnlockArgs) -> Result<Answer, Failure> {
     let reason = checked_reason(&args.reason)?;
@@ -12,7 +12,7 @@ pub(super) async fn run(context: Context, args: &ForceUnlockArgs) -> Result<Answ
         return Err(Failure::usage("--reason is empty").hint("say why: it is written into the log"));
     }
     let (tenant, lineage) = context.lineage_to_change(&args.lineage).await?;
-    let controls = Controls::new(tenant, lineage.clone(), actor(&args.actor));
+    let controls = Controls::new(tenant, lineage.clone(), context.actor(&args.actor));
     let mut document = json!({
         "outcome": "planned",
         "tenant_id": lineage.name.tenant,

@@ -6,11 +6,14 @@ mod told;
 use std::time::Duration;
 
 use serde_json::json;
-use store::{catalog::{controls::Controls, lock::Terms}, format::pointer::Target, name::Lineage};
+use store::{
+    catalog::{controls::Controls, lock::Terms},
+    format::pointer::Target,
+    name::Lineage,
+};
 
 use super::Context;
 use crate::{
-    actor::actor,
     answer::Answer,
     args::{AcquireArgs, ActorArgs, HeldArgs, LineageArgs, LockArgs, LockShowArgs, LockVerb},
     failure::Failure,
@@ -29,13 +32,13 @@ pub(super) async fn run(context: Context, args: &LockArgs) -> Result<Answer, Fai
 /// The pointer and lock of a lineage that need not exist yet.
 async fn controls(context: &Context, args: &LineageArgs, by: &ActorArgs) -> Result<Controls, Failure> {
     let (tenant, lineage) = context.writable_lineage(args).await?;
-    Ok(Controls::new(tenant, lineage, actor(by)))
+    Ok(Controls::new(tenant, lineage, context.actor(by)))
 }
 
 async fn acquire(context: Context, args: &AcquireArgs) -> Result<Answer, Failure> {
     let controls = controls(&context, &args.lineage, &args.actor).await?;
-    let settings = context.lock_settings(&controls.lineage().name.tenant);
-    let ttl = args.ttl.unwrap_or(settings.ttl);
+    let settings = context.settings.tenant(&controls.lineage().name.tenant);
+    let ttl = args.ttl.unwrap_or(settings.lock_ttl);
     if ttl < Duration::from_secs(1) {
         return Err(Failure::usage("a lock that holds for less than a second is of no use").hint("--ttl 300"));
     }
@@ -75,7 +78,7 @@ async fn release(context: Context, args: &HeldArgs) -> Result<Answer, Failure> {
     let lineage = controls.lineage().clone();
     match controls.lock().await? {
         Some(read) if read.lock.is_held_by(args.token) => {
-            controls.release(args.token, read.version).await?;
+            controls.release_lock(args.token, read.version).await?;
             let text = format!("the lock of {lineage} is free\n");
             Ok(Answer::new(outcome(&lineage, "released"), text))
         }
@@ -94,7 +97,7 @@ fn outcome(lineage: &Lineage, word: &str) -> serde_json::Value {
 
 async fn held(context: &Context, args: &HeldArgs) -> Result<Controls, Failure> {
     let (tenant, lineage) = context.lineage_to_change(&args.lineage).await?;
-    Ok(Controls::new(tenant, lineage, actor(&args.actor)))
+    Ok(Controls::new(tenant, lineage, context.actor(&args.actor)))
 }
 
 async fn show(context: Context, args: &LockShowArgs) -> Result<Answer, Failure> {

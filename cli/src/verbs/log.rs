@@ -33,7 +33,8 @@ pub(super) async fn run(context: Context, args: &LogArgs) -> Result<Answer, Fail
         "unreadable": unreadable,
         "events": shown.iter().map(line).collect::<Vec<Value>>(),
     });
-    let mut table = Table::new(&[("WHEN (UTC)", Left), ("EVENT", Left), ("WHAT", Left), ("BY", Left), ("WHY", Left)]);
+    let mut table =
+        Table::new(&[("WHEN (UTC)", Left), ("EVENT", Left), ("WHAT", Left), ("BY", Left), ("WHY", Left)]);
     for event in &shown {
         let by: Vec<&str> = [event.by.run_id.as_str(), event.by.host.as_str()]
             .into_iter()

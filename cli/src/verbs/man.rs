@@ -33,8 +33,14 @@ fn pages(command: &clap::Command) -> Vec<(String, String)> {
         let _ = clap_mangen::Man::new(command.clone()).title(name.clone()).render(&mut roff);
         (format!("{name}.1"), String::from_utf8_lossy(&roff).into_owned())
     };
-    let verbs = command.get_subcommands().map(|verb| page(verb, format!("pstore-{}", verb.get_name())));
-    std::iter::once(page(command, "pstore".to_owned())).chain(verbs).collect()
+    let mut pages = Vec::new();
+    let mut open = vec![(command, "pstore".to_owned())];
+    while let Some((command, name)) = open.pop() {
+        let verbs = command.get_subcommands().map(|verb| (verb, format!("{name}-{}", verb.get_name())));
+        open.extend(verbs.collect::<Vec<_>>().into_iter().rev());
+        pages.push(page(command, name));
+    }
+    pages
 }
 
 fn write(directory: &Path, pages: &[(String, String)]) -> store::Result<()> {

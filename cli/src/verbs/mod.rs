@@ -1,15 +1,23 @@
 //! The commands, each one call of the library and a way to tell about it.
 
 mod completions;
+mod config;
 mod context;
+mod delete;
 mod doctor;
+mod force_unlock;
 mod init;
 mod list;
+mod lock;
+mod log;
 mod man;
+mod reap;
 mod restore;
+mod rollback;
 mod show;
 mod snapshot;
 mod stats;
+mod tag;
 mod verify;
 
 pub(crate) use context::Context;
@@ -19,10 +27,16 @@ use crate::{
     args::{Invocation, Verb},
     console::Console,
     failure::Failure,
+    interrupt::Interrupt,
+    settings::Settings,
 };
 
-pub(crate) async fn run(invocation: Invocation, console: Console) -> Result<Answer, Failure> {
-    let context = || Context::new(&invocation.global, console);
+pub(crate) async fn run(
+    invocation: Invocation,
+    console: Console,
+    interrupt: Interrupt,
+) -> Result<Answer, Failure> {
+    let context = || Context::new(&invocation.global, console, interrupt.clone());
     match &invocation.verb {
         Verb::Init(args) => init::run(context()?, args.chunking()).await,
         Verb::Snapshot(args) => snapshot::run(context()?, args).await,
@@ -31,7 +45,16 @@ pub(crate) async fn run(invocation: Invocation, console: Console) -> Result<Answ
         Verb::Restore(args) => restore::run(context()?, args).await,
         Verb::Stats(args) => stats::run(context()?, args).await,
         Verb::Verify(args) => verify::run(context()?, args).await,
+        Verb::Lock(args) => lock::run(context()?, args).await,
+        Verb::Reap(args) => reap::run(context()?, args).await,
+        Verb::ForceUnlock(args) => force_unlock::run(context()?, args).await,
+        Verb::Rollback(args) => rollback::run(context()?, args).await,
+        Verb::Delete(args) => delete::run(context()?, args).await,
+        Verb::Tag(args) => tag::run(context()?, args, tag::Change::Tag).await,
+        Verb::Untag(args) => tag::run(context()?, args, tag::Change::Untag).await,
+        Verb::Log(args) => log::run(context()?, args).await,
         Verb::Doctor(_) => doctor::run(context()?).await,
+        Verb::Config(args) => config::run(&Settings::load(&invocation.global)?, args),
         Verb::Completions(args) => Ok(completions::run(args)),
         Verb::Man(args) => man::run(args),
     }

@@ -4,12 +4,10 @@ use serde_json::{Value, json};
 use store::{ErrorKind, ops::reap};
 
 use super::Context;
-use crate::{
-    actor::actor, answer::Answer, args::ReapArgs, failure::Failure, location::Purpose, size::plural,
-};
+use crate::{answer::Answer, args::ReapArgs, failure::Failure, location::Purpose, size::plural};
 
 pub(super) async fn run(context: Context, args: &ReapArgs) -> Result<Answer, Failure> {
-    let actor = actor(&args.actor);
+    let actor = context.actor(&args.actor);
     let tenants = match &args.tenant {
         Some(tenant) => vec![tenant.clone()],
         None => context.answer(context.store(Purpose::Read).await?.tenants()).await?,
@@ -35,9 +33,10 @@ pub(super) async fn run(context: Context, args: &ReapArgs) -> Result<Answer, Fai
             "expired_for_ms": eviction.expired_for.as_millis() as u64,
         })
     });
-    let failed = report.failed.iter().map(|(lineage, error)| {
-        json!({ "profile": lineage.to_string(), "message": error.to_string() })
-    });
+    let failed = report
+        .failed
+        .iter()
+        .map(|(lineage, error)| json!({ "profile": lineage.to_string(), "message": error.to_string() }));
     let document = json!({
         "outcome": "swept",
         "tenants": tenants.len(),
@@ -68,6 +67,7 @@ pub(super) async fn run(context: Context, args: &ReapArgs) -> Result<Answer, Fai
         let rest = if more == 0 { String::new() } else { format!(", and {more} more") };
         (error.kind(), format!("the lock of {lineage} cannot be judged: {error}{rest}"))
     });
-    let verdict = verdict.map(|(kind, text)| (if kind == ErrorKind::NotFound { ErrorKind::Damaged } else { kind }, text));
+    let verdict = verdict
+        .map(|(kind, text)| (if kind == ErrorKind::NotFound { ErrorKind::Damaged } else { kind }, text));
     Ok(Answer { verdict, ..Answer::new(document, text) })
 }

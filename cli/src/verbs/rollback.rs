@@ -11,17 +11,18 @@ use store::{
 };
 
 use super::{Context, force_unlock::checked_reason};
-use crate::{actor::actor, answer::Answer, args::RollbackArgs, failure::Failure, size, time};
+use crate::{answer::Answer, args::RollbackArgs, failure::Failure, size, time};
 
 pub(super) async fn run(context: Context, args: &RollbackArgs) -> Result<Answer, Failure> {
     let reason = checked_reason(&args.reason)?;
     let (tenant, lineage) = context.lineage_to_change(&args.lineage).await?;
     let target = context.snapshot(&tenant, &lineage, Some(&args.sha)).await?;
-    let controls = Controls::new(tenant.clone(), lineage.clone(), actor(&args.actor));
+    let controls = Controls::new(tenant.clone(), lineage.clone(), context.actor(&args.actor));
     let survey = controls.survey().await?;
     if !args.force {
         controls.must_be_free(survey.lock.as_ref()).map_err(|error| {
-            Failure::from(error).hint("wait for it, or use --force: the holder can then no longer move the pointer")
+            Failure::from(error)
+                .hint("wait for it, or use --force: the holder can then no longer move the pointer")
         })?;
     }
     let pointer = survey.pointer.map(|read| read.pointer);
@@ -36,9 +37,14 @@ pub(super) async fn run(context: Context, args: &RollbackArgs) -> Result<Answer,
         let text = format!("{} is the current snapshot of {lineage} already\n", target.sha256_prefix());
         return Ok(Answer::new(document("unchanged"), text));
     }
-    let change = format!("from      {}\nto        {}\n", line(&active, from.as_ref()), line(&target.sha256_prefix(), Some(&target)));
+    let change = format!(
+        "from      {}\nto        {}\n",
+        line(&active, from.as_ref()),
+        line(&target.sha256_prefix(), Some(&target))
+    );
     if !args.confirm {
-        let text = format!("profile   {lineage}\n{change}nothing was written; add --confirm to move the pointer\n");
+        let text =
+            format!("profile   {lineage}\n{change}nothing was written; add --confirm to move the pointer\n");
         return Ok(Answer::new(document("planned"), text));
     }
     let wanted = Move { target: target.record, reason: reason.clone(), force: args.force };

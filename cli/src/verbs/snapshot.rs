@@ -5,13 +5,16 @@ mod summary;
 use std::collections::BTreeMap;
 
 use store::{
-    ErrorKind,
+    Error, ErrorKind,
+    catalog::lock::Terms,
     format::{
         WRITER,
+        event::Actor,
         record::{CapturedBy, CapturedIn},
     },
+    id::RecordId,
     name::{ChromeMajor, Lineage},
-    ops::snapshot::{self, About, Request},
+    ops::snapshot::{self, About, LockUse, Request},
 };
 
 use super::Context;
@@ -21,6 +24,7 @@ use crate::{
     chrome::{self, Facts},
     failure::Failure,
     progress,
+    settings::Settings,
 };
 
 /// How much of the tenant's indexes a snapshot looks at to find known content.
@@ -35,21 +39,23 @@ pub(super) async fn run(context: Context, args: &SnapshotArgs) -> Result<Answer,
     let labels = labels(args)?;
     let facts = Facts::read(&args.directory);
     let lineage = Lineage { name: args.profile.clone(), chrome_major: chrome_major(&context, args, &facts)? };
+    let actor = context.actor(&args.actor);
     let tenant = context.writable_tenant(&lineage.name.tenant).await?;
     let request = Request {
         directory: args.directory.clone(),
         rescan: args.rescan,
         index_budget: INDEX_BUDGET_BYTES,
         threads: crate::threads(),
-        actor: Default::default(),
-        lock: Default::default(),
-        about: about(args, labels, facts),
+        actor: actor.clone(),
+        lock: lock_use(args, &context, &lineage),
+        about: about(args, &context.settings, &actor, labels, facts),
         lineage,
     };
-    let report = snapshot::snapshot(&tenant, &request, progress::watch(context.console)).await;
-    let report = report.map_err(|error| match error.kind() {
-        ErrorKind::PointerNotFlipped => Failure::from(error).hint(again(&request)),
-        _ => error.into(),
+    let stop = context.interrupt.raised();
+    let report = snapshot::snapshot(&tenant, &request, progress::watch(context.console), stop).await;
+    let report = report.map_err(|error| match stored(&error) {
+        Some(record) => Failure::from(error).hint(moving(&request.lineage, record)),
+        None => error.into(),
     })?;
     let warnings = summary::warnings(&report);
     warnings.iter().for_each(|warning| context.console.warn(warning));
@@ -58,23 +64,33 @@ pub(super) async fn run(context: Context, args: &SnapshotArgs) -> Result<Answer,
     Ok(Answer { brief, ..Answer::new(document, summary::text(&request.lineage, &report)) })
 }
 
+/// The snapshot that was stored before things went wrong.
+fn stored(error: &Error) -> Option<RecordId> {
+    match error {
+        Error::PointerNotFlipped { record, .. } => Some(*record),
+        Error::LockLost { record, .. } | Error::PointerMoved { record, .. } => *record,
+        _ => None,
+    }
+}
+
 /// The command that moves the pointer to what is stored already.
-fn again(request: &Request) -> String {
-    let Lineage { name, chrome_major } = &request.lineage;
-    let directory = quoted(&request.directory.to_string_lossy());
+fn moving(lineage: &Lineage, record: RecordId) -> String {
+    let Lineage { name, chrome_major } = lineage;
     format!(
-        "`pstore snapshot {directory} {name} --chrome-major {chrome_major}` moves the pointer; \
-         nothing is stored twice"
+        "`pstore rollback {name} --chrome-major {chrome_major} --sha {record} --confirm` moves the pointer to it"
     )
 }
 
-/// As a shell takes it for one word.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
+/// Under which lock: the caller's if there is a token, else one of our own.
+fn lock_use(args: &SnapshotArgs, context: &Context, lineage: &Lineage) -> LockUse {
+    match args.lock_token {
+        Some(token) => LockUse::Held(token),
+        None => {
+            let settings = context.settings.tenant(&lineage.name.tenant);
+            let terms = Terms { ttl: settings.lock_ttl, with_process: true };
+            LockUse::Take { terms, renew_every: settings.lock_renew, wait: args.wait }
+        }
     }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 fn chrome_major(context: &Context, args: &SnapshotArgs, facts: &Facts) -> Result<ChromeMajor, Failure> {
@@ -107,19 +123,25 @@ fn labels(args: &SnapshotArgs) -> Result<BTreeMap<String, String>, Failure> {
     Ok(labels)
 }
 
-fn about(args: &SnapshotArgs, labels: BTreeMap<String, String>, facts: Facts) -> About {
+fn about(
+    args: &SnapshotArgs,
+    settings: &Settings,
+    actor: &Actor,
+    labels: BTreeMap<String, String>,
+    facts: Facts,
+) -> About {
     About {
         captured_by: CapturedBy {
-            host: args.host.clone().unwrap_or_else(host_name),
-            host_run_id: args.host_run_id.clone(),
+            host: actor.host.clone(),
+            host_run_id: actor.host_run_id.clone(),
             writer_version: WRITER.to_owned(),
             unknown: Default::default(),
         },
-        captured_in: args.host_region.clone().map(|host_region| CapturedIn {
-            host_region,
-            egress_ip_geo: None,
-            unknown: Default::default(),
-        }),
+        captured_in: args
+            .host_region
+            .clone()
+            .or_else(|| settings.host_region())
+            .map(|host_region| CapturedIn { host_region, egress_ip_geo: None, unknown: Default::default() }),
         reason: args.reason.0.clone(),
         labels,
         notes: args.notes.clone(),
@@ -128,8 +150,4 @@ fn about(args: &SnapshotArgs, labels: BTreeMap<String, String>, facts: Facts) ->
         chrome_uptime_seconds: 0,
         exclusions: chrome::EXCLUSIONS.map(str::to_owned).to_vec(),
     }
-}
-
-fn host_name() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }

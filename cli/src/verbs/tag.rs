@@ -4,7 +4,7 @@ use serde_json::json;
 use store::{catalog::controls::Controls, ops::tag};
 
 use super::Context;
-use crate::{actor::actor, answer::Answer, args::TagArgs, failure::Failure};
+use crate::{answer::Answer, args::TagArgs, failure::Failure};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
@@ -16,7 +16,7 @@ pub(super) async fn run(context: Context, args: &TagArgs, change: Change) -> Res
     tag::check_name(&args.tag)?;
     let (tenant, lineage) = context.lineage_to_change(&args.lineage()).await?;
     let record = context.snapshot(&tenant, &lineage, args.sha.as_deref()).await?;
-    let controls = Controls::new(tenant, lineage.clone(), actor(&args.actor));
+    let controls = Controls::new(tenant, lineage.clone(), context.actor(&args.actor));
     let tagged = match change {
         Change::Tag => tag::tag(&controls, record.record, &args.tag).await?,
         Change::Untag => tag::untag(&controls, record.record, &args.tag).await?,
@@ -24,8 +24,12 @@ pub(super) async fn run(context: Context, args: &TagArgs, change: Change) -> Res
     let prefix = tagged.record.sha256_prefix();
     let (outcome, text) = match (change, tagged.changed) {
         (Change::Tag, true) => ("tagged", format!("{prefix} of {lineage} is tagged {}\n", args.tag)),
-        (Change::Tag, false) => ("unchanged", format!("{prefix} of {lineage} is tagged {} already\n", args.tag)),
-        (Change::Untag, _) => ("untagged", format!("{prefix} of {lineage} is no longer tagged {}\n", args.tag)),
+        (Change::Tag, false) => {
+            ("unchanged", format!("{prefix} of {lineage} is tagged {} already\n", args.tag))
+        }
+        (Change::Untag, _) => {
+            ("untagged", format!("{prefix} of {lineage} is no longer tagged {}\n", args.tag))
+        }
     };
     let document = json!({
         "outcome": outcome,

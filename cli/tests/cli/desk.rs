@@ -39,6 +39,11 @@ impl Desk {
         Ran::of(line, self.command(line).output().unwrap())
     }
 
+    /// Runs a line with variables set.
+    pub fn run_with(&self, line: &str, variables: &[(&str, &str)]) -> Ran {
+        Ran::of(line, self.command(line).envs(variables.iter().copied()).output().unwrap())
+    }
+
     /// Runs a line that must succeed; what it printed.
     pub fn ok(&self, line: &str) -> String {
         let ran = self.run(line);

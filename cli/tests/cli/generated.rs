@@ -25,4 +25,6 @@ fn there_is_a_manual_page_for_every_command() {
         assert!(page.contains(".SH SYNOPSIS") && page.contains("Example"), "{page}");
     }
     assert!(desk.path("pages/pstore.1").exists());
+    assert!(desk.path("pages/pstore-config-show.1").exists());
+    assert!(!desk.path("pages/pstore-config-help.1").exists());
 }

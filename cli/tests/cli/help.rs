@@ -1,7 +1,18 @@
 use crate::desk::Desk;
 
-pub const VERBS: [&str; 10] =
-    ["init", "snapshot", "list", "show", "restore", "stats", "verify", "doctor", "completions", "man"];
+pub const VERBS: [&str; 11] = [
+    "init",
+    "snapshot",
+    "list",
+    "show",
+    "restore",
+    "stats",
+    "verify",
+    "doctor",
+    "config",
+    "completions",
+    "man",
+];
 
 #[test]
 fn the_overview_fits_a_screen_and_names_every_command_and_option() {

@@ -33,6 +33,7 @@ fn documents_have_the_documented_fields() {
         ("verify", "verify acme/alice"),
         ("stats", "stats"),
         ("doctor", "doctor"),
+        ("config show", "config show"),
         ("completions", "completions bash"),
         ("man", "man pages"),
     ] {
@@ -56,6 +57,7 @@ fn lines_of_documents_have_the_documented_fields() {
     mentioned(&desk.json("stats acme")["tenants"][0]);
     mentioned(&desk.json("stats")["total"]["kinds"]);
     mentioned(&desk.json("doctor")["checks"][0]);
+    mentioned(&desk.json("config show")["settings"][0]);
     mentioned(&desk.json("man"));
     let record = desk.json("show acme/alice");
     for field in ["captured_at_ms", "uncompressed_size_bytes", "archive_sha256", "captured_by", "content"] {

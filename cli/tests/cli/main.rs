@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod config;
 mod desk;
 mod generated;
 mod help;

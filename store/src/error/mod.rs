@@ -55,6 +55,8 @@ pub enum ErrorKind {
     WriteRevoked,
     /// The source changed while it was read.
     SourceChanged,
+    /// It was told to end.
+    Interrupted,
     /// Local files could not be read or written.
     Io,
     /// A defect of pstore itself.
@@ -120,6 +122,8 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    #[error("interrupted")]
+    Interrupted,
     #[error("internal error: {what}")]
     Internal { what: String },
 }
@@ -155,6 +159,7 @@ impl Error {
             Self::WriteRevoked { .. } => ErrorKind::WriteRevoked,
             Self::SourceChanged { .. } => ErrorKind::SourceChanged,
             Self::Io { .. } => ErrorKind::Io,
+            Self::Interrupted => ErrorKind::Interrupted,
             Self::Internal { .. } => ErrorKind::Internal,
         }
     }

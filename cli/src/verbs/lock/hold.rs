@@ -3,7 +3,10 @@
 use std::{os::unix::process::ExitStatusExt, process::ExitStatus, sync::Arc, time::Duration};
 
 use serde_json::json;
-use store::{ErrorKind, catalog::lock::{Hold, Terms}};
+use store::{
+    ErrorKind,
+    catalog::lock::{Hold, Terms},
+};
 use tokio::{
     process::{Child, Command},
     signal::unix::{Signal, SignalKind, signal},
@@ -17,10 +20,10 @@ const PATIENCE: Duration = Duration::from_secs(8);
 
 pub(super) async fn run(context: Context, args: &HoldArgs) -> Result<Answer, Failure> {
     let controls = controls(&context, &args.lineage, &args.actor).await?;
-    let settings = context.lock_settings(&controls.lineage().name.tenant);
-    let terms = Terms { ttl: settings.ttl, with_process: true };
+    let settings = context.settings.tenant(&controls.lineage().name.tenant);
+    let terms = Terms { ttl: settings.lock_ttl, with_process: true };
     let hold = Arc::new(controls.acquire(terms, args.wait).await?);
-    let ended = guarded(&context, args, &hold, settings.renew_every).await;
+    let ended = guarded(&context, args, &hold, settings.lock_renew).await;
     let released = hold.release().await;
     let (status, lost) = ended?;
     if let Err(error) = released {

@@ -13,7 +13,7 @@ const ATTEMPTS: u32 = 5;
 impl Controls {
     /// Replaces our lock by a free one. It is never deleted: a delete has no condition on
     /// every store, and could hit the lock of whoever came after us.
-    pub(super) async fn release_lock(&self, nonce: Nonce, version: Version) -> Result<()> {
+    pub async fn release_lock(&self, nonce: Nonce, version: Version) -> Result<()> {
         let key = layout::lock(&self.lineage);
         if !self.rules.release_by_replacing {
             return Ok(self.store.bucket.delete(&key).await?);

@@ -125,12 +125,21 @@ pub enum Outcome {
     Unchanged,
 }
 
-/// Captures `request.directory` as the next snapshot of its lineage.
-pub async fn snapshot(store: &TenantStore, request: &Request, progress: Arc<dyn Progress>) -> Result<Report> {
+/// Captures `request.directory` as the next snapshot of its lineage. When `stop` ends, so
+/// does the capture, after giving back what it holds.
+pub async fn snapshot(
+    store: &TenantStore,
+    request: &Request,
+    progress: Arc<dyn Progress>,
+    stop: impl Future<Output = ()>,
+) -> Result<Report> {
     let started = Instant::now();
     let controls = Controls::new(store.clone(), request.lineage.clone(), request.actor.clone());
     let capture = Capture { store, request, progress, controls, right: OnceCell::new() };
-    let ended = capture.until_done().await;
+    let ended = tokio::select! {
+        ended = capture.until_done() => ended,
+        () = stop => Err(Error::Interrupted),
+    };
     if let Some(right) = capture.right.into_inner() {
         right.give_back().await;
     }

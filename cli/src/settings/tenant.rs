@@ -1,0 +1,188 @@
+//! What holds for one tenant.
+
+use std::time::Duration;
+
+use store::format::record::Mode;
+
+use super::{
+    View, key,
+    kind::{ONE, Value},
+};
+use crate::failure::Failure;
+
+/// How often a lock is renewed if nothing says so: early enough to be late several times.
+const RENEWALS_PER_TTL: u64 = 5;
+const MAX_RENEW_SECONDS: u64 = 60;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(dead_code, reason = "each is for the command that acts on it")]
+pub(crate) struct TenantSettings {
+    pub(crate) lock_ttl: Duration,
+    /// At most half of `lock_ttl`.
+    pub(crate) lock_renew: Duration,
+    pub(crate) max_profile_bytes: u64,
+    pub(crate) archive: ArchivePolicy,
+    /// How hard zstd tries, from 1 to 22.
+    pub(crate) archive_level: i32,
+    /// Never empty.
+    pub(crate) modes: Vec<Mode>,
+    pub(crate) retention: Retention,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ArchivePolicy {
+    OnDemand,
+    Always,
+}
+
+/// What is to be kept. It is read and shown; nothing is removed by it.
+///
+/// A rule that is absent removes nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[allow(dead_code, reason = "each is for the command that acts on it")]
+pub(crate) struct Retention {
+    pub(crate) keep: Option<Keep>,
+    /// How long a tag protects.
+    pub(crate) tagged_days: Option<u64>,
+    pub(crate) max_age_days: Option<u64>,
+    pub(crate) max_count: Option<u64>,
+    /// Of those that were taken without being asked for.
+    pub(crate) auto: Option<u64>,
+    /// Of those that somebody asked for.
+    pub(crate) manual: Option<u64>,
+    pub(crate) max_bytes: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(dead_code, reason = "for the command that acts on it")]
+pub(crate) enum Keep {
+    /// The current one alone.
+    One,
+    Newest(u64),
+}
+
+impl TenantSettings {
+    pub(super) fn of(view: View<'_>) -> Self {
+        let number = |key| view.number(key).unwrap_or_default();
+        let words = match view.value(&key::MODES) {
+            Some(Value::Words(words)) => words,
+            _ => Vec::new(),
+        };
+        let mode = |word: &String| if word == "hot" { Mode::Hot } else { Mode::Cold };
+        Self {
+            lock_ttl: Duration::from_secs(number(&key::LOCK_TTL_SECONDS)),
+            lock_renew: Duration::from_secs(number(&key::LOCK_RENEW_SECONDS)),
+            max_profile_bytes: number(&key::MAX_PROFILE_BYTES),
+            archive: match view.text(&key::ARCHIVE).as_deref() {
+                Some("always") => ArchivePolicy::Always,
+                _ => ArchivePolicy::OnDemand,
+            },
+            archive_level: i32::try_from(number(&key::ARCHIVE_LEVEL)).unwrap_or_default(),
+            modes: words.iter().map(mode).collect(),
+            retention: Retention {
+                keep: match view.value(&key::KEEP) {
+                    Some(Value::Text(word)) if word == ONE => Some(Keep::One),
+                    Some(Value::Number(count)) => Some(Keep::Newest(count)),
+                    _ => None,
+                },
+                tagged_days: view.number(&key::TAGGED_DAYS),
+                max_age_days: view.number(&key::MAX_AGE_DAYS),
+                max_count: view.number(&key::MAX_COUNT),
+                auto: view.number(&key::AUTO),
+                manual: view.number(&key::MANUAL),
+                max_bytes: view.number(&key::MAX_BYTES),
+            },
+        }
+    }
+}
+
+/// The renewal that goes with a time to live, where none is set.
+pub(super) fn default_renew_seconds(ttl_seconds: u64) -> u64 {
+    (ttl_seconds / RENEWALS_PER_TTL).clamp(1, MAX_RENEW_SECONDS)
+}
+
+/// What no value can tell by itself.
+pub(super) fn check(view: View<'_>) -> Result<(), Failure> {
+    let ttl = view.number(&key::LOCK_TTL_SECONDS).unwrap_or_default();
+    let renew = view.number(&key::LOCK_RENEW_SECONDS).unwrap_or_default();
+    if renew.saturating_mul(2) <= ttl {
+        return Ok(());
+    }
+    let origin = |key| view.get(key).origin;
+    let whose = view.tenant.map(|tenant| format!(" for {tenant}")).unwrap_or_default();
+    let message = format!(
+        "lock_renew_seconds is {renew} ({}), but lock_ttl_seconds{whose} is {ttl} ({}): \
+         a lock that is renewed so late may be lost",
+        origin(&key::LOCK_RENEW_SECONDS),
+        origin(&key::LOCK_TTL_SECONDS),
+    );
+    Err(Failure::usage(message).hint("renew at least twice within the time to live"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::{
+        args::Global,
+        settings::{Settings, environment::Environment},
+    };
+
+    fn settings(text: &str, variables: &[(&str, &str)]) -> Result<Settings, Failure> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pstore.toml");
+        fs::write(&path, text).unwrap();
+        let global = Global { config: Some(path), ..Global::default() };
+        Settings::collect(&global, Environment::of(variables))
+    }
+
+    fn tenant(settings: &Settings, name: &str) -> TenantSettings {
+        settings.tenant(&name.parse().unwrap())
+    }
+
+    #[test]
+    fn a_tenant_nobody_mentions_has_the_defaults() {
+        let found = tenant(&settings("", &[]).unwrap(), "acme");
+        let expected = TenantSettings {
+            lock_ttl: Duration::from_secs(300),
+            lock_renew: Duration::from_secs(60),
+            max_profile_bytes: 8_000_000_000,
+            archive: ArchivePolicy::OnDemand,
+            archive_level: 9,
+            modes: vec![Mode::Cold],
+            retention: Retention::default(),
+        };
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn values_are_those_of_the_nearest_section() {
+        let text = "[defaults]\narchive = \"always\"\nretention.auto = 3\n\
+                    [tenants.acme]\nmodes = [\"hot\"]\nlock_ttl_seconds = 30\nretention.keep = 4\n";
+        let found = settings(text, &[("PSTORE_ARCHIVE_LEVEL", "19")]).unwrap();
+        let acme = tenant(&found, "acme");
+        assert_eq!(
+            (acme.archive, acme.archive_level, &acme.modes),
+            (ArchivePolicy::Always, 19, &vec![Mode::Hot])
+        );
+        assert_eq!((acme.lock_ttl.as_secs(), acme.lock_renew.as_secs()), (30, 6));
+        let expected = Retention { keep: Some(Keep::Newest(4)), auto: Some(3), ..Retention::default() };
+        assert_eq!(acme.retention, expected);
+        let other = tenant(&found, "other");
+        assert_eq!((other.retention.keep, other.retention.auto), (None, Some(3)));
+    }
+
+    #[test]
+    fn a_lock_is_renewed_at_least_twice_in_its_life() {
+        let renew = |ttl: u64, renew: u64| {
+            let text = format!("[defaults]\nlock_ttl_seconds = {ttl}\nlock_renew_seconds = {renew}\n");
+            settings(&text, &[]).map(|_| ())
+        };
+        renew(10, 5).unwrap();
+        renew(11, 6).unwrap_err();
+        for ttl in 5..400 {
+            assert!(default_renew_seconds(ttl) * 2 <= ttl, "{ttl}");
+        }
+    }
+}

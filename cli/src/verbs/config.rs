@@ -1,0 +1,47 @@
+//! `pstore config`: never needs a store.
+
+use serde_json::{Value, json};
+
+use crate::{
+    answer::Answer,
+    args::{ConfigArgs, ConfigShowArgs, ConfigVerb},
+    failure::Failure,
+    settings::{Effective, Key, Settings},
+    table::{Align::Left, Table},
+};
+
+pub(super) fn run(settings: &Settings, args: &ConfigArgs) -> Result<Answer, Failure> {
+    match &args.verb {
+        ConfigVerb::Show(args) => Ok(show(settings, args)),
+    }
+}
+
+fn show(settings: &Settings, args: &ConfigShowArgs) -> Answer {
+    let all = settings.all(args.tenant.as_ref());
+    let document = json!({
+        "file": settings.path().map(|path| path.to_string_lossy()),
+        "tenant_id": args.tenant,
+        "settings": all.iter().map(line).collect::<Vec<Value>>(),
+        "tenants": settings.tenants(),
+    });
+    let mut table = Table::new(&[("SETTING", Left), ("VALUE", Left), ("FROM", Left)]);
+    for (key, Effective { value, origin }) in &all {
+        let shown = value.as_ref().map_or_else(|| "-".to_owned(), crate::settings::Value::shown);
+        table.row(vec![key.name.to_owned(), shown, origin.to_string()]);
+    }
+    let mut text = table.render();
+    if args.tenant.is_none() && !settings.tenants().is_empty() {
+        let names: Vec<String> = settings.tenants().iter().map(ToString::to_string).collect();
+        text.push_str(&format!("\nOther settings for {}\n", names.join(", ")));
+    }
+    Answer::new(document, text)
+}
+
+fn line((key, Effective { value, origin }): &(&'static Key, Effective)) -> Value {
+    json!({
+        "key": key.name,
+        "value": value.as_ref().map(crate::settings::Value::json),
+        "source": origin.word(),
+        "from": origin.place(),
+    })
+}
