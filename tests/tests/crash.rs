@@ -3,9 +3,12 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::{fs, path::Path, sync::Arc};
+use std::{fs, path::Path, sync::Arc, time::Duration};
 
-use store::bucket::{Bucket, Fault, FaultBucket, MemoryBucket, Rule};
+use store::{
+    bucket::{Fault, FaultBucket, MemoryBucket, Rule},
+    catalog::lock,
+};
 use tests::{
     tree::{assert_same, noise},
     world::World,
@@ -33,10 +36,10 @@ async fn survives(fault: Fault) {
     second(&after);
     let mut k = 1;
     loop {
-        let memory: Arc<dyn Bucket> = Arc::new(MemoryBucket::new());
-        let calm = World::open(Arc::clone(&memory), None).await;
+        let memory = Arc::new(MemoryBucket::new());
+        let calm = World::open(memory.clone(), None).await;
         calm.snapshot(&before).await.unwrap();
-        let faulty = Arc::new(FaultBucket::new(Arc::clone(&memory)));
+        let faulty = Arc::new(FaultBucket::new(memory.clone()));
         let struck = World::open(faulty.clone(), None).await;
         let opening = faulty.calls();
         faulty.inject(Rule::new(fault).nth(opening + k));
@@ -52,6 +55,8 @@ async fn survives(fault: Fault) {
         // A pointer whose flip was not confirmed may be at either, but never at anything else.
         let flipped = calm.current().await.unwrap().parent.is_some();
         assert_same(if flipped { &after } else { current }, &out);
+        // Whoever died may have left a lock; it expires.
+        memory.advance(lock::DEFAULT_TTL + Duration::from_secs(1));
         calm.snapshot(&after).await.unwrap();
         calm.assert_clean().await;
         let again = dir.path().join(format!("again{k}"));

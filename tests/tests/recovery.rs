@@ -6,7 +6,7 @@ use std::{fs, path::Path, sync::Arc};
 
 use store::{
     bucket::{Bucket, Depth, Key, MemoryBucket, Prefix, Write},
-    catalog::pointer::Flip,
+    catalog::pointer::{Flip, Move},
     format::{layout, record::State},
     name::Lineage,
     ops::{find, snapshot::Outcome},
@@ -31,17 +31,19 @@ async fn an_unchanged_capture_never_moves_the_pointer_back() {
     fill(&new, 2);
     let memory: Arc<dyn Bucket> = Arc::new(MemoryBucket::new());
     let other = World::open(Arc::clone(&memory), None).await;
-    other.snapshot(&old).await.unwrap();
-    let deed = {
-        let other = other.clone();
-        Box::new(move || Box::pin(async move { drop(other.snapshot(&new).await.unwrap()) }) as _)
-    };
+    let older = other.snapshot(&old).await.unwrap();
+    let newer = other.snapshot(&new).await.unwrap();
+    let controls = other.controls("operator");
+    let to = |target| Move { target, reason: String::new(), force: true };
+    controls.point(&to(older.record)).await.unwrap();
+    let wanted = to(newer.record);
+    let deed = Box::new(move || Box::pin(async move { drop(controls.point(&wanted).await.unwrap()) }) as _);
     let interrupter = Arc::new(Interrupter::before_reading(memory, "content/acme/packs/", deed));
     let slow = World::open(interrupter.clone(), None).await;
     let report = slow.snapshot(&old).await.unwrap();
     assert!(interrupter.is_done());
     assert_eq!((report.outcome, report.flip), (Outcome::Unchanged, Flip::Unchanged));
-    assert_ne!(other.current().await.unwrap().record, report.record, "the newer snapshot was thrown back");
+    assert_eq!(other.current().await.unwrap().record, newer.record, "the newer snapshot was thrown back");
 }
 
 #[tokio::test(flavor = "multi_thread")]

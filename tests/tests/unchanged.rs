@@ -57,7 +57,7 @@ async fn an_unchanged_directory_is_not_read_and_nothing_is_written() {
     assert_eq!(second.outcome, Outcome::Unchanged);
     assert_eq!((second.read_files, second.reused_files), (0, 3));
     let calls: Vec<Verb> = recorder.take().into_iter().map(|call| call.verb).collect();
-    assert_eq!(calls, [Verb::Get, Verb::Get], "the pointer and the record");
+    assert_eq!(calls, [Verb::Get, Verb::Get, Verb::Get], "the lock, the pointer and the record");
     assert_eq!(world.rescan(&source).await.unwrap().read_files, 3);
 }
 

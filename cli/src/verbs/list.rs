@@ -104,6 +104,7 @@ fn line(record: &Record, listing: &Listing) -> Value {
         "mode": record.mode,
         "reason": record.reason,
         "labels": record.labels,
+        "tags": record.tags.keys().collect::<Vec<_>>(),
         "notes": record.notes,
         "complete": record.complete,
     })
@@ -124,7 +125,9 @@ fn table(listing: &Listing) -> String {
     ]);
     for record in &listing.records {
         let latest = Some(record.record) == listing.latest;
-        let labels: Vec<String> = record.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let tags = record.tags.keys().map(|tag| format!("#{tag}"));
+        let labels = record.labels.iter().map(|(key, value)| format!("{key}={value}"));
+        let labels: Vec<String> = tags.chain(labels).collect();
         table.row(vec![
             if latest { "*" } else { " " }.to_owned(),
             time::utc(record.captured_at_ms),

@@ -1,7 +1,7 @@
 //! `pstore show`
 
 use serde_json::Value;
-use store::format::record::Record;
+use store::format::record::{Record, Tag};
 
 use super::{Context, list::mode};
 use crate::{answer::Answer, args::ShowArgs, failure::Failure, size, time};
@@ -64,6 +64,9 @@ fn text(record: &Record) -> String {
         lines.push(("without", record.exclusions.join(", ")));
     }
     lines.extend(record.labels.iter().map(|(key, value)| ("label", format!("{key}={value}"))));
+    let tagged =
+        |(name, tag): (&String, &Tag)| ("tag", format!("{name}, {} UTC", time::utc(tag.tagged_at_ms)));
+    lines.extend(record.tags.iter().map(tagged));
     if !record.notes.is_empty() {
         lines.push(("notes", record.notes.clone()));
     }

@@ -15,7 +15,8 @@ use crate::{
     Error, ErrorKind, Result,
     bucket::{BucketError, Depth},
     catalog::{
-        pointer,
+        controls::Controls,
+        events, pointer,
         records::{self, list_all},
     },
     content::{
@@ -140,10 +141,26 @@ impl Check<'_> {
             self.report.snapshots += 1;
         }
         self.indexes(&live).await?;
+        self.lock_and_events().await?;
         self.report.packs = self.directories.len() as u64;
         self.report.chunks = self.checked.len() as u64;
         self.report.damage = self.findings.into_iter().map(damage).collect();
         Ok(self.report)
+    }
+
+    /// A lock and events that cannot be read keep nobody from their data, and are damage all
+    /// the same.
+    async fn lock_and_events(&mut self) -> Result<()> {
+        let controls = Controls::new(self.store.clone(), self.lineage.clone(), Default::default());
+        if let Err(error) = controls.lock().await {
+            self.damaged(error, "", None)?;
+        }
+        for event in events::log(self.store, self.lineage, None).await? {
+            if let Err(error) = event {
+                self.damaged(error, "", None)?;
+            }
+        }
+        Ok(())
     }
 
     fn pointer(&mut self, read: Result<Option<pointer::Read>>, live: &[Record]) -> Result<()> {

@@ -27,6 +27,7 @@ pub(super) fn document(lineage: &Lineage, report: &Report, warnings: &[String]) 
         "pointer": pointer,
         "active_sha256_prefix": report.sha256_prefix,
         "flipped_from_sha256_prefix": from,
+        "captured_at_ms": report.captured_at_ms,
         "uncompressed_size_bytes": report.uncompressed_bytes,
         "files": counts.files,
         "read_files": report.read_files,
