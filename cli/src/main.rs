@@ -11,6 +11,7 @@ mod exit;
 mod failure;
 mod interrupt;
 mod location;
+mod path;
 mod progress;
 mod settings;
 mod size;

@@ -9,6 +9,7 @@ Usage: pstore [OPTIONS] COMMAND        (pstore COMMAND --help tells more)
   restore TENANT/PROFILE DIR    write a snapshot to a directory
   list [TENANT[/PROFILE]]       tenants, profiles of one, or snapshots of one
   show TENANT/PROFILE           what is known about one snapshot
+  diff TENANT/PROFILE A [B]     what changed from one snapshot to another
   verify TENANT/PROFILE         check that all of it is stored and whole
   stats [TENANT]                how much is stored, and what it stands for
   config show [TENANT]          the settings in force, and where they come from

@@ -24,6 +24,7 @@ pub(crate) enum Verb {
     Snapshot(SnapshotArgs),
     List(ListArgs),
     Show(ShowArgs),
+    Diff(DiffArgs),
     Restore(RestoreArgs),
     Stats(StatsArgs),
     Verify(VerifyArgs),
@@ -154,6 +155,28 @@ pub(crate) struct ShowArgs {
     /// The first digits of the snapshot's id or its archive's [default: the current one]
     #[arg(long, value_name = "PREFIX", value_parser = sha_prefix)]
     pub(crate) sha: Option<String>,
+}
+
+/// Tell what changed between two snapshots
+///
+/// A sign for each path: + added, - removed, M other content, m other metadata alone, T
+/// something else now. Only metadata is fetched.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  pstore diff acme/alice 3f2a91
+  pstore diff acme/alice 3f2a91 8c01de --stat")]
+pub(crate) struct DiffArgs {
+    #[command(flatten)]
+    pub(crate) lineage: LineageArgs,
+    /// The first digits of the earlier snapshot's id or its archive's
+    #[arg(value_name = "A", value_parser = sha_prefix)]
+    pub(crate) before: String,
+    /// Of the later snapshot's [default: the current one]
+    #[arg(value_name = "B", value_parser = sha_prefix)]
+    pub(crate) after: Option<String>,
+    /// The totals alone
+    #[arg(long)]
+    pub(crate) stat: bool,
 }
 
 /// Write a snapshot to a directory

@@ -4,6 +4,7 @@ mod completions;
 mod config;
 mod context;
 mod delete;
+mod diff;
 mod doctor;
 mod force_unlock;
 mod init;
@@ -42,6 +43,7 @@ pub(crate) async fn run(
         Verb::Snapshot(args) => snapshot::run(context()?, args).await,
         Verb::List(args) => list::run(context()?, args).await,
         Verb::Show(args) => show::run(context()?, args).await,
+        Verb::Diff(args) => diff::run(context()?, args).await,
         Verb::Restore(args) => restore::run(context()?, args).await,
         Verb::Stats(args) => stats::run(context()?, args).await,
         Verb::Verify(args) => verify::run(context()?, args).await,

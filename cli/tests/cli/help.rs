@@ -1,10 +1,11 @@
 use crate::desk::Desk;
 
-pub const VERBS: [&str; 11] = [
+pub const VERBS: [&str; 12] = [
     "init",
     "snapshot",
     "list",
     "show",
+    "diff",
     "restore",
     "stats",
     "verify",

@@ -59,6 +59,13 @@ fn lines_of_documents_have_the_documented_fields() {
     mentioned(&desk.json("doctor")["checks"][0]);
     mentioned(&desk.json("config show")["settings"][0]);
     mentioned(&desk.json("man"));
+    let first = desk.json("show acme/alice")["content"]["snapshot_id"].as_str().unwrap().to_owned();
+    std::fs::write(desk.path("udd/more"), "more").unwrap();
+    desk.ok("snapshot udd acme/alice");
+    let diff = desk.json(&format!("diff acme/alice {first}"));
+    assert_eq!(fields(&diff), documented("diff"));
+    mentioned(&diff["before"]);
+    mentioned(&diff["changes"][0]);
     let record = desk.json("show acme/alice");
     for field in ["captured_at_ms", "uncompressed_size_bytes", "archive_sha256", "captured_by", "content"] {
         assert!(record.get(field).is_some(), "{field}");

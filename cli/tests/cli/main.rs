@@ -4,6 +4,7 @@
 
 mod config;
 mod desk;
+mod diff;
 mod generated;
 mod help;
 mod json;

@@ -1,5 +1,6 @@
 //! The verbs.
 
+pub mod diff;
 pub mod find;
 pub mod reap;
 pub mod restore;

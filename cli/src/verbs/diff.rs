@@ -1,0 +1,133 @@
+//! `pstore diff`
+
+use serde_json::{Value, json};
+use store::{
+    format::record::Record,
+    ops::diff::{self, Change, Diff, Line, Side, Totals},
+};
+
+use super::Context;
+use crate::{answer::Answer, args::DiffArgs, failure::Failure, path, size};
+
+pub(super) async fn run(context: Context, args: &DiffArgs) -> Result<Answer, Failure> {
+    let (tenant, lineage) = context.lineage(&args.lineage).await?;
+    let before = context.snapshot(&tenant, &lineage, Some(&args.before)).await?;
+    let after = context.snapshot(&tenant, &lineage, args.after.as_deref()).await?;
+    let diff = diff::diff(&tenant, &before, &after).await?;
+    let totals = &diff.totals;
+    let changes = (!args.stat).then(|| diff.lines.iter().map(document).collect::<Vec<Value>>());
+    let document = json!({
+        "tenant_id": lineage.name.tenant,
+        "profile_id": lineage.name.profile,
+        "chrome_major_version": lineage.chrome_major,
+        "before": snapshot(&before),
+        "after": snapshot(&after),
+        "added": totals.added,
+        "removed": totals.removed,
+        "changed": totals.changed,
+        "metadata_changed": totals.metadata_changed,
+        "type_changed": totals.type_changed,
+        "unchanged": totals.unchanged,
+        "new_bytes": totals.new_bytes,
+        "gone_bytes": totals.gone_bytes,
+        "changes": changes,
+    });
+    Ok(Answer::new(document, text(&before, &after, &diff, args.stat)))
+}
+
+fn snapshot(record: &Record) -> Value {
+    json!({
+        "snapshot_id": record.content.as_ref().map(|content| content.snapshot_id),
+        "record": record.record,
+        "sha256_prefix": record.sha256_prefix(),
+        "captured_at_ms": record.captured_at_ms,
+        "uncompressed_size_bytes": record.uncompressed_size_bytes,
+    })
+}
+
+fn document(line: &Line) -> Value {
+    let (path, path_hex) = path::json(line.path.as_bytes());
+    let Line { change, before, after, metadata, .. } = line;
+    let change = match change {
+        Change::Added => "added",
+        Change::Removed => "removed",
+        Change::Content => "content",
+        Change::Metadata => "metadata",
+        Change::Type => "type",
+    };
+    json!({
+        "change": change,
+        "path": path,
+        "path_hex": path_hex,
+        "kind_before": before.map(|side| side.kind),
+        "kind_after": after.map(|side| side.kind),
+        "size_before": before.map(|side| side.size),
+        "size_after": after.map(|side| side.size),
+        "gone_bytes": before.map_or(0, |side| side.unshared_bytes),
+        "new_bytes": after.map_or(0, |side| side.unshared_bytes),
+        "metadata": metadata.names(),
+    })
+}
+
+fn text(before: &Record, after: &Record, diff: &Diff, stat: bool) -> String {
+    let mut text = String::new();
+    for line in diff.lines.iter().filter(|_| !stat) {
+        let sign = match line.change {
+            Change::Added => '+',
+            Change::Removed => '-',
+            Change::Content => 'M',
+            Change::Metadata => 'm',
+            Change::Type => 'T',
+        };
+        let path = path::shown(line.path.as_bytes());
+        text.push_str(format!("{sign} {path}  {}", detail(line)).trim_end());
+        text.push('\n');
+    }
+    let (from, to) = (before.sha256_prefix(), after.sha256_prefix());
+    text.push_str(&format!("{from} to {to}: {}\n", total(&diff.totals)));
+    text
+}
+
+/// What there is to say beyond sign and path.
+fn detail(line: &Line) -> String {
+    let is_file = |side: &Side| matches!(side.kind, "file" | "hard_link");
+    let told = |side: &Side| if is_file(side) { size::bytes(side.size) } else { side.kind.replace('_', " ") };
+    let new = line.after.filter(|side| side.unshared_bytes > 0);
+    let new = new.map(|side| format!(", {} new", size::bytes(side.unshared_bytes))).unwrap_or_default();
+    match (line.change, &line.before, &line.after) {
+        (Change::Metadata, ..) => line.metadata.names().join(", "),
+        (Change::Content, Some(a), Some(b)) if is_file(b) => format!("{} -> {}{new}", told(a), told(b)),
+        // A link that leads elsewhere.
+        (Change::Content, ..) => String::new(),
+        (Change::Type, Some(a), Some(b)) => {
+            format!("{} -> {}{new}", a.kind.replace('_', " "), b.kind.replace('_', " "))
+        }
+        (_, Some(side), None) => told(side),
+        (_, _, Some(side)) => format!("{}{new}", told(side)),
+        (_, None, None) => String::new(),
+    }
+}
+
+fn total(totals: &Totals) -> String {
+    let Totals { added, removed, changed, metadata_changed, type_changed, .. } = *totals;
+    let counts = [
+        (added, "added"),
+        (removed, "removed"),
+        (changed, "changed"),
+        (metadata_changed, "in metadata alone"),
+        (type_changed, "something else now"),
+    ];
+    let counts: Vec<String> = counts
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{} {what}", size::count(count)))
+        .collect();
+    let counts = if counts.is_empty() { "no difference".to_owned() } else { counts.join(", ") };
+    format!(
+        "{counts}; {} -> {}, {} new, {} gone",
+        size::bytes(totals.bytes_before),
+        size::bytes(totals.bytes_after),
+        size::bytes(totals.new_bytes),
+        size::bytes(totals.gone_bytes)
+    )
+}

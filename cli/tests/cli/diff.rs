@@ -1,0 +1,116 @@
+//! What changed from one snapshot to another.
+
+use std::{
+    ffi::OsStr,
+    fs,
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{PermissionsExt, symlink},
+    },
+};
+
+use serde_json::{Value, json};
+
+use crate::desk::{Desk, noise};
+
+/// Two snapshots with one of every change between them; the id of the first.
+fn changed() -> (Desk, String) {
+    let desk = Desk::new();
+    fs::write(desk.path("udd/gone"), noise(20_000)).unwrap();
+    fs::write(desk.path("udd/mode"), "x").unwrap();
+    fs::write(desk.path("udd/kind"), "x").unwrap();
+    let first = desk.run("snapshot -q udd acme/alice").stdout.trim().to_owned();
+    let mut history = noise(300_000);
+    history.extend(b"more");
+    fs::write(desk.path("udd/Default/History"), history).unwrap();
+    fs::remove_file(desk.path("udd/gone")).unwrap();
+    fs::set_permissions(desk.path("udd/mode"), fs::Permissions::from_mode(0o600)).unwrap();
+    fs::remove_file(desk.path("udd/kind")).unwrap();
+    symlink("elsewhere", desk.path("udd/kind")).unwrap();
+    fs::write(desk.path("udd").join(OsStr::from_bytes(b"new\n\xff")), "tiny").unwrap();
+    desk.ok("snapshot udd acme/alice");
+    (desk, first)
+}
+
+#[test]
+fn every_change_has_its_sign_and_the_last_line_the_totals() {
+    let (desk, first) = changed();
+    let text = desk.ok(&format!("diff acme/alice {}", &first[..10]));
+    let lines: Vec<&str> = text.lines().collect();
+    let line =
+        |start: &str| *lines.iter().find(|line| line.starts_with(start)).unwrap_or_else(|| panic!("{text}"));
+    assert!(line("M Default/History  293.0 KiB -> 293.0 KiB, ").ends_with(" KiB new"), "{text}");
+    assert_eq!(line("- gone"), "- gone  19.5 KiB");
+    assert_eq!(line("m mode"), "m mode  mode");
+    assert_eq!(line("T kind"), "T kind  file -> symlink");
+    assert_eq!(line("+ "), r#"+ "new\n\xff"  4 B, 4 B new"#);
+    assert_eq!(line("m ."), "m .  mtime");
+    let total = lines.last().unwrap();
+    assert!(total.starts_with(&format!("{} to ", &first[..12])), "{total}");
+    assert!(
+        total.contains(": 1 added, 1 removed, 1 changed, 2 in metadata alone, 1 something else now; "),
+        "{total}"
+    );
+    assert_eq!(desk.ok(&format!("diff acme/alice {first} --stat")), format!("{total}\n"));
+}
+
+#[test]
+fn the_document_loses_no_name_and_no_number() {
+    let (desk, first) = changed();
+    let document = desk.json(&format!("diff acme/alice {first}"));
+    for (field, count) in
+        [("added", 1), ("removed", 1), ("changed", 1), ("metadata_changed", 2), ("type_changed", 1)]
+    {
+        assert_eq!(document[field], count, "{field}");
+    }
+    assert_eq!(document["unchanged"], 3);
+    assert_eq!(document["before"]["snapshot_id"], first.as_str());
+    let changes = document["changes"].as_array().unwrap();
+    let change = |kind: &str| changes.iter().find(|change| change["change"] == kind).unwrap();
+    let expected = json!({
+        "change": "added",
+        "path": "new\n\u{fffd}",
+        "path_hex": "6e65770aff",
+        "kind_before": null,
+        "kind_after": "file",
+        "size_before": null,
+        "size_after": 4,
+        "gone_bytes": 0,
+        "new_bytes": 4,
+        "metadata": [],
+    });
+    assert_eq!(change("added"), &expected);
+    let content = change("content");
+    assert_eq!((&content["path"], &content["path_hex"]), (&json!("Default/History"), &Value::Null));
+    assert_eq!((&content["size_before"], &content["size_after"]), (&json!(300_000), &json!(300_004)));
+    // Chunks are cut by content: what did not change is shared.
+    assert!(content["new_bytes"].as_u64().unwrap() < 150_000, "{content}");
+    assert_eq!(desk.json(&format!("diff acme/alice {first} --stat"))["changes"], Value::Null);
+}
+
+#[test]
+fn two_snapshots_are_compared_in_the_order_they_are_named() {
+    let (desk, first) = changed();
+    let second = desk.run("show -q acme/alice").stdout.trim().to_owned();
+    let there = desk.json(&format!("diff acme/alice {first} {second}"));
+    assert_eq!(there, desk.json(&format!("diff acme/alice {first}")));
+    let back = desk.json(&format!("diff acme/alice {second} {first}"));
+    assert_eq!((&back["new_bytes"], &back["gone_bytes"]), (&there["gone_bytes"], &there["new_bytes"]));
+    let same = desk.ok(&format!("diff acme/alice {second}"));
+    assert!(same.contains(": no difference; ") && same.lines().count() == 1, "{same}");
+    desk.run("diff acme/alice").refused(2, &["<A>"]);
+    desk.run("diff acme/alice xyz").refused(2, &["0-9 a-f"]);
+    desk.run("diff acme/alice ffffffffffffffff").refused(3, &["does not exist", "`pstore list acme/alice"]);
+}
+
+#[test]
+fn content_is_not_needed() {
+    let (desk, first) = changed();
+    let packs = desk.path(".local/share/pstore/store/objects/content/acme/packs");
+    for pack in fs::read_dir(packs).unwrap().map(|entry| entry.unwrap().path()) {
+        if !pack.to_string_lossy().ends_with("-meta") {
+            fs::remove_file(pack).unwrap();
+        }
+    }
+    desk.ok(&format!("diff acme/alice {first} --no-cache"));
+}
