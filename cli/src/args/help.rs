@@ -8,7 +8,7 @@ Usage: pstore [OPTIONS] COMMAND        (pstore COMMAND --help tells more)
   snapshot DIR TENANT/PROFILE   store a directory as the profile's next snapshot
   restore TENANT/PROFILE DIR    write a snapshot to a directory
   list [TENANT[/PROFILE]]       tenants, profiles of one, or snapshots of one
-  show TENANT/PROFILE           what is known about one snapshot
+  show, history TENANT/PROFILE  one snapshot; the chain that led to it
   diff TENANT/PROFILE A [B]     what changed from one snapshot to another
   verify TENANT/PROFILE         check that all of it is stored and whole
   stats [TENANT]                how much is stored, and what it stands for

@@ -14,8 +14,8 @@ pub(crate) use catalog::{
 pub(crate) use global::Global;
 pub(crate) use scope::Scope;
 pub(crate) use verb::{
-    CompletionsArgs, ConfigArgs, ConfigShowArgs, ConfigVerb, DiffArgs, LineageArgs, ListArgs, ManArgs,
-    RestoreArgs, ShowArgs, SnapshotArgs, StatsArgs, Verb, VerifyArgs,
+    CompletionsArgs, ConfigArgs, ConfigShowArgs, ConfigVerb, DiffArgs, HistoryArgs, LineageArgs, ListArgs,
+    ManArgs, RestoreArgs, ShowArgs, SnapshotArgs, StatsArgs, Verb, VerifyArgs,
 };
 
 use std::process::ExitCode;

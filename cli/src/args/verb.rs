@@ -25,6 +25,7 @@ pub(crate) enum Verb {
     List(ListArgs),
     Show(ShowArgs),
     Diff(DiffArgs),
+    History(HistoryArgs),
     Restore(RestoreArgs),
     Stats(StatsArgs),
     Verify(VerifyArgs),
@@ -177,6 +178,21 @@ pub(crate) struct DiffArgs {
     /// The totals alone
     #[arg(long)]
     pub(crate) stat: bool,
+}
+
+/// Show the chain of snapshots that led to one
+///
+/// Each was captured on top of the next. The last line says why the chain ends there.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  pstore history acme/alice
+  pstore history acme/alice --sha 3f2a91 --json")]
+pub(crate) struct HistoryArgs {
+    #[command(flatten)]
+    pub(crate) lineage: LineageArgs,
+    /// The first digits of the snapshot's id or its archive's [default: the current one]
+    #[arg(long, value_name = "PREFIX", value_parser = sha_prefix)]
+    pub(crate) sha: Option<String>,
 }
 
 /// Write a snapshot to a directory

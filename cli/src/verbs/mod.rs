@@ -7,6 +7,7 @@ mod delete;
 mod diff;
 mod doctor;
 mod force_unlock;
+mod history;
 mod init;
 mod list;
 mod lock;
@@ -44,6 +45,7 @@ pub(crate) async fn run(
         Verb::List(args) => list::run(context()?, args).await,
         Verb::Show(args) => show::run(context()?, args).await,
         Verb::Diff(args) => diff::run(context()?, args).await,
+        Verb::History(args) => history::run(context()?, args).await,
         Verb::Restore(args) => restore::run(context()?, args).await,
         Verb::Stats(args) => stats::run(context()?, args).await,
         Verb::Verify(args) => verify::run(context()?, args).await,

@@ -1,11 +1,12 @@
 use crate::desk::Desk;
 
-pub const VERBS: [&str; 12] = [
+pub const VERBS: [&str; 13] = [
     "init",
     "snapshot",
     "list",
     "show",
     "diff",
+    "history",
     "restore",
     "stats",
     "verify",

@@ -29,6 +29,7 @@ fn documents_have_the_documented_fields() {
         ("snapshot", "snapshot udd acme/alice"),
         ("snapshot", "snapshot udd acme/alice"),
         ("list", "list acme/alice"),
+        ("history", "history acme/alice"),
         ("restore", "restore acme/alice out"),
         ("verify", "verify acme/alice"),
         ("stats", "stats"),
@@ -59,6 +60,8 @@ fn lines_of_documents_have_the_documented_fields() {
     mentioned(&desk.json("doctor")["checks"][0]);
     mentioned(&desk.json("config show")["settings"][0]);
     mentioned(&desk.json("man"));
+    mentioned(&desk.json("history acme/alice")["snapshots"][0]);
+    mentioned(&desk.json("history acme/alice")["end"]);
     let first = desk.json("show acme/alice")["content"]["snapshot_id"].as_str().unwrap().to_owned();
     std::fs::write(desk.path("udd/more"), "more").unwrap();
     desk.ok("snapshot udd acme/alice");

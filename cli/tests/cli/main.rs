@@ -7,6 +7,7 @@ mod desk;
 mod diff;
 mod generated;
 mod help;
+mod history;
 mod json;
 mod local;
 mod refusals;

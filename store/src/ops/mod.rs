@@ -2,6 +2,7 @@
 
 pub mod diff;
 pub mod find;
+pub mod history;
 pub mod reap;
 pub mod restore;
 pub mod snapshot;
