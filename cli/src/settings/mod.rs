@@ -93,7 +93,7 @@ impl Settings {
         self.file.iter().flat_map(|file| file.tenants.keys().cloned()).collect()
     }
 
-    #[allow(dead_code, reason = "for the commands that act on a tenant's settings")]
+    /// What holds for this tenant, mentioned in the file or not.
     pub(crate) fn tenant(&self, tenant: &Tenant) -> TenantSettings {
         TenantSettings::of(self.of(Some(tenant)))
     }
