@@ -10,15 +10,12 @@ use store::{
     ErrorKind,
     bucket::{
         Access, Bucket, InvalidStoreUrl, OpenSettings, RetryBucket, RetryPolicy, S3Bucket, S3Config,
-        S3Overrides, StoreUrl, open,
+        S3Overrides, StoreUrl, open, open_for_probe,
     },
     catalog::store::Store,
 };
 
 use crate::failure::Failure;
-
-/// Writers that race in a probe, each with connections of its own.
-const PROBE_HANDLES: usize = 4;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Location {
@@ -103,14 +100,7 @@ impl Location {
 
     /// A store that may have to be made, and so be probed.
     pub(crate) async fn store_to_make(&self, cache_root: Option<PathBuf>) -> Result<Store, Failure> {
-        let mut settings = self.settings(Purpose::Write);
-        // What the probe is to find out must neither be taken for granted nor ruled out.
-        settings.s3.if_match = None;
-        settings.s3.conditional_delete = true;
-        let mut handles = Vec::new();
-        for _ in 0..PROBE_HANDLES {
-            handles.push(open(&self.url, &settings).await?);
-        }
+        let handles = open_for_probe(&self.url, &self.settings(Purpose::Write)).await?;
         Ok(Store::new(self.bucket(Purpose::Write).await?, cache_root).with_probe_handles(handles))
     }
 

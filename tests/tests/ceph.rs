@@ -10,8 +10,8 @@
 use std::{sync::Arc, time::Instant};
 
 use store::bucket::{
-    Bucket, IfMatch, OpenSettings, Prefix, ProbeOptions, S3Bucket, S3Config, S3Overrides, StoreUrl, probe,
-    probe_store,
+    Bucket, IfMatch, OpenSettings, Prefix, ProbeOptions, S3Bucket, S3Config, S3Overrides, StoreUrl,
+    open_for_probe, probe,
 };
 use tests::{contract, server, unique_name};
 
@@ -63,6 +63,8 @@ async fn ceph_passes_the_probe_without_conditional_delete() {
         region: config.region,
         ..S3Overrides::default()
     };
-    let again = probe_store(&url, &OpenSettings { s3, ..OpenSettings::default() }).await.unwrap();
+    let settings = OpenSettings { s3, ..OpenSettings::default() };
+    let handles = open_for_probe(&url, &settings).await.unwrap();
+    let again = probe(&handles, &ProbeOptions::default()).await.unwrap();
     assert!(again.ok && again.if_match == IfMatch::Unquoted, "{again:?}");
 }

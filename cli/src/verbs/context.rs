@@ -93,6 +93,12 @@ impl Context {
         }
         let store = self.store(Purpose::Write).await?;
         match self.answer(store.tenant(tenant)).await {
+            Ok(found) if !store.is_judged(&found.config) => {
+                self.console
+                    .say(&format!("{shown} is reached through a server that was not tried yet; trying it"));
+                let store = self.location.store_to_make(self.cache_root.clone()).await?;
+                Ok(store.writable_tenant(tenant).await?)
+            }
             Ok(found) => {
                 let config = &found.config;
                 let writable = config.check_write();

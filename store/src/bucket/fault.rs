@@ -12,8 +12,8 @@ use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 
 use super::{
-    Body, Bucket, BucketError, Deleted, Depth, Key, Object, Page, Prefix, Result, ServerFacts, Verb, Version,
-    Write,
+    Body, Bucket, BucketError, Deleted, Depth, Key, Object, Page, Prefix, Result, ServerFacts, Verb, Verdict,
+    Version, Write,
 };
 
 /// How a call goes wrong.
@@ -191,6 +191,10 @@ impl Bucket for FaultBucket {
 
     fn server(&self) -> ServerFacts {
         self.inner.server()
+    }
+
+    fn trust(&self, verdict: &Verdict) {
+        self.inner.trust(verdict);
     }
 
     async fn get(&self, key: &Key) -> Result<Object> {

@@ -14,8 +14,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::{
-    Body, Bucket, BucketError, Deleted, Depth, Entry, Key, Object, Page, Prefix, Result, Stamp, Version,
-    Write,
+    Body, Bucket, BucketError, Deleted, Depth, Entry, Key, Object, Page, Prefix, Result, ServerFacts, Stamp,
+    Verdict, Version, Write,
 };
 
 const DEFAULT_PAGE_SIZE: usize = 7;
@@ -32,6 +32,8 @@ struct State {
     objects: BTreeMap<String, Stored>,
     /// How far this store's clock is ahead of the host's.
     ahead: Duration,
+    server: ServerFacts,
+    trusted: Option<Verdict>,
 }
 
 /// Objects in a map.
@@ -69,6 +71,17 @@ impl MemoryBucket {
         }
     }
 
+    /// From now on this is another server, and nothing is known of it.
+    pub fn become_server(&self, server: ServerFacts) {
+        let mut state = self.state();
+        (state.server, state.trusted) = (server, None);
+    }
+
+    /// The verdict that was taken over last.
+    pub fn trusted(&self) -> Option<Verdict> {
+        self.state().trusted.clone()
+    }
+
     /// Every key, sorted.
     pub fn keys(&self) -> Vec<String> {
         self.state().objects.keys().cloned().collect()
@@ -100,6 +113,14 @@ impl State {
 impl Bucket for MemoryBucket {
     fn describe(&self) -> String {
         "memory".into()
+    }
+
+    fn server(&self) -> ServerFacts {
+        self.state().server.clone()
+    }
+
+    fn trust(&self, verdict: &Verdict) {
+        self.state().trusted = Some(verdict.clone());
     }
 
     async fn get(&self, key: &Key) -> Result<Object> {

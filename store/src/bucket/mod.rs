@@ -29,8 +29,8 @@ pub use fault::{Fault, FaultBucket, Rule};
 pub use local::{Access, LocalBucket, MUTABLE_MAX_BYTES};
 #[cfg(any(test, feature = "test-support"))]
 pub use memory::MemoryBucket;
-pub use open::{InvalidStoreUrl, OpenSettings, StoreUrl, open, probe_store};
-pub use probe::{ProbeOptions, Verdict, probe};
+pub use open::{InvalidStoreUrl, OpenSettings, StoreUrl, open, open_for_probe};
+pub use probe::{KeptVerdicts, ProbeOptions, Verdict, probe};
 #[cfg(any(test, feature = "test-support"))]
 pub use recorder::{Call, Recorder};
 pub use retry::{RetryBucket, RetryPolicy};
@@ -190,6 +190,8 @@ pub enum Deleted {
 /// What a store is known to be, for messages and for the probe's verdict.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerFacts {
+    /// Where it is reached, which tells it from others.
+    pub place: Option<String>,
     /// As the server calls itself.
     pub name: Option<String>,
     /// How it wants an entity tag written, once that is known.
@@ -208,6 +210,10 @@ pub trait Bucket: Send + Sync + fmt::Debug {
     fn server(&self) -> ServerFacts {
         ServerFacts::default()
     }
+
+    /// Takes a probe's word for how the server wants to be asked. The verdict must be on this
+    /// very server; see [`Verdict::is_on`].
+    fn trust(&self, _verdict: &Verdict) {}
 
     async fn get(&self, key: &Key) -> Result<Object>;
 

@@ -2,10 +2,7 @@
 
 use std::{fmt, path::PathBuf, str::FromStr, sync::Arc};
 
-use super::{
-    Access, Bucket, BucketError, LocalBucket, ProbeOptions, Result, S3Bucket, S3Config, S3Overrides, Verdict,
-    probe,
-};
+use super::{Access, Bucket, BucketError, LocalBucket, Result, S3Bucket, S3Config, S3Overrides};
 
 /// Handles that race each other in a probe, each with connections of its own.
 const PROBE_HANDLES: usize = 4;
@@ -62,22 +59,13 @@ impl fmt::Display for StoreUrl {
 pub struct OpenSettings {
     /// For a directory.
     pub access: Access,
-    /// For S3; what the probe found out about the server belongs in here.
+    /// For S3.
     pub s3: S3Overrides,
 }
 
 impl Default for OpenSettings {
     fn default() -> Self {
         Self { access: Access::ReadWrite, s3: S3Overrides::default() }
-    }
-}
-
-impl OpenSettings {
-    /// With what a probe of the store has found out.
-    pub fn with_verdict(mut self, verdict: &Verdict) -> Self {
-        self.s3.if_match = Some(verdict.if_match);
-        self.s3.conditional_delete = verdict.conditional_delete;
-        self
     }
 }
 
@@ -108,23 +96,25 @@ pub async fn open(url: &StoreUrl, settings: &OpenSettings) -> Result<Arc<dyn Buc
     }
 }
 
-/// Finds out whether the store can be trusted with compare-and-swap. A verdict that is
-/// not `ok` is an answer, not an error; see [`Verdict::require`].
-pub async fn probe_store(url: &StoreUrl, settings: &OpenSettings) -> Result<Verdict> {
+/// Handles to probe a store through, each with connections of its own.
+pub async fn open_for_probe(url: &StoreUrl, settings: &OpenSettings) -> Result<Vec<Arc<dyn Bucket>>> {
     let mut settings = settings.clone();
-    // What the probe is to find out must not be taken for granted, nor ruled out.
+    // What the probe is to find out must neither be taken for granted nor ruled out.
     settings.s3.if_match = None;
     settings.s3.conditional_delete = true;
     let mut handles = Vec::new();
     for _ in 0..PROBE_HANDLES {
         handles.push(open(url, &settings).await?);
     }
-    probe(&handles, &ProbeOptions::default()).await
+    Ok(handles)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{
+        super::{ProbeOptions, probe},
+        *,
+    };
 
     #[test]
     fn a_store_is_a_directory_or_a_bucket() {
@@ -151,8 +141,9 @@ mod tests {
     async fn a_directory_is_probed_and_opened() {
         let folder = tempfile::tempdir().unwrap();
         let url: StoreUrl = format!("file://{}", folder.path().display()).parse().unwrap();
-        let verdict = probe_store(&url, &OpenSettings::default()).await.unwrap();
+        let handles = open_for_probe(&url, &OpenSettings::default()).await.unwrap();
+        let verdict = probe(&handles, &ProbeOptions::default()).await.unwrap();
         assert!(verdict.ok && verdict.conditional_delete, "{verdict:?}");
-        open(&url, &OpenSettings::default().with_verdict(&verdict)).await.unwrap();
+        assert!(verdict.is_on(&open(&url, &OpenSettings::default()).await.unwrap().server()));
     }
 }

@@ -9,7 +9,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::{
-    Body, Bucket, Deleted, Depth, Key, Object, Page, Prefix, Result, ServerFacts, Verb, Version, Write,
+    Body, Bucket, Deleted, Depth, Key, Object, Page, Prefix, Result, ServerFacts, Verb, Verdict, Version,
+    Write,
 };
 
 /// One call that was made.
@@ -76,6 +77,10 @@ impl Bucket for Recorder {
 
     fn server(&self) -> ServerFacts {
         self.inner.server()
+    }
+
+    fn trust(&self, verdict: &Verdict) {
+        self.inner.trust(verdict);
     }
 
     async fn get(&self, key: &Key) -> Result<Object> {

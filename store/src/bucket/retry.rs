@@ -11,7 +11,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::{Body, Bucket, Deleted, Depth, Key, Object, Page, Prefix, Result, ServerFacts, Version, Write};
+use super::{
+    Body, Bucket, Deleted, Depth, Key, Object, Page, Prefix, Result, ServerFacts, Verdict, Version, Write,
+};
 
 /// How long and how often to try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +84,10 @@ impl Bucket for RetryBucket {
 
     fn server(&self) -> ServerFacts {
         self.inner.server()
+    }
+
+    fn trust(&self, verdict: &Verdict) {
+        self.inner.trust(verdict);
     }
 
     async fn get(&self, key: &Key) -> Result<Object> {

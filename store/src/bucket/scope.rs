@@ -9,7 +9,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::{
-    Body, Bucket, BucketError, Deleted, Depth, Key, Object, Page, Prefix, Result, ServerFacts, Version, Write,
+    Body, Bucket, BucketError, Deleted, Depth, Key, Object, Page, Prefix, Result, ServerFacts, Verdict,
+    Version, Write,
 };
 
 /// Passes on what lies below one of its prefixes, and nothing else.
@@ -57,6 +58,10 @@ impl Bucket for TenantBucket {
 
     fn server(&self) -> ServerFacts {
         self.inner.server()
+    }
+
+    fn trust(&self, verdict: &Verdict) {
+        self.inner.trust(verdict);
     }
 
     async fn get(&self, key: &Key) -> Result<Object> {

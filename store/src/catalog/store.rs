@@ -1,8 +1,10 @@
 //! Opening a store, and a tenant in it.
 //!
-//! A store is probed once, when it is made; the verdict is kept in its configuration, so
-//! that later opens do not pay for it. A tenant's configuration repeats what it needs, so
-//! that a credential for one tenant suffices for everything but listing tenants.
+//! A store is probed when it is made; the verdict is kept in its configuration, so that
+//! later opens do not pay for it. Who opens it for writing and finds another server there
+//! than any that was judged probes again, and adds the verdict. A tenant's configuration
+//! repeats what it needs, so that a credential for one tenant suffices for everything but
+//! listing tenants.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -10,7 +12,8 @@ use super::{clock, records::list_all};
 use crate::{
     Error, Result,
     bucket::{
-        Bucket, BucketError, Depth, Prefix, ProbeOptions, RetryPolicy, TenantBucket, Verdict, Write, probe,
+        Bucket, BucketError, Depth, KeptVerdicts, Prefix, ProbeOptions, RetryPolicy, TenantBucket, Verdict,
+        Version, Write, probe,
     },
     content::{TenantStore, cache::Cache},
     format::{
@@ -71,7 +74,7 @@ impl Store {
             created_at_ms: clock::unix_ms(),
             features: Features::default(),
             chunking,
-            probe: verdict,
+            probe: KeptVerdicts::default().with(&verdict).into_json(),
             unknown: serde_json::Map::new(),
         };
         if self.create(&layout::store_config(), config.encode()).await? {
@@ -101,24 +104,70 @@ impl Store {
     /// A tenant to read from.
     pub async fn tenant(&self, tenant: &Tenant) -> Result<TenantStore> {
         let config = self.tenant_config(tenant).await?;
-        let config = config.ok_or_else(|| Error::NotFound { what: format!("tenant {tenant}") })?;
+        let (config, _) = config.ok_or_else(|| Error::NotFound { what: format!("tenant {tenant}") })?;
+        self.trust(&config);
         Ok(self.scoped(tenant, config))
+    }
+
+    /// Whether the server that answers now was probed; if not, nothing may be written before
+    /// [`Store::writable_tenant`] has probed it.
+    pub fn is_judged(&self, config: &TenantConfig) -> bool {
+        self.verdict(&config.probe).is_some()
     }
 
     /// A tenant to write to, made if it is new; so is the store.
     pub async fn writable_tenant(&self, tenant: &Tenant) -> Result<TenantStore> {
-        let config = match self.tenant_config(tenant).await? {
-            Some(config) => config,
-            None => self.make_tenant(tenant).await?,
+        let (config, version) = match self.tenant_config(tenant).await? {
+            Some((config, version)) => (config, Some(version)),
+            None => (self.make_tenant(tenant).await?, None),
         };
         config.check_write().map_err(|error| error.of(layout::tenant_config(tenant)))?;
+        let config = match version {
+            Some(version) if !self.is_judged(&config) => self.judged_again(tenant, config, version).await?,
+            _ => config,
+        };
+        self.trust(&config);
         Ok(self.scoped(tenant, config))
     }
 
-    async fn tenant_config(&self, tenant: &Tenant) -> Result<Option<TenantConfig>> {
+    /// The newest verdict on the server that has just given this configuration.
+    fn verdict(&self, kept: &serde_json::Value) -> Option<Verdict> {
+        KeptVerdicts::from_json(kept).on(&self.bucket.server())
+    }
+
+    fn trust(&self, config: &TenantConfig) {
+        if let Some(verdict) = self.verdict(&config.probe) {
+            self.bucket.trust(&verdict);
+        }
+    }
+
+    /// Probes a server that was not judged yet, and adds the verdict to the tenant's own
+    /// configuration: that is what every writer reads, and every writer may write it.
+    async fn judged_again(
+        &self,
+        tenant: &Tenant,
+        config: TenantConfig,
+        version: Version,
+    ) -> Result<TenantConfig> {
+        tracing::info!(server = ?self.bucket.server(), "probing a server that was not probed before");
+        let verdict = self.accepted(&layout::content(tenant)).await?;
+        let probe = KeptVerdicts::from_json(&config.probe).with(&verdict).into_json();
+        let config = TenantConfig { probe, ..config };
         let key = layout::tenant_config(tenant);
-        let config = match self.bucket.get(&key).await {
-            Ok(object) => TenantConfig::decode(&object.bytes).map_err(|error| error.of(&key))?,
+        // The probe is what counts. That it is not noted, or somebody else noted theirs at the
+        // same time, costs another one at the next opening.
+        if let Err(error) = self.bucket.put(&key, config.encode().into(), Write::Replace(version)).await {
+            tracing::info!(%key, %error, "the verdict on the server was not kept");
+        }
+        Ok(config)
+    }
+
+    async fn tenant_config(&self, tenant: &Tenant) -> Result<Option<(TenantConfig, Version)>> {
+        let key = layout::tenant_config(tenant);
+        let (config, version) = match self.bucket.get(&key).await {
+            Ok(object) => {
+                (TenantConfig::decode(&object.bytes).map_err(|error| error.of(&key))?, object.version)
+            }
             Err(BucketError::NotFound { .. }) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
@@ -128,19 +177,27 @@ impl Store {
                 format!("it is the configuration of tenant {}", config.tenant_id),
             ));
         }
-        Ok(Some(config))
+        Ok(Some((config, version)))
     }
 
     async fn make_tenant(&self, tenant: &Tenant) -> Result<TenantConfig> {
         let (store_id, features, chunking, probe) = match self.init(Chunking::default()).await {
             Ok((store, _)) => {
                 store.check_write().map_err(|error| error.of(layout::store_config()))?;
-                (store.store_id, store.features, store.chunking, store.probe)
+                let probe = match self.verdict(&store.probe) {
+                    Some(_) => store.probe,
+                    None => {
+                        let verdict = self.accepted(&layout::content(tenant)).await?;
+                        KeptVerdicts::from_json(&store.probe).with(&verdict).into_json()
+                    }
+                };
+                (store.store_id, store.features, store.chunking, probe)
             }
             // This credential sees one tenant and nothing else: the tenant is probed by itself.
             Err(Error::Bucket(BucketError::Denied { .. })) => {
                 let verdict = self.accepted(&layout::content(tenant)).await?;
-                (clock::new_store_id(), Features::default(), Chunking::default(), verdict)
+                let probe = KeptVerdicts::default().with(&verdict).into_json();
+                (clock::new_store_id(), Features::default(), Chunking::default(), probe)
             }
             Err(error) => return Err(error),
         };
@@ -164,7 +221,7 @@ impl Store {
             return Ok(config);
         }
         // Somebody else was first; theirs is the one that counts.
-        let config = self.tenant_config(tenant).await?;
+        let config = self.tenant_config(tenant).await?.map(|(config, _)| config);
         config.ok_or_else(|| Error::NotFound { what: format!("the configuration of tenant {tenant}") })
     }
 
@@ -192,10 +249,9 @@ impl Store {
         Ok(probe(&self.probe_handles, &options).await?)
     }
 
-    /// The verdict to keep in a configuration; a store that does not keep its promises is refused.
-    async fn accepted(&self, below: &Prefix) -> Result<serde_json::Value> {
-        let verdict = self.probe(below).await?.require(&self.bucket.describe())?;
-        serde_json::to_value(verdict).map_err(|error| Error::Internal { what: error.to_string() })
+    /// The verdict on a store that keeps its promises; others are refused.
+    async fn accepted(&self, below: &Prefix) -> Result<Verdict> {
+        Ok(self.probe(below).await?.require(&self.bucket.describe())?)
     }
 
     fn scoped(&self, tenant: &Tenant, config: TenantConfig) -> TenantStore {

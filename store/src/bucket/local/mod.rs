@@ -41,7 +41,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use self::disk::Disk;
-use super::{Body, Bucket, BucketError, Deleted, Depth, Key, Object, Page, Prefix, Result, Version, Write};
+use super::{
+    Body, Bucket, BucketError, Deleted, Depth, Key, Object, Page, Prefix, Result, ServerFacts, Version, Write,
+};
 
 /// The largest object that has a version worth the name. Pointers, locks and records are
 /// far smaller; packs are larger, and are never replaced.
@@ -95,6 +97,12 @@ impl LocalBucket {
 impl Bucket for LocalBucket {
     fn describe(&self) -> String {
         self.disk.describe()
+    }
+
+    /// A directory is one place wherever it is mounted: what a move to another file system
+    /// could break is tried at every opening for writing.
+    fn server(&self) -> ServerFacts {
+        ServerFacts { place: Some("directory".into()), ..ServerFacts::default() }
     }
 
     async fn get(&self, key: &Key) -> Result<Object> {

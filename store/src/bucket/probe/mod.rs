@@ -8,6 +8,7 @@
 //!
 //! Works below a random scratch prefix and removes what it wrote.
 
+mod kept;
 mod race;
 mod rules;
 mod scratch;
@@ -16,8 +17,10 @@ use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
+pub use self::kept::KeptVerdicts;
+
 use self::{race::Race, scratch::Scratch};
-use super::{Bucket, BucketError, IfMatch, Prefix, Result};
+use super::{Bucket, BucketError, IfMatch, Prefix, Result, ServerFacts};
 
 /// How hard to try.
 #[derive(Clone, Debug)]
@@ -58,11 +61,18 @@ pub struct Verdict {
     pub if_match: IfMatch,
     /// Races that were decided.
     pub rounds: u32,
+    /// Where the server was reached.
+    pub place: Option<String>,
     /// What the server calls itself.
     pub server: Option<String>,
 }
 
 impl Verdict {
+    /// Whether it was made on this very server, as far as one can tell without a request.
+    pub fn is_on(&self, server: &ServerFacts) -> bool {
+        self.place == server.place && self.server == server.name
+    }
+
     /// The verdict if it is good, else an error that says why the store is refused.
     pub fn require(self, store: &str) -> Result<Self> {
         if self.ok {
@@ -106,6 +116,7 @@ async fn examine(scratch: &Scratch, handles: &[Arc<dyn Bucket>], options: &Probe
         conditional_delete,
         if_match: server.if_match.unwrap_or(IfMatch::Quoted),
         rounds,
+        place: server.place,
         server: server.name,
     })
 }

@@ -19,7 +19,8 @@ const STALL_GRACE: Duration = Duration::from_secs(20);
 /// What the slowest uplink worth waiting for carries per second.
 const SLOWEST_BYTES_PER_SECOND: u64 = 64 << 10;
 
-pub(super) async fn connect(config: &S3Config, server: ServerName) -> Client {
+/// The client, and the endpoint if it is not AWS: the environment may name one too.
+pub(super) async fn connect(config: &S3Config, server: ServerName) -> (Client, Option<String>) {
     let timeouts = TimeoutConfig::builder()
         .connect_timeout(config.connect_timeout)
         .operation_attempt_timeout(config.operation_timeout)
@@ -56,7 +57,7 @@ pub(super) async fn connect(config: &S3Config, server: ServerName) -> Client {
     if shared.region().is_none() {
         builder = builder.region(Region::new("us-east-1"));
     }
-    Client::from_conf(builder.build())
+    (Client::from_conf(builder.build()), shared.endpoint_url().map(str::to_owned))
 }
 
 /// Settings for one request that carries `len` bytes.

@@ -79,7 +79,7 @@ impl Form {
         }
     }
 
-    fn learn(&self, form: IfMatch) {
+    pub(super) fn learn(&self, form: IfMatch) {
         let learnt = match form {
             IfMatch::Quoted => QUOTED,
             IfMatch::Unquoted => UNQUOTED,

@@ -14,7 +14,8 @@ use aws_smithy_runtime_api::{
     client::interceptors::{context::BeforeDeserializationInterceptorContextRef, dyn_dispatch_hint},
 };
 
-/// What the server calls itself, from the first answer that says so.
+/// What the server calls itself, from the first answer that says so. Failures are left out:
+/// they may come from a proxy that speaks for a server it cannot reach.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ServerName(Arc<OnceLock<String>>);
 
@@ -36,7 +37,8 @@ impl Intercept for ServerName {
         _components: &RuntimeComponents,
         _config: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        if let Some(name) = context.response().headers().get("server") {
+        let response = context.response();
+        if let Some(name) = response.headers().get("server").filter(|_| response.status().as_u16() < 500) {
             self.0.get_or_init(|| name.to_owned());
         }
         Ok(())

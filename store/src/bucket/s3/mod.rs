@@ -16,7 +16,12 @@ mod settings;
 pub use config::{IfMatch, InvalidS3Url, S3Config, S3Credentials, S3Overrides};
 pub use settings::BucketSettings;
 
-use std::{io, ops::Range, path::Path};
+use std::{
+    io,
+    ops::Range,
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use async_trait::async_trait;
 use aws_sdk_s3::{
@@ -32,7 +37,7 @@ use self::{
 };
 use super::{
     Body, Bucket, BucketError, Deleted, Depth, Key, Object, Page, Prefix, Result, ServerFacts, Stamp,
-    Version, Write,
+    Verdict, Version, Write,
 };
 
 /// Above this the signature leaves the body out: hashing a pack for it costs more than
@@ -44,7 +49,10 @@ const SIGNED_MAX_BYTES: u64 = 1 << 20;
 pub struct S3Bucket {
     client: Client,
     config: S3Config,
+    /// Where the requests go, whatever the URL or the AWS configuration says.
+    place: String,
     form: Form,
+    conditional_delete: AtomicBool,
     server: ServerName,
 }
 
@@ -52,8 +60,14 @@ impl S3Bucket {
     /// Makes no request; a bucket that does not exist shows at the first one.
     pub async fn open(config: S3Config) -> Self {
         let server = ServerName::default();
-        let client = client::connect(&config, server.clone()).await;
-        Self { client, form: Form::new(config.if_match), server, config }
+        let (client, endpoint) = client::connect(&config, server.clone()).await;
+        let place = match endpoint {
+            Some(endpoint) => format!("s3://{} at {}", config.bucket, endpoint.trim_end_matches('/')),
+            None => format!("s3://{}", config.bucket),
+        };
+        let form = Form::new(config.if_match);
+        let conditional_delete = AtomicBool::new(config.conditional_delete);
+        Self { client, place, form, conditional_delete, server, config }
     }
 
     fn name(&self, key: &Key) -> String {
@@ -118,7 +132,12 @@ impl Bucket for S3Bucket {
     }
 
     fn server(&self) -> ServerFacts {
-        ServerFacts { name: self.server.get(), if_match: self.form.known() }
+        ServerFacts { place: Some(self.place.clone()), name: self.server.get(), if_match: self.form.known() }
+    }
+
+    fn trust(&self, verdict: &Verdict) {
+        self.form.learn(verdict.if_match);
+        self.conditional_delete.fetch_or(verdict.conditional_delete, Ordering::Relaxed);
     }
 
     async fn get(&self, key: &Key) -> Result<Object> {
@@ -204,7 +223,7 @@ impl Bucket for S3Bucket {
     }
 
     async fn delete_if(&self, key: &Key, version: &Version) -> Result<Deleted> {
-        if !self.config.conditional_delete {
+        if !self.conditional_delete.load(Ordering::Relaxed) {
             return Ok(Deleted::Unsupported);
         }
         let asked = self.asked(key, Condition::Matches);
