@@ -16,8 +16,14 @@ use rustix::{
 };
 
 use super::{
-    Access, Layout, MUTABLE_MAX_BYTES, clock::Clock, durability::Durability, failed, folder,
-    key_lock::KeyLock, suitability, temp, temp::Temp,
+    Access, Layout, MUTABLE_MAX_BYTES,
+    clock::Clock,
+    durability::Durability,
+    failed,
+    folder::Listing,
+    lock::{FolderLock, KeyLock},
+    suitability, temp,
+    temp::Temp,
 };
 use crate::bucket::{
     Body, BucketError, Deleted, Depth, Key, Object, Page, Prefix, Result, Stamp, Version, Write,
@@ -28,6 +34,9 @@ pub(super) struct Disk {
     layout: Layout,
     clock: Clock,
     pub(super) durability: Durability,
+    /// Behaves as a file system whose rename is visible in two steps to who reads a folder.
+    #[cfg(test)]
+    pub(super) moves_entries: std::sync::atomic::AtomicBool,
 }
 
 impl Disk {
@@ -42,7 +51,7 @@ impl Disk {
             return Err(BucketError::Unsuitable { store, reason: "there is no such directory".into() });
         }
         if access == Access::ReadOnly {
-            return Ok(Self { layout, clock: Clock::Host, durability });
+            return Ok(Self::with(layout, Clock::Host, durability));
         }
         for folder in [layout.objects(), layout.tmp(), layout.locks()] {
             match fs::create_dir(&folder) {
@@ -59,7 +68,17 @@ impl Disk {
             return Err(BucketError::Unsuitable { store, reason: reason.into() });
         }
         let clock = Clock::FileSystem(Temp::create(&tmp).map_err(failed(&tmp))?);
-        Ok(Self { layout, clock, durability })
+        Ok(Self::with(layout, clock, durability))
+    }
+
+    fn with(layout: Layout, clock: Clock, durability: Durability) -> Self {
+        Self {
+            layout,
+            clock,
+            durability,
+            #[cfg(test)]
+            moves_entries: Default::default(),
+        }
     }
 
     pub(super) fn describe(&self) -> String {
@@ -67,6 +86,12 @@ impl Disk {
     }
 
     pub(super) fn get(&self, key: &Key) -> Result<Object> {
+        let answer = self.read(key);
+        self.durability.check(key.as_str())?;
+        answer
+    }
+
+    fn read(&self, key: &Key) -> Result<Object> {
         let path = self.layout.object(key);
         let (file, len) = self.object(key)?.ok_or_else(|| BucketError::NotFound { key: key.to_string() })?;
         let modified = file.metadata().and_then(|metadata| metadata.modified()).map_err(failed(&path))?;
@@ -76,6 +101,12 @@ impl Disk {
     }
 
     pub(super) fn get_range(&self, key: &Key, range: Range<u64>) -> Result<Bytes> {
+        let answer = self.read_range(key, range);
+        self.durability.check(key.as_str())?;
+        answer
+    }
+
+    fn read_range(&self, key: &Key, range: Range<u64>) -> Result<Bytes> {
         let path = self.layout.object(key);
         let (file, len) = self.object(key)?.ok_or_else(|| BucketError::NotFound { key: key.to_string() })?;
         if range.end > len {
@@ -88,7 +119,9 @@ impl Disk {
     }
 
     pub(super) fn list(&self, prefix: &Prefix, depth: Depth) -> Result<Page> {
-        folder::list(&self.layout.objects().join(prefix.as_str()), prefix, depth)
+        let answer = Listing::new(&self.layout).list(prefix, depth);
+        self.durability.check(prefix.as_str())?;
+        answer
     }
 
     pub(super) fn put(&self, key: &Key, body: &Body, write: &Write) -> Result<Version> {
@@ -120,16 +153,31 @@ impl Disk {
 
     fn replace(&self, key: &Key, path: &Path, body: &Body, expected: &Version) -> Result<Version> {
         let (temp, version) = self.written(key, body)?;
-        let _lock = KeyLock::acquire(&self.layout.locks(), key)?;
+        let _lock = KeyLock::acquire(&self.layout, key)?;
         self.must_hold(key, path, expected)?;
-        temp.rename(path).map_err(failed(path))?;
+        self.displace(temp, path)?;
         self.durability.sync_folder(key.as_str(), parent(path))?;
         Ok(version)
     }
 
+    /// Gives the object's name to another file, while nobody reads the folder: some file
+    /// systems do it by taking the entry out and putting a new one in at another place, which
+    /// a reader that is between the two places would miss.
+    ///
+    /// The caller holds the key's lock, and nobody takes a key's lock after a folder's.
+    fn displace(&self, temp: Temp, path: &Path) -> Result<()> {
+        let _lock = FolderLock::exclusive(&self.layout, parent(path))?;
+        #[cfg(test)]
+        if self.moves_entries.load(std::sync::atomic::Ordering::SeqCst) {
+            fs::remove_file(path).map_err(failed(path))?;
+            std::thread::yield_now();
+        }
+        temp.rename(path).map_err(failed(path))
+    }
+
     pub(super) fn delete(&self, key: &Key) -> Result<()> {
         self.may_write(key)?;
-        let _lock = KeyLock::acquire(&self.layout.locks(), key)?;
+        let _lock = KeyLock::acquire(&self.layout, key)?;
         if self.object(key)?.is_none() {
             return Ok(());
         }
@@ -139,7 +187,7 @@ impl Disk {
     pub(super) fn delete_if(&self, key: &Key, expected: &Version) -> Result<Deleted> {
         self.may_write(key)?;
         let path = self.layout.object(key);
-        let _lock = KeyLock::acquire(&self.layout.locks(), key)?;
+        let _lock = KeyLock::acquire(&self.layout, key)?;
         if expected.as_str() == UNHASHED {
             return Ok(Deleted::Unsupported);
         }

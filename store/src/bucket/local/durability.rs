@@ -1,7 +1,10 @@
 //! Getting bytes and names onto the disk, and never trusting it again once it failed.
 //!
 //! After a failed fsync the kernel may have dropped the dirty pages and will report
-//! success next time. So the write is ambiguous and every later write is refused.
+//! success next time. So the write is ambiguous, and the handle is of no use any more: later
+//! writes are refused, and so are reads, because what they would show (the new name of a
+//! file, from the cache) may be gone after the next crash. Reading it back must not turn an
+//! ambiguous write into a successful one.
 
 use std::{
     collections::HashSet,
@@ -23,8 +26,9 @@ pub(super) struct Durability {
     poisoned: AtomicBool,
     /// Folders known to be entered durably in their parent, all the way up.
     settled: Mutex<HashSet<PathBuf>>,
+    /// How many flushes from now the one is that fails; zero for none.
     #[cfg(test)]
-    pub(super) fail_next: AtomicBool,
+    pub(super) fail_in: std::sync::atomic::AtomicU32,
 }
 
 impl Durability {
@@ -34,11 +38,12 @@ impl Durability {
             poisoned: AtomicBool::new(false),
             settled: Mutex::default(),
             #[cfg(test)]
-            fail_next: AtomicBool::new(false),
+            fail_in: Default::default(),
         }
     }
 
-    /// To be asked before every write.
+    /// To be asked before every write, and after every read: what was read before a failure
+    /// came from a handle that was still good.
     pub(super) fn check(&self, key: &str) -> Result<()> {
         if !self.poisoned.load(Ordering::SeqCst) {
             return Ok(());
@@ -46,15 +51,16 @@ impl Durability {
         Err(BucketError::Rejected {
             key: key.to_owned(),
             store: self.store.clone(),
-            reason: "an earlier fsync failed, so nothing more is written through this handle".into(),
+            reason: "an earlier fsync failed, so nothing more is written or read through this handle".into(),
         })
     }
 
     pub(super) fn sync(&self, key: &str, file: &File) -> Result<()> {
         #[cfg(test)]
-        let synced = match self.fail_next.swap(false, Ordering::SeqCst) {
-            true => Err(io::Error::other("injected")),
-            false => file.sync_all(),
+        let synced = match self.fail_in.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1))
+        {
+            Ok(1) => Err(io::Error::other("injected")),
+            _ => file.sync_all(),
         };
         #[cfg(not(test))]
         let synced = file.sync_all();

@@ -1,79 +1,124 @@
 //! Listing a directory tree as keys.
 
 use std::{
+    ffi::OsString,
     fs::{self, DirEntry},
     io,
     path::Path,
+    time::SystemTime,
 };
 
-use super::failed;
+use super::{Layout, failed, lock::FolderLock};
 use crate::bucket::{Depth, Entry, Page, Prefix, Result};
 
-/// Everything below `folder`, whose keys start with `prefix`. Names that no key can have,
-/// and what is neither file nor directory, are not ours and are left out.
-pub(super) fn list(folder: &Path, prefix: &Prefix, depth: Depth) -> Result<Page> {
-    let mut page = Page::default();
-    fill(&mut page, folder, prefix, depth)?;
-    Ok(page)
+/// One listing, folder by folder. A folder is locked while it is read, and no longer.
+#[derive(Debug)]
+pub(super) struct Listing<'a> {
+    layout: &'a Layout,
 }
 
-fn fill(page: &mut Page, folder: &Path, prefix: &Prefix, depth: Depth) -> Result<()> {
-    for entry in children(folder)? {
-        let (name, path) = (entry.file_name(), entry.path());
-        let name = name.to_string_lossy();
-        if entry.file_type().map_err(failed(&path))?.is_dir() {
-            let Ok(below) = prefix.join(&format!("{name}/")) else { continue };
-            match depth {
-                Depth::All => fill(page, &path, &below, depth)?,
-                // Directories outlive their objects, but a folder is only there as long as
-                // it holds one.
-                Depth::Children if holds_object(&path)? => page.folders.push(below),
-                Depth::Children => {}
+/// What a folder holds.
+enum Child {
+    Folder(OsString),
+    Object { name: OsString, size: u64, modified: SystemTime },
+}
+
+impl<'a> Listing<'a> {
+    pub(super) fn new(layout: &'a Layout) -> Self {
+        Self { layout }
+    }
+
+    /// Everything below the prefix. Names that no key can have, and what is neither file nor
+    /// directory, are not ours and are left out.
+    pub(super) fn list(&self, prefix: &Prefix, depth: Depth) -> Result<Page> {
+        let mut page = Page::default();
+        self.fill(&mut page, &self.layout.objects().join(prefix.as_str()), prefix, depth)?;
+        Ok(page)
+    }
+
+    fn fill(&self, page: &mut Page, folder: &Path, prefix: &Prefix, depth: Depth) -> Result<()> {
+        for child in self.children(folder, look)? {
+            match child {
+                Child::Object { name, size, modified } => {
+                    let Ok(key) = prefix.key(&name.to_string_lossy()) else { continue };
+                    page.entries.push(Entry { key, size, modified });
+                }
+                Child::Folder(name) => {
+                    let path = folder.join(&name);
+                    let Ok(below) = prefix.join(&format!("{}/", name.to_string_lossy())) else { continue };
+                    match depth {
+                        Depth::All => self.fill(page, &path, &below, depth)?,
+                        // Directories outlive their objects, but a folder is only there as long
+                        // as it holds one.
+                        Depth::Children if self.holds_object(&path)? => page.folders.push(below),
+                        Depth::Children => {}
+                    }
+                }
             }
-            continue;
         }
-        let Ok(key) = prefix.key(&name) else { continue };
-        match entry.metadata() {
-            Ok(metadata) if !metadata.is_file() => {}
-            Ok(metadata) => page.entries.push(Entry {
-                key,
-                size: metadata.len(),
-                modified: metadata.modified().map_err(failed(&path))?,
-            }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(failed(&path)(error)),
-        }
+        Ok(())
     }
-    Ok(())
-}
 
-fn holds_object(folder: &Path) -> Result<bool> {
-    let mut folders = Vec::new();
-    for entry in children(folder)? {
-        let kind = entry.file_type().map_err(failed(folder))?;
-        if kind.is_file() {
+    fn holds_object(&self, folder: &Path) -> Result<bool> {
+        let children = self.children(folder, |entry| Ok(Some((entry.file_type()?, entry.path()))))?;
+        if children.iter().any(|(kind, _)| kind.is_file()) {
             return Ok(true);
         }
-        if kind.is_dir() {
-            folders.push(entry.path());
+        for (_, folder) in children.iter().filter(|(kind, _)| kind.is_dir()) {
+            if self.holds_object(folder)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// What `look` makes of every entry, seen while none of them is being replaced.
+    fn children<T>(
+        &self,
+        folder: &Path,
+        look: impl Fn(&DirEntry) -> io::Result<Option<T>>,
+    ) -> Result<Vec<T>> {
+        loop {
+            let lock = FolderLock::shared(self.layout, folder)?;
+            let children = read(folder, &look).map_err(failed(folder))?;
+            // Without a lock file nobody had replaced anything before. If there is one by now,
+            // somebody may have, while the folder was read.
+            if lock.is_some() || !FolderLock::is_known(self.layout, folder) {
+                return Ok(children);
+            }
         }
     }
-    for folder in folders {
-        if holds_object(&folder)? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 /// Empty if there is no such folder, or an object in its place.
-fn children(folder: &Path) -> Result<Vec<DirEntry>> {
+fn read<T>(folder: &Path, look: impl Fn(&DirEntry) -> io::Result<Option<T>>) -> io::Result<Vec<T>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             return Ok(Vec::new());
         }
-        Err(error) => return Err(failed(folder)(error)),
+        Err(error) => return Err(error),
     };
-    entries.collect::<io::Result<_>>().map_err(failed(folder))
+    let mut found = Vec::new();
+    for entry in entries {
+        found.extend(look(&entry?)?);
+    }
+    Ok(found)
+}
+
+fn look(entry: &DirEntry) -> io::Result<Option<Child>> {
+    if entry.file_type()?.is_dir() {
+        return Ok(Some(Child::Folder(entry.file_name())));
+    }
+    match entry.metadata() {
+        Ok(metadata) if !metadata.is_file() => Ok(None),
+        Ok(metadata) => Ok(Some(Child::Object {
+            name: entry.file_name(),
+            size: metadata.len(),
+            modified: metadata.modified()?,
+        })),
+        // It was deleted just now.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }

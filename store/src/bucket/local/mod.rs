@@ -3,7 +3,7 @@
 //! ```text
 //! <root>/objects/<key>   one file per object, its path is its key
 //! <root>/tmp/            files being written, each flocked by its writer
-//! <root>/locks/00 .. ff  lock files, chosen by the key's hash, never removed
+//! <root>/locks/          lock files, chosen by the hash of a key or folder, never removed
 //! ```
 //!
 //! Why a write is atomic: bytes are written and synced under a temporary name first. A
@@ -14,19 +14,22 @@
 //! inode it opened, whatever the name means by then. Directories are never removed, so
 //! one that was synced into its parent stays there.
 //!
+//! Why a listing misses nothing: an entry that stays as it is while a folder is read is
+//! always found. A create adds an entry and moves none. A replace may move its entry (btrfs
+//! does), so it and the reading of the folder exclude each other.
+//!
 //! An object's version is the digest of its bytes, never a time. Objects larger than
 //! [`MUTABLE_MAX_BYTES`] are not hashed: they can be created and deleted, but neither
 //! replaced nor conditionally deleted.
 //!
-//! Two things an S3 bucket can do this one cannot: hold an object and a folder of the
-//! same name, and promise that a listing shows a key which is being replaced just then
-//! (some file systems give a renamed file a new place in its directory).
+//! One thing an S3 bucket can do this one cannot: hold an object and a folder of the same
+//! name.
 
 mod clock;
 mod disk;
 mod durability;
 mod folder;
-mod key_lock;
+mod lock;
 mod suitability;
 mod temp;
 
