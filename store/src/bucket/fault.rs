@@ -12,8 +12,8 @@ use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 
 use super::{
-    Body, Bucket, BucketError, Deleted, Depth, Key, Object, Page, Prefix, Result, ServerFacts, Verb, Verdict,
-    Version, Write,
+    Body, Bucket, BucketError, Deleted, Depth, Key, Object, Page, Prefix, Result, RetryPolicy, ServerFacts,
+    Verb, Verdict, Version, Write,
 };
 
 /// How a call goes wrong.
@@ -195,6 +195,10 @@ impl Bucket for FaultBucket {
 
     fn trust(&self, verdict: &Verdict) {
         self.inner.trust(verdict);
+    }
+
+    fn patience(&self) -> RetryPolicy {
+        self.inner.patience()
     }
 
     async fn get(&self, key: &Key) -> Result<Object> {

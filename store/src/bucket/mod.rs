@@ -33,7 +33,7 @@ pub use open::{InvalidStoreUrl, OpenSettings, StoreUrl, open, open_for_probe};
 pub use probe::{KeptVerdicts, ProbeOptions, Verdict, probe};
 #[cfg(any(test, feature = "test-support"))]
 pub use recorder::{Call, Recorder};
-pub use retry::{RetryBucket, RetryPolicy};
+pub use retry::{Attempts, RetryBucket, RetryPolicy};
 pub use s3::{BucketSettings, IfMatch, InvalidS3Url, S3Bucket, S3Config, S3Credentials, S3Overrides};
 pub use scope::TenantBucket;
 pub use unique::put_unique;
@@ -214,6 +214,11 @@ pub trait Bucket: Send + Sync + fmt::Debug {
     /// Takes a probe's word for how the server wants to be asked. The verdict must be on this
     /// very server; see [`Verdict::is_on`].
     fn trust(&self, _verdict: &Verdict) {}
+
+    /// How long whoever may send a write again should go on doing so.
+    fn patience(&self) -> RetryPolicy {
+        RetryPolicy::BRIEF
+    }
 
     async fn get(&self, key: &Key) -> Result<Object>;
 

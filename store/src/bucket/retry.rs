@@ -3,7 +3,8 @@
 //! Reads, lists and plain deletes are repeated with growing, jittered pauses. A
 //! conditional write or delete is never resent here: its first delivery may have been
 //! applied, and then the second is refused because of the first. Who knows how to tell
-//! that apart (by a unique body or name) resends it there; see [`super::put_unique`].
+//! that apart (by a unique body or name) resends it there, for as long as this bucket would;
+//! see [`super::put_unique`].
 
 use std::{future::Future, ops::Range, sync::Arc, time::Duration};
 
@@ -12,7 +13,8 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::{
-    Body, Bucket, Deleted, Depth, Key, Object, Page, Prefix, Result, ServerFacts, Verdict, Version, Write,
+    Body, Bucket, BucketError, Deleted, Depth, Key, Object, Page, Prefix, Result, ServerFacts, Verdict,
+    Version, Write,
 };
 
 /// How long and how often to try.
@@ -37,11 +39,46 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
+    /// Of a bucket without retries of its own: enough to make good a lost answer or two.
+    pub const BRIEF: Self = Self {
+        first_pause: Duration::from_millis(100),
+        longest_pause: Duration::from_millis(500),
+        deadline: Duration::from_millis(1500),
+    };
+
+    /// The first attempt starts now.
+    pub fn start(self) -> Attempts {
+        Attempts { policy: self, last_start: Instant::now() + self.deadline, failed: 0 }
+    }
+
     /// A random pause before attempt `attempt` (the second attempt is 1): full jitter, so
     /// that clients which failed together do not return together.
     pub fn pause(&self, attempt: u32) -> Duration {
         let longest = self.first_pause.saturating_mul(1 << attempt.saturating_sub(1).min(16));
         longest.min(self.longest_pause).mul_f64(random_fraction())
+    }
+}
+
+/// The attempts at one thing.
+#[derive(Debug)]
+pub struct Attempts {
+    policy: RetryPolicy,
+    last_start: Instant,
+    failed: u32,
+}
+
+impl Attempts {
+    /// After an attempt that failed with `error`: waits for the turn of the next. `false` if
+    /// none may start any more.
+    pub async fn again(&mut self, error: &BucketError) -> bool {
+        self.failed += 1;
+        let pause = self.policy.pause(self.failed);
+        if Instant::now() + pause > self.last_start {
+            return false;
+        }
+        tracing::debug!(%error, attempt = self.failed, ?pause, "sending a request again");
+        tokio::time::sleep(pause).await;
+        true
     }
 }
 
@@ -58,20 +95,12 @@ impl RetryBucket {
     }
 
     async fn repeat<T, F: Future<Output = Result<T>>>(&self, call: impl Fn() -> F) -> Result<T> {
-        let last_start = Instant::now() + self.policy.deadline;
-        let mut attempt = 0;
+        let mut attempts = self.policy.start();
         loop {
-            let error = match call().await {
-                Err(error) if error.is_retryable() => error,
+            match call().await {
+                Err(error) if error.is_retryable() && attempts.again(&error).await => {}
                 answer => return answer,
-            };
-            attempt += 1;
-            let pause = self.policy.pause(attempt);
-            if Instant::now() + pause > last_start {
-                return Err(error);
             }
-            tracing::debug!(%error, attempt, ?pause, "sending a request again");
-            tokio::time::sleep(pause).await;
         }
     }
 }
@@ -88,6 +117,10 @@ impl Bucket for RetryBucket {
 
     fn trust(&self, verdict: &Verdict) {
         self.inner.trust(verdict);
+    }
+
+    fn patience(&self) -> RetryPolicy {
+        self.policy
     }
 
     async fn get(&self, key: &Key) -> Result<Object> {
@@ -123,7 +156,7 @@ fn random_fraction() -> f64 {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{BucketError, Fault, FaultBucket, MemoryBucket, Rule, Verb},
+        super::{Fault, FaultBucket, MemoryBucket, Rule, Verb},
         *,
     };
 

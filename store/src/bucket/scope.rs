@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::{
-    Body, Bucket, BucketError, Deleted, Depth, Key, Object, Page, Prefix, Result, ServerFacts, Verdict,
-    Version, Write,
+    Body, Bucket, BucketError, Deleted, Depth, Key, Object, Page, Prefix, Result, RetryPolicy, ServerFacts,
+    Verdict, Version, Write,
 };
 
 /// Passes on what lies below one of its prefixes, and nothing else.
@@ -62,6 +62,10 @@ impl Bucket for TenantBucket {
 
     fn trust(&self, verdict: &Verdict) {
         self.inner.trust(verdict);
+    }
+
+    fn patience(&self) -> RetryPolicy {
+        self.inner.patience()
     }
 
     async fn get(&self, key: &Key) -> Result<Object> {

@@ -4,54 +4,41 @@
 //! there by an earlier delivery of this very write. That is what makes it safe to send
 //! again after an ambiguous answer, which no other conditional write may do.
 
-use super::{Body, Bucket, BucketError, Key, Result, RetryPolicy, Write};
+use std::{fs::File, io, os::unix::fs::FileExt, path::Path};
 
-const ATTEMPTS: u32 = 5;
+use bytes::Bytes;
 
-/// Up to this size the whole object is compared, above it only its length.
-const COMPARE_MAX_BYTES: u64 = 1 << 20;
+use super::{Body, Bucket, BucketError, Key, Result, Write};
 
-/// Creates `key`, sending again while the answer is ambiguous.
+/// How much of an object is read back at a time to be compared.
+const COMPARE_BYTES: u64 = 1 << 20;
+
+/// Creates `key`, sending the same bytes under the same condition again while the answer is
+/// ambiguous and the bucket's patience lasts.
 ///
 /// Only for keys that nobody else can choose: an object that is there already was put there
 /// by an earlier delivery of this write, if it is equal, even one that a proxy made for us.
 pub async fn put_unique(bucket: &dyn Bucket, key: &Key, body: Body) -> Result<()> {
-    let policy = RetryPolicy::default();
-    let mut attempt = 0;
+    let mut attempts = bucket.patience().start();
     loop {
-        let error = match bucket.put(key, body.clone(), Write::Create).await {
+        match bucket.put(key, body.clone(), Write::Create).await {
             Ok(_) => return Ok(()),
-            Err(BucketError::AlreadyExists { .. }) => {
-                return must_equal(bucket, key, &body).await;
-            }
-            Err(error) if error.is_retryable() => error,
+            Err(BucketError::AlreadyExists { .. }) if equals(bucket, key, &body).await? => return Ok(()),
+            Err(error) if error.is_retryable() && attempts.again(&error).await => {}
             Err(error) => return Err(error),
-        };
-        attempt += 1;
-        if attempt == ATTEMPTS {
-            return Err(error);
         }
-        let pause = policy.pause(attempt);
-        tracing::debug!(%error, attempt, ?pause, "sending a uniquely named object again");
-        tokio::time::sleep(pause).await;
     }
 }
 
-async fn must_equal(bucket: &dyn Bucket, key: &Key, body: &Body) -> Result<()> {
-    let equal = match body {
-        Body::Bytes(bytes) if body.len() <= COMPARE_MAX_BYTES => bucket.get(key).await?.bytes == bytes,
-        _ => has_length(bucket, key, body.len()).await?,
-    };
-    if equal { Ok(()) } else { Err(BucketError::AlreadyExists { key: key.to_string() }) }
-}
-
-/// Asks for the last byte and for the one after it: a bucket offers no cheaper question
-/// that every store answers.
-async fn has_length(bucket: &dyn Bucket, key: &Key, len: u64) -> Result<bool> {
-    if len > 0 {
-        match bucket.get_range(key, len - 1..len).await {
-            Ok(_) => {}
-            Err(BucketError::Truncated { .. }) => return Ok(false),
+/// Whether the object holds exactly this, read back piece by piece, and not a byte more.
+async fn equals(bucket: &dyn Bucket, key: &Key, body: &Body) -> Result<bool> {
+    let len = body.len();
+    let mut start = 0;
+    while start < len {
+        let end = len.min(start + COMPARE_BYTES);
+        match bucket.get_range(key, start..end).await {
+            Ok(stored) if stored == piece(body, start, end).await? => start = end,
+            Ok(_) | Err(BucketError::Truncated { .. }) => return Ok(false),
             Err(error) => return Err(error),
         }
     }
@@ -62,17 +49,37 @@ async fn has_length(bucket: &dyn Bucket, key: &Key, len: u64) -> Result<bool> {
     }
 }
 
+async fn piece(body: &Body, start: u64, end: u64) -> Result<Bytes> {
+    match body {
+        Body::Bytes(bytes) => Ok(bytes.slice(start as usize..end as usize)),
+        Body::File { path, .. } => {
+            let from = path.clone();
+            let read = tokio::task::spawn_blocking(move || read_piece(&from, start, end));
+            let piece = read.await.unwrap_or_else(|error| Err(io::Error::other(error)));
+            piece.map_err(|source| BucketError::Io { path: path.display().to_string(), source })
+        }
+    }
+}
+
+fn read_piece(path: &Path, start: u64, end: u64) -> io::Result<Bytes> {
+    let mut bytes = vec![0; (end - start) as usize];
+    File::open(path)?.read_exact_at(&mut bytes, start)?;
+    Ok(bytes.into())
+}
+
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::{sync::Arc, time::Duration};
+
+    use tokio::time::Instant;
 
     use super::{
-        super::{Fault, FaultBucket, MemoryBucket, Rule, Verb},
+        super::{Fault, FaultBucket, MemoryBucket, Recorder, RetryBucket, RetryPolicy, Rule, Verb},
         *,
     };
 
     const SMALL: usize = 10;
-    const LARGE: usize = COMPARE_MAX_BYTES as usize + 1;
+    const LARGE: usize = 2 * COMPARE_BYTES as usize + 1;
 
     #[tokio::test(start_paused = true)]
     async fn a_lost_answer_is_made_good() {
@@ -90,37 +97,75 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn five_lost_answers_are_enough() {
-        let bucket = FaultBucket::new(Arc::new(MemoryBucket::new()));
-        bucket.inject(Rule::new(Fault::Before).always());
-        let answer = put_unique(&bucket, &Key::new("pack").unwrap(), vec![7].into()).await;
-        assert!(answer.unwrap_err().is_ambiguous());
-        assert_eq!(bucket.calls(), 5);
+    async fn it_is_sent_again_for_as_long_as_reads_are() {
+        for seconds in [0, 60, 600] {
+            let faults = Arc::new(FaultBucket::new(Arc::new(MemoryBucket::new())));
+            faults.inject(Rule::new(Fault::Before).always());
+            let deadline = Duration::from_secs(seconds);
+            let policy = RetryPolicy { deadline, ..RetryPolicy::default() };
+            let bucket = RetryBucket::new(faults.clone(), policy);
+            let started = Instant::now();
+            let answer = put_unique(&bucket, &Key::new("pack").unwrap(), vec![7].into()).await;
+            assert!(answer.unwrap_err().is_ambiguous());
+            let spent = started.elapsed();
+            assert!(spent <= deadline && spent >= deadline.saturating_sub(policy.longest_pause), "{spent:?}");
+            assert!(faults.calls() > seconds / 5, "{}", faults.calls());
+        }
     }
 
     /// Somebody else's object of the same name is found out even after a lost answer.
     #[tokio::test(start_paused = true)]
     async fn other_content_is_not_taken_for_ours() {
         let key = Key::new("pack").unwrap();
-        for len in [SMALL, LARGE] {
+        for (len, found) in [(SMALL, SMALL - 1), (SMALL, SMALL + 1), (LARGE, LARGE - 1), (0, 1)] {
             let bucket = FaultBucket::new(Arc::new(MemoryBucket::new()));
-            put_unique(&bucket, &key, vec![7; len - 1].into()).await.unwrap();
+            put_unique(&bucket, &key, vec![7; found].into()).await.unwrap();
             bucket.inject(Rule::new(Fault::Before).on(Verb::Create));
             let answer = put_unique(&bucket, &key, vec![7; len].into()).await;
             assert!(matches!(answer, Err(BucketError::AlreadyExists { .. })), "{answer:?}");
         }
     }
 
-    #[tokio::test]
-    async fn a_length_is_told_by_the_last_byte_and_the_one_after() {
-        let bucket = MemoryBucket::new();
-        for len in [0_u64, 1, 5] {
-            let key = Key::new(format!("k{len}")).unwrap();
-            put_unique(&bucket, &key, vec![1; len as usize].into()).await.unwrap();
-            assert!(has_length(&bucket, &key, len).await.unwrap());
-            assert!(!has_length(&bucket, &key, len + 1).await.unwrap());
-            assert!(len == 0 || !has_length(&bucket, &key, len - 1).await.unwrap());
+    /// One byte differs, anywhere, in memory or in a file.
+    #[tokio::test(start_paused = true)]
+    async fn an_object_of_the_same_length_is_not_taken_for_ours() {
+        let folder = tempfile::tempdir().unwrap();
+        let key = Key::new("pack").unwrap();
+        for at in [0, COMPARE_BYTES as usize, LARGE - 1] {
+            let mut foreign = vec![7; LARGE];
+            foreign[at] = 8;
+            let memory = MemoryBucket::new();
+            memory.put(&key, foreign.into(), Write::Create).await.unwrap();
+            let path = folder.path().join("ours");
+            std::fs::write(&path, vec![7; LARGE]).unwrap();
+            for body in [vec![7; LARGE].into(), Body::File { path, len: LARGE as u64 }] {
+                let answer = put_unique(&memory, &key, body).await;
+                assert!(matches!(answer, Err(BucketError::AlreadyExists { .. })), "{answer:?}");
+            }
         }
+    }
+
+    #[tokio::test]
+    async fn a_file_is_known_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ours");
+        std::fs::write(&path, vec![7; LARGE]).unwrap();
+        let (memory, key) = (MemoryBucket::new(), Key::new("pack").unwrap());
+        for _ in 0..2 {
+            put_unique(&memory, &key, Body::File { path: path.clone(), len: LARGE as u64 }).await.unwrap();
+        }
+    }
+
+    /// No piece is larger than is bearable.
+    #[tokio::test]
+    async fn it_is_read_back_in_pieces() {
+        let recorder = Recorder::new(Arc::new(MemoryBucket::new()));
+        let key = Key::new("pack").unwrap();
+        for _ in 0..2 {
+            put_unique(&recorder, &key, vec![7; LARGE].into()).await.unwrap();
+        }
+        assert_eq!(recorder.downloaded_bytes(), LARGE as u64);
+        assert!(recorder.calls().iter().all(|call| call.verb == Verb::Create || call.bytes <= COMPARE_BYTES));
     }
 
     #[tokio::test]

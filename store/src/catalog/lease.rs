@@ -16,7 +16,7 @@ use tokio::sync::Mutex;
 use super::{clock, condemned, records::list_all};
 use crate::{
     Error, Result,
-    bucket::{BucketError, Depth, Key, RetryPolicy, Version, Write},
+    bucket::{BucketError, Depth, Key, Version, Write},
     content::{TenantStore, known::Known, meta::NewMetadata, upload::DurablePacks, upload::Gate},
     format::{
         WRITER,
@@ -28,7 +28,6 @@ use crate::{
     name::Lineage,
 };
 
-const ATTEMPTS: u32 = 5;
 /// A collection takes a lease that was not renewed for fifteen minutes for dead.
 const RENEW_AFTER: Duration = Duration::from_secs(240);
 
@@ -115,32 +114,28 @@ impl WriteLease {
     }
 
     async fn create(&self) -> Result<Held> {
-        let policy = RetryPolicy::default();
-        for attempt in 1..=ATTEMPTS {
+        let mut attempts = self.store.bucket.patience().start();
+        loop {
             // After an ambiguous answer the old name may still come into being, so a new one is taken.
             let mut record = self.draft.clone();
             record.record = clock::new_record_id();
             record.state = State::Writing;
             let key = layout::record(&self.lineage, record.record);
             let bytes = readable(&record)?;
-            match self.store.bucket.put(&key, bytes.clone().into(), Write::Create).await {
+            let error = match self.store.bucket.put(&key, bytes.clone().into(), Write::Create).await {
                 Ok(version) => return Ok(Held { record, version, renewed: Instant::now() }),
-                Err(error)
-                    if (error.is_retryable() || matches!(error, BucketError::AlreadyExists { .. }))
-                        && attempt < ATTEMPTS =>
-                {
-                    tracing::debug!(%key, %error, "the lease may or may not exist");
-                    tokio::time::sleep(policy.pause(attempt)).await;
-                    if let Ok(object) = self.store.bucket.get(&key).await
-                        && object.bytes == bytes
-                    {
-                        return Ok(Held { record, version: object.version, renewed: Instant::now() });
-                    }
-                }
-                Err(error) => return Err(error.into()),
+                Err(error) => error,
+            };
+            let unclear = error.is_retryable() || matches!(error, BucketError::AlreadyExists { .. });
+            if !unclear || !attempts.again(&error).await {
+                return Err(error.into());
+            }
+            if let Ok(object) = self.store.bucket.get(&key).await
+                && object.bytes == bytes
+            {
+                return Ok(Held { record, version: object.version, renewed: Instant::now() });
             }
         }
-        Err(internal("unreachable: the last attempt returns"))
     }
 }
 
@@ -180,13 +175,12 @@ impl Gate for WriteLease {
 }
 
 /// Replaces our own record. After an ambiguous answer the same bytes are sent again: they
-/// can only be applied once, and nobody but a collection that revokes us writes this key.
+/// can only be applied once, and nobody but a collection that revokes us writes this key. So
+/// that goes on for as long as the bucket repeats reads: all the work of the write hangs on it.
 async fn replace_own(store: &TenantStore, key: &Key, record: &Record, version: Version) -> Result<Version> {
     let bytes = readable(record)?;
-    let policy = RetryPolicy::default();
-    let mut attempt = 0;
+    let mut attempts = store.bucket.patience().start();
     loop {
-        attempt += 1;
         match store.bucket.put(key, bytes.clone().into(), Write::Replace(version.clone())).await {
             Ok(version) => return Ok(version),
             Err(BucketError::VersionMismatch { .. }) => {
@@ -200,9 +194,7 @@ async fn replace_own(store: &TenantStore, key: &Key, record: &Record, version: V
                 }
                 return Err(Error::damaged(key, "somebody else has written our record"));
             }
-            Err(error) if error.is_retryable() && attempt < ATTEMPTS => {
-                tokio::time::sleep(policy.pause(attempt)).await;
-            }
+            Err(error) if error.is_retryable() && attempts.again(&error).await => {}
             Err(error) => return Err(error.into()),
         }
     }

@@ -12,8 +12,8 @@ use super::{clock, records::list_all};
 use crate::{
     Error, Result,
     bucket::{
-        Bucket, BucketError, Depth, KeptVerdicts, Prefix, ProbeOptions, RetryPolicy, TenantBucket, Verdict,
-        Version, Write, probe,
+        Bucket, BucketError, Depth, KeptVerdicts, Prefix, ProbeOptions, TenantBucket, Verdict, Version,
+        Write, probe,
     },
     content::{TenantStore, cache::Cache},
     format::{
@@ -227,20 +227,17 @@ impl Store {
 
     /// Creates a document that everybody would create alike; says whether ours is the one.
     async fn create(&self, key: &crate::bucket::Key, bytes: Vec<u8>) -> Result<bool> {
-        let policy = RetryPolicy::default();
-        for attempt in 1.. {
+        let mut attempts = self.bucket.patience().start();
+        loop {
             match self.bucket.put(key, bytes.clone().into(), Write::Create).await {
                 Ok(_) => return Ok(true),
                 Err(BucketError::AlreadyExists { .. }) => {
                     return Ok(self.bucket.get(key).await?.bytes == bytes);
                 }
-                Err(error) if error.is_retryable() && attempt < 5 => {
-                    tokio::time::sleep(policy.pause(attempt)).await
-                }
+                Err(error) if error.is_retryable() && attempts.again(&error).await => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(false)
     }
 
     /// Finds out by trying whether the store keeps its promises, with scratch keys below `below`.
