@@ -7,7 +7,10 @@ use std::{fs, path::Path, sync::Arc};
 use store::{
     bucket::{Bucket, Depth, Key, MemoryBucket, Prefix, Write},
     catalog::pointer::{Flip, Move},
-    format::{layout, record::State},
+    format::{
+        layout,
+        record::{Record, State},
+    },
     name::Lineage,
     ops::{find, snapshot::Outcome},
 };
@@ -129,4 +132,24 @@ async fn a_first_capture_killed_before_its_flip_verifies_clean() {
     let again = world.snapshot(dir.path()).await.unwrap();
     assert_eq!((again.outcome, again.record), (Outcome::Unchanged, stored.record));
     assert!(matches!(again.flip, Flip::Flipped { .. }));
+}
+
+/// Nothing depends on the word, so it is no reason to refuse a snapshot.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mode_that_a_later_pstore_wrote_is_kept_and_shown() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("source");
+    fill(&source, 1);
+    let memory = Arc::new(MemoryBucket::new());
+    let world = World::open(memory.clone(), None).await;
+    let record = world.snapshot(&source).await.unwrap().record;
+    let key = layout::record(&world.lineage, record);
+    let object = memory.get(&key).await.unwrap();
+    let mut record = Record::decode(&object.bytes).unwrap();
+    record.mode = "lukewarm".to_owned().into();
+    memory.put(&key, record.encode().into(), Write::Replace(object.version)).await.unwrap();
+    let found = world.current().await.unwrap();
+    assert_eq!((found.mode.as_str(), found.encode()), ("lukewarm", record.encode()));
+    world.restore(&dir.path().join("restored")).await.unwrap();
+    world.assert_clean().await;
 }

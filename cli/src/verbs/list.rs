@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use store::{
     catalog::records,
-    format::record::{Mode, Record},
+    format::record::Record,
     name::{ChromeMajor, Profile, Tenant},
     ops::find::{self, Listing},
 };
@@ -135,18 +135,11 @@ fn table(listing: &Listing) -> String {
             size::bytes(record.uncompressed_size_bytes),
             size::bytes(record.counts.new_bytes),
             size::bytes(record.counts.stored_bytes),
-            mode(record.mode).to_owned(),
+            record.mode.as_str().to_owned(),
             record.chrome_major_version.to_string(),
             record.reason.as_str().to_owned(),
             labels.join(" "),
         ]);
     }
     table.render()
-}
-
-pub(super) const fn mode(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Cold => "cold",
-        Mode::Hot => "hot",
-    }
 }

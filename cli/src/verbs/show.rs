@@ -3,7 +3,7 @@
 use serde_json::Value;
 use store::format::record::{Record, Tag};
 
-use super::{Context, list::mode};
+use super::Context;
 use crate::{answer::Answer, args::ShowArgs, failure::Failure, size, time};
 
 pub(super) async fn run(context: Context, args: &ShowArgs) -> Result<Answer, Failure> {
@@ -31,7 +31,7 @@ fn text(record: &Record) -> String {
             format!(
                 "{} UTC, {}, {}",
                 time::utc(record.captured_at_ms),
-                mode(record.mode),
+                record.mode.as_str(),
                 record.reason.as_str()
             ),
         ),

@@ -252,11 +252,40 @@ pub struct Record {
     pub unknown: Unknown,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+/// Whether Chrome was running: one of these words, or any other. Nothing depends on it, so a
+/// word that a later pstore came up with is kept and shown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
 pub enum Mode {
     Cold,
     Hot,
+    Other(String),
+}
+
+impl Mode {
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Cold => "cold",
+            Self::Hot => "hot",
+            Self::Other(word) => word,
+        }
+    }
+}
+
+impl From<String> for Mode {
+    fn from(word: String) -> Self {
+        match word.as_str() {
+            "cold" => Self::Cold,
+            "hot" => Self::Hot,
+            _ => Self::Other(word),
+        }
+    }
+}
+
+impl From<Mode> for String {
+    fn from(mode: Mode) -> Self {
+        mode.as_str().to_owned()
+    }
 }
 
 /// Why a snapshot was taken: one of these words, or any other.
