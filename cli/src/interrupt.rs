@@ -2,25 +2,34 @@
 
 use std::sync::Arc;
 
+use store::ops::commitment::Commitment;
 use tokio::sync::watch;
 
 /// Raised once. Who listens cleans up and ends by itself; nobody else is waited for.
 #[derive(Clone, Debug)]
-pub(crate) struct Interrupt(Arc<watch::Sender<bool>>);
+pub(crate) struct Interrupt {
+    raised: Arc<watch::Sender<bool>>,
+    /// What cannot be undone is done only if this can be made.
+    commitment: Commitment,
+}
 
 impl Interrupt {
     pub(crate) fn new() -> Self {
-        Self(Arc::new(watch::Sender::new(false)))
+        Self { raised: Arc::new(watch::Sender::new(false)), commitment: Commitment::default() }
+    }
+
+    pub(crate) fn commitment(&self) -> &Commitment {
+        &self.commitment
     }
 
     /// Whether somebody listens.
     pub(crate) fn raise(&self) -> bool {
-        self.0.send(true).is_ok()
+        self.raised.send(true).is_ok()
     }
 
     /// Ends when it is raised. Listens from now on.
     pub(crate) fn raised(&self) -> impl Future<Output = ()> + use<> {
-        let mut receiver = self.0.subscribe();
+        let mut receiver = self.raised.subscribe();
         async move {
             if receiver.wait_for(|raised| *raised).await.is_err() {
                 std::future::pending().await

@@ -39,7 +39,7 @@ fn main() -> ExitCode {
         Some(Ok(answer)) => console.answer(&answer),
         Some(Err(failure)) => console.failure(&failure),
         None => {
-            console.say("interrupted; what was stored before is untouched");
+            console.say("interrupted; what was there before is untouched");
             ExitCode::from(exit::code(store::ErrorKind::Interrupted))
         }
     }
@@ -69,6 +69,10 @@ async fn until_told(invocation: Invocation, console: Console) -> Option<Result<A
     tokio::select! {
         answer = &mut verb => return Some(answer),
         () = told_to_end(), if !guards => {}
+    }
+    // What can no longer be prevented is finished, and told as it is.
+    if !interrupt.commitment().prevent() {
+        return Some(verb.await);
     }
     if !interrupt.raise() {
         return None;

@@ -100,8 +100,13 @@ impl World {
     }
 
     pub async fn restore_record(&self, record: &Record, target: &Path) -> Result<restore::Report> {
-        let request =
-            restore::Request { target: target.to_owned(), force: false, same_owner: false, threads: 2 };
+        let request = restore::Request {
+            target: target.to_owned(),
+            force: false,
+            same_owner: false,
+            threads: 2,
+            commitment: Default::default(),
+        };
         restore::restore(&self.store, record, &request, Arc::new(Silent)).await
     }
 

@@ -12,7 +12,8 @@ use store::{
         record::{Record, State},
     },
     name::Lineage,
-    ops::{find, snapshot::Outcome},
+    ops::{commitment::Commitment, find, restore, snapshot::Outcome},
+    progress::Silent,
 };
 use tests::{
     interrupter::Interrupter,
@@ -152,4 +153,32 @@ async fn a_mode_that_a_later_pstore_wrote_is_kept_and_shown() {
     assert_eq!((found.mode.as_str(), found.encode()), ("lukewarm", record.encode()));
     world.restore(&dir.path().join("restored")).await.unwrap();
     world.assert_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interruption_and_the_last_step_of_a_restore_exclude_each_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, target) = (dir.path().join("source"), dir.path().join("target"));
+    fill(&source, 1);
+    let world = World::open(Arc::new(MemoryBucket::new()), None).await;
+    world.snapshot(&source).await.unwrap();
+    let record = world.current().await.unwrap();
+    let commitment = Commitment::default();
+    let request = restore::Request {
+        target: target.clone(),
+        force: false,
+        same_owner: false,
+        threads: 2,
+        commitment: commitment.clone(),
+    };
+    assert!(commitment.prevent());
+    let refused = restore::restore(&world.store, &record, &request, Arc::new(Silent)).await;
+    assert_eq!(refused.unwrap_err().kind(), store::ErrorKind::Io);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "something is left beside the source");
+
+    let commitment = Commitment::default();
+    let request = restore::Request { commitment: commitment.clone(), ..request };
+    restore::restore(&world.store, &record, &request, Arc::new(Silent)).await.unwrap();
+    assert!(!commitment.prevent());
+    assert_same(&source, &target);
 }

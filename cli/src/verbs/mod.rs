@@ -46,7 +46,7 @@ pub(crate) async fn run(
         Verb::Show(args) => show::run(context()?, args).await,
         Verb::Diff(args) => diff::run(context()?, args).await,
         Verb::History(args) => history::run(context()?, args).await,
-        Verb::Restore(args) => restore::run(context()?, args).await,
+        Verb::Restore(args) => restore::run(context()?, args, interrupt.commitment().clone()).await,
         Verb::Stats(args) => stats::run(context()?, args).await,
         Verb::Verify(args) => verify::run(context()?, args).await,
         Verb::Lock(args) => lock::run(context()?, args).await,

@@ -6,13 +6,20 @@ use serde_json::json;
 use store::{
     ErrorKind,
     format::record::Record,
-    ops::restore::{self, Report, Request},
+    ops::{
+        commitment::Commitment,
+        restore::{self, Report, Request},
+    },
 };
 
 use super::Context;
 use crate::{answer::Answer, args::RestoreArgs, failure::Failure, progress, size, time};
 
-pub(super) async fn run(context: Context, args: &RestoreArgs) -> Result<Answer, Failure> {
+pub(super) async fn run(
+    context: Context,
+    args: &RestoreArgs,
+    commitment: Commitment,
+) -> Result<Answer, Failure> {
     context.location.keep_apart(&args.target)?;
     let (tenant, lineage) = context.lineage(&args.lineage).await?;
     let record = context.snapshot(&tenant, &lineage, args.sha.as_deref()).await?;
@@ -21,6 +28,7 @@ pub(super) async fn run(context: Context, args: &RestoreArgs) -> Result<Answer, 
         force: args.force,
         same_owner: args.same_owner,
         threads: crate::threads(),
+        commitment,
     };
     let progress = progress::watch(context.console);
     let restored = restore::restore(&tenant, &record, &request, progress).await;

@@ -121,6 +121,40 @@ fn an_interrupt_ends_at_once_and_leaves_nothing_broken() {
     desk.ok("verify acme/alice --read-data");
 }
 
+/// Whenever it comes, what is said of the target is true.
+#[test]
+fn an_interrupted_restore_tells_the_truth_about_its_target() {
+    let desk = Desk::new();
+    for at in 0..20 {
+        fs::write(desk.path(&format!("udd/{at}")), noise(1_000_000 + at)).unwrap();
+    }
+    desk.ok("snapshot udd acme/alice");
+    let started = std::time::Instant::now();
+    desk.ok("restore acme/alice measured");
+    let took = started.elapsed();
+    let (old, new) = (desk.path("old"), files(&desk.path("udd")));
+    let mut codes = Vec::new();
+    for step in 0..16 {
+        let _ = fs::remove_dir_all(&old);
+        fs::create_dir(&old).unwrap();
+        fs::write(old.join("mine"), "before").unwrap();
+        let mut command = desk.command("restore acme/alice old --force");
+        let child = command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        std::thread::sleep(took * step / 12);
+        let _ = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).output();
+        let ran = Ran::of("restore", child.wait_with_output().unwrap());
+        let found = files(&old);
+        match ran.code {
+            0 => assert!(found == new, "{ran:?}"),
+            // Before the signal is listened to, it ends the process by itself.
+            130 | -1 => assert!(found.len() == 1 && found[0].1 == b"before", "{ran:?}"),
+            _ => panic!("{ran:?}"),
+        }
+        codes.push(ran.code);
+    }
+    assert!(codes.contains(&130), "no signal came in time: {codes:?}");
+}
+
 #[test]
 fn a_variable_set_to_nothing_is_as_good_as_none() {
     let desk = Desk::new();

@@ -1,5 +1,6 @@
 //! The verbs.
 
+pub mod commitment;
 pub mod diff;
 pub mod find;
 pub mod history;

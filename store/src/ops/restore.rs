@@ -18,6 +18,7 @@ use std::{
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 
+use super::commitment::Commitment;
 use crate::{
     Error, Result,
     content::{
@@ -47,6 +48,8 @@ pub struct Request {
     pub force: bool,
     pub same_owner: bool,
     pub threads: usize,
+    /// Made just before the directory is moved into place; until then nothing is there.
+    pub commitment: Commitment,
 }
 
 #[derive(Clone, Debug)]
@@ -107,7 +110,8 @@ pub async fn restore(
         lost_xattrs: target.staging.lost_xattrs(),
         elapsed: Duration::ZERO,
     };
-    blocking(move || target.publish()).await?;
+    let commitment = request.commitment.clone();
+    blocking(move || target.publish(&commitment)).await?;
     Ok(Report { elapsed: started.elapsed(), ..report })
 }
 
@@ -219,10 +223,10 @@ impl Target {
         Ok(())
     }
 
-    fn publish(self) -> Result<()> {
+    fn publish(self, commitment: &Commitment) -> Result<()> {
         self.staging.make_links(&self.entries)?;
         self.staging.finish_directories(&self.entries)?;
-        self.staging.publish()
+        self.staging.publish(|| commitment.make())
     }
 }
 

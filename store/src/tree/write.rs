@@ -131,11 +131,16 @@ impl Staging {
         Ok(())
     }
 
-    /// Makes everything durable and moves it to the target's name.
-    pub fn publish(mut self) -> Result<()> {
+    /// Makes everything durable and moves it to the target's name, if `commits` says so at the
+    /// last moment.
+    pub fn publish(mut self, commits: impl FnOnce() -> bool) -> Result<()> {
         let staged = self.dir.path().to_owned();
         syncfs(self.dir.fd()).at("cannot flush", &staged)?;
         let (parent, _) = split(&self.target)?;
+        if !commits() {
+            let interrupted = std::io::Error::from(std::io::ErrorKind::Interrupted);
+            return Err(Error::io("nothing was moved to", &self.target, interrupted));
+        }
         let old = if self.replace && self.target.exists() {
             let cwd = rustix::fs::CWD;
             renameat_with(cwd, &staged, cwd, &self.target, RenameFlags::EXCHANGE)
