@@ -4,7 +4,7 @@
 use aws_sdk_s3::types::{BucketVersioningStatus, ObjectLockEnabled};
 
 use super::{S3Bucket, answer::Condition};
-use crate::bucket::Result;
+use crate::bucket::{BucketError, Result};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BucketSettings {
@@ -21,10 +21,14 @@ impl S3Bucket {
         let versioning = self.client.get_bucket_versioning().bucket(&self.config.bucket).send();
         let lock = self.client.get_object_lock_configuration().bucket(&self.config.bucket).send();
         let (versioning, lock) = tokio::join!(versioning, lock);
-        let versioning = versioning.map_err(|error| asked.failed(error))?;
+        let status = match versioning.map_err(|error| asked.failed(error)) {
+            Ok(versioning) => versioning.status,
+            Err(BucketError::Rejected { reason, .. }) if reason.starts_with("NotImplemented") => None,
+            Err(error) => return Err(error),
+        };
         let lock = lock.ok().and_then(|lock| lock.object_lock_configuration);
         Ok(BucketSettings {
-            versioned: versioning.status() == Some(&BucketVersioningStatus::Enabled),
+            versioned: status == Some(BucketVersioningStatus::Enabled),
             object_lock: lock
                 .is_some_and(|lock| lock.object_lock_enabled() == Some(&ObjectLockEnabled::Enabled)),
         })
