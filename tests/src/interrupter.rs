@@ -1,4 +1,4 @@
-//! A bucket in which something else happens, once, just before a chosen call.
+//! A bucket in which something happens just before one call is passed on.
 
 use std::{
     fmt,
@@ -9,30 +9,74 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use store::bucket::{Body, Bucket, Deleted, Depth, Key, Object, Page, Prefix, Result, Version, Write};
+use store::{
+    bucket::{
+        Body, Bucket, Deleted, Depth, Key, Object, Page, Prefix, Result, RetryPolicy, ServerFacts, Verb,
+        Verdict, Version, Write,
+    },
+    format::record::{Record, State},
+};
 
 type Deed = Box<dyn FnOnce() -> BoxFuture<'static, ()> + Send>;
+/// Whether this call is the one, and if so, what happens before it.
+type Trap = Box<dyn FnMut(Verb, &Key) -> Option<BoxFuture<'static, ()>> + Send>;
 
-/// Does its deed before the first ranged read below a prefix.
+/// Does its deed once.
 pub struct Interrupter {
     inner: Arc<dyn Bucket>,
-    prefix: String,
-    deed: Mutex<Option<Deed>>,
+    trap: Mutex<Option<Trap>>,
 }
 
 impl Interrupter {
+    /// Before the first ranged read below a prefix.
     pub fn before_reading(inner: Arc<dyn Bucket>, prefix: &str, deed: Deed) -> Self {
-        Self { inner, prefix: prefix.to_owned(), deed: Mutex::new(Some(deed)) }
+        let (prefix, mut deed) = (prefix.to_owned(), Some(deed));
+        let trap: Trap = Box::new(move |verb, key| {
+            let struck = verb == Verb::GetRange && key.as_str().starts_with(&prefix);
+            if struck { deed.take().map(|deed| deed()) } else { None }
+        });
+        Self { inner, trap: Mutex::new(Some(trap)) }
+    }
+
+    /// A collection revokes the first write, just before it is published.
+    pub fn revoking(inner: Arc<dyn Bucket>) -> Self {
+        let bucket = Arc::clone(&inner);
+        let trap: Trap = Box::new(move |verb, key| {
+            let struck = verb == Verb::Replace && key.name().starts_with("snap-");
+            struck.then(|| Box::pin(revoke(Arc::clone(&bucket), key.clone())) as _)
+        });
+        Self { inner, trap: Mutex::new(Some(trap)) }
     }
 
     pub fn is_done(&self) -> bool {
-        self.deed.lock().unwrap().is_none()
+        self.trap.lock().unwrap().is_none()
     }
+
+    async fn pass(&self, verb: Verb, key: &Key) {
+        let deed = {
+            let mut trap = self.trap.lock().unwrap();
+            let deed = trap.as_mut().and_then(|trap| trap(verb, key));
+            if deed.is_some() {
+                *trap = None;
+            }
+            deed
+        };
+        if let Some(deed) = deed {
+            deed.await;
+        }
+    }
+}
+
+async fn revoke(bucket: Arc<dyn Bucket>, key: Key) {
+    let object = bucket.get(&key).await.unwrap();
+    let mut record = Record::decode(&object.bytes).unwrap();
+    record.state = State::Revoked;
+    bucket.put(&key, record.encode().into(), Write::Replace(object.version)).await.unwrap();
 }
 
 impl fmt::Debug for Interrupter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Interrupter").field("prefix", &self.prefix).finish_non_exhaustive()
+        f.debug_struct("Interrupter").field("inner", &self.inner).finish_non_exhaustive()
     }
 }
 
@@ -42,20 +86,30 @@ impl Bucket for Interrupter {
         self.inner.describe()
     }
 
+    fn server(&self) -> ServerFacts {
+        self.inner.server()
+    }
+
+    fn trust(&self, verdict: &Verdict) {
+        self.inner.trust(verdict);
+    }
+
+    fn patience(&self) -> RetryPolicy {
+        self.inner.patience()
+    }
+
     async fn get(&self, key: &Key) -> Result<Object> {
+        self.pass(Verb::Get, key).await;
         self.inner.get(key).await
     }
 
     async fn get_range(&self, key: &Key, range: Range<u64>) -> Result<Bytes> {
-        let struck = key.as_str().starts_with(&self.prefix);
-        let deed = if struck { self.deed.lock().unwrap().take() } else { None };
-        if let Some(deed) = deed {
-            deed().await;
-        }
+        self.pass(Verb::GetRange, key).await;
         self.inner.get_range(key, range).await
     }
 
     async fn put(&self, key: &Key, body: Body, write: Write) -> Result<Version> {
+        self.pass(Verb::of_write(&write), key).await;
         self.inner.put(key, body, write).await
     }
 
@@ -64,10 +118,12 @@ impl Bucket for Interrupter {
     }
 
     async fn delete(&self, key: &Key) -> Result<()> {
+        self.pass(Verb::Delete, key).await;
         self.inner.delete(key).await
     }
 
     async fn delete_if(&self, key: &Key, version: &Version) -> Result<Deleted> {
+        self.pass(Verb::DeleteIf, key).await;
         self.inner.delete_if(key, version).await
     }
 }

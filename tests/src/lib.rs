@@ -6,7 +6,6 @@
 pub mod binary;
 pub mod contract;
 pub mod interrupter;
-pub mod revoker;
 pub mod server;
 pub mod tree;
 pub mod world;

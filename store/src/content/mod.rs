@@ -19,7 +19,7 @@ use std::sync::Arc;
 use crate::{
     bucket::Bucket,
     format::config::{Chunking, TenantConfig},
-    id::{ChunkKey, StoreId},
+    id::ChunkKey,
     name::Tenant,
 };
 
@@ -40,9 +40,5 @@ impl TenantStore {
 
     pub fn chunking(&self) -> &Chunking {
         &self.config.chunking
-    }
-
-    pub fn store_id(&self) -> StoreId {
-        self.config.store_id
     }
 }

@@ -98,11 +98,6 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// The segments that are complete so far.
-    pub fn take_finished(&mut self) -> Vec<Segment> {
-        std::mem::take(&mut self.finished)
-    }
-
     pub fn finish(mut self) -> Vec<Segment> {
         if self.current.bytes.len() > PREFIX.len() {
             self.finished.push(self.current);
