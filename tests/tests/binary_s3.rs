@@ -28,6 +28,28 @@ fn assert_says(error: &Value, field: &str, words: &str) {
     assert!(error[field].as_str().is_some_and(|text| text.contains(words)), "no {words:?} in {error:#}");
 }
 
+/// The same server under another name: nothing tells the program that it is the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_was_not_tried_is_tried_by_the_first_write() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("source");
+    fill(&source);
+    let server = SeaweedFs::shared().await;
+    let config = server.config();
+    let elsewhere = config.endpoint.as_ref().unwrap().replace("127.0.0.1", "localhost");
+    let here = Host::s3(&dir.path().join("home"), &config);
+    let there =
+        Host::s3(&dir.path().join("other"), &S3Config { endpoint: Some(elsewhere), ..config.clone() });
+    let line = || binary::snapshot(&source, "acme/alice");
+    here.succeed(line());
+    there.succeed(["list", "acme/alice"]);
+    for (host, tries) in [(&here, false), (&there, true), (&there, false), (&here, false)] {
+        let ended = host.run(line());
+        assert_eq!(ended.code, Some(0), "{ended:#?}");
+        assert_eq!(ended.stderr.contains("through a server that was not tried yet"), tries, "{ended:#?}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn every_command_works() {
     let dir = tempfile::tempdir().unwrap();

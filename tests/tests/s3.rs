@@ -2,7 +2,11 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    io::{Read, Write as _},
+    sync::Arc,
+    time::Duration,
+};
 
 use store::bucket::{
     Body, Bucket, BucketError, Depth, Key, Prefix, Recorder, S3Bucket, S3Config, S3Credentials, TenantBucket,
@@ -111,4 +115,45 @@ async fn a_tenant_is_kept_out_by_our_scope_and_by_the_server() {
     // Six from the second turn: the scope made none.
     assert_eq!(acme.calls().len(), 6);
     assert_eq!(&globex.get(&foreign).await.unwrap().bytes[..], b"secret");
+}
+
+/// Answers every request so, for as long as the test runs.
+fn stubborn(status: &'static str, code: &'static str) -> S3Config {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let config = tests::server::config(&format!("http://{}", listener.local_addr().unwrap()), "b", "k", "s");
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 16 << 10]);
+            let body = format!("<Error><Code>{code}</Code><Message>no</Message></Error>");
+            let head = format!(
+                "HTTP/1.1 {status}\r\nServer: proxy\r\nConnection: close\r\nContent-Length: {}",
+                body.len()
+            );
+            let _ = stream.write_all(format!("{head}\r\n\r\n{body}").as_bytes());
+        }
+    });
+    config
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_knows_no_versioning_is_not_versioned() {
+    let bucket = S3Bucket::open(stubborn("501 Not Implemented", "NotImplemented")).await;
+    let settings = bucket.settings().await.unwrap();
+    assert!(!settings.versioned && !settings.object_lock, "{settings:?}");
+    let bucket = S3Bucket::open(stubborn("403 Forbidden", "AccessDenied")).await;
+    assert!(matches!(bucket.settings().await, Err(BucketError::Denied { .. })));
+}
+
+/// A proxy speaks for a server that it cannot reach: that is not what was probed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_is_not_named_by_its_failures() {
+    let bucket = S3Bucket::open(stubborn("503 Service Unavailable", "SlowDown")).await;
+    bucket.get(&key("a")).await.unwrap_err();
+    assert_eq!(bucket.server().name, None);
+    let bucket = S3Bucket::open(stubborn("404 Not Found", "NoSuchKey")).await;
+    bucket.get(&key("a")).await.unwrap_err();
+    assert_eq!(bucket.server().name.as_deref(), Some("proxy"));
+    let place = bucket.server().place.unwrap();
+    assert!(place.starts_with("s3://b at http://127.0.0.1:"), "{place}");
 }
