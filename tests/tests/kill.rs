@@ -161,12 +161,15 @@ fn a_killed_snapshot_leaves_the_store_whole() {
     let [packs, indexes] = ["content/acme/packs", "content/acme/index"].map(|name| objects.join(name));
     let records = objects.join("snapshots/acme/alice/131");
     let (pointer, unfinished) = (records.join("latest.json"), store.join("tmp"));
+    let log = records.join("events");
     let events = [
         Moment::Entry(&unfinished),
         Moment::Entry(&packs),
         Moment::Entry(&indexes),
         Moment::Entry(&records),
+        // Its first change is the claim; an event is stored right after the flip.
         Moment::Change(&pointer),
+        Moment::Entry(&log),
     ];
     let tally = snapshots_survive(&host, &other, dir.path(), |usual| moments(20, usual, 1), &events);
     assert!(tally.struck >= 10, "too few were hit: {tally:?}");

@@ -29,6 +29,9 @@ pub(crate) struct ActorArgs {
 
 /// Hold a profile's lock, so that nobody else moves its pointer
 #[derive(Debug, Args)]
+#[command(after_help = "Example:
+  pstore lock hold acme/alice -- ./run-agent.sh
+  pstore lock show acme/alice")]
 pub(crate) struct LockArgs {
     #[command(subcommand)]
     pub(crate) verb: LockVerb,

@@ -8,11 +8,10 @@ Usage: pstore [OPTIONS] COMMAND        (pstore COMMAND --help tells more)
   snapshot DIR TENANT/PROFILE   store a directory as the profile's next snapshot
   restore TENANT/PROFILE DIR    write a snapshot to a directory
   list [TENANT[/PROFILE]]       tenants, profiles of one, or snapshots of one
-  show, history TENANT/PROFILE  one snapshot; the chain that led to it
-  diff TENANT/PROFILE A [B]     what changed from one snapshot to another
-  verify TENANT/PROFILE         check that all of it is stored and whole
-  stats [TENANT]                how much is stored, and what it stands for
-  config show [TENANT]          the settings in force, and where they come from
+  show, history, diff, verify   look at snapshots; check that all of it is whole
+  rollback, delete, tag, untag  choose the current snapshot; remove or name one
+  lock, force-unlock, reap      who may move a profile's pointer; end that
+  log, stats, config show       what happened; what is stored; the settings
   init, doctor                  make the store; check it and this host
   completions SHELL, man [DIR]  for the shell; manual pages
 

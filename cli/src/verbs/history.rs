@@ -8,7 +8,7 @@ use store::{
     ops::history::{self, End},
 };
 
-use super::{Context, list::mode};
+use super::Context;
 use crate::{
     answer::Answer,
     args::HistoryArgs,
@@ -78,7 +78,7 @@ fn table(records: &[Record]) -> String {
             record.sha256_prefix(),
             size::bytes(record.uncompressed_size_bytes),
             size::bytes(record.counts.new_bytes),
-            mode(record.mode).to_owned(),
+            record.mode.as_str().to_owned(),
             record.reason.as_str().to_owned(),
             by.collect::<Vec<_>>().join("/"),
             deleted.into_iter().chain(labels).collect::<Vec<_>>().join(" "),

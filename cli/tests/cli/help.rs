@@ -1,6 +1,6 @@
 use crate::desk::Desk;
 
-pub const VERBS: [&str; 13] = [
+pub const VERBS: [&str; 21] = [
     "init",
     "snapshot",
     "list",
@@ -10,6 +10,14 @@ pub const VERBS: [&str; 13] = [
     "restore",
     "stats",
     "verify",
+    "lock",
+    "reap",
+    "force-unlock",
+    "rollback",
+    "delete",
+    "tag",
+    "untag",
+    "log",
     "doctor",
     "config",
     "completions",

@@ -155,10 +155,8 @@ impl Controls {
         let bytes = record.encode_readable().map_err(|error| Error::InvalidInput {
             what: format!("the record {} cannot be written: {error}", record.record),
         })?;
-        let policy = RetryPolicy::default();
-        let mut attempt = 0;
+        let mut attempts = self.store.bucket.patience().start();
         loop {
-            attempt += 1;
             match self.store.bucket.put(&key, bytes.clone().into(), Write::Replace(version.clone())).await {
                 Ok(version) => return Ok(version),
                 Err(BucketError::VersionMismatch { .. }) => {
@@ -170,9 +168,7 @@ impl Controls {
                         what: format!("record {} of {}", record.record, self.lineage),
                     });
                 }
-                Err(error) if error.is_retryable() && attempt < ATTEMPTS => {
-                    tokio::time::sleep(policy.pause(attempt)).await;
-                }
+                Err(error) if error.is_retryable() && attempts.again(&error).await => {}
                 Err(error) => return Err(error.into()),
             }
         }

@@ -3,12 +3,10 @@
 use super::{Controls, ReadLock};
 use crate::{
     Result,
-    bucket::{BucketError, RetryPolicy, Version, Write},
+    bucket::{BucketError, Version, Write},
     format::layout,
     id::Nonce,
 };
-
-const ATTEMPTS: u32 = 5;
 
 impl Controls {
     /// Replaces our lock by a free one. It is never deleted: a delete has no condition on
@@ -19,9 +17,8 @@ impl Controls {
             return Ok(self.store.bucket.delete(&key).await?);
         }
         let mut version = version;
-        let mut attempt = 0;
+        let mut attempts = self.store.bucket.patience().start();
         loop {
-            attempt += 1;
             let free = self.free_lock("", None);
             let error = match self.store.bucket.put(&key, free.encode().into(), Write::Replace(version)).await
             {
@@ -38,10 +35,9 @@ impl Controls {
                 // Given back by this very request, or taken by somebody else: not ours in any case.
                 _ => return Ok(()),
             }
-            if attempt == ATTEMPTS {
+            if !attempts.again(&error).await {
                 return Err(error.into());
             }
-            tokio::time::sleep(RetryPolicy::default().pause(attempt)).await;
         }
     }
 }

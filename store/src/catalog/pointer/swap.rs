@@ -1,11 +1,9 @@
 //! Replacing the pointer, and finding out what became of it.
 
-use tokio::time::Instant;
-
 use super::{Controls, Read};
 use crate::{
     Result,
-    bucket::{BucketError, RetryPolicy, Write},
+    bucket::{BucketError, Write},
     format::{layout, pointer::Pointer},
     id::FlipId,
 };
@@ -30,12 +28,9 @@ impl Controls {
         let key = layout::latest(&self.lineage);
         let bytes = bytes::Bytes::from(next.encode());
         let write = before.map_or(Write::Create, |read| Write::Replace(read.version.clone()));
-        let policy = RetryPolicy::default();
-        let last_start = Instant::now() + policy.deadline;
+        let mut attempts = self.store.bucket.patience().start();
         let mut ambiguous = false;
-        let mut attempt = 0;
         loop {
-            attempt += 1;
             let error = match self.store.bucket.put(&key, bytes.clone().into(), write.clone()).await {
                 Ok(version) => return Ok(Swap::Applied(Read { pointer: next.clone(), version, bytes })),
                 Err(error) => error,
@@ -60,13 +55,10 @@ impl Controls {
                     return Ok(Swap::Lost(now));
                 }
             }
-            let pause = policy.pause(attempt);
-            if Instant::now() + pause > last_start {
+            if !attempts.again(&error).await {
                 let reason = format!("the store gave no definite answer: {error}");
                 return if ambiguous { Ok(Swap::Unknown(reason)) } else { Err(error.into()) };
             }
-            tracing::debug!(%key, %error, "sending the pointer again");
-            tokio::time::sleep(pause).await;
         }
     }
 
