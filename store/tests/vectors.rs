@@ -20,9 +20,12 @@ use store::{
         bytes::Reader,
         condemned::Condemned,
         config::{StoreConfig, TenantConfig},
+        event::Event,
         frame::{self, Codec},
         index::Index,
+        lock::Lock,
         pack::{self, Directory},
+        pin::Pin,
         pointer::Pointer,
         record::{Reason, Record, State},
         root::Root,
@@ -133,6 +136,9 @@ fn object(key: &str, bytes: &[u8]) {
         ["content", "acme", "tenant.json"] => TenantConfig::decode(bytes).unwrap().encode(),
         ["content", "acme", "packs", id] => return pack_is_as_expected(id, bytes),
         ["content", "acme", "index", _] => Index::decode(bytes).unwrap().encode(),
+        ["content", "acme", "pins", _] => Pin::decode(bytes).unwrap().encode(),
+        ["snapshots", .., "events", _] => Event::decode(bytes).unwrap().encode(),
+        ["snapshots", .., "lock.json"] => Lock::decode(bytes).unwrap().encode(),
         ["content", "acme", "condemned", _] => Condemned::decode(bytes).unwrap().encode(),
         ["snapshots", "acme", "alice", "131", "latest.json"] => Pointer::decode(bytes).unwrap().encode(),
         ["snapshots", "acme", "alice", "131", _] => Record::decode(bytes).unwrap().encode(),
@@ -185,7 +191,9 @@ fn the_tree_has_the_expected_entries_and_one_encoding() {
 fn the_page_gives_the_same_examples() {
     let page = fs::read_to_string(spec().join("README.md")).unwrap();
     assert!(page.replace(' ', "").contains(&show::hex(&made::stored_frame(b"x"))));
-    for example in [&expected("chunk_ids")[1]["id"], &expected("snapshot")["bind"]] {
+    for example in
+        [&expected("chunk_ids")[1]["id"], &expected("snapshot")["bind"], &expected("snapshot")["lock_bind"]]
+    {
         assert!(page.contains(example.as_str().unwrap()), "{example}");
     }
 }
@@ -212,6 +220,15 @@ fn the_pointer_is_bound_and_keeps_what_it_does_not_know() {
     assert_eq!(pointer.unknown["a_field_of_tomorrow"], json!({ "kept": true }));
     pointer.flipped_at_ms += 1;
     assert!(pointer.block().is_none(), "somebody else has moved it");
+}
+
+#[test]
+fn the_lock_is_bound_to_who_took_it_and_when() {
+    let mut lock = Lock::decode(&document(&on_disk(), "/lock.json")).unwrap();
+    assert_eq!(json!(lock.binding()), expected("snapshot")["lock_bind"]);
+    assert!(lock.block().is_some() && !lock.is_free());
+    lock.acquired_at_ms += 1;
+    assert!(lock.block().is_none(), "somebody else has taken it");
 }
 
 #[test]
@@ -266,6 +283,9 @@ fn refusal(read_as: &str, bytes: &[u8]) -> Result<(), FormatError> {
         "condemned" => Condemned::decode(bytes).map(drop),
         "record" => Record::decode(bytes).map(drop),
         "pointer" => Pointer::decode(bytes).map(drop),
+        "lock" => Lock::decode(bytes).map(drop),
+        "event" => Event::decode(bytes).map(drop),
+        "pin" => Pin::decode(bytes).map(drop),
         other => panic!("nothing is read as {other}"),
     }
 }
@@ -279,6 +299,10 @@ fn the_schemas_describe_the_documents() {
         ("record", "/snap-01JED0YH00248H248H248H248H.json"),
         ("record", "/snap-01JED10BK048H248H248H248H2.json"),
         ("pointer", "/latest.json"),
+        ("lock", "/lock.json"),
+        ("event", "/events/01JED0YKXR8H248H248H248H24.json"),
+        ("event", "/events/01JED0YG0RNANANANANANANANA.json"),
+        ("pin", "/pins/01JED0YNW8QEXVQEXVQEXVQEXV"),
         ("condemned", "/condemned/01JED0YGZZ6CSK6CSK6CSK6CSK"),
     ] {
         let schema = fs::read(spec().join(format!("schemas/{schema}.json"))).unwrap();

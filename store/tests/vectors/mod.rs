@@ -2,6 +2,7 @@
 //!
 //! Nothing here asks a compressor, a clock or a source of randomness.
 
+mod catalog;
 pub mod refuse;
 pub mod show;
 mod snapshot;

@@ -19,7 +19,7 @@ use store::format::{
 use store::id::{PackId, PackSeq};
 
 use super::{
-    Files, KEY, TEXT, show,
+    Files, KEY, TEXT, catalog, show,
     snapshot::{self, reseal, write_id},
     stored_frame,
 };
@@ -464,6 +464,8 @@ fn documents(cases: &mut Cases<'_>) {
     configurations(cases);
     records(cases);
     pointers(cases);
+    locks(cases);
+    events_and_pins(cases);
     condemned(cases);
 }
 
@@ -591,6 +593,39 @@ fn records(cases: &mut Cases<'_>) {
     let mut damaged = record.clone();
     damaged["generation"] = json!(1);
     cases.malformed("record", "check", "a number that the digest does not cover", show::json_bytes(&damaged));
+}
+
+fn locks(cases: &mut Cases<'_>) {
+    let lock = stored(cases, &layout::lock(&snapshot::lineage()));
+    let mut later = lock.clone();
+    (later["version"], later["writer"]) = (json!(2), json!(LATER));
+    cases.add("lock", "major-2", "major version 2", "version", show::json_bytes(&later));
+    cases.names(LATER);
+    let mut block = lock.clone();
+    (block["pstore"]["v"], block["pstore"]["writer"]) = (json!(2), json!(LATER));
+    cases.add("lock", "block-2", "a block of version 2", "version", show::json_bytes(&block));
+    cases.names(LATER);
+    let mut damaged = lock.clone();
+    damaged["pstore"]["seq"] = json!(7);
+    cases.malformed("lock", "check", "a block that its digest does not cover", show::json_bytes(&damaged));
+    let mut unversioned = lock;
+    unversioned.as_object_mut().expect("an object").remove("version");
+    cases.malformed("lock", "version", "no version", show::json_bytes(&unversioned));
+}
+
+fn events_and_pins(cases: &mut Cases<'_>) {
+    let event = stored(cases, &layout::event(&snapshot::lineage(), catalog::eviction().id));
+    cases.add("event", "major-2", "major version 2", "version", later(&event));
+    cases.names(LATER);
+    cases.malformed("event", "schema", "another schema", change(&event, "/schema", json!("pstore.pin")));
+    cases.malformed("event", "id", "an id that is no ULID", change(&event, "/id", json!("1")));
+    let pin = stored(cases, &layout::pin(&snapshot::lineage().name.tenant, catalog::pin_id()));
+    cases.add("pin", "major-2", "major version 2", "version", later(&pin));
+    cases.names(LATER);
+    cases.malformed("pin", "schema", "another schema", change(&pin, "/schema", json!("pstore.event")));
+    let mut damaged = pin;
+    damaged["ttl_ms"] = json!(1);
+    cases.malformed("pin", "check", "a number that the digest does not cover", show::json_bytes(&damaged));
 }
 
 fn pointers(cases: &mut Cases<'_>) {

@@ -15,7 +15,7 @@ use store::{
         pointer::{Block, Lease, Pointer},
         record::{
             CapturedBy, CapturedIn, Content, Counts, Geo, Mode, PackRange, PackUse, Reason, Record, SCHEMA,
-            Source, State,
+            Source, State, Tag,
         },
         root::{Blob, Root, SegmentRef},
         segment::{self, SegmentWriter},
@@ -26,16 +26,16 @@ use store::{
     name::Lineage,
 };
 
-use super::{Files, KEY, TEXT, TEXT_FRAME, cuts, noise, show, stored_frame};
+use super::{Files, KEY, TEXT, TEXT_FRAME, catalog, cuts, noise, show, stored_frame};
 
 /// Every vector says this wrote it, whatever version of the code makes it again.
 pub(super) const WRITER: &str = "pstore 0.1.0";
-const CAPTURED_AT_MS: u64 = 1_733_456_512_000;
+pub(super) const CAPTURED_AT_MS: u64 = 1_733_456_512_000;
 /// The first data pack is sealed after so many chunks, so that there are two.
 const FIRST_PACK_CHUNKS: usize = 200;
 
 /// A field that no version knows yet, wherever one may be.
-fn tomorrow() -> Unknown {
+pub(super) fn tomorrow() -> Unknown {
     Unknown::from_iter([("a_field_of_tomorrow".to_owned(), json!({ "kept": true }))])
 }
 
@@ -235,6 +235,11 @@ pub(super) fn add(files: &mut Files) -> Map<String, Value> {
     put(layout::record(&lineage(), live.record), live.encode());
     put(layout::record(&lineage(), writing.record), writing.encode());
     put(layout::latest(&lineage()), pointer.encode());
+    for event in [catalog::flip(&live), catalog::eviction()] {
+        put(layout::event(&lineage(), event.id), event.encode());
+    }
+    put(layout::lock(&lineage()), catalog::lock().encode());
+    put(layout::pin(&tenant, catalog::pin_id()), catalog::pin(&live).encode());
     put(layout::store_config(), store_config().encode());
     put(layout::tenant_config(&tenant), tenant_config().encode());
     put(layout::condemned_by(&tenant, collection()), swept().encode());
@@ -247,6 +252,7 @@ pub(super) fn add(files: &mut Files) -> Map<String, Value> {
             "root": root_blob.id,
             "segments": root.segments.iter().map(|s| json!({ "tree": s.tree.id, "table": s.table.id, "chunks": s.chunks })).collect::<Vec<_>>(),
             "bind": pointer.binding(),
+            "lock_bind": catalog::lock().binding(),
         }),
     );
     let packs: BTreeMap<String, Vec<String>> = packs
@@ -367,7 +373,10 @@ fn record(entries: &[Entry], chunks: u64, content: Content) -> Record {
             stored_bytes: content.packs.iter().map(|used| used.live_bytes).sum(),
             unknown: tomorrow(),
         },
-        tags: Default::default(),
+        tags: BTreeMap::from([(
+            "before-migration".to_owned(),
+            Tag { tagged_at_ms: CAPTURED_AT_MS + 9000, by: catalog::actor(), unknown: tomorrow() },
+        )]),
         deletion: None,
         content: Some(content),
         sources: vec![Source {
@@ -408,7 +417,7 @@ fn pointer(record: &Record) -> Pointer {
             base: Some(record.record),
             unknown: tomorrow(),
         }),
-        event: None,
+        event: Some(catalog::flip(record)),
         unknown: tomorrow(),
     });
     pointer

@@ -43,7 +43,7 @@ impl Controls {
                 }
             };
             if let Some(old) = instead_of
-                && !before.as_ref().and_then(Read::lease).is_some_and(|lease| lease.nonce == old)
+                && before.as_ref().and_then(Read::lease).is_none_or(|lease| lease.nonce != old)
             {
                 return Err(self.lost(None));
             }

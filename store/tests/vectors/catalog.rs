@@ -1,0 +1,88 @@
+//! A lock that is held, an event that has been stored, a pin.
+
+use store::{
+    format::{
+        WRITER,
+        event::{Actor, Event, EventKind},
+        lock::{Lock, LockBlock},
+        pin::Pin,
+        process::Process,
+        record::Record,
+    },
+    id::{EventId, FlipId, Nonce, RecordId},
+};
+
+use super::snapshot::{CAPTURED_AT_MS, tomorrow};
+
+pub(super) fn actor() -> Actor {
+    Actor {
+        run_id: "20260612_001523_aabbccdd".to_owned(),
+        host: "daytona".to_owned(),
+        host_run_id: "fc-01".to_owned(),
+        unknown: tomorrow(),
+    }
+}
+
+/// How the pointer came to name `record`.
+pub(super) fn flip(record: &Record) -> Event {
+    let id = EventId::from_parts(CAPTURED_AT_MS + 3000, [0x44; 10]);
+    let mut event = Event::new(id, EventKind::Flip, CAPTURED_AT_MS + 3000, actor());
+    event.from_sha256_prefix = Some("8d9e7f6a5b4c".to_owned());
+    event.to_sha256_prefix = Some(record.sha256_prefix());
+    event.flip_id = Some(FlipId::from_bytes([0x55; 16]));
+    event.record = Some(record.record);
+    event.unknown = tomorrow();
+    event
+}
+
+/// A lock that was taken away before it was taken again.
+pub(super) fn eviction() -> Event {
+    let id = EventId::from_parts(CAPTURED_AT_MS - 1000, [0xaa; 10]);
+    let mut event = Event::new(id, EventKind::LockEvicted, CAPTURED_AT_MS - 1000, actor());
+    event.reason = "ttl_expired".to_owned();
+    event.holder = Some(Actor { run_id: "an earlier run".to_owned(), ..actor() });
+    event.unknown = tomorrow();
+    event
+}
+
+pub(super) fn lock() -> Lock {
+    let mut lock = Lock {
+        version: 1,
+        holder_run_id: actor().run_id,
+        holder_host: actor().host,
+        holder_host_run_id: actor().host_run_id,
+        acquired_at_ms: CAPTURED_AT_MS - 60_000,
+        renewed_at_ms: CAPTURED_AT_MS,
+        expires_at_ms: CAPTURED_AT_MS + 300_000,
+        renewal_count: 1,
+        pstore: None,
+        unknown: tomorrow(),
+    };
+    lock.pstore = Some(LockBlock {
+        v: 1,
+        writer: WRITER.to_owned(),
+        bind: lock.binding(),
+        nonce: Nonce::from_bytes([0x88; 16]),
+        seq: 1,
+        process: Some(Process {
+            boot_id: "7e0d2a5c-9f1b-4a53-8f0e-1c2d3e4f5a6b".to_owned(),
+            pid_namespace: "pid:[4026531836]".to_owned(),
+            pid: 4711,
+            started: 123_456,
+            unknown: tomorrow(),
+        }),
+        event: Some(eviction()),
+        unknown: tomorrow(),
+    });
+    lock
+}
+
+pub(super) fn pin_id() -> RecordId {
+    RecordId::from_parts(CAPTURED_AT_MS + 5000, [0xbb; 10])
+}
+
+pub(super) fn pin(record: &Record) -> Pin {
+    let mut pin = Pin::new(record.record, record.generation, std::time::Duration::from_secs(900));
+    pin.unknown = tomorrow();
+    pin
+}
