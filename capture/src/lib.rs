@@ -1,0 +1,10 @@
+//! Making a browser profile hold still, and telling whether it is whole.
+//!
+//! [`chrome`] knows the browser: which processes use a directory, how to end them without
+//! losing anything, what the profile says about itself. [`sqlite`] and [`leveldb`] know its
+//! databases: they are found by what they are, not by their names, and checked without
+//! changing a byte of them.
+
+pub mod chrome;
+pub mod leveldb;
+pub mod sqlite;
