@@ -53,22 +53,21 @@ impl Chunker {
         len
     }
 
-    /// Cuts what is complete off the front of `buffer`, handing on each chunk; what stays
-    /// is too short to be cut before more is known, unless `last`.
-    pub fn drain<E>(
+    /// Hands on each complete chunk at the front of `bytes`, and says how much that was; what
+    /// is left is too short to be cut before more is known. With `last`, nothing is left.
+    pub fn cut_all<E>(
         &self,
-        buffer: &mut Vec<u8>,
+        bytes: &[u8],
         last: bool,
         mut each: impl FnMut(&[u8]) -> Result<(), E>,
-    ) -> Result<(), E> {
+    ) -> Result<usize, E> {
         let mut start = 0;
-        while buffer.len() - start >= self.max || last && start < buffer.len() {
-            let len = self.cut(&buffer[start..]);
-            each(&buffer[start..start + len])?;
+        while bytes.len() - start >= self.max || last && start < bytes.len() {
+            let len = self.cut(&bytes[start..]);
+            each(&bytes[start..start + len])?;
             start += len;
         }
-        buffer.drain(..start);
-        Ok(())
+        Ok(start)
     }
 }
 
@@ -85,11 +84,11 @@ mod tests {
     }
 
     fn drain(chunker: &Chunker, buffer: &mut Vec<u8>, last: bool, mut each: impl FnMut(&[u8])) {
-        let drained = chunker.drain(buffer, last, |chunk| {
+        let cut = chunker.cut_all(buffer, last, |chunk| {
             each(chunk);
             Ok::<_, std::convert::Infallible>(())
         });
-        drained.unwrap();
+        buffer.drain(..cut.unwrap());
     }
 
     fn cut_all(chunker: &Chunker, bytes: &[u8], step: usize) -> Vec<usize> {

@@ -10,7 +10,7 @@ use std::{
     io::Read,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
 };
 
@@ -66,6 +66,8 @@ pub struct Ingest {
     buffers: Buffers,
     /// Chunks that some worker of this write stores or has stored.
     claimed: Mutex<HashSet<ChunkId>>,
+    /// Whether the uploader was told that there is something to come.
+    announced: AtomicBool,
     new_chunks: AtomicU64,
     new_bytes: AtomicU64,
 }
@@ -114,6 +116,7 @@ impl Ingest {
             packer: Mutex::default(),
             buffers: Buffers::default(),
             claimed: Mutex::default(),
+            announced: AtomicBool::new(false),
             new_chunks: AtomicU64::new(0),
             new_bytes: AtomicU64::new(0),
         }
@@ -141,16 +144,18 @@ impl Ingest {
     fn work(&self, files: &dyn Files, pool: &Pool, done: &[Mutex<Vec<Extent>>]) -> Result<()> {
         // Also when a worker panics, so that nobody waits for it for ever.
         let guard = FailOnDrop(pool);
+        let mut buffer = Window::new(READ_BYTES + self.chunker.max());
         let result = Compressor::new(self.store.chunking().zstd_level).and_then(|mut compressor| {
             while let Some(job) = pool.next_job(files.len()) {
                 match job {
                     Job::Compress(task) => self.store_chunk(&mut compressor, task.id, &task.raw)?,
                     Job::Read(at) => {
+                        buffer.clear();
                         let mut cutter = Cutter {
                             ingest: self,
                             pool,
                             compressor: &mut compressor,
-                            buffer: Vec::new(),
+                            buffer: &mut buffer,
                             extents: Vec::new(),
                         };
                         files.read(at, &mut cutter)?;
@@ -180,7 +185,12 @@ impl Ingest {
         let target = self.store.chunking().pack_bytes as usize;
         let full = {
             let mut slot = lock(&self.packer);
-            let packer = slot.get_or_insert_with(|| Packer::recycling(target + target / 16, &self.buffers));
+            let packer = slot.get_or_insert_with(|| {
+                if !self.announced.swap(true, Ordering::Relaxed) {
+                    self.uploader.announce();
+                }
+                Packer::recycling(target + target / 16, &self.buffers)
+            });
             packer.push(id, EntryKind::Data, raw.len() as u32, frame);
             if packer.len() < target {
                 None
@@ -260,12 +270,55 @@ impl Pool {
     }
 }
 
+/// The bytes of a file that are read but not cut yet, in memory that serves many files:
+/// asking for new memory for each would cost more than reading most of them.
+struct Window {
+    memory: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl Window {
+    fn new(len: usize) -> Self {
+        Self { memory: vec![0; len], start: 0, end: 0 }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.memory[self.start..self.end]
+    }
+
+    fn clear(&mut self) {
+        (self.start, self.end) = (0, 0);
+    }
+
+    /// Reads until `most` bytes were read, the window is full or the file ends.
+    fn fill(&mut self, reader: &mut impl Read, most: u64) -> std::io::Result<usize> {
+        self.memory.copy_within(self.start..self.end, 0);
+        (self.start, self.end) = (0, self.end - self.start);
+        let room = self.memory.len() - self.end;
+        let want = room.min(usize::try_from(most).unwrap_or(room));
+        let mut total = 0;
+        while total < want {
+            match reader.read(&mut self.memory[self.end..self.end + want - total]) {
+                Ok(0) => break,
+                Ok(got) => {
+                    self.end += got;
+                    total += got;
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(total)
+    }
+}
+
 /// Takes one file's bytes in order and cuts them.
 pub struct Cutter<'a> {
     ingest: &'a Ingest,
     pool: &'a Pool,
     compressor: &'a mut Compressor,
-    buffer: Vec<u8>,
+    buffer: &'a mut Window,
     extents: Vec<Extent>,
 }
 
@@ -280,18 +333,15 @@ impl Cutter<'_> {
     pub fn read_from(&mut self, reader: &mut impl Read, most: u64) -> std::io::Result<Result<u64>> {
         let mut total = 0;
         while total < most {
-            let start = self.buffer.len();
-            let want = READ_BYTES.min(usize::try_from(most - total).unwrap_or(READ_BYTES));
-            let got = reader.by_ref().take(want as u64).read_to_end(&mut self.buffer)?;
-            debug_assert_eq!(self.buffer.len(), start + got);
+            let got = self.buffer.fill(reader, most - total)?;
+            if got == 0 {
+                break;
+            }
             total += got as u64;
             if let Err(error) = self.cut(false) {
                 return Ok(Err(error));
             }
             self.ingest.progress.tick(Tick { bytes: got as u64, ..Tick::default() });
-            if got < want {
-                break;
-            }
         }
         Ok(Ok(total))
     }
@@ -316,8 +366,9 @@ impl Cutter<'_> {
 
     fn finish(mut self) -> Result<Vec<Extent>> {
         let inline = self.ingest.store.chunking().inline_bytes as usize;
-        if self.extents.is_empty() && !self.buffer.is_empty() && self.buffer.len() <= inline {
-            return Ok(vec![Extent::Inline(self.buffer)]);
+        let bytes = self.buffer.bytes();
+        if self.extents.is_empty() && !bytes.is_empty() && bytes.len() <= inline {
+            return Ok(vec![Extent::Inline(bytes.to_vec())]);
         }
         self.cut(true)?;
         Ok(self.extents)
@@ -325,14 +376,16 @@ impl Cutter<'_> {
 
     fn cut(&mut self, last: bool) -> Result<()> {
         let Self { ingest, pool, compressor, buffer, extents } = self;
-        ingest.chunker.drain(buffer, last, |raw| {
+        let cut = ingest.chunker.cut_all(buffer.bytes(), last, |raw| -> Result<()> {
             let id = ingest.store.key().id_of(raw);
             extents.push(Extent::Chunk { id, len: raw.len() as u32 });
             if ingest.claim(id) && !pool.offer(id, raw) {
                 ingest.store_chunk(compressor, id, raw)?;
             }
             Ok(())
-        })
+        })?;
+        buffer.start += cut;
+        Ok(())
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
+use super::compress::Frame;
 use crate::{
     format::{
         WRITER,
@@ -84,7 +85,7 @@ impl Packer {
         self.entries.is_empty()
     }
 
-    pub fn push(&mut self, id: ChunkId, kind: EntryKind, raw_len: u32, frame: &[u8]) -> PackEntry {
+    pub fn push(&mut self, id: ChunkId, kind: EntryKind, raw_len: u32, frame: Frame<'_>) -> PackEntry {
         let entry = PackEntry {
             id,
             kind,
@@ -92,9 +93,10 @@ impl Packer {
             offset: self.buffer.len() as u64,
             stored_len: frame.len() as u32,
             raw_len,
-            crc: crc32c::crc32c(frame),
+            crc: frame.crc,
         };
-        self.buffer.extend_from_slice(frame);
+        self.buffer.extend_from_slice(frame.head);
+        self.buffer.extend_from_slice(frame.rest);
         self.entries.push(entry);
         entry
     }

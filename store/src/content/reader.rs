@@ -1,6 +1,6 @@
 //! Reads chunks back: few ranged requests, every chunk checked against its id.
 
-use std::collections::HashMap;
+use std::{borrow::Cow, collections::HashMap};
 
 use bytes::Bytes;
 
@@ -23,10 +23,10 @@ const MAX_RANGE: u64 = 4 << 20;
 
 /// Bytes that were checked against their id: there is no other way to have one.
 #[derive(Debug)]
-pub struct Verified(Vec<u8>);
+pub struct Verified<'a>(Cow<'a, [u8]>);
 
-impl Verified {
-    pub fn check(key: &ChunkKey, id: &ChunkId, codec: Codec, stored: &[u8], raw_len: u32) -> Result<Self> {
+impl<'a> Verified<'a> {
+    pub fn check(key: &ChunkKey, id: &ChunkId, codec: Codec, stored: &'a [u8], raw_len: u32) -> Result<Self> {
         let raw = frame::decode(codec, stored, raw_len as usize)
             .map_err(|error| error.of(format!("chunk {id}")))?;
         let found = key.id_of(&raw);
@@ -37,11 +37,11 @@ impl Verified {
     }
 
     pub fn into_bytes(self) -> Vec<u8> {
-        self.0
+        self.0.into_owned()
     }
 }
 
-impl std::ops::Deref for Verified {
+impl std::ops::Deref for Verified<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {

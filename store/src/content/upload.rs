@@ -92,6 +92,15 @@ impl Uploader {
         }
     }
 
+    /// There will be something to upload: makes ready for it while the first pack is filled.
+    pub fn announce(&self) {
+        let gate = Arc::clone(&self.gate);
+        // Waited for like an upload, so that nothing is made after the write was given up. If it
+        // fails, the first pack tries again and says why.
+        let opening = self.runtime.spawn(async move { gate.open().await.map_or(Ok(()), |_| Ok(())) });
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner).tasks.push(opening);
+    }
+
     /// Blocks while too many packs are under way.
     pub fn wait_for_place(&self) -> Result<Place> {
         let place = self.runtime.block_on(Arc::clone(&self.permits).acquire_owned());

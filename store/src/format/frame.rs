@@ -4,6 +4,8 @@
 //! asking the compressor: it stays a valid frame, so that every stored chunk can be
 //! concatenated into a `.zst` file as it is.
 
+use std::{borrow::Cow, cell::RefCell};
+
 use super::{FormatError, Result, UNNAMED_WRITER};
 
 /// How the stored bytes of a chunk are to be read.
@@ -52,10 +54,34 @@ pub const fn stored_bound(raw: usize) -> usize {
 /// Appends a frame of raw blocks that holds `raw`, which is at most 4 GiB.
 pub fn append_stored(out: &mut Vec<u8>, raw: &[u8]) {
     out.reserve(stored_bound(raw.len()));
-    out.extend_from_slice(&MAGIC);
-    // Frame header: single segment, so the content size alone bounds the window.
+    append_header(out, raw.len());
+    let mut blocks = raw.chunks(MAX_BLOCK).peekable();
+    if blocks.peek().is_none() {
+        append_block_header(out, 0, true);
+    }
+    while let Some(block) = blocks.next() {
+        append_block_header(out, block.len(), blocks.peek().is_none());
+        out.extend_from_slice(block);
+    }
+}
+
+/// Appends a frame of raw blocks, or only what comes before `raw` in it if `raw` is all
+/// that follows; says which. So that most bytes need not be copied once more.
+pub fn append_stored_head<'a>(out: &mut Vec<u8>, raw: &'a [u8]) -> &'a [u8] {
+    if raw.len() > MAX_BLOCK {
+        append_stored(out, raw);
+        return &[];
+    }
+    append_header(out, raw.len());
+    append_block_header(out, raw.len(), true);
+    raw
+}
+
+/// The frame's header: single segment, so the content size alone bounds the window.
+fn append_header(out: &mut Vec<u8>, raw_len: usize) {
     const SINGLE_SEGMENT: u8 = 1 << 5;
-    match raw.len() {
+    out.extend_from_slice(&MAGIC);
+    match raw_len {
         len @ 0..256 => {
             out.push(SINGLE_SEGMENT);
             out.push(len as u8);
@@ -69,33 +95,58 @@ pub fn append_stored(out: &mut Vec<u8>, raw: &[u8]) {
             out.extend_from_slice(&(len as u32).to_le_bytes());
         }
     }
-    let mut blocks = raw.chunks(MAX_BLOCK).peekable();
-    if blocks.peek().is_none() {
-        out.extend_from_slice(&[1, 0, 0]);
-    }
-    while let Some(block) = blocks.next() {
-        let last = u32::from(blocks.peek().is_none());
-        out.extend_from_slice(&(last | (block.len() as u32) << 3).to_le_bytes()[..3]);
-        out.extend_from_slice(block);
-    }
 }
 
-/// Decodes stored bytes that must hold exactly `raw_len` bytes.
+/// The header of a raw block.
+fn append_block_header(out: &mut Vec<u8>, len: usize, last: bool) {
+    out.extend_from_slice(&(u32::from(last) | (len as u32) << 3).to_le_bytes()[..3]);
+}
+
+/// Decodes stored bytes that must hold exactly `raw_len` bytes; those that are stored as
+/// they are need not be copied.
 ///
 /// The caller has bounded `raw_len`; nothing longer is ever allocated.
-pub fn decode(codec: Codec, stored: &[u8], raw_len: usize) -> Result<Vec<u8>> {
+pub fn decode(codec: Codec, stored: &[u8], raw_len: usize) -> Result<Cow<'_, [u8]>> {
     let raw = match codec {
-        Codec::Raw => stored.to_vec(),
-        Codec::Zstd => {
-            check_frame(stored, raw_len)?;
-            zstd::bulk::decompress(stored, raw_len)
-                .map_err(|error| FormatError::malformed(format!("its frame does not decompress: {error}")))?
-        }
+        Codec::Raw => Cow::Borrowed(stored),
+        Codec::Zstd => match single_raw_block(stored, raw_len) {
+            Some(raw) => Cow::Borrowed(raw),
+            None => {
+                check_frame(stored, raw_len)?;
+                Cow::Owned(decompress(stored, raw_len)?)
+            }
+        },
     };
     if raw.len() != raw_len {
         return Err(FormatError::malformed(format!("it holds {} bytes instead of {raw_len}", raw.len())));
     }
     Ok(raw)
+}
+
+/// What a frame holds if it is the one that [`append_stored`] makes of one block.
+fn single_raw_block(stored: &[u8], raw_len: usize) -> Option<&[u8]> {
+    if raw_len > MAX_BLOCK {
+        return None;
+    }
+    let mut head = Vec::with_capacity(16);
+    append_header(&mut head, raw_len);
+    append_block_header(&mut head, raw_len, true);
+    stored.strip_prefix(&head[..]).filter(|raw| raw.len() == raw_len)
+}
+
+fn decompress(stored: &[u8], raw_len: usize) -> Result<Vec<u8>> {
+    thread_local! {
+        // Making one for each frame would cost as much as decompressing a short one.
+        static DECOMPRESSOR: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
+    }
+    let raw = DECOMPRESSOR.with_borrow_mut(|slot| {
+        let decompressor = match slot {
+            Some(decompressor) => decompressor,
+            None => slot.insert(zstd::bulk::Decompressor::new()?),
+        };
+        decompressor.decompress(stored, raw_len)
+    });
+    raw.map_err(|error| FormatError::malformed(format!("its frame does not decompress: {error}")))
 }
 
 /// One frame, that states its content size, and nothing after it.
@@ -121,6 +172,10 @@ mod tests {
             let mut frame = Vec::new();
             append_stored(&mut frame, &raw);
             assert!(frame.len() <= stored_bound(len));
+            let mut parts = Vec::new();
+            let rest = append_stored_head(&mut parts, &raw);
+            parts.extend_from_slice(rest);
+            assert_eq!(parts, frame);
             assert!(
                 matches!(zstd::zstd_safe::get_frame_content_size(&frame), Ok(Some(size)) if size == len as u64)
             );

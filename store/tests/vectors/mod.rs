@@ -60,12 +60,12 @@ pub fn stored_frame(raw: &[u8]) -> Vec<u8> {
 /// Where the chunks of `bytes` end.
 pub fn cuts(chunking: &Chunking, bytes: &[u8]) -> Vec<usize> {
     let chunker = Chunker::new(chunking);
-    let (mut buffer, mut ends) = (bytes.to_vec(), Vec::new());
+    let mut ends = Vec::new();
     let each = |chunk: &[u8]| {
         ends.push(ends.last().unwrap_or(&0) + chunk.len());
         Ok::<_, ()>(())
     };
-    chunker.drain(&mut buffer, true, each).expect("nothing here fails");
+    chunker.cut_all(bytes, true, each).expect("nothing here fails");
     ends
 }
 

@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Map, Value, json};
 use store::{
-    content::packer::{Packer, SealedPack},
+    content::{
+        compress::Frame,
+        packer::{Packer, SealedPack},
+    },
     format::{
         Unknown,
         condemned::{self, Condemned, Phase},
@@ -161,7 +164,7 @@ fn data_packs(chunks: &Chunks) -> Vec<SealedPack> {
             let mut packer = Packer::with_capacity(0);
             for id in ids {
                 let (frame, raw_len) = &chunks.frames[id];
-                packer.push(*id, EntryKind::Data, *raw_len, frame);
+                packer.push(*id, EntryKind::Data, *raw_len, Frame::new(frame, &[]));
             }
             seal(packer, PackSeq::Data(seq))
         })
@@ -180,7 +183,8 @@ pub(super) fn add(files: &mut Files) -> Map<String, Value> {
     let mut meta = Packer::with_capacity(0);
     let meta_pack = PackId { write: write_id(), seq: PackSeq::Meta };
     let mut place = |kind, raw: &[u8]| {
-        let entry = meta.push(KEY.id_of(raw), kind, raw.len() as u32, &stored_frame(raw));
+        let frame = stored_frame(raw);
+        let entry = meta.push(KEY.id_of(raw), kind, raw.len() as u32, Frame::new(&frame, &[]));
         let (offset, stored_len, raw_len) = (entry.offset, entry.stored_len, entry.raw_len);
         Blob { id: entry.id, pack: meta_pack, offset, stored_len, raw_len, codec: entry.codec }
     };
