@@ -201,8 +201,9 @@ fn only_a_flush_makes_the_next_write_through_a_mapping_visible() {
     sleep(Duration::from_millis(50));
     mapper.write('2');
     assert_eq!(state(), unflushed, "this file system shows every write; the flush is not needed here");
-    let found = walk(&root, &|_| false).unwrap();
-    trust::flush(&root, &found.entries, &found.files).unwrap();
+    let found = walk(&root, &|_| false, &|_, _| None, 2).unwrap();
+    let paths: Vec<_> = found.files.iter().map(|file| found.entries[file.entry].path.clone()).collect();
+    trust::flush(&root, &paths).unwrap();
     let flushed = state();
     sleep(Duration::from_millis(50));
     mapper.write('3');

@@ -26,14 +26,11 @@ use std::{
 
 use rustix::fs::{Mode, OFlags, fstat, fstatfs, fsync, syncfs};
 
-use super::{
-    beneath::Beneath,
-    walk::{FileState, FoundFile},
-};
+use super::{beneath::Beneath, walk::FileState};
 use crate::{
     Result,
     error::IoContext,
-    format::tree::{Entry, Time},
+    format::tree::{Time, TreePath},
 };
 
 const SETTLED: Duration = Duration::from_secs(2);
@@ -71,9 +68,11 @@ impl Writers {
         // A process that has ended meanwhile, or a kernel thread, has nothing open.
         if let Ok(handles) = fs::read_dir(process.join("fd")) {
             for handle in handles.flatten() {
-                let info = fs::read_to_string(process.join("fdinfo").join(handle.file_name()));
-                if info.is_ok_and(|info| opened_for_writing(&info))
-                    && let Ok(meta) = fs::metadata(handle.path())
+                // Most handles are not of files, and asking how one was opened takes longest.
+                if let Ok(meta) = fs::metadata(handle.path())
+                    && meta.is_file()
+                    && let Ok(info) = fs::read_to_string(process.join("fdinfo").join(handle.file_name()))
+                    && opened_for_writing(&info)
                 {
                     self.inodes.insert((meta.dev(), meta.ino()));
                 }
@@ -103,13 +102,13 @@ fn written_mapping(line: &str) -> Option<(u64, u64)> {
     Some((device, fields.next()?.parse().ok()?)).filter(|(_, inode)| *inode != 0)
 }
 
-/// Flushes the files whose content will be read.
-pub fn flush(root: &Beneath, entries: &[Entry], files: &[FoundFile]) -> Result<()> {
+/// Flushes what will be read: one file after the other if they are few, else all of them
+/// with their file system.
+pub fn flush(root: &Beneath, files: &[TreePath]) -> Result<()> {
     if files.len() > FLUSH_ONE_BY_ONE {
         return syncfs(root.fd()).at("cannot flush the file system of", root.path());
     }
-    for file in files {
-        let path = &entries[file.entry].path;
+    for path in files {
         let shown = || root.display(path);
         // A file that cannot be opened any more is reported when it is read.
         if let Ok(fd) = root.open_at(path.as_bytes(), OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()) {
@@ -128,9 +127,21 @@ pub struct Trust {
 }
 
 impl Trust {
-    /// Looks at clock and writers, after flushing and before reading.
-    pub fn before_reading(root: &Beneath) -> Self {
-        Self::new(root, Writers::now())
+    /// Flushes these files and looks for writers, then at the clock: all of it before
+    /// anything is read.
+    ///
+    /// Writers are looked for while the disk is busy. One that opens a file after it was
+    /// looked for has written either before the flush ended, so that it is read, or later,
+    /// which changes the ctime.
+    pub fn before_reading(root: &Beneath, files: &[TreePath]) -> Result<Self> {
+        let writers = std::thread::scope(|scope| {
+            let looking = scope.spawn(Writers::now);
+            flush(root, files)?;
+            Ok::<_, crate::Error>(
+                looking.join().unwrap_or(Writers { incomplete: true, ..Writers::default() }),
+            )
+        })?;
+        Ok(Self::new(root, writers))
     }
 
     /// Looks at the writers once more.
@@ -209,7 +220,7 @@ mod tests {
     fn what_is_written_after_the_flush_is_not_trusted_however_long_reading_takes() {
         let dir = tempfile::tempdir().unwrap();
         let root = Beneath::open(dir.path()).unwrap();
-        let trust = Trust::before_reading(&root);
+        let trust = Trust::before_reading(&root, &[]).unwrap();
         fs::write(dir.path().join("f"), "x").unwrap();
         std::thread::sleep(SETTLED + Duration::from_millis(100));
         assert!(!trust.after_reading().allows(&state(&root, "f")));

@@ -3,10 +3,12 @@
 use std::{
     collections::HashMap,
     os::fd::{AsFd, AsRawFd, OwnedFd},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread,
 };
 
 use rustix::{
-    fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, lgetxattr, llistxattr, readlinkat, statat},
+    fs::{AtFlags, FileType, Mode, OFlags, RawDir, Stat, lgetxattr, llistxattr, readlinkat, statat},
     io::Errno,
 };
 
@@ -70,6 +72,20 @@ impl Skipped {
     pub fn total(&self) -> u64 {
         self.sockets + self.fifos + self.devices
     }
+
+    fn counter(&mut self, kind: FileType) -> &mut u64 {
+        match kind {
+            FileType::Socket => &mut self.sockets,
+            FileType::Fifo => &mut self.fifos,
+            _ => &mut self.devices,
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.sockets += other.sockets;
+        self.fifos += other.fifos;
+        self.devices += other.devices;
+    }
 }
 
 /// A directory as it was found; regular files have no extents yet.
@@ -83,109 +99,265 @@ pub struct Walk {
     pub bytes: u64,
 }
 
-/// Walks everything below `root`, never following a link. `exclude` decides by path.
-pub fn walk(root: &Beneath, exclude: &dyn Fn(&TreePath) -> bool) -> Result<Walk> {
-    let mut walker = Walker { root, exclude, walk: Walk::default(), links: HashMap::new() };
+/// Extended attributes by name.
+pub type Xattrs = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// Decides by path.
+pub type Exclude<'a> = &'a (dyn Fn(&TreePath) -> bool + Sync);
+/// The extended attributes of a file in this state, where they are known without asking.
+pub type KnownXattrs<'a> = &'a (dyn Fn(&TreePath, &FileState) -> Option<Xattrs> + Sync);
+
+/// How many entries of a directory one thread looks at before another may help.
+const BATCH: usize = 128;
+
+/// Walks everything below `root` on `threads` threads, never following a link.
+pub fn walk(root: &Beneath, exclude: Exclude<'_>, known: KnownXattrs<'_>, threads: usize) -> Result<Walk> {
     let stat = rustix::fs::fstat(root.fd()).at("cannot read the attributes of", root.path())?;
     let fd = root.dir(b"").at("cannot open", root.path())?;
     let meta = meta(&stat, xattrs(&fd, b".").at("cannot read the attributes of", root.path())?);
-    walker.walk.entries.push(Entry { path: TreePath::root(), meta, kind: Kind::Directory });
-    // Names still to be visited, next one last; so the tree may be as deep as it likes.
-    let mut pending = walker.children(&TreePath::root())?;
-    while let Some(path) = pending.pop() {
-        if walker.visit(&path)? {
-            pending.extend(walker.children(&path)?);
+    let walker = Walker { root, exclude, known, state: Mutex::default(), changed: Condvar::new() };
+    walker.lock().add_folder(TreePath::root());
+    thread::scope(|scope| {
+        for _ in 1..threads.max(1) {
+            scope.spawn(|| walker.work());
         }
+        walker.work();
+    });
+    let State { folders, failed, .. } = walker.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+    match failed {
+        Some(error) => Err(error),
+        None => Ok(in_order(Entry { path: TreePath::root(), meta, kind: Kind::Directory }, folders)),
     }
-    Ok(walker.walk)
 }
 
+/// An entry that was looked at.
+struct Found {
+    entry: Entry,
+    /// If it is a regular file: what it is, and whether it has other names.
+    file: Option<(FoundFile, bool)>,
+    /// If it is a directory: its place among the folders.
+    folder: Option<usize>,
+}
+
+/// Threads take folders, or parts of large ones, from a stack until there are none.
 struct Walker<'a> {
     root: &'a Beneath,
-    exclude: &'a dyn Fn(&TreePath) -> bool,
-    walk: Walk,
-    /// The first name of every file that has several.
-    links: HashMap<(u64, u64), TreePath>,
+    exclude: Exclude<'a>,
+    known: KnownXattrs<'a>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: Vec<Job>,
+    working: usize,
+    /// What was found in each folder, in the order of names, part after part.
+    folders: Vec<Folder>,
+    failed: Option<Error>,
+}
+
+#[derive(Default)]
+struct Folder {
+    parts: Vec<Vec<Found>>,
+    skipped: Skipped,
+}
+
+enum Job {
+    List { folder: usize, path: TreePath },
+    Look(Part),
+}
+
+/// Some entries of a folder, to be looked at through its handle.
+struct Part {
+    folder: usize,
+    part: usize,
+    dir: Arc<OwnedFd>,
+    paths: Vec<TreePath>,
+}
+
+impl State {
+    fn add_folder(&mut self, path: TreePath) -> usize {
+        let folder = self.folders.len();
+        self.folders.push(Folder::default());
+        self.jobs.push(Job::List { folder, path });
+        folder
+    }
 }
 
 impl Walker<'_> {
-    /// The children of a directory, last one first.
-    fn children(&self, path: &TreePath) -> Result<Vec<TreePath>> {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn work(&self) {
+        while let Some(job) = self.next_job() {
+            let done = match job {
+                Job::List { folder, path } => self.list(folder, &path),
+                Job::Look(part) => self.look(part),
+            };
+            let mut state = self.lock();
+            state.working -= 1;
+            if let Err(error) = done {
+                state.failed.get_or_insert(error);
+            }
+            drop(state);
+            self.changed.notify_all();
+        }
+    }
+
+    fn next_job(&self) -> Option<Job> {
+        let mut state = self.lock();
+        loop {
+            if state.failed.is_some() {
+                return None;
+            }
+            if let Some(job) = state.jobs.pop() {
+                state.working += 1;
+                return Some(job);
+            }
+            if state.working == 0 {
+                return None;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn list(&self, folder: usize, path: &TreePath) -> Result<()> {
         let shown = || self.root.display(path);
-        let fd = self
+        let dir = self
             .root
             .open_at(path.as_bytes(), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())
             .at("cannot open the directory", shown())?;
-        let mut names = Vec::new();
-        for entry in Dir::new(fd).at("cannot list", shown())? {
+        let mut memory = Vec::with_capacity(32 << 10);
+        let mut listing = RawDir::new(&dir, memory.spare_capacity_mut());
+        let mut paths = Vec::new();
+        while let Some(entry) = listing.next() {
             let entry = entry.at("cannot list", shown())?;
             let name = entry.file_name().to_bytes();
             if name != b"." && name != b".." {
-                names.push(path.join(name).map_err(|error| unusable(path, error))?);
+                paths.push(path.join(name).map_err(|error| unusable(path, error))?);
             }
         }
-        names.sort_unstable_by(|a, b| b.cmp(a));
-        names.retain(|path| !(self.exclude)(path));
-        Ok(names)
+        // Beside each other, so the bytes of the paths have the order of a tree.
+        paths.sort_unstable_by(|a, b| a.as_bytes().cmp(b.as_bytes()));
+        paths.retain(|path| !(self.exclude)(path));
+        let dir = Arc::new(dir);
+        let mut parts: Vec<Part> = paths
+            .chunks(BATCH)
+            .enumerate()
+            .map(|(part, paths)| Part { folder, part, dir: Arc::clone(&dir), paths: paths.to_vec() })
+            .collect();
+        let mine = parts.pop();
+        let mut state = self.lock();
+        state.folders[folder].parts.resize_with(parts.len() + 1, Vec::new);
+        let shared = !parts.is_empty();
+        state.jobs.extend(parts.into_iter().map(Job::Look));
+        drop(state);
+        if shared {
+            self.changed.notify_all();
+        }
+        mine.map_or(Ok(()), |part| self.look(part))
     }
 
-    /// Adds the entry at `path`; says whether it is a directory.
-    fn visit(&mut self, path: &TreePath) -> Result<bool> {
-        let shown = || self.root.display(path);
-        let dir =
-            self.root.dir(path.parent().unwrap_or_default()).at("cannot open the directory of", shown())?;
-        let stat = match statat(&dir, path.name(), AtFlags::SYMLINK_NOFOLLOW) {
+    fn look(&self, part: Part) -> Result<()> {
+        let Part { folder, part, dir, paths } = part;
+        let mut skipped = Skipped::default();
+        let mut found = Vec::with_capacity(paths.len());
+        for path in paths {
+            found.extend(self.visit(&dir, path, &mut skipped)?);
+        }
+        let mut state = self.lock();
+        for folder in found.iter_mut().filter(|found| found.entry.kind == Kind::Directory) {
+            folder.folder = Some(state.add_folder(folder.entry.path.clone()));
+        }
+        let folder = &mut state.folders[folder];
+        folder.parts[part] = found;
+        folder.skipped.add(skipped);
+        Ok(())
+    }
+
+    /// Looks at the entry at `path`, which is in `dir`.
+    fn visit(&self, dir: &OwnedFd, path: TreePath, skipped: &mut Skipped) -> Result<Option<Found>> {
+        let shown = || self.root.display(&path);
+        let stat = match statat(dir, path.name(), AtFlags::SYMLINK_NOFOLLOW) {
             // It went away between being listed and being looked at: it is not there.
-            Err(Errno::NOENT) => return Ok(false),
+            Err(Errno::NOENT) => return Ok(None),
             stat => stat.at("cannot read the attributes of", shown())?,
         };
-        let kind = match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Directory => Kind::Directory,
-            FileType::RegularFile => self.file(path, &stat),
+        let ask = || xattrs(dir, path.name()).at("cannot read the extended attributes of", shown());
+        let mut file = None;
+        let (kind, xattrs) = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => (Kind::Directory, ask()?),
+            FileType::RegularFile => {
+                let seen = FoundFile::new(0, &stat);
+                file = Some((seen, stat.st_nlink > 1));
+                let xattrs = (self.known)(&path, &seen.state).map_or_else(ask, Ok)?;
+                (Kind::File { size: seen.state.size, extents: Vec::new() }, xattrs)
+            }
             FileType::Symlink => {
-                let target = readlinkat(&dir, path.name(), Vec::new()).at("cannot read the link", shown())?;
-                Kind::Symlink { target: target.into_bytes() }
+                let target = readlinkat(dir, path.name(), Vec::new()).at("cannot read the link", shown())?;
+                (Kind::Symlink { target: target.into_bytes() }, Vec::new())
             }
-            FileType::Socket => return self.skip(|skipped| &mut skipped.sockets),
-            FileType::Fifo => return self.skip(|skipped| &mut skipped.fifos),
-            _ => return self.skip(|skipped| &mut skipped.devices),
-        };
-        let xattrs = match kind {
-            Kind::Directory | Kind::File { .. } => {
-                xattrs(&dir, path.name()).at("cannot read the extended attributes of", shown())?
+            other => {
+                *skipped.counter(other) += 1;
+                return Ok(None);
             }
-            _ => Vec::new(),
         };
-        let is_directory = kind == Kind::Directory;
-        let meta = if matches!(kind, Kind::HardLink { .. }) { Meta::default() } else { meta(&stat, xattrs) };
-        self.walk.entries.push(Entry { path: path.clone(), meta, kind });
-        Ok(is_directory)
+        let entry = Entry { meta: meta(&stat, xattrs), kind, path };
+        Ok(Some(Found { entry, file, folder: None }))
     }
+}
 
-    fn file(&mut self, path: &TreePath, stat: &Stat) -> Kind {
-        let state = FileState::of(stat);
-        if stat.st_nlink > 1 {
-            let first = self.links.entry((state.device, state.inode)).or_insert_with(|| path.clone());
-            if first != path {
-                return Kind::HardLink { target: first.clone() };
+/// Puts what was found into the order of a tree. A file with several names is a file where
+/// it comes first, and a link elsewhere.
+fn in_order(root: Entry, mut folders: Vec<Folder>) -> Walk {
+    let mut walk = Walk::default();
+    for folder in &folders {
+        walk.skipped.add(folder.skipped);
+    }
+    let mut links: HashMap<(u64, u64), TreePath> = HashMap::new();
+    walk.entries.push(root);
+    // What is left of the folders on the way down; so the tree may be as deep as it likes.
+    let mut open = vec![contents(&mut folders, 0)];
+    while let Some(found) = open.last_mut().map(Iterator::next) {
+        let Some(Found { mut entry, file, folder }) = found else {
+            open.pop();
+            continue;
+        };
+        if let Some((file, several)) = file {
+            let id = (file.state.device, file.state.inode);
+            match links.get(&id).filter(|_| several) {
+                Some(first) => {
+                    entry.kind = Kind::HardLink { target: first.clone() };
+                    entry.meta = Meta::default();
+                }
+                None => {
+                    if several {
+                        links.insert(id, entry.path.clone());
+                    }
+                    walk.bytes += file.state.size;
+                    walk.files.push(FoundFile { entry: walk.entries.len(), ..file });
+                }
             }
         }
-        self.walk.files.push(FoundFile::new(self.walk.entries.len(), stat));
-        self.walk.bytes += state.size;
-        Kind::File { size: state.size, extents: Vec::new() }
+        walk.entries.push(entry);
+        if let Some(folder) = folder {
+            open.push(contents(&mut folders, folder));
+        }
     }
+    walk
+}
 
-    fn skip(&mut self, counter: impl Fn(&mut Skipped) -> &mut u64) -> Result<bool> {
-        *counter(&mut self.walk.skipped) += 1;
-        Ok(false)
-    }
+fn contents(folders: &mut [Folder], at: usize) -> impl Iterator<Item = Found> + use<> {
+    std::mem::take(&mut folders[at].parts).into_iter().flatten()
 }
 
 fn unusable(path: &TreePath, error: FormatError) -> Error {
     Error::InvalidInput { what: format!("{path} cannot be stored: {error}") }
 }
 
-fn meta(stat: &Stat, xattrs: Vec<(Vec<u8>, Vec<u8>)>) -> Meta {
+fn meta(stat: &Stat, xattrs: Xattrs) -> Meta {
     Meta {
         mode: stat.st_mode & MODE_BITS,
         uid: stat.st_uid,
@@ -197,7 +369,7 @@ fn meta(stat: &Stat, xattrs: Vec<(Vec<u8>, Vec<u8>)>) -> Meta {
 }
 
 /// The `user.` attributes of a file or directory, sorted.
-fn xattrs(dir: &OwnedFd, name: &[u8]) -> rustix::io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
+fn xattrs(dir: &OwnedFd, name: &[u8]) -> rustix::io::Result<Xattrs> {
     // Through the open directory, so that the path is short whatever the depth.
     let mut path = format!("/proc/self/fd/{}/", dir.as_fd().as_raw_fd()).into_bytes();
     path.extend_from_slice(name);

@@ -200,7 +200,7 @@ impl Capture<'_> {
             Some(now) => self.base(now).await?,
             None => None,
         };
-        let written = async { Writing::begin(self, base, plan).await.run(&right.hold).await };
+        let written = async { Writing::begin(self, base, plan).await?.run(&right.hold).await };
         let (plan, ended) = tokio::select! {
             written = written => written?,
             error = right.lost() => return Err(error),

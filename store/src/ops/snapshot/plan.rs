@@ -26,12 +26,15 @@ pub(super) struct Plan {
     pub to_read: Vec<FoundFile>,
     /// Files that keep the chunks they had.
     pub kept: Vec<FoundFile>,
-    /// Files that were read, with their state if it may be trusted next time.
-    read: BTreeMap<usize, Option<FileState>>,
     /// What every file that was read was then.
     seen: BTreeMap<usize, FileState>,
     exclusions: Vec<String>,
+    /// What was known before.
+    cache: Arc<StatCache>,
     cache_name: Option<String>,
+    threads: usize,
+    /// Whether everything was looked at again after it was read, and had not changed.
+    pub checked: bool,
 }
 
 impl Plan {
@@ -39,14 +42,15 @@ impl Plan {
         let directory = capture.request.directory.clone();
         let exclusions = capture.request.about.exclusions.clone();
         let (store, rescan) = (capture.store.clone(), capture.request.rescan);
+        let threads = capture.request.threads;
         let plan = blocking(move || {
             let root = Arc::new(Beneath::open(&directory)?);
-            let mut walk = walk(&root, &|path| is_excluded(&exclusions, path))?;
             let cache_name = cache_name(&root);
             let cache = match &cache_name {
                 Some(name) if !rescan => load(&store, name),
                 _ => StatCache::default(),
             };
+            let mut walk = walk_with(&root, &exclusions, &cache, threads)?;
             let (mut to_read, mut kept) = (Vec::new(), Vec::new());
             for file in std::mem::take(&mut walk.files) {
                 let entry = &mut walk.entries[file.entry];
@@ -63,10 +67,12 @@ impl Plan {
                 walk,
                 to_read,
                 kept,
-                read: BTreeMap::new(),
                 seen: BTreeMap::new(),
                 exclusions,
+                cache: Arc::new(cache),
                 cache_name,
+                threads,
+                checked: false,
             })
         })
         .await?;
@@ -75,6 +81,23 @@ impl Plan {
         let bytes = plan.kept.iter().map(|file| file.state.size).sum();
         capture.progress.tick(Tick { files: plan.kept.len() as u64, bytes, ..Tick::default() });
         Ok(plan)
+    }
+
+    /// Moves the plan out, to be used on another thread; what stays is empty.
+    pub fn take(&mut self) -> Self {
+        let empty = Self {
+            root: Arc::clone(&self.root),
+            walk: Walk::default(),
+            to_read: Vec::new(),
+            kept: Vec::new(),
+            seen: BTreeMap::new(),
+            exclusions: Vec::new(),
+            cache: Arc::default(),
+            cache_name: None,
+            threads: self.threads,
+            checked: false,
+        };
+        std::mem::replace(self, empty)
     }
 
     /// The tree as it is known now.
@@ -89,12 +112,11 @@ impl Plan {
     }
 
     /// Takes in what reading a file gave.
-    pub fn fill(&mut self, file: FoundFile, extents: Vec<Extent>, state: Option<FileState>, trusted: bool) {
+    pub fn fill(&mut self, file: FoundFile, extents: Vec<Extent>, state: Option<FileState>) {
         let entry = &mut self.walk.entries[file.entry];
         set_extents(entry, extents);
         // What was seen while reading counts, not what the walk saw before.
         entry.meta.mtime = state.map_or(entry.meta.mtime, |state| state.mtime);
-        self.read.insert(file.entry, state.filter(|_| trusted));
         if let Some(state) = state {
             self.seen.insert(file.entry, state);
         }
@@ -115,9 +137,8 @@ impl Plan {
 
     /// Fails if anything in the directory has changed since it was walked: files that were
     /// read one after the other belong together only if none of them changed meanwhile.
-    pub async fn check_unchanged(&self) -> Result<()> {
-        let (root, exclusions) = (Arc::clone(&self.root), self.exclusions.clone());
-        let again = blocking(move || walk(&root, &|path| is_excluded(&exclusions, path))).await?;
+    pub fn check_unchanged(&self) -> Result<()> {
+        let again = walk_with(&self.root, &self.exclusions, &self.cache, self.threads)?;
         let states = again.files.iter().map(|file| (file.entry, file.state));
         let changed = self
             .walk
@@ -147,19 +168,34 @@ impl Plan {
         Err(Error::SourceChanged { path: self.root.display(&path), attempts: 1 })
     }
 
-    /// Remembers the states of files that may be trusted next time.
-    pub fn remember(&self, store: &TenantStore) {
+    /// Remembers the states of files that may be trusted next time: of those that were kept,
+    /// and of `trusted` ones that were read.
+    pub fn remember(&self, store: &TenantStore, trusted: &[(usize, FileState)]) {
         let (Some(cache), Some(name)) = (&store.cache, &self.cache_name) else { return };
-        let mut states = StatCache::default();
-        let read = self.read.iter().filter_map(|(entry, state)| Some((*entry, (*state)?)));
-        for (entry, state) in self.kept.iter().map(|file| (file.entry, file.state)).chain(read) {
+        let mut states = StatCache::with_capacity(self.kept.len() + trusted.len());
+        let mut insert = |entry: usize, state: FileState, sure: bool| {
             let entry = &self.walk.entries[entry];
             if let Kind::File { extents, .. } = &entry.kind {
-                states.insert(entry.path.as_bytes(), state, extents.clone());
+                let xattrs = sure.then(|| entry.meta.xattrs.clone());
+                states.insert(entry.path.as_bytes(), state, xattrs, extents.clone());
             }
+        };
+        // Attributes are read before the state that may be trusted is taken: they belong to it
+        // if they were the same afterwards.
+        for file in &self.kept {
+            let path = self.walk.entries[file.entry].path.as_bytes();
+            insert(file.entry, file.state, self.checked || self.cache.xattrs(path, &file.state).is_some());
         }
+        // One that was read again counts as what it was then.
+        let current = trusted.iter().filter(|(entry, state)| self.seen.get(entry) == Some(state));
+        current.for_each(|(entry, state)| insert(*entry, *state, self.checked));
         cache.write(Shelf::Stat, name, &states.encode());
     }
+}
+
+fn walk_with(root: &Beneath, exclusions: &[String], cache: &StatCache, threads: usize) -> Result<Walk> {
+    let known = |path: &TreePath, state: &FileState| cache.xattrs(path.as_bytes(), state).cloned();
+    walk(root, &|path| is_excluded(exclusions, path), &known, threads)
 }
 
 fn is_excluded(exclusions: &[String], path: &TreePath) -> bool {

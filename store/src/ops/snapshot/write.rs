@@ -22,11 +22,12 @@ use crate::{
         workers::blocking,
     },
     format::record::{Record, State},
-    id::ChunkId,
+    id::{ChunkId, RecordId},
     progress::{Progress, Tick},
     tree::{
         read::{Content, ContentSink},
-        trust::{self, Trust},
+        trust::Trust,
+        walk::FileState,
     },
 };
 
@@ -41,14 +42,23 @@ pub(super) struct Writing<'a> {
     uploader: Arc<Uploader>,
     ingest: Arc<Ingest>,
     index: JoinHandle<IndexUse>,
+    /// What was looked at before the first files are read.
+    before: Option<Trust>,
+    /// Which of the files that were read may be trusted next time, once that is known.
+    trusted: Vec<JoinHandle<Vec<(usize, FileState)>>>,
+    /// What was published, to be kept for the next write.
+    stored: Option<(Metadata, RecordId, u64)>,
     read_files: u64,
 }
 
 impl<'a> Writing<'a> {
-    pub async fn begin(capture: &'a Capture<'a>, base: Option<Record>, plan: Plan) -> Self {
+    pub async fn begin(capture: &'a Capture<'a>, base: Option<Record>, plan: Plan) -> Result<Self> {
         let (store, progress) = (capture.store, &capture.progress);
         let (index, arriving) = load_index(capture);
-        let (base_metadata, base_locations) = base_metadata(capture, base.as_ref()).await.unzip();
+        let (loaded, before) =
+            futures::future::join(base_metadata(capture, base.as_ref()), before_reading(&plan)).await;
+        let (base_metadata, base_locations) = loaded.unzip();
+        let before = before?;
         let known = Arc::new(Known::new(base_locations.unwrap_or_default(), Some(arriving)));
         let draft = capture.draft(base.as_ref(), &plan.walk);
         let lineage = capture.request.lineage.clone();
@@ -58,7 +68,21 @@ impl<'a> Writing<'a> {
         let ingest =
             Ingest::new(store.clone(), Arc::clone(&known), Arc::clone(&uploader), Arc::clone(progress));
         let ingest = Arc::new(ingest);
-        Self { capture, base, base_metadata, plan, known, lease, uploader, ingest, index, read_files: 0 }
+        Ok(Self {
+            capture,
+            base,
+            base_metadata,
+            plan,
+            known,
+            lease,
+            uploader,
+            ingest,
+            index,
+            before,
+            trusted: Vec::new(),
+            stored: None,
+            read_files: 0,
+        })
     }
 
     pub async fn run(mut self, hold: &Hold) -> Result<(Plan, Ended)> {
@@ -73,21 +97,42 @@ impl<'a> Writing<'a> {
             self.lease.abandon().await;
         }
         let mut ended = ended?;
-        self.plan.remember(self.capture.store);
+        let remembered = self.remember();
         if ended.outcome == Outcome::Stored && self.index.is_finished() {
             ended.index = self.index.await.unwrap_or_default();
         }
         // The pointer named the base when this began: only something else is worth a flip.
+        let mut flip = Ok(ended.flip);
         if self.base.as_ref().map(|base| base.record) != Some(ended.record.record) {
-            ended.flip = hold.flip(ended.record.record).await?;
+            flip = hold.flip(ended.record.record).await;
         }
-        Ok((self.plan, ended))
+        let plan = remembered.await.map_err(|error| Error::Internal { what: error.to_string() })?;
+        ended.flip = flip?;
+        Ok((plan?, ended))
+    }
+
+    /// Keeps what this host has learnt, while the pointer is moved.
+    fn remember(&mut self) -> JoinHandle<Result<Plan>> {
+        let (store, plan) = (self.capture.store.clone(), self.plan.take());
+        let (stored, trusted) = (self.stored.take(), std::mem::take(&mut self.trusted));
+        tokio::spawn(async move {
+            let trusted = futures::future::join_all(trusted).await;
+            let trusted: Vec<_> = trusted.into_iter().flatten().flatten().collect();
+            blocking(move || {
+                if let Some((metadata, record, generation)) = stored {
+                    metadata.remember(&store, record, generation);
+                }
+                plan.remember(&store, &trusted);
+                Ok(plan)
+            })
+            .await
+        })
     }
 
     async fn store_all(&mut self) -> Result<Ended> {
         let (tree, ingested) = loop {
             let ingested = self.read().await?;
-            let tree = self.plan.tree(self.capture.store)?;
+            let (tree, unchanged) = self.tree().await?;
             if let Some(base) = self.base.as_ref().filter(|base| snapshot_id(base) == Some(tree.id)) {
                 let _ = self.uploader.finish().await?;
                 return Ok(Ended::unchanged(base.clone(), Flip::Unchanged, self.read_files));
@@ -96,13 +141,14 @@ impl<'a> Writing<'a> {
             self.lease.open().await?;
             let again = self.unresolved().await?;
             if again.is_empty() {
+                // Whoever writes to the directory now would make files that do not fit together.
+                unchanged?;
+                self.plan.checked = true;
                 break (tree, ingested);
             }
             tracing::info!(files = again.len(), "reading files again whose chunks are being collected");
             self.plan.read_again(&again)?;
         };
-        // Whoever writes to the directory now would make files that do not fit together.
-        self.plan.check_unchanged().await?;
         if let Some(twin) = self.twin(&tree).await? {
             let _ = self.uploader.finish().await?;
             return Ok(Ended::unchanged(twin, Flip::Unchanged, self.read_files));
@@ -119,6 +165,10 @@ impl<'a> Writing<'a> {
 
     /// Reads the files that must be read into chunks.
     async fn read(&mut self) -> Result<Ingested> {
+        let before = match self.before.take() {
+            Some(before) => Some(before),
+            None => before_reading(&self.plan).await?,
+        };
         let files = std::mem::take(&mut self.plan.to_read);
         self.read_files += files.len() as u64;
         let (root, entries) = (Arc::clone(&self.plan.root), std::mem::take(&mut self.plan.walk.entries));
@@ -128,28 +178,44 @@ impl<'a> Writing<'a> {
             if files.is_empty() {
                 return Ok((entries, ingest.flush()?, Vec::new()));
             }
-            trust::flush(&root, &entries, &files)?;
-            let trust = Trust::before_reading(&root);
             let content = Content::new(&root, &entries, files);
             let extents = ingest.run(&Directory { content: &content, progress: &*progress }, threads)?;
             let ingested = ingest.flush()?;
-            let seen = content.finish();
-            let trust = trust.after_reading();
-            let read: Vec<_> = seen
-                .into_iter()
-                .zip(extents)
-                .map(|((file, state), extents)| {
-                    (file, extents, state, state.is_some_and(|state| trust.allows(&state)))
-                })
-                .collect();
+            let read: Vec<_> = content.finish().into_iter().zip(extents).collect();
             Ok((entries, ingested, read))
         })
         .await?;
+        if let Some(before) = before {
+            let seen: Vec<_> =
+                read.iter().filter_map(|((file, state), _)| Some((file.entry, (*state)?))).collect();
+            // Nothing waits for this but what is remembered in the end.
+            self.trusted.push(tokio::task::spawn_blocking(move || {
+                let trust = before.after_reading();
+                seen.into_iter().filter(|(_, state)| trust.allows(state)).collect()
+            }));
+        }
         self.plan.walk.entries = entries;
-        for (file, extents, state, trusted) in read {
-            self.plan.fill(file, extents, state, trusted);
+        for ((file, state), extents) in read {
+            self.plan.fill(file, extents, state);
         }
         Ok(ingested)
+    }
+
+    /// The tree as it was read, and whether the directory is still what was read.
+    async fn tree(&mut self) -> Result<(NewTree, Result<()>)> {
+        let (store, plan) = (self.capture.store.clone(), self.plan.take());
+        let (plan, tree, unchanged) = blocking(move || {
+            let (tree, unchanged) = std::thread::scope(|scope| {
+                let looking = scope.spawn(|| plan.check_unchanged());
+                let tree = plan.tree(&store);
+                let panicked = || Err(Error::Internal { what: "looking again has failed".to_owned() });
+                (tree, looking.join().unwrap_or_else(|_| panicked()))
+            });
+            Ok((plan, tree, unchanged))
+        })
+        .await?;
+        self.plan = plan;
+        Ok((tree?, unchanged))
     }
 
     /// Entries that refer to a chunk which neither this write stores nor may be referred to.
@@ -201,9 +267,19 @@ impl<'a> Writing<'a> {
             record.counts.stored_bytes = durable.stored_bytes;
         };
         let record = self.lease.publish(&durable, finish).await?;
-        meta.metadata.remember(self.capture.store, record.record, record.generation);
+        self.stored = Some((meta.metadata, record.record, record.generation));
         Ok(record)
     }
+}
+
+/// Prepares for reading files, if there are any to read.
+async fn before_reading(plan: &Plan) -> Result<Option<Trust>> {
+    if plan.to_read.is_empty() {
+        return Ok(None);
+    }
+    let root = Arc::clone(&plan.root);
+    let files: Vec<_> = plan.to_read.iter().map(|file| plan.walk.entries[file.entry].path.clone()).collect();
+    blocking(move || Trust::before_reading(&root, &files).map(Some)).await
 }
 
 /// Fetches the tenant's indexes in the background.
