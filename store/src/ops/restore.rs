@@ -9,8 +9,8 @@ use std::{
     path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU32, Ordering},
-        mpsc::{Receiver, sync_channel},
+        atomic::{AtomicU32, AtomicU64, Ordering},
+        mpsc::{Receiver, Sender, channel, sync_channel},
     },
     time::{Duration, Instant},
 };
@@ -40,6 +40,8 @@ use crate::{
 
 const REQUESTS_AT_ONCE: usize = 4;
 const FETCHED_AHEAD: usize = 2;
+/// How much is fetched between two flushes.
+const FLUSH_BYTES: u64 = 64 << 20;
 
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -155,6 +157,13 @@ async fn write_all(
     failed.and(written)
 }
 
+/// What comes to the writers, and when they ask for a flush.
+struct Writing {
+    fetched: Mutex<Receiver<(Fetch<Place>, Bytes)>>,
+    unflushed_bytes: AtomicU64,
+    due: Sender<()>,
+}
+
 /// What the writers share.
 struct Target {
     store: TenantStore,
@@ -175,12 +184,22 @@ impl Target {
             }
         }
         let fetched = Mutex::new(fetched);
-        workers::run(threads, || self.write(&fetched))
+        // The disk is put to work while there is still much to decompress, and not only when
+        // all is written and nothing is left to do but wait for it.
+        let (due, when_due) = channel();
+        let writing = Writing { fetched, unflushed_bytes: AtomicU64::new(0), due };
+        std::thread::scope(|scope| {
+            let flushing = scope.spawn(move || when_due.iter().try_for_each(|()| self.staging.flush()));
+            let written = workers::run(threads, || self.write(&writing));
+            drop(writing);
+            let panicked = |_| Err(Error::Internal { what: "flushing has failed".to_owned() });
+            written.and(flushing.join().unwrap_or_else(panicked))
+        })
     }
 
-    fn write(&self, fetched: &Mutex<Receiver<(Fetch<Place>, Bytes)>>) -> Result<()> {
+    fn write(&self, writing: &Writing) -> Result<()> {
         loop {
-            let next = fetched.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let next = writing.fetched.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok((fetch, bytes)) = next else { return Ok(()) };
             // Chunks of one file mostly lie side by side.
             let mut open: Option<(usize, File)> = None;
@@ -203,7 +222,12 @@ impl Target {
                     open = Some((entry, file));
                 }
             }
-            self.progress.tick(Tick { transferred_bytes: bytes.len() as u64, ..Tick::default() });
+            let len = bytes.len() as u64;
+            self.progress.tick(Tick { transferred_bytes: len, ..Tick::default() });
+            if writing.unflushed_bytes.fetch_add(len, Ordering::Relaxed) + len >= FLUSH_BYTES {
+                writing.unflushed_bytes.store(0, Ordering::Relaxed);
+                let _ = writing.due.send(());
+            }
         }
     }
 

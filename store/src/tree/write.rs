@@ -131,11 +131,16 @@ impl Staging {
         Ok(())
     }
 
+    /// Makes what is written so far durable.
+    pub fn flush(&self) -> Result<()> {
+        syncfs(self.dir.fd()).at("cannot flush", self.dir.path())
+    }
+
     /// Makes everything durable and moves it to the target's name, if `commits` says so at the
     /// last moment.
     pub fn publish(mut self, commits: impl FnOnce() -> bool) -> Result<()> {
+        self.flush()?;
         let staged = self.dir.path().to_owned();
-        syncfs(self.dir.fd()).at("cannot flush", &staged)?;
         let (parent, _) = split(&self.target)?;
         if !commits() {
             let interrupted = std::io::Error::from(std::io::ErrorKind::Interrupted);
