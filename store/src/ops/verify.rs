@@ -22,7 +22,8 @@ use crate::{
     content::{
         TenantStore,
         meta::Metadata,
-        reader::{Verified, Want, plan},
+        reader::{Fetch, Verified, Want, plan},
+        workers::blocking,
     },
     format::{
         index::Index,
@@ -109,9 +110,15 @@ struct Finding {
     files: BTreeSet<String>,
 }
 
-/// A file that needs a chunk, for messages.
-struct Use<'a> {
-    file: &'a str,
+/// A fetch whose chunks were checked: how many bytes were read, and for each chunk that is
+/// damaged the file that needs it and what is wrong.
+type Checked = (Fetch<Use>, Result<(u64, Vec<(usize, String)>)>);
+
+/// What a chunk is needed for, and what its stored bytes should add up to.
+#[derive(Clone, Copy, Debug)]
+struct Use {
+    file: usize,
+    crc: u32,
 }
 
 impl Check<'_> {
@@ -210,9 +217,9 @@ impl Check<'_> {
         needed.extend(metadata.root.blobs().map(|blob| blob.pack));
         drop(metadata);
         let listed: BTreeSet<PackId> = content.packs.iter().map(|used| used.pack).collect();
-        for pack in needed.union(&listed) {
-            self.directory(*pack, name).await?;
-        }
+        let unread = needed.union(&listed).filter(|pack| !self.directories.contains_key(pack));
+        let unread: Vec<PackId> = unread.copied().collect();
+        self.read_directories(unread, name).await?;
         if let Some(pack) = needed.difference(&listed).next() {
             let key = layout::record(self.lineage, record.record);
             self.find(key, format!("it does not say that it needs pack {pack}"), name, None);
@@ -220,93 +227,94 @@ impl Check<'_> {
         let paths: Vec<String> = entries.iter().map(|entry| entry.path.to_string()).collect();
         let uses = entries
             .iter()
-            .zip(&paths)
-            .flat_map(|(entry, path)| entry.chunks().map(move |chunk| (chunk, path)));
+            .enumerate()
+            .flat_map(|(file, entry)| entry.chunks().map(move |chunk| (chunk, file)));
         let mut wants = Vec::new();
-        for (((id, raw_len), path), location) in uses.zip(&locations) {
-            if self.placed(&id, raw_len, location, name, path)
+        for (((id, raw_len), file), location) in uses.zip(&locations) {
+            if let Some(crc) = self.placed(&id, raw_len, location, name, &paths[file])
                 && self.checked.insert((location.pack, location.offset))
             {
-                wants.push(Want { id, raw_len, location: *location, purpose: Use { file: path } });
+                wants.push(Want { id, raw_len, location: *location, purpose: Use { file, crc } });
             }
         }
-        if self.options.read_data { self.read(wants, name).await } else { Ok(()) }
+        if self.options.read_data { self.read(wants, name, &paths).await } else { Ok(()) }
     }
 
-    /// Reads and checks chunks.
-    async fn read(&mut self, wants: Vec<Want<Use<'_>>>, name: &str) -> Result<()> {
+    /// Reads and checks chunks, as many fetches at a time as are under way; each holds a few
+    /// megabytes.
+    async fn read(&mut self, wants: Vec<Want<Use>>, name: &str, paths: &[String]) -> Result<()> {
         let fetches = plan(wants);
         self.progress.begin("verify", 0, fetches.iter().map(|fetch| fetch.end - fetch.start).sum());
         let store = self.store;
-        let mut fetched = stream::iter(fetches)
-            .map(|fetch| async move {
-                let bytes = store.pack_range(fetch.pack, fetch.start, fetch.end).await;
-                (fetch, bytes)
-            })
-            .buffered(REQUESTS_AT_ONCE);
-        while let Some((fetch, bytes)) = fetched.next().await {
-            let bytes = match bytes {
-                Ok(bytes) => bytes,
+        let mut checked = stream::iter(fetches).map(|fetch| check(store, fetch)).buffered(REQUESTS_AT_ONCE);
+        while let Some((fetch, result)) = checked.next().await {
+            let (len, damaged) = match result {
+                Ok(checked) => checked,
                 Err(error) if is_damage(&error) => {
                     for want in &fetch.wants {
-                        self.note(&error, name, Some(want.purpose.file));
+                        self.note(&error, name, Some(&paths[want.purpose.file]));
                     }
                     continue;
                 }
                 Err(error) => return Err(error),
             };
-            for want in &fetch.wants {
-                let stored = fetch.stored(want, &bytes);
-                if let Err(error) =
-                    Verified::check(store.key(), &want.id, want.location.codec, stored, want.raw_len)
-                {
-                    let object = layout::pack(&store.tenant, fetch.pack);
-                    self.find(object, error.to_string(), name, Some(want.purpose.file));
-                }
+            for (file, reason) in damaged {
+                let object = layout::pack(&store.tenant, fetch.pack);
+                self.find(object, reason, name, Some(&paths[file]));
             }
-            self.report.read_bytes += bytes.len() as u64;
-            self.progress.tick(Tick {
-                bytes: bytes.len() as u64,
-                transferred_bytes: bytes.len() as u64,
-                ..Tick::default()
-            });
+            self.report.read_bytes += len;
+            self.progress.tick(Tick { bytes: len, transferred_bytes: len, ..Tick::default() });
         }
         Ok(())
     }
 
-    /// Whether the pack's own directory has this chunk at this place.
-    fn placed(&mut self, id: &ChunkId, raw_len: u32, location: &Location, name: &str, file: &str) -> bool {
+    /// The checksum of the chunk's stored bytes, if the pack's own directory has it at this place.
+    fn placed(
+        &mut self,
+        id: &ChunkId,
+        raw_len: u32,
+        location: &Location,
+        name: &str,
+        file: &str,
+    ) -> Option<u32> {
         let Some(Some(directory)) = self.directories.get(&location.pack) else {
             let object = layout::pack(&self.store.tenant, location.pack);
             self.find(object, "it cannot be used", name, Some(file));
-            return false;
+            return None;
         };
-        let entry = directory.get(&location.offset);
-        let fits = entry.is_some_and(|entry| {
+        let entry = directory.get(&location.offset).filter(|entry| {
             entry.id == *id
                 && entry.raw_len == raw_len
                 && entry.stored_len == location.stored_len
                 && entry.codec == location.codec
         });
-        if !fits {
+        let crc = entry.map(|entry| entry.crc);
+        if crc.is_none() {
             let object = layout::pack(&self.store.tenant, location.pack);
             self.find(object, format!("chunk {id} is not where the snapshot says it is"), name, Some(file));
         }
-        fits
+        crc
     }
 
-    async fn directory(&mut self, id: PackId, name: &str) -> Result<()> {
-        if self.directories.contains_key(&id) {
-            return Ok(());
+    async fn read_directories(&mut self, packs: Vec<PackId>, name: &str) -> Result<()> {
+        let this = &*self;
+        let read: Vec<_> = stream::iter(packs)
+            .map(|id| async move { (id, this.read_directory(id).await) })
+            .buffered(REQUESTS_AT_ONCE)
+            .collect()
+            .await;
+        for (id, directory) in read {
+            let directory = match directory {
+                Ok(directory) => {
+                    Some(directory.entries.into_iter().map(|entry| (entry.offset, entry)).collect())
+                }
+                Err(error) => {
+                    self.damaged(error, name, None)?;
+                    None
+                }
+            };
+            self.directories.insert(id, directory);
         }
-        let directory = match self.read_directory(id).await {
-            Ok(directory) => Some(directory.entries.into_iter().map(|entry| (entry.offset, entry)).collect()),
-            Err(error) => {
-                self.damaged(error, name, None)?;
-                None
-            }
-        };
-        self.directories.insert(id, directory);
         Ok(())
     }
 
@@ -331,6 +339,17 @@ impl Check<'_> {
         if directory.pack != id || directory.key != *self.store.key() {
             return Err(Error::damaged(key, format!("it is pack {}", directory.pack)));
         }
+        if id.seq == PackSeq::Meta {
+            let frames = self.store.pack_range(id, 0, offset).await?;
+            let whole = |entry: &&PackEntry| {
+                let end = entry.offset.saturating_add(entry.stored_len.into());
+                let stored = frames.get(entry.offset as usize..end as usize);
+                stored.is_some_and(|stored| crc32c::crc32c(stored) == entry.crc)
+            };
+            if let Some(entry) = directory.entries.iter().find(|entry| !whole(entry)) {
+                return Err(Error::damaged(key, changed(entry.offset)));
+            }
+        }
         Ok(directory)
     }
 
@@ -339,8 +358,12 @@ impl Check<'_> {
         let (entries, _) =
             list_all(&*self.store.bucket, &layout::indexes(&self.store.tenant), Depth::All).await?;
         let mut covered = HashSet::new();
-        for entry in entries {
-            let object = match self.store.bucket.get(&entry.key).await {
+        let bucket = &self.store.bucket;
+        let mut objects = stream::iter(entries)
+            .map(|entry| async move { (bucket.get(&entry.key).await, entry) })
+            .buffered(REQUESTS_AT_ONCE);
+        while let Some((object, entry)) = objects.next().await {
+            let object = match object {
                 Err(BucketError::NotFound { .. }) => continue,
                 object => object?,
             };
@@ -388,6 +411,36 @@ impl Check<'_> {
 /// A newer format is a finding too: the rest can still be checked.
 fn is_damage(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Damaged | ErrorKind::UnsupportedFormat)
+}
+
+fn changed(offset: u64) -> String {
+    format!("its frame at {offset} is not as it was written")
+}
+
+/// Fetches some chunks and checks each, away from the threads that wait.
+async fn check(store: &TenantStore, fetch: Fetch<Use>) -> Checked {
+    let bytes = match store.pack_range(fetch.pack, fetch.start, fetch.end).await {
+        Ok(bytes) => bytes,
+        Err(error) => return (fetch, Err(error)),
+    };
+    let (key, fetch) = (*store.key(), Arc::new(fetch));
+    let shared = Arc::clone(&fetch);
+    let checked = blocking(move || {
+        let wrong = |want: &Want<Use>| {
+            let stored = shared.stored(want, &bytes);
+            let checked = Verified::check(&key, &want.id, want.location.codec, stored, want.raw_len);
+            let reason = match checked {
+                Err(error) => error.to_string(),
+                // Some bits of a frame may change without changing what it holds.
+                Ok(_) if crc32c::crc32c(stored) != want.purpose.crc => changed(want.location.offset),
+                Ok(_) => return None,
+            };
+            Some((want.purpose.file, reason))
+        };
+        Ok((bytes.len() as u64, shared.wants.iter().filter_map(wrong).collect()))
+    });
+    let checked = checked.await;
+    (Arc::unwrap_or_clone(fetch), checked)
 }
 
 fn damage(((object, reason), finding): ((String, String), Finding)) -> Damage {
