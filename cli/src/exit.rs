@@ -25,6 +25,12 @@ const fn entry(kind: ErrorKind) -> (u8, &'static str) {
         ErrorKind::PointerMoved => (26, "pointer_moved"),
         ErrorKind::SnapshotNeeded => (27, "snapshot_needed"),
         ErrorKind::Conflict => (28, "conflict"),
+        ErrorKind::HeldBack => (29, "held_back"),
+        ErrorKind::NotImplemented => (30, "not_implemented"),
+        ErrorKind::ProfileTooLarge => (31, "profile_too_large"),
+        ErrorKind::InUse => (32, "in_use"),
+        ErrorKind::IntegrityFailed => (33, "integrity_failed"),
+        ErrorKind::VersionMismatch => (34, "version_mismatch"),
         ErrorKind::Interrupted => (130, "interrupted"),
     }
 }
@@ -44,7 +50,7 @@ mod tests {
     use super::*;
 
     const DOCUMENTED: &str = include_str!("../../docs/exit-codes.md");
-    const KINDS: [ErrorKind; 21] = [
+    const KINDS: [ErrorKind; 27] = [
         ErrorKind::Internal,
         ErrorKind::InvalidInput,
         ErrorKind::NotFound,
@@ -65,6 +71,12 @@ mod tests {
         ErrorKind::PointerMoved,
         ErrorKind::SnapshotNeeded,
         ErrorKind::Conflict,
+        ErrorKind::HeldBack,
+        ErrorKind::NotImplemented,
+        ErrorKind::ProfileTooLarge,
+        ErrorKind::InUse,
+        ErrorKind::IntegrityFailed,
+        ErrorKind::VersionMismatch,
         ErrorKind::Interrupted,
     ];
 

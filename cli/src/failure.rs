@@ -108,6 +108,11 @@ fn advice(error: &Error) -> Option<String> {
         ErrorKind::SnapshotNeeded => {
             "`pstore rollback` makes another snapshot the current one; unmount what is mounted"
         }
+        ErrorKind::HeldBack => "look at it, then move the pointer with `pstore rollback`",
+        ErrorKind::ProfileTooLarge => "remove what is not needed, or raise max_profile_bytes of the tenant",
+        ErrorKind::InUse => "end it and run this again",
+        ErrorKind::IntegrityFailed => "another snapshot can be chosen with --sha; `pstore list` shows them",
+        ErrorKind::VersionMismatch => "use the Chrome it was captured with, or another snapshot",
         ErrorKind::Conflict => "run the same command again",
         ErrorKind::Internal => "this is a defect of pstore; -vv shows more",
         ErrorKind::InvalidInput | ErrorKind::NotFound | ErrorKind::Io | ErrorKind::Interrupted => {

@@ -39,11 +39,14 @@ pub fn request(lineage: &Lineage, directory: &Path) -> snapshot::Request {
     snapshot::Request {
         lineage: lineage.clone(),
         directory: directory.to_owned(),
+        max_bytes: None,
         rescan: false,
         index_budget: 16 << 20,
         threads: 2,
         actor: actor("test"),
         lock: Default::default(),
+        examiner: None,
+        hold_back: None,
         about: snapshot::About {
             captured_by: CapturedBy {
                 host: "test".to_owned(),
@@ -58,6 +61,7 @@ pub fn request(lineage: &Lineage, directory: &Path) -> snapshot::Request {
             chrome_last_version: None,
             exit_type: None,
             chrome_uptime_seconds: 0,
+            fallback: None,
             exclusions: Vec::new(),
         },
     }
@@ -105,6 +109,7 @@ impl World {
             force: false,
             same_owner: false,
             threads: 2,
+            inspector: None,
             commitment: Default::default(),
         };
         restore::restore(&self.store, record, &request, Arc::new(Silent)).await

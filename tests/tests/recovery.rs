@@ -169,6 +169,7 @@ async fn an_interruption_and_the_last_step_of_a_restore_exclude_each_other() {
         force: false,
         same_owner: false,
         threads: 2,
+        inspector: None,
         commitment: commitment.clone(),
     };
     assert!(commitment.prevent());

@@ -28,6 +28,7 @@ pub(super) async fn run(
         force: args.force,
         same_owner: args.same_owner,
         threads: crate::threads(),
+        inspector: None,
         commitment,
     };
     let progress = progress::watch(context.console);

@@ -43,11 +43,14 @@ pub(super) async fn run(context: Context, args: &SnapshotArgs) -> Result<Answer,
     let tenant = context.writable_tenant(&lineage.name.tenant).await?;
     let request = Request {
         directory: args.directory.clone(),
+        max_bytes: Some(context.settings.tenant(&lineage.name.tenant).max_profile_bytes),
         rescan: args.rescan,
         index_budget: INDEX_BUDGET_BYTES,
         threads: crate::threads(),
         actor: actor.clone(),
         lock: lock_use(args, &context, &lineage),
+        examiner: None,
+        hold_back: None,
         about: about(args, &context.settings, &actor, labels, facts),
         lineage,
     };
@@ -148,6 +151,7 @@ fn about(
         chrome_last_version: facts.last_version,
         exit_type: facts.exit_type,
         chrome_uptime_seconds: 0,
+        fallback: None,
         exclusions: chrome::EXCLUSIONS.map(str::to_owned).to_vec(),
     }
 }

@@ -55,6 +55,18 @@ pub enum ErrorKind {
     WriteRevoked,
     /// The source changed while it was read.
     SourceChanged,
+    /// The snapshot is stored, but something about it forbids making it the current one.
+    HeldBack,
+    /// What was asked for does not exist yet.
+    NotImplemented,
+    /// The profile is larger than its tenant may store.
+    ProfileTooLarge,
+    /// A browser, or something else, uses the directory.
+    InUse,
+    /// The databases of a profile are not whole.
+    IntegrityFailed,
+    /// The snapshot is of another version of Chrome.
+    VersionMismatch,
     /// It was told to end.
     Interrupted,
     /// Local files could not be read or written.
@@ -122,6 +134,20 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    #[error("{what} is not implemented: {page} says why, and what to do instead")]
+    NotImplemented { what: String, page: String },
+    #[error(
+        "{} holds {bytes} bytes, more than the {limit} that are allowed; the largest parts: {}",
+        path.display(),
+        largest.iter().map(|(path, bytes)| format!("{path} ({bytes} bytes)")).collect::<Vec<_>>().join(", ")
+    )]
+    ProfileTooLarge { path: PathBuf, bytes: u64, limit: u64, largest: Vec<(String, u64)> },
+    #[error("{} is in use by {by}", path.display())]
+    InUse { path: PathBuf, by: String },
+    #[error("{what} is not whole: {problem}")]
+    IntegrityFailed { what: String, problem: String },
+    #[error("{reason}")]
+    VersionMismatch { reason: String },
     #[error("interrupted")]
     Interrupted,
     #[error("internal error: {what}")]
@@ -159,6 +185,11 @@ impl Error {
             Self::WriteRevoked { .. } => ErrorKind::WriteRevoked,
             Self::SourceChanged { .. } => ErrorKind::SourceChanged,
             Self::Io { .. } => ErrorKind::Io,
+            Self::NotImplemented { .. } => ErrorKind::NotImplemented,
+            Self::ProfileTooLarge { .. } => ErrorKind::ProfileTooLarge,
+            Self::InUse { .. } => ErrorKind::InUse,
+            Self::IntegrityFailed { .. } => ErrorKind::IntegrityFailed,
+            Self::VersionMismatch { .. } => ErrorKind::VersionMismatch,
             Self::Interrupted => ErrorKind::Interrupted,
             Self::Internal { .. } => ErrorKind::Internal,
         }

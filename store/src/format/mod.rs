@@ -7,6 +7,7 @@ pub mod config;
 mod document;
 pub mod event;
 pub mod frame;
+pub mod health;
 pub mod index;
 mod json;
 pub mod layout;

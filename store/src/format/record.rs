@@ -14,6 +14,7 @@ use super::{
     document,
     event::{Actor, Event},
     frame::Codec,
+    health::Health,
     pack::MAX_OFFSET,
     root::Blob,
 };
@@ -230,6 +231,15 @@ pub struct Record {
     pub exit_type: Option<String>,
     pub counts: Counts,
     pub content: Option<Content>,
+    /// What was found out about the profile when it was captured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health: Option<Health>,
+    /// Why the pointer was not moved to it by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_back: Option<String>,
+    /// Why the session it was captured from had started afresh, if it had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<String>,
     /// Names an operator gave it, so that no retention removes it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, Tag>,

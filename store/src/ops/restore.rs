@@ -4,9 +4,10 @@
 //! lies between them. A file gets its attributes from whoever writes its last chunk.
 
 use std::{
+    fmt,
     fs::File,
     os::unix::fs::FileExt,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU32, AtomicU64, Ordering},
@@ -50,8 +51,15 @@ pub struct Request {
     pub force: bool,
     pub same_owner: bool,
     pub threads: usize,
+    /// Asked about the whole directory before it is moved into place.
+    pub inspector: Option<Arc<dyn Inspector>>,
     /// Made just before the directory is moved into place; until then nothing is there.
     pub commitment: Commitment,
+}
+
+/// Says whether a directory that was written may be used. It may change it, too.
+pub trait Inspector: Send + Sync + fmt::Debug {
+    fn inspect(&self, directory: &Path) -> Result<()>;
 }
 
 #[derive(Clone, Debug)]
@@ -112,8 +120,8 @@ pub async fn restore(
         lost_xattrs: target.staging.lost_xattrs(),
         elapsed: Duration::ZERO,
     };
-    let commitment = request.commitment.clone();
-    blocking(move || target.publish(&commitment)).await?;
+    let (commitment, inspector) = (request.commitment.clone(), request.inspector.clone());
+    blocking(move || target.publish(inspector.as_deref(), &commitment)).await?;
     Ok(Report { elapsed: started.elapsed(), ..report })
 }
 
@@ -247,8 +255,11 @@ impl Target {
         Ok(())
     }
 
-    fn publish(self, commitment: &Commitment) -> Result<()> {
+    fn publish(self, inspector: Option<&dyn Inspector>, commitment: &Commitment) -> Result<()> {
         self.staging.make_links(&self.entries)?;
+        if let Some(inspector) = inspector {
+            inspector.inspect(self.staging.path())?;
+        }
         self.staging.finish_directories(&self.entries)?;
         self.staging.publish(|| commitment.make())
     }

@@ -131,6 +131,11 @@ impl Staging {
         Ok(())
     }
 
+    /// Where it is written.
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
     /// Makes what is written so far durable.
     pub fn flush(&self) -> Result<()> {
         syncfs(self.dir.fd()).at("cannot flush", self.dir.path())

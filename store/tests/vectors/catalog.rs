@@ -4,6 +4,7 @@ use store::{
     format::{
         WRITER,
         event::{Actor, Event, EventKind},
+        health::{Cookies, Finding, Health},
         lock::{Lock, LockBlock},
         pin::Pin,
         process::Process,
@@ -85,4 +86,24 @@ pub(super) fn pin(record: &Record) -> Pin {
     let mut pin = Pin::new(record.record, record.generation, std::time::Duration::from_secs(900));
     pin.unknown = tomorrow();
     pin
+}
+
+pub(super) fn health() -> Health {
+    let finding = |path: &str, problem: &str| Finding {
+        path: path.to_owned(),
+        problem: problem.to_owned(),
+        unknown: tomorrow(),
+    };
+    Health {
+        ended: "closed".to_owned(),
+        stop_ms: 210,
+        depth: "quick".to_owned(),
+        checked: 3,
+        damaged: vec![finding("Default/History", "row 3 missing from index")],
+        unchecked: vec![finding("Default/Web Data", "it takes too long")],
+        hot_journals: vec!["Default/Cookies".to_owned()],
+        cookies: Some(Cookies { rows: 5, plain: 1, v10: 3, v11: 1, other: 0, unknown: tomorrow() }),
+        local_state: true,
+        unknown: tomorrow(),
+    }
 }

@@ -377,6 +377,9 @@ fn record(entries: &[Entry], chunks: u64, content: Content) -> Record {
             stored_bytes: content.packs.iter().map(|used| used.live_bytes).sum(),
             unknown: tomorrow(),
         },
+        health: Some(catalog::health()),
+        held_back: None,
+        fallback: None,
         tags: BTreeMap::from([(
             "before-migration".to_owned(),
             Tag { tagged_at_ms: CAPTURED_AT_MS + 9000, by: catalog::actor(), unknown: tomorrow() },

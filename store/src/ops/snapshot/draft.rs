@@ -52,6 +52,9 @@ impl Capture<'_> {
             exit_type: about.exit_type,
             counts: count(walk),
             content: None,
+            health: None,
+            held_back: None,
+            fallback: about.fallback,
             tags: Default::default(),
             deletion: None,
             sources: vec![Source {

@@ -9,8 +9,10 @@
 //! 4. Store the metadata, publish the record, move the pointer.
 
 mod draft;
+mod examine;
 mod plan;
 mod right;
+mod size;
 mod write;
 
 use std::{
@@ -31,6 +33,7 @@ use crate::{
     },
     content::TenantStore,
     format::event::Actor,
+    format::health::Health,
     format::pointer::Target,
     format::record::{CapturedBy, CapturedIn, Content, Counts, Reason, Record, State},
     id::{Nonce, RecordId, SnapshotId},
@@ -39,6 +42,7 @@ use crate::{
     tree::walk::Skipped,
 };
 
+pub use examine::{Examined, Examiner, HoldBack};
 use plan::Plan;
 use right::Right;
 use tokio::sync::OnceCell;
@@ -53,6 +57,8 @@ const ATTEMPTS: u32 = 3;
 pub struct Request {
     pub lineage: Lineage,
     pub directory: PathBuf,
+    /// A larger directory is refused before any of it is read.
+    pub max_bytes: Option<u64>,
     /// Read every file, whatever its state says.
     pub rescan: bool,
     /// How many bytes of the tenant's indexes to look at.
@@ -60,6 +66,10 @@ pub struct Request {
     pub threads: usize,
     pub actor: Actor,
     pub lock: LockUse,
+    /// Asked about what was read, before it is published.
+    pub examiner: Option<Arc<dyn Examiner>>,
+    /// Why the snapshot must not become the current one by itself, whatever is found.
+    pub hold_back: Option<HoldBack>,
     pub about: About,
 }
 
@@ -94,6 +104,8 @@ pub struct About {
     pub chrome_last_version: Option<String>,
     pub exit_type: Option<String>,
     pub chrome_uptime_seconds: u64,
+    /// Why the session had started afresh, if it had.
+    pub fallback: Option<String>,
     /// Paths below the directory that are not captured.
     pub exclusions: Vec<String>,
 }
@@ -106,6 +118,9 @@ pub struct Report {
     pub sha256_prefix: String,
     pub outcome: Outcome,
     pub flip: Flip,
+    /// Why the pointer was not moved, though the snapshot is stored.
+    pub held_back: Option<HoldBack>,
+    pub health: Option<Health>,
     pub captured_at_ms: u64,
     pub counts: Counts,
     pub uncompressed_bytes: u64,
@@ -160,6 +175,7 @@ struct Ended {
     outcome: Outcome,
     record: Record,
     flip: Flip,
+    held_back: Option<HoldBack>,
     read_files: u64,
     index: IndexUse,
 }
@@ -242,7 +258,7 @@ impl Capture<'_> {
     }
 
     fn report(&self, plan: &Plan, ended: Ended) -> Result<Report> {
-        let Ended { outcome, record, flip, read_files, index } = ended;
+        let Ended { outcome, record, flip, held_back, read_files, index } = ended;
         let snapshot_id = snapshot_id(&record)
             .ok_or_else(|| Error::Internal { what: "a record without content".to_owned() })?;
         let counts = match outcome {
@@ -257,6 +273,8 @@ impl Capture<'_> {
             sha256_prefix: record.sha256_prefix(),
             outcome,
             flip,
+            held_back,
+            health: record.health.clone(),
             captured_at_ms: record.captured_at_ms,
             counts,
             uncompressed_bytes: record.uncompressed_size_bytes,
@@ -271,7 +289,14 @@ impl Capture<'_> {
 
 impl Ended {
     fn unchanged(record: Record, flip: Flip, read_files: u64) -> Self {
-        Self { outcome: Outcome::Unchanged, record, flip, read_files, index: IndexUse::default() }
+        Self {
+            outcome: Outcome::Unchanged,
+            record,
+            flip,
+            held_back: None,
+            read_files,
+            index: IndexUse::default(),
+        }
     }
 }
 

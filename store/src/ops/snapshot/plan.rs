@@ -42,7 +42,7 @@ impl Plan {
         let directory = capture.request.directory.clone();
         let exclusions = capture.request.about.exclusions.clone();
         let (store, rescan) = (capture.store.clone(), capture.request.rescan);
-        let threads = capture.request.threads;
+        let (threads, max_bytes) = (capture.request.threads, capture.request.max_bytes);
         let plan = blocking(move || {
             let root = Arc::new(Beneath::open(&directory)?);
             let cache_name = cache_name(&root);
@@ -51,6 +51,7 @@ impl Plan {
                 _ => StatCache::default(),
             };
             let mut walk = walk_with(&root, &exclusions, &cache, threads)?;
+            super::size::check(&directory, &walk, max_bytes)?;
             let (mut to_read, mut kept) = (Vec::new(), Vec::new());
             for file in std::mem::take(&mut walk.files) {
                 let entry = &mut walk.entries[file.entry];

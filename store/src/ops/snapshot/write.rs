@@ -4,7 +4,12 @@ use std::{fs::File, sync::Arc};
 
 use tokio::{sync::oneshot, task::JoinHandle};
 
-use super::{Capture, Ended, Outcome, plan::Plan, snapshot_id};
+use super::{
+    Capture, Ended, Examined, HoldBack, Outcome,
+    examine::{self, Contents},
+    plan::Plan,
+    snapshot_id,
+};
 use crate::{
     Error, Result,
     catalog::{
@@ -49,6 +54,9 @@ pub(super) struct Writing<'a> {
     /// What was published, to be kept for the next write.
     stored: Option<(Metadata, RecordId, u64)>,
     read_files: u64,
+    /// What the base holds, if somebody wants to know what changed.
+    base_contents: Option<Contents>,
+    examined: Examined,
 }
 
 impl<'a> Writing<'a> {
@@ -57,7 +65,10 @@ impl<'a> Writing<'a> {
         let (index, arriving) = load_index(capture);
         let (loaded, before) =
             futures::future::join(base_metadata(capture, base.as_ref()), before_reading(&plan)).await;
-        let (base_metadata, base_locations) = loaded.unzip();
+        let (base_metadata, base_locations, base_contents) = match loaded {
+            Some((metadata, locations, contents)) => (Some(metadata), Some(locations), contents),
+            None => (None, None, None),
+        };
         let before = before?;
         let known = Arc::new(Known::new(base_locations.unwrap_or_default(), Some(arriving)));
         let draft = capture.draft(base.as_ref(), &plan.walk);
@@ -82,6 +93,8 @@ impl<'a> Writing<'a> {
             trusted: Vec::new(),
             stored: None,
             read_files: 0,
+            base_contents,
+            examined: Examined::default(),
         })
     }
 
@@ -103,7 +116,8 @@ impl<'a> Writing<'a> {
         }
         // The pointer named the base when this began: only something else is worth a flip.
         let mut flip = Ok(ended.flip);
-        if self.base.as_ref().map(|base| base.record) != Some(ended.record.record) {
+        let moves = self.base.as_ref().map(|base| base.record) != Some(ended.record.record);
+        if moves && ended.held_back.is_none() {
             flip = hold.flip(ended.record.record).await;
         }
         let plan = remembered.await.map_err(|error| Error::Internal { what: error.to_string() })?;
@@ -132,6 +146,7 @@ impl<'a> Writing<'a> {
     async fn store_all(&mut self) -> Result<Ended> {
         let (tree, ingested) = loop {
             let ingested = self.read().await?;
+            self.examine().await?;
             let (tree, unchanged) = self.tree().await?;
             if let Some(base) = self.base.as_ref().filter(|base| snapshot_id(base) == Some(tree.id)) {
                 let _ = self.uploader.finish().await?;
@@ -149,15 +164,17 @@ impl<'a> Writing<'a> {
             tracing::info!(files = again.len(), "reading files again whose chunks are being collected");
             self.plan.read_again(&again)?;
         };
+        let held_back = self.capture.request.hold_back.clone().or_else(|| self.examined.hold_back.take());
         if let Some(twin) = self.twin(&tree).await? {
             let _ = self.uploader.finish().await?;
-            return Ok(Ended::unchanged(twin, Flip::Unchanged, self.read_files));
+            return Ok(Ended { held_back, ..Ended::unchanged(twin, Flip::Unchanged, self.read_files) });
         }
-        let record = self.publish(tree, ingested).await?;
+        let record = self.publish(tree, ingested, held_back.as_ref()).await?;
         Ok(Ended {
             outcome: Outcome::Stored,
             record,
             flip: Flip::Unchanged,
+            held_back,
             read_files: self.read_files,
             index: IndexUse::default(),
         })
@@ -218,6 +235,22 @@ impl<'a> Writing<'a> {
         Ok((tree?, unchanged))
     }
 
+    /// Asks whoever knows what the files are.
+    async fn examine(&mut self) -> Result<()> {
+        let Some(examiner) = self.capture.request.examiner.clone() else { return Ok(()) };
+        let (plan, base) = (self.plan.take(), self.base.clone());
+        let contents = self.base_contents.take();
+        let (plan, contents, examined) = blocking(move || {
+            let changed = contents.as_ref().map(|base| examine::changed(&plan.walk.entries, base));
+            let examined = examiner.examine(plan.root.path(), changed.as_ref(), base.as_ref());
+            Ok((plan, contents, examined))
+        })
+        .await?;
+        (self.plan, self.base_contents) = (plan, contents);
+        self.examined = examined?;
+        Ok(())
+    }
+
     /// Entries that refer to a chunk which neither this write stores nor may be referred to.
     async fn unresolved(&mut self) -> Result<Vec<usize>> {
         let entries = std::mem::take(&mut self.plan.walk.entries);
@@ -243,7 +276,12 @@ impl<'a> Writing<'a> {
     }
 
     /// Stores the metadata once all packs are durable, then makes the record live.
-    async fn publish(&mut self, tree: NewTree, ingested: Ingested) -> Result<Record> {
+    async fn publish(
+        &mut self,
+        tree: NewTree,
+        ingested: Ingested,
+        held_back: Option<&HoldBack>,
+    ) -> Result<Record> {
         let packs = self.uploader.finish().await?;
         let write = self.lease.open().await?;
         let chunks = tree.chunks().count() as u64;
@@ -259,8 +297,11 @@ impl<'a> Writing<'a> {
         };
         let durable = self.lease.upload_metadata(packs, &meta).await?;
         let content = meta.content.clone();
+        let (health, held_back) = (self.examined.health.take(), held_back.map(|held| held.word.to_owned()));
         let finish = |record: &mut Record| {
             record.content = Some(content);
+            record.health = health;
+            record.held_back = held_back;
             record.counts.chunks = chunks;
             record.counts.new_chunks = ingested.new_chunks;
             record.counts.new_bytes = ingested.new_bytes;
@@ -299,7 +340,10 @@ fn load_index(capture: &Capture<'_>) -> (JoinHandle<IndexUse>, oneshot::Receiver
 
 /// What the current snapshot holds. A damaged one must not keep anybody from storing a
 /// good snapshot after it.
-async fn base_metadata(capture: &Capture<'_>, base: Option<&Record>) -> Option<(Metadata, Locations)> {
+async fn base_metadata(
+    capture: &Capture<'_>,
+    base: Option<&Record>,
+) -> Option<(Metadata, Locations, Option<Contents>)> {
     let record = base?;
     let loaded =
         Metadata::load(capture.store, record.record, record.generation, record.content.as_ref()?).await;
@@ -310,7 +354,10 @@ async fn base_metadata(capture: &Capture<'_>, base: Option<&Record>) -> Option<(
         for (id, location) in ids.zip(locations) {
             known.entry(id).or_insert(location);
         }
-        Ok((metadata, known))
+        // Without findings about the base, all of it would have to be looked at anyway.
+        let wanted = capture.request.examiner.is_some() && record.health.is_some();
+        let contents = wanted.then(|| examine::contents(&entries));
+        Ok((metadata, known, contents))
     });
     decoded
         .inspect_err(|error| tracing::warn!(record = %record.record, %error, "the current snapshot cannot be built on"))

@@ -1,0 +1,76 @@
+//! How large a directory may be.
+
+use std::{collections::BTreeMap, path::Path};
+
+use crate::{
+    Error, Result,
+    format::tree::{Entry, Kind, TreePath},
+    tree::walk::Walk,
+};
+
+/// How many of the largest directories are named.
+const NAMED: usize = 5;
+/// How deep below the top they are looked for: deeper names say nothing to most people.
+const DEPTH: usize = 3;
+
+/// Refuses a directory that holds more than `limit` bytes, and says where they are. Sizes
+/// are those that files claim to have; links are not followed.
+pub(super) fn check(root: &Path, walk: &Walk, limit: Option<u64>) -> Result<()> {
+    match limit {
+        Some(limit) if walk.bytes > limit => Err(Error::ProfileTooLarge {
+            path: root.to_owned(),
+            bytes: walk.bytes,
+            limit,
+            largest: largest(&walk.entries),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// The directories with the most bytes in them. One that holds little more than another
+/// named one is left out.
+fn largest(entries: &[Entry]) -> Vec<(String, u64)> {
+    let mut sizes: BTreeMap<&[u8], u64> = BTreeMap::new();
+    for entry in entries {
+        let Kind::File { size, .. } = &entry.kind else { continue };
+        let path = entry.path.as_bytes();
+        let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+        for end in ends.take(DEPTH) {
+            *sizes.entry(&path[..end]).or_default() += size;
+        }
+    }
+    let mut all: Vec<(&[u8], u64)> = sizes.into_iter().collect();
+    // Of two that are equally large the inner one says more.
+    all.sort_by_key(|(path, size)| (std::cmp::Reverse(*size), std::cmp::Reverse(path.len())));
+    let mut named: Vec<(&[u8], u64)> = Vec::new();
+    for (path, size) in all {
+        let inside = |other: &[u8]| other.starts_with(path) && other.get(path.len()) == Some(&b'/');
+        let explained = named.iter().any(|(other, part)| inside(other) && part * 10 > size * 9);
+        if !explained && named.len() < NAMED {
+            named.push((path, size));
+        }
+    }
+    let shown = |path: &[u8]| TreePath::new(path).map(|path| path.to_string()).unwrap_or_default();
+    named.into_iter().map(|(path, size)| (shown(path), size)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::tree::Meta;
+
+    #[test]
+    fn the_largest_directories_are_named_and_none_for_its_child() {
+        let file = |path: &str, size| Entry {
+            path: TreePath::new(path).unwrap(),
+            kind: Kind::File { size, extents: Vec::new() },
+            meta: Meta::default(),
+        };
+        let entries =
+            [file("Default/Cache/Cache_Data/a", 900), file("Default/History", 50), file("Crashpad/b", 70)];
+        assert_eq!(
+            largest(&entries),
+            [("Default/Cache/Cache_Data".to_owned(), 900), ("Crashpad".to_owned(), 70)]
+        );
+    }
+}
