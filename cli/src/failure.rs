@@ -115,9 +115,11 @@ fn advice(error: &Error) -> Option<String> {
         ErrorKind::VersionMismatch => "use the Chrome it was captured with, or another snapshot",
         ErrorKind::Conflict => "run the same command again",
         ErrorKind::Internal => "this is a defect of pstore; -vv shows more",
-        ErrorKind::InvalidInput | ErrorKind::NotFound | ErrorKind::Io | ErrorKind::Interrupted => {
-            return None;
-        }
+        ErrorKind::InvalidInput
+        | ErrorKind::NotFound
+        | ErrorKind::Io
+        | ErrorKind::NotImplemented
+        | ErrorKind::Interrupted => return None,
     };
     Some(text.to_owned())
 }
