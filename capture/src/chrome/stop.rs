@@ -1,0 +1,262 @@
+//! Ending whoever runs on a user-data-dir, so that it holds still.
+//!
+//! Asked over DevTools where that is possible, else by a signal; killed when the time is up.
+//! When this returns without an error, no process that can be seen runs Chrome on the
+//! directory or could write to a file in it through what it has open.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::Signal;
+
+use super::{
+    process::{self, Identity},
+    processes::{self, BrowserProcess, Users},
+    profile, singleton,
+};
+
+/// How often to look whether a process has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// A browser that gives no answer for this long will not do what it is asked.
+const ASK: Duration = Duration::from_secs(2);
+/// The children of a browser that has ended find that out by themselves.
+const CHILDREN: Duration = Duration::from_secs(2);
+
+#[derive(Clone, Debug)]
+pub struct StopOptions {
+    /// Without it, a Chrome that runs is an error.
+    pub allow_stop: bool,
+    /// How long it may take to end before it is killed.
+    pub wait: Duration,
+    /// How long, after that, files may stay open.
+    pub open_wait: Duration,
+}
+
+impl Default for StopOptions {
+    fn default() -> Self {
+        Self { allow_stop: true, wait: Duration::from_secs(8), open_wait: Duration::from_secs(10) }
+    }
+}
+
+/// In order of what it may have cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Ended {
+    NotRunning,
+    /// By itself, as it was asked over DevTools.
+    Closed,
+    /// By a signal it could handle.
+    Terminated,
+    Killed,
+}
+
+impl Ended {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NotRunning => "not_running",
+            Self::Closed => "closed",
+            Self::Terminated => "terminated",
+            Self::Killed => "killed",
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Stopped {
+    pub ended: Ended,
+    pub took: Duration,
+    /// How long the browser had run when it was asked; the longest, if there were several.
+    pub uptime: Option<Duration>,
+    /// Of the browsers.
+    pub pids: Vec<u32>,
+    /// It was found crashed, had to be killed, or crashed on its way out.
+    pub crashed: bool,
+    /// How many processes were not to be looked into, for want of permission.
+    pub unseen_processes: usize,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum StopError {
+    #[error("Chrome runs on it: {}", list(pids, commands))]
+    Running { pids: Vec<u32>, commands: Vec<String> },
+    #[error(
+        "process {pid} ({command}) of user {} cannot be ended: {source}",
+        owner.map_or_else(|| "?".to_owned(), |owner| owner.to_string())
+    )]
+    Denied {
+        pid: u32,
+        command: String,
+        /// The number of the user it belongs to.
+        owner: Option<u32>,
+        #[source]
+        source: io::Error,
+    },
+    #[error(
+        "files in it are still open for writing: {}{}",
+        list(pids, commands),
+        paths.first().map_or_else(String::new, |path| format!(", for example {}", path.display()))
+    )]
+    StillOpen { pids: Vec<u32>, commands: Vec<String>, paths: Vec<PathBuf> },
+    #[error("looking for its users in {}: {source}", directory.display())]
+    Look {
+        directory: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+}
+
+fn list(pids: &[u32], commands: &[String]) -> String {
+    let named: Vec<_> =
+        pids.iter().zip(commands).map(|(pid, command)| format!("process {pid} ({command})")).collect();
+    named.join(", ")
+}
+
+/// Ends every Chrome on `directory` and waits until it holds still.
+pub fn stop(directory: &Path, options: &StopOptions) -> Result<Stopped, StopError> {
+    let began = Instant::now();
+    let found = look(directory)?;
+    if found.runs() && !options.allow_stop {
+        return Err(running(&found));
+    }
+    let mut ended = Ended::NotRunning;
+    let crashed_before = !found.runs() && left_by_a_crash(directory);
+    if found.runs() {
+        let killed = end_children_of_nobody(&found)?;
+        ended = end(&found, began + options.wait)?.max(killed);
+    }
+    let unseen_processes = wait_until_closed(directory, options.open_wait)?;
+    Ok(Stopped {
+        ended,
+        took: began.elapsed(),
+        uptime: found.browsers.iter().map(|browser| browser.uptime).max(),
+        pids: found.browsers.iter().map(|browser| browser.pid).collect(),
+        crashed: crashed_before
+            || ended == Ended::Killed
+            || ended != Ended::NotRunning && profile::says_crashed(directory),
+        unseen_processes,
+    })
+}
+
+/// A Chrome that runs has links and says `Crashed`, to be found if it never comes to say
+/// otherwise; so this means something only while none runs.
+fn left_by_a_crash(directory: &Path) -> bool {
+    !singleton::present(directory).is_empty() || profile::says_crashed(directory)
+}
+
+fn look(directory: &Path) -> Result<Users, StopError> {
+    processes::users(directory).map_err(|source| StopError::Look { directory: directory.to_owned(), source })
+}
+
+fn running(users: &Users) -> StopError {
+    let browsers = users.browsers.iter().map(|browser| (browser.pid, browser.command.clone()));
+    let children = users.children.iter().map(|child| (child.id.pid, child.command.clone()));
+    // The children say nothing that their browser does not.
+    let (pids, commands) = if users.browsers.is_empty() { children.unzip() } else { browsers.unzip() };
+    StopError::Running { pids, commands }
+}
+
+/// What a browser that is gone has left behind writes nothing that anyone will read.
+fn end_children_of_nobody(users: &Users) -> Result<Ended, StopError> {
+    if !users.browsers.is_empty() {
+        return Ok(Ended::NotRunning);
+    }
+    let children: Vec<_> = users.children.iter().map(|child| child.id).collect();
+    if wait_for(&children, Instant::now() + CHILDREN) {
+        return Ok(Ended::Terminated);
+    }
+    kill(&children)?;
+    Ok(Ended::Killed)
+}
+
+fn end(users: &Users, deadline: Instant) -> Result<Ended, StopError> {
+    let browsers: Vec<_> = users.browsers.iter().map(|browser| browser.id).collect();
+    let mut ended = Ended::NotRunning;
+    for browser in &users.browsers {
+        ended = ended.max(ask(browser, deadline)?);
+    }
+    let children = || users.children.iter().map(|child| child.id);
+    if wait_for(&browsers, deadline) {
+        let children: Vec<_> = children().collect();
+        if !wait_for(&children, Instant::now() + CHILDREN) {
+            tracing::warn!("children of a Chrome that has ended still run; killing them");
+            kill(&children)?;
+        }
+        return Ok(ended);
+    }
+    let late: Vec<_> = browsers.iter().filter(|browser| browser.runs()).map(|browser| browser.pid).collect();
+    tracing::warn!(?late, "Chrome did not end in time; killing it");
+    // The browser first: it would start its children again.
+    let all: Vec<_> = browsers.iter().copied().chain(children()).collect();
+    kill(&all)?;
+    Ok(Ended::Killed)
+}
+
+fn ask(browser: &BrowserProcess, deadline: Instant) -> Result<Ended, StopError> {
+    if let Some(endpoint) = &browser.devtools {
+        let timeout = ASK.min(deadline.saturating_duration_since(Instant::now()));
+        match endpoint.close(timeout) {
+            Ok(()) => return Ok(Ended::Closed),
+            Err(error) => tracing::warn!(pid = browser.pid, "not closed over DevTools: {error}"),
+        }
+    }
+    signal(browser.id, Signal::TERM)?;
+    Ok(Ended::Terminated)
+}
+
+fn kill(processes: &[Identity]) -> Result<(), StopError> {
+    for process in processes.iter().filter(|process| process.runs()) {
+        signal(*process, Signal::KILL)?;
+    }
+    // Ending takes a moment even so. What does not end is told by what it holds open.
+    wait_for(processes, Instant::now() + CHILDREN);
+    Ok(())
+}
+
+fn signal(process: Identity, signal: Signal) -> Result<(), StopError> {
+    process.signal(signal).map_err(|source| StopError::Denied {
+        pid: process.pid,
+        command: process::command(process.pid),
+        owner: process::owner(process.pid),
+        source,
+    })
+}
+
+fn wait_for(processes: &[Identity], deadline: Instant) -> bool {
+    loop {
+        if !processes.iter().any(|process| process.runs()) {
+            return true;
+        }
+        if Instant::now() >= deadline {
+            return false;
+        }
+        thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// Also finds a Chrome that was started again meanwhile, by whoever watches over it.
+fn wait_until_closed(directory: &Path, wait: Duration) -> Result<usize, StopError> {
+    let deadline = Instant::now() + wait;
+    loop {
+        let users = look(directory)?;
+        if !users.browsers.is_empty() {
+            return Err(running(&users));
+        }
+        if users.holders.is_empty() && users.children.is_empty() {
+            return Ok(users.unseen_processes);
+        }
+        if Instant::now() >= deadline {
+            let holders = users.holders.iter().map(|holder| (holder.pid, holder.command.clone()));
+            let children = users.children.iter().map(|child| (child.id.pid, child.command.clone()));
+            let (pids, commands) = holders.chain(children).unzip();
+            let paths = users.holders.into_iter().flat_map(|holder| holder.paths).collect();
+            return Err(StopError::StillOpen { pids, commands, paths });
+        }
+        thread::sleep(LOOK_EVERY * 5);
+    }
+}
+
+#[cfg(test)]
+mod tests;
