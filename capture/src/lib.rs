@@ -7,4 +7,6 @@
 
 pub mod chrome;
 pub mod leveldb;
+pub mod source;
 pub mod sqlite;
+pub mod state;

@@ -1,1 +1,47 @@
-//! To be written.
+//! Checks LevelDB directories, by reading their files as LevelDB would open them.
+//!
+//! Nothing is recovered, locked or written. What LevelDB accepts is accepted, with one
+//! exception: a log that should be there and is not, which LevelDB would lose in silence.
+
+mod block;
+mod check;
+mod decode;
+mod log;
+mod names;
+mod table;
+mod version;
+
+#[cfg(test)]
+mod writer;
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+pub use check::check;
+pub(crate) use names::{is_file_name, is_leveldb};
+
+use crate::state::{State, path_as_text};
+
+/// What was found in one LevelDB directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Checked {
+    /// Of the directory, below the one examined.
+    #[serde(serialize_with = "path_as_text")]
+    pub path: PathBuf,
+    #[serde(flatten)]
+    pub state: State,
+    pub notes: Notes,
+    /// Of the files that were read.
+    pub bytes: u64,
+}
+
+/// What is worth knowing of a LevelDB and no damage.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Notes {
+    /// At the ends of newest log and MANIFEST, left by a writer that died; LevelDB drops it.
+    pub torn_tail_bytes: u64,
+    pub comparator: Option<String>,
+    pub tables: u64,
+    pub logs: u64,
+}

@@ -1,0 +1,115 @@
+//! Writes LevelDB's files, for tests.
+
+use std::{fs, path::Path};
+
+use super::decode::masked;
+
+const BLOCK_BYTES: usize = 32 << 10;
+
+/// A log of these records, as `log::Writer` writes it.
+pub(super) fn log(records: &[Vec<u8>]) -> Vec<u8> {
+    let mut file = Vec::new();
+    for record in records {
+        let (mut rest, mut first) = (record.as_slice(), true);
+        loop {
+            let left = BLOCK_BYTES - file.len() % BLOCK_BYTES;
+            if left < 7 {
+                file.resize(file.len() + left, 0);
+                continue;
+            }
+            let (piece, after) = rest.split_at(rest.len().min(left - 7));
+            let kind = match (first, after.is_empty()) {
+                (true, true) => 1,
+                (true, false) => 2,
+                (false, false) => 3,
+                (false, true) => 4,
+            };
+            physical(&mut file, kind, piece);
+            (rest, first) = (after, false);
+            if rest.is_empty() {
+                break;
+            }
+        }
+    }
+    file
+}
+
+/// One record as it is, whatever its type.
+pub(super) fn physical(file: &mut Vec<u8>, kind: u8, payload: &[u8]) {
+    let crc = crc32c::crc32c_append(crc32c::crc32c(&[kind]), payload);
+    file.extend(masked(crc).to_le_bytes());
+    file.extend((payload.len() as u16).to_le_bytes());
+    file.push(kind);
+    file.extend(payload);
+}
+
+/// A table with these data blocks.
+pub(super) fn table(blocks: &[&[u8]], compressed: bool) -> Vec<u8> {
+    let mut file = Vec::new();
+    let handles: Vec<_> = blocks.iter().map(|data| block(&mut file, data, compressed)).collect();
+    let filter = block(&mut file, b"filter", false);
+    let metaindex = index(&mut file, &[filter], compressed);
+    let index = index(&mut file, &handles, compressed);
+    let mut footer = [metaindex, index].concat();
+    footer.resize(40, 0);
+    file.extend(footer);
+    file.extend(0xdb47_7524_8b80_fb57_u64.to_le_bytes());
+    file
+}
+
+fn index(file: &mut Vec<u8>, handles: &[Vec<u8>], compressed: bool) -> Vec<u8> {
+    let mut data = Vec::new();
+    for (at, handle) in handles.iter().enumerate() {
+        // Keys are `kk` and one more; after the first, two bytes are shared.
+        let shared = if at == 0 { 0 } else { 2 };
+        data.extend([shared, 3 - shared, handle.len() as u8]);
+        data.extend(&b"kkx"[usize::from(shared)..]);
+        data.extend(handle);
+    }
+    data.extend([0, 0, 0, 0, 1, 0, 0, 0]);
+    block(file, &data, compressed)
+}
+
+fn block(file: &mut Vec<u8>, data: &[u8], compressed: bool) -> Vec<u8> {
+    let offset = file.len() as u64;
+    let mut stored =
+        if compressed { snap::raw::Encoder::new().compress_vec(data).unwrap() } else { data.to_vec() };
+    let handle = [varint(offset), varint(stored.len() as u64)].concat();
+    stored.push(u8::from(compressed));
+    let crc = masked(crc32c::crc32c(&stored));
+    file.extend(stored);
+    file.extend(crc.to_le_bytes());
+    handle
+}
+
+pub(super) fn varint(mut value: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while value >= 0x80 {
+        bytes.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+    bytes
+}
+
+/// A batch of changes, of any content.
+pub(super) fn batch(bytes: usize) -> Vec<u8> {
+    (0..bytes.max(12)).map(|at| (at * 7 + at / 251) as u8).collect()
+}
+
+/// A database of two tables, an obsolete log, one that is not the newest, and the newest.
+pub(super) fn database(directory: &Path) {
+    let write = |name: &str, bytes: &[u8]| fs::write(directory.join(name), bytes).unwrap();
+    let tables = [table(&[&[1; 5000], &[2; 300]], false), table(&[&[3; 9000], b"", &batch(500)], true)];
+    let mut edit = [&[1, 26], &b"leveldb.BytewiseComparator"[..], &[2, 6, 9, 0, 3, 20, 4, 77]].concat();
+    for (number, table) in [(4, &tables[0]), (5, &tables[1])] {
+        edit.extend([&[7, 0, number], varint(table.len() as u64).as_slice(), &[1, b'a', 1, b'z']].concat());
+        write(&format!("{number:06}.ldb"), table);
+    }
+    write("CURRENT", b"MANIFEST-000002\n");
+    write("MANIFEST-000002", &log(&[edit, vec![4, 99]]));
+    write("LOCK", b"");
+    write("000003.log", b"obsolete and never read");
+    write("000006.log", &log(&[batch(100), batch(70_000)]));
+    write("000008.log", &log(&[batch(40_000), batch(50), batch(60)]));
+}
