@@ -1,0 +1,201 @@
+//! Lets SQLite check the copy of a database, and says what its answer means.
+
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use super::{
+    Checked, Depth, Means,
+    connection::{self, Meaning, meaning},
+    copy::Copy,
+    header::{Header, Identity},
+};
+use crate::{
+    source::Source,
+    state::{MAX_PROBLEMS, State},
+};
+
+/// SQLite marks every page in memory, a bit each: 32 MiB for so many.
+const MAX_PAGES: u64 = 1 << 28;
+
+/// Where not all tables can be checked at once, so many are one by one.
+const MAX_TABLES: usize = 1000;
+
+/// Chrome's own, which are never encrypted as files.
+const CHROME_NAMES: [&str; 9] = [
+    "Cookies",
+    "History",
+    "Web Data",
+    "Login Data",
+    "Favicons",
+    "Top Sites",
+    "Shortcuts",
+    "Network Action Predictor",
+    "QuotaManager",
+];
+
+/// Checks the database at `path` on a copy, on which `then` may look at it further.
+pub fn check<T>(
+    source: &Source,
+    path: &Path,
+    means: Means<'_>,
+    then: impl FnOnce(&Connection) -> Option<T>,
+) -> (Checked, Option<T>) {
+    let checked = |state, copy: Option<&Copy>| Checked {
+        path: path.to_owned(),
+        state,
+        hot_journal: copy.is_some_and(|copy| copy.hot_journal),
+        wal: copy.is_some_and(|copy| copy.wal),
+        bytes: copy.map_or(0, |copy| copy.bytes),
+    };
+    if means.deadline.passed() {
+        return (checked(State::out_of_time(), None), None);
+    }
+    let copy = match Copy::make(source, path, means.scratch) {
+        Ok(Some(copy)) => copy,
+        Ok(None) => return (checked(State::unchecked("the file is gone"), None), None),
+        Err(error) => {
+            return (checked(State::unchecked(format!("it cannot be copied: {error}")), None), None);
+        }
+    };
+    if let Some(state) = before_opening(&copy) {
+        return (checked(state, Some(&copy)), None);
+    }
+    let connection = match connection::open(&copy.path(), means.deadline) {
+        Ok(connection) => connection,
+        Err(error) => {
+            let state = with_size(told(meaning(&error), path), &copy);
+            return (checked(state, Some(&copy)), None);
+        }
+    };
+    let state = match examine(&connection, means) {
+        Ok(state) => state,
+        Err(meaning) => told(meaning, path),
+    };
+    let further = then(&connection);
+    (checked(with_size(state, &copy), Some(&copy)), further)
+}
+
+/// What can, and must, be said without SQLite.
+fn before_opening(copy: &Copy) -> Option<State> {
+    if copy.raced {
+        return Some(State::unchecked("it changed while it was copied"));
+    }
+    if copy.names_another {
+        // SQLite would open the file that is named, which may be any, and remove it.
+        return Some(State::unchecked("its journal is part of a transaction over several databases"));
+    }
+    match copy.identity {
+        Identity::Broken(why) if !copy.hot_journal => Some(State::damaged(why)),
+        Identity::Database(Header { newer: true, .. }) => {
+            Some(State::unchecked("it is in a newer version of the format"))
+        }
+        Identity::Database(Header { page_bytes, .. })
+            if copy.database_bytes / u64::from(page_bytes) > MAX_PAGES =>
+        {
+            Some(State::unchecked("it has too many pages"))
+        }
+        _ => None,
+    }
+}
+
+fn examine(connection: &Connection, means: Means<'_>) -> Result<State, Meaning> {
+    let error = match problems(connection, means.depth, None) {
+        Ok(problems) => return Ok(verdict(problems)),
+        Err(Meaning::Unchecked(reason)) => reason,
+        Err(meaning) => return Err(meaning),
+    };
+    // One thing that is not known here must not hide damage elsewhere.
+    for table in tables(connection)? {
+        if means.deadline.passed() {
+            return Err(Meaning::OutOfTime);
+        }
+        match problems(connection, means.depth, Some(&table)).map(verdict) {
+            Ok(State::Damaged(problems)) => return Ok(State::Damaged(problems)),
+            Ok(_) | Err(Meaning::Unchecked(_)) => {}
+            Err(meaning) => return Err(meaning),
+        }
+    }
+    Ok(State::unchecked(format!("not all of it can be checked: {error}")))
+}
+
+/// SQLite's findings, in all tables or in one.
+fn problems(connection: &Connection, depth: Depth, table: Option<&str>) -> Result<Vec<String>, Meaning> {
+    let pragma = match depth {
+        Depth::Quick => "quick_check",
+        Depth::Full => "integrity_check",
+    };
+    let argument = match table {
+        Some(table) => format!("\"{}\"", table.replace('"', "\"\"")),
+        None => MAX_PROBLEMS.to_string(),
+    };
+    let run = || -> rusqlite::Result<Vec<String>> {
+        let mut statement = connection.prepare(&format!("PRAGMA {pragma}({argument})"))?;
+        let mut rows = statement.query([])?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            let bytes = row.get_ref(0)?.as_bytes_or_null()?.unwrap_or_default();
+            // Several findings may come as one row, the last with no end of line.
+            let text = String::from_utf8_lossy(bytes);
+            let lines =
+                text.lines().filter(|line| !line.is_empty() && *line != "ok" && !line.starts_with("***"));
+            found.extend(lines.take(MAX_PROBLEMS - found.len().min(MAX_PROBLEMS)).map(str::to_owned));
+        }
+        Ok(found)
+    };
+    run().map_err(|error| meaning(&error))
+}
+
+/// A module of SQLite that could not look at its own tables is not one that found damage.
+fn verdict(problems: Vec<String>) -> State {
+    let (unable, damage): (Vec<_>, Vec<_>) =
+        problems.into_iter().partition(|problem| problem.starts_with("unable to validate"));
+    match (damage.is_empty(), unable.into_iter().next()) {
+        (true, Some(reason)) => State::unchecked(reason),
+        _ => State::of_problems(damage),
+    }
+}
+
+fn tables(connection: &Connection) -> Result<Vec<String>, Meaning> {
+    let run = || -> rusqlite::Result<Vec<String>> {
+        let mut statement =
+            connection.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' LIMIT ?1")?;
+        // A name that is no text is that of no table that could be asked for.
+        let names = statement.query_map([MAX_TABLES as i64], |row| row.get::<_, String>(0))?;
+        Ok(names.filter_map(Result::ok).collect())
+    };
+    run().map_err(|error| meaning(&error))
+}
+
+fn told(meaning: Meaning, path: &Path) -> State {
+    match meaning {
+        Meaning::Damaged(problem) => State::damaged(problem),
+        Meaning::OutOfTime => State::out_of_time(),
+        Meaning::Unchecked(reason) => State::unchecked(reason),
+        Meaning::NotADatabase
+            if path.file_name().is_some_and(|name| CHROME_NAMES.iter().any(|known| name == *known)) =>
+        {
+            State::damaged("it does not begin as a database does")
+        }
+        Meaning::NotADatabase => {
+            State::unchecked("it has a journal and does not begin as a database does: encrypted, or damaged")
+        }
+    }
+}
+
+/// Adds to damage that a file is too short, which SQLite does not put in words.
+fn with_size(state: State, copy: &Copy) -> State {
+    let (State::Damaged(mut problems), Identity::Database(header)) = (state.clone(), copy.identity) else {
+        return state;
+    };
+    let Some(pages) = header.pages.filter(|_| !copy.hot_journal && !copy.wal) else { return state };
+    let expected = u64::from(pages) * u64::from(header.page_bytes);
+    if copy.database_bytes < expected {
+        problems.insert(0, format!("it is {} bytes instead of {expected}", copy.database_bytes));
+    }
+    State::of_problems(problems)
+}
+
+#[cfg(test)]
+#[path = "check_tests.rs"]
+mod tests;
