@@ -6,6 +6,7 @@
 //! changing a byte of them.
 
 pub mod chrome;
+pub mod cookies;
 pub mod leveldb;
 pub mod source;
 pub mod sqlite;
