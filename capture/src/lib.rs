@@ -3,13 +3,19 @@
 //! [`chrome`] knows the browser: which processes use a directory, how to end them without
 //! losing anything, what the profile says about itself. [`sqlite`] and [`leveldb`] know its
 //! databases: they are found by what they are, not by their names, and checked without
-//! changing a byte of them. [`examination`] checks all of a profile's, or those that changed.
+//! changing a byte of them.
 
 pub mod chrome;
 pub mod cookies;
 pub mod examination;
+pub mod examiner;
 pub mod inventory;
 pub mod leveldb;
+pub mod load;
+pub mod marker;
 pub mod source;
 pub mod sqlite;
 pub mod state;
+
+/// What the contract puts into the notes of a snapshot whose browser had crashed.
+pub const CRASHED: &str = "chrome-crashed-before-capture";

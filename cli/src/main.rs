@@ -5,7 +5,6 @@
 
 mod answer;
 mod args;
-mod chrome;
 mod console;
 mod exit;
 mod failure;

@@ -6,6 +6,7 @@
 pub mod binary;
 pub mod contract;
 pub mod interrupter;
+mod process;
 pub mod server;
 pub mod tree;
 pub mod world;

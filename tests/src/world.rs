@@ -62,6 +62,7 @@ pub fn request(lineage: &Lineage, directory: &Path) -> snapshot::Request {
             exit_type: None,
             chrome_uptime_seconds: 0,
             fallback: None,
+            transforms: Vec::new(),
             exclusions: Vec::new(),
         },
     }

@@ -13,6 +13,9 @@ use super::{
     profile::{self, Exit},
 };
 
+/// What a record calls this change.
+pub const TRANSFORM: &str = "normalise-exit";
+
 const MAX_PREFERENCES_BYTES: u64 = 64 << 20;
 const NORMAL: [(&str, &str); 2] = [("exit_type", "\"Normal\""), ("exited_cleanly", "true")];
 

@@ -1,5 +1,6 @@
 //! What the user typed, as values. Nothing here touches files or the network.
 
+mod capture;
 mod catalog;
 mod global;
 mod help;
@@ -7,6 +8,7 @@ mod scope;
 mod value;
 mod verb;
 
+pub(crate) use capture::{CaptureArgs, CheckArg, LoadArgs, ModeArg, RunArgs};
 pub(crate) use catalog::{
     AcquireArgs, ActorArgs, DeleteArgs, ForceUnlockArgs, HeldArgs, HoldArgs, LockArgs, LockShowArgs,
     LockVerb, LogArgs, ReapArgs, RollbackArgs, TagArgs,

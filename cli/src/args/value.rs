@@ -18,6 +18,23 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs(seconds.into()))
 }
 
+/// From 0 to 100.
+pub(super) fn percent(text: &str) -> Result<u64, String> {
+    text.parse()
+        .ok()
+        .filter(|percent| *percent <= 100)
+        .ok_or_else(|| "it takes a number from 0 to 100".to_owned())
+}
+
+/// `131.0.6778.85`, or the beginning of one.
+pub(super) fn chrome_version(text: &str) -> Result<String, String> {
+    let number = |part: &str| !part.is_empty() && part.len() <= 9 && part.bytes().all(|b| b.is_ascii_digit());
+    if text.split('.').count() <= 4 && text.split('.').all(number) {
+        return Ok(text.to_owned());
+    }
+    Err("it takes numbers with dots between them, as 131.0.6778.85".to_owned())
+}
+
 /// The beginning of a snapshot's id or of its archive's digest; or a whole record id.
 pub(super) fn sha_prefix(text: &str) -> Result<String, String> {
     let is_hex = (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_hexdigit());

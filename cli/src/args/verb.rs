@@ -11,11 +11,10 @@ use store::{
 };
 
 use super::{
-    catalog::{
-        ActorArgs, DeleteArgs, ForceUnlockArgs, LockArgs, LockVerb, LogArgs, ReapArgs, RollbackArgs, TagArgs,
-    },
+    capture::{CaptureArgs, CheckArg, LoadArgs, RunArgs},
+    catalog::{DeleteArgs, ForceUnlockArgs, LockArgs, LockVerb, LogArgs, ReapArgs, RollbackArgs, TagArgs},
     scope::Scope,
-    value::{ReasonArg, label, seconds, sha_prefix},
+    value::{seconds, sha_prefix},
 };
 
 #[derive(Debug, Subcommand)]
@@ -27,6 +26,7 @@ pub(crate) enum Verb {
     Diff(DiffArgs),
     History(HistoryArgs),
     Restore(RestoreArgs),
+    Run(RunArgs),
     Stats(StatsArgs),
     Verify(VerifyArgs),
     Lock(LockArgs),
@@ -46,7 +46,7 @@ pub(crate) enum Verb {
 impl Verb {
     /// Whether it runs a command of the user's, which then decides when it is done.
     pub(crate) fn guards_a_command(&self) -> bool {
-        matches!(self, Self::Lock(LockArgs { verb: LockVerb::Hold(_) }))
+        matches!(self, Self::Run(_) | Self::Lock(LockArgs { verb: LockVerb::Hold(_) }))
     }
 }
 
@@ -97,29 +97,14 @@ pub(crate) struct SnapshotArgs {
     /// The major version of the Chrome that wrote it [default: from its `Last Version`]
     #[arg(long, value_name = "N")]
     pub(crate) chrome_major: Option<ChromeMajor>,
-    /// Read every file again, even if it looks unchanged
-    #[arg(long)]
-    pub(crate) rescan: bool,
-    /// A remark to find it by; may be repeated
-    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
-    pub(crate) labels: Vec<(String, String)>,
-    /// Why it is taken
-    #[arg(long, value_enum, default_value = "manual")]
-    pub(crate) reason: ReasonArg,
-    /// Free text for the record
-    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
-    pub(crate) notes: String,
     #[command(flatten)]
-    pub(crate) actor: ActorArgs,
+    pub(crate) capture: CaptureArgs,
     /// The lock is held already: the token that `pstore lock acquire` printed
     #[arg(long, value_name = "TOKEN", env = "PSTORE_LOCK_TOKEN", hide_env_values = true)]
     pub(crate) lock_token: Option<Nonce>,
     /// How long to wait for somebody else who holds the lock
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0", hide_default_value = true)]
     pub(crate) wait: Duration,
-    /// The region the host is in
-    #[arg(long, value_name = "REGION")]
-    pub(crate) host_region: Option<String>,
 }
 
 /// A profile, or one Chrome version of it.
@@ -198,9 +183,13 @@ pub(crate) struct HistoryArgs {
 /// Write a snapshot to a directory
 ///
 /// Every byte is verified. The directory appears when it is complete, or not at all.
+///
+/// With --chrome-major it is loaded for that Chrome: if it is of another one, or is not
+/// whole, an empty profile takes its place, with a warning; --require fails instead.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore restore acme/alice ./out
+  pstore restore acme/alice ./udd --chrome-major 131 --normalise-exit
   pstore restore acme/alice ./out --sha 3f2a91 --force")]
 pub(crate) struct RestoreArgs {
     #[command(flatten)]
@@ -216,6 +205,11 @@ pub(crate) struct RestoreArgs {
     /// Give files the owner they had; needs root
     #[arg(long)]
     pub(crate) same_owner: bool,
+    #[command(flatten)]
+    pub(crate) load: LoadArgs,
+    /// How thoroughly its databases are checked, if it is loaded for a Chrome
+    #[arg(long, value_enum, default_value = "quick")]
+    pub(crate) check: CheckArg,
 }
 
 /// Count what is stored, and what it stands for

@@ -1,5 +1,6 @@
 //! The commands, each one call of the library and a way to tell about it.
 
+mod capture;
 mod completions;
 mod config;
 mod context;
@@ -7,15 +8,18 @@ mod delete;
 mod diff;
 mod doctor;
 mod force_unlock;
+mod guard;
 mod history;
 mod init;
 mod list;
+mod load;
 mod lock;
 mod log;
 mod man;
 mod reap;
 mod restore;
 mod rollback;
+mod run;
 mod show;
 mod snapshot;
 mod stats;
@@ -47,6 +51,7 @@ pub(crate) async fn run(
         Verb::Diff(args) => diff::run(context()?, args).await,
         Verb::History(args) => history::run(context()?, args).await,
         Verb::Restore(args) => restore::run(context()?, args, interrupt.commitment().clone()).await,
+        Verb::Run(args) => run::run(context()?, args).await,
         Verb::Stats(args) => stats::run(context()?, args).await,
         Verb::Verify(args) => verify::run(context()?, args).await,
         Verb::Lock(args) => lock::run(context()?, args).await,

@@ -6,13 +6,14 @@ use serde_json::json;
 use store::{
     ErrorKind,
     format::record::Record,
+    name::ChromeMajor,
     ops::{
         commitment::Commitment,
         restore::{self, Report, Request},
     },
 };
 
-use super::Context;
+use super::{Context, load::Job};
 use crate::{answer::Answer, args::RestoreArgs, failure::Failure, progress, size, time};
 
 pub(super) async fn run(
@@ -21,6 +22,14 @@ pub(super) async fn run(
     commitment: Commitment,
 ) -> Result<Answer, Failure> {
     context.location.keep_apart(&args.target)?;
+    if let Some(chrome_major) = for_chrome(args) {
+        return load(context, args, chrome_major, commitment).await;
+    }
+    if args.load.require || args.load.normalise_exit {
+        let message =
+            "--require and --normalise-exit go with --chrome-major, which loads a profile for a Chrome";
+        return Err(Failure::usage(message));
+    }
     let (tenant, lineage) = context.lineage(&args.lineage).await?;
     let record = context.snapshot(&tenant, &lineage, args.sha.as_deref()).await?;
     let request = Request {
@@ -44,6 +53,8 @@ pub(super) async fn run(
     warnings.iter().for_each(|warning| context.console.warn(warning));
     let document = json!({
         "outcome": "restored",
+        "reason": null,
+        "transforms": [],
         "tenant_id": record.tenant_id,
         "profile_id": record.profile_id,
         "chrome_major_version": record.chrome_major_version,
@@ -63,6 +74,40 @@ pub(super) async fn run(
     });
     let brief = Some(format!("{}\n", report.snapshot_id));
     Ok(Answer { brief, ..Answer::new(document, text(args, &record, &report)) })
+}
+
+/// The Chrome it is loaded for, if it is said.
+fn for_chrome(args: &RestoreArgs) -> Option<ChromeMajor> {
+    let of_version = || args.load.chrome_version.as_deref()?.split('.').next()?.parse().ok();
+    args.lineage.chrome_major.or_else(of_version)
+}
+
+async fn load(
+    context: Context,
+    args: &RestoreArgs,
+    chrome_major: ChromeMajor,
+    commitment: Commitment,
+) -> Result<Answer, Failure> {
+    let profile = &args.lineage.profile;
+    let job = Job {
+        profile,
+        chrome_major,
+        sha: args.sha.as_deref(),
+        target: &args.target,
+        force: args.force,
+        same_owner: args.same_owner,
+        check: args.check,
+        commitment,
+        host_region: None,
+    };
+    let loaded = super::load::load(&context, &args.load, job).await?;
+    let document = super::load::document(profile, chrome_major, &args.target, &loaded);
+    let text = match (&loaded.record, &loaded.report) {
+        (Some(record), Some(report)) => text(args, record, report),
+        _ => format!("Made an empty profile at {}\n", args.target.display()),
+    };
+    let brief = loaded.report.as_ref().map(|report| format!("{}\n", report.snapshot_id));
+    Ok(Answer { brief: brief.or_else(|| Some(String::new())), ..Answer::new(document, text) })
 }
 
 fn warnings(report: &Report) -> Vec<String> {

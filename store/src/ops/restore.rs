@@ -125,6 +125,15 @@ pub async fn restore(
     Ok(Report { elapsed: started.elapsed(), ..report })
 }
 
+/// Makes an empty directory in the target's place.
+pub fn empty(request: &Request) -> Result<()> {
+    let staging = Staging::create(&request.target, request.force, request.same_owner)?;
+    if let Some(inspector) = &request.inspector {
+        inspector.inspect(staging.path())?;
+    }
+    staging.publish(|| request.commitment.make())
+}
+
 /// Runs requests and writers side by side until all is written.
 async fn write_all(
     store: &TenantStore,

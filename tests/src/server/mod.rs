@@ -1,6 +1,5 @@
 //! Real S3 servers on 127.0.0.1, ended with the test that started them.
 
-mod process;
 mod rclone;
 mod seaweedfs;
 

@@ -3,7 +3,7 @@
 use store::bucket::S3Config;
 use tempfile::TempDir;
 
-use super::process::Process;
+use crate::process::Process;
 
 const BUCKET: &str = "pstore";
 

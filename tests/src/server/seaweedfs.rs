@@ -7,7 +7,7 @@ use store::bucket::{Prefix, S3Config};
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
-use super::process::Process;
+use crate::process::Process;
 
 const BUCKET: &str = "pstore";
 const SECRET: &str = "a-secret-only-for-tests";

@@ -11,7 +11,7 @@ use store::{
 
 use crate::size;
 
-pub(super) fn document(lineage: &Lineage, report: &Report, warnings: &[String]) -> Value {
+pub(in crate::verbs) fn document(lineage: &Lineage, report: &Report, warnings: &[String]) -> Value {
     let (pointer, from) = match &report.flip {
         Flip::Flipped { from, .. } => ("flipped", Some(from)),
         Flip::Unchanged => ("unchanged", None),
@@ -28,6 +28,12 @@ pub(super) fn document(lineage: &Lineage, report: &Report, warnings: &[String]) 
         "active_sha256_prefix": report.sha256_prefix,
         "flipped_from_sha256_prefix": from,
         "captured_at_ms": report.captured_at_ms,
+        "held_back": report.held_back.as_ref().map(|held| held.word),
+        "ended": report.health.as_ref().map(|health| &health.ended),
+        "stop_ms": report.health.as_ref().map(|health| health.stop_ms),
+        "databases_checked": report.health.as_ref().map(|health| health.checked),
+        "databases_damaged": report.health.as_ref().map(|health| health.damaged.len()),
+        "cookies": report.health.as_ref().and_then(|health| health.cookies.as_ref()).map(|cookies| cookies.rows),
         "uncompressed_size_bytes": report.uncompressed_bytes,
         "files": counts.files,
         "read_files": report.read_files,
@@ -103,6 +109,7 @@ pub(super) fn text(lineage: &Lineage, report: &Report) -> String {
     let _ = match &report.flip {
         Flip::Flipped { from, .. } if from.is_empty() => writeln!(text, "  pointer  set to {prefix}"),
         Flip::Flipped { from, .. } => writeln!(text, "  pointer  moved from {from} to {prefix}"),
+        Flip::Unchanged if report.held_back.is_some() => writeln!(text, "  pointer  not moved"),
         Flip::Unchanged => writeln!(text, "  pointer  still at {prefix}"),
     };
     text

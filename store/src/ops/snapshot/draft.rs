@@ -64,7 +64,7 @@ impl Capture<'_> {
             }],
             complete: walk.skipped.total() == 0,
             exclusions: about.exclusions,
-            transforms: Vec::new(),
+            transforms: about.transforms,
             features: Vec::new(),
             unknown: Unknown::new(),
         }

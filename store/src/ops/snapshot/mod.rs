@@ -106,6 +106,8 @@ pub struct About {
     pub chrome_uptime_seconds: u64,
     /// Why the session had started afresh, if it had.
     pub fallback: Option<String>,
+    /// What was changed in the profile when it was loaded.
+    pub transforms: Vec<String>,
     /// Paths below the directory that are not captured.
     pub exclusions: Vec<String>,
 }

@@ -1,0 +1,191 @@
+//! Judges a profile while it is captured.
+//!
+//! A snapshot is always stored; what is found decides whether it becomes the current one by
+//! itself. One whose database is torn, or whose cookies are mostly gone, must not silently
+//! take the place of a good one.
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use store::{
+    Error, Result,
+    format::{
+        Unknown,
+        health::{Cookies, Finding, Health},
+        record::Record,
+    },
+    ops::snapshot::{Examined, Examiner, HoldBack},
+};
+
+use crate::{
+    chrome::{profile, stop::Stopped},
+    examination::{self, Examination, Options, Scope},
+    sqlite::Depth,
+    state::Deadline,
+};
+
+/// Checks take no longer: a capture must end, and what is not checked is said.
+const MOST_TIME: Duration = Duration::from_secs(120);
+
+/// How strict a capture is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// `None`: databases are not checked.
+    pub depth: Option<Depth>,
+    pub threads: usize,
+    /// More than so many per cent of the cookies gone is no accident; `None` for any number.
+    pub max_shrink_percent: Option<u64>,
+    /// Make a snapshot with a damaged database the current one all the same.
+    pub allow_damaged: bool,
+}
+
+/// Knows what the files of a Chrome profile are.
+#[derive(Clone, Debug)]
+pub struct ProfileExaminer {
+    pub policy: Policy,
+    /// How the browser ended; `None` if nobody looked.
+    pub stopped: Option<Stopped>,
+}
+
+impl Examiner for ProfileExaminer {
+    fn examine(
+        &self,
+        root: &Path,
+        changed: Option<&BTreeSet<PathBuf>>,
+        base: Option<&Record>,
+    ) -> Result<Examined> {
+        let before = base.and_then(|base| base.health.as_ref());
+        let changed = changed.map(|changed| with_all_cookies(root, changed));
+        let found = self.look(root, changed.as_ref())?;
+        let mut health = self.health(root, &found);
+        if let (Some(changed), Some(before)) = (&changed, before) {
+            carry_over(&mut health, before, root, changed, &found);
+        }
+        let hold_back = self.damage(&health, before).or_else(|| self.shrink(&health, before));
+        Ok(Examined { health: Some(health), hold_back })
+    }
+}
+
+impl ProfileExaminer {
+    fn look(&self, root: &Path, changed: Option<&BTreeSet<PathBuf>>) -> Result<Examination> {
+        let Some(depth) = self.policy.depth else { return Ok(Examination::default()) };
+        let scratch = tempfile::Builder::new().prefix("pstore-check-").tempdir();
+        let scratch =
+            scratch.map_err(|error| Error::io("cannot copy databases to", std::env::temp_dir(), error))?;
+        let options = Options {
+            depth,
+            threads: self.policy.threads,
+            deadline: Deadline::after(MOST_TIME),
+            scratch: scratch.path().to_owned(),
+        };
+        let scope = changed.map_or(Scope::All, Scope::Changed);
+        examination::examine(root, scope, &options).map_err(|error| Error::io("cannot check", root, error))
+    }
+
+    fn health(&self, root: &Path, found: &Examination) -> Health {
+        let finding =
+            |path: &Path, problem: String| Finding { path: shown(path), problem, unknown: Unknown::new() };
+        Health {
+            ended: self.stopped.as_ref().map_or("unknown", |stopped| stopped.ended.as_str()).to_owned(),
+            stop_ms: self.stopped.as_ref().map_or(0, |stopped| stopped.took.as_millis() as u64),
+            depth: match self.policy.depth {
+                Some(Depth::Quick) => "quick",
+                Some(Depth::Full) => "full",
+                None => "none",
+            }
+            .to_owned(),
+            checked: (found.sqlite.len() + found.leveldb.len()) as u64,
+            damaged: found.damaged().map(|(path, problems)| finding(path, problems.join("; "))).collect(),
+            unchecked: found.unchecked().map(|(path, reason)| finding(path, reason.to_owned())).collect(),
+            hot_journals: found.sqlite.iter().filter(|db| db.hot_journal).map(|db| shown(&db.path)).collect(),
+            cookies: found.cookies.as_ref().map(|census| {
+                let total = census.total();
+                Cookies {
+                    rows: total.rows,
+                    plain: total.plain,
+                    v10: total.v10,
+                    v11: total.v11,
+                    other: total.other,
+                    unknown: Unknown::new(),
+                }
+            }),
+            local_state: profile::Facts::read(root).has_local_state,
+            unknown: Unknown::new(),
+        }
+    }
+
+    /// A database that was whole before, or is new, and is damaged now.
+    fn damage(&self, health: &Health, before: Option<&Health>) -> Option<HoldBack> {
+        let known =
+            |path: &str| before.is_some_and(|before| before.damaged.iter().any(|old| old.path == path));
+        let new =
+            health.damaged.iter().find(|found| !known(&found.path)).filter(|_| !self.policy.allow_damaged)?;
+        let reason = format!("the database {} is damaged: {}", new.path, new.problem);
+        Some(HoldBack { word: "damaged", reason })
+    }
+
+    /// Most cookies gone: a browser that could not read its keys, or started afresh.
+    fn shrink(&self, health: &Health, before: Option<&Health>) -> Option<HoldBack> {
+        let most = self.policy.max_shrink_percent?;
+        let old = before?.cookies.as_ref()?.rows;
+        let new = health.cookies.as_ref().map_or(0, |cookies| cookies.rows);
+        let lost = old.saturating_sub(new);
+        (lost.saturating_mul(100) > old.saturating_mul(most))
+            .then(|| HoldBack { word: "shrunk", reason: format!("{lost} of {old} cookies are gone") })
+    }
+}
+
+/// If one database of cookies has changed, all are counted: the number is that of all.
+fn with_all_cookies(root: &Path, changed: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
+    let mut all = changed.clone();
+    if changed.iter().any(|path| is_of_cookies(path)) {
+        let names: Vec<PathBuf> = std::fs::read_dir(root)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .flat_map(|entry| {
+                let profile = PathBuf::from(entry.file_name());
+                [profile.join("Cookies"), profile.join("Network/Cookies")]
+            })
+            .filter(|path| root.join(path).is_file())
+            .collect();
+        all.extend(names);
+    }
+    all
+}
+
+fn is_of_cookies(path: &Path) -> bool {
+    let name = path.file_name().map(|name| name.to_string_lossy());
+    name.is_some_and(|name| matches!(&*name, "Cookies" | "Cookies-journal" | "Cookies-wal"))
+}
+
+/// What was found about databases that have not changed still holds.
+fn carry_over(
+    health: &mut Health,
+    before: &Health,
+    root: &Path,
+    changed: &BTreeSet<PathBuf>,
+    found: &Examination,
+) {
+    let looked_at: BTreeSet<String> = found
+        .sqlite
+        .iter()
+        .map(|db| shown(&db.path))
+        .chain(found.leveldb.iter().map(|db| shown(&db.path)))
+        .collect();
+    let still = |finding: &&Finding| !looked_at.contains(&finding.path) && root.join(&finding.path).exists();
+    health.damaged.extend(before.damaged.iter().filter(still).cloned());
+    health.unchecked.extend(before.unchecked.iter().filter(still).cloned());
+    let hot = |path: &&String| !looked_at.contains(*path) && root.join(path).exists();
+    health.hot_journals.extend(before.hot_journals.iter().filter(hot).cloned());
+    if !changed.iter().any(|path| is_of_cookies(path)) {
+        health.cookies = before.cookies.clone();
+    }
+}
+
+fn shown(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}

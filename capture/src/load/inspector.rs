@@ -1,0 +1,109 @@
+//! Looks at a profile that was written, before anybody can use it.
+
+use std::{
+    path::Path,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use store::{Error, Result, ops::restore::Inspector};
+
+use super::Request;
+use crate::{
+    chrome::normalise,
+    examination::{self, Options, Scope},
+    marker::Marker,
+    sqlite::Depth,
+    state::Deadline,
+};
+
+const MOST_TIME: Duration = Duration::from_secs(120);
+
+#[derive(Debug)]
+pub(super) struct LoadInspector {
+    depth: Option<Depth>,
+    threads: usize,
+    normalise_exit: bool,
+    found: Mutex<Found>,
+}
+
+#[derive(Debug, Default)]
+struct Found {
+    warnings: Vec<String>,
+    transforms: Vec<String>,
+}
+
+impl LoadInspector {
+    pub fn new(request: &Request) -> Self {
+        Self {
+            depth: request.policy.depth,
+            threads: request.threads,
+            normalise_exit: request.normalise_exit,
+            found: Mutex::default(),
+        }
+    }
+
+    pub fn warnings(&self) -> Vec<String> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).warnings.clone()
+    }
+
+    pub fn transforms(&self) -> Vec<String> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).transforms.clone()
+    }
+
+    fn check(&self, directory: &Path, depth: Depth) -> Result<Vec<String>> {
+        let scratch = tempfile::Builder::new().prefix("pstore-check-").tempdir();
+        let scratch =
+            scratch.map_err(|error| Error::io("cannot copy databases to", std::env::temp_dir(), error))?;
+        let options = Options {
+            depth,
+            threads: self.threads,
+            deadline: Deadline::after(MOST_TIME),
+            scratch: scratch.path().to_owned(),
+        };
+        let found = examination::examine(directory, Scope::All, &options)
+            .map_err(|error| Error::io("cannot check", directory, error))?;
+        if let Some((path, problems)) = found.damaged().next() {
+            return Err(Error::IntegrityFailed {
+                what: format!("the database {}", path.display()),
+                problem: problems.join("; "),
+            });
+        }
+        let unchecked =
+            found.unchecked().map(|(path, reason)| format!("{} was not checked: {reason}", path.display()));
+        Ok(unchecked.collect())
+    }
+}
+
+impl Inspector for LoadInspector {
+    fn inspect(&self, directory: &Path) -> Result<()> {
+        let warnings = self.depth.map(|depth| self.check(directory, depth)).transpose()?.unwrap_or_default();
+        let mut transforms = Vec::new();
+        if self.normalise_exit {
+            let changed = normalise::normalise_exit(directory)
+                .map_err(|error| Error::io("cannot normalise", directory, error))?;
+            if !changed.is_empty() {
+                transforms.push(normalise::TRANSFORM.to_owned());
+            }
+        }
+        if !transforms.is_empty() {
+            let marker = Marker { fallback: None, transforms: transforms.clone() };
+            marker.write(directory).map_err(|error| Error::io("cannot mark", directory, error))?;
+        }
+        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Found { warnings, transforms };
+        Ok(())
+    }
+}
+
+/// Marks a fresh directory with the reason for it.
+#[derive(Debug)]
+pub(super) struct Marking(pub Marker);
+
+impl Inspector for Marking {
+    fn inspect(&self, directory: &Path) -> Result<()> {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        self.0.write(directory).map_err(|error| Error::io("cannot mark", directory, error))
+    }
+}

@@ -1,0 +1,179 @@
+//! Loading a profile: a whole one, or a fresh one with the reason why.
+//!
+//! Whatever is wrong with a snapshot, no part of it is used, and the browser can start all
+//! the same, on an empty directory. A store that does not answer is another matter: nothing
+//! is known then, so nothing is loaded and the error is told.
+
+mod inspector;
+mod outcome;
+mod suitability;
+
+pub use outcome::Outcome;
+
+use std::{path::PathBuf, sync::Arc};
+
+use store::{
+    Error, ErrorKind, Result,
+    catalog::records,
+    content::TenantStore,
+    format::record::Record,
+    name::{ChromeMajor, Lineage, ProfileName},
+    ops::{commitment::Commitment, find, restore},
+    progress::Progress,
+};
+
+use crate::{marker::Marker, sqlite::Depth};
+use inspector::LoadInspector;
+
+/// What to load, and for whom.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub profile: ProfileName,
+    /// The Chrome that will use it.
+    pub chrome_major: ChromeMajor,
+    /// As `131.0.6778.85`: a snapshot of a newer one is refused.
+    pub chrome_version: Option<String>,
+    /// A prefix of the snapshot to load; without one, the current.
+    pub sha: Option<String>,
+    pub target: PathBuf,
+    pub force: bool,
+    pub same_owner: bool,
+    pub threads: usize,
+    pub commitment: Commitment,
+    pub policy: Policy,
+    /// Where this host is, for a warning.
+    pub host_region: Option<String>,
+    pub now_ms: u64,
+    /// Change the profile so that the browser does not offer to restore pages.
+    pub normalise_exit: bool,
+}
+
+/// What a tenant allows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    pub allow_hot: bool,
+    pub max_bytes: u64,
+    /// `None`: databases are not checked.
+    pub depth: Option<Depth>,
+    /// Fail rather than start afresh.
+    pub require: bool,
+}
+
+/// What was loaded.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    pub outcome: Outcome,
+    /// Of a fresh profile: why.
+    pub reason: Option<String>,
+    /// The snapshot that was, or should have been, loaded.
+    pub record: Option<Record>,
+    pub report: Option<restore::Report>,
+    pub transforms: Vec<String>,
+    pub warnings: Vec<String>,
+}
+
+/// Loads the profile into `request.target`. `store` is `None` if there is no such tenant.
+pub async fn load(
+    store: Option<&TenantStore>,
+    request: &Request,
+    progress: Arc<dyn Progress>,
+) -> Result<Loaded> {
+    let (outcome, error, record) = match attempt(store, request, progress).await {
+        Attempt::Done(loaded) => return Ok(*loaded),
+        Attempt::Failed(error, record) => match Outcome::of(&error) {
+            Some(outcome) if !request.policy.require || outcome == Outcome::NoPriorState => {
+                (outcome, error, record)
+            }
+            _ => return Err(error),
+        },
+    };
+    let reason = error.to_string();
+    let fallback = (outcome != Outcome::NoPriorState).then(|| outcome.as_str().to_owned());
+    if fallback.is_some() {
+        tracing::warn!(profile = %request.profile, outcome = outcome.as_str(), reason, "starting afresh");
+    }
+    let marker = Marker { fallback, transforms: Vec::new() };
+    restore::empty(&restore_request(request, Some(Arc::new(inspector::Marking(marker)))))?;
+    let record = record.map(|record| *record);
+    Ok(Loaded {
+        outcome,
+        reason: Some(reason),
+        record,
+        report: None,
+        transforms: Vec::new(),
+        warnings: Vec::new(),
+    })
+}
+
+enum Attempt {
+    Done(Box<Loaded>),
+    Failed(Error, Option<Box<Record>>),
+}
+
+async fn attempt(store: Option<&TenantStore>, request: &Request, progress: Arc<dyn Progress>) -> Attempt {
+    let none = || Error::NotFound { what: format!("profile {}", request.profile) };
+    let Some(store) = store else { return Attempt::Failed(none(), None) };
+    let record = match choose(store, request).await {
+        Ok(record) => record,
+        Err(error) => return Attempt::Failed(error, None),
+    };
+    if let Err(error) = suitability::check(&record, request) {
+        return Attempt::Failed(error, Some(Box::new(record)));
+    }
+    let inspector = Arc::new(LoadInspector::new(request));
+    let restored =
+        restore::restore(store, &record, &restore_request(request, Some(inspector.clone())), progress).await;
+    let report = match restored {
+        Ok(report) => report,
+        Err(error) => return Attempt::Failed(error, Some(Box::new(record))),
+    };
+    let mut warnings = suitability::warnings(&record, request);
+    warnings.extend(inspector.warnings());
+    Attempt::Done(Box::new(Loaded {
+        outcome: Outcome::Success,
+        reason: None,
+        record: Some(record),
+        report: Some(report),
+        transforms: inspector.transforms(),
+        warnings,
+    }))
+}
+
+/// The snapshot that is meant. One of another Chrome is told apart from none at all.
+async fn choose(store: &TenantStore, request: &Request) -> Result<Record> {
+    let lineage = Lineage { name: request.profile.clone(), chrome_major: request.chrome_major };
+    let chosen = find::snapshot(store, &lineage, request.sha.as_deref()).await;
+    match chosen {
+        Err(error) if error.kind() == ErrorKind::NotFound && request.sha.is_none() => {
+            let others: Vec<String> = records::lineages(store, &request.profile)
+                .await?
+                .iter()
+                .map(|lineage| lineage.chrome_major)
+                .filter(|major| *major != request.chrome_major)
+                .map(|major| major.to_string())
+                .collect();
+            if others.is_empty() {
+                return Err(error);
+            }
+            let reason = format!(
+                "{} has snapshots of Chrome {}, and none of Chrome {}",
+                request.profile,
+                others.join(", "),
+                request.chrome_major
+            );
+            Err(Error::VersionMismatch { reason })
+        }
+        chosen => chosen,
+    }
+}
+
+fn restore_request(request: &Request, inspector: Option<Arc<dyn restore::Inspector>>) -> restore::Request {
+    restore::Request {
+        target: request.target.clone(),
+        force: request.force,
+        same_owner: request.same_owner,
+        threads: request.threads,
+        inspector,
+        commitment: request.commitment.clone(),
+    }
+}

@@ -1,0 +1,55 @@
+//! How a load ended, in the contract's words.
+
+use store::{Error, ErrorKind};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Success,
+    /// The profile has never been captured: a fresh one is what was asked for.
+    NoPriorState,
+    /// The snapshot, or a part of it, is not there; or may not be used.
+    FreshFallback,
+    /// Its databases are not whole.
+    IntegrityFailed,
+    /// Stored bytes are not what they should be.
+    ShaMismatch,
+    /// It is of another Chrome.
+    VersionMismatch,
+    TooLarge,
+}
+
+impl Outcome {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::NoPriorState => "no_prior_state",
+            Self::FreshFallback => "fresh_fallback",
+            Self::IntegrityFailed => "integrity_failed",
+            Self::ShaMismatch => "sha_mismatch",
+            Self::VersionMismatch => "version_mismatch",
+            Self::TooLarge => "too_large",
+        }
+    }
+
+    pub fn is_fallback(self) -> bool {
+        !matches!(self, Self::Success | Self::NoPriorState)
+    }
+
+    /// The outcome an error leads to. `None` if it says nothing about the snapshot: a store
+    /// that does not answer, a target that cannot be written.
+    pub(super) fn of(error: &Error) -> Option<Self> {
+        match error.kind() {
+            ErrorKind::NotFound => match error {
+                // A name that leads nowhere, as against an object that is gone.
+                Error::NotFound { .. } => Some(Self::NoPriorState),
+                _ => Some(Self::FreshFallback),
+            },
+            ErrorKind::Damaged | ErrorKind::UnsupportedFormat => Some(Self::ShaMismatch),
+            ErrorKind::IntegrityFailed => Some(Self::IntegrityFailed),
+            ErrorKind::VersionMismatch => Some(Self::VersionMismatch),
+            ErrorKind::ProfileTooLarge => Some(Self::TooLarge),
+            ErrorKind::NotImplemented => Some(Self::FreshFallback),
+            _ => None,
+        }
+    }
+}

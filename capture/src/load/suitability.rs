@@ -1,0 +1,77 @@
+//! Whether a snapshot may be loaded here, by what its record says.
+
+use std::cmp::Ordering;
+
+use store::{
+    Error, Result,
+    format::record::{Mode, Record},
+};
+
+use super::Request;
+
+const DAY_MS: u64 = 24 * 60 * 60 * 1000;
+
+pub(super) fn check(record: &Record, request: &Request) -> Result<()> {
+    if record.mode == Mode::Hot && !request.policy.allow_hot {
+        return Err(Error::NotImplemented {
+            what: format!("snapshot {} was taken from a running browser; loading it", record.sha256_prefix()),
+            page: "docs/hot-mode.md".to_owned(),
+        });
+    }
+    if let (Some(ours), Some(theirs)) = (&request.chrome_version, &record.chrome_last_version)
+        && compare(theirs, ours) == Ordering::Greater
+    {
+        let reason = format!(
+            "snapshot {} was last used by Chrome {theirs}; the older Chrome {ours} would silently drop what it does not know",
+            record.sha256_prefix()
+        );
+        return Err(Error::VersionMismatch { reason });
+    }
+    if record.uncompressed_size_bytes > request.policy.max_bytes {
+        return Err(Error::ProfileTooLarge {
+            path: request.target.clone(),
+            bytes: record.uncompressed_size_bytes,
+            limit: request.policy.max_bytes,
+            largest: Vec::new(),
+        });
+    }
+    Ok(())
+}
+
+/// What a person should know though it forbids nothing.
+pub(super) fn warnings(record: &Record, request: &Request) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if record.notes.contains(crate::CRASHED) {
+        warnings.push("the browser had crashed before this snapshot was taken".to_owned());
+    }
+    let age = request.now_ms.saturating_sub(record.captured_at_ms);
+    if let (Some(here), Some(place)) = (&request.host_region, &record.captured_in)
+        && *here != place.host_region
+        && age < DAY_MS
+    {
+        warnings.push(format!(
+            "it was captured in {} less than a day ago and is loaded in {here}: sites may ask again who this is",
+            place.host_region
+        ));
+    }
+    warnings
+}
+
+/// Compares versions number by number.
+fn compare(a: &str, b: &str) -> Ordering {
+    let numbers =
+        |text: &str| -> Vec<u64> { text.split('.').map(|part| part.parse().unwrap_or(0)).collect() };
+    numbers(a).cmp(&numbers(b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_by_number() {
+        assert_eq!(compare("131.0.6778.85", "131.0.6778.100"), Ordering::Less);
+        assert_eq!(compare("131.0.6778.85", "131.0.6778.85"), Ordering::Equal);
+        assert_eq!(compare("132.0", "131.9.9.9"), Ordering::Greater);
+    }
+}

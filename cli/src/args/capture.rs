@@ -1,0 +1,130 @@
+//! What captures and loads take.
+
+use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+use capture::sqlite::Depth;
+use clap::{Args, ValueEnum};
+use store::name::{ChromeMajor, ProfileName};
+
+use super::{
+    catalog::ActorArgs,
+    value::{ReasonArg, chrome_version, label, percent, seconds, sha_prefix},
+};
+
+/// How a profile is captured.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct CaptureArgs {
+    /// cold: the browser is ended first; hot: while it runs
+    #[arg(long, value_enum, default_value = "cold")]
+    pub(crate) mode: ModeArg,
+    /// Refuse if a browser runs, instead of ending it
+    #[arg(long)]
+    pub(crate) no_stop: bool,
+    /// How long the browser may take to end before it is killed
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "8")]
+    pub(crate) stop_wait: Duration,
+    /// How thoroughly changed databases are checked
+    #[arg(long, value_enum, default_value = "quick")]
+    pub(crate) check: CheckArg,
+    /// How many per cent of the cookies may be gone
+    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "50")]
+    pub(crate) max_shrink: u64,
+    /// Make it the current one however many cookies are gone
+    #[arg(long)]
+    pub(crate) allow_shrink: bool,
+    /// Make it the current one though a database is damaged
+    #[arg(long)]
+    pub(crate) allow_damaged: bool,
+    /// Make it the current one though the session had started afresh
+    #[arg(long)]
+    pub(crate) replace_after_fallback: bool,
+    /// Read every file again, even if it looks unchanged
+    #[arg(long)]
+    pub(crate) rescan: bool,
+    /// A remark to find it by; may be repeated
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
+    pub(crate) labels: Vec<(String, String)>,
+    /// Why it is taken
+    #[arg(long, value_enum, default_value = "manual")]
+    pub(crate) reason: ReasonArg,
+    /// Free text for the record
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    pub(crate) notes: String,
+    #[command(flatten)]
+    pub(crate) actor: ActorArgs,
+    /// The region the host is in
+    #[arg(long, value_name = "REGION")]
+    pub(crate) host_region: Option<String>,
+}
+
+/// How a profile is loaded.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct LoadArgs {
+    /// The Chrome that will use it, as 131.0.6778.85: a newer one's snapshot is refused
+    #[arg(long, value_name = "VERSION", value_parser = chrome_version)]
+    pub(crate) chrome_version: Option<String>,
+    /// Fail instead of starting with an empty profile
+    #[arg(long)]
+    pub(crate) require: bool,
+    /// Say in the profile that the browser had ended well, so that it offers no pages
+    #[arg(long)]
+    pub(crate) normalise_exit: bool,
+}
+
+/// Lock a profile, load it, run a command on it, capture it, unlock it
+///
+/// The command finds the profile at {profile}, wherever that is in its arguments; without
+/// it, --user-data-dir is added. Its exit code is passed on. Should the lock be lost, the
+/// command is stopped and the pointer stays.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  pstore run acme/alice --chrome-major 131 -- chromium --user-data-dir={profile} --headless=new")]
+pub(crate) struct RunArgs {
+    #[arg(value_name = "TENANT/PROFILE", help = "Whose profile")]
+    pub(crate) profile: ProfileName,
+    /// The major version of the Chrome that will use it [default: of --chrome-version, or the newest there is]
+    #[arg(long, value_name = "N")]
+    pub(crate) chrome_major: Option<ChromeMajor>,
+    #[command(flatten)]
+    pub(crate) load: LoadArgs,
+    #[command(flatten)]
+    pub(crate) capture: CaptureArgs,
+    /// Start from this snapshot [default: the current one]
+    #[arg(long, value_name = "PREFIX", value_parser = sha_prefix)]
+    pub(crate) sha: Option<String>,
+    /// Where to put the profile [default: a new directory that is removed at the end]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) directory: Option<PathBuf>,
+    /// How long to wait for another holder of the lock
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0", hide_default_value = true)]
+    pub(crate) wait: Duration,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ModeArg {
+    Cold,
+    Hot,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CheckArg {
+    /// All pages and rows
+    Quick,
+    /// Also whether indexes agree with their tables
+    Full,
+    /// Not at all
+    None,
+}
+
+impl CheckArg {
+    pub(crate) fn depth(self) -> Option<Depth> {
+        match self {
+            Self::Quick => Some(Depth::Quick),
+            Self::Full => Some(Depth::Full),
+            Self::None => None,
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! Capturing a profile: what `snapshot` and `run` have in common.
+
+use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
+
+use capture::{
+    CRASHED,
+    chrome::{
+        profile::{self, Facts},
+        singleton,
+        stop::{self, StopError, StopOptions, Stopped},
+    },
+    examiner::{Policy, ProfileExaminer},
+    marker::{self, Marker},
+};
+use store::{
+    Error, ErrorKind,
+    content::{TenantStore, workers::blocking},
+    format::{
+        WRITER,
+        event::Actor,
+        record::{CapturedBy, CapturedIn},
+    },
+    id::RecordId,
+    name::Lineage,
+    ops::snapshot::{self, About, HoldBack, LockUse, Report, Request},
+    progress::Progress,
+};
+
+use super::Context;
+use crate::{
+    args::{CaptureArgs, ModeArg},
+    failure::Failure,
+};
+
+/// How much of the tenant's indexes a snapshot looks at to find known content.
+const INDEX_BUDGET_BYTES: u64 = 16 << 20;
+const HOT_MODE_PAGE: &str = "docs/hot-mode.md";
+
+/// A directory that holds still.
+pub(super) struct Still {
+    pub facts: Facts,
+    stopped: Stopped,
+    marker: Marker,
+}
+
+/// Ends the browser, and learns what the profile says.
+pub(super) async fn hold_still(directory: &Path, args: &CaptureArgs) -> Result<Still, Failure> {
+    if args.mode == ModeArg::Hot {
+        let what = "--mode hot, a capture while the browser runs,".to_owned();
+        return Err(Error::NotImplemented { what, page: HOT_MODE_PAGE.to_owned() }.into());
+    }
+    let options = StopOptions { allow_stop: !args.no_stop, wait: args.stop_wait, ..StopOptions::default() };
+    let directory = directory.to_owned();
+    let still = blocking(move || {
+        let stopped = stop::stop(&directory, &options).map_err(|error| in_use(&directory, error))?;
+        singleton::remove_stale(&directory).map_err(|error| {
+            Error::io("cannot remove the links of a browser that is gone from", &directory, error)
+        })?;
+        let marker = Marker::read(&directory)
+            .map_err(|error| Error::io("cannot read", directory.join(marker::NAME), error))?;
+        Ok(Still { facts: Facts::read(&directory), stopped, marker })
+    });
+    Ok(still.await?)
+}
+
+fn in_use(directory: &Path, error: StopError) -> Error {
+    match error {
+        StopError::Look { source, .. } => Error::io("cannot see who uses", directory, source),
+        error => Error::InUse { path: directory.to_owned(), by: error.to_string() },
+    }
+}
+
+/// What is to be captured, and under which lock.
+pub(super) struct Job<'a> {
+    pub tenant: &'a TenantStore,
+    pub lineage: Lineage,
+    pub directory: &'a Path,
+    pub actor: Actor,
+    pub lock: LockUse,
+}
+
+/// Captures a directory that holds still.
+pub(super) async fn capture(
+    context: &Context,
+    args: &CaptureArgs,
+    job: Job<'_>,
+    still: Still,
+    progress: Arc<dyn Progress>,
+) -> Result<Report, Failure> {
+    let Job { tenant, lineage, directory, actor, lock } = job;
+    let settings = context.settings.tenant(&lineage.name.tenant);
+    let policy = Policy {
+        depth: args.check.depth(),
+        threads: crate::threads(),
+        max_shrink_percent: Some(args.max_shrink).filter(|_| !args.allow_shrink),
+        allow_damaged: args.allow_damaged,
+    };
+    let examiner = ProfileExaminer { policy, stopped: Some(still.stopped.clone()) };
+    let hold_back = still.marker.fallback.as_ref().filter(|_| !args.replace_after_fallback).map(|reason| {
+        let reason = format!("the session had started afresh ({reason}), and would replace a good snapshot");
+        HoldBack { word: "fallback", reason }
+    });
+    let request = Request {
+        directory: directory.to_owned(),
+        max_bytes: Some(settings.max_profile_bytes),
+        rescan: args.rescan,
+        index_budget: INDEX_BUDGET_BYTES,
+        threads: crate::threads(),
+        about: about(context, args, &actor, still)?,
+        actor,
+        lock,
+        examiner: Some(Arc::new(examiner)),
+        hold_back,
+        lineage,
+    };
+    let stop = context.interrupt.raised();
+    let report = snapshot::snapshot(tenant, &request, progress, stop).await;
+    let report = report.map_err(|error| match stored(&error) {
+        Some(record) => Failure::from(error).hint(moving(&request.lineage, record)),
+        None => error.into(),
+    })?;
+    if report.held_back.is_none()
+        && let Err(error) = Marker::remove(directory)
+    {
+        context
+            .console
+            .warn(&format!("{} could not be removed: {error}", directory.join(marker::NAME).display()));
+    }
+    Ok(report)
+}
+
+/// What a person should know about a snapshot though it was stored.
+pub(super) fn warnings(report: &Report, facts_path_too_long: bool) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let Some(health) = &report.health else { return warnings };
+    for found in &health.damaged {
+        warnings.push(format!("the database {} is damaged: {}", found.path, found.problem));
+    }
+    for found in &health.unchecked {
+        warnings.push(format!("the database {} was not checked: {}", found.path, found.problem));
+    }
+    if let Some(cookies) = health.cookies.as_ref().filter(|cookies| cookies.v11 > 0) {
+        warnings.push(format!(
+            "{} of {} cookies are encrypted with a key of this host (v11) and will not decrypt elsewhere; \
+             run Chrome with --password-store=basic",
+            cookies.v11, cookies.rows
+        ));
+    }
+    if health.cookies.as_ref().is_some_and(|cookies| cookies.rows > 0) && !health.local_state {
+        warnings.push("there is no `Local State`: what is encrypted cannot be read without it".to_owned());
+    }
+    if health.ended == "killed" {
+        warnings.push(
+            "the browser did not end by itself and was killed: what it had not written is lost".to_owned(),
+        );
+    }
+    if facts_path_too_long {
+        warnings.push(format!(
+            "the directory's path is longer than {} bytes: Chrome silently does without some databases there",
+            profile::MAX_PATH_BYTES
+        ));
+    }
+    warnings
+}
+
+/// The snapshot that was stored before things went wrong.
+fn stored(error: &Error) -> Option<RecordId> {
+    match error {
+        Error::PointerNotFlipped { record, .. } => Some(*record),
+        Error::LockLost { record, .. } | Error::PointerMoved { record, .. } => *record,
+        _ => None,
+    }
+}
+
+/// The command that moves the pointer to what is stored already.
+pub(super) fn moving(lineage: &Lineage, record: RecordId) -> String {
+    let Lineage { name, chrome_major } = lineage;
+    format!(
+        "`pstore rollback {name} --chrome-major {chrome_major} --sha {record} --confirm` moves the pointer to it"
+    )
+}
+
+/// What to say of a snapshot that was stored and held back.
+pub(super) fn held_back(report: &Report) -> Option<(ErrorKind, String)> {
+    let held = report.held_back.as_ref()?;
+    let message = format!(
+        "snapshot {} is stored, but is not made the current one: {}",
+        report.sha256_prefix, held.reason
+    );
+    Some((ErrorKind::HeldBack, message))
+}
+
+fn about(context: &Context, args: &CaptureArgs, actor: &Actor, still: Still) -> Result<About, Failure> {
+    let Still { facts, stopped, marker } = still;
+    let region = args.host_region.clone().or_else(|| context.settings.host_region());
+    let crashed = (stopped.crashed || facts.says_crashed()).then_some(CRASHED);
+    let notes: Vec<&str> =
+        [args.notes.as_str()].into_iter().chain(crashed).filter(|note| !note.is_empty()).collect();
+    Ok(About {
+        captured_by: CapturedBy {
+            host: actor.host.clone(),
+            host_run_id: actor.host_run_id.clone(),
+            writer_version: WRITER.to_owned(),
+            unknown: Default::default(),
+        },
+        captured_in: region.map(|host_region| CapturedIn {
+            host_region,
+            egress_ip_geo: None,
+            unknown: Default::default(),
+        }),
+        reason: args.reason.0.clone(),
+        labels: labels(args)?,
+        notes: notes.join("; "),
+        chrome_last_version: facts.last_version,
+        exit_type: facts.exit_type,
+        chrome_uptime_seconds: stopped.uptime.map_or(0, |uptime: Duration| uptime.as_secs()),
+        fallback: marker.fallback,
+        transforms: marker.transforms,
+        exclusions: profile::EXCLUSIONS.iter().copied().chain([marker::NAME]).map(str::to_owned).collect(),
+    })
+}
+
+fn labels(args: &CaptureArgs) -> Result<BTreeMap<String, String>, Failure> {
+    let mut labels = BTreeMap::new();
+    for (key, value) in &args.labels {
+        if labels.insert(key.clone(), value.clone()).is_some() {
+            return Err(Failure::usage(format!("the label {key:?} is given twice")));
+        }
+    }
+    Ok(labels)
+}

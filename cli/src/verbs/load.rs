@@ -1,0 +1,116 @@
+//! Loading a profile for a Chrome: what `restore` and `run` have in common.
+
+use std::path::Path;
+
+use capture::load::{self, Loaded, Outcome, Policy};
+use serde_json::{Value, json};
+use store::{
+    ErrorKind,
+    catalog::clock,
+    content::TenantStore,
+    format::record::Mode,
+    name::{ChromeMajor, ProfileName},
+    ops::commitment::Commitment,
+};
+
+use super::Context;
+use crate::{
+    args::{CheckArg, LoadArgs},
+    failure::Failure,
+    location::Purpose,
+    progress,
+};
+
+/// What is loaded, and where to.
+pub(super) struct Job<'a> {
+    pub profile: &'a ProfileName,
+    pub chrome_major: ChromeMajor,
+    pub sha: Option<&'a str>,
+    pub target: &'a Path,
+    pub force: bool,
+    pub same_owner: bool,
+    pub check: CheckArg,
+    pub commitment: Commitment,
+    pub host_region: Option<String>,
+}
+
+pub(super) async fn load(context: &Context, args: &LoadArgs, job: Job<'_>) -> Result<Loaded, Failure> {
+    let settings = context.settings.tenant(&job.profile.tenant);
+    let tenant = tenant(context, job.profile).await?;
+    let request = load::Request {
+        profile: job.profile.clone(),
+        chrome_major: job.chrome_major,
+        chrome_version: args.chrome_version.clone(),
+        sha: job.sha.map(ToOwned::to_owned),
+        target: job.target.to_owned(),
+        force: job.force,
+        same_owner: job.same_owner,
+        threads: crate::threads(),
+        commitment: job.commitment,
+        policy: Policy {
+            allow_hot: settings.modes.contains(&Mode::Hot),
+            max_bytes: settings.max_profile_bytes,
+            depth: job.check.depth(),
+            require: args.require,
+        },
+        host_region: job.host_region.or_else(|| context.settings.host_region()),
+        now_ms: clock::unix_ms(),
+        normalise_exit: args.normalise_exit,
+    };
+    let loaded = load::load(tenant.as_ref(), &request, progress::watch(context.console)).await?;
+    if loaded.outcome.is_fallback() {
+        let reason = loaded.reason.as_deref().unwrap_or_default();
+        context
+            .console
+            .warn(&format!("{}: starting with an empty profile: {reason}", loaded.outcome.as_str()));
+    }
+    if loaded.outcome == Outcome::NoPriorState {
+        context.console.say(&format!("{} has no snapshot yet: starting with an empty profile", job.profile));
+    }
+    loaded.warnings.iter().for_each(|warning| context.console.warn(warning));
+    Ok(loaded)
+}
+
+/// The tenant; `None` if there is none, or no store at all. One that does not answer is an
+/// error: nobody knows what is in it.
+async fn tenant(context: &Context, profile: &ProfileName) -> Result<Option<TenantStore>, Failure> {
+    if context.location.is_missing() {
+        return Ok(None);
+    }
+    let store = context.store(Purpose::Read).await?;
+    match context.answer(store.tenant(&profile.tenant)).await {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        found => Ok(Some(found?)),
+    }
+}
+
+pub(super) fn document(
+    job_profile: &ProfileName,
+    chrome_major: ChromeMajor,
+    target: &Path,
+    loaded: &Loaded,
+) -> Value {
+    let record = loaded.record.as_ref();
+    let report = loaded.report.as_ref();
+    json!({
+        "outcome": loaded.outcome.as_str(),
+        "reason": loaded.reason,
+        "tenant_id": job_profile.tenant,
+        "profile_id": job_profile.profile,
+        "chrome_major_version": chrome_major,
+        "snapshot_id": record.and_then(|record| Some(record.content.as_ref()?.snapshot_id)),
+        "record": record.map(|record| record.record),
+        "sha256_prefix": record.map(|record| record.sha256_prefix()),
+        "archive_sha256": record.and_then(|record| record.archive_sha256.as_ref()),
+        "captured_at_ms": record.map(|record| record.captured_at_ms),
+        "target": target,
+        "uncompressed_size_bytes": report.map(|report| report.bytes),
+        "files": report.map(|report| report.files),
+        "fetched_bytes": report.map(|report| report.fetched_bytes),
+        "skipped": report.map(|report| report.skipped),
+        "lost_xattrs": report.map(|report| report.lost_xattrs),
+        "transforms": loaded.transforms,
+        "elapsed_ms": report.map(|report| report.elapsed.as_millis() as u64),
+        "warnings": loaded.warnings,
+    })
+}

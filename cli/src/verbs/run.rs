@@ -1,0 +1,248 @@
+//! `pstore run`
+
+use std::{
+    ffi::{OsStr, OsString},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use capture::load::Loaded;
+use serde_json::{Value, json};
+use store::{
+    ErrorKind,
+    catalog::{
+        controls::Controls,
+        lock::{Hold, Terms},
+    },
+    name::{ChromeMajor, Lineage},
+    ops::snapshot::{LockUse, Report},
+};
+
+use super::{
+    Context,
+    capture::{self as capturing, Job},
+    guard::{self, Guarded},
+    load,
+};
+use crate::{
+    answer::Answer,
+    args::{LineageArgs, RunArgs},
+    failure::Failure,
+    progress,
+};
+
+/// What stands for the profile's directory in the command.
+const PROFILE: &str = "{profile}";
+
+pub(super) async fn run(context: Context, args: &RunArgs) -> Result<Answer, Failure> {
+    let lineage = lineage(&context, args).await?;
+    let tenant = context.writable_tenant(&lineage.name.tenant).await?;
+    let actor = context.actor(&args.capture.actor);
+    let settings = context.settings.tenant(&lineage.name.tenant);
+    let controls = Controls::new(tenant.clone(), lineage.clone(), actor.clone());
+    let terms = Terms { ttl: settings.lock_ttl, with_process: true };
+    let hold = Arc::new(controls.acquire(terms, args.wait).await?);
+    let place = Place::choose(args)?;
+    let ended = session(&context, args, &lineage, &hold, &place, settings.lock_renew).await;
+    if let Err(error) = hold.release().await {
+        context.console.warn(&format!("the lock could not be given back ({error}); it expires by itself"));
+    }
+    let Session { loaded, guarded, captured } = ended?;
+    place.finish(&context, matches!(captured, Some(Ok(_))));
+    Ok(answer(&context, args, &lineage, &loaded, &guarded, captured))
+}
+
+struct Session {
+    loaded: Loaded,
+    guarded: Guarded,
+    /// `None` if there was no capture, because the lock was lost.
+    captured: Option<Result<Report, Failure>>,
+}
+
+async fn session(
+    context: &Context,
+    args: &RunArgs,
+    lineage: &Lineage,
+    hold: &Arc<Hold>,
+    place: &Place,
+    renew_every: std::time::Duration,
+) -> Result<Session, Failure> {
+    let keeper = hold.keep(renew_every);
+    let job = load::Job {
+        profile: &lineage.name,
+        chrome_major: lineage.chrome_major,
+        sha: args.sha.as_deref(),
+        target: place.path(),
+        force: false,
+        same_owner: false,
+        check: args.capture.check,
+        commitment: context.interrupt.commitment().clone(),
+        host_region: args.capture.host_region.clone(),
+    };
+    let loaded = load::load(context, &args.load, job).await?;
+    let command = command(&args.command, place.path());
+    let environment = [
+        ("PSTORE_LOCK_TOKEN", OsString::from(hold.token().await.to_string())),
+        ("PSTORE_RUN_ID", OsString::from(&hold.controls().actor().run_id)),
+        ("PSTORE_PROFILE", place.path().as_os_str().to_owned()),
+    ];
+    let guarded = guard::run(context, &command, &environment, &keeper).await?;
+    if guarded.lost.is_some() {
+        return Ok(Session { loaded, guarded, captured: None });
+    }
+    let captured = capture(context, args, lineage, hold, place.path()).await;
+    Ok(Session { loaded, guarded, captured: Some(captured) })
+}
+
+async fn capture(
+    context: &Context,
+    args: &RunArgs,
+    lineage: &Lineage,
+    hold: &Hold,
+    directory: &Path,
+) -> Result<Report, Failure> {
+    let still = capturing::hold_still(directory, &args.capture).await?;
+    let job = Job {
+        tenant: hold.controls().store(),
+        lineage: lineage.clone(),
+        directory,
+        actor: hold.controls().actor().clone(),
+        lock: LockUse::Held(hold.token().await),
+    };
+    capturing::capture(context, &args.capture, job, still, progress::watch(context.console)).await
+}
+
+/// The lineage: as said, or the newest there is.
+async fn lineage(context: &Context, args: &RunArgs) -> Result<Lineage, Failure> {
+    let of_version =
+        || -> Option<ChromeMajor> { args.load.chrome_version.as_deref()?.split('.').next()?.parse().ok() };
+    match args.chrome_major.or_else(of_version) {
+        Some(chrome_major) => Ok(Lineage { name: args.profile.clone(), chrome_major }),
+        None => {
+            let asked = LineageArgs { profile: args.profile.clone(), chrome_major: None };
+            Ok(context.writable_lineage(&asked).await?.1)
+        }
+    }
+}
+
+/// Where the profile is while the command runs.
+enum Place {
+    /// Ours, to be removed.
+    Temporary(tempfile::TempDir, PathBuf),
+    /// The user's, to be left.
+    Named(PathBuf),
+}
+
+impl Place {
+    fn choose(args: &RunArgs) -> Result<Self, Failure> {
+        if let Some(directory) = &args.directory {
+            return Ok(Self::Named(std::path::absolute(directory).unwrap_or_else(|_| directory.clone())));
+        }
+        let made = tempfile::Builder::new().prefix("pstore-run-").tempdir();
+        let directory = made.map_err(|error| {
+            Failure::new(ErrorKind::Io, format!("no directory can be made for the profile: {error}"))
+        })?;
+        let profile = directory.path().join("profile");
+        Ok(Self::Temporary(directory, profile))
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::Temporary(_, path) | Self::Named(path) => path,
+        }
+    }
+
+    /// What was not captured is not thrown away.
+    fn finish(self, context: &Context, captured: bool) {
+        if let Self::Temporary(directory, _) = self
+            && !captured
+        {
+            let kept = directory.keep();
+            context
+                .console
+                .warn(&format!("what was not captured is kept in {}", kept.join("profile").display()));
+        }
+    }
+}
+
+/// The command with the profile's place put in.
+fn command(words: &[OsString], profile: &Path) -> Vec<OsString> {
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    let place = profile.as_os_str().as_bytes();
+    let mut named = false;
+    let mut command: Vec<OsString> = words
+        .iter()
+        .map(|word| {
+            let (mut rest, mut out) = (word.as_bytes(), Vec::new());
+            while let Some(at) = rest.windows(PROFILE.len()).position(|part| part == PROFILE.as_bytes()) {
+                out.extend_from_slice(&rest[..at]);
+                out.extend_from_slice(place);
+                rest = &rest[at + PROFILE.len()..];
+                named = true;
+            }
+            out.extend_from_slice(rest);
+            OsString::from_vec(out)
+        })
+        .collect();
+    if !named {
+        let mut option = OsString::from("--user-data-dir=");
+        option.push(OsStr::from_bytes(place));
+        command.insert(1.min(command.len()), option);
+    }
+    command
+}
+
+fn answer(
+    context: &Context,
+    args: &RunArgs,
+    lineage: &Lineage,
+    loaded: &Loaded,
+    guarded: &Guarded,
+    captured: Option<Result<Report, Failure>>,
+) -> Answer {
+    let mut document = json!({
+        "tenant_id": lineage.name.tenant,
+        "profile_id": lineage.name.profile,
+        "chrome_major_version": lineage.chrome_major,
+        "load": loaded.outcome.as_str(),
+        "load_reason": loaded.reason,
+        "command_exit_code": guarded.code,
+        "lock_lost": guarded.lost.is_some(),
+        "snapshot_failed": false,
+        "snapshot": Value::Null,
+        "warnings": loaded.warnings,
+    });
+    let (mut verdict, mut exit) = (None, Some(guarded.code));
+    let mut text = String::new();
+    match captured {
+        _ if guarded.lost.is_some() => {
+            verdict = guarded.lost.clone().map(|message| (ErrorKind::LockLost, message));
+            exit = None;
+            text.push_str("lock_lost: true\n");
+        }
+        Some(Ok(report)) => {
+            let warnings = capturing::warnings(&report, false);
+            warnings.iter().for_each(|warning| context.console.warn(warning));
+            document["snapshot"] = super::snapshot::document(lineage, &report, &warnings);
+            if let Some((kind, message)) = capturing::held_back(&report) {
+                document["snapshot_failed"] = json!(true);
+                context.console.warn(&message);
+                context.console.say(&format!("hint: {}", capturing::moving(lineage, report.record)));
+                text.push_str("snapshot_failed: true\n");
+                if args.load.require {
+                    (verdict, exit) = (Some((kind, message)), None);
+                }
+            }
+        }
+        Some(Err(failure)) => {
+            document["snapshot_failed"] = json!(true);
+            context.console.warn(&format!("the profile was not captured: {}", failure.message));
+            text.push_str("snapshot_failed: true\n");
+            if args.load.require {
+                (verdict, exit) = (Some((failure.kind, failure.message)), None);
+            }
+        }
+        None => {}
+    }
+    Answer { verdict, exit, brief: Some(String::new()), ..Answer::new(document, text) }
+}
