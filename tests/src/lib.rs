@@ -5,6 +5,7 @@
 
 pub mod binary;
 pub mod contract;
+pub mod explorer;
 pub mod interrupter;
 mod process;
 pub mod server;

@@ -31,7 +31,7 @@ impl Controls {
 
     /// Makes sure that `event`, which is about to be overwritten, is stored.
     pub(super) async fn settle(&self, event: Option<&Event>) -> Result<()> {
-        let Some(event) = event else { return Ok(()) };
+        let Some(event) = event.filter(|_| self.rules.settle_events) else { return Ok(()) };
         let key = layout::event(&self.lineage, event.id);
         match self.store.bucket.get(&key).await {
             Ok(_) => Ok(()),

@@ -17,6 +17,12 @@ pub struct Rules {
     pub fresh_nonce: bool,
     /// What became of a write whose answer was lost is read off the flip ids.
     pub resolve_by_flip_id: bool,
+    /// Every flip has an id of its own.
+    pub fresh_flip_id: bool,
+    /// A pointer remembers the flips before it, for writers whose answer was lost.
+    pub remember_flips: bool,
+    /// An event is stored before the write that carries it is overwritten.
+    pub settle_events: bool,
     /// A flip looks at the record after it has read the pointer.
     pub record_after_pointer: bool,
     /// A deletion changes the pointer after it has trashed the record.
@@ -33,6 +39,9 @@ impl Rules {
         verify_after_read: true,
         fresh_nonce: true,
         resolve_by_flip_id: true,
+        fresh_flip_id: true,
+        remember_flips: true,
+        settle_events: true,
         record_after_pointer: true,
         touch_on_delete: true,
         drop_lease: true,

@@ -75,7 +75,6 @@ impl Controls {
     /// Takes the lock alone.
     pub(super) async fn take(&self, mut survey: Option<Survey>, terms: Terms) -> Result<Taken> {
         let key = layout::lock(&self.lineage);
-        let constant = Nonce::from_bytes([0x77; 16]);
         for attempt in 1..=ATTEMPTS {
             let Survey { lock: found, pointer } = match survey.take() {
                 Some(survey) => survey,
@@ -84,7 +83,7 @@ impl Controls {
             self.must_be_free(found.as_ref())?;
             let outcome = self.make_way(found.as_ref()).await?;
             // A lost attempt that arrives late must not look like the one that counts.
-            let nonce = if self.rules.fresh_nonce { new_nonce() } else { constant };
+            let nonce = if self.rules.fresh_nonce { new_nonce() } else { self.own_nonce() };
             let lock = self.new_lock(nonce, terms);
             let write = found.map_or(Write::Create, |read| Write::Replace(read.version));
             match self.store.bucket.put(&key, lock.encode().into(), write).await {

@@ -179,6 +179,13 @@ impl Controls {
         Error::LockLost { record: None, lineage: self.lineage.to_string(), holder }
     }
 
+    /// One nonce for all attempts of an actor, which is not enough: see the rules.
+    fn own_nonce(&self) -> Nonce {
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&blake3::hash(self.actor.run_id.as_bytes()).as_bytes()[..16]);
+        Nonce::from_bytes(bytes)
+    }
+
     /// A lock held from now on.
     fn new_lock(&self, nonce: Nonce, terms: Terms) -> Lock {
         let now = self.clock.unix_ms();

@@ -45,7 +45,7 @@ impl Controls {
             event.from_sha256_prefix = Some(own.pointer.active_sha256_prefix.clone());
             event.to_sha256_prefix = Some(record.sha256_prefix());
             event.record = Some(target);
-            let flip_id = next::new_flip_id();
+            let flip_id = self.new_flip_id();
             event.flip_id = Some(flip_id);
             let lease = Lease { nonce, base: Some(target), unknown: Unknown::new() };
             let next =

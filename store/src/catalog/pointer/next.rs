@@ -1,6 +1,6 @@
 //! The pointer that follows another. Pure; every one of them has a flip id of its own.
 
-use super::Read;
+use super::{Controls, Read};
 use crate::{
     format::{
         Unknown, WRITER,
@@ -13,8 +13,14 @@ use crate::{
     name::Lineage,
 };
 
-pub(super) fn new_flip_id() -> FlipId {
+fn new_flip_id() -> FlipId {
     FlipId::from_bytes(id::random())
+}
+
+impl Controls {
+    pub(super) fn new_flip_id(&self) -> FlipId {
+        if self.rules.fresh_flip_id { new_flip_id() } else { FlipId::from_bytes([0x77; 16]) }
+    }
 }
 
 /// Points at `record`.

@@ -47,7 +47,7 @@ impl Controls {
             event.from_sha256_prefix = Some(before.as_ref().map_or_else(String::new, active));
             event.to_sha256_prefix = Some(record.sha256_prefix());
             event.record = Some(target);
-            let flip_id = next::new_flip_id();
+            let flip_id = self.new_flip_id();
             event.flip_id = Some(flip_id);
             let lease = old.and_then(|block| block.lease.clone()).filter(|_| !self.rules.drop_lease);
             let next =

@@ -26,6 +26,7 @@ impl Controls {
     /// most one of them applies. So the same bytes are sent until there is an answer.
     pub(super) async fn swap(&self, before: Option<&Read>, next: &Pointer) -> Result<Swap> {
         let key = layout::latest(&self.lineage);
+        let next = &self.forgetful(next.clone());
         let bytes = bytes::Bytes::from(next.encode());
         let write = before.map_or(Write::Create, |read| Write::Replace(read.version.clone()));
         let mut attempts = self.store.bucket.patience().start();
@@ -60,6 +61,16 @@ impl Controls {
                 return if ambiguous { Ok(Swap::Unknown(reason)) } else { Err(error.into()) };
             }
         }
+    }
+
+    /// As it is, unless it is not to remember anything.
+    fn forgetful(&self, mut next: Pointer) -> Pointer {
+        if !self.rules.remember_flips
+            && let Some(block) = &mut next.pstore
+        {
+            block.recent.clear();
+        }
+        next
     }
 
     /// The pointer is no longer what was read. Whose doing is that?

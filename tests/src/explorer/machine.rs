@@ -1,0 +1,403 @@
+//! What all processes share: the bucket, the calls that wait, and who has seen what.
+
+use std::{
+    collections::{BTreeMap, HashMap, hash_map::DefaultHasher},
+    hash::{Hash, Hasher},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures::{FutureExt, channel::oneshot};
+use store::{
+    bucket::{
+        Bucket, BucketError, Deleted, Depth, Key, MemoryBucket, Object, Page, Prefix, Result, Version, Write,
+    },
+    catalog::pointer::Flip,
+};
+
+use super::{
+    ghost::{Applied, Ghost, Role},
+    words,
+};
+
+/// Longer than any lock is held, and any grace.
+const LONG: Duration = Duration::from_secs(3600);
+
+#[derive(Clone, Debug)]
+pub enum Op {
+    Get(Key),
+    Put { key: Key, bytes: Bytes, write: Write },
+    List { prefix: Prefix, depth: Depth, cursor: Option<String> },
+    Delete(Key),
+    DeleteIf { key: Key, version: Version },
+}
+
+#[derive(Debug)]
+pub enum Reply {
+    Object(Object),
+    Version(Version),
+    Page(Page),
+    Deleted(Deleted),
+    Done,
+}
+
+type Answer = Result<Reply>;
+
+#[derive(Debug)]
+pub enum Submitted {
+    Answered(Answer),
+    Waits(oneshot::Receiver<Answer>),
+}
+
+/// A call that waits to be let through.
+#[derive(Debug)]
+pub struct Waiting {
+    pub process: usize,
+    pub op: Op,
+    /// Which of the process's calls it is, and of which of its flips.
+    number: u64,
+    flip: usize,
+    answer: oneshot::Sender<Answer>,
+}
+
+/// A write that is still on its way; its sender has given up waiting.
+#[derive(Clone, Debug)]
+struct Flying {
+    process: usize,
+    op: Op,
+    flip: usize,
+}
+
+/// How a call ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Answered,
+    /// Applied, but the answer is lost.
+    Lost,
+    /// The sender gives up, and the write is still under way.
+    Flying,
+    /// Applied, and then refused: something on the way has sent it twice.
+    Refused,
+}
+
+#[derive(Debug, Default)]
+struct Process {
+    calls: u64,
+    /// Stands for everything it was answered.
+    heard: u64,
+    flip: usize,
+    ended: bool,
+}
+
+#[derive(Debug)]
+pub struct Inner {
+    pub waiting: Vec<Waiting>,
+    flying: Vec<Flying>,
+    processes: Vec<Process>,
+    pub ghost: Ghost,
+    /// How often the clock has passed every lock's time, and when each key was written.
+    epoch: u32,
+    written: HashMap<String, u32>,
+    /// A number for each content, the same in every run in which it comes about alike.
+    contents: HashMap<Version, u64>,
+    trace: Option<Vec<String>>,
+}
+
+/// See the module header.
+#[derive(Debug)]
+pub struct Machine {
+    memory: Arc<MemoryBucket>,
+    /// Whether calls that concern events wait too.
+    events_wait: bool,
+    inner: Mutex<Inner>,
+}
+
+impl Machine {
+    pub fn new(roles: Vec<Role>, objects: &BTreeMap<String, Bytes>, events_wait: bool, traced: bool) -> Self {
+        let memory = Arc::new(MemoryBucket::with_page_size(100));
+        let mut contents = HashMap::new();
+        let mut ghost = Ghost::new(roles);
+        let processes = ghost.roles().iter().map(|_| Process::default()).collect();
+        for (key, bytes) in objects {
+            let name = Key::new(key.as_str()).unwrap();
+            let put = memory.put(&name, bytes.clone().into(), Write::Create);
+            put.now_or_never().unwrap().unwrap();
+            contents.insert(version_of(bytes), hash_of(key));
+            ghost.starts_with(key, bytes);
+        }
+        let inner = Inner {
+            waiting: Vec::new(),
+            flying: Vec::new(),
+            processes,
+            ghost,
+            epoch: 0,
+            written: HashMap::new(),
+            contents,
+            trace: traced.then(Vec::new),
+        };
+        Self { memory, events_wait, inner: Mutex::new(inner) }
+    }
+
+    pub fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn memory(&self) -> &MemoryBucket {
+        &self.memory
+    }
+
+    pub fn submit(&self, process: usize, op: Op) -> Submitted {
+        let mut inner = self.inner();
+        let flip = inner.processes[process].flip;
+        if !self.events_wait && is_quiet(&op) {
+            let answer = self.perform(&mut inner, process, &op, flip);
+            inner.tell(process, &op, "", &answer);
+            return Submitted::Answered(answer);
+        }
+        let number = inner.processes[process].calls;
+        inner.processes[process].calls += 1;
+        if let Op::Put { key, bytes, .. } = &op {
+            let made_by = hash_of(&(process, number, inner.processes[process].heard, key.name().len()));
+            inner.contents.entry(version_of(bytes)).or_insert(made_by);
+        }
+        let (answer, receiver) = oneshot::channel();
+        inner.waiting.push(Waiting { process, op, number, flip, answer });
+        Submitted::Waits(receiver)
+    }
+
+    /// Lets the call through, to the end that was chosen for it.
+    pub fn let_through(&self, index: usize, end: End) {
+        let mut inner = self.inner();
+        let Waiting { process, op, number, flip, answer } = inner.waiting.remove(index);
+        let result = match end {
+            End::Answered => self.perform(&mut inner, process, &op, flip),
+            End::Lost => {
+                let _ = self.perform(&mut inner, process, &op, flip);
+                Err(unavailable(&op))
+            }
+            End::Flying => {
+                if is_write(&op) {
+                    inner.flying.push(Flying { process, op: op.clone(), flip });
+                }
+                Err(unavailable(&op))
+            }
+            End::Refused => match self.perform(&mut inner, process, &op, flip) {
+                Ok(_) => Err(refused(&op)),
+                error => error,
+            },
+        };
+        let note = match end {
+            End::Answered => "",
+            End::Lost => " (applied, the answer is lost)",
+            End::Flying => " (still under way)",
+            End::Refused => " (applied, and sent twice)",
+        };
+        inner.tell(process, &op, note, &result);
+        let heard = inner.meaning(&op, &result);
+        inner.processes[process].heard ^= hash_of(&(number, heard));
+        // The process may have given the call up.
+        let _ = answer.send(result);
+    }
+
+    pub fn flying(&self) -> usize {
+        self.inner().flying.len()
+    }
+
+    /// A write arrives that its sender gave up.
+    pub fn land(&self, index: usize) {
+        let mut inner = self.inner();
+        let Flying { process, op, flip } = inner.flying.remove(index);
+        let answer = self.perform(&mut inner, process, &op, flip);
+        inner.tell(process, &op, " (arrives late)", &answer);
+    }
+
+    /// The store's clock passes the time of every lock that is there.
+    pub fn expire(&self) {
+        self.memory.advance(LONG);
+        let mut inner = self.inner();
+        inner.epoch += 1;
+        inner.say("the store's clock passes every lock's time".to_owned());
+    }
+
+    /// Whether a lock would be expired by that.
+    pub fn has_fresh_lock(&self) -> bool {
+        let inner = self.inner();
+        inner.written.iter().any(|(key, epoch)| key.ends_with("lock.json") && *epoch == inner.epoch)
+    }
+
+    pub fn crash(&self, process: usize) {
+        let mut inner = self.inner();
+        inner.waiting.retain(|waiting| waiting.process != process);
+        let name = inner.ghost.name(process);
+        inner.say(format!("{name} dies"));
+        inner.ended(process);
+    }
+
+    /// Everything that decides how it can go on, as one number.
+    pub fn state(&self, about: impl Hash) -> u64 {
+        let inner = self.inner();
+        let mut hasher = DefaultHasher::new();
+        about.hash(&mut hasher);
+        for key in self.memory.keys() {
+            if is_event_key(&key) {
+                continue;
+            }
+            let object = self.memory.get(&Key::new(key.as_str()).unwrap()).now_or_never().unwrap().unwrap();
+            (key.len(), inner.content(&object.version), inner.is_fresh_lock(&key)).hash(&mut hasher);
+        }
+        let mut flying: Vec<u64> = inner
+            .flying
+            .iter()
+            .map(|flying| match &flying.op {
+                Op::Put { bytes, .. } => inner.content(&version_of(bytes)),
+                op => hash_of(&format!("{op:?}")),
+            })
+            .collect();
+        flying.sort_unstable();
+        flying.hash(&mut hasher);
+        for process in &inner.processes {
+            (process.heard, process.calls, process.ended).hash(&mut hasher);
+        }
+        inner.ghost.state().hash(&mut hasher);
+        hasher.finish()
+    }
+
+    pub fn take_trace(&self) -> Vec<String> {
+        self.inner().trace.take().unwrap_or_default()
+    }
+
+    fn perform(&self, inner: &mut Inner, process: usize, op: &Op, flip: usize) -> Answer {
+        let bucket = &*self.memory;
+        let now = |key: &Key| bucket.get(key).now_or_never().unwrap().ok().map(|object| object.bytes);
+        match op {
+            Op::Get(key) => {
+                let object = bucket.get(key).now_or_never().unwrap();
+                let expired = inner.written.get(key.as_str()) != Some(&inner.epoch);
+                inner.ghost.read(process, key, object.as_ref().ok().map(|object| &object.bytes), expired);
+                object.map(Reply::Object)
+            }
+            Op::Put { key, bytes, write } => {
+                let before = now(key);
+                let version = bucket.put(key, bytes.clone().into(), write.clone()).now_or_never().unwrap()?;
+                inner.written.insert(key.to_string(), inner.epoch);
+                inner.ghost.applied(Applied { process, flip, key, before, after: Some(bytes.clone()) });
+                Ok(Reply::Version(version))
+            }
+            Op::List { prefix, depth, cursor } => {
+                bucket.list(prefix, *depth, cursor.clone()).now_or_never().unwrap().map(Reply::Page)
+            }
+            Op::Delete(key) => {
+                let before = now(key);
+                bucket.delete(key).now_or_never().unwrap()?;
+                inner.ghost.applied(Applied { process, flip, key, before, after: None });
+                Ok(Reply::Done)
+            }
+            Op::DeleteIf { key, version } => {
+                let before = now(key);
+                let deleted = bucket.delete_if(key, version).now_or_never().unwrap()?;
+                inner.ghost.applied(Applied { process, flip, key, before, after: None });
+                Ok(Reply::Deleted(deleted))
+            }
+        }
+    }
+}
+
+impl Inner {
+    fn say(&mut self, line: String) {
+        if let Some(trace) = &mut self.trace {
+            trace.push(line);
+        }
+    }
+
+    fn tell(&mut self, process: usize, op: &Op, note: &str, answer: &Answer) {
+        if self.trace.is_some() {
+            let name = self.ghost.name(process);
+            self.say(format!("{name} {}{note}: {}", words::op(op), words::answer(op, answer)));
+        }
+    }
+
+    fn content(&self, version: &Version) -> u64 {
+        self.contents.get(version).copied().unwrap_or_default()
+    }
+
+    /// The age of nothing else decides anything.
+    fn is_fresh_lock(&self, key: &str) -> bool {
+        key.ends_with("lock.json") && self.written.get(key) == Some(&self.epoch)
+    }
+
+    /// What a process learns from an answer.
+    fn meaning(&self, op: &Op, answer: &Answer) -> u64 {
+        match answer {
+            Ok(Reply::Object(object)) => {
+                let Op::Get(key) = op else { return 0 };
+                hash_of(&(1, self.content(&object.version), self.is_fresh_lock(key.as_str())))
+            }
+            Ok(Reply::Page(page)) => hash_of(&(2, page.entries.len(), page.folders.len())),
+            Ok(_) => 3,
+            Err(error) => hash_of(&(4, words::error(error))),
+        }
+    }
+
+    /// The process begins a flip; its writes from now on belong to it.
+    pub fn begins_flip(&mut self, process: usize) {
+        self.processes[process].flip += 1;
+    }
+
+    pub fn reports(&mut self, process: usize, answer: &store::Result<Flip>) {
+        let name = self.ghost.name(process);
+        self.say(format!("{name} reports: {}", words::report(answer)));
+        let flip = self.processes[process].flip;
+        self.ghost.reports(process, flip, answer);
+    }
+
+    pub fn notes(&mut self, process: usize, line: &str) {
+        let name = self.ghost.name(process);
+        self.say(format!("{name} {line}"));
+    }
+
+    pub fn ended(&mut self, process: usize) {
+        self.processes[process].ended = true;
+    }
+}
+
+/// As the bucket in memory makes it.
+fn version_of(bytes: &Bytes) -> Version {
+    Version::new(blake3::hash(bytes).to_hex().as_str())
+}
+
+pub fn is_write(op: &Op) -> bool {
+    !matches!(op, Op::Get(_) | Op::List { .. })
+}
+
+fn is_event_key(key: &str) -> bool {
+    key.contains("/events/")
+}
+
+/// What nobody's decisions depend on.
+fn is_quiet(op: &Op) -> bool {
+    match op {
+        Op::Get(key) | Op::Put { key, .. } | Op::Delete(key) | Op::DeleteIf { key, .. } => {
+            is_event_key(key.as_str())
+        }
+        Op::List { prefix, .. } => is_event_key(prefix.as_str()) || prefix.as_str().contains("/pins/"),
+    }
+}
+
+fn unavailable(op: &Op) -> BucketError {
+    BucketError::Unavailable { key: words::key(op), store: "explored".to_owned(), reason: "silence".to_owned() }
+}
+
+fn refused(op: &Op) -> BucketError {
+    let key = words::key(op);
+    match op {
+        Op::Put { write: Write::Create, .. } => BucketError::AlreadyExists { key },
+        _ => BucketError::VersionMismatch { key },
+    }
+}
+
+pub fn hash_of(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}

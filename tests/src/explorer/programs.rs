@@ -1,0 +1,204 @@
+//! What the processes do. Those of pstore run its own code; the others speak the contract
+//! and nothing else, as programs do that share a bucket with it.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::{Value, json};
+use store::{
+    bucket::{BucketError, Key, Version, Write},
+    catalog::{
+        clock::HostClock,
+        controls::Controls,
+        lock::Terms,
+        pointer::{Flip, Move},
+        rules::Rules,
+    },
+    content::TenantStore,
+    format::layout,
+    id::RecordId,
+    name::Lineage,
+};
+
+use super::{ghost::Role, machine::Machine};
+use crate::world::actor;
+
+const TERMS: Terms = Terms { ttl: Duration::from_secs(300), with_process: false };
+/// How often a program of the contract tries to flip.
+const CONTRACT_TRIES: u32 = 3;
+
+/// What a process does. Records are named by their number in the scene.
+#[derive(Clone, Debug)]
+pub enum Program {
+    /// Takes the lock, moves the pointer to each of these, renewing before each as often as
+    /// it is told, and gives the lock back.
+    Holder { flips: Vec<usize>, renewals: u32, release: bool },
+    /// Rolls back to a snapshot.
+    Operator { target: usize, force: bool },
+    Deleter { target: usize },
+    Reaper,
+    ForceUnlock,
+    /// Flips as the contract says, three times at most; with the lock if it is to take it.
+    ContractWriter { prefix: &'static str, locks: bool },
+    /// Deletes an expired lock, as the contract says.
+    ContractReaper,
+}
+
+impl Program {
+    pub fn role(&self) -> Role {
+        match self {
+            Self::Holder { .. } => Role::Holder,
+            Self::Operator { .. } => Role::Operator,
+            Self::Deleter { .. } => Role::Deleter,
+            Self::Reaper => Role::Reaper,
+            Self::ForceUnlock => Role::ForceUnlock,
+            Self::ContractWriter { .. } | Self::ContractReaper => Role::Contract,
+        }
+    }
+}
+
+/// One process and its surroundings.
+#[derive(Debug)]
+pub struct Host {
+    pub process: usize,
+    pub machine: Arc<Machine>,
+    pub store: TenantStore,
+    pub lineage: Lineage,
+    pub records: Vec<RecordId>,
+    pub rules: Rules,
+    pub ahead_ms: i64,
+}
+
+impl Host {
+    pub async fn run(self, program: Program) {
+        match program {
+            Program::Holder { flips, renewals, release } => self.hold(&flips, renewals, release).await,
+            Program::Operator { target, force } => self.operate(target, force).await,
+            Program::Deleter { target } => {
+                let deleted = self.controls().delete(self.records[target], "explored").await;
+                self.note(&format!("ends: deletion {:?}", deleted.map(|record| record.state)));
+            }
+            Program::Reaper => {
+                let reaped = self.controls().reap(Duration::from_secs(60)).await;
+                self.note(&format!("ends: {reaped:?}"));
+            }
+            Program::ForceUnlock => {
+                let taken = self.controls().force_unlock("explored").await;
+                self.note(&format!("ends: {taken:?}"));
+            }
+            Program::ContractWriter { prefix, locks } => {
+                let written = self.write_by_contract(prefix, locks).await;
+                self.note(&format!("ends: {written:?}"));
+            }
+            Program::ContractReaper => {
+                let key = layout::lock(&self.lineage);
+                if self.store.bucket.get(&key).await.is_ok() {
+                    self.store.bucket.delete(&key).await.ok();
+                }
+            }
+        }
+    }
+
+    fn controls(&self) -> Controls {
+        let actor = actor(&format!("run-{}", self.process));
+        Controls::new(self.store.clone(), self.lineage.clone(), actor)
+            .with_clock(HostClock::ahead_by_ms(self.ahead_ms))
+            .with_rules(self.rules)
+    }
+
+    fn note(&self, line: &str) {
+        self.machine.inner().notes(self.process, line);
+    }
+
+    fn report(&self, answer: &store::Result<Flip>) {
+        self.machine.inner().reports(self.process, answer);
+    }
+
+    async fn hold(&self, flips: &[usize], renewals: u32, release: bool) {
+        let hold = match self.controls().acquire(TERMS, Duration::ZERO).await {
+            Ok(hold) => hold,
+            Err(error) => return self.note(&format!("ends: {error}")),
+        };
+        let loaded = hold.pointer().await;
+        self.note(&format!("has loaded {:?}", loaded.active_sha256_prefix));
+        self.machine.inner().ghost.loads(self.process, &loaded);
+        for target in flips {
+            for _ in 0..renewals {
+                let renewed = hold.renew().await.map(|lock| lock.renewal_count);
+                self.note(&format!("has renewed: {renewed:?}"));
+            }
+            self.machine.inner().begins_flip(self.process);
+            let answer = hold.flip(self.records[*target]).await;
+            self.report(&answer);
+        }
+        if release {
+            let released = hold.release().await;
+            self.note(&format!("ends: release {released:?}"));
+        }
+    }
+
+    async fn operate(&self, target: usize, force: bool) {
+        self.machine.inner().begins_flip(self.process);
+        let wanted = Move { target: self.records[target], reason: "explored".to_owned(), force };
+        let answer = self.controls().point(&wanted).await;
+        self.report(&answer);
+    }
+
+    /// By its own clock, which is all the contract asks for.
+    async fn write_by_contract(&self, prefix: &str, locks: bool) -> Result<&'static str, BucketError> {
+        let clock = HostClock::ahead_by_ms(self.ahead_ms);
+        if locks && !self.lock_by_contract(clock.unix_ms()).await? {
+            return Ok("locked out");
+        }
+        let key = layout::latest(&self.lineage);
+        for _ in 0..CONTRACT_TRIES {
+            let (version, before) = match self.read_json(&key).await? {
+                Some((version, before)) => (Some(version), before),
+                None => (None, Value::Null),
+            };
+            if before["active_sha256_prefix"] == prefix {
+                return Ok("flipped");
+            }
+            let next = json!({
+                "version": 1,
+                "active_sha256_prefix": prefix,
+                "active_archive_key": layout::archive(&self.lineage, prefix),
+                "active_manifest_key": layout::manifest(&self.lineage, prefix),
+                "flipped_at_ms": clock.unix_ms(),
+                "flipped_from_sha256_prefix": before["active_sha256_prefix"].as_str().unwrap_or_default(),
+            });
+            let write = version.map_or(Write::Create, Write::Replace);
+            if self.store.bucket.put(&key, next.to_string().into_bytes().into(), write).await.is_ok() {
+                return Ok("flipped");
+            }
+        }
+        Ok("gave up")
+    }
+
+    async fn lock_by_contract(&self, now_ms: u64) -> Result<bool, BucketError> {
+        let key = layout::lock(&self.lineage);
+        let found = self.read_json(&key).await?;
+        if found.as_ref().is_some_and(|(_, lock)| lock["expires_at_ms"].as_u64() > Some(now_ms)) {
+            return Ok(false);
+        }
+        let lock = json!({
+            "version": 1,
+            "holder_run_id": format!("contract-{}", self.process),
+            "holder_host": "elsewhere",
+            "holder_host_run_id": "",
+            "acquired_at_ms": now_ms,
+            "renewed_at_ms": now_ms,
+            "expires_at_ms": now_ms + 300_000,
+            "renewal_count": 0,
+        });
+        let write = found.map_or(Write::Create, |(version, _)| Write::Replace(version));
+        Ok(self.store.bucket.put(&key, lock.to_string().into_bytes().into(), write).await.is_ok())
+    }
+
+    async fn read_json(&self, key: &Key) -> Result<Option<(Version, Value)>, BucketError> {
+        match self.store.bucket.get(key).await {
+            Ok(object) => Ok(Some((object.version, serde_json::from_slice(&object.bytes).unwrap()))),
+            Err(BucketError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Who is there, what is stored, and how far the exploration goes.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    sync::{Arc, OnceLock},
+};
+
+use bytes::Bytes;
+use store::{
+    bucket::{Bucket, Key, MemoryBucket},
+    catalog::{pointer::Move, rules::Rules},
+    content::TenantStore,
+    format::layout,
+    id::RecordId,
+    name::Lineage,
+};
+
+use super::Program;
+use crate::world::World;
+
+/// How many snapshots every scene has.
+const RECORDS: usize = 5;
+
+/// How much may go wrong in one run.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Writes whose answer is not the one that the store gave.
+    pub faults: u32,
+    /// Whose writes of what object they are, if not everybody's of everything.
+    pub faulty: Option<(usize, &'static str)>,
+    /// Whether a write may be applied and then refused. Beside programs that forget what
+    /// the pointer remembers, nobody could tell that from a loss.
+    pub refused: bool,
+    /// Whether a read may fail, which counts as a fault.
+    pub failing_reads: bool,
+    /// How often the clock passes every lock's time.
+    pub expiries: u32,
+    pub crashes: u32,
+    /// How often a process is put aside although it could go on.
+    pub preemptions: Option<u32>,
+    /// Whether calls that one process makes at once are answered in any order.
+    pub reorder: bool,
+    /// Whether the likely is to be offered twice, which helps where lots are drawn.
+    pub lots: bool,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            faults: 1,
+            faulty: None,
+            refused: true,
+            failing_reads: false,
+            expiries: 1,
+            crashes: 0,
+            preemptions: None,
+            reorder: false,
+            lots: false,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Scene {
+    pub programs: Vec<Program>,
+    pub bounds: Bounds,
+    pub rules: Rules,
+    /// Whether the pointer names the first snapshot when it begins; else there is none.
+    pub with_pointer: bool,
+    /// Whether calls that concern events wait, and may fail, as others do.
+    pub events_wait: bool,
+    /// How far the clocks of the processes are ahead, in turn.
+    pub ahead_ms: Vec<i64>,
+}
+
+impl Scene {
+    pub fn of(programs: impl IntoIterator<Item = Program>) -> Self {
+        Self {
+            programs: programs.into_iter().collect(),
+            bounds: Bounds::default(),
+            rules: Rules::ALL,
+            with_pointer: true,
+            events_wait: false,
+            ahead_ms: vec![0],
+        }
+    }
+
+    pub fn within(self, bounds: Bounds) -> Self {
+        Self { bounds, ..self }
+    }
+
+    pub fn under(self, rules: Rules) -> Self {
+        Self { rules, ..self }
+    }
+}
+
+/// What every run begins with.
+#[derive(Debug)]
+pub struct Stage {
+    pub store: TenantStore,
+    pub lineage: Lineage,
+    pub records: Vec<RecordId>,
+    pub objects: BTreeMap<String, Bytes>,
+    pub pointer: BTreeMap<String, Bytes>,
+}
+
+/// Made once: snapshots of a few small files.
+pub fn stage() -> &'static Stage {
+    static STAGE: OnceLock<Stage> = OnceLock::new();
+    STAGE.get_or_init(|| {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+        runtime.block_on(set_up())
+    })
+}
+
+async fn set_up() -> Stage {
+    let folder = tempfile::tempdir().unwrap();
+    let memory: Arc<dyn Bucket> = Arc::new(MemoryBucket::new());
+    let world = World::open(Arc::clone(&memory), None).await;
+    let mut records = Vec::new();
+    for number in 0..RECORDS {
+        fs::write(folder.path().join("file"), format!("{number}")).unwrap();
+        records.push(world.snapshot(folder.path()).await.unwrap().record);
+    }
+    let first = Move { target: records[0], reason: String::new(), force: true };
+    world.controls("stage").point(&first).await.unwrap();
+    let read = async |key: Key| (key.to_string(), memory.get(&key).await.unwrap().bytes);
+    let mut objects = BTreeMap::new();
+    for record in &records {
+        objects.extend([read(layout::record(&world.lineage, *record)).await]);
+    }
+    let pointer = [read(layout::latest(&world.lineage)).await].into();
+    let World { store, lineage, .. } = world;
+    Stage { store, lineage, records, objects, pointer }
+}
