@@ -117,14 +117,21 @@ fn by_lot_three_holders_an_operator_and_a_reaper() {
 #[test]
 fn by_lot_holders_and_deleters() {
     let bounds = Bounds { faults: 2, expiries: 2, ..CALM };
-    let scene = Scene::of([holder(&[1]), renewing(&[2]), DELETER, DELETER, Program::Operator { target: 1, force: true }]);
+    let scene = Scene::of([
+        holder(&[1]),
+        renewing(&[2]),
+        DELETER,
+        DELETER,
+        Program::Operator { target: 1, force: true },
+    ]);
     hardly(scene.within(bounds), 1000);
 }
 
 #[test]
 fn by_lot_programs_of_the_contract_beside_holders() {
     let bounds = Bounds { faults: 1, expiries: 1, ..FOREIGN_BOUNDS };
-    let scene = Scene::of([renewing(&[1, 2]), holder(&[2]), FOREIGN, FOREIGN_WITH_LOCK, Program::ContractReaper]);
+    let scene =
+        Scene::of([renewing(&[1, 2]), holder(&[2]), FOREIGN, FOREIGN_WITH_LOCK, Program::ContractReaper]);
     hardly(Scene { ahead_ms: vec![0, 0, 0, 3_600_000], ..scene }.within(bounds), 1500);
 }
 
@@ -137,7 +144,14 @@ fn by_lot_a_deleter_beside_a_program_of_the_contract() {
 #[test]
 fn by_lot_locks_that_are_taken_away() {
     let bounds = Bounds { faults: 2, expiries: 2, ..CALM };
-    let scene = Scene::of([renewing(&[1, 2]), renewing(&[3]), Program::Reaper, Program::Reaper, Program::ForceUnlock, Program::ContractReaper]);
+    let scene = Scene::of([
+        renewing(&[1, 2]),
+        renewing(&[3]),
+        Program::Reaper,
+        Program::Reaper,
+        Program::ForceUnlock,
+        Program::ContractReaper,
+    ]);
     hardly(scene.within(bounds), 1500);
 }
 

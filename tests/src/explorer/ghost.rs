@@ -235,7 +235,10 @@ impl Ghost {
         }
         if moves {
             self.must(after.flipped_from_sha256_prefix == was, || {
-                format!("{name} says the pointer was at {:?}, it was at {was:?}", after.flipped_from_sha256_prefix)
+                format!(
+                    "{name} says the pointer was at {:?}, it was at {was:?}",
+                    after.flipped_from_sha256_prefix
+                )
             });
             self.moves.push(process);
         } else {
@@ -269,11 +272,17 @@ impl Ghost {
         let unseen = before.copied().find(|by| *by != process && self.roles[*by] != Role::Contract);
         let by = unseen.map(|by| self.name(by));
         self.must(by.is_none(), || {
-            format!("{name} has moved the pointer over a move of {} that it never loaded", by.unwrap_or_default())
+            format!(
+                "{name} has moved the pointer over a move of {} that it never loaded",
+                by.unwrap_or_default()
+            )
         });
         let other = self.claim.map(|(by, _)| by).filter(|by| *by != process).map(|by| self.name(by));
         self.must(other.is_none(), || {
-            format!("{name} has moved the pointer although {} has claimed it since", other.unwrap_or_default())
+            format!(
+                "{name} has moved the pointer although {} has claimed it since",
+                other.unwrap_or_default()
+            )
         });
     }
 
@@ -296,7 +305,9 @@ impl Ghost {
         let (name, role) = (self.name(process), self.roles[process]);
         let before = applied.before.as_ref().and_then(|bytes| Lock::decode(bytes).ok());
         let after = applied.after.as_ref().and_then(|bytes| Lock::decode(bytes).ok());
-        let from = self.lock_holder.filter(|by| *by != process && before.as_ref().is_some_and(|lock| !lock.is_free()));
+        let from = self
+            .lock_holder
+            .filter(|by| *by != process && before.as_ref().is_some_and(|lock| !lock.is_free()));
         let takes = after.as_ref().filter(|lock| !lock.is_free());
         if let Some(from) = from.map(|by| self.name(by)) {
             let expired = self

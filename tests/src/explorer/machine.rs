@@ -385,7 +385,11 @@ fn is_quiet(op: &Op) -> bool {
 }
 
 fn unavailable(op: &Op) -> BucketError {
-    BucketError::Unavailable { key: words::key(op), store: "explored".to_owned(), reason: "silence".to_owned() }
+    BucketError::Unavailable {
+        key: words::key(op),
+        store: "explored".to_owned(),
+        reason: "silence".to_owned(),
+    }
 }
 
 fn refused(op: &Op) -> BucketError {

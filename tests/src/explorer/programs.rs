@@ -31,14 +31,26 @@ const CONTRACT_TRIES: u32 = 3;
 pub enum Program {
     /// Takes the lock, moves the pointer to each of these, renewing before each as often as
     /// it is told, and gives the lock back.
-    Holder { flips: Vec<usize>, renewals: u32, release: bool },
+    Holder {
+        flips: Vec<usize>,
+        renewals: u32,
+        release: bool,
+    },
     /// Rolls back to a snapshot.
-    Operator { target: usize, force: bool },
-    Deleter { target: usize },
+    Operator {
+        target: usize,
+        force: bool,
+    },
+    Deleter {
+        target: usize,
+    },
     Reaper,
     ForceUnlock,
     /// Flips as the contract says, three times at most; with the lock if it is to take it.
-    ContractWriter { prefix: &'static str, locks: bool },
+    ContractWriter {
+        prefix: &'static str,
+        locks: bool,
+    },
     /// Deletes an expired lock, as the contract says.
     ContractReaper,
 }

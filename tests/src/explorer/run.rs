@@ -196,7 +196,8 @@ fn options(scene: &Scene, machine: &Machine, left: Left, by_lot: bool) -> Vec<(S
         for (index, waiting) in calls.take(if bounds.reorder { usize::MAX } else { 1 }) {
             let weight = if Some(*process) == left.current { 12 } else { 5 };
             steps.push((Step::LetThrough(index, End::Answered), weight));
-            let is_spared = |(faulty, key): (usize, &str)| faulty != *process || !words::key(&waiting.op).ends_with(key);
+            let is_spared =
+                |(faulty, key): (usize, &str)| faulty != *process || !words::key(&waiting.op).ends_with(key);
             let spared = bounds.faulty.is_some_and(is_spared);
             if left.faults == 0 || spared || matches!(waiting.op, Op::Delete(_)) {
                 continue;
@@ -230,7 +231,8 @@ fn options(scene: &Scene, machine: &Machine, left: Left, by_lot: bool) -> Vec<(S
         steps.push((Step::Expire, 2));
     }
     if left.crashes > 0 {
-        let crashes = order.into_iter().filter(|process| machine.inner().waiting.iter().any(|w| w.process == *process));
+        let crashes =
+            order.into_iter().filter(|process| machine.inner().waiting.iter().any(|w| w.process == *process));
         steps.extend(crashes.map(|process| (Step::Crash(process), 1)));
     }
     steps

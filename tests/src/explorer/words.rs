@@ -81,9 +81,9 @@ fn content(name: &str, bytes: &[u8]) -> String {
                 format!("[held by {}, nonce {nonce}, renewed {}]", lock.holder_run_id, lock.renewal_count)
             }
         }),
-        name if name.starts_with("snap-") => {
-            Record::decode(bytes).ok().map(|record| format!("[{} {:?}]", record.sha256_prefix(), record.state))
-        }
+        name if name.starts_with("snap-") => Record::decode(bytes)
+            .ok()
+            .map(|record| format!("[{} {:?}]", record.sha256_prefix(), record.state)),
         _ => None,
     };
     told.unwrap_or_else(|| format!("{} bytes", bytes.len()))

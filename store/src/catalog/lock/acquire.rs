@@ -75,15 +75,20 @@ impl Controls {
     /// Takes the lock alone.
     pub(super) async fn take(&self, mut survey: Option<Survey>, terms: Terms) -> Result<Taken> {
         let key = layout::lock(&self.lineage);
+        let mut tried = Vec::new();
         for attempt in 1..=ATTEMPTS {
             let Survey { lock: found, pointer } = match survey.take() {
                 Some(survey) => survey,
                 None => self.survey().await?,
             };
+            if let Some(taken) = self.arrived_late(&tried, found.as_ref()).await? {
+                return Ok(taken);
+            }
             self.must_be_free(found.as_ref())?;
             let outcome = self.make_way(found.as_ref()).await?;
             // A lost attempt that arrives late must not look like the one that counts.
             let nonce = if self.rules.fresh_nonce { new_nonce() } else { self.own_nonce() };
+            tried.push(nonce);
             let lock = self.new_lock(nonce, terms);
             let write = found.map_or(Write::Create, |read| Write::Replace(read.version));
             match self.store.bucket.put(&key, lock.encode().into(), write).await {
@@ -107,6 +112,26 @@ impl Controls {
             }
         }
         Err(Error::Conflict { what: format!("the lock of {}", self.lineage) })
+    }
+
+    /// The lock that `found` is, if an attempt of ours made it that was given up: nobody
+    /// should have to wait for himself.
+    async fn arrived_late(&self, tried: &[Nonce], found: Option<&ReadLock>) -> Result<Option<Taken>> {
+        let Some(nonce) =
+            tried.iter().copied().find(|nonce| found.is_some_and(|read| read.lock.is_held_by(*nonce)))
+        else {
+            return Ok(None);
+        };
+        // The pointer is read before the look that counts.
+        let pointer = self.pointer().await?;
+        let found = self.lock().await?.filter(|read| read.lock.is_held_by(nonce));
+        Ok(found.map(|ReadLock { lock, version, .. }| Taken {
+            nonce,
+            lock,
+            version,
+            outcome: Outcome::Acquired,
+            pointer,
+        }))
     }
 
     /// Writes down what would be forgotten when `found` is replaced.

@@ -60,9 +60,11 @@ impl Controls {
         let mut event = self.event(EventKind::LockEvicted);
         event.reason = TTL_EXPIRED.to_owned();
         event.holder = Some(read.lock.holder());
-        let Some(version) = self.free(Some(&read.version), "", event).await? else {
+        let Some(version) = self.free(Some(&read.version), "", event.clone()).await? else {
             return Ok(Reaped::Lost);
         };
+        // It is written in the lock that is about to go, and perhaps nowhere else.
+        self.settle(Some(&event)).await?;
         let holder = Holder::from(&read);
         tracing::warn!(
             lineage = %self.lineage, holder_run_id = %holder.run_id, host = %holder.host,

@@ -7,6 +7,7 @@ impl Controls {
     /// Replaces `before` by itself in other bytes. `false` if it cannot be said that this
     /// was done: the caller looks again.
     pub(in crate::catalog) async fn touch(&self, before: Option<&Read>) -> Result<bool> {
+        self.notice_foreign(before).await;
         Ok(matches!(self.swap(before, &next::touched(before)).await?, Swap::Applied(_)))
     }
 }
