@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 pub mod binary;
+pub mod chain;
 pub mod contract;
 pub mod explorer;
 pub mod interrupter;

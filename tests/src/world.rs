@@ -12,6 +12,7 @@ use store::{
     content::TenantStore,
     format::event::Actor,
     format::record::{CapturedBy, Reason, Record},
+    id::RecordId,
     name::Lineage,
     ops::{find, restore, snapshot, verify},
     progress::Silent,
@@ -88,6 +89,17 @@ impl World {
 
     pub async fn snapshot(&self, directory: &Path) -> Result<snapshot::Report> {
         self.capture(&request(&self.lineage, directory)).await
+    }
+
+    /// So many snapshots, each of another file; the pointer names the last.
+    pub async fn snapshots(&self, count: usize) -> Vec<RecordId> {
+        let folder = tempfile::tempdir().unwrap();
+        let mut records = Vec::new();
+        for number in 0..count {
+            std::fs::write(folder.path().join("file"), format!("{number}")).unwrap();
+            records.push(self.snapshot(folder.path()).await.unwrap().record);
+        }
+        records
     }
 
     pub async fn rescan(&self, directory: &Path) -> Result<snapshot::Report> {

@@ -52,12 +52,12 @@ fn without_a_look_at_the_lock_a_stale_holder_claims_the_pointer_back() {
 fn without_fresh_nonces_an_attempt_that_arrives_late_passes_for_the_lock() {
     let stays = Program::Holder { flips: vec![1], renewals: 0, release: false };
     let foreign = Program::ContractWriter { prefix: "0123456789ab", locks: false };
-    let scene = Scene::of([stays, Program::ContractReaper, holder(&[2]), Program::ContractReaper, foreign]);
+    let scene = Scene::of([stays, holder(&[2]), Program::ContractReaper, foreign]);
     let bounds = Bounds {
         faulty: Some((0, "lock.json")),
         refused: false,
-        expiries: 0,
         preemptions: Some(1),
+        faults_first: true,
         ..Bounds::default()
     };
     is_needed(Rules { fresh_nonce: false, ..ALL }, scene.within(bounds), 20_000, "that it never loaded");

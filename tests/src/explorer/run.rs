@@ -43,6 +43,13 @@ struct Left {
     current: Option<usize>,
 }
 
+impl Left {
+    /// Who made the last step matters only where changes are counted.
+    fn that_matters(self) -> Self {
+        Self { current: self.current.filter(|_| self.preemptions.is_some()), ..self }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Step {
     LetThrough(usize, End),
@@ -120,7 +127,7 @@ async fn drive(
         if let Some(seen) = seen.as_deref_mut()
             && !choices.is_replaying()
             && !scene.events_wait
-            && !seen.insert(machine.state(left))
+            && !seen.insert(machine.state(left.that_matters()))
         {
             return None;
         }
@@ -218,7 +225,11 @@ fn options(scene: &Scene, machine: &Machine, left: Left, by_lot: bool) -> Vec<(S
     }
     let (waiting, is_over) = (inner.waiting.len(), inner.waiting.is_empty());
     drop(inner);
-    steps.extend(faults);
+    if bounds.faults_first {
+        steps.splice(..0, faults);
+    } else {
+        steps.extend(faults);
+    }
     let flying = machine.flying();
     steps.extend((0..flying).map(|index| (Step::Land(index), 2)));
     if is_over {

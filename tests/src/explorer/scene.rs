@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
     sync::{Arc, OnceLock},
 };
 
@@ -41,6 +40,8 @@ pub struct Bounds {
     pub preemptions: Option<u32>,
     /// Whether calls that one process makes at once are answered in any order.
     pub reorder: bool,
+    /// Whether runs in which something fails early are tried first.
+    pub faults_first: bool,
     /// Whether the likely is to be offered twice, which helps where lots are drawn.
     pub lots: bool,
 }
@@ -56,6 +57,7 @@ impl Default for Bounds {
             crashes: 0,
             preemptions: None,
             reorder: false,
+            faults_first: false,
             lots: false,
         }
     }
@@ -115,14 +117,9 @@ pub fn stage() -> &'static Stage {
 }
 
 async fn set_up() -> Stage {
-    let folder = tempfile::tempdir().unwrap();
     let memory: Arc<dyn Bucket> = Arc::new(MemoryBucket::new());
     let world = World::open(Arc::clone(&memory), None).await;
-    let mut records = Vec::new();
-    for number in 0..RECORDS {
-        fs::write(folder.path().join("file"), format!("{number}")).unwrap();
-        records.push(world.snapshot(folder.path()).await.unwrap().record);
-    }
+    let records = world.snapshots(RECORDS).await;
     let first = Move { target: records[0], reason: String::new(), force: true };
     world.controls("stage").point(&first).await.unwrap();
     let read = async |key: Key| (key.to_string(), memory.get(&key).await.unwrap().bytes);

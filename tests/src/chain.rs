@@ -1,0 +1,143 @@
+//! Many writers that move one pointer, and whether their moves form one chain.
+//!
+//! Every pointer remembers the writes before it. What the writers saw of that, put
+//! together, tells the order of all writes, whatever the clocks say.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use store::{
+    Error,
+    bucket::Bucket,
+    catalog::{
+        events,
+        lock::Terms,
+        pointer::{Flip, Move},
+        records,
+    },
+    format::{event::EventKind, pointer::Pointer},
+    id::RecordId,
+};
+
+use crate::world::World;
+
+/// Longer than all others together need.
+const WAIT: Duration = Duration::from_secs(300);
+const TERMS: Terms = Terms { ttl: Duration::from_secs(300), with_process: false };
+
+/// Moves the pointer so many times, in turn as a holder of the lock and as an operator.
+/// What happened comes back as lines of JSON.
+pub async fn move_about(bucket: Arc<dyn Bucket>, name: &str, rounds: usize) -> Vec<Value> {
+    let world = World::open(bucket, None).await;
+    let records = records::live(&world.store, &world.lineage).await.unwrap();
+    let records: Vec<RecordId> = records.into_iter().map(|record| record.record).collect();
+    let mut lines = Vec::new();
+    for round in 0..rounds {
+        let answer = if round % 2 == 0 {
+            with_lock(&world, name, &records, &mut lines).await
+        } else {
+            let target = any(&records, None);
+            world.controls(name).point(&Move { target, reason: "chain".to_owned(), force: true }).await
+        };
+        lines.push(match answer {
+            Ok(Flip::Flipped { flip_id, .. }) => json!({ "moved": flip_id }),
+            Ok(Flip::Unchanged) => json!({ "unchanged": true }),
+            Err(error @ Error::PointerUnknown { .. }) => json!({ "unknown": error.to_string() }),
+            Err(error) => json!({ "lost": format!("{:?}", error.kind()), "said": error.to_string() }),
+        });
+        lines.extend(world.controls(name).pointer().await.unwrap().map(|read| seen(&read.pointer)));
+    }
+    lines
+}
+
+async fn with_lock(
+    world: &World,
+    name: &str,
+    records: &[RecordId],
+    lines: &mut Vec<Value>,
+) -> store::Result<Flip> {
+    let hold = world.controls(name).acquire(TERMS, WAIT).await?;
+    lines.push(seen(&hold.pointer().await));
+    // Some are slow, and lose to an operator.
+    tokio::time::sleep(Duration::from_millis(u64::from(getrandom::u32().unwrap() % 30))).await;
+    let answer = hold.flip(any(records, hold.base().await)).await;
+    hold.release().await?;
+    answer
+}
+
+fn any(records: &[RecordId], but: Option<RecordId>) -> RecordId {
+    let others: Vec<RecordId> = records.iter().copied().filter(|record| Some(*record) != but).collect();
+    others[getrandom::u32().unwrap() as usize % others.len()]
+}
+
+fn seen(pointer: &Pointer) -> Value {
+    let block = pointer.block().unwrap();
+    let ids: Vec<String> = block.recent.iter().chain([&block.flip_id]).map(ToString::to_string).collect();
+    json!({ "seen": ids })
+}
+
+/// How it ended.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub moved: usize,
+    pub lost: usize,
+    pub unknown: usize,
+}
+
+/// Makes sure that what was reported, what the log says and what the pointer is agree, and
+/// that the moves are one chain that begins at the pointer `first`.
+pub async fn verify(world: &World, first: &Pointer, reports: &[Value]) -> Tally {
+    let of = |name: &str| reports.iter().filter(|line| !line[name].is_null()).count();
+    let tally = Tally { moved: of("moved"), lost: of("lost"), unknown: of("unknown") };
+    let last = world.controls("reader").pointer().await.unwrap().unwrap().pointer;
+
+    let mut before: BTreeMap<String, String> = BTreeMap::new();
+    let mut after: BTreeMap<String, String> = BTreeMap::new();
+    let mut lists: Vec<Value> = reports.iter().map(|line| line["seen"].clone()).collect();
+    lists.push(seen(&last)["seen"].clone());
+    for list in lists.iter().filter_map(Value::as_array) {
+        for pair in list.windows(2) {
+            let [one, two] = [&pair[0], &pair[1]].map(|id| id.as_str().unwrap().to_owned());
+            for (map, key, value) in [(&mut before, &two, &one), (&mut after, &one, &two)] {
+                let known = map.entry(key.clone()).or_insert_with(|| value.clone());
+                assert_eq!(known, value, "the chain forks at {key}");
+            }
+        }
+    }
+
+    let log = events::log(&world.store, &world.lineage, None).await.unwrap();
+    let log: Vec<_> = log.into_iter().map(Result::unwrap).collect();
+    let moves: BTreeMap<String, _> =
+        log.iter().filter_map(|event| Some((event.flip_id?.to_string(), event))).collect();
+    assert!(log.iter().all(|event| !matches!(event.kind, EventKind::ForeignFlip | EventKind::ForeignFork)));
+
+    let start = first.block().unwrap().flip_id.to_string();
+    let mut order = vec![last.block().unwrap().flip_id.to_string()];
+    while order.last() != Some(&start) {
+        let id = order.last().unwrap();
+        order.push(before.get(id).unwrap_or_else(|| panic!("nobody saw what was before {id}")).clone());
+    }
+    order.pop();
+    order.reverse();
+
+    let mut at = first.active_sha256_prefix.clone();
+    let mut in_chain = BTreeSet::new();
+    for id in order {
+        let Some(event) = moves.get(&id) else { continue };
+        assert_eq!(event.from_sha256_prefix.as_ref(), Some(&at), "{event:?} does not follow the move before");
+        at = event.to_sha256_prefix.clone().unwrap();
+        in_chain.insert(id);
+    }
+    assert_eq!(last.active_sha256_prefix, at);
+    let moved: BTreeSet<String> =
+        reports.iter().filter_map(|line| Some(line["moved"].as_str()?.to_owned())).collect();
+    assert_eq!(moved.len(), tally.moved, "a move was reported twice");
+    assert!(moved.is_subset(&in_chain), "a move was reported and is lost");
+    let unreported = in_chain.difference(&moved).count();
+    assert!(unreported <= tally.unknown, "{unreported} moves were made that nobody reported");
+    tally
+}
