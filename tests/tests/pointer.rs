@@ -1,0 +1,229 @@
+//! Moving the pointer: what its writers are promised.
+
+#![allow(clippy::unwrap_used)]
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::{Value, json};
+use store::{
+    Error, ErrorKind,
+    bucket::{Access, Bucket, Fault, FaultBucket, LocalBucket, MemoryBucket, Rule, S3Bucket, Verb, Write},
+    catalog::{
+        events,
+        lock::{Hold, Terms},
+        pointer::{Flip, Move},
+    },
+    format::{
+        event::EventKind,
+        layout,
+        pointer::{Pointer, Target},
+    },
+    id::RecordId,
+};
+use tests::{server::SeaweedFs, world::World};
+
+const TERMS: Terms = Terms { ttl: Duration::from_secs(300), with_process: false };
+/// A name that no snapshot of ours has.
+const FOREIGN: &str = "0123456789ab";
+
+async fn start(bucket: Arc<dyn Bucket>) -> (World, Vec<RecordId>) {
+    let world = World::open(bucket, None).await;
+    let records = world.snapshots(4).await;
+    (world, records)
+}
+
+async fn in_memory() -> (World, Vec<RecordId>) {
+    start(Arc::new(MemoryBucket::new())).await
+}
+
+async fn hold(world: &World, run: &str) -> Hold {
+    world.controls(run).acquire(TERMS, Duration::ZERO).await.unwrap()
+}
+
+async fn pointer(world: &World) -> Pointer {
+    world.controls("reader").pointer().await.unwrap().unwrap().pointer
+}
+
+fn to(target: RecordId, force: bool) -> Move {
+    Move { target, reason: "a test".to_owned(), force }
+}
+
+async fn kinds(world: &World) -> Vec<EventKind> {
+    let log = events::log(&world.store, &world.lineage, None).await.unwrap();
+    log.into_iter().map(|event| event.unwrap().kind).collect()
+}
+
+/// Changes the pointer's JSON as a program would that knows nothing of pstore.
+async fn rewrite(world: &World, change: impl FnOnce(&mut Value)) {
+    let key = layout::latest(&world.lineage);
+    let object = world.store.bucket.get(&key).await.unwrap();
+    let mut json: Value = serde_json::from_slice(&object.bytes).unwrap();
+    change(&mut json);
+    let body = json.to_string().into_bytes().into();
+    world.store.bucket.put(&key, body, Write::Replace(object.version)).await.unwrap();
+}
+
+/// As a program of the contract flips: six fields, nothing else.
+async fn flip_by_contract(world: &World, from: Option<&str>) {
+    rewrite(world, |json| {
+        let from = from.map_or_else(|| json["active_sha256_prefix"].clone(), Value::from);
+        *json = json!({
+            "version": 1,
+            "active_sha256_prefix": FOREIGN,
+            "active_archive_key": layout::archive(&world.lineage, FOREIGN),
+            "active_manifest_key": layout::manifest(&world.lineage, FOREIGN),
+            "flipped_at_ms": 1_733_456_515_000_u64,
+            "flipped_from_sha256_prefix": from,
+        });
+    })
+    .await;
+}
+
+async fn a_flip_names_what_was_before(bucket: Arc<dyn Bucket>) {
+    let (world, records) = start(bucket).await;
+    let before = pointer(&world).await;
+    let hold = hold(&world, "one").await;
+    let Flip::Flipped { from, flip_id } = hold.flip(records[0]).await.unwrap() else { panic!("no flip") };
+    assert_eq!(from, before.active_sha256_prefix);
+    let now = pointer(&world).await;
+    assert_eq!(now.target(), Target::Record(records[0]));
+    assert_eq!(now.flipped_from_sha256_prefix, before.active_sha256_prefix);
+    assert_eq!(now.block().unwrap().flip_id, flip_id);
+    assert_eq!(hold.flip(records[0]).await.unwrap(), Flip::Unchanged);
+    hold.release().await.unwrap();
+    assert_eq!(kinds(&world).await.last(), Some(&EventKind::Flip));
+}
+
+#[tokio::test]
+async fn a_flip_in_memory_names_what_was_before() {
+    a_flip_names_what_was_before(Arc::new(MemoryBucket::new())).await;
+}
+
+#[tokio::test]
+async fn a_flip_in_a_directory_names_what_was_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let bucket = LocalBucket::open(folder.path(), Access::ReadWrite).unwrap();
+    a_flip_names_what_was_before(Arc::new(bucket)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flip_on_a_server_names_what_was_before() {
+    let server = SeaweedFs::shared().await;
+    a_flip_names_what_was_before(Arc::new(S3Bucket::open(server.config()).await)).await;
+}
+
+/// The loser's condition fails; it reads again and wins.
+#[tokio::test]
+async fn the_loser_of_a_race_sees_it_and_tries_again() {
+    let (world, records) = in_memory().await;
+    let controls = world.controls("loser");
+    let (one, two) = (to(records[0], true), to(records[1], true));
+    let (other, loser) = (world.controls("winner"), controls.clone());
+    let (first, second) = tokio::join!(other.point(&one), loser.point(&two));
+    assert!(matches!(first.unwrap(), Flip::Flipped { .. }));
+    assert!(matches!(second.unwrap(), Flip::Flipped { .. }));
+    let log = events::log(&world.store, &world.lineage, None).await.unwrap();
+    let moves: Vec<_> =
+        log.into_iter().map(Result::unwrap).filter(|e| e.kind == EventKind::Rollback).collect();
+    assert_eq!(moves.len(), 2);
+    let now = pointer(&world).await;
+    let (last, before): (Vec<_>, Vec<_>) =
+        moves.into_iter().partition(|e| e.to_sha256_prefix.as_ref() == Some(&now.active_sha256_prefix));
+    assert_eq!(last[0].from_sha256_prefix, before[0].to_sha256_prefix);
+}
+
+#[tokio::test]
+async fn a_rollback_needs_a_free_lock_or_force_and_fences_the_holder() {
+    let (world, records) = in_memory().await;
+    let operator = world.controls("operator");
+    assert!(matches!(operator.point(&to(records[0], false)).await.unwrap(), Flip::Flipped { .. }));
+    assert_eq!(operator.point(&to(records[0], false)).await.unwrap(), Flip::Unchanged);
+
+    let hold = hold(&world, "holder").await;
+    let refused = operator.point(&to(records[1], false)).await.unwrap_err();
+    assert!(matches!(&refused, Error::LockHeld { holder, .. } if holder.run_id == "holder"), "{refused}");
+    operator.point(&to(records[1], true)).await.unwrap();
+    let fenced = hold.flip(records[2]).await.unwrap_err();
+    assert_eq!(fenced.kind(), ErrorKind::PointerMoved, "{fenced}");
+    assert_eq!(pointer(&world).await.target(), Target::Record(records[1]));
+    let log = events::log(&world.store, &world.lineage, None).await.unwrap();
+    let last = log.into_iter().map(Result::unwrap).rfind(|event| event.kind == EventKind::Rollback).unwrap();
+    assert_eq!((last.reason.as_str(), last.by.run_id.as_str()), ("a test", "operator"));
+}
+
+#[tokio::test]
+async fn unknown_fields_survive_a_flip_a_claim_and_a_rollback() {
+    let (world, records) = in_memory().await;
+    rewrite(&world, |json| json["region"] = "eu-west-1".into()).await;
+    let hold = hold(&world, "one").await;
+    assert_eq!(pointer(&world).await.unknown["region"], "eu-west-1");
+    hold.flip(records[0]).await.unwrap();
+    hold.release().await.unwrap();
+    world.controls("operator").point(&to(records[1], false)).await.unwrap();
+    assert_eq!(pointer(&world).await.unknown["region"], "eu-west-1");
+}
+
+#[tokio::test]
+async fn a_foreign_flip_is_honoured_and_told() {
+    for (from, kind) in [(None, EventKind::ForeignFlip), (Some("ffffffffffff"), EventKind::ForeignFork)] {
+        let (world, records) = in_memory().await;
+        flip_by_contract(&world, from).await;
+        let hold = hold(&world, "one").await;
+        assert_eq!((hold.base().await, pointer(&world).await.target()), (None, Target::Foreign(FOREIGN)));
+        assert!(kinds(&world).await.contains(&kind));
+        let Flip::Flipped { from, .. } = hold.flip(records[0]).await.unwrap() else { panic!("no flip") };
+        assert_eq!(from, FOREIGN);
+    }
+}
+
+/// It keeps what it does not know, so our block stays; but the block is not bound any more.
+#[tokio::test]
+async fn a_foreign_flip_that_keeps_our_block_is_noticed_all_the_same() {
+    let (world, _) = in_memory().await;
+    rewrite(&world, |json| json["active_sha256_prefix"] = FOREIGN.into()).await;
+    assert_eq!(pointer(&world).await.target(), Target::Foreign(FOREIGN));
+    hold(&world, "one").await;
+    assert!(
+        kinds(&world)
+            .await
+            .iter()
+            .any(|kind| matches!(kind, EventKind::ForeignFlip | EventKind::ForeignFork))
+    );
+}
+
+#[tokio::test]
+async fn a_foreign_flip_under_a_deletion_is_told() {
+    let (world, records) = in_memory().await;
+    flip_by_contract(&world, None).await;
+    world.controls("operator").delete(records[0], "a test").await.unwrap();
+    assert!(kinds(&world).await.contains(&EventKind::ForeignFlip));
+    assert_eq!(pointer(&world).await.target(), Target::Foreign(FOREIGN));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flip_whose_answer_is_lost_is_made_once_and_reported() {
+    for fault in [Fault::Before, Fault::After, Fault::Refused] {
+        let faults = Arc::new(FaultBucket::new(Arc::new(MemoryBucket::new())));
+        let (world, records) = start(faults.clone()).await;
+        let hold = hold(&world, "one").await;
+        let before = pointer(&world).await;
+        faults.inject(Rule::new(fault).on(Verb::Replace).at("latest.json"));
+        let Flip::Flipped { from, .. } = hold.flip(records[0]).await.unwrap() else { panic!("no flip") };
+        assert_eq!((faults.strikes(), from), (1, before.active_sha256_prefix));
+        assert_eq!(pointer(&world).await.target(), Target::Record(records[0]));
+        let flips = kinds(&world).await.into_iter().filter(|kind| *kind == EventKind::Flip).count();
+        assert_eq!(flips, 5, "four snapshots and this one");
+    }
+}
+
+#[tokio::test]
+async fn a_deleted_snapshot_cannot_be_pointed_at_and_a_current_one_not_deleted() {
+    let (world, records) = in_memory().await;
+    let operator = world.controls("operator");
+    let refused = operator.delete(records[3], "a test").await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::SnapshotNeeded, "{refused}");
+    operator.delete(records[0], "a test").await.unwrap();
+    let refused = operator.point(&to(records[0], true)).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::PointerNotFlipped, "{refused}");
+    assert_eq!(pointer(&world).await.target(), Target::Record(records[3]));
+}
