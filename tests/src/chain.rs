@@ -5,6 +5,9 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    env,
+    path::Path,
+    process::{Child, Command, Stdio},
     sync::Arc,
     time::Duration,
 };
@@ -12,7 +15,7 @@ use std::{
 use serde_json::{Value, json};
 use store::{
     Error,
-    bucket::Bucket,
+    bucket::{Bucket, S3Config},
     catalog::{
         events,
         lock::Terms,
@@ -78,6 +81,60 @@ fn seen(pointer: &Pointer) -> Value {
     let block = pointer.block().unwrap();
     let ids: Vec<String> = block.recent.iter().chain([&block.flip_id]).map(ToString::to_string).collect();
     json!({ "seen": ids })
+}
+
+/// How often each writer moves the pointer: `PSTORE_CHAIN_ROUNDS`, or this often.
+pub fn rounds(otherwise: usize) -> usize {
+    env::var("PSTORE_CHAIN_ROUNDS").ok().map_or(otherwise, |text| text.parse().unwrap())
+}
+
+/// Where the processes find a store.
+pub fn on_directory(root: &Path) -> [String; 2] {
+    ["local".to_owned(), root.to_str().unwrap().to_owned()]
+}
+
+pub fn on_server(config: &S3Config) -> [String; 6] {
+    let keys = config.credentials.clone().unwrap();
+    let (endpoint, prefix) = (config.endpoint.clone().unwrap(), config.prefix.to_string());
+    ["s3".to_owned(), endpoint, config.bucket.clone(), prefix, keys.access_key_id, keys.secret_access_key]
+}
+
+/// Starts the processes (`pointer-flipper`), waits for them, and compares.
+pub async fn race(
+    program: &str,
+    bucket: Arc<dyn Bucket>,
+    writers: usize,
+    rounds: usize,
+    place: &[String],
+) -> Tally {
+    let world = World::open(bucket, None).await;
+    world.snapshots(5).await;
+    let first = world.controls("test").pointer().await.unwrap().unwrap().pointer;
+    let start = |number: usize| -> Child {
+        let mut command = Command::new(program);
+        command.args([rounds.to_string(), format!("writer-{number}")]).args(place);
+        command.stdout(Stdio::piped()).spawn().unwrap()
+    };
+    let children: Vec<Child> = (0..writers).map(start).collect();
+    let mut reports: Vec<Value> = Vec::new();
+    let threads: Vec<_> =
+        children.into_iter().map(|child| std::thread::spawn(|| child.wait_with_output().unwrap())).collect();
+    for thread in threads {
+        let output = thread.join().unwrap();
+        assert!(output.status.success(), "a writer failed");
+        let text = String::from_utf8(output.stdout).unwrap();
+        reports.extend(text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()));
+    }
+    let tally = verify(&world, &first, &reports).await;
+    eprintln!("{tally:?} of {}", writers * rounds);
+    let lost: BTreeSet<&str> = reports.iter().filter_map(|line| line["lost"].as_str()).collect();
+    eprintln!("the losers said: {lost:?}");
+    for kind in lost {
+        // In words of the domain: never that something is damaged or denied.
+        let known = ["PointerMoved", "PointerNotFlipped", "LockLost", "LockHeld", "Conflict"];
+        assert!(known.contains(&kind), "{kind}");
+    }
+    tally
 }
 
 /// How it ended.

@@ -30,9 +30,14 @@ pub struct Interrupter {
 impl Interrupter {
     /// Before the first ranged read below a prefix.
     pub fn before_reading(inner: Arc<dyn Bucket>, prefix: &str, deed: Deed) -> Self {
+        Self::before(inner, Verb::GetRange, prefix, deed)
+    }
+
+    /// Before the first call of this kind below a prefix.
+    pub fn before(inner: Arc<dyn Bucket>, chosen: Verb, prefix: &str, deed: Deed) -> Self {
         let (prefix, mut deed) = (prefix.to_owned(), Some(deed));
         let trap: Trap = Box::new(move |verb, key| {
-            let struck = verb == Verb::GetRange && key.as_str().starts_with(&prefix);
+            let struck = verb == chosen && key.as_str().starts_with(&prefix);
             if struck { deed.take().map(|deed| deed()) } else { None }
         });
         Self { inner, trap: Mutex::new(Some(trap)) }

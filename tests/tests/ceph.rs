@@ -13,7 +13,7 @@ use store::bucket::{
     Bucket, IfMatch, OpenSettings, Prefix, ProbeOptions, S3Bucket, S3Config, S3Overrides, StoreUrl,
     open_for_probe, probe,
 };
-use tests::{contract, server, unique_name};
+use tests::{chain, contract, server, unique_name};
 
 const ENDPOINT: &str = "http://127.0.0.1:19006";
 
@@ -67,4 +67,13 @@ async fn ceph_passes_the_probe_without_conditional_delete() {
     let handles = open_for_probe(&url, &settings).await.unwrap();
     let again = probe(&handles, &ProbeOptions::default()).await.unwrap();
     assert!(again.ok && again.if_match == IfMatch::Unquoted, "{again:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sixteen_processes_on_ceph_move_one_pointer_in_one_chain() {
+    let config = config().await;
+    let bucket = Arc::new(S3Bucket::open(config.clone()).await);
+    let program = env!("CARGO_BIN_EXE_pointer-flipper");
+    let tally = chain::race(program, bucket, 16, chain::rounds(20), &chain::on_server(&config)).await;
+    assert!(tally.moved > 16, "{tally:?}");
 }

@@ -4,10 +4,13 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures::FutureExt;
 use serde_json::{Value, json};
 use store::{
     Error, ErrorKind,
-    bucket::{Access, Bucket, Fault, FaultBucket, LocalBucket, MemoryBucket, Rule, S3Bucket, Verb, Write},
+    bucket::{
+        Access, Bucket, Fault, FaultBucket, LocalBucket, MemoryBucket, Recorder, Rule, S3Bucket, Verb, Write,
+    },
     catalog::{
         events,
         lock::{Hold, Terms},
@@ -20,7 +23,7 @@ use store::{
     },
     id::RecordId,
 };
-use tests::{server::SeaweedFs, world::World};
+use tests::{interrupter::Interrupter, server::SeaweedFs, world::World};
 
 const TERMS: Terms = Terms { ttl: Duration::from_secs(300), with_process: false };
 /// A name that no snapshot of ours has.
@@ -113,23 +116,32 @@ async fn a_flip_on_a_server_names_what_was_before() {
 }
 
 /// The loser's condition fails; it reads again and wins.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_loser_of_a_race_sees_it_and_tries_again() {
-    let (world, records) = in_memory().await;
-    let controls = world.controls("loser");
-    let (one, two) = (to(records[0], true), to(records[1], true));
-    let (other, loser) = (world.controls("winner"), controls.clone());
-    let (first, second) = tokio::join!(other.point(&one), loser.point(&two));
-    assert!(matches!(first.unwrap(), Flip::Flipped { .. }));
-    assert!(matches!(second.unwrap(), Flip::Flipped { .. }));
+    let memory: Arc<dyn Bucket> = Arc::new(MemoryBucket::new());
+    let (world, records) = start(Arc::clone(&memory)).await;
+    let (winner, first) = (world.controls("winner"), to(records[0], true));
+    let deed = Box::new(move || async move { drop(winner.point(&first).await.unwrap()) }.boxed());
+    let latest = layout::latest(&world.lineage);
+    let recorder = Arc::new(Recorder::new(memory));
+    let interrupter = Arc::new(Interrupter::before(recorder.clone(), Verb::Replace, latest.as_str(), deed));
+    let slow = World::open(interrupter.clone(), None).await;
+    let answer = slow.controls("loser").point(&to(records[1], true)).await.unwrap();
+    assert!(interrupter.is_done());
+    let writes: Vec<bool> = recorder
+        .calls()
+        .into_iter()
+        .filter(|call| call.verb == Verb::Replace && call.key == latest.as_str())
+        .map(|call| call.ok)
+        .collect();
+    assert_eq!(writes, [false, true]);
     let log = events::log(&world.store, &world.lineage, None).await.unwrap();
-    let moves: Vec<_> =
-        log.into_iter().map(Result::unwrap).filter(|e| e.kind == EventKind::Rollback).collect();
-    assert_eq!(moves.len(), 2);
-    let now = pointer(&world).await;
-    let (last, before): (Vec<_>, Vec<_>) =
-        moves.into_iter().partition(|e| e.to_sha256_prefix.as_ref() == Some(&now.active_sha256_prefix));
-    assert_eq!(last[0].from_sha256_prefix, before[0].to_sha256_prefix);
+    let moves = log.into_iter().map(Result::unwrap).filter(|event| event.kind == EventKind::Rollback);
+    let [first, second] = &moves.collect::<Vec<_>>()[..] else { panic!("two moves were made") };
+    let (first, second) = if first.by.run_id == "winner" { (first, second) } else { (second, first) };
+    assert_eq!(second.from_sha256_prefix, first.to_sha256_prefix);
+    assert!(matches!(answer, Flip::Flipped { from, .. } if Some(&from) == first.to_sha256_prefix.as_ref()));
+    assert_eq!(pointer(&world).await.target(), Target::Record(records[1]));
 }
 
 #[tokio::test]

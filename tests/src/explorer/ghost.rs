@@ -12,6 +12,7 @@
 //! - The pointer never names a tombstone.
 //! - A lock is taken from its holder only if it was expired when it was read, and nobody
 //!   gives back a lock that is not his.
+//!   Nobody is kept out by a lock of his own.
 //! - No event is lost: it is stored, or still where it happened. (What a program of the
 //!   contract overwrites at once, only the one it happened to can still store.)
 
@@ -162,6 +163,12 @@ impl Ghost {
         let known = pointer.pstore.as_ref().and_then(|block| self.moves_at.get(&block.flip_id));
         let known = known.copied().unwrap_or_default();
         self.loaded.insert(process, known);
+    }
+
+    /// A process is told who keeps it from the lock.
+    pub fn is_kept_out(&mut self, process: usize, by_itself: bool) {
+        let name = self.name(process);
+        self.must(!by_itself, || format!("{name} waits for a lock that is its own"));
     }
 
     pub fn reports(&mut self, process: usize, flip: usize, answer: &store::Result<Flip>) {

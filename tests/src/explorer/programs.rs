@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use store::{
+    Error,
     bucket::{BucketError, Key, Version, Write},
     catalog::{
         clock::HostClock,
@@ -110,8 +111,12 @@ impl Host {
         }
     }
 
+    fn name(&self) -> String {
+        format!("run-{}", self.process)
+    }
+
     fn controls(&self) -> Controls {
-        let actor = actor(&format!("run-{}", self.process));
+        let actor = actor(&self.name());
         Controls::new(self.store.clone(), self.lineage.clone(), actor)
             .with_clock(HostClock::ahead_by_ms(self.ahead_ms))
             .with_rules(self.rules)
@@ -128,7 +133,13 @@ impl Host {
     async fn hold(&self, flips: &[usize], renewals: u32, release: bool) {
         let hold = match self.controls().acquire(TERMS, Duration::ZERO).await {
             Ok(hold) => hold,
-            Err(error) => return self.note(&format!("ends: {error}")),
+            Err(error) => {
+                if let Error::LockHeld { holder, .. } = &error {
+                    let by_itself = holder.run_id == self.name();
+                    self.machine.inner().ghost.is_kept_out(self.process, by_itself);
+                }
+                return self.note(&format!("ends: {error}"));
+            }
         };
         let loaded = hold.pointer().await;
         self.note(&format!("has loaded {:?}", loaded.active_sha256_prefix));

@@ -81,8 +81,12 @@ impl Controls {
                 Some(survey) => survey,
                 None => self.survey().await?,
             };
-            if let Some(taken) = self.arrived_late(&tried, found.as_ref()).await? {
-                return Ok(taken);
+            let late = |nonce: &Nonce| found.as_ref().is_some_and(|read| read.lock.is_held_by(*nonce));
+            if let Some(nonce) = tried.iter().copied().find(late) {
+                match self.arrived_late(nonce).await? {
+                    Some(taken) => return Ok(taken),
+                    None => continue,
+                }
             }
             self.must_be_free(found.as_ref())?;
             let outcome = self.make_way(found.as_ref()).await?;
@@ -114,23 +118,15 @@ impl Controls {
         Err(Error::Conflict { what: format!("the lock of {}", self.lineage) })
     }
 
-    /// The lock that `found` is, if an attempt of ours made it that was given up: nobody
-    /// should have to wait for himself.
-    async fn arrived_late(&self, tried: &[Nonce], found: Option<&ReadLock>) -> Result<Option<Taken>> {
-        let Some(nonce) =
-            tried.iter().copied().find(|nonce| found.is_some_and(|read| read.lock.is_held_by(*nonce)))
-        else {
-            return Ok(None);
-        };
+    /// The lock that an attempt of ours has made after it was given up, if it is still
+    /// there: nobody should have to wait for himself.
+    async fn arrived_late(&self, nonce: Nonce) -> Result<Option<Taken>> {
         // The pointer is read before the look that counts.
         let pointer = self.pointer().await?;
         let found = self.lock().await?.filter(|read| read.lock.is_held_by(nonce));
-        Ok(found.map(|ReadLock { lock, version, .. }| Taken {
-            nonce,
-            lock,
-            version,
-            outcome: Outcome::Acquired,
-            pointer,
+        Ok(found.map(|ReadLock { lock, version, .. }| {
+            let outcome = Outcome::Acquired;
+            Taken { nonce, lock, version, outcome, pointer }
         }))
     }
 
