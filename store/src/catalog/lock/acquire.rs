@@ -81,9 +81,9 @@ impl Controls {
                 Some(survey) => survey,
                 None => self.survey().await?,
             };
-            let late = |nonce: &Nonce| found.as_ref().is_some_and(|read| read.lock.is_held_by(*nonce));
-            if let Some(nonce) = tried.iter().copied().find(late) {
-                match self.arrived_late(nonce).await? {
+            let is_there = |nonce: Nonce| found.as_ref().is_some_and(|read| read.lock.is_held_by(nonce));
+            if let Some((nonce, outcome)) = tried.iter().copied().find(|(nonce, _)| is_there(*nonce)) {
+                match self.arrived_late(nonce, outcome).await? {
                     Some(taken) => return Ok(taken),
                     None => continue,
                 }
@@ -92,7 +92,7 @@ impl Controls {
             let outcome = self.make_way(found.as_ref()).await?;
             // A lost attempt that arrives late must not look like the one that counts.
             let nonce = if self.rules.fresh_nonce { new_nonce() } else { self.own_nonce() };
-            tried.push(nonce);
+            tried.push((nonce, outcome));
             let lock = self.new_lock(nonce, terms);
             let write = found.map_or(Write::Create, |read| Write::Replace(read.version));
             match self.store.bucket.put(&key, lock.encode().into(), write).await {
@@ -120,14 +120,11 @@ impl Controls {
 
     /// The lock that an attempt of ours has made after it was given up, if it is still
     /// there: nobody should have to wait for himself.
-    async fn arrived_late(&self, nonce: Nonce) -> Result<Option<Taken>> {
+    async fn arrived_late(&self, nonce: Nonce, outcome: Outcome) -> Result<Option<Taken>> {
         // The pointer is read before the look that counts.
         let pointer = self.pointer().await?;
         let found = self.lock().await?.filter(|read| read.lock.is_held_by(nonce));
-        Ok(found.map(|ReadLock { lock, version, .. }| {
-            let outcome = Outcome::Acquired;
-            Taken { nonce, lock, version, outcome, pointer }
-        }))
+        Ok(found.map(|ReadLock { lock, version, .. }| Taken { nonce, lock, version, outcome, pointer }))
     }
 
     /// Writes down what would be forgotten when `found` is replaced.
