@@ -4,7 +4,9 @@ use std::{ops::Range, sync::Arc};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use store::bucket::{Body, Bucket, Deleted, Depth, Key, Object, Page, Prefix, Result, Version, Write};
+use store::bucket::{
+    Body, Bucket, BucketError, Deleted, Depth, Key, Object, Page, Prefix, Result, RetryPolicy, Version, Write,
+};
 
 use super::machine::{Machine, Op, Reply, Submitted};
 
@@ -35,6 +37,11 @@ impl Bucket for Gate {
         "explored".to_owned()
     }
 
+    /// No process gives up because another one paused.
+    fn patience(&self) -> RetryPolicy {
+        RetryPolicy::default()
+    }
+
     async fn get(&self, key: &Key) -> Result<Object> {
         match self.pass(Op::Get(key.clone())).await? {
             Reply::Object(object) => Ok(object),
@@ -43,7 +50,12 @@ impl Bucket for Gate {
     }
 
     async fn get_range(&self, key: &Key, range: Range<u64>) -> Result<Bytes> {
-        unreachable!("nothing that is explored reads {range:?} of {key}")
+        let bytes = self.get(key).await?.bytes;
+        let (start, end, actual) = (range.start, range.end, bytes.len() as u64);
+        if end > actual {
+            return Err(BucketError::Truncated { key: key.to_string(), actual, start, end });
+        }
+        Ok(bytes.slice(start as usize..end as usize))
     }
 
     async fn put(&self, key: &Key, body: Body, write: Write) -> Result<Version> {
