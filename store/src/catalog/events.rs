@@ -18,6 +18,8 @@ use crate::{
 };
 
 const REQUESTS_AT_ONCE: usize = 16;
+/// How many of the newest events are searched for the last move of the pointer.
+const LOOK_BACK: usize = 16;
 
 impl Controls {
     /// Stores an event that has happened. If that fails it is only told: an event of the
@@ -62,11 +64,10 @@ impl Controls {
     }
 }
 
-/// What the pointer named after the last move that is known.
+/// What the pointer named after the last move that is known, whoever made it.
 async fn last_move(store: &TenantStore, lineage: &Lineage) -> Result<Option<String>> {
-    let events = log(store, lineage, Some(16)).await?;
-    let moves = events.into_iter().filter_map(|event| event.ok()).filter(|event| event.flip_id.is_some());
-    Ok(moves.filter_map(|event| event.to_sha256_prefix).last())
+    let events = log(store, lineage, Some(LOOK_BACK)).await?;
+    Ok(events.into_iter().filter_map(|event| event.ok()?.to_sha256_prefix).last())
 }
 
 /// The newest `most` events, oldest first, with those that have not been stored yet. One
