@@ -20,21 +20,22 @@ pub(super) async fn run(context: Context, args: &ForceUnlockArgs) -> Result<Answ
         "chrome_major_version": lineage.chrome_major,
         "reason": reason,
     });
-    let taken = if args.confirm {
-        controls.force_unlock(&reason).await?.map(|eviction| eviction.holder)
-    } else {
-        match controls.lock().await {
-            Ok(read) => read.filter(|read| !read.lock.is_free()).map(|read| Holder::from(&read)),
-            // It can be taken away all the same.
-            Err(error) => {
-                context.console.warn(&format!("the lock cannot be read: {error}"));
-                Some(Holder::default())
-            }
+    let found = match controls.lock().await {
+        Ok(read) => read.filter(|read| !read.lock.is_free()).map(|read| Holder::from(&read)),
+        // It can be taken away all the same.
+        Err(error) => {
+            context.console.warn(&format!("the lock cannot be read: {error}"));
+            Some(Holder::default())
         }
     };
-    document["holder_run_id"] = json!(taken.as_ref().map(|holder| &holder.run_id));
-    document["holder_host"] = json!(taken.as_ref().map(|holder| &holder.host));
-    document["holder_host_run_id"] = json!(taken.as_ref().map(|holder| &holder.host_run_id));
+    let taken = match args.confirm {
+        true => controls.force_unlock(&reason).await?.map(|eviction| eviction.holder),
+        false => found,
+    };
+    let known = taken.as_ref().filter(|holder| **holder != Holder::default());
+    document["holder_run_id"] = json!(known.map(|holder| &holder.run_id));
+    document["holder_host"] = json!(known.map(|holder| &holder.host));
+    document["holder_host_run_id"] = json!(known.map(|holder| &holder.host_run_id));
     let text = match (taken, args.confirm) {
         (None, _) => {
             document["outcome"] = json!("free");
@@ -42,13 +43,23 @@ pub(super) async fn run(context: Context, args: &ForceUnlockArgs) -> Result<Answ
         }
         (Some(holder), true) => {
             document["outcome"] = json!("operator_force");
-            format!("the lock of {lineage} was taken away from {holder}\n")
+            format!("the lock of {lineage} was taken away from {}\n", told(&holder))
         }
         (Some(holder), false) => {
+            let holder = if holder == Holder::default() { told(&holder) } else { holder.to_string() };
             format!("{lineage} is locked by {holder}\nnothing was written; add --confirm to take it away\n")
         }
     };
     Ok(Answer::new(document, text))
+}
+
+/// Who it was, without how long the lock would have held.
+fn told(holder: &Holder) -> String {
+    match (holder.run_id.as_str(), holder.host.as_str()) {
+        _ if *holder == Holder::default() => "a holder that cannot be read".to_owned(),
+        (run, "") => format!("run {run:?}"),
+        (run, host) => format!("run {run:?} on {host:?}"),
+    }
 }
 
 /// A reason as it can be kept.

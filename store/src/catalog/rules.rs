@@ -27,7 +27,7 @@ pub struct Rules {
     pub record_after_pointer: bool,
     /// A deletion changes the pointer after it has trashed the record.
     pub touch_on_delete: bool,
-    /// An operator's move takes the claim away from whoever had it.
+    /// An operator's move, or taking the lock away, takes the claim from whoever had it.
     pub drop_lease: bool,
     /// A lock is given back by replacing what was read, not by deleting whatever is there.
     pub release_by_replacing: bool,

@@ -67,7 +67,7 @@ impl Controls {
         self.settle(Some(&event)).await?;
         let holder = Holder::from(&read);
         tracing::warn!(
-            lineage = %self.lineage, holder_run_id = %holder.run_id, host = %holder.host,
+            lineage = %self.lineage, holder_run_id = ?holder.run_id, host = ?holder.host,
             "an expired lock was evicted"
         );
         self.sweep(&version).await;
@@ -76,6 +76,9 @@ impl Controls {
 
     /// Takes the lock away whoever holds it, even one that cannot be read. `None` if there
     /// was nothing to take.
+    ///
+    /// The claim goes first: a holder that lives would else take the free lock again when it
+    /// renews, as after an expiry that was none of its doing.
     pub async fn force_unlock(&self, reason: &str) -> Result<Option<Eviction>> {
         loop {
             let key = layout::lock(&self.lineage);
@@ -93,6 +96,7 @@ impl Controls {
                 self.settle(read.lock.block().and_then(|block| block.event.as_ref())).await?;
                 return Ok(None);
             }
+            self.withdraw_claim().await?;
             let mut event = self.event(EventKind::ForceUnlock);
             event.reason = reason.to_owned();
             event.holder = read.as_ref().map(|read| read.lock.holder());
@@ -102,7 +106,7 @@ impl Controls {
             let holder = read.as_ref().map(Holder::from).unwrap_or_default();
             let expired_for = read.as_ref().and_then(ReadLock::expired_for).unwrap_or_default();
             tracing::warn!(
-                lineage = %self.lineage, holder_run_id = %holder.run_id, reason,
+                lineage = %self.lineage, holder_run_id = ?holder.run_id, reason,
                 "an operator took the lock away"
             );
             return Ok(Some(Eviction { holder, reason: OPERATOR, expired_for }));

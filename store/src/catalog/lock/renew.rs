@@ -98,7 +98,7 @@ impl Controls {
         let mut event = self.event(EventKind::LockRegained);
         event.holder = Some(self.actor.clone());
         self.store_event(&event).await;
-        tracing::warn!(lineage = %self.lineage, run = %self.actor.run_id, "the lock was gone and was taken again");
+        tracing::warn!(lineage = %self.lineage, run = ?self.actor.run_id, "the lock was gone and was taken again");
         Ok(())
     }
 

@@ -6,7 +6,7 @@
 
 use super::{Controls, Read, next, swap::Swap};
 use crate::{
-    Error, Result,
+    Error, ErrorKind, Result,
     bucket::RetryPolicy,
     format::{
         Unknown,
@@ -63,6 +63,30 @@ impl Controls {
                     tokio::time::sleep(RetryPolicy::default().pause(attempt)).await;
                 }
             }
+        }
+        Err(Error::Conflict { what: format!("the pointer of {}", self.lineage) })
+    }
+
+    /// Takes the claim off the pointer, whoever made it: it can then neither move the pointer
+    /// nor take its lock again.
+    pub(in crate::catalog) async fn withdraw_claim(&self) -> Result<()> {
+        if !self.rules.drop_lease {
+            return Ok(());
+        }
+        for attempt in 1..=ATTEMPTS {
+            let before = match self.pointer().await {
+                Ok(before) => before,
+                // What cannot be read cannot be moved either.
+                Err(error) if matches!(error.kind(), ErrorKind::Damaged | ErrorKind::UnsupportedFormat) => {
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            };
+            let Some(read) = before.filter(|read| read.lease().is_some()) else { return Ok(()) };
+            if matches!(self.swap(Some(&read), &next::unclaimed(&read)).await?, Swap::Applied(_)) {
+                return Ok(());
+            }
+            tokio::time::sleep(RetryPolicy::default().pause(attempt)).await;
         }
         Err(Error::Conflict { what: format!("the pointer of {}", self.lineage) })
     }

@@ -63,6 +63,15 @@ pub(super) fn claimed(before: Option<&Read>, lease: Lease) -> Pointer {
     next
 }
 
+/// Points where it did, under nobody's claim.
+pub(super) fn unclaimed(before: &Read) -> Pointer {
+    let mut next = touched(Some(before));
+    if let Some(block) = &mut next.pstore {
+        block.lease = None;
+    }
+    next
+}
+
 /// Points where it did, in other bytes.
 pub(super) fn touched(before: Option<&Read>) -> Pointer {
     let mut next = before.map_or_else(empty, |read| read.pointer.clone());

@@ -1,0 +1,156 @@
+//! A command that runs under the lock.
+
+use std::{fs, process::Stdio, time::Duration};
+
+use crate::desk::{Desk, Ran, ended, signal, until};
+
+/// Renews every second.
+const QUICK: [(&str, &str); 2] = [("PSTORE_LOCK_TTL_SECONDS", "60"), ("PSTORE_LOCK_RENEW_SECONDS", "1")];
+
+fn stored() -> Desk {
+    let desk = Desk::new();
+    desk.ok("snapshot udd acme/alice");
+    desk
+}
+
+/// `pstore lock hold` around a line for the shell.
+fn hold(desk: &Desk, options: &str, script: &str) -> std::process::Command {
+    let mut command = desk.command(&format!("lock hold acme/alice {options} --"));
+    command.args(["sh", "-c", script]).envs(QUICK).env("PSTORE", env!("CARGO_BIN_EXE_pstore"));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn held(desk: &Desk, options: &str, script: &str) -> Ran {
+    Ran::of("lock hold", hold(desk, options, script).output().unwrap())
+}
+
+#[test]
+fn a_command_finds_its_token_and_may_take_a_snapshot_with_it() {
+    let desk = stored();
+    desk.change("by the command");
+    let script = "$PSTORE lock show acme/alice && $PSTORE snapshot udd acme/alice";
+    let ran = held(&desk, "--run-id run-7 --host h7", script);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(
+        ran.stdout.contains("holder    run-7, h7\n") && ran.stdout.contains("pointer  moved from"),
+        "{ran:?}"
+    );
+    assert_eq!(desk.lock_state(), "free");
+    assert_eq!(
+        desk.event("flip")["by"]["run_id"],
+        "run-7",
+        "the command acts for the run that holds the lock"
+    );
+    // Nobody else could have.
+    let ran =
+        held(&desk, "", "env -u PSTORE_LOCK_TOKEN $PSTORE snapshot udd acme/alice --rescan --label a=b");
+    ran.refused(24, &["is locked by run"]);
+}
+
+#[test]
+fn the_commands_exit_code_is_passed_on() {
+    let desk = stored();
+    for (script, code) in
+        [("exit 0", 0), ("exit 7", 7), ("exit 255", 255), ("kill -9 $$", 137), ("kill $$", 143)]
+    {
+        assert_eq!(held(&desk, "", script).code, code, "{script}");
+        assert_eq!(desk.lock_state(), "free", "{script}");
+    }
+    let document = held(&desk, "--json", "exit 3").json();
+    assert_eq!((&document["outcome"], &document["command_exit_code"]), (&"ended".into(), &3.into()));
+    desk.run("lock hold acme/alice -- ./no-such-command")
+        .refused(6, &["./no-such-command cannot be started"]);
+    assert_eq!(desk.lock_state(), "free");
+}
+
+#[test]
+fn it_is_renewed_while_the_command_runs() {
+    let desk = stored();
+    let child = hold(&desk, "", "exec sleep 100").spawn().unwrap();
+    until("the lock is renewed", || desk.json("lock show acme/alice")["renewal_count"].as_u64() >= Some(1));
+    signal(&child, "TERM");
+    assert_eq!(ended(child).code, 143, "the signal is passed on, and told as a shell tells it");
+    assert_eq!(desk.lock_state(), "free");
+}
+
+#[test]
+fn a_command_that_takes_its_time_to_end_is_waited_for() {
+    let desk = stored();
+    let script = "trap 'sleep 1; touch cleaned; exit 5' TERM; touch up; while :; do sleep 0.1; done";
+    let child = hold(&desk, "", script).spawn().unwrap();
+    until("the command is up", || desk.path("up").exists());
+    signal(&child, "TERM");
+    assert_eq!(ended(child).code, 5);
+    assert!(desk.path("cleaned").exists());
+    assert_eq!(desk.lock_state(), "free");
+}
+
+#[test]
+fn a_command_whose_lock_is_taken_away_is_stopped() {
+    let desk = stored();
+    let script = "trap 'touch told; exit 0' TERM; touch up; while :; do sleep 0.1; done";
+    let child = hold(&desk, "--run-id victim --json", script).spawn().unwrap();
+    until("the command is up", || desk.path("up").exists());
+    desk.ok("force-unlock acme/alice --reason stuck --confirm");
+    let token = desk.acquire("successor", "");
+    let ran = ended(child);
+    ran.refused(25, &["was lost to run \"successor\"", "stopping the command"]);
+    assert!(desk.path("told").exists(), "it was told to end");
+    let document = ran.json();
+    assert_eq!((&document["outcome"], &document["command_exit_code"]), (&"lock_lost".into(), &0.into()));
+    assert_eq!(document["error"]["kind"], "lock_lost");
+    let lost = desk.event("lock_lost");
+    assert_eq!((&lost["by"]["run_id"], &lost["reason"]), (&"victim".into(), &"held by successor now".into()));
+    // Whoever has the lock now is not disturbed by the end of the one before.
+    desk.ok(&format!("lock renew acme/alice --token {token}"));
+}
+
+#[test]
+fn a_holder_does_not_take_back_what_an_operator_took_away() {
+    let desk = stored();
+    let child = hold(&desk, "--run-id victim", "touch up; exec sleep 100").spawn().unwrap();
+    until("the command is up", || desk.path("up").exists());
+    desk.ok("force-unlock acme/alice --reason stuck --confirm");
+    ended(child).refused(25, &["was lost"]);
+    assert_eq!(desk.lock_state(), "free");
+    assert!(desk.events().iter().all(|event| event["kind"] != "lock_regained"));
+}
+
+#[test]
+fn a_command_that_does_not_listen_is_killed() {
+    let desk = stored();
+    let script = "trap '' TERM; touch up; while :; do sleep 0.1; done";
+    let child = hold(&desk, "", script).spawn().unwrap();
+    until("the command is up", || desk.path("up").exists());
+    desk.ok("force-unlock acme/alice --reason stuck --confirm");
+    let started = std::time::Instant::now();
+    ended(child).refused(25, &["was lost"]);
+    assert!(started.elapsed() > Duration::from_secs(7), "it had time to end by itself");
+}
+
+#[test]
+fn a_lock_that_was_deleted_is_taken_again_if_nobody_came_between() {
+    let desk = stored();
+    let child = hold(&desk, "--run-id run-1", "touch up; exec sleep 100").spawn().unwrap();
+    until("the command is up", || desk.path("up").exists());
+    // As a reaper does it that knows no compare-and-swap.
+    fs::remove_file(desk.object("lock.json")).unwrap();
+    until("it is held again", || desk.lock_state() == "held");
+    until("that is logged", || desk.events().iter().any(|event| event["kind"] == "lock_regained"));
+    assert_eq!(desk.event("lock_regained")["holder_run_id"], "run-1");
+    signal(&child, "TERM");
+    assert_eq!(ended(child).code, 143);
+}
+
+#[test]
+fn the_lock_of_a_holder_that_was_killed_is_free_for_this_host() {
+    let desk = stored();
+    let mut child = hold(&desk, "--run-id run-1", "touch up; exec sleep 3").spawn().unwrap();
+    until("the command is up", || desk.path("up").exists());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(desk.ok("lock show acme/alice").contains("the process that held it is dead"));
+    assert_eq!(desk.json("lock acquire acme/alice")["outcome"], "forced_expired");
+    assert_eq!(desk.event("lock_evicted")["reason"], "holder_dead");
+}
