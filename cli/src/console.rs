@@ -13,7 +13,7 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
-use crate::{answer::Answer, exit, failure::Failure, progress::Beside};
+use crate::{answer::Answer, exit, failure::Failure, plain, progress::Beside};
 
 /// How much to say, and how.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +46,7 @@ impl Console {
     /// A remark that is not the result.
     pub(crate) fn say(self, text: &str) {
         if !self.quiet {
-            let _ = writeln!(io::stderr(), "{text}");
+            let _ = writeln!(io::stderr(), "{}", plain::lines(text));
         }
     }
 
@@ -64,10 +64,10 @@ impl Console {
             print(&pretty(&document))
         } else {
             let brief = answer.brief.as_deref().filter(|_| self.quiet);
-            print(brief.unwrap_or(&answer.text))
+            print(&plain::lines(brief.unwrap_or(&answer.text)))
         };
         if let Some((kind, message)) = &answer.verdict {
-            let _ = writeln!(io::stderr(), "error: {message}");
+            let _ = writeln!(io::stderr(), "error: {}", plain::lines(message));
             return ExitCode::from(exit::code(*kind));
         }
         if let Some(code) = answer.exit {
@@ -78,9 +78,9 @@ impl Console {
 
     pub(crate) fn failure(self, failure: &Failure) -> ExitCode {
         let mut stderr = io::stderr();
-        let _ = writeln!(stderr, "error: {}", failure.message);
+        let _ = writeln!(stderr, "error: {}", plain::lines(&failure.message));
         if let Some(hint) = &failure.hint {
-            let _ = writeln!(stderr, "hint: {hint}");
+            let _ = writeln!(stderr, "hint: {}", plain::lines(hint));
         }
         if self.json {
             print(&pretty(&failure.document()));

@@ -11,6 +11,7 @@ mod failure;
 mod interrupt;
 mod location;
 mod path;
+mod plain;
 mod progress;
 mod settings;
 mod size;

@@ -1,5 +1,7 @@
 //! Aligned columns.
 
+use crate::plain;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {
     Left,
@@ -19,8 +21,9 @@ impl Table {
         Self { columns: heading.iter().map(|(_, align)| *align).collect(), rows }
     }
 
+    /// Cells may hold what others have written.
     pub(crate) fn row(&mut self, cells: Vec<String>) {
-        self.rows.push(cells);
+        self.rows.push(cells.iter().map(|cell| plain::line(cell).into_owned()).collect());
     }
 
     pub(crate) fn render(&self) -> String {

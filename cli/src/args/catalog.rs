@@ -9,7 +9,7 @@ use store::{
 };
 
 use super::{
-    value::{seconds, sha_prefix},
+    value::{actor, seconds, sha_prefix},
     verb::LineageArgs,
 };
 
@@ -17,13 +17,13 @@ use super::{
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ActorArgs {
     /// What this run is called [default: made up]
-    #[arg(long, value_name = "ID", env = "PSTORE_RUN_ID", hide_env_values = true)]
+    #[arg(long, value_name = "ID", value_parser = actor, env = "PSTORE_RUN_ID", hide_env_values = true)]
     pub(crate) run_id: Option<String>,
     /// The host that acts [default: this host's name]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = actor)]
     pub(crate) host: Option<String>,
     /// Which run of the host it is
-    #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
+    #[arg(long, value_name = "ID", value_parser = actor, default_value = "", hide_default_value = true)]
     pub(crate) host_run_id: String,
 }
 
@@ -75,9 +75,9 @@ pub(crate) struct HeldArgs {
     pub(crate) lineage: LineageArgs,
     #[command(flatten)]
     pub(crate) actor: ActorArgs,
-    /// The token
-    #[arg(long, value_name = "TOKEN", env = "PSTORE_LOCK_TOKEN", hide_env_values = true)]
-    pub(crate) token: Nonce,
+    /// The token [env: PSTORE_LOCK_TOKEN]
+    #[arg(long, value_name = "TOKEN")]
+    pub(crate) token: Option<Nonce>,
 }
 
 /// Show who holds the lock

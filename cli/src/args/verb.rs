@@ -99,8 +99,8 @@ pub(crate) struct SnapshotArgs {
     pub(crate) chrome_major: Option<ChromeMajor>,
     #[command(flatten)]
     pub(crate) capture: CaptureArgs,
-    /// The lock is held already: the token that `pstore lock acquire` printed
-    #[arg(long, value_name = "TOKEN", env = "PSTORE_LOCK_TOKEN", hide_env_values = true)]
+    /// The lock is held already: the token that `pstore lock acquire` printed [env: PSTORE_LOCK_TOKEN]
+    #[arg(long, value_name = "TOKEN")]
     pub(crate) lock_token: Option<Nonce>,
     /// How long to wait for somebody else who holds the lock
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0", hide_default_value = true)]

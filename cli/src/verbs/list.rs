@@ -14,7 +14,7 @@ use crate::{
     args::{LineageArgs, ListArgs, Scope},
     failure::Failure,
     location::Purpose,
-    size,
+    plain, size,
     table::{
         Align::{Left, Right},
         Table,
@@ -69,7 +69,8 @@ async fn snapshots(context: Context, args: &LineageArgs) -> Result<Answer, Failu
     let listing = find::list(&tenant, &lineage).await?;
     if let Some(prefix) = &listing.foreign {
         context.console.warn(&format!(
-            "another program has moved the pointer of {lineage} to the archive {prefix}, which is not listed here"
+            "another program has moved the pointer of {lineage} to the archive {}, which is not listed here",
+            plain::line(prefix)
         ));
     }
     let document = json!({

@@ -11,7 +11,7 @@ use store::{
 };
 
 use super::{Context, force_unlock::checked_reason};
-use crate::{answer::Answer, args::RollbackArgs, failure::Failure, size, time};
+use crate::{answer::Answer, args::RollbackArgs, failure::Failure, plain, size, time};
 
 pub(super) async fn run(context: Context, args: &RollbackArgs) -> Result<Answer, Failure> {
     let reason = checked_reason(&args.reason)?;
@@ -37,11 +37,10 @@ pub(super) async fn run(context: Context, args: &RollbackArgs) -> Result<Answer,
         let text = format!("{} is the current snapshot of {lineage} already\n", target.sha256_prefix());
         return Ok(Answer::new(document("unchanged"), text));
     }
-    let change = format!(
-        "from      {}\nto        {}\n",
-        line(&active, from.as_ref()),
-        line(&target.sha256_prefix(), Some(&target))
-    );
+    let change = plain::fields(&[
+        ("from", line(&active, from.as_ref())),
+        ("to", line(&target.sha256_prefix(), Some(&target))),
+    ]);
     if !args.confirm {
         let text =
             format!("profile   {lineage}\n{change}nothing was written; add --confirm to move the pointer\n");

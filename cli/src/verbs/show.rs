@@ -4,7 +4,7 @@ use serde_json::Value;
 use store::format::record::{Record, Tag};
 
 use super::Context;
-use crate::{answer::Answer, args::ShowArgs, failure::Failure, size, time};
+use crate::{answer::Answer, args::ShowArgs, failure::Failure, plain, size, time};
 
 pub(super) async fn run(context: Context, args: &ShowArgs) -> Result<Answer, Failure> {
     let (tenant, lineage) = context.lineage(&args.lineage).await?;
@@ -70,7 +70,7 @@ fn text(record: &Record) -> String {
     if !record.notes.is_empty() {
         lines.push(("notes", record.notes.clone()));
     }
-    lines.iter().map(|(name, value)| format!("{name:<9} {value}\n")).collect()
+    plain::fields(&lines)
 }
 
 fn chrome(record: &Record) -> String {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use store::{catalog::lock::Survey, format::lock::Lock, name::Lineage};
 
-use crate::{answer::Answer, time};
+use crate::{answer::Answer, plain, size, time};
 
 pub(super) fn names(lineage: &Lineage) -> Value {
     json!({
@@ -36,14 +36,15 @@ pub(super) fn document(lineage: &Lineage, lock: &Lock) -> Value {
 pub(super) fn text(lineage: &Lineage, lock: &Lock, remaining: Duration) -> String {
     let holder = [&lock.holder_run_id, &lock.holder_host, &lock.holder_host_run_id];
     let holder: Vec<&str> = holder.into_iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
+    let renewals = size::plural(lock.renewal_count, "time", "times");
     let lines = [
         ("profile", lineage.to_string()),
         ("holder", holder.join(", ")),
         ("acquired", format!("{} UTC", time::utc(lock.acquired_at_ms))),
-        ("renewed", format!("{} times, last {} UTC", lock.renewal_count, time::utc(lock.renewed_at_ms))),
+        ("renewed", format!("{renewals}, last {} UTC", time::utc(lock.renewed_at_ms))),
         ("expires", format!("in {} s unless renewed", remaining.as_secs())),
     ];
-    lines.iter().map(|(name, value)| format!("{name:<9} {value}\n")).collect()
+    plain::fields(&lines)
 }
 
 /// What `lock show` says.

@@ -1,0 +1,79 @@
+//! Texts of other runs, which may hold anything, on an operator's terminal.
+
+use std::{fs, path::PathBuf};
+
+use serde_json::Value;
+
+use crate::desk::{Desk, Ran};
+
+const NASTY: &str = "\u{1b}[2J\u{1b}]0;owned\u{7}\r\nforged line\u{202e}";
+
+/// Neither of the streams holds anything a terminal would act upon, or a line of its own
+/// that starts with what a stranger wrote.
+fn harmless(ran: &Ran) {
+    assert_eq!(ran.code, 0, "{ran:?}");
+    for text in [&ran.stdout, &ran.stderr] {
+        assert!(!text.contains(|c: char| (c.is_control() && c != '\n') || c == '\u{202e}'), "{ran:?}");
+        assert!(!text.lines().any(|line| line.starts_with("forged")), "{ran:?}");
+    }
+    assert!(ran.stdout.contains(r"\u{1b}[2J"), "it is shown escaped: {ran:?}");
+}
+
+/// Puts a text into objects of the contract as another program would.
+fn write(path: PathBuf, change: impl FnOnce(&mut Value)) {
+    let mut value: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    value.as_object_mut().unwrap().remove("pstore");
+    change(&mut value);
+    fs::write(path, value.to_string()).unwrap();
+}
+
+#[test]
+fn labels_and_notes_are_shown_escaped() {
+    let desk = Desk::new();
+    let ran = desk.run_args("snapshot udd acme/alice", &["--label", &format!("k={NASTY}"), "--notes", NASTY]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    for line in ["list acme/alice", "show acme/alice", "history acme/alice"] {
+        harmless(&desk.run(line));
+    }
+    assert_eq!(desk.json("show acme/alice")["notes"], NASTY, "JSON loses nothing");
+}
+
+#[test]
+fn reasons_are_shown_escaped() {
+    let desk = Desk::new();
+    desk.ok("snapshot udd acme/alice");
+    desk.acquire("run-1", "");
+    let ran = desk.run_args("force-unlock acme/alice --confirm", &["--reason", NASTY]);
+    assert!(ran.code == 0 && !ran.stderr.contains('\u{1b}'), "{ran:?}");
+    harmless(&desk.run("log acme/alice"));
+    assert_eq!(desk.event("force_unlock")["reason"], NASTY.trim(), "JSON loses nothing");
+}
+
+#[test]
+fn holders_are_shown_escaped() {
+    let desk = Desk::new();
+    desk.ok("snapshot udd acme/alice");
+    desk.acquire("run-1", "--ttl 1");
+    write(desk.object("lock.json"), |lock| {
+        lock["holder_run_id"] = NASTY.into();
+        lock["holder_host"] = NASTY.into();
+    });
+    harmless(&desk.run("lock show acme/alice"));
+    std::thread::sleep(std::time::Duration::from_millis(1300));
+    harmless(&desk.run("reap --grace 0"));
+    harmless(&desk.run("log acme/alice"));
+}
+
+#[test]
+fn pointers_are_shown_escaped() {
+    let desk = Desk::new();
+    let first = desk.capture("first");
+    write(desk.object("latest.json"), |pointer| pointer["active_sha256_prefix"] = NASTY.into());
+    let ran = desk.run("list acme/alice");
+    assert!(ran.code == 0 && !ran.stderr.contains('\u{1b}') && !ran.stderr.contains("\nforged"), "{ran:?}");
+    harmless(&desk.run(&format!("rollback acme/alice --sha {first}")));
+    harmless(&desk.run("lock acquire acme/alice --ttl 1"));
+    harmless(&desk.run("log acme/alice"));
+    let ran = desk.run("show acme/alice");
+    assert!(ran.code != 0 && !ran.stderr.contains('\u{1b}'), "{ran:?}");
+}
