@@ -89,6 +89,9 @@ fn advice(error: &Error) -> Option<String> {
             "check --store, --endpoint and --region; a bucket must exist before it is used"
         }
         ErrorKind::StoreRefused => "`pstore doctor` says what the store lacks",
+        ErrorKind::Damaged if matches!(error, Error::Damaged { object, .. } if object.ends_with("/lock.json")) => {
+            "`pstore force-unlock TENANT/PROFILE --reason WHY --confirm` puts a free lock in its place"
+        }
         ErrorKind::Damaged => "`pstore verify TENANT/PROFILE --read-data` shows how much is affected",
         ErrorKind::UnsupportedFormat => "use a pstore at least as new as the one that wrote it",
         ErrorKind::Ambiguous => "give more digits to --sha",

@@ -107,6 +107,11 @@ impl Settings {
         self.of(None).text(&key::HOST_REGION)
     }
 
+    /// A variable that belongs to one run and is no setting; `None` if it is set to nothing.
+    pub(crate) fn of_this_run(&self, variable: &str) -> Option<String> {
+        self.environment.get(variable).map(|value| value.to_string_lossy().into_owned())
+    }
+
     /// All that is in force, in the order of the documentation.
     pub(crate) fn all(&self, tenant: Option<&Tenant>) -> Vec<(&'static Key, Effective)> {
         let view = self.of(tenant);

@@ -26,7 +26,7 @@ use store::{
     progress::Progress,
 };
 
-use super::Context;
+use super::{Context, context::LOCK_TOKEN};
 use crate::{
     args::{CaptureArgs, ModeArg},
     failure::Failure,
@@ -113,10 +113,15 @@ pub(super) async fn capture(
         hold_back,
         lineage,
     };
+    let held = matches!(request.lock, LockUse::Held(_));
     let stop = context.interrupt.raised();
     let report = snapshot::snapshot(tenant, &request, progress, stop).await;
     let report = report.map_err(|error| match stored(&error) {
         Some(record) => Failure::from(error).hint(moving(&request.lineage, record)),
+        None if error.kind() == ErrorKind::LockLost && held => Failure::from(error).hint(format!(
+            "the token given with --lock-token or in {LOCK_TOKEN} is not that of this profile's lock now; \
+             `pstore lock show` and `pstore log` tell whose it is"
+        )),
         None => error.into(),
     })?;
     if report.held_back.is_none()

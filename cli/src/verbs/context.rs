@@ -7,6 +7,7 @@ use store::{
     catalog::{clock, records, store::Store},
     content::TenantStore,
     format::{event::Actor, layout, record::Record},
+    id::Nonce,
     name::{ChromeMajor, Lineage, ProfileName, Tenant},
     ops::find,
 };
@@ -22,6 +23,8 @@ use crate::{
 
 /// How many names a hint lists.
 const SUGGESTIONS: usize = 8;
+/// Where `pstore lock hold` leaves the token for its command.
+pub(crate) const LOCK_TOKEN: &str = "PSTORE_LOCK_TOKEN";
 const SLOW_ANSWER: Duration = Duration::from_secs(3);
 
 #[derive(Clone, Debug)]
@@ -49,6 +52,16 @@ impl Context {
             host_run_id: args.host_run_id.clone(),
             ..Actor::default()
         }
+    }
+
+    /// The token of a lock that is held already: as typed, else from the environment, where
+    /// a variable that is set to nothing counts as not set.
+    pub(crate) fn lock_token(&self, typed: Option<Nonce>) -> Result<Option<Nonce>, Failure> {
+        if typed.is_some() {
+            return Ok(typed);
+        }
+        let Some(text) = self.settings.of_this_run(LOCK_TOKEN) else { return Ok(None) };
+        text.parse().map(Some).map_err(|error| Failure::usage(format!("{LOCK_TOKEN}: {error}")))
     }
 
     pub(crate) async fn store(&self, purpose: Purpose) -> Result<Store, Failure> {
@@ -137,6 +150,23 @@ impl Context {
         args: &LineageArgs,
     ) -> Result<(TenantStore, Lineage), Failure> {
         let tenant = self.tenant_to_change(&args.profile.tenant).await?;
+        self.lineage_in(tenant, args).await
+    }
+
+    /// As [`Self::lineage`], to say whether something of it has expired: a directory tells the
+    /// time of its file system only to those who may write there.
+    pub(crate) async fn lineage_to_judge(
+        &self,
+        args: &LineageArgs,
+    ) -> Result<(TenantStore, Lineage), Failure> {
+        let tenant = match self.existing(&args.profile.tenant, Purpose::Change).await {
+            Err(failure)
+                if matches!(failure.kind, ErrorKind::Io | ErrorKind::Denied | ErrorKind::StoreRefused) =>
+            {
+                self.tenant(&args.profile.tenant).await?
+            }
+            answer => answer?,
+        };
         self.lineage_in(tenant, args).await
     }
 

@@ -3,12 +3,13 @@
 mod hold;
 mod told;
 
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
 use serde_json::json;
 use store::{
     catalog::{controls::Controls, lock::Terms},
     format::pointer::Target,
+    id::Nonce,
     name::Lineage,
 };
 
@@ -17,7 +18,11 @@ use crate::{
     answer::Answer,
     args::{AcquireArgs, ActorArgs, HeldArgs, LineageArgs, LockArgs, LockShowArgs, LockVerb},
     failure::Failure,
+    plain,
 };
+
+/// A lock that nobody gives back must end some day.
+const TTL: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(86_400);
 
 pub(super) async fn run(context: Context, args: &LockArgs) -> Result<Answer, Failure> {
     match &args.verb {
@@ -39,8 +44,8 @@ async fn acquire(context: Context, args: &AcquireArgs) -> Result<Answer, Failure
     let controls = controls(&context, &args.lineage, &args.actor).await?;
     let settings = context.settings.tenant(&controls.lineage().name.tenant);
     let ttl = args.ttl.unwrap_or(settings.lock_ttl);
-    if ttl < Duration::from_secs(1) {
-        return Err(Failure::usage("a lock that holds for less than a second is of no use").hint("--ttl 300"));
+    if !TTL.contains(&ttl) {
+        return Err(Failure::usage("--ttl takes from 1 to 86400 seconds").hint("--ttl 300"));
     }
     // This process ends at once; the lock must not end with it.
     let hold = controls.acquire(Terms { ttl, with_process: false }, args.wait).await?;
@@ -54,14 +59,14 @@ async fn acquire(context: Context, args: &AcquireArgs) -> Result<Answer, Failure
     text.push_str(&format!("token     {token}\n"));
     text.push_str(&match pointer.target() {
         Target::Nothing => "current   none yet\n".to_owned(),
-        _ => format!("current   {}\n", pointer.active_sha256_prefix),
+        _ => plain::fields(&[("current", pointer.active_sha256_prefix.clone())]),
     });
     Ok(Answer { brief: Some(format!("{token}\n")), ..Answer::new(document, text) })
 }
 
 async fn renew(context: Context, args: &HeldArgs) -> Result<Answer, Failure> {
-    let controls = held(&context, args).await?;
-    let hold = controls.adopt(args.token).await?;
+    let (controls, token) = held(&context, args).await?;
+    let hold = controls.adopt(token).await?;
     let lock = hold.renew().await?;
     let token = hold.token().await;
     let mut document = told::document(controls.lineage(), &lock);
@@ -74,11 +79,11 @@ async fn renew(context: Context, args: &HeldArgs) -> Result<Answer, Failure> {
 }
 
 async fn release(context: Context, args: &HeldArgs) -> Result<Answer, Failure> {
-    let controls = held(&context, args).await?;
+    let (controls, token) = held(&context, args).await?;
     let lineage = controls.lineage().clone();
     match controls.lock().await? {
-        Some(read) if read.lock.is_held_by(args.token) => {
-            controls.release_lock(args.token, read.version).await?;
+        Some(read) if read.lock.is_held_by(token) => {
+            controls.release_lock(token, read.version).await?;
             let text = format!("the lock of {lineage} is free\n");
             Ok(Answer::new(outcome(&lineage, "released"), text))
         }
@@ -95,13 +100,16 @@ fn outcome(lineage: &Lineage, word: &str) -> serde_json::Value {
     document
 }
 
-async fn held(context: &Context, args: &HeldArgs) -> Result<Controls, Failure> {
+async fn held(context: &Context, args: &HeldArgs) -> Result<(Controls, Nonce), Failure> {
+    let token = context.lock_token(args.token)?.ok_or_else(|| {
+        Failure::usage("--token is missing").hint("it is what `pstore lock acquire` has printed")
+    })?;
     let (tenant, lineage) = context.lineage_to_change(&args.lineage).await?;
-    Ok(Controls::new(tenant, lineage, context.actor(&args.actor)))
+    Ok((Controls::new(tenant, lineage, context.actor(&args.actor)), token))
 }
 
 async fn show(context: Context, args: &LockShowArgs) -> Result<Answer, Failure> {
-    let (tenant, lineage) = context.lineage(&args.lineage).await?;
+    let (tenant, lineage) = context.lineage_to_judge(&args.lineage).await?;
     let controls = Controls::new(tenant, lineage.clone(), Default::default());
     let survey = controls.survey().await?;
     Ok(told::shown(&lineage, &survey))

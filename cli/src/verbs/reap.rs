@@ -1,7 +1,7 @@
 //! `pstore reap`
 
 use serde_json::{Value, json};
-use store::{ErrorKind, ops::reap};
+use store::{ErrorKind, format::event::Actor, name::Tenant, ops::reap};
 
 use super::Context;
 use crate::{answer::Answer, args::ReapArgs, failure::Failure, location::Purpose, size::plural};
@@ -13,9 +13,17 @@ pub(super) async fn run(context: Context, args: &ReapArgs) -> Result<Answer, Fai
         None => context.answer(context.store(Purpose::Read).await?.tenants()).await?,
     };
     let mut report = reap::Report::default();
+    let mut skipped: Vec<(&Tenant, Failure)> = Vec::new();
     for tenant in &tenants {
-        let store = context.tenant_to_change(tenant).await?;
-        let swept = reap::reap(&store, &actor, args.grace).await?;
+        let swept = match sweep(&context, tenant, &actor, args).await {
+            Ok(swept) => swept,
+            // One tenant that cannot be read keeps no other from being swept.
+            Err(failure) if args.tenant.is_none() && failure.kind != ErrorKind::Unavailable => {
+                skipped.push((tenant, failure));
+                continue;
+            }
+            Err(failure) => return Err(failure),
+        };
         report.evicted.extend(swept.evicted);
         report.failed.extend(swept.failed);
         report.left += swept.left;
@@ -33,17 +41,21 @@ pub(super) async fn run(context: Context, args: &ReapArgs) -> Result<Answer, Fai
             "expired_for_ms": eviction.expired_for.as_millis() as u64,
         })
     });
-    let failed = report
-        .failed
-        .iter()
-        .map(|(lineage, error)| json!({ "profile": lineage.to_string(), "message": error.to_string() }));
+    let mut failed: Vec<(ErrorKind, String, String)> =
+        skipped.into_iter().map(|(tenant, why)| (why.kind, tenant.to_string(), why.message)).collect();
+    failed.extend(
+        report.failed.iter().map(|(lineage, error)| (error.kind(), lineage.to_string(), error.to_string())),
+    );
     let document = json!({
         "outcome": "swept",
         "tenants": tenants.len(),
         "evicted": evicted.collect::<Vec<Value>>(),
         "left": report.left,
         "free": report.free,
-        "failed": failed.collect::<Vec<Value>>(),
+        "failed": failed
+            .iter()
+            .map(|(_, profile, message)| json!({ "profile": profile, "message": message }))
+            .collect::<Vec<Value>>(),
     });
     let mut text: String = report
         .evicted
@@ -62,12 +74,20 @@ pub(super) async fn run(context: Context, args: &ReapArgs) -> Result<Answer, Fai
         plural(report.evicted.len() as u64, "lock", "locks"),
         report.left
     ));
-    let verdict = report.failed.first().map(|(lineage, error)| {
-        let more = report.failed.len() - 1;
-        let rest = if more == 0 { String::new() } else { format!(", and {more} more") };
-        (error.kind(), format!("the lock of {lineage} cannot be judged: {error}{rest}"))
+    let verdict = failed.first().map(|(kind, profile, message)| {
+        let rest = if failed.len() == 1 { String::new() } else { format!(", and {} more", failed.len() - 1) };
+        let kind = if *kind == ErrorKind::NotFound { ErrorKind::Damaged } else { *kind };
+        (kind, format!("locks of {profile} cannot be judged: {message}{rest}"))
     });
-    let verdict = verdict
-        .map(|(kind, text)| (if kind == ErrorKind::NotFound { ErrorKind::Damaged } else { kind }, text));
     Ok(Answer { verdict, ..Answer::new(document, text) })
+}
+
+async fn sweep(
+    context: &Context,
+    tenant: &Tenant,
+    actor: &Actor,
+    args: &ReapArgs,
+) -> Result<reap::Report, Failure> {
+    let store = context.tenant_to_change(tenant).await?;
+    Ok(reap::reap(&store, actor, args.grace).await?)
 }

@@ -21,6 +21,7 @@ use store::{
 use super::{
     Context,
     capture::{self as capturing, Job},
+    context::LOCK_TOKEN,
     guard::{self, Guarded},
     load,
 };
@@ -82,7 +83,7 @@ async fn session(
     let loaded = load::load(context, &args.load, job).await?;
     let command = command(&args.command, place.path());
     let environment = [
-        ("PSTORE_LOCK_TOKEN", OsString::from(hold.token().await.to_string())),
+        (LOCK_TOKEN, OsString::from(hold.token().await.to_string())),
         ("PSTORE_RUN_ID", OsString::from(&hold.controls().actor().run_id)),
         ("PSTORE_PROFILE", place.path().as_os_str().to_owned()),
     ];

@@ -6,6 +6,7 @@ use capture::chrome::profile::Facts;
 use store::{
     ErrorKind,
     catalog::lock::Terms,
+    id::Nonce,
     name::{ChromeMajor, Lineage},
     ops::snapshot::LockUse,
 };
@@ -24,6 +25,7 @@ pub(super) async fn run(context: Context, args: &SnapshotArgs) -> Result<Answer,
         return Err(Failure::new(ErrorKind::NotFound, message));
     }
     context.location.keep_apart(&args.directory)?;
+    let token = context.lock_token(args.lock_token)?;
     let still = capturing::hold_still(&args.directory, &args.capture).await?;
     let chrome_major = chrome_major(&context, args, &still.facts)?;
     let lineage = Lineage { name: args.profile.clone(), chrome_major };
@@ -34,7 +36,7 @@ pub(super) async fn run(context: Context, args: &SnapshotArgs) -> Result<Answer,
         lineage: lineage.clone(),
         directory: &args.directory,
         actor: context.actor(&args.capture.actor),
-        lock: lock_use(args, &context, &lineage),
+        lock: lock_use(args, &context, &lineage, token),
     };
     let report =
         capturing::capture(&context, &args.capture, job, still, progress::watch(context.console)).await?;
@@ -51,8 +53,8 @@ pub(super) async fn run(context: Context, args: &SnapshotArgs) -> Result<Answer,
 }
 
 /// Under which lock: the caller's if there is a token, else one of our own.
-fn lock_use(args: &SnapshotArgs, context: &Context, lineage: &Lineage) -> LockUse {
-    match args.lock_token {
+fn lock_use(args: &SnapshotArgs, context: &Context, lineage: &Lineage, token: Option<Nonce>) -> LockUse {
+    match token {
         Some(token) => LockUse::Held(token),
         None => {
             let settings = context.settings.tenant(&lineage.name.tenant);

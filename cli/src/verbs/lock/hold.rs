@@ -10,7 +10,7 @@ use crate::{
     answer::Answer,
     args::HoldArgs,
     failure::Failure,
-    verbs::{Context, guard},
+    verbs::{Context, context::LOCK_TOKEN, guard},
 };
 
 pub(super) async fn run(context: Context, args: &HoldArgs) -> Result<Answer, Failure> {
@@ -19,7 +19,7 @@ pub(super) async fn run(context: Context, args: &HoldArgs) -> Result<Answer, Fai
     let terms = Terms { ttl: settings.lock_ttl, with_process: true };
     let hold = Arc::new(controls.acquire(terms, args.wait).await?);
     let environment = [
-        ("PSTORE_LOCK_TOKEN", OsString::from(hold.token().await.to_string())),
+        (LOCK_TOKEN, OsString::from(hold.token().await.to_string())),
         ("PSTORE_RUN_ID", OsString::from(&hold.controls().actor().run_id)),
     ];
     let keeper = hold.keep(settings.lock_renew);

@@ -1,0 +1,190 @@
+//! Snapshots, and somebody else who wants the profile too.
+
+use std::{fs, process::Child};
+
+use crate::desk::{Desk, Ran, ended, noise, signal, until};
+
+fn stored() -> Desk {
+    let desk = Desk::new();
+    desk.ok("snapshot udd acme/alice");
+    desk
+}
+
+/// A snapshot that has taken the lock and was then stopped, before it has moved the pointer.
+fn stopped(desk: &Desk, options: &str) -> Child {
+    for at in 0..24 {
+        fs::write(desk.path(&format!("udd/{at}")), noise(3_000_000 + at)).unwrap();
+    }
+    let before = desk.json("list acme/alice")["active_sha256_prefix"].clone();
+    for _ in 0..20 {
+        let child = desk.start(&format!("snapshot udd acme/alice {options}"));
+        until("the lock is taken", || {
+            desk.lock_state() == "held" || desk.json("list acme/alice")["active_sha256_prefix"] != before
+        });
+        signal(&child, "STOP");
+        let shown = desk.json("lock show acme/alice");
+        if shown["claimed"] == true && desk.json("list acme/alice")["active_sha256_prefix"] == before {
+            return child;
+        }
+        // It was too quick, or has not claimed the pointer yet.
+        signal(&child, "KILL");
+        ended(child);
+        desk.change(&format!("{:?}", std::time::Instant::now()));
+        let now = desk.json("list acme/alice")["active_sha256_prefix"].clone();
+        assert_eq!(now, before, "a snapshot of 72 MB is quicker than a command that looks at it");
+    }
+    panic!("it is never seen at work");
+}
+
+fn going_on(child: Child) -> Ran {
+    signal(&child, "CONT");
+    ended(child)
+}
+
+/// The command in the hint, in backquotes.
+fn advised(ran: &Ran) -> String {
+    let hint = ran
+        .stderr
+        .lines()
+        .find_map(|line| line.strip_prefix("hint: `pstore "))
+        .unwrap_or_else(|| panic!("{ran:?}"));
+    hint.split('`').next().unwrap().to_owned()
+}
+
+#[test]
+fn somebody_elses_lock_is_respected() {
+    let desk = stored();
+    let token = desk.acquire("other", "--host elsewhere");
+    desk.change("mine");
+    let ran = desk.run("snapshot udd acme/alice");
+    ran.refused(
+        24,
+        &["is locked by run \"other\" on \"elsewhere\"", "--wait SECONDS", "`pstore force-unlock`"],
+    );
+    assert_eq!(desk.json("snapshot udd acme/alice")["error"]["holder_run_id"], "other");
+    let waiting = desk.start("snapshot udd acme/alice --wait 60");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    desk.ok(&format!("lock release acme/alice --token {token}"));
+    let ran = ended(waiting);
+    assert!(ran.code == 0 && ran.stdout.contains("pointer  moved from"), "{ran:?}");
+    assert_eq!(desk.lock_state(), "free");
+}
+
+#[test]
+fn a_token_is_as_good_as_the_lock() {
+    let desk = stored();
+    let token = desk.acquire("mine", "");
+    desk.change("one");
+    desk.ok(&format!("snapshot udd acme/alice --lock-token {token}"));
+    assert_eq!(desk.lock_state(), "held", "whoever took it gives it back");
+    desk.change("two");
+    let ran = desk.run_with("snapshot udd acme/alice", &[("PSTORE_LOCK_TOKEN", &token)]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    desk.change("three");
+    desk.run_with("snapshot udd acme/alice", &[("PSTORE_LOCK_TOKEN", "")]).refused(24, &["\"mine\""]);
+    desk.run_with("snapshot udd acme/bob", &[("PSTORE_LOCK_TOKEN", &token)])
+        .refused(25, &["acme/bob", "PSTORE_LOCK_TOKEN is not that of this profile's lock"]);
+}
+
+#[test]
+fn a_stale_token_moves_nothing() {
+    let desk = stored();
+    let token = desk.acquire("mine", "");
+    desk.ok("force-unlock acme/alice --reason test --confirm");
+    let before = desk.json("list acme/alice");
+    desk.change("late");
+    let stale = format!("snapshot udd acme/alice --lock-token {token}");
+    desk.run(&stale).refused(25, &["was lost", "is not that of this profile's lock"]);
+    desk.acquire("other", "");
+    desk.run(&stale).refused(25, &["was lost to run \"other\""]);
+    assert_eq!(desk.json(&stale)["error"]["holder_run_id"], "other");
+    assert_eq!(desk.json("list acme/alice"), before);
+}
+
+#[test]
+fn a_holder_whose_pointer_an_operator_moved_does_not_move_it_back() {
+    let desk = stored();
+    let first = desk.json("list acme/alice")["active_sha256_prefix"].as_str().unwrap().to_owned();
+    desk.capture("second");
+    let token = desk.acquire("mine", "");
+    desk.ok(&format!("rollback acme/alice --sha {first} --confirm --force --reason broken"));
+    desk.change("third");
+    desk.run(&format!("snapshot udd acme/alice --lock-token {token}"))
+        .refused(26, &["`pstore log` tells who"]);
+    assert!(desk.ok("lock show acme/alice").contains("claim     none: this holder cannot move the pointer"));
+    assert_eq!(desk.json("list acme/alice")["active_sha256_prefix"], first.as_str());
+}
+
+#[test]
+fn what_was_stored_when_an_operator_moved_the_pointer_can_still_be_chosen() {
+    let desk = stored();
+    let first = desk.json("list acme/alice")["active_sha256_prefix"].as_str().unwrap().to_owned();
+    desk.capture("second");
+    let child = stopped(&desk, "");
+    desk.ok(&format!("rollback acme/alice --sha {first} --confirm --force --reason broken"));
+    let ran = going_on(child);
+    ran.refused(26, &["was moved by somebody else", "is stored"]);
+    assert_eq!(desk.json("list acme/alice")["active_sha256_prefix"], first.as_str());
+    let advised = advised(&ran);
+    assert!(desk.ok(&advised).contains("the pointer was moved"), "{advised}");
+    desk.ok("restore acme/alice out");
+    assert!(desk.path("out/23").exists());
+}
+
+#[test]
+fn what_was_stored_when_the_lock_was_lost_can_still_be_chosen() {
+    let desk = stored();
+    let child = stopped(&desk, "--run-id victim");
+    desk.ok("force-unlock acme/alice --reason stuck --confirm");
+    let token = desk.acquire("successor", "");
+    let ran = going_on(child);
+    ran.refused(25, &["was lost to run \"successor\"", "is stored"]);
+    assert_eq!(desk.event("lock_lost")["by"]["run_id"], "victim");
+    let advised = advised(&ran);
+    desk.run(&advised).refused(24, &["\"successor\"", "--force"]);
+    desk.ok(&format!("lock release acme/alice --token {token}"));
+    desk.ok(&advised);
+}
+
+#[test]
+fn a_snapshot_that_was_killed_is_in_nobodys_way() {
+    let desk = stored();
+    let child = stopped(&desk, "--run-id killed");
+    desk.run("snapshot udd acme/alice").refused(24, &["\"killed\""]);
+    signal(&child, "KILL");
+    ended(child);
+    desk.ok("snapshot udd acme/alice");
+    let event = desk.event("lock_evicted");
+    assert_eq!((&event["holder_run_id"], &event["reason"]), (&"killed".into(), &"holder_dead".into()));
+    desk.ok("verify acme/alice --read-data");
+}
+
+#[test]
+fn a_snapshot_that_is_told_to_end_gives_the_lock_back() {
+    for name in ["INT", "TERM"] {
+        let desk = stored();
+        let child = stopped(&desk, "");
+        signal(&child, name);
+        let ran = going_on(child);
+        assert_eq!(ran.code, 130, "{name}: {ran:?}");
+        assert_eq!(desk.lock_state(), "free", "{name}");
+        desk.ok("snapshot udd acme/alice");
+    }
+}
+
+#[test]
+fn two_at_once_end_in_order() {
+    let desk = stored();
+    desk.change("both");
+    fs::create_dir(desk.path("other")).unwrap();
+    fs::write(desk.path("other/file"), "another profile altogether").unwrap();
+    let one = desk.start("snapshot udd acme/alice --wait 60");
+    let two = desk.start("snapshot other acme/alice --chrome-major 131 --wait 60");
+    for ran in [ended(one), ended(two)] {
+        assert_eq!(ran.code, 0, "{ran:?}");
+    }
+    let flips: Vec<_> = desk.events().into_iter().filter(|event| event["kind"] == "flip").collect();
+    assert_eq!(flips.len(), 3);
+    assert_eq!(flips[2]["from_sha256_prefix"], flips[1]["to_sha256_prefix"]);
+    assert_eq!(desk.lock_state(), "free");
+}
