@@ -3,7 +3,8 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::{Command, Output},
+    process::{Child, Command, Output, Stdio},
+    time::{Duration, Instant},
 };
 
 use serde_json::Value;
@@ -42,6 +43,53 @@ impl Desk {
     /// Runs a line with variables set.
     pub fn run_with(&self, line: &str, variables: &[(&str, &str)]) -> Ran {
         Ran::of(line, self.command(line).envs(variables.iter().copied()).output().unwrap())
+    }
+
+    /// Runs arguments that may hold anything, after a line that holds no spaces.
+    pub fn run_args(&self, line: &str, args: &[&str]) -> Ran {
+        Ran::of(line, self.command(line).args(args).output().unwrap())
+    }
+
+    /// Starts a line; what it prints is kept.
+    pub fn start(&self, line: &str) -> Child {
+        self.command(line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// Changes the profile, so that a snapshot of it differs.
+    pub fn change(&self, to: &str) {
+        fs::write(self.path("udd/changed"), to).unwrap();
+    }
+
+    /// The prefix of a snapshot of the profile as it is after a change.
+    pub fn capture(&self, change: &str) -> String {
+        self.change(change);
+        let document = self.json("snapshot udd acme/alice");
+        document["active_sha256_prefix"].as_str().unwrap_or_else(|| panic!("{document}")).to_owned()
+    }
+
+    /// Takes the lock of acme/alice as a run of this name; its token.
+    pub fn acquire(&self, run: &str, more: &str) -> String {
+        self.ok(&format!("lock acquire acme/alice -q --run-id {run} {more}")).trim().to_owned()
+    }
+
+    /// An object of acme/alice for Chrome 131, as it lies in the store.
+    pub fn object(&self, name: &str) -> PathBuf {
+        self.path(".local/share/pstore/store/objects/snapshots/acme/alice/131").join(name)
+    }
+
+    pub fn events(&self) -> Vec<Value> {
+        self.json("log acme/alice --last 0")["events"].as_array().unwrap().clone()
+    }
+
+    /// The last event of a kind, which there must be.
+    pub fn event(&self, kind: &str) -> Value {
+        let events = self.events();
+        let found = events.iter().rfind(|event| event["kind"] == kind);
+        found.unwrap_or_else(|| panic!("no {kind} in {events:#?}")).clone()
+    }
+
+    pub fn lock_state(&self) -> String {
+        self.json("lock show acme/alice")["state"].as_str().unwrap().to_owned()
     }
 
     /// Runs a line that must succeed; what it printed.
@@ -86,6 +134,25 @@ impl Ran {
         for text in said {
             assert!(self.stderr.contains(text), "{text:?} is not said: {self:?}");
         }
+    }
+}
+
+/// Sends a signal by its name.
+pub fn signal(child: &Child, name: &str) {
+    let sent = Command::new("kill").args([&format!("-{name}"), &child.id().to_string()]).status();
+    assert!(sent.unwrap().success());
+}
+
+pub fn ended(child: Child) -> Ran {
+    Ran::of("started", child.wait_with_output().unwrap())
+}
+
+/// Waits until something is so, which it must be some time.
+pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !is_so() {
+        assert!(started.elapsed() < Duration::from_secs(60), "never: {what}");
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

@@ -2,12 +2,22 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod clock;
 mod config;
+mod contract;
+mod delete;
 mod desk;
 mod diff;
+mod documents;
 mod generated;
 mod help;
 mod history;
+mod hold;
 mod json;
 mod local;
+mod lock;
+mod log;
+mod operators;
 mod refusals;
+mod strangers;
+mod under_lock;

@@ -1,0 +1,84 @@
+//! A host whose clock is an hour wrong.
+
+use std::{path::Path, time::Duration};
+
+use crate::desk::{Desk, Ran};
+
+const FAKETIME: &str = "/usr/bin/faketime";
+
+/// Runs a line on a host whose clock is off by so much.
+fn run_at(desk: &Desk, offset: &str, line: &str) -> Ran {
+    assert!(Path::new(FAKETIME).exists(), "scripts/setup test installs faketime");
+    let command = desk.command(line);
+    let mut faked = std::process::Command::new(FAKETIME);
+    faked.args(["-f", offset]).arg(command.get_program()).args(command.get_args());
+    faked.env_clear().env("NO_FAKE_STAT", "1").current_dir(command.get_current_dir().unwrap());
+    faked.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    Ran::of(line, faked.output().unwrap())
+}
+
+fn stored() -> Desk {
+    let desk = Desk::new();
+    desk.ok("snapshot udd acme/alice");
+    desk
+}
+
+#[test]
+fn the_clock_is_really_wrong() {
+    let desk = stored();
+    let event = |offset: &str| {
+        desk.change(offset);
+        assert_eq!(run_at(&desk, offset, "snapshot udd acme/alice").code, 0);
+        let events = desk.events();
+        events.iter().map(|event| event["at_ms"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    let now = event("+0");
+    assert!(event("+1h").iter().max() > now.iter().max().map(|at| at + 3_500_000).as_ref());
+}
+
+#[test]
+fn a_lock_that_is_held_is_not_taken_whatever_the_clock_says() {
+    for offset in ["+1h", "-1h"] {
+        let desk = stored();
+        desk.acquire("holder", "--ttl 30");
+        for line in
+            ["lock acquire acme/alice", "snapshot udd acme/alice --rescan", "lock hold acme/alice -- true"]
+        {
+            desk.change(line);
+            run_at(&desk, offset, line).refused(24, &["\"holder\"", "expires in 2"]);
+        }
+        let swept = run_at(&desk, offset, "reap --grace 0 --json").json();
+        assert_eq!((&swept["left"], &swept["evicted"]), (&1.into(), &serde_json::json!([])), "{offset}");
+        let shown = run_at(&desk, offset, "lock show acme/alice --json").json();
+        assert_eq!(shown["state"], "held", "{offset}");
+    }
+}
+
+#[test]
+fn a_lock_that_has_expired_is_taken_whatever_the_clock_says() {
+    for offset in ["+1h", "-1h"] {
+        let desk = stored();
+        desk.acquire("holder", "--ttl 1");
+        std::thread::sleep(Duration::from_millis(1300));
+        let taken = run_at(&desk, offset, "lock acquire acme/alice --json --ttl 1").json();
+        assert_eq!(taken["outcome"], "forced_expired", "{offset}: {taken}");
+        std::thread::sleep(Duration::from_millis(1300));
+        let swept = run_at(&desk, offset, "reap --grace 0 --json").json();
+        assert_eq!(swept["evicted"].as_array().unwrap().len(), 1, "{offset}: {swept}");
+    }
+}
+
+#[test]
+fn a_lock_taken_on_a_wrong_clock_holds_as_long_as_any_other() {
+    for offset in ["+1h", "-1h"] {
+        let desk = stored();
+        let token = run_at(&desk, offset, "lock acquire acme/alice -q --ttl 30 --run-id wrong");
+        desk.run("lock acquire acme/alice").refused(24, &["\"wrong\"", "expires in 2"]);
+        let token = token.stdout.trim();
+        desk.change(offset);
+        let ran = run_at(&desk, offset, &format!("snapshot udd acme/alice --lock-token {token}"));
+        assert_eq!(ran.code, 0, "{ran:?}");
+        desk.ok(&format!("lock renew acme/alice --token {token}"));
+        assert_eq!(desk.json(&format!("lock release acme/alice --token {token}"))["outcome"], "released");
+    }
+}

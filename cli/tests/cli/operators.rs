@@ -1,0 +1,197 @@
+//! What people on call do: take locks away, go back, give names.
+
+use std::{fs, time::Duration};
+
+use crate::desk::Desk;
+
+fn stored() -> (Desk, String, String) {
+    let desk = Desk::new();
+    let first = desk.capture("first");
+    let second = desk.capture("second");
+    (desk, first, second)
+}
+
+#[test]
+fn the_reaper_takes_what_has_expired_and_nothing_else() {
+    let (desk, ..) = stored();
+    desk.ok("snapshot udd acme/bob");
+    desk.ok("snapshot udd other/carol");
+    desk.acquire("forgotten", "--ttl 1 --host h1 --host-run-id fc-01");
+    desk.ok("lock acquire acme/bob --run-id alive -q");
+    std::thread::sleep(Duration::from_millis(1300));
+    let fresh = desk.json("reap --run-id reaper");
+    assert_eq!(
+        (&fresh["evicted"], &fresh["left"]),
+        (&serde_json::json!([]), &2.into()),
+        "less than the grace of 60 s"
+    );
+    assert_eq!(fresh["tenants"], 2);
+
+    let ran = desk.run("reap --grace 0 --json --run-id reaper");
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.stderr.contains(" WARN ") && ran.stderr.contains("holder_run_id=\"forgotten\""), "{ran:?}");
+    let swept = ran.json();
+    assert_eq!(
+        (&swept["left"], &swept["free"], &swept["failed"]),
+        (&1.into(), &1.into(), &serde_json::json!([]))
+    );
+    let evicted = &swept["evicted"][0];
+    for (field, value) in [
+        ("holder_run_id", "forgotten"),
+        ("holder_host", "h1"),
+        ("holder_host_run_id", "fc-01"),
+        ("reason", "ttl_expired"),
+        ("profile_id", "alice"),
+    ] {
+        assert_eq!(evicted[field], value);
+    }
+    assert_eq!(desk.lock_state(), "free");
+    assert_eq!(desk.json("lock show acme/bob")["holder_run_id"], "alive");
+    let event = desk.event("lock_evicted");
+    assert_eq!((&event["by"]["run_id"], &event["holder_run_id"]), (&"reaper".into(), &"forgotten".into()));
+    assert_eq!(desk.ok("reap acme --grace 0"), "0 locks evicted, 1 held\n");
+    desk.run("reap nobody").refused(3, &["nobody does not exist", "acme, other"]);
+}
+
+#[test]
+fn the_reaper_says_whose_lock_it_took_in_words_too() {
+    let (desk, ..) = stored();
+    desk.acquire("forgotten", "--ttl 1 --host h1");
+    std::thread::sleep(Duration::from_millis(1300));
+    let text = desk.ok("reap --grace 0");
+    assert!(
+        text.starts_with("evicted acme/alice (Chrome 131): run \"forgotten\" on \"h1\", expired "),
+        "{text}"
+    );
+    assert!(text.ends_with("1 lock evicted, 0 held\n"), "{text}");
+}
+
+#[test]
+fn one_that_cannot_be_read_keeps_no_other_from_being_swept() {
+    let (desk, ..) = stored();
+    desk.ok("snapshot udd acme/bob");
+    desk.ok("snapshot udd other/carol");
+    desk.acquire("forgotten", "--ttl 1");
+    std::thread::sleep(Duration::from_millis(1300));
+    let bob = desk.path(".local/share/pstore/store/objects/snapshots/acme/bob/131/lock.json");
+    fs::write(bob, "{").unwrap();
+    let tenant = desk.path(".local/share/pstore/store/objects/content/other/tenant.json");
+    fs::write(tenant, "{").unwrap();
+    let ran = desk.run("reap --grace 0 --json");
+    ran.refused(10, &["cannot be judged", "and 1 more"]);
+    let swept = ran.json();
+    assert_eq!(swept["evicted"][0]["holder_run_id"], "forgotten");
+    assert_eq!(
+        (&swept["failed"][0]["profile"], &swept["failed"][1]["profile"]),
+        (&"other".into(), &"acme/bob (Chrome 131)".into())
+    );
+}
+
+#[test]
+fn a_lock_is_taken_away_only_with_a_reason_and_a_confirmation() {
+    let (desk, ..) = stored();
+    let token = desk.acquire("stuck", "--host h1");
+    let before = fs::read(desk.object("lock.json")).unwrap();
+    desk.run("force-unlock acme/alice").refused(2, &["--reason"]);
+    desk.run("force-unlock acme/alice --confirm").refused(2, &["--reason"]);
+    desk.run_args("force-unlock acme/alice --confirm", &["--reason", "  "])
+        .refused(2, &["--reason is empty"]);
+    let long = "x".repeat(4097);
+    desk.run_args("force-unlock acme/alice --confirm", &["--reason", &long])
+        .refused(2, &["longer than 4096"]);
+    let plan = desk.ok("force-unlock acme/alice --reason gone");
+    assert!(
+        plan.contains("is locked by run \"stuck\" on \"h1\"") && plan.contains("nothing was written"),
+        "{plan}"
+    );
+    assert_eq!(desk.json("force-unlock acme/alice --reason gone")["outcome"], "planned");
+    assert_eq!(fs::read(desk.object("lock.json")).unwrap(), before);
+
+    let ran =
+        desk.run_args("force-unlock acme/alice --confirm --run-id op", &["--reason", " the host is gone "]);
+    assert_eq!(
+        ran.stdout,
+        "the lock of acme/alice (Chrome 131) was taken away from run \"stuck\" on \"h1\"\n"
+    );
+    let lock: serde_json::Value =
+        serde_json::from_slice(&fs::read(desk.object("lock.json")).unwrap()).unwrap();
+    assert_eq!((&lock["holder_run_id"], &lock["expires_at_ms"]), (&"operator-force".into(), &0.into()));
+    let event = desk.event("force_unlock");
+    assert_eq!((&event["by"]["run_id"], &event["reason"]), (&"op".into(), &"the host is gone".into()));
+    assert_eq!(event["holder_run_id"], "stuck");
+    desk.run(&format!("lock renew acme/alice --token {token}")).refused(25, &["was lost"]);
+    assert_eq!(desk.json("force-unlock acme/alice --reason again --confirm")["outcome"], "free");
+}
+
+#[test]
+fn a_lock_that_cannot_be_read_is_replaced() {
+    let (desk, ..) = stored();
+    for garbage in ["", "garbage", "{}", "[1]"] {
+        desk.acquire("unlucky", "");
+        fs::write(desk.object("lock.json"), garbage).unwrap();
+        desk.change(garbage);
+        desk.run("snapshot udd acme/alice").refused(10, &["lock.json is damaged", "`pstore force-unlock"]);
+        let ran = desk.run("force-unlock acme/alice --reason damaged");
+        assert!(ran.stderr.contains("the lock cannot be read"), "{ran:?}");
+        assert!(ran.stdout.contains("locked by a holder that cannot be read"), "{ran:?}");
+        let taken = desk.json("force-unlock acme/alice --reason damaged --confirm");
+        assert_eq!(
+            (&taken["outcome"], &taken["holder_run_id"]),
+            (&"operator_force".into(), &serde_json::Value::Null)
+        );
+        desk.ok("snapshot udd acme/alice");
+    }
+}
+
+#[test]
+fn going_back_is_planned_then_done() {
+    let (desk, first, second) = stored();
+    let plan = desk.ok(&format!("rollback acme/alice --sha {}", &first[..8]));
+    assert!(plan.contains(&format!("from      {second}  captured ")), "{plan}");
+    assert!(plan.contains(&format!("to        {first}  captured ")), "{plan}");
+    assert!(plan.contains("nothing was written; add --confirm"), "{plan}");
+    assert_eq!(desk.json("list acme/alice")["active_sha256_prefix"], second.as_str());
+
+    let done = desk.json(&format!("rollback acme/alice --sha {first} --confirm --reason bad --run-id op"));
+    assert_eq!(done["outcome"], "rolled_back");
+    assert_eq!(done["flipped_from_sha256_prefix"], second.as_str());
+    assert_eq!(desk.json("list acme/alice")["active_sha256_prefix"], first.as_str());
+    let event = desk.event("rollback");
+    assert_eq!((&event["by"]["run_id"], &event["reason"]), (&"op".into(), &"bad".into()));
+    assert_eq!(event["to_sha256_prefix"], first.as_str());
+    assert_eq!(desk.json(&format!("rollback acme/alice --sha {first} --confirm"))["outcome"], "unchanged");
+    desk.run("rollback acme/alice").refused(2, &["--sha"]);
+    desk.run("rollback acme/alice --sha 0000000000000000").refused(3, &["does not exist", "`pstore list"]);
+}
+
+#[test]
+fn going_back_waits_for_whoever_holds_the_lock_unless_forced() {
+    let (desk, first, _) = stored();
+    let token = desk.acquire("busy", "");
+    let line = format!("rollback acme/alice --sha {first} --confirm");
+    desk.run(&line).refused(24, &["\"busy\"", "--force"]);
+    desk.run(&format!("rollback acme/alice --sha {first}")).refused(24, &["\"busy\""]);
+    assert_eq!(desk.json(&line)["error"]["holder_run_id"], "busy");
+    desk.ok(&format!("{line} --force"));
+    assert_eq!(desk.json("list acme/alice")["active_sha256_prefix"], first.as_str());
+    assert_eq!(desk.json(&format!("lock release acme/alice --token {token}"))["outcome"], "released");
+}
+
+#[test]
+fn names_are_given_shown_and_taken_away() {
+    let (desk, first, second) = stored();
+    let tagged = desk.json("tag acme/alice release-1");
+    assert_eq!((&tagged["outcome"], &tagged["sha256_prefix"]), (&"tagged".into(), &second.as_str().into()));
+    assert_eq!(desk.json("tag acme/alice release-1")["outcome"], "unchanged");
+    desk.ok(&format!("tag acme/alice before --sha {first}"));
+    let list = desk.ok("list acme/alice");
+    assert!(list.lines().nth(1).unwrap().ends_with("#before"), "{list}");
+    assert!(list.lines().nth(2).unwrap().ends_with("#release-1"), "{list}");
+    assert_eq!(desk.json("list acme/alice")["snapshots"][0]["tags"], serde_json::json!(["before"]));
+    assert!(desk.ok("show acme/alice").contains("tag       release-1, "));
+    assert_eq!(desk.json(&format!("untag acme/alice before --sha {first}"))["tags"], serde_json::json!([]));
+    desk.run(&format!("untag acme/alice before --sha {first}"))
+        .refused(3, &["tag \"before\"", "does not exist"]);
+    desk.run("tag acme/alice a/b").refused(2, &["A-Z a-z 0-9 . _ -"]);
+    desk.run(&format!("tag acme/alice {}", "x".repeat(65))).refused(2, &["1 to 64"]);
+}
