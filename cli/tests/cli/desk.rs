@@ -10,6 +10,8 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::schema::Schema;
+
 pub struct Desk {
     home: TempDir,
 }
@@ -99,9 +101,23 @@ impl Desk {
         ran.stdout
     }
 
-    /// The one document a line prints with `--json`.
+    /// The one document a line prints with `--json`, which fits its schema.
     pub fn json(&self, line: &str) -> Value {
-        self.run(&format!("{line} --json")).json()
+        let document = self.run(&format!("{line} --json")).json();
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let name = match words[..] {
+            _ if document
+                .as_object()
+                .is_some_and(|fields| fields.len() == 1 && fields.contains_key("error")) =>
+            {
+                "error".to_owned()
+            }
+            ["lock" | "config", verb, ..] => format!("{}-{verb}", words[0]),
+            ["untag", ..] => "tag".to_owned(),
+            _ => words[0].to_owned(),
+        };
+        assert_eq!(Schema::of(&name).misfits(&document), Vec::<String>::new(), "{line}: {document}");
+        document
     }
 }
 

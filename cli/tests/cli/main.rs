@@ -19,5 +19,6 @@ mod lock;
 mod log;
 mod operators;
 mod refusals;
+mod schema;
 mod strangers;
 mod under_lock;

@@ -1,0 +1,254 @@
+//! Every document as it is printed, kept beside the tests, and fit for its schema.
+//!
+//! What differs from run to run (times, ids, sizes of compressed bytes, places) is replaced
+//! by something of the same form. After a change that is meant,
+//! `PSTORE_WRITE_DOCUMENTS=1 cargo nextest run --workspace -E 'test(documents)'` writes them
+//! anew; what `git diff` then shows is what users of `--json` will notice.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    desk::{Desk, Ran},
+    schema::Schema,
+};
+
+/// Fields that depend on the host, or on bytes that are compressed.
+const VARIES: [&str; 12] = [
+    "stored_bytes",
+    "fetched_bytes",
+    "read_bytes",
+    "dedup_ratio",
+    "bytes",
+    "live_bytes",
+    "len",
+    "offset",
+    "raw_len",
+    "stored_len",
+    "warned",
+    "failed",
+];
+
+fn kept(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/documents").join(format!("{name}.json"))
+}
+
+/// A document's name is its schema's, and what is special about it.
+fn schema(name: &str) -> Schema {
+    Schema::of(name.split('.').next().unwrap())
+}
+
+struct Keeper<'a> {
+    desk: &'a Desk,
+    names: BTreeSet<String>,
+    wrong: Vec<String>,
+}
+
+impl Keeper<'_> {
+    /// Runs a line and compares its document with the one that is kept.
+    fn keep(&mut self, name: &str, line: &str) -> Value {
+        let host = [("PSTORE_HOST_NAME", "host-1"), ("PSTORE_RUN_ID", "run-1")];
+        self.keep_ran(name, &self.desk.run_with(&format!("{line} --json"), &host))
+    }
+
+    fn keep_ran(&mut self, name: &str, ran: &Ran) -> Value {
+        let document = ran.json();
+        assert!(self.names.insert(name.to_owned()), "{name} twice");
+        let redacted = self.redacted(None, &document);
+        let mut text = serde_json::to_string_pretty(&redacted).unwrap();
+        text.push('\n');
+        if std::env::var_os("PSTORE_WRITE_DOCUMENTS").is_some() {
+            fs::write(kept(name), &text).unwrap();
+        }
+        let expected = fs::read_to_string(kept(name)).unwrap_or_default();
+        if text != expected {
+            self.wrong.push(format!("{name} is now {text}instead of {expected}"));
+        }
+        // The real one too: redaction must not hide a misfit.
+        for candidate in [&document, &redacted] {
+            self.wrong.extend(
+                schema(name).misfits(candidate).into_iter().map(|misfit| format!("{name}: {misfit}")),
+            );
+        }
+        document
+    }
+
+    fn redacted(&self, key: Option<&str>, value: &Value) -> Value {
+        match value {
+            Value::Object(fields) if fields.contains_key("advice") => {
+                json!({ "name": fields["name"], "status": "ok", "found": "…", "advice": null })
+            }
+            Value::Object(fields) => {
+                fields.iter().map(|(key, value)| (key.clone(), self.redacted(Some(key), value))).collect()
+            }
+            Value::Array(items) => items.iter().map(|item| self.redacted(key, item)).collect(),
+            Value::Number(_) if key.is_some_and(|key| key.ends_with("_at_ms")) => {
+                json!(1_700_000_000_000_u64)
+            }
+            Value::Number(_) if key.is_some_and(|key| key.ends_with("_ms")) => json!(0),
+            Value::Number(number) if key.is_some_and(|key| VARIES.contains(&key)) => {
+                if number.is_f64() {
+                    json!(1.5)
+                } else {
+                    json!(1)
+                }
+            }
+            Value::String(_) if matches!(key, Some("script" | "page")) => json!("…"),
+            Value::String(text) => json!(self.redacted_text(text)),
+            other => other.clone(),
+        }
+    }
+
+    fn redacted_text(&self, text: &str) -> String {
+        let home = self.desk.path("");
+        let text = text.replace(home.to_str().unwrap().trim_end_matches('/'), "/home/user");
+        let text = text.replace(env!("CARGO_PKG_VERSION"), "VERSION");
+        let (mut plain, mut word) = (String::new(), String::new());
+        for c in text.chars().chain(['\0']) {
+            if c.is_ascii_alphanumeric() {
+                word.push(c);
+                continue;
+            }
+            let hex = word.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+            let upper = word.bytes().all(|b| b.is_ascii_digit() || b.is_ascii_uppercase());
+            let random = matches!((word.len(), hex), (12 | 32 | 64, true)) || (word.len() == 26 && upper);
+            plain.push_str(&if random { "0".repeat(word.len()) } else { std::mem::take(&mut word) });
+            word.clear();
+            if c != '\0' {
+                plain.push(c);
+            }
+        }
+        // Of locks: how long they hold yet.
+        match plain.split_once("expires in ") {
+            Some((before, after)) => {
+                format!("{before}expires in 0{}", after.trim_start_matches(|c: char| c.is_ascii_digit()))
+            }
+            None => plain,
+        }
+    }
+}
+
+#[test]
+fn documents_are_those_that_are_kept() {
+    let desk = Desk::new();
+    let mut keeper = Keeper { desk: &desk, names: BTreeSet::new(), wrong: Vec::new() };
+    keeper.keep("error.no-store", "list acme/alice");
+    keeper.keep("error.usage", "list a:b");
+    keeper.keep("init.created", "init");
+    keeper.keep("init.existing", "init");
+    let first = keeper.keep("snapshot.first", "snapshot udd acme/alice --label task=checkout --notes hello");
+    keeper.keep("snapshot.unchanged", "snapshot udd acme/alice");
+    fs::write(desk.path("udd/new"), "new").unwrap();
+    let second =
+        keeper.keep("snapshot.next", "snapshot udd acme/alice --host-region eu-central-1 --reason autosave");
+    let prefix = |snapshot: &Value| snapshot["active_sha256_prefix"].as_str().unwrap().to_owned();
+    let (first, second) = (prefix(&first), prefix(&second));
+    keeper.keep("tag.tagged", "tag acme/alice keep-me");
+    keeper.keep("tag.unchanged", "tag acme/alice keep-me");
+    keeper.keep("list.tenants", "list");
+    keeper.keep("list.profiles", "list acme");
+    keeper.keep("list.snapshots", "list acme/alice");
+    keeper.keep("show", "show acme/alice");
+    keeper.keep("show.first", &format!("show acme/alice --sha {first}"));
+    keeper.keep("diff", &format!("diff acme/alice {first}"));
+    keeper.keep("diff.stat", &format!("diff acme/alice {first} --stat"));
+    keeper.keep("history", "history acme/alice");
+    keeper.keep("restore", "restore acme/alice out");
+    keeper.keep("verify.whole", "verify acme/alice");
+    keeper.keep("stats", "stats");
+    keeper.keep("stats.tenant", "stats acme");
+    keeper.keep("tag.untagged", "untag acme/alice keep-me");
+
+    keeper.keep("lock-show.free", "lock show acme/alice");
+    let taken = keeper.keep("lock-acquire", "lock acquire acme/alice --host-run-id fc-01");
+    let token = taken["token"].as_str().unwrap();
+    keeper.keep("lock-show.held", "lock show acme/alice");
+    keeper.keep("error.lock-held", "lock acquire acme/alice");
+    keeper.keep("lock-renew", &format!("lock renew acme/alice --token {token}"));
+    keeper.keep("rollback.planned", &format!("rollback acme/alice --sha {first} --force"));
+    keeper
+        .keep("rollback.done", &format!("rollback acme/alice --sha {first} --force --confirm --reason bad"));
+    keeper.keep("rollback.unchanged", &format!("rollback acme/alice --sha {first} --force --confirm"));
+    keeper.keep("error.pointer-moved", &format!("snapshot udd acme/alice --lock-token {token}"));
+    keeper.keep("force-unlock.planned", "force-unlock acme/alice --reason stuck");
+    keeper.keep("force-unlock.done", "force-unlock acme/alice --reason stuck --confirm");
+    keeper.keep("force-unlock.free", "force-unlock acme/alice --reason stuck --confirm");
+    keeper.keep("error.lock-lost", &format!("lock renew acme/alice --token {token}"));
+    keeper.keep("lock-release.not-held", &format!("lock release acme/alice --token {token}"));
+    let token = desk.acquire("run-2", "--host host-1");
+    keeper.keep("lock-release", &format!("lock release acme/alice --token {token}"));
+    desk.acquire("run-3", "--ttl 1 --host host-1");
+    std::thread::sleep(std::time::Duration::from_millis(1300));
+    keeper.keep("lock-show.expired", "lock show acme/alice");
+    keeper.keep("reap.evicted", "reap --grace 0");
+    keeper.keep("reap", "reap");
+    let hold = desk.command("lock hold acme/alice --run-id run-4 --json -- true").output().unwrap();
+    keeper.keep_ran("lock-hold", &Ran::of("lock hold", hold));
+    keeper.keep("error.snapshot-needed", &format!("delete acme/alice --sha {first}"));
+    keeper.keep("delete", &format!("delete acme/alice --sha {second} --reason old"));
+    keeper.keep("log", "log acme/alice");
+
+    fs::write(desk.object("lock.json"), "{").unwrap();
+    keeper.keep("reap.failed", "reap");
+    let packs = desk.path(".local/share/pstore/store/objects/content/acme/packs");
+    let largest = fs::read_dir(packs)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .max_by_key(|path| path.metadata().unwrap().len());
+    fs::write(largest.unwrap(), "damage").unwrap();
+    keeper.keep("verify.damaged", "verify acme/alice --no-cache");
+
+    keeper.keep("doctor", "doctor");
+    keeper.keep("config-show", "config show");
+    keeper.keep("config-show.tenant", "config show acme");
+    keeper.keep("completions", "completions bash");
+    keeper.keep("man.page", "man");
+    keeper.keep("man.directory", "man pages");
+
+    let left = fs::read_dir(kept("x").parent().unwrap()).unwrap();
+    let left: BTreeSet<String> =
+        left.map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned()).collect();
+    assert_eq!(left, keeper.names, "each that is kept is compared");
+    assert!(keeper.wrong.is_empty(), "{}", keeper.wrong.join("\n"));
+}
+
+/// Every field that is documented as such, and every schema, is used.
+#[test]
+fn every_schema_has_a_document_and_a_link() {
+    let manual = fs::read_to_string(Schema::directory().join("../json.md")).unwrap();
+    for entry in fs::read_dir(Schema::directory()).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        let documents = fs::read_dir(kept("x").parent().unwrap()).unwrap();
+        let of_schema =
+            |file: &Path| file.file_name().unwrap().to_str().unwrap().split('.').next() == Some(name);
+        assert!(
+            documents.into_iter().any(|entry| of_schema(&entry.unwrap().path())),
+            "{name} has no document"
+        );
+        assert!(manual.contains(&format!("(schemas/{name}.json)")), "docs/json.md does not link {name}");
+    }
+}
+
+#[test]
+fn a_schema_refuses_what_it_should() {
+    let schema = schema("lock-release");
+    let good =
+        json!({ "outcome": "released", "tenant_id": "a", "profile_id": "b", "chrome_major_version": 131 });
+    assert_eq!(schema.misfits(&good), Vec::<String>::new());
+    for (field, value) in
+        [("outcome", json!("gone")), ("chrome_major_version", json!("131")), ("more", json!(1))]
+    {
+        let mut bad = good.clone();
+        bad[field] = value;
+        assert_eq!(schema.misfits(&bad).len(), 1, "{bad}");
+    }
+    let mut bad = good;
+    bad.as_object_mut().unwrap().remove("tenant_id");
+    assert_eq!(schema.misfits(&bad).len(), 1);
+}
