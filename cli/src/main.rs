@@ -14,6 +14,7 @@ mod path;
 mod plain;
 mod progress;
 mod settings;
+mod signals;
 mod size;
 mod table;
 mod time;
@@ -21,7 +22,7 @@ mod verbs;
 
 use std::{process::ExitCode, time::Duration};
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::SignalKind;
 
 use crate::{answer::Answer, args::Invocation, console::Console, failure::Failure, interrupt::Interrupt};
 
@@ -86,16 +87,11 @@ async fn until_told(invocation: Invocation, console: Console) -> Option<Result<A
 
 /// From the terminal, or as hosts do it.
 async fn told_to_end() {
-    let terminate = signal(SignalKind::terminate());
-    let terminated = async {
-        match terminate {
-            Ok(mut terminate) => terminate.recv().await,
-            Err(_) => std::future::pending().await,
-        }
-    };
+    let mut interrupt = signals::listen(SignalKind::interrupt());
+    let mut terminate = signals::listen(SignalKind::terminate());
     tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminated => {}
+        () = signals::next(&mut interrupt) => {}
+        () = signals::next(&mut terminate) => {}
     }
 }
 

@@ -5,11 +5,11 @@ use std::{ffi::OsString, os::unix::process::ExitStatusExt, process::ExitStatus, 
 use store::{ErrorKind, catalog::lock::Keeper};
 use tokio::{
     process::{Child, Command},
-    signal::unix::{Signal, SignalKind, signal},
+    signal::unix::{Signal, SignalKind},
 };
 
 use super::Context;
-use crate::failure::Failure;
+use crate::{failure::Failure, signals};
 
 /// How long a command may take to end by itself.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -32,7 +32,7 @@ pub(super) async fn run(
     let (program, arguments) = command.split_first().expect("clap wants at least one word");
     let mut command = Command::new(program);
     command.args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
-    let mut signals = Signals::listen()?;
+    let mut signals = Signals::listen();
     let mut child = command.spawn().map_err(|error| {
         Failure::new(ErrorKind::Io, format!("{} cannot be started: {error}", program.to_string_lossy()))
     })?;
@@ -82,27 +82,30 @@ fn code(status: ExitStatus) -> u8 {
 /// What others tell us to do is told to the command: it decides when it is done. An
 /// interrupt from the terminal reaches it by itself.
 struct Signals {
-    terminate: Signal,
-    hang_up: Signal,
-    interrupt: Signal,
+    terminate: Option<Signal>,
+    hang_up: Option<Signal>,
+    interrupt: Option<Signal>,
 }
 
 impl Signals {
-    fn listen() -> Result<Self, Failure> {
-        let on = |kind| signal(kind).map_err(|error| Failure::internal(format!("no signals: {error}")));
-        Ok(Self {
-            terminate: on(SignalKind::terminate())?,
-            hang_up: on(SignalKind::hangup())?,
-            interrupt: on(SignalKind::interrupt())?,
-        })
+    fn listen() -> Self {
+        Self {
+            terminate: signals::listen(SignalKind::terminate()),
+            hang_up: signals::listen(SignalKind::hangup()),
+            interrupt: signals::listen(SignalKind::interrupt()),
+        }
     }
 
     async fn next(&mut self) -> rustix::process::Signal {
         loop {
             tokio::select! {
-                _ = self.terminate.recv() => return rustix::process::Signal::TERM,
-                _ = self.hang_up.recv() => return rustix::process::Signal::HUP,
-                _ = self.interrupt.recv() => {}
+                () = signals::next(&mut self.terminate) => return rustix::process::Signal::TERM,
+                () = signals::next(&mut self.hang_up) => return rustix::process::Signal::HUP,
+                () = signals::next(&mut self.interrupt) => {
+                    if !signals::have_a_terminal() {
+                        return rustix::process::Signal::INT;
+                    }
+                }
             }
         }
     }

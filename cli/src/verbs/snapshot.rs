@@ -30,12 +30,17 @@ pub(super) async fn run(context: Context, args: &SnapshotArgs) -> Result<Answer,
     let chrome_major = chrome_major(&context, args, &still.facts)?;
     let lineage = Lineage { name: args.profile.clone(), chrome_major };
     let too_long = still.facts.path_is_too_long();
+    let mut actor = context.actor(&args.capture.actor);
+    if token.is_some() && args.capture.actor.run_id.as_deref().unwrap_or_default().is_empty() {
+        // Whoever holds the lock is who acts.
+        actor.run_id.clear();
+    }
     let tenant = context.writable_tenant(&lineage.name.tenant).await?;
     let job = Job {
         tenant: &tenant,
         lineage: lineage.clone(),
         directory: &args.directory,
-        actor: context.actor(&args.capture.actor),
+        actor,
         lock: lock_use(args, &context, &lineage, token),
     };
     let report =

@@ -74,6 +74,39 @@ fn it_is_renewed_while_the_command_runs() {
     assert_eq!(desk.lock_state(), "free");
 }
 
+/// As `nohup` starts it: what is to be ignored is, by the command too.
+#[test]
+fn a_signal_that_is_to_be_ignored_is() {
+    let desk = stored();
+    let inner = "$PSTORE lock hold acme/alice -- sh -c 'touch up; sleep 1; exit 4'";
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", &format!("trap '' HUP; exec {inner}")]).env("PSTORE", env!("CARGO_BIN_EXE_pstore"));
+    command.env("HOME", desk.path("")).current_dir(desk.path(""));
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    until("the command is up", || desk.path("up").exists());
+    signal(&child, "HUP");
+    assert_eq!(ended(child).code, 4);
+}
+
+#[test]
+fn without_a_terminal_an_interrupt_is_passed_on() {
+    let desk = stored();
+    let held = hold(&desk, "", "touch up; exec sleep 100");
+    // A session of its own has no terminal.
+    let mut command = std::process::Command::new("setsid");
+    command.arg("--wait").arg(held.get_program()).args(held.get_args()).env_clear();
+    command.envs(held.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.current_dir(desk.path("")).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    until("the command is up", || desk.path("up").exists());
+    let lock: serde_json::Value =
+        serde_json::from_slice(&fs::read(desk.object("lock.json")).unwrap()).unwrap();
+    let pid = lock["pstore"]["process"]["pid"].to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    assert_eq!(ended(child).code, 130);
+    assert_eq!(desk.lock_state(), "free");
+}
+
 #[test]
 fn a_command_that_takes_its_time_to_end_is_waited_for() {
     let desk = stored();

@@ -77,6 +77,7 @@ fn a_token_is_as_good_as_the_lock() {
     desk.change("one");
     desk.ok(&format!("snapshot udd acme/alice --lock-token {token}"));
     assert_eq!(desk.lock_state(), "held", "whoever took it gives it back");
+    assert_eq!(desk.event("flip")["by"]["run_id"], "mine", "and is who acts");
     desk.change("two");
     let ran = desk.run_with("snapshot udd acme/alice", &[("PSTORE_LOCK_TOKEN", &token)]);
     assert_eq!(ran.code, 0, "{ran:?}");

@@ -142,7 +142,8 @@ impl Controls {
         Ok(Outcome::ForcedExpired)
     }
 
-    /// A hold that another process of the same holder has acquired.
+    /// A hold that another process of the same holder has acquired. An actor without a name
+    /// acts as that holder.
     pub async fn adopt(&self, nonce: Nonce) -> Result<Hold> {
         let pointer = self.pointer().await?;
         let read = match self.lock().await? {
@@ -157,7 +158,11 @@ impl Controls {
         };
         let ReadLock { lock, version, .. } = read;
         let terms = Terms { ttl: lock.ttl(), with_process: false };
+        let mut controls = self.clone();
+        if controls.actor.run_id.is_empty() {
+            controls.actor = lock.holder();
+        }
         let taken = Taken { nonce, lock, version, outcome: Outcome::Held, pointer: None };
-        Ok(Hold::new(self.clone(), taken, pointer, terms))
+        Ok(Hold::new(controls, taken, pointer, terms))
     }
 }
