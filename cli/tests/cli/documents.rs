@@ -236,6 +236,18 @@ fn every_schema_has_a_document_and_a_link() {
 }
 
 #[test]
+fn the_schema_knows_every_kind_of_failure() {
+    let codes = fs::read_to_string(Schema::directory().join("../exit-codes.md")).unwrap();
+    let kinds = codes
+        .lines()
+        .filter_map(|line| Some(line.split('|').nth(2)?.trim().strip_prefix('`')?.trim_end_matches('`')));
+    for kind in kinds {
+        let error = json!({ "error": { "kind": kind, "message": "", "hint": null, "exit_code": 1 } });
+        assert_eq!(schema("error").misfits(&error), Vec::<String>::new());
+    }
+}
+
+#[test]
 fn a_schema_refuses_what_it_should() {
     let schema = schema("lock-release");
     let good =
