@@ -8,7 +8,6 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::OsStr,
     io,
-    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
 
@@ -162,9 +161,6 @@ fn is_sqlite(source: &Source, path: &Path) -> io::Result<bool> {
 }
 
 fn has_journal(source: &Source, path: &Path) -> io::Result<bool> {
-    if path.as_os_str().as_bytes().ends_with(b"/") {
-        return Ok(false);
-    }
     let Some(file) = source.file(path)? else { return Ok(false) };
     if file.metadata()?.len() == 0 {
         return Ok(false);

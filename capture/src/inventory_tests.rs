@@ -1,4 +1,7 @@
-use std::{fs, os::unix::fs::symlink};
+use std::{
+    fs,
+    os::unix::{ffi::OsStrExt, fs::symlink},
+};
 
 use super::*;
 

@@ -58,8 +58,9 @@ impl Copy {
         let raced = before != states(files)?;
 
         // All that is said from here on is said of the copy.
-        let length = |file: &Option<File>| file.as_ref().map_or(Ok(0), |file| Ok(file.metadata()?.len()));
-        let length = |file| -> io::Result<u64> { length(file) };
+        let length = |file: &Option<File>| -> io::Result<u64> {
+            file.as_ref().map_or(Ok(0), |file| Ok(file.metadata()?.len()))
+        };
         let (journal_bytes, wal_bytes) = (length(&journal_copy)?, length(&wal_copy)?);
         let database_bytes = database_copy.metadata()?.len();
         let (mut hot_journal, mut names_another) = (false, false);
