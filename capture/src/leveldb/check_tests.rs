@@ -50,6 +50,17 @@ fn a_whole_database_is_ok() {
     assert_eq!(checked.notes, Notes { torn_tail_bytes: 0, comparator, tables: 2, logs: 2 });
 }
 
+/// Its Chromium was killed, started again and killed again.
+#[test]
+fn what_chromium_leaves_behind_is_ok() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/leveldb");
+    let path = Path::new("chromium-156-service-worker");
+    let checked = check(&Source::open(&root).unwrap(), path, Deadline::NEVER);
+    assert_eq!(checked.state, State::Ok);
+    let comparator = Some("leveldb.BytewiseComparator".to_owned());
+    assert_eq!(checked.notes, Notes { torn_tail_bytes: 0, comparator, tables: 0, logs: 1 });
+}
+
 #[test]
 fn a_torn_end_of_the_newest_log_or_the_manifest_is_noted() {
     let fixture = Fixture::new();
