@@ -1,7 +1,8 @@
 //! A child that cannot outlive its test.
 
 use std::{
-    process::{Child, Command, Stdio},
+    path::Path,
+    process::{Child, Command, ExitStatus, Stdio},
     sync::{
         Mutex,
         mpsc::{Sender, channel},
@@ -11,19 +12,26 @@ use std::{
 
 /// Killed when dropped, and by the kernel when the test process ends in any other way.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(crate) struct Process {
     child: Mutex<Child>,
     /// Keeps the thread below alive.
     _alive: Sender<()>,
 }
 
 impl Process {
+    pub(crate) fn spawn(program: &Path, arguments: Vec<String>) -> Self {
+        Self::spawn_with(program, |command| {
+            command.args(arguments);
+        })
+    }
+
     /// The kernel sends the signal when the *thread* that started the child ends, and a
     /// test's own thread ends with the test; so a thread is kept for it.
-    pub(super) fn spawn(program: &std::path::Path, arguments: Vec<String>) -> Self {
+    pub(crate) fn spawn_with(program: &Path, prepare: impl FnOnce(&mut Command)) -> Self {
         let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "KILL", "--"]).arg(program).args(arguments);
+        command.args(["--pdeathsig", "KILL", "--"]).arg(program);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        prepare(&mut command);
         let (alive, wait) = channel::<()>();
         let (tell, told) = channel();
         thread::spawn(move || {
@@ -34,8 +42,16 @@ impl Process {
         Self { child: Mutex::new(child), _alive: alive }
     }
 
-    pub(super) fn runs(&self) -> bool {
+    pub(crate) fn id(&self) -> u32 {
+        self.child.lock().unwrap().id()
+    }
+
+    pub(crate) fn runs(&self) -> bool {
         matches!(self.child.lock().unwrap().try_wait(), Ok(None))
+    }
+
+    pub(crate) fn wait(&self) -> ExitStatus {
+        self.child.lock().unwrap().wait().unwrap()
     }
 }
 

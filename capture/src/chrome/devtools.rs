@@ -1,8 +1,6 @@
 //! Asking a Chrome to close, over its DevTools port.
 //!
-//! This is the one way of ending a headless Chrome that loses nothing: a signal makes it drop
-//! what it has not written yet. Two proofs are needed before anything is asked, since a port
-//! that was noted once may be anyone's by now: the browser process itself listens on it, and
+//! Two proofs are needed before anything is asked, since a port that was noted once may be anyone's by now: the browser process itself listens on it, and
 //! the path it gives is the one that was noted. Only `127.0.0.1` is ever spoken to.
 
 use std::{

@@ -1,12 +1,19 @@
 //! Ending whoever runs on a user-data-dir, so that it holds still.
 //!
-//! Asked over DevTools where that is possible, else by a signal; killed when the time is up.
+//! A browser is asked over DevTools where that is possible, else by SIGINT: both make it close
+//! as a person would, with everything written. SIGTERM comes only after these, since a headless
+//! Chrome takes it for the end of the world: it exits at once and drops the cookies of the last
+//! half minute. When the time is up it is killed.
+//!
 //! When this returns without an error, no process that can be seen runs Chrome on the
 //! directory or could write to a file in it through what it has open.
 
+mod outcome;
+
+pub use outcome::{Ended, StopError, StopOptions, Stopped};
+
 use std::{
-    io,
-    path::{Path, PathBuf},
+    path::Path,
     thread,
     time::{Duration, Instant},
 };
@@ -26,94 +33,6 @@ const ASK: Duration = Duration::from_secs(2);
 /// The children of a browser that has ended find that out by themselves.
 const CHILDREN: Duration = Duration::from_secs(2);
 
-#[derive(Clone, Debug)]
-pub struct StopOptions {
-    /// Without it, a Chrome that runs is an error.
-    pub allow_stop: bool,
-    /// How long it may take to end before it is killed.
-    pub wait: Duration,
-    /// How long, after that, files may stay open.
-    pub open_wait: Duration,
-}
-
-impl Default for StopOptions {
-    fn default() -> Self {
-        Self { allow_stop: true, wait: Duration::from_secs(8), open_wait: Duration::from_secs(10) }
-    }
-}
-
-/// In order of what it may have cost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Ended {
-    NotRunning,
-    /// By itself, as it was asked over DevTools.
-    Closed,
-    /// By a signal it could handle.
-    Terminated,
-    Killed,
-}
-
-impl Ended {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::NotRunning => "not_running",
-            Self::Closed => "closed",
-            Self::Terminated => "terminated",
-            Self::Killed => "killed",
-        }
-    }
-}
-
-#[derive(Clone, Debug)]
-pub struct Stopped {
-    pub ended: Ended,
-    pub took: Duration,
-    /// How long the browser had run when it was asked; the longest, if there were several.
-    pub uptime: Option<Duration>,
-    /// Of the browsers.
-    pub pids: Vec<u32>,
-    /// It was found crashed, had to be killed, or crashed on its way out.
-    pub crashed: bool,
-    /// How many processes were not to be looked into, for want of permission.
-    pub unseen_processes: usize,
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum StopError {
-    #[error("Chrome runs on it: {}", list(pids, commands))]
-    Running { pids: Vec<u32>, commands: Vec<String> },
-    #[error(
-        "process {pid} ({command}) of user {} cannot be ended: {source}",
-        owner.map_or_else(|| "?".to_owned(), |owner| owner.to_string())
-    )]
-    Denied {
-        pid: u32,
-        command: String,
-        /// The number of the user it belongs to.
-        owner: Option<u32>,
-        #[source]
-        source: io::Error,
-    },
-    #[error(
-        "files in it are still open for writing: {}{}",
-        list(pids, commands),
-        paths.first().map_or_else(String::new, |path| format!(", for example {}", path.display()))
-    )]
-    StillOpen { pids: Vec<u32>, commands: Vec<String>, paths: Vec<PathBuf> },
-    #[error("looking for its users in {}: {source}", directory.display())]
-    Look {
-        directory: PathBuf,
-        #[source]
-        source: io::Error,
-    },
-}
-
-fn list(pids: &[u32], commands: &[String]) -> String {
-    let named: Vec<_> =
-        pids.iter().zip(commands).map(|(pid, command)| format!("process {pid} ({command})")).collect();
-    named.join(", ")
-}
-
 /// Ends every Chrome on `directory` and waits until it holds still.
 pub fn stop(directory: &Path, options: &StopOptions) -> Result<Stopped, StopError> {
     let began = Instant::now();
@@ -125,7 +44,7 @@ pub fn stop(directory: &Path, options: &StopOptions) -> Result<Stopped, StopErro
     let crashed_before = !found.runs() && left_by_a_crash(directory);
     if found.runs() {
         let killed = end_children_of_nobody(&found)?;
-        ended = end(&found, began + options.wait)?.max(killed);
+        ended = end(&found, began, options.wait)?.max(killed);
     }
     let unseen_processes = wait_until_closed(directory, options.open_wait)?;
     Ok(Stopped {
@@ -171,11 +90,19 @@ fn end_children_of_nobody(users: &Users) -> Result<Ended, StopError> {
     Ok(Ended::Killed)
 }
 
-fn end(users: &Users, deadline: Instant) -> Result<Ended, StopError> {
+fn end(users: &Users, began: Instant, wait: Duration) -> Result<Ended, StopError> {
+    let deadline = began + wait;
     let browsers: Vec<_> = users.browsers.iter().map(|browser| browser.id).collect();
     let mut ended = Ended::NotRunning;
     for browser in &users.browsers {
         ended = ended.max(ask(browser, deadline)?);
+    }
+    // Better in a hurry than killed.
+    if !wait_for(&browsers, deadline - wait / 4) {
+        for browser in browsers.iter().filter(|browser| browser.runs()) {
+            signal(*browser, Signal::TERM)?;
+            ended = Ended::Terminated;
+        }
     }
     let children = || users.children.iter().map(|child| child.id);
     if wait_for(&browsers, deadline) {
@@ -202,7 +129,7 @@ fn ask(browser: &BrowserProcess, deadline: Instant) -> Result<Ended, StopError> 
             Err(error) => tracing::warn!(pid = browser.pid, "not closed over DevTools: {error}"),
         }
     }
-    signal(browser.id, Signal::TERM)?;
+    signal(browser.id, Signal::INT)?;
     Ok(Ended::Terminated)
 }
 

@@ -3,6 +3,7 @@
 use std::{
     fs,
     os::unix::fs::symlink,
+    path::PathBuf,
     process::{Child, Command, Stdio},
 };
 
@@ -98,12 +99,21 @@ fn a_chrome_that_runs_is_an_error_unless_it_may_be_stopped() {
 #[test]
 fn one_that_does_not_listen_is_killed_with_its_children() {
     let desk = Desk::new();
-    let mut chrome = desk.chrome("trap '' TERM; sleep 600 & echo $! > pid");
+    let mut chrome = desk.chrome("trap '' INT TERM; sleep 600 & echo $! > pid");
     let child: u32 = fs::read_to_string(desk.folder.path().join("pid")).unwrap().trim().parse().unwrap();
     let child = Identity::of(child).unwrap();
     let stopped = desk.stop().unwrap();
     assert_eq!(stopped.ended, Ended::Killed);
     assert!(stopped.crashed && !chrome.runs() && !child.runs());
+}
+
+#[test]
+fn one_that_would_rather_not_is_told_again_before_it_is_killed() {
+    let desk = Desk::new();
+    let mut chrome = desk.chrome("trap '' INT");
+    let stopped = desk.stop().unwrap();
+    assert_eq!((stopped.ended, stopped.crashed), (Ended::Terminated, false));
+    assert!(!chrome.runs());
 }
 
 #[test]

@@ -1,0 +1,79 @@
+//! A site that leaves something in every place a site can, and reads it back.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    net::{TcpListener, TcpStream},
+    thread,
+};
+
+use serde_json::{Value, json};
+
+use super::Devtools;
+
+const PAGE: &str = include_str!("site.html");
+const WORKER: &str = "self.addEventListener('fetch', () => {});";
+
+/// Serves for as long as the test process lives.
+#[derive(Debug)]
+pub struct Site {
+    port: u16,
+}
+
+impl Site {
+    pub fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                // One thread each: a browser opens connections it does not use.
+                thread::spawn(move || serve(&stream));
+            }
+        });
+        Self { port }
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/", self.port)
+    }
+
+    /// Leaves `mark` in cookies, local storage, IndexedDB, the cache storage, and a service
+    /// worker's address.
+    #[track_caller]
+    pub fn leave(&self, devtools: &mut Devtools, mark: &str) {
+        devtools.open(&self.url()).evaluate(&format!("leave({})", json!(mark)));
+    }
+
+    /// What [`Site::leave`] left, by the name of the place.
+    #[track_caller]
+    pub fn find(&self, devtools: &mut Devtools) -> Value {
+        devtools.open(&self.url()).evaluate("find()")
+    }
+
+    /// What [`Site::find`] finds when nothing was lost.
+    pub fn all(mark: &str) -> Value {
+        json!({"cookie": mark, "local_storage": mark, "indexed_db": mark, "cache_storage": mark,
+               "service_worker": mark})
+    }
+}
+
+fn serve(mut stream: &TcpStream) -> Option<()> {
+    let mut lines = BufReader::new(stream).lines();
+    let request = lines.next()?.ok()?;
+    while !lines.next()?.ok()?.is_empty() {}
+    let path = request.split(' ').nth(1)?.to_owned();
+    let (kind, body) = match path.split('?').next()? {
+        "/" => ("text/html", PAGE),
+        "/worker.js" => ("text/javascript", WORKER),
+        _ => ("text/plain", ""),
+    };
+    let len = body.len();
+    write!(
+        stream,
+        "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {len}\r\nConnection: close\r\n\r\n{body}"
+    )
+    .ok()
+}
