@@ -94,7 +94,7 @@ mod tests {
         let writer = fs::File::create(root.join("sub/wri ten")).unwrap();
         assert_eq!(look().writable, [root.join("sub/wri ten")]);
         fs::remove_file(root.join("sub/wri ten")).unwrap();
-        assert_eq!(look().writable, [PathBuf::new(); 0]);
+        assert!(look().writable.is_empty());
         drop(writer);
     }
 }

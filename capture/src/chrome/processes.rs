@@ -61,6 +61,10 @@ impl Users {
     pub fn runs(&self) -> bool {
         !self.browsers.is_empty() || !self.children.is_empty()
     }
+
+    pub(super) fn child_ids(&self) -> Vec<Identity> {
+        self.children.iter().map(|child| child.id).collect()
+    }
 }
 
 struct Seen {

@@ -23,7 +23,7 @@ pub const EXCLUSIONS: [&str; 4] =
 /// 470 bytes `Default/declarative_performance_observer.db`, the longest of today's names, is
 /// missing, from 489 on the cookies are. Taken from 504: such a name, and a few more for the
 /// next. The socket whose address is limited to 108 bytes is not below this directory, but in
-/// the temporary one: there, 61 bytes are the most that Chrome starts with.
+/// the temporary one: there, 62 bytes are the most that Chrome starts with.
 pub const MAX_PATH_BYTES: usize = 440;
 
 const MAX_PREFERENCES_BYTES: u64 = 64 << 20;
@@ -45,6 +45,9 @@ pub struct Facts {
     pub has_local_state: bool,
     /// Of the directory's own path, links resolved.
     pub path_bytes: usize,
+    /// What any profile says. While a Chrome runs this is so as well: it comes to say otherwise
+    /// when it ends.
+    pub says_crashed: bool,
 }
 
 impl Facts {
@@ -57,6 +60,7 @@ impl Facts {
         };
         for preferences in preferences(directory) {
             let exit = Exit::read(&preferences).unwrap_or_default();
+            facts.says_crashed |= exit.says_crashed();
             facts.exit_type = worse(facts.exit_type.take(), exit.exit_type);
             facts.exited_cleanly = match (facts.exited_cleanly, exit.exited_cleanly) {
                 (Some(one), Some(other)) => Some(one && other),
@@ -72,17 +76,9 @@ impl Facts {
         self.last_version.as_deref()?.split('.').next()?.parse().ok()
     }
 
-    pub fn says_crashed(&self) -> bool {
-        self.exit_type.as_deref() == Some("Crashed") || self.exited_cleanly == Some(false)
-    }
-
     pub fn path_is_too_long(&self) -> bool {
         self.path_bytes > MAX_PATH_BYTES
     }
-}
-
-pub(super) fn says_crashed(directory: &Path) -> bool {
-    Facts::read(directory).says_crashed()
 }
 
 /// What `Preferences` say about the last exit; the rest of them is skipped unread.
@@ -95,6 +91,11 @@ pub(super) struct Exit {
 impl Exit {
     pub(super) fn read(preferences: &Path) -> Option<Self> {
         Self::parse(&read_bounded(preferences, MAX_PREFERENCES_BYTES)?)
+    }
+
+    /// The older word counts only where the newer one is missing: nothing keeps it up to date.
+    fn says_crashed(&self) -> bool {
+        self.exit_type.as_deref().map_or(self.exited_cleanly == Some(false), |word| word == "Crashed")
     }
 
     pub(super) fn parse(preferences: &[u8]) -> Option<Self> {

@@ -23,7 +23,8 @@ use rustix::process::Signal;
 use super::{
     process::{self, Identity},
     processes::{self, BrowserProcess, Users},
-    profile, singleton,
+    profile::Facts,
+    singleton::{self, Lock},
 };
 
 /// How often to look whether a process has ended.
@@ -36,16 +37,25 @@ const CHILDREN: Duration = Duration::from_secs(2);
 /// Ends every Chrome on `directory` and waits until it holds still.
 pub fn stop(directory: &Path, options: &StopOptions) -> Result<Stopped, StopError> {
     let began = Instant::now();
-    let found = look(directory)?;
+    let mut found = look(directory)?;
+    if found.browsers.is_empty() && found.runs() {
+        // Their browser has just gone: they are about to go, too.
+        wait_for(&found.child_ids(), began + CHILDREN);
+        found = look(directory)?;
+    }
     if found.runs() && !options.allow_stop {
         return Err(running(&found));
     }
-    let mut ended = Ended::NotRunning;
-    let crashed_before = !found.runs() && left_by_a_crash(directory);
-    if found.runs() {
-        let killed = end_children_of_nobody(&found)?;
-        ended = end(&found, began, options.wait)?.max(killed);
-    }
+    let crashed_before = found.browsers.is_empty() && left_by_a_crash(directory);
+    let lock = Lock::read(directory).filter(|lock| !found.runs() && !lock.is_of_this_host());
+    let ended = if !found.browsers.is_empty() {
+        end(directory, &found, began + options.wait, options.wait / 4)?
+    } else if found.runs() {
+        kill(&found.child_ids())?;
+        Ended::Killed
+    } else {
+        Ended::NotRunning
+    };
     let unseen_processes = wait_until_closed(directory, options.open_wait)?;
     Ok(Stopped {
         ended,
@@ -54,7 +64,8 @@ pub fn stop(directory: &Path, options: &StopOptions) -> Result<Stopped, StopErro
         pids: found.browsers.iter().map(|browser| browser.pid).collect(),
         crashed: crashed_before
             || ended == Ended::Killed
-            || ended != Ended::NotRunning && profile::says_crashed(directory),
+            || ended != Ended::NotRunning && Facts::read(directory).says_crashed,
+        lock_of_another_host: lock,
         unseen_processes,
     })
 }
@@ -62,7 +73,7 @@ pub fn stop(directory: &Path, options: &StopOptions) -> Result<Stopped, StopErro
 /// A Chrome that runs has links and says `Crashed`, to be found if it never comes to say
 /// otherwise; so this means something only while none runs.
 fn left_by_a_crash(directory: &Path) -> bool {
-    !singleton::present(directory).is_empty() || profile::says_crashed(directory)
+    !singleton::present(directory).is_empty() || Facts::read(directory).says_crashed
 }
 
 fn look(directory: &Path) -> Result<Users, StopError> {
@@ -77,47 +88,32 @@ fn running(users: &Users) -> StopError {
     StopError::Running { pids, commands }
 }
 
-/// What a browser that is gone has left behind writes nothing that anyone will read.
-fn end_children_of_nobody(users: &Users) -> Result<Ended, StopError> {
-    if !users.browsers.is_empty() {
-        return Ok(Ended::NotRunning);
-    }
-    let children: Vec<_> = users.children.iter().map(|child| child.id).collect();
-    if wait_for(&children, Instant::now() + CHILDREN) {
-        return Ok(Ended::Terminated);
-    }
-    kill(&children)?;
-    Ok(Ended::Killed)
-}
-
-fn end(users: &Users, began: Instant, wait: Duration) -> Result<Ended, StopError> {
-    let deadline = began + wait;
+/// `hurry` is the part of the time, at its end, for those that did not take the first word.
+fn end(directory: &Path, users: &Users, deadline: Instant, hurry: Duration) -> Result<Ended, StopError> {
     let browsers: Vec<_> = users.browsers.iter().map(|browser| browser.id).collect();
     let mut ended = Ended::NotRunning;
     for browser in &users.browsers {
         ended = ended.max(ask(browser, deadline)?);
     }
     // Better in a hurry than killed.
-    if !wait_for(&browsers, deadline - wait / 4) {
+    if !wait_for(&browsers, deadline - hurry) {
         for browser in browsers.iter().filter(|browser| browser.runs()) {
             signal(*browser, Signal::TERM)?;
             ended = Ended::Terminated;
         }
     }
-    let children = || users.children.iter().map(|child| child.id);
     if wait_for(&browsers, deadline) {
-        let children: Vec<_> = children().collect();
-        if !wait_for(&children, Instant::now() + CHILDREN) {
+        if !wait_for(&users.child_ids(), Instant::now() + CHILDREN) {
             tracing::warn!("children of a Chrome that has ended still run; killing them");
-            kill(&children)?;
+            kill(&users.child_ids())?;
         }
         return Ok(ended);
     }
     let late: Vec<_> = browsers.iter().filter(|browser| browser.runs()).map(|browser| browser.pid).collect();
     tracing::warn!(?late, "Chrome did not end in time; killing it");
-    // The browser first: it would start its children again.
-    let all: Vec<_> = browsers.iter().copied().chain(children()).collect();
-    kill(&all)?;
+    // The browser first: it would start its children again. It may have new ones by now.
+    let now = look(directory)?;
+    kill(&[browsers, users.child_ids(), now.child_ids()].concat())?;
     Ok(Ended::Killed)
 }
 

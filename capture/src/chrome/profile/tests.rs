@@ -27,7 +27,7 @@ fn facts_are_read_where_they_are_and_left_open_where_not() {
     let facts = Facts::read(dir.path());
     assert_eq!(facts.major().map(u64::from), Some(131));
     assert_eq!(facts.exit_type.as_deref(), Some("Crashed"));
-    assert!(facts.has_local_state && facts.says_crashed() && !facts.path_is_too_long());
+    assert!(facts.has_local_state && facts.says_crashed && !facts.path_is_too_long());
     fs::write(&preferences, "{").unwrap();
     fs::write(dir.path().join("Last Version"), "tomorrow").unwrap();
     let facts = Facts::read(dir.path());
@@ -41,12 +41,14 @@ fn the_worst_exit_of_all_profiles_counts() {
     let facts = Facts::read(dir.path());
     assert_eq!(facts.exit_type.as_deref(), Some("SessionEnded"));
     assert_eq!(facts.profiles, ["Default", "Profile 10", "Profile 2"]);
-    assert!(!facts.says_crashed());
+    assert!(!facts.says_crashed);
     let unclean = r#"{"profile": {"exited_cleanly": false}}"#;
     let dir = with(&[("Default", &normal), ("Profile 1", unclean), ("Crashpad", &exit("Crashed"))]);
     let facts = Facts::read(dir.path());
     assert_eq!((facts.exit_type.as_deref(), facts.exited_cleanly), (Some("Normal"), Some(false)));
-    assert!(facts.says_crashed());
+    assert!(facts.says_crashed);
+    let forgotten = r#"{"profile": {"exited_cleanly": false, "exit_type": "Normal"}}"#;
+    assert!(!Facts::read(with(&[("Default", forgotten)]).path()).says_crashed);
 }
 
 #[test]

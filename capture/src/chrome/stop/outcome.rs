@@ -2,6 +2,8 @@
 
 use std::{io, path::PathBuf, time::Duration};
 
+use super::Lock;
+
 #[derive(Clone, Debug)]
 pub struct StopOptions {
     /// Without it, a Chrome that runs is an error.
@@ -50,6 +52,8 @@ pub struct Stopped {
     pub pids: Vec<u32>,
     /// It was found crashed, had to be killed, or crashed on its way out.
     pub crashed: bool,
+    /// Somebody may run it elsewhere, if the directory is shared: that cannot be seen from here.
+    pub lock_of_another_host: Option<Lock>,
     /// How many processes were not to be looked into, for want of permission.
     pub unseen_processes: usize,
 }

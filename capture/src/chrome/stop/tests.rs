@@ -117,6 +117,15 @@ fn one_that_would_rather_not_is_told_again_before_it_is_killed() {
 }
 
 #[test]
+fn what_a_browser_that_is_gone_has_left_running_is_killed() {
+    let desk = Desk::new();
+    let mut child = desk.program("chrome", ":", &["--type=utility", &desk.argument()]);
+    let stopped = desk.stop().unwrap();
+    assert_eq!((stopped.ended, stopped.crashed, stopped.pids), (Ended::Killed, true, vec![]));
+    assert!(!child.runs());
+}
+
+#[test]
 fn a_chrome_is_found_by_any_name_of_its_directory() {
     let desk = Desk::new();
     symlink(&desk.profile, desk.folder.path().join("link")).unwrap();
