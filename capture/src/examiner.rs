@@ -22,6 +22,7 @@ use store::{
 
 use crate::{
     chrome::{profile, stop::Stopped},
+    cookies::Census,
     examination::{self, Examination, Options, Scope},
     sqlite::Depth,
     state::Deadline,
@@ -101,17 +102,22 @@ impl ProfileExaminer {
             damaged: found.damaged().map(|(path, problems)| finding(path, problems.join("; "))).collect(),
             unchecked: found.unchecked().map(|(path, reason)| finding(path, reason.to_owned())).collect(),
             hot_journals: found.sqlite.iter().filter(|db| db.hot_journal).map(|db| shown(&db.path)).collect(),
-            cookies: found.cookies.as_ref().map(|census| {
-                let total = census.total();
-                Cookies {
-                    rows: total.rows,
-                    plain: total.plain,
-                    v10: total.v10,
-                    v11: total.v11,
-                    other: total.other,
-                    unknown: Unknown::new(),
-                }
-            }),
+            cookies: found
+                .cookies
+                .as_ref()
+                .map(of_profiles)
+                .filter(|census| !census.databases.is_empty())
+                .map(|census| {
+                    let total = census.total();
+                    Cookies {
+                        rows: total.rows,
+                        plain: total.plain,
+                        v10: total.v10,
+                        v11: total.v11,
+                        other: total.other,
+                        unknown: Unknown::new(),
+                    }
+                }),
             local_state: profile::Facts::read(root).has_local_state,
             unknown: Unknown::new(),
         }
@@ -136,6 +142,12 @@ impl ProfileExaminer {
         (lost.saturating_mul(100) > old.saturating_mul(most))
             .then(|| HoldBack { word: "shrunk", reason: format!("{lost} of {old} cookies are gone") })
     }
+}
+
+/// The cookies of profiles alone: other databases of the same shape are Chrome's own affair.
+fn of_profiles(census: &Census) -> Census {
+    let databases = census.databases.iter().filter(|db| is_of_cookies(&db.path)).cloned();
+    Census { databases: databases.collect() }
 }
 
 /// If one database of cookies has changed, all are counted: the number is that of all.

@@ -24,7 +24,7 @@ pub(crate) struct CaptureArgs {
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "8")]
     pub(crate) stop_wait: Duration,
     /// How thoroughly changed databases are checked
-    #[arg(long, value_enum, default_value = "quick")]
+    #[arg(long, value_enum, default_value = "full")]
     pub(crate) check: CheckArg,
     /// How many per cent of the cookies may be gone
     #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "50")]

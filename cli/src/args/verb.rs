@@ -208,7 +208,7 @@ pub(crate) struct RestoreArgs {
     #[command(flatten)]
     pub(crate) load: LoadArgs,
     /// How thoroughly its databases are checked, if it is loaded for a Chrome
-    #[arg(long, value_enum, default_value = "quick")]
+    #[arg(long, value_enum, default_value = "full")]
     pub(crate) check: CheckArg,
 }
 

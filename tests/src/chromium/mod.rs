@@ -61,8 +61,8 @@ impl Chromium {
     /// One that cannot, and that has made its profile.
     pub fn start_unreachable(profile: &Path) -> Self {
         let chromium = Self::start_with(profile, &[]);
-        let made =
-            || profile.join("Default/Preferences").exists() && profile.join("Default/Cookies").exists();
+        // Its preferences it writes only after ten seconds.
+        let made = || ["Cookies", "History"].iter().all(|name| profile.join("Default").join(name).exists());
         chromium.wait_until("has made its profile", made);
         chromium
     }

@@ -27,8 +27,8 @@ pub(super) fn check(root: &Path, walk: &Walk, limit: Option<u64>) -> Result<()> 
     }
 }
 
-/// The directories with the most bytes in them. One that holds little more than another
-/// named one is left out.
+/// The directories with the most bytes in them. One that holds little besides another one
+/// says less than that other one, and is left out.
 fn largest(entries: &[Entry]) -> Vec<(String, u64)> {
     let mut sizes: BTreeMap<&[u8], u64> = BTreeMap::new();
     for entry in entries {
@@ -39,17 +39,19 @@ fn largest(entries: &[Entry]) -> Vec<(String, u64)> {
             *sizes.entry(&path[..end]).or_default() += size;
         }
     }
-    let mut all: Vec<(&[u8], u64)> = sizes.into_iter().collect();
-    // Of two that are equally large the inner one says more.
-    all.sort_by_key(|(path, size)| (std::cmp::Reverse(*size), std::cmp::Reverse(path.len())));
-    let mut named: Vec<(&[u8], u64)> = Vec::new();
-    for (path, size) in all {
-        let inside = |other: &[u8]| other.starts_with(path) && other.get(path.len()) == Some(&b'/');
-        let explained = named.iter().any(|(other, part)| inside(other) && part * 10 > size * 9);
-        if !explained && named.len() < NAMED {
-            named.push((path, size));
-        }
-    }
+    let inside = |path: &[u8], other: &[u8]| other.starts_with(path) && other.get(path.len()) == Some(&b'/');
+    let explained = |path: &[u8], size: u64| {
+        sizes
+            .iter()
+            .any(|(other, part)| inside(path, other) && part.saturating_mul(10) >= size.saturating_mul(9))
+    };
+    let mut named: Vec<(&[u8], u64)> = sizes
+        .iter()
+        .map(|(path, size)| (*path, *size))
+        .filter(|(path, size)| !explained(path, *size))
+        .collect();
+    named.sort_by_key(|(path, size)| (std::cmp::Reverse(*size), *path));
+    named.truncate(NAMED);
     let shown = |path: &[u8]| TreePath::new(path).map(|path| path.to_string()).unwrap_or_default();
     named.into_iter().map(|(path, size)| (shown(path), size)).collect()
 }
