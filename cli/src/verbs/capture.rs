@@ -198,7 +198,7 @@ pub(super) fn held_back(report: &Report) -> Option<(ErrorKind, String)> {
 fn about(context: &Context, args: &CaptureArgs, actor: &Actor, still: Still) -> Result<About, Failure> {
     let Still { facts, stopped, marker } = still;
     let region = args.host_region.clone().or_else(|| context.settings.host_region());
-    let crashed = (stopped.crashed || facts.says_crashed()).then_some(CRASHED);
+    let crashed = (stopped.crashed || facts.says_crashed).then_some(CRASHED);
     let notes: Vec<&str> =
         [args.notes.as_str()].into_iter().chain(crashed).filter(|note| !note.is_empty()).collect();
     Ok(About {
