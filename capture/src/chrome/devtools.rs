@@ -207,3 +207,6 @@ impl Deadline {
         stream.set_write_timeout(Some(left))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -83,6 +83,8 @@ impl Chromium {
         let (program, before) = command.split_first().unwrap();
         let process = Process::spawn_with(Path::new(program), |command| {
             command.args(before).args(ARGUMENTS).args(arguments).arg("about:blank").env("HOME", home.path());
+            // The socket of one that is killed stays; here it goes with the rest.
+            command.env("TMPDIR", home.path());
         });
         let chromium = Self { process, profile: profile.to_owned(), _home: home };
         let locked = || fs::symlink_metadata(profile.join("SingletonLock")).is_ok();
