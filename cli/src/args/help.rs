@@ -7,6 +7,7 @@ Usage: pstore [OPTIONS] COMMAND        (pstore COMMAND --help tells more)
 
   snapshot DIR TENANT/PROFILE   store a directory as the profile's next snapshot
   restore TENANT/PROFILE DIR    write a snapshot to a directory
+  run TENANT/PROFILE -- CMD     lock, load, run a command on it, capture, unlock
   list [TENANT[/PROFILE]]       tenants, profiles of one, or snapshots of one
   show, history, diff, verify   look at snapshots; check that all of it is whole
   rollback, delete, tag, untag  choose the current snapshot; remove or name one

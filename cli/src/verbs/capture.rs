@@ -43,12 +43,18 @@ pub(super) struct Still {
     marker: Marker,
 }
 
-/// Ends the browser, and learns what the profile says.
-pub(super) async fn hold_still(directory: &Path, args: &CaptureArgs) -> Result<Still, Failure> {
+/// Refuses what is wrong with the arguments alone, before anything is touched.
+pub(super) fn check(args: &CaptureArgs) -> Result<(), Failure> {
+    labels(args)?;
     if args.mode == ModeArg::Hot {
         let what = "--mode hot, a capture while the browser runs,".to_owned();
         return Err(Error::NotImplemented { what, page: HOT_MODE_PAGE.to_owned() }.into());
     }
+    Ok(())
+}
+
+/// Ends the browser, and learns what the profile says.
+pub(super) async fn hold_still(directory: &Path, args: &CaptureArgs) -> Result<Still, Failure> {
     let options = StopOptions { allow_stop: !args.no_stop, wait: args.stop_wait, ..StopOptions::default() };
     let directory = directory.to_owned();
     let still = blocking(move || {

@@ -36,6 +36,7 @@ use crate::{
 const PROFILE: &str = "{profile}";
 
 pub(super) async fn run(context: Context, args: &RunArgs) -> Result<Answer, Failure> {
+    capturing::check(&args.capture)?;
     let lineage = lineage(&context, args).await?;
     let tenant = context.writable_tenant(&lineage.name.tenant).await?;
     let actor = context.actor(&args.capture.actor);

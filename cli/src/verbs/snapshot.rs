@@ -20,6 +20,7 @@ use crate::{answer::Answer, args::SnapshotArgs, failure::Failure, progress};
 pub(super) use summary::document;
 
 pub(super) async fn run(context: Context, args: &SnapshotArgs) -> Result<Answer, Failure> {
+    capturing::check(&args.capture)?;
     if !args.directory.is_dir() {
         let message = format!("there is no directory {}", args.directory.display());
         return Err(Failure::new(ErrorKind::NotFound, message));

@@ -159,6 +159,12 @@ fn documents_are_those_that_are_kept() {
     keeper.keep("diff.stat", &format!("diff acme/alice {first} --stat"));
     keeper.keep("history", "history acme/alice");
     keeper.keep("restore", "restore acme/alice out");
+    keeper.keep("restore.loaded", "restore acme/alice loaded --chrome-major 131 --normalise-exit");
+    keeper.keep("restore.fallback", "restore acme/alice fresh --chrome-major 99");
+    keeper.keep("restore.nothing", "restore acme/nobody nothing --chrome-major 131");
+    keeper.keep("error.version-mismatch", "restore acme/alice never --chrome-major 99 --require");
+    keeper.keep("error.not-implemented", "snapshot udd acme/alice --mode hot");
+    keeper.keep("snapshot.held-back", "snapshot fresh acme/alice --chrome-major 131");
     keeper.keep("verify.whole", "verify acme/alice");
     keeper.keep("stats", "stats");
     keeper.keep("stats.tenant", "stats acme");
@@ -189,6 +195,9 @@ fn documents_are_those_that_are_kept() {
     keeper.keep("reap", "reap");
     let hold = desk.command("lock hold acme/alice --run-id run-4 --json -- true").output().unwrap();
     keeper.keep_ran("lock-hold", &Ran::of("lock hold", hold));
+    let run = desk.command("run acme/other --chrome-major 131 --run-id run-5 --host host-1 --json -- true");
+    let run = { run }.output().unwrap();
+    keeper.keep_ran("run", &Ran::of("run", run));
     keeper.keep("error.snapshot-needed", &format!("delete acme/alice --sha {first}"));
     keeper.keep("delete", &format!("delete acme/alice --sha {second} --reason old"));
     keeper.keep("log", "log acme/alice");

@@ -1,6 +1,6 @@
 use crate::desk::Desk;
 
-pub const VERBS: [&str; 21] = [
+pub const VERBS: [&str; 22] = [
     "init",
     "snapshot",
     "list",
@@ -8,6 +8,7 @@ pub const VERBS: [&str; 21] = [
     "diff",
     "history",
     "restore",
+    "run",
     "stats",
     "verify",
     "lock",

@@ -68,7 +68,7 @@ pub struct Request {
     pub lock: LockUse,
     /// Asked about what was read, before it is published.
     pub examiner: Option<Arc<dyn Examiner>>,
-    /// Why the snapshot must not become the current one by itself, whatever is found.
+    /// Why the snapshot must not take the place of the current one by itself, if there is one.
     pub hold_back: Option<HoldBack>,
     pub about: About,
 }
@@ -218,7 +218,9 @@ impl Capture<'_> {
             Some(now) => self.base(now).await?,
             None => None,
         };
-        let written = async { Writing::begin(self, base, plan).await?.run(&right.hold).await };
+        // Only what would replace something can be held back for that.
+        let replaces = right.hold.pointer().await.target() != Target::Nothing;
+        let written = async { Writing::begin(self, base, plan, replaces).await?.run(&right.hold).await };
         let (plan, ended) = tokio::select! {
             written = written => written?,
             error = right.lost() => return Err(error),

@@ -56,11 +56,18 @@ pub(super) struct Writing<'a> {
     read_files: u64,
     /// What the base holds, if somebody wants to know what changed.
     base_contents: Option<Contents>,
+    /// Whether the pointer names something.
+    replaces: bool,
     examined: Examined,
 }
 
 impl<'a> Writing<'a> {
-    pub async fn begin(capture: &'a Capture<'a>, base: Option<Record>, plan: Plan) -> Result<Self> {
+    pub async fn begin(
+        capture: &'a Capture<'a>,
+        base: Option<Record>,
+        plan: Plan,
+        replaces: bool,
+    ) -> Result<Self> {
         let (store, progress) = (capture.store, &capture.progress);
         let (index, arriving) = load_index(capture);
         let (loaded, before) =
@@ -94,6 +101,7 @@ impl<'a> Writing<'a> {
             stored: None,
             read_files: 0,
             base_contents,
+            replaces,
             examined: Examined::default(),
         })
     }
@@ -164,7 +172,8 @@ impl<'a> Writing<'a> {
             tracing::info!(files = again.len(), "reading files again whose chunks are being collected");
             self.plan.read_again(&again)?;
         };
-        let held_back = self.capture.request.hold_back.clone().or_else(|| self.examined.hold_back.take());
+        let forbidden = self.capture.request.hold_back.clone().or_else(|| self.examined.hold_back.take());
+        let held_back = forbidden.filter(|_| self.replaces);
         if let Some(twin) = self.twin(&tree).await? {
             let _ = self.uploader.finish().await?;
             return Ok(Ended { held_back, ..Ended::unchanged(twin, Flip::Unchanged, self.read_files) });
