@@ -81,17 +81,15 @@ async fn renew(context: Context, args: &HeldArgs) -> Result<Answer, Failure> {
 async fn release(context: Context, args: &HeldArgs) -> Result<Answer, Failure> {
     let (controls, token) = held(&context, args).await?;
     let lineage = controls.lineage().clone();
-    match controls.lock().await? {
-        Some(read) if read.lock.is_held_by(token) => {
-            controls.release_lock(token, read.version).await?;
-            let text = format!("the lock of {lineage} is free\n");
-            Ok(Answer::new(outcome(&lineage, "released"), text))
-        }
-        _ => {
-            let text = format!("the lock of {lineage} was not held with this token any more\n");
-            Ok(Answer::new(outcome(&lineage, "not_held"), text))
-        }
+    let released = match controls.lock().await? {
+        Some(read) => controls.release(token, read).await?,
+        None => false,
+    };
+    if released {
+        return Ok(Answer::new(outcome(&lineage, "released"), format!("the lock of {lineage} is free\n")));
     }
+    let text = format!("the lock of {lineage} was not held with this token any more\n");
+    Ok(Answer::new(outcome(&lineage, "not_held"), text))
 }
 
 fn outcome(lineage: &Lineage, word: &str) -> serde_json::Value {

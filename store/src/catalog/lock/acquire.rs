@@ -9,7 +9,11 @@ use crate::{
     Error, Result,
     bucket::{BucketError, RetryPolicy, Version, Write},
     catalog::pointer::Read,
-    format::{event::EventKind, layout, lock::Lock},
+    format::{
+        event::{Event, EventKind},
+        layout,
+        lock::Lock,
+    },
     id::Nonce,
 };
 
@@ -89,14 +93,18 @@ impl Controls {
                 }
             }
             self.must_be_free(found.as_ref())?;
-            let outcome = self.make_way(found.as_ref()).await?;
+            let (outcome, eviction) = self.make_way(found.as_ref()).await?;
             // A lost attempt that arrives late must not look like the one that counts.
             let nonce = if self.rules.fresh_nonce { new_nonce() } else { self.own_nonce() };
             tried.push((nonce, outcome));
-            let lock = self.new_lock(nonce, terms);
+            let mut lock = self.new_lock(nonce, terms);
+            // Born with the lock that makes it true, and stored once that is there.
+            if let Some(block) = &mut lock.pstore {
+                block.event = eviction;
+            }
             let write = found.map_or(Write::Create, |read| Write::Replace(read.version));
             match self.store.bucket.put(&key, lock.encode().into(), write).await {
-                Ok(version) => return Ok(Taken { nonce, lock, version, outcome, pointer }),
+                Ok(version) => return Ok(self.won(Taken { nonce, lock, version, outcome, pointer }).await),
                 Err(
                     error @ (BucketError::AlreadyExists { .. }
                     | BucketError::VersionMismatch { .. }
@@ -107,7 +115,7 @@ impl Controls {
                         && read.lock.is_held_by(nonce)
                     {
                         let ReadLock { lock, version, .. } = read;
-                        return Ok(Taken { nonce, lock, version, outcome, pointer });
+                        return Ok(self.won(Taken { nonce, lock, version, outcome, pointer }).await);
                     }
                     tracing::debug!(%key, %error, attempt, "the lock was not taken");
                     tokio::time::sleep(RetryPolicy::default().pause(attempt)).await;
@@ -124,22 +132,35 @@ impl Controls {
         // The pointer is read before the look that counts.
         let pointer = self.pointer().await?;
         let found = self.lock().await?.filter(|read| read.lock.is_held_by(nonce));
-        Ok(found.map(|ReadLock { lock, version, .. }| Taken { nonce, lock, version, outcome, pointer }))
+        match found {
+            Some(ReadLock { lock, version, .. }) => {
+                Ok(Some(self.won(Taken { nonce, lock, version, outcome, pointer }).await))
+            }
+            None => Ok(None),
+        }
     }
 
-    /// Writes down what would be forgotten when `found` is replaced.
-    async fn make_way(&self, found: Option<&ReadLock>) -> Result<Outcome> {
-        let Some(read) = found else { return Ok(Outcome::Acquired) };
+    /// The lock is ours: if somebody lost it by that, it is written down.
+    async fn won(&self, taken: Taken) -> Taken {
+        if let Some(event) = taken.lock.block().and_then(|block| block.event.as_ref()) {
+            self.store_event(event).await;
+        }
+        taken
+    }
+
+    /// Writes down what would be forgotten when `found` is replaced, and says what replacing
+    /// it means: an eviction, if somebody had let it expire.
+    async fn make_way(&self, found: Option<&ReadLock>) -> Result<(Outcome, Option<Event>)> {
+        let Some(read) = found else { return Ok((Outcome::Acquired, None)) };
         self.settle(read.lock.block().and_then(|block| block.event.as_ref())).await?;
         if read.lock.is_free() {
-            return Ok(Outcome::Acquired);
+            return Ok((Outcome::Acquired, None));
         }
         let mut event = self.event(EventKind::LockEvicted);
         event.reason =
             if read.is_orphan() { super::evict::HOLDER_DEAD } else { super::evict::TTL_EXPIRED }.to_owned();
         event.holder = Some(read.lock.holder());
-        self.store_event(&event).await;
-        Ok(Outcome::ForcedExpired)
+        Ok((Outcome::ForcedExpired, Some(event)))
     }
 
     /// A hold that another process of the same holder has acquired. An actor without a name

@@ -57,6 +57,7 @@ impl Controls {
             Some(expired) if expired > grace => expired,
             _ => return Ok(Reaped::Left),
         };
+        self.settle(read.lock.block().and_then(|block| block.event.as_ref())).await?;
         let mut event = self.event(EventKind::LockEvicted);
         event.reason = TTL_EXPIRED.to_owned();
         event.holder = Some(read.lock.holder());
@@ -92,9 +93,11 @@ impl Controls {
                 version: object.version.clone(),
                 stamp: object.stamp,
             });
-            if let Some(read) = read.as_ref().filter(|read| read.lock.is_free()) {
+            if let Some(read) = &read {
                 self.settle(read.lock.block().and_then(|block| block.event.as_ref())).await?;
-                return Ok(None);
+                if read.lock.is_free() {
+                    return Ok(None);
+                }
             }
             self.withdraw_claim().await?;
             let mut event = self.event(EventKind::ForceUnlock);

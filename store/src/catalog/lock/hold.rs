@@ -97,6 +97,8 @@ impl Hold {
     /// Gives the lock back.
     pub async fn release(&self) -> Result<()> {
         let state = self.state.lock().await;
+        // An event that only this lock carries would go with it.
+        self.controls.settle(state.lock.block().and_then(|block| block.event.as_ref())).await?;
         self.controls.release_lock(state.nonce, state.version.clone()).await
     }
 

@@ -9,9 +9,20 @@ use crate::{
 };
 
 impl Controls {
+    /// Gives back the lock known by `nonce` as it was read; `false` if it is another one.
+    pub async fn release(&self, nonce: Nonce, read: ReadLock) -> Result<bool> {
+        if !read.lock.is_held_by(nonce) {
+            return Ok(false);
+        }
+        // An event that only this lock carries would go with it.
+        self.settle(read.lock.block().and_then(|block| block.event.as_ref())).await?;
+        self.release_lock(nonce, read.version).await?;
+        Ok(true)
+    }
+
     /// Replaces our lock by a free one. It is never deleted: a delete has no condition on
     /// every store, and could hit the lock of whoever came after us.
-    pub async fn release_lock(&self, nonce: Nonce, version: Version) -> Result<()> {
+    pub(super) async fn release_lock(&self, nonce: Nonce, version: Version) -> Result<()> {
         let key = layout::lock(&self.lineage);
         if !self.rules.release_by_replacing {
             return Ok(self.store.bucket.delete(&key).await?);

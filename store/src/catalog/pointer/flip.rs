@@ -32,7 +32,13 @@ impl Controls {
         for attempt in 1..=ATTEMPTS {
             self.must_be_ours(nonce, own).await?;
             if own.pointer.target() == Target::Record(target) {
-                return Ok(Flip::Unchanged);
+                // That it names it already must be true now, and not only when it was claimed.
+                match self.pointer().await? {
+                    Some(now) if now.version == own.version => return Ok(Flip::Unchanged),
+                    Some(now) => *own = now,
+                    None => return Err(self.deleted(target)),
+                }
+                continue;
             }
             // The event of the move before is stored before the pointer forgets it.
             let (record, (), ()) = futures::future::try_join3(
@@ -64,16 +70,17 @@ impl Controls {
                     tokio::time::sleep(RetryPolicy::default().pause(attempt)).await;
                 }
                 Swap::Lost(None) => {
-                    return Err(Error::PointerMoved {
-                        record: Some(target),
-                        lineage: self.lineage.to_string(),
-                        reason: "the pointer was deleted".to_owned(),
-                    });
+                    return Err(self.deleted(target));
                 }
                 Swap::Unknown(reason) => return Err(self.unknown(target, reason)),
             }
         }
         Err(self.moved_too_often(target))
+    }
+
+    fn deleted(&self, target: RecordId) -> Error {
+        let reason = "the pointer was deleted".to_owned();
+        Error::PointerMoved { record: Some(target), lineage: self.lineage.to_string(), reason }
     }
 
     /// A pointer that carries another claim, or none, was taken from us.

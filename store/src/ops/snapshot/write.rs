@@ -122,10 +122,8 @@ impl<'a> Writing<'a> {
         if ended.outcome == Outcome::Stored && self.index.is_finished() {
             ended.index = self.index.await.unwrap_or_default();
         }
-        // The pointer named the base when this began: only something else is worth a flip.
         let mut flip = Ok(ended.flip);
-        let moves = self.base.as_ref().map(|base| base.record) != Some(ended.record.record);
-        if moves && ended.held_back.is_none() {
+        if ended.held_back.is_none() {
             flip = hold.flip(ended.record.record).await;
         }
         let plan = remembered.await.map_err(|error| Error::Internal { what: error.to_string() })?;
