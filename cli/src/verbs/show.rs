@@ -1,7 +1,10 @@
 //! `pstore show`
 
 use serde_json::Value;
-use store::format::record::{Record, Tag};
+use store::format::{
+    health::{Cookies, Health},
+    record::{Record, Tag},
+};
 
 use super::Context;
 use crate::{answer::Answer, args::ShowArgs, failure::Failure, plain, size, time};
@@ -49,6 +52,19 @@ fn text(record: &Record) -> String {
         ),
         ("stored", size::bytes(counts.stored_bytes)),
     ];
+    if let Some(health) = &record.health {
+        lines.push(("browser", browser(health)));
+        lines.push(("databases", databases(health)));
+        if let Some(cookies) = &health.cookies {
+            lines.push(("cookies", cookies_line(cookies)));
+        }
+    }
+    if let Some(reason) = &record.held_back {
+        lines.push(("held back", format!("{reason}: the pointer was not moved to it by itself")));
+    }
+    if let Some(reason) = &record.fallback {
+        lines.push(("afresh", format!("{reason}: the session had started with an empty profile")));
+    }
     if let Some(place) = &record.captured_in {
         lines.push(("region", place.host_region.clone()));
     }
@@ -71,6 +87,34 @@ fn text(record: &Record) -> String {
         lines.push(("notes", record.notes.clone()));
     }
     plain::fields(&lines)
+}
+
+fn browser(health: &Health) -> String {
+    match health.ended.as_str() {
+        "not_running" => "was not running".to_owned(),
+        ended => format!("{ended} in {} ms", health.stop_ms),
+    }
+}
+
+fn databases(health: &Health) -> String {
+    let mut parts = vec![format!("{} checked ({})", size::count(health.checked), health.depth)];
+    for (found, word) in [(&health.damaged, "damaged"), (&health.unchecked, "not checked")] {
+        parts.extend(found.iter().map(|finding| format!("{} {word}: {}", finding.path, finding.problem)));
+    }
+    parts
+        .extend(health.hot_journals.iter().map(|path| format!("{path} with a journal that is still needed")));
+    parts.join("; ")
+}
+
+fn cookies_line(cookies: &Cookies) -> String {
+    let mut line = size::plural(cookies.rows, "cookie", "cookies");
+    if cookies.v11 > 0 {
+        line.push_str(&format!(
+            ", {} of which will not decrypt on another host (v11)",
+            size::count(cookies.v11)
+        ));
+    }
+    line
 }
 
 fn chrome(record: &Record) -> String {
