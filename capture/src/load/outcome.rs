@@ -44,6 +44,7 @@ impl Outcome {
                 Error::NotFound { .. } => Some(Self::NoPriorState),
                 _ => Some(Self::FreshFallback),
             },
+            ErrorKind::Damaged if is_missing(error) => Some(Self::FreshFallback),
             ErrorKind::Damaged | ErrorKind::UnsupportedFormat => Some(Self::ShaMismatch),
             ErrorKind::IntegrityFailed => Some(Self::IntegrityFailed),
             ErrorKind::VersionMismatch => Some(Self::VersionMismatch),
@@ -52,4 +53,9 @@ impl Outcome {
             _ => None,
         }
     }
+}
+
+/// Bytes that are gone are not bytes that were changed: only the latter is somebody's doing.
+fn is_missing(error: &Error) -> bool {
+    matches!(error, Error::Damaged { reason, .. } if reason.starts_with("it is missing"))
 }
