@@ -239,6 +239,9 @@ fn answer(
         Some(Err(failure)) => {
             document["snapshot_failed"] = json!(true);
             context.console.warn(&format!("the profile was not captured: {}", failure.message));
+            if let Some(hint) = &failure.hint {
+                context.console.say(&format!("hint: {hint}"));
+            }
             text.push_str("snapshot_failed: true\n");
             if args.load.require {
                 (verdict, exit) = (Some((failure.kind, failure.message)), None);
