@@ -9,7 +9,7 @@ pub use site::Site;
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::ExitStatus,
+    process::{Command, ExitStatus},
     thread,
     time::{Duration, Instant},
 };
@@ -23,7 +23,7 @@ use crate::process::Process;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Without a screen, a keyring, or anything it would do on its own account.
-const ARGUMENTS: [&str; 14] = [
+pub const ARGUMENTS: [&str; 14] = [
     "--headless=new",
     "--no-sandbox",
     "--disable-gpu",
@@ -50,6 +50,14 @@ pub struct Chromium {
 }
 
 impl Chromium {
+    /// The major version of the one that is installed.
+    pub fn major() -> String {
+        let said = Command::new("chromium").arg("--version").output().unwrap().stdout;
+        let said = String::from_utf8(said).unwrap();
+        let version = said.split(' ').nth(1).and_then(|version| version.split('.').next());
+        version.unwrap_or_else(|| panic!("no version in {said:?}")).to_owned()
+    }
+
     /// One that can be spoken to.
     pub fn start(profile: &Path) -> Self {
         let chromium = Self::start_with(profile, &["--remote-debugging-port=0"]);

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use super::Devtools;
 
 const PAGE: &str = include_str!("site.html");
-const WORKER: &str = "self.addEventListener('fetch', () => {});";
+const WORKER: &str =
+    "self.addEventListener('install', () => self.skipWaiting()); self.addEventListener('fetch', () => {});";
 
 /// Serves for as long as the test process lives.
 #[derive(Debug)]
