@@ -74,7 +74,8 @@ impl Host {
                 command.env_remove(name);
             }
         }
-        command.args(arguments).arg("--json").envs(self.variables.iter().map(|(name, value)| (name, value)));
+        // In front: behind the command of a `run` it would be that command's.
+        command.arg("--json").args(arguments).envs(self.variables.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(stdout.reopen().unwrap()).stderr(stderr.reopen().unwrap());
         Running { child: command.spawn().unwrap(), stdout, stderr }
     }

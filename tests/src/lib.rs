@@ -7,6 +7,7 @@ pub mod binary;
 pub mod chain;
 pub mod chromium;
 pub mod contract;
+pub mod desk;
 pub mod explorer;
 pub mod interrupter;
 mod process;
