@@ -28,7 +28,7 @@ class Pstore(Peer):
         return first_line([self.program, "--version"])
 
     def snapshot(self, source: Path) -> Cost:
-        return run([self.program, "snapshot", source, "acme/alice", "--chrome-major", "131", "--json"], self.environment)
+        return run([self.program, "snapshot", source, "acme/alice", "--chrome-major", "131", "--check", "none", "--json"], self.environment)
 
     def restore(self, target: Path) -> Cost:
         return run([self.program, "restore", "acme/alice", target, "--json"], self.environment)
