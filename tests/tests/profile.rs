@@ -4,7 +4,7 @@
 
 use std::{env, fs, path::Path, thread, time::Duration};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use store::bucket::{Bucket, Key, S3Bucket, S3Config};
 use tests::{
@@ -246,6 +246,17 @@ fn no_cookie_older_than_a_second_is_ever_lost() {
     }
 }
 
+/// Has a run that a failed test leaves behind end its browser, and itself.
+struct EndedOnFailure(u32);
+
+impl Drop for EndedOnFailure {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            kill_process(Pid::from_raw(self.0 as i32).unwrap(), Signal::TERM).ok();
+        }
+    }
+}
+
 #[test]
 fn a_run_with_a_browser_finds_what_the_run_before_left() {
     let desk = Desk::local();
@@ -264,6 +275,7 @@ fn a_run_with_a_browser_finds_what_the_run_before_left() {
         ];
         let more = ["--user-data-dir={profile}", "--remote-debugging-port=0", "about:blank"];
         let mut running = desk.host.start([&run[..], &ARGUMENTS, &more].concat());
+        let _guard = EndedOnFailure(running.id());
         let (port, path) = loop {
             let noted = fs::read_to_string(place.join("DevToolsActivePort")).unwrap_or_default();
             match noted.split_once('\n') {
