@@ -314,3 +314,13 @@ fn a_run_sees_what_the_run_before_wrote_and_passes_the_exit_code_on() {
     assert_eq!((third.code, &third.document["snapshot_failed"]), (Some(0), &false.into()), "{third:#?}");
     assert_eq!(third.document["snapshot"]["outcome"], "unchanged", "{third:#?}");
 }
+
+#[test]
+fn a_capture_that_is_refused_is_refused_before_the_command_of_a_run() {
+    let desk = Desk::local();
+    let touched = desk.path("touched");
+    let script = format!("touch {}", touched.display());
+    desk.host.fail(30, run(&["--mode", "hot"], &script));
+    desk.host.fail(2, run(&["--label", "a=1", "--label", "a=2"], &script));
+    assert!(!touched.exists());
+}
