@@ -170,8 +170,8 @@ impl<'a> Writing<'a> {
             tracing::info!(files = again.len(), "reading files again whose chunks are being collected");
             self.plan.read_again(&again)?;
         };
-        let forbidden = self.capture.request.hold_back.clone().or_else(|| self.examined.hold_back.take());
-        let held_back = forbidden.filter(|_| self.replaces);
+        let asked = self.capture.request.hold_back.clone().filter(|_| self.replaces);
+        let held_back = asked.or_else(|| self.examined.hold_back.take());
         if let Some(twin) = self.twin(&tree).await? {
             let _ = self.uploader.finish().await?;
             return Ok(Ended { held_back, ..Ended::unchanged(twin, Flip::Unchanged, self.read_files) });
