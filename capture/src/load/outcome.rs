@@ -44,7 +44,8 @@ impl Outcome {
                 Error::NotFound { .. } => Some(Self::NoPriorState),
                 _ => Some(Self::FreshFallback),
             },
-            ErrorKind::Damaged if is_missing(error) => Some(Self::FreshFallback),
+            // Bytes that are gone are not bytes that were changed: only the latter is somebody's doing.
+            ErrorKind::Damaged if matches!(error, Error::Missing { .. }) => Some(Self::FreshFallback),
             ErrorKind::Damaged | ErrorKind::UnsupportedFormat => Some(Self::ShaMismatch),
             ErrorKind::IntegrityFailed => Some(Self::IntegrityFailed),
             ErrorKind::VersionMismatch => Some(Self::VersionMismatch),
@@ -53,9 +54,4 @@ impl Outcome {
             _ => None,
         }
     }
-}
-
-/// Bytes that are gone are not bytes that were changed: only the latter is somebody's doing.
-fn is_missing(error: &Error) -> bool {
-    matches!(error, Error::Damaged { reason, .. } if reason.starts_with("it is missing"))
 }

@@ -112,7 +112,7 @@ impl TenantStore {
     pub async fn pack_range(&self, pack: PackId, start: u64, end: u64) -> Result<Bytes> {
         let key = layout::pack(&self.tenant, pack);
         self.bucket.get_range(&key, start..end).await.map_err(|error| match error {
-            BucketError::NotFound { key } => Error::damaged(key, "it is missing, though a snapshot needs it"),
+            BucketError::NotFound { key } => Error::Missing { object: key, by: "a snapshot needs it" },
             error => error.into(),
         })
     }

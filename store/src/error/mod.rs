@@ -89,6 +89,9 @@ pub enum Error {
     Bucket(#[from] BucketError),
     #[error("{object} is damaged: {reason}")]
     Damaged { object: String, reason: String },
+    /// An object is gone that something else names: damage of what names it.
+    #[error("{object} is damaged: it is missing, though {by}")]
+    Missing { object: String, by: &'static str },
     #[error(
         "{object} has format version {found}, written by {writer}; this pstore reads version {supported}"
     )]
@@ -169,7 +172,7 @@ impl Error {
                 BucketError::Rejected { .. } | BucketError::Unsuitable { .. } => ErrorKind::StoreRefused,
                 BucketError::Io { .. } => ErrorKind::Io,
             },
-            Self::Damaged { .. } => ErrorKind::Damaged,
+            Self::Damaged { .. } | Self::Missing { .. } => ErrorKind::Damaged,
             Self::UnsupportedFormat { .. } | Self::UnsupportedFeature { .. } => ErrorKind::UnsupportedFormat,
             Self::StoreRefused { .. } => ErrorKind::StoreRefused,
             Self::NotFound { .. } => ErrorKind::NotFound,

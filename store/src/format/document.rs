@@ -87,11 +87,32 @@ pub(super) fn check_schema(fields: &Map<String, Value>, expected: &str) -> Resul
     }
 }
 
-/// The version of our blocks in the contract's documents.
+/// Our block in the contract's documents.
+const BLOCK: &str = "pstore";
+/// Its version.
 pub const BLOCK_VERSION: u64 = 1;
 
+/// Encodes a document of the contract: only our block in it carries a digest.
+pub(super) fn encode_contract(document: &impl Serialize) -> Vec<u8> {
+    let mut fields = object(document);
+    if let Some(Value::Object(block)) = fields.remove(BLOCK) {
+        fields.insert(BLOCK.to_owned(), Value::Object(sealed(block)));
+    }
+    pretty(&fields)
+}
+
+/// A document of the contract, whose block, if it has one, is of our version and sound.
+pub(super) fn decode_contract<T: DeserializeOwned>(bytes: &[u8], max: usize) -> Result<T> {
+    let mut fields = parse(bytes, max)?;
+    if let Some(Value::Object(block)) = fields.get_mut(BLOCK) {
+        check_block(block)?;
+        unseal(block)?;
+    }
+    typed(fields)
+}
+
 /// A block of a later version is neither ours to read nor somebody else's to ignore.
-pub(super) fn check_block(block: &Map<String, Value>) -> Result<()> {
+fn check_block(block: &Map<String, Value>) -> Result<()> {
     match block.get("v").and_then(Value::as_u64) {
         Some(BLOCK_VERSION) => Ok(()),
         Some(found) => Err(FormatError::Version { found, writer: writer(block) }),
@@ -100,7 +121,7 @@ pub(super) fn check_block(block: &Map<String, Value>) -> Result<()> {
 }
 
 /// Adds the digest.
-pub(super) fn sealed(mut fields: Map<String, Value>) -> Map<String, Value> {
+fn sealed(mut fields: Map<String, Value>) -> Map<String, Value> {
     fields.remove(CHECK);
     let check = digest(&fields);
     fields.insert(CHECK.to_owned(), check.into());
@@ -108,7 +129,7 @@ pub(super) fn sealed(mut fields: Map<String, Value>) -> Map<String, Value> {
 }
 
 /// Takes the digest away again; it must be right.
-pub(super) fn unseal(fields: &mut Map<String, Value>) -> Result<()> {
+fn unseal(fields: &mut Map<String, Value>) -> Result<()> {
     let check = fields.remove(CHECK);
     if check.as_ref().and_then(Value::as_str) == Some(&digest(fields)) {
         return Ok(());
@@ -116,7 +137,7 @@ pub(super) fn unseal(fields: &mut Map<String, Value>) -> Result<()> {
     Err(FormatError::malformed("its digest is wrong: some of it has changed"))
 }
 
-pub(super) fn object(document: &impl Serialize) -> Map<String, Value> {
+fn object(document: &impl Serialize) -> Map<String, Value> {
     match serde_json::to_value(document) {
         Ok(Value::Object(fields)) => fields,
         // Every document is a struct of plain fields.
@@ -124,7 +145,7 @@ pub(super) fn object(document: &impl Serialize) -> Map<String, Value> {
     }
 }
 
-pub(super) fn pretty(fields: &Map<String, Value>) -> Vec<u8> {
+fn pretty(fields: &Map<String, Value>) -> Vec<u8> {
     let mut bytes = serde_json::to_vec_pretty(&Sorted::object(fields)).expect("plain JSON always encodes");
     bytes.push(b'\n');
     bytes

@@ -7,7 +7,6 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::{
     Result, Unknown,
@@ -19,7 +18,6 @@ use super::{
 use crate::id::Nonce;
 
 pub const MAX_BYTES: usize = 1 << 20;
-const BLOCK: &str = "pstore";
 /// The holder of a lock that an operator has taken away.
 pub const OPERATOR_FORCE: &str = "operator-force";
 
@@ -69,20 +67,11 @@ pub struct LockBlock {
 
 impl Lock {
     pub fn encode(&self) -> Vec<u8> {
-        let mut fields = document::object(self);
-        if let Some(Value::Object(block)) = fields.remove(BLOCK) {
-            fields.insert(BLOCK.to_owned(), Value::Object(document::sealed(block)));
-        }
-        document::pretty(&fields)
+        document::encode_contract(self)
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let mut fields = document::parse(bytes, MAX_BYTES)?;
-        if let Some(Value::Object(block)) = fields.get_mut(BLOCK) {
-            document::check_block(block)?;
-            document::unseal(block)?;
-        }
-        document::typed(fields)
+        document::decode_contract(bytes, MAX_BYTES)
     }
 
     /// The digest that ties our block to the acquisition it was written for.

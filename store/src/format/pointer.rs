@@ -6,13 +6,11 @@
 //! changed bit in it is damage and not somebody's flip.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::{Result, Unknown, bytes::Put, document, event::Event};
 use crate::id::{FlipId, Nonce, RecordId, SnapshotId};
 
 pub const MAX_BYTES: usize = 1 << 20;
-const BLOCK: &str = "pstore";
 pub use super::document::BLOCK_VERSION;
 /// How many flips a pointer remembers, for writers that must find out what became of theirs.
 pub const RECENT: usize = 32;
@@ -74,20 +72,11 @@ pub enum Target<'a> {
 
 impl Pointer {
     pub fn encode(&self) -> Vec<u8> {
-        let mut fields = document::object(self);
-        if let Some(Value::Object(block)) = fields.remove(BLOCK) {
-            fields.insert(BLOCK.to_owned(), Value::Object(document::sealed(block)));
-        }
-        document::pretty(&fields)
+        document::encode_contract(self)
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let mut fields = document::parse(bytes, MAX_BYTES)?;
-        if let Some(Value::Object(block)) = fields.get_mut(BLOCK) {
-            document::check_block(block)?;
-            document::unseal(block)?;
-        }
-        document::typed(fields)
+        document::decode_contract(bytes, MAX_BYTES)
     }
 
     /// The digest that ties our block to the contract's fields.
@@ -129,6 +118,8 @@ impl Pointer {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     #[test]

@@ -90,7 +90,7 @@ async fn current(store: &TenantStore, lineage: &Lineage) -> Result<Record> {
     };
     let (record, _) = records::get(store, lineage, id).await.map_err(|error| match error {
         Error::Bucket(crate::bucket::BucketError::NotFound { key }) => {
-            Error::damaged(key, "it is missing, though the pointer names it")
+            Error::Missing { object: key, by: "the pointer names it" }
         }
         error => error,
     })?;

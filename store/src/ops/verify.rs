@@ -321,7 +321,7 @@ impl Check<'_> {
     async fn read_directory(&self, id: PackId) -> Result<Directory> {
         let key = layout::pack(&self.store.tenant, id);
         let Some(&len) = self.sizes.get(&id) else {
-            return Err(Error::damaged(key, "it is missing, though a snapshot needs it"));
+            return Err(Error::Missing { object: key.to_string(), by: "a snapshot needs it" });
         };
         let head = self.store.pack_range(id, 0, len.min(pack::HEADER_LEN as u64)).await?;
         pack::check_header(&head).map_err(|error| error.of(&key))?;
@@ -395,6 +395,9 @@ impl Check<'_> {
     fn note(&mut self, error: &Error, snapshot: &str, file: Option<&str>) {
         match error {
             Error::Damaged { object, reason } => self.find(object, reason, snapshot, file),
+            Error::Missing { object, by } => {
+                self.find(object, format!("it is missing, though {by}"), snapshot, file);
+            }
             error => self.find("the store", error, snapshot, file),
         }
     }
