@@ -180,6 +180,22 @@ impl Ingest {
         lock(&self.claimed).insert(id)
     }
 
+    /// Notes a chunk of a file, and stores it unless it is stored.
+    fn take_chunk(
+        &self,
+        pool: &Pool,
+        compressor: &mut Compressor,
+        extents: &mut Vec<Extent>,
+        raw: &[u8],
+    ) -> Result<()> {
+        let id = self.store.key().id_of(raw);
+        extents.push(Extent::Chunk { id, len: raw.len() as u32 });
+        if self.claim(id) && !pool.offer(id, raw) {
+            self.store_chunk(compressor, id, raw)?;
+        }
+        Ok(())
+    }
+
     fn store_chunk(&self, compressor: &mut Compressor, id: ChunkId, raw: &[u8]) -> Result<()> {
         let frame = compressor.frame(raw)?;
         let target = self.store.chunking().pack_bytes as usize;
@@ -358,6 +374,29 @@ impl Cutter<'_> {
         Ok(())
     }
 
+    /// The next part of the file is stored already, as `extent`. Everything before it has been
+    /// cut.
+    pub fn keep(&mut self, extent: Extent) {
+        self.ingest.progress.tick(Tick { bytes: extent.len(), ..Tick::default() });
+        self.extents.push(extent);
+    }
+
+    /// The next part of the file is this chunk. Everything before it has been cut.
+    pub fn chunk(&mut self, raw: &[u8]) -> Result<()> {
+        let Self { ingest, pool, compressor, extents, .. } = self;
+        ingest.progress.tick(Tick { bytes: raw.len() as u64, ..Tick::default() });
+        ingest.take_chunk(pool, compressor, extents, raw)
+    }
+
+    pub fn chunker(&self) -> Chunker {
+        self.ingest.chunker.clone()
+    }
+
+    /// The largest file whose bytes are kept in the tree itself.
+    pub fn inline_bytes(&self) -> u64 {
+        self.ingest.store.chunking().inline_bytes.into()
+    }
+
     /// Forgets what was taken so far: the file changed and is read again.
     pub fn restart(&mut self) {
         self.buffer.clear();
@@ -376,14 +415,9 @@ impl Cutter<'_> {
 
     fn cut(&mut self, last: bool) -> Result<()> {
         let Self { ingest, pool, compressor, buffer, extents } = self;
-        let cut = ingest.chunker.cut_all(buffer.bytes(), last, |raw| -> Result<()> {
-            let id = ingest.store.key().id_of(raw);
-            extents.push(Extent::Chunk { id, len: raw.len() as u32 });
-            if ingest.claim(id) && !pool.offer(id, raw) {
-                ingest.store_chunk(compressor, id, raw)?;
-            }
-            Ok(())
-        })?;
+        let cut = ingest
+            .chunker
+            .cut_all(buffer.bytes(), last, |raw| ingest.take_chunk(pool, compressor, extents, raw))?;
         buffer.start += cut;
         Ok(())
     }

@@ -11,6 +11,7 @@ pub mod known;
 pub mod meta;
 pub mod packer;
 pub mod reader;
+pub mod recut;
 pub mod upload;
 pub mod workers;
 

@@ -1,5 +1,6 @@
 //! The verbs.
 
+pub mod commit;
 pub mod commitment;
 pub mod diff;
 pub mod find;
@@ -10,3 +11,4 @@ pub mod snapshot;
 pub mod stats;
 pub mod tag;
 pub mod verify;
+mod written;

@@ -1,88 +1,99 @@
-//! The record a capture starts with.
+//! The record a write starts with.
 
 use std::path::Path;
 
-use super::Capture;
+use super::About;
 use crate::{
     catalog::clock,
+    content::TenantStore,
     format::{
         Unknown,
         config::HASH,
         record::{self, Counts, Mode, Record, SCHEMA, Source, State},
-        tree::Kind,
+        tree::{Entry, Kind},
     },
     id::RecordId,
-    tree::walk::Walk,
+    name::Lineage,
+    tree::walk::Skipped,
 };
 
-impl Capture<'_> {
-    /// All that is known before anything is stored; the lease fills in the id.
-    pub(super) fn draft(&self, base: Option<&Record>, walk: &Walk) -> Record {
-        let (version, minor, writer) = record::versions();
-        let about = self.request.about.clone();
-        Record {
-            version,
-            schema: SCHEMA.to_owned(),
-            tenant_id: self.request.lineage.name.tenant.clone(),
-            profile_id: self.request.lineage.name.profile.clone(),
-            chrome_major_version: self.request.lineage.chrome_major,
-            archive_sha256: None,
-            archive_size_bytes: None,
-            uncompressed_size_bytes: walk.bytes,
-            captured_at_ms: clock::unix_ms(),
-            captured_by: about.captured_by,
-            captured_in: about.captured_in,
-            mode: Mode::Cold,
-            chrome_uptime_seconds_at_capture: about.chrome_uptime_seconds,
-            predecessor_sha256: base.map_or_else(String::new, Record::sha256),
-            notes: about.notes,
-            record: RecordId::from_bytes([0; 16]),
-            minor,
-            writer,
-            state: State::Writing,
-            generation: 0,
-            lease_seq: 0,
-            chunk_key: *self.store.key(),
-            hash: HASH.to_owned(),
-            parent: base.map(|base| base.record),
-            updates: Vec::new(),
-            reason: about.reason,
-            labels: about.labels,
-            chrome_last_version: about.chrome_last_version,
-            exit_type: about.exit_type,
-            counts: count(walk),
-            content: None,
-            health: None,
-            held_back: None,
-            fallback: about.fallback,
-            tags: Default::default(),
-            deletion: None,
-            sources: vec![Source {
-                kind: "directory".to_owned(),
-                path: shown(&self.request.directory),
-                unknown: Unknown::new(),
-            }],
-            complete: walk.skipped.total() == 0,
-            exclusions: about.exclusions,
-            transforms: about.transforms,
-            features: Vec::new(),
-            unknown: Unknown::new(),
+/// What a tree amounts to.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Totals {
+    pub counts: Counts,
+    pub bytes: u64,
+}
+
+impl Totals {
+    pub fn of(entries: &[Entry], skipped: Skipped, bytes: u64) -> Self {
+        let mut counts = Counts { skipped: skipped.total(), ..Counts::default() };
+        for entry in entries {
+            match entry.kind {
+                Kind::File { .. } => counts.files += 1,
+                Kind::Directory => counts.directories += 1,
+                Kind::Symlink { .. } => counts.symlinks += 1,
+                Kind::HardLink { .. } => counts.hard_links += 1,
+                _ => {}
+            }
         }
+        Self { counts, bytes }
     }
 }
 
-fn count(walk: &Walk) -> Counts {
-    let mut counts = Counts { skipped: walk.skipped.total(), ..Counts::default() };
-    for entry in &walk.entries {
-        match entry.kind {
-            Kind::File { .. } => counts.files += 1,
-            Kind::Directory => counts.directories += 1,
-            Kind::Symlink { .. } => counts.symlinks += 1,
-            Kind::HardLink { .. } => counts.hard_links += 1,
-            _ => {}
-        }
+/// All that is known before anything is stored; the lease fills in the id.
+pub(crate) fn draft(
+    store: &TenantStore,
+    lineage: &Lineage,
+    about: About,
+    base: Option<&Record>,
+    totals: Totals,
+    source: (&str, &Path),
+) -> Record {
+    let (version, minor, writer) = record::versions();
+    Record {
+        version,
+        schema: SCHEMA.to_owned(),
+        tenant_id: lineage.name.tenant.clone(),
+        profile_id: lineage.name.profile.clone(),
+        chrome_major_version: lineage.chrome_major,
+        archive_sha256: None,
+        archive_size_bytes: None,
+        uncompressed_size_bytes: totals.bytes,
+        captured_at_ms: clock::unix_ms(),
+        captured_by: about.captured_by,
+        captured_in: about.captured_in,
+        mode: Mode::Cold,
+        chrome_uptime_seconds_at_capture: about.chrome_uptime_seconds,
+        predecessor_sha256: base.map_or_else(String::new, Record::sha256),
+        notes: about.notes,
+        record: RecordId::from_bytes([0; 16]),
+        minor,
+        writer,
+        state: State::Writing,
+        generation: 0,
+        lease_seq: 0,
+        chunk_key: *store.key(),
+        hash: HASH.to_owned(),
+        parent: base.map(|base| base.record),
+        updates: Vec::new(),
+        reason: about.reason,
+        labels: about.labels,
+        chrome_last_version: about.chrome_last_version,
+        exit_type: about.exit_type,
+        complete: totals.counts.skipped == 0,
+        counts: totals.counts,
+        content: None,
+        health: None,
+        held_back: None,
+        fallback: about.fallback,
+        tags: Default::default(),
+        deletion: None,
+        sources: vec![Source { kind: source.0.to_owned(), path: shown(source.1), unknown: Unknown::new() }],
+        exclusions: about.exclusions,
+        transforms: about.transforms,
+        features: Vec::new(),
+        unknown: Unknown::new(),
     }
-    counts
 }
 
 fn shown(path: &Path) -> String {

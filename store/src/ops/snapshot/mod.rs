@@ -42,6 +42,7 @@ use crate::{
     tree::walk::Skipped,
 };
 
+pub(super) use draft::{Totals, draft};
 pub use examine::{Examined, Examiner, HoldBack};
 use plan::Plan;
 use right::Right;
@@ -304,6 +305,6 @@ impl Ended {
     }
 }
 
-fn snapshot_id(record: &Record) -> Option<SnapshotId> {
+pub(super) fn snapshot_id(record: &Record) -> Option<SnapshotId> {
     record.content.as_ref().map(|content: &Content| content.snapshot_id)
 }

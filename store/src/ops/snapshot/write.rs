@@ -6,6 +6,7 @@ use tokio::{sync::oneshot, task::JoinHandle};
 
 use super::{
     Capture, Ended, Examined, HoldBack, Outcome,
+    draft::{Totals, draft},
     examine::{self, Contents},
     plan::Plan,
     snapshot_id,
@@ -28,6 +29,7 @@ use crate::{
     },
     format::record::{Record, State},
     id::{ChunkId, RecordId},
+    ops::written::Written,
     progress::{Progress, Tick},
     tree::{
         read::{Content, ContentSink},
@@ -40,7 +42,7 @@ use crate::{
 pub(super) struct Writing<'a> {
     capture: &'a Capture<'a>,
     base: Option<Record>,
-    base_metadata: Option<Metadata>,
+    base_metadata: Option<Arc<Metadata>>,
     plan: Plan,
     known: Arc<Known>,
     lease: Arc<WriteLease>,
@@ -73,13 +75,16 @@ impl<'a> Writing<'a> {
         let (loaded, before) =
             futures::future::join(base_metadata(capture, base.as_ref()), before_reading(&plan)).await;
         let (base_metadata, base_locations, base_contents) = match loaded {
-            Some((metadata, locations, contents)) => (Some(metadata), Some(locations), contents),
+            Some((metadata, locations, contents)) => (Some(Arc::new(metadata)), Some(locations), contents),
             None => (None, None, None),
         };
         let before = before?;
         let known = Arc::new(Known::new(base_locations.unwrap_or_default(), Some(arriving)));
-        let draft = capture.draft(base.as_ref(), &plan.walk);
         let lineage = capture.request.lineage.clone();
+        let totals = Totals::of(&plan.walk.entries, plan.walk.skipped, plan.walk.bytes);
+        let source = ("directory", capture.request.directory.as_path());
+        let about = capture.request.about.clone();
+        let draft = draft(store, &lineage, about, base.as_ref(), totals, source);
         let lease = Arc::new(WriteLease::new(store.clone(), lineage, draft, Arc::clone(&known)));
         let gate = Arc::clone(&lease) as Arc<dyn Gate>;
         let uploader = Arc::new(Uploader::new(store.clone(), gate, Arc::clone(progress)));
@@ -289,33 +294,22 @@ impl<'a> Writing<'a> {
         ingested: Ingested,
         held_back: Option<&HoldBack>,
     ) -> Result<Record> {
-        let packs = self.uploader.finish().await?;
-        let write = self.lease.open().await?;
-        let chunks = tree.chunks().count() as u64;
-        let store = self.capture.store.clone();
-        let (packs, meta) = {
-            let (base, known) = (self.base_metadata.take(), Arc::clone(&self.known));
-            blocking(move || {
-                let locate = |id: &ChunkId| packs.locations.get(id).copied().or_else(|| known.locate(id));
-                let meta = tree.seal(&store, write, base.as_ref(), locate, |pack| known.is_barred(pack))?;
-                Ok((packs, meta))
-            })
-            .await?
-        };
-        let durable = self.lease.upload_metadata(packs, &meta).await?;
-        let content = meta.content.clone();
         let (health, held_back) = (self.examined.health.take(), held_back.map(|held| held.word.to_owned()));
         let finish = |record: &mut Record| {
-            record.content = Some(content);
             record.health = health;
             record.held_back = held_back;
-            record.counts.chunks = chunks;
             record.counts.new_chunks = ingested.new_chunks;
             record.counts.new_bytes = ingested.new_bytes;
-            record.counts.stored_bytes = durable.stored_bytes;
         };
-        let record = self.lease.publish(&durable, finish).await?;
-        self.stored = Some((meta.metadata, record.record, record.generation));
+        let base = self.base_metadata.take();
+        let written = Written {
+            store: self.capture.store,
+            lease: &self.lease,
+            uploader: &self.uploader,
+            known: &self.known,
+        };
+        let (record, metadata) = written.publish(tree, base, finish).await?;
+        self.stored = Some((metadata, record.record, record.generation));
         Ok(record)
     }
 }

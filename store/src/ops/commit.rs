@@ -1,0 +1,255 @@
+//! Makes the next snapshot of a tree whose changes are known.
+//!
+//! Unlike a capture, nothing is walked and nothing that has not changed is read, fetched or
+//! looked up in an index: unchanged files keep the extents they have in the base, and the
+//! base's own table says where their chunks are.
+
+use std::{
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use super::{
+    snapshot::{About, Examined, HoldBack, Outcome, Report, Totals, draft},
+    written::Written,
+};
+use crate::{
+    Error, Result,
+    catalog::{index::IndexUse, lease::WriteLease, lock::Hold, pointer::Flip},
+    content::{
+        TenantStore,
+        ingest::{Files, Ingest},
+        known::{Known, Locations},
+        meta::{Metadata, NewTree},
+        upload::{Gate, Uploader},
+        workers::blocking,
+    },
+    format::{
+        record::Record,
+        segment::SegmentWriter,
+        table::Location,
+        tree::{Entry, Extent, Kind},
+    },
+    id::{ChunkId, RecordId},
+    name::Lineage,
+    progress::Progress,
+    tree::walk::Skipped,
+};
+
+/// What to make a snapshot of, and what to write down about it.
+#[derive(Debug)]
+pub struct Request {
+    pub lineage: Lineage,
+    /// Where the tree is seen.
+    pub path: PathBuf,
+    pub about: About,
+    pub threads: usize,
+    /// What was found about the files.
+    pub examined: Examined,
+    /// Why the snapshot must not take the place of the current one by itself.
+    pub hold_back: Option<HoldBack>,
+}
+
+/// A whole tree; the extents of its changed files are to be found out.
+#[derive(Debug)]
+pub struct Tree {
+    pub entries: Vec<Entry>,
+    /// The places of the changed files among the entries, in order.
+    pub changed: Vec<usize>,
+    pub skipped: Skipped,
+    pub bytes: u64,
+}
+
+/// The snapshot the tree is built on.
+#[derive(Clone, Debug)]
+pub struct Base {
+    pub record: Record,
+    pub metadata: Arc<Metadata>,
+}
+
+/// A snapshot that was stored, as whoever goes on from it wants it.
+#[derive(Debug)]
+pub struct Stored {
+    pub record: Record,
+    pub metadata: Arc<Metadata>,
+    pub entries: Vec<Entry>,
+    pub locations: Vec<Location>,
+}
+
+/// Stores `tree` and moves the pointer to it by `hold`; without one, no pointer is moved.
+/// `files` gives the content of the changed files in the order of `tree.changed`.
+/// `intend` is told the record before it becomes a snapshot.
+pub async fn commit(
+    store: &TenantStore,
+    request: Request,
+    tree: Tree,
+    files: Arc<dyn Files + Send>,
+    base: Option<Base>,
+    hold: Option<&Hold>,
+    intend: impl AsyncFnOnce(RecordId) -> Result<()>,
+    progress: Arc<dyn Progress>,
+) -> Result<(Report, Option<Stored>)> {
+    let started = Instant::now();
+    progress.begin("commit", tree.entries.len() as u64, tree.bytes);
+    let known = Arc::new(Known::new(locations_of(base.as_ref())?, None));
+    let totals = Totals::of(&tree.entries, tree.skipped, tree.bytes);
+    let source = ("mount", request.path.as_path());
+    let base_record = base.as_ref().map(|base| &base.record);
+    let draft = draft(store, &request.lineage, request.about.clone(), base_record, totals, source);
+    let lease = Arc::new(WriteLease::new(store.clone(), request.lineage.clone(), draft, Arc::clone(&known)));
+    let gate = Arc::clone(&lease) as Arc<dyn Gate>;
+    let uploader = Arc::new(Uploader::new(store.clone(), gate, Arc::clone(&progress)));
+    let ingest = Ingest::new(store.clone(), Arc::clone(&known), Arc::clone(&uploader), progress);
+    let writing = Writing { store, lease: &lease, uploader: &uploader, known: &known };
+    let (changed, skipped, threads) = (tree.changed.len() as u64, tree.skipped, request.threads);
+    let written = writing.write(&request, tree, files, base, ingest, threads, intend).await;
+    // Nothing may still be uploading under a lease that is given up.
+    let finished = uploader.finish().await;
+    let written = match (written, finished) {
+        (Err(Error::Internal { .. }), Err(cause)) => Err(cause),
+        (written, _) => written,
+    };
+    let Ok(Ended { record, held_back, stored }) = written else {
+        lease.abandon().await;
+        return Err(written.err().unwrap_or(Error::Interrupted));
+    };
+    if stored.is_none() {
+        lease.abandon().await;
+    }
+    let mut flip = Flip::Unchanged;
+    if let (Some(hold), None, Some(_)) = (hold, &held_back, &stored) {
+        flip = hold.flip(record.record).await?;
+    }
+    let files = record.counts.files;
+    let outcome = if stored.is_some() { Outcome::Stored } else { Outcome::Unchanged };
+    let report = Report {
+        snapshot_id: super::snapshot::snapshot_id(&record)
+            .ok_or_else(|| Error::Internal { what: "a record without content".to_owned() })?,
+        record: record.record,
+        sha256_prefix: record.sha256_prefix(),
+        outcome,
+        flip,
+        held_back,
+        health: record.health.clone(),
+        captured_at_ms: record.captured_at_ms,
+        counts: record.counts.clone(),
+        uncompressed_bytes: record.uncompressed_size_bytes,
+        skipped,
+        reused_files: files.saturating_sub(changed),
+        read_files: changed,
+        index: IndexUse::default(),
+        elapsed: started.elapsed().max(Duration::from_micros(1)),
+    };
+    Ok((report, stored))
+}
+
+struct Writing<'a> {
+    store: &'a TenantStore,
+    lease: &'a WriteLease,
+    uploader: &'a Uploader,
+    known: &'a Arc<Known>,
+}
+
+struct Ended {
+    record: Record,
+    held_back: Option<HoldBack>,
+    /// `None` if nothing has changed.
+    stored: Option<Stored>,
+}
+
+impl Writing<'_> {
+    #[expect(clippy::too_many_arguments, reason = "each is used up here")]
+    async fn write(
+        &self,
+        request: &Request,
+        tree: Tree,
+        files: Arc<dyn Files + Send>,
+        base: Option<Base>,
+        ingest: Ingest,
+        threads: usize,
+        intend: impl AsyncFnOnce(RecordId) -> Result<()>,
+    ) -> Result<Ended> {
+        let Tree { mut entries, changed, .. } = tree;
+        let store = self.store.clone();
+        let (entries, new, ingested) = blocking(move || {
+            let extents = if changed.is_empty() { Vec::new() } else { ingest.run(&*files, threads)? };
+            let ingested = ingest.flush()?;
+            for (at, extents) in changed.into_iter().zip(extents) {
+                set_extents(&mut entries[at], extents);
+            }
+            let mut writer = SegmentWriter::default();
+            for entry in &entries {
+                writer.push(entry).map_err(|error| Error::InvalidInput {
+                    what: format!("{} cannot be stored: {error}", entry.path),
+                })?;
+            }
+            Ok((entries, NewTree::new(&store, writer.finish()), ingested))
+        })
+        .await?;
+        let (base_record, base_metadata) = match base {
+            Some(base) => (Some(base.record), Some(base.metadata)),
+            None => (None, None),
+        };
+        if let Some(record) = base_record.filter(|base| super::snapshot::snapshot_id(base) == Some(new.id)) {
+            return Ok(Ended { record, held_back: None, stored: None });
+        }
+        // From here on the lease exists, so what is barred is known.
+        let record = self.lease.open().await?;
+        self.check_resolved(&entries)?;
+        intend(record).await?;
+        let held_back = request.hold_back.clone().or_else(|| request.examined.hold_back.clone());
+        let (health, word) = (request.examined.health.clone(), held_back.as_ref().map(|held| held.word));
+        let finish = |record: &mut Record| {
+            record.health = health;
+            record.held_back = word.map(ToOwned::to_owned);
+            record.counts.new_chunks = ingested.new_chunks;
+            record.counts.new_bytes = ingested.new_bytes;
+        };
+        let written =
+            Written { store: self.store, lease: self.lease, uploader: self.uploader, known: self.known };
+        let (record, metadata) = written.publish(new, base_metadata, finish).await?;
+        let (entries, locations) = metadata.decode()?;
+        let metadata = Arc::new(metadata);
+        let (store, kept) = (self.store.clone(), Arc::clone(&metadata));
+        let (id, generation) = (record.record, record.generation);
+        // The next mount on this host finds it here. Nobody waits for that.
+        tokio::task::spawn_blocking(move || kept.remember(&store, id, generation));
+        let stored = Some(Stored { record: record.clone(), metadata, entries, locations });
+        Ok(Ended { record, held_back, stored })
+    }
+
+    /// Every chunk must be one that this write stores, or that may be referred to. The base is
+    /// kept from collections by the claim on the pointer, or by a pin: if a chunk of it is
+    /// gone, so is the right to build on it.
+    fn check_resolved(&self, entries: &[Entry]) -> Result<()> {
+        let resolves = |id: &ChunkId| self.known.locate(id).is_some() || self.uploader.locate(id).is_some();
+        for entry in entries {
+            if let Some((id, _)) = entry.chunks().find(|(id, _)| !resolves(id)) {
+                return Err(Error::damaged(
+                    format!("the snapshot {} is built on", entry.path),
+                    format!("chunk {id} is gone, or about to be collected"),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn locations_of(base: Option<&Base>) -> Result<Locations> {
+    let Some(base) = base else { return Ok(Locations::new()) };
+    let (entries, locations) = base.metadata.decode()?;
+    let ids = entries.iter().flat_map(|entry| entry.chunks().map(|(id, _)| id));
+    let mut known = Locations::with_capacity(locations.len());
+    for (id, location) in ids.zip(locations) {
+        known.entry(id).or_insert(location);
+    }
+    Ok(known)
+}
+
+fn set_extents(entry: &mut Entry, new: Vec<Extent>) {
+    if let Kind::File { size, extents } = &mut entry.kind {
+        *size = new.iter().map(Extent::len).sum();
+        *extents = new;
+    }
+}
