@@ -46,6 +46,7 @@ pub use crate::{
 
 use std::{
     fmt,
+    fs::File,
     ops::Range,
     path::PathBuf,
     sync::Arc,
@@ -218,6 +219,12 @@ pub trait Bucket: Send + Sync + fmt::Debug {
     /// How long whoever may send a write again should go on doing so.
     fn patience(&self) -> RetryPolicy {
         RetryPolicy::BRIEF
+    }
+
+    /// The object as an open file, where objects are files of this host: whoever reads many
+    /// parts of it need not ask for each. `None` if every read is a request.
+    fn file(&self, _key: &Key) -> Option<Result<File>> {
+        None
     }
 
     async fn get(&self, key: &Key) -> Result<Object>;

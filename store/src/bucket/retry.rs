@@ -6,7 +6,7 @@
 //! that apart (by a unique body or name) resends it there, for as long as this bucket would;
 //! see [`super::put_unique`].
 
-use std::{future::Future, ops::Range, sync::Arc, time::Duration};
+use std::{fs::File, future::Future, ops::Range, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -121,6 +121,10 @@ impl Bucket for RetryBucket {
 
     fn patience(&self) -> RetryPolicy {
         self.policy
+    }
+
+    fn file(&self, key: &Key) -> Option<Result<File>> {
+        self.inner.file(key)
     }
 
     async fn get(&self, key: &Key) -> Result<Object> {

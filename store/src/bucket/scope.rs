@@ -3,7 +3,7 @@
 //! A key outside is refused before any request is made, so a mistake above cannot reach
 //! another tenant's data even where the server's credentials would allow it.
 
-use std::{ops::Range, sync::Arc};
+use std::{fs::File, ops::Range, sync::Arc};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -66,6 +66,13 @@ impl Bucket for TenantBucket {
 
     fn patience(&self) -> RetryPolicy {
         self.inner.patience()
+    }
+
+    fn file(&self, key: &Key) -> Option<Result<File>> {
+        match self.allows(key.as_str()) {
+            Ok(()) => self.inner.file(key),
+            Err(error) => Some(Err(error)),
+        }
     }
 
     async fn get(&self, key: &Key) -> Result<Object> {

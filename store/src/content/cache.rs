@@ -59,6 +59,16 @@ impl Cache {
         Self { root: root.join(store.to_string()).join(tenant.as_str()), pruned: Default::default() }
     }
 
+    /// This tenant's folder for things that are kept by rules of their own.
+    pub(super) fn folder(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    /// Where the folders of all stores and tenants are.
+    pub(super) fn host_root(&self) -> &Path {
+        self.root.parent().and_then(Path::parent).unwrap_or(&self.root)
+    }
+
     /// The cached bytes, if they are there and whole.
     pub fn read(&self, shelf: Shelf, name: &str) -> Option<Vec<u8>> {
         let path = self.path(shelf, name);
@@ -102,7 +112,7 @@ impl Cache {
     }
 }
 
-fn make_private(folder: &Path) -> std::io::Result<()> {
+pub(super) fn make_private(folder: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }

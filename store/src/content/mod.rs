@@ -4,10 +4,13 @@
 //! what waits is async; bounded queues lie between.
 
 pub mod cache;
+pub mod chunk;
+pub mod chunk_cache;
 pub mod chunker;
 pub mod compress;
 pub mod ingest;
 pub mod known;
+pub mod lazy;
 pub mod meta;
 pub mod packer;
 pub mod reader;

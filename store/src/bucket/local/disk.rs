@@ -118,6 +118,12 @@ impl Disk {
         Ok(bytes.into())
     }
 
+    pub(super) fn file(&self, key: &Key) -> Result<File> {
+        self.durability.check(key.as_str())?;
+        let (file, _) = self.object(key)?.ok_or_else(|| BucketError::NotFound { key: key.to_string() })?;
+        Ok(file)
+    }
+
     pub(super) fn list(&self, prefix: &Prefix, depth: Depth) -> Result<Page> {
         let answer = Listing::new(&self.layout).list(prefix, depth);
         self.durability.check(prefix.as_str())?;

@@ -34,6 +34,7 @@ mod suitability;
 mod temp;
 
 use std::{
+    fs::File,
     io,
     ops::Range,
     path::{Path, PathBuf},
@@ -106,6 +107,10 @@ impl Bucket for LocalBucket {
     /// could break is tried at every opening for writing.
     fn server(&self) -> ServerFacts {
         ServerFacts { place: Some("directory".into()), ..ServerFacts::default() }
+    }
+
+    fn file(&self, key: &Key) -> Option<Result<File>> {
+        Some(self.disk.file(key))
     }
 
     async fn get(&self, key: &Key) -> Result<Object> {

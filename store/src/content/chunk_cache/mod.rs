@@ -1,0 +1,266 @@
+//! Chunks that this host has fetched, kept on its disk for every process that needs them.
+//!
+//! ```text
+//! <cache root>/<store>/<tenant>/chunks/<16 hex digits>   segments of fixed size
+//! <cache root>/chunks.lock                               held while segments are made or evicted
+//! ```
+//!
+//! Stored frames lie in segments, so that a few hundred files hold any number of chunks. A
+//! segment takes its whole size from the disk when it is made, and counts as that, so the
+//! limits hold before a byte is inserted, whoever else inserts at the same time. One process
+//! appends to a segment and holds its flock meanwhile; the least recently used segment that
+//! nobody appends to is evicted first.
+//!
+//! Nothing here is trusted: a chunk is checked against its id whenever it is read, so a torn
+//! write, a damaged disk or a stranger's file costs a fetch and nothing else. No file is held
+//! open for reading, so what is evicted is free at once.
+
+mod room;
+mod segment;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::HashMap,
+    fs, io,
+    path::PathBuf,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant, SystemTime},
+};
+
+use bytes::Bytes;
+
+use self::segment::{Appender, Name, Slot};
+use super::{
+    cache::{Cache, make_private},
+    chunk::Chunk,
+};
+use crate::{
+    format::frame::Codec,
+    id::{ChunkId, ChunkKey},
+};
+
+/// What other processes have inserted is looked for this often at most.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// A segment that is read is marked as used this often at most.
+const TOUCH_AGAIN: Duration = Duration::from_secs(60);
+/// What may wait to be inserted; beyond it chunks are not cached.
+const MAX_PENDING_BYTES: u64 = 32 << 20;
+
+/// How much of the host the chunks of all stores and tenants may take together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    pub max_bytes: u64,
+    pub max_files: u64,
+    /// What must stay free on the file system.
+    pub min_free_bytes: u64,
+    pub min_free_inodes: u64,
+    pub segment_bytes: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_bytes: 4 << 30,
+            max_files: 4096,
+            min_free_bytes: 1 << 30,
+            min_free_inodes: 10_000,
+            segment_bytes: 16 << 20,
+        }
+    }
+}
+
+/// A frame to be kept.
+#[derive(Clone, Debug)]
+pub struct NewFrame {
+    pub id: ChunkId,
+    pub codec: Codec,
+    pub stored: Bytes,
+}
+
+/// One tenant's chunks on this host.
+///
+/// Lock order: the appender before the index; neither is held while a chunk is read.
+#[derive(Debug)]
+pub struct ChunkCache {
+    folder: PathBuf,
+    host_root: PathBuf,
+    limits: Limits,
+    index: Mutex<Index>,
+    appender: Mutex<Option<Appender>>,
+    pending_bytes: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Index {
+    places: HashMap<ChunkId, Place>,
+    segments: HashMap<Name, Seen>,
+    looked: Option<Instant>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    segment: Name,
+    at: u32,
+    slot: Slot,
+}
+
+/// What is known of a segment.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    slots: u32,
+    touched: Option<Instant>,
+}
+
+impl ChunkCache {
+    pub fn new(cache: &Cache, limits: Limits) -> Self {
+        Self {
+            folder: cache.folder(room::FOLDER),
+            host_root: cache.host_root().to_owned(),
+            limits,
+            index: Mutex::default(),
+            appender: Mutex::default(),
+            pending_bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether the chunk seems to be here.
+    pub fn has(&self, id: &ChunkId) -> bool {
+        let mut index = self.index();
+        if index.looked.is_none() {
+            self.look(&mut index);
+        }
+        index.places.contains_key(id)
+    }
+
+    /// Learns what other processes have inserted or evicted, unless that was just done.
+    pub fn refresh(&self) {
+        let mut index = self.index();
+        if index.looked.is_none_or(|looked| looked.elapsed() > LOOK_AGAIN) {
+            self.look(&mut index);
+        }
+    }
+
+    /// The chunk, if it is here and whole. One that is not is dropped.
+    pub fn read(&self, key: &ChunkKey, id: &ChunkId, raw_len: u32) -> Option<Chunk> {
+        let place = *self.index().places.get(id)?;
+        let path = self.folder.join(place.segment.to_string());
+        let read = segment::read(&path, &place.slot);
+        if let Ok((file, stored)) = read
+            && let Ok(chunk) = Chunk::check(key, id, place.slot.codec, &stored, raw_len)
+        {
+            self.touch(place.segment, &file);
+            return Some(chunk);
+        }
+        tracing::debug!(%id, path = %path.display(), "a cached chunk is useless and is dropped");
+        self.index().places.remove(id);
+        let _ = segment::kill(&path, place.at, id);
+        None
+    }
+
+    /// Takes note that `bytes` wait to be inserted; `false` if too much does already.
+    pub fn expect(&self, bytes: u64) -> bool {
+        let pending = self.pending_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if pending > MAX_PENDING_BYTES {
+            self.pending_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        pending <= MAX_PENDING_BYTES
+    }
+
+    /// Keeps what was [expected](Self::expect). A failure is logged: the cache is a convenience.
+    pub fn insert(&self, frames: Vec<NewFrame>) {
+        let bytes: u64 = frames.iter().map(|frame| frame.stored.len() as u64).sum();
+        if let Err(error) = self.try_insert(frames) {
+            tracing::debug!(folder = %self.folder.display(), %error, "fetched chunks were not cached");
+        }
+        self.pending_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    fn try_insert(&self, frames: Vec<NewFrame>) -> io::Result<()> {
+        let mut appender = self.appender.lock().unwrap_or_else(PoisonError::into_inner);
+        for frame in frames {
+            if self.has(&frame.id) {
+                continue;
+            }
+            if room::is_short(&self.host_root, &self.limits)? {
+                // Our own segment is no better than others.
+                *appender = None;
+                room::make(&self.host_root, &self.limits, 0)?;
+            }
+            let full = appender.as_ref().is_none_or(|open| !open.fits(frame.stored.len()));
+            if full {
+                *appender = None;
+                *appender = Some(self.new_appender(frame.stored.len())?);
+            }
+            let Some(open) = &mut *appender else { continue };
+            match open.append(&frame.id, frame.codec, &frame.stored) {
+                Ok((at, slot)) => self.learn(open.name, at, frame.id, slot),
+                Err(error) => {
+                    *appender = None;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A segment to append to: one that was left unfinished, else a new one in room that is
+    /// made for it.
+    fn new_appender(&self, len: usize) -> io::Result<Appender> {
+        make_private(&self.folder)?;
+        let _lock = room::lock(&self.host_root)?;
+        if let Some(found) = Appender::adopt(&self.folder, self.limits.segment_bytes, len) {
+            return Ok(found);
+        }
+        room::evict_for(&self.host_root, &self.limits, 1)?;
+        Appender::create(&self.folder, self.limits.segment_bytes, len)
+    }
+
+    fn learn(&self, segment: Name, at: u32, id: ChunkId, slot: Slot) {
+        let mut index = self.index();
+        index.places.insert(id, Place { segment, at, slot });
+        index.segments.entry(segment).or_default().slots = at + 1;
+    }
+
+    fn look(&self, index: &mut Index) {
+        index.looked = Some(Instant::now());
+        let names: Vec<Name> = fs::read_dir(&self.folder)
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+            .collect();
+        let before = index.segments.len();
+        index.segments.retain(|name, _| names.contains(name));
+        if index.segments.len() < before {
+            let Index { places, segments, .. } = index;
+            places.retain(|_, place| segments.contains_key(&place.segment));
+        }
+        for name in names {
+            let seen = index.segments.entry(name).or_default();
+            let from = seen.slots;
+            let Ok((slots, next)) = segment::slots(&self.folder.join(name.to_string()), from) else {
+                continue;
+            };
+            seen.slots = next;
+            for (at, id, slot) in slots {
+                index.places.entry(id).or_insert(Place { segment: name, at, slot });
+            }
+        }
+    }
+
+    fn touch(&self, segment: Name, file: &fs::File) {
+        let mut index = self.index();
+        let Some(seen) = index.segments.get_mut(&segment) else { return };
+        if seen.touched.is_none_or(|touched| touched.elapsed() > TOUCH_AGAIN) {
+            seen.touched = Some(Instant::now());
+            let _ = file.set_modified(SystemTime::now());
+        }
+    }
+
+    fn index(&self) -> MutexGuard<'_, Index> {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

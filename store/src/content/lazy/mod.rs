@@ -1,0 +1,282 @@
+//! Chunks of a snapshot, fetched when they are needed and not before.
+//!
+//! A chunk comes from memory, from this host's disk, or from the bucket, and is checked
+//! against its id whatever it comes from. What several readers miss at once is fetched once.
+//! A request belongs to nobody who waits for it: a reader that gives up takes nothing from
+//! the others, and what fails is forgotten, so that the next reader tries again.
+//!
+//! Demand never queues behind prefetching: each has request slots of its own, and a prefetch
+//! that has not got its slot yet holds no chunk back from whoever wants it now.
+
+mod figures;
+mod flight;
+mod memory;
+mod packs;
+mod read_ahead;
+#[cfg(test)]
+mod tests;
+
+pub use figures::Figures;
+pub use read_ahead::ReadAhead;
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{runtime::Handle, sync::Semaphore};
+
+use self::{
+    figures::Counters,
+    flight::{Flight, Ticket},
+    memory::Memory,
+    packs::Packs,
+};
+use super::{
+    TenantStore,
+    chunk::{Chunk, Piece},
+    chunk_cache::{self, ChunkCache},
+};
+use crate::{Error, Result, id::ChunkId};
+
+/// How much may be kept and asked for at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Uncompressed chunks in memory.
+    pub memory_bytes: usize,
+    /// Requests under way for readers that wait.
+    pub requests: usize,
+    /// Requests under way for readers to come.
+    pub prefetch_requests: usize,
+    /// What may wait to be prefetched; beyond it nothing is.
+    pub prefetch_bytes: u64,
+    /// How long one request is waited for before it is sent again.
+    pub patience: Duration,
+    /// After this a reader is told that the chunk cannot be had.
+    pub deadline: Duration,
+    /// Of the cache on this host's disk.
+    pub disk: chunk_cache::Limits,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            memory_bytes: 32 << 20,
+            requests: 16,
+            prefetch_requests: 4,
+            prefetch_bytes: 64 << 20,
+            patience: Duration::from_secs(15),
+            deadline: Duration::from_secs(60),
+            disk: chunk_cache::Limits::default(),
+        }
+    }
+}
+
+/// The chunks of one tenant, for one mount.
+///
+/// Lock order: `flights` before the memory's own; neither is held across an await.
+#[derive(Debug)]
+pub struct Lazy {
+    store: TenantStore,
+    runtime: Handle,
+    limits: Limits,
+    memory: Memory,
+    /// Where packs are files of this host, nothing is fetched at all.
+    local: Option<Packs>,
+    disk: Option<Arc<ChunkCache>>,
+    flights: Mutex<HashMap<ChunkId, Flight>>,
+    demand: Semaphore,
+    background: Arc<Semaphore>,
+    queued_bytes: AtomicU64,
+    counters: Counters,
+}
+
+impl Lazy {
+    /// Requests are made on `runtime`.
+    pub fn new(store: TenantStore, runtime: Handle, limits: Limits) -> Arc<Self> {
+        let local = Packs::of(&store);
+        let disk = match (&local, &store.cache) {
+            (None, Some(cache)) => Some(Arc::new(ChunkCache::new(cache, limits.disk))),
+            _ => None,
+        };
+        Arc::new(Self {
+            runtime,
+            memory: Memory::new(limits.memory_bytes),
+            local,
+            disk,
+            flights: Mutex::default(),
+            demand: Semaphore::new(limits.requests.max(1)),
+            background: Arc::new(Semaphore::new(limits.prefetch_requests.max(1))),
+            queued_bytes: AtomicU64::new(0),
+            counters: Counters::default(),
+            limits,
+            store,
+        })
+    }
+
+    pub fn store(&self) -> &TenantStore {
+        &self.store
+    }
+
+    /// Whether packs are files of this host, so that [`Self::now`] never says `None`.
+    pub fn is_local(&self) -> bool {
+        self.local.is_some()
+    }
+
+    pub fn figures(&self) -> Figures {
+        self.counters.figures()
+    }
+
+    /// The chunks, if they can be had without waiting for a network: from memory or this
+    /// host's disk, read, decompressed and verified on this thread. `None` if one cannot.
+    ///
+    /// A pack that is gone is [`Error::Missing`].
+    pub fn now(&self, pieces: &[Piece]) -> Option<Result<Vec<Chunk>>> {
+        let mut found = Found::new(pieces, &self.memory);
+        if !found.missing.is_empty() {
+            if let Some(local) = &self.local {
+                if let Err(error) = found.read_local(local, &self.memory) {
+                    return Some(Err(error));
+                }
+            } else {
+                let disk = self.disk.as_deref()?;
+                // Where one must be fetched anyway, the others are read there.
+                if !found.missing.iter().all(|at| disk.has(&pieces[*at].id)) {
+                    return None;
+                }
+                found.read_disk(disk, self)?;
+            }
+        }
+        Some(self.hand_out(found))
+    }
+
+    /// The chunks, fetched where they are missing.
+    ///
+    /// A pack that is gone is [`Error::Missing`].
+    pub async fn chunks(self: &Arc<Self>, pieces: &[Piece]) -> Result<Vec<Chunk>> {
+        let mut found = Found::new(pieces, &self.memory);
+        if !found.missing.is_empty() && (self.local.is_some() || self.disk.is_some()) {
+            let lazy = Arc::clone(self);
+            let reading = self.runtime.spawn_blocking(move || {
+                if let Some(local) = &lazy.local {
+                    found.read_local(local, &lazy.memory)?;
+                } else if let Some(disk) = &lazy.disk {
+                    disk.refresh();
+                    // What is not there is fetched.
+                    let _ = found.read_disk(disk, &lazy);
+                }
+                Ok::<_, Error>(found)
+            });
+            found = reading.await.map_err(internal)??;
+        }
+        let missing = std::mem::take(&mut found.missing);
+        let wanted: Vec<Piece> = missing.iter().map(|at| found.pieces[*at]).collect();
+        self.counters.misses(wanted.len());
+        for (at, ticket) in missing.into_iter().zip(self.demand(&wanted)) {
+            found.chunks[at] = Some(ticket.chunk().await?);
+        }
+        self.hand_out(found)
+    }
+
+    /// Fetches in the background what will probably be read soon. Where packs are files, the
+    /// kernel is asked to read them. Beyond what may wait it does nothing.
+    pub fn prefetch(self: &Arc<Self>, pieces: Vec<Piece>) {
+        let bytes: u64 = pieces.iter().map(|piece| u64::from(piece.location.stored_len)).sum();
+        let queued = self.queued_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if pieces.is_empty() || queued > self.limits.prefetch_bytes {
+            self.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            return;
+        }
+        let lazy = Arc::clone(self);
+        if self.local.is_some() {
+            self.runtime.spawn_blocking(move || {
+                if let Some(local) = &lazy.local {
+                    local.will_need(&pieces);
+                }
+                lazy.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            });
+        } else {
+            self.runtime.spawn(async move {
+                lazy.fetch_ahead(pieces).await;
+                lazy.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            });
+        }
+    }
+
+    /// Whether the chunk could be had without a request.
+    fn has(&self, piece: &Piece) -> bool {
+        self.memory.get(&piece.id).is_some() || self.disk.as_ref().is_some_and(|disk| disk.has(&piece.id))
+    }
+
+    fn hand_out(&self, found: Found) -> Result<Vec<Chunk>> {
+        self.counters.handed_out(&found.pieces, found.memory_hits, found.disk_hits);
+        let chunks: Option<Vec<Chunk>> = found.chunks.into_iter().collect();
+        chunks.ok_or_else(|| Error::Internal { what: "a chunk was not waited for".to_owned() })
+    }
+
+    fn demand(self: &Arc<Self>, pieces: &[Piece]) -> Vec<Ticket> {
+        let (tickets, fetches) = self.book(pieces);
+        for fetch in fetches {
+            let lazy = Arc::clone(self);
+            self.runtime.spawn(async move {
+                let _slot = lazy.demand.acquire().await;
+                lazy.fly(fetch, false).await;
+            });
+        }
+        tickets
+    }
+
+    fn flights(&self) -> MutexGuard<'_, HashMap<ChunkId, Flight>> {
+        self.flights.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What was found so far of what is wanted.
+#[derive(Debug)]
+struct Found {
+    pieces: Vec<Piece>,
+    chunks: Vec<Option<Chunk>>,
+    /// Indexes of the pieces that are not there yet.
+    missing: Vec<usize>,
+    memory_hits: usize,
+    disk_hits: usize,
+}
+
+impl Found {
+    fn new(pieces: &[Piece], memory: &Memory) -> Self {
+        let chunks: Vec<_> = pieces.iter().map(|piece| memory.get(&piece.id)).collect();
+        let missing: Vec<usize> = (0..pieces.len()).filter(|at| chunks[*at].is_none()).collect();
+        let memory_hits = pieces.len() - missing.len();
+        Self { pieces: pieces.to_vec(), chunks, missing, memory_hits, disk_hits: 0 }
+    }
+
+    fn read_local(&mut self, packs: &Packs, memory: &Memory) -> Result<()> {
+        self.disk_hits = self.missing.len();
+        let missing = std::mem::take(&mut self.missing);
+        packs.read(missing.into_iter().map(|at| (at, self.pieces[at])), |at, id, chunk| {
+            memory.put(id, &chunk);
+            self.chunks[at] = Some(chunk);
+        })
+    }
+
+    /// `None` if some are missing still.
+    fn read_disk(&mut self, disk: &ChunkCache, lazy: &Lazy) -> Option<()> {
+        self.missing.retain(|at| {
+            let piece = &self.pieces[*at];
+            let Some(chunk) = disk.read(lazy.store.key(), &piece.id, piece.raw_len) else { return true };
+            lazy.memory.put(piece.id, &chunk);
+            self.chunks[*at] = Some(chunk);
+            self.disk_hits += 1;
+            false
+        });
+        self.missing.is_empty().then_some(())
+    }
+}
+
+fn internal(error: tokio::task::JoinError) -> Error {
+    Error::Internal { what: error.to_string() }
+}
