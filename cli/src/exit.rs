@@ -31,6 +31,7 @@ const fn entry(kind: ErrorKind) -> (u8, &'static str) {
         ErrorKind::InUse => (32, "in_use"),
         ErrorKind::IntegrityFailed => (33, "integrity_failed"),
         ErrorKind::VersionMismatch => (34, "version_mismatch"),
+        ErrorKind::Uncommitted => (36, "uncommitted_changes"),
         ErrorKind::Interrupted => (130, "interrupted"),
     }
 }
@@ -43,6 +44,42 @@ pub(crate) const fn name(kind: ErrorKind) -> &'static str {
     entry(kind).1
 }
 
+/// The kind with this name in JSON.
+pub(crate) fn kind(name: &str) -> Option<ErrorKind> {
+    KINDS.into_iter().find(|kind| entry(*kind).1 == name)
+}
+
+const KINDS: [ErrorKind; 28] = [
+    ErrorKind::Internal,
+    ErrorKind::InvalidInput,
+    ErrorKind::NotFound,
+    ErrorKind::Ambiguous,
+    ErrorKind::TargetExists,
+    ErrorKind::Io,
+    ErrorKind::Damaged,
+    ErrorKind::UnsupportedFormat,
+    ErrorKind::StoreRefused,
+    ErrorKind::Denied,
+    ErrorKind::Unavailable,
+    ErrorKind::PointerNotFlipped,
+    ErrorKind::PointerUnknown,
+    ErrorKind::WriteRevoked,
+    ErrorKind::SourceChanged,
+    ErrorKind::LockHeld,
+    ErrorKind::LockLost,
+    ErrorKind::PointerMoved,
+    ErrorKind::SnapshotNeeded,
+    ErrorKind::Conflict,
+    ErrorKind::HeldBack,
+    ErrorKind::NotImplemented,
+    ErrorKind::ProfileTooLarge,
+    ErrorKind::InUse,
+    ErrorKind::IntegrityFailed,
+    ErrorKind::VersionMismatch,
+    ErrorKind::Uncommitted,
+    ErrorKind::Interrupted,
+];
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -50,35 +87,6 @@ mod tests {
     use super::*;
 
     const DOCUMENTED: &str = include_str!("../../docs/exit-codes.md");
-    const KINDS: [ErrorKind; 27] = [
-        ErrorKind::Internal,
-        ErrorKind::InvalidInput,
-        ErrorKind::NotFound,
-        ErrorKind::Ambiguous,
-        ErrorKind::TargetExists,
-        ErrorKind::Io,
-        ErrorKind::Damaged,
-        ErrorKind::UnsupportedFormat,
-        ErrorKind::StoreRefused,
-        ErrorKind::Denied,
-        ErrorKind::Unavailable,
-        ErrorKind::PointerNotFlipped,
-        ErrorKind::PointerUnknown,
-        ErrorKind::WriteRevoked,
-        ErrorKind::SourceChanged,
-        ErrorKind::LockHeld,
-        ErrorKind::LockLost,
-        ErrorKind::PointerMoved,
-        ErrorKind::SnapshotNeeded,
-        ErrorKind::Conflict,
-        ErrorKind::HeldBack,
-        ErrorKind::NotImplemented,
-        ErrorKind::ProfileTooLarge,
-        ErrorKind::InUse,
-        ErrorKind::IntegrityFailed,
-        ErrorKind::VersionMismatch,
-        ErrorKind::Interrupted,
-    ];
 
     #[test]
     fn the_table_in_the_manual_is_the_one_in_the_code() {

@@ -64,7 +64,7 @@ fn run(invocation: Invocation) -> Option<Result<Answer, Failure>> {
 /// Runs the verb. If the user or the host wants it to end, one that has to clean up may do
 /// so; any other is dropped.
 async fn until_told(invocation: Invocation, console: Console) -> Option<Result<Answer, Failure>> {
-    let guards = invocation.verb.guards_a_command();
+    let guards = invocation.verb.sees_to_signals();
     let interrupt = Interrupt::new();
     let mut verb = std::pin::pin!(verbs::run(invocation, console, interrupt.clone()));
     tokio::select! {

@@ -72,6 +72,13 @@ pub struct Loaded {
     pub warnings: Vec<String>,
 }
 
+/// Whether a snapshot may be loaded at all, by what its record says; and what a person
+/// should know about it.
+pub fn suitable(record: &Record, request: &Request) -> Result<Vec<String>> {
+    suitability::check(record, request)?;
+    Ok(suitability::warnings(record, request))
+}
+
 /// Loads the profile into `request.target`. `store` is `None` if there is no such tenant.
 pub async fn load(
     store: Option<&TenantStore>,

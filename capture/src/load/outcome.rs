@@ -37,7 +37,7 @@ impl Outcome {
 
     /// The outcome an error leads to. `None` if it says nothing about the snapshot: a store
     /// that does not answer, a target that cannot be written.
-    pub(super) fn of(error: &Error) -> Option<Self> {
+    pub fn of(error: &Error) -> Option<Self> {
         match error.kind() {
             ErrorKind::NotFound => match error {
                 // A name that leads nowhere, as against an object that is gone.

@@ -4,6 +4,7 @@ mod capture;
 mod catalog;
 mod global;
 mod help;
+mod mount;
 mod scope;
 mod value;
 mod verb;
@@ -14,13 +15,16 @@ pub(crate) use catalog::{
     LockVerb, LogArgs, ReapArgs, RollbackArgs, TagArgs,
 };
 pub(crate) use global::Global;
+pub(crate) use mount::{
+    CommitArgs, DiscardArgs, LossArg, MountArgs, MountsArgs, RescueArgs, SessionsArgs, SessionsVerb, UnmountArgs,
+};
 pub(crate) use scope::Scope;
 pub(crate) use verb::{
     CompletionsArgs, ConfigArgs, ConfigShowArgs, ConfigVerb, DiffArgs, HistoryArgs, LineageArgs, ListArgs,
     ManArgs, RestoreArgs, ShowArgs, SnapshotArgs, StatsArgs, Verb, VerifyArgs,
 };
 
-use std::process::ExitCode;
+use std::{ffi::OsString, process::ExitCode};
 
 use clap::{CommandFactory, FromArgMatches, Parser, error::ErrorKind as ClapKind};
 
@@ -52,7 +56,12 @@ pub(crate) struct Invocation {
 pub(crate) struct Refusal(clap::Error);
 
 pub(crate) fn parse() -> Result<Invocation, Refusal> {
-    let matches = command().try_get_matches().map_err(Refusal)?;
+    parse_words(std::env::args_os())
+}
+
+/// The command line that these words are, the first of them being the program.
+pub(crate) fn parse_words(words: impl IntoIterator<Item = OsString>) -> Result<Invocation, Refusal> {
+    let matches = command().try_get_matches_from(words).map_err(Refusal)?;
     let Line { global, verb } = Line::from_arg_matches(&matches).map_err(Refusal)?;
     let console = Console { json: global.json, quiet: global.quiet, verbose: global.verbose };
     Ok(Invocation { console, global, verb })

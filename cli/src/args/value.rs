@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{ValueEnum, builder::PossibleValue};
-use store::{format::record::Reason, id::RecordId};
+use store::{format::record::Reason, id::RecordId, name::ProfileName};
 
 const MAX_ACTOR_BYTES: usize = 256;
 
@@ -55,6 +55,23 @@ pub(super) fn sha_prefix(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     Err("it takes the first of the 64 digits 0-9 a-f that `pstore list` shows".to_owned())
+}
+
+/// A profile, and perhaps one of its snapshots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MountSource {
+    pub(crate) profile: ProfileName,
+    pub(crate) sha: Option<String>,
+}
+
+/// `TENANT/PROFILE` or `TENANT/PROFILE@SHA`.
+pub(super) fn mount_source(text: &str) -> Result<MountSource, String> {
+    let (profile, sha) = match text.rsplit_once('@') {
+        Some((profile, sha)) => (profile, Some(sha_prefix(sha)?)),
+        None => (text, None),
+    };
+    let profile = profile.parse().map_err(|error: store::name::InvalidName| error.to_string())?;
+    Ok(MountSource { profile, sha })
 }
 
 /// A [`Reason`] as it is typed.

@@ -13,6 +13,7 @@ use store::{
 use super::{
     capture::{CaptureArgs, CheckArg, LoadArgs, RunArgs},
     catalog::{DeleteArgs, ForceUnlockArgs, LockArgs, LockVerb, LogArgs, ReapArgs, RollbackArgs, TagArgs},
+    mount::{CommitArgs, MountArgs, MountsArgs, SessionsArgs, UnmountArgs},
     scope::Scope,
     value::{seconds, sha_prefix},
 };
@@ -26,6 +27,11 @@ pub(crate) enum Verb {
     Diff(DiffArgs),
     History(HistoryArgs),
     Restore(RestoreArgs),
+    Mount(MountArgs),
+    Commit(CommitArgs),
+    Unmount(UnmountArgs),
+    Mounts(MountsArgs),
+    Sessions(SessionsArgs),
     Run(RunArgs),
     Stats(StatsArgs),
     Verify(VerifyArgs),
@@ -44,9 +50,13 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
-    /// Whether it runs a command of the user's, which then decides when it is done.
-    pub(crate) fn guards_a_command(&self) -> bool {
-        matches!(self, Self::Run(_) | Self::Lock(LockArgs { verb: LockVerb::Hold(_) }))
+    /// Whether it sees to signals itself: it runs a command of the user's, or serves a mount.
+    pub(crate) fn sees_to_signals(&self) -> bool {
+        match self {
+            Self::Run(_) | Self::Lock(LockArgs { verb: LockVerb::Hold(_) }) => true,
+            Self::Mount(args) => args.foreground || args.daemon,
+            _ => false,
+        }
     }
 }
 

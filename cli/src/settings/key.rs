@@ -44,6 +44,8 @@ const fn number(of: &'static str, from: u64, to: u64) -> Kind {
 pub(crate) static STORE: Key = key("store", Kind::StoreUrl).variable("PSTORE_STORE").flag("--store");
 pub(crate) static CACHE_DIR: Key =
     key("cache_dir", Kind::Directory).variable("PSTORE_CACHE_DIR").flag("--cache-dir");
+pub(crate) static SESSION_DIR: Key =
+    key("session_dir", Kind::Directory).variable("PSTORE_SESSION_DIR");
 pub(crate) static RETRY_SECONDS: Key =
     key("retry_seconds", number("seconds", 0, u64::MAX)).variable("PSTORE_RETRY_SECONDS").default("60");
 pub(crate) static S3_ENDPOINT: Key = key("s3.endpoint", Kind::Endpoint)
@@ -81,9 +83,10 @@ pub(crate) static MANUAL: Key = key("retention.manual", number("snapshots", 1, u
 pub(crate) static MAX_BYTES: Key = key("retention.max_bytes", Kind::Bytes);
 
 /// What holds for the program as a whole.
-pub(crate) static PROGRAM: [&Key; 10] = [
+pub(crate) static PROGRAM: [&Key; 11] = [
     &STORE,
     &CACHE_DIR,
+    &SESSION_DIR,
     &RETRY_SECONDS,
     &S3_ENDPOINT,
     &S3_REGION,

@@ -35,6 +35,21 @@ impl Settings {
         }
     }
 
+    /// Where mounts keep what was changed in them and not committed.
+    pub(crate) fn sessions(&self) -> Result<PathBuf, Failure> {
+        match self.of(None).value(&key::SESSION_DIR) {
+            Some(Value::Path(root)) => Ok(root),
+            _ => Err(Failure::usage("without HOME there is no place for the changes of a mount")
+                .hint("set PSTORE_SESSION_DIR")),
+        }
+    }
+
+    /// The server of the store, as it would be typed.
+    pub(crate) fn server(&self) -> (Option<String>, Option<String>) {
+        let view = self.of(None);
+        (view.text(&key::S3_ENDPOINT), view.text(&key::S3_REGION))
+    }
+
     fn s3(&self) -> S3Overrides {
         let view = self.of(None);
         S3Overrides {
@@ -65,6 +80,9 @@ impl Settings {
         } else if is(&key::CACHE_DIR) {
             let cache = self.environment.user_directory("XDG_CACHE_HOME", ".cache")?;
             Some(Value::Path(cache.join("pstore")))
+        } else if is(&key::SESSION_DIR) {
+            let state = self.environment.user_directory("XDG_STATE_HOME", ".local/state")?;
+            Some(Value::Path(state.join("pstore/sessions")))
         } else if is(&key::S3_REGION) {
             let needed = has_endpoint() && !self.environment.tells_a_region();
             needed.then(|| Value::Text(NO_REGION.to_owned()))

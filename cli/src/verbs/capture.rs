@@ -140,6 +140,40 @@ pub(super) async fn capture(
     Ok(report)
 }
 
+/// What a commit of a mount needs to know of a profile that holds still.
+pub(super) fn judged(
+    context: &Context,
+    args: &CaptureArgs,
+    actor: &Actor,
+    still: Still,
+    fallback: Option<&str>,
+) -> Result<(About, Arc<ProfileExaminer>, Option<HoldBack>), Failure> {
+    let policy = Policy {
+        depth: args.check.depth(),
+        threads: crate::threads(),
+        max_shrink_percent: Some(args.max_shrink).filter(|_| !args.allow_shrink),
+        allow_damaged: args.allow_damaged,
+    };
+    let examiner = ProfileExaminer { policy, stopped: Some(still.stopped.clone()) };
+    let hold_back = fallback.filter(|_| !args.replace_after_fallback).map(|reason| {
+        let reason = format!("the session had started afresh ({reason}), and would replace a good snapshot");
+        HoldBack { word: "fallback", reason }
+    });
+    let about = About { fallback: fallback.map(str::to_owned), ..about(context, args, actor, still)? };
+    Ok((about, Arc::new(examiner), hold_back))
+}
+
+/// What is known of a session whose browser is long gone.
+pub(super) fn about_rescued(
+    context: &Context,
+    args: &CaptureArgs,
+    actor: &Actor,
+    fallback: Option<String>,
+) -> Result<About, Failure> {
+    let still = Still { facts: Facts::default(), stopped: Stopped::default(), marker: Marker { fallback, ..Marker::default() } };
+    about(context, args, actor, still)
+}
+
 /// What a person should know about a snapshot though it was stored.
 pub(super) fn warnings(report: &Report, facts_path_too_long: bool) -> Vec<String> {
     let mut warnings = Vec::new();

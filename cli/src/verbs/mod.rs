@@ -1,6 +1,7 @@
 //! The commands, each one call of the library and a way to tell about it.
 
 mod capture;
+mod commit;
 mod completions;
 mod config;
 mod context;
@@ -16,14 +17,18 @@ mod load;
 mod lock;
 mod log;
 mod man;
+mod mount;
+mod mounts;
 mod reap;
 mod restore;
 mod rollback;
 mod run;
+mod sessions;
 mod show;
 mod snapshot;
 mod stats;
 mod tag;
+mod unmount;
 mod verify;
 
 pub(crate) use context::Context;
@@ -51,6 +56,11 @@ pub(crate) async fn run(
         Verb::Diff(args) => diff::run(context()?, args).await,
         Verb::History(args) => history::run(context()?, args).await,
         Verb::Restore(args) => restore::run(context()?, args, interrupt.commitment().clone()).await,
+        Verb::Mount(args) => mount::run(context()?, args).await,
+        Verb::Commit(args) => commit::run(&Settings::load(&invocation.global)?, args).await,
+        Verb::Unmount(args) => unmount::run(&Settings::load(&invocation.global)?, args).await,
+        Verb::Mounts(_) => mounts::run(&Settings::load(&invocation.global)?).await,
+        Verb::Sessions(args) => sessions::run(context, &Settings::load(&invocation.global)?, args).await,
         Verb::Run(args) => run::run(context()?, args).await,
         Verb::Stats(args) => stats::run(context()?, args).await,
         Verb::Verify(args) => verify::run(context()?, args).await,

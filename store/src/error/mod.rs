@@ -67,6 +67,8 @@ pub enum ErrorKind {
     IntegrityFailed,
     /// The snapshot is of another version of Chrome.
     VersionMismatch,
+    /// Changes in a mount are stored nowhere, and would be lost.
+    Uncommitted,
     /// It was told to end.
     Interrupted,
     /// Local files could not be read or written.
@@ -151,6 +153,8 @@ pub enum Error {
     IntegrityFailed { what: String, problem: String },
     #[error("{reason}")]
     VersionMismatch { reason: String },
+    #[error("{} has changes that are not committed: {}", mountpoint.display(), named(paths, *count))]
+    Uncommitted { mountpoint: PathBuf, paths: Vec<String>, count: usize },
     #[error("interrupted")]
     Interrupted,
     #[error("internal error: {what}")]
@@ -193,6 +197,7 @@ impl Error {
             Self::InUse { .. } => ErrorKind::InUse,
             Self::IntegrityFailed { .. } => ErrorKind::IntegrityFailed,
             Self::VersionMismatch { .. } => ErrorKind::VersionMismatch,
+            Self::Uncommitted { .. } => ErrorKind::Uncommitted,
             Self::Interrupted => ErrorKind::Interrupted,
             Self::Internal { .. } => ErrorKind::Internal,
         }
@@ -205,6 +210,13 @@ impl Error {
     pub fn io(action: &'static str, path: impl Into<PathBuf>, source: impl Into<io::Error>) -> Self {
         Self::Io { action, path: path.into(), source: source.into() }
     }
+}
+
+/// Some of `count` paths, and how many more there are.
+fn named(paths: &[String], count: usize) -> String {
+    let more = count.saturating_sub(paths.len());
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{rest}", paths.join(", "))
 }
 
 fn stored(record: &Option<RecordId>) -> String {

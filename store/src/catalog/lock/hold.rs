@@ -134,6 +134,16 @@ pub struct Keeper {
 }
 
 impl Keeper {
+    /// Renews no more.
+    pub fn stop(&self) {
+        self.task.abort();
+    }
+
+    /// How the lock was lost, if it was.
+    pub fn loss(&self) -> Option<Arc<Error>> {
+        self.lost.borrow().clone()
+    }
+
     /// Waits until the lock is lost, perhaps for ever.
     pub async fn lost(&self) -> Arc<Error> {
         let mut lost = self.lost.clone();

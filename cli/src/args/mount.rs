@@ -1,0 +1,158 @@
+//! What the commands take that are about mounts.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args, Subcommand, ValueEnum};
+use store::name::{ChromeMajor, ProfileName};
+
+use super::{
+    capture::{CaptureArgs, LoadArgs},
+    catalog::ActorArgs,
+    value::{MountSource, mount_source, seconds},
+};
+
+/// Mount a profile: lazily read, writable, ready when this returns
+///
+/// What is changed is kept on this host until `pstore commit` makes it the next snapshot. A
+/// mount that was cut short is found and continued.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  pstore mount acme/alice /chrome-data
+  pstore mount --read-only acme/alice@3f2a91 /mnt/old
+  pstore mount --fork acme/alice /mnt/try")]
+pub(crate) struct MountArgs {
+    #[arg(value_name = "TENANT/PROFILE[@SHA]", value_parser = mount_source, help = "Whose profile; with the first digits of a snapshot, that one")]
+    pub(crate) source: MountSource,
+    /// An empty directory
+    #[arg(value_name = "MOUNTPOINT")]
+    pub(crate) mountpoint: PathBuf,
+    /// The major version of the Chrome that will use it [default: the newest there is]
+    #[arg(long, value_name = "N")]
+    pub(crate) chrome_major: Option<ChromeMajor>,
+    /// Without a lock, and without changes
+    #[arg(long, conflicts_with = "fork")]
+    pub(crate) read_only: bool,
+    /// Without a lock; what is changed cannot become a snapshot of this profile
+    #[arg(long)]
+    pub(crate) fork: bool,
+    /// Fail unless there is an unfinished session to continue
+    #[arg(long)]
+    pub(crate) resume: bool,
+    /// Let other users use it
+    #[arg(long)]
+    pub(crate) allow_other: bool,
+    /// What to do when somebody else has taken the lock
+    #[arg(long, value_enum, default_value = "warn")]
+    pub(crate) on_lock_lost: LossArg,
+    #[command(flatten)]
+    pub(crate) load: LoadArgs,
+    /// The region the host is in
+    #[arg(long, value_name = "REGION")]
+    pub(crate) host_region: Option<String>,
+    #[command(flatten)]
+    pub(crate) actor: ActorArgs,
+    /// How long to wait for another holder of the lock
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0", hide_default_value = true)]
+    pub(crate) wait: Duration,
+    /// Stay until it is unmounted
+    #[arg(long)]
+    pub(crate) foreground: bool,
+    /// Serve the mount, and tell on stdout when it is ready
+    #[arg(long, hide = true, conflicts_with = "foreground")]
+    pub(crate) daemon: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LossArg {
+    /// Say so; the mount goes on, but cannot be committed
+    Warn,
+    /// Refuse all changes from then on
+    Freeze,
+    /// End the browser
+    Kill,
+}
+
+/// Make what was changed in a mount the profile's next snapshot
+///
+/// The browser is ended first, as `pstore snapshot` does it; the mount stays.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  pstore commit /chrome-data
+  pstore commit /mnt/try --as acme/alice-fork")]
+pub(crate) struct CommitArgs {
+    #[arg(value_name = "MOUNTPOINT")]
+    pub(crate) mountpoint: PathBuf,
+    /// Make it a snapshot of this profile instead
+    #[arg(long = "as", value_name = "TENANT/PROFILE")]
+    pub(crate) other: Option<ProfileName>,
+    #[command(flatten)]
+    pub(crate) capture: CaptureArgs,
+}
+
+/// Unmount, with or without a commit
+///
+/// Changes that were not committed are an error, unless it is said what to do with them.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  pstore unmount /chrome-data --commit
+  pstore unmount /chrome-data --discard")]
+pub(crate) struct UnmountArgs {
+    #[arg(value_name = "MOUNTPOINT")]
+    pub(crate) mountpoint: PathBuf,
+    /// Commit first
+    #[arg(long, conflicts_with_all = ["discard", "keep"])]
+    pub(crate) commit: bool,
+    /// Throw away what was changed
+    #[arg(long, conflicts_with = "keep")]
+    pub(crate) discard: bool,
+    /// Leave what was changed for another mount to continue
+    #[arg(long)]
+    pub(crate) keep: bool,
+    #[command(flatten)]
+    pub(crate) capture: CaptureArgs,
+}
+
+/// List what is mounted on this host
+#[derive(Debug, Args)]
+pub(crate) struct MountsArgs {}
+
+/// List sessions that were cut short; rescue or discard one
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, after_help = "Example:
+  pstore sessions
+  pstore sessions rescue 01KA2ZQ3 --as acme/alice-rescued
+  pstore sessions discard 01KA2ZQ3 --confirm")]
+pub(crate) struct SessionsArgs {
+    #[command(subcommand)]
+    pub(crate) verb: Option<SessionsVerb>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionsVerb {
+    Rescue(RescueArgs),
+    Discard(DiscardArgs),
+}
+
+/// Make what an unfinished session holds a snapshot
+#[derive(Debug, Args)]
+pub(crate) struct RescueArgs {
+    /// The first digits of the session's id
+    #[arg(value_name = "SESSION")]
+    pub(crate) session: String,
+    /// Of this profile [default: of its own, if nobody has moved its pointer]
+    #[arg(long = "as", value_name = "TENANT/PROFILE")]
+    pub(crate) other: Option<ProfileName>,
+    #[command(flatten)]
+    pub(crate) capture: CaptureArgs,
+}
+
+/// Throw an unfinished session away
+#[derive(Debug, Args)]
+pub(crate) struct DiscardArgs {
+    /// The first digits of the session's id
+    #[arg(value_name = "SESSION")]
+    pub(crate) session: String,
+    /// Really: what was not committed is gone
+    #[arg(long)]
+    pub(crate) confirm: bool,
+}

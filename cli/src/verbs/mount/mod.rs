@@ -1,0 +1,96 @@
+//! `pstore mount`: the command that waits until the mount is ready, and the daemon behind it.
+
+mod daemon;
+mod opening;
+pub(super) mod remote;
+
+use std::{
+    io::{BufRead, BufReader},
+    process::{Command, Stdio},
+};
+
+use serde_json::{Value, json};
+use store::ErrorKind;
+
+use super::Context;
+use crate::{answer::Answer, args::MountArgs, failure::Failure};
+
+pub(super) use daemon::Serving;
+pub(super) use opening::{Candidate, candidates, rescue};
+
+pub(super) async fn run(context: Context, args: &MountArgs) -> Result<Answer, Failure> {
+    check(&context, args)?;
+    if args.foreground || args.daemon {
+        return daemon::serve(context, args).await;
+    }
+    tokio::task::spawn_blocking(start).await.map_err(|error| Failure::internal(error.to_string()))?
+}
+
+/// Refuses what is wrong with the arguments and the place alone.
+fn check(context: &Context, args: &MountArgs) -> Result<(), Failure> {
+    if args.source.sha.is_some() && !args.read_only && !args.fork {
+        let message = "a chosen snapshot can be mounted with --read-only or --fork";
+        return Err(Failure::usage(message).hint("`pstore rollback` makes it the current one, to go on from there"));
+    }
+    if fuse::mount::is_stale(&args.mountpoint) {
+        return Ok(());
+    }
+    let shown = args.mountpoint.display();
+    let mut entries = std::fs::read_dir(&args.mountpoint).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            Failure::new(ErrorKind::NotFound, format!("there is no directory {shown}"))
+                .hint(format!("`mkdir -p {shown}` makes it"))
+        }
+        _ => Failure::new(ErrorKind::Io, format!("{shown} cannot be mounted on: {error}")),
+    })?;
+    context.location.keep_apart(&args.mountpoint)?;
+    if entries.next().is_some() {
+        let failure = Failure::new(ErrorKind::TargetExists, format!("{shown} is not empty"));
+        return Err(failure.hint("mount on an empty directory; `pstore mounts` shows what is mounted"));
+    }
+    Ok(())
+}
+
+/// Starts the daemon and waits until it says that the mount is ready, or why it is not.
+fn start() -> Result<Answer, Failure> {
+    let failed = |what: String| Failure::new(ErrorKind::Io, what);
+    let program = std::env::current_exe().map_err(|error| failed(format!("cannot find this program: {error}")))?;
+    let mut command = Command::new(program);
+    command.args(std::env::args_os().skip(1)).arg("--daemon").stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| failed(format!("no daemon can be started: {error}")))?;
+    let mut line = String::new();
+    if let Some(stdout) = child.stdout.take() {
+        // An error means that it said nothing, and that is seen below.
+        let _ = BufReader::new(stdout).read_line(&mut line);
+    }
+    match serde_json::from_str::<Value>(&line) {
+        Ok(said) => remote::received(said),
+        Err(_) => {
+            let status = child.wait().map(|status| status.to_string()).unwrap_or_default();
+            Err(failed(format!("the daemon ended before the mount was ready ({status})")))
+        }
+    }
+}
+
+/// What is told when the mount is ready.
+fn ready(status: &Value, mountpoint: &str, warnings: &[String]) -> Answer {
+    let mut document = status.clone();
+    document["warnings"] = json!(warnings);
+    let profile = format!("{}/{}", text(status, "tenant_id"), text(status, "profile_id"));
+    let what = match status["sha256_prefix"].as_str() {
+        Some(sha) => format!("{profile} {sha}"),
+        None => format!("{profile} (empty)"),
+    };
+    let how = match text(status, "mode") {
+        "read_only" => ", read-only",
+        "fork" => ", a fork",
+        _ if status["resumed"] == json!(true) => ", continued",
+        _ => "",
+    };
+    let text = format!("mounted {what} on {mountpoint}{how}\n");
+    Answer { brief: Some(format!("{mountpoint}\n")), ..Answer::new(document, text) }
+}
+
+fn text<'a>(status: &'a Value, field: &str) -> &'a str {
+    status[field].as_str().unwrap_or_default()
+}

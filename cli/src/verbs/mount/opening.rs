@@ -1,0 +1,380 @@
+//! What is mounted: a snapshot, an unfinished session, or an empty profile.
+
+use std::{sync::Arc, time::Duration};
+
+use capture::{
+    chrome::profile,
+    load::{self, Outcome, Policy},
+    marker,
+};
+use fuse::{
+    mount::{
+        Mount, Opening, Right, Snapshot, Start,
+        info::{self, Info, Mode},
+    },
+    overlay::{checkpoint::Below, recovery::Unfinished, session::SessionDir},
+};
+use store::{
+    Error, ErrorKind,
+    catalog::{clock, lock::Terms, pin, records},
+    content::TenantStore,
+    format::{event::Actor, record},
+    name::{ChromeMajor, Lineage, ProfileName},
+    ops::open::{self, Opened},
+};
+
+use super::super::Context;
+use crate::{args::MountArgs, failure::Failure, location::Purpose, settings::Settings};
+
+/// A session that was cut short with changes in it.
+#[derive(Debug)]
+pub(crate) struct Candidate {
+    pub(crate) session: SessionDir,
+    pub(crate) info: Info,
+    pub(crate) unfinished: Unfinished,
+}
+
+/// What a mount became, with what a person should know.
+pub(super) struct Begun {
+    pub mount: Mount,
+    pub warnings: Vec<String>,
+}
+
+/// The sessions that nobody serves and that hold changes. Others that nobody serves are
+/// removed: there is nothing in them.
+pub(crate) fn candidates(settings: &Settings) -> Result<Vec<Candidate>, Failure> {
+    let mut found = Vec::new();
+    for path in SessionDir::list(&settings.sessions()?)? {
+        let info = match SessionDir::read_info::<Info>(&path) {
+            Ok(info) => info,
+            Err(error) => {
+                tracing::warn!(%error, "a session cannot be read and is left alone");
+                continue;
+            }
+        };
+        let Some(session) = SessionDir::open(&path)? else { continue };
+        let unfinished = match Unfinished::read(&session, info.is_of_this_boot()) {
+            Ok(unfinished) => unfinished,
+            Err(error) => {
+                tracing::warn!(%error, "a session cannot be continued and is left alone");
+                continue;
+            }
+        };
+        if unfinished.has_changes() {
+            found.push(Candidate { session, info, unfinished });
+        } else {
+            session.remove()?;
+        }
+    }
+    Ok(found)
+}
+
+/// Locks or pins, reads what there is to read, and begins or continues the session.
+pub(super) async fn open(context: &Context, args: &MountArgs) -> Result<Begun, Failure> {
+    if args.read_only || args.fork {
+        return without_lock(context, args).await;
+    }
+    let settings = context.settings.clone();
+    let candidates = blocking(move || candidates(&settings)).await?;
+    let store = context.location.shown();
+    let profile = args.source.profile.to_string();
+    let mut mine = candidates.into_iter().filter(|candidate| {
+        candidate.info.store == store
+            && candidate.info.profile == profile
+            && candidate.info.mode == Mode::Locked
+            && args.chrome_major.is_none_or(|major| u64::from(major) == candidate.info.chrome_major)
+    });
+    let candidate = mine.next();
+    if let (Some(first), Some(_)) = (&candidate, mine.next()) {
+        let message = format!("{profile} has several unfinished sessions, one of them {}", first.session.id());
+        return Err(Failure::new(ErrorKind::Conflict, message).hint(SESSIONS));
+    }
+    if args.resume && candidate.is_none() {
+        let message = format!("{profile} has no unfinished session on this host");
+        return Err(Failure::new(ErrorKind::NotFound, message).hint("without --resume it is mounted afresh"));
+    }
+    let of_session = candidate.as_ref().and_then(|candidate| ChromeMajor::try_from(candidate.info.chrome_major).ok());
+    with_lock(context, args, candidate, of_session.or(args.chrome_major)).await
+}
+
+const SESSIONS: &str = "`pstore sessions` lists them; `pstore sessions rescue` and `discard` settle one";
+
+async fn with_lock(
+    context: &Context,
+    args: &MountArgs,
+    candidate: Option<Candidate>,
+    major: Option<ChromeMajor>,
+) -> Result<Begun, Failure> {
+    let profile = &args.source.profile;
+    let settings = context.settings.tenant(&profile.tenant);
+    let major = major.or_else(|| args.load.chrome_version.as_deref()?.split('.').next()?.parse().ok());
+    if context.location.is_missing() {
+        context.console.say(&format!("making a store at {}", context.location.shown()));
+    }
+    let store = context.store(Purpose::Write).await?;
+    let actor = context.actor(&args.actor);
+    let run_id = actor.run_id.clone();
+    let terms = Terms { ttl: settings.lock_ttl, with_process: true };
+    let locked = open::locked(&store, profile, major, actor, terms, args.wait).await.map_err(|error| {
+        let missing = error.kind() == ErrorKind::NotFound;
+        let failure = Failure::from(error);
+        if missing { failure.hint("name a new one with its Chrome, for example --chrome-major 131") } else { failure }
+    })?;
+    let open::Locked { store: tenant, lineage, hold, opened } = locked;
+    let hold = Arc::new(hold);
+    let started = async {
+        let mut notes = Notes::default();
+        let request = load_request(context, args, lineage.chrome_major);
+        let (snapshot, start) = match candidate {
+            Some(candidate) => {
+                let snapshot = below(&tenant, &lineage, &candidate, opened?).await?;
+                let Candidate { session, unfinished, .. } = candidate;
+                (snapshot, Start::Resume { session, unfinished })
+            }
+            None => {
+                let opened = choose(opened, &request, &mut notes)?;
+                let snapshot = opened.map(|opened| Snapshot { lineage: lineage.clone(), opened });
+                (snapshot, new_session(context)?)
+            }
+        };
+        let info = info(context, args, &lineage, Mode::Locked, snapshot.as_ref(), notes.fallback, run_id);
+        let keeper = hold.keep(settings.lock_renew.max(Duration::from_millis(1)));
+        let right = Right::Held { hold: Arc::clone(&hold), keeper };
+        let opening = opening(tenant, lineage, right, snapshot, info);
+        let mount = blocking(move || Ok(Mount::start(opening, start)?)).await?;
+        mount.settle().await?;
+        Ok(Begun { mount, warnings: notes.warnings })
+    }
+    .await;
+    if started.is_err()
+        && let Err(error) = hold.release().await
+    {
+        tracing::warn!(%error, "the lock could not be given back; it expires by itself");
+    }
+    started
+}
+
+/// An unfinished session under the lock of the profile its changes are to go to: its own, if
+/// nobody has moved its pointer, or `other`.
+pub(in crate::verbs) async fn rescue(
+    context: &Context,
+    candidate: Candidate,
+    other: Option<&ProfileName>,
+    actor: Actor,
+) -> Result<Mount, Failure> {
+    let own = candidate.info.lineage().ok_or_else(|| {
+        Failure::new(ErrorKind::Damaged, format!("session {} does not say whose it is", candidate.session.id()))
+    })?;
+    let name = other.unwrap_or(&own.name);
+    let settings = context.settings.tenant(&name.tenant);
+    let store = context.store(Purpose::Write).await?;
+    let terms = Terms { ttl: settings.lock_ttl, with_process: true };
+    let locked = open::locked(&store, name, Some(own.chrome_major), actor, terms, Duration::ZERO).await?;
+    let open::Locked { store: tenant, lineage, hold, opened } = locked;
+    let hold = Arc::new(hold);
+    let started = async {
+        let snapshot = match (other, candidate.unfinished.below()) {
+            (None, _) => below(&tenant, &lineage, &candidate, opened?).await?,
+            (Some(_), None) => None,
+            (Some(_), Some(below)) => Some(at(&tenant, below).await?),
+        };
+        let Candidate { session, info, unfinished } = candidate;
+        let keeper = hold.keep(settings.lock_renew.max(Duration::from_millis(1)));
+        let right = Right::Held { hold: Arc::clone(&hold), keeper };
+        let info = Info { mode: Mode::Locked, pid: std::process::id(), ..info };
+        let opening = opening(tenant, lineage, right, snapshot, info);
+        let mount = blocking(move || Ok(Mount::start(opening, Start::Resume { session, unfinished })?)).await?;
+        if other.is_none() {
+            mount.settle().await?;
+        }
+        Ok(mount)
+    }
+    .await;
+    if started.is_err()
+        && let Err(error) = hold.release().await
+    {
+        tracing::warn!(%error, "the lock could not be given back; it expires by itself");
+    }
+    started
+}
+
+async fn without_lock(context: &Context, args: &MountArgs) -> Result<Begun, Failure> {
+    let store = context.store(Purpose::Change).await?;
+    let (profile, sha) = (&args.source.profile, args.source.sha.as_deref());
+    let opened = open::pinned(&store, profile, args.chrome_major, sha, pin::DEFAULT_TTL).await?;
+    let open::Unlocked { store: tenant, lineage, pinned, opened } = opened;
+    let pinned = Arc::new(pinned);
+    let mode = if args.fork { Mode::Fork } else { Mode::ReadOnly };
+    let mut notes = Notes::default();
+    let request = load_request(context, args, lineage.chrome_major);
+    let opened = choose(Ok(Some(opened)), &request, &mut notes)?;
+    let snapshot = opened.map(|opened| Snapshot { lineage: lineage.clone(), opened });
+    let run_id = context.actor(&args.actor).run_id;
+    let info = info(context, args, &lineage, mode, snapshot.as_ref(), notes.fallback, run_id);
+    let keeper = pinned.keep(pin::DEFAULT_RENEW_EVERY);
+    let opening = opening(tenant, lineage, Right::Pinned { pinned, keeper }, snapshot, info);
+    let start = new_session(context)?;
+    let mount = blocking(move || Ok(Mount::start(opening, start)?)).await?;
+    if mode == Mode::ReadOnly {
+        mount.fs.make_read_only();
+    }
+    Ok(Begun { mount, warnings: notes.warnings })
+}
+
+/// What a person should know, and why it started empty.
+#[derive(Default)]
+struct Notes {
+    warnings: Vec<String>,
+    fallback: Option<String>,
+}
+
+/// The snapshot, if it may be used; `None` to start empty.
+fn choose(
+    opened: store::Result<Option<Opened>>,
+    request: &load::Request,
+    notes: &mut Notes,
+) -> Result<Option<Opened>, Failure> {
+    let judged = opened.and_then(|opened| match opened {
+        Some(opened) => {
+            notes.warnings.extend(load::suitable(&opened.record, request)?);
+            Ok(Some(opened))
+        }
+        None => Ok(None),
+    });
+    let error = match judged {
+        Ok(opened) => return Ok(opened),
+        Err(error) => error,
+    };
+    match Outcome::of(&error) {
+        Some(outcome) if !request.policy.require => {
+            notes.warnings.push(format!("{}: starting with an empty profile: {error}", outcome.as_str()));
+            notes.fallback = Some(outcome.as_str().to_owned());
+            Ok(None)
+        }
+        _ => Err(error.into()),
+    }
+}
+
+/// The snapshot a session was built on, if the session may still move the pointer.
+async fn below(
+    tenant: &TenantStore,
+    lineage: &Lineage,
+    candidate: &Candidate,
+    current: Option<Opened>,
+) -> Result<Option<Snapshot>, Failure> {
+    let wanted: Option<&Below> = candidate.unfinished.below();
+    let now = current.as_ref().map(|opened| opened.record.record);
+    let intended = candidate.unfinished.intent();
+    if now == wanted.map(|below| below.record) {
+        return Ok(current.map(|opened| Snapshot { lineage: lineage.clone(), opened }));
+    }
+    if intended.is_none() || intended != now {
+        let id = candidate.session.id();
+        let message = format!(
+            "{} was changed by somebody else since session {id} began, which has changes that were not committed",
+            lineage.name
+        );
+        return Err(Failure::new(ErrorKind::PointerMoved, message).hint(format!(
+            "`pstore sessions rescue {id} --as TENANT/PROFILE` keeps them, `pstore sessions discard {id} --confirm` drops them"
+        )));
+    }
+    match wanted {
+        None => Ok(None),
+        Some(below) => at(tenant, below).await.map(Some),
+    }
+}
+
+async fn at(tenant: &TenantStore, below: &Below) -> Result<Snapshot, Failure> {
+    let (record, _) = records::get(tenant, &below.lineage, below.record).await?;
+    Ok(Snapshot { lineage: below.lineage.clone(), opened: Opened::load(tenant, record).await? })
+}
+
+fn opening(
+    tenant: TenantStore,
+    lineage: Lineage,
+    right: Right,
+    snapshot: Option<Snapshot>,
+    info: Info,
+) -> Opening {
+    Opening {
+        tenant,
+        lineage,
+        right,
+        snapshot,
+        info,
+        exclusions: exclusions(),
+        runtime: tokio::runtime::Handle::current(),
+        limits: Default::default(),
+    }
+}
+
+/// What is never stored.
+pub(super) fn exclusions() -> Vec<String> {
+    profile::EXCLUSIONS.iter().copied().chain([marker::NAME]).map(str::to_owned).collect()
+}
+
+fn new_session(context: &Context) -> Result<Start, Failure> {
+    Ok(Start::New { sessions: context.settings.sessions()?, id: clock::new_record_id().to_string() })
+}
+
+fn info(
+    context: &Context,
+    args: &MountArgs,
+    lineage: &Lineage,
+    mode: Mode,
+    snapshot: Option<&Snapshot>,
+    fallback: Option<String>,
+    run_id: String,
+) -> Info {
+    let (endpoint, region) = context.settings.server();
+    let record = snapshot.map(|snapshot| &snapshot.opened.record);
+    Info {
+        v: info::VERSION,
+        store: context.location.shown(),
+        endpoint,
+        region,
+        profile: lineage.name.to_string(),
+        chrome_major: lineage.chrome_major.into(),
+        mode,
+        mountpoint: super::remote::absolute(&args.mountpoint),
+        pid: std::process::id(),
+        boot_id: info::boot_id().unwrap_or_default(),
+        started_at_ms: clock::unix_ms(),
+        record: record.map(|record| record.record),
+        sha256_prefix: record.map(record::Record::sha256_prefix),
+        fallback,
+        run_id,
+    }
+}
+
+fn load_request(context: &Context, args: &MountArgs, chrome_major: ChromeMajor) -> load::Request {
+    let settings = context.settings.tenant(&args.source.profile.tenant);
+    load::Request {
+        profile: args.source.profile.clone(),
+        chrome_major,
+        chrome_version: args.load.chrome_version.clone(),
+        sha: args.source.sha.clone(),
+        target: args.mountpoint.clone(),
+        force: false,
+        same_owner: false,
+        threads: crate::threads(),
+        commitment: Default::default(),
+        policy: Policy {
+            allow_hot: settings.modes.contains(&record::Mode::Hot),
+            max_bytes: settings.max_profile_bytes,
+            depth: None,
+            require: args.load.require,
+        },
+        host_region: args.host_region.clone().or_else(|| context.settings.host_region()),
+        now_ms: clock::unix_ms(),
+        normalise_exit: args.load.normalise_exit,
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
+        Err(Failure::from(Error::Internal { what: error.to_string() }))
+    })
+}

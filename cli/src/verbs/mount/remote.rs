@@ -1,0 +1,103 @@
+//! Asking the daemon of a mount.
+//!
+//! What is asked is a command line: the daemon understands the same words as this program.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use fuse::{
+    mount::{control, info::Info},
+    overlay::session::SessionDir,
+};
+use serde_json::{Value, json};
+use store::ErrorKind;
+
+use crate::{answer::Answer, exit, failure::Failure, settings::Settings};
+
+/// A mount whose daemon lives.
+#[derive(Debug)]
+pub(crate) struct Live {
+    pub(crate) session: PathBuf,
+    pub(crate) info: Info,
+}
+
+/// The mounts of this host's sessions that somebody serves.
+pub(crate) fn live(settings: &Settings) -> Result<Vec<Live>, Failure> {
+    let mut found = Vec::new();
+    for session in SessionDir::list(&settings.sessions()?)? {
+        let Ok(info) = SessionDir::read_info::<Info>(&session) else { continue };
+        if SessionDir::open(&session)?.is_none() {
+            found.push(Live { session, info });
+        }
+    }
+    Ok(found)
+}
+
+/// The mount at `mountpoint`.
+pub(crate) fn at(settings: &Settings, mountpoint: &Path) -> Result<Live, Failure> {
+    let wanted = absolute(mountpoint);
+    let live = live(settings)?;
+    let others: Vec<String> = live.iter().map(|live| live.info.mountpoint.display().to_string()).collect();
+    live.into_iter().find(|live| live.info.mountpoint == wanted).ok_or_else(|| {
+        let failure = Failure::new(ErrorKind::NotFound, format!("nothing of pstore's is mounted on {}", mountpoint.display()));
+        failure.hint(match others.as_slice() {
+            [] => "nothing is mounted; `pstore sessions` shows what was cut short".to_owned(),
+            others => format!("mounted are {}; `pstore sessions` shows what was cut short", others.join(", ")),
+        })
+    })
+}
+
+/// Mountpoints are compared as absolute paths without links.
+pub(crate) fn absolute(path: &Path) -> PathBuf {
+    path.canonicalize().or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.to_owned())
+}
+
+/// Has the daemon do what this command line says.
+pub(crate) async fn forward(live: Live) -> Result<Answer, Failure> {
+    let words: Vec<String> = std::env::args().collect();
+    ask(live, json!({ "words": words })).await
+}
+
+pub(crate) async fn ask(live: Live, request: Value) -> Result<Answer, Failure> {
+    let asked = tokio::task::spawn_blocking(move || control::ask(&live.session, &request));
+    let answered = asked.await.unwrap_or_else(|error| Err(io::Error::other(error)));
+    received(answered.map_err(|error| {
+        Failure::new(ErrorKind::Unavailable, format!("the mount's daemon does not answer: {error}"))
+            .hint("`pstore mounts` shows whether it lives; `pstore mount` continues a session that was cut short")
+    })?)
+}
+
+/// An answer or a failure as the daemon sent it.
+pub(crate) fn received(said: Value) -> Result<Answer, Failure> {
+    let text = |value: &Value| value.as_str().map(ToOwned::to_owned);
+    let kind = |value: &Value| value.as_str().and_then(exit::kind).unwrap_or(ErrorKind::Internal);
+    let error = &said["error"];
+    if error.is_object() {
+        let mut failure = Failure::new(kind(&error["kind"]), text(&error["message"]).unwrap_or_default());
+        failure.hint = text(&error["hint"]);
+        return Err(failure);
+    }
+    let verdict = &said["verdict"];
+    Ok(Answer {
+        document: said["document"].clone(),
+        text: text(&said["text"]).unwrap_or_default(),
+        brief: text(&said["brief"]),
+        verdict: verdict.is_object().then(|| (kind(&verdict["kind"]), text(&verdict["message"]).unwrap_or_default())),
+        exit: None,
+    })
+}
+
+/// As [`received`] wants it.
+pub(crate) fn sent(answer: &Result<Answer, Failure>) -> Value {
+    match answer {
+        Ok(Answer { document, text, brief, verdict, .. }) => json!({
+            "document": document,
+            "text": text,
+            "brief": brief,
+            "verdict": verdict.as_ref().map(|(kind, message)| json!({ "kind": exit::name(*kind), "message": message })),
+        }),
+        Err(failure) => failure.document(),
+    }
+}

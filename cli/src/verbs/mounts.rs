@@ -1,0 +1,70 @@
+//! `pstore mounts`
+
+use fuse::mount::control;
+use serde_json::{Value, json};
+
+use super::mount::remote;
+use crate::{answer::Answer, failure::Failure, settings::Settings, size, table::{Align, Table}};
+
+pub(super) async fn run(settings: &Settings) -> Result<Answer, Failure> {
+    let mut mounts = Vec::new();
+    for live in remote::live(settings)? {
+        let session = live.session.clone();
+        let asked = tokio::task::spawn_blocking(move || control::ask(&session, &json!({ "status": true }))).await;
+        let status = match asked {
+            Ok(Ok(said)) => remote::received(said)?.document,
+            // It is being started, or is ending.
+            _ => json!({
+                "session": live.session.file_name().map(|name| name.to_string_lossy()),
+                "mountpoint": live.info.mountpoint,
+                "pid": live.info.pid,
+                "mode": live.info.mode.as_str(),
+                "tenant_id": live.info.profile.split('/').next(),
+                "profile_id": live.info.profile.split('/').nth(1),
+                "chrome_major_version": live.info.chrome_major,
+            }),
+        };
+        mounts.push(status);
+    }
+    let text = text(&mounts);
+    Ok(Answer::new(json!({ "mounts": mounts }), text))
+}
+
+fn text(mounts: &[Value]) -> String {
+    if mounts.is_empty() {
+        return "nothing is mounted\n".to_owned();
+    }
+    let mut table = Table::new(&[
+        ("mountpoint", Align::Left),
+        ("profile", Align::Left),
+        ("snapshot", Align::Left),
+        ("mode", Align::Left),
+        ("dirty", Align::Right),
+        ("fetched", Align::Right),
+        ("hits", Align::Right),
+        ("locked until", Align::Left),
+        ("pid", Align::Right),
+    ]);
+    for mount in mounts {
+        let text = |field: &str| mount[field].as_str().unwrap_or("-").to_owned();
+        let bytes = |field: &str| mount[field].as_u64().map_or_else(|| "-".to_owned(), size::bytes);
+        let hits = mount["cache_hit_ratio"].as_f64().map_or_else(|| "-".to_owned(), |ratio| format!("{:.0} %", ratio * 100.0));
+        let lock = match (&mount["lock_lost"], mount["lock"]["expires_at_ms"].as_u64()) {
+            (Value::Bool(true), _) => "lock_lost".to_owned(),
+            (_, Some(expires)) => crate::time::utc(expires),
+            _ => "-".to_owned(),
+        };
+        table.row(vec![
+            text("mountpoint"),
+            format!("{}/{}", text("tenant_id"), text("profile_id")),
+            text("sha256_prefix"),
+            text("mode"),
+            bytes("dirty_bytes"),
+            bytes("fetched_bytes"),
+            hits,
+            lock,
+            mount["pid"].as_u64().map_or_else(|| "-".to_owned(), |pid| pid.to_string()),
+        ]);
+    }
+    table.render()
+}

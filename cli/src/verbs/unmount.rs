@@ -1,0 +1,58 @@
+//! `pstore unmount`
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use store::Error;
+
+use super::{
+    capture as capturing, commit,
+    mount::{Serving, remote},
+};
+use crate::{answer::Answer, args::UnmountArgs, failure::Failure, settings::Settings};
+
+const NAMED_AT_MOST: usize = 10;
+
+pub(super) async fn run(settings: &Settings, args: &UnmountArgs) -> Result<Answer, Failure> {
+    capturing::check(&args.capture)?;
+    remote::forward(remote::at(settings, &args.mountpoint)?).await
+}
+
+/// In the daemon.
+pub(super) async fn serve(serving: &Arc<Serving>, args: &UnmountArgs) -> Result<Answer, Failure> {
+    let mount = &serving.mount;
+    let mut committed = Value::Null;
+    let mut text = String::new();
+    if args.commit {
+        let answer = commit::commit(serving, &args.capture, None).await?;
+        if answer.verdict.is_some() {
+            // It is stored, but is not the current one: somebody has to decide.
+            return Ok(answer);
+        }
+        (committed, text) = (answer.document, answer.text);
+    } else if mount.is_at_stake() && !args.discard && !args.keep {
+        let (paths, count) = mount.at_stake(NAMED_AT_MOST);
+        return Err(Error::Uncommitted { mountpoint: mount.info.mountpoint.clone(), paths, count }.into());
+    }
+    let kept = args.keep && mount.is_at_stake();
+    serving.unmount().await?;
+    if kept {
+        mount.let_go().await;
+    } else {
+        mount.end().await?;
+    }
+    serving.finish();
+    let shown = mount.info.mountpoint.display();
+    text.push_str(&format!("unmounted {shown}\n"));
+    if kept {
+        text.push_str(&format!("changes that are not committed are kept in session {}\n", mount.session_id()));
+    }
+    let document = json!({
+        "mountpoint": mount.info.mountpoint,
+        "session": mount.session_id(),
+        "kept": kept,
+        "discarded": args.discard,
+        "committed": committed,
+    });
+    Ok(Answer { brief: Some(String::new()), ..Answer::new(document, text) })
+}

@@ -1,0 +1,570 @@
+//! Translates between the kernel and [`Fs`]; nothing is decided here.
+//!
+//! A thread that takes requests from the kernel never waits for a network or for a commit:
+//! what cannot be answered at once is answered by another.
+
+mod translate;
+
+use std::{
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use fuser::{
+    AccessFlags, BsdFileFlags, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
+    KernelConfig, LockOwner, OpenAccMode, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
+    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs,
+    ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+};
+use tokio::runtime::Handle;
+
+use self::translate::{errno, file_attr, file_type, time};
+use crate::{
+    Errno, Result,
+    fs::{Allocation, Caller, Fs, Must, Replace, Seek, SetAttributes, gate::Pass},
+    overlay::{change::NewKind, node::Ino},
+};
+
+/// The kernel may keep what it knows for as long as it likes: nothing changes behind it.
+const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
+const GENERATION: Generation = Generation(0);
+const MAX_READAHEAD: u32 = 1 << 20;
+
+#[derive(Clone, Debug)]
+pub struct Adapter {
+    fs: Arc<Fs>,
+    runtime: Handle,
+}
+
+impl Adapter {
+    /// Whatever must be waited for is waited for on `runtime`.
+    pub fn new(fs: Arc<Fs>, runtime: Handle) -> Self {
+        Self { fs, runtime }
+    }
+
+    /// Makes a change now, or, if changes are held up, where nobody else waits for it.
+    fn change<T: Send + 'static>(
+        &self,
+        change: impl FnOnce(&Fs, &Pass<'_>) -> Result<T> + Send + 'static,
+        answer: impl FnOnce(Result<T>) + Send + 'static,
+    ) {
+        if let Some(pass) = self.fs.try_enter() {
+            let changed = change(&self.fs, &pass);
+            drop(pass);
+            answer(changed);
+            return;
+        }
+        self.aside(move |fs| {
+            let pass = fs.enter();
+            let changed = change(fs, &pass);
+            drop(pass);
+            answer(changed);
+        });
+    }
+
+    /// Does something that takes its time.
+    fn aside(&self, work: impl FnOnce(&Arc<Fs>) + Send + 'static) {
+        let fs = Arc::clone(&self.fs);
+        self.runtime.spawn_blocking(move || work(&fs));
+    }
+}
+
+fn ino(number: INodeNo) -> Ino {
+    Ino(number.0)
+}
+
+fn caller(request: &Request) -> Caller {
+    Caller { uid: request.uid(), gid: request.gid() }
+}
+
+fn owned(name: &OsStr) -> Vec<u8> {
+    name.as_bytes().to_vec()
+}
+
+fn answer_entry(reply: ReplyEntry) -> impl FnOnce(Result<crate::attributes::Attributes>) {
+    move |made| match made {
+        Ok(found) => reply.entry(&FOREVER, &file_attr(&found), GENERATION),
+        Err(error) => reply.error(errno(error)),
+    }
+}
+
+fn answer_empty(reply: ReplyEmpty) -> impl FnOnce(Result<()>) {
+    move |done| match done {
+        Ok(()) => reply.ok(),
+        Err(error) => reply.error(errno(error)),
+    }
+}
+
+impl Filesystem for Adapter {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
+        for wanted in [
+            InitFlags::FUSE_DO_READDIRPLUS,
+            InitFlags::FUSE_READDIRPLUS_AUTO,
+            InitFlags::FUSE_PARALLEL_DIROPS,
+            InitFlags::FUSE_CACHE_SYMLINKS,
+        ] {
+            // What the kernel does not know only makes it slower.
+            let _ = config.add_capabilities(wanted);
+        }
+        let _ = config.set_max_readahead(MAX_READAHEAD).or_else(|most| config.set_max_readahead(most));
+        let _ = config.set_max_write(1 << 20);
+        let _ = config.set_max_background(64);
+        Ok(())
+    }
+
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        match self.fs.lookup(ino(parent), name.as_bytes()) {
+            Ok(found) => reply.entry(&FOREVER, &file_attr(&found), GENERATION),
+            // That something is not there may be kept, too: number 0 says so.
+            Err(Errno::NOENT) => reply.entry(&FOREVER, &translate::absent(), GENERATION),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn forget(&self, _: &Request, number: INodeNo, times: u64) {
+        self.fs.forget(ino(number), times);
+    }
+
+    fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        match self.fs.attributes(ino(number)) {
+            Ok(found) => reply.attr(&FOREVER, &file_attr(&found)),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn setattr(
+        &self,
+        _: &Request,
+        number: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        atime: Option<TimeOrNow>,
+        mtime: Option<TimeOrNow>,
+        _: Option<SystemTime>,
+        _: Option<FileHandle>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let set = SetAttributes { mode, uid, gid, size, atime: atime.map(time), mtime: mtime.map(time) };
+        self.change(
+            move |fs, pass| fs.set_attributes(pass, ino(number), set),
+            move |set| match set {
+                Ok(found) => reply.attr(&FOREVER, &file_attr(&found)),
+                Err(error) => reply.error(errno(error)),
+            },
+        );
+    }
+
+    fn readlink(&self, _: &Request, number: INodeNo, reply: ReplyData) {
+        match self.fs.read_link(ino(number)) {
+            Ok(target) => reply.data(&target),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn mknod(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        device: u32,
+        reply: ReplyEntry,
+    ) {
+        let (caller, name) = (caller(request), owned(name));
+        let Some(kind) = translate::new_kind(mode, device) else { return reply.error(errno(Errno::INVAL)) };
+        self.change(
+            move |fs, pass| fs.make(pass, caller, ino(parent), &name, kind, mode),
+            answer_entry(reply),
+        );
+    }
+
+    fn mkdir(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        reply: ReplyEntry,
+    ) {
+        let (caller, name) = (caller(request), owned(name));
+        self.change(
+            move |fs, pass| fs.make(pass, caller, ino(parent), &name, NewKind::Directory, mode),
+            answer_entry(reply),
+        );
+    }
+
+    fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let name = owned(name);
+        self.change(move |fs, pass| fs.unlink(pass, ino(parent), &name), answer_empty(reply));
+    }
+
+    fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let name = owned(name);
+        self.change(move |fs, pass| fs.remove_directory(pass, ino(parent), &name), answer_empty(reply));
+    }
+
+    fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
+        let (caller, name) = (caller(request), owned(name));
+        let kind = NewKind::Symlink { target: owned(target.as_os_str()) };
+        self.change(
+            move |fs, pass| fs.make(pass, caller, ino(parent), &name, kind, 0o777),
+            answer_entry(reply),
+        );
+    }
+
+    fn rename(
+        &self,
+        _: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        new_parent: INodeNo,
+        new_name: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        let replace = match flags {
+            _ if flags.is_empty() => Replace::Yes,
+            RenameFlags::RENAME_NOREPLACE => Replace::No,
+            RenameFlags::RENAME_EXCHANGE => Replace::Exchange,
+            _ => return reply.error(errno(Errno::INVAL)),
+        };
+        let (name, new_name) = (owned(name), owned(new_name));
+        self.change(
+            move |fs, pass| fs.rename(pass, ino(parent), &name, ino(new_parent), &new_name, replace),
+            answer_empty(reply),
+        );
+    }
+
+    fn link(&self, _: &Request, number: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let name = owned(name);
+        self.change(move |fs, pass| fs.link(pass, ino(number), ino(parent), &name), answer_entry(reply));
+    }
+
+    fn open(&self, _: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        match self.fs.open(ino(number), flags.acc_mode() != OpenAccMode::O_RDONLY) {
+            Ok(handle) => reply.opened(FileHandle(handle), FopenFlags::FOPEN_KEEP_CACHE),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        number: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let plan = match self.fs.plan(ino(number), Some(handle.0), offset, size) {
+            Ok(plan) => plan,
+            Err(error) => return reply.error(errno(error)),
+        };
+        match self.fs.read_now(&plan) {
+            Some(Ok(bytes)) => reply.data(&bytes),
+            Some(Err(error)) => reply.error(errno(error)),
+            None => {
+                let fs = Arc::clone(&self.fs);
+                self.runtime.spawn(async move {
+                    match fs.read_later(plan).await {
+                        Ok(bytes) => reply.data(&bytes),
+                        Err(error) => reply.error(errno(error)),
+                    }
+                });
+            }
+        }
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        number: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _: WriteFlags,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let answer = move |written: Result<usize>| match written {
+            Ok(written) => reply.written(written as u32),
+            Err(error) => reply.error(errno(error)),
+        };
+        // The bytes are the kernel's; they are copied only if they must wait.
+        if let Some(pass) = self.fs.try_enter() {
+            let written = self.fs.write(&pass, ino(number), offset, data);
+            drop(pass);
+            return answer(written);
+        }
+        let data = data.to_vec();
+        self.change(move |fs, pass| fs.write(pass, ino(number), offset, &data), answer);
+    }
+
+    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        // Every write is in the session already.
+        reply.ok();
+    }
+
+    fn release(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.fs.close(handle.0);
+        reply.ok();
+    }
+
+    fn fsync(&self, _: &Request, number: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        // A disk takes milliseconds; others need not wait for that.
+        self.aside(move |fs| {
+            let pass = fs.enter();
+            let synced = fs.sync(&pass, ino(number));
+            drop(pass);
+            answer_empty(reply)(synced);
+        });
+    }
+
+    fn opendir(&self, _: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        match self.fs.open_directory(ino(number)) {
+            Ok(handle) => reply.opened(FileHandle(handle), FopenFlags::empty()),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn readdir(&self, _: &Request, _: INodeNo, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+        let listing = match self.fs.list(handle.0, offset) {
+            Ok(listing) => listing,
+            Err(error) => return reply.error(errno(error)),
+        };
+        for (at, listed) in listing.iter().enumerate().skip(offset as usize) {
+            let name = OsStr::from_bytes(&listed.name);
+            if reply.add(INodeNo(listed.ino.0), at as u64 + 1, file_type(listed.kind), name) {
+                break;
+            }
+        }
+        reply.ok();
+    }
+
+    fn readdirplus(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectoryPlus,
+    ) {
+        let listing = match self.fs.list(handle.0, offset) {
+            Ok(listing) => listing,
+            Err(error) => return reply.error(errno(error)),
+        };
+        for (at, listed) in listing.iter().enumerate().skip(offset as usize) {
+            // One that was removed since is not there any more.
+            let Ok(found) = self.fs.attributes(listed.ino) else { continue };
+            let name = OsStr::from_bytes(&listed.name);
+            let number = INodeNo(listed.ino.0);
+            if reply.add(number, at as u64 + 1, name, &FOREVER, &file_attr(&found), GENERATION) {
+                break;
+            }
+            // The kernel does not count these two.
+            if at > 1 {
+                self.fs.know(listed.ino);
+            }
+        }
+        reply.ok();
+    }
+
+    fn releasedir(&self, _: &Request, _: INodeNo, handle: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
+        self.fs.close(handle.0);
+        reply.ok();
+    }
+
+    fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        self.aside(move |fs| {
+            let pass = fs.enter();
+            let synced = fs.sync_journal();
+            drop(pass);
+            answer_empty(reply)(synced);
+        });
+    }
+
+    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
+        match self.fs.room() {
+            Ok(room) => reply.statfs(
+                room.blocks,
+                room.free,
+                room.available,
+                room.files,
+                room.free_files,
+                room.block_size,
+                255,
+                room.block_size,
+            ),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn setxattr(
+        &self,
+        _: &Request,
+        number: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _: u32,
+        reply: ReplyEmpty,
+    ) {
+        let must = match flags {
+            1 => Must::BeNew,
+            2 => Must::Exist,
+            _ => Must::Either,
+        };
+        let (name, value) = (owned(name), value.to_vec());
+        self.change(
+            move |fs, pass| fs.set_xattr(pass, ino(number), &name, &value, must),
+            answer_empty(reply),
+        );
+    }
+
+    fn getxattr(&self, _: &Request, number: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        translate::answer_xattr(reply, size, self.fs.xattr(ino(number), name.as_bytes()));
+    }
+
+    fn listxattr(&self, _: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {
+        translate::answer_xattr(reply, size, self.fs.xattr_names(ino(number)));
+    }
+
+    fn removexattr(&self, _: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let name = owned(name);
+        self.change(move |fs, pass| fs.remove_xattr(pass, ino(number), &name), answer_empty(reply));
+    }
+
+    fn access(&self, _: &Request, _: INodeNo, _: AccessFlags, reply: ReplyEmpty) {
+        // The kernel checks; it was told to.
+        reply.ok();
+    }
+
+    fn create(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        flags: i32,
+        reply: ReplyCreate,
+    ) {
+        let (caller, name) = (caller(request), owned(name));
+        let writes = OpenFlags(flags).acc_mode() != OpenAccMode::O_RDONLY;
+        self.change(
+            move |fs, pass| {
+                let made = fs.make(pass, caller, ino(parent), &name, NewKind::File, mode)?;
+                Ok((made, fs.open(made.ino, writes)?))
+            },
+            move |made| match made {
+                Ok((made, handle)) => reply.created(
+                    &FOREVER,
+                    &file_attr(&made),
+                    GENERATION,
+                    FileHandle(handle),
+                    FopenFlags::FOPEN_KEEP_CACHE,
+                ),
+                Err(error) => reply.error(errno(error)),
+            },
+        );
+    }
+
+    fn fallocate(
+        &self,
+        _: &Request,
+        number: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        let what = match mode {
+            0 => Allocation::Reserve { keep_size: false },
+            1 => Allocation::Reserve { keep_size: true },
+            3 => Allocation::Punch,
+            16 => Allocation::Zero { keep_size: false },
+            17 => Allocation::Zero { keep_size: true },
+            _ => return reply.error(errno(Errno::OPNOTSUPP)),
+        };
+        let end = offset.saturating_add(length);
+        self.change(move |fs, pass| fs.allocate(pass, ino(number), offset..end, what), answer_empty(reply));
+    }
+
+    fn lseek(
+        &self,
+        _: &Request,
+        number: INodeNo,
+        _: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
+        let what = match whence {
+            3 => Seek::Data,
+            4 => Seek::Hole,
+            _ => return reply.error(errno(Errno::INVAL)),
+        };
+        let found = u64::try_from(offset).map_err(|_| Errno::NXIO);
+        match found.and_then(|offset| self.fs.seek(ino(number), offset, what)) {
+            Ok(found) => reply.offset(found as i64),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+}
+
+/// How a file system is mounted.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub mountpoint: PathBuf,
+    /// As `mount` shows it.
+    pub name: String,
+    pub read_only: bool,
+    /// Whether other users may use it.
+    pub allow_other: bool,
+    pub threads: usize,
+}
+
+/// Mounts; the file system answers from then on, and is unmounted when the value is dropped.
+pub fn mount(adapter: Adapter, options: &Options) -> std::io::Result<fuser::BackgroundSession> {
+    use fuser::{MountOption, SessionACL};
+    let mut config = fuser::Config::default();
+    config.mount_options = vec![
+        MountOption::FSName(options.name.clone()),
+        MountOption::Subtype("pstore".to_owned()),
+        MountOption::DefaultPermissions,
+        MountOption::NoAtime,
+        MountOption::NoSuid,
+        MountOption::NoDev,
+    ];
+    if options.read_only {
+        config.mount_options.push(MountOption::RO);
+    }
+    config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
+    config.n_threads = Some(options.threads.max(2));
+    config.clone_fd = true;
+    fuser::spawn_mount(adapter, &options.mountpoint, &config)
+}

@@ -1,0 +1,130 @@
+//! The changed files of a commit, as the chunk pipeline wants them.
+
+use std::{ops::Range, os::unix::fs::FileExt, sync::Arc};
+
+use store::{
+    Error, Result,
+    content::{
+        ingest::{Cutter, Files},
+        recut::{Before, Changed, recut},
+    },
+};
+use tokio::runtime::Handle;
+
+use crate::{
+    fs::Fs,
+    lower::{Content, Piece},
+    overlay::node::{FileNode, Ino, Segment},
+};
+
+/// Files as they were when the epoch ended. Nothing that they consist of changes any more.
+#[derive(Debug)]
+pub struct ChangedFiles {
+    fs: Arc<Fs>,
+    files: Vec<(Ino, FileNode)>,
+    runtime: Handle,
+}
+
+impl ChangedFiles {
+    pub fn new(fs: Arc<Fs>, files: Vec<(Ino, FileNode)>, runtime: Handle) -> Self {
+        Self { fs, files, runtime }
+    }
+
+    /// How many bytes of the file at this place are still those of the snapshot.
+    pub fn far_bytes(&self, at: usize) -> u64 {
+        let (_, file) = &self.files[at];
+        let segments = file.segments(0..file.size);
+        let below = segments.iter().filter(|(_, segment)| *segment == Segment::Lower);
+        below.map(|(range, _)| range.end - range.start).sum()
+    }
+}
+
+impl Files for ChangedFiles {
+    fn len(&self) -> usize {
+        self.files.len()
+    }
+
+    fn read(&self, at: usize, cutter: &mut Cutter<'_>) -> Result<()> {
+        let (ino, file) = &self.files[at];
+        let parts = file.lower.iter().flat_map(|lower| lower.parts());
+        let before = parts.map(|part| Before { start: part.start, extent: part.extent() }).collect();
+        let changed = ChangedFile { files: self, ino: *ino, file, holes: file.holes(), before };
+        recut(&changed, cutter)
+    }
+}
+
+struct ChangedFile<'a> {
+    files: &'a ChangedFiles,
+    ino: Ino,
+    file: &'a FileNode,
+    holes: Vec<Range<u64>>,
+    before: Vec<Before>,
+}
+
+impl Changed for ChangedFile<'_> {
+    fn size(&self) -> u64 {
+        self.file.size
+    }
+
+    fn holes(&self) -> &[Range<u64>] {
+        &self.holes
+    }
+
+    fn before(&self) -> &[Before] {
+        &self.before
+    }
+
+    fn is_unchanged(&self, range: Range<u64>) -> bool {
+        range.end <= self.file.limit && self.file.spans.within(range).next().is_none()
+    }
+
+    fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        let range = offset..offset + into.len() as u64;
+        into.fill(0);
+        let mut pieces: Vec<Piece> = Vec::new();
+        let mut places = Vec::new();
+        let place = |range: &Range<u64>| (range.start - offset) as usize..(range.end - offset) as usize;
+        for (range, segment) in self.file.segments(range) {
+            match segment {
+                Segment::Zeros => {}
+                Segment::Upper { generation } => {
+                    let upper = &self.files.fs.upper;
+                    let read = upper
+                        .existing(self.ino, generation)
+                        .and_then(|file| file.read_exact_at(&mut into[place(&range)], range.start));
+                    read.map_err(|error| Error::io("cannot read changes in", upper.folder(), error))?;
+                }
+                Segment::Lower => {
+                    for part in self.file.lower.iter().flat_map(|lower| lower.within(range.clone())) {
+                        let cut = part.start.max(range.start)..part.end.min(range.end);
+                        let skip = (cut.start - part.start) as usize;
+                        match &part.content {
+                            Content::Hole => {}
+                            Content::Inline(bytes) => {
+                                let to = place(&cut);
+                                into[to.clone()].copy_from_slice(&bytes[skip..skip + to.len()]);
+                            }
+                            Content::Chunk(piece) => {
+                                places.push((place(&cut), skip));
+                                pieces.push(*piece);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        if pieces.is_empty() {
+            return Ok(());
+        }
+        let lower = &self.files.fs.lower;
+        let chunks = match lower.now(&pieces) {
+            Some(chunks) => chunks?,
+            None => self.files.runtime.block_on(lower.fetch(&pieces))?,
+        };
+        for ((to, skip), chunk) in places.into_iter().zip(chunks) {
+            let len = to.len();
+            into[to].copy_from_slice(&chunk[skip..skip + len]);
+        }
+        Ok(())
+    }
+}

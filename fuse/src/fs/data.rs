@@ -1,0 +1,127 @@
+//! Writing bytes, and making and finding holes.
+
+use std::{ops::Range, os::unix::fs::FileExt, sync::Mutex, sync::atomic::Ordering};
+
+use store::{content::lazy::ReadAhead, format::tree::MAX_FILE_BYTES};
+
+use super::{Fs, errno, gate::Pass, handles::What};
+use crate::{
+    Errno, Result,
+    attributes::now,
+    overlay::{change::Change, node::Ino},
+};
+
+/// What is to be done with a range of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Allocation {
+    /// It may be written later; the file reaches to its end, unless `keep_size`.
+    Reserve { keep_size: bool },
+    /// It becomes a hole.
+    Punch,
+    /// It becomes zeros; the file reaches to its end, unless `keep_size`.
+    Zero { keep_size: bool },
+}
+
+/// What is looked for in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seek {
+    Data,
+    Hole,
+}
+
+impl Fs {
+    pub fn open(&self, ino: Ino, writes: bool) -> Result<u64> {
+        let state = self.read_state();
+        state.node(ino)?.file().ok_or(Errno::INVAL)?;
+        if writes && self.is_read_only() {
+            return Err(Errno::ROFS);
+        }
+        let read_ahead = Mutex::new(ReadAhead::default());
+        Ok(self.handles.open(ino, writes, What::File { read_ahead }))
+    }
+
+    pub fn close(&self, handle: u64) {
+        if let Some(handle) = self.handles.close(handle) {
+            self.drop_if_unused(handle.ino);
+        }
+    }
+
+    /// Writes, says how much: less than all of it if there was no room for more.
+    pub fn write(&self, _: &Pass<'_>, ino: Ino, offset: u64, data: &[u8]) -> Result<usize> {
+        let end = offset.checked_add(data.len() as u64).ok_or(Errno::FBIG)?;
+        if end > MAX_FILE_BYTES {
+            return Err(Errno::FBIG);
+        }
+        if data.is_empty() {
+            return Ok(0);
+        }
+        let generation = {
+            let state = self.change_state()?;
+            let file = state.node(ino)?.file().ok_or(Errno::INVAL)?;
+            file.generation_for(state.table.epoch)
+        };
+        let file = self.upper.writable(ino, generation).map_err(errno)?;
+        let written = write_some(&file, data, offset)?;
+        let crc = crc32c::crc32c(&data[..written]);
+        let len = written as u64;
+        let change = Change::Write { ino, generation, offset, len, crc, time: now() };
+        self.change_state()?.make(&change)?;
+        self.written_bytes.fetch_add(len, Ordering::Relaxed);
+        Ok(written)
+    }
+
+    pub fn allocate(&self, _: &Pass<'_>, ino: Ino, range: Range<u64>, what: Allocation) -> Result<()> {
+        if range.end > MAX_FILE_BYTES {
+            return Err(Errno::FBIG);
+        }
+        let mut state = self.change_state()?;
+        let file = state.node(ino)?.file().ok_or(Errno::NODEV)?;
+        let (size, time) = (file.size, now());
+        let (offset, len) = (range.start, range.end - range.start);
+        let change = match what {
+            Allocation::Reserve { keep_size } if keep_size || range.end <= size => return Ok(()),
+            Allocation::Reserve { .. } => Change::Truncate { ino, size: range.end, time },
+            Allocation::Punch => Change::Zero { ino, offset, len, extend: false, time },
+            Allocation::Zero { keep_size } => Change::Zero { ino, offset, len, extend: !keep_size, time },
+        };
+        state.make(&change)?;
+        Ok(())
+    }
+
+    /// The first data, or the first hole, at or after `offset`.
+    pub fn seek(&self, ino: Ino, offset: u64, what: Seek) -> Result<u64> {
+        let state = self.read_state();
+        let file = state.node(ino)?.file().ok_or(Errno::INVAL)?;
+        if offset >= file.size {
+            return Err(Errno::NXIO);
+        }
+        let inside = file.holes().into_iter().find(|hole| hole.end > offset);
+        match (what, inside) {
+            (Seek::Data, Some(hole)) if hole.start <= offset => {
+                if hole.end < file.size {
+                    Ok(hole.end)
+                } else {
+                    Err(Errno::NXIO)
+                }
+            }
+            (Seek::Data, _) => Ok(offset),
+            (Seek::Hole, Some(hole)) => Ok(hole.start.max(offset)),
+            (Seek::Hole, None) => Ok(file.size),
+        }
+    }
+}
+
+/// As much as there is room for; an error only if there is none at all.
+fn write_some(file: &std::fs::File, data: &[u8], offset: u64) -> Result<usize> {
+    let mut written = 0;
+    while written < data.len() {
+        match file.write_at(&data[written..], offset + written as u64) {
+            Ok(0) => break,
+            Ok(len) => written += len,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) if written == 0 => return Err(errno(error)),
+            Err(_) => break,
+        }
+    }
+    if written == 0 { Err(Errno::IO) } else { Ok(written) }
+}

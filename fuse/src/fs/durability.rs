@@ -1,0 +1,184 @@
+//! Making changes last, and giving space back.
+//!
+//! A write is in the kernel's hands when it is answered, so the end of the daemon loses
+//! nothing. What is fsynced is on disk: first the bytes, then the journal that says what
+//! they are.
+
+use std::{
+    fs::{self, File},
+    io,
+    sync::{Arc, PoisonError, atomic::Ordering},
+};
+
+use super::{Fs, errno, gate::Pass};
+use crate::{
+    Result,
+    overlay::{
+        change::Change, checkpoint::Base, journal::Journal, node::Ino, session::SessionDir, spans::Bytes,
+    },
+};
+
+impl Fs {
+    /// Makes the bytes of a file, and all names and attributes, durable. Needs a pass because
+    /// it names a record of the journal, which must not be replaced meanwhile.
+    pub fn sync(&self, _: &Pass<'_>, ino: Ino) -> Result<()> {
+        let (generations, number) = {
+            let state = self.read_state();
+            let node = state.node(ino)?;
+            let mut generations: Vec<u32> = node
+                .file()
+                .into_iter()
+                .flat_map(|file| file.spans.iter())
+                .filter_map(|(_, bytes, _)| match bytes {
+                    Bytes::Data { generation } => Some(generation),
+                    Bytes::Zeros => None,
+                })
+                .collect();
+            generations.sort_unstable();
+            generations.dedup();
+            (generations, state.journal.last())
+        };
+        let synced = || -> io::Result<()> {
+            for generation in &generations {
+                self.upper.existing(ino, *generation)?.sync_data()?;
+            }
+            self.upper.sync_names()
+        };
+        self.must_last(synced())?;
+        if !generations.is_empty() {
+            let mut state = self.write_state();
+            state.make(&Change::Sync { ino, number })?;
+        }
+        self.sync_journal()
+    }
+
+    /// Makes names and attributes durable.
+    pub fn sync_journal(&self) -> Result<()> {
+        let doomed = std::mem::take(&mut *self.doomed.lock().unwrap_or_else(PoisonError::into_inner));
+        let file = self.read_state().journal.file();
+        if let Err(error) = self.must_last(file.sync_data()) {
+            self.doom(doomed);
+            return Err(error);
+        }
+        if self.commits.load(Ordering::Acquire) > 0 {
+            // A commit may be reading them.
+            self.doom(doomed);
+            return Ok(());
+        }
+        for (ino, generation) in doomed {
+            self.upper.remove(ino, generation);
+        }
+        Ok(())
+    }
+
+    /// Gives back the space of what was removed, if there is any.
+    pub fn reclaim(&self) {
+        let waiting = !self.doomed.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
+        if waiting && let Err(errno) = self.sync_journal() {
+            tracing::warn!(%errno, "space could not be given back");
+        }
+    }
+
+    /// What could not be made durable may be lost in part, and nobody can tell which: nothing
+    /// more is taken.
+    fn must_last(&self, synced: io::Result<()>) -> Result<()> {
+        synced.map_err(|error| {
+            tracing::error!(%error, "changes could not be made durable; the mount is read-only from now on");
+            self.make_read_only();
+            errno(error)
+        })
+    }
+
+    /// How long the journal is.
+    pub fn journal_bytes(&self) -> u64 {
+        self.read_state().journal.len()
+    }
+
+    /// Starts a new journal from where things are. Changes wait meanwhile.
+    pub fn compact(&self, session: &SessionDir) -> Result<()> {
+        let _closed = self.gate.close();
+        self.rewrite_journal(session)
+    }
+
+    /// Puts a new journal in the place of the old one. No change may be under way.
+    pub(crate) fn rewrite_journal(&self, session: &SessionDir) -> Result<()> {
+        // A base says what is on disk, so all of it must be.
+        for (ino, generation) in self.data_files() {
+            self.must_last(self.upper.existing(ino, generation).and_then(|file| file.sync_data()))?;
+        }
+        self.must_last(self.upper.sync_names())?;
+        let mut state = self.write_state();
+        let base = Base::of(&state.table, state.below.clone(), state.numbers.clone());
+        let intent = state
+            .intent
+            .map(|intent| Change::Intent { record: intent.record.to_bytes(), epoch: intent.epoch });
+        let aside = session.path().join("journal.new");
+        let rewritten = || -> io::Result<Journal> {
+            match fs::remove_file(&aside) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            let journal = Journal::create(&aside, &base.encode(), intent.as_slice())?;
+            fs::rename(&aside, session.journal())?;
+            Ok(journal)
+        };
+        // Until the rename the old journal is the one; nothing was lost if this fails.
+        let journal = rewritten().map_err(errno)?;
+        state.journal = journal;
+        drop(state);
+        self.must_last(File::open(session.path()).and_then(|folder| folder.sync_all()))
+    }
+
+    /// The data files that hold bytes of some file.
+    fn data_files(&self) -> Vec<(Ino, u32)> {
+        let state = self.read_state();
+        let mut files: Vec<(Ino, u32)> = state
+            .table
+            .iter()
+            .flat_map(|(ino, node)| {
+                let spans = node.file().into_iter().flat_map(|file| file.spans.iter());
+                spans.filter_map(move |(_, bytes, _)| match bytes {
+                    Bytes::Data { generation } => Some((ino, generation)),
+                    Bytes::Zeros => None,
+                })
+            })
+            .collect();
+        files.sort_unstable();
+        files.dedup();
+        files
+    }
+
+    /// How many bytes have been changed and not committed.
+    pub fn dirty_bytes(&self) -> u64 {
+        let state = self.read_state();
+        state.table.iter().filter_map(|(_, node)| node.file()).map(|file| file.spans.data_bytes()).sum()
+    }
+
+    /// Whether anything was changed after `epoch`; after 0, since the snapshot.
+    pub fn is_changed_since(&self, epoch: u64) -> bool {
+        self.read_state().table.changed_since(epoch).next().is_some()
+    }
+
+    /// The paths of what was changed after `epoch`.
+    pub fn changed_since(&self, epoch: u64) -> Vec<String> {
+        let state = self.read_state();
+        let changed: Vec<Ino> = state.table.changed_since(epoch).collect();
+        state.paths(&changed)
+    }
+
+    /// How many bytes were written since the session began here.
+    pub fn written_bytes(&self) -> u64 {
+        self.written_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The paths of the files that are open for writing.
+    pub fn writers(&self) -> Vec<String> {
+        let writers = self.handles.writers();
+        if writers.is_empty() { Vec::new() } else { self.read_state().paths(&writers) }
+    }
+
+    /// The journal's file, for tests that tear it.
+    pub fn journal_file(&self) -> Arc<File> {
+        self.read_state().journal.file()
+    }
+}

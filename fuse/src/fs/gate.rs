@@ -1,0 +1,83 @@
+//! Holds changes up while a commit looks at what there is.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+#[derive(Debug, Default)]
+pub struct Gate {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    inside: usize,
+    closed: bool,
+}
+
+/// A change is under way while this exists.
+#[derive(Debug)]
+pub struct Pass<'a>(&'a Gate);
+
+/// No change is under way while this exists.
+#[derive(Debug)]
+pub struct Closed<'a>(&'a Gate);
+
+impl Gate {
+    /// `None` if it is closed: wait where waiting does not hold up others.
+    pub fn try_enter(&self) -> Option<Pass<'_>> {
+        let mut state = self.lock();
+        if state.closed {
+            return None;
+        }
+        state.inside += 1;
+        Some(Pass(self))
+    }
+
+    /// Waits until it is open.
+    pub fn enter(&self) -> Pass<'_> {
+        let mut state = self.lock();
+        while state.closed {
+            state = self.wait(state);
+        }
+        state.inside += 1;
+        Pass(self)
+    }
+
+    /// Lets nobody in and waits until nobody is inside.
+    pub fn close(&self) -> Closed<'_> {
+        let mut state = self.lock();
+        while state.closed {
+            state = self.wait(state);
+        }
+        state.closed = true;
+        while state.inside > 0 {
+            state = self.wait(state);
+        }
+        Closed(self)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Pass<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.inside -= 1;
+        if state.inside == 0 {
+            self.0.changed.notify_all();
+        }
+    }
+}
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        self.0.lock().closed = false;
+        self.0.changed.notify_all();
+    }
+}

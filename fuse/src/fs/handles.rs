@@ -1,0 +1,78 @@
+//! What is open.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use store::content::lazy::ReadAhead;
+
+use crate::{attributes::FileKind, overlay::node::Ino};
+
+#[derive(Debug, Default)]
+pub struct Handles {
+    next: AtomicU64,
+    open: Mutex<HashMap<u64, Arc<Handle>>>,
+}
+
+#[derive(Debug)]
+pub struct Handle {
+    pub ino: Ino,
+    pub writes: bool,
+    pub what: What,
+}
+
+#[derive(Debug)]
+pub enum What {
+    File {
+        read_ahead: Mutex<ReadAhead>,
+    },
+    /// A directory as it was when it was read from the start: so that whoever reads on finds
+    /// every entry once, whatever happens meanwhile.
+    Directory {
+        listing: Mutex<Arc<Vec<Listed>>>,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    pub ino: Ino,
+    pub kind: FileKind,
+    pub name: Vec<u8>,
+}
+
+impl Handles {
+    pub fn open(&self, ino: Ino, writes: bool, what: What) -> u64 {
+        let id = self.next.fetch_add(1, Ordering::Relaxed) + 1;
+        self.lock().insert(id, Arc::new(Handle { ino, writes, what }));
+        id
+    }
+
+    pub fn get(&self, id: u64) -> Option<Arc<Handle>> {
+        self.lock().get(&id).cloned()
+    }
+
+    pub fn close(&self, id: u64) -> Option<Arc<Handle>> {
+        self.lock().remove(&id)
+    }
+
+    pub fn has(&self, ino: Ino) -> bool {
+        self.lock().values().any(|handle| handle.ino == ino)
+    }
+
+    /// The files that are open for writing.
+    pub fn writers(&self) -> Vec<Ino> {
+        let mut writers: Vec<Ino> =
+            self.lock().values().filter(|handle| handle.writes).map(|handle| handle.ino).collect();
+        writers.sort_unstable();
+        writers.dedup();
+        writers
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Arc<Handle>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,270 @@
+//! The file system in our own words: files, names and bytes; no kernel.
+//!
+//! Locks, in the order they are taken: the gate (by every change, for as long as it takes),
+//! then the state. No lock is held while bytes are fetched or flushed.
+
+mod data;
+mod directories;
+mod durability;
+pub mod gate;
+pub mod handles;
+mod names;
+mod node_attributes;
+pub mod read;
+mod xattrs;
+
+use std::{
+    collections::{HashMap, HashSet},
+    io,
+    sync::{
+        Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
+};
+
+pub use data::{Allocation, Seek};
+pub use names::Replace;
+pub use node_attributes::{Room, SetAttributes};
+pub use xattrs::Must;
+
+use crate::{
+    Errno, Result,
+    attributes::{Attributes, kind_of},
+    lower::Lower,
+    overlay::{
+        change::Change,
+        checkpoint::Below,
+        journal::Journal,
+        node::{Ino, Node},
+        recovery::{Intent, Recovered},
+        table::Table,
+        upper::Upper,
+    },
+};
+use gate::{Gate, Pass};
+use handles::Handles;
+
+/// Who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caller {
+    pub uid: u32,
+    pub gid: u32,
+}
+
+#[derive(Debug)]
+pub struct Fs {
+    pub(crate) gate: Gate,
+    pub(crate) state: RwLock<State>,
+    pub(crate) upper: Upper,
+    pub(crate) handles: Handles,
+    pub(crate) lower: Arc<dyn Lower>,
+    /// Nothing may be changed: it was mounted so, or what was written could not be kept.
+    read_only: AtomicBool,
+    /// Nodes the kernel knows, with how often it was told.
+    known: Mutex<HashMap<Ino, u64>>,
+    /// Data files that nothing needs once the journal is on disk.
+    doomed: Mutex<Vec<(Ino, u32)>>,
+    pub(crate) written_bytes: AtomicU64,
+    /// How many commits are reading what was written before them.
+    pub(crate) commits: AtomicUsize,
+    pub(crate) exclusions: Vec<String>,
+}
+
+#[derive(Debug)]
+pub(crate) struct State {
+    pub table: Table,
+    pub journal: Journal,
+    pub below: Option<Below>,
+    /// The numbers of the entries of the snapshot below.
+    pub numbers: Vec<Ino>,
+    pub intent: Option<Intent>,
+}
+
+impl Fs {
+    /// `exclusions` are paths that commits leave out.
+    pub fn new(
+        recovered: Recovered,
+        below: Option<Below>,
+        lower: Arc<dyn Lower>,
+        exclusions: Vec<String>,
+    ) -> Self {
+        let Recovered { table, journal, upper, intent, numbers, .. } = recovered;
+        Self {
+            gate: Gate::default(),
+            state: RwLock::new(State { table, journal, below, numbers, intent }),
+            upper,
+            handles: Handles::default(),
+            lower,
+            read_only: AtomicBool::new(false),
+            known: Mutex::default(),
+            doomed: Mutex::default(),
+            written_bytes: AtomicU64::new(0),
+            commits: AtomicUsize::new(0),
+            exclusions,
+        }
+    }
+
+    /// From now on nothing can be changed.
+    pub fn make_read_only(&self) {
+        self.read_only.store(true, Ordering::Release);
+    }
+
+    pub fn is_read_only(&self) -> bool {
+        self.read_only.load(Ordering::Acquire)
+    }
+
+    /// Lets a change in, unless it must wait; then `None`.
+    pub fn try_enter(&self) -> Option<Pass<'_>> {
+        self.gate.try_enter()
+    }
+
+    /// Waits until changes are let in.
+    pub fn enter(&self) -> Pass<'_> {
+        self.gate.enter()
+    }
+
+    pub fn attributes(&self, ino: Ino) -> Result<Attributes> {
+        let state = self.read_state();
+        state.attributes(ino)
+    }
+
+    /// Finds a name; the kernel then knows the node until it forgets it.
+    pub fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attributes> {
+        let state = self.read_state();
+        state.directory(parent)?;
+        let ino = state.table.child(parent, name).ok_or(Errno::NOENT)?;
+        let found = state.attributes(ino)?;
+        self.know(ino);
+        Ok(found)
+    }
+
+    /// The kernel was told of this node once more.
+    pub fn know(&self, ino: Ino) {
+        *self.lock_known().entry(ino).or_default() += 1;
+    }
+
+    /// The kernel has forgotten what it was told `times` times.
+    pub fn forget(&self, ino: Ino, times: u64) {
+        {
+            let mut known = self.lock_known();
+            match known.get_mut(&ino) {
+                Some(count) if *count > times => {
+                    *count -= times;
+                    return;
+                }
+                _ => known.remove(&ino),
+            };
+        }
+        self.drop_if_unused(ino);
+    }
+
+    /// Forgets a node that has no name, if nobody can reach it any more.
+    pub(crate) fn drop_if_unused(&self, ino: Ino) {
+        {
+            let state = self.read_state();
+            if state.table.get(ino).is_none_or(|node| node.names > 0) {
+                return;
+            }
+        }
+        let mut state = self.write_state();
+        if self.lock_known().contains_key(&ino) || self.handles.has(ino) {
+            return;
+        }
+        if state.table.get(ino).is_some_and(|node| node.names == 0)
+            && let Some(node) = state.table.remove(ino)
+            && let Some(file) = node.file()
+        {
+            self.doom((0..=file.generation).map(|generation| (ino, generation)));
+        }
+    }
+
+    pub(crate) fn doom(&self, files: impl IntoIterator<Item = (Ino, u32)>) {
+        self.doomed.lock().unwrap_or_else(PoisonError::into_inner).extend(files);
+    }
+
+    pub fn read_link(&self, ino: Ino) -> Result<Vec<u8>> {
+        match &self.read_state().node(ino)?.kind {
+            crate::overlay::node::NodeKind::Symlink { target } => Ok(target.clone()),
+            _ => Err(Errno::INVAL),
+        }
+    }
+
+    pub(crate) fn read_state(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// To change something: refused if nothing may be changed.
+    pub(crate) fn change_state(&self) -> Result<RwLockWriteGuard<'_, State>> {
+        if self.is_read_only() {
+            return Err(Errno::ROFS);
+        }
+        Ok(self.write_state())
+    }
+
+    pub(crate) fn write_state(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_known(&self) -> std::sync::MutexGuard<'_, HashMap<Ino, u64>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    pub fn node(&self, ino: Ino) -> Result<&Node> {
+        self.table.get(ino).ok_or(Errno::STALE)
+    }
+
+    pub fn directory(&self, ino: Ino) -> Result<&crate::overlay::node::Directory> {
+        self.node(ino)?.directory().ok_or(Errno::NOTDIR)
+    }
+
+    pub fn attributes(&self, ino: Ino) -> Result<Attributes> {
+        let node = self.node(ino)?;
+        let is_directory =
+            |child: &&Ino| self.table.get(**child).is_some_and(|node| node.directory().is_some());
+        let subdirectories =
+            node.directory().map_or(0, |folder| folder.children.values().filter(is_directory).count());
+        Ok(Attributes::of(ino, node, subdirectories as u32))
+    }
+
+    pub fn listed(&self, ino: Ino, name: &[u8]) -> Result<handles::Listed> {
+        Ok(handles::Listed { ino, kind: kind_of(self.node(ino)?), name: name.to_vec() })
+    }
+
+    /// A path of each of these nodes that has one.
+    pub fn paths(&self, of: &[Ino]) -> Vec<String> {
+        let of: HashSet<Ino> = of.iter().copied().collect();
+        let mut found: Vec<String> = of.contains(&Ino::ROOT).then(|| ".".to_owned()).into_iter().collect();
+        let mut open = vec![(String::new(), Ino::ROOT)];
+        while let Some((path, ino)) = open.pop() {
+            for (name, child) in
+                self.table.get(ino).and_then(Node::directory).into_iter().flat_map(|folder| &folder.children)
+            {
+                let shown = if path.is_empty() { String::new() } else { format!("{path}/") };
+                let shown = format!("{shown}{}", name.escape_ascii());
+                if of.contains(child) {
+                    found.push(shown.clone());
+                }
+                open.push((shown, *child));
+            }
+        }
+        found.sort_unstable();
+        found
+    }
+
+    /// Writes the change down, then makes it. Says the number it got.
+    pub fn make(&mut self, change: &Change) -> Result<u64> {
+        let number = self.journal.append(change).map_err(errno)?;
+        // What the journal has and memory has not would come into being at the next start.
+        self.table.apply(change).map_err(|misfit| {
+            tracing::error!(%misfit, "a change was written down that cannot be made");
+            Errno::IO
+        })?;
+        Ok(number)
+    }
+}
+
+pub(crate) fn errno(error: io::Error) -> Errno {
+    Errno::from_io_error(&error).unwrap_or(Errno::IO)
+}

@@ -1,0 +1,130 @@
+//! Reading: first where the bytes are, then the bytes.
+
+use std::{fs::File, ops::Range, os::unix::fs::FileExt, sync::Arc, sync::PoisonError};
+
+use super::{Fs, errno, handles::What};
+use crate::{
+    Errno, Result,
+    lower::{Chunk, Content, Lower, Piece},
+    overlay::node::{Ino, Segment},
+};
+
+/// Where the bytes of a read are. It stays right whatever happens to the file meanwhile: a
+/// data file is removed only when nobody has the file open.
+#[derive(Debug)]
+pub struct Plan {
+    len: usize,
+    upper: Vec<(Range<usize>, Arc<File>, u64)>,
+    inline: Vec<(Range<usize>, Arc<[u8]>, usize)>,
+    /// Where bytes of the chunk that many places on go, and which of its bytes.
+    lower: Vec<(Range<usize>, usize, usize)>,
+    pieces: Vec<Piece>,
+}
+
+impl Fs {
+    /// Finds out where the bytes are; asks ahead for what a sequential reader wants next.
+    pub fn plan(&self, ino: Ino, handle: Option<u64>, offset: u64, len: u32) -> Result<Plan> {
+        let state = self.read_state();
+        let file = state.node(ino)?.file().ok_or(Errno::INVAL)?;
+        let end = offset.saturating_add(len.into()).min(file.size);
+        let start = offset.min(end);
+        let mut plan = Plan {
+            len: (end - start) as usize,
+            upper: Vec::new(),
+            inline: Vec::new(),
+            lower: Vec::new(),
+            pieces: Vec::new(),
+        };
+        let place = |range: &Range<u64>| (range.start - start) as usize..(range.end - start) as usize;
+        for (range, segment) in file.segments(start..end) {
+            match segment {
+                Segment::Zeros => {}
+                Segment::Upper { generation } => {
+                    let data = self.upper.existing(ino, generation).map_err(errno)?;
+                    plan.upper.push((place(&range), data, range.start));
+                }
+                Segment::Lower => {
+                    for part in file.lower.iter().flat_map(|lower| lower.within(range.clone())) {
+                        let cut = part.start.max(range.start)..part.end.min(range.end);
+                        let skip = (cut.start - part.start) as usize;
+                        match &part.content {
+                            Content::Hole => {}
+                            Content::Inline(bytes) => {
+                                plan.inline.push((place(&cut), Arc::clone(bytes), skip))
+                            }
+                            Content::Chunk(piece) => {
+                                plan.lower.push((place(&cut), plan.pieces.len(), skip));
+                                plan.pieces.push(*piece);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        let ahead = self.ahead(handle, offset, len, file.size);
+        if let (Some(ahead), Some(lower)) = (ahead, &file.lower) {
+            let limit = file.limit;
+            let wanted: Vec<Piece> = lower.pieces(ahead.start..ahead.end.min(limit)).collect();
+            drop(state);
+            if !wanted.is_empty() {
+                self.lower.prefetch(wanted);
+            }
+        }
+        Ok(plan)
+    }
+
+    fn ahead(&self, handle: Option<u64>, offset: u64, len: u32, size: u64) -> Option<Range<u64>> {
+        let handle = self.handles.get(handle?)?;
+        let What::File { read_ahead } = &handle.what else { return None };
+        read_ahead.lock().unwrap_or_else(PoisonError::into_inner).next(offset, len, size)
+    }
+
+    /// Reads at once, if nothing far away is needed.
+    pub fn read_now(&self, plan: &Plan) -> Option<Result<Vec<u8>>> {
+        plan.now(&*self.lower)
+    }
+
+    /// Reads, whatever that takes.
+    pub async fn read_later(&self, plan: Plan) -> Result<Vec<u8>> {
+        plan.later(&*self.lower).await
+    }
+
+    /// Reads, waiting for whatever is needed: for threads that may wait.
+    pub fn read(&self, ino: Ino, offset: u64, len: u32, runtime: &tokio::runtime::Handle) -> Result<Vec<u8>> {
+        let plan = self.plan(ino, None, offset, len)?;
+        match self.read_now(&plan) {
+            Some(read) => read,
+            None => runtime.block_on(self.read_later(plan)),
+        }
+    }
+}
+
+impl Plan {
+    pub fn now(&self, lower: &dyn Lower) -> Option<Result<Vec<u8>>> {
+        let chunks = if self.pieces.is_empty() { Ok(Vec::new()) } else { lower.now(&self.pieces)? };
+        Some(self.finish(chunks))
+    }
+
+    pub async fn later(self, lower: &dyn Lower) -> Result<Vec<u8>> {
+        let chunks = if self.pieces.is_empty() { Ok(Vec::new()) } else { lower.fetch(&self.pieces).await };
+        self.finish(chunks)
+    }
+
+    fn finish(&self, chunks: store::Result<Vec<Chunk>>) -> Result<Vec<u8>> {
+        let chunks = chunks.map_err(|error| {
+            tracing::error!(%error, "a read failed");
+            Errno::IO
+        })?;
+        let mut out = vec![0; self.len];
+        for (place, file, offset) in &self.upper {
+            file.read_exact_at(&mut out[place.clone()], *offset).map_err(errno)?;
+        }
+        let copied = self.inline.iter().map(|(place, bytes, skip)| (place, &bytes[..], *skip));
+        let fetched = self.lower.iter().map(|(place, at, skip)| (place, &chunks[*at][..], *skip));
+        for (place, bytes, skip) in copied.chain(fetched) {
+            let from = bytes.get(skip..skip + place.len()).ok_or(Errno::IO)?;
+            out[place.clone()].copy_from_slice(from);
+        }
+        Ok(out)
+    }
+}

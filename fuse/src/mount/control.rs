@@ -1,0 +1,77 @@
+//! Talking to the daemon of a mount: one JSON document each way over a socket in the
+//! session's directory.
+//!
+//! Paths of sockets must be short and a session's may be long, so the socket is reached
+//! through a handle of its directory.
+
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader, Write},
+    os::{
+        fd::AsRawFd,
+        unix::net::{UnixListener, UnixStream},
+    },
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use serde_json::Value;
+
+const SOCKET: &str = "control";
+const MAX_REQUEST: u64 = 1 << 20;
+/// A daemon that says nothing for this long is not there.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Listens for requests; each is answered on a thread of its own.
+pub fn listen(session: &Path, answer: Arc<dyn Fn(Value) -> Value + Send + Sync>) -> io::Result<()> {
+    let (_folder, path) = short(session)?;
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(&path)?;
+    std::thread::Builder::new().name("control".to_owned()).spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let answer = Arc::clone(&answer);
+            std::thread::spawn(move || {
+                if let Err(error) = serve(stream, &*answer) {
+                    tracing::debug!(%error, "a request could not be answered");
+                }
+            });
+        }
+    })?;
+    Ok(())
+}
+
+fn serve(mut stream: UnixStream, answer: &dyn Fn(Value) -> Value) -> io::Result<()> {
+    let mut line = Vec::new();
+    let mut reader = BufReader::new(io::Read::take(&stream, MAX_REQUEST));
+    reader.read_until(b'\n', &mut line)?;
+    let request = serde_json::from_slice(&line)?;
+    let mut bytes = serde_json::to_vec(&answer(request))?;
+    bytes.push(b'\n');
+    stream.write_all(&bytes)
+}
+
+/// Asks the daemon of a session; waits for as long as it takes.
+pub fn ask(session: &Path, request: &Value) -> io::Result<Value> {
+    let (_folder, path) = short(session)?;
+    let mut stream = UnixStream::connect(&path)?;
+    stream.set_write_timeout(Some(CONNECT_PATIENCE))?;
+    let mut bytes = serde_json::to_vec(request)?;
+    bytes.push(b'\n');
+    stream.write_all(&bytes)?;
+    let mut line = Vec::new();
+    BufReader::new(stream).read_until(b'\n', &mut line)?;
+    if line.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it ended without an answer"));
+    }
+    Ok(serde_json::from_slice(&line)?)
+}
+
+fn short(session: &Path) -> io::Result<(File, PathBuf)> {
+    let folder = File::open(session)?;
+    let path = PathBuf::from(format!("/proc/self/fd/{}/{SOCKET}", folder.as_raw_fd()));
+    Ok((folder, path))
+}

@@ -1,0 +1,215 @@
+//! A mounted snapshot: the file system, its session, its right to the profile, its commits.
+
+pub mod control;
+pub mod info;
+mod kernel;
+mod publish;
+mod start;
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use store::{
+    Error, Result,
+    catalog::lock::{Hold, Keeper},
+    content::{TenantStore, lazy::Lazy},
+    name::Lineage,
+    ops::commit::Base,
+};
+use tokio::{runtime::Handle, sync::Mutex as AsyncMutex};
+
+pub use kernel::{Kernel, clean_up, is_stale};
+pub use publish::{CommitRequest, Committed, To};
+pub use start::{Opening, Right, Snapshot, Start};
+
+use crate::{
+    fs::Fs,
+    overlay::{node::Ino, session::SessionDir},
+};
+use info::{Info, Mode};
+
+/// A journal longer than this is rewritten.
+const LONG_JOURNAL: u64 = 16 << 20;
+
+/// Everything a mount consists of but the kernel's side of it.
+#[derive(Debug)]
+pub struct Mount {
+    pub fs: Arc<Fs>,
+    pub info: Info,
+    pub lineage: Lineage,
+    pub tenant: TenantStore,
+    session: SessionDir,
+    lazy: Option<Arc<Lazy>>,
+    right: Right,
+    /// What the next commit builds on; held throughout a commit, so that there is one at a time.
+    base: AsyncMutex<Option<Base>>,
+    committed: Mutex<Option<Committed>>,
+    runtime: Handle,
+    ready: Mutex<Option<Duration>>,
+    resumed: bool,
+    /// What was written up to this epoch is stored somewhere.
+    saved_epoch: AtomicU64,
+    /// The numbers of the entries of a snapshot that was being made when the session ended.
+    intended: Mutex<Vec<Ino>>,
+}
+
+impl Mount {
+    pub fn session_path(&self) -> PathBuf {
+        self.session.path().to_owned()
+    }
+
+    pub fn session_id(&self) -> String {
+        self.session.id()
+    }
+
+    pub fn hold(&self) -> Option<&Arc<Hold>> {
+        match &self.right {
+            Right::Held { hold, .. } => Some(hold),
+            Right::Pinned { .. } => None,
+        }
+    }
+
+    pub fn keeper(&self) -> Option<&Keeper> {
+        match &self.right {
+            Right::Held { keeper, .. } => Some(keeper),
+            Right::Pinned { .. } => None,
+        }
+    }
+
+    pub fn is_resumed(&self) -> bool {
+        self.resumed
+    }
+
+    /// Notes how long it took until it answered.
+    pub fn is_ready(&self, after: Duration) {
+        *lock(&self.ready) = Some(after);
+    }
+
+    /// Whether something was changed that is stored nowhere else.
+    pub fn is_at_stake(&self) -> bool {
+        self.fs.is_changed_since(self.saved_epoch.load(Ordering::Acquire))
+    }
+
+    /// Up to `most` paths of what is at stake, and how many there are.
+    pub fn at_stake(&self, most: usize) -> (Vec<String>, usize) {
+        let mut paths = self.fs.changed_since(self.saved_epoch.load(Ordering::Acquire));
+        let count = paths.len();
+        paths.truncate(most);
+        (paths, count)
+    }
+
+    /// Ends the session: gives the lock back, and removes the session's directory. What was
+    /// not committed is gone.
+    pub async fn end(&self) -> Result<()> {
+        self.let_go().await;
+        self.session.remove()
+    }
+
+    /// Gives back what entitles it to the profile. The session stays for somebody to resume.
+    pub async fn let_go(&self) {
+        match &self.right {
+            Right::Held { hold, keeper } => {
+                keeper.stop();
+                if let Err(error) = hold.release().await {
+                    tracing::warn!(%error, "the lock could not be given back; it expires by itself");
+                }
+            }
+            Right::Pinned { pinned, keeper } => {
+                keeper.stop();
+                pinned.release().await;
+            }
+        }
+    }
+
+    /// Gives back the space of what was removed, and starts a new journal when the old one has
+    /// grown long. Blocks.
+    pub fn tidy(&self) {
+        self.fs.reclaim();
+        if self.fs.journal_bytes() > LONG_JOURNAL
+            && let Err(errno) = self.fs.compact(&self.session)
+        {
+            tracing::warn!(%errno, "the journal could not be shortened");
+        }
+    }
+
+    /// What `mounts` tells.
+    pub async fn status(&self) -> Value {
+        let figures = self.lazy.as_ref().map(|lazy| lazy.figures()).unwrap_or_default();
+        let lock = match self.hold() {
+            Some(hold) => {
+                let lock = hold.lock().await;
+                json!({
+                    "expires_at_ms": lock.expires_at_ms,
+                    "renewal_count": lock.renewal_count,
+                })
+            }
+            None => Value::Null,
+        };
+        let lost = self.keeper().and_then(Keeper::loss).map(|error| error.to_string());
+        let base = self.base.try_lock().ok().and_then(|base| base.as_ref().map(|base| base.record.clone()));
+        let hits = figures.memory_hits + figures.disk_hits;
+        let asked = hits + figures.misses;
+        json!({
+            "session": self.session_id(),
+            "tenant_id": self.lineage.name.tenant,
+            "profile_id": self.lineage.name.profile,
+            "chrome_major_version": self.lineage.chrome_major,
+            "mode": self.info.mode.as_str(),
+            "mountpoint": self.info.mountpoint,
+            "pid": self.info.pid,
+            "started_at_ms": self.info.started_at_ms,
+            "resumed": self.resumed,
+            "record": base.as_ref().map(|base| base.record),
+            "sha256_prefix": base.as_ref().map(|base| base.sha256_prefix()),
+            "fallback": self.info.fallback,
+            "dirty": self.is_at_stake(),
+            "dirty_bytes": self.fs.dirty_bytes(),
+            "written_bytes": self.fs.written_bytes(),
+            "journal_bytes": self.fs.journal_bytes(),
+            "read_only": self.fs.is_read_only(),
+            "open_for_writing": self.fs.writers(),
+            "fetched_bytes": figures.fetched_bytes,
+            "demanded_bytes": figures.demanded_bytes,
+            "prefetched_bytes": figures.prefetched_bytes,
+            "wasted_bytes": figures.wasted_bytes,
+            "requests": figures.requests,
+            "cache_hits": hits,
+            "cache_misses": figures.misses,
+            "cache_hit_ratio": if asked == 0 { Value::Null } else { json!(hits as f64 / asked as f64) },
+            "ready_ms": lock_copy(&self.ready).map(|ready| ready.as_secs_f64() * 1000.0),
+            "lock": lock,
+            "lock_lost": lost.is_some(),
+            "lock_lost_reason": lost,
+        })
+    }
+
+    /// Fails unless this mount may move its profile's pointer.
+    fn own_hold(&self) -> Result<&Arc<Hold>> {
+        match (&self.right, self.info.mode) {
+            (Right::Held { hold, .. }, Mode::Locked) => Ok(hold),
+            _ => Err(Error::InvalidInput {
+                what: format!(
+                    "{} is mounted without the profile's lock ({}) and cannot be committed to {}; --as names another profile",
+                    self.info.mountpoint.display(),
+                    self.info.mode.as_str(),
+                    self.lineage.name
+                ),
+            }),
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn lock_copy<T: Clone>(mutex: &Mutex<T>) -> T {
+    lock(mutex).clone()
+}

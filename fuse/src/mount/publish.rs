@@ -1,0 +1,237 @@
+//! Committing a mount.
+
+use std::{
+    collections::BTreeSet,
+    ffi::OsStr,
+    fs::File,
+    io::Read,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    sync::{Arc, atomic::Ordering},
+    time::{Duration, Instant},
+};
+
+use store::{
+    Error, ErrorKind, Result,
+    catalog::lock::Hold,
+    content::ingest::Files,
+    format::health::Finding,
+    id::RecordId,
+    name::Lineage,
+    ops::{
+        commit::{self, Base},
+        snapshot::{About, Examined, Examiner, HoldBack, Report},
+    },
+    progress::Progress,
+};
+
+use super::{Mount, lock};
+use crate::{commit::Frozen, overlay::checkpoint::Below};
+
+/// Files of which more than this lies far away are not fetched to be checked.
+const MAX_FETCHED_TO_CHECK: u64 = 16 << 20;
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// How every database of SQLite's starts.
+const DATABASE: [u8; 16] = *b"SQLite format 3\0";
+
+/// Where a commit goes.
+#[derive(Clone, Debug)]
+pub enum To {
+    /// To the profile that is mounted.
+    Own,
+    /// To another, whose lock is held.
+    Other { lineage: Lineage, hold: Arc<Hold> },
+}
+
+#[derive(Debug)]
+pub struct CommitRequest {
+    pub to: To,
+    pub about: About,
+    pub hold_back: Option<HoldBack>,
+    pub examiner: Option<Arc<dyn Examiner>>,
+    pub threads: usize,
+    /// How long to wait until nobody has a file open for writing.
+    pub patience: Duration,
+}
+
+/// What the last commit came to.
+#[derive(Clone, Debug)]
+pub struct Committed {
+    pub record: RecordId,
+    pub lineage: Lineage,
+    pub frozen_for: Duration,
+}
+
+impl Mount {
+    /// Makes what has changed the next snapshot; the mount stays.
+    pub async fn commit(
+        self: &Arc<Self>,
+        request: CommitRequest,
+        progress: Arc<dyn Progress>,
+    ) -> Result<(Report, Duration)> {
+        let mut base = self.base.lock().await;
+        let (lineage, hold) = match &request.to {
+            To::Own => (self.lineage.clone(), Arc::clone(self.own_hold()?)),
+            To::Other { lineage, hold } => (lineage.clone(), Arc::clone(hold)),
+        };
+        if let (To::Own, Some(lost)) = (&request.to, self.keeper().and_then(|keeper| keeper.loss())) {
+            return Err(lost_lock(&lost));
+        }
+        self.wait_for_writers(request.patience).await?;
+        let (frozen, examined, frozen_for) = self.freeze(&request, base.clone()).await?;
+        let Frozen { epoch, numbers, .. } = &frozen;
+        let (epoch, numbers) = (*epoch, numbers.clone());
+        let files: Arc<dyn Files + Send> = frozen.files.clone();
+        let tree = frozen.tree;
+        let wanted = commit::Request {
+            lineage: lineage.clone(),
+            path: self.info.mountpoint.clone(),
+            about: request.about,
+            threads: request.threads,
+            examined,
+            // Only what would replace something can be held back for that.
+            hold_back: request.hold_back,
+        };
+        let same = matches!(request.to, To::Own);
+        let built_on = base.clone().map(|base| commit::Base { record: base.record, metadata: base.metadata });
+        let intend = async |record: RecordId| {
+            if same { self.journal(move |mount| mount.fs.intend(record, epoch)).await } else { Ok(()) }
+        };
+        let committed =
+            commit::commit(&self.tenant, wanted, tree, files, built_on, Some(&hold), intend, progress).await;
+        let (report, stored) = match committed {
+            Ok(done) => done,
+            Err(error) => {
+                // Whether the pointer was moved is not known: the next start finds out.
+                if error.kind() != ErrorKind::PointerUnknown {
+                    self.journal(|mount| mount.fs.give_up_intent()).await?;
+                }
+                return Err(error);
+            }
+        };
+        *lock(&self.committed) =
+            Some(Committed { record: report.record, lineage: lineage.clone(), frozen_for });
+        match stored {
+            Some(stored) if same && report.held_back.is_none() => {
+                let below =
+                    Below { lineage, record: stored.record.record, generation: stored.record.generation };
+                let (entries, locations) = (stored.entries, stored.locations);
+                self.journal(move |mount| {
+                    mount.fs.rebase(&mount.session, epoch, numbers, below, &entries, &locations)
+                })
+                .await?;
+                *base = Some(Base { record: stored.record, metadata: stored.metadata });
+            }
+            _ => self.journal(|mount| mount.fs.give_up_intent()).await?,
+        }
+        // What is stored elsewhere stays in the overlay, but is no longer at stake.
+        self.saved_epoch.fetch_max(epoch, Ordering::AcqRel);
+        drop(base);
+        self.fs.reclaim();
+        Ok((report, frozen_for))
+    }
+
+    async fn wait_for_writers(&self, patience: Duration) -> Result<()> {
+        let started = Instant::now();
+        loop {
+            let writers = self.fs.writers();
+            if writers.is_empty() {
+                return Ok(());
+            }
+            if started.elapsed() >= patience {
+                let more = if writers.len() > 3 {
+                    format!(" and {} more", writers.len() - 3)
+                } else {
+                    String::new()
+                };
+                let by = format!(
+                    "whoever has {}{more} open for writing",
+                    writers.iter().take(3).cloned().collect::<Vec<_>>().join(", ")
+                );
+                return Err(Error::InUse { path: self.info.mountpoint.clone(), by });
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// Ends the epoch, and has the files looked at while nothing can change.
+    async fn freeze(
+        self: &Arc<Self>,
+        request: &CommitRequest,
+        base: Option<Base>,
+    ) -> Result<(Frozen, Examined, Duration)> {
+        let (mount, examiner) = (Arc::clone(self), request.examiner.clone());
+        let work = move || {
+            let started = Instant::now();
+            let (closed, frozen) = mount.fs.freeze(&mount.runtime)?;
+            let examined = match examiner {
+                Some(examiner) => mount.examine(&*examiner, &frozen, base.as_ref())?,
+                None => Examined::default(),
+            };
+            drop(closed);
+            Ok((frozen, examined, started.elapsed()))
+        };
+        joined(tokio::task::spawn_blocking(work).await)
+    }
+
+    fn examine(&self, examiner: &dyn Examiner, frozen: &Frozen, base: Option<&Base>) -> Result<Examined> {
+        let far = |at: usize| {
+            !self.lazy.as_ref().is_some_and(|lazy| lazy.is_local())
+                && frozen.files.far_bytes(at) > MAX_FETCHED_TO_CHECK
+        };
+        let path = |at: usize| PathBuf::from(OsStr::from_bytes(frozen.tree.entries[at].path.as_bytes()));
+        let mut changed = BTreeSet::new();
+        let mut unchecked = Vec::new();
+        for (at, entry) in frozen.tree.changed.iter().enumerate() {
+            if far(at) {
+                if self.is_database(&path(*entry)) {
+                    unchecked.push(Finding {
+                        path: path(*entry).to_string_lossy().into_owned(),
+                        problem: "most of it has not been read on this host".to_owned(),
+                        unknown: Default::default(),
+                    });
+                }
+            } else {
+                changed.insert(path(*entry));
+            }
+        }
+        let known = base.is_some_and(|base| base.record.health.is_some());
+        let scope = (known || base.is_some()).then_some(&changed);
+        let mut examined = examiner.examine(&self.info.mountpoint, scope, base.map(|base| &base.record))?;
+        if let Some(health) = &mut examined.health {
+            health.unchecked.extend(unchecked);
+        }
+        Ok(examined)
+    }
+
+    fn is_database(&self, path: &Path) -> bool {
+        let mut start = [0; DATABASE.len()];
+        let read = File::open(self.info.mountpoint.join(path)).and_then(|mut file| file.read_exact(&mut start));
+        read.is_ok() && start == DATABASE
+    }
+
+    /// Something that writes to the session, where writing may take its time.
+    async fn journal(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self) -> Result<()> + Send + 'static,
+    ) -> Result<()> {
+        let mount = Arc::clone(self);
+        joined(tokio::task::spawn_blocking(move || work(&mount)).await)
+    }
+}
+
+fn joined<T>(ended: std::result::Result<Result<T>, tokio::task::JoinError>) -> Result<T> {
+    ended.unwrap_or_else(|error| Err(Error::Internal { what: error.to_string() }))
+}
+
+fn lost_lock(lost: &Error) -> Error {
+    match lost {
+        Error::LockLost { lineage, holder, .. } => {
+            Error::LockLost { record: None, lineage: lineage.clone(), holder: holder.clone() }
+        }
+        Error::PointerMoved { lineage, reason, .. } => {
+            Error::PointerMoved { record: None, lineage: lineage.clone(), reason: reason.clone() }
+        }
+        other => Error::Internal { what: other.to_string() },
+    }
+}

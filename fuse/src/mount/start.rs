@@ -1,0 +1,199 @@
+//! Beginning a session, or going on with one.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, atomic::AtomicU64},
+};
+
+use store::{
+    Error, Result,
+    catalog::{
+        lock::{Hold, Keeper},
+        pin::{PinKeeper, Pinned},
+        records,
+    },
+    content::{
+        TenantStore,
+        lazy::{Lazy, Limits},
+    },
+    format::{
+        pointer::Target,
+        record::{Record, State},
+        table::Location,
+        tree::{Entry, Meta},
+    },
+    name::Lineage,
+    ops::{commit::Base, open::Opened},
+};
+use tokio::{runtime::Handle, sync::Mutex as AsyncMutex};
+
+use super::{Mount, info::Info};
+use crate::{
+    attributes::now,
+    fs::Fs,
+    lower::Lower,
+    overlay::{
+        checkpoint::{self, Below},
+        journal::Journal,
+        recovery::{Intent, Recovered, Unfinished},
+        session::SessionDir,
+        upper::Upper,
+    },
+};
+
+/// What entitles a mount to its profile.
+#[derive(Debug)]
+pub enum Right {
+    /// The lock: commits move the profile's pointer.
+    Held { hold: Arc<Hold>, keeper: Keeper },
+    /// A pin: the snapshot stays, and that is all.
+    Pinned { pinned: Arc<Pinned>, keeper: PinKeeper },
+}
+
+/// The snapshot to mount, and whose it is.
+#[derive(Debug)]
+pub struct Snapshot {
+    pub lineage: Lineage,
+    pub opened: Opened,
+}
+
+/// All that a mount starts from.
+#[derive(Debug)]
+pub struct Opening {
+    pub tenant: TenantStore,
+    pub lineage: Lineage,
+    pub right: Right,
+    /// Without one the mount is empty.
+    pub snapshot: Option<Snapshot>,
+    pub info: Info,
+    pub exclusions: Vec<String>,
+    pub runtime: Handle,
+    pub limits: Limits,
+}
+
+/// Where the session is kept.
+#[derive(Debug)]
+pub enum Start {
+    /// Below this directory, by this name.
+    New { sessions: PathBuf, id: String },
+    /// It is there already.
+    Resume { session: SessionDir, unfinished: Unfinished },
+}
+
+impl Snapshot {
+    fn below(&self) -> Below {
+        let Record { record, generation, .. } = self.opened.record;
+        Below { lineage: self.lineage.clone(), record, generation }
+    }
+
+    fn base(self) -> Base {
+        Base { record: self.opened.record, metadata: Arc::new(self.opened.metadata) }
+    }
+}
+
+impl Mount {
+    /// Blocks: for threads that may.
+    pub fn start(opening: Opening, start: Start) -> Result<Self> {
+        let Opening { tenant, lineage, right, snapshot, info, exclusions, runtime, limits } = opening;
+        let below = snapshot.as_ref().map(Snapshot::below);
+        let (entries, locations) =
+            snapshot.as_ref().map_or((&[][..], &[][..]), |Snapshot { opened, .. }| (&opened.entries[..], &opened.locations[..]));
+        let resumed = matches!(start, Start::Resume { .. });
+        let (session, recovered) = match start {
+            Start::New { sessions, id } => begin(&sessions, &id, below.clone(), entries, locations)?,
+            Start::Resume { session, unfinished } => {
+                let recovered = unfinished.recover(&session, entries, locations, &exclusions)?;
+                if recovered.lost_writes > 0 {
+                    let lost = recovered.lost_writes;
+                    tracing::warn!(lost, "writes that were never flushed were lost when the machine stopped");
+                }
+                (session, recovered)
+            }
+        };
+        session.write_info(&info)?;
+        let lazy = Lazy::new(tenant.clone(), runtime.clone(), limits);
+        let lower: Arc<dyn Lower> = Arc::new(Arc::clone(&lazy));
+        let intended = recovered.intended.clone();
+        let fs = Arc::new(Fs::new(recovered, below, lower, exclusions));
+        let base = snapshot.map(Snapshot::base);
+        Ok(Self {
+            fs,
+            info,
+            lineage,
+            tenant,
+            session,
+            lazy: Some(lazy),
+            right,
+            base: AsyncMutex::new(base),
+            committed: Mutex::default(),
+            runtime,
+            ready: Mutex::default(),
+            resumed,
+            saved_epoch: AtomicU64::new(0),
+            intended: Mutex::new(intended),
+        })
+    }
+
+    /// Finds out what became of a commit that was cut short, and finishes it if it can be.
+    pub async fn settle(&self) -> Result<()> {
+        let Some(Intent { record, epoch }) = self.fs.intent() else { return Ok(()) };
+        let hold = self.own_hold()?;
+        let found = match records::get(&self.tenant, &self.lineage, record).await {
+            Ok((found, _)) if found.state == State::Live => found,
+            Ok(_) => return self.fs.give_up_intent(),
+            Err(error) if error.kind() == store::ErrorKind::NotFound => return self.fs.give_up_intent(),
+            Err(error) => return Err(error),
+        };
+        let pointed = matches!(hold.pointer().await.target(), Target::Record(now) if now == record);
+        if !pointed && (found.held_back.is_some() || hold.flip(record).await.is_err()) {
+            tracing::warn!(%record, "a commit that was cut short could not be finished; its snapshot is stored");
+            return self.fs.give_up_intent();
+        }
+        let opened = Opened::load(&self.tenant, found).await?;
+        let snapshot = Snapshot { lineage: self.lineage.clone(), opened };
+        tracing::info!(%record, "a commit that was cut short is finished");
+        let numbers = std::mem::take(&mut *super::lock(&self.intended));
+        let mut base = self.base.lock().await;
+        self.fs.rebase(
+            &self.session,
+            epoch,
+            numbers,
+            snapshot.below(),
+            &snapshot.opened.entries,
+            &snapshot.opened.locations,
+        )?;
+        *base = Some(snapshot.base());
+        Ok(())
+    }
+}
+
+fn begin(
+    sessions: &std::path::Path,
+    id: &str,
+    below: Option<Below>,
+    entries: &[Entry],
+    locations: &[Location],
+) -> Result<(SessionDir, Recovered)> {
+    let session = SessionDir::create(sessions, id)?;
+    let base = checkpoint::Base::fresh(below, &root());
+    let journal = Journal::create(&session.journal(), &base.encode(), &[])
+        .map_err(|error| Error::io("cannot make", session.journal(), error))?;
+    let numbers = (0..entries.len()).map(|at| base.number(at)).collect();
+    let table =
+        base.table(entries, locations).map_err(|error| Error::damaged("the snapshot's tree", error))?;
+    let upper = Upper::new(session.data());
+    let recovered =
+        Recovered { table, journal, upper, intent: None, intended: Vec::new(), numbers, lost_writes: 0 };
+    Ok((session, recovered))
+}
+
+/// The root of an empty profile: its owner's alone.
+fn root() -> Meta {
+    Meta {
+        mode: 0o700,
+        uid: rustix::process::getuid().as_raw(),
+        gid: rustix::process::getgid().as_raw(),
+        mtime: now(),
+        ..Meta::default()
+    }
+}

@@ -1,0 +1,130 @@
+//! The tree that the nodes are now: what a commit stores.
+
+use std::collections::{HashMap, HashSet};
+
+use store::{
+    format::{
+        FormatError,
+        tree::{Entry, Extent, Kind, Meta, TreePath},
+    },
+    tree::walk::Skipped,
+};
+
+use super::{
+    node::{FileNode, Ino, Node, NodeKind},
+    table::Table,
+};
+
+/// A tree; the extents of changed files are not known yet.
+#[derive(Debug, Default)]
+pub struct Collected {
+    pub entries: Vec<Entry>,
+    /// The number of each entry's node.
+    pub numbers: Vec<Ino>,
+    /// Files whose bytes have changed, by the place of their entry.
+    pub changed: Vec<(usize, FileNode)>,
+    /// What a snapshot does not keep.
+    pub skipped: Skipped,
+    /// Sizes of all files, each once.
+    pub bytes: u64,
+}
+
+impl Collected {
+    /// Walks the nodes as a capture walks a directory: the same tree has the same entries. What
+    /// is at a path of `exclusions` is left out.
+    pub fn of(table: &Table, exclusions: &[String]) -> Result<Self, FormatError> {
+        let mut collected = Self::default();
+        let mut collector = Collector { table, exclusions, first: HashMap::new(), next: table.next_ino() };
+        collector.visit(&mut collected, TreePath::root(), Ino::ROOT)?;
+        Ok(collected)
+    }
+}
+
+struct Collector<'a> {
+    table: &'a Table,
+    exclusions: &'a [String],
+    /// The first path of each file that has several.
+    first: HashMap<Ino, TreePath>,
+    /// For an entry that shares its node but cannot say so.
+    next: Ino,
+}
+
+impl Collector<'_> {
+    /// Goes through `root` and everything in it, without recursion: a tree may be deep.
+    fn visit(&mut self, out: &mut Collected, root: TreePath, ino: Ino) -> Result<(), FormatError> {
+        let mut numbered = HashSet::new();
+        let mut open = vec![(root, ino)];
+        while let Some((path, ino)) = open.pop() {
+            let Some(node) = self.table.get(ino) else { continue };
+            if self.exclusions.iter().any(|excluded| excluded.as_bytes() == path.as_bytes()) {
+                continue;
+            }
+            let Some(kind) = self.kind(out, &path, ino, node) else { continue };
+            let link = matches!(kind, Kind::HardLink { .. });
+            let meta = if link { Meta::default() } else { meta(node) };
+            if let Some(folder) = node.directory() {
+                for (name, child) in folder.children.iter().rev() {
+                    open.push((path.join(name)?, *child));
+                }
+            }
+            out.entries.push(Entry { path, meta, kind });
+            // A link that has several names is several links to a snapshot.
+            let number = if link || numbered.insert(ino) { ino } else { self.fresh() };
+            out.numbers.push(number);
+        }
+        Ok(())
+    }
+
+    fn kind(&mut self, out: &mut Collected, path: &TreePath, ino: Ino, node: &Node) -> Option<Kind> {
+        Some(match &node.kind {
+            NodeKind::Directory(_) => Kind::Directory,
+            NodeKind::Symlink { target } => Kind::Symlink { target: target.clone() },
+            NodeKind::Fifo => {
+                out.skipped.fifos += 1;
+                return None;
+            }
+            NodeKind::Socket => {
+                out.skipped.sockets += 1;
+                return None;
+            }
+            NodeKind::CharDevice { .. } | NodeKind::BlockDevice { .. } => {
+                out.skipped.devices += 1;
+                return None;
+            }
+            NodeKind::File(file) => {
+                if node.names > 1 {
+                    if let Some(target) = self.first.get(&ino) {
+                        return Some(Kind::HardLink { target: target.clone() });
+                    }
+                    self.first.insert(ino, path.clone());
+                }
+                out.bytes += file.size;
+                let extents = match &file.lower {
+                    _ if !file.is_as_below() => {
+                        out.changed.push((out.entries.len(), file.clone()));
+                        Vec::new()
+                    }
+                    Some(lower) => lower.parts().iter().map(|part| part.extent()).collect(),
+                    None => Vec::<Extent>::new(),
+                };
+                Kind::File { size: file.size, extents }
+            }
+        })
+    }
+
+    fn fresh(&mut self) -> Ino {
+        let ino = self.next;
+        self.next = Ino(ino.0 + 1);
+        ino
+    }
+}
+
+fn meta(node: &Node) -> Meta {
+    let xattrs = match node.kind {
+        NodeKind::File(_) | NodeKind::Directory(_) => {
+            node.xattrs.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
+        }
+        _ => Vec::new(),
+    };
+    Meta { mode: node.mode, uid: node.uid, gid: node.gid, mtime: node.mtime, xattrs, extensions: Vec::new() }
+}

@@ -1,0 +1,121 @@
+//! The directory of a session: what makes it possible to go on after the daemon is gone.
+//!
+//! ```text
+//! <sessions>/<id>/session.json   what is mounted, where, by whom
+//!                 lock           flocked by the daemon for as long as it lives
+//!                 journal        names, attributes, and which bytes changed
+//!                 data/          the changed bytes
+//! ```
+
+use std::{
+    fs::{self, DirBuilder, File},
+    io,
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{FlockOperation, flock};
+use serde::{Serialize, de::DeserializeOwned};
+use store::{Error, Result, error::IoContext};
+
+const INFO: &str = "session.json";
+
+/// A session's directory, held: no other process uses it.
+#[derive(Debug)]
+pub struct SessionDir {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl SessionDir {
+    /// Makes the session `id` below `sessions`.
+    pub fn create(sessions: &Path, id: &str) -> Result<Self> {
+        private(sessions, true).at("cannot make", sessions)?;
+        let path = sessions.join(id);
+        private(&path, false).at("cannot make", &path)?;
+        private(&path.join("data"), false).at("cannot make", &path)?;
+        let lock = File::create_new(path.join("lock")).at("cannot make", &path)?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive).at("cannot lock", &path)?;
+        for folder in [&path, sessions] {
+            File::open(folder).and_then(|folder| folder.sync_all()).at("cannot flush", folder)?;
+        }
+        Ok(Self { path, _lock: lock })
+    }
+
+    /// Takes a session that nobody uses; `None` if somebody does.
+    pub fn open(path: &Path) -> Result<Option<Self>> {
+        let lock = File::open(path.join("lock")).at("cannot open the session", path)?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Self { path: path.to_owned(), _lock: lock })),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(errno) => Err(Error::io("cannot lock", path, errno)),
+        }
+    }
+
+    /// The sessions below `sessions`, oldest first.
+    pub fn list(sessions: &Path) -> Result<Vec<PathBuf>> {
+        let mut found = Vec::new();
+        let entries = match fs::read_dir(sessions) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
+            entries => entries.at("cannot read", sessions)?,
+        };
+        for entry in entries {
+            let path = entry.at("cannot read", sessions)?.path();
+            if path.join(INFO).is_file() {
+                found.push(path);
+            }
+        }
+        found.sort_unstable();
+        Ok(found)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn id(&self) -> String {
+        self.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
+    pub fn journal(&self) -> PathBuf {
+        self.path.join("journal")
+    }
+
+    pub fn data(&self) -> PathBuf {
+        self.path.join("data")
+    }
+
+    /// Writes what the session is about, durably.
+    pub fn write_info(&self, info: &impl Serialize) -> Result<()> {
+        let bytes = serde_json::to_vec_pretty(info)
+            .map_err(|error| Error::Internal { what: format!("{INFO} cannot be written: {error}") })?;
+        replace(&self.path, INFO, &bytes).at("cannot write", self.path.join(INFO))
+    }
+
+    /// What the session at `path` is about, whoever uses it.
+    pub fn read_info<T: DeserializeOwned>(path: &Path) -> Result<T> {
+        let path = path.join(INFO);
+        let bytes = fs::read(&path).at("cannot read", &path)?;
+        serde_json::from_slice(&bytes).map_err(|error| Error::damaged(path.display(), error))
+    }
+
+    /// Removes the session and everything in it.
+    pub fn remove(&self) -> Result<()> {
+        // First what makes it a session: what is left after an end in between is only rubbish.
+        let _ = fs::remove_file(self.path.join(INFO));
+        fs::remove_dir_all(&self.path).at("cannot remove", &self.path)
+    }
+}
+
+fn private(folder: &Path, with_parents: bool) -> io::Result<()> {
+    DirBuilder::new().recursive(with_parents).mode(0o700).create(folder)
+}
+
+/// Puts `bytes` in the place of `folder/name`, all of them or none, durably.
+pub fn replace(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let aside = folder.join(format!(".{name}.new"));
+    fs::write(&aside, bytes)?;
+    File::open(&aside)?.sync_all()?;
+    fs::rename(&aside, folder.join(name))?;
+    File::open(folder)?.sync_all()
+}
