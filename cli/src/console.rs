@@ -33,7 +33,11 @@ impl Console {
             (_, 2) => (LevelFilter::DEBUG, LevelFilter::WARN),
             _ => (LevelFilter::TRACE, LevelFilter::DEBUG),
         };
-        let shown = Targets::new().with_target("store", own).with_target("fuse", own).with_target("pstore", own).with_default(others);
+        let shown = Targets::new()
+            .with_target("store", own)
+            .with_target("fuse", own)
+            .with_target("pstore", own)
+            .with_default(others);
         let written = fmt::layer().with_writer(|| Beside).without_time().with_target(self.verbose > 1);
         let written = written.with_ansi(io::stderr().is_terminal());
         tracing_subscriber::registry().with(written).with(shown).init();

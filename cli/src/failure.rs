@@ -117,7 +117,9 @@ fn advice(error: &Error) -> Option<String> {
         ErrorKind::IntegrityFailed => "another snapshot can be chosen with --sha; `pstore list` shows them",
         ErrorKind::VersionMismatch => "use the Chrome it was captured with, or another snapshot",
         ErrorKind::Conflict => "run the same command again",
-        ErrorKind::Uncommitted => "--commit stores them, --discard drops them, --keep leaves them for the next mount",
+        ErrorKind::Uncommitted => {
+            "--commit stores them, --discard drops them, --keep leaves them for the next mount"
+        }
         ErrorKind::Internal => "this is a defect of pstore; -vv shows more",
         ErrorKind::InvalidInput
         | ErrorKind::NotFound

@@ -118,10 +118,13 @@ pub(crate) struct MountsArgs {}
 
 /// List sessions that were cut short; rescue or discard one
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true, after_help = "Example:
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Example:
   pstore sessions
   pstore sessions rescue 01KA2ZQ3 --as acme/alice-rescued
-  pstore sessions discard 01KA2ZQ3 --confirm")]
+  pstore sessions discard 01KA2ZQ3 --confirm"
+)]
 pub(crate) struct SessionsArgs {
     #[command(subcommand)]
     pub(crate) verb: Option<SessionsVerb>,

@@ -44,8 +44,7 @@ const fn number(of: &'static str, from: u64, to: u64) -> Kind {
 pub(crate) static STORE: Key = key("store", Kind::StoreUrl).variable("PSTORE_STORE").flag("--store");
 pub(crate) static CACHE_DIR: Key =
     key("cache_dir", Kind::Directory).variable("PSTORE_CACHE_DIR").flag("--cache-dir");
-pub(crate) static SESSION_DIR: Key =
-    key("session_dir", Kind::Directory).variable("PSTORE_SESSION_DIR");
+pub(crate) static SESSION_DIR: Key = key("session_dir", Kind::Directory).variable("PSTORE_SESSION_DIR");
 pub(crate) static RETRY_SECONDS: Key =
     key("retry_seconds", number("seconds", 0, u64::MAX)).variable("PSTORE_RETRY_SECONDS").default("60");
 pub(crate) static S3_ENDPOINT: Key = key("s3.endpoint", Kind::Endpoint)

@@ -170,7 +170,11 @@ pub(super) fn about_rescued(
     actor: &Actor,
     fallback: Option<String>,
 ) -> Result<About, Failure> {
-    let still = Still { facts: Facts::default(), stopped: Stopped::default(), marker: Marker { fallback, ..Marker::default() } };
+    let still = Still {
+        facts: Facts::default(),
+        stopped: Stopped::default(),
+        marker: Marker { fallback, ..Marker::default() },
+    };
     about(context, args, actor, still)
 }
 

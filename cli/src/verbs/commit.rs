@@ -50,7 +50,8 @@ pub(super) async fn commit(
     let (to, lineage) = match other {
         None => (To::Own, mount.lineage.clone()),
         Some(name) if name.tenant != mount.lineage.name.tenant => {
-            let message = format!("{name} is another tenant's; a mount can be committed within its own alone");
+            let message =
+                format!("{name} is another tenant's; a mount can be committed within its own alone");
             return Err(Failure::usage(message));
         }
         Some(name) => {

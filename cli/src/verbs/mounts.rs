@@ -4,13 +4,20 @@ use fuse::mount::control;
 use serde_json::{Value, json};
 
 use super::mount::remote;
-use crate::{answer::Answer, failure::Failure, settings::Settings, size, table::{Align, Table}};
+use crate::{
+    answer::Answer,
+    failure::Failure,
+    settings::Settings,
+    size,
+    table::{Align, Table},
+};
 
 pub(super) async fn run(settings: &Settings) -> Result<Answer, Failure> {
     let mut mounts = Vec::new();
     for live in remote::live(settings)? {
         let session = live.session.clone();
-        let asked = tokio::task::spawn_blocking(move || control::ask(&session, &json!({ "status": true }))).await;
+        let asked =
+            tokio::task::spawn_blocking(move || control::ask(&session, &json!({ "status": true }))).await;
         let status = match asked {
             Ok(Ok(said)) => remote::received(said)?.document,
             // It is being started, or is ending.
@@ -48,7 +55,9 @@ fn text(mounts: &[Value]) -> String {
     for mount in mounts {
         let text = |field: &str| mount[field].as_str().unwrap_or("-").to_owned();
         let bytes = |field: &str| mount[field].as_u64().map_or_else(|| "-".to_owned(), size::bytes);
-        let hits = mount["cache_hit_ratio"].as_f64().map_or_else(|| "-".to_owned(), |ratio| format!("{:.0} %", ratio * 100.0));
+        let hits = mount["cache_hit_ratio"]
+            .as_f64()
+            .map_or_else(|| "-".to_owned(), |ratio| format!("{:.0} %", ratio * 100.0));
         let lock = match (&mount["lock_lost"], mount["lock"]["expires_at_ms"].as_u64()) {
             (Value::Bool(true), _) => "lock_lost".to_owned(),
             (_, Some(expires)) => crate::time::utc(expires),

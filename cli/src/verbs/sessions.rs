@@ -83,9 +83,12 @@ fn chosen(settings: &Settings, prefix: &str) -> Result<Candidate, Failure> {
         candidates(settings)?.into_iter().filter(|found| found.session.id().starts_with(&wanted)).collect();
     match (fitting.pop(), fitting.is_empty()) {
         (Some(found), true) => Ok(found),
-        (None, _) => Err(Failure::new(ErrorKind::NotFound, format!("there is no unfinished session {prefix}"))
-            .hint("`pstore sessions` lists them; one that is mounted is among `pstore mounts`")),
-        _ => Err(Failure::new(ErrorKind::Ambiguous, format!("{prefix} fits several sessions")).hint("give more of it")),
+        (None, _) => {
+            Err(Failure::new(ErrorKind::NotFound, format!("there is no unfinished session {prefix}"))
+                .hint("`pstore sessions` lists them; one that is mounted is among `pstore mounts`"))
+        }
+        _ => Err(Failure::new(ErrorKind::Ambiguous, format!("{prefix} fits several sessions"))
+            .hint("give more of it")),
     }
 }
 
@@ -130,8 +133,11 @@ fn discard(settings: &Settings, args: &DiscardArgs) -> Result<Answer, Failure> {
     let id = candidate.session.id();
     if !args.confirm {
         let bytes = size::bytes(candidate.unfinished.written_bytes());
-        let message = format!("{bytes} that were written in session {id} of {} would be gone", candidate.info.profile);
-        return Err(Failure::usage(message).hint(format!("`pstore sessions discard {id} --confirm` drops them")));
+        let message =
+            format!("{bytes} that were written in session {id} of {} would be gone", candidate.info.profile);
+        return Err(
+            Failure::usage(message).hint(format!("`pstore sessions discard {id} --confirm` drops them"))
+        );
     }
     candidate.session.remove()?;
     Ok(Answer::new(json!({ "session": id, "discarded": true }), format!("session {id} is gone\n")))

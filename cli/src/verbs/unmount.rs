@@ -45,7 +45,10 @@ pub(super) async fn serve(serving: &Arc<Serving>, args: &UnmountArgs) -> Result<
     let shown = mount.info.mountpoint.display();
     text.push_str(&format!("unmounted {shown}\n"));
     if kept {
-        text.push_str(&format!("changes that are not committed are kept in session {}\n", mount.session_id()));
+        text.push_str(&format!(
+            "changes that are not committed are kept in session {}\n",
+            mount.session_id()
+        ));
     }
     let document = json!({
         "mountpoint": mount.info.mountpoint,

@@ -206,7 +206,8 @@ impl Mount {
 
     fn is_database(&self, path: &Path) -> bool {
         let mut start = [0; DATABASE.len()];
-        let read = File::open(self.info.mountpoint.join(path)).and_then(|mut file| file.read_exact(&mut start));
+        let read =
+            File::open(self.info.mountpoint.join(path)).and_then(|mut file| file.read_exact(&mut start));
         read.is_ok() && start == DATABASE
     }
 

@@ -97,7 +97,9 @@ impl Mount {
         let Opening { tenant, lineage, right, snapshot, info, exclusions, runtime, limits } = opening;
         let below = snapshot.as_ref().map(Snapshot::below);
         let (entries, locations) =
-            snapshot.as_ref().map_or((&[][..], &[][..]), |Snapshot { opened, .. }| (&opened.entries[..], &opened.locations[..]));
+            snapshot.as_ref().map_or((&[][..], &[][..]), |Snapshot { opened, .. }| {
+                (&opened.entries[..], &opened.locations[..])
+            });
         let resumed = matches!(start, Start::Resume { .. });
         let (session, recovered) = match start {
             Start::New { sessions, id } => begin(&sessions, &id, below.clone(), entries, locations)?,

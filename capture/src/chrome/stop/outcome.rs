@@ -21,8 +21,9 @@ impl Default for StopOptions {
 }
 
 /// In order of what it may have cost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Ended {
+    #[default]
     NotRunning,
     /// By itself, as it was asked over DevTools.
     Closed,
@@ -42,7 +43,7 @@ impl Ended {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Stopped {
     pub ended: Ended,
     pub took: Duration,

@@ -96,7 +96,9 @@ pub(super) async fn serve(context: Context, args: &MountArgs) -> Result<Answer, 
 async fn begin(context: &Context, args: &MountArgs) -> Result<(Arc<Serving>, Answer), Failure> {
     let started = Instant::now();
     if is_stale(&args.mountpoint) {
-        context.console.say(&format!("taking away a mount on {} whose daemon is gone", args.mountpoint.display()));
+        context
+            .console
+            .say(&format!("taking away a mount on {} whose daemon is gone", args.mountpoint.display()));
         clean_up(&args.mountpoint)?;
     }
     let opening::Begun { mount, mut warnings } = opening::open(context, args).await?;
@@ -105,14 +107,21 @@ async fn begin(context: &Context, args: &MountArgs) -> Result<(Arc<Serving>, Ans
         Ok(kernel) => kernel,
         Err(failure) => {
             // Nothing was changed by us; what the session held before is still there.
-            if mount.is_resumed() { mount.let_go().await } else { mount.end().await? }
+            if mount.is_resumed() {
+                mount.let_go().await
+            } else {
+                mount.end().await?
+            }
             return Err(failure);
         }
     };
     mount.is_ready(started.elapsed());
     if mount.is_resumed() {
         let dirty = mount.fs.dirty_bytes();
-        warnings.push(format!("session {} was cut short and is continued, with {dirty} bytes that are not committed", mount.session_id()));
+        warnings.push(format!(
+            "session {} was cut short and is continued, with {dirty} bytes that are not committed",
+            mount.session_id()
+        ));
     }
     if on_tmpfs(&mount) {
         warnings.push(format!(
@@ -249,7 +258,9 @@ async fn respond(serving: &Arc<Serving>, request: Value) -> Value {
                 _ => Err(Failure::usage("a mount does not understand that")),
             }
         }
-        Err(_) => Err(Failure::usage("the mount was started by another version of pstore, which does not understand this")),
+        Err(_) => Err(Failure::usage(
+            "the mount was started by another version of pstore, which does not understand this",
+        )),
     };
     remote::sent(&answer)
 }

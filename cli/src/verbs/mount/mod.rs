@@ -30,7 +30,9 @@ pub(super) async fn run(context: Context, args: &MountArgs) -> Result<Answer, Fa
 fn check(context: &Context, args: &MountArgs) -> Result<(), Failure> {
     if args.source.sha.is_some() && !args.read_only && !args.fork {
         let message = "a chosen snapshot can be mounted with --read-only or --fork";
-        return Err(Failure::usage(message).hint("`pstore rollback` makes it the current one, to go on from there"));
+        return Err(
+            Failure::usage(message).hint("`pstore rollback` makes it the current one, to go on from there")
+        );
     }
     if fuse::mount::is_stale(&args.mountpoint) {
         return Ok(());
@@ -54,7 +56,8 @@ fn check(context: &Context, args: &MountArgs) -> Result<(), Failure> {
 /// Starts the daemon and waits until it says that the mount is ready, or why it is not.
 fn start() -> Result<Answer, Failure> {
     let failed = |what: String| Failure::new(ErrorKind::Io, what);
-    let program = std::env::current_exe().map_err(|error| failed(format!("cannot find this program: {error}")))?;
+    let program =
+        std::env::current_exe().map_err(|error| failed(format!("cannot find this program: {error}")))?;
     let mut command = Command::new(program);
     command.args(std::env::args_os().skip(1)).arg("--daemon").stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = command.spawn().map_err(|error| failed(format!("no daemon can be started: {error}")))?;

@@ -86,14 +86,16 @@ pub(super) async fn open(context: &Context, args: &MountArgs) -> Result<Begun, F
     });
     let candidate = mine.next();
     if let (Some(first), Some(_)) = (&candidate, mine.next()) {
-        let message = format!("{profile} has several unfinished sessions, one of them {}", first.session.id());
+        let message =
+            format!("{profile} has several unfinished sessions, one of them {}", first.session.id());
         return Err(Failure::new(ErrorKind::Conflict, message).hint(SESSIONS));
     }
     if args.resume && candidate.is_none() {
         let message = format!("{profile} has no unfinished session on this host");
         return Err(Failure::new(ErrorKind::NotFound, message).hint("without --resume it is mounted afresh"));
     }
-    let of_session = candidate.as_ref().and_then(|candidate| ChromeMajor::try_from(candidate.info.chrome_major).ok());
+    let of_session =
+        candidate.as_ref().and_then(|candidate| ChromeMajor::try_from(candidate.info.chrome_major).ok());
     with_lock(context, args, candidate, of_session.or(args.chrome_major)).await
 }
 
@@ -118,7 +120,11 @@ async fn with_lock(
     let locked = open::locked(&store, profile, major, actor, terms, args.wait).await.map_err(|error| {
         let missing = error.kind() == ErrorKind::NotFound;
         let failure = Failure::from(error);
-        if missing { failure.hint("name a new one with its Chrome, for example --chrome-major 131") } else { failure }
+        if missing {
+            failure.hint("name a new one with its Chrome, for example --chrome-major 131")
+        } else {
+            failure
+        }
     })?;
     let open::Locked { store: tenant, lineage, hold, opened } = locked;
     let hold = Arc::new(hold);
@@ -163,7 +169,10 @@ pub(in crate::verbs) async fn rescue(
     actor: Actor,
 ) -> Result<Mount, Failure> {
     let own = candidate.info.lineage().ok_or_else(|| {
-        Failure::new(ErrorKind::Damaged, format!("session {} does not say whose it is", candidate.session.id()))
+        Failure::new(
+            ErrorKind::Damaged,
+            format!("session {} does not say whose it is", candidate.session.id()),
+        )
     })?;
     let name = other.unwrap_or(&own.name);
     let settings = context.settings.tenant(&name.tenant);
@@ -183,7 +192,8 @@ pub(in crate::verbs) async fn rescue(
         let right = Right::Held { hold: Arc::clone(&hold), keeper };
         let info = Info { mode: Mode::Locked, pid: std::process::id(), ..info };
         let opening = opening(tenant, lineage, right, snapshot, info);
-        let mount = blocking(move || Ok(Mount::start(opening, Start::Resume { session, unfinished })?)).await?;
+        let mount =
+            blocking(move || Ok(Mount::start(opening, Start::Resume { session, unfinished })?)).await?;
         if other.is_none() {
             mount.settle().await?;
         }
@@ -374,7 +384,7 @@ fn load_request(context: &Context, args: &MountArgs, chrome_major: ChromeMajor) 
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
-        Err(Failure::from(Error::Internal { what: error.to_string() }))
-    })
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|error| Err(Failure::from(Error::Internal { what: error.to_string() })))
 }

@@ -41,10 +41,15 @@ pub(crate) fn at(settings: &Settings, mountpoint: &Path) -> Result<Live, Failure
     let live = live(settings)?;
     let others: Vec<String> = live.iter().map(|live| live.info.mountpoint.display().to_string()).collect();
     live.into_iter().find(|live| live.info.mountpoint == wanted).ok_or_else(|| {
-        let failure = Failure::new(ErrorKind::NotFound, format!("nothing of pstore's is mounted on {}", mountpoint.display()));
+        let failure = Failure::new(
+            ErrorKind::NotFound,
+            format!("nothing of pstore's is mounted on {}", mountpoint.display()),
+        );
         failure.hint(match others.as_slice() {
             [] => "nothing is mounted; `pstore sessions` shows what was cut short".to_owned(),
-            others => format!("mounted are {}; `pstore sessions` shows what was cut short", others.join(", ")),
+            others => {
+                format!("mounted are {}; `pstore sessions` shows what was cut short", others.join(", "))
+            }
         })
     })
 }
@@ -64,8 +69,9 @@ pub(crate) async fn ask(live: Live, request: Value) -> Result<Answer, Failure> {
     let asked = tokio::task::spawn_blocking(move || control::ask(&live.session, &request));
     let answered = asked.await.unwrap_or_else(|error| Err(io::Error::other(error)));
     received(answered.map_err(|error| {
-        Failure::new(ErrorKind::Unavailable, format!("the mount's daemon does not answer: {error}"))
-            .hint("`pstore mounts` shows whether it lives; `pstore mount` continues a session that was cut short")
+        Failure::new(ErrorKind::Unavailable, format!("the mount's daemon does not answer: {error}")).hint(
+            "`pstore mounts` shows whether it lives; `pstore mount` continues a session that was cut short",
+        )
     })?)
 }
 
@@ -84,7 +90,9 @@ pub(crate) fn received(said: Value) -> Result<Answer, Failure> {
         document: said["document"].clone(),
         text: text(&said["text"]).unwrap_or_default(),
         brief: text(&said["brief"]),
-        verdict: verdict.is_object().then(|| (kind(&verdict["kind"]), text(&verdict["message"]).unwrap_or_default())),
+        verdict: verdict
+            .is_object()
+            .then(|| (kind(&verdict["kind"]), text(&verdict["message"]).unwrap_or_default())),
         exit: None,
     })
 }
