@@ -10,6 +10,8 @@
 //! because a resent conditional write may be answered by its own first delivery.
 
 #[cfg(any(test, feature = "test-support"))]
+mod delay;
+#[cfg(any(test, feature = "test-support"))]
 mod fault;
 mod local;
 #[cfg(any(test, feature = "test-support"))]
@@ -24,6 +26,8 @@ mod scope;
 mod unique;
 mod verb;
 
+#[cfg(any(test, feature = "test-support"))]
+pub use delay::DelayBucket;
 #[cfg(any(test, feature = "test-support"))]
 pub use fault::{Fault, FaultBucket, Rule};
 pub use local::{Access, LocalBucket, MUTABLE_MAX_BYTES};

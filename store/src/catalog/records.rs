@@ -104,7 +104,12 @@ fn readable(records: Vec<Result<Record>>) -> Result<Vec<Record>> {
 
 /// The Chrome major versions a profile was captured with, newest last.
 pub async fn lineages(store: &TenantStore, name: &ProfileName) -> Result<Vec<Lineage>> {
-    let (_, folders) = list_all(&*store.bucket, &layout::profile(name), Depth::Children).await?;
+    lineages_in(&*store.bucket, name).await
+}
+
+/// As [`lineages`], before anything is known of the tenant.
+pub async fn lineages_in(bucket: &dyn Bucket, name: &ProfileName) -> Result<Vec<Lineage>> {
+    let (_, folders) = list_all(bucket, &layout::profile(name), Depth::Children).await?;
     let mut majors: Vec<ChromeMajor> =
         folders.iter().filter_map(|folder| folder.name().parse().ok()).collect();
     majors.sort_unstable();

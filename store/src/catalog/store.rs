@@ -101,10 +101,29 @@ impl Store {
         Ok(folders.iter().filter_map(|folder| folder.name().parse().ok()).collect())
     }
 
+    /// All that a tenant may see, before anything is known of it.
+    pub fn bucket_of(&self, tenant: &Tenant) -> Arc<dyn Bucket> {
+        let allowed = [layout::content(tenant), layout::snapshots(tenant)];
+        Arc::new(TenantBucket::new(Arc::clone(&self.bucket), allowed))
+    }
+
     /// A tenant to read from.
     pub async fn tenant(&self, tenant: &Tenant) -> Result<TenantStore> {
-        let config = self.tenant_config(tenant).await?;
-        let (config, _) = config.ok_or_else(|| Error::NotFound { what: format!("tenant {tenant}") })?;
+        self.readable(tenant, self.tenant_config(tenant).await?)
+    }
+
+    /// As [`Self::tenant`], while something else is looked at that needs only the bucket.
+    pub async fn tenant_beside<T>(
+        &self,
+        tenant: &Tenant,
+        beside: impl Future<Output = T>,
+    ) -> Result<(TenantStore, T)> {
+        let (found, seen) = futures::future::join(self.tenant_config(tenant), beside).await;
+        Ok((self.readable(tenant, found?)?, seen))
+    }
+
+    fn readable(&self, tenant: &Tenant, found: Option<(TenantConfig, Version)>) -> Result<TenantStore> {
+        let (config, _) = found.ok_or_else(|| Error::NotFound { what: format!("tenant {tenant}") })?;
         self.trust(&config);
         Ok(self.scoped(tenant, config))
     }
@@ -117,7 +136,21 @@ impl Store {
 
     /// A tenant to write to, made if it is new; so is the store.
     pub async fn writable_tenant(&self, tenant: &Tenant) -> Result<TenantStore> {
-        let (config, version) = match self.tenant_config(tenant).await? {
+        self.writable(tenant, self.tenant_config(tenant).await?).await
+    }
+
+    /// As [`Self::writable_tenant`], while something else is looked at that needs only the bucket.
+    pub async fn writable_tenant_beside<T>(
+        &self,
+        tenant: &Tenant,
+        beside: impl Future<Output = T>,
+    ) -> Result<(TenantStore, T)> {
+        let (found, seen) = futures::future::join(self.tenant_config(tenant), beside).await;
+        Ok((self.writable(tenant, found?).await?, seen))
+    }
+
+    async fn writable(&self, tenant: &Tenant, found: Option<(TenantConfig, Version)>) -> Result<TenantStore> {
+        let (config, version) = match found {
             Some((config, version)) => (config, Some(version)),
             None => (self.make_tenant(tenant).await?, None),
         };
@@ -252,8 +285,7 @@ impl Store {
     }
 
     fn scoped(&self, tenant: &Tenant, config: TenantConfig) -> TenantStore {
-        let allowed = [layout::content(tenant), layout::snapshots(tenant)];
-        let bucket = Arc::new(TenantBucket::new(Arc::clone(&self.bucket), allowed));
+        let bucket = self.bucket_of(tenant);
         let cache = self.cache_root.as_ref().map(|root| Arc::new(Cache::new(root, config.store_id, tenant)));
         TenantStore { bucket, tenant: tenant.clone(), config: Arc::new(config), cache }
     }

@@ -2,7 +2,10 @@
 
 use crate::{
     Error, Result,
-    catalog::{pointer, records},
+    catalog::{
+        pointer::{self, Read},
+        records,
+    },
     content::TenantStore,
     format::{
         layout,
@@ -84,6 +87,11 @@ async fn current(store: &TenantStore, lineage: &Lineage) -> Result<Record> {
     let Some(read) = read else {
         return Err(Error::NotFound { what: format!("a current snapshot of {lineage}") });
     };
+    pointed(store, lineage, &read).await
+}
+
+/// The snapshot that a pointer names, which names one.
+pub(super) async fn pointed(store: &TenantStore, lineage: &Lineage, read: &Read) -> Result<Record> {
     let (id, snapshot_id) = match (read.pointer.target(), read.pointer.block()) {
         (Target::Record(id), Some(block)) => (id, block.snapshot_id),
         _ => return Err(foreign(store, lineage, &read.pointer)),

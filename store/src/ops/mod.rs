@@ -5,6 +5,7 @@ pub mod commitment;
 pub mod diff;
 pub mod find;
 pub mod history;
+pub mod open;
 pub mod reap;
 pub mod restore;
 pub mod snapshot;

@@ -61,11 +61,15 @@ impl Controls {
 
     async fn acquire_now(&self, survey: Option<Survey>, terms: Terms) -> Result<Hold> {
         let taken = self.take(survey, terms).await?;
-        let claimed = if self.rules.claim {
-            self.claim(taken.nonce, None, taken.pointer.clone()).await
-        } else {
-            self.pointer().await.and_then(|read| read.ok_or_else(|| self.lost(None)))
+        let claim = async {
+            if self.rules.claim {
+                self.claim(taken.nonce, None, taken.pointer.clone()).await
+            } else {
+                self.pointer().await.and_then(|read| read.ok_or_else(|| self.lost(None)))
+            }
         };
+        // Beside each other: whoever waits for a profile waits for no more than he must.
+        let (claimed, ()) = futures::future::join(claim, self.tell_eviction(&taken.lock)).await;
         match claimed {
             Ok(pointer) => Ok(Hold::new(self.clone(), taken, pointer, terms)),
             Err(error) => {
@@ -76,7 +80,7 @@ impl Controls {
         }
     }
 
-    /// Takes the lock alone.
+    /// Takes the lock alone; whom it was taken from is told by [`Self::tell_eviction`].
     pub(super) async fn take(&self, mut survey: Option<Survey>, terms: Terms) -> Result<Taken> {
         let key = layout::lock(&self.lineage);
         let mut tried = Vec::new();
@@ -104,7 +108,7 @@ impl Controls {
             }
             let write = found.map_or(Write::Create, |read| Write::Replace(read.version));
             match self.store.bucket.put(&key, lock.encode().into(), write).await {
-                Ok(version) => return Ok(self.won(Taken { nonce, lock, version, outcome, pointer }).await),
+                Ok(version) => return Ok(Taken { nonce, lock, version, outcome, pointer }),
                 Err(
                     error @ (BucketError::AlreadyExists { .. }
                     | BucketError::VersionMismatch { .. }
@@ -115,7 +119,7 @@ impl Controls {
                         && read.lock.is_held_by(nonce)
                     {
                         let ReadLock { lock, version, .. } = read;
-                        return Ok(self.won(Taken { nonce, lock, version, outcome, pointer }).await);
+                        return Ok(Taken { nonce, lock, version, outcome, pointer });
                     }
                     tracing::debug!(%key, %error, attempt, "the lock was not taken");
                     tokio::time::sleep(RetryPolicy::default().pause(attempt)).await;
@@ -134,18 +138,17 @@ impl Controls {
         let found = self.lock().await?.filter(|read| read.lock.is_held_by(nonce));
         match found {
             Some(ReadLock { lock, version, .. }) => {
-                Ok(Some(self.won(Taken { nonce, lock, version, outcome, pointer }).await))
+                Ok(Some(Taken { nonce, lock, version, outcome, pointer }))
             }
             None => Ok(None),
         }
     }
 
-    /// The lock is ours: if somebody lost it by that, it is written down.
-    async fn won(&self, taken: Taken) -> Taken {
-        if let Some(event) = taken.lock.block().and_then(|block| block.event.as_ref()) {
+    /// Of a lock that was taken: if somebody lost it by that, it is written down.
+    pub(super) async fn tell_eviction(&self, lock: &Lock) {
+        if let Some(event) = lock.block().and_then(|block| block.event.as_ref()) {
             self.store_event(event).await;
         }
-        taken
     }
 
     /// Writes down what would be forgotten when `found` is replaced, and says what replacing

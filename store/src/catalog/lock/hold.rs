@@ -68,6 +68,11 @@ impl Hold {
         self.state.lock().await.pointer.pointer.clone()
     }
 
+    /// The pointer as we wrote it last, with its version.
+    pub async fn read(&self) -> Read {
+        self.state.lock().await.pointer.clone()
+    }
+
     /// The snapshot this holder starts from: what the pointer named when it was claimed.
     pub async fn base(&self) -> Option<RecordId> {
         match self.state.lock().await.pointer.pointer.target() {

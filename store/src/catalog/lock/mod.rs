@@ -16,10 +16,13 @@ pub use hold::{Hold, Keeper};
 
 use std::time::Duration;
 
-use super::{controls::Controls, pointer::Read};
+use super::{
+    controls::Controls,
+    pointer::{self, Read},
+};
 use crate::{
     Error, Result,
-    bucket::{BucketError, Stamp, Version},
+    bucket::{Bucket, BucketError, Stamp, Version},
     error::Holder,
     format::{
         Unknown, WRITER,
@@ -29,6 +32,7 @@ use crate::{
         pointer::BLOCK_VERSION,
     },
     id::{self, Nonce},
+    name::Lineage,
 };
 
 /// How long a lock is held after its last renewal, unless a tenant is configured otherwise.
@@ -124,24 +128,38 @@ pub struct Survey {
     pub pointer: Option<Read>,
 }
 
-impl Controls {
-    /// Looks at lock and pointer.
-    pub async fn survey(&self) -> Result<Survey> {
-        let (lock, pointer) = futures::future::try_join(self.lock(), self.pointer()).await?;
-        Ok(Survey { lock, pointer })
+impl Survey {
+    /// Looks at lock and pointer, before anything is known of the tenant.
+    pub async fn of(bucket: &dyn Bucket, lineage: &Lineage) -> Result<Self> {
+        let pointer = pointer::read_from(bucket, lineage);
+        let (lock, pointer) = futures::future::try_join(ReadLock::of(bucket, lineage), pointer).await?;
+        Ok(Self { lock, pointer })
     }
+}
 
-    /// The lock, if there is one.
-    pub async fn lock(&self) -> Result<Option<ReadLock>> {
-        let key = layout::lock(&self.lineage);
-        match self.store.bucket.get(&key).await {
+impl ReadLock {
+    async fn of(bucket: &dyn Bucket, lineage: &Lineage) -> Result<Option<Self>> {
+        let key = layout::lock(lineage);
+        match bucket.get(&key).await {
             Ok(object) => {
                 let lock = Lock::decode(&object.bytes).map_err(|error| error.of(&key))?;
-                Ok(Some(ReadLock { lock, version: object.version, stamp: object.stamp }))
+                Ok(Some(Self { lock, version: object.version, stamp: object.stamp }))
             }
             Err(BucketError::NotFound { .. }) => Ok(None),
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+impl Controls {
+    /// Looks at lock and pointer.
+    pub async fn survey(&self) -> Result<Survey> {
+        Survey::of(&*self.store.bucket, &self.lineage).await
+    }
+
+    /// The lock, if there is one.
+    pub async fn lock(&self) -> Result<Option<ReadLock>> {
+        ReadLock::of(&*self.store.bucket, &self.lineage).await
     }
 
     /// Fails unless the lock is the one known by `nonce`. Whether it has expired does not

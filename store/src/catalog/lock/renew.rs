@@ -75,6 +75,7 @@ impl Controls {
             }
             Err(error) => return Err(error),
         };
+        self.tell_eviction(&taken.lock).await;
         // Between the look and the taking somebody may have come and gone: the claim that
         // the pointer carries now tells.
         let claimed_by_us = taken

@@ -20,7 +20,7 @@ pub use point::Move;
 use super::controls::Controls;
 use crate::{
     Result,
-    bucket::{BucketError, Version},
+    bucket::{Bucket, BucketError, Version},
     content::TenantStore,
     format::{
         layout,
@@ -49,8 +49,13 @@ impl Read {
 
 /// The lineage's pointer, if it has one.
 pub async fn read(store: &TenantStore, lineage: &Lineage) -> Result<Option<Read>> {
+    read_from(&*store.bucket, lineage).await
+}
+
+/// As [`read`], before anything is known of the tenant.
+pub async fn read_from(bucket: &dyn Bucket, lineage: &Lineage) -> Result<Option<Read>> {
     let key = layout::latest(lineage);
-    match store.bucket.get(&key).await {
+    match bucket.get(&key).await {
         Ok(object) => {
             let pointer = Pointer::decode(&object.bytes).map_err(|error| error.of(&key))?;
             Ok(Some(Read { pointer, version: object.version, bytes: object.bytes }))

@@ -1,0 +1,260 @@
+//! Everything a mount needs before it is ready, in few requests one after another.
+//!
+//! ```text
+//! configuration, lock, pointer      the lineage is known; else these two come after a list
+//! PUT lock        | record          of the snapshot the pointer named just now
+//! PUT claim       | tree and table
+//! ```
+//!
+//! What is read beside the claim is used only if the claim was made on the very pointer it
+//! was read from; else it is read again. A snapshot cannot be deleted while the pointer names
+//! it, so what was read is then what the claim protects.
+//!
+//! How much a tenant has stored does not matter: nothing here lists packs, records or indexes.
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use futures::{
+    StreamExt,
+    future::{Either, select},
+    stream,
+};
+
+use super::find;
+use crate::{
+    Error, Result,
+    catalog::{
+        controls::Controls,
+        lock::{Hold, Survey, Terms},
+        pin::{Pinned, Placed},
+        pointer::{self, Read},
+        records,
+        store::Store,
+    },
+    content::{TenantStore, chunk::Piece, meta::Metadata, workers::blocking},
+    format::{event::Actor, pointer::Pointer, record::Record, table::Location, tree::Entry},
+    id::FlipId,
+    name::{ChromeMajor, Lineage, ProfileName},
+};
+
+/// Pointers that are read at once while a lineage is chosen.
+const REQUESTS_AT_ONCE: usize = 16;
+/// How often a reader starts over when the record changes while it is being pinned.
+const ATTEMPTS: u32 = 5;
+
+/// A snapshot whose names and places are known; its content is not fetched.
+#[derive(Debug)]
+pub struct Opened {
+    pub record: Record,
+    pub metadata: Metadata,
+    pub entries: Vec<Entry>,
+    /// Of every chunk, in the order in which the entries name them.
+    pub locations: Vec<Location>,
+}
+
+impl Opened {
+    /// Reads the metadata of `record`: from this host's cache, else in one round of requests.
+    pub async fn load(store: &TenantStore, record: Record) -> Result<Self> {
+        let content = record
+            .content
+            .as_ref()
+            .ok_or_else(|| Error::damaged(format!("record {}", record.record), "it has no content"))?;
+        let metadata = Metadata::load(store, record.record, record.generation, content).await?;
+        blocking(move || {
+            let (entries, locations) = metadata.decode()?;
+            Ok(Self { record, metadata, entries, locations })
+        })
+        .await
+    }
+
+    /// For each entry, its chunks in order.
+    pub fn pieces(&self) -> impl Iterator<Item = Vec<Piece>> + '_ {
+        let mut locations = self.locations.iter();
+        self.entries.iter().map(move |entry| {
+            let chunks = entry.chunks().zip(locations.by_ref());
+            chunks.map(|((id, raw_len), location)| Piece { id, raw_len, location: *location }).collect()
+        })
+    }
+}
+
+/// A profile in the hands of one holder.
+#[derive(Debug)]
+pub struct Locked {
+    pub store: TenantStore,
+    pub lineage: Lineage,
+    pub hold: Hold,
+    /// The snapshot that was claimed; `None` if there is none yet. The lock is held even if
+    /// it cannot be read: its holder may start afresh, if the error allows that.
+    pub opened: Result<Option<Opened>>,
+}
+
+/// Takes the lock, claims the pointer, and reads what it names. Without a `major` the newest
+/// lineage that has a snapshot is meant; with one, the profile need not exist yet.
+pub async fn locked(
+    store: &Store,
+    name: &ProfileName,
+    major: Option<ChromeMajor>,
+    actor: Actor,
+    terms: Terms,
+    wait: Duration,
+) -> Result<Locked> {
+    let bucket = &*store.bucket_of(&name.tenant);
+    let chosen = match major {
+        Some(chrome_major) => {
+            let lineage = Lineage { name: name.clone(), chrome_major };
+            let beside = Survey::of(bucket, &lineage);
+            let (store, survey) = store.writable_tenant_beside(&name.tenant, beside).await?;
+            (store, lineage, survey?)
+        }
+        None => {
+            let beside = records::lineages_in(bucket, name);
+            let (store, all) = store.writable_tenant_beside(&name.tenant, beside).await?;
+            let (lineage, survey) = newest(name, all?, |lineage| async move {
+                let survey = Survey::of(bucket, &lineage).await;
+                (lineage, survey)
+            })
+            .await?;
+            (store, lineage, survey?)
+        }
+    };
+    let (store, lineage, survey) = chosen;
+    let controls = Controls::new(store.clone(), lineage.clone(), actor);
+    let seen = survey.pointer.clone();
+    let (hold, opened) = {
+        let acquiring = std::pin::pin!(controls.acquire_after(survey, terms, wait));
+        let reading = std::pin::pin!(load(&store, &lineage, seen.as_ref()));
+        // Who does not get the lock need not wait for what he may not use.
+        match select(acquiring, reading).await {
+            Either::Left((hold, reading)) => (hold?, reading.await),
+            Either::Right((opened, acquiring)) => (acquiring.await?, opened),
+        }
+    };
+    let claimed = hold.read().await;
+    let opened = if is_next(&claimed.pointer, seen.as_ref()) {
+        opened
+    } else {
+        load(&store, &lineage, Some(&claimed)).await
+    };
+    Ok(Locked { store, lineage, hold, opened })
+}
+
+/// A snapshot that is read without a lock.
+#[derive(Debug)]
+pub struct Unlocked {
+    pub store: TenantStore,
+    pub lineage: Lineage,
+    pub pinned: Pinned,
+    pub opened: Opened,
+}
+
+/// Pins a snapshot for `ttl` and reads its metadata: the one whose id or digest starts with
+/// `sha`, else the current one.
+pub async fn pinned(
+    store: &Store,
+    name: &ProfileName,
+    major: Option<ChromeMajor>,
+    sha: Option<&str>,
+    ttl: Duration,
+) -> Result<Unlocked> {
+    let bucket = &*store.bucket_of(&name.tenant);
+    let (store, lineage, pointer) = match major {
+        Some(chrome_major) => {
+            let lineage = Lineage { name: name.clone(), chrome_major };
+            let beside = pointer::read_from(bucket, &lineage);
+            let (store, pointer) = store.tenant_beside(&name.tenant, beside).await?;
+            (store, lineage, pointer)
+        }
+        None => {
+            let beside = records::lineages_in(bucket, name);
+            let (store, all) = store.tenant_beside(&name.tenant, beside).await?;
+            let (lineage, pointer) = newest(name, all?, |lineage| async move {
+                let pointer = pointer::read_from(bucket, &lineage).await;
+                (lineage, pointer)
+            })
+            .await?;
+            (store, lineage, pointer)
+        }
+    };
+    let mut seen = Some(pointer);
+    for _ in 0..ATTEMPTS {
+        let record = match (sha, seen.take()) {
+            (None, Some(Ok(Some(read)))) if !read.pointer.is_empty() => {
+                find::pointed(&store, &lineage, &read).await?
+            }
+            (None, Some(Err(error))) => return Err(error),
+            _ => find::snapshot(&store, &lineage, sha).await?,
+        };
+        let placed = Placed::on(&store, &lineage, &record, ttl).await?;
+        let (confirmed, opened) = futures::future::join(placed.confirm(), Opened::load(&store, record)).await;
+        let Some(pinned) = confirmed? else { continue };
+        match opened {
+            Ok(opened) => return Ok(Unlocked { store, lineage, pinned, opened }),
+            Err(error) => {
+                pinned.release().await;
+                return Err(error);
+            }
+        }
+    }
+    Err(Error::Conflict { what: format!("a snapshot of {lineage}") })
+}
+
+/// What a pointer names, if it names anything.
+async fn load(store: &TenantStore, lineage: &Lineage, read: Option<&Read>) -> Result<Option<Opened>> {
+    let Some(read) = read.filter(|read| !read.pointer.is_empty()) else { return Ok(None) };
+    let record = find::pointed(store, lineage, read).await?;
+    Opened::load(store, record).await.map(Some)
+}
+
+/// Whether `claimed` was written on top of `seen` and nothing else.
+fn is_next(claimed: &Pointer, seen: Option<&Read>) -> bool {
+    let before: Option<FlipId> = claimed.block().and_then(|block| block.recent.last().copied());
+    match seen {
+        None => before.is_none(),
+        Some(seen) => before.is_some() && before == seen.pointer.block().map(|block| block.flip_id),
+    }
+}
+
+/// What is known of a lineage while one is chosen.
+trait Names {
+    /// Whether its pointer points at something, as far as can be told: one that is damaged
+    /// is there, and will be told about.
+    fn names_something(&self) -> bool;
+}
+
+impl Names for Option<Read> {
+    fn names_something(&self) -> bool {
+        self.as_ref().is_some_and(|read| !read.pointer.is_empty())
+    }
+}
+
+impl Names for Survey {
+    fn names_something(&self) -> bool {
+        self.pointer.names_something()
+    }
+}
+
+/// The newest lineage whose pointer points at something, else the newest; all of them are
+/// looked at at once. See [`find::lineage`].
+async fn newest<T, F>(
+    name: &ProfileName,
+    all: Vec<Lineage>,
+    look: impl Fn(Lineage) -> F,
+) -> Result<(Lineage, Result<T>)>
+where
+    T: Names,
+    F: Future<Output = (Lineage, Result<T>)>,
+{
+    let mut looks: Vec<(Lineage, Result<T>)> =
+        stream::iter(all.into_iter().rev()).map(look).buffered(REQUESTS_AT_ONCE).collect().await;
+    let chosen = looks.iter().position(|(_, look)| match look {
+        Ok(look) => look.names_something(),
+        Err(_) => true,
+    });
+    if looks.is_empty() {
+        return Err(Error::NotFound { what: format!("profile {name}") });
+    }
+    Ok(looks.swap_remove(chosen.unwrap_or(0)))
+}
