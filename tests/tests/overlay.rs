@@ -125,8 +125,12 @@ impl Model {
     }
 
     fn move_all(&mut self, from: &str, to: &str) {
-        let moved: Vec<String> =
-            self.names.keys().filter(|path| *path == from || path.starts_with(&format!("{from}/"))).cloned().collect();
+        let moved: Vec<String> = self
+            .names
+            .keys()
+            .filter(|path| *path == from || path.starts_with(&format!("{from}/")))
+            .cloned()
+            .collect();
         for path in moved {
             let thing = self.names.remove(&path).unwrap();
             self.names.insert(format!("{to}{}", &path[from.len()..]), thing);
@@ -189,7 +193,10 @@ impl Desk {
             Some(base) => Some(Opened::load(&self.world.store, base.record.clone()).await.unwrap()),
             None => None,
         };
-        assert_eq!(below.as_ref().map(|below| below.record), self.base.as_ref().map(|base| base.record.record));
+        assert_eq!(
+            below.as_ref().map(|below| below.record),
+            self.base.as_ref().map(|base| base.record.record)
+        );
         let (entries, locations) =
             opened.as_ref().map_or((&[][..], &[][..]), |opened| (&opened.entries[..], &opened.locations[..]));
         let recovered = unfinished.recover(&self.session, entries, locations, &[]).unwrap();
@@ -286,7 +293,7 @@ impl Desk {
     async fn assert_same_as_captured(&self, id: store::id::SnapshotId) {
         let out = self.folder.path().join("out");
         let _ = fs::remove_dir_all(&out);
-        let record = self.base.as_ref().unwrap().record.record;
+        let record = &self.base.as_ref().unwrap().record;
         self.world.restore_record(record, &out).await.unwrap();
         let report = self.world.snapshot(&out).await.unwrap();
         assert_eq!(report.snapshot_id, id, "a capture of the same tree has another id");

@@ -16,8 +16,7 @@ pub(crate) use catalog::{
 };
 pub(crate) use global::Global;
 pub(crate) use mount::{
-    CommitArgs, DiscardArgs, LossArg, MountArgs, RescueArgs, SessionsArgs, SessionsVerb,
-    UnmountArgs,
+    CommitArgs, DiscardArgs, LossArg, MountArgs, RescueArgs, SessionsArgs, SessionsVerb, UnmountArgs,
 };
 pub(crate) use scope::Scope;
 pub(crate) use verb::{

@@ -51,7 +51,8 @@ impl Kernel {
 /// Whether a mount is there that nobody answers for: its daemon is dead.
 pub fn is_stale(mountpoint: &Path) -> bool {
     let gone = rustix::io::Errno::NOTCONN.raw_os_error();
-    std::fs::metadata(mountpoint).is_err_and(|error| error.raw_os_error() == Some(gone))
+    // Attributes the kernel may have kept; for the entries it has to ask.
+    std::fs::read_dir(mountpoint).is_err_and(|error| error.raw_os_error() == Some(gone))
 }
 
 /// Takes a mount away that nobody answers for.

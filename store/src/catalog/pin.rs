@@ -192,6 +192,11 @@ pub struct PinKeeper {
 }
 
 impl PinKeeper {
+    /// Renews no more.
+    pub fn stop(&self) {
+        self.task.abort();
+    }
+
     /// The record as it is since chunks were moved, if they were.
     pub fn moved(&self) -> Option<Arc<Record>> {
         self.news.borrow().moved.clone()
