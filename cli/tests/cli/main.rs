@@ -14,6 +14,7 @@ mod help;
 mod history;
 mod hold;
 mod json;
+mod load;
 mod local;
 mod lock;
 mod log;

@@ -1,0 +1,157 @@
+//! Loading a profile for a Chrome, by `restore` and by `run`: what is warned of, refused and
+//! changed.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use store::format::record::{Mode, Record};
+
+use crate::desk::{Desk, Ran};
+
+/// `pstore run` of a line for the shell, which finds the profile in `$0`.
+fn run(desk: &Desk, options: &str, script: &str) -> Ran {
+    let line = format!("run acme/alice --chrome-major 131 --json {options} --");
+    desk.run_args(&line, &["sh", "-c", script, "{profile}"])
+}
+
+fn warns(ran: &Ran, words: &str) -> bool {
+    let document = ran.json();
+    let told = document["warnings"].as_array().unwrap();
+    let told = told.iter().any(|warning| warning.as_str().unwrap().contains(words));
+    assert_eq!(told, ran.stderr.contains(words), "people and programs are told the same: {ran:?}");
+    told
+}
+
+#[test]
+fn a_profile_that_was_in_another_region_today_is_loaded_with_a_warning() {
+    let desk = Desk::new();
+    desk.ok("snapshot udd acme/alice --host-region eu-central-1");
+    const WORDS: &str = "captured in eu-central-1 less than a day ago and is loaded in us-east-1";
+    for (region, is_warned) in [("us-east-1", true), ("eu-central-1", false), ("", false)] {
+        let line = format!("restore acme/alice out-{region} --chrome-major 131 --json");
+        let restored = desk.run_with(&line, &[("PSTORE_HOST_REGION", region)]);
+        assert_eq!((restored.code, warns(&restored, WORDS)), (0, is_warned), "{region:?}: {restored:?}");
+    }
+    let there = run(&desk, "--host-region us-east-1", "echo more > $0/more");
+    assert!(there.code == 0 && warns(&there, WORDS), "{there:?}");
+    // It was captured there: it is at home now.
+    assert!(!warns(&run(&desk, "--host-region us-east-1", "true"), "less than a day ago"));
+}
+
+/// Says of the current snapshot that it was taken from a running browser.
+fn make_hot(desk: &Desk) {
+    let id = desk.json("show acme/alice")["record"].as_str().unwrap().to_owned();
+    let path = desk.object(&format!("snap-{id}.json"));
+    let mut record = Record::decode(&fs::read(&path).unwrap()).unwrap();
+    record.mode = Mode::Hot;
+    fs::write(path, record.encode()).unwrap();
+}
+
+#[test]
+fn a_hot_snapshot_is_loaded_only_where_the_tenant_allows_it() {
+    let desk = Desk::new();
+    desk.ok("snapshot udd acme/alice");
+    make_hot(&desk);
+    assert_eq!(desk.json("list acme/alice")["snapshots"][0]["mode"], "hot");
+
+    const WORDS: &str = "was taken from a running browser";
+    let restore = "restore acme/alice out --chrome-major 131";
+    desk.run(&format!("{restore} --require")).refused(30, &[WORDS, "docs/hot-mode.md"]);
+    assert!(!desk.path("out").exists());
+    let refused = desk.run(&format!("{restore} --json"));
+    refused.refused(0, &["fresh_fallback: starting with an empty profile", WORDS]);
+    assert_eq!(refused.json()["outcome"], "fresh_fallback");
+    assert!(!desk.path("out/Default").exists() && desk.path("out/.pstore-load").exists());
+
+    let refused = run(&desk, "--require", "touch started");
+    refused.refused(30, &[WORDS]);
+    assert!(!desk.path("started").exists());
+    // Without it the command starts afresh, and does not replace what was refused.
+    let fresh = run(&desk, "", "[ ! -e $0/Default ] && touch started && exit 6");
+    fresh.refused(6, &["fresh_fallback", "is stored, but is not made the current one"]);
+    let document = fresh.json();
+    assert_eq!((&document["load"], &document["snapshot_failed"]), (&"fresh_fallback".into(), &true.into()));
+
+    fs::create_dir_all(desk.path(".config/pstore")).unwrap();
+    fs::write(desk.path(".config/pstore/pstore.toml"), "[tenants.acme]\nmodes = [\"cold\", \"hot\"]\n")
+        .unwrap();
+    assert_eq!(desk.json("restore acme/alice allowed --chrome-major 131")["outcome"], "success");
+    assert!(desk.path("allowed/Default/History").exists());
+    let allowed = run(&desk, "--require", "[ -e $0/Default/History ]");
+    assert_eq!((allowed.code, &allowed.json()["load"]), (0, &"success".into()), "{allowed:?}");
+}
+
+const CRASHED: &str = r#"{"a":1,"profile":{"exit_type":"Crashed","exited_cleanly":false,"name":"x"}}"#;
+
+fn preferences(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn a_crash_is_made_unseen_if_that_is_asked_for_and_the_next_record_says_so() {
+    let desk = Desk::new();
+    fs::write(desk.path("udd/Default/Preferences"), CRASHED).unwrap();
+    desk.ok("snapshot udd acme/alice");
+
+    let read = |place: &str| preferences(&fs::read_to_string(desk.path(place)).unwrap());
+    let as_it_was = desk.json("restore acme/alice plain --chrome-major 131");
+    assert_eq!(
+        (&as_it_was["transforms"], read("plain/Default/Preferences")),
+        (&json!([]), preferences(CRASHED))
+    );
+    let document = desk.json("restore acme/alice normal --chrome-major 131 --normalise-exit");
+    assert_eq!(document["transforms"], json!(["normalise-exit"]));
+    let normal = json!({ "a": 1, "profile": { "exit_type": "Normal", "exited_cleanly": true, "name": "x" } });
+    assert_eq!(read("normal/Default/Preferences"), normal);
+
+    let ran = run(&desk, "--normalise-exit", "cp $0/Default/Preferences seen");
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(read("seen"), normal);
+    let record = desk.json("show acme/alice");
+    assert_eq!((&record["transforms"], &record["exit_type"]), (&json!(["normalise-exit"]), &"Normal".into()));
+    // It was changed once: what is loaded now needs no change.
+    let again = desk.json("restore acme/alice again --chrome-major 131 --normalise-exit");
+    assert_eq!((&again["transforms"], desk.path("again/.pstore-load").exists()), (&json!([]), false));
+    desk.run("restore acme/alice never --normalise-exit").refused(2, &["--chrome-major"]);
+}
+
+#[test]
+fn a_run_that_requires_its_profile_does_not_start_without_it() {
+    let desk = Desk::new();
+    // Nothing to load is nothing that was lost.
+    assert_eq!(run(&desk, "--require", "exit 4").code, 4);
+    desk.ok("snapshot udd acme/alice");
+    let older = "--chrome-version 131.0.6778.84";
+    let refused = run(&desk, &format!("--require {older}"), "touch started");
+    refused.refused(34, &["the older Chrome 131.0.6778.84 would silently drop"]);
+    assert_eq!(refused.json()["error"]["kind"], "version_mismatch");
+    assert!(!desk.path("started").exists());
+    assert_eq!(desk.lock_state(), "free");
+    assert_eq!(run(&desk, older, "touch started; exit 5").code, 5);
+    assert!(desk.path("started").exists());
+}
+
+#[test]
+fn a_run_that_requires_its_capture_ends_with_what_went_wrong_with_it() {
+    let desk = Desk::new();
+    desk.ok("snapshot udd acme/alice");
+    let current = || desk.json("show acme/alice")["record"].clone();
+    let good = current();
+    let damage = "head -c 3000 /dev/urandom > $0/rest; { printf 'SQLite format 3\\000'; cat $0/rest; } > $0/Default/Cookies; exit 8";
+    for (options, code) in [("", 8), ("--require", 29)] {
+        let ran = run(&desk, options, damage);
+        assert_eq!((ran.code, &ran.json()["snapshot_failed"]), (code, &true.into()), "{ran:?}");
+        assert_eq!(current(), good);
+    }
+    let large = "head -c 900000 /dev/zero > $0/large; exit 8";
+    let limit = [("PSTORE_MAX_PROFILE_BYTES", "800000")];
+    for (options, code) in [("", 8), ("--require", 31)] {
+        let line = format!("run acme/alice --chrome-major 131 --json {options} --");
+        let mut command = desk.command(&line);
+        let output = command.args(["sh", "-c", large, "{profile}"]).envs(limit).output().unwrap();
+        let ran = Ran::of(&line, output);
+        assert_eq!((ran.code, &ran.json()["snapshot_failed"]), (code, &true.into()), "{ran:?}");
+        assert!(ran.stderr.contains("the profile was not captured"), "{ran:?}");
+        assert_eq!((current(), desk.lock_state().as_str()), (good.clone(), "free"));
+    }
+}
