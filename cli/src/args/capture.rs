@@ -74,8 +74,8 @@ pub(crate) struct LoadArgs {
 /// Lock a profile, load it, run a command on it, capture it, unlock it
 ///
 /// The command finds the profile at {profile}, wherever that is in its arguments; without
-/// it, --user-data-dir is added. Its exit code is passed on. Should the lock be lost, the
-/// command is stopped and the pointer stays.
+/// it, --user-data-dir is added. Its exit code is passed on, its stdout too, with --json to
+/// stderr. Should the lock be lost, the command is stopped and the pointer stays.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore run acme/alice --chrome-major 131 -- chromium --user-data-dir={profile} --headless=new")]

@@ -92,7 +92,8 @@ pub(crate) struct LockShowArgs {
 /// Hold the lock while a command runs, and stop the command if the lock is lost
 ///
 /// The command finds the token in PSTORE_LOCK_TOKEN. If the lock is lost it gets SIGTERM,
-/// and SIGKILL eight seconds later. Its exit code is passed on.
+/// and SIGKILL eight seconds later. Its exit code is passed on, its stdout too, with --json
+/// to stderr.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore lock hold acme/alice -- ./run-agent.sh")]

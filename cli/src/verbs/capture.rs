@@ -178,8 +178,8 @@ pub(super) fn about_rescued(
     about(context, args, actor, still)
 }
 
-/// What a person should know about a snapshot though it was stored.
-pub(super) fn warnings(report: &Report, facts_path_too_long: bool) -> Vec<String> {
+/// What a person should know about the profile in a snapshot.
+pub(super) fn warnings(report: &Report, path_is_too_long: bool) -> Vec<String> {
     let mut warnings = Vec::new();
     let Some(health) = &report.health else { return warnings };
     for found in &health.damaged {
@@ -203,7 +203,7 @@ pub(super) fn warnings(report: &Report, facts_path_too_long: bool) -> Vec<String
             "the browser did not end by itself and was killed: what it had not written is lost".to_owned(),
         );
     }
-    if facts_path_too_long {
+    if path_is_too_long {
         warnings.push(format!(
             "the directory's path is longer than {} bytes: Chrome silently does without some databases there",
             profile::MAX_PATH_BYTES

@@ -1,6 +1,6 @@
 //! Running a command of the user's under a lock.
 
-use std::{ffi::OsString, os::unix::process::ExitStatusExt, process::ExitStatus, time::Duration};
+use std::{ffi::OsString, io, os::unix::process::ExitStatusExt, process::ExitStatus, time::Duration};
 
 use store::{ErrorKind, catalog::lock::Keeper};
 use tokio::{
@@ -32,6 +32,10 @@ pub(super) async fn run(
     let (program, arguments) = command.split_first().expect("clap wants at least one word");
     let mut command = Command::new(program);
     command.args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
+    if context.console.json {
+        // On stdout there is one document and nothing else.
+        command.stdout(io::stderr());
+    }
     let mut signals = Signals::listen();
     let mut child = command.spawn().map_err(|error| {
         Failure::new(ErrorKind::Io, format!("{} cannot be started: {error}", program.to_string_lossy()))
@@ -69,7 +73,7 @@ fn pass_on(child: &Child, number: rustix::process::Signal) {
     }
 }
 
-fn ended(status: std::io::Result<ExitStatus>) -> Result<ExitStatus, Failure> {
+fn ended(status: io::Result<ExitStatus>) -> Result<ExitStatus, Failure> {
     status.map_err(|error| Failure::new(ErrorKind::Io, format!("the command cannot be waited for: {error}")))
 }
 

@@ -58,7 +58,13 @@ struct Session {
     loaded: Loaded,
     guarded: Guarded,
     /// `None` if there was no capture, because the lock was lost.
-    captured: Option<Result<Report, Failure>>,
+    captured: Option<Result<Captured, Failure>>,
+}
+
+struct Captured {
+    report: Report,
+    /// Of where the command had it.
+    path_is_too_long: bool,
 }
 
 async fn session(
@@ -102,8 +108,9 @@ async fn capture(
     lineage: &Lineage,
     hold: &Hold,
     directory: &Path,
-) -> Result<Report, Failure> {
+) -> Result<Captured, Failure> {
     let still = capturing::hold_still(directory, &args.capture).await?;
+    let path_is_too_long = still.facts.path_is_too_long();
     let job = Job {
         tenant: hold.controls().store(),
         lineage: lineage.clone(),
@@ -111,7 +118,9 @@ async fn capture(
         actor: hold.controls().actor().clone(),
         lock: LockUse::Held(hold.token().await),
     };
-    capturing::capture(context, &args.capture, job, still, progress::watch(context.console)).await
+    let progress = progress::watch(context.console);
+    let report = capturing::capture(context, &args.capture, job, still, progress).await?;
+    Ok(Captured { report, path_is_too_long })
 }
 
 /// The lineage: as said, or the newest there is.
@@ -200,7 +209,7 @@ fn answer(
     lineage: &Lineage,
     loaded: &Loaded,
     guarded: &Guarded,
-    captured: Option<Result<Report, Failure>>,
+    captured: Option<Result<Captured, Failure>>,
 ) -> Answer {
     let mut document = json!({
         "tenant_id": lineage.name.tenant,
@@ -211,43 +220,44 @@ fn answer(
         "command_exit_code": guarded.code,
         "lock_lost": guarded.lost.is_some(),
         "snapshot_failed": false,
+        "snapshot_error": Value::Null,
         "snapshot": Value::Null,
         "warnings": loaded.warnings,
     });
     let (mut verdict, mut exit) = (None, Some(guarded.code));
     let mut text = String::new();
-    match captured {
+    let failed = match captured {
         _ if guarded.lost.is_some() => {
             verdict = guarded.lost.clone().map(|message| (ErrorKind::LockLost, message));
             exit = None;
             text.push_str("lock_lost: true\n");
+            None
         }
-        Some(Ok(report)) => {
-            let warnings = capturing::warnings(&report, false);
+        Some(Ok(Captured { report, path_is_too_long })) => {
+            let warnings = super::snapshot::warnings(&report, path_is_too_long);
             warnings.iter().for_each(|warning| context.console.warn(warning));
             document["snapshot"] = super::snapshot::document(lineage, &report, &warnings);
-            if let Some((kind, message)) = capturing::held_back(&report) {
-                document["snapshot_failed"] = json!(true);
-                context.console.warn(&message);
-                context.console.say(&format!("hint: {}", capturing::moving(lineage, report.record)));
-                text.push_str("snapshot_failed: true\n");
-                if args.load.require {
-                    (verdict, exit) = (Some((kind, message)), None);
-                }
-            }
+            let held_back = capturing::held_back(&report).map(|(kind, message)| {
+                Failure::new(kind, message).hint(capturing::moving(lineage, report.record))
+            });
+            held_back.inspect(|failure| context.console.warn(&failure.message))
         }
         Some(Err(failure)) => {
-            document["snapshot_failed"] = json!(true);
             context.console.warn(&format!("the profile was not captured: {}", failure.message));
-            if let Some(hint) = &failure.hint {
-                context.console.say(&format!("hint: {hint}"));
-            }
-            text.push_str("snapshot_failed: true\n");
-            if args.load.require {
-                (verdict, exit) = (Some((failure.kind, failure.message)), None);
-            }
+            Some(failure)
         }
-        None => {}
+        None => None,
+    };
+    if let Some(failure) = failed {
+        document["snapshot_failed"] = json!(true);
+        document["snapshot_error"] = failure.document()["error"].take();
+        if let Some(hint) = &failure.hint {
+            context.console.say(&format!("hint: {hint}"));
+        }
+        text.push_str("snapshot_failed: true\n");
+        if args.load.require {
+            (verdict, exit) = (Some((failure.kind, failure.message)), None);
+        }
     }
     Answer { verdict, exit, brief: Some(String::new()), ..Answer::new(document, text) }
 }

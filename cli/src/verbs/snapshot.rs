@@ -8,7 +8,7 @@ use store::{
     catalog::lock::Terms,
     id::Nonce,
     name::{ChromeMajor, Lineage},
-    ops::snapshot::LockUse,
+    ops::snapshot::{LockUse, Report},
 };
 
 use super::{
@@ -46,8 +46,7 @@ pub(super) async fn run(context: Context, args: &SnapshotArgs) -> Result<Answer,
     };
     let report =
         capturing::capture(&context, &args.capture, job, still, progress::watch(context.console)).await?;
-    let mut warnings = summary::warnings(&report);
-    warnings.extend(capturing::warnings(&report, too_long));
+    let warnings = warnings(&report, too_long);
     warnings.iter().for_each(|warning| context.console.warn(warning));
     let verdict = capturing::held_back(&report);
     if verdict.is_some() {
@@ -56,6 +55,13 @@ pub(super) async fn run(context: Context, args: &SnapshotArgs) -> Result<Answer,
     let brief = Some(format!("{}\n", report.snapshot_id));
     let document = summary::document(&lineage, &report, &warnings);
     Ok(Answer { brief, verdict, ..Answer::new(document, summary::text(&lineage, &report)) })
+}
+
+/// What a person should know about a snapshot though it was stored.
+pub(super) fn warnings(report: &Report, path_is_too_long: bool) -> Vec<String> {
+    let mut warnings = summary::warnings(report);
+    warnings.extend(capturing::warnings(report, path_is_too_long));
+    warnings
 }
 
 /// Under which lock: the caller's if there is a token, else one of our own.

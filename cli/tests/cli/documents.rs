@@ -198,6 +198,9 @@ fn documents_are_those_that_are_kept() {
     let run = desk.command("run acme/other --chrome-major 131 --run-id run-5 --host host-1 --json -- true");
     let run = { run }.output().unwrap();
     keeper.keep_ran("run", &Ran::of("run", run));
+    let mut run = desk.command("run acme/other --chrome-major 131 --directory gone --json -- sh -c");
+    let run = run.args(["echo noise; rm -r $0; exit 3", "{profile}"]).output().unwrap();
+    keeper.keep_ran("run.snapshot-failed", &Ran::of("run", run));
     keeper.keep("error.snapshot-needed", &format!("delete acme/alice --sha {first}"));
     keeper.keep("delete", &format!("delete acme/alice --sha {second} --reason old"));
     keeper.keep("log", "log acme/alice");

@@ -6,7 +6,10 @@ use std::fs;
 use serde_json::{Value, json};
 use store::format::record::{Mode, Record};
 
-use crate::desk::{Desk, Ran};
+use crate::{
+    desk::{Desk, Ran},
+    schema::Schema,
+};
 
 /// `pstore run` of a line for the shell, which finds the profile in `$0`.
 fn run(desk: &Desk, options: &str, script: &str) -> Ran {
@@ -153,5 +156,54 @@ fn a_run_that_requires_its_capture_ends_with_what_went_wrong_with_it() {
         assert_eq!((ran.code, &ran.json()["snapshot_failed"]), (code, &true.into()), "{ran:?}");
         assert!(ran.stderr.contains("the profile was not captured"), "{ran:?}");
         assert_eq!((current(), desk.lock_state().as_str()), (good.clone(), "free"));
+    }
+}
+
+#[test]
+fn a_run_prints_one_document_and_its_command_beside_it() {
+    let desk = Desk::new();
+    let ran = run(&desk, "", "echo said; echo told >&2");
+    assert_eq!((ran.code, &ran.json()["snapshot_error"]), (0, &Value::Null), "{ran:?}");
+    assert!(ran.stderr.contains("said\n") && ran.stderr.contains("told\n"), "{ran:?}");
+    let plain =
+        desk.run_args("run acme/alice --chrome-major 131 --", &["sh", "-c", "echo said", "{profile}"]);
+    assert_eq!((plain.code, plain.stdout.as_str()), (0, "said\n"), "{plain:?}");
+    let held = desk.run_args("lock hold acme/alice --json --", &["echo", "said"]);
+    assert_eq!(
+        (&held.json()["outcome"], held.stderr.contains("said\n")),
+        (&"ended".into(), true),
+        "{held:?}"
+    );
+}
+
+#[test]
+fn a_run_says_why_its_profile_was_not_captured() {
+    let desk = Desk::new();
+    desk.ok("snapshot udd acme/alice");
+    let ran = run(&desk, "", "rm -r $0; exit 3");
+    let document = ran.json();
+    assert_eq!(Schema::of("run").misfits(&document), Vec::<String>::new());
+    assert_eq!((ran.code, &document["snapshot_error"]["kind"]), (3, &"io".into()), "{ran:?}");
+    let message = document["snapshot_error"]["message"].as_str().unwrap();
+    assert!(ran.stderr.contains(message), "{ran:?}");
+
+    let ran = run(&desk, "--chrome-version 131.0.6778.84", "true");
+    let document = ran.json();
+    let error = &document["snapshot_error"];
+    assert_eq!((&error["kind"], &error["exit_code"]), (&"held_back".into(), &29.into()), "{ran:?}");
+    let record = document["snapshot"]["record"].as_str().unwrap();
+    assert!(error["hint"].as_str().unwrap().contains(&format!("--sha {record} --confirm")), "{error}");
+}
+
+#[test]
+fn a_run_warns_of_a_path_on_which_chrome_does_without_databases() {
+    let desk = Desk::new();
+    const WORDS: &str = "the directory's path is longer than 440 bytes";
+    for (part, is_warned) in [("long".repeat(40), true), ("short".to_owned(), false)] {
+        let place = desk.path(&part).join(&part).join(&part).join("profile");
+        let ran = run(&desk, &format!("--directory {}", place.display()), "echo x > $0/file");
+        let warnings = ran.json()["snapshot"]["warnings"].to_string();
+        assert_eq!((ran.code, warnings.contains(WORDS)), (0, is_warned), "{ran:?}");
+        assert_eq!(ran.stderr.contains(WORDS), is_warned, "{ran:?}");
     }
 }
