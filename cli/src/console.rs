@@ -89,7 +89,7 @@ impl Console {
         if self.json {
             print(&pretty(&failure.document()));
         }
-        ExitCode::from(exit::code(failure.kind))
+        ExitCode::from(failure.code())
     }
 }
 

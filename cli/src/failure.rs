@@ -15,11 +15,13 @@ pub(crate) struct Failure {
     pub(crate) hint: Option<String>,
     /// Of a lock that somebody else holds: who, in the contract's words.
     pub(crate) holder: Option<Box<Holder>>,
+    /// The exit code, if it is not the one of its kind.
+    pub(crate) exit: Option<u8>,
 }
 
 impl Failure {
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), hint: None, holder: None }
+        Self { kind, message: message.into(), hint: None, holder: None, exit: None }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
@@ -34,13 +36,17 @@ impl Failure {
         Self { hint: Some(hint.into()), ..self }
     }
 
+    pub(crate) fn code(&self) -> u8 {
+        self.exit.unwrap_or(exit::code(self.kind))
+    }
+
     pub(crate) fn document(&self) -> Value {
-        let Self { kind, message, hint, holder } = self;
+        let Self { kind, message, hint, holder, .. } = self;
         let mut error = json!({
             "kind": exit::name(*kind),
             "message": message,
             "hint": hint,
-            "exit_code": exit::code(*kind),
+            "exit_code": self.code(),
         });
         if let Some(holder) = holder {
             error["holder_run_id"] = json!(holder.run_id);
@@ -61,7 +67,7 @@ impl From<Error> for Failure {
             Error::LockHeld { holder, .. } | Error::LockLost { holder: Some(holder), .. } => Some(holder),
             _ => None,
         };
-        Self { kind, message, hint, holder }
+        Self { kind, message, hint, holder, exit: None }
     }
 }
 

@@ -2,8 +2,10 @@
 
 use std::{
     ffi::{OsStr, OsString},
+    fs,
     path::{Path, PathBuf},
     sync::Arc,
+    time::{Duration, Instant},
 };
 
 use capture::load::Loaded;
@@ -22,7 +24,7 @@ use super::{
     Context,
     capture::{self as capturing, Job},
     context::LOCK_TOKEN,
-    guard::{self, Guarded},
+    guard::{self, Guarded, Signals},
     load,
 };
 use crate::{
@@ -34,24 +36,40 @@ use crate::{
 
 /// What stands for the profile's directory in the command.
 const PROFILE: &str = "{profile}";
+/// A load that nobody waits for any more has ended by then.
+const LOADING_ENDS: Duration = Duration::from_secs(5);
 
 pub(super) async fn run(context: Context, args: &RunArgs) -> Result<Answer, Failure> {
     capturing::check(&args.capture)?;
-    let lineage = lineage(&context, args).await?;
-    let tenant = context.writable_tenant(&lineage.name.tenant).await?;
-    let actor = context.actor(&args.capture.actor);
-    let settings = context.settings.tenant(&lineage.name.tenant);
-    let controls = Controls::new(tenant.clone(), lineage.clone(), actor.clone());
-    let terms = Terms { ttl: settings.lock_ttl, with_process: true };
-    let hold = Arc::new(controls.acquire(terms, args.wait).await?);
-    let place = Place::choose(args)?;
-    let ended = session(&context, args, &lineage, &hold, &place, settings.lock_renew).await;
+    let mut signals = Signals::listen();
+    let settings = context.settings.tenant(&args.profile.tenant);
+    let taking = async {
+        let lineage = lineage(&context, args).await?;
+        let tenant = context.writable_tenant(&lineage.name.tenant).await?;
+        let controls = Controls::new(tenant, lineage, context.actor(&args.capture.actor));
+        let terms = Terms { ttl: settings.lock_ttl, with_process: true };
+        Ok(controls.acquire(terms, args.wait).await?)
+    };
+    let hold = Arc::new(guard::take(&mut signals, taking).await?);
+    let lineage = hold.controls().lineage();
+    let (place, ended) = match Place::choose(args) {
+        Ok(place) => {
+            let ended = session(&context, args, &mut signals, &hold, &place, settings.lock_renew).await;
+            (Some(place), ended)
+        }
+        Err(failure) => (None, Err(failure)),
+    };
     if let Err(error) = hold.release().await {
         context.console.warn(&format!("the lock could not be given back ({error}); it expires by itself"));
     }
+    let captured = ended.as_ref().map(|session| matches!(session.captured, Some(Ok(_))));
+    match (place, captured) {
+        (Some(place), Ok(captured)) => place.finish(&context, captured),
+        (Some(place), Err(_)) => place.abandon(&context).await,
+        (None, _) => {}
+    }
     let Session { loaded, guarded, captured } = ended?;
-    place.finish(&context, matches!(captured, Some(Ok(_))));
-    Ok(answer(&context, args, &lineage, &loaded, &guarded, captured))
+    Ok(answer(&context, args, lineage, &loaded, &guarded, captured))
 }
 
 struct Session {
@@ -70,12 +88,14 @@ struct Captured {
 async fn session(
     context: &Context,
     args: &RunArgs,
-    lineage: &Lineage,
+    signals: &mut Signals,
     hold: &Arc<Hold>,
     place: &Place,
-    renew_every: std::time::Duration,
+    renew_every: Duration,
 ) -> Result<Session, Failure> {
     let keeper = hold.keep(renew_every);
+    let lineage = hold.controls().lineage();
+    let commitment = context.interrupt.commitment();
     let job = load::Job {
         profile: &lineage.name,
         chrome_major: lineage.chrome_major,
@@ -84,28 +104,28 @@ async fn session(
         force: false,
         same_owner: false,
         check: args.capture.check,
-        commitment: context.interrupt.commitment().clone(),
+        commitment: commitment.clone(),
         host_region: args.capture.host_region.clone(),
     };
-    let loaded = load::load(context, &args.load, job).await?;
+    let loading = load::load(context, &args.load, job);
+    let loaded = guard::prepare(signals, commitment, loading).await?;
     let command = command(&args.command, place.path());
     let environment = [
         (LOCK_TOKEN, OsString::from(hold.token().await.to_string())),
         ("PSTORE_RUN_ID", OsString::from(&hold.controls().actor().run_id)),
         ("PSTORE_PROFILE", place.path().as_os_str().to_owned()),
     ];
-    let guarded = guard::run(context, &command, &environment, &keeper).await?;
+    let guarded = guard::run(context, signals, &command, &environment, &keeper).await?;
     if guarded.lost.is_some() {
         return Ok(Session { loaded, guarded, captured: None });
     }
-    let captured = capture(context, args, lineage, hold, place.path()).await;
+    let captured = capture(context, args, hold, place.path()).await;
     Ok(Session { loaded, guarded, captured: Some(captured) })
 }
 
 async fn capture(
     context: &Context,
     args: &RunArgs,
-    lineage: &Lineage,
     hold: &Hold,
     directory: &Path,
 ) -> Result<Captured, Failure> {
@@ -113,7 +133,7 @@ async fn capture(
     let path_is_too_long = still.facts.path_is_too_long();
     let job = Job {
         tenant: hold.controls().store(),
-        lineage: lineage.clone(),
+        lineage: hold.controls().lineage().clone(),
         directory,
         actor: hold.controls().actor().clone(),
         lock: LockUse::Held(hold.token().await),
@@ -160,6 +180,23 @@ impl Place {
     fn path(&self) -> &Path {
         match self {
             Self::Temporary(_, path) | Self::Named(path) => path,
+        }
+    }
+
+    /// Nobody has used it. What was being loaded into it goes first: threads that are at work
+    /// there notice a little later that they need not be.
+    async fn abandon(self, context: &Context) {
+        let Self::Temporary(directory, _) = self else { return };
+        let started = Instant::now();
+        // A profile is written beside its place, under a hidden name.
+        let is_hidden = |entry: fs::DirEntry| entry.file_name().as_encoded_bytes().starts_with(b".");
+        let is_loading = || fs::read_dir(directory.path()).into_iter().flatten().flatten().any(is_hidden);
+        while is_loading() && started.elapsed() < LOADING_ENDS {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let path = directory.path().to_owned();
+        if let Err(error) = directory.close() {
+            context.console.warn(&format!("{} could not be removed: {error}", path.display()));
         }
     }
 

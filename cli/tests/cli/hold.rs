@@ -91,18 +91,8 @@ fn a_signal_that_is_to_be_ignored_is() {
 #[test]
 fn without_a_terminal_an_interrupt_is_passed_on() {
     let desk = stored();
-    let held = hold(&desk, "", "touch up; exec sleep 100");
-    // A session of its own has no terminal.
-    let mut command = std::process::Command::new("setsid");
-    command.arg("--wait").arg(held.get_program()).args(held.get_args()).env_clear();
-    command.envs(held.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    command.current_dir(desk.path("")).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = command.spawn().unwrap();
-    until("the command is up", || desk.path("up").exists());
-    let lock: serde_json::Value =
-        serde_json::from_slice(&fs::read(desk.object("lock.json")).unwrap()).unwrap();
-    let pid = lock["pstore"]["process"]["pid"].to_string();
-    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let child = hold_without_a_terminal(&desk, "touch up; exec sleep 100");
+    assert!(std::process::Command::new("kill").args(["-INT", &holder(&desk)]).status().unwrap().success());
     assert_eq!(ended(child).code, 130);
     assert_eq!(desk.lock_state(), "free");
 }
@@ -148,6 +138,53 @@ fn a_holder_does_not_take_back_what_an_operator_took_away() {
     ended(child).refused(25, &["was lost"]);
     assert_eq!(desk.lock_state(), "free");
     assert!(desk.events().iter().all(|event| event["kind"] != "lock_regained"));
+}
+
+/// `pstore lock hold` in a session of its own, which has no terminal.
+fn hold_without_a_terminal(desk: &Desk, script: &str) -> std::process::Child {
+    let held = hold(desk, "", script);
+    let mut command = std::process::Command::new("setsid");
+    command.arg("--wait").arg(held.get_program()).args(held.get_args()).env_clear();
+    command.envs(held.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.current_dir(desk.path("")).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    until("the command is up", || desk.path("up").exists());
+    child
+}
+
+/// The process that holds the lock.
+fn holder(desk: &Desk) -> String {
+    let lock: serde_json::Value =
+        serde_json::from_slice(&fs::read(desk.object("lock.json")).unwrap()).unwrap();
+    lock["pstore"]["process"]["pid"].to_string()
+}
+
+/// A script that does not pass anything on, with a browser behind it.
+const BEHIND_A_SCRIPT: &str =
+    "sh -c 'trap \"touch told; exit 0\" TERM; touch up; while :; do sleep 0.1; done'; exit 9";
+
+#[test]
+fn what_a_command_has_started_is_told_too() {
+    let desk = stored();
+    let child = hold_without_a_terminal(&desk, BEHIND_A_SCRIPT);
+    assert!(std::process::Command::new("kill").arg(holder(&desk)).status().unwrap().success());
+    assert_eq!(ended(child).code, 143);
+    until("it was told to end", || desk.path("told").exists());
+    assert_eq!(desk.lock_state(), "free");
+}
+
+#[test]
+fn nothing_a_command_has_started_outlives_the_loss_of_the_lock() {
+    let desk = stored();
+    // The one does not listen, and the other does not wait for it.
+    let stubborn =
+        "sh -c 'trap \"\" TERM; echo $$ > stubborn; touch up; while :; do sleep 0.1; done' & exec sleep 100";
+    let child = hold_without_a_terminal(&desk, stubborn);
+    let pid = fs::read_to_string(desk.path("stubborn")).unwrap();
+    desk.ok("force-unlock acme/alice --reason stuck --confirm");
+    ended(child).refused(25, &["was lost"]);
+    let gone = || std::process::Command::new("kill").args(["-0", pid.trim()]).stderr(Stdio::null()).status();
+    until("it is gone", || !gone().unwrap().success());
 }
 
 #[test]

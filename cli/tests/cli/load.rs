@@ -1,13 +1,13 @@
 //! Loading a profile for a Chrome, by `restore` and by `run`: what is warned of, refused and
 //! changed.
 
-use std::fs;
+use std::{fs, path::Path, process::Stdio};
 
 use serde_json::{Value, json};
 use store::format::record::{Mode, Record};
 
 use crate::{
-    desk::{Desk, Ran},
+    desk::{Desk, Ran, ended, noise, signal, until},
     schema::Schema,
 };
 
@@ -206,4 +206,66 @@ fn a_run_warns_of_a_path_on_which_chrome_does_without_databases() {
         assert_eq!((ran.code, warnings.contains(WORDS)), (0, is_warned), "{ran:?}");
         assert_eq!(ran.stderr.contains(WORDS), is_warned, "{ran:?}");
     }
+}
+
+/// Whether a profile that is not whole yet lies somewhere below.
+fn is_loading(folder: &Path) -> bool {
+    let mut below = fs::read_dir(folder).into_iter().flatten().flatten();
+    below.any(|entry| entry.file_name().as_encoded_bytes().starts_with(b".") || is_loading(&entry.path()))
+}
+
+/// A run that is told to end while its profile is being written.
+fn interrupted(desk: &Desk, name: &str, options: &str) -> Ran {
+    let tmp = desk.path("tmp");
+    fs::create_dir_all(&tmp).unwrap();
+    let mut command = desk.command(&format!("run acme/alice --chrome-major 131 --json {options} --"));
+    command.args(["touch", "started"]).env("TMPDIR", &tmp);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    until("it is loading", || is_loading(&tmp) || is_loading(&desk.path("named")));
+    signal(&child, name);
+    ended(child)
+}
+
+#[test]
+fn a_run_that_is_told_to_end_while_it_loads_leaves_nothing() {
+    let desk = Desk::new();
+    fs::write(desk.path("udd/large"), noise(100_000_000)).unwrap();
+    desk.ok("snapshot udd acme/alice");
+    let good = desk.json("show acme/alice")["record"].clone();
+    let place = format!("--directory {}", desk.path("named/place").display());
+    for (name, code, options) in
+        [("TERM", 143, ""), ("INT", 130, ""), ("HUP", 129, ""), ("TERM", 143, &place)]
+    {
+        let ran = interrupted(&desk, name, options);
+        ran.refused(code, &["interrupted before the command was started"]);
+        let error = &ran.json()["error"];
+        assert_eq!((&error["kind"], &error["exit_code"]), (&"interrupted".into(), &code.into()), "{ran:?}");
+        assert_eq!(fs::read_dir(desk.path("tmp")).unwrap().count(), 0, "{name}: no directory is left");
+        assert!(!desk.path("named/place").exists() && !desk.path("started").exists(), "{ran:?}");
+        assert_eq!(desk.lock_state(), "free", "{name}");
+        assert_eq!(
+            desk.json("lock show acme/alice")["holder_run_id"],
+            Value::Null,
+            "given back, not orphaned"
+        );
+    }
+    assert_eq!(fs::read_dir(desk.path("named")).unwrap().count(), 0);
+    assert_eq!(desk.json("show acme/alice")["record"], good);
+}
+
+#[test]
+fn a_run_that_is_told_to_end_while_it_waits_for_the_lock_ends() {
+    let desk = Desk::new();
+    desk.ok("snapshot udd acme/alice");
+    let token = desk.acquire("other", "");
+    for line in
+        ["run acme/alice --wait 600 -- touch started", "lock hold acme/alice --wait 600 -- touch started"]
+    {
+        let child = desk.start(line);
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        signal(&child, "TERM");
+        ended(child).refused(143, &["interrupted before the command was started"]);
+    }
+    assert!(!desk.path("started").exists());
+    desk.ok(&format!("lock release acme/alice --token {token}"));
 }

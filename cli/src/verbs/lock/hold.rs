@@ -10,26 +10,34 @@ use crate::{
     answer::Answer,
     args::HoldArgs,
     failure::Failure,
-    verbs::{Context, context::LOCK_TOKEN, guard},
+    verbs::{
+        Context,
+        context::LOCK_TOKEN,
+        guard::{self, Signals},
+    },
 };
 
 pub(super) async fn run(context: Context, args: &HoldArgs) -> Result<Answer, Failure> {
-    let controls = controls(&context, &args.lineage, &args.actor).await?;
-    let settings = context.settings.tenant(&controls.lineage().name.tenant);
-    let terms = Terms { ttl: settings.lock_ttl, with_process: true };
-    let hold = Arc::new(controls.acquire(terms, args.wait).await?);
+    let mut signals = Signals::listen();
+    let settings = context.settings.tenant(&args.lineage.profile.tenant);
+    let taking = async {
+        let controls = controls(&context, &args.lineage, &args.actor).await?;
+        let terms = Terms { ttl: settings.lock_ttl, with_process: true };
+        Ok(controls.acquire(terms, args.wait).await?)
+    };
+    let hold = Arc::new(guard::take(&mut signals, taking).await?);
     let environment = [
         (LOCK_TOKEN, OsString::from(hold.token().await.to_string())),
         ("PSTORE_RUN_ID", OsString::from(&hold.controls().actor().run_id)),
     ];
     let keeper = hold.keep(settings.lock_renew);
-    let guarded = guard::run(&context, &args.command, &environment, &keeper).await;
+    let guarded = guard::run(&context, &mut signals, &args.command, &environment, &keeper).await;
     drop(keeper);
     if let Err(error) = hold.release().await {
         context.console.warn(&format!("the lock could not be given back ({error}); it expires by itself"));
     }
     let guarded = guarded?;
-    let mut document = told::names(controls.lineage());
+    let mut document = told::names(hold.controls().lineage());
     document["outcome"] = json!(if guarded.lost.is_some() { "lock_lost" } else { "ended" });
     document["command_exit_code"] = json!(guarded.code);
     let verdict = guarded.lost.map(|message| (ErrorKind::LockLost, message));

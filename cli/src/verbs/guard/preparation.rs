@@ -1,0 +1,55 @@
+//! What comes before the command. A signal ends it, and nothing is left of it.
+
+use std::{pin::pin, time::Duration};
+
+use rustix::process::Signal;
+use store::{ErrorKind, catalog::lock::Hold, ops::commitment::Commitment};
+
+use super::Signals;
+use crate::failure::Failure;
+
+/// How long a request that may just have taken the lock is waited for.
+const LAST_BREATH: Duration = Duration::from_secs(2);
+
+/// Takes the lock. After a signal it is not kept.
+pub(in crate::verbs) async fn take(
+    signals: &mut Signals,
+    taking: impl Future<Output = Result<Hold, Failure>>,
+) -> Result<Hold, Failure> {
+    let mut taking = pin!(taking);
+    let number = tokio::select! {
+        taken = &mut taking => return taken,
+        number = signals.next() => number,
+    };
+    if let Ok(Ok(hold)) = tokio::time::timeout(LAST_BREATH, taking).await
+        && let Err(error) = hold.release().await
+    {
+        tracing::warn!(%error, "the lock could not be given back; it expires by itself");
+    }
+    Err(interrupted(number))
+}
+
+/// Loads the profile. After a signal nothing is moved into place any more.
+pub(in crate::verbs) async fn prepare<T>(
+    signals: &mut Signals,
+    commitment: &Commitment,
+    loading: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let mut loading = pin!(loading);
+    let number = tokio::select! {
+        loaded = &mut loading => return loaded,
+        number = signals.next() => number,
+    };
+    if !commitment.prevent() {
+        // It is being moved; whoever has to remove it must find it there.
+        loading.await.ok();
+    }
+    Err(interrupted(number))
+}
+
+/// As a shell would tell it of the command, which was never started.
+fn interrupted(number: Signal) -> Failure {
+    let message = "interrupted before the command was started; the lock is free and nothing was captured";
+    let code = u8::try_from(128 + number.as_raw()).ok();
+    Failure { exit: code, ..Failure::new(ErrorKind::Interrupted, message) }
+}
