@@ -2,16 +2,17 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::{env, fs, path::Path, thread, time::Duration};
+use std::{env, fs, os::unix::fs::symlink, path::Path, process::Command, sync::Arc, thread, time::Duration};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use store::bucket::{Bucket, Key, S3Bucket, S3Config};
+use store::bucket::{Access, Bucket, Key, LocalBucket, S3Bucket, S3Config};
 use tests::{
     binary::Host,
     chromium::{ARGUMENTS, Chromium, Devtools, Site},
     desk::{Desk, advised},
     server::SeaweedFs,
+    world::World,
 };
 
 const ALICE: &str = "acme/alice";
@@ -225,6 +226,44 @@ fn a_profile_goes_from_one_host_to_another_and_back() {
         assert!(fs::symlink_metadata(desk.profile.join("SingletonLock")).is_err());
         last = Some(name);
     }
+}
+
+/// pstore itself stores no such lock; a program that knows only how to copy does.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_with_the_lock_of_another_host_starts_a_browser_here() {
+    let desk = Desk::local();
+    Chromium::start(&desk.profile).close();
+    for (name, to) in [("SingletonLock", "another-host-17"), ("SingletonCookie", "4711")] {
+        symlink(to, desk.profile.join(name)).unwrap();
+    }
+    let show = [&["chromium"], &ARGUMENTS[..], &["--dump-dom", "data:text/html,<p>it-starts"]].concat();
+    let place = format!("--user-data-dir={}", desk.profile.display());
+    let home = tempfile::tempdir().unwrap();
+    let refused = Command::new("chromium").args(&show[1..]).arg(place).env("HOME", home.path()).output();
+    assert_eq!(refused.unwrap().status.code(), Some(21), "such a lock keeps it from starting");
+
+    let major = desk.major();
+    desk.host.succeed(["init"]);
+    let bucket = Arc::new(LocalBucket::open(&desk.path("store"), Access::ReadWrite).unwrap());
+    let mut world = World::open(bucket, None).await;
+    world.lineage.chrome_major = major.parse().unwrap();
+    world.snapshot(&desk.profile).await.unwrap();
+
+    const WORDS: &str =
+        "SingletonLock, SingletonCookie of process 17 on \"another-host\" came with the snapshot";
+    let (plain, loaded) = (desk.path("plain"), desk.path("loaded"));
+    for (target, more) in [(&plain, &[][..]), (&loaded, &["--chrome-major", &major])] {
+        let restored = desk.host.succeed([&["restore", ALICE, target.to_str().unwrap()], more].concat());
+        assert_warns(&restored, WORDS);
+        assert!(target.join("Default/History").exists());
+        for name in ["SingletonLock", "SingletonCookie"] {
+            assert!(fs::symlink_metadata(target.join(name)).is_err(), "{name}");
+        }
+    }
+    let host = desk.host.clone().with("HOME", home.path().to_str().unwrap());
+    let ended = host.run([&["run", ALICE, "--chrome-major", &major, "--"], &show[..]].concat());
+    assert_eq!((ended.code, ended.stderr.contains("it-starts")), (Some(0), true), "{ended:#?}");
+    assert_warns(&ended.document, WORDS);
 }
 
 /// `PSTORE_COOKIE_ROUNDS=50` for more.

@@ -80,6 +80,16 @@ pub(super) fn remove_unused(directory: &Path, users: &Users) -> io::Result<Remov
     Ok(removal)
 }
 
+/// Removes the links whoever made them, from a directory that nobody can use yet: they came
+/// with a copy, and would keep a Chrome from starting on it.
+pub fn remove_copied(directory: &Path) -> io::Result<Vec<&'static str>> {
+    let found = present(directory);
+    for name in &found {
+        fs::remove_file(directory.join(name))?;
+    }
+    Ok(found)
+}
+
 fn is_link(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|meta| meta.is_symlink())
 }
@@ -125,6 +135,16 @@ mod tests {
         let removal = remove_stale(dir.path()).unwrap();
         assert_eq!(removal.of_another_host, Some(Lock { host: "some-other-host".into(), pid: 17 }));
         assert_eq!(present(dir.path()), LINKS);
+    }
+
+    #[test]
+    fn from_a_copy_all_links_go_and_nothing_else() {
+        let dir = locked("some-other-host-17");
+        fs::remove_file(dir.path().join("SingletonCookie")).unwrap();
+        fs::write(dir.path().join("SingletonCookie"), "a file").unwrap();
+        assert_eq!(remove_copied(dir.path()).unwrap(), ["SingletonLock", "SingletonSocket"]);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        assert!(remove_copied(dir.path()).unwrap().is_empty());
     }
 
     #[test]

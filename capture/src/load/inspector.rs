@@ -8,7 +8,7 @@ use std::{
 
 use store::{Error, Result, ops::restore::Inspector};
 
-use super::Request;
+use super::{Request, links};
 use crate::{
     chrome::normalise,
     examination::{self, Options, Scope},
@@ -77,7 +77,9 @@ impl LoadInspector {
 
 impl Inspector for LoadInspector {
     fn inspect(&self, directory: &Path) -> Result<()> {
-        let warnings = self.depth.map(|depth| self.check(directory, depth)).transpose()?.unwrap_or_default();
+        let mut warnings =
+            self.depth.map(|depth| self.check(directory, depth)).transpose()?.unwrap_or_default();
+        warnings.extend(links::remove(directory)?);
         let mut transforms = Vec::new();
         if self.normalise_exit {
             let changed = normalise::normalise_exit(directory)

@@ -5,9 +5,11 @@
 //! is known then, so nothing is loaded and the error is told.
 
 mod inspector;
+mod links;
 mod outcome;
 mod suitability;
 
+pub use links::WithoutLinks;
 pub use outcome::Outcome;
 
 use std::{path::PathBuf, sync::Arc};

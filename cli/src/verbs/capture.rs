@@ -6,7 +6,7 @@ use capture::{
     CRASHED,
     chrome::{
         profile::{self, Facts},
-        singleton,
+        singleton::{self, Lock},
         stop::{self, StopError, StopOptions, Stopped},
     },
     examiner::{Policy, ProfileExaminer},
@@ -41,6 +41,27 @@ pub(super) struct Still {
     pub facts: Facts,
     stopped: Stopped,
     marker: Marker,
+}
+
+impl Still {
+    /// What a person should know about the directory, whatever is in it.
+    pub(super) fn remarks(&self) -> Vec<String> {
+        let mut remarks = Vec::new();
+        if self.facts.path_is_too_long() {
+            remarks.push(format!(
+                "the directory's path is longer than {} bytes: Chrome silently does without some databases there",
+                profile::MAX_PATH_BYTES
+            ));
+        }
+        if let Some(Lock { host, pid }) = &self.stopped.lock_of_another_host {
+            remarks.push(format!(
+                "the directory has the lock of a Chrome on {host:?} (process {pid}), which was left there and is \
+                 not stored: if that one still runs, what it has not written is missing; if not, remove \
+                 SingletonLock, or no Chrome starts here"
+            ));
+        }
+        remarks
+    }
 }
 
 /// Refuses what is wrong with the arguments alone, before anything is touched.
@@ -179,7 +200,7 @@ pub(super) fn about_rescued(
 }
 
 /// What a person should know about the profile in a snapshot.
-pub(super) fn warnings(report: &Report, path_is_too_long: bool) -> Vec<String> {
+pub(super) fn warnings(report: &Report) -> Vec<String> {
     let mut warnings = Vec::new();
     let Some(health) = &report.health else { return warnings };
     for found in &health.damaged {
@@ -202,12 +223,6 @@ pub(super) fn warnings(report: &Report, path_is_too_long: bool) -> Vec<String> {
         warnings.push(
             "the browser did not end by itself and was killed: what it had not written is lost".to_owned(),
         );
-    }
-    if path_is_too_long {
-        warnings.push(format!(
-            "the directory's path is longer than {} bytes: Chrome silently does without some databases there",
-            profile::MAX_PATH_BYTES
-        ));
     }
     warnings
 }

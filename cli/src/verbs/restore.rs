@@ -1,7 +1,8 @@
 //! `pstore restore`
 
-use std::fmt::Write;
+use std::{fmt::Write, sync::Arc};
 
+use capture::load::WithoutLinks;
 use serde_json::json;
 use store::{
     ErrorKind,
@@ -32,12 +33,13 @@ pub(super) async fn run(
     }
     let (tenant, lineage) = context.lineage(&args.lineage).await?;
     let record = context.snapshot(&tenant, &lineage, args.sha.as_deref()).await?;
+    let links = Arc::new(WithoutLinks::default());
     let request = Request {
         target: args.target.clone(),
         force: args.force,
         same_owner: args.same_owner,
         threads: crate::threads(),
-        inspector: None,
+        inspector: Some(links.clone()),
         commitment,
     };
     let progress = progress::watch(context.console);
@@ -49,7 +51,8 @@ pub(super) async fn run(
         )),
         _ => error.into(),
     })?;
-    let warnings = warnings(&report);
+    let mut warnings = warnings(&report);
+    warnings.extend(links.warning());
     warnings.iter().for_each(|warning| context.console.warn(warning));
     let document = json!({
         "outcome": "restored",

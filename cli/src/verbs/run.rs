@@ -81,8 +81,8 @@ struct Session {
 
 struct Captured {
     report: Report,
-    /// Of where the command had it.
-    path_is_too_long: bool,
+    /// About the directory where the command had it.
+    remarks: Vec<String>,
 }
 
 async fn session(
@@ -130,7 +130,7 @@ async fn capture(
     directory: &Path,
 ) -> Result<Captured, Failure> {
     let still = capturing::hold_still(directory, &args.capture).await?;
-    let path_is_too_long = still.facts.path_is_too_long();
+    let remarks = still.remarks();
     let job = Job {
         tenant: hold.controls().store(),
         lineage: hold.controls().lineage().clone(),
@@ -140,7 +140,7 @@ async fn capture(
     };
     let progress = progress::watch(context.console);
     let report = capturing::capture(context, &args.capture, job, still, progress).await?;
-    Ok(Captured { report, path_is_too_long })
+    Ok(Captured { report, remarks })
 }
 
 /// The lineage: as said, or the newest there is.
@@ -270,8 +270,8 @@ fn answer(
             text.push_str("lock_lost: true\n");
             None
         }
-        Some(Ok(Captured { report, path_is_too_long })) => {
-            let warnings = super::snapshot::warnings(&report, path_is_too_long);
+        Some(Ok(Captured { report, remarks })) => {
+            let warnings = super::snapshot::warnings(&report, remarks);
             warnings.iter().for_each(|warning| context.console.warn(warning));
             document["snapshot"] = super::snapshot::document(lineage, &report, &warnings);
             let held_back = capturing::held_back(&report).map(|(kind, message)| {

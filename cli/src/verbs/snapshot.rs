@@ -30,7 +30,7 @@ pub(super) async fn run(context: Context, args: &SnapshotArgs) -> Result<Answer,
     let still = capturing::hold_still(&args.directory, &args.capture).await?;
     let chrome_major = chrome_major(&context, args, &still.facts)?;
     let lineage = Lineage { name: args.profile.clone(), chrome_major };
-    let too_long = still.facts.path_is_too_long();
+    let remarks = still.remarks();
     let mut actor = context.actor(&args.capture.actor);
     if token.is_some() && args.capture.actor.run_id.as_deref().unwrap_or_default().is_empty() {
         // Whoever holds the lock is who acts.
@@ -46,7 +46,7 @@ pub(super) async fn run(context: Context, args: &SnapshotArgs) -> Result<Answer,
     };
     let report =
         capturing::capture(&context, &args.capture, job, still, progress::watch(context.console)).await?;
-    let warnings = warnings(&report, too_long);
+    let warnings = warnings(&report, remarks);
     warnings.iter().for_each(|warning| context.console.warn(warning));
     let verdict = capturing::held_back(&report);
     if verdict.is_some() {
@@ -58,9 +58,10 @@ pub(super) async fn run(context: Context, args: &SnapshotArgs) -> Result<Answer,
 }
 
 /// What a person should know about a snapshot though it was stored.
-pub(super) fn warnings(report: &Report, path_is_too_long: bool) -> Vec<String> {
+pub(super) fn warnings(report: &Report, remarks: Vec<String>) -> Vec<String> {
     let mut warnings = summary::warnings(report);
-    warnings.extend(capturing::warnings(report, path_is_too_long));
+    warnings.extend(capturing::warnings(report));
+    warnings.extend(remarks);
     warnings
 }
 

@@ -46,6 +46,8 @@ fn what_belongs_to_a_running_chrome_is_left_out() {
     std::os::unix::net::UnixListener::bind(desk.path("udd/Default/socket")).unwrap();
     let ran = desk.run("snapshot udd acme/alice");
     assert!(ran.stderr.contains("warning: 1 socket left out"), "{ran:?}");
+    assert!(ran.stderr.contains("has the lock of a Chrome on \"host\" (process 123)"), "{ran:?}");
+    assert!(desk.path("udd/SingletonLock").symlink_metadata().is_ok(), "it may run there");
     desk.ok("restore acme/alice out");
     assert!(desk.path("out/SingletonLock").symlink_metadata().is_err());
     assert!(!desk.path("out/DevToolsActivePort").exists());
