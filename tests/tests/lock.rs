@@ -285,3 +285,21 @@ async fn nobody_waits_for_a_lock_that_is_his_own() {
         hold.renew().await.unwrap();
     }
 }
+
+#[tokio::test]
+async fn an_unreadable_lock_is_taken_away_once_though_the_answer_is_lost() {
+    for fault in [Fault::Before, Fault::After, Fault::Refused] {
+        let faults = Arc::new(FaultBucket::new(Arc::new(MemoryBucket::new())));
+        let world = World::open(faults.clone(), None).await;
+        write_lock(&world, b"not a lock".to_vec()).await;
+        faults.inject(Rule::new(fault).on(Verb::Replace).at("lock.json"));
+        let taken = world.controls("operator").force_unlock("stuck").await;
+        assert!(taken.as_ref().is_ok_and(Option::is_some), "{fault:?}: {taken:?}");
+        assert_eq!(faults.strikes(), 1);
+        faults.heal();
+        assert!(world.controls("reader").lock().await.unwrap().unwrap().lock.is_free(), "{fault:?}");
+        let log = events::log(&world.store, &world.lineage, None).await.unwrap();
+        let kinds: Vec<_> = log.into_iter().map(|event| event.unwrap().kind).collect();
+        assert_eq!(kinds, [EventKind::ForceUnlock], "{fault:?}");
+    }
+}

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use super::{Controls, ReadLock};
 use crate::{
-    Result,
-    bucket::{BucketError, Deleted, Version, Write},
+    Error, Result,
+    bucket::{BucketError, Deleted, Key, RetryPolicy, Version, Write},
     error::Holder,
     format::{
         event::{Event, EventKind},
@@ -19,6 +21,9 @@ pub(super) const TTL_EXPIRED: &str = "ttl_expired";
 /// Our own word: the holder was a process of the machine that noticed its end.
 pub(super) const HOLDER_DEAD: &str = "holder_dead";
 pub const OPERATOR: &str = "operator_force";
+
+/// Every lost attempt means that somebody else has written; more than this is no accident.
+const ATTEMPTS: u32 = 16;
 
 /// A lock that was taken away.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +66,7 @@ impl Controls {
         let mut event = self.event(EventKind::LockEvicted);
         event.reason = TTL_EXPIRED.to_owned();
         event.holder = Some(read.lock.holder());
-        let Some(version) = self.free(Some(&read.version), "", event.clone()).await? else {
+        let Some(version) = self.free(&read.version, "", event.clone()).await? else {
             return Ok(Reaped::Lost);
         };
         // It is written in the lock that is about to go, and perhaps nowhere else.
@@ -81,7 +86,7 @@ impl Controls {
     /// The claim goes first: a holder that lives would else take the free lock again when it
     /// renews, as after an expiry that was none of its doing.
     pub async fn force_unlock(&self, reason: &str) -> Result<Option<Eviction>> {
-        loop {
+        for attempt in 1..=ATTEMPTS {
             let key = layout::lock(&self.lineage);
             let object = match self.store.bucket.get(&key).await {
                 Ok(object) => object,
@@ -103,7 +108,8 @@ impl Controls {
             let mut event = self.event(EventKind::ForceUnlock);
             event.reason = reason.to_owned();
             event.holder = read.as_ref().map(|read| read.lock.holder());
-            if self.free(Some(&object.version), OPERATOR_FORCE, event).await?.is_none() {
+            if self.free(&object.version, OPERATOR_FORCE, event).await?.is_none() {
+                tokio::time::sleep(RetryPolicy::default().pause(attempt)).await;
                 continue;
             }
             let holder = read.as_ref().map(Holder::from).unwrap_or_default();
@@ -114,30 +120,37 @@ impl Controls {
             );
             return Ok(Some(Eviction { holder, reason: OPERATOR, expired_for }));
         }
+        Err(Error::Conflict { what: format!("the lock of {}", self.lineage) })
     }
 
     /// Replaces the lock by a free one that carries `event`. `None` if somebody else has
     /// changed it, as far as that can be told: the free lock is not to be seen there.
-    async fn free(&self, version: Option<&Version>, holder: &str, event: Event) -> Result<Option<Version>> {
+    async fn free(&self, version: &Version, holder: &str, event: Event) -> Result<Option<Version>> {
         let key = layout::lock(&self.lineage);
-        let free = self.free_lock(holder, Some(event.clone()));
-        let write = version.map_or(Write::Create, |version| Write::Replace(version.clone()));
-        let freed = match self.store.bucket.put(&key, free.encode().into(), write).await {
-            Ok(version) => version,
+        let free = Bytes::from(self.free_lock(holder, Some(event.clone())).encode());
+        let write = Write::Replace(version.clone());
+        let freed = match self.store.bucket.put(&key, free.clone().into(), write).await {
+            Ok(version) => Some(version),
+            Err(error) if error.is_ambiguous() => self.freed(&key, &free).await?,
             Err(BucketError::VersionMismatch { .. } | BucketError::Contended { .. }) => {
-                return self.freed(&free).await;
+                self.freed(&key, &free).await?
             }
-            Err(error) if error.is_ambiguous() => return self.freed(&free).await,
             Err(error) => return Err(error.into()),
         };
-        self.store_event(&event).await;
-        Ok(Some(freed))
+        if freed.is_some() {
+            self.store_event(&event).await;
+        }
+        Ok(freed)
     }
 
-    /// Whether `free` is what is there now.
-    async fn freed(&self, free: &Lock) -> Result<Option<Version>> {
-        let found = self.lock().await?;
-        Ok(found.filter(|read| read.lock == *free).map(|read| read.version))
+    /// Whether `free` is what is there now. Its bytes are compared, for what it was to replace
+    /// may be no lock at all.
+    async fn freed(&self, key: &Key, free: &Bytes) -> Result<Option<Version>> {
+        match self.store.bucket.get(key).await {
+            Ok(object) => Ok(Some(object.version).filter(|_| object.bytes == *free)),
+            Err(BucketError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Removes a free lock where a delete can carry a condition. Elsewhere it stays, which
