@@ -79,6 +79,14 @@ impl From<BucketError> for Failure {
 
 const CREDENTIALS: &str = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE";
 
+pub(crate) const POINTER_REPAIR: &str = "`pstore rollback TENANT/PROFILE --sha PREFIX --force --confirm` writes a new pointer; \
+     `pstore list TENANT/PROFILE` shows the snapshots";
+
+fn is_of_the_pointer(error: &Error) -> bool {
+    let (Error::Damaged { object, .. } | Error::Missing { object, .. }) = error else { return false };
+    object.ends_with("/latest.json") || object.starts_with("the pointer of ")
+}
+
 /// What helps whatever the verb was. A verb that knows better replaces it.
 fn advice(error: &Error) -> Option<String> {
     let text = match error.kind() {
@@ -98,6 +106,7 @@ fn advice(error: &Error) -> Option<String> {
         ErrorKind::Damaged if matches!(error, Error::Damaged { object, .. } if object.ends_with("/lock.json")) => {
             "`pstore force-unlock TENANT/PROFILE --reason WHY --confirm` puts a free lock in its place"
         }
+        ErrorKind::Damaged if is_of_the_pointer(error) => POINTER_REPAIR,
         ErrorKind::Damaged => "`pstore verify TENANT/PROFILE --read-data` shows how much is affected",
         ErrorKind::UnsupportedFormat => "use a pstore at least as new as the one that wrote it",
         ErrorKind::Ambiguous => "give more digits to --sha",

@@ -239,3 +239,85 @@ async fn a_deleted_snapshot_cannot_be_pointed_at_and_a_current_one_not_deleted()
     assert_eq!(refused.kind(), ErrorKind::PointerNotFlipped, "{refused}");
     assert_eq!(pointer(&world).await.target(), Target::Record(records[3]));
 }
+
+const DAMAGED: [&[u8]; 4] = [b"", b"{", b"\0\xff not json", br#"{"version": 1, "active_sha256_prefix": 7}"#];
+
+async fn damage(world: &World, with: &'static [u8]) {
+    let key = layout::latest(&world.lineage);
+    let object = world.store.bucket.get(&key).await.unwrap();
+    world.store.bucket.put(&key, with.to_vec().into(), Write::Replace(object.version)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_pointer_is_replaced_by_an_operator_who_insists() {
+    let folder = tempfile::tempdir().unwrap();
+    let local = Arc::new(LocalBucket::open(folder.path(), Access::ReadWrite).unwrap());
+    for (world, records) in [in_memory().await, start(local).await] {
+        for bytes in DAMAGED {
+            let holder = hold(&world, "holder").await;
+            damage(&world, bytes).await;
+            let operator = world.controls("operator");
+            let refused = operator.point(&to(records[1], false)).await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::PointerNotFlipped, "{refused}");
+            let moved = operator.point(&to(records[1], true)).await.unwrap();
+            assert!(matches!(moved, Flip::Flipped { .. }));
+            assert_eq!(pointer(&world).await.target(), Target::Record(records[1]));
+            let log = events::log(&world.store, &world.lineage, None).await.unwrap();
+            let last = log.into_iter().rfind(|event| event.as_ref().unwrap().kind == EventKind::Rollback);
+            let last = last.unwrap().unwrap();
+            assert_eq!(last.reason, "a test (over a pointer that was damaged)");
+            assert_eq!((last.by.run_id.as_str(), last.record), ("operator", Some(records[1])));
+            // Whoever had the claim has it no more.
+            let error = holder.flip(records[2]).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::PointerMoved, "{error}");
+            holder.release().await.unwrap();
+            world.assert_clean().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_pointer_of_a_newer_pstore_is_not_taken_for_damage() {
+    let (world, records) = in_memory().await;
+    damage(&world, br#"{"version": 2, "writer": "pstore 9.0.0"}"#).await;
+    let error = world.controls("operator").point(&to(records[1], true)).await.unwrap_err();
+    assert!(error.to_string().contains("pstore 9.0.0"), "{error}");
+    world.controls("reader").pointer().await.unwrap_err();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repair_whose_answer_was_lost_is_made_once() {
+    for fault in [Fault::Before, Fault::After, Fault::Refused] {
+        let faults = Arc::new(FaultBucket::new(Arc::new(MemoryBucket::new())));
+        let (world, records) = start(faults.clone()).await;
+        damage(&world, b"{").await;
+        faults.inject(Rule::new(fault).on(Verb::Replace).at("latest.json"));
+        let moved = world.controls("operator").point(&to(records[0], true)).await.unwrap();
+        assert!(matches!(moved, Flip::Flipped { .. }), "{fault:?}");
+        assert_eq!(faults.strikes(), 1);
+        faults.heal();
+        assert_eq!(pointer(&world).await.target(), Target::Record(records[0]));
+        let rollbacks = kinds(&world).await.into_iter().filter(|kind| *kind == EventKind::Rollback);
+        assert_eq!(rollbacks.count(), 1, "{fault:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_who_repair_a_pointer_one_comes_second() {
+    let (world, records) = in_memory().await;
+    damage(&world, b"{").await;
+    let (second, target) = (world.controls("second"), records[1]);
+    // Between the other's look and its write.
+    let inner = world.root.clone();
+    let deed = Box::new(move || async move { drop(second.point(&to(target, true)).await.unwrap()) }.boxed());
+    let prefix = layout::latest(&world.lineage).to_string();
+    let meddled = World::open(Arc::new(Interrupter::before(inner, Verb::Replace, &prefix, deed)), None).await;
+    let moved = meddled.controls("first").point(&to(records[2], true)).await.unwrap();
+    let from = match moved {
+        Flip::Flipped { from, .. } => from,
+        Flip::Unchanged => panic!("it named another"),
+    };
+    assert!(!from.is_empty(), "it is built on what the other wrote");
+    assert_eq!(pointer(&world).await.target(), Target::Record(records[2]));
+    world.assert_clean().await;
+}

@@ -167,7 +167,8 @@ pub(crate) struct RollbackArgs {
     /// Do it
     #[arg(long)]
     pub(crate) confirm: bool,
-    /// Even while somebody holds the lock, who then can no longer move the pointer
+    /// Even while somebody holds the lock, who then can no longer move the pointer, and even over
+    /// a pointer that is damaged
     #[arg(long)]
     pub(crate) force: bool,
 }

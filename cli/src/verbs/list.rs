@@ -12,7 +12,7 @@ use super::Context;
 use crate::{
     answer::Answer,
     args::{LineageArgs, ListArgs, Scope},
-    failure::Failure,
+    failure::{Failure, POINTER_REPAIR},
     location::Purpose,
     plain, size,
     table::{
@@ -73,11 +73,17 @@ async fn snapshots(context: Context, args: &LineageArgs) -> Result<Answer, Failu
             plain::line(prefix)
         ));
     }
+    let damage = listing.pointer_damage.as_ref().map(ToString::to_string);
+    if let Some(damage) = &damage {
+        context.console.warn(&format!("{damage}; which of these is current is not known"));
+        context.console.say(&format!("hint: {POINTER_REPAIR}"));
+    }
     let document = json!({
         "tenant_id": lineage.name.tenant,
         "profile_id": lineage.name.profile,
         "chrome_major_version": lineage.chrome_major,
         "active_sha256_prefix": active(&listing),
+        "pointer_damage": damage,
         "foreign": listing.foreign.is_some(),
         "snapshots": listing.records.iter().map(|record| line(record, &listing)).collect::<Vec<Value>>(),
     });

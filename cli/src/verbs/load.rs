@@ -16,7 +16,7 @@ use store::{
 use super::Context;
 use crate::{
     args::{CheckArg, LoadArgs},
-    failure::Failure,
+    failure::{Failure, POINTER_REPAIR},
     location::Purpose,
     progress,
 };
@@ -63,6 +63,9 @@ pub(super) async fn load(context: &Context, args: &LoadArgs, job: Job<'_>) -> Re
         context
             .console
             .warn(&format!("{}: starting with an empty profile: {reason}", loaded.outcome.as_str()));
+        if loaded.record.is_none() && loaded.outcome == Outcome::ShaMismatch {
+            context.console.say(&format!("hint: {POINTER_REPAIR}"));
+        }
     }
     if loaded.outcome == Outcome::NoPriorState {
         context.console.say(&format!("{} has no snapshot yet: starting with an empty profile", job.profile));

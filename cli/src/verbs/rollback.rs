@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use store::{
+    Error,
     catalog::{
         controls::Controls,
         pointer::{Flip, Move},
@@ -13,19 +14,29 @@ use store::{
 use super::{Context, force_unlock::checked_reason};
 use crate::{answer::Answer, args::RollbackArgs, failure::Failure, plain, size, time};
 
+const UNREADABLE: &str = "a pointer that is damaged";
+
 pub(super) async fn run(context: Context, args: &RollbackArgs) -> Result<Answer, Failure> {
     let reason = checked_reason(&args.reason)?;
     let (tenant, lineage) = context.lineage_to_change(&args.lineage).await?;
     let target = context.snapshot(&tenant, &lineage, Some(&args.sha)).await?;
     let controls = Controls::new(tenant.clone(), lineage.clone(), context.actor(&args.actor));
-    let survey = controls.survey().await?;
     if !args.force {
-        controls.must_be_free(survey.lock.as_ref()).map_err(|error| {
+        controls.must_be_free(controls.lock().await?.as_ref()).map_err(|error| {
             Failure::from(error)
                 .hint("wait for it, or use --force: the holder can then no longer move the pointer")
         })?;
     }
-    let pointer = survey.pointer.map(|read| read.pointer);
+    let (pointer, is_damaged) = match controls.pointer().await {
+        Err(error @ Error::Damaged { .. }) if args.force => {
+            context.console.warn(&error.to_string());
+            (None, true)
+        }
+        Err(error @ Error::Damaged { .. }) => {
+            return Err(Failure::from(error).hint("--force writes a new one in its place"));
+        }
+        read => (read?.map(|read| read.pointer), false),
+    };
     let from = match pointer.as_ref().map(|pointer| pointer.target()) {
         Some(Target::Record(_)) => context.snapshot(&tenant, &lineage, None).await.ok(),
         _ => None,
@@ -38,7 +49,7 @@ pub(super) async fn run(context: Context, args: &RollbackArgs) -> Result<Answer,
         return Ok(Answer::new(document("unchanged"), text));
     }
     let change = plain::fields(&[
-        ("from", line(&active, from.as_ref())),
+        ("from", if is_damaged { UNREADABLE.to_owned() } else { line(&active, from.as_ref()) }),
         ("to", line(&target.sha256_prefix(), Some(&target))),
     ]);
     if !args.confirm {

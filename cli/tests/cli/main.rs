@@ -20,6 +20,7 @@ mod lock;
 mod log;
 mod operators;
 mod refusals;
+mod repair;
 mod schema;
 mod strangers;
 mod under_lock;

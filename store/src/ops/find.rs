@@ -1,5 +1,7 @@
 //! Finding the snapshot a person means.
 
+use std::sync::Arc;
+
 use crate::{
     Error, Result,
     catalog::{
@@ -57,20 +59,31 @@ pub struct Listing {
     pub latest: Option<RecordId>,
     /// The pointer names a snapshot that no record of ours describes.
     pub foreign: Option<String>,
+    /// The pointer is damaged: which of them is current is not known.
+    pub pointer_damage: Option<Arc<Error>>,
 }
 
 pub async fn list(store: &TenantStore, lineage: &Lineage) -> Result<Listing> {
-    let (records, pointer) =
-        futures::future::try_join(records::live(store, lineage), pointer::read(store, lineage)).await?;
-    let mut records = records;
-    records.sort_by_key(|record| (record.captured_at_ms, record.record));
+    let (records, pointer) = futures::future::join(live(store, lineage), pointer::read(store, lineage)).await;
+    let records = records?;
+    let (pointer, pointer_damage) = match pointer {
+        Err(error @ Error::Damaged { .. }) => (None, Some(Arc::new(error))),
+        pointer => (pointer?, None),
+    };
     let (mut latest, mut foreign) = (None, None);
     match pointer.as_ref().map(|read| read.pointer.target()) {
         Some(Target::Record(record)) => latest = Some(record),
         Some(Target::Foreign(prefix)) => foreign = Some(prefix.to_owned()),
         Some(Target::Nothing) | None => {}
     }
-    Ok(Listing { records, latest, foreign })
+    Ok(Listing { records, latest, foreign, pointer_damage })
+}
+
+/// Oldest first.
+async fn live(store: &TenantStore, lineage: &Lineage) -> Result<Vec<Record>> {
+    let mut records = records::live(store, lineage).await?;
+    records.sort_by_key(|record| (record.captured_at_ms, record.record));
+    Ok(records)
 }
 
 /// The snapshot with this prefix of its id, of its archive's digest, or of its record's id;
@@ -78,7 +91,7 @@ pub async fn list(store: &TenantStore, lineage: &Lineage) -> Result<Listing> {
 pub async fn snapshot(store: &TenantStore, lineage: &Lineage, prefix: Option<&str>) -> Result<Record> {
     match prefix {
         None => current(store, lineage).await,
-        Some(prefix) => by_prefix(list(store, lineage).await?.records, lineage, prefix),
+        Some(prefix) => by_prefix(live(store, lineage).await?, lineage, prefix),
     }
 }
 

@@ -23,7 +23,7 @@ use crate::{
     bucket::{Bucket, BucketError, Version},
     content::TenantStore,
     format::{
-        layout,
+        FormatError, layout,
         pointer::{Lease, Pointer},
     },
     id::FlipId,
@@ -39,6 +39,8 @@ pub struct Read {
     pub pointer: Pointer,
     pub version: Version,
     pub(super) bytes: bytes::Bytes,
+    /// Not so if something else than a pointer was there: then `pointer` names nothing.
+    is_readable: bool,
 }
 
 impl Read {
@@ -58,7 +60,7 @@ pub async fn read_from(bucket: &dyn Bucket, lineage: &Lineage) -> Result<Option<
     match bucket.get(&key).await {
         Ok(object) => {
             let pointer = Pointer::decode(&object.bytes).map_err(|error| error.of(&key))?;
-            Ok(Some(Read { pointer, version: object.version, bytes: object.bytes }))
+            Ok(Some(Read { pointer, version: object.version, bytes: object.bytes, is_readable: true }))
         }
         Err(BucketError::NotFound { .. }) => Ok(None),
         Err(error) => Err(error.into()),
@@ -79,5 +81,22 @@ pub enum Flip {
 impl Controls {
     pub async fn pointer(&self) -> Result<Option<Read>> {
         read(&self.store, &self.lineage).await
+    }
+
+    /// The pointer, or what is damaged in its place, to be replaced by an operator who knows.
+    /// What a newer pstore wrote is not damaged.
+    async fn pointer_or_damage(&self) -> Result<Option<Read>> {
+        let key = layout::latest(&self.lineage);
+        let object = match self.store.bucket.get(&key).await {
+            Ok(object) => object,
+            Err(BucketError::NotFound { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let (pointer, is_readable) = match Pointer::decode(&object.bytes) {
+            Ok(pointer) => (pointer, true),
+            Err(FormatError::Malformed(_)) => (next::empty(), false),
+            Err(error) => return Err(error.of(&key)),
+        };
+        Ok(Some(Read { pointer, version: object.version, bytes: object.bytes, is_readable }))
     }
 }

@@ -80,7 +80,7 @@ pub(super) fn touched(before: Option<&Read>) -> Pointer {
 }
 
 /// What is there before the first snapshot: a name for nothing.
-fn empty() -> Pointer {
+pub(super) fn empty() -> Pointer {
     Pointer {
         version: 1,
         active_sha256_prefix: String::new(),

@@ -8,12 +8,16 @@ use crate::{
     id::RecordId,
 };
 
+/// What the log has of a pointer that had to be replaced unread.
+const OVER_DAMAGE: &str = "(over a pointer that was damaged)";
+
 /// An operator's move.
 #[derive(Clone, Debug)]
 pub struct Move {
     pub target: RecordId,
     pub reason: String,
-    /// Even while somebody holds the lock: that holder is fenced off.
+    /// Even while somebody holds the lock: that holder is fenced off. Even over a pointer that
+    /// is damaged: whatever it said is gone then.
     pub force: bool,
 }
 
@@ -27,7 +31,10 @@ impl Controls {
     async fn try_point(&self, wanted: &Move) -> Result<Flip> {
         let target = wanted.target;
         for attempt in 1..=ATTEMPTS {
-            let before = self.pointer().await?;
+            let before = match wanted.force {
+                true => self.pointer_or_damage().await?,
+                false => self.pointer().await?,
+            };
             if before.as_ref().is_some_and(|read| read.pointer.target() == Target::Record(target)) {
                 return Ok(Flip::Unchanged);
             }
@@ -44,6 +51,9 @@ impl Controls {
             let active = |read: &Read| read.pointer.active_sha256_prefix.clone();
             let mut event = self.event(EventKind::Rollback);
             event.reason = wanted.reason.clone();
+            if before.as_ref().is_some_and(|read| !read.is_readable) {
+                event.reason = format!("{} {OVER_DAMAGE}", event.reason).trim().to_owned();
+            }
             event.from_sha256_prefix = Some(before.as_ref().map_or_else(String::new, active));
             event.to_sha256_prefix = Some(record.sha256_prefix());
             event.record = Some(target);

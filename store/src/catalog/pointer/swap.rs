@@ -33,7 +33,14 @@ impl Controls {
         let mut ambiguous = false;
         loop {
             let error = match self.store.bucket.put(&key, bytes.clone().into(), write.clone()).await {
-                Ok(version) => return Ok(Swap::Applied(Read { pointer: next.clone(), version, bytes })),
+                Ok(version) => {
+                    return Ok(Swap::Applied(Read {
+                        pointer: next.clone(),
+                        version,
+                        bytes,
+                        is_readable: true,
+                    }));
+                }
                 Err(error) => error,
             };
             match &error {
@@ -45,7 +52,11 @@ impl Controls {
                 _ => return Err(error.into()),
             }
             if !matches!(error, BucketError::Contended { .. }) {
-                let now = match self.pointer().await {
+                let now = match before.is_none_or(|read| read.is_readable) {
+                    true => self.pointer().await,
+                    false => self.pointer_or_damage().await,
+                };
+                let now = match now {
                     Ok(now) => now,
                     Err(error) => return Ok(Swap::Unknown(error.to_string())),
                 };
