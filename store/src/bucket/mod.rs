@@ -9,6 +9,7 @@
 //! Retries live in a wrapper, never in a back-end: a back-end sends each request once,
 //! because a resent conditional write may be answered by its own first delivery.
 
+mod buffers;
 #[cfg(any(test, feature = "test-support"))]
 mod delay;
 #[cfg(any(test, feature = "test-support"))]
@@ -26,6 +27,7 @@ mod scope;
 mod unique;
 mod verb;
 
+pub use buffers::Buffers;
 #[cfg(any(test, feature = "test-support"))]
 pub use delay::DelayBucket;
 #[cfg(any(test, feature = "test-support"))]

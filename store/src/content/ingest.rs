@@ -19,12 +19,13 @@ use super::{
     chunker::Chunker,
     compress::Compressor,
     known::Known,
-    packer::{Buffers, Packer},
-    upload::Uploader,
+    packer::Packer,
+    upload::{PACKS_IN_FLIGHT, Uploader},
     workers,
 };
 use crate::{
     Result,
+    bucket::Buffers,
     format::{pack::EntryKind, tree::Extent},
     id::ChunkId,
     progress::{Progress, Tick},
@@ -32,6 +33,8 @@ use crate::{
 
 const READ_BYTES: usize = 512 * 1024;
 const MAX_QUEUED: usize = 8;
+/// Those under way and the one that is filled.
+const PACKS_AT_ONCE: usize = PACKS_IN_FLIGHT + 1;
 
 /// The files to turn into chunks.
 pub trait Files: Sync {
@@ -114,7 +117,7 @@ impl Ingest {
             progress,
             chunker,
             packer: Mutex::default(),
-            buffers: Buffers::default(),
+            buffers: Buffers::new(PACKS_AT_ONCE),
             claimed: Mutex::default(),
             announced: AtomicBool::new(false),
             new_chunks: AtomicU64::new(0),
@@ -135,6 +138,8 @@ impl Ingest {
         if let Some(packer) = lock(&self.packer).take() {
             self.uploader.submit(packer, self.uploader.wait_for_place()?)?;
         }
+        // What follows needs memory of its own: the tree, its tables, the index.
+        self.buffers.retire();
         Ok(Ingested {
             new_chunks: self.new_chunks.load(Ordering::Relaxed),
             new_bytes: self.new_bytes.load(Ordering::Relaxed),

@@ -1,11 +1,10 @@
 //! Fills packs with frames.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
 use bytes::Bytes;
 
 use super::compress::Frame;
 use crate::{
+    bucket::Buffers,
     format::{
         WRITER,
         frame::Codec,
@@ -15,39 +14,6 @@ use crate::{
     },
     id::{ChunkId, ChunkKey, PackId},
 };
-
-/// Buffers that are used again: packs are large, and an allocator that keeps what every
-/// thread has freed would hold many times what is in use.
-#[derive(Clone, Debug, Default)]
-pub struct Buffers(Arc<Mutex<Vec<Vec<u8>>>>);
-
-impl Buffers {
-    fn take(&self, capacity: usize) -> Vec<u8> {
-        let mut buffer = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
-        buffer.clear();
-        buffer.reserve(capacity);
-        buffer
-    }
-}
-
-/// A buffer on loan, given back when the last reader of its bytes is done.
-struct Loan {
-    buffer: Vec<u8>,
-    home: Buffers,
-}
-
-impl AsRef<[u8]> for Loan {
-    fn as_ref(&self) -> &[u8] {
-        &self.buffer
-    }
-}
-
-impl Drop for Loan {
-    fn drop(&mut self) {
-        let buffer = std::mem::take(&mut self.buffer);
-        self.home.0.lock().unwrap_or_else(PoisonError::into_inner).push(buffer);
-    }
-}
 
 /// A pack that is being filled, in memory.
 #[derive(Debug)]
@@ -67,12 +33,13 @@ pub struct SealedPack {
 
 impl Packer {
     pub fn with_capacity(capacity: usize) -> Self {
-        Self::recycling(capacity, &Buffers::default())
+        Self::recycling(capacity, &Buffers::new(0))
     }
 
     /// Takes its memory from `buffers` and gives it back there.
     pub fn recycling(capacity: usize, buffers: &Buffers) -> Self {
         let mut buffer = buffers.take(capacity);
+        buffer.clear();
         buffer.extend_from_slice(&pack::header());
         Self { buffer, home: buffers.clone(), entries: Vec::new() }
     }
@@ -109,11 +76,7 @@ impl Packer {
     pub fn seal_as(mut self, writer: &str, id: PackId, key: ChunkKey) -> SealedPack {
         let directory = Directory { pack: id, key, writer: writer.to_owned(), entries: self.entries };
         pack::append_directory(&mut self.buffer, &directory);
-        SealedPack {
-            id,
-            bytes: Bytes::from_owner(Loan { buffer: self.buffer, home: self.home }),
-            entries: directory.entries,
-        }
+        SealedPack { id, bytes: self.home.lend(self.buffer), entries: directory.entries }
     }
 }
 

@@ -29,7 +29,7 @@ use crate::{
     progress::{Progress, Tick},
 };
 
-const PACKS_IN_FLIGHT: usize = 2;
+pub(super) const PACKS_IN_FLIGHT: usize = 2;
 
 /// What must happen before anything is uploaded.
 #[async_trait]

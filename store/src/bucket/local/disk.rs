@@ -26,14 +26,20 @@ use super::{
     temp::Temp,
 };
 use crate::bucket::{
-    Body, BucketError, Deleted, Depth, Key, Object, Page, Prefix, Result, Stamp, Version, Write,
+    Body, BucketError, Buffers, Deleted, Depth, Key, Object, Page, Prefix, Result, Stamp, Version, Write,
 };
+
+/// What is not worth a buffer that stays.
+const LARGE_BYTES: usize = 256 << 10;
+/// As many as are read at once by those that read most.
+const IDLE_BUFFERS: usize = 6;
 
 #[derive(Debug)]
 pub(super) struct Disk {
     layout: Layout,
     clock: Clock,
     pub(super) durability: Durability,
+    buffers: Buffers,
     /// Behaves as a file system whose rename is visible in two steps to who reads a folder.
     #[cfg(test)]
     pub(super) moves_entries: std::sync::atomic::AtomicBool,
@@ -76,6 +82,7 @@ impl Disk {
             layout,
             clock,
             durability,
+            buffers: Buffers::new(IDLE_BUFFERS),
             #[cfg(test)]
             moves_entries: Default::default(),
         }
@@ -113,9 +120,16 @@ impl Disk {
             let Range { start, end } = range;
             return Err(BucketError::Truncated { key: key.to_string(), actual: len, start, end });
         }
-        let mut bytes = vec![0; (range.end - range.start) as usize];
+        let len = (range.end - range.start) as usize;
+        if len < LARGE_BYTES {
+            let mut bytes = vec![0; len];
+            file.read_exact_at(&mut bytes, range.start).map_err(failed(&path))?;
+            return Ok(bytes.into());
+        }
+        let mut bytes = self.buffers.take(len);
+        bytes.resize(len, 0);
         file.read_exact_at(&mut bytes, range.start).map_err(failed(&path))?;
-        Ok(bytes.into())
+        Ok(self.buffers.lend(bytes))
     }
 
     pub(super) fn file(&self, key: &Key) -> Result<File> {
