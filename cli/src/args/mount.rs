@@ -132,7 +132,7 @@ pub(crate) struct SessionsArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionsVerb {
-    Rescue(RescueArgs),
+    Rescue(Box<RescueArgs>),
     Discard(DiscardArgs),
 }
 

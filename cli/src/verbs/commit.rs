@@ -64,7 +64,6 @@ pub(super) async fn commit(
     };
     let committed = async {
         let still = capturing::hold_still(&mount.info.mountpoint, args).await?;
-        let too_long = still.facts.path_is_too_long();
         let (about, examiner, hold_back) =
             capturing::judged(context, args, &actor, still, mount.info.fallback.as_deref())?;
         let request = CommitRequest {
@@ -77,7 +76,7 @@ pub(super) async fn commit(
             patience: PATIENCE,
         };
         let (report, frozen_for) = mount.commit(request, Arc::new(Silent)).await?;
-        Ok::<_, Failure>((report, frozen_for, too_long))
+        Ok::<_, Failure>((report, frozen_for))
     }
     .await;
     if let To::Other { hold, .. } = &to
@@ -85,8 +84,8 @@ pub(super) async fn commit(
     {
         tracing::warn!(%error, "the lock could not be given back; it expires by itself");
     }
-    let (report, frozen_for, too_long) = committed.map_err(|failure| explained(failure, serving))?;
-    let warnings = capturing::warnings(&report, too_long);
+    let (report, frozen_for) = committed.map_err(|failure| explained(failure, serving))?;
+    let warnings = capturing::warnings(&report);
     let mut document = snapshot::document(&lineage, &report, &warnings);
     document["frozen_ms"] = json!(frozen_for.as_secs_f64() * 1000.0);
     let text = match report.outcome {

@@ -77,7 +77,7 @@ pub enum Start {
     /// Below this directory, by this name.
     New { sessions: PathBuf, id: String },
     /// It is there already.
-    Resume { session: SessionDir, unfinished: Unfinished },
+    Resume { session: SessionDir, unfinished: Box<Unfinished> },
 }
 
 impl Snapshot {

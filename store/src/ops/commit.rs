@@ -80,6 +80,10 @@ pub struct Stored {
 /// Stores `tree` and moves the pointer to it by `hold`; without one, no pointer is moved.
 /// `files` gives the content of the changed files in the order of `tree.changed`.
 /// `intend` is told the record before it becomes a snapshot.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "each is another party's: the caller's, the mount's, the store's"
+)]
 pub async fn commit(
     store: &TenantStore,
     request: Request,

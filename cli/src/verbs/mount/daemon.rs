@@ -267,7 +267,7 @@ async fn respond(serving: &Arc<Serving>, request: Value) -> Value {
 
 fn on_tmpfs(mount: &Mount) -> bool {
     const TMPFS: i64 = 0x0102_1994;
-    rustix::fs::statfs(mount.session_path().as_path()).is_ok_and(|found| found.f_type as i64 == TMPFS)
+    rustix::fs::statfs(mount.session_path().as_path()).is_ok_and(|found| found.f_type == TMPFS)
 }
 
 /// One line for whoever waits.

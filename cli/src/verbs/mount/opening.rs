@@ -135,7 +135,7 @@ async fn with_lock(
             Some(candidate) => {
                 let snapshot = below(&tenant, &lineage, &candidate, opened?).await?;
                 let Candidate { session, unfinished, .. } = candidate;
-                (snapshot, Start::Resume { session, unfinished })
+                (snapshot, Start::Resume { session, unfinished: Box::new(unfinished) })
             }
             None => {
                 let opened = choose(opened, &request, &mut notes)?;
@@ -192,8 +192,10 @@ pub(in crate::verbs) async fn rescue(
         let right = Right::Held { hold: Arc::clone(&hold), keeper };
         let info = Info { mode: Mode::Locked, pid: std::process::id(), ..info };
         let opening = opening(tenant, lineage, right, snapshot, info);
-        let mount =
-            blocking(move || Ok(Mount::start(opening, Start::Resume { session, unfinished })?)).await?;
+        let mount = blocking(move || {
+            Ok(Mount::start(opening, Start::Resume { session, unfinished: Box::new(unfinished) })?)
+        })
+        .await?;
         if other.is_none() {
             mount.settle().await?;
         }
