@@ -31,6 +31,7 @@ const fn entry(kind: ErrorKind) -> (u8, &'static str) {
         ErrorKind::InUse => (32, "in_use"),
         ErrorKind::IntegrityFailed => (33, "integrity_failed"),
         ErrorKind::VersionMismatch => (34, "version_mismatch"),
+        ErrorKind::QuotaExceeded => (35, "quota_exceeded"),
         ErrorKind::Uncommitted => (36, "uncommitted_changes"),
         ErrorKind::Interrupted => (130, "interrupted"),
     }
@@ -49,7 +50,7 @@ pub(crate) fn kind(name: &str) -> Option<ErrorKind> {
     KINDS.into_iter().find(|kind| entry(*kind).1 == name)
 }
 
-const KINDS: [ErrorKind; 28] = [
+const KINDS: [ErrorKind; 29] = [
     ErrorKind::Internal,
     ErrorKind::InvalidInput,
     ErrorKind::NotFound,
@@ -76,6 +77,7 @@ const KINDS: [ErrorKind; 28] = [
     ErrorKind::InUse,
     ErrorKind::IntegrityFailed,
     ErrorKind::VersionMismatch,
+    ErrorKind::QuotaExceeded,
     ErrorKind::Uncommitted,
     ErrorKind::Interrupted,
 ];

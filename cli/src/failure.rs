@@ -128,6 +128,7 @@ fn advice(error: &Error) -> Option<String> {
         }
         ErrorKind::HeldBack => "look at it, then move the pointer with `pstore rollback`",
         ErrorKind::ProfileTooLarge => "remove what is not needed, or raise max_profile_bytes of the tenant",
+        ErrorKind::QuotaExceeded => "`pstore delete` what is not needed, then `pstore gc`",
         ErrorKind::InUse => "end it and run this again",
         ErrorKind::IntegrityFailed => "another snapshot can be chosen with --sha; `pstore list` shows them",
         ErrorKind::VersionMismatch => "use the Chrome it was captured with, or another snapshot",

@@ -9,6 +9,7 @@ use store::{
 };
 
 use super::{
+    scope::Scope,
     value::{actor, seconds, sha_prefix},
     verb::LineageArgs,
 };
@@ -216,6 +217,48 @@ impl TagArgs {
     pub(crate) fn lineage(&self) -> LineageArgs {
         LineageArgs { profile: self.profile.clone(), chrome_major: self.chrome_major }
     }
+}
+
+/// Remove snapshots by the rules of the configuration
+///
+/// Without rules nothing is removed. The current snapshot, mounted ones, tagged ones and the
+/// last one of a profile always stay.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  pstore retention plan acme
+  pstore retention apply acme/alice")]
+pub(crate) struct RetentionArgs {
+    #[command(subcommand)]
+    pub(crate) verb: RetentionVerb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RetentionVerb {
+    Plan(RetentionPlanArgs),
+    Apply(RetentionApplyArgs),
+}
+
+/// Say of each snapshot whether it would stay, and why
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  pstore retention plan
+  pstore retention plan acme/alice --json")]
+pub(crate) struct RetentionPlanArgs {
+    #[arg(value_name = "TENANT[/PROFILE]", help = "Whose snapshots; without it, all")]
+    pub(crate) scope: Option<Scope>,
+}
+
+/// Remove what the plan removes
+///
+/// The space is freed by the next garbage collection.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  pstore retention apply acme")]
+pub(crate) struct RetentionApplyArgs {
+    #[arg(value_name = "TENANT[/PROFILE]", help = "Whose snapshots; without it, all")]
+    pub(crate) scope: Option<Scope>,
+    #[command(flatten)]
+    pub(crate) actor: ActorArgs,
 }
 
 /// Show what has happened to a profile's pointer and lock

@@ -11,10 +11,10 @@ Usage: pstore [OPTIONS] COMMAND        (pstore COMMAND --help tells more)
   list [TENANT[/PROFILE]]       tenants, profiles of one, or snapshots of one
   show, history, diff, verify   look at snapshots; check that all of it is whole
   rollback, delete, tag, untag  choose the current snapshot; remove or name one
+  retention plan, apply         remove snapshots by the rules of the configuration
   lock, force-unlock, reap      who may move a profile's pointer; end that
-  log, stats, config show       what happened; what is stored; the settings
-  init, doctor                  make the store; check it and this host
-  completions SHELL, man [DIR]  for the shell; manual pages
+  init, doctor, stats, log      make, check, count; what happened
+  config show, completions, man   the settings; for the shell; manual pages
 
   --store URL       file:///path or s3://bucket/prefix   [env: PSTORE_STORE]
   --endpoint URL    of an S3-compatible server     [env: PSTORE_S3_ENDPOINT]

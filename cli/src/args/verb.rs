@@ -12,7 +12,10 @@ use store::{
 
 use super::{
     capture::{CaptureArgs, CheckArg, LoadArgs, RunArgs},
-    catalog::{DeleteArgs, ForceUnlockArgs, LockArgs, LockVerb, LogArgs, ReapArgs, RollbackArgs, TagArgs},
+    catalog::{
+        DeleteArgs, ForceUnlockArgs, LockArgs, LockVerb, LogArgs, ReapArgs, RetentionArgs, RollbackArgs,
+        TagArgs,
+    },
     mount::{CommitArgs, MountArgs, MountsArgs, SessionsArgs, UnmountArgs},
     scope::Scope,
     value::{seconds, sha_prefix},
@@ -40,6 +43,7 @@ pub(crate) enum Verb {
     ForceUnlock(ForceUnlockArgs),
     Rollback(RollbackArgs),
     Delete(DeleteArgs),
+    Retention(RetentionArgs),
     Tag(TagArgs),
     Untag(TagArgs),
     Log(LogArgs),

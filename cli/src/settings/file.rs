@@ -7,7 +7,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use store::{ErrorKind, name::Tenant};
+use store::{
+    ErrorKind,
+    name::{Profile, Tenant},
+};
 use toml::{
     Spanned,
     de::{DeTable, DeValue},
@@ -16,7 +19,7 @@ use toml::{
 use super::{
     Effective, Layer,
     environment::Environment,
-    key::{Key, PROGRAM, TENANT},
+    key::{self, Key, PROGRAM, TENANT},
     kind::Misfit,
     origin::Origin,
 };
@@ -35,6 +38,7 @@ pub(super) struct ConfigFile {
     pub(super) program: Layer,
     pub(super) defaults: Layer,
     pub(super) tenants: BTreeMap<Tenant, Layer>,
+    pub(super) profiles: BTreeMap<(Tenant, Profile), Layer>,
 }
 
 impl ConfigFile {
@@ -68,7 +72,7 @@ impl ConfigFile {
         for (name, value) in root.get_ref() {
             match name.get_ref().as_ref() {
                 "defaults" => file.defaults = reader.section("defaults", value, &TENANT)?,
-                "tenants" => file.tenants = reader.tenants(value)?,
+                "tenants" => reader.tenants(value, &mut file)?,
                 _ => reader.entry("", name, value, &PROGRAM, &mut file.program)?,
             }
         }
@@ -105,17 +109,38 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn tenants(&self, value: &Spanned<DeValue<'_>>) -> Result<BTreeMap<Tenant, Layer>, Failure> {
-        let table = self.table("tenants", value)?;
-        let mut tenants = BTreeMap::new();
-        for (name, value) in table {
+    fn tenants(&self, value: &Spanned<DeValue<'_>>, file: &mut ConfigFile) -> Result<(), Failure> {
+        for (name, value) in self.table("tenants", value)? {
             let text = name.get_ref().as_ref();
             let tenant: Tenant =
                 text.parse().map_err(|error| self.failure(name.span().start, &format!("{error}")))?;
-            let section = self.section(&format!("tenants.{text}"), value, &TENANT)?;
-            tenants.insert(tenant, section);
+            let mut layer = Layer::new();
+            for (key, value) in self.table(&format!("tenants.{text}"), value)? {
+                match key.get_ref().as_ref() {
+                    "profiles" => self.profiles(&tenant, value, file)?,
+                    _ => self.entry("", key, value, &TENANT, &mut layer)?,
+                }
+            }
+            file.tenants.insert(tenant, layer);
         }
-        Ok(tenants)
+        Ok(())
+    }
+
+    fn profiles(
+        &self,
+        tenant: &Tenant,
+        value: &Spanned<DeValue<'_>>,
+        file: &mut ConfigFile,
+    ) -> Result<(), Failure> {
+        let above = format!("tenants.{tenant}.profiles");
+        for (name, value) in self.table(&above, value)? {
+            let text = name.get_ref().as_ref();
+            let profile: Profile =
+                text.parse().map_err(|error| self.failure(name.span().start, &format!("{error}")))?;
+            let section = self.section(&format!("{above}.{text}"), value, &key::PROFILE)?;
+            file.profiles.insert((tenant.clone(), profile), section);
+        }
+        Ok(())
     }
 
     fn section(

@@ -80,6 +80,8 @@ pub(crate) static MAX_COUNT: Key = key("retention.max_count", number("snapshots"
 pub(crate) static AUTO: Key = key("retention.auto", number("snapshots", 1, u64::MAX));
 pub(crate) static MANUAL: Key = key("retention.manual", number("snapshots", 1, u64::MAX));
 pub(crate) static MAX_BYTES: Key = key("retention.max_bytes", Kind::Bytes);
+pub(crate) static TENANT_MAX_COUNT: Key = key("retention.tenant_max_count", number("snapshots", 1, u64::MAX));
+pub(crate) static TENANT_MAX_BYTES: Key = key("retention.tenant_max_bytes", Kind::Bytes);
 
 /// What holds for the program as a whole.
 pub(crate) static PROGRAM: [&Key; 11] = [
@@ -97,7 +99,7 @@ pub(crate) static PROGRAM: [&Key; 11] = [
 ];
 
 /// What may differ from tenant to tenant.
-pub(crate) static TENANT: [&Key; 13] = [
+pub(crate) static TENANT: [&Key; 15] = [
     &LOCK_TTL_SECONDS,
     &LOCK_RENEW_SECONDS,
     &MAX_PROFILE_BYTES,
@@ -111,7 +113,13 @@ pub(crate) static TENANT: [&Key; 13] = [
     &AUTO,
     &MANUAL,
     &MAX_BYTES,
+    &TENANT_MAX_COUNT,
+    &TENANT_MAX_BYTES,
 ];
+
+/// What may differ from profile to profile.
+pub(crate) static PROFILE: [&Key; 7] =
+    [&KEEP, &TAGGED_DAYS, &MAX_AGE_DAYS, &MAX_COUNT, &AUTO, &MANUAL, &MAX_BYTES];
 
 #[cfg(test)]
 mod tests {

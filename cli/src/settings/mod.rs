@@ -15,11 +15,11 @@ mod tenant;
 pub(crate) use key::Key;
 pub(crate) use kind::Value;
 pub(crate) use origin::Origin;
-pub(crate) use tenant::TenantSettings;
+pub(crate) use tenant::{Retention, TenantSettings};
 
 use std::{collections::BTreeMap, ffi::OsString, path::Path};
 
-use store::name::Tenant;
+use store::name::{Profile, ProfileName, Tenant};
 
 use self::{environment::Environment, file::ConfigFile, kind::Misfit};
 use crate::{args::Global, failure::Failure};
@@ -98,6 +98,11 @@ impl Settings {
         TenantSettings::of(self.of(Some(tenant)))
     }
 
+    /// What is kept of this profile's snapshots.
+    pub(crate) fn retention(&self, name: &ProfileName) -> Retention {
+        Retention::of(View { settings: self, tenant: Some(&name.tenant), profile: Some(&name.profile) })
+    }
+
     /// What this host is called in records.
     pub(crate) fn host_name(&self) -> Option<String> {
         self.of(None).text(&key::HOST_NAME)
@@ -119,7 +124,7 @@ impl Settings {
     }
 
     fn of<'a>(&'a self, tenant: Option<&'a Tenant>) -> View<'a> {
-        View { settings: self, tenant }
+        View { settings: self, tenant, profile: None }
     }
 }
 
@@ -128,6 +133,8 @@ impl Settings {
 struct View<'a> {
     settings: &'a Settings,
     tenant: Option<&'a Tenant>,
+    /// One of the tenant's.
+    profile: Option<&'a Profile>,
 }
 
 impl View<'_> {
@@ -135,7 +142,10 @@ impl View<'_> {
         let Settings { flags, variables, file, fallbacks, .. } = self.settings;
         let file = file.iter().flat_map(|file| {
             let own = self.tenant.and_then(|tenant| file.tenants.get(tenant));
-            own.into_iter().chain([&file.defaults, &file.program])
+            let profile = self.tenant.zip(self.profile);
+            let profile =
+                profile.and_then(|(tenant, profile)| file.profiles.get(&(tenant.clone(), profile.clone())));
+            profile.into_iter().chain(own).chain([&file.defaults, &file.program])
         });
         let mut layers = [flags, variables].into_iter().chain(file).chain([fallbacks]);
         let found = layers.find_map(|layer| layer.get(key.name)).cloned();

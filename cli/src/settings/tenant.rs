@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use store::format::record::Mode;
+use store::{
+    format::record::Mode,
+    ops::retention::{Keep, Limits, Policy},
+};
 
 use super::{
     View, key,
@@ -13,6 +16,7 @@ use crate::failure::Failure;
 /// How often a lock is renewed if nothing says so: early enough to be late several times.
 const RENEWALS_PER_TTL: u64 = 5;
 const MAX_RENEW_SECONDS: u64 = 60;
+const DAY_SECONDS: u64 = 86_400;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(dead_code, reason = "each is for the command that acts on it")]
@@ -35,30 +39,36 @@ pub(crate) enum ArchivePolicy {
     Always,
 }
 
-/// What is to be kept. It is read and shown; nothing is removed by it.
-///
-/// A rule that is absent removes nothing.
+/// What is to be kept. A rule that is absent removes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[allow(dead_code, reason = "each is for the command that acts on it")]
 pub(crate) struct Retention {
-    pub(crate) keep: Option<Keep>,
-    /// How long a tag protects.
-    pub(crate) tagged_days: Option<u64>,
-    pub(crate) max_age_days: Option<u64>,
-    pub(crate) max_count: Option<u64>,
-    /// Of those that were taken without being asked for.
-    pub(crate) auto: Option<u64>,
-    /// Of those that somebody asked for.
-    pub(crate) manual: Option<u64>,
-    pub(crate) max_bytes: Option<u64>,
+    pub(crate) policy: Policy,
+    /// What the tenant's profiles may have together.
+    pub(crate) limits: Limits,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(dead_code, reason = "for the command that acts on it")]
-pub(crate) enum Keep {
-    /// The current one alone.
-    One,
-    Newest(u64),
+impl Retention {
+    pub(super) fn of(view: View<'_>) -> Self {
+        let days = |key| Some(Duration::from_secs(view.number(key)?.saturating_mul(DAY_SECONDS)));
+        let policy = Policy {
+            keep: match view.value(&key::KEEP) {
+                Some(Value::Text(word)) if word == ONE => Some(Keep::One),
+                Some(Value::Number(count)) => Some(Keep::Newest(count)),
+                _ => None,
+            },
+            tagged_for: days(&key::TAGGED_DAYS),
+            max_age: days(&key::MAX_AGE_DAYS),
+            max_count: view.number(&key::MAX_COUNT),
+            auto: view.number(&key::AUTO),
+            manual: view.number(&key::MANUAL),
+            max_bytes: view.number(&key::MAX_BYTES),
+        };
+        let limits = Limits {
+            max_count: view.number(&key::TENANT_MAX_COUNT),
+            max_bytes: view.number(&key::TENANT_MAX_BYTES),
+        };
+        Self { policy, limits }
+    }
 }
 
 impl TenantSettings {
@@ -79,19 +89,7 @@ impl TenantSettings {
             },
             archive_level: i32::try_from(number(&key::ARCHIVE_LEVEL)).unwrap_or_default(),
             modes: words.iter().map(mode).collect(),
-            retention: Retention {
-                keep: match view.value(&key::KEEP) {
-                    Some(Value::Text(word)) if word == ONE => Some(Keep::One),
-                    Some(Value::Number(count)) => Some(Keep::Newest(count)),
-                    _ => None,
-                },
-                tagged_days: view.number(&key::TAGGED_DAYS),
-                max_age_days: view.number(&key::MAX_AGE_DAYS),
-                max_count: view.number(&key::MAX_COUNT),
-                auto: view.number(&key::AUTO),
-                manual: view.number(&key::MANUAL),
-                max_bytes: view.number(&key::MAX_BYTES),
-            },
+            retention: Retention::of(view),
         }
     }
 }
@@ -167,10 +165,26 @@ mod tests {
             (ArchivePolicy::Always, 19, &vec![Mode::Hot])
         );
         assert_eq!((acme.lock_ttl.as_secs(), acme.lock_renew.as_secs()), (30, 6));
-        let expected = Retention { keep: Some(Keep::Newest(4)), auto: Some(3), ..Retention::default() };
-        assert_eq!(acme.retention, expected);
-        let other = tenant(&found, "other");
-        assert_eq!((other.retention.keep, other.retention.auto), (None, Some(3)));
+        let expected = Policy { keep: Some(Keep::Newest(4)), auto: Some(3), ..Policy::default() };
+        assert_eq!(acme.retention.policy, expected);
+        let other = tenant(&found, "other").retention.policy;
+        assert_eq!((other.keep, other.auto), (None, Some(3)));
+    }
+
+    #[test]
+    fn a_profile_may_have_rules_of_its_own() {
+        let text = "[tenants.acme]\nretention = { keep = 4, tenant_max_count = 9 }\n\
+                    [tenants.acme.profiles.alice]\nretention.keep = \"one\"\n";
+        let found = settings(text, &[]).unwrap();
+        let keep = |name: &str| found.retention(&name.parse().unwrap());
+        assert_eq!(keep("acme/alice").policy.keep, Some(Keep::One));
+        assert_eq!(keep("acme/alice").limits.max_count, Some(9));
+        assert_eq!(keep("acme/bob").policy.keep, Some(Keep::Newest(4)));
+        assert_eq!(keep("other/alice").policy.keep, None);
+        for wrong in ["archive = \"always\"", "retention.tenant_max_count = 1", "keep = 1"] {
+            let text = format!("[tenants.acme.profiles.alice]\n{wrong}\n");
+            assert!(settings(&text, &[]).unwrap_err().message.contains("there is no setting"), "{wrong}");
+        }
     }
 
     #[test]

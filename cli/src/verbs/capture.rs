@@ -22,7 +22,10 @@ use store::{
     },
     id::RecordId,
     name::Lineage,
-    ops::snapshot::{self, About, HoldBack, LockUse, Report, Request},
+    ops::{
+        retention,
+        snapshot::{self, About, HoldBack, LockUse, Report, Request},
+    },
     progress::Progress,
 };
 
@@ -122,6 +125,8 @@ pub(super) async fn capture(
         max_shrink_percent: Some(args.max_shrink).filter(|_| !args.allow_shrink),
         allow_damaged: args.allow_damaged,
     };
+    let policy_of_profile = context.settings.retention(&lineage.name).policy;
+    retention::require_room(tenant, &lineage, &policy_of_profile, &args.reason.0).await?;
     let examiner = ProfileExaminer { policy, stopped: Some(still.stopped.clone()) };
     let hold_back = still.marker.fallback.as_ref().filter(|_| !args.replace_after_fallback).map(|reason| {
         let reason = format!("the session had started afresh ({reason}), and would replace a good snapshot");

@@ -21,6 +21,7 @@ mod mount;
 mod mounts;
 mod reap;
 mod restore;
+mod retention;
 mod rollback;
 mod run;
 mod sessions;
@@ -69,6 +70,7 @@ pub(crate) async fn run(
         Verb::ForceUnlock(args) => force_unlock::run(context()?, args).await,
         Verb::Rollback(args) => rollback::run(context()?, args).await,
         Verb::Delete(args) => delete::run(context()?, args).await,
+        Verb::Retention(args) => retention::run(context()?, args).await,
         Verb::Tag(args) => tag::run(context()?, args, tag::Change::Tag).await,
         Verb::Untag(args) => tag::run(context()?, args, tag::Change::Untag).await,
         Verb::Log(args) => log::run(context()?, args).await,

@@ -25,7 +25,7 @@ use super::{
     capture::{self as capturing, Job},
     context::LOCK_TOKEN,
     guard::{self, Guarded, Signals},
-    load,
+    load, retention,
 };
 use crate::{
     answer::Answer,
@@ -69,6 +69,9 @@ pub(super) async fn run(context: Context, args: &RunArgs) -> Result<Answer, Fail
         (None, _) => {}
     }
     let Session { loaded, guarded, captured } = ended?;
+    if let Some(Ok(captured)) = &captured {
+        retention::prune(&context, hold.controls().store(), lineage, &captured.report).await;
+    }
     Ok(answer(&context, args, lineage, &loaded, &guarded, captured))
 }
 

@@ -14,6 +14,7 @@ use store::{
 use super::{
     Context,
     capture::{self as capturing, Job},
+    retention,
 };
 use crate::{answer::Answer, args::SnapshotArgs, failure::Failure, progress};
 
@@ -46,6 +47,7 @@ pub(super) async fn run(context: Context, args: &SnapshotArgs) -> Result<Answer,
     };
     let report =
         capturing::capture(&context, &args.capture, job, still, progress::watch(context.console)).await?;
+    retention::prune(&context, &tenant, &lineage, &report).await;
     let warnings = warnings(&report, remarks);
     warnings.iter().for_each(|warning| context.console.warn(warning));
     let verdict = capturing::held_back(&report);

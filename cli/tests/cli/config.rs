@@ -46,7 +46,17 @@ fn without_a_file_everything_is_the_default() {
         ("archive_level", json!(9)),
         ("modes", json!(["cold"])),
     ];
-    let retention = ["keep", "tagged_days", "max_age_days", "max_count", "auto", "manual", "max_bytes"];
+    let retention = [
+        "keep",
+        "tagged_days",
+        "max_age_days",
+        "max_count",
+        "auto",
+        "manual",
+        "max_bytes",
+        "tenant_max_count",
+        "tenant_max_bytes",
+    ];
     let retention = retention.map(|name| format!("retention.{name}"));
     expected.extend(retention.iter().map(|name| (name.as_str(), Value::Null)));
     let settings: Vec<Value> = expected

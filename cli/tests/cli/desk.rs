@@ -112,7 +112,7 @@ impl Desk {
             {
                 "error".to_owned()
             }
-            ["lock" | "config", verb, ..] => format!("{}-{verb}", words[0]),
+            ["lock" | "config" | "retention", verb, ..] => format!("{}-{verb}", words[0]),
             ["untag", ..] => "tag".to_owned(),
             _ => words[0].to_owned(),
         };

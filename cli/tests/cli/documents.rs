@@ -168,6 +168,7 @@ fn documents_are_those_that_are_kept() {
     keeper.keep("verify.whole", "verify acme/alice");
     keeper.keep("stats", "stats");
     keeper.keep("stats.tenant", "stats acme");
+    keeper.keep("retention-plan", "retention plan acme");
     keeper.keep("tag.untagged", "untag acme/alice keep-me");
 
     keeper.keep("lock-show.free", "lock show acme/alice");
@@ -203,6 +204,7 @@ fn documents_are_those_that_are_kept() {
     keeper.keep_ran("run.snapshot-failed", &Ran::of("run", run));
     keeper.keep("error.snapshot-needed", &format!("delete acme/alice --sha {first}"));
     keeper.keep("delete", &format!("delete acme/alice --sha {second} --reason old"));
+    keeper.keep("retention-apply", "retention apply acme/alice");
     keeper.keep("log", "log acme/alice");
 
     fs::write(desk.object("lock.json"), "{").unwrap();

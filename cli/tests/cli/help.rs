@@ -1,6 +1,6 @@
 use crate::desk::Desk;
 
-pub const VERBS: [&str; 22] = [
+pub const VERBS: [&str; 23] = [
     "init",
     "snapshot",
     "list",
@@ -16,6 +16,7 @@ pub const VERBS: [&str; 22] = [
     "force-unlock",
     "rollback",
     "delete",
+    "retention",
     "tag",
     "untag",
     "log",

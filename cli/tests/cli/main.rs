@@ -21,6 +21,7 @@ mod log;
 mod operators;
 mod refusals;
 mod repair;
+mod retention;
 mod schema;
 mod strangers;
 mod under_lock;

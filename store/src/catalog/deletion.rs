@@ -26,9 +26,22 @@ const ATTEMPTS: u32 = 16;
 impl Controls {
     /// Deletes the snapshot `target`; picks up where an earlier attempt was cut short.
     pub async fn delete(&self, target: RecordId, reason: &str) -> Result<Record> {
+        self.delete_while(target, reason, |_| true).await
+    }
+
+    /// As [`Self::delete`], but only if `still` holds of the very record that is trashed.
+    pub async fn delete_while(
+        &self,
+        target: RecordId,
+        reason: &str,
+        still: impl Fn(&Record) -> bool,
+    ) -> Result<Record> {
         let (record, version) = records::get(&self.store, &self.lineage, target).await?;
         let (trashed, version) = match record.state {
             State::Live => {
+                if !still(&record) {
+                    return Err(Error::Conflict { what: format!("record {target} of {}", self.lineage) });
+                }
                 self.require_unneeded(&record).await?;
                 let mut event = self.event(EventKind::Delete);
                 event.reason = reason.to_owned();

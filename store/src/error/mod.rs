@@ -61,6 +61,8 @@ pub enum ErrorKind {
     NotImplemented,
     /// The profile is larger than its tenant may store.
     ProfileTooLarge,
+    /// The tenant or profile may not store any more.
+    QuotaExceeded,
     /// A browser, or something else, uses the directory.
     InUse,
     /// The databases of a profile are not whole.
@@ -147,6 +149,8 @@ pub enum Error {
         largest.iter().map(|(path, bytes)| format!("{path} ({bytes} bytes)")).collect::<Vec<_>>().join(", ")
     )]
     ProfileTooLarge { path: PathBuf, bytes: u64, limit: u64, largest: Vec<(String, u64)> },
+    #[error("{what}")]
+    QuotaExceeded { what: String },
     #[error("{} is in use by {by}", path.display())]
     InUse { path: PathBuf, by: String },
     #[error("{what} is not whole: {problem}")]
@@ -194,6 +198,7 @@ impl Error {
             Self::Io { .. } => ErrorKind::Io,
             Self::NotImplemented { .. } => ErrorKind::NotImplemented,
             Self::ProfileTooLarge { .. } => ErrorKind::ProfileTooLarge,
+            Self::QuotaExceeded { .. } => ErrorKind::QuotaExceeded,
             Self::InUse { .. } => ErrorKind::InUse,
             Self::IntegrityFailed { .. } => ErrorKind::IntegrityFailed,
             Self::VersionMismatch { .. } => ErrorKind::VersionMismatch,

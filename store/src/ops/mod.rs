@@ -8,6 +8,7 @@ pub mod history;
 pub mod open;
 pub mod reap;
 pub mod restore;
+pub mod retention;
 pub mod snapshot;
 pub mod stats;
 pub mod tag;

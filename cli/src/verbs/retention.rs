@@ -1,0 +1,162 @@
+//! `pstore retention`, and what a snapshot removes after it.
+
+use serde_json::{Value, json};
+use store::{
+    catalog::clock,
+    content::TenantStore,
+    format::event::Actor,
+    name::{Lineage, Tenant},
+    ops::{
+        retention::{self, Applied, Decision, Limits, Snapshot, Verdict},
+        snapshot::Report,
+    },
+};
+
+use super::Context;
+use crate::{
+    answer::Answer,
+    args::{RetentionArgs, RetentionVerb, Scope},
+    failure::Failure,
+    location::Purpose,
+    size::plural,
+    table::{Align::Left, Table},
+    time,
+};
+
+pub(super) async fn run(context: Context, args: &RetentionArgs) -> Result<Answer, Failure> {
+    let (scope, actor) = match &args.verb {
+        RetentionVerb::Plan(args) => (&args.scope, None),
+        RetentionVerb::Apply(args) => (&args.scope, Some(context.actor(&args.actor))),
+    };
+    let tenants = match scope {
+        Some(Scope::Tenant(tenant)) => vec![tenant.clone()],
+        Some(Scope::Profile(name)) => vec![name.tenant.clone()],
+        None => context.answer(context.store(Purpose::Read).await?.tenants()).await?,
+    };
+    let mut lines = Vec::new();
+    for tenant in &tenants {
+        lines.extend(of_tenant(&context, tenant, scope.as_ref(), actor.as_ref()).await?);
+    }
+    let count = |decision: &str| lines.iter().filter(|line| line.decision == decision).count() as u64;
+    let document = json!({
+        "outcome": if actor.is_some() { "applied" } else { "planned" },
+        "snapshots": lines.iter().map(Line::json).collect::<Vec<Value>>(),
+        "kept": lines.len() as u64 - count("remove") - count("removed"),
+        "removed": count("remove") + count("removed"),
+    });
+    let mut table = Table::new(&[
+        ("PROFILE", Left),
+        ("SNAPSHOT", Left),
+        ("CAPTURED (UTC)", Left),
+        ("DECISION", Left),
+        ("BECAUSE", Left),
+    ]);
+    lines.iter().for_each(|line| table.row(line.cells()));
+    let removed = count("remove") + count("removed");
+    let done = if actor.is_some() { "removed" } else { "would be removed" };
+    let text = format!("{}\n{} {done}\n", table.render(), plural(removed, "snapshot", "snapshots"));
+    Ok(Answer::new(document, text))
+}
+
+struct Line {
+    snapshot: Snapshot,
+    decision: &'static str,
+    rule: &'static str,
+    because: String,
+}
+
+impl Line {
+    fn of(decision: &Decision) -> Self {
+        let (word, rule, because) = match &decision.verdict {
+            Verdict::Keep(why) => ("keep", why.word(), why.to_string()),
+            Verdict::Remove(rule) => ("remove", rule.word(), rule.to_string()),
+        };
+        Self { snapshot: decision.snapshot.clone(), decision: word, rule, because }
+    }
+
+    fn json(&self) -> Value {
+        let Snapshot { lineage, record, sha256_prefix, captured_at_ms, .. } = &self.snapshot;
+        json!({
+            "tenant_id": lineage.name.tenant,
+            "profile_id": lineage.name.profile,
+            "chrome_major_version": lineage.chrome_major,
+            "record": record,
+            "sha256_prefix": sha256_prefix,
+            "captured_at_ms": captured_at_ms,
+            "decision": self.decision,
+            "rule": self.rule,
+            "because": self.because,
+        })
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let Snapshot { lineage, sha256_prefix, captured_at_ms, .. } = &self.snapshot;
+        vec![
+            lineage.to_string(),
+            sha256_prefix.clone(),
+            time::utc(*captured_at_ms),
+            self.decision.to_owned(),
+            self.because.clone(),
+        ]
+    }
+}
+
+/// Plans for a tenant or one profile of it, and does it if there is somebody to do it.
+async fn of_tenant(
+    context: &Context,
+    tenant: &Tenant,
+    scope: Option<&Scope>,
+    actor: Option<&Actor>,
+) -> Result<Vec<Line>, Failure> {
+    let store = match actor {
+        Some(_) => context.tenant_to_change(tenant).await?,
+        None => context.tenant(tenant).await?,
+    };
+    let snapshots = retention::survey(&store).await?;
+    let limits = context.settings.tenant(tenant).retention.limits;
+    let policy = |lineage: &Lineage| context.settings.retention(&lineage.name).policy;
+    let decisions = retention::plan(snapshots, policy, limits, clock::unix_ms());
+    let meant = |decision: &Decision| match scope {
+        Some(Scope::Profile(name)) => decision.snapshot.lineage.name == *name,
+        _ => true,
+    };
+    let decisions: Vec<Decision> = decisions.into_iter().filter(meant).collect();
+    let mut lines: Vec<Line> = decisions.iter().map(Line::of).collect();
+    let Some(actor) = actor else { return Ok(lines) };
+    for (snapshot, applied) in retention::apply(&store, actor, &decisions).await? {
+        let Some(line) = lines.iter_mut().find(|line| line.snapshot.record == snapshot.record) else {
+            continue;
+        };
+        (line.decision, line.because) = match applied {
+            Applied::Removed => ("removed", std::mem::take(&mut line.because)),
+            Applied::Kept(needed) => ("kept", needed.to_string()),
+            Applied::Changed => ("kept", "somebody changed it at the same time".to_owned()),
+        };
+    }
+    Ok(lines)
+}
+
+/// Removes what the profile's rules no longer keep, now that a new snapshot is durable and
+/// current. What fails here is only told: the next snapshot, or `pstore retention apply`,
+/// does it.
+pub(super) async fn prune(context: &Context, store: &TenantStore, lineage: &Lineage, report: &Report) {
+    let policy = context.settings.retention(&lineage.name).policy;
+    if !policy.removes() || report.held_back.is_some() {
+        return;
+    }
+    let actor = Actor { run_id: "retention".to_owned(), ..Actor::default() };
+    let pruned = async {
+        let snapshots = retention::lineage(store, lineage).await?;
+        let decisions = retention::plan(snapshots, |_| policy.clone(), Limits::default(), clock::unix_ms());
+        let applied = retention::apply(store, &actor, &decisions).await?;
+        Ok::<_, store::Error>(applied.iter().filter(|(_, done)| matches!(done, Applied::Removed)).count())
+    };
+    match pruned.await {
+        Ok(0) => {}
+        Ok(count) => context.console.say(&format!(
+            "{} removed, as the retention rules say; `pstore gc` frees the space",
+            plural(count as u64, "older snapshot", "older snapshots")
+        )),
+        Err(error) => context.console.warn(&format!("old snapshots could not be removed: {error}")),
+    }
+}

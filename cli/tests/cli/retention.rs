@@ -1,0 +1,105 @@
+//! What goes by the rules of the configuration, and what never does.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::desk::Desk;
+
+fn configured(rules: &str) -> Desk {
+    let desk = Desk::new();
+    let folder = desk.path(".config/pstore");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("pstore.toml"), format!("[tenants.acme]\n{rules}\n")).unwrap();
+    desk
+}
+
+fn stored(desk: &Desk) -> Vec<String> {
+    let list = desk.json("list acme/alice");
+    let snapshots = list["snapshots"].as_array().unwrap();
+    snapshots.iter().map(|line| line["sha256_prefix"].as_str().unwrap().to_owned()).collect()
+}
+
+fn decisions(document: &Value) -> Vec<(&str, &str, &str)> {
+    let text = |line: &'_ Value, field: &str| -> &'static str {
+        Box::leak(line[field].as_str().unwrap().to_owned().into_boxed_str())
+    };
+    let lines = document["snapshots"].as_array().unwrap();
+    lines
+        .iter()
+        .map(|line| (text(line, "sha256_prefix"), text(line, "decision"), text(line, "rule")))
+        .collect()
+}
+
+#[test]
+fn without_rules_everything_stays() {
+    let desk = Desk::new();
+    let all = [desk.capture("1"), desk.capture("2"), desk.capture("3")];
+    let plan = desk.json("retention plan acme/alice");
+    assert_eq!(
+        decisions(&plan),
+        [(&*all[2], "keep", "current"), (&*all[1], "keep", "no_rule"), (&*all[0], "keep", "no_rule")]
+    );
+    assert_eq!(desk.json("retention apply")["removed"], 0);
+    assert_eq!(stored(&desk).len(), 3);
+}
+
+#[test]
+fn a_new_snapshot_takes_the_place_of_the_only_one() {
+    let desk = configured("retention.keep = \"one\"");
+    desk.capture("1");
+    let second = desk.capture("2");
+    assert_eq!(stored(&desk), [second.as_str()]);
+    let event = desk.event("delete");
+    assert_eq!(event["reason"], "retention: only the current one is kept");
+    desk.ok("verify acme/alice --read-data");
+}
+
+#[test]
+fn what_was_held_back_removes_nothing() {
+    let desk = configured("retention.keep = \"one\"");
+    desk.capture("1");
+    fs::write(desk.path("udd/.pstore.json"), "{}").ok();
+    desk.ok("restore acme/alice fresh --chrome-major 99");
+    let ran = desk.run("snapshot fresh acme/alice --chrome-major 131");
+    assert_eq!(ran.code, 29, "{ran:?}");
+    assert_eq!(stored(&desk).len(), 2);
+}
+
+#[test]
+fn a_plan_removes_nothing_and_tells_what_would_go() {
+    let desk = Desk::new();
+    let all = [desk.capture("1"), desk.capture("2"), desk.capture("3")];
+    desk.ok(&format!("tag acme/alice first --sha {}", all[0]));
+    let folder = desk.path(".config/pstore");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("pstore.toml"), "[tenants.acme.profiles.alice]\nretention.keep = 1\n").unwrap();
+    let plan = desk.json("retention plan acme");
+    let expected =
+        [(&*all[2], "keep", "current"), (&*all[1], "remove", "keep"), (&*all[0], "keep", "tagged")];
+    assert_eq!(decisions(&plan), expected);
+    let text = desk.ok("retention plan");
+    assert!(text.contains("the newest 1 are kept, and it is number 2"), "{text}");
+    assert!(text.contains("it is tagged \"first\""), "{text}");
+    assert!(text.contains("1 snapshot would be removed"), "{text}");
+    assert_eq!(stored(&desk).len(), 3);
+    let applied = desk.json("retention apply acme/alice");
+    assert_eq!(decisions(&applied)[1], (&*all[1], "removed", "keep"));
+    assert_eq!(stored(&desk), [all[0].as_str(), all[2].as_str()]);
+}
+
+#[test]
+fn a_full_pool_of_checkpoints_refuses_the_next_and_rolls_the_others() {
+    let desk = configured("retention.auto = 1\nretention.manual = 2");
+    let kept = [desk.capture("1"), desk.capture("2")];
+    desk.change("3");
+    let ran = desk.run("snapshot udd acme/alice --json");
+    ran.refused(35, &["retention.manual allows 2"]);
+    assert_eq!(ran.json()["error"]["kind"], "quota_exceeded");
+    for n in 0..3 {
+        desk.change(&format!("auto {n}"));
+        desk.ok("snapshot udd acme/alice --reason autosave");
+    }
+    let left = stored(&desk);
+    assert_eq!((&left[..2], left.len()), (&kept[..], 3));
+}

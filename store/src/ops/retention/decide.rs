@@ -1,0 +1,229 @@
+//! The rules, applied. Pure.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
+
+use super::{Decision, Keep, Limits, Policy, Rule, Snapshot, Standing, Verdict, Why};
+use crate::{format::record::PackUse, id::PackId, name::Lineage};
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// What becomes of each of these snapshots, newest first within a profile. `now_ms` is by
+/// the same kind of clock as the times of capture.
+pub fn plan(
+    snapshots: Vec<Snapshot>,
+    policy: impl Fn(&Lineage) -> Policy,
+    limits: Limits,
+    now_ms: u64,
+) -> Vec<Decision> {
+    let mut by_lineage: BTreeMap<Lineage, Vec<Snapshot>> = BTreeMap::new();
+    for snapshot in snapshots {
+        by_lineage.entry(snapshot.lineage.clone()).or_default().push(snapshot);
+    }
+    let mut decisions = Vec::new();
+    for (lineage, mut snapshots) in by_lineage {
+        snapshots.sort_by_key(|snapshot| std::cmp::Reverse((snapshot.captured_at_ms, snapshot.record)));
+        decisions.extend(Profile::new(snapshots, policy(&lineage), now_ms).decide());
+    }
+    limit(&mut decisions, limits);
+    decisions
+}
+
+/// The snapshots of one profile, newest first.
+struct Profile {
+    policy: Policy,
+    now_ms: u64,
+    decisions: Vec<Decision>,
+}
+
+impl Profile {
+    fn new(snapshots: Vec<Snapshot>, policy: Policy, now_ms: u64) -> Self {
+        let count = snapshots.len();
+        let has_current = snapshots.iter().any(|snapshot| snapshot.standing == Standing::Current);
+        let decisions = (1..).zip(snapshots).map(|(place, snapshot)| {
+            let why = protects(&snapshot, &policy, now_ms)
+                .or_else(|| (count == 1 || (place == 1 && !has_current)).then_some(Why::Last));
+            Decision { snapshot, verdict: Verdict::Keep(why.unwrap_or(Why::NoRule { place })) }
+        });
+        Self { decisions: decisions.collect(), policy, now_ms }
+    }
+
+    /// Age before count, count before size; what one rule removes, the next does not count.
+    fn decide(mut self) -> Vec<Decision> {
+        if let Some(keep) = self.policy.keep {
+            let newest = match keep {
+                Keep::One => 1,
+                Keep::Newest(newest) => newest,
+            };
+            self.beyond(
+                newest,
+                |_| true,
+                |place| match keep {
+                    Keep::One => Rule::KeepOne,
+                    Keep::Newest(newest) => Rule::Keep { newest, place },
+                },
+            );
+            if keep == Keep::One {
+                // The newest is not the current one after a rollback.
+                let current = |decision: &Decision| decision.snapshot.standing == Standing::Current;
+                if self.decisions.iter().any(current) {
+                    self.remove(|_, _| Some(Rule::KeepOne));
+                }
+            }
+        }
+        if let Some(max_age) = self.policy.max_age {
+            let now_ms = self.now_ms;
+            self.remove(|snapshot, _| {
+                let age = Duration::from_millis(now_ms.saturating_sub(snapshot.captured_at_ms));
+                (age > max_age).then(|| Rule::MaxAge { days: days(max_age), age_days: days(age) })
+            });
+        }
+        if let Some(most) = self.policy.max_count {
+            self.beyond(most, |_| true, |place| Rule::MaxCount { most, place });
+        }
+        if let Some(most) = self.policy.auto {
+            self.beyond(most, |snapshot| !snapshot.manual, |place| Rule::Auto { most, place });
+        }
+        if let Some(most) = self.policy.max_bytes {
+            shrink(&mut self.decisions, most, |were| Rule::MaxBytes { most, were });
+        }
+        self.decisions
+    }
+
+    /// Removes those of a kind beyond the newest `most` that are kept so far.
+    fn beyond(&mut self, most: u64, of: impl Fn(&Snapshot) -> bool, rule: impl Fn(u64) -> Rule) {
+        let mut place = 0;
+        self.remove(|snapshot, kept| {
+            if !of(snapshot) || !kept {
+                return None;
+            }
+            place += 1;
+            (place > most).then(|| rule(place))
+        });
+    }
+
+    /// `rule` sees every snapshot, newest first, and whether it is kept so far.
+    fn remove(&mut self, mut rule: impl FnMut(&Snapshot, bool) -> Option<Rule>) {
+        for Decision { snapshot, verdict } in &mut self.decisions {
+            let kept = matches!(verdict, Verdict::Keep(_));
+            let removed = rule(snapshot, kept);
+            if let (Verdict::Keep(Why::NoRule { .. }), Some(rule)) = (&*verdict, removed) {
+                *verdict = Verdict::Remove(rule);
+            }
+        }
+    }
+}
+
+/// What keeps a snapshot from every rule.
+fn protects(snapshot: &Snapshot, policy: &Policy, now_ms: u64) -> Option<Why> {
+    match snapshot.standing {
+        Standing::Current => return Some(Why::Current),
+        Standing::Mounted => return Some(Why::Mounted),
+        Standing::Disputed => return Some(Why::Disputed),
+        Standing::Free => {}
+    }
+    let left = |tagged_at_ms: u64| match policy.tagged_for {
+        None => Some(None),
+        Some(term) => {
+            // A tag from the future has just been set, by a host whose clock is ahead.
+            let age = Duration::from_millis(now_ms.saturating_sub(tagged_at_ms));
+            term.checked_sub(age).map(|left| Some(days(left)))
+        }
+    };
+    // The one that protects longest is told; one without an end longest of all.
+    let tags = snapshot.tags.iter().filter_map(|(tag, at)| left(*at).map(|days| (tag, days)));
+    if let Some((tag, days_left)) = tags.max_by_key(|(_, days)| days.map_or((1, 0), |days| (0, days))) {
+        return Some(Why::Tagged { tag: tag.clone(), days_left });
+    }
+    (snapshot.manual && policy.manual.is_some()).then_some(Why::Checkpoint)
+}
+
+/// What a tenant's profiles have together, oldest first whosoever it is.
+fn limit(decisions: &mut [Decision], limits: Limits) {
+    if let Some(most) = limits.max_count {
+        let kept = decisions.iter().filter(|decision| matches!(decision.verdict, Verdict::Keep(_)));
+        let were = kept.count() as u64;
+        let mut excess = were.saturating_sub(most);
+        for at in oldest_first(decisions) {
+            if excess == 0 {
+                break;
+            }
+            decisions[at].verdict = Verdict::Remove(Rule::TenantMaxCount { most, were });
+            excess -= 1;
+        }
+    }
+    if let Some(most) = limits.max_bytes {
+        shrink(decisions, most, |were| Rule::TenantMaxBytes { most, were });
+    }
+}
+
+/// Those that a rule may remove, oldest first.
+fn oldest_first(decisions: &[Decision]) -> Vec<usize> {
+    let mut removable: Vec<usize> = (0..decisions.len())
+        .filter(|at| matches!(decisions[*at].verdict, Verdict::Keep(Why::NoRule { .. })))
+        .collect();
+    removable.sort_by_key(|at| (decisions[*at].snapshot.captured_at_ms, decisions[*at].snapshot.record));
+    removable
+}
+
+/// Removes the oldest until the rest takes no more than `most` bytes.
+fn shrink(decisions: &mut [Decision], most: u64, rule: impl Fn(u64) -> Rule) {
+    let kept = |decision: &&Decision| matches!(decision.verdict, Verdict::Keep(_));
+    let mut weight = Weight::default();
+    decisions.iter().filter(kept).for_each(|decision| weight.add(&decision.snapshot.packs));
+    let were = weight.bytes();
+    for at in oldest_first(decisions) {
+        if weight.bytes() <= most {
+            break;
+        }
+        weight.remove(&decisions[at].snapshot.packs);
+        decisions[at].verdict = Verdict::Remove(rule(were));
+    }
+}
+
+/// What some snapshots need of their packs. Of two that share a pack it is not known which
+/// chunks they share, so the larger need stands for both: an estimate, and never too high.
+#[derive(Debug, Default)]
+pub(super) struct Weight {
+    packs: HashMap<PackId, BTreeMap<u64, u32>>,
+    bytes: u64,
+}
+
+impl Weight {
+    pub(super) fn add(&mut self, packs: &[PackUse]) {
+        for used in packs {
+            let needs = self.packs.entry(used.pack).or_default();
+            let before = largest(needs);
+            *needs.entry(used.live_bytes).or_default() += 1;
+            self.bytes += largest(needs) - before;
+        }
+    }
+
+    pub(super) fn remove(&mut self, packs: &[PackUse]) {
+        for used in packs {
+            let Some(needs) = self.packs.get_mut(&used.pack) else { continue };
+            let before = largest(needs);
+            if let Some(count) = needs.get_mut(&used.live_bytes) {
+                *count -= 1;
+                if *count == 0 {
+                    needs.remove(&used.live_bytes);
+                }
+            }
+            self.bytes -= before - largest(needs);
+        }
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+fn largest(needs: &BTreeMap<u64, u32>) -> u64 {
+    needs.last_key_value().map_or(0, |(bytes, _)| *bytes)
+}
+
+fn days(duration: Duration) -> u64 {
+    duration.as_secs() / DAY.as_secs()
+}

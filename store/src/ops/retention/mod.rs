@@ -1,0 +1,179 @@
+//! Which snapshots stay and which go, by rules.
+//!
+//! [`plan`] is a pure function of what there is, the rules and the time: it says of every
+//! snapshot whether it stays, and why. [`apply`] carries a plan out, and looks again at
+//! each snapshot before it goes: what was tagged, mounted or made current meanwhile stays.
+//!
+//! Never removed, whatever the rules: the current snapshot, mounted ones, tagged ones, the
+//! last one of a profile, and everything of a profile whose pointer another program moved.
+
+mod apply;
+mod decide;
+mod policy;
+mod survey;
+
+#[cfg(test)]
+mod tests;
+
+pub use apply::{Applied, apply};
+pub use decide::plan;
+pub use policy::{Keep, Limits, Policy};
+pub use survey::{lineage, require_room, survey};
+
+use std::fmt;
+
+use crate::{
+    format::record::{PackUse, Tag},
+    id::RecordId,
+    name::Lineage,
+};
+
+/// A snapshot as the rules see it.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    pub lineage: Lineage,
+    pub record: RecordId,
+    pub sha256_prefix: String,
+    pub captured_at_ms: u64,
+    /// Whether somebody asked for it.
+    pub manual: bool,
+    pub tags: Vec<(String, u64)>,
+    pub standing: Standing,
+    pub packs: Vec<PackUse>,
+}
+
+/// What protects a snapshot whatever the rules say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    Free,
+    Current,
+    Mounted,
+    /// Another program has moved the pointer: which snapshot it left is not known.
+    Disputed,
+}
+
+/// What becomes of one snapshot.
+#[derive(Clone, Debug)]
+pub struct Decision {
+    pub snapshot: Snapshot,
+    pub verdict: Verdict,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Keep(Why),
+    Remove(Rule),
+}
+
+/// Why a snapshot stays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Why {
+    Current,
+    Mounted,
+    Disputed,
+    Tagged {
+        tag: String,
+        days_left: Option<u64>,
+    },
+    /// It was asked for, and the pool of those is kept.
+    Checkpoint,
+    /// A profile keeps at least one.
+    Last,
+    /// By which place it has, counted from the newest.
+    NoRule {
+        place: u64,
+    },
+}
+
+/// The rule that removes a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    KeepOne,
+    Keep { newest: u64, place: u64 },
+    MaxAge { days: u64, age_days: u64 },
+    MaxCount { most: u64, place: u64 },
+    Auto { most: u64, place: u64 },
+    MaxBytes { most: u64, were: u64 },
+    TenantMaxCount { most: u64, were: u64 },
+    TenantMaxBytes { most: u64, were: u64 },
+}
+
+impl Why {
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Current => "current",
+            Self::Mounted => "mounted",
+            Self::Disputed => "disputed",
+            Self::Tagged { .. } => "tagged",
+            Self::Checkpoint => "checkpoint",
+            Self::Last => "last",
+            Self::NoRule { .. } => "no_rule",
+        }
+    }
+}
+
+impl Rule {
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::KeepOne | Self::Keep { .. } => "keep",
+            Self::MaxAge { .. } => "max_age_days",
+            Self::MaxCount { .. } => "max_count",
+            Self::Auto { .. } => "auto",
+            Self::MaxBytes { .. } => "max_bytes",
+            Self::TenantMaxCount { .. } => "tenant_max_count",
+            Self::TenantMaxBytes { .. } => "tenant_max_bytes",
+        }
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Current => f.write_str("it is the current one"),
+            Self::Mounted => f.write_str("it is in use"),
+            Self::Disputed => {
+                f.write_str("another program has moved the pointer, so which one is needed is not known")
+            }
+            Self::Tagged { tag, days_left: None } => write!(f, "it is tagged {tag:?}"),
+            Self::Tagged { tag, days_left: Some(days) } => {
+                write!(f, "it is tagged {tag:?}, for {days} more days")
+            }
+            Self::Checkpoint => f.write_str("it was asked for, and those stay until they are deleted"),
+            Self::Last => f.write_str("it is the last one of its profile"),
+            Self::NoRule { place } => write!(f, "no rule removes it; it is number {place} from the newest"),
+        }
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::KeepOne => f.write_str("only the current one is kept"),
+            Self::Keep { newest, place } => {
+                write!(f, "the newest {newest} are kept, and it is number {place}")
+            }
+            Self::MaxAge { days, age_days } => {
+                write!(f, "it is {age_days} days old, and {days} are allowed")
+            }
+            Self::MaxCount { most, place } => {
+                write!(f, "a profile keeps {most}, and it is number {place}")
+            }
+            Self::Auto { most, place } => {
+                write!(f, "{most} of those are kept that nobody asked for, and it is number {place} of them")
+            }
+            Self::MaxBytes { most, were } => {
+                write!(f, "the profile's snapshots take {were} bytes, and {most} are allowed")
+            }
+            Self::TenantMaxCount { most, were } => {
+                write!(f, "the tenant has {were} snapshots, and {most} are allowed")
+            }
+            Self::TenantMaxBytes { most, were } => {
+                write!(f, "the tenant's snapshots take {were} bytes, and {most} are allowed")
+            }
+        }
+    }
+}
+
+fn tags(tags: &std::collections::BTreeMap<String, Tag>) -> Vec<(String, u64)> {
+    tags.iter().map(|(name, tag)| (name.clone(), tag.tagged_at_ms)).collect()
+}

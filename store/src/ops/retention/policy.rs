@@ -1,0 +1,49 @@
+//! What is to be kept, as rules. A rule that is absent removes nothing.
+
+use std::time::Duration;
+
+/// The rules of one profile.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Policy {
+    pub keep: Option<Keep>,
+    /// How long a tag protects; without it, as long as it is there.
+    pub tagged_for: Option<Duration>,
+    pub max_age: Option<Duration>,
+    /// Applied to what `max_age` leaves.
+    pub max_count: Option<u64>,
+    /// How many of those that were taken without being asked for.
+    pub auto: Option<u64>,
+    /// How many of those that somebody asked for. They stay until they are deleted; a full
+    /// pool refuses the next one.
+    pub manual: Option<u64>,
+    /// How much the packs of the profile's snapshots may hold for them.
+    pub max_bytes: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// The current one alone.
+    One,
+    Newest(u64),
+}
+
+/// What a tenant's profiles may have together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    pub max_count: Option<u64>,
+    pub max_bytes: Option<u64>,
+}
+
+impl Policy {
+    /// Whether any rule could remove anything.
+    pub fn removes(&self) -> bool {
+        let Self { keep, tagged_for: _, max_age, max_count, auto, manual: _, max_bytes } = self;
+        keep.is_some() || max_age.is_some() || max_count.is_some() || auto.is_some() || max_bytes.is_some()
+    }
+}
+
+impl Limits {
+    pub fn removes(&self) -> bool {
+        self.max_count.is_some() || self.max_bytes.is_some()
+    }
+}

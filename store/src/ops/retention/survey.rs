@@ -1,0 +1,91 @@
+//! What there is, as the rules want to see it.
+
+use std::collections::HashSet;
+
+use futures::{StreamExt, TryStreamExt, stream};
+
+use super::{Policy, Snapshot, Standing, tags};
+use crate::{
+    Error, Result,
+    catalog::{controls::Controls, pins, records},
+    content::TenantStore,
+    format::{
+        pointer::Target,
+        record::{Reason, Record},
+    },
+    id::RecordId,
+    name::Lineage,
+};
+
+const LINEAGES_AT_ONCE: usize = 8;
+
+/// The snapshots of all profiles of a tenant.
+pub async fn survey(store: &TenantStore) -> Result<Vec<Snapshot>> {
+    let (pinned, lineages) =
+        futures::future::try_join(pins::pinned(store), records::all_lineages(store)).await?;
+    let pinned = &pinned.into_iter().collect::<HashSet<RecordId>>();
+    let found: Vec<Vec<Snapshot>> = stream::iter(lineages)
+        .map(|lineage| async move { of_lineage(store, &lineage, pinned).await })
+        .buffered(LINEAGES_AT_ONCE)
+        .try_collect()
+        .await?;
+    Ok(found.into_iter().flatten().collect())
+}
+
+/// The snapshots of one profile.
+pub async fn lineage(store: &TenantStore, lineage: &Lineage) -> Result<Vec<Snapshot>> {
+    let pinned = pins::pinned(store).await?.into_iter().collect();
+    of_lineage(store, lineage, &pinned).await
+}
+
+async fn of_lineage(
+    store: &TenantStore,
+    lineage: &Lineage,
+    pinned: &HashSet<RecordId>,
+) -> Result<Vec<Snapshot>> {
+    let controls = Controls::new(store.clone(), lineage.clone(), Default::default());
+    let (live, survey) = futures::future::try_join(records::live(store, lineage), controls.survey()).await?;
+    let target = survey.pointer.as_ref().map_or(Target::Nothing, |read| read.pointer.target());
+    let base = survey.pointer.as_ref().and_then(|read| read.pointer.block()?.lease.as_ref()?.base);
+    let held = survey.lock.as_ref().is_some_and(|lock| lock.is_live());
+    let standing = |record: &Record| match target {
+        Target::Record(current) if current == record.record => Standing::Current,
+        Target::Foreign(_) => Standing::Disputed,
+        _ if pinned.contains(&record.record) || (held && base == Some(record.record)) => Standing::Mounted,
+        _ => Standing::Free,
+    };
+    Ok(live
+        .iter()
+        .map(|record| Snapshot {
+            lineage: lineage.clone(),
+            record: record.record,
+            sha256_prefix: record.sha256_prefix(),
+            captured_at_ms: record.captured_at_ms,
+            manual: record.reason == Reason::Manual,
+            tags: tags(&record.tags),
+            standing: standing(record),
+            packs: record.content.as_ref().map(|content| content.packs.clone()).unwrap_or_default(),
+        })
+        .collect())
+}
+
+/// Fails if another snapshot that somebody asks for would not fit into the pool of those.
+pub async fn require_room(
+    store: &TenantStore,
+    lineage: &Lineage,
+    policy: &Policy,
+    reason: &Reason,
+) -> Result<()> {
+    let Some(most) = policy.manual.filter(|_| *reason == Reason::Manual) else { return Ok(()) };
+    let live = records::live(store, lineage).await?;
+    let asked_for = live.iter().filter(|record| record.reason == Reason::Manual);
+    let count = asked_for.count() as u64;
+    if count < most {
+        return Ok(());
+    }
+    Err(Error::QuotaExceeded {
+        what: format!(
+            "{lineage} has {count} snapshots that were asked for, and retention.manual allows {most}"
+        ),
+    })
+}
