@@ -261,6 +261,34 @@ pub(crate) struct RetentionApplyArgs {
     pub(crate) actor: ActorArgs,
 }
 
+/// Free what no snapshot needs any more
+///
+/// In two steps: a first run condemns what nothing needs, a later one, when the grace is
+/// over and all writers of that time have ended, deletes it. May run at any time, beside
+/// anything, on many hosts at once.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  pstore gc --dry-run
+  pstore gc acme
+  pstore gc acme --grace 0 --wait
+  pstore gc acme --explain 3f2a91")]
+pub(crate) struct GcArgs {
+    #[arg(value_name = "TENANT", help = "Only this tenant's")]
+    pub(crate) tenant: Option<Tenant>,
+    /// Say what would be done, and do nothing
+    #[arg(long, conflicts_with = "wait")]
+    pub(crate) dry_run: bool,
+    /// How long condemned content stays at least; 0 if nobody reads without a lock or mount
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "3600")]
+    pub(crate) grace: Duration,
+    /// Do both steps in this run, waiting for the grace and for writers
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// Say why this pack or snapshot is still there, and what would be freed with it
+    #[arg(long, value_name = "PACK|SNAPSHOT", conflicts_with_all = ["dry_run", "wait"], requires = "tenant")]
+    pub(crate) explain: Option<String>,
+}
+
 /// Show what has happened to a profile's pointer and lock
 #[derive(Debug, Args)]
 #[command(after_help = "Example:

@@ -11,7 +11,7 @@ Usage: pstore [OPTIONS] COMMAND        (pstore COMMAND --help tells more)
   list [TENANT[/PROFILE]]       tenants, profiles of one, or snapshots of one
   show, history, diff, verify   look at snapshots; check that all of it is whole
   rollback, delete, tag, untag  choose the current snapshot; remove or name one
-  retention plan, apply         remove snapshots by the rules of the configuration
+  retention plan|apply, gc      remove snapshots by rules; free what none needs
   lock, force-unlock, reap      who may move a profile's pointer; end that
   init, doctor, stats, log      make, check, count; what happened
   config show, completions, man   the settings; for the shell; manual pages

@@ -11,7 +11,7 @@ mod verb;
 
 pub(crate) use capture::{CaptureArgs, CheckArg, LoadArgs, ModeArg, RunArgs};
 pub(crate) use catalog::{
-    AcquireArgs, ActorArgs, DeleteArgs, ForceUnlockArgs, HeldArgs, HoldArgs, LockArgs, LockShowArgs,
+    AcquireArgs, ActorArgs, DeleteArgs, ForceUnlockArgs, GcArgs, HeldArgs, HoldArgs, LockArgs, LockShowArgs,
     LockVerb, LogArgs, ReapArgs, RetentionArgs, RetentionVerb, RollbackArgs, TagArgs,
 };
 pub(crate) use global::Global;

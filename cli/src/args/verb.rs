@@ -13,8 +13,8 @@ use store::{
 use super::{
     capture::{CaptureArgs, CheckArg, LoadArgs, RunArgs},
     catalog::{
-        DeleteArgs, ForceUnlockArgs, LockArgs, LockVerb, LogArgs, ReapArgs, RetentionArgs, RollbackArgs,
-        TagArgs,
+        DeleteArgs, ForceUnlockArgs, GcArgs, LockArgs, LockVerb, LogArgs, ReapArgs, RetentionArgs,
+        RollbackArgs, TagArgs,
     },
     mount::{CommitArgs, MountArgs, MountsArgs, SessionsArgs, UnmountArgs},
     scope::Scope,
@@ -44,6 +44,7 @@ pub(crate) enum Verb {
     Rollback(RollbackArgs),
     Delete(DeleteArgs),
     Retention(RetentionArgs),
+    Gc(GcArgs),
     Tag(TagArgs),
     Untag(TagArgs),
     Log(LogArgs),

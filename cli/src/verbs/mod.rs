@@ -9,6 +9,7 @@ mod delete;
 mod diff;
 mod doctor;
 mod force_unlock;
+mod gc;
 mod guard;
 mod history;
 mod init;
@@ -71,6 +72,7 @@ pub(crate) async fn run(
         Verb::Rollback(args) => rollback::run(context()?, args).await,
         Verb::Delete(args) => delete::run(context()?, args).await,
         Verb::Retention(args) => retention::run(context()?, args).await,
+        Verb::Gc(args) => gc::run(context()?, args).await,
         Verb::Tag(args) => tag::run(context()?, args, tag::Change::Tag).await,
         Verb::Untag(args) => tag::run(context()?, args, tag::Change::Untag).await,
         Verb::Log(args) => log::run(context()?, args).await,

@@ -205,6 +205,11 @@ fn documents_are_those_that_are_kept() {
     keeper.keep("error.snapshot-needed", &format!("delete acme/alice --sha {first}"));
     keeper.keep("delete", &format!("delete acme/alice --sha {second} --reason old"));
     keeper.keep("retention-apply", "retention apply acme/alice");
+    keeper.keep("gc.explained", &format!("gc acme --explain {first}"));
+    keeper.keep("gc.planned", "gc --dry-run");
+    keeper.keep("gc", "gc acme");
+    keeper.keep("gc.waiting", "gc acme --dry-run");
+    keeper.keep("gc.swept", "gc acme --grace 0");
     keeper.keep("log", "log acme/alice");
 
     fs::write(desk.object("lock.json"), "{").unwrap();

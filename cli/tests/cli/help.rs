@@ -1,6 +1,6 @@
 use crate::desk::Desk;
 
-pub const VERBS: [&str; 23] = [
+pub const VERBS: [&str; 24] = [
     "init",
     "snapshot",
     "list",
@@ -17,6 +17,7 @@ pub const VERBS: [&str; 23] = [
     "rollback",
     "delete",
     "retention",
+    "gc",
     "tag",
     "untag",
     "log",

@@ -79,7 +79,9 @@ impl Controls {
     /// The record is trashed. Makes sure that nobody needs it, and that nobody who has not
     /// seen that can move the pointer to it.
     async fn trash(&self, record: &Record) -> Result<()> {
-        self.require_unneeded(record).await?;
+        if self.rules.pins_after_trash {
+            self.require_unneeded(record).await?;
+        }
         if !self.rules.touch_on_delete {
             return Ok(());
         }

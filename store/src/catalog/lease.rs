@@ -13,7 +13,7 @@ use std::{
 use async_trait::async_trait;
 use tokio::sync::Mutex;
 
-use super::{clock, condemned, records::list_all};
+use super::{clock, condemned, records::list_all, rules::Rules};
 use crate::{
     Error, Result,
     bucket::{BucketError, Depth, Key, Version, Write},
@@ -28,7 +28,8 @@ use crate::{
     name::Lineage,
 };
 
-/// A collection takes a lease that was not renewed for fifteen minutes for dead.
+/// A collection takes a lease that was not renewed for so long for dead.
+pub const LEASE_TTL: Duration = Duration::from_secs(900);
 const RENEW_AFTER: Duration = Duration::from_secs(240);
 
 /// The lease of one write. It comes into being when the first thing is to be uploaded.
@@ -38,6 +39,7 @@ pub struct WriteLease {
     lineage: Lineage,
     draft: Record,
     known: Arc<Known>,
+    rules: Rules,
     held: Mutex<Option<Held>>,
 }
 
@@ -59,7 +61,13 @@ pub struct DurableWrite {
 impl WriteLease {
     /// `draft` is the record to be, without an id; `known` learns which packs are barred.
     pub fn new(store: TenantStore, lineage: Lineage, draft: Record, known: Arc<Known>) -> Self {
-        Self { store, lineage, draft, known, held: Mutex::default() }
+        Self { store, lineage, draft, known, rules: Rules::ALL, held: Mutex::default() }
+    }
+
+    /// Without some of the rules, to show what they are for.
+    #[cfg(any(test, feature = "test-support"))]
+    pub fn with_rules(self, rules: Rules) -> Self {
+        Self { rules, ..self }
     }
 
     /// Uploads metadata and index, once all packs are there.
@@ -113,6 +121,21 @@ impl WriteLease {
         }
     }
 
+    /// Only once the lease exists: what is condemned from then on waits for it. And what is
+    /// not there at all, however that came about, is stored again.
+    async fn learn_what_is_barred(&self) -> Result<()> {
+        let (barred, packs) = futures::future::try_join(
+            condemned::barred(&self.store),
+            list_all(&*self.store.bucket, &layout::packs(&self.store.tenant), Depth::All),
+        )
+        .await?;
+        if self.rules.bar_condemned {
+            self.known.bar(barred);
+        }
+        self.known.keep_only(packs.0.iter().filter_map(|entry| entry.key.name().parse().ok()));
+        Ok(())
+    }
+
     async fn create(&self) -> Result<Held> {
         let mut attempts = self.store.bucket.patience().start();
         loop {
@@ -145,16 +168,13 @@ impl Gate for WriteLease {
         let mut held = self.held.lock().await;
         match &mut *held {
             None => {
+                if !self.rules.lease_before_condemned {
+                    self.learn_what_is_barred().await?;
+                }
                 let new = self.create().await?;
-                // Only now: what is condemned from here on waits for this lease. And what is
-                // not there at all, however that came about, is stored again.
-                let (barred, packs) = futures::future::try_join(
-                    condemned::barred(&self.store),
-                    list_all(&*self.store.bucket, &layout::packs(&self.store.tenant), Depth::All),
-                )
-                .await?;
-                self.known.bar(barred);
-                self.known.keep_only(packs.0.iter().filter_map(|entry| entry.key.name().parse().ok()));
+                if self.rules.lease_before_condemned {
+                    self.learn_what_is_barred().await?;
+                }
                 let id = new.record.record;
                 *held = Some(new);
                 Ok(id)

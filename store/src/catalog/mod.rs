@@ -14,3 +14,4 @@ pub mod pointer;
 pub mod records;
 pub mod rules;
 pub mod store;
+pub mod swap;

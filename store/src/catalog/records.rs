@@ -4,7 +4,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::{
     Error, ErrorKind, Result,
-    bucket::{Bucket, BucketError, Depth, Entry, Prefix, Version},
+    bucket::{Bucket, BucketError, Depth, Entry, Prefix, Stamp, Version},
     content::TenantStore,
     format::{
         layout,
@@ -42,6 +42,15 @@ pub async fn list_all(
 
 /// The record and the version it was read at.
 pub async fn get(store: &TenantStore, lineage: &Lineage, id: RecordId) -> Result<(Record, Version)> {
+    get_stamped(store, lineage, id).await.map(|(record, version, _)| (record, version))
+}
+
+/// As [`get`], and how old it was.
+pub async fn get_stamped(
+    store: &TenantStore,
+    lineage: &Lineage,
+    id: RecordId,
+) -> Result<(Record, Version, Stamp)> {
     let key = layout::record(lineage, id);
     let object = store.bucket.get(&key).await?;
     let record = Record::decode(&object.bytes).map_err(|error| error.of(&key))?;
@@ -53,7 +62,7 @@ pub async fn get(store: &TenantStore, lineage: &Lineage, id: RecordId) -> Result
     {
         return Err(Error::damaged(&key, "it is the record of something else"));
     }
-    Ok((record, object.version))
+    Ok((record, object.version, object.stamp))
 }
 
 /// All records of a lineage, oldest first. Those that cannot be read come as errors.

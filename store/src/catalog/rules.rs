@@ -1,4 +1,4 @@
-//! The rules that keep the pointer safe, each by name.
+//! The rules that keep pointers and packs safe, each by name.
 //!
 //! They always hold. Tests switch one off at a time to show that without it a schedule
 //! exists in which something is lost; that is how each of them came to be here.
@@ -31,6 +31,29 @@ pub struct Rules {
     pub drop_lease: bool,
     /// A lock is given back by replacing what was read, not by deleting whatever is there.
     pub release_by_replacing: bool,
+    /// A writer's lease exists before it reads what is condemned: a collection that it
+    /// misses sees the lease.
+    pub lease_before_condemned: bool,
+    /// A writer refers to no pack that is condemned, whatever knows it.
+    pub bar_condemned: bool,
+    /// A collection lists the writers it has to wait for when what it condemned is visible.
+    pub blockers_after_condemned: bool,
+    /// A writer that is taken for dead is revoked, so that it can no longer publish.
+    pub revoke_blockers: bool,
+    /// What is condemned is marked once more before it goes.
+    pub mark_again: bool,
+    /// What goes is fixed by one replacement of the condemned document; who loses it goes by
+    /// what the winner has fixed.
+    pub decide_by_swap: bool,
+    /// Packs are gone before the document that bars them says so.
+    pub bar_until_swept: bool,
+    /// A collection reads pins after records: a pin that it misses was made on a record that
+    /// it has seen as it was pinned.
+    pub pins_after_records: bool,
+    /// A deletion looks at pins after it has trashed the record.
+    pub pins_after_trash: bool,
+    /// A reader looks at the record again after it has pinned it.
+    pub look_after_pinning: bool,
 }
 
 impl Rules {
@@ -46,5 +69,15 @@ impl Rules {
         touch_on_delete: true,
         drop_lease: true,
         release_by_replacing: true,
+        lease_before_condemned: true,
+        bar_condemned: true,
+        blockers_after_condemned: true,
+        revoke_blockers: true,
+        mark_again: true,
+        decide_by_swap: true,
+        bar_until_swept: true,
+        pins_after_records: true,
+        pins_after_trash: true,
+        look_after_pinning: true,
     };
 }

@@ -134,6 +134,46 @@ impl Index {
     }
 }
 
+/// The beginning of an index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Head {
+    Packs(Vec<PackId>),
+    /// So many bytes are needed to tell.
+    Needs(u64),
+}
+
+/// The packs that an index names, from its beginning alone. What this says is not checked
+/// against the checksum, which is at the end.
+pub fn packs_of(bytes: &[u8]) -> Result<Head> {
+    let mut reader = Reader::new(bytes);
+    if bytes.len() < HEADER_LEN {
+        return Ok(Head::Needs(HEADER_LEN as u64));
+    }
+    reader.expect(&MAGIC, "an index")?;
+    let major = reader.u16()?;
+    reader.u16()?;
+    reader.take(4)?;
+    let writer = read_writer(&mut reader)?;
+    if major != MAJOR {
+        return Err(FormatError::Version { found: major.into(), writer });
+    }
+    reader.take(32)?;
+    let count = reader.u32()? as usize;
+    reader.take(4)?;
+    if count > reader.remaining() / PACK_LEN {
+        return Ok(Head::Needs((HEADER_LEN + count * PACK_LEN) as u64));
+    }
+    let mut packs = Vec::with_capacity(count);
+    for _ in 0..count {
+        let write = RecordId::from_bytes(reader.array()?);
+        let seq = PackSeq::from_u32(reader.u32()?)
+            .ok_or_else(|| FormatError::malformed("an impossible pack number"))?;
+        reader.take(4)?;
+        packs.push(PackId { write, seq });
+    }
+    Ok(Head::Packs(packs))
+}
+
 fn parse_entry(reader: &mut Reader<'_>, writer: &str) -> Result<IndexEntry> {
     let id = ChunkId::from_bytes(reader.array()?);
     let offset = reader.u64()?;
@@ -169,5 +209,10 @@ mod tests {
             Index::decode(&damaged).unwrap_err();
         }
         Index::decode(&bytes[..bytes.len() - 1]).unwrap_err();
+        let named = index.packs.iter().map(|pack| pack.pack).collect();
+        let needed = HEADER_LEN + 2 * PACK_LEN;
+        assert_eq!(packs_of(&bytes[..needed]), Ok(Head::Packs(named)));
+        assert_eq!(packs_of(&bytes[..needed - 1]), Ok(Head::Needs(needed as u64)));
+        assert_eq!(packs_of(&bytes[..5]), Ok(Head::Needs(HEADER_LEN as u64)));
     }
 }

@@ -94,6 +94,21 @@ pub fn record_of(key: &Key) -> Option<RecordId> {
     key.name().strip_prefix("snap-")?.strip_suffix(".json")?.parse().ok()
 }
 
+/// The lineage whose object a key of the catalog is, if its name is one.
+pub fn lineage_of(tenant: &Tenant, key: &Key) -> Option<Lineage> {
+    let below = key.as_str().strip_prefix(snapshots(tenant).as_str())?;
+    let mut parts = below.split('/');
+    let profile = parts.next()?.parse().ok()?;
+    let chrome_major = parts.next()?.parse().ok()?;
+    (parts.count() == 1)
+        .then(|| Lineage { name: ProfileName { tenant: tenant.clone(), profile }, chrome_major })
+}
+
+/// Scratch of the probe that tests the server.
+pub fn probe(tenant: &Tenant) -> Prefix {
+    content(tenant).join("probe/").expect(VALID)
+}
+
 /// What has happened to a lineage, one object for each event.
 pub fn events(of: &Lineage) -> Prefix {
     lineage(of).join("events/").expect(VALID)

@@ -4,6 +4,7 @@ pub mod commit;
 pub mod commitment;
 pub mod diff;
 pub mod find;
+pub mod gc;
 pub mod history;
 pub mod open;
 pub mod reap;

@@ -13,7 +13,7 @@ use futures::{StreamExt, stream};
 
 use crate::{
     Error, ErrorKind, Result,
-    bucket::{BucketError, Depth},
+    bucket::{BucketError, Depth, Version},
     catalog::{
         controls::Controls,
         events, pointer,
@@ -40,6 +40,8 @@ use crate::{
 const REQUESTS_AT_ONCE: usize = 4;
 /// Enough for the directory of most packs in one request.
 const TAIL_BYTES: u64 = 64 * 1024;
+/// How often indexes are looked at before one is said to be missing.
+const INDEX_LOOKS: u32 = 3;
 /// How many damaged files are named; the rest are counted.
 const NAMED_FILES: usize = 20;
 
@@ -104,7 +106,7 @@ struct Check<'a> {
     report: Report,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default, PartialEq)]
 struct Finding {
     snapshots: BTreeSet<String>,
     files: BTreeSet<String>,
@@ -139,20 +141,50 @@ impl Check<'_> {
                 Err(error) => self.damaged(error, "", None)?,
             }
         }
+        let version = pointer.as_ref().ok().and_then(|read| read.as_ref()).map(|read| read.version.clone());
         self.pointer(pointer, &live)?;
+        if !self.findings.is_empty() && self.pointer_version().await? != version {
+            // It was moved while we looked: what it named then may rightly be gone.
+            self.findings.clear();
+        }
         for record in &live {
             let name = record.sha256_prefix();
+            let before = self.findings.clone();
             if let Err(error) = self.snapshot(record, &name).await {
                 self.damaged(error, &name, None)?;
             }
+            if self.findings != before && !self.is_kept(record).await? {
+                // It was deleted while we looked.
+                self.findings = before;
+            }
             self.report.snapshots += 1;
         }
-        self.indexes(&live).await?;
+        self.indexes(live).await?;
         self.lock_and_events().await?;
         self.report.packs = self.directories.len() as u64;
         self.report.chunks = self.checked.len() as u64;
         self.report.damage = self.findings.into_iter().map(damage).collect();
         Ok(self.report)
+    }
+
+    async fn pointer_version(&self) -> Result<Option<Version>> {
+        match pointer::read(self.store, self.lineage).await {
+            Ok(read) => Ok(read.map(|read| read.version)),
+            Err(error) if is_damage(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether a record still holds its snapshot, where it did.
+    async fn is_kept(&self, record: &Record) -> Result<bool> {
+        match records::get(self.store, self.lineage, record.record).await {
+            Ok((now, _)) => {
+                Ok(matches!(now.state, State::Live | State::Trashed) && now.generation == record.generation)
+            }
+            Err(error) if is_damage(&error) => Ok(true),
+            Err(Error::Bucket(BucketError::NotFound { .. })) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// A lock and events that cannot be read keep nobody from their data, and are damage all
@@ -354,7 +386,28 @@ impl Check<'_> {
     }
 
     /// Indexes are hints, but a damaged or missing one makes snapshots larger than need be.
-    async fn indexes(&mut self, live: &[Record]) -> Result<()> {
+    async fn indexes(&mut self, live: Vec<Record>) -> Result<()> {
+        let before = self.findings.clone();
+        let mut live = live;
+        // While we look, a collection may merge indexes, and snapshots may be deleted.
+        for _ in 0..INDEX_LOOKS {
+            self.findings = before.clone();
+            self.look_at_indexes(&live).await?;
+            if self.findings == before {
+                break;
+            }
+            let mut kept = Vec::new();
+            for record in live {
+                if self.is_kept(&record).await? {
+                    kept.push(record);
+                }
+            }
+            live = kept;
+        }
+        Ok(())
+    }
+
+    async fn look_at_indexes(&mut self, live: &[Record]) -> Result<()> {
         let (entries, _) =
             list_all(&*self.store.bucket, &layout::indexes(&self.store.tenant), Depth::All).await?;
         let mut covered = HashSet::new();

@@ -34,7 +34,7 @@ use store::{
     id::{EventId, FlipId, Nonce, RecordId},
 };
 
-use super::machine::hash_of;
+use super::{keeper::Keeper, machine::hash_of};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -44,6 +44,9 @@ pub enum Role {
     Reaper,
     ForceUnlock,
     Contract,
+    Writer,
+    Reader,
+    Collector,
 }
 
 /// A write that has just been applied, even if it is a removal.
@@ -94,6 +97,8 @@ pub struct Ghost {
     /// What programs of the contract have moved the pointer to, and pstore has built on.
     foreign: HashSet<String>,
     history: u64,
+    /// What snapshots need, and what is there of it.
+    pub keeper: Keeper,
 }
 
 impl Ghost {
@@ -114,6 +119,7 @@ impl Ghost {
             events: HashSet::new(),
             foreign: HashSet::new(),
             history: 0,
+            keeper: Keeper::default(),
         }
     }
 
@@ -141,6 +147,7 @@ impl Ghost {
     }
 
     pub fn starts_with(&mut self, key: &str, bytes: &Bytes) {
+        self.keeper.sees(key, Some(bytes));
         if key.ends_with("latest.json") {
             let pointer = Pointer::decode(bytes).unwrap();
             self.moves_at.extend(pointer.block().map(|block| (block.flip_id, 0)));
@@ -201,6 +208,11 @@ impl Ghost {
     }
 
     pub fn applied(&mut self, applied: Applied<'_>) {
+        self.keeper.sees(applied.key.as_str(), applied.after.as_ref());
+        if let Some(lost) = self.keeper.lost() {
+            let name = self.name(applied.process);
+            self.must(false, || format!("{lost}, after {name} has changed {}", applied.key.name()));
+        }
         match applied.key.name() {
             "latest.json" => self.pointer_written(&applied),
             "lock.json" => self.lock_written(&applied),
@@ -325,7 +337,7 @@ impl Ghost {
                 Role::Holder => takes.is_some() && expired,
                 Role::Reaper => expired,
                 Role::ForceUnlock | Role::Contract => true,
-                Role::Operator | Role::Deleter => false,
+                Role::Operator | Role::Deleter | Role::Writer | Role::Reader | Role::Collector => false,
             };
             self.must(by_right, || format!("{name} has taken the lock from {from} without any right"));
         }

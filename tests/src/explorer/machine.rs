@@ -101,6 +101,7 @@ pub struct Inner {
     written: HashMap<String, u32>,
     /// A number for each content, the same in every run in which it comes about alike.
     contents: HashMap<Version, u64>,
+    collects: bool,
     trace: Option<Vec<String>>,
 }
 
@@ -110,11 +111,19 @@ pub struct Machine {
     memory: Arc<MemoryBucket>,
     /// Whether calls that concern events wait too.
     events_wait: bool,
+    /// Whether the age of records, pins and what is condemned matters too.
+    collects: bool,
     inner: Mutex<Inner>,
 }
 
 impl Machine {
-    pub fn new(roles: Vec<Role>, objects: &BTreeMap<String, Bytes>, events_wait: bool, traced: bool) -> Self {
+    pub fn new(
+        roles: Vec<Role>,
+        objects: &BTreeMap<String, Bytes>,
+        events_wait: bool,
+        collects: bool,
+        traced: bool,
+    ) -> Self {
         let memory = Arc::new(MemoryBucket::with_page_size(100));
         let mut contents = HashMap::new();
         let mut ghost = Ghost::new(roles);
@@ -134,23 +143,24 @@ impl Machine {
             epoch: 0,
             written: HashMap::new(),
             contents,
+            collects,
             trace: traced.then(Vec::new),
         };
-        Self { memory, events_wait, inner: Mutex::new(inner) }
+        Self { memory, events_wait, collects, inner: Mutex::new(inner) }
     }
 
     pub fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn memory(&self) -> &MemoryBucket {
+    pub fn memory(&self) -> &Arc<MemoryBucket> {
         &self.memory
     }
 
     pub fn submit(&self, process: usize, op: Op) -> Submitted {
         let mut inner = self.inner();
         let flip = inner.processes[process].flip;
-        if !self.events_wait && is_quiet(&op) {
+        if !self.events_wait && is_quiet(&op, self.collects) {
             let answer = self.perform(&mut inner, process, &op, flip);
             inner.tell(process, &op, "", &answer);
             return Submitted::Answered(answer);
@@ -223,7 +233,7 @@ impl Machine {
     /// Whether a lock would be expired by that.
     pub fn has_fresh_lock(&self) -> bool {
         let inner = self.inner();
-        inner.written.iter().any(|(key, epoch)| key.ends_with("lock.json") && *epoch == inner.epoch)
+        inner.written.keys().any(|key| inner.is_fresh(key))
     }
 
     pub fn crash(&self, process: usize) {
@@ -244,7 +254,7 @@ impl Machine {
                 continue;
             }
             let object = self.memory.get(&Key::new(key.as_str()).unwrap()).now_or_never().unwrap().unwrap();
-            (key.len(), inner.content(&object.version), inner.is_fresh_lock(&key)).hash(&mut hasher);
+            (key.len(), inner.content(&object.version), inner.is_fresh(&key)).hash(&mut hasher);
         }
         let mut flying: Vec<u64> = inner
             .flying
@@ -322,8 +332,10 @@ impl Inner {
     }
 
     /// The age of nothing else decides anything.
-    fn is_fresh_lock(&self, key: &str) -> bool {
-        key.ends_with("lock.json") && self.written.get(key) == Some(&self.epoch)
+    fn is_fresh(&self, key: &str) -> bool {
+        let ages = |key: &str| key.contains("/snap-") || key.contains("/condemned/");
+        (key.ends_with("lock.json") || (self.collects && ages(key)))
+            && self.written.get(key) == Some(&self.epoch)
     }
 
     /// What a process learns from an answer.
@@ -331,7 +343,11 @@ impl Inner {
         match answer {
             Ok(Reply::Object(object)) => {
                 let Op::Get(key) = op else { return 0 };
-                hash_of(&(1, self.content(&object.version), self.is_fresh_lock(key.as_str())))
+                hash_of(&(1, self.content(&object.version), self.is_fresh(key.as_str())))
+            }
+            Ok(Reply::Page(page)) if self.collects => {
+                let keys: Vec<&str> = page.entries.iter().map(|entry| entry.key.as_str()).collect();
+                hash_of(&(2, keys))
             }
             Ok(Reply::Page(page)) => hash_of(&(2, page.entries.len(), page.folders.len())),
             Ok(_) => 3,
@@ -375,12 +391,14 @@ fn is_event_key(key: &str) -> bool {
 }
 
 /// What nobody's decisions depend on.
-fn is_quiet(op: &Op) -> bool {
+fn is_quiet(op: &Op, collects: bool) -> bool {
     match op {
         Op::Get(key) | Op::Put { key, .. } | Op::Delete(key) | Op::DeleteIf { key, .. } => {
-            is_event_key(key.as_str())
+            is_event_key(key.as_str()) || key.name() == "tenant.json"
         }
-        Op::List { prefix, .. } => is_event_key(prefix.as_str()) || prefix.as_str().contains("/pins/"),
+        Op::List { prefix, .. } => {
+            is_event_key(prefix.as_str()) || (!collects && prefix.as_str().contains("/pins/"))
+        }
     }
 }
 

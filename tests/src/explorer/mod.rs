@@ -14,6 +14,7 @@
 mod choice;
 mod gate;
 mod ghost;
+mod keeper;
 mod machine;
 mod programs;
 mod run;
@@ -21,7 +22,7 @@ mod scene;
 mod words;
 
 pub use programs::Program;
-pub use scene::{Bounds, Scene};
+pub use scene::{Bounds, Packs, Scene};
 
 use std::{collections::HashSet, fmt};
 

@@ -10,17 +10,29 @@ use store::{
     catalog::{
         clock::HostClock,
         controls::Controls,
+        lease::{DurableWrite, WriteLease},
         lock::Terms,
+        pins,
         pointer::{Flip, Move},
+        records,
         rules::Rules,
     },
-    content::TenantStore,
-    format::layout,
-    id::RecordId,
+    content::{
+        TenantStore,
+        known::{Known, Locations},
+        upload::Gate,
+    },
+    format::{frame::Codec, layout, record::PackUse, table::Location},
+    id::{PackId, PackSeq, RecordId},
     name::Lineage,
+    ops::{gc, retention},
 };
 
-use super::{ghost::Role, machine::Machine};
+use super::{
+    ghost::Role,
+    machine::Machine,
+    scene::{chunk_of, pack_of},
+};
 use crate::world::actor;
 
 const TERMS: Terms = Terms { ttl: Duration::from_secs(300), with_process: false };
@@ -54,6 +66,22 @@ pub enum Program {
     },
     /// Deletes an expired lock, as the contract says.
     ContractReaper,
+    /// Stores a snapshot that has the chunk of this one, where it lies if that is allowed;
+    /// and moves the pointer to it if it is to.
+    Writer {
+        shares: usize,
+        flips: bool,
+    },
+    /// Pins a snapshot and reads its packs.
+    Reader {
+        target: usize,
+    },
+    /// Collects garbage, so many times.
+    Collector {
+        runs: u32,
+    },
+    /// Removes all but the current snapshot.
+    Retention,
 }
 
 impl Program {
@@ -65,6 +93,10 @@ impl Program {
             Self::Reaper => Role::Reaper,
             Self::ForceUnlock => Role::ForceUnlock,
             Self::ContractWriter { .. } | Self::ContractReaper => Role::Contract,
+            Self::Writer { .. } => Role::Writer,
+            Self::Reader { .. } => Role::Reader,
+            Self::Collector { .. } => Role::Collector,
+            Self::Retention => Role::Deleter,
         }
     }
 }
@@ -101,6 +133,27 @@ impl Host {
             Program::ContractWriter { prefix, locks } => {
                 let written = self.write_by_contract(prefix, locks).await;
                 self.note(&format!("ends: {written:?}"));
+            }
+            Program::Writer { shares, flips } => {
+                let written = self.write(shares, flips).await;
+                self.note(&format!("ends: {:?}", written.map(|_| "stored").map_err(|error| error.kind())));
+            }
+            Program::Reader { target } => {
+                let read = self.read(target).await;
+                self.note(&format!("ends: {:?}", read.map_err(|error| error.kind())));
+            }
+            Program::Collector { runs } => {
+                let options = gc::Options { grace: Duration::ZERO };
+                let collector = gc::Collector::new(self.store.clone(), options).with_rules(self.rules);
+                for _ in 0..runs {
+                    let ran = collector.run().await;
+                    let told = ran.map(|plan| (plan.condemned.len(), plan.deleted.packs));
+                    self.note(&format!("has condemned and deleted: {told:?}"));
+                }
+            }
+            Program::Retention => {
+                let removed = self.retain_one().await;
+                self.note(&format!("ends: {removed:?}"));
             }
             Program::ContractReaper => {
                 let key = layout::lock(&self.lineage);
@@ -164,6 +217,64 @@ impl Host {
         let wanted = Move { target: self.records[target], reason: "explored".to_owned(), force };
         let answer = self.controls().point(&wanted).await;
         self.report(&answer);
+    }
+
+    /// As a capture does it: the lease, then what is barred, then packs, then the record.
+    async fn write(&self, shares: usize, flips: bool) -> store::Result<()> {
+        let shared = self.records[shares];
+        let (base, _) = records::get(&self.store, &self.lineage, self.records[1]).await?;
+        let chunk = chunk_of(&self.store, shared);
+        let place = Location { pack: pack_of(shared), offset: 16, stored_len: 1, codec: Codec::Zstd };
+        let known = Arc::new(Known::new(Locations::from([(chunk, place)]), None));
+        let mut draft = base.clone();
+        (draft.content, draft.deletion) = (None, None);
+        let lease = WriteLease::new(self.store.clone(), self.lineage.clone(), draft, Arc::clone(&known))
+            .with_rules(self.rules);
+        let write = lease.open().await?;
+        let put = async |pack: PackId| {
+            let key = layout::pack(&self.store.tenant, pack);
+            store::bucket::put_unique(&*self.store.bucket, &key, pack.to_string().into_bytes().into()).await
+        };
+        let data = match known.locate(&chunk) {
+            Some(location) => location.pack,
+            None => {
+                put(pack_of(write)).await?;
+                pack_of(write)
+            }
+        };
+        let meta = PackId { write, seq: PackSeq::Meta };
+        put(meta).await?;
+        let mut content = base.content.clone().unwrap();
+        content.packs = [data, meta].map(|pack| PackUse { pack, live_bytes: 1 }).to_vec();
+        content.packs.sort_by_key(|used| used.pack);
+        let durable = DurableWrite { write, stored_bytes: 1 };
+        let record = lease.publish(&durable, |record| record.content = Some(content)).await?;
+        if flips {
+            let wanted = Move { target: record.record, reason: String::new(), force: true };
+            self.controls().point(&wanted).await?;
+        }
+        Ok(())
+    }
+
+    async fn read(&self, target: usize) -> store::Result<()> {
+        const TTL: Duration = Duration::from_secs(30 * 86_400);
+        let id = self.records[target];
+        let pinned = pins::pin(&self.store, &self.lineage, id, TTL, self.rules).await?;
+        let packs = pinned.record.content.iter().flat_map(|content| &content.packs);
+        let packs: Vec<PackId> = packs.map(|used| used.pack).collect();
+        self.machine.inner().ghost.keeper.reads(self.process, Some((id, packs.clone())));
+        for pack in packs {
+            self.store.bucket.get(&layout::pack(&self.store.tenant, pack)).await?;
+        }
+        self.machine.inner().ghost.keeper.reads(self.process, None);
+        pinned.release().await
+    }
+
+    async fn retain_one(&self) -> store::Result<usize> {
+        let policy = retention::Policy { keep: Some(retention::Keep::One), ..Default::default() };
+        let snapshots = retention::lineage(&self.store, &self.lineage).await?;
+        let decisions = retention::plan(snapshots, |_| policy.clone(), Default::default(), 0);
+        Ok(retention::apply(&self.store, &actor(&self.name()), &decisions).await?.len())
     }
 
     /// By its own clock, which is all the contract asks for.

@@ -9,15 +9,18 @@ use std::{
     time::Duration,
 };
 
-use store::content::TenantStore;
+use futures::FutureExt;
+use store::{catalog::clock::counted, content::TenantStore, ops::gc};
 use tokio::{runtime::Runtime, task::unconstrained};
+
+use store::bucket::{Bucket, Key};
 
 use super::{
     choice::Choices,
     gate::Gate,
     machine::{End, Machine, Op, is_write},
     programs::Host,
-    scene::{Scene, Stage, stage},
+    scene::{Scene, Stage, stage, with_packs},
     words,
 };
 
@@ -72,9 +75,16 @@ pub fn run(
     if scene.with_pointer {
         objects.extend(stage.pointer.clone());
     }
+    if let Some(packs) = scene.packs {
+        objects = with_packs(stage, packs);
+    }
+    // The order of names decides the order of calls, which must be the same again.
+    counted::begin();
     let roles = scene.programs.iter().map(|program| program.role()).collect();
-    let machine = Arc::new(Machine::new(roles, &objects, scene.events_wait, trace.is_some()));
+    let collects = scene.packs.is_some();
+    let machine = Arc::new(Machine::new(roles, &objects, scene.events_wait, collects, trace.is_some()));
     let violation = runtime.block_on(drive(scene, stage, &machine, choices, seen));
+    counted::end();
     if let Some(trace) = trace {
         *trace = machine.take_trace();
     }
@@ -122,7 +132,7 @@ async fn drive(
         }
         let steps = options(scene, machine, left, by_lot);
         if steps.is_empty() {
-            return machine.inner().ghost.at_the_end(machine.memory(), scene.events_wait);
+            return end(scene, stage, machine);
         }
         if let Some(seen) = seen.as_deref_mut()
             && !choices.is_replaying()
@@ -157,10 +167,45 @@ async fn drive(
                 machine.crash(process);
                 processes[process] = None;
             }
-            Step::Stop => return machine.inner().ghost.at_the_end(machine.memory(), scene.events_wait),
+            Step::Stop => return end(scene, stage, machine),
         }
     }
     Some(format!("no end after {MOST_STEPS} steps"))
+}
+
+/// What must hold when everybody has ended or died.
+fn end(scene: &Scene, stage: &Stage, machine: &Machine) -> Option<String> {
+    let told = machine.inner().ghost.at_the_end(machine.memory(), scene.events_wait);
+    if told.is_some() || scene.packs.is_none() {
+        return told;
+    }
+    quiet(stage, machine)
+}
+
+/// Two collections with nobody else there leave nothing that is not needed, and lose nothing.
+fn quiet(stage: &Stage, machine: &Machine) -> Option<String> {
+    let memory = Arc::clone(machine.memory());
+    let store = TenantStore { bucket: memory, ..stage.store.clone() };
+    for _ in 0..2 {
+        machine.expire();
+        let collector = gc::Collector::new(store.clone(), gc::Options { grace: Duration::ZERO });
+        match collector.run().now_or_never() {
+            Some(Ok(_)) => {}
+            Some(Err(error)) => return Some(format!("a collection with nobody else there fails: {error}")),
+            None => return Some("a collection with nobody else there does not end".to_owned()),
+        }
+    }
+    let mut keeper = super::keeper::Keeper::default();
+    for key in machine.memory().keys() {
+        let object = machine.memory().get(&Key::new(key.as_str()).unwrap()).now_or_never().unwrap().unwrap();
+        keeper.sees(&key, Some(&object.bytes));
+    }
+    let garbage = keeper.garbage();
+    match keeper.lost() {
+        Some(lost) => Some(format!("two quiet collections lose something: {lost}")),
+        None if garbage.is_empty() => None,
+        None => Some(format!("two quiet collections leave {garbage:?}, which nothing needs")),
+    }
 }
 
 /// Polls every process until it waits for a call, or has ended.

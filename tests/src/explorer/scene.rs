@@ -10,8 +10,14 @@ use store::{
     bucket::{Bucket, Key, MemoryBucket},
     catalog::{pointer::Move, rules::Rules},
     content::TenantStore,
-    format::layout,
-    id::RecordId,
+    format::{
+        condemned::{Condemned, Phase},
+        frame::Codec,
+        index::{Index, IndexEntry, IndexPack},
+        layout,
+        record::{PackUse, Record, State},
+    },
+    id::{ChunkId, PackId, PackSeq, RecordId},
     name::Lineage,
 };
 
@@ -74,6 +80,20 @@ pub struct Scene {
     pub events_wait: bool,
     /// How far the clocks of the processes are ahead, in turn.
     pub ahead_ms: Vec<i64>,
+    /// Whether there are packs too, and what happens to them matters.
+    pub packs: Option<Packs>,
+}
+
+/// The packs of a scene: one for each of the first two snapshots; the pointer names the
+/// second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packs {
+    Needed,
+    /// The first snapshot is a tombstone, so that nothing needs its pack.
+    Orphan,
+    /// The pack of the first snapshot was condemned before that was published, and nobody is
+    /// waited for any more.
+    Pardonable,
 }
 
 impl Scene {
@@ -85,6 +105,7 @@ impl Scene {
             with_pointer: true,
             events_wait: false,
             ahead_ms: vec![0],
+            packs: None,
         }
     }
 
@@ -92,9 +113,57 @@ impl Scene {
         Self { bounds, ..self }
     }
 
+    pub fn with(self, packs: Packs) -> Self {
+        Self { packs: Some(packs), ..self }
+    }
+
     pub fn under(self, rules: Rules) -> Self {
         Self { rules, ..self }
     }
+}
+
+/// The pack that was stored for a record.
+pub fn pack_of(record: RecordId) -> PackId {
+    PackId { write: record, seq: PackSeq::Data(0) }
+}
+
+/// The chunk that lies in the pack of this record.
+pub fn chunk_of(store: &TenantStore, record: RecordId) -> ChunkId {
+    store.key().id_of(&record.to_bytes())
+}
+
+/// What a run with packs begins with.
+pub fn with_packs(stage: &Stage, packs: Packs) -> BTreeMap<String, Bytes> {
+    let tenant = &stage.store.tenant;
+    let mut objects = BTreeMap::new();
+    let mut put = |key: Key, bytes: Vec<u8>| objects.insert(key.to_string(), Bytes::from(bytes));
+    for (number, id) in stage.records.iter().take(2).enumerate() {
+        let key = layout::record(&stage.lineage, *id);
+        let mut record = Record::decode(&stage.objects[key.as_str()]).unwrap();
+        let pack = pack_of(*id);
+        record.content.as_mut().unwrap().packs = vec![PackUse { pack, live_bytes: 1 }];
+        if number == 0 && packs == Packs::Orphan {
+            record.state = State::Tombstone;
+        }
+        put(key, record.encode());
+        put(layout::pack(tenant, pack), b"a pack".to_vec());
+        let entry =
+            IndexEntry { id: chunk_of(&stage.store, *id), offset: 16, stored_len: 1, codec: Codec::Zstd };
+        let index = Index {
+            key: *stage.store.key(),
+            writer: String::new(),
+            packs: vec![IndexPack { pack, chunks: vec![entry] }],
+        };
+        put(layout::index(tenant, *id), index.encode());
+    }
+    put(layout::tenant_config(tenant), stage.store.config.encode());
+    if packs == Packs::Pardonable {
+        let mut armed = Condemned::new(vec![pack_of(stage.records[0])]);
+        armed.phase = Phase::Armed;
+        put(layout::condemned_by(tenant, stage.records[2]), armed.encode());
+    }
+    objects.extend(stage.pointer_to_second.clone());
+    objects
 }
 
 /// What every run begins with.
@@ -105,6 +174,7 @@ pub struct Stage {
     pub records: Vec<RecordId>,
     pub objects: BTreeMap<String, Bytes>,
     pub pointer: BTreeMap<String, Bytes>,
+    pub pointer_to_second: BTreeMap<String, Bytes>,
 }
 
 /// Made once: snapshots of a few small files.
@@ -128,6 +198,9 @@ async fn set_up() -> Stage {
         objects.extend([read(layout::record(&world.lineage, *record)).await]);
     }
     let pointer = [read(layout::latest(&world.lineage)).await].into();
+    let second = Move { target: records[1], reason: String::new(), force: true };
+    world.controls("stage").point(&second).await.unwrap();
+    let pointer_to_second = [read(layout::latest(&world.lineage)).await].into();
     let World { store, lineage, .. } = world;
-    Stage { store, lineage, records, objects, pointer }
+    Stage { store, lineage, records, objects, pointer, pointer_to_second }
 }

@@ -4,7 +4,7 @@ use store::{
     Error,
     bucket::{BucketError, Write},
     catalog::pointer::Flip,
-    format::{lock::Lock, pointer::Pointer, record::Record},
+    format::{condemned::Condemned, lock::Lock, pointer::Pointer, record::Record},
 };
 
 use super::machine::{Op, Reply};
@@ -81,10 +81,15 @@ fn content(name: &str, bytes: &[u8]) -> String {
                 format!("[held by {}, nonce {nonce}, renewed {}]", lock.holder_run_id, lock.renewal_count)
             }
         }),
-        name if name.starts_with("snap-") => Record::decode(bytes)
-            .ok()
-            .map(|record| format!("[{} {:?}]", record.sha256_prefix(), record.state)),
-        _ => None,
+        name if name.starts_with("snap-") => Record::decode(bytes).ok().map(|record| {
+            let packs = record.content.iter().flat_map(|content| &content.packs);
+            let packs: Vec<String> = packs.map(|used| used.pack.to_string()).collect();
+            format!("[{} {:?} of {packs:?}]", record.sha256_prefix(), record.state)
+        }),
+        _ => Condemned::decode(bytes).ok().map(|condemned| {
+            let Condemned { phase, packs, blockers, .. } = condemned;
+            format!("[{phase:?} {packs:?}, blockers {blockers:?}]")
+        }),
     };
     told.unwrap_or_else(|| format!("{} bytes", bytes.len()))
 }

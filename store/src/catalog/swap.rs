@@ -1,0 +1,36 @@
+//! Replacing an object of which it does not matter who wrote it, if it is what we would
+//! have written.
+
+use bytes::Bytes;
+
+use crate::{
+    Result,
+    bucket::{Bucket, BucketError, Key, Version, Write},
+};
+
+/// Replaces `version` by `bytes`; `None` if somebody else has replaced or removed it.
+///
+/// The same bytes are sent again after a lost answer. That is safe for documents that only
+/// move forward: no bytes come back once they were replaced.
+pub async fn replace(
+    bucket: &dyn Bucket,
+    key: &Key,
+    bytes: Bytes,
+    version: Version,
+) -> Result<Option<Version>> {
+    let mut attempts = bucket.patience().start();
+    loop {
+        match bucket.put(key, bytes.clone().into(), Write::Replace(version.clone())).await {
+            Ok(version) => return Ok(Some(version)),
+            Err(BucketError::VersionMismatch { .. }) => {
+                return match bucket.get(key).await {
+                    Ok(object) if object.bytes == bytes => Ok(Some(object.version)),
+                    Ok(_) | Err(BucketError::NotFound { .. }) => Ok(None),
+                    Err(error) => Err(error.into()),
+                };
+            }
+            Err(error) if error.is_retryable() && attempts.again(&error).await => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Why something is still there.
+
+use std::collections::{HashMap, HashSet};
+
+use futures::{StreamExt, stream};
+
+use super::{
+    documents,
+    inventory::Inventory,
+    roots::{Catalog, get},
+};
+use crate::{
+    Error, Result,
+    catalog::{pins, pointer},
+    content::TenantStore,
+    format::{
+        condemned::Phase,
+        pointer::Target,
+        record::{Record, State},
+    },
+    id::{PackId, RecordId},
+    name::Lineage,
+};
+
+const REQUESTS_AT_ONCE: usize = 16;
+
+/// What is asked about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    Pack(PackId),
+    /// By the beginning of its id, of its archive's digest, or its record's whole id.
+    Snapshot(String),
+}
+
+/// A record that keeps packs.
+#[derive(Clone, Debug)]
+pub struct Root {
+    pub lineage: Lineage,
+    pub record: RecordId,
+    pub sha256_prefix: String,
+    pub state: State,
+    pub tags: Vec<String>,
+    pub is_current: bool,
+    pub is_pinned: bool,
+    /// How much of what was asked about it needs.
+    pub live_bytes: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Explanation {
+    /// What was asked about: the packs, with their size, `None` if a pack is not there.
+    pub packs: Vec<(PackId, Option<u64>)>,
+    /// The snapshot itself, if one was asked about; else all that need the pack.
+    pub roots: Vec<Root>,
+    /// Snapshots that share packs with the one that was asked about.
+    pub sharing: Vec<Root>,
+    /// What would be freed if only the roots went.
+    pub freed_bytes: u64,
+    /// Documents that name any of the packs.
+    pub documents: Vec<(RecordId, Phase)>,
+}
+
+/// Says what keeps a pack or a snapshot, and what would go with it.
+pub async fn explain(store: &TenantStore, subject: &Subject) -> Result<Explanation> {
+    let inventory = Inventory::take(store).await?;
+    let catalog = Catalog::list(store).await?;
+    let mut read = stream::iter(catalog.records)
+        .map(|(id, lineage)| async move { (get(store, &lineage, id).await, lineage) })
+        .buffered(REQUESTS_AT_ONCE);
+    let mut all: Vec<(Lineage, Record)> = Vec::new();
+    while let Some((found, lineage)) = read.next().await {
+        if let Some((record, ..)) = found?
+            && matches!(record.state, State::Live | State::Trashed)
+        {
+            all.push((lineage, record));
+        }
+    }
+    drop(read);
+    let meant: Vec<usize> = (0..all.len()).filter(|at| fits(subject, &all[*at].1)).collect();
+    let packs: HashSet<PackId> = match subject {
+        Subject::Pack(pack) => HashSet::from([*pack]),
+        Subject::Snapshot(_) => meant.iter().flat_map(|at| uses(&all[*at].1)).map(|(pack, _)| pack).collect(),
+    };
+    if let Subject::Snapshot(prefix) = subject
+        && meant.is_empty()
+    {
+        return Err(Error::NotFound { what: format!("a snapshot {prefix} of {}", store.tenant) });
+    }
+    let pinned: HashSet<RecordId> = pins::pinned(store).await?.into_iter().collect();
+    let mut current: HashMap<Lineage, Option<RecordId>> = HashMap::new();
+    let mut explanation = Explanation::default();
+    let mut others: HashSet<PackId> = HashSet::new();
+    for (at, (lineage, record)) in all.iter().enumerate() {
+        let live_bytes: u64 =
+            uses(record).filter(|(pack, _)| packs.contains(pack)).map(|(_, bytes)| bytes).sum();
+        if live_bytes == 0 && !meant.contains(&at) {
+            continue;
+        }
+        if !current.contains_key(lineage) {
+            let target = match pointer::read(store, lineage).await?.map(|read| read.pointer) {
+                Some(pointer) => match pointer.target() {
+                    Target::Record(record) => Some(record),
+                    Target::Nothing | Target::Foreign(_) => None,
+                },
+                None => None,
+            };
+            current.insert(lineage.clone(), target);
+        }
+        let root = Root {
+            lineage: lineage.clone(),
+            record: record.record,
+            sha256_prefix: record.sha256_prefix(),
+            state: record.state,
+            tags: record.tags.keys().cloned().collect(),
+            is_current: current.get(lineage).copied().flatten() == Some(record.record),
+            is_pinned: pinned.contains(&record.record),
+            live_bytes,
+        };
+        if meant.contains(&at) {
+            explanation.roots.push(root);
+        } else {
+            others.extend(uses(record).map(|(pack, _)| pack));
+            explanation.sharing.push(root);
+        }
+    }
+    let mut named: Vec<PackId> = packs.iter().copied().collect();
+    named.sort_unstable();
+    let size = |pack: &PackId| inventory.packs.get(pack).map(|pack| pack.bytes);
+    explanation.freed_bytes = named.iter().filter(|pack| !others.contains(pack)).filter_map(size).sum();
+    explanation.packs = named.iter().map(|pack| (*pack, size(pack))).collect();
+    for filed in documents::all(store).await? {
+        if filed.body.packs.iter().any(|pack| packs.contains(pack)) {
+            explanation.documents.push((filed.id, filed.phase()));
+        }
+    }
+    Ok(explanation)
+}
+
+fn fits(subject: &Subject, record: &Record) -> bool {
+    match subject {
+        Subject::Pack(pack) => uses(record).any(|(used, _)| used == *pack),
+        Subject::Snapshot(prefix) => {
+            let lower = prefix.to_ascii_lowercase();
+            let id = record.content.as_ref().map(|content| content.snapshot_id.to_string());
+            record.sha256().starts_with(&lower)
+                || id.is_some_and(|id| id.starts_with(&lower))
+                || record.record.to_string() == prefix.to_ascii_uppercase()
+        }
+    }
+}
+
+fn uses(record: &Record) -> impl Iterator<Item = (PackId, u64)> + '_ {
+    record.content.iter().flat_map(|content| &content.packs).map(|used| (used.pack, used.live_bytes))
+}

@@ -1,0 +1,108 @@
+//! Writers that a collection waits for, and those it takes for dead.
+
+use super::roots::{Seen, get, look};
+use crate::{
+    Error, Result,
+    bucket::RetryPolicy,
+    catalog::{controls::Controls, rules::Rules},
+    content::TenantStore,
+    format::record::{Record, State},
+    id::RecordId,
+    name::Lineage,
+};
+
+const ATTEMPTS: u32 = 16;
+
+/// Whether a blocker has ended; one that was not heard of for too long is ended here.
+///
+/// With `revoke` off nothing is written: the answer is what it would be.
+pub(super) async fn has_ended(
+    store: &TenantStore,
+    lineage: &Lineage,
+    id: RecordId,
+    revoke: bool,
+    rules: Rules,
+) -> Result<bool> {
+    for attempt in 1..=ATTEMPTS {
+        let Some(seen) = look(store, lineage, id).await? else { return Ok(true) };
+        if seen.has_ended() {
+            return Ok(true);
+        }
+        if seen.state == State::Writing && !seen.has_expired() {
+            return Ok(false);
+        }
+        if !revoke || !rules.revoke_blockers || self::revoke(store, lineage, id).await? {
+            return Ok(true);
+        }
+        tokio::time::sleep(RetryPolicy::default().pause(attempt)).await;
+    }
+    Ok(false)
+}
+
+/// Revokes a write: from now on it cannot publish. `false` if it has changed meanwhile.
+///
+/// A write that moves chunks replaces other records too: those are touched after it was
+/// revoked, so that what it has read of them is no longer what is there. Until that is
+/// done, the lease lists them and has not ended.
+async fn revoke(store: &TenantStore, lineage: &Lineage, id: RecordId) -> Result<bool> {
+    let Some((mut record, version, _)) = get(store, lineage, id).await? else { return Ok(true) };
+    let controls = Controls::new(store.clone(), lineage.clone(), Default::default());
+    let mut version = version;
+    if record.state == State::Writing {
+        record.state = State::Revoked;
+        record.lease_seq += 1;
+        version = match controls.replace_record(&record, version).await {
+            Ok(version) => version,
+            Err(Error::Conflict { .. }) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+    }
+    if record.state != State::Revoked || record.updates.is_empty() {
+        return Ok(record.state == State::Revoked);
+    }
+    for updated in &record.updates {
+        touch(&controls, *updated).await?;
+    }
+    settled(&controls, record, version).await
+}
+
+/// Replaces a record by itself in other bytes.
+async fn touch(controls: &Controls, id: RecordId) -> Result<()> {
+    for _ in 0..ATTEMPTS {
+        let Some((mut record, version, _)) = get(controls.store(), controls.lineage(), id).await? else {
+            return Ok(());
+        };
+        if !matches!(record.state, State::Live | State::Trashed) {
+            return Ok(());
+        }
+        record.lease_seq += 1;
+        match controls.replace_record(&record, version).await {
+            Err(Error::Conflict { .. }) => {}
+            done => return done.map(|_| ()),
+        }
+    }
+    Err(Error::Conflict { what: format!("record {id} of {}", controls.lineage()) })
+}
+
+async fn settled(controls: &Controls, mut record: Record, version: crate::bucket::Version) -> Result<bool> {
+    record.updates.clear();
+    record.lease_seq += 1;
+    match controls.replace_record(&record, version).await {
+        Ok(_) => Ok(true),
+        Err(Error::Conflict { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Revokes a write that was not heard of for too long, as it was seen while marking.
+pub(super) async fn revoke_expired(store: &TenantStore, lineage: &Lineage, id: RecordId) -> Result<bool> {
+    match look(store, lineage, id).await? {
+        Some(seen) if seen.has_expired() || !ended_or_writing(&seen) => revoke(store, lineage, id).await,
+        Some(seen) => Ok(seen.has_ended()),
+        None => Ok(true),
+    }
+}
+
+fn ended_or_writing(seen: &Seen) -> bool {
+    seen.has_ended() || seen.state == State::Writing
+}

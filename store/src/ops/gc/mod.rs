@@ -1,0 +1,98 @@
+//! Frees what no snapshot needs any more, beside writers, readers and other collections.
+//!
+//! Nobody is stopped and no lock is taken. In two steps, with a grace between them:
+//!
+//! 1. **Mark**: read the records (live and trashed ones are roots, and what a pointer names),
+//!    then the pins. What no root needs is put into a document, *condemned*. Writers that
+//!    start from now on see it and refer to none of it. Then the writers are listed that
+//!    were there already, and the document is *armed* with them as blockers.
+//! 2. Later, when every blocker has ended or was revoked: mark again, and fix by **one**
+//!    replacement of the document what goes, without what is needed after all. Then index
+//!    entries go, then packs, and the document stays as *swept* for [`HORIZON`].
+//!
+//! Why nothing is lost: whoever publishes a reference to a condemned pack has either read
+//! the document after its lease existed, and does not; or its lease existed before the
+//! document was armed, so it is a blocker, and the second mark comes after its end. A writer
+//! that is only slow is revoked on its own record, which it must replace to publish.
+//!
+//! Killed anywhere, the next run goes on from the documents. Anything that cannot be read
+//! ends a run before it condemns anything.
+
+mod documents;
+mod explain;
+mod indexes;
+mod inventory;
+mod leases;
+mod leftovers;
+mod plan;
+mod roots;
+mod round;
+
+pub use explain::{Explanation, Root, Subject, explain};
+pub use plan::{Candidate, Cause, Document, Plan, Step, Tally};
+
+use std::time::Duration;
+
+use crate::{Result, catalog::rules::Rules, content::TenantStore, id::RecordId};
+
+/// How long tombstones and swept documents are kept: longer than any index is used that was
+/// read before, and any process sleeps.
+pub const HORIZON: Duration = Duration::from_secs(30 * 86_400);
+pub const DEFAULT_GRACE: Duration = Duration::from_secs(3600);
+/// Between two looks at what is waited for.
+const LONGEST_NAP: Duration = Duration::from_secs(15);
+
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// How long after it was armed a condemned pack goes at the earliest: a reader without a
+    /// pin has this long to end.
+    pub grace: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { grace: DEFAULT_GRACE }
+    }
+}
+
+/// Collects one tenant's garbage.
+#[derive(Clone, Debug)]
+pub struct Collector {
+    store: TenantStore,
+    options: Options,
+    rules: Rules,
+}
+
+impl Collector {
+    pub fn new(store: TenantStore, options: Options) -> Self {
+        Self { store, options, rules: Rules::ALL }
+    }
+
+    /// Without some of the rules, to show what they are for.
+    #[cfg(any(test, feature = "test-support"))]
+    pub fn with_rules(self, rules: Rules) -> Self {
+        Self { rules, ..self }
+    }
+
+    /// What a run would do now. Writes nothing.
+    pub async fn plan(&self) -> Result<Plan> {
+        round::Round::new(self, round::Act::Pretend).run().await
+    }
+
+    /// One run: goes on with what earlier ones have condemned, and condemns anew.
+    pub async fn run(&self) -> Result<Plan> {
+        round::Round::new(self, round::Act::Real).run().await
+    }
+
+    /// Runs until nothing that could go is left: the first step, the grace, the second.
+    pub async fn run_through(&self) -> Result<Plan> {
+        let mut all = self.run().await?;
+        // What others give up meanwhile is for the next time, or this would never end.
+        let ours: Vec<RecordId> = all.pending.iter().map(|(id, _)| *id).collect();
+        while let Some(nap) = all.pause(&ours) {
+            tokio::time::sleep(nap.min(LONGEST_NAP)).await;
+            all = all.and(self.run().await?);
+        }
+        Ok(all)
+    }
+}

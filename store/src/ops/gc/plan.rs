@@ -1,0 +1,199 @@
+//! What a run does, or would do, as a value.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use crate::{
+    format::condemned::Phase,
+    id::{PackId, RecordId},
+    name::{Lineage, Tenant},
+};
+
+/// So many packs, so large.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub packs: u64,
+    pub bytes: u64,
+}
+
+impl Tally {
+    pub fn add(&mut self, bytes: u64) {
+        self.packs += 1;
+        self.bytes += bytes;
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self { packs: self.packs + other.packs, bytes: self.bytes + other.bytes }
+    }
+}
+
+/// Why nothing needs a pack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// The snapshot it was stored for was deleted, and no other shares it.
+    Deleted,
+    /// The write that stored it never became a snapshot.
+    Abandoned,
+    /// Its content was moved to other packs.
+    Moved,
+    /// No record tells whose it was.
+    Unknown,
+}
+
+impl Cause {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Deleted => "deleted",
+            Self::Abandoned => "abandoned",
+            Self::Moved => "moved",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// A pack that nothing needs.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    pub pack: PackId,
+    pub bytes: u64,
+    pub age: Duration,
+    pub cause: Cause,
+    /// Whose it was, if that is known.
+    pub lineage: Option<Lineage>,
+}
+
+/// What an earlier run has condemned, and what happens to it now.
+#[derive(Clone, Debug)]
+pub struct Document {
+    pub id: RecordId,
+    /// As it was found.
+    pub phase: Phase,
+    pub named: Tally,
+    pub step: Step,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The writers are listed that must end before it goes on.
+    Arm,
+    WaitForGrace {
+        left: Duration,
+    },
+    WaitForWriters {
+        writers: Vec<RecordId>,
+    },
+    /// What nothing needs goes; what is needed after all stays.
+    Sweep {
+        deleted: Tally,
+        pardoned: u64,
+    },
+}
+
+/// What a run does, or would do.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub tenant: Tenant,
+    pub documents: Vec<Document>,
+    /// What is condemned anew.
+    pub condemned: Vec<Candidate>,
+    /// Packs that go now.
+    pub deleted: Tally,
+    /// Packs that snapshots need.
+    pub needed: Tally,
+    /// At least so much of those is content that snapshots need.
+    pub live_bytes: u64,
+    /// Packs of writes that are under way.
+    pub writing: Tally,
+    /// Writes that were not heard of for too long.
+    pub revoked: Vec<(RecordId, Lineage)>,
+    /// Deletions that were cut short, and are finished.
+    pub finished_deletions: u64,
+    pub indexes_rewritten: u64,
+    pub indexes_removed: u64,
+    pub indexes_merged: u64,
+    /// Old tombstones, swept documents, expired pins, scratch of probes.
+    pub leftovers: u64,
+    /// Documents that are not done yet, with how long they have to wait at least.
+    pub pending: Vec<(RecordId, Duration)>,
+}
+
+impl Plan {
+    pub(super) fn new(tenant: Tenant) -> Self {
+        Self {
+            tenant,
+            documents: Vec::new(),
+            condemned: Vec::new(),
+            deleted: Tally::default(),
+            needed: Tally::default(),
+            live_bytes: 0,
+            writing: Tally::default(),
+            revoked: Vec::new(),
+            finished_deletions: 0,
+            indexes_rewritten: 0,
+            indexes_removed: 0,
+            indexes_merged: 0,
+            leftovers: 0,
+            pending: Vec::new(),
+        }
+    }
+
+    /// What is condemned anew, by cause.
+    pub fn by_cause(&self) -> BTreeMap<Cause, (Tally, Duration)> {
+        self.grouped(|candidate| candidate.cause)
+    }
+
+    /// What is condemned anew, by whose it was.
+    pub fn by_lineage(&self) -> BTreeMap<Option<Lineage>, (Tally, Duration)> {
+        self.grouped(|candidate| candidate.lineage.clone())
+    }
+
+    /// With the age of the oldest in each group.
+    fn grouped<K: Ord>(&self, by: impl Fn(&Candidate) -> K) -> BTreeMap<K, (Tally, Duration)> {
+        let mut groups: BTreeMap<K, (Tally, Duration)> = BTreeMap::new();
+        for candidate in &self.condemned {
+            let (tally, oldest) = groups.entry(by(candidate)).or_default();
+            tally.add(candidate.bytes);
+            *oldest = (*oldest).max(candidate.age);
+        }
+        groups
+    }
+
+    pub fn condemned_total(&self) -> Tally {
+        let mut total = Tally::default();
+        self.condemned.iter().for_each(|candidate| total.add(candidate.bytes));
+        total
+    }
+
+    /// What is condemned already and waits.
+    pub fn waiting(&self) -> Tally {
+        let waits = |document: &&Document| !matches!(document.step, Step::Sweep { .. });
+        self.documents.iter().filter(waits).fold(Tally::default(), |sum, document| sum.and(document.named))
+    }
+
+    /// How long to wait for one of these documents; `None` if they are done.
+    pub(super) fn pause(&self, of: &[RecordId]) -> Option<Duration> {
+        self.pending.iter().filter(|(id, _)| of.contains(id)).map(|(_, left)| *left).min()
+    }
+
+    /// This run and then another one.
+    pub(super) fn and(self, next: Self) -> Self {
+        let mut condemned = self.condemned;
+        condemned.extend(next.condemned);
+        let mut documents = self.documents;
+        documents.retain(|before| matches!(before.step, Step::Sweep { .. }));
+        documents.extend(next.documents);
+        let mut revoked = self.revoked;
+        revoked.extend(next.revoked);
+        Self {
+            documents,
+            condemned,
+            deleted: self.deleted.and(next.deleted),
+            revoked,
+            finished_deletions: self.finished_deletions + next.finished_deletions,
+            indexes_rewritten: self.indexes_rewritten + next.indexes_rewritten,
+            indexes_removed: self.indexes_removed + next.indexes_removed,
+            indexes_merged: self.indexes_merged + next.indexes_merged,
+            leftovers: self.leftovers + next.leftovers,
+            ..next
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Marking: what the roots need.
+//!
+//! Memory goes with the number of packs and records, not of chunks: a record lists the
+//! packs it needs.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, SystemTime},
+};
+
+use futures::{StreamExt, stream};
+
+use super::inventory::each;
+use crate::{
+    Error, Result,
+    bucket::{BucketError, Key, Stamp, Version},
+    catalog::{lease::LEASE_TTL, pins, pointer, records, rules::Rules},
+    content::TenantStore,
+    format::{
+        layout,
+        pointer::Target,
+        record::{Record, State},
+    },
+    id::{PackId, RecordId},
+    name::Lineage,
+};
+
+const REQUESTS_AT_ONCE: usize = 16;
+
+/// What a listing of the catalog shows.
+#[derive(Debug, Default)]
+pub(super) struct Catalog {
+    pub records: Vec<(RecordId, Lineage)>,
+    pointers: Vec<Lineage>,
+}
+
+impl Catalog {
+    pub(super) async fn list(store: &TenantStore) -> Result<Self> {
+        let mut catalog = Self::default();
+        let mut strange: Option<Key> = None;
+        each(&*store.bucket, &layout::snapshots(&store.tenant), |entry| {
+            let name = entry.key.name();
+            let is_record = name.starts_with("snap-") && name.ends_with(".json");
+            if !is_record && name != "latest.json" {
+                return;
+            }
+            match (layout::lineage_of(&store.tenant, &entry.key), layout::record_of(&entry.key)) {
+                (Some(lineage), Some(id)) if is_record => catalog.records.push((id, lineage)),
+                (Some(lineage), _) if !is_record => catalog.pointers.push(lineage),
+                _ => strange = Some(entry.key),
+            }
+        })
+        .await?;
+        match strange {
+            None => Ok(catalog),
+            // It may be a root that this code does not know how to read.
+            Some(key) => Err(Error::damaged(
+                key,
+                "it is named like a record or a pointer, but not as pstore names them; \
+                 nothing is collected while it is there",
+            )),
+        }
+    }
+}
+
+/// What was seen of one record.
+#[derive(Clone, Debug)]
+pub(super) struct Seen {
+    pub lineage: u32,
+    pub state: State,
+    pub generation: u64,
+    /// Since it was last written.
+    pub age: Duration,
+    /// It rewrites other records, and they were not yet closed to it.
+    unsettled: bool,
+}
+
+impl Seen {
+    /// Whether it will never again change what any record refers to.
+    pub(super) fn has_ended(&self) -> bool {
+        !matches!(self.state, State::Writing) && !self.unsettled
+    }
+
+    pub(super) fn has_expired(&self) -> bool {
+        self.state == State::Writing && self.age > LEASE_TTL
+    }
+}
+
+/// How one pack is needed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Need {
+    pub roots: u32,
+    /// The largest need of a single root: at least so much of it is alive.
+    pub live_bytes: u64,
+}
+
+/// All roots and what they need.
+#[derive(Debug, Default)]
+pub(super) struct Marks {
+    pub lineages: Vec<Lineage>,
+    pub records: HashMap<RecordId, Seen>,
+    pub packs: HashMap<PackId, Need>,
+    pub pins: Vec<pins::Found>,
+    /// What each pointer names, and what whoever claimed it started from.
+    pub pointed: Vec<(RecordId, u32)>,
+    /// The latest time the store has told.
+    pub now: Option<SystemTime>,
+}
+
+impl Marks {
+    /// Records, then pointers and pins: a pin that is missed was made on a record that has
+    /// been seen as it was when it was pinned.
+    pub(super) async fn make(store: &TenantStore, rules: Rules) -> Result<Self> {
+        let early = if rules.pins_after_records { None } else { Some(pins::read(store).await?) };
+        let catalog = Catalog::list(store).await?;
+        let mut marks = Self::default();
+        let mut numbers: HashMap<Lineage, u32> = HashMap::new();
+        let mut read = stream::iter(catalog.records)
+            .map(|(id, lineage)| async move { (id, get(store, &lineage, id).await, lineage) })
+            .buffered(REQUESTS_AT_ONCE);
+        while let Some((id, found, lineage)) = read.next().await {
+            // An old tombstone may go while we look.
+            let Some((record, _, stamp)) = found? else { continue };
+            let number = *numbers.entry(lineage).or_insert_with_key(|lineage| {
+                marks.lineages.push(lineage.clone());
+                (marks.lineages.len() - 1) as u32
+            });
+            marks.now = marks.now.max(Some(stamp.now));
+            if matches!(record.state, State::Live | State::Trashed) {
+                marks.mark(&record);
+            }
+            marks.records.insert(id, Seen::of(&record, number, stamp));
+        }
+        drop(read);
+        let mut pointers = stream::iter(catalog.pointers)
+            .map(|lineage| async move { (pointer::read(store, &lineage).await, lineage) })
+            .buffered(REQUESTS_AT_ONCE);
+        while let Some((found, lineage)) = pointers.next().await {
+            let Some(read) = found? else { continue };
+            let number = *numbers.entry(lineage).or_insert_with_key(|lineage| {
+                marks.lineages.push(lineage.clone());
+                (marks.lineages.len() - 1) as u32
+            });
+            let active = match read.pointer.target() {
+                Target::Record(record) => Some(record),
+                Target::Nothing | Target::Foreign(_) => None,
+            };
+            let base = read.pointer.block().and_then(|block| block.lease.as_ref()?.base);
+            marks.pointed.extend([active, base].into_iter().flatten().map(|record| (record, number)));
+        }
+        drop(pointers);
+        marks.pins = match early {
+            Some(pins) => pins,
+            None => pins::read(store).await?,
+        };
+        marks.mark_named(store).await?;
+        Ok(marks)
+    }
+
+    /// What pointers and pins name is a root whatever its state.
+    async fn mark_named(&mut self, store: &TenantStore) -> Result<()> {
+        let pinned = self.pins.iter().filter(|found| found.holds);
+        let pinned = pinned.map(|found| (found.pin.record, Some(found.pin.generation)));
+        let pointed = self.pointed.iter().map(|(record, _)| (*record, None));
+        let named: Vec<(RecordId, Option<u64>)> = pinned.chain(pointed).collect();
+        for (id, generation) in named {
+            let Some(seen) = self.records.get(&id) else { continue };
+            let same = generation.is_none_or(|generation| generation == seen.generation);
+            if same && matches!(seen.state, State::Live | State::Trashed) {
+                continue;
+            }
+            let lineage = self.lineages[seen.lineage as usize].clone();
+            let Some((record, ..)) = get(store, &lineage, id).await? else { continue };
+            if generation.is_some_and(|generation| generation != record.generation) {
+                // What that generation needed is not known here.
+                let reason = format!("a reader has pinned generation {generation:?} of it, which is gone");
+                return Err(Error::damaged(layout::record(&lineage, id), reason));
+            }
+            self.mark(&record);
+        }
+        Ok(())
+    }
+
+    fn mark(&mut self, record: &Record) {
+        for used in record.content.iter().flat_map(|content| &content.packs) {
+            let need = self.packs.entry(used.pack).or_default();
+            need.roots += 1;
+            need.live_bytes = need.live_bytes.max(used.live_bytes);
+        }
+    }
+
+    pub(super) fn lineage(&self, seen: &Seen) -> &Lineage {
+        &self.lineages[seen.lineage as usize]
+    }
+}
+
+impl Seen {
+    fn of(record: &Record, lineage: u32, stamp: Stamp) -> Self {
+        Self {
+            lineage,
+            state: record.state,
+            generation: record.generation,
+            age: stamp.age(),
+            unsettled: record.state == State::Revoked && !record.updates.is_empty(),
+        }
+    }
+}
+
+/// A record, unless it is gone.
+pub(super) async fn get(
+    store: &TenantStore,
+    lineage: &Lineage,
+    id: RecordId,
+) -> Result<Option<(Record, Version, Stamp)>> {
+    match records::get_stamped(store, lineage, id).await {
+        Ok(found) => Ok(Some(found)),
+        Err(Error::Bucket(BucketError::NotFound { .. })) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// What a record is now.
+pub(super) async fn look(store: &TenantStore, lineage: &Lineage, id: RecordId) -> Result<Option<Seen>> {
+    Ok(get(store, lineage, id).await?.map(|(record, _, stamp)| Seen::of(&record, 0, stamp)))
+}

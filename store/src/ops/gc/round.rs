@@ -1,0 +1,359 @@
+//! One run, in the order that makes it safe.
+
+use std::{
+    collections::{HashMap, HashSet},
+    time::{Duration, SystemTime},
+};
+
+use futures::{StreamExt, TryStreamExt, stream};
+
+use super::{
+    Collector, HORIZON,
+    documents::{self, Filed, MOST_PACKS},
+    indexes,
+    inventory::Inventory,
+    leases, leftovers,
+    plan::{Candidate, Cause, Document, Plan, Step, Tally},
+    roots::{Catalog, Marks, look},
+};
+use crate::{
+    Error, Result,
+    content::TenantStore,
+    format::{condemned::Phase, config::TenantConfig, layout, record::State},
+    id::{PackId, RecordId},
+    name::Lineage,
+};
+
+const DELETES_AT_ONCE: usize = 16;
+
+/// Whether anything is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Act {
+    Real,
+    Pretend,
+}
+
+pub(super) struct Round<'a> {
+    collector: &'a Collector,
+    store: &'a TenantStore,
+    act: Act,
+    plan: Plan,
+}
+
+impl<'a> Round<'a> {
+    pub(super) fn new(collector: &'a Collector, act: Act) -> Self {
+        let store = &collector.store;
+        Self { collector, store, act, plan: Plan::new(store.tenant.clone()) }
+    }
+
+    fn is_real(&self) -> bool {
+        self.act == Act::Real
+    }
+
+    pub(super) async fn run(mut self) -> Result<Plan> {
+        let started = self.now().await?;
+        let mut filed = documents::all(self.store).await?;
+        // Before anything is marked: what a blocker has done is then all there to be seen.
+        let mut steps = self.wait(&filed).await?;
+        let inventory = Inventory::take(self.store).await?;
+        let mut marks = Marks::make(self.store, self.collector.rules).await?;
+        self.plan.finished_deletions =
+            leftovers::finish_deletions(self.store, &marks, self.is_real()).await?;
+        if self.plan.finished_deletions > 0 && self.is_real() {
+            marks = Marks::make(self.store, self.collector.rules).await?;
+        }
+        let now = marks.now.unwrap_or(started);
+        check_duration(started, now)?;
+        if marks.records.is_empty() && !inventory.packs.is_empty() {
+            return Err(Error::damaged(
+                layout::snapshots(&self.store.tenant),
+                "it holds no record at all, though there are packs; \
+                 nothing is collected while nothing says what they belong to",
+            ));
+        }
+        self.revoke(&mut marks).await?;
+        self.describe(&filed, &inventory);
+        self.decide(&mut filed, &mut steps, &marks).await?;
+        self.sweep(&mut filed, &inventory, &steps).await?;
+        self.condemn(&mut filed, &inventory, &marks, now).await?;
+        self.arm(&mut filed, &marks).await?;
+        let leftovers = leftovers::remove(self.store, &filed, &marks, &inventory, now, self.is_real());
+        self.plan.leftovers = leftovers.await?;
+        self.note_pending(&filed, &steps);
+        self.tell_steps(steps);
+        Ok(self.plan)
+    }
+
+    /// The store's time, from a document that also says whether we may collect here.
+    async fn now(&self) -> Result<SystemTime> {
+        let key = layout::tenant_config(&self.store.tenant);
+        let object = self.store.bucket.get(&key).await?;
+        let config = TenantConfig::decode(&object.bytes).map_err(|error| error.of(&key))?;
+        config.check_write().map_err(|error| error.of(&key))?;
+        Ok(object.stamp.now)
+    }
+
+    /// What each armed document waits for; those that wait for nothing are to be swept.
+    async fn wait(&self, filed: &[Filed]) -> Result<HashMap<RecordId, Step>> {
+        let mut steps = HashMap::new();
+        let is_due = |document: &Filed| {
+            document.phase() == Phase::Armed && document.age >= self.collector.options.grace
+        };
+        let mut lineages: HashMap<RecordId, Lineage> = HashMap::new();
+        if filed.iter().any(is_due) {
+            lineages.extend(Catalog::list(self.store).await?.records);
+        }
+        for document in filed {
+            let step = match document.phase() {
+                Phase::Condemned => Step::Arm,
+                Phase::Sweep => Step::Sweep { deleted: Tally::default(), pardoned: 0 },
+                Phase::Swept => continue,
+                Phase::Armed if !is_due(document) => {
+                    Step::WaitForGrace { left: self.collector.options.grace - document.age }
+                }
+                Phase::Armed => {
+                    let writers = self.still_writing(&document.body.blockers, &lineages).await?;
+                    match writers.is_empty() {
+                        true => Step::Sweep { deleted: Tally::default(), pardoned: 0 },
+                        false => Step::WaitForWriters { writers },
+                    }
+                }
+            };
+            steps.insert(document.id, step);
+        }
+        Ok(steps)
+    }
+
+    async fn still_writing(
+        &self,
+        blockers: &[RecordId],
+        lineages: &HashMap<RecordId, Lineage>,
+    ) -> Result<Vec<RecordId>> {
+        let mut busy = Vec::new();
+        for id in blockers {
+            // A record that is no longer listed was a tombstone for longer than anything lasts.
+            let Some(lineage) = lineages.get(id) else { continue };
+            let rules = self.collector.rules;
+            if !leases::has_ended(self.store, lineage, *id, self.is_real(), rules).await? {
+                busy.push(*id);
+            }
+        }
+        Ok(busy)
+    }
+
+    /// Ends writes that were not heard of for too long, so that what they left is garbage.
+    async fn revoke(&mut self, marks: &mut Marks) -> Result<()> {
+        let dead: Vec<RecordId> = marks
+            .records
+            .iter()
+            .filter(|(_, seen)| seen.has_expired() || (seen.state != State::Writing && !seen.has_ended()))
+            .map(|(id, _)| *id)
+            .collect();
+        for id in dead {
+            let Some(seen) = marks.records.get(&id) else { continue };
+            let lineage = marks.lineage(seen).clone();
+            if self.is_real() && !leases::revoke_expired(self.store, &lineage, id).await? {
+                continue;
+            }
+            self.plan.revoked.push((id, lineage));
+            if let Some(seen) = marks.records.get_mut(&id).filter(|seen| seen.state == State::Writing) {
+                seen.state = State::Revoked;
+            }
+        }
+        self.plan.revoked.sort_unstable();
+        Ok(())
+    }
+
+    fn describe(&mut self, filed: &[Filed], inventory: &Inventory) {
+        let open = filed.iter().filter(|document| document.phase() != Phase::Swept);
+        self.plan.documents = open
+            .map(|document| {
+                let mut named = Tally::default();
+                for pack in &document.body.packs {
+                    inventory.packs.get(pack).into_iter().for_each(|pack| named.add(pack.bytes));
+                }
+                Document { id: document.id, phase: document.phase(), named, step: Step::Arm }
+            })
+            .collect();
+    }
+
+    /// Fixes what goes. The marks were made after the last blocker had ended.
+    async fn decide(
+        &mut self,
+        filed: &mut [Filed],
+        steps: &mut HashMap<RecordId, Step>,
+        marks: &Marks,
+    ) -> Result<()> {
+        for document in filed.iter_mut().filter(|document| document.phase() == Phase::Armed) {
+            let Some(Step::Sweep { pardoned, .. }) = steps.get_mut(&document.id) else { continue };
+            let needed = |pack: &PackId| self.collector.rules.mark_again && marks.packs.contains_key(pack);
+            let (stay, go): (Vec<PackId>, Vec<PackId>) =
+                document.body.packs.iter().copied().partition(|pack| needed(pack));
+            *pardoned = stay.len() as u64;
+            let phase = if go.is_empty() { Phase::Swept } else { Phase::Sweep };
+            if self.act == Act::Pretend {
+                (document.body.phase, document.body.packs) = (phase, go);
+                continue;
+            }
+            loop {
+                let decided = document.advance(self.store, |body| {
+                    (body.phase, body.packs) = (phase, go.clone());
+                    body.blockers.clear();
+                });
+                // Lost: somebody else has fixed it, and `document` is now what they have fixed.
+                if decided.await? != Some(false) || self.collector.rules.decide_by_swap {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Index entries, then packs, then the document.
+    async fn sweep(
+        &mut self,
+        filed: &mut [Filed],
+        inventory: &Inventory,
+        steps: &HashMap<RecordId, Step>,
+    ) -> Result<()> {
+        // What is named by a swept document and is there again arrived late.
+        let decided = filed.iter().filter(|document| document.is_decided());
+        let doomed: HashSet<PackId> =
+            decided.flat_map(|document| document.body.packs.iter().copied()).collect();
+        let tidied = indexes::tidy(self.store, inventory, &doomed, self.is_real()).await?;
+        (self.plan.indexes_rewritten, self.plan.indexes_removed, self.plan.indexes_merged) = tidied;
+        let going: Vec<PackId> =
+            doomed.into_iter().filter(|pack| inventory.packs.contains_key(pack)).collect();
+        for pack in &going {
+            self.plan.deleted.add(inventory.packs.get(pack).map_or(0, |pack| pack.bytes));
+        }
+        if !self.is_real() {
+            return Ok(());
+        }
+        if !self.collector.rules.bar_until_swept {
+            for document in filed.iter().filter(|document| document.phase() == Phase::Sweep) {
+                document.remove(self.store).await?;
+            }
+        }
+        let store = self.store;
+        let mut going = going;
+        going.sort_unstable();
+        stream::iter(going)
+            .map(|pack| async move { store.bucket.delete(&layout::pack(&store.tenant, pack)).await })
+            .buffer_unordered(DELETES_AT_ONCE)
+            .try_collect::<Vec<()>>()
+            .await?;
+        let swept = |document: &&mut Filed| {
+            document.phase() == Phase::Sweep && matches!(steps.get(&document.id), Some(Step::Sweep { .. }))
+        };
+        for document in filed.iter_mut().filter(swept) {
+            document.advance(self.store, |body| body.phase = Phase::Swept).await?;
+        }
+        Ok(())
+    }
+
+    /// Files what nothing needs.
+    async fn condemn(
+        &mut self,
+        filed: &mut Vec<Filed>,
+        inventory: &Inventory,
+        marks: &Marks,
+        now: SystemTime,
+    ) -> Result<()> {
+        let named: HashSet<PackId> =
+            filed.iter().flat_map(|document| document.body.packs.iter().copied()).collect();
+        for (id, pack) in &inventory.packs {
+            let record = marks.records.get(&id.write);
+            if let Some(need) = marks.packs.get(id) {
+                self.plan.needed.add(pack.bytes);
+                self.plan.live_bytes += need.live_bytes.min(pack.bytes);
+            } else if record.is_some_and(|seen| seen.state == State::Writing) {
+                self.plan.writing.add(pack.bytes);
+            } else if !named.contains(id) {
+                let cause = match record.map(|seen| seen.state) {
+                    Some(State::Tombstone) => Cause::Deleted,
+                    Some(State::Revoked | State::Writing) => Cause::Abandoned,
+                    Some(State::Live | State::Trashed) => Cause::Moved,
+                    None => Cause::Unknown,
+                };
+                let lineage = record.map(|seen| marks.lineage(seen).clone());
+                let (bytes, age) = (pack.bytes, pack.age(now));
+                self.plan.condemned.push(Candidate { pack: *id, bytes, age, cause, lineage });
+            }
+        }
+        self.plan.condemned.sort_unstable_by_key(|candidate| candidate.pack);
+        if !self.is_real() {
+            return Ok(());
+        }
+        for some in self.plan.condemned.chunks(MOST_PACKS) {
+            let packs = some.iter().map(|candidate| candidate.pack).collect();
+            filed.extend(documents::file(self.store, packs).await?);
+        }
+        Ok(())
+    }
+
+    /// Puts down the writers that were there when the documents were visible already.
+    async fn arm(&mut self, filed: &mut [Filed], marks: &Marks) -> Result<()> {
+        let unarmed: Vec<&mut Filed> =
+            filed.iter_mut().filter(|document| document.phase() == Phase::Condemned).collect();
+        if unarmed.is_empty() || !self.is_real() {
+            return Ok(());
+        }
+        let writers = self.writers(marks).await?;
+        for document in unarmed {
+            document
+                .advance(self.store, |body| (body.phase, body.blockers) = (Phase::Armed, writers.clone()))
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Who writes now. Records that had ended when they were marked have not begun again.
+    async fn writers(&self, marks: &Marks) -> Result<Vec<RecordId>> {
+        let ended = |id: &RecordId| marks.records.get(id).is_some_and(|seen| seen.has_ended());
+        if !self.collector.rules.blockers_after_condemned {
+            return Ok(marks.records.keys().filter(|id| !ended(id)).copied().collect());
+        }
+        let mut writers = Vec::new();
+        for (id, lineage) in Catalog::list(self.store).await?.records {
+            if !ended(&id) && look(self.store, &lineage, id).await?.is_some_and(|seen| !seen.has_ended()) {
+                writers.push(id);
+            }
+        }
+        Ok(writers)
+    }
+
+    fn note_pending(&mut self, filed: &[Filed], steps: &HashMap<RecordId, Step>) {
+        let open = filed.iter().filter(|document| document.phase() != Phase::Swept);
+        self.plan.pending = open
+            .map(|document| {
+                let left = match steps.get(&document.id) {
+                    Some(Step::WaitForGrace { left }) => *left,
+                    Some(Step::WaitForWriters { .. }) => Duration::from_secs(1),
+                    Some(Step::Sweep { .. }) => Duration::ZERO,
+                    Some(Step::Arm) | None => self.collector.options.grace,
+                };
+                (document.id, left)
+            })
+            .collect();
+    }
+
+    fn tell_steps(&mut self, mut steps: HashMap<RecordId, Step>) {
+        for document in &mut self.plan.documents {
+            document.step = steps.remove(&document.id).unwrap_or(Step::Arm);
+            if let Step::Sweep { deleted, pardoned } = &mut document.step {
+                *deleted = document.named;
+                deleted.packs = deleted.packs.saturating_sub(*pardoned);
+            }
+        }
+    }
+}
+
+/// Who took this long was asleep, and what it knows may be too old.
+fn check_duration(started: SystemTime, now: SystemTime) -> Result<()> {
+    if now.duration_since(started).unwrap_or_default() > HORIZON / 2 {
+        let what = "the catalog, while this collection slept for weeks,".to_owned();
+        return Err(Error::Conflict { what });
+    }
+    Ok(())
+}

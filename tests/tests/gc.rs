@@ -1,0 +1,303 @@
+//! Collections beside real captures: nothing that is kept is ever lost, whoever is killed
+//! where, and what is not kept goes.
+//!
+//! `PSTORE_GC_SECONDS` is how long writers and collections run beside each other.
+
+#![allow(clippy::unwrap_used)]
+
+use std::{
+    env, fs,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+use store::{
+    bucket::{Bucket, Fault, FaultBucket, Key, MemoryBucket, Recorder, Rule, Write},
+    content::TenantStore,
+    format::layout,
+    ops::gc::{Collector, Options},
+};
+use tests::{
+    binary::{self, Host},
+    server::SeaweedFs,
+    tree::{assert_same, noise},
+    world::World,
+};
+
+const NOW: Options = Options { grace: Duration::ZERO };
+
+fn fill(source: &Path, writer: u64, round: u64) {
+    fs::create_dir_all(source).unwrap();
+    fs::write(source.join("Last Version"), "131.0.6778.85").unwrap();
+    fs::write(source.join("shared"), noise(600_000, 7)).unwrap();
+    fs::write(source.join("round"), noise(200_000, 100 + round % 3)).unwrap();
+    fs::write(source.join("own"), noise(100_000, 10_000 * (writer + 1) + round)).unwrap();
+}
+
+/// Three snapshots, of which the first two are deleted. The directory is as in the last.
+async fn deleted(bucket: Arc<dyn Bucket>, source: &Path) -> World {
+    let world = World::open(bucket, None).await;
+    let mut records = Vec::new();
+    for round in 0..3 {
+        fill(source, 0, round);
+        records.push(world.snapshot(source).await.unwrap().record);
+    }
+    for record in &records[..2] {
+        world.controls("test").delete(*record, "").await.unwrap();
+    }
+    world
+}
+
+fn packs(memory: &MemoryBucket) -> usize {
+    memory.keys().iter().filter(|key| key.contains("/packs/")).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dry_run_writes_nothing_whatever_there_is_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let memory = Arc::new(MemoryBucket::new());
+    let recorder = Arc::new(Recorder::new(memory.clone()));
+    let world = deleted(recorder.clone(), dir.path()).await;
+    let collector = Collector::new(world.store.clone(), NOW);
+    for round in 0..3 {
+        let before = memory.keys();
+        recorder.take();
+        let plan = collector.plan().await.unwrap();
+        let calls = recorder.take();
+        assert!(calls.len() > 5 && calls.iter().all(|call| call.verb.is_read()), "{calls:#?}");
+        assert_eq!(memory.keys(), before);
+        assert_eq!((!plan.condemned.is_empty(), plan.deleted.packs > 0), (round == 0, round == 1));
+        let done = collector.run().await.unwrap();
+        assert_eq!((done.condemned.len(), done.deleted), (plan.condemned.len(), plan.deleted));
+    }
+}
+
+/// Requests go with packs and records, and no chunk is ever read.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_collection_reads_records_and_no_content() {
+    let dir = tempfile::tempdir().unwrap();
+    let recorder = Arc::new(Recorder::new(Arc::new(MemoryBucket::with_page_size(1000))));
+    let world = deleted(recorder.clone(), dir.path()).await;
+    recorder.take();
+    Collector::new(world.store.clone(), NOW).run().await.unwrap();
+    let calls = recorder.take();
+    assert!(calls.iter().all(|call| !call.key.contains("/packs/") || call.bytes == 0), "{calls:#?}");
+    assert!(calls.len() < 40, "{} calls: {calls:#?}", calls.len());
+}
+
+async fn copy(from: &MemoryBucket) -> Arc<MemoryBucket> {
+    let memory = Arc::new(MemoryBucket::with_page_size(1000));
+    for key in from.keys() {
+        let key = Key::new(key).unwrap();
+        let bytes = from.get(&key).await.unwrap().bytes;
+        memory.put(&key, bytes.into(), Write::Create).await.unwrap();
+    }
+    memory
+}
+
+/// Killed at its k-th request, for every k; then two more collections.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_collection_that_is_killed_anywhere_is_made_good_by_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("source");
+    let stage = Arc::new(MemoryBucket::new());
+    let world = deleted(stage.clone(), &source).await;
+    for fault in [Fault::KilledBefore, Fault::KilledAfter] {
+        let mut requests = 0;
+        loop {
+            requests += 1;
+            let memory = copy(&stage).await;
+            let through = |bucket: Arc<dyn Bucket>| TenantStore { bucket, ..world.store.clone() };
+            let faults = Arc::new(FaultBucket::new(memory.clone()));
+            faults.inject(Rule::new(fault).nth(requests));
+            let collector = Collector::new(through(faults), NOW);
+            let killed = collector.run().await.is_err() || collector.run().await.is_err();
+            let store = through(memory.clone());
+            let collector = Collector::new(store.clone(), NOW);
+            for _ in 0..2 {
+                collector.run().await.unwrap();
+            }
+            let world = World { store, ..world.clone() };
+            world.assert_clean().await;
+            let plan = collector.plan().await.unwrap();
+            assert!(plan.condemned.is_empty() && plan.pending.is_empty(), "killed at {requests}: {plan:#?}");
+            assert!(packs(&memory) < packs(&stage));
+            if !killed {
+                let out = dir.path().join(format!("out-{fault:?}"));
+                world.restore(&out).await.unwrap();
+                assert_same(&source, &out);
+                break;
+            }
+        }
+        assert!(requests > 30, "only {requests}");
+    }
+}
+
+/// What was stored before is still referred to, and what is condemned is stored again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_capture_between_the_two_steps_refers_to_nothing_that_goes() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("source");
+    let memory = Arc::new(MemoryBucket::new());
+    let world = deleted(memory.clone(), &source).await;
+    let collector = Collector::new(world.store.clone(), NOW);
+    let condemned = collector.run().await.unwrap().condemned;
+    assert!(!condemned.is_empty());
+    // The very content of what was deleted.
+    fill(&source, 0, 1);
+    world.rescan(&source).await.unwrap();
+    let done = collector.run().await.unwrap();
+    assert_eq!(done.deleted.packs, condemned.len() as u64, "nothing was pardoned");
+    for candidate in condemned {
+        world.store.bucket.get(&layout::pack(&world.store.tenant, candidate.pack)).await.unwrap_err();
+    }
+    world.assert_clean().await;
+    let out = dir.path().join("out");
+    world.restore(&out).await.unwrap();
+    assert_same(&source, &out);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_small_indexes_become_few() {
+    let dir = tempfile::tempdir().unwrap();
+    let memory = Arc::new(MemoryBucket::new());
+    let world = World::open(memory.clone(), None).await;
+    let indexes = || memory.keys().iter().filter(|key| key.contains("/index/")).count();
+    for round in 0..70 {
+        fs::write(dir.path().join("file"), noise(3000, round)).unwrap();
+        world.snapshot(dir.path()).await.unwrap();
+    }
+    assert!(indexes() >= 70);
+    let done = Collector::new(world.store.clone(), NOW).run().await.unwrap();
+    assert!(done.indexes_merged >= 70 && indexes() == 1, "{} left", indexes());
+    world.assert_clean().await;
+    // What they knew is still known.
+    let stored = world.rescan(dir.path()).await.unwrap();
+    assert_eq!(stored.counts.new_chunks, 0);
+}
+
+fn number(name: &str, otherwise: u64) -> u64 {
+    env::var(name).ok().map_or(otherwise, |text| text.parse().unwrap())
+}
+
+/// Four writers in a loop, each of which keeps two snapshots; collections, half of them
+/// killed somewhere; and somebody who checks everything all the time.
+#[tokio::test(flavor = "multi_thread")]
+async fn writers_and_collections_in_a_loop_on_a_real_server() {
+    let server = SeaweedFs::shared().await;
+    let dir = tempfile::tempdir().unwrap();
+    let config_file = dir.path().join("pstore.toml");
+    fs::write(&config_file, "[tenants.acme]\nretention.keep = 2\n").unwrap();
+    let host = |name: &str| {
+        Host::s3(&dir.path().join(name), &server.config())
+            .with("PSTORE_CONFIG", config_file.to_str().unwrap())
+    };
+    host("first").succeed(["init"]);
+    let end = Instant::now() + Duration::from_secs(number("PSTORE_GC_SECONDS", 12));
+    let (over, collected) = (AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|scope| {
+        let writers: Vec<_> = (0..4)
+            .map(|writer| {
+                let (host, source) =
+                    (host(&format!("w{writer}")), dir.path().join(format!("source{writer}")));
+                scope.spawn(move || {
+                    let mut round = 0;
+                    while Instant::now() < end || round < 2 {
+                        fill(&source, writer, round);
+                        host.snapshot(&source, &format!("acme/p{writer}"));
+                        round += 1;
+                    }
+                    round
+                })
+            })
+            .collect();
+        let collector = host("gc");
+        let (over, collected) = (&over, &collected);
+        scope.spawn(move || {
+            for run in 0_u64.. {
+                if over.load(Ordering::Relaxed) {
+                    break;
+                }
+                let running = collector.start(["gc", "acme", "--grace", "0"]);
+                if run % 2 == 1 {
+                    thread::sleep(Duration::from_millis(u64::from(noise(1, run)[0])));
+                    running.kill();
+                    continue;
+                }
+                let ended = running.wait();
+                // Before the first snapshot there is no such tenant.
+                assert!(matches!(ended.code, Some(0 | 3)), "{ended:#?}");
+                let deleted = ended.document["tenants"][0]["deleted"]["packs"].as_u64().unwrap_or_default();
+                collected.fetch_add(deleted, Ordering::Relaxed);
+            }
+        });
+        let checker = host("check");
+        scope.spawn(move || {
+            while !over.load(Ordering::Relaxed) {
+                for writer in 0..4 {
+                    let ended = checker.run(["verify", &format!("acme/p{writer}"), "--no-cache"]);
+                    assert!(matches!(ended.code, Some(0 | 3)), "{ended:#?}");
+                }
+            }
+        });
+        let rounds: Vec<u64> = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
+        over.store(true, Ordering::Relaxed);
+        eprintln!("rounds of the writers: {rounds:?}");
+    });
+    assert!(collected.load(Ordering::Relaxed) > 0, "nothing was ever collected");
+    let host = host("last");
+    for _ in 0..2 {
+        host.succeed(["gc", "acme", "--grace", "0"]);
+    }
+    let left = host.succeed(["gc", "acme", "--dry-run", "--grace", "0"]);
+    let writing = &left["tenants"][0]["writing"]["packs"];
+    assert_eq!((&left["tenants"][0]["condemned"]["packs"], writing), (&0.into(), &0.into()), "{left:#}");
+    for writer in 0..4 {
+        let profile = format!("acme/p{writer}");
+        host.verify(&profile, &["--no-cache"]);
+        let kept = host.succeed(["list", &profile]);
+        assert!(kept["snapshots"].as_array().map(Vec::len) <= Some(2), "{kept:#}");
+        let out = dir.path().join(format!("out{writer}"));
+        host.restore(&profile, &out);
+        assert_same(&dir.path().join(format!("source{writer}")), &out);
+    }
+}
+
+/// Writers and collections killed at many moments: what was stored before is there.
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_processes_lose_nothing_on_a_real_server() {
+    let server = SeaweedFs::shared().await;
+    let dir = tempfile::tempdir().unwrap();
+    let (source, host) = (dir.path().join("source"), Host::s3(&dir.path().join("home"), &server.config()));
+    fill(&source, 0, 0);
+    host.snapshot(&source, "acme/alice");
+    let rounds = number("PSTORE_GC_SECONDS", 12);
+    for round in 1..=rounds {
+        fill(&source, 0, round);
+        let running = host.start(binary::snapshot(&source, "acme/alice"));
+        thread::sleep(Duration::from_millis(8 * u64::from(noise(1, round)[0] % 32)));
+        running.kill();
+        let running = host.start(["gc", "acme", "--grace", "0"]);
+        thread::sleep(Duration::from_millis(4 * u64::from(noise(1, 99 + round)[0] % 32)));
+        running.kill();
+        host.verify("acme/alice", &["--no-cache"]);
+    }
+    // A lock whose process is gone keeps nobody out, and neither does a lease.
+    host.snapshot(&source, "acme/alice");
+    let packs = |document: &Value| document["tenants"][0]["condemned"]["packs"].as_u64().unwrap();
+    for _ in 0..2 {
+        host.succeed(["gc", "acme", "--grace", "0"]);
+    }
+    let left = host.succeed(["gc", "acme", "--grace", "0", "--dry-run"]);
+    assert_eq!(packs(&left), 0, "{left:#}");
+    host.verify("acme/alice", &["--no-cache"]);
+    let out = dir.path().join("out");
+    host.restore("acme/alice", &out);
+    assert_same(&source, &out);
+}

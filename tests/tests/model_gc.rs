@@ -1,0 +1,184 @@
+//! Collections beside writers, readers, deletions and each other: in every order of events
+//! within bounds, and in many beyond them drawn by lot. No snapshot ever lacks a pack, and
+//! two quiet collections leave nothing that is not needed. And every rule is needed: without
+//! it something is lost, in runs in which nothing is with it.
+//!
+//! `PSTORE_MODEL_EFFORT` multiplies how much is tried, and `PSTORE_MODEL_SEED` is where the
+//! drawing starts.
+
+#![allow(clippy::unwrap_used)]
+
+use std::env;
+
+use store::catalog::rules::Rules;
+use tests::explorer::{Bounds, Packs, Program, Scene, exhaust, sample};
+
+const ALL: Rules = Rules::ALL;
+const CALM: Bounds = Bounds {
+    faults: 0,
+    faulty: None,
+    refused: true,
+    failing_reads: false,
+    expiries: 1,
+    crashes: 0,
+    preemptions: Some(2),
+    reorder: false,
+    faults_first: false,
+    lots: false,
+};
+
+const WRITER: Program = Program::Writer { shares: 0, flips: false };
+const DELETER: Program = Program::Deleter { target: 0 };
+const READER: Program = Program::Reader { target: 0 };
+
+const fn collector(runs: u32) -> Program {
+    Program::Collector { runs }
+}
+
+fn number(name: &str, otherwise: u64) -> u64 {
+    env::var(name).ok().map_or(otherwise, |text| text.parse().unwrap())
+}
+
+#[track_caller]
+fn never(scene: Scene, most: u64) {
+    let explored = exhaust(&scene, most * number("PSTORE_MODEL_EFFORT", 1));
+    eprintln!("{} runs, {} states, complete: {}", explored.runs, explored.states, explored.complete);
+    assert!(explored.found.is_none(), "{}", explored.found.unwrap());
+}
+
+#[track_caller]
+fn hardly(scene: Scene, runs: u64) {
+    let first = number("PSTORE_MODEL_SEED", 0);
+    let explored = sample(&scene, first..first + runs * number("PSTORE_MODEL_EFFORT", 1));
+    eprintln!("{} runs by lot", explored.runs);
+    assert!(explored.found.is_none(), "{}", explored.found.unwrap());
+}
+
+/// Draws at most so many runs, which are enough to find what goes wrong under `rules`. In
+/// those very runs nothing does under all of them.
+#[track_caller]
+fn is_needed(rules: Rules, scene: Scene, most: u64, expected: &str) {
+    let bounds = Bounds { preemptions: None, ..scene.bounds };
+    let scene = scene.within(bounds);
+    let broken = sample(&scene.clone().under(rules), 0..most);
+    let Some(found) = broken.found else { panic!("nothing goes wrong in {} runs", broken.runs) };
+    eprintln!("after {} runs: {found}", broken.runs);
+    assert!(found.violation.contains(expected), "{found}");
+    let sound = sample(&scene.under(ALL), 0..broken.runs);
+    assert!(sound.found.is_none(), "{}", sound.found.unwrap());
+}
+
+#[test]
+fn a_writer_that_finds_garbage_worth_sharing_and_a_collection() {
+    never(Scene::of([WRITER, collector(2)]).with(Packs::Orphan).within(CALM), 400);
+}
+
+#[test]
+fn a_deletion_and_a_collection() {
+    never(Scene::of([DELETER, collector(3)]).with(Packs::Needed).within(CALM), 400);
+}
+
+#[test]
+fn a_writer_a_deletion_and_a_collection() {
+    never(Scene::of([WRITER, DELETER, collector(2)]).with(Packs::Needed).within(CALM), 400);
+}
+
+#[test]
+fn two_collections_and_a_writer() {
+    never(Scene::of([collector(2), collector(2), WRITER]).with(Packs::Orphan).within(CALM), 400);
+}
+
+#[test]
+fn a_collection_that_dies_anywhere_is_continued_by_the_next() {
+    let bounds = Bounds { crashes: 1, preemptions: Some(1), ..CALM };
+    never(Scene::of([collector(2), collector(2)]).with(Packs::Orphan).within(bounds), 400);
+}
+
+#[test]
+fn a_writer_that_dies_anywhere_leaves_nothing_behind() {
+    let bounds = Bounds { crashes: 1, preemptions: Some(1), ..CALM };
+    never(Scene::of([WRITER, collector(1)]).with(Packs::Orphan).within(bounds), 400);
+}
+
+#[test]
+fn by_lot_answers_that_are_lost() {
+    let bounds = Bounds { faults: 3, expiries: 2, crashes: 1, failing_reads: false, ..CALM };
+    let scene = Scene::of([WRITER, collector(2), collector(2)]).with(Packs::Orphan);
+    hardly(scene.within(Bounds { preemptions: None, ..bounds }), 250);
+}
+
+#[test]
+fn by_lot_writers_readers_a_deletion_and_two_collections() {
+    let bounds = Bounds { faults: 1, expiries: 2, crashes: 1, preemptions: None, ..CALM };
+    let flipping = Program::Writer { shares: 1, flips: true };
+    let scene = Scene::of([WRITER, flipping, READER, DELETER, collector(3), collector(2)]);
+    hardly(scene.with(Packs::Needed).within(bounds), 250);
+}
+
+#[test]
+fn by_lot_retention_beside_writers_that_move_the_pointer() {
+    let bounds = Bounds { faults: 1, expiries: 2, crashes: 1, preemptions: None, ..CALM };
+    let flipping = |shares| Program::Writer { shares, flips: true };
+    let scene = Scene::of([flipping(0), flipping(1), Program::Retention, Program::Retention, collector(3)]);
+    hardly(scene.with(Packs::Needed).within(bounds), 250);
+}
+
+const LOST: &str = "which is gone";
+/// Nobody is taken for dead.
+const AWAKE: Bounds = Bounds { expiries: 0, ..CALM };
+
+#[test]
+fn without_a_lease_before_it_looks_a_writer_refers_to_what_goes() {
+    let scene = Scene::of([WRITER, collector(2)]).with(Packs::Orphan).within(AWAKE);
+    is_needed(Rules { lease_before_condemned: false, ..ALL }, scene, 3000, LOST);
+}
+
+#[test]
+fn without_a_look_at_what_is_condemned_a_writer_refers_to_what_goes() {
+    let scene = Scene::of([collector(2), WRITER]).with(Packs::Orphan).within(AWAKE);
+    is_needed(Rules { bar_condemned: false, ..ALL }, scene, 3000, LOST);
+}
+
+#[test]
+fn without_a_look_at_writers_after_condemning_one_is_missed() {
+    let scene = Scene::of([collector(2), WRITER]).with(Packs::Orphan).within(AWAKE);
+    is_needed(Rules { blockers_after_condemned: false, ..ALL }, scene, 3000, LOST);
+}
+
+#[test]
+fn without_revoking_it_a_writer_that_slept_publishes_what_is_gone() {
+    let scene = Scene::of([WRITER, collector(2)]).with(Packs::Orphan).within(CALM);
+    is_needed(Rules { revoke_blockers: false, ..ALL }, scene, 3000, LOST);
+}
+
+#[test]
+fn without_marking_again_what_a_writer_has_shared_meanwhile_goes() {
+    let scene = Scene::of([WRITER, collector(2)]).with(Packs::Orphan).within(AWAKE);
+    is_needed(Rules { mark_again: false, ..ALL }, scene, 3000, LOST);
+}
+
+/// One pardons what a snapshot needs, which is deleted then; the other, who looks later,
+/// does not pardon it; and a third party has shared it in between, because it was pardoned.
+#[test]
+fn without_one_decision_two_collections_disagree_about_a_pardon() {
+    let scene = Scene::of([collector(1), collector(1), DELETER, WRITER]).with(Packs::Pardonable);
+    is_needed(Rules { decide_by_swap: false, ..ALL }, scene.within(AWAKE), 10_000, LOST);
+}
+
+#[test]
+fn without_barring_packs_until_they_are_gone_a_writer_refers_to_them() {
+    let scene = Scene::of([collector(2), WRITER]).with(Packs::Orphan).within(AWAKE);
+    is_needed(Rules { bar_until_swept: false, ..ALL }, scene, 3000, LOST);
+}
+
+#[test]
+fn without_a_look_at_pins_after_trashing_a_reader_loses_its_snapshot() {
+    let scene = Scene::of([DELETER, READER]).with(Packs::Needed).within(AWAKE);
+    is_needed(Rules { pins_after_trash: false, ..ALL }, scene, 3000, "which is deleted");
+}
+
+#[test]
+fn without_a_second_look_a_reader_pins_what_is_being_deleted() {
+    let scene = Scene::of([READER, DELETER]).with(Packs::Needed).within(AWAKE);
+    is_needed(Rules { look_after_pinning: false, ..ALL }, scene, 3000, "a reader has pinned");
+}
