@@ -212,6 +212,20 @@ fn numbers_have_one_spelling() {
 }
 
 #[test]
+fn a_hint_names_chunks_that_are_there_or_nothing() {
+    let record = document(&on_disk(), "/snap-01JED0YH00248H248H248H248H.json");
+    let cases = expected("startup");
+    for case in cases.as_array().unwrap() {
+        // Whatever it says, the record is whole.
+        let mut fields: Value = serde_json::from_slice(&record).unwrap();
+        fields["startup"] = case["value"].clone();
+        let startup = serde_json::from_value::<Record>(fields).unwrap().startup;
+        assert_eq!(json!(startup.chunks(10).collect::<Vec<u64>>()), case["chunks"], "{case}");
+    }
+    assert!(cases.as_array().unwrap().len() > 3);
+}
+
+#[test]
 fn the_pointer_is_bound_and_keeps_what_it_does_not_know() {
     let files = on_disk();
     let mut pointer = Pointer::decode(&document(&files, "latest.json")).unwrap();

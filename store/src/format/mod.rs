@@ -20,6 +20,7 @@ pub mod process;
 pub mod record;
 pub mod root;
 pub mod segment;
+pub mod startup;
 pub mod table;
 pub mod tree;
 

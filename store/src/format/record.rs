@@ -17,6 +17,7 @@ use super::{
     health::Health,
     pack::MAX_OFFSET,
     root::Blob,
+    startup::Startup,
 };
 use crate::{
     id::{ChunkId, ChunkKey, PackId, RecordId, SnapshotId},
@@ -240,6 +241,9 @@ pub struct Record {
     /// Why the session it was captured from had started afresh, if it had.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<String>,
+    /// What a mount should fetch first.
+    #[serde(default, skip_serializing_if = "Startup::is_empty")]
+    pub startup: Startup,
     /// Names an operator gave it, so that no retention removes it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, Tag>,

@@ -82,6 +82,7 @@ pub fn all() -> Files {
         ("chunk_ids", chunk_ids()),
         ("chunker", chunker()),
         ("segment_cutting", segment_cutting()),
+        ("startup", startup()),
     ] {
         expected.insert(name.to_owned(), value);
     }
@@ -123,6 +124,18 @@ fn chunker() -> Value {
         case("the first 99 999 bytes of the same", &Chunking::default(), odd),
         case("600 000 zeros", &Chunking::default(), &zeros),
         case("the first 99 999 bytes of the same noise", &snapshot::chunking(), odd),
+    ])
+}
+
+/// Values of a record's `startup`, and the chunks they name in a tree of ten.
+fn startup() -> Value {
+    json!([
+        { "value": [[7, 2], [0, 1]], "chunks": [7, 8, 0] },
+        { "value": [[8, 5], [12, 3], [1, 1]], "chunks": [8, 9, 1] },
+        { "value": [[3, 1], [4, 0]], "chunks": [] },
+        { "value": [[3, 1], [4]], "chunks": [] },
+        { "value": "soon", "chunks": [] },
+        { "value": null, "chunks": [] },
     ])
 }
 

@@ -380,6 +380,7 @@ fn record(entries: &[Entry], chunks: u64, content: Content) -> Record {
         health: Some(catalog::health()),
         held_back: None,
         fallback: None,
+        startup: Default::default(),
         tags: BTreeMap::from([(
             "before-migration".to_owned(),
             Tag { tagged_at_ms: CAPTURED_AT_MS + 9000, by: catalog::actor(), unknown: tomorrow() },

@@ -76,9 +76,8 @@ fn repeated(error: &Error) -> Error {
 }
 
 impl Lazy {
-    /// A ticket for each piece, and the requests that must be made for those that nobody is
-    /// fetching yet.
-    pub(super) fn book(&self, pieces: &[Piece]) -> (Vec<Ticket>, Vec<Fetch<Landing>>) {
+    /// A ticket for each piece, and those that nobody is fetching yet, for the caller to fetch.
+    pub(super) fn book(&self, pieces: &[Piece]) -> (Vec<Ticket>, Vec<Want<Landing>>) {
         let mut wants = Vec::new();
         let mut flights = self.flights();
         let tickets = pieces
@@ -99,7 +98,7 @@ impl Lazy {
             })
             .collect();
         drop(flights);
-        (tickets, plan(wants))
+        (tickets, wants)
     }
 
     /// Fetches pieces that nobody waits for, as slots for that become free.
@@ -116,11 +115,11 @@ impl Lazy {
             // Booked only now: until its turn comes, whoever wants a chunk fetches it himself.
             let wanted: Vec<Piece> =
                 planned.wants.iter().map(|want| want.purpose).filter(|piece| !self.has(piece)).collect();
-            let (_, fetches) = self.book(&wanted);
+            let (_, wants) = self.book(&wanted);
             let lazy = Arc::clone(self);
             self.runtime.spawn(async move {
                 let _slot = slot;
-                for fetch in fetches {
+                for fetch in plan(wants) {
                     lazy.fly(fetch, true).await;
                 }
             });

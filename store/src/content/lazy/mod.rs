@@ -13,6 +13,7 @@ mod flight;
 mod memory;
 mod packs;
 mod read_ahead;
+pub mod startup;
 #[cfg(test)]
 mod tests;
 
@@ -35,11 +36,13 @@ use self::{
     flight::{Flight, Ticket},
     memory::Memory,
     packs::Packs,
+    startup::FirstReads,
 };
 use super::{
     TenantStore,
     chunk::{Chunk, Piece},
     chunk_cache::{self, ChunkCache},
+    reader::plan,
 };
 use crate::{Error, Result, id::ChunkId};
 
@@ -93,6 +96,7 @@ pub struct Lazy {
     background: Arc<Semaphore>,
     queued_bytes: AtomicU64,
     counters: Counters,
+    first_reads: FirstReads,
 }
 
 impl Lazy {
@@ -103,6 +107,10 @@ impl Lazy {
             (None, Some(cache)) => Some(Arc::new(ChunkCache::new(cache, limits.disk))),
             _ => None,
         };
+        if let Some(disk) = disk.clone() {
+            // What is there is known before the first reader asks.
+            runtime.spawn_blocking(move || disk.refresh());
+        }
         Arc::new(Self {
             runtime,
             memory: Memory::new(limits.memory_bytes),
@@ -113,6 +121,7 @@ impl Lazy {
             background: Arc::new(Semaphore::new(limits.prefetch_requests.max(1))),
             queued_bytes: AtomicU64::new(0),
             counters: Counters::default(),
+            first_reads: FirstReads::default(),
             limits,
             store,
         })
@@ -182,6 +191,11 @@ impl Lazy {
         self.hand_out(found)
     }
 
+    /// The chunks that were read in the first seconds since the first read, in that order.
+    pub fn first_reads(&self) -> Vec<ChunkId> {
+        self.first_reads.in_order()
+    }
+
     /// Fetches in the background what will probably be read soon. Where packs are files, the
     /// kernel is asked to read them. Beyond what may wait it does nothing.
     pub fn prefetch(self: &Arc<Self>, pieces: Vec<Piece>) {
@@ -214,13 +228,14 @@ impl Lazy {
 
     fn hand_out(&self, found: Found) -> Result<Vec<Chunk>> {
         self.counters.handed_out(&found.pieces, found.memory_hits, found.disk_hits);
+        self.first_reads.note(&found.pieces);
         let chunks: Option<Vec<Chunk>> = found.chunks.into_iter().collect();
         chunks.ok_or_else(|| Error::Internal { what: "a chunk was not waited for".to_owned() })
     }
 
     fn demand(self: &Arc<Self>, pieces: &[Piece]) -> Vec<Ticket> {
-        let (tickets, fetches) = self.book(pieces);
-        for fetch in fetches {
+        let (tickets, wants) = self.book(pieces);
+        for fetch in plan(wants) {
             let lazy = Arc::clone(self);
             self.runtime.spawn(async move {
                 let _slot = lazy.demand.acquire().await;

@@ -10,6 +10,8 @@ use crate::{
         config::{Chunking, Features, HASH, TENANT_SCHEMA, TenantConfig},
         layout,
         pack::EntryKind,
+        startup::Startup,
+        tree::{Entry, Extent, Kind, Meta, TreePath},
     },
     id::{ChunkKey, PackId, PackSeq, RecordId, StoreId},
 };
@@ -306,4 +308,40 @@ async fn a_store_in_a_directory_is_read_where_it_lies() {
     std::fs::remove_file(&path).unwrap();
     let lazy = Lazy::new(store, Handle::current(), Limits::default());
     assert!(matches!(lazy.now(&two[..1]), Some(Err(Error::Missing { .. }))));
+}
+
+#[tokio::test]
+async fn a_plan_is_fetched_in_few_requests_ahead_of_the_reader() {
+    let desk = Desk::new(None);
+    let pieces = pack(&desk.store, 0, 60).await;
+    // Every fifth chunk: the gaps between them are larger than neighbours may be apart.
+    let extents = pieces.iter().map(|piece| Extent::Chunk { id: piece.id, len: piece.raw_len }).collect();
+    let size = pieces.iter().map(|piece| u64::from(piece.raw_len)).sum();
+    let kind = Kind::File { size, extents };
+    let entries = [Entry { path: TreePath::new("file").unwrap(), meta: Meta::default(), kind }];
+    let locations: Vec<_> = pieces.iter().map(|piece| piece.location).collect();
+    let wanted: Vec<Piece> = pieces.iter().step_by(5).copied().collect();
+
+    let first = desk.lazy();
+    for piece in &wanted {
+        first.chunks(&[*piece]).await.unwrap();
+    }
+    let startup = startup::planned(&first.first_reads(), &entries, &entries);
+    assert_eq!(startup.runs().len(), 12);
+    desk.recorder.take();
+
+    let second = desk.lazy();
+    second.follow(&startup, &entries, &locations);
+    until(|| second.now(&wanted).is_some()).await;
+    let asked = desk.requests();
+    assert!((1..=8).contains(&asked), "{asked} requests");
+    assert_eq!(second.figures().demanded_bytes, 0);
+
+    // A hint that fits nothing, or nothing at all, harms nothing.
+    let third = desk.lazy();
+    third.follow(&Startup::new([59, 60, 1_000_000]), &entries, &locations);
+    until(|| third.now(&pieces[59..]).is_some()).await;
+    third.follow(&Startup::default(), &entries, &locations);
+    third.follow(&startup, &entries, &[]);
+    assert_eq!(third.figures().requests, 1);
 }

@@ -86,6 +86,7 @@ pub(crate) fn draft(
         health: None,
         held_back: None,
         fallback: about.fallback,
+        startup: Default::default(),
         tags: Default::default(),
         deletion: None,
         sources: vec![Source { kind: source.0.to_owned(), path: shown(source.1), unknown: Unknown::new() }],

@@ -1,0 +1,235 @@
+//! The second start is planned by the first: what a mount reads in its first seconds is
+//! fetched ahead of the reader at the next one, in a few large requests.
+
+mod guess;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use futures::{StreamExt, stream};
+
+use super::Lazy;
+use crate::{
+    content::{
+        chunk::Piece,
+        reader::{Fetch, Want, plan},
+    },
+    format::{
+        startup::{MAX_BYTES, Startup},
+        table::Location,
+        tree::{Entry, Extent, Kind, TreePath},
+    },
+    id::ChunkId,
+};
+pub use guess::guess;
+
+/// How long after the first read a start-up lasts.
+const SPAN: Duration = Duration::from_secs(20);
+/// Requests aimed at, and made at once.
+const REQUESTS: usize = 8;
+/// What may be fetched in vain, so that there are so few.
+const MAX_GAP_BYTES: u64 = 3 << 20;
+
+/// The chunks read first, in order, within bounds.
+#[derive(Debug, Default)]
+pub(super) struct FirstReads {
+    over: AtomicBool,
+    reads: Mutex<Reads>,
+}
+
+#[derive(Debug, Default)]
+struct Reads {
+    since: Option<Instant>,
+    seen: HashSet<ChunkId>,
+    order: Vec<ChunkId>,
+    bytes: u64,
+}
+
+impl FirstReads {
+    pub fn note(&self, pieces: &[Piece]) {
+        if self.over.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = *reads.since.get_or_insert_with(Instant::now);
+        for piece in pieces {
+            if reads.bytes + u64::from(piece.raw_len) > MAX_BYTES || since.elapsed() > SPAN {
+                self.over.store(true, Ordering::Relaxed);
+                reads.seen = HashSet::new();
+                return;
+            }
+            if reads.seen.insert(piece.id) {
+                reads.order.push(piece.id);
+                reads.bytes += u64::from(piece.raw_len);
+            }
+        }
+    }
+
+    pub fn in_order(&self) -> Vec<ChunkId> {
+        self.reads.lock().unwrap_or_else(PoisonError::into_inner).order.clone()
+    }
+}
+
+/// The chunks a plan names, as [`Lazy::first_reads`] would give them: for a mount that has
+/// read too little to know better.
+pub fn reads_of(startup: &Startup, entries: &[Entry]) -> Vec<ChunkId> {
+    let chunks: Vec<ChunkId> = entries.iter().flat_map(|entry| entry.chunks().map(|(id, _)| id)).collect();
+    startup.chunks(chunks.len() as u64).map(|at| chunks[at as usize]).collect()
+}
+
+/// The plan for the tree `new`, made from what was first read of the tree `old`.
+///
+/// A file that has changed since is looked for by its name, and the same part of it is meant.
+pub fn planned(first_reads: &[ChunkId], old: &[Entry], new: &[Entry]) -> Startup {
+    let wanted: HashSet<&ChunkId> = first_reads.iter().collect();
+    let mut places: HashMap<ChunkId, (&TreePath, u64, u64)> = HashMap::new();
+    for entry in old {
+        for part in parts(entry) {
+            if wanted.contains(&part.id) {
+                places.entry(part.id).or_insert((&entry.path, part.offset, part.len.into()));
+            }
+        }
+    }
+    let paths: HashSet<&TreePath> = places.values().map(|(path, _, _)| *path).collect();
+    let mut files: HashMap<&TreePath, (u64, &Entry)> = HashMap::new();
+    let mut number = 0;
+    for entry in new {
+        if paths.contains(&entry.path) {
+            files.insert(&entry.path, (number, entry));
+        }
+        number += entry.chunks().count() as u64;
+    }
+    let mut bytes = 0;
+    let mut seen = HashSet::new();
+    let mut chunks = Vec::new();
+    for (path, offset, len) in first_reads.iter().filter_map(|id| places.get(id)) {
+        let Some((first, entry)) = files.get(path) else { continue };
+        for (number, part) in (*first..).zip(parts(entry)) {
+            let overlaps = part.offset < offset + len && part.offset + u64::from(part.len) > *offset;
+            if overlaps && seen.insert(number) {
+                bytes += u64::from(part.len);
+                if bytes > MAX_BYTES {
+                    return Startup::new(chunks);
+                }
+                chunks.push(number);
+            }
+        }
+    }
+    Startup::new(chunks)
+}
+
+/// A chunk of a file, and where in the file it is.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    id: ChunkId,
+    offset: u64,
+    len: u32,
+}
+
+fn parts(entry: &Entry) -> impl Iterator<Item = Part> + '_ {
+    let extents = match &entry.kind {
+        Kind::File { extents, .. } => extents.as_slice(),
+        _ => &[],
+    };
+    let mut end = 0;
+    extents.iter().filter_map(move |extent| {
+        let offset = end;
+        end += extent.len();
+        match extent {
+            Extent::Chunk { id, len } => Some(Part { id: *id, offset, len: *len }),
+            _ => None,
+        }
+    })
+}
+
+impl Lazy {
+    /// Fetches in the background what `startup` says is read first of a snapshot, or, if it
+    /// says nothing, what a Chrome probably reads.
+    pub fn follow(self: &Arc<Self>, startup: &Startup, entries: &[Entry], locations: &[Location]) {
+        let guessed;
+        let startup = if startup.is_empty() {
+            guessed = guess(entries);
+            &guessed
+        } else {
+            startup
+        };
+        let chunks: Vec<(ChunkId, u32)> = entries.iter().flat_map(Entry::chunks).collect();
+        let mut left = MAX_BYTES;
+        let mut pieces = Vec::new();
+        for at in startup.chunks(chunks.len().min(locations.len()) as u64) {
+            let ((id, raw_len), location) = (chunks[at as usize], locations[at as usize]);
+            match left.checked_sub(raw_len.into()) {
+                Some(rest) => left = rest,
+                // No plan of ours is so long.
+                None => break,
+            }
+            pieces.push(Piece { id, raw_len, location });
+        }
+        if self.is_local() {
+            return self.prefetch(pieces);
+        }
+        let lazy = Arc::clone(self);
+        self.runtime.spawn(async move { lazy.fetch_startup(pieces).await });
+    }
+
+    async fn fetch_startup(self: Arc<Self>, pieces: Vec<Piece>) {
+        if let Some(disk) = self.disk.clone() {
+            let _ = self.runtime.spawn_blocking(move || disk.refresh()).await;
+        }
+        let wanted = pieces.into_iter().filter(|piece| !self.has(piece));
+        let requests = gather(wanted.collect());
+        stream::iter(requests)
+            .for_each_concurrent(REQUESTS, |group| {
+                let lazy = Arc::clone(&self);
+                async move {
+                    // Booked only when its turn has come, as all prefetching is.
+                    let (_, wants) = lazy.book(&group);
+                    let start = wants.iter().map(|want| want.location.offset).min();
+                    let end = wants.iter().map(|want| want.location.end()).max();
+                    if let (Some(start), Some(end)) = (start, end) {
+                        let pack = wants[0].location.pack;
+                        lazy.fly(Fetch { pack, start, end, wants }, true).await;
+                    }
+                }
+            })
+            .await;
+    }
+}
+
+/// Groups pieces into few requests: the smallest gaps are fetched along, as long as that is
+/// not too much, until there are few enough. The group that is needed first comes first.
+fn gather(pieces: Vec<Piece>) -> Vec<Vec<Piece>> {
+    let wants = pieces.into_iter().enumerate().map(|(purpose, piece)| {
+        let Piece { id, raw_len, location } = piece;
+        Want { id, raw_len, location, purpose }
+    });
+    let mut groups = plan(wants);
+    groups.sort_by_key(|group| (group.pack, group.start));
+    let gap = |before: &Fetch<usize>, after: &Fetch<usize>| {
+        (before.pack == after.pack).then(|| after.start.saturating_sub(before.end))
+    };
+    let mut left = MAX_GAP_BYTES;
+    while groups.len() > REQUESTS {
+        let gaps = groups.windows(2).map(|pair| gap(&pair[0], &pair[1]));
+        let smallest = gaps.enumerate().filter_map(|(at, gap)| Some((gap?, at))).min();
+        let Some((bytes, at)) = smallest.filter(|(bytes, _)| *bytes <= left) else { break };
+        left -= bytes;
+        let after = groups.remove(at + 1);
+        groups[at].end = groups[at].end.max(after.end);
+        groups[at].wants.extend(after.wants);
+    }
+    groups.sort_by_key(|group| group.wants.iter().map(|want| want.purpose).min());
+    let pieces = |group: Fetch<usize>| {
+        let wants = group.wants.into_iter();
+        wants.map(|Want { id, raw_len, location, .. }| Piece { id, raw_len, location }).collect()
+    };
+    groups.into_iter().map(pieces).collect()
+}
