@@ -216,6 +216,7 @@ impl Desk {
             threads: 2,
             examined: Examined::default(),
             hold_back: None,
+            first_reads: Vec::new(),
         };
         let files = frozen.files.clone();
         let (report, stored) = commit::commit(

@@ -7,14 +7,15 @@ Usage: pstore [OPTIONS] COMMAND        (pstore COMMAND --help tells more)
 
   snapshot DIR TENANT/PROFILE   store a directory as the profile's next snapshot
   restore TENANT/PROFILE DIR    write a snapshot to a directory
+  mount TENANT/PROFILE DIR      use it at once, fetched as it is read; writable
+  commit, unmount, mounts, sessions   the next snapshot from a mount; end, list
   run TENANT/PROFILE -- CMD     lock, load, run a command on it, capture, unlock
   list [TENANT[/PROFILE]]       tenants, profiles of one, or snapshots of one
   show, history, diff, verify   look at snapshots; check that all of it is whole
   rollback, delete, tag, untag  choose the current snapshot; remove or name one
   retention plan|apply, gc      remove snapshots by rules; free what none needs
   lock, force-unlock, reap      who may move a profile's pointer; end that
-  init, doctor, stats, log      make, check, count; what happened
-  config show, completions, man   the settings; for the shell; manual pages
+  init, doctor, stats, log, config show, completions, man
 
   --store URL       file:///path or s3://bucket/prefix   [env: PSTORE_STORE]
   --endpoint URL    of an S3-compatible server     [env: PSTORE_S3_ENDPOINT]

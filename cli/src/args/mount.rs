@@ -114,6 +114,9 @@ pub(crate) struct UnmountArgs {
 
 /// List what is mounted on this host
 #[derive(Debug, Args)]
+#[command(after_help = "Example:
+  pstore mounts
+  pstore mounts --json")]
 pub(crate) struct MountsArgs {}
 
 /// List sessions that were cut short; rescue or discard one
@@ -138,6 +141,8 @@ pub(crate) enum SessionsVerb {
 
 /// Make what an unfinished session holds a snapshot
 #[derive(Debug, Args)]
+#[command(after_help = "Example:
+  pstore sessions rescue 01KA2ZQ3 --as acme/alice-rescued")]
 pub(crate) struct RescueArgs {
     /// The first digits of the session's id
     #[arg(value_name = "SESSION")]
@@ -151,6 +156,8 @@ pub(crate) struct RescueArgs {
 
 /// Throw an unfinished session away
 #[derive(Debug, Args)]
+#[command(after_help = "Example:
+  pstore sessions discard 01KA2ZQ3 --confirm")]
 pub(crate) struct DiscardArgs {
     /// The first digits of the session's id
     #[arg(value_name = "SESSION")]

@@ -1,6 +1,6 @@
 use crate::desk::Desk;
 
-pub const VERBS: [&str; 24] = [
+pub const VERBS: [&str; 29] = [
     "init",
     "snapshot",
     "list",
@@ -8,6 +8,11 @@ pub const VERBS: [&str; 24] = [
     "diff",
     "history",
     "restore",
+    "mount",
+    "commit",
+    "unmount",
+    "mounts",
+    "sessions",
     "run",
     "stats",
     "verify",

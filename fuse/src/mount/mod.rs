@@ -10,7 +10,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -54,6 +54,8 @@ pub struct Mount {
     runtime: Handle,
     ready: Mutex<Option<Duration>>,
     resumed: bool,
+    /// Whether the snapshot below is no longer the one that was mounted.
+    rebased: AtomicBool,
     /// What was written up to this epoch is stored somewhere.
     saved_epoch: AtomicU64,
     /// The numbers of the entries of a snapshot that was being made when the session ended.

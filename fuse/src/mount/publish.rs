@@ -16,7 +16,7 @@ use store::{
     catalog::lock::Hold,
     content::ingest::Files,
     format::health::Finding,
-    id::RecordId,
+    id::{ChunkId, RecordId},
     name::Lineage,
     ops::{
         commit::{self, Base},
@@ -89,8 +89,8 @@ impl Mount {
             about: request.about,
             threads: request.threads,
             examined,
-            // Only what would replace something can be held back for that.
             hold_back: request.hold_back,
+            first_reads: self.first_reads(),
         };
         let same = matches!(request.to, To::Own);
         let built_on = base.clone().map(|base| commit::Base { record: base.record, metadata: base.metadata });
@@ -121,6 +121,7 @@ impl Mount {
                 })
                 .await?;
                 *base = Some(Base { record: stored.record, metadata: stored.metadata });
+                self.rebased.store(true, Ordering::Release);
             }
             _ => self.journal(|mount| mount.fs.give_up_intent()).await?,
         }
@@ -129,6 +130,12 @@ impl Mount {
         drop(base);
         self.fs.reclaim();
         Ok((report, frozen_for))
+    }
+
+    /// What was read first. Only until the snapshot below is another: they are its chunks.
+    fn first_reads(&self) -> Vec<ChunkId> {
+        let moved = self.rebased.load(Ordering::Acquire);
+        self.lazy.as_ref().filter(|_| !moved).map(|lazy| lazy.first_reads()).unwrap_or_default()
     }
 
     async fn wait_for_writers(&self, patience: Duration) -> Result<()> {

@@ -2,7 +2,10 @@
 
 use std::{
     path::PathBuf,
-    sync::{Arc, Mutex, atomic::AtomicU64},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64},
+    },
 };
 
 use store::{
@@ -115,6 +118,9 @@ impl Mount {
         session.write_info(&info)?;
         let lazy = Lazy::new(tenant.clone(), runtime.clone(), limits);
         let lower: Arc<dyn Lower> = Arc::new(Arc::clone(&lazy));
+        if let Some(Snapshot { opened, .. }) = &snapshot {
+            lazy.follow(&opened.record.startup, &opened.entries, &opened.locations);
+        }
         let intended = recovered.intended.clone();
         let fs = Arc::new(Fs::new(recovered, below, lower, exclusions));
         let base = snapshot.map(Snapshot::base);
@@ -131,6 +137,7 @@ impl Mount {
             runtime,
             ready: Mutex::default(),
             resumed,
+            rebased: AtomicBool::new(false),
             saved_epoch: AtomicU64::new(0),
             intended: Mutex::new(intended),
         })

@@ -21,6 +21,7 @@ use crate::{
         TenantStore,
         ingest::{Files, Ingest},
         known::{Known, Locations},
+        lazy::startup,
         meta::{Metadata, NewTree},
         upload::{Gate, Uploader},
         workers::blocking,
@@ -28,6 +29,7 @@ use crate::{
     format::{
         record::Record,
         segment::SegmentWriter,
+        startup::Startup,
         table::Location,
         tree::{Entry, Extent, Kind},
     },
@@ -49,6 +51,8 @@ pub struct Request {
     pub examined: Examined,
     /// Why the snapshot must not take the place of the current one by itself.
     pub hold_back: Option<HoldBack>,
+    /// The chunks of the base that a mount of it read first; without any, what the base says.
+    pub first_reads: Vec<ChunkId>,
 }
 
 /// A whole tree; the extents of its changed files are to be found out.
@@ -96,7 +100,11 @@ pub async fn commit(
 ) -> Result<(Report, Option<Stored>)> {
     let started = Instant::now();
     progress.begin("commit", tree.entries.len() as u64, tree.bytes);
-    let known = Arc::new(Known::new(locations_of(base.as_ref())?, None));
+    let (old, locations) = match &base {
+        Some(base) => base.metadata.decode()?,
+        None => (Vec::new(), Vec::new()),
+    };
+    let known = Arc::new(Known::new(by_id(&old, locations), None));
     let totals = Totals::of(&tree.entries, tree.skipped, tree.bytes);
     let source = ("mount", request.path.as_path());
     let base_record = base.as_ref().map(|base| &base.record);
@@ -105,7 +113,7 @@ pub async fn commit(
     let gate = Arc::clone(&lease) as Arc<dyn Gate>;
     let uploader = Arc::new(Uploader::new(store.clone(), gate, Arc::clone(&progress)));
     let ingest = Ingest::new(store.clone(), Arc::clone(&known), Arc::clone(&uploader), progress);
-    let writing = Writing { store, lease: &lease, uploader: &uploader, known: &known };
+    let writing = Writing { store, lease: &lease, uploader: &uploader, known: &known, old };
     let (changed, skipped, threads) = (tree.changed.len() as u64, tree.skipped, request.threads);
     let written = writing.write(&request, tree, files, base, ingest, threads, intend).await;
     // Nothing may still be uploading under a lease that is given up.
@@ -153,6 +161,8 @@ struct Writing<'a> {
     lease: &'a WriteLease,
     uploader: &'a Uploader,
     known: &'a Arc<Known>,
+    /// The entries of the base.
+    old: Vec<Entry>,
 }
 
 struct Ended {
@@ -191,6 +201,7 @@ impl Writing<'_> {
             Ok((entries, NewTree::new(&store, writer.finish()), ingested))
         })
         .await?;
+        let base_startup = base.as_ref().map(|base| base.record.startup.clone()).unwrap_or_default();
         let (base_record, base_metadata) = match base {
             Some(base) => (Some(base.record), Some(base.metadata)),
             None => (None, None),
@@ -204,7 +215,9 @@ impl Writing<'_> {
         intend(record).await?;
         let held_back = request.hold_back.clone().or_else(|| request.examined.hold_back.clone());
         let (health, word) = (request.examined.health.clone(), held_back.as_ref().map(|held| held.word));
+        let startup = self.startup(request, base_startup, &entries);
         let finish = |record: &mut Record| {
+            record.startup = startup;
             record.health = health;
             record.held_back = word.map(ToOwned::to_owned);
             record.counts.new_chunks = ingested.new_chunks;
@@ -221,6 +234,14 @@ impl Writing<'_> {
         tokio::task::spawn_blocking(move || kept.remember(&store, id, generation));
         let stored = Some(Stored { record: record.clone(), metadata, entries, locations });
         Ok(Ended { record, held_back, stored })
+    }
+
+    /// What the next mount should fetch first.
+    fn startup(&self, request: &Request, before: Startup, new: &[Entry]) -> Startup {
+        if request.first_reads.is_empty() {
+            return startup::planned(&startup::reads_of(&before, &self.old), &self.old, new);
+        }
+        startup::planned(&request.first_reads, &self.old, new)
     }
 
     /// Every chunk must be one that this write stores, or that may be referred to. The base is
@@ -240,15 +261,13 @@ impl Writing<'_> {
     }
 }
 
-fn locations_of(base: Option<&Base>) -> Result<Locations> {
-    let Some(base) = base else { return Ok(Locations::new()) };
-    let (entries, locations) = base.metadata.decode()?;
+fn by_id(entries: &[Entry], locations: Vec<Location>) -> Locations {
     let ids = entries.iter().flat_map(|entry| entry.chunks().map(|(id, _)| id));
     let mut known = Locations::with_capacity(locations.len());
     for (id, location) in ids.zip(locations) {
         known.entry(id).or_insert(location);
     }
-    Ok(known)
+    known
 }
 
 fn set_extents(entry: &mut Entry, new: Vec<Extent>) {
