@@ -135,6 +135,7 @@ mod tests {
             let prefix = Prefix::new(format!("{foreign}x/")).unwrap();
             let denied = [
                 acme.get(&key).await.map(drop),
+                acme.file(&key).unwrap_or_else(|| panic!("{key} was asked for")).map(drop),
                 acme.get_range(&key, 0..1).await.map(drop),
                 acme.put(&key, b"1".to_vec().into(), Write::Create).await.map(drop),
                 acme.put(&key, b"1".to_vec().into(), Write::Replace(version.clone())).await.map(drop),

@@ -26,6 +26,7 @@ use futures::{
 use super::find;
 use crate::{
     Error, Result,
+    bucket::RetryPolicy,
     catalog::{
         controls::Controls,
         lock::{Hold, Survey, Terms},
@@ -35,7 +36,13 @@ use crate::{
         store::Store,
     },
     content::{TenantStore, chunk::Piece, meta::Metadata, workers::blocking},
-    format::{event::Actor, pointer::Pointer, record::Record, table::Location, tree::Entry},
+    format::{
+        event::Actor,
+        pointer::Pointer,
+        record::{Record, State},
+        table::Location,
+        tree::Entry,
+    },
     id::FlipId,
     name::{ChromeMajor, Lineage, ProfileName},
 };
@@ -179,7 +186,7 @@ pub async fn pinned(
         }
     };
     let mut seen = Some(pointer);
-    for _ in 0..ATTEMPTS {
+    for attempt in 1..=ATTEMPTS {
         let record = match (sha, seen.take()) {
             (None, Some(Ok(Some(read)))) if !read.pointer.is_empty() => {
                 find::pointed(&store, &lineage, &read).await?
@@ -187,6 +194,11 @@ pub async fn pinned(
             (None, Some(Err(error))) => return Err(error),
             _ => find::snapshot(&store, &lineage, sha).await?,
         };
+        if record.state == State::Trashed {
+            // A deletion of what the pointer names takes this step back.
+            tokio::time::sleep(RetryPolicy::default().pause(attempt)).await;
+            continue;
+        }
         let placed = Placed::on(&store, &lineage, &record, ttl).await?;
         let (confirmed, opened) = futures::future::join(placed.confirm(), Opened::load(&store, record)).await;
         let Some(pinned) = confirmed? else { continue };

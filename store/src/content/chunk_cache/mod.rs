@@ -21,6 +21,7 @@ mod segment;
 mod tests;
 
 use std::{
+    cell::RefCell,
     collections::HashMap,
     fs, io,
     path::PathBuf,
@@ -146,12 +147,17 @@ impl ChunkCache {
 
     /// The chunk, if it is here and whole. One that is not is dropped.
     pub fn read(&self, key: &ChunkKey, id: &ChunkId, raw_len: u32) -> Option<Chunk> {
+        thread_local! {
+            static STORED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+        }
         let place = *self.index().places.get(id)?;
         let path = self.folder.join(place.segment.to_string());
-        let read = segment::read(&path, &place.slot);
-        if let Ok((file, stored)) = read
-            && let Ok(chunk) = Chunk::check(key, id, place.slot.codec, &stored, raw_len)
-        {
+        let read = STORED.with_borrow_mut(|buffer| {
+            let (file, stored) = segment::read(&path, &place.slot, buffer).ok()?;
+            let chunk = Chunk::check(key, id, place.slot.codec, stored, raw_len).ok()?;
+            Some((file, chunk))
+        });
+        if let Some((file, chunk)) = read {
             self.touch(place.segment, &file);
             return Some(chunk);
         }

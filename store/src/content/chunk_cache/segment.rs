@@ -24,7 +24,7 @@ use rustix::{
 };
 
 use crate::{
-    format::frame::Codec,
+    format::{frame::Codec, pack::MAX_STORED_LEN},
     id::{self, ChunkId},
 };
 
@@ -130,16 +130,19 @@ fn table(file: &File, from: u32) -> io::Result<(Vec<Found>, u32)> {
     Ok((found, next))
 }
 
-/// A frame's bytes, and the file they are from.
-pub(super) fn read(path: &Path, slot: &Slot) -> io::Result<(File, Vec<u8>)> {
-    let file = open(path, false)?;
+/// Reads a frame to the start of `buffer`, which grows as it must.
+pub(super) fn read<'a>(path: &Path, slot: &Slot, buffer: &'a mut Vec<u8>) -> io::Result<(File, &'a [u8])> {
     // Never allocated on a length's word alone.
-    if slot.end() > file.metadata()?.len() {
-        return Err(io::ErrorKind::UnexpectedEof.into());
+    if slot.stored_len > MAX_STORED_LEN {
+        return Err(io::ErrorKind::InvalidData.into());
     }
-    let mut stored = vec![0; slot.stored_len as usize];
-    file.read_exact_at(&mut stored, slot.offset.into())?;
-    Ok((file, stored))
+    let len = slot.stored_len as usize;
+    if buffer.len() < len {
+        buffer.resize(len, 0);
+    }
+    let file = open(path, false)?;
+    file.read_exact_at(&mut buffer[..len], slot.offset.into())?;
+    Ok((file, &buffer[..len]))
 }
 
 /// Makes others not stumble over a slot whose chunk is damaged.

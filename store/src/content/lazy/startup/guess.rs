@@ -93,6 +93,10 @@ fn rank(path: &[u8], profiles: &HashSet<&[u8]>) -> Option<u8> {
     if !rest.contains(&b'/') {
         return Some(1 + later);
     }
+    // The one file of a disk cache that is read before anything is looked up in it.
+    if path.ends_with(b"/the-real-index") {
+        return Some(2 + later);
+    }
     let within = |name: &[u8]| rest.strip_prefix(name).is_some_and(|rest| rest.starts_with(b"/"));
     let (_, rank) = FOLDERS.iter().find(|(name, _)| within(name))?;
     Some(rank + later)
@@ -104,6 +108,7 @@ fn is_read(name: &[u8], size: u64, offset: u64, len: u64) -> bool {
         // A table is read from its end.
         return offset + len + TAIL > size;
     }
-    let whole = name == b"index" || name.ends_with(b".log") || name.starts_with(b"Tabs_");
+    let whole =
+        matches!(name, b"index" | b"the-real-index") || name.ends_with(b".log") || name.starts_with(b"Tabs_");
     offset < if whole { WHOLE } else { HEAD }
 }

@@ -80,6 +80,7 @@ fn a_guess_names_what_chrome_reads_and_nothing_of_other_trees() {
     let entries = [
         file("BrowserMetrics-spare.pma", &["metrics"]),
         file("Default/Cache/Cache_Data/data_3", &["cache"]),
+        file("Default/Cache/Cache_Data/index-dir/the-real-index", &["index"]),
         file("Default/Cookies", &["cookies"]),
         file("Default/History", &["h0", "h1", "h2", "h3"]),
         file("Default/IndexedDB/x.leveldb/000005.ldb", &["indexed"]),
@@ -89,9 +90,9 @@ fn a_guess_names_what_chrome_reads_and_nothing_of_other_trees() {
         file("Local State", &["state"]),
     ];
     let names: Vec<ChunkId> = reads_of(&guess(&entries), &entries);
-    let wanted = ["state", "cookies", "h0", "h1", "preferences", "l2", "log"].map(id);
+    let wanted = ["state", "cookies", "h0", "h1", "preferences", "index", "l2", "log"].map(id);
     assert_eq!(names, wanted);
-    assert!(guess(&entries[..7]).is_empty());
+    assert!(guess(&entries[..8]).is_empty());
     let large: Vec<Entry> = (0..200).map(|at| file(&format!("Default/{at:03}"), &["x", "y"])).collect();
     let all = [large, vec![file("Default/Preferences", &["p"])]].concat();
     let bytes = numbers(&guess(&all)).len() as u64 * u64::from(LEN);
