@@ -190,8 +190,8 @@ fn documents_are_those_that_are_kept() {
     keeper.keep("mounts", "mounts");
     keeper.keep("error.uncommitted", "unmount mnt");
     keeper.keep("unmount.kept", "unmount mnt --keep");
-    let kept = keeper.keep("sessions", "sessions");
-    let session = kept["sessions"][0]["session"].as_str().unwrap();
+    let cut_short = keeper.keep("sessions", "sessions");
+    let session = cut_short["sessions"][0]["session"].as_str().unwrap();
     keeper.keep("sessions-rescue", &format!("sessions rescue {session} --as acme/rescued"));
     desk.ok("mount acme/rescued mnt");
     fs::write(desk.path("mnt/note"), "newer").unwrap();
@@ -201,9 +201,8 @@ fn documents_are_those_that_are_kept() {
     desk.ok("mount acme/rescued mnt");
     fs::write(desk.path("mnt/note"), "dropped").unwrap();
     desk.ok("unmount mnt --keep");
-    let kept = desk.ok("sessions --json");
-    let kept: serde_json::Value = serde_json::from_str(&kept).unwrap();
-    let session = kept["sessions"][0]["session"].as_str().unwrap();
+    let cut_short = desk.json("sessions");
+    let session = cut_short["sessions"][0]["session"].as_str().unwrap();
     keeper.keep("sessions-discard", &format!("sessions discard {session} --confirm"));
     keeper.keep("tag.untagged", "untag acme/alice keep-me");
 

@@ -151,7 +151,8 @@ impl Fs {
     /// How many bytes have been changed and not committed.
     pub fn dirty_bytes(&self) -> u64 {
         let state = self.read_state();
-        state.table.iter().filter_map(|(_, node)| node.file()).map(|file| file.spans.data_bytes()).sum()
+        let named = state.table.iter().filter(|(_, node)| node.names > 0);
+        named.filter_map(|(_, node)| node.file()).map(|file| file.spans.data_bytes()).sum()
     }
 
     /// Whether anything was changed after `epoch`; after 0, since the snapshot.

@@ -8,7 +8,7 @@ use crate::{
     attributes::{Attributes, now},
     overlay::{
         change::{Change, Setting},
-        node::Ino,
+        node::{Ino, NodeKind},
     },
 };
 
@@ -39,6 +39,10 @@ impl Fs {
         let mut state = self.change_state()?;
         let node = state.node(ino)?;
         let time = now();
+        // A link has no mode of its own; a snapshot could not keep it.
+        if set.mode.is_some() && matches!(node.kind, NodeKind::Symlink { .. }) {
+            return Err(Errno::OPNOTSUPP);
+        }
         if let Some(size) = set.size {
             node.file().ok_or(if node.directory().is_some() { Errno::ISDIR } else { Errno::INVAL })?;
             if size > MAX_FILE_BYTES {
