@@ -32,7 +32,8 @@ const fn entry(kind: ErrorKind) -> (u8, &'static str) {
         ErrorKind::IntegrityFailed => (33, "integrity_failed"),
         ErrorKind::VersionMismatch => (34, "version_mismatch"),
         ErrorKind::QuotaExceeded => (35, "quota_exceeded"),
-        ErrorKind::Uncommitted => (36, "uncommitted_changes"),
+        ErrorKind::Repaired => (36, "repaired"),
+        ErrorKind::Uncommitted => (37, "uncommitted_changes"),
         ErrorKind::Interrupted => (130, "interrupted"),
     }
 }
@@ -50,7 +51,7 @@ pub(crate) fn kind(name: &str) -> Option<ErrorKind> {
     KINDS.into_iter().find(|kind| entry(*kind).1 == name)
 }
 
-const KINDS: [ErrorKind; 29] = [
+const KINDS: [ErrorKind; 30] = [
     ErrorKind::Internal,
     ErrorKind::InvalidInput,
     ErrorKind::NotFound,
@@ -78,6 +79,7 @@ const KINDS: [ErrorKind; 29] = [
     ErrorKind::IntegrityFailed,
     ErrorKind::VersionMismatch,
     ErrorKind::QuotaExceeded,
+    ErrorKind::Repaired,
     ErrorKind::Uncommitted,
     ErrorKind::Interrupted,
 ];

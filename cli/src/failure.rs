@@ -138,6 +138,7 @@ fn advice(error: &Error) -> Option<String> {
         }
         ErrorKind::Internal => "this is a defect of pstore; -vv shows more",
         ErrorKind::InvalidInput
+        | ErrorKind::Repaired
         | ErrorKind::NotFound
         | ErrorKind::Io
         | ErrorKind::NotImplemented

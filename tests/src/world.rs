@@ -41,6 +41,7 @@ pub fn request(lineage: &Lineage, directory: &Path) -> snapshot::Request {
         lineage: lineage.clone(),
         directory: directory.to_owned(),
         max_bytes: None,
+        quota_bytes: None,
         rescan: false,
         index_budget: 16 << 20,
         threads: 2,
@@ -129,8 +130,8 @@ impl World {
     }
 
     pub async fn verify(&self) -> Result<verify::Report> {
-        verify::verify(&self.store, &self.lineage, verify::Options { read_data: true }, Arc::new(Silent))
-            .await
+        let options = verify::Options { read_data: true, sample: None, repair: false };
+        verify::verify(&self.store, &self.lineage, options, Arc::new(Silent)).await
     }
 
     /// Fails, saying what is wrong, unless everything that is stored is whole.

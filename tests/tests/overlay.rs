@@ -217,6 +217,7 @@ impl Desk {
             examined: Examined::default(),
             hold_back: None,
             first_reads: Vec::new(),
+            quota_bytes: None,
         };
         let files = frozen.files.clone();
         let (report, stored) = commit::commit(

@@ -39,6 +39,15 @@ pub(super) fn percent(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "it takes a number from 0 to 100".to_owned())
 }
 
+/// `10%`, as how many of such shares make up the whole.
+pub(super) fn share(text: &str) -> Result<u64, String> {
+    let percent = text.strip_suffix('%').unwrap_or(text).parse::<u64>();
+    match percent {
+        Ok(percent @ 1..=100) => Ok(100_u64.div_ceil(percent)),
+        _ => Err("it takes a share from 1% to 100%".to_owned()),
+    }
+}
+
 /// `131.0.6778.85`, or the beginning of one.
 pub(super) fn chrome_version(text: &str) -> Result<String, String> {
     let number = |part: &str| !part.is_empty() && part.len() <= 9 && part.bytes().all(|b| b.is_ascii_digit());

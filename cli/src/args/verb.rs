@@ -18,7 +18,7 @@ use super::{
     },
     mount::{CommitArgs, MountArgs, MountsArgs, SessionsArgs, UnmountArgs},
     scope::Scope,
-    value::{seconds, sha_prefix},
+    value::{seconds, sha_prefix, share},
 };
 
 #[derive(Debug, Subcommand)]
@@ -244,16 +244,30 @@ pub(crate) struct StatsArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore verify acme/alice
-  pstore verify acme/alice --structure")]
+  pstore verify acme/alice --structure
+  pstore verify acme/alice --read-data=10%
+  pstore verify acme/alice --repair")]
 pub(crate) struct VerifyArgs {
     #[command(flatten)]
     pub(crate) lineage: LineageArgs,
-    /// Fetch and check every chunk: what happens unless --structure is given
-    #[arg(long, conflicts_with = "structure")]
-    pub(crate) read_data: bool,
+    /// Fetch and check every chunk, as without --structure; or a share of them, another one
+    /// each day, so that 10% every night covers all in ten days
+    #[arg(
+        long,
+        value_name = "SHARE%",
+        value_parser = share,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "100%",
+        conflicts_with = "structure"
+    )]
+    pub(crate) read_data: Option<u64>,
     /// Check that everything is in its place, without reading content
     #[arg(long)]
     pub(crate) structure: bool,
+    /// Write indexes anew that are missing or damaged; what else is damaged is told
+    #[arg(long)]
+    pub(crate) repair: bool,
 }
 
 /// Check this host and the store, and say what to do

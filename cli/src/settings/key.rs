@@ -72,6 +72,8 @@ pub(crate) static ARCHIVE_LEVEL: Key =
     key("archive_level", number("zstd's levels", 1, 22)).variable("PSTORE_ARCHIVE_LEVEL").default("9");
 pub(crate) static MODES: Key =
     key("modes", Kind::Words(&["cold", "hot"])).variable("PSTORE_MODES").default("cold");
+/// For one tenant at a time, as what is kept is.
+pub(crate) static QUOTA_BYTES: Key = key("quota_bytes", Kind::Bytes);
 // What is kept is never for a variable to say: it would hold for every tenant at once.
 pub(crate) static KEEP: Key = key("retention.keep", Kind::Keep);
 pub(crate) static TAGGED_DAYS: Key = key("retention.tagged_days", number("days", 1, u64::MAX));
@@ -99,13 +101,14 @@ pub(crate) static PROGRAM: [&Key; 11] = [
 ];
 
 /// What may differ from tenant to tenant.
-pub(crate) static TENANT: [&Key; 15] = [
+pub(crate) static TENANT: [&Key; 16] = [
     &LOCK_TTL_SECONDS,
     &LOCK_RENEW_SECONDS,
     &MAX_PROFILE_BYTES,
     &ARCHIVE,
     &ARCHIVE_LEVEL,
     &MODES,
+    &QUOTA_BYTES,
     &KEEP,
     &TAGGED_DAYS,
     &MAX_AGE_DAYS,

@@ -30,6 +30,8 @@ pub(crate) struct TenantSettings {
     pub(crate) archive_level: i32,
     /// Never empty.
     pub(crate) modes: Vec<Mode>,
+    /// How much its packs may hold.
+    pub(crate) quota_bytes: Option<u64>,
     pub(crate) retention: Retention,
 }
 
@@ -89,6 +91,7 @@ impl TenantSettings {
             },
             archive_level: i32::try_from(number(&key::ARCHIVE_LEVEL)).unwrap_or_default(),
             modes: words.iter().map(mode).collect(),
+            quota_bytes: view.number(&key::QUOTA_BYTES),
             retention: Retention::of(view),
         }
     }
@@ -149,6 +152,7 @@ mod tests {
             archive: ArchivePolicy::OnDemand,
             archive_level: 9,
             modes: vec![Mode::Cold],
+            quota_bytes: None,
             retention: Retention::default(),
         };
         assert_eq!(found, expected);

@@ -23,7 +23,7 @@ use store::{
     id::RecordId,
     name::Lineage,
     ops::{
-        retention,
+        quota, retention,
         snapshot::{self, About, HoldBack, LockUse, Report, Request},
     },
     progress::Progress,
@@ -33,10 +33,13 @@ use super::{Context, context::LOCK_TOKEN};
 use crate::{
     args::{CaptureArgs, ModeArg},
     failure::Failure,
+    size,
 };
 
 /// How much of the tenant's indexes a snapshot looks at to find known content.
 const INDEX_BUDGET_BYTES: u64 = 16 << 20;
+/// How many snapshots are named whose deletion would help.
+const WAYS: usize = 3;
 const HOT_MODE_PAGE: &str = "docs/hot-mode.md";
 
 /// A directory that holds still.
@@ -135,6 +138,7 @@ pub(super) async fn capture(
     let request = Request {
         directory: directory.to_owned(),
         max_bytes: Some(settings.max_profile_bytes),
+        quota_bytes: settings.quota_bytes,
         rescan: args.rescan,
         index_budget: INDEX_BUDGET_BYTES,
         threads: crate::threads(),
@@ -148,6 +152,9 @@ pub(super) async fn capture(
     let held = matches!(request.lock, LockUse::Held(_));
     let stop = context.interrupt.raised();
     let report = snapshot::snapshot(tenant, &request, progress, stop).await;
+    if let Err(error @ Error::QuotaExceeded { .. }) = report {
+        return Err(over_quota(tenant, error).await);
+    }
     let report = report.map_err(|error| match stored(&error) {
         Some(record) => Failure::from(error).hint(moving(&request.lineage, record)),
         None if error.kind() == ErrorKind::LockLost && held => Failure::from(error).hint(format!(
@@ -164,6 +171,28 @@ pub(super) async fn capture(
             .warn(&format!("{} could not be removed: {error}", directory.join(marker::NAME).display()));
     }
     Ok(report)
+}
+
+/// Says what would free how much.
+async fn over_quota(tenant: &TenantStore, error: Error) -> Failure {
+    let failure = Failure::from(error);
+    let Ok(advice) = quota::advice(tenant).await else { return failure };
+    let mut ways = Vec::new();
+    if advice.collectable_bytes > 0 {
+        let bytes = size::bytes(advice.collectable_bytes);
+        ways.push(format!("`pstore gc {}` frees {bytes}", tenant.tenant));
+    }
+    for (lineage, sha, bytes) in advice.snapshots.iter().take(WAYS).filter(|(.., bytes)| *bytes > 0) {
+        let Lineage { name, chrome_major } = lineage;
+        ways.push(format!(
+            "`pstore delete {name} --chrome-major {chrome_major} --sha {sha}` and then gc {}",
+            size::bytes(*bytes)
+        ));
+    }
+    match ways.is_empty() {
+        true => failure.hint("nothing can be freed: every snapshot is current or tagged"),
+        false => failure.hint(ways.join("; ")),
+    }
 }
 
 /// What a commit of a mount needs to know of a profile that holds still.

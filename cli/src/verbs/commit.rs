@@ -73,6 +73,7 @@ pub(super) async fn commit(
             hold_back: hold_back.filter(|_| other.is_none()),
             examiner: Some(examiner),
             threads: crate::threads(),
+            quota_bytes: context.settings.tenant(&lineage.name.tenant).quota_bytes,
             patience: PATIENCE,
         };
         let (report, frozen_for) = mount.commit(request, Arc::new(Silent)).await?;

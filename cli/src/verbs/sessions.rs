@@ -110,6 +110,7 @@ async fn rescue_one(context: &Context, args: &RescueArgs) -> Result<Answer, Fail
         // Nothing is mounted that databases could be read through.
         examiner: None,
         threads: crate::threads(),
+        quota_bytes: context.settings.tenant(&mount.lineage.name.tenant).quota_bytes,
         patience: Duration::ZERO,
     };
     let committed = mount.commit(request, Arc::new(Silent)).await;

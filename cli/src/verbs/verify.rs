@@ -5,33 +5,50 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 use store::{
     ErrorKind,
+    catalog::clock,
     name::Lineage,
-    ops::verify::{self, Damage, Options, Report},
+    ops::verify::{self, Damage, Options, Report, Sample},
 };
 
 use super::Context;
 use crate::{answer::Answer, args::VerifyArgs, failure::Failure, progress, size};
 
 pub(super) async fn run(context: Context, args: &VerifyArgs) -> Result<Answer, Failure> {
-    let (tenant, lineage) = context.lineage(&args.lineage).await?;
-    let options = Options { read_data: !args.structure };
+    let (tenant, lineage) = match args.repair {
+        true => context.lineage_to_change(&args.lineage).await?,
+        false => context.lineage(&args.lineage).await?,
+    };
+    let parts = args.read_data.filter(|parts| *parts > 1);
+    let sample = parts.map(|parts| Sample::of_day(parts, clock::unix_ms()));
+    let options = Options { read_data: !args.structure, sample, repair: args.repair };
     let report = verify::verify(&tenant, &lineage, options, progress::watch(context.console)).await?;
     let document = json!({
-        "outcome": if report.damage.is_empty() { "whole" } else { "damaged" },
+        "outcome": match (report.damage.is_empty(), report.repaired.is_empty()) {
+            (false, _) => "damaged",
+            (true, false) => "repaired",
+            (true, true) => "whole",
+        },
         "tenant_id": lineage.name.tenant,
         "profile_id": lineage.name.profile,
         "chrome_major_version": lineage.chrome_major,
         "read_data": options.read_data,
+        "sample": sample.map(|Sample { part, of }| json!({ "part": part, "of": of })),
         "snapshots": report.snapshots,
         "packs": report.packs,
         "chunks": report.chunks,
         "read_bytes": report.read_bytes,
         "damage": report.damage.iter().map(line).collect::<Vec<Value>>(),
+        "repaired": report.repaired.iter().map(line).collect::<Vec<Value>>(),
     });
-    let verdict = (!report.damage.is_empty()).then(|| {
-        let findings = size::plural(report.damage.len() as u64, "finding", "findings");
-        (ErrorKind::Damaged, format!("{lineage} is damaged: {findings}"))
-    });
+    let findings = |found: &[Damage]| size::plural(found.len() as u64, "finding", "findings");
+    let verdict = match (&report.damage[..], &report.repaired[..]) {
+        ([], []) => None,
+        ([], repaired) => Some((
+            ErrorKind::Repaired,
+            format!("{lineage} was damaged and is whole again: {}", findings(repaired)),
+        )),
+        (damage, _) => Some((ErrorKind::Damaged, format!("{lineage} is damaged: {}", findings(damage)))),
+    };
     Ok(Answer { verdict, ..Answer::new(document, text(&lineage, options, &report)) })
 }
 
@@ -54,8 +71,15 @@ fn text(lineage: &Lineage, options: Options, report: &Report) -> String {
             let _ = writeln!(text, "  and {} more files", size::count(*more_files));
         }
     }
+    for Damage { object, reason, .. } in &report.repaired {
+        let _ = writeln!(text, "repaired: {object}: {reason}");
+    }
     if report.damage.is_empty() {
-        let depth = if options.read_data { "every byte" } else { "all metadata, but no content" };
+        let depth = match (options.read_data, options.sample) {
+            (true, None) => "every byte".to_owned(),
+            (true, Some(Sample { of, .. })) => format!("all metadata, and one part in {of} of the content"),
+            (false, _) => "all metadata, but no content".to_owned(),
+        };
         let _ = writeln!(text, "No damage found in {lineage} ({depth})");
     }
     let _ = writeln!(

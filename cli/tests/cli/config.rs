@@ -45,6 +45,7 @@ fn without_a_file_everything_is_the_default() {
         ("archive", json!("on-demand")),
         ("archive_level", json!(9)),
         ("modes", json!(["cold"])),
+        ("quota_bytes", Value::Null),
     ];
     let retention = [
         "keep",

@@ -245,6 +245,9 @@ fn documents_are_those_that_are_kept() {
     keeper.keep("gc", "gc acme");
     keeper.keep("gc.waiting", "gc acme --dry-run");
     keeper.keep("gc.swept", "gc acme --grace 0");
+    let indexes = desk.path(".local/share/pstore/store/objects/content/acme/index");
+    fs::read_dir(indexes).unwrap().for_each(|entry| fs::remove_file(entry.unwrap().path()).unwrap());
+    keeper.keep("verify.repaired", "verify acme/alice --repair --structure --no-cache");
     keeper.keep("log", "log acme/alice");
 
     fs::write(desk.object("lock.json"), "{").unwrap();

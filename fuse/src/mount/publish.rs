@@ -50,6 +50,8 @@ pub struct CommitRequest {
     pub hold_back: Option<HoldBack>,
     pub examiner: Option<Arc<dyn Examiner>>,
     pub threads: usize,
+    /// How much the tenant may have stored when this is done.
+    pub quota_bytes: Option<u64>,
     /// How long to wait until nobody has a file open for writing.
     pub patience: Duration,
 }
@@ -91,6 +93,7 @@ impl Mount {
             examined,
             hold_back: request.hold_back,
             first_reads: self.first_reads(),
+            quota_bytes: request.quota_bytes,
         };
         let same = matches!(request.to, To::Own);
         let built_on = base.clone().map(|base| commit::Base { record: base.record, metadata: base.metadata });

@@ -6,7 +6,10 @@
 //! last step, nothing has happened but some garbage for the next collection.
 
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -40,6 +43,8 @@ pub struct WriteLease {
     draft: Record,
     known: Arc<Known>,
     rules: Rules,
+    /// The bytes of all packs that were there when it was taken.
+    stored_before: AtomicU64,
     held: Mutex<Option<Held>>,
 }
 
@@ -61,7 +66,13 @@ pub struct DurableWrite {
 impl WriteLease {
     /// `draft` is the record to be, without an id; `known` learns which packs are barred.
     pub fn new(store: TenantStore, lineage: Lineage, draft: Record, known: Arc<Known>) -> Self {
-        Self { store, lineage, draft, known, rules: Rules::ALL, held: Mutex::default() }
+        let (rules, stored_before) = (Rules::ALL, AtomicU64::new(0));
+        Self { store, lineage, draft, known, rules, stored_before, held: Mutex::default() }
+    }
+
+    /// How much the tenant's packs held when the lease was taken; zero before that.
+    pub fn stored_before(&self) -> u64 {
+        self.stored_before.load(Ordering::Relaxed)
     }
 
     /// Without some of the rules, to show what they are for.
@@ -113,6 +124,8 @@ impl WriteLease {
         let mut record = held.record;
         record.state = State::Revoked;
         record.lease_seq += 1;
+        // Whoever gives up by itself has nothing under way any more.
+        record.updates.clear();
         let key = layout::record(&self.lineage, record.record);
         if let Err(error) =
             self.store.bucket.put(&key, record.encode().into(), Write::Replace(held.version)).await
@@ -132,6 +145,7 @@ impl WriteLease {
         if self.rules.bar_condemned {
             self.known.bar(barred);
         }
+        self.stored_before.store(packs.0.iter().map(|entry| entry.size).sum(), Ordering::Relaxed);
         self.known.keep_only(packs.0.iter().filter_map(|entry| entry.key.name().parse().ok()));
         Ok(())
     }

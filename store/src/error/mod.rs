@@ -29,6 +29,8 @@ pub enum ErrorKind {
     TargetExists,
     /// Stored bytes are not what they should be.
     Damaged,
+    /// Something was damaged, and is whole again.
+    Repaired,
     /// A newer pstore wrote this.
     UnsupportedFormat,
     /// The store does not keep the promises pstore needs.

@@ -53,6 +53,8 @@ pub struct Request {
     pub hold_back: Option<HoldBack>,
     /// The chunks of the base that a mount of it read first; without any, what the base says.
     pub first_reads: Vec<ChunkId>,
+    /// How much the tenant may have stored when this is done; more is refused.
+    pub quota_bytes: Option<u64>,
 }
 
 /// A whole tree; the extents of its changed files are to be found out.
@@ -223,8 +225,13 @@ impl Writing<'_> {
             record.counts.new_chunks = ingested.new_chunks;
             record.counts.new_bytes = ingested.new_bytes;
         };
-        let written =
-            Written { store: self.store, lease: self.lease, uploader: self.uploader, known: self.known };
+        let written = Written {
+            store: self.store,
+            lease: self.lease,
+            uploader: self.uploader,
+            known: self.known,
+            quota_bytes: request.quota_bytes,
+        };
         let (record, metadata) = written.publish(new, base_metadata, finish).await?;
         let (entries, locations) = metadata.decode()?;
         let metadata = Arc::new(metadata);

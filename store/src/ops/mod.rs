@@ -7,6 +7,7 @@ pub mod find;
 pub mod gc;
 pub mod history;
 pub mod open;
+pub mod quota;
 pub mod reap;
 pub mod restore;
 pub mod retention;

@@ -4,6 +4,11 @@
 //! end the check: the rest is still looked at, and every finding names its object, the
 //! snapshots that need it and, where it can be told, the files.
 
+mod repair;
+mod sample;
+
+pub use sample::Sample;
+
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
@@ -13,7 +18,7 @@ use futures::{StreamExt, stream};
 
 use crate::{
     Error, ErrorKind, Result,
-    bucket::{BucketError, Depth, Version},
+    bucket::{BucketError, Depth, Key, Version},
     catalog::{
         controls::Controls,
         events, pointer,
@@ -26,6 +31,7 @@ use crate::{
         workers::blocking,
     },
     format::{
+        FormatError,
         index::Index,
         layout,
         pack::{self, Directory, PackEntry},
@@ -47,8 +53,12 @@ const NAMED_FILES: usize = 20;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Read and check every chunk, not only where they should be.
+    /// Read and check chunks, not only where they should be.
     pub read_data: bool,
+    /// Only those of some packs.
+    pub sample: Option<Sample>,
+    /// Make good what can be.
+    pub repair: bool,
 }
 
 /// One thing that is not as it should be.
@@ -70,6 +80,8 @@ pub struct Report {
     pub chunks: u64,
     pub read_bytes: u64,
     pub damage: Vec<Damage>,
+    /// What was wrong and is not any more.
+    pub repaired: Vec<Damage>,
 }
 
 pub async fn verify(
@@ -87,6 +99,7 @@ pub async fn verify(
         directories: HashMap::new(),
         checked: HashSet::new(),
         findings: BTreeMap::new(),
+        lost_indexes: LostIndexes::default(),
         report: Report::default(),
     };
     check.run().await
@@ -103,7 +116,15 @@ struct Check<'a> {
     /// Chunks that were read, by place.
     checked: HashSet<(PackId, u64)>,
     findings: BTreeMap<(String, String), Finding>,
+    lost_indexes: LostIndexes,
     report: Report,
+}
+
+/// What no index names, though snapshots need it, and indexes that cannot be read.
+#[derive(Default)]
+struct LostIndexes {
+    packs: BTreeSet<PackId>,
+    unreadable: Vec<Key>,
 }
 
 #[derive(Clone, Default, PartialEq)]
@@ -163,6 +184,9 @@ impl Check<'_> {
         self.lock_and_events().await?;
         self.report.packs = self.directories.len() as u64;
         self.report.chunks = self.checked.len() as u64;
+        if self.options.repair {
+            self.repair().await?;
+        }
         self.report.damage = self.findings.into_iter().map(damage).collect();
         Ok(self.report)
     }
@@ -269,7 +293,13 @@ impl Check<'_> {
                 wants.push(Want { id, raw_len, location: *location, purpose: Use { file, crc } });
             }
         }
-        if self.options.read_data { self.read(wants, name, &paths).await } else { Ok(()) }
+        if !self.options.read_data {
+            return Ok(());
+        }
+        if let Some(sample) = self.options.sample {
+            wants.retain(|want| sample.holds(want.location.pack));
+        }
+        self.read(wants, name, &paths).await
     }
 
     /// Reads and checks chunks, as many fetches at a time as are under way; each holds a few
@@ -392,6 +422,7 @@ impl Check<'_> {
         // While we look, a collection may merge indexes, and snapshots may be deleted.
         for _ in 0..INDEX_LOOKS {
             self.findings = before.clone();
+            self.lost_indexes = LostIndexes::default();
             self.look_at_indexes(&live).await?;
             if self.findings == before {
                 break;
@@ -422,7 +453,13 @@ impl Check<'_> {
             };
             match Index::decode(&object.bytes) {
                 Ok(index) => covered.extend(index.packs.into_iter().map(|pack| pack.pack)),
-                Err(error) => self.find(&entry.key, error.to_string(), "", None),
+                Err(error) => {
+                    self.find(&entry.key, error.to_string(), "", None);
+                    // One that a newer pstore wrote is not damaged.
+                    if matches!(error, FormatError::Malformed(_)) {
+                        self.lost_indexes.unreadable.push(entry.key);
+                    }
+                }
             }
         }
         let used =
@@ -430,6 +467,7 @@ impl Check<'_> {
         let data: BTreeSet<PackId> =
             used.map(|used| used.pack).filter(|pack| pack.seq != PackSeq::Meta).collect();
         for pack in data.into_iter().filter(|pack| !covered.contains(pack)) {
+            self.lost_indexes.packs.insert(pack);
             let key = layout::index(&self.store.tenant, pack.write);
             self.find(key, "the index of this write is missing or damaged; nothing is lost, but its chunks may be stored twice", "", None);
         }

@@ -67,6 +67,7 @@ impl Desk {
             lineage,
             directory: folder.path().to_owned(),
             max_bytes: None,
+            quota_bytes: None,
             rescan: false,
             index_budget: 16 << 20,
             threads: 1,

@@ -60,6 +60,8 @@ pub struct Request {
     pub directory: PathBuf,
     /// A larger directory is refused before any of it is read.
     pub max_bytes: Option<u64>,
+    /// How much the tenant may have stored when this is done; more is refused.
+    pub quota_bytes: Option<u64>,
     /// Read every file, whatever its state says.
     pub rescan: bool,
     /// How many bytes of the tenant's indexes to look at.

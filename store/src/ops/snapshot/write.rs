@@ -307,6 +307,7 @@ impl<'a> Writing<'a> {
             lease: &self.lease,
             uploader: &self.uploader,
             known: &self.known,
+            quota_bytes: self.capture.request.quota_bytes,
         };
         let (record, metadata) = written.publish(tree, base, finish).await?;
         self.stored = Some((metadata, record.record, record.generation));
