@@ -68,6 +68,20 @@ fn is_needed(rules: Rules, scene: Scene, most: u64, expected: &str) {
     assert!(sound.found.is_none(), "{}", sound.found.unwrap());
 }
 
+/// As [`is_needed`], for what goes wrong only if somebody sleeps for long at the right
+/// moment: all runs with few changes between processes, one after the other.
+#[track_caller]
+fn is_needed_by_sleepers(rules: Rules, scene: Scene, most: u64, expected: &str) {
+    let broken = exhaust(&scene.clone().under(rules), most);
+    let Some(found) = broken.found else {
+        panic!("nothing goes wrong in {} runs (complete: {})", broken.runs, broken.complete);
+    };
+    eprintln!("after {} runs: {found}", broken.runs);
+    assert!(found.violation.contains(expected), "{found}");
+    let sound = exhaust(&scene.under(ALL), broken.runs);
+    assert!(sound.found.is_none(), "{}", sound.found.unwrap());
+}
+
 #[test]
 fn a_writer_that_finds_garbage_worth_sharing_and_a_collection() {
     never(Scene::of([WRITER, collector(2)]).with(Packs::Orphan).within(CALM), 400);
@@ -121,6 +135,16 @@ fn by_lot_retention_beside_writers_that_move_the_pointer() {
     let flipping = |shares| Program::Writer { shares, flips: true };
     let scene = Scene::of([flipping(0), flipping(1), Program::Retention, Program::Retention, collector(3)]);
     hardly(scene.with(Packs::Needed).within(bounds), 250);
+}
+
+#[test]
+fn by_lot_somebody_who_moves_packs_beside_readers_and_collections() {
+    let bounds = Bounds { expiries: 2, preemptions: None, ..CALM };
+    let mover = Program::Mover { target: 0 };
+    let scene = Scene::of([mover.clone(), READER, WRITER, collector(2), collector(2)]);
+    hardly(scene.with(Packs::Needed).within(bounds), 150);
+    let scene = Scene::of([mover, READER, collector(2)]).with(Packs::Pardonable);
+    hardly(scene.within(bounds), 150);
 }
 
 const LOST: &str = "which is gone";
@@ -181,4 +205,19 @@ fn without_a_look_at_pins_after_trashing_a_reader_loses_its_snapshot() {
 fn without_a_second_look_a_reader_pins_what_is_being_deleted() {
     let scene = Scene::of([READER, DELETER]).with(Packs::Needed).within(AWAKE);
     is_needed(Rules { look_after_pinning: false, ..ALL }, scene, 3000, "a reader has pinned");
+}
+
+/// A pack is pardoned for a snapshot, which is pinned and then moved to another pack: who
+/// has read pins before that and records after it sees neither.
+#[test]
+fn without_reading_pins_last_a_collection_misses_both_pin_and_record() {
+    let scene = Scene::of([collector(1), READER, Program::Mover { target: 0 }]).with(Packs::Pardonable);
+    is_needed_by_sleepers(Rules { pins_after_records: false, ..ALL }, scene.within(AWAKE), 20_000, LOST);
+}
+
+#[test]
+fn without_touching_what_a_revoked_write_was_to_replace_it_refers_to_what_is_gone() {
+    let scene = Scene::of([Program::Mover { target: 0 }, collector(2)]).with(Packs::Needed);
+    let bounds = Bounds { preemptions: Some(1), ..CALM };
+    is_needed_by_sleepers(Rules { touch_after_revoking: false, ..ALL }, scene.within(bounds), 20_000, LOST);
 }

@@ -50,6 +50,9 @@ pub struct Rules {
     /// A collection reads pins after records: a pin that it misses was made on a record that
     /// it has seen as it was pinned.
     pub pins_after_records: bool,
+    /// The records that a revoked write was to replace are touched after it was revoked: what
+    /// it has read of them is then no longer what is there.
+    pub touch_after_revoking: bool,
     /// A deletion looks at pins after it has trashed the record.
     pub pins_after_trash: bool,
     /// A reader looks at the record again after it has pinned it.
@@ -77,6 +80,7 @@ impl Rules {
         decide_by_swap: true,
         bar_until_swept: true,
         pins_after_records: true,
+        touch_after_revoking: true,
         pins_after_trash: true,
         look_after_pinning: true,
     };

@@ -22,7 +22,12 @@ use store::{
         known::{Known, Locations},
         upload::Gate,
     },
-    format::{frame::Codec, layout, record::PackUse, table::Location},
+    format::{
+        frame::Codec,
+        layout,
+        record::{PackUse, State},
+        table::Location,
+    },
     id::{PackId, PackSeq, RecordId},
     name::Lineage,
     ops::{gc, retention},
@@ -82,6 +87,11 @@ pub enum Program {
     },
     /// Removes all but the current snapshot.
     Retention,
+    /// Copies the pack of a snapshot to one of its own, under a lease that says so, and makes
+    /// the record refer to the copy.
+    Mover {
+        target: usize,
+    },
 }
 
 impl Program {
@@ -93,7 +103,7 @@ impl Program {
             Self::Reaper => Role::Reaper,
             Self::ForceUnlock => Role::ForceUnlock,
             Self::ContractWriter { .. } | Self::ContractReaper => Role::Contract,
-            Self::Writer { .. } => Role::Writer,
+            Self::Writer { .. } | Self::Mover { .. } => Role::Writer,
             Self::Reader { .. } => Role::Reader,
             Self::Collector { .. } => Role::Collector,
             Self::Retention => Role::Deleter,
@@ -150,6 +160,10 @@ impl Host {
                     let told = ran.map(|plan| (plan.condemned.len(), plan.deleted.packs));
                     self.note(&format!("has condemned and deleted: {told:?}"));
                 }
+            }
+            Program::Mover { target } => {
+                let moved = self.relocate(target).await;
+                self.note(&format!("ends: {:?}", moved.map_err(|error| error.kind())));
             }
             Program::Retention => {
                 let removed = self.retain_one().await;
@@ -253,6 +267,35 @@ impl Host {
             let wanted = Move { target: record.record, reason: String::new(), force: true };
             self.controls().point(&wanted).await?;
         }
+        Ok(())
+    }
+
+    /// Reads the record, then makes sure of its lease, then replaces the very record it read.
+    async fn relocate(&self, target: usize) -> store::Result<()> {
+        let target = self.records[target];
+        let (mut draft, _) = records::get(&self.store, &self.lineage, target).await?;
+        (draft.content, draft.updates) = (None, vec![target]);
+        let known = Arc::new(Known::new(Locations::new(), None));
+        let lease = WriteLease::new(self.store.clone(), self.lineage.clone(), draft, known);
+        let write = lease.open().await?;
+        let source = layout::pack(&self.store.tenant, pack_of(target));
+        self.store.bucket.get(&source).await?;
+        let copy = layout::pack(&self.store.tenant, pack_of(write));
+        store::bucket::put_unique(&*self.store.bucket, &copy, b"a copy".to_vec().into()).await?;
+        let (mut record, version) = records::get(&self.store, &self.lineage, target).await?;
+        let (own, _) = records::get(&self.store, &self.lineage, write).await?;
+        if record.state == State::Live && own.state == State::Writing {
+            record.generation += 1;
+            record.lease_seq += 1;
+            let content = record.content.as_mut().unwrap();
+            content.packs = vec![PackUse { pack: pack_of(write), live_bytes: 1 }];
+            match self.controls().replace_record(&record, version).await {
+                Ok(_) | Err(Error::Conflict { .. }) => {}
+                // Whether it was applied is not known, so the lease must not end by itself.
+                Err(error) => return Err(error),
+            }
+        }
+        lease.abandon().await;
         Ok(())
     }
 

@@ -31,7 +31,7 @@ pub(super) async fn has_ended(
         if seen.state == State::Writing && !seen.has_expired() {
             return Ok(false);
         }
-        if !revoke || !rules.revoke_blockers || self::revoke(store, lineage, id).await? {
+        if !revoke || !rules.revoke_blockers || self::revoke(store, lineage, id, rules).await? {
             return Ok(true);
         }
         tokio::time::sleep(RetryPolicy::default().pause(attempt)).await;
@@ -44,7 +44,7 @@ pub(super) async fn has_ended(
 /// A write that moves chunks replaces other records too: those are touched after it was
 /// revoked, so that what it has read of them is no longer what is there. Until that is
 /// done, the lease lists them and has not ended.
-async fn revoke(store: &TenantStore, lineage: &Lineage, id: RecordId) -> Result<bool> {
+async fn revoke(store: &TenantStore, lineage: &Lineage, id: RecordId, rules: Rules) -> Result<bool> {
     let Some((mut record, version, _)) = get(store, lineage, id).await? else { return Ok(true) };
     let controls = Controls::new(store.clone(), lineage.clone(), Default::default());
     let mut version = version;
@@ -60,7 +60,7 @@ async fn revoke(store: &TenantStore, lineage: &Lineage, id: RecordId) -> Result<
     if record.state != State::Revoked || record.updates.is_empty() {
         return Ok(record.state == State::Revoked);
     }
-    for updated in &record.updates {
+    for updated in record.updates.iter().filter(|_| rules.touch_after_revoking) {
         touch(&controls, *updated).await?;
     }
     settled(&controls, record, version).await
@@ -95,9 +95,16 @@ async fn settled(controls: &Controls, mut record: Record, version: crate::bucket
 }
 
 /// Revokes a write that was not heard of for too long, as it was seen while marking.
-pub(super) async fn revoke_expired(store: &TenantStore, lineage: &Lineage, id: RecordId) -> Result<bool> {
+pub(super) async fn revoke_expired(
+    store: &TenantStore,
+    lineage: &Lineage,
+    id: RecordId,
+    rules: Rules,
+) -> Result<bool> {
     match look(store, lineage, id).await? {
-        Some(seen) if seen.has_expired() || !ended_or_writing(&seen) => revoke(store, lineage, id).await,
+        Some(seen) if seen.has_expired() || !ended_or_writing(&seen) => {
+            revoke(store, lineage, id, rules).await
+        }
         Some(seen) => Ok(seen.has_ended()),
         None => Ok(true),
     }

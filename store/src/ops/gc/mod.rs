@@ -39,8 +39,8 @@ use crate::{Result, catalog::rules::Rules, content::TenantStore, id::RecordId};
 /// read before, and any process sleeps.
 pub const HORIZON: Duration = Duration::from_secs(30 * 86_400);
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(3600);
-/// Between two looks at what is waited for.
-const LONGEST_NAP: Duration = Duration::from_secs(15);
+/// Between two looks at writers that are waited for.
+const NAP: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -90,7 +90,7 @@ impl Collector {
         // What others give up meanwhile is for the next time, or this would never end.
         let ours: Vec<RecordId> = all.pending.iter().map(|(id, _)| *id).collect();
         while let Some(nap) = all.pause(&ours) {
-            tokio::time::sleep(nap.min(LONGEST_NAP)).await;
+            tokio::time::sleep(nap).await;
             all = all.and(self.run().await?);
         }
         Ok(all)

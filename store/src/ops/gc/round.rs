@@ -8,7 +8,7 @@ use std::{
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::{
-    Collector, HORIZON,
+    Collector, HORIZON, NAP,
     documents::{self, Filed, MOST_PACKS},
     indexes,
     inventory::Inventory,
@@ -152,7 +152,9 @@ impl<'a> Round<'a> {
         for id in dead {
             let Some(seen) = marks.records.get(&id) else { continue };
             let lineage = marks.lineage(seen).clone();
-            if self.is_real() && !leases::revoke_expired(self.store, &lineage, id).await? {
+            if self.is_real()
+                && !leases::revoke_expired(self.store, &lineage, id, self.collector.rules).await?
+            {
                 continue;
             }
             self.plan.revoked.push((id, lineage));
@@ -329,7 +331,7 @@ impl<'a> Round<'a> {
             .map(|document| {
                 let left = match steps.get(&document.id) {
                     Some(Step::WaitForGrace { left }) => *left,
-                    Some(Step::WaitForWriters { .. }) => Duration::from_secs(1),
+                    Some(Step::WaitForWriters { .. }) => NAP,
                     Some(Step::Sweep { .. }) => Duration::ZERO,
                     Some(Step::Arm) | None => self.collector.options.grace,
                 };
