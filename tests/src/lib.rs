@@ -10,6 +10,7 @@ pub mod contract;
 pub mod desk;
 pub mod explorer;
 pub mod interrupter;
+pub mod mount;
 mod process;
 pub mod server;
 pub mod tree;

@@ -18,8 +18,19 @@ pub fn errno(error: Errno) -> fuser::Errno {
 
 pub fn time(time: TimeOrNow) -> Time {
     match time {
-        TimeOrNow::SpecificTime(time) => time_of(time),
+        TimeOrNow::SpecificTime(time) => given(time),
         TimeOrNow::Now => now(),
+    }
+}
+
+/// A time that `fuser` read: before 1970 it takes the nanoseconds off, which the kernel adds.
+fn given(time: SystemTime) -> Time {
+    match time.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(_) => time_of(time),
+        Err(before) => {
+            let before = before.duration();
+            Time { seconds: -(before.as_secs() as i64), nanos: before.subsec_nanos() }
+        }
     }
 }
 

@@ -94,9 +94,13 @@ impl Fs {
         self.read_state().journal.len()
     }
 
-    /// Starts a new journal from where things are. Changes wait meanwhile.
+    /// Starts a new journal from where things are. Changes wait meanwhile. Not during a commit:
+    /// whoever finishes one that was cut short needs what the journal says from before it.
     pub fn compact(&self, session: &SessionDir) -> Result<()> {
         let _closed = self.gate.close();
+        if self.commits.load(Ordering::Acquire) > 0 || self.intent().is_some() {
+            return Ok(());
+        }
         self.rewrite_journal(session)
     }
 

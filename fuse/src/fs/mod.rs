@@ -22,6 +22,8 @@ use std::{
     },
 };
 
+use store::format::tree::MAX_NAME_BYTES;
+
 pub use data::{Allocation, Seek};
 pub use names::Replace;
 pub use node_attributes::{Room, SetAttributes};
@@ -130,6 +132,9 @@ impl Fs {
 
     /// Finds a name; the kernel then knows the node until it forgets it.
     pub fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attributes> {
+        if name.len() > MAX_NAME_BYTES {
+            return Err(Errno::NAMETOOLONG);
+        }
         let state = self.read_state();
         state.directory(parent)?;
         let ino = state.table.child(parent, name).ok_or(Errno::NOENT)?;
@@ -255,7 +260,14 @@ impl State {
 
     /// Writes the change down, then makes it. Says the number it got.
     pub fn make(&mut self, change: &Change) -> Result<u64> {
-        let number = self.journal.append(change).map_err(errno)?;
+        // A node without a name is gone at the next start, and a journal that was begun since it
+        // lost its name does not know it.
+        let nameless = |ino| self.table.get(ino).is_some_and(|node| node.names == 0);
+        let number = if change.subject().is_some_and(nameless) {
+            self.journal.last()
+        } else {
+            self.journal.append(change).map_err(errno)?
+        };
         // What the journal has and memory has not would come into being at the next start.
         self.table.apply(change).map_err(|misfit| {
             tracing::error!(%misfit, "a change was written down that cannot be made");

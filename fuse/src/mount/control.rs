@@ -18,13 +18,23 @@ use std::{
 
 use serde_json::Value;
 
+use super::{info::Info, kernel::release_if_stuck};
+use crate::overlay::session::SessionDir;
+
 const SOCKET: &str = "control";
 const MAX_REQUEST: u64 = 1 << 20;
 /// A daemon that says nothing for this long is not there.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
+/// How often somebody who waits looks whether the daemon lives.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Listens for requests; each is answered on a thread of its own.
-pub fn listen(session: &Path, answer: Arc<dyn Fn(Value) -> Value + Send + Sync>) -> io::Result<()> {
+/// Listens for requests; each is answered on a thread of its own. After each answer `answered`
+/// is called: whoever asked has it, or has gone.
+pub fn listen(
+    session: &Path,
+    answer: Arc<dyn Fn(Value) -> Value + Send + Sync>,
+    answered: Arc<dyn Fn() + Send + Sync>,
+) -> io::Result<()> {
     let (_folder, path) = short(session)?;
     match std::fs::remove_file(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -33,11 +43,12 @@ pub fn listen(session: &Path, answer: Arc<dyn Fn(Value) -> Value + Send + Sync>)
     let listener = UnixListener::bind(&path)?;
     std::thread::Builder::new().name("control".to_owned()).spawn(move || {
         for stream in listener.incoming().flatten() {
-            let answer = Arc::clone(&answer);
+            let (answer, answered) = (Arc::clone(&answer), Arc::clone(&answered));
             std::thread::spawn(move || {
                 if let Err(error) = serve(stream, &*answer) {
                     tracing::debug!(%error, "a request could not be answered");
                 }
+                answered();
             });
         }
     })?;
@@ -63,7 +74,20 @@ pub fn ask(session: &Path, request: &Value) -> io::Result<Value> {
     bytes.push(b'\n');
     stream.write_all(&bytes)?;
     let mut line = Vec::new();
-    BufReader::new(stream).read_until(b'\n', &mut line)?;
+    stream.set_read_timeout(Some(LOOK_EVERY))?;
+    let mut reader = BufReader::new(stream);
+    loop {
+        match reader.read_until(b'\n', &mut line) {
+            Ok(_) => break,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                // One that was killed and does not end never hangs up.
+                if let Ok(info) = SessionDir::read_info::<Info>(session) {
+                    release_if_stuck(&info);
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
     if line.is_empty() {
         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it ended without an answer"));
     }

@@ -5,11 +5,16 @@ use std::{
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::Command,
+    time::{Duration, Instant},
 };
 
 use store::{Error, Result};
 
+use super::info::Info;
 use crate::adapter::{self, Adapter, Options};
+
+const RELEASE_PATIENCE: Duration = Duration::from_secs(10);
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// A file system that the kernel asks. Dropping it unmounts.
 #[derive(Debug)]
@@ -58,6 +63,43 @@ pub fn is_stale(mountpoint: &Path) -> bool {
 /// Takes a mount away that nobody answers for.
 pub fn clean_up(mountpoint: &Path) -> Result<()> {
     detach(mountpoint, true)
+}
+
+/// A daemon that is killed while it reads from its own mount, as commits do, does not end: the
+/// kernel lets it wait for an answer that only it could give. Then all who use the mount wait,
+/// too. Takes the mount from such a daemon, waits until it has ended, and says whether it has.
+pub fn release_if_stuck(info: &Info) -> bool {
+    let is_stuck = || info.is_of_this_boot() && is_dead_in_part(info.pid);
+    if !is_stuck() {
+        return false;
+    }
+    tracing::warn!(pid = info.pid, "the daemon was killed and waits for itself; its mount is taken away");
+    // It is in use, so it stays where it is; but nobody is waited for any more.
+    if rustix::mount::unmount(&info.mountpoint, rustix::mount::UnmountFlags::FORCE).is_err() {
+        let _ = abort(&info.mountpoint);
+    }
+    let began = Instant::now();
+    while is_stuck() && began.elapsed() < RELEASE_PATIENCE {
+        std::thread::sleep(LOOK_AGAIN);
+    }
+    !is_stuck()
+}
+
+/// Whether the process has ended but for threads that cannot.
+fn is_dead_in_part(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let is_dead = stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z'));
+    is_dead && std::fs::read_dir(format!("/proc/{pid}/task")).is_ok_and(|tasks| tasks.count() > 1)
+}
+
+/// What a user may do who may not unmount by force.
+fn abort(mountpoint: &Path) -> io::Result<()> {
+    let table = std::fs::read_to_string("/proc/self/mountinfo")?;
+    let shown = mountpoint.to_string_lossy().replace(' ', "\\040");
+    let line = table.lines().find(|line| line.split(' ').nth(4) == Some(&shown));
+    let device = line.and_then(|line| line.split(' ').nth(2)?.split_once(':'));
+    let (_, minor) = device.ok_or_else(|| io::Error::other("it is not mounted"))?;
+    std::fs::write(format!("/sys/fs/fuse/connections/{minor}/abort"), "1")
 }
 
 /// With the kernel if we may, else with the helper that may.

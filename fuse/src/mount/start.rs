@@ -115,7 +115,7 @@ impl Mount {
                 (session, recovered)
             }
         };
-        session.write_info(&info)?;
+        let lost_writes = recovered.lost_writes;
         let lazy = Lazy::new(tenant.clone(), runtime.clone(), limits);
         let lower: Arc<dyn Lower> = Arc::new(Arc::clone(&lazy));
         if let Some(Snapshot { opened, .. }) = &snapshot {
@@ -123,6 +123,14 @@ impl Mount {
         }
         let intended = recovered.intended.clone();
         let fs = Arc::new(Fs::new(recovered, below, lower, exclusions));
+        if lost_writes > 0 {
+            // The journal still has them, and counts for whoever resumes without a restart of the
+            // machine in between.
+            fs.compact(&session).map_err(|errno| Error::io("cannot rewrite", session.journal(), errno))?;
+        }
+        let boot_id = if lost_writes > 0 && fs.intent().is_some() { String::new() } else { info.boot_id };
+        let info = Info { boot_id, ..info };
+        session.write_info(&info)?;
         let base = snapshot.map(Snapshot::base);
         Ok(Self {
             fs,

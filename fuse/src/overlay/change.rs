@@ -125,6 +125,19 @@ pub enum Change {
 }
 
 impl Change {
+    /// The node that it is about, if that is one alone.
+    pub fn subject(&self) -> Option<Ino> {
+        match self {
+            Self::Set { ino, .. }
+            | Self::Xattr { ino, .. }
+            | Self::Write { ino, .. }
+            | Self::Zero { ino, .. }
+            | Self::Truncate { ino, .. }
+            | Self::Sync { ino, .. } => Some(*ino),
+            _ => None,
+        }
+    }
+
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(64);
         match self {

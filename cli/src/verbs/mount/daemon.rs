@@ -3,7 +3,10 @@
 use std::{
     fs::File,
     io::Write,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -38,13 +41,17 @@ use crate::{
 const TIDY_EVERY: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 const THREADS: usize = 6;
+/// How long giving an answer may take.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A mount that is being served.
 pub(in crate::verbs) struct Serving {
     pub(in crate::verbs) context: Context,
     pub(in crate::verbs) mount: Arc<Mount>,
     kernel: Mutex<Kernel>,
-    /// Something has been decided that ends it.
+    /// It has been unmounted as somebody asked, and what becomes of the session is settled.
+    over: AtomicBool,
+    /// It is over, and whoever asked for that has been told.
     done: Notify,
     /// Requests are answered one after another: a commit and an unmount do not mix.
     turn: tokio::sync::Mutex<()>,
@@ -59,8 +66,13 @@ impl Serving {
         Ok(unmounted.await.unwrap_or_else(|error| Err(Error::Internal { what: error.to_string() }))?)
     }
 
+    /// The daemon ends when the answer to the request at hand has been given.
     pub(in crate::verbs) fn finish(&self) {
-        self.done.notify_one();
+        self.over.store(true, Ordering::Release);
+    }
+
+    fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
     }
 
     fn has_ended(&self) -> bool {
@@ -138,12 +150,19 @@ async fn begin(context: &Context, args: &MountArgs) -> Result<(Arc<Serving>, Ans
         context: context.clone(),
         mount,
         kernel: Mutex::new(kernel),
+        over: AtomicBool::new(false),
         done: Notify::new(),
         turn: tokio::sync::Mutex::default(),
     });
     let (runtime, asked) = (Handle::current(), Arc::clone(&serving));
     let answer = move |request: Value| runtime.block_on(respond(&asked, request));
-    control::listen(&serving.mount.session_path(), Arc::new(answer))
+    let told = Arc::clone(&serving);
+    let answered = move || {
+        if told.is_over() {
+            told.done.notify_one();
+        }
+    };
+    control::listen(&serving.mount.session_path(), Arc::new(answer), Arc::new(answered))
         .map_err(|error| Error::io("cannot listen in", serving.mount.session_path(), error))?;
     let status = serving.mount.status().await;
     let shown = serving.mount.info.mountpoint.display().to_string();
@@ -187,7 +206,7 @@ async fn until_done(serving: &Arc<Serving>, on_lock_lost: LossArg) {
             () = signals::next(&mut terminate) => { put_aside(serving).await; break }
             () = signals::next(&mut interrupt) => { put_aside(serving).await; break }
             _ = look.tick() => {
-                if serving.has_ended() {
+                if serving.has_ended() && !serving.is_over() {
                     put_aside(serving).await;
                     break;
                 }
@@ -205,6 +224,10 @@ async fn until_done(serving: &Arc<Serving>, on_lock_lost: LossArg) {
 /// Somebody ended it without saying what is to become of the changes: they are kept.
 async fn put_aside(serving: &Arc<Serving>) {
     let _turn = serving.turn.lock().await;
+    if serving.is_over() {
+        let _ = tokio::time::timeout(ANSWER_PATIENCE, serving.done.notified()).await;
+        return;
+    }
     let kernel = Arc::clone(serving);
     let unmounted = tokio::task::spawn_blocking(move || {
         let mut kernel = kernel.kernel.lock().unwrap_or_else(PoisonError::into_inner);

@@ -34,6 +34,8 @@ fn check(context: &Context, args: &MountArgs) -> Result<(), Failure> {
             Failure::usage(message).hint("`pstore rollback` makes it the current one, to go on from there")
         );
     }
+    // A mountpoint whose daemon is stuck would not even tell that it is stale.
+    remote::live(&context.settings)?;
     if fuse::mount::is_stale(&args.mountpoint) {
         return Ok(());
     }

@@ -11,6 +11,7 @@ use fuse::{
     mount::{
         Mount, Opening, Right, Snapshot, Start,
         info::{self, Info, Mode},
+        release_if_stuck,
     },
     overlay::{checkpoint::Below, recovery::Unfinished, session::SessionDir},
 };
@@ -52,6 +53,7 @@ pub(crate) fn candidates(settings: &Settings) -> Result<Vec<Candidate>, Failure>
                 continue;
             }
         };
+        release_if_stuck(&info);
         let Some(session) = SessionDir::open(&path)? else { continue };
         let unfinished = match Unfinished::read(&session, info.is_of_this_boot()) {
             Ok(unfinished) => unfinished,

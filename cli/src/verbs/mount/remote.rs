@@ -8,7 +8,7 @@ use std::{
 };
 
 use fuse::{
-    mount::{control, info::Info},
+    mount::{control, info::Info, release_if_stuck},
     overlay::session::SessionDir,
 };
 use serde_json::{Value, json};
@@ -28,6 +28,7 @@ pub(crate) fn live(settings: &Settings) -> Result<Vec<Live>, Failure> {
     let mut found = Vec::new();
     for session in SessionDir::list(&settings.sessions()?)? {
         let Ok(info) = SessionDir::read_info::<Info>(&session) else { continue };
+        release_if_stuck(&info);
         if SessionDir::open(&session)?.is_none() {
             found.push(Live { session, info });
         }
