@@ -142,7 +142,7 @@ fn uncommitted_changes_are_named_and_kept_until_somebody_decides() {
     let desk = filled();
     desk.mount();
     fs::write(desk.mountpoint.join("Default/new one"), "1").unwrap();
-    let error = refused(&desk, 36, "unmount", &[]);
+    let error = refused(&desk, 37, "unmount", &[]);
     says(&error, "Default/new one");
     assert!(desk.is_mounted(&desk.mountpoint));
 
