@@ -226,11 +226,7 @@ impl State {
 
     pub fn attributes(&self, ino: Ino) -> Result<Attributes> {
         let node = self.node(ino)?;
-        let is_directory =
-            |child: &&Ino| self.table.get(**child).is_some_and(|node| node.directory().is_some());
-        let subdirectories =
-            node.directory().map_or(0, |folder| folder.children.values().filter(is_directory).count());
-        Ok(Attributes::of(ino, node, subdirectories as u32))
+        Ok(Attributes::of(ino, node, node.directory().map_or(0, |folder| folder.folders)))
     }
 
     pub fn listed(&self, ino: Ino, name: &[u8]) -> Result<handles::Listed> {

@@ -108,6 +108,7 @@ impl Base {
             Some(_) => Table::of(entries, locations, |at| self.number(at))?,
             None => Table::empty(Meta::default()),
         };
+        let is_as_below = self.nodes.is_empty();
         for (ino, Saved { mut node, on_lower }) in self.nodes {
             if let NodeKind::File(file) = &mut node.kind
                 && on_lower
@@ -122,6 +123,9 @@ impl Base {
         table.epoch = self.epoch;
         table.set_next_ino(self.next);
         drop_unreachable(&mut table);
+        if !is_as_below {
+            table.count_folders();
+        }
         Ok(table)
     }
 
@@ -301,7 +305,7 @@ impl Saved {
                     let name = reader.bytes(MAX, "a name")?.to_vec();
                     children.insert(name, Ino(reader.varint()?));
                 }
-                NodeKind::Directory(Directory { parent, children })
+                NodeKind::Directory(Directory { parent, children, folders: 0 })
             }
             2 => NodeKind::Symlink { target: reader.bytes(MAX, "a link")?.to_vec() },
             3 => NodeKind::Fifo,

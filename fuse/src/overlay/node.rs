@@ -52,6 +52,8 @@ pub struct Directory {
     pub parent: Ino,
     /// In the order of their bytes, which is the order of a tree.
     pub children: BTreeMap<Vec<u8>, Ino>,
+    /// How many of them are directories: asked for whenever something in it changes.
+    pub folders: u32,
 }
 
 /// A regular file: some of its bytes are changed, the rest are those of the snapshot.

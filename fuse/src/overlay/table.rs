@@ -32,7 +32,8 @@ pub struct Table {
 impl Table {
     /// An empty root.
     pub fn empty(root: Meta) -> Self {
-        let kind = NodeKind::Directory(Directory { parent: Ino::ROOT, children: BTreeMap::new() });
+        let kind =
+            NodeKind::Directory(Directory { parent: Ino::ROOT, children: BTreeMap::new(), folders: 0 });
         let node = Node { names: 1, ..node(&root, kind) };
         Self { nodes: HashMap::from([(Ino::ROOT, node)]), next: Ino(2), epoch: 1 }
     }
@@ -70,6 +71,7 @@ impl Table {
             if !entry.path.is_root() {
                 let folder = nodes.get_mut(&parent).and_then(Node::directory_mut).ok_or_else(misfit)?;
                 folder.children.insert(entry.path.name().to_vec(), ino);
+                folder.folders += u32::from(entry.kind == Kind::Directory);
             }
         }
         if !nodes.contains_key(&Ino::ROOT) {
@@ -116,6 +118,19 @@ impl Table {
     /// Forgets a node that has no name and that nobody uses.
     pub fn remove(&mut self, ino: Ino) -> Option<Node> {
         self.nodes.remove(&ino)
+    }
+
+    /// Counts the directories in each directory, after nodes were put in.
+    pub fn count_folders(&mut self) {
+        let is_folder = |ino: &&Ino| self.get(**ino).is_some_and(|node| node.directory().is_some());
+        let folders = self.iter().filter_map(|(ino, node)| Some((ino, node.directory()?)));
+        let counted: Vec<(Ino, usize)> =
+            folders.map(|(ino, folder)| (ino, folder.children.values().filter(is_folder).count())).collect();
+        for (ino, count) in counted {
+            if let Some(folder) = self.get_mut(ino).and_then(Node::directory_mut) {
+                folder.folders = count as u32;
+            }
+        }
     }
 
     /// Whether `ino` is `of` or lies somewhere in it.
@@ -250,13 +265,17 @@ impl Table {
         }
         if let Some(directory) = self.nodes.get_mut(&ino)?.directory_mut() {
             directory.parent = parent;
+            self.nodes.get_mut(&parent)?.directory_mut()?.folders += 1;
         }
         Some(())
     }
 
     fn take_name(&mut self, parent: Ino, name: &[u8], time: Time) -> Option<Ino> {
         let ino = self.nodes.get_mut(&parent)?.directory_mut()?.children.remove(name)?;
-        self.changed(parent, time)?.mtime = time;
+        let is_folder = self.nodes.get(&ino).is_some_and(|node| node.directory().is_some());
+        let folder = self.changed(parent, time)?;
+        folder.mtime = time;
+        folder.directory_mut()?.folders -= u32::from(is_folder);
         Some(ino)
     }
 
@@ -286,7 +305,7 @@ fn node(meta: &Meta, kind: NodeKind) -> Node {
 fn below(entry: &Entry, parent: Ino, locations: &mut impl Iterator<Item = Location>) -> Option<NodeKind> {
     Some(match &entry.kind {
         Kind::File { .. } => NodeKind::File(FileNode::of(Arc::new(LowerFile::of(entry, locations)?))),
-        Kind::Directory => NodeKind::Directory(Directory { parent, children: BTreeMap::new() }),
+        Kind::Directory => NodeKind::Directory(Directory { parent, children: BTreeMap::new(), folders: 0 }),
         Kind::Symlink { target } => NodeKind::Symlink { target: target.clone() },
         Kind::Fifo => NodeKind::Fifo,
         Kind::Socket => NodeKind::Socket,
@@ -299,7 +318,9 @@ fn below(entry: &Entry, parent: Ino, locations: &mut impl Iterator<Item = Locati
 fn new_kind(kind: &NewKind, parent: Ino) -> NodeKind {
     match kind {
         NewKind::File => NodeKind::File(FileNode::default()),
-        NewKind::Directory => NodeKind::Directory(Directory { parent, children: BTreeMap::new() }),
+        NewKind::Directory => {
+            NodeKind::Directory(Directory { parent, children: BTreeMap::new(), folders: 0 })
+        }
         NewKind::Symlink { target } => NodeKind::Symlink { target: target.clone() },
         NewKind::Fifo => NodeKind::Fifo,
         NewKind::Socket => NodeKind::Socket,
