@@ -42,9 +42,12 @@ impl SessionDir {
         Ok(Self { path, _lock: lock })
     }
 
-    /// Takes a session that nobody uses; `None` if somebody does.
+    /// Takes a session that nobody uses; `None` if somebody does, or has just removed it.
     pub fn open(path: &Path) -> Result<Option<Self>> {
-        let lock = File::open(path.join("lock")).at("cannot open the session", path)?;
+        let lock = match File::open(path.join("lock")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            lock => lock.at("cannot open the session", path)?,
+        };
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(Self { path: path.to_owned(), _lock: lock })),
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
