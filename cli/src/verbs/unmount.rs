@@ -37,7 +37,7 @@ pub(super) async fn serve(serving: &Arc<Serving>, args: &UnmountArgs) -> Result<
     let kept = args.keep && mount.is_at_stake();
     serving.unmount().await?;
     if kept {
-        mount.let_go().await;
+        mount.set_aside().await;
     } else {
         mount.end().await?;
     }

@@ -53,6 +53,8 @@ pub struct Mount {
     committed: Mutex<Option<Committed>>,
     runtime: Handle,
     ready: Mutex<Option<Duration>>,
+    /// The session is somebody else's by now; held while the session is tidied.
+    aside: Mutex<bool>,
     resumed: bool,
     /// Whether the snapshot below is no longer the one that was mounted.
     rebased: AtomicBool,
@@ -130,9 +132,27 @@ impl Mount {
         }
     }
 
+    /// Leaves the session, with its changes, for somebody to continue: at once, though this
+    /// process may live on for a moment. Blocks no longer than a flush of the journal takes.
+    pub async fn set_aside(&self) {
+        {
+            let mut aside = lock(&self.aside);
+            *aside = true;
+            // Whoever continues it has all that was handed over, flushed or not.
+            let _ = self.fs.sync_journal();
+            self.session.unlock();
+        }
+        // In this order: who has the profile's lock must find the session.
+        self.let_go().await;
+    }
+
     /// Gives back the space of what was removed, and starts a new journal when the old one has
     /// grown long. Blocks.
     pub fn tidy(&self) {
+        let aside = lock(&self.aside);
+        if *aside {
+            return;
+        }
         self.fs.reclaim();
         if self.fs.journal_bytes() > LONG_JOURNAL
             && let Err(errno) = self.fs.compact(&self.session)

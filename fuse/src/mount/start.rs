@@ -144,6 +144,7 @@ impl Mount {
             committed: Mutex::default(),
             runtime,
             ready: Mutex::default(),
+            aside: Mutex::default(),
             resumed,
             rebased: AtomicBool::new(false),
             saved_epoch: AtomicU64::new(0),

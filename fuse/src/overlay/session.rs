@@ -24,7 +24,7 @@ const INFO: &str = "session.json";
 #[derive(Debug)]
 pub struct SessionDir {
     path: PathBuf,
-    _lock: File,
+    lock: File,
 }
 
 impl SessionDir {
@@ -39,7 +39,7 @@ impl SessionDir {
         for folder in [&path, sessions] {
             File::open(folder).and_then(|folder| folder.sync_all()).at("cannot flush", folder)?;
         }
-        Ok(Self { path, _lock: lock })
+        Ok(Self { path, lock })
     }
 
     /// Takes a session that nobody uses; `None` if somebody does, or has just removed it.
@@ -49,9 +49,16 @@ impl SessionDir {
             lock => lock.at("cannot open the session", path)?,
         };
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(Self { path: path.to_owned(), _lock: lock })),
+            Ok(()) => Ok(Some(Self { path: path.to_owned(), lock })),
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
             Err(errno) => Err(Error::io("cannot lock", path, errno)),
+        }
+    }
+
+    /// Lets somebody else take it from now on; whoever calls this does nothing more with it.
+    pub fn unlock(&self) {
+        if let Err(errno) = flock(&self.lock, FlockOperation::Unlock) {
+            tracing::warn!(%errno, "a session stays locked until this process ends");
         }
     }
 

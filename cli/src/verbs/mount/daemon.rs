@@ -243,8 +243,7 @@ async fn put_aside(serving: &Arc<Serving>) {
             "changes that are not committed are kept in session {}; `pstore mount` continues it",
             mount.session_id()
         ));
-        let _ = mount.fs.sync_journal();
-        mount.let_go().await;
+        mount.set_aside().await;
     } else if let Err(error) = mount.end().await {
         tracing::warn!(%error, "the session could not be removed");
     }
