@@ -1,14 +1,14 @@
 //! `pstore sessions`
 
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
-use fuse::mount::{CommitRequest, To};
+use fuse::mount::{CommitRequest, To, info::Info};
 use serde_json::{Value, json};
 use store::{ErrorKind, catalog::clock, progress::Silent};
 
 use super::{
     Context, capture as capturing,
-    mount::{Candidate, candidates, rescue},
+    mount::{Candidate, Taking, candidates, rescue},
     snapshot,
 };
 use crate::{
@@ -26,7 +26,7 @@ pub(super) async fn run(
     args: &SessionsArgs,
 ) -> Result<Answer, Failure> {
     match &args.verb {
-        None => Ok(list(&candidates(settings)?)),
+        None => Ok(list(&candidates(settings, Taking::Look, |_, _| true)?.0)),
         Some(SessionsVerb::Rescue(args)) => rescue_one(&context()?, args).await,
         Some(SessionsVerb::Discard(args)) => discard(settings, args),
     }
@@ -79,8 +79,10 @@ fn describe(candidate: &Candidate, now: u64) -> Value {
 
 fn chosen(settings: &Settings, prefix: &str) -> Result<Candidate, Failure> {
     let wanted = prefix.to_ascii_uppercase();
-    let mut fitting: Vec<Candidate> =
-        candidates(settings)?.into_iter().filter(|found| found.session.id().starts_with(&wanted)).collect();
+    let fits = |path: &Path, _: &Info| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&wanted))
+    };
+    let (mut fitting, _) = candidates(settings, Taking::Take, fits)?;
     match (fitting.pop(), fitting.is_empty()) {
         (Some(found), true) => Ok(found),
         (None, _) => {

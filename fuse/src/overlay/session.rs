@@ -12,6 +12,7 @@ use std::{
     io,
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 use rustix::fs::{FlockOperation, flock};
@@ -19,6 +20,8 @@ use serde::{Serialize, de::DeserializeOwned};
 use store::{Error, Result, error::IoContext};
 
 const INFO: &str = "session.json";
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+const LOOKERS_ARE_DONE: Duration = Duration::from_secs(2);
 
 /// A session's directory, held: no other process uses it.
 #[derive(Debug)]
@@ -44,11 +47,29 @@ impl SessionDir {
 
     /// Takes a session that nobody uses; `None` if somebody does, or has just removed it.
     pub fn open(path: &Path) -> Result<Option<Self>> {
+        let started = Instant::now();
+        loop {
+            let taken = Self::locked(path, FlockOperation::NonBlockingLockExclusive)?;
+            // Who only looks at it is done at once, and must not make it seem to be in use: its
+            // changes would be left behind by whoever wanted to continue it.
+            if taken.is_some() || started.elapsed() > LOOKERS_ARE_DONE || Self::look(path)?.is_none() {
+                return Ok(taken);
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+    }
+
+    /// A session that nobody uses, to be looked at and not changed; `None` if somebody does.
+    pub fn look(path: &Path) -> Result<Option<Self>> {
+        Self::locked(path, FlockOperation::NonBlockingLockShared)
+    }
+
+    fn locked(path: &Path, how: FlockOperation) -> Result<Option<Self>> {
         let lock = match File::open(path.join("lock")) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             lock => lock.at("cannot open the session", path)?,
         };
-        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        match flock(&lock, how) {
             Ok(()) => Ok(Some(Self { path: path.to_owned(), lock })),
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
             Err(errno) => Err(Error::io("cannot lock", path, errno)),
@@ -128,4 +149,24 @@ pub fn replace(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     File::open(&aside)?.sync_all()?;
     fs::rename(&aside, folder.join(name))?;
     File::open(folder)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_looks_does_not_keep_anybody_from_taking_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let session = SessionDir::create(folder.path(), "one").unwrap();
+        let path = session.path().to_owned();
+        assert!(SessionDir::look(&path).unwrap().is_none() && SessionDir::open(&path).unwrap().is_none());
+        session.unlock();
+        let looking = SessionDir::look(&path).unwrap().unwrap();
+        assert!(SessionDir::look(&path).unwrap().is_some());
+        let taking = std::thread::spawn(move || SessionDir::open(&path).unwrap().is_some());
+        std::thread::sleep(Duration::from_millis(50));
+        drop(looking);
+        assert!(taking.join().unwrap());
+    }
 }

@@ -16,7 +16,7 @@ use super::Context;
 use crate::{answer::Answer, args::MountArgs, failure::Failure};
 
 pub(super) use daemon::Serving;
-pub(super) use opening::{Candidate, candidates, rescue};
+pub(super) use opening::{Candidate, Taking, candidates, rescue};
 
 pub(super) async fn run(context: Context, args: &MountArgs) -> Result<Answer, Failure> {
     check(&context, args)?;

@@ -1,6 +1,6 @@
 //! What is mounted: a snapshot, an unfinished session, or an empty profile.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use capture::{
     chrome::profile,
@@ -41,10 +41,24 @@ pub(super) struct Begun {
     pub warnings: Vec<String>,
 }
 
-/// The sessions that nobody serves and that hold changes. Others that nobody serves are
-/// removed: there is nothing in them.
-pub(crate) fn candidates(settings: &Settings) -> Result<Vec<Candidate>, Failure> {
-    let mut found = Vec::new();
+/// What is done with sessions that are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taking {
+    /// They are taken, to be continued or removed. Those that hold no changes are removed at
+    /// once: there is nothing in them.
+    Take,
+    /// They are only told about.
+    Look,
+}
+
+/// The sessions that nobody serves and that hold changes, of those that are wanted; and those
+/// that somebody serves.
+pub(crate) fn candidates(
+    settings: &Settings,
+    taking: Taking,
+    wanted: impl Fn(&Path, &Info) -> bool,
+) -> Result<(Vec<Candidate>, Vec<Info>), Failure> {
+    let (mut found, mut busy) = (Vec::new(), Vec::new());
     for path in SessionDir::list(&settings.sessions()?)? {
         let info = match SessionDir::read_info::<Info>(&path) {
             Ok(info) => info,
@@ -53,8 +67,18 @@ pub(crate) fn candidates(settings: &Settings) -> Result<Vec<Candidate>, Failure>
                 continue;
             }
         };
+        if !wanted(&path, &info) {
+            continue;
+        }
         release_if_stuck(&info);
-        let Some(session) = SessionDir::open(&path)? else { continue };
+        let held = match taking {
+            Taking::Take => SessionDir::open(&path)?,
+            Taking::Look => SessionDir::look(&path)?,
+        };
+        let Some(session) = held else {
+            busy.push(info);
+            continue;
+        };
         let unfinished = match Unfinished::read(&session, info.is_of_this_boot()) {
             Ok(unfinished) => unfinished,
             Err(error) => {
@@ -64,11 +88,11 @@ pub(crate) fn candidates(settings: &Settings) -> Result<Vec<Candidate>, Failure>
         };
         if unfinished.has_changes() {
             found.push(Candidate { session, info, unfinished });
-        } else {
+        } else if taking == Taking::Take {
             session.remove()?;
         }
     }
-    Ok(found)
+    Ok((found, busy))
 }
 
 /// Locks or pins, reads what there is to read, and begins or continues the session.
@@ -76,16 +100,17 @@ pub(super) async fn open(context: &Context, args: &MountArgs) -> Result<Begun, F
     if args.read_only || args.fork {
         return without_lock(context, args).await;
     }
-    let settings = context.settings.clone();
-    let candidates = blocking(move || candidates(&settings)).await?;
-    let store = context.location.shown();
-    let profile = args.source.profile.to_string();
-    let mut mine = candidates.into_iter().filter(|candidate| {
-        candidate.info.store == store
-            && candidate.info.profile == profile
-            && candidate.info.mode == Mode::Locked
-            && args.chrome_major.is_none_or(|major| u64::from(major) == candidate.info.chrome_major)
-    });
+    let (settings, store) = (context.settings.clone(), context.location.shown());
+    let (profile, major) = (args.source.profile.to_string(), args.chrome_major);
+    let named = profile.clone();
+    let wanted = move |_: &Path, info: &Info| {
+        info.store == store
+            && info.profile == named
+            && info.mode == Mode::Locked
+            && major.is_none_or(|major| u64::from(major) == info.chrome_major)
+    };
+    let (mine, busy) = blocking(move || candidates(&settings, Taking::Take, wanted)).await?;
+    let mut mine = mine.into_iter();
     let candidate = mine.next();
     if let (Some(first), Some(_)) = (&candidate, mine.next()) {
         let message =
@@ -98,7 +123,7 @@ pub(super) async fn open(context: &Context, args: &MountArgs) -> Result<Begun, F
     }
     let of_session =
         candidate.as_ref().and_then(|candidate| ChromeMajor::try_from(candidate.info.chrome_major).ok());
-    with_lock(context, args, candidate, of_session.or(args.chrome_major)).await
+    with_lock(context, args, candidate, &busy, of_session.or(args.chrome_major)).await
 }
 
 const SESSIONS: &str = "`pstore sessions` lists them; `pstore sessions rescue` and `discard` settle one";
@@ -107,6 +132,7 @@ async fn with_lock(
     context: &Context,
     args: &MountArgs,
     candidate: Option<Candidate>,
+    busy: &[Info],
     major: Option<ChromeMajor>,
 ) -> Result<Begun, Failure> {
     let profile = &args.source.profile;
@@ -133,6 +159,9 @@ async fn with_lock(
     let started = async {
         let mut notes = Notes::default();
         let request = load_request(context, args, lineage.chrome_major);
+        if let (None, Some(other)) = (&candidate, busy.first()) {
+            return Err(lock_was_lost(other));
+        }
         let (snapshot, start) = match candidate {
             Some(candidate) => {
                 let snapshot = below(&tenant, &lineage, &candidate, opened?).await?;
@@ -160,6 +189,18 @@ async fn with_lock(
         tracing::warn!(%error, "the lock could not be given back; it expires by itself");
     }
     started
+}
+
+/// Somebody serves a session of this profile on this host, and yet the lock could be had.
+fn lock_was_lost(other: &Info) -> Failure {
+    let (profile, mountpoint) = (&other.profile, other.mountpoint.display());
+    let message = format!(
+        "{profile} is mounted on {mountpoint} by process {}, which has lost its lock and may hold changes that are not committed",
+        other.pid
+    );
+    Failure::new(ErrorKind::InUse, message).hint(format!(
+        "`pstore commit {mountpoint} --as TENANT/PROFILE` stores them, `pstore unmount {mountpoint} --keep` or `--discard` ends it"
+    ))
 }
 
 /// An unfinished session under the lock of the profile its changes are to go to: its own, if

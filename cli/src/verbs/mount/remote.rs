@@ -29,7 +29,7 @@ pub(crate) fn live(settings: &Settings) -> Result<Vec<Live>, Failure> {
     for session in SessionDir::list(&settings.sessions()?)? {
         let Ok(info) = SessionDir::read_info::<Info>(&session) else { continue };
         release_if_stuck(&info);
-        if SessionDir::open(&session)?.is_none() {
+        if SessionDir::look(&session)?.is_none() {
             found.push(Live { session, info });
         }
     }
