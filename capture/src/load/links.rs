@@ -13,7 +13,7 @@ use store::{Error, Result, ops::restore::Inspector};
 use crate::chrome::singleton::{self, Lock};
 
 /// Removes them, and says what a person should know; `None` if there were none.
-pub(super) fn remove(directory: &Path) -> Result<Option<String>> {
+pub fn remove(directory: &Path) -> Result<Option<String>> {
     let lock = Lock::read(directory);
     let removed = singleton::remove_copied(directory)
         .map_err(|error| Error::io("cannot remove the links of a browser from", directory, error))?;

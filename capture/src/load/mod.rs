@@ -9,7 +9,7 @@ mod links;
 mod outcome;
 mod suitability;
 
-pub use links::WithoutLinks;
+pub use links::{WithoutLinks, remove as remove_links};
 pub use outcome::Outcome;
 
 use std::{path::PathBuf, sync::Arc};
@@ -151,29 +151,30 @@ async fn attempt(store: Option<&TenantStore>, request: &Request, progress: Arc<d
 /// The snapshot that is meant. One of another Chrome is told apart from none at all.
 async fn choose(store: &TenantStore, request: &Request) -> Result<Record> {
     let lineage = Lineage { name: request.profile.clone(), chrome_major: request.chrome_major };
-    let chosen = find::snapshot(store, &lineage, request.sha.as_deref()).await;
-    match chosen {
+    match find::snapshot(store, &lineage, request.sha.as_deref()).await {
         Err(error) if error.kind() == ErrorKind::NotFound && request.sha.is_none() => {
-            let others: Vec<String> = records::lineages(store, &request.profile)
-                .await?
-                .iter()
-                .map(|lineage| lineage.chrome_major)
-                .filter(|major| *major != request.chrome_major)
-                .map(|major| major.to_string())
-                .collect();
-            if others.is_empty() {
-                return Err(error);
-            }
-            let reason = format!(
-                "{} has snapshots of Chrome {}, and none of Chrome {}",
-                request.profile,
-                others.join(", "),
-                request.chrome_major
-            );
-            Err(Error::VersionMismatch { reason })
+            Err(nothing_to_load(store, &lineage).await?)
         }
         chosen => chosen,
     }
+}
+
+/// Why there is nothing to load: there is no profile, or only one of another Chrome.
+pub async fn nothing_to_load(store: &TenantStore, lineage: &Lineage) -> Result<Error> {
+    let Lineage { name, chrome_major } = lineage;
+    let others: Vec<String> = records::lineages(store, name)
+        .await?
+        .iter()
+        .map(|lineage| lineage.chrome_major)
+        .filter(|major| major != chrome_major)
+        .map(|major| major.to_string())
+        .collect();
+    if others.is_empty() {
+        return Ok(Error::NotFound { what: format!("a current snapshot of {lineage}") });
+    }
+    let others = others.join(", ");
+    let reason = format!("{name} has snapshots of Chrome {others}, and none of Chrome {chrome_major}");
+    Ok(Error::VersionMismatch { reason })
 }
 
 fn restore_request(request: &Request, inspector: Option<Arc<dyn restore::Inspector>>) -> restore::Request {

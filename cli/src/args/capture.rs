@@ -71,7 +71,10 @@ pub(crate) struct LoadArgs {
     pub(crate) normalise_exit: bool,
 }
 
-/// Lock a profile, load it, run a command on it, capture it, unlock it
+/// Lock a profile, mount it, run a command on it, capture it, unlock it
+///
+/// Where nothing can be mounted, and with --copy, --sha or --directory, it is copied. What a
+/// run that was cut short had changed on its mount is continued by the next.
 ///
 /// The command finds the profile at {profile}, wherever that is in its arguments; without
 /// it, --user-data-dir is added. Its exit code is passed on, its stdout too, with --json to
@@ -89,10 +92,13 @@ pub(crate) struct RunArgs {
     pub(crate) load: LoadArgs,
     #[command(flatten)]
     pub(crate) capture: CaptureArgs,
-    /// Start from this snapshot [default: the current one]
+    /// Copy the profile instead of mounting it
+    #[arg(long)]
+    pub(crate) copy: bool,
+    /// Copy this snapshot instead of the current one
     #[arg(long, value_name = "PREFIX", value_parser = sha_prefix)]
     pub(crate) sha: Option<String>,
-    /// Where to put the profile [default: a new directory that is removed at the end]
+    /// Copy the profile to this directory, and leave it there
     #[arg(long, value_name = "DIR")]
     pub(crate) directory: Option<PathBuf>,
     /// How long to wait for another holder of the lock

@@ -19,6 +19,7 @@ pub(crate) use mount::{
     CommitArgs, DiscardArgs, LossArg, MountArgs, RescueArgs, SessionsArgs, SessionsVerb, UnmountArgs,
 };
 pub(crate) use scope::Scope;
+pub(crate) use value::MountSource;
 pub(crate) use verb::{
     CompletionsArgs, ConfigArgs, ConfigShowArgs, ConfigVerb, DiffArgs, HistoryArgs, LineageArgs, ListArgs,
     ManArgs, RestoreArgs, ShowArgs, SnapshotArgs, StatsArgs, Verb, VerifyArgs,

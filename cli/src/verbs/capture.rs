@@ -50,6 +50,10 @@ pub(super) struct Still {
 }
 
 impl Still {
+    pub(super) fn marker(&self) -> &Marker {
+        &self.marker
+    }
+
     /// What a person should know about the directory, whatever is in it.
     pub(super) fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
@@ -128,8 +132,7 @@ pub(super) async fn capture(
         max_shrink_percent: Some(args.max_shrink).filter(|_| !args.allow_shrink),
         allow_damaged: args.allow_damaged,
     };
-    let policy_of_profile = context.settings.retention(&lineage.name).policy;
-    retention::require_room(tenant, &lineage, &policy_of_profile, &args.reason.0).await?;
+    require_room(context, tenant, &lineage, args).await?;
     let examiner = ProfileExaminer { policy, stopped: Some(still.stopped.clone()) };
     let hold_back = still.marker.fallback.as_ref().filter(|_| !args.replace_after_fallback).map(|reason| {
         let reason = format!("the session had started afresh ({reason}), and would replace a good snapshot");
@@ -173,9 +176,23 @@ pub(super) async fn capture(
     Ok(report)
 }
 
-/// Says what would free how much.
-async fn over_quota(tenant: &TenantStore, error: Error) -> Failure {
+/// Refuses a named checkpoint for which the profile's rules leave no room.
+pub(super) async fn require_room(
+    context: &Context,
+    tenant: &TenantStore,
+    lineage: &Lineage,
+    args: &CaptureArgs,
+) -> Result<(), Failure> {
+    let policy = context.settings.retention(&lineage.name).policy;
+    Ok(retention::require_room(tenant, lineage, &policy, &args.reason.0).await?)
+}
+
+/// Of what is refused for its size, says what would free how much.
+pub(super) async fn over_quota(tenant: &TenantStore, error: Error) -> Failure {
     let failure = Failure::from(error);
+    if failure.kind != ErrorKind::QuotaExceeded {
+        return failure;
+    }
     let Ok(advice) = quota::advice(tenant).await else { return failure };
     let mut ways = Vec::new();
     if advice.collectable_bytes > 0 {

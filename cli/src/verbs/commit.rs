@@ -1,21 +1,23 @@
 //! `pstore commit`
 
-use std::{sync::Arc, time::Duration};
+use std::{io, path::Path, sync::Arc, time::Duration};
 
-use fuse::mount::{CommitRequest, To};
+use capture::marker::{self, Marker};
+use fuse::mount::{CommitRequest, Mount, To};
 use serde_json::json;
 use store::{
     ErrorKind,
     catalog::{controls::Controls, lock::Terms},
+    format::event::Actor,
     name::{Lineage, ProfileName},
-    ops::snapshot::Outcome,
+    ops::snapshot::{Outcome, Report},
     progress::Silent,
 };
 
 use super::{
-    capture as capturing,
+    Context, capture as capturing,
     mount::{Serving, remote},
-    snapshot,
+    retention, snapshot,
 };
 use crate::{
     answer::Answer,
@@ -42,7 +44,46 @@ pub(super) async fn commit(
     args: &CaptureArgs,
     other: Option<&ProfileName>,
 ) -> Result<Answer, Failure> {
-    let (context, mount) = (&serving.context, &serving.mount);
+    let mount = &serving.mount;
+    let published = publish(&serving.context, mount, args, other).await;
+    let Published { lineage, report, remarks, frozen_for } =
+        published.map_err(|failure| explained(failure, mount))?;
+    let warnings = snapshot::warnings(&report, remarks);
+    let mut document = snapshot::document(&lineage, &report, &warnings);
+    document["frozen_ms"] = json!(frozen_for.as_secs_f64() * 1000.0);
+    let text = match report.outcome {
+        Outcome::Unchanged => format!("nothing has changed since {}\n", report.sha256_prefix),
+        Outcome::Stored => format!(
+            "{} {}: {} of {} files changed, {} stored\n",
+            lineage.name,
+            report.sha256_prefix,
+            report.read_files,
+            report.counts.files,
+            crate::size::bytes(report.counts.stored_bytes)
+        ),
+    };
+    let verdict = capturing::held_back(&report);
+    let brief = Some(format!("{}\n", report.snapshot_id));
+    Ok(Answer { brief, verdict, ..Answer::new(document, text) })
+}
+
+/// What a commit came to.
+pub(super) struct Published {
+    pub lineage: Lineage,
+    pub report: Report,
+    /// About the directory, whatever is in it.
+    pub remarks: Vec<String>,
+    pub frozen_for: Duration,
+}
+
+/// Ends the browser, and makes what was changed the next snapshot of the mount's profile or of
+/// another.
+pub(super) async fn publish(
+    context: &Context,
+    mount: &Arc<Mount>,
+    args: &CaptureArgs,
+    other: Option<&ProfileName>,
+) -> Result<Published, Failure> {
     let actor = match mount.hold() {
         Some(hold) => hold.controls().actor().clone(),
         None => context.actor(&args.actor),
@@ -62,52 +103,65 @@ pub(super) async fn commit(
             (To::Other { lineage: lineage.clone(), hold: Arc::new(hold) }, lineage)
         }
     };
-    let committed = async {
-        let still = capturing::hold_still(&mount.info.mountpoint, args).await?;
-        let (about, examiner, hold_back) =
-            capturing::judged(context, args, &actor, still, mount.info.fallback.as_deref())?;
-        let request = CommitRequest {
-            to: to.clone(),
-            about,
-            // Only the profile's own snapshot would be replaced.
-            hold_back: hold_back.filter(|_| other.is_none()),
-            examiner: Some(examiner),
-            threads: crate::threads(),
-            quota_bytes: context.settings.tenant(&lineage.name.tenant).quota_bytes,
-            patience: PATIENCE,
-        };
-        let (report, frozen_for) = mount.commit(request, Arc::new(Silent)).await?;
-        Ok::<_, Failure>((report, frozen_for))
-    }
-    .await;
+    let published = store(context, mount, args, &actor, to.clone(), lineage).await;
     if let To::Other { hold, .. } = &to
         && let Err(error) = hold.release().await
     {
         tracing::warn!(%error, "the lock could not be given back; it expires by itself");
     }
-    let (report, frozen_for) = committed.map_err(|failure| explained(failure, serving))?;
-    let warnings = capturing::warnings(&report);
-    let mut document = snapshot::document(&lineage, &report, &warnings);
-    document["frozen_ms"] = json!(frozen_for.as_secs_f64() * 1000.0);
-    let text = match report.outcome {
-        Outcome::Unchanged => format!("nothing has changed since {}\n", report.sha256_prefix),
-        Outcome::Stored => format!(
-            "{} {}: {} of {} files changed, {} stored\n",
-            lineage.name,
-            report.sha256_prefix,
-            report.read_files,
-            report.counts.files,
-            crate::size::bytes(report.counts.stored_bytes)
-        ),
+    let published = published?;
+    retention::prune(context, &mount.tenant, &published.lineage, &published.report).await;
+    Ok(published)
+}
+
+async fn store(
+    context: &Context,
+    mount: &Arc<Mount>,
+    args: &CaptureArgs,
+    actor: &Actor,
+    to: To,
+    lineage: Lineage,
+) -> Result<Published, Failure> {
+    let settings = context.settings.tenant(&lineage.name.tenant);
+    capturing::require_room(context, &mount.tenant, &lineage, args).await?;
+    let still = capturing::hold_still(&mount.info.mountpoint, args).await?;
+    let (remarks, marker) = (still.remarks(), still.marker().clone());
+    let (about, examiner, hold_back) =
+        capturing::judged(context, args, actor, still, mount.info.fallback.as_deref())?;
+    let request = CommitRequest {
+        // Only the profile's own snapshot would be replaced.
+        hold_back: hold_back.filter(|_| matches!(to, To::Own)),
+        to,
+        about,
+        examiner: Some(examiner),
+        threads: crate::threads(),
+        max_bytes: Some(settings.max_profile_bytes),
+        quota_bytes: settings.quota_bytes,
+        patience: PATIENCE,
     };
-    let verdict = capturing::held_back(&report);
-    let brief = Some(format!("{}\n", report.snapshot_id));
-    Ok(Answer { brief, verdict, ..Answer::new(document, text) })
+    // What it says is in the record now, and what comes after is another snapshot.
+    mark(&marker, &mount.info.mountpoint, |mountpoint, _| Marker::remove(mountpoint));
+    match mount.commit(request, Arc::new(Silent)).await {
+        Ok((report, frozen_for)) => Ok(Published { lineage, report, remarks, frozen_for }),
+        Err(error) => {
+            mark(&marker, &mount.info.mountpoint, |mountpoint, marker| marker.write(mountpoint));
+            Err(capturing::over_quota(&mount.tenant, error).await)
+        }
+    }
+}
+
+/// Does something about a marker, if there is one; that it fails is no reason not to commit.
+fn mark(marker: &Marker, mountpoint: &Path, change: impl FnOnce(&Path, &Marker) -> io::Result<()>) {
+    if !marker.is_empty()
+        && let Err(error) = change(mountpoint, marker)
+    {
+        tracing::warn!(%error, "{} could not be changed", mountpoint.join(marker::NAME).display());
+    }
 }
 
 /// What can be done with changes that could not be committed.
-fn explained(failure: Failure, serving: &Serving) -> Failure {
-    let mountpoint = serving.mount.info.mountpoint.display();
+fn explained(failure: Failure, mount: &Mount) -> Failure {
+    let mountpoint = mount.info.mountpoint.display();
     match failure.kind {
         ErrorKind::LockLost | ErrorKind::PointerMoved | ErrorKind::PointerNotFlipped => failure.hint(format!(
             "the changes are still in the mount: `pstore commit {mountpoint} --as TENANT/PROFILE` stores them elsewhere, \

@@ -4,7 +4,7 @@ mod preparation;
 mod running;
 mod signals;
 
-pub(super) use preparation::{prepare, take};
+pub(super) use preparation::{prepare, take, take_lock};
 pub(super) use signals::Signals;
 
 use std::{ffi::OsString, io, os::unix::process::ExitStatusExt, process::ExitStatus};

@@ -112,6 +112,8 @@ async fn rescue_one(context: &Context, args: &RescueArgs) -> Result<Answer, Fail
         // Nothing is mounted that databases could be read through.
         examiner: None,
         threads: crate::threads(),
+        // What is rescued is not refused for its size.
+        max_bytes: None,
         quota_bytes: context.settings.tenant(&mount.lineage.name.tenant).quota_bytes,
         patience: Duration::ZERO,
     };

@@ -14,7 +14,7 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::{
-    desk::{Desk, Ran},
+    desk::{Desk, Ran, until},
     schema::Schema,
 };
 
@@ -268,6 +268,8 @@ fn keep_mounts(desk: &Desk, keeper: &mut Keeper<'_>) {
     let _unmounted = Unmounted(desk);
     keeper.keep("mount", "mount acme/alice mnt --run-id run-6");
     fs::write(desk.path("mnt/note"), "new").unwrap();
+    // The kernel tells a little later that a file was closed.
+    until("it is closed", || desk.json("mounts")["mounts"][0]["open_for_writing"] == json!([]));
     keeper.keep("mounts", "mounts");
     keeper.keep("error.uncommitted", "unmount mnt");
     keeper.keep("unmount.kept", "unmount mnt --keep");

@@ -180,7 +180,7 @@ fn a_run_prints_one_document_and_its_command_beside_it() {
 fn a_run_says_why_its_profile_was_not_captured() {
     let desk = Desk::new();
     desk.ok("snapshot udd acme/alice");
-    let ran = run(&desk, "", "rm -r $0; exit 3");
+    let ran = run(&desk, "--copy", "rm -r $0; exit 3");
     let document = ran.json();
     assert_eq!(Schema::of("run").misfits(&document), Vec::<String>::new());
     assert_eq!((ran.code, &document["snapshot_error"]["kind"]), (3, &"io".into()), "{ran:?}");
@@ -234,7 +234,7 @@ fn a_run_that_is_told_to_end_while_it_loads_leaves_nothing() {
     let good = desk.json("show acme/alice")["record"].clone();
     let place = format!("--directory {}", desk.path("named/place").display());
     for (name, code, options) in
-        [("TERM", 143, ""), ("INT", 130, ""), ("HUP", 129, ""), ("TERM", 143, &place)]
+        [("TERM", 143, "--copy"), ("INT", 130, "--copy"), ("HUP", 129, "--copy"), ("TERM", 143, &place)]
     {
         let ran = interrupted(&desk, name, options);
         ran.refused(code, &["interrupted before the command was started"]);

@@ -13,6 +13,7 @@ use store::{Error, Result};
 use super::info::Info;
 use crate::adapter::{self, Adapter, Options};
 
+const FUSE: &str = "/dev/fuse";
 const RELEASE_PATIENCE: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
@@ -50,6 +51,17 @@ impl Kernel {
     /// Whether it was unmounted by somebody else.
     pub fn has_ended(&self) -> bool {
         self.session.as_ref().is_none_or(|session| session.guard.is_finished())
+    }
+}
+
+/// Fails if nothing can be mounted here, whatever it is, and says what is missing. What only
+/// the kernel knows is not asked.
+pub fn is_possible() -> Result<()> {
+    match missing() {
+        Some(what) => {
+            Err(Error::Io { action: "cannot use", path: FUSE.into(), source: io::Error::other(what) })
+        }
+        None => Ok(()),
     }
 }
 
@@ -134,27 +146,38 @@ fn detach(mountpoint: &Path, lazily: bool) -> Result<()> {
     }
 }
 
+/// What has to be there before the kernel is asked.
+fn missing() -> Option<String> {
+    let device = Path::new(FUSE);
+    if !device.exists() {
+        return Some("/dev/fuse does not exist: load the kernel's module with `modprobe fuse`, or give the container --device /dev/fuse".to_owned());
+    }
+    if std::fs::File::options().read(true).write(true).open(device).is_err() {
+        let mode = device.metadata().map_or(0, |found| found.mode() & 0o777);
+        return Some(format!(
+            "/dev/fuse (mode {mode:03o}) cannot be opened by this user: `chmod 0666 /dev/fuse`, or run the container with --device /dev/fuse"
+        ));
+    }
+    if !rustix::process::geteuid().is_root() && !has_helper() {
+        return Some(
+            "fusermount3 is not installed, which users other than root need: `apt install fuse3`".to_owned(),
+        );
+    }
+    None
+}
+
 /// Says exactly what is missing.
 fn refusal(mountpoint: &Path, error: io::Error) -> Error {
-    let device = Path::new("/dev/fuse");
-    let root = rustix::process::geteuid().is_root();
-    let what = if !device.exists() {
-        Some("/dev/fuse does not exist: load the kernel's module with `modprobe fuse`, or give the container --device /dev/fuse".to_owned())
-    } else if std::fs::File::options().read(true).write(true).open(device).is_err() {
-        let mode = device.metadata().map_or(0, |found| found.mode() & 0o777);
-        Some(format!(
-            "/dev/fuse (mode {mode:03o}) cannot be opened by this user: `chmod 0666 /dev/fuse`, or run the container with --device /dev/fuse"
-        ))
-    } else if !root && !has_helper() {
-        Some("fusermount3 is not installed, which users other than root need: `apt install fuse3`".to_owned())
-    } else if root && error.kind() == io::ErrorKind::PermissionDenied {
-        Some("mounting is not permitted here: a container needs --cap-add SYS_ADMIN, and perhaps --security-opt apparmor=unconfined".to_owned())
-    } else if error.to_string().contains("allow_other") {
-        Some("--allow-other needs the line `user_allow_other` in /etc/fuse.conf".to_owned())
-    } else {
-        None
+    let refused = || {
+        if rustix::process::geteuid().is_root() && error.kind() == io::ErrorKind::PermissionDenied {
+            Some("mounting is not permitted here: a container needs --cap-add SYS_ADMIN, and perhaps --security-opt apparmor=unconfined".to_owned())
+        } else if error.to_string().contains("allow_other") {
+            Some("--allow-other needs the line `user_allow_other` in /etc/fuse.conf".to_owned())
+        } else {
+            None
+        }
     };
-    match what {
+    match missing().or_else(refused) {
         Some(what) => {
             Error::Io { action: "cannot mount", path: mountpoint.to_owned(), source: io::Error::other(what) }
         }

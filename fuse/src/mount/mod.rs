@@ -25,7 +25,7 @@ use store::{
 };
 use tokio::{runtime::Handle, sync::Mutex as AsyncMutex};
 
-pub use kernel::{Kernel, clean_up, is_stale, release_if_stuck};
+pub use kernel::{Kernel, clean_up, is_possible, is_stale, release_if_stuck};
 pub use publish::{CommitRequest, Committed, To};
 pub use start::{Opening, Right, Snapshot, Start};
 

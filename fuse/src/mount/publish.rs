@@ -20,7 +20,7 @@ use store::{
     name::Lineage,
     ops::{
         commit::{self, Base},
-        snapshot::{About, Examined, Examiner, HoldBack, Report},
+        snapshot::{About, Examined, Examiner, HoldBack, Report, size},
     },
     progress::Progress,
 };
@@ -50,6 +50,8 @@ pub struct CommitRequest {
     pub hold_back: Option<HoldBack>,
     pub examiner: Option<Arc<dyn Examiner>>,
     pub threads: usize,
+    /// How large the profile may be.
+    pub max_bytes: Option<u64>,
     /// How much the tenant may have stored when this is done.
     pub quota_bytes: Option<u64>,
     /// How long to wait until nobody has a file open for writing.
@@ -170,10 +172,11 @@ impl Mount {
         request: &CommitRequest,
         base: Option<Base>,
     ) -> Result<(Frozen, Examined, Duration)> {
-        let (mount, examiner) = (Arc::clone(self), request.examiner.clone());
+        let (mount, examiner, limit) = (Arc::clone(self), request.examiner.clone(), request.max_bytes);
         let work = move || {
             let started = Instant::now();
             let (closed, frozen) = mount.fs.freeze(&mount.runtime)?;
+            size::check(&mount.info.mountpoint, &frozen.tree.entries, frozen.tree.bytes, limit)?;
             let examined = match examiner {
                 Some(examiner) => mount.examine(&*examiner, &frozen, base.as_ref())?,
                 None => Examined::default(),

@@ -8,25 +8,39 @@ use store::{ErrorKind, catalog::lock::Hold, ops::commitment::Commitment};
 use super::Signals;
 use crate::failure::Failure;
 
-/// How long a request that may just have taken the lock is waited for.
-const LAST_BREATH: Duration = Duration::from_secs(2);
-
-/// Takes the lock. After a signal it is not kept.
-pub(in crate::verbs) async fn take(
+/// Takes what the command needs, a lock or a mount. After a signal it is given back.
+pub(in crate::verbs) async fn take<T>(
     signals: &mut Signals,
-    taking: impl Future<Output = Result<Hold, Failure>>,
-) -> Result<Hold, Failure> {
+    taking: impl Future<Output = Result<T, Failure>>,
+    patience: Duration,
+    give_back: impl AsyncFnOnce(T),
+) -> Result<T, Failure> {
     let mut taking = pin!(taking);
     let number = tokio::select! {
         taken = &mut taking => return taken,
         number = signals.next() => number,
     };
-    if let Ok(Ok(hold)) = tokio::time::timeout(LAST_BREATH, taking).await
-        && let Err(error) = hold.release().await
-    {
-        tracing::warn!(%error, "the lock could not be given back; it expires by itself");
+    if let Ok(Ok(taken)) = tokio::time::timeout(patience, taking).await {
+        give_back(taken).await;
     }
     Err(interrupted(number))
+}
+
+/// How long a request that may just have taken the lock is waited for.
+const LAST_BREATH: Duration = Duration::from_secs(2);
+
+/// Takes the lock. After a signal it is not kept.
+pub(in crate::verbs) async fn take_lock(
+    signals: &mut Signals,
+    taking: impl Future<Output = Result<Hold, Failure>>,
+) -> Result<Hold, Failure> {
+    take(signals, taking, LAST_BREATH, release).await
+}
+
+async fn release(hold: Hold) {
+    if let Err(error) = hold.release().await {
+        tracing::warn!(%error, "the lock could not be given back; it expires by itself");
+    }
 }
 
 /// Loads the profile. After a signal nothing is moved into place any more.

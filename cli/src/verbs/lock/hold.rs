@@ -25,7 +25,7 @@ pub(super) async fn run(context: Context, args: &HoldArgs) -> Result<Answer, Fai
         let terms = Terms { ttl: settings.lock_ttl, with_process: true };
         Ok(controls.acquire(terms, args.wait).await?)
     };
-    let hold = Arc::new(guard::take(&mut signals, taking).await?);
+    let hold = Arc::new(guard::take_lock(&mut signals, taking).await?);
     let environment = [
         (LOCK_TOKEN, OsString::from(hold.token().await.to_string())),
         ("PSTORE_RUN_ID", OsString::from(&hold.controls().actor().run_id)),

@@ -3,6 +3,7 @@
 mod daemon;
 mod opening;
 pub(super) mod remote;
+mod serving;
 
 use std::{
     io::{BufRead, BufReader},
@@ -15,8 +16,8 @@ use store::ErrorKind;
 use super::Context;
 use crate::{answer::Answer, args::MountArgs, failure::Failure};
 
-pub(super) use daemon::Serving;
-pub(super) use opening::{Candidate, Taking, candidates, rescue};
+pub(super) use opening::{Candidate, Notes, Taking, candidates, rescue};
+pub(super) use serving::{EndedBy, Serving};
 
 pub(super) async fn run(context: Context, args: &MountArgs) -> Result<Answer, Failure> {
     check(&context, args)?;

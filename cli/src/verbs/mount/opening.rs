@@ -9,9 +9,9 @@ use capture::{
 };
 use fuse::{
     mount::{
-        Mount, Opening, Right, Snapshot, Start,
+        Mount, Opening, Right, Snapshot, Start, clean_up,
         info::{self, Info, Mode},
-        release_if_stuck,
+        is_stale, release_if_stuck,
     },
     overlay::{checkpoint::Below, recovery::Unfinished, session::SessionDir},
 };
@@ -38,7 +38,35 @@ pub(crate) struct Candidate {
 /// What a mount became, with what a person should know.
 pub(super) struct Begun {
     pub mount: Mount,
+    pub notes: Notes,
+}
+
+/// How the profile was found.
+pub(in crate::verbs) struct Notes {
+    pub outcome: Outcome,
+    /// Why it starts empty, if it does.
+    pub reason: Option<String>,
     pub warnings: Vec<String>,
+}
+
+impl Notes {
+    fn new() -> Self {
+        Self { outcome: Outcome::Success, reason: None, warnings: Vec::new() }
+    }
+
+    fn fallback(&self) -> Option<String> {
+        self.outcome.is_fallback().then(|| self.outcome.as_str().to_owned())
+    }
+
+    /// What a person should know, the reason for an empty profile included.
+    pub fn told(&self) -> Vec<String> {
+        let fresh = self
+            .reason
+            .as_ref()
+            .filter(|_| self.outcome.is_fallback())
+            .map(|reason| format!("{}: starting with an empty profile: {reason}", self.outcome.as_str()));
+        self.warnings.iter().cloned().chain(fresh).collect()
+    }
 }
 
 /// What is done with sessions that are found.
@@ -79,6 +107,10 @@ pub(crate) fn candidates(
             busy.push(info);
             continue;
         };
+        if taking == Taking::Take && is_stale(&info.mountpoint) {
+            // Nobody serves it: whatever uses it gets errors, and it may be in the way.
+            clean_up(&info.mountpoint)?;
+        }
         let unfinished = match Unfinished::read(&session, info.is_of_this_boot()) {
             Ok(unfinished) => unfinished,
             Err(error) => {
@@ -157,30 +189,35 @@ async fn with_lock(
     let open::Locked { store: tenant, lineage, hold, opened } = locked;
     let hold = Arc::new(hold);
     let started = async {
-        let mut notes = Notes::default();
+        let mut notes = Notes::new();
         let request = load_request(context, args, lineage.chrome_major);
         if let (None, Some(other)) = (&candidate, busy.first()) {
             return Err(lock_was_lost(other));
         }
-        let (snapshot, start) = match candidate {
+        let (snapshot, start, fallback) = match candidate {
             Some(candidate) => {
                 let snapshot = below(&tenant, &lineage, &candidate, opened?).await?;
-                let Candidate { session, unfinished, .. } = candidate;
-                (snapshot, Start::Resume { session, unfinished: Box::new(unfinished) })
+                let Candidate { session, unfinished, info } = candidate;
+                // A session that had started afresh still must not replace what it could not load.
+                (snapshot, Start::Resume { session, unfinished: Box::new(unfinished) }, info.fallback)
             }
             None => {
+                let opened = match opened {
+                    Ok(None) => Err(load::nothing_to_load(&tenant, &lineage).await?),
+                    opened => opened,
+                };
                 let opened = choose(opened, &request, &mut notes)?;
                 let snapshot = opened.map(|opened| Snapshot { lineage: lineage.clone(), opened });
-                (snapshot, new_session(context)?)
+                (snapshot, new_session(context)?, notes.fallback())
             }
         };
-        let info = info(context, args, &lineage, Mode::Locked, snapshot.as_ref(), notes.fallback, run_id);
+        let info = info(context, args, &lineage, Mode::Locked, snapshot.as_ref(), fallback, run_id);
         let keeper = hold.keep(settings.lock_renew.max(Duration::from_millis(1)));
         let right = Right::Held { hold: Arc::clone(&hold), keeper };
         let opening = opening(tenant, lineage, right, snapshot, info);
         let mount = blocking(move || Ok(Mount::start(opening, start)?)).await?;
         mount.settle().await?;
-        Ok(Begun { mount, warnings: notes.warnings })
+        Ok(Begun { mount, notes })
     }
     .await;
     if started.is_err()
@@ -260,12 +297,12 @@ async fn without_lock(context: &Context, args: &MountArgs) -> Result<Begun, Fail
     let open::Unlocked { store: tenant, lineage, pinned, opened } = opened;
     let pinned = Arc::new(pinned);
     let mode = if args.fork { Mode::Fork } else { Mode::ReadOnly };
-    let mut notes = Notes::default();
+    let mut notes = Notes::new();
     let request = load_request(context, args, lineage.chrome_major);
     let opened = choose(Ok(Some(opened)), &request, &mut notes)?;
     let snapshot = opened.map(|opened| Snapshot { lineage: lineage.clone(), opened });
     let run_id = context.actor(&args.actor).run_id;
-    let info = info(context, args, &lineage, mode, snapshot.as_ref(), notes.fallback, run_id);
+    let info = info(context, args, &lineage, mode, snapshot.as_ref(), notes.fallback(), run_id);
     let keeper = pinned.keep(pin::DEFAULT_RENEW_EVERY);
     let opening = opening(tenant, lineage, Right::Pinned { pinned, keeper }, snapshot, info);
     let start = new_session(context)?;
@@ -273,14 +310,7 @@ async fn without_lock(context: &Context, args: &MountArgs) -> Result<Begun, Fail
     if mode == Mode::ReadOnly {
         mount.fs.make_read_only();
     }
-    Ok(Begun { mount, warnings: notes.warnings })
-}
-
-/// What a person should know, and why it started empty.
-#[derive(Default)]
-struct Notes {
-    warnings: Vec<String>,
-    fallback: Option<String>,
+    Ok(Begun { mount, notes })
 }
 
 /// The snapshot, if it may be used; `None` to start empty.
@@ -289,21 +319,19 @@ fn choose(
     request: &load::Request,
     notes: &mut Notes,
 ) -> Result<Option<Opened>, Failure> {
-    let judged = opened.and_then(|opened| match opened {
-        Some(opened) => {
+    let judged = opened.and_then(|opened| {
+        if let Some(opened) = &opened {
             notes.warnings.extend(load::suitable(&opened.record, request)?);
-            Ok(Some(opened))
         }
-        None => Ok(None),
+        Ok(opened)
     });
     let error = match judged {
         Ok(opened) => return Ok(opened),
         Err(error) => error,
     };
     match Outcome::of(&error) {
-        Some(outcome) if !request.policy.require => {
-            notes.warnings.push(format!("{}: starting with an empty profile: {error}", outcome.as_str()));
-            notes.fallback = Some(outcome.as_str().to_owned());
+        Some(outcome) if !request.policy.require || outcome == Outcome::NoPriorState => {
+            (notes.outcome, notes.reason) = (outcome, Some(error.to_string()));
             Ok(None)
         }
         _ => Err(error.into()),

@@ -12,7 +12,7 @@ mod draft;
 mod examine;
 mod plan;
 mod right;
-mod size;
+pub mod size;
 mod write;
 
 use std::{

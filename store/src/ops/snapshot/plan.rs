@@ -51,7 +51,7 @@ impl Plan {
                 _ => StatCache::default(),
             };
             let mut walk = walk_with(&root, &exclusions, &cache, threads)?;
-            super::size::check(&directory, &walk, max_bytes)?;
+            super::size::check(&directory, &walk.entries, walk.bytes, max_bytes)?;
             let (mut to_read, mut kept) = (Vec::new(), Vec::new());
             for file in std::mem::take(&mut walk.files) {
                 let entry = &mut walk.entries[file.entry];

@@ -5,7 +5,6 @@ use std::{collections::BTreeMap, path::Path};
 use crate::{
     Error, Result,
     format::tree::{Entry, Kind, TreePath},
-    tree::walk::Walk,
 };
 
 /// How many of the largest directories are named.
@@ -13,16 +12,13 @@ const NAMED: usize = 5;
 /// How deep below the top they are looked for: deeper names say nothing to most people.
 const DEPTH: usize = 3;
 
-/// Refuses a directory that holds more than `limit` bytes, and says where they are. Sizes
+/// Refuses a directory with these entries if it holds more than `limit` bytes, and says where they are. Sizes
 /// are those that files claim to have; links are not followed.
-pub(super) fn check(root: &Path, walk: &Walk, limit: Option<u64>) -> Result<()> {
+pub fn check(root: &Path, entries: &[Entry], bytes: u64, limit: Option<u64>) -> Result<()> {
     match limit {
-        Some(limit) if walk.bytes > limit => Err(Error::ProfileTooLarge {
-            path: root.to_owned(),
-            bytes: walk.bytes,
-            limit,
-            largest: largest(&walk.entries),
-        }),
+        Some(limit) if bytes > limit => {
+            Err(Error::ProfileTooLarge { path: root.to_owned(), bytes, limit, largest: largest(entries) })
+        }
         _ => Ok(()),
     }
 }

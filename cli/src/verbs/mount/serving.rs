@@ -1,0 +1,285 @@
+//! A mount while this process answers for it.
+
+use std::{
+    path::Path,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use capture::{chrome::normalise, load, marker::Marker};
+use fuse::{
+    adapter::{Adapter, Options},
+    mount::{Kernel, Mount, clean_up, control, is_stale},
+};
+use serde_json::{Value, json};
+use store::{Error, ErrorKind};
+use tokio::{runtime::Handle, sync::Notify, task::JoinHandle};
+
+use super::{
+    super::{Context, commit, unmount},
+    opening::{self, Notes},
+    remote,
+};
+use crate::{
+    answer::Answer,
+    args::{self, MountArgs, Verb},
+    failure::Failure,
+};
+
+/// How often space is given back and the journal looked at.
+const TIDY_EVERY: Duration = Duration::from_secs(2);
+const THREADS: usize = 6;
+/// How long giving an answer may take.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Who decides when a mount ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::verbs) enum EndedBy {
+    /// Whoever asks for it.
+    Anybody,
+    /// The command that is run on it.
+    Command,
+}
+
+/// A mount that is being served.
+pub(in crate::verbs) struct Serving {
+    pub(in crate::verbs) context: Context,
+    pub(in crate::verbs) mount: Arc<Mount>,
+    kernel: Mutex<Kernel>,
+    ended_by: EndedBy,
+    /// It has been unmounted as somebody asked, and what becomes of the session is settled.
+    over: AtomicBool,
+    /// It is over, and whoever asked for that has been told.
+    done: Notify,
+    /// Requests are answered one after another: a commit and an unmount do not mix.
+    turn: tokio::sync::Mutex<()>,
+}
+
+impl Serving {
+    /// Opens the profile and mounts it; from then on requests are answered.
+    pub(in crate::verbs) async fn begin(
+        context: &Context,
+        args: &MountArgs,
+        ended_by: EndedBy,
+    ) -> Result<(Arc<Self>, Notes), Failure> {
+        let started = Instant::now();
+        if is_stale(&args.mountpoint) {
+            context
+                .console
+                .say(&format!("taking away a mount on {} whose daemon is gone", args.mountpoint.display()));
+            clean_up(&args.mountpoint)?;
+        }
+        let opening::Begun { mount, mut notes } = opening::open(context, args).await?;
+        let mount = Arc::new(mount);
+        let kernel = match mount_it(&mount, args).await {
+            Ok(kernel) => kernel,
+            Err(failure) => {
+                // Nothing was changed by us; what the session held before is still there.
+                if mount.is_resumed() {
+                    mount.let_go().await
+                } else {
+                    mount.end().await?
+                }
+                return Err(failure);
+            }
+        };
+        mount.is_ready(started.elapsed());
+        if mount.is_resumed() {
+            let dirty = mount.fs.dirty_bytes();
+            notes.warnings.push(format!(
+                "session {} was cut short and is continued, with {dirty} bytes that are not committed",
+                mount.session_id()
+            ));
+        }
+        if on_tmpfs(&mount) {
+            notes.warnings.push(format!(
+                "{} is in memory (tmpfs): what is not committed will not survive a restart of this host",
+                mount.session_path().display()
+            ));
+        }
+        let serving = Arc::new(Self {
+            context: context.clone(),
+            mount,
+            kernel: Mutex::new(kernel),
+            ended_by,
+            over: AtomicBool::new(false),
+            done: Notify::new(),
+            turn: tokio::sync::Mutex::default(),
+        });
+        match serving.prepare(args).await {
+            Ok(warning) => {
+                notes.warnings.extend(warning);
+                Ok((serving, notes))
+            }
+            Err(failure) => {
+                serving.put_aside().await;
+                Err(failure)
+            }
+        }
+    }
+
+    /// Makes it ready for a browser, and says what a person should know about that.
+    async fn prepare(self: &Arc<Self>, args: &MountArgs) -> Result<Option<String>, Failure> {
+        let mut warning = None;
+        if !args.read_only && !self.mount.is_resumed() {
+            let (mountpoint, normalise) = (self.mount.info.mountpoint.clone(), args.load.normalise_exit);
+            let changing = tokio::task::spawn_blocking(move || change(&mountpoint, normalise));
+            warning = joined(changing.await)?;
+        }
+        let (runtime, asked) = (Handle::current(), Arc::clone(self));
+        let answer = move |request: Value| runtime.block_on(asked.respond(request));
+        let told = Arc::clone(self);
+        let answered = move || {
+            if told.is_over() {
+                told.done.notify_one();
+            }
+        };
+        control::listen(&self.mount.session_path(), Arc::new(answer), Arc::new(answered))
+            .map_err(|error| Error::io("cannot listen in", self.mount.session_path(), error))?;
+        Ok(warning)
+    }
+
+    pub(in crate::verbs) async fn unmount(self: &Arc<Self>) -> Result<(), Failure> {
+        let serving = Arc::clone(self);
+        let unmounted = tokio::task::spawn_blocking(move || {
+            serving.kernel.lock().unwrap_or_else(PoisonError::into_inner).unmount(false)
+        });
+        Ok(joined(unmounted.await)?)
+    }
+
+    /// The mount ends when the answer to the request at hand has been given.
+    pub(in crate::verbs) fn finish(&self) {
+        self.over.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+
+    /// Returns when it is over, and whoever asked for that has been told.
+    pub(super) async fn done(&self) {
+        self.done.notified().await;
+    }
+
+    /// Whether it was unmounted, by whomever.
+    pub(in crate::verbs) fn has_ended(&self) -> bool {
+        self.kernel.lock().unwrap_or_else(PoisonError::into_inner).has_ended()
+    }
+
+    /// Gives back space from time to time, until it is aborted.
+    pub(in crate::verbs) fn tidying(&self) -> JoinHandle<()> {
+        let mount = Arc::clone(&self.mount);
+        tokio::spawn(async move {
+            let mut tidy = tokio::time::interval(TIDY_EVERY);
+            loop {
+                tidy.tick().await;
+                let mount = Arc::clone(&mount);
+                let _ = tokio::task::spawn_blocking(move || mount.tidy()).await;
+            }
+        })
+    }
+
+    /// Unmounts. What is not stored anywhere is kept for somebody to continue: nobody has said
+    /// what is to become of it. Says in which session, if there is something.
+    pub(in crate::verbs) async fn put_aside(self: &Arc<Self>) -> Option<String> {
+        let _turn = self.turn.lock().await;
+        if self.is_over() {
+            let _ = tokio::time::timeout(ANSWER_PATIENCE, self.done.notified()).await;
+            return None;
+        }
+        self.finish();
+        let serving = Arc::clone(self);
+        let unmounted = tokio::task::spawn_blocking(move || {
+            let mut kernel = serving.kernel.lock().unwrap_or_else(PoisonError::into_inner);
+            if kernel.has_ended() { Ok(()) } else { kernel.unmount(true) }
+        });
+        if let Err(error) = joined(unmounted.await) {
+            tracing::warn!(%error, "it could not be unmounted");
+        }
+        let mount = &self.mount;
+        if mount.is_at_stake() {
+            self.context.console.warn(&format!(
+                "changes that are not committed are kept in session {}; `pstore mount` and `pstore run` continue it",
+                mount.session_id()
+            ));
+            mount.set_aside().await;
+            return Some(mount.session_id());
+        }
+        if let Err(error) = mount.end().await {
+            tracing::warn!(%error, "the session could not be removed");
+        }
+        None
+    }
+
+    /// Does what a command line that was sent says.
+    async fn respond(self: &Arc<Self>, request: Value) -> Value {
+        if request["status"] == json!(true) {
+            return remote::sent(&Ok(Answer::new(self.mount.status().await, String::new())));
+        }
+        let words = request["words"].as_array().into_iter().flatten();
+        let words: Vec<_> = words.filter_map(|word| Some(word.as_str()?.to_owned().into())).collect();
+        let answer = match args::parse_words(words) {
+            Ok(invocation) => {
+                let _turn = self.turn.lock().await;
+                match &invocation.verb {
+                    Verb::Commit(args) => commit::serve(self, args).await,
+                    Verb::Unmount(args) => match self.ended_by {
+                        EndedBy::Anybody => unmount::serve(self, args).await,
+                        EndedBy::Command => Err(self.is_run()),
+                    },
+                    _ => Err(Failure::usage("a mount does not understand that")),
+                }
+            }
+            Err(_) => Err(Failure::usage(
+                "the mount was started by another version of pstore, which does not understand this",
+            )),
+        };
+        remote::sent(&answer)
+    }
+
+    fn is_run(&self) -> Failure {
+        let (mountpoint, pid) = (self.mount.info.mountpoint.display(), self.mount.info.pid);
+        let message = format!("{mountpoint} is there for the command of `pstore run`, process {pid}");
+        Failure::new(ErrorKind::InUse, message).hint("it is unmounted when that command ends")
+    }
+}
+
+async fn mount_it(mount: &Arc<Mount>, args: &MountArgs) -> Result<Kernel, Failure> {
+    let options = Options {
+        mountpoint: mount.info.mountpoint.clone(),
+        name: format!("pstore:{}", mount.lineage.name),
+        read_only: args.read_only,
+        allow_other: args.allow_other,
+        threads: THREADS,
+    };
+    let adapter = Adapter::new(Arc::clone(&mount.fs), Handle::current());
+    let mounted = tokio::task::spawn_blocking(move || Kernel::mount(adapter, &options));
+    Ok(joined(mounted.await)?)
+}
+
+/// Changes what would keep a browser from starting, or what it is not to see. The marker is how
+/// whoever commits learns of the latter.
+fn change(mountpoint: &Path, normalise: bool) -> store::Result<Option<String>> {
+    let warning = load::remove_links(mountpoint)?;
+    if normalise {
+        let changed = normalise::normalise_exit(mountpoint)
+            .map_err(|error| Error::io("cannot normalise", mountpoint, error))?;
+        if !changed.is_empty() {
+            let marker = Marker { fallback: None, transforms: vec![normalise::TRANSFORM.to_owned()] };
+            marker.write(mountpoint).map_err(|error| Error::io("cannot mark", mountpoint, error))?;
+        }
+    }
+    Ok(warning)
+}
+
+fn on_tmpfs(mount: &Mount) -> bool {
+    const TMPFS: i64 = 0x0102_1994;
+    rustix::fs::statfs(mount.session_path().as_path()).is_ok_and(|found| found.f_type == TMPFS)
+}
+
+fn joined<T>(ended: Result<store::Result<T>, tokio::task::JoinError>) -> store::Result<T> {
+    ended.unwrap_or_else(|error| Err(Error::Internal { what: error.to_string() }))
+}

@@ -1,0 +1,144 @@
+//! `pstore run`: a command on a profile, from lock to unlock.
+//!
+//! The profile is mounted; where that cannot be, or is not wanted, it is copied.
+
+mod command;
+mod copied;
+mod mounted;
+mod place;
+
+use capture::load::{Loaded, Outcome};
+use serde_json::{Value, json};
+use store::{ErrorKind, name::Lineage, ops::snapshot::Report};
+
+use super::{
+    Context, capture as capturing,
+    commit::Published,
+    guard::{Guarded, Signals},
+    mount::Notes,
+};
+use crate::{answer::Answer, args::RunArgs, failure::Failure};
+
+pub(super) async fn run(context: Context, args: &RunArgs) -> Result<Answer, Failure> {
+    capturing::check(&args.capture)?;
+    let mut signals = Signals::listen();
+    let ended = if is_mounted(&context, args) {
+        mounted::run(&context, args, &mut signals).await?
+    } else {
+        copied::run(&context, args, &mut signals).await?
+    };
+    Ok(answer(&context, args, ended))
+}
+
+/// Whether the profile is mounted for the command.
+fn is_mounted(context: &Context, args: &RunArgs) -> bool {
+    // A chosen snapshot, or a directory that is to stay, cannot be a mount of the current one.
+    if args.copy || args.directory.is_some() || args.sha.is_some() {
+        return false;
+    }
+    match fuse::mount::is_possible() {
+        Ok(()) => true,
+        Err(error) => {
+            context.console.warn(&format!("the profile is copied, since nothing can be mounted: {error}"));
+            false
+        }
+    }
+}
+
+/// How a run ended.
+struct Ended {
+    lineage: Lineage,
+    mounted: bool,
+    load: Load,
+    guarded: Guarded,
+    /// `None` if there was no capture, because the lock was lost.
+    captured: Option<Result<Captured, Failure>>,
+    /// The session that holds what was not captured.
+    session: Option<String>,
+}
+
+/// How the profile was found.
+struct Load {
+    outcome: Outcome,
+    reason: Option<String>,
+    warnings: Vec<String>,
+}
+
+impl From<Loaded> for Load {
+    fn from(loaded: Loaded) -> Self {
+        Self { outcome: loaded.outcome, reason: loaded.reason, warnings: loaded.warnings }
+    }
+}
+
+impl From<Notes> for Load {
+    fn from(notes: Notes) -> Self {
+        Self { outcome: notes.outcome, reason: notes.reason, warnings: notes.warnings }
+    }
+}
+
+struct Captured {
+    report: Report,
+    /// About the directory where the command had it.
+    remarks: Vec<String>,
+}
+
+impl From<Published> for Captured {
+    fn from(published: Published) -> Self {
+        Self { report: published.report, remarks: published.remarks }
+    }
+}
+
+fn answer(context: &Context, args: &RunArgs, ended: Ended) -> Answer {
+    let Ended { lineage, mounted, load, guarded, captured, session } = ended;
+    let mut document = json!({
+        "tenant_id": lineage.name.tenant,
+        "profile_id": lineage.name.profile,
+        "chrome_major_version": lineage.chrome_major,
+        "mounted": mounted,
+        "load": load.outcome.as_str(),
+        "load_reason": load.reason,
+        "command_exit_code": guarded.code,
+        "lock_lost": guarded.lost.is_some(),
+        "snapshot_failed": false,
+        "snapshot_error": Value::Null,
+        "snapshot": Value::Null,
+        "session": session,
+        "warnings": load.warnings,
+    });
+    let (mut verdict, mut exit) = (None, Some(guarded.code));
+    let mut text = String::new();
+    let failed = match captured {
+        _ if guarded.lost.is_some() => {
+            verdict = guarded.lost.clone().map(|message| (ErrorKind::LockLost, message));
+            exit = None;
+            text.push_str("lock_lost: true\n");
+            None
+        }
+        Some(Ok(Captured { report, remarks })) => {
+            let warnings = super::snapshot::warnings(&report, remarks);
+            warnings.iter().for_each(|warning| context.console.warn(warning));
+            document["snapshot"] = super::snapshot::document(&lineage, &report, &warnings);
+            let held_back = capturing::held_back(&report).map(|(kind, message)| {
+                Failure::new(kind, message).hint(capturing::moving(&lineage, report.record))
+            });
+            held_back.inspect(|failure| context.console.warn(&failure.message))
+        }
+        Some(Err(failure)) => {
+            context.console.warn(&format!("the profile was not captured: {}", failure.message));
+            Some(failure)
+        }
+        None => None,
+    };
+    if let Some(failure) = failed {
+        document["snapshot_failed"] = json!(true);
+        document["snapshot_error"] = failure.document()["error"].take();
+        if let Some(hint) = &failure.hint {
+            context.console.say(&format!("hint: {hint}"));
+        }
+        text.push_str("snapshot_failed: true\n");
+        if args.load.require {
+            (verdict, exit) = (Some((failure.kind, failure.message)), None);
+        }
+    }
+    Answer { verdict, exit, brief: Some(String::new()), ..Answer::new(document, text) }
+}

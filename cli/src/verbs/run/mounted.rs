@@ -1,0 +1,102 @@
+//! A run on a mount that this process serves: with it ends whatever it holds, and what was not
+//! captured is in the session.
+
+use std::time::Duration;
+
+use capture::load::Outcome;
+use store::ErrorKind;
+
+use super::{
+    super::{
+        Context, commit,
+        guard::{self, Signals},
+        mount::{EndedBy, Notes, Serving},
+    },
+    Captured, Ended, command,
+    place::Mountpoint,
+};
+use crate::{
+    args::{LossArg, MountArgs, MountSource, RunArgs},
+    failure::Failure,
+};
+
+/// How long a mount that is being made is waited for when it is not wanted any more: what it
+/// may have taken is given back.
+const LAST_BREATH: Duration = Duration::from_secs(10);
+
+pub(super) async fn run(context: &Context, args: &RunArgs, signals: &mut Signals) -> Result<Ended, Failure> {
+    let place = Mountpoint::make()?;
+    let ended = on(context, args, signals, &place).await;
+    place.remove(context);
+    ended
+}
+
+async fn on(
+    context: &Context,
+    args: &RunArgs,
+    signals: &mut Signals,
+    place: &Mountpoint,
+) -> Result<Ended, Failure> {
+    let mount_args = mount_args(args, place);
+    let beginning = Serving::begin(context, &mount_args, EndedBy::Command);
+    let give_back = async |(serving, _): (std::sync::Arc<Serving>, Notes)| drop(serving.put_aside().await);
+    let (serving, notes) = guard::take(signals, beginning, LAST_BREATH, give_back).await?;
+    let mount = &serving.mount;
+    notes.told().iter().for_each(|warning| context.console.warn(warning));
+    if notes.outcome == Outcome::NoPriorState {
+        context.console.say(&format!("{} has no snapshot yet: starting with an empty profile", args.profile));
+    }
+    let tidying = serving.tidying();
+    let (hold, keeper) = (mount.hold().zip(mount.keeper())).expect("a run mounts under the lock");
+    let words = command::words(&args.command, place.path());
+    let environment = command::environment(hold, place.path()).await;
+    let guarded = guard::run(context, signals, &words, &environment, keeper).await;
+    let captured = match &guarded {
+        Ok(guarded) if guarded.lost.is_none() => Some(capture(context, args, &serving).await),
+        _ => None,
+    };
+    tidying.abort();
+    let session = serving.put_aside().await;
+    Ok(Ended {
+        lineage: mount.lineage.clone(),
+        mounted: true,
+        load: notes.into(),
+        guarded: guarded?,
+        captured,
+        session,
+    })
+}
+
+async fn capture(
+    context: &Context,
+    args: &RunArgs,
+    serving: &std::sync::Arc<Serving>,
+) -> Result<Captured, Failure> {
+    if serving.has_ended() {
+        let place = serving.mount.info.mountpoint.display();
+        let message = format!("somebody has unmounted {place} while the command ran");
+        return Err(Failure::new(ErrorKind::Io, message));
+    }
+    let published = commit::publish(context, &serving.mount, &args.capture, None).await?;
+    Ok(published.into())
+}
+
+/// The same as would be asked of `pstore mount`.
+fn mount_args(args: &RunArgs, place: &Mountpoint) -> MountArgs {
+    MountArgs {
+        source: MountSource { profile: args.profile.clone(), sha: None },
+        mountpoint: place.path().to_owned(),
+        chrome_major: args.chrome_major,
+        read_only: false,
+        fork: false,
+        resume: false,
+        allow_other: false,
+        on_lock_lost: LossArg::Warn,
+        load: args.load.clone(),
+        host_region: args.capture.host_region.clone(),
+        actor: args.capture.actor.clone(),
+        wait: args.wait,
+        foreground: true,
+        daemon: false,
+    }
+}
