@@ -53,6 +53,8 @@ pub struct Mount {
     committed: Mutex<Option<Committed>>,
     runtime: Handle,
     ready: Mutex<Option<Duration>>,
+    /// How many answers of the store it took to begin, one after another.
+    round_trips: u64,
     /// The session is somebody else's by now; held while the session is tidied.
     aside: Mutex<bool>,
     resumed: bool,
@@ -205,6 +207,7 @@ impl Mount {
             "cache_hits": hits,
             "cache_misses": figures.misses,
             "cache_hit_ratio": if asked == 0 { Value::Null } else { json!(hits as f64 / asked as f64) },
+            "round_trips": self.round_trips,
             "ready_ms": lock_copy(&self.ready).map(|ready| ready.as_secs_f64() * 1000.0),
             "lock": lock,
             "lock_lost": lost.is_some(),

@@ -97,6 +97,7 @@ impl Snapshot {
 impl Mount {
     /// Blocks: for threads that may.
     pub fn start(opening: Opening, start: Start) -> Result<Self> {
+        let round_trips = opening.tenant.bucket.round_trips();
         let Opening { tenant, lineage, right, snapshot, info, exclusions, runtime, limits } = opening;
         let below = snapshot.as_ref().map(Snapshot::below);
         let (entries, locations) =
@@ -144,6 +145,7 @@ impl Mount {
             committed: Mutex::default(),
             runtime,
             ready: Mutex::default(),
+            round_trips,
             aside: Mutex::default(),
             resumed,
             rebased: AtomicBool::new(false),

@@ -22,6 +22,7 @@ mod probe;
 #[cfg(any(test, feature = "test-support"))]
 mod recorder;
 mod retry;
+mod rounds;
 mod s3;
 mod scope;
 mod unique;
@@ -225,6 +226,12 @@ pub trait Bucket: Send + Sync + fmt::Debug {
     /// How long whoever may send a write again should go on doing so.
     fn patience(&self) -> RetryPolicy {
         RetryPolicy::BRIEF
+    }
+
+    /// How many answers of the store had to be waited for so far, one after another. Nobody
+    /// counts unless requests are sent again if need be.
+    fn round_trips(&self) -> u64 {
+        0
     }
 
     /// The object as an open file, where objects are files of this host: whoever reads many

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::{
     Body, Bucket, BucketError, Deleted, Depth, Key, Object, Page, Prefix, Result, ServerFacts, Verdict,
-    Version, Write,
+    Version, Write, rounds::Rounds,
 };
 
 /// How long and how often to try.
@@ -83,21 +83,22 @@ impl Attempts {
 }
 
 /// Repeats calls that failed with a retryable kind.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct RetryBucket {
     inner: Arc<dyn Bucket>,
     policy: RetryPolicy,
+    rounds: Rounds,
 }
 
 impl RetryBucket {
     pub fn new(inner: Arc<dyn Bucket>, policy: RetryPolicy) -> Self {
-        Self { inner, policy }
+        Self { inner, policy, rounds: Rounds::default() }
     }
 
     async fn repeat<T, F: Future<Output = Result<T>>>(&self, call: impl Fn() -> F) -> Result<T> {
         let mut attempts = self.policy.start();
         loop {
-            match call().await {
+            match self.rounds.count(call()).await {
                 Err(error) if error.is_retryable() && attempts.again(&error).await => {}
                 answer => return answer,
             }
@@ -123,6 +124,10 @@ impl Bucket for RetryBucket {
         self.policy
     }
 
+    fn round_trips(&self) -> u64 {
+        self.rounds.so_far()
+    }
+
     fn file(&self, key: &Key) -> Option<Result<File>> {
         self.inner.file(key)
     }
@@ -136,7 +141,7 @@ impl Bucket for RetryBucket {
     }
 
     async fn put(&self, key: &Key, body: Body, write: Write) -> Result<Version> {
-        self.inner.put(key, body, write).await
+        self.rounds.count(self.inner.put(key, body, write)).await
     }
 
     async fn list(&self, prefix: &Prefix, depth: Depth, cursor: Option<String>) -> Result<Page> {
@@ -148,7 +153,7 @@ impl Bucket for RetryBucket {
     }
 
     async fn delete_if(&self, key: &Key, version: &Version) -> Result<Deleted> {
-        self.inner.delete_if(key, version).await
+        self.rounds.count(self.inner.delete_if(key, version)).await
     }
 }
 

@@ -68,6 +68,10 @@ impl Bucket for TenantBucket {
         self.inner.patience()
     }
 
+    fn round_trips(&self) -> u64 {
+        self.inner.round_trips()
+    }
+
     fn file(&self, key: &Key) -> Option<Result<File>> {
         match self.allows(key.as_str()) {
             Ok(()) => self.inner.file(key),
