@@ -19,7 +19,8 @@ use crate::{
 };
 
 /// Fields that depend on the host, or on bytes that are compressed.
-const VARIES: [&str; 18] = [
+const VARIES: [&str; 19] = [
+    "round_trips",
     "freed_bytes",
     "pid",
     "journal_bytes",
