@@ -23,6 +23,9 @@ pub trait Lower: Send + Sync + fmt::Debug {
 
     /// These will be wanted soon.
     fn prefetch(&self, pieces: Vec<Piece>);
+
+    /// These will be wanted next, one after another: whatever can be done about them ahead is.
+    fn prepare(&self, pieces: Vec<Piece>);
 }
 
 impl Lower for Arc<Lazy> {
@@ -36,6 +39,10 @@ impl Lower for Arc<Lazy> {
 
     fn prefetch(&self, pieces: Vec<Piece>) {
         Lazy::prefetch(self, pieces);
+    }
+
+    fn prepare(&self, pieces: Vec<Piece>) {
+        Lazy::prepare(self, pieces);
     }
 }
 

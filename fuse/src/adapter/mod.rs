@@ -252,8 +252,11 @@ impl Filesystem for Adapter {
     }
 
     fn open(&self, _: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        match self.fs.open(ino(number), flags.acc_mode() != OpenAccMode::O_RDONLY) {
-            Ok(handle) => reply.opened(FileHandle(handle), FopenFlags::FOPEN_KEEP_CACHE),
+        let writes = flags.acc_mode() != OpenAccMode::O_RDONLY;
+        // Whoever cannot have written anything need not wait at the end until it is flushed.
+        let at_the_end = if writes { FopenFlags::empty() } else { FopenFlags::FOPEN_NOFLUSH };
+        match self.fs.open(ino(number), writes) {
+            Ok(handle) => reply.opened(FileHandle(handle), FopenFlags::FOPEN_KEEP_CACHE | at_the_end),
             Err(error) => reply.error(errno(error)),
         }
     }
@@ -315,8 +318,9 @@ impl Filesystem for Adapter {
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        // Every write is in the session already.
-        reply.ok();
+        // Every write is in the session already. The kernel, told that this is unknown here, does
+        // not ask again, and still writes back what was mapped.
+        reply.error(errno(Errno::NOSYS));
     }
 
     fn release(

@@ -11,6 +11,7 @@ pub mod handles;
 mod names;
 mod node_attributes;
 pub mod read;
+mod scan;
 mod xattrs;
 
 use std::{
@@ -45,6 +46,7 @@ use crate::{
 };
 use gate::{Gate, Pass};
 use handles::Handles;
+use scan::Scan;
 
 /// Who asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +62,7 @@ pub struct Fs {
     pub(crate) upper: Upper,
     pub(crate) handles: Handles,
     pub(crate) lower: Arc<dyn Lower>,
+    scan: Mutex<Scan>,
     /// Nothing may be changed: it was mounted so, or what was written could not be kept.
     read_only: AtomicBool,
     /// Nodes the kernel knows, with how often it was told.
@@ -97,6 +100,7 @@ impl Fs {
             upper,
             handles: Handles::default(),
             lower,
+            scan: Mutex::default(),
             read_only: AtomicBool::new(false),
             known: Mutex::default(),
             doomed: Mutex::default(),

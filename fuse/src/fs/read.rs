@@ -2,12 +2,15 @@
 
 use std::{fs::File, ops::Range, os::unix::fs::FileExt, sync::Arc, sync::PoisonError};
 
-use super::{Fs, errno, handles::What};
+use super::{Fs, State, errno, handles::What};
 use crate::{
     Errno, Result,
     lower::{Chunk, Content, Lower, Piece},
     overlay::node::{Ino, Segment},
 };
+
+/// How many files are looked at to find those that will be read next.
+const MOST_FILES: usize = 256;
 
 /// Where the bytes of a read are. It stays right whatever happens to the file meanwhile: a
 /// data file is removed only when nobody has the file open.
@@ -61,6 +64,9 @@ impl Fs {
                 }
             }
         }
+        if offset == 0 && handle.is_some() {
+            self.prepare_after(&state, ino);
+        }
         let ahead = self.ahead(handle, offset, len, file.size);
         if let (Some(ahead), Some(lower)) = (ahead, &file.lower) {
             let limit = file.limit;
@@ -71,6 +77,28 @@ impl Fs {
             }
         }
         Ok(plan)
+    }
+
+    /// Has the files prepared that follow `ino`, if somebody reads file after file.
+    fn prepare_after(&self, state: &State, ino: Ino) {
+        let mut scan = self.scan.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((from, mut room)) = scan.next(ino) else { return };
+        let mut pieces = Vec::new();
+        for number in (from.0..).take(MOST_FILES) {
+            let Some(node) = state.table.get(Ino(number)) else { break };
+            let Some(lower) = node.file().and_then(|file| file.lower.as_ref()) else { continue };
+            let size = lower.size();
+            if size > room {
+                break;
+            }
+            room -= size;
+            scan.named(Ino(number), size);
+            pieces.extend(lower.pieces(0..size));
+        }
+        drop(scan);
+        if !pieces.is_empty() {
+            self.lower.prepare(pieces);
+        }
     }
 
     fn ahead(&self, handle: Option<u64>, offset: u64, len: u32, size: u64) -> Option<Range<u64>> {

@@ -194,13 +194,29 @@ fn begin(
     entries: &[Entry],
     locations: &[Location],
 ) -> Result<(SessionDir, Recovered)> {
-    let session = SessionDir::create(sessions, id)?;
     let base = checkpoint::Base::fresh(below, &root());
-    let journal = Journal::create(&session.journal(), &base.encode(), &[])
-        .map_err(|error| Error::io("cannot make", session.journal(), error))?;
-    let numbers = (0..entries.len()).map(|at| base.number(at)).collect();
-    let table =
-        base.table(entries, locations).map_err(|error| Error::damaged("the snapshot's tree", error))?;
+    let (numbers, encoded) = ((0..entries.len()).map(|at| base.number(at)).collect(), base.encode());
+    // One waits for the disk, the other is busy: neither needs to wait for the other.
+    let (made, table) = std::thread::scope(|scope| {
+        let table = scope.spawn(|| base.table(entries, locations));
+        let made = SessionDir::create(sessions, id).and_then(|session| {
+            let journal = Journal::create(&session.journal(), &encoded, &[])
+                .map_err(|error| Error::io("cannot make", session.journal(), error))?;
+            Ok((session, journal))
+        });
+        (made, table.join())
+    });
+    let (session, journal) = made?;
+    let table = match table {
+        Ok(Ok(table)) => table,
+        failed => {
+            session.remove()?;
+            return Err(match failed {
+                Ok(Err(error)) => Error::damaged("the snapshot's tree", error),
+                _ => Error::Internal { what: "the tree could not be laid out".to_owned() },
+            });
+        }
+    };
     let upper = Upper::new(session.data());
     let recovered =
         Recovered { table, journal, upper, intent: None, intended: Vec::new(), numbers, lost_writes: 0 };

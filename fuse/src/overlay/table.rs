@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    hash::{BuildHasherDefault, Hasher},
     sync::Arc,
 };
 
@@ -21,9 +22,32 @@ use crate::lower::LowerFile;
 #[error("a change does not fit the nodes it is about: {0}")]
 pub struct Misfit(pub String);
 
+/// Numbers are ours, given out one after another: nobody can choose ones that collide, and a
+/// strong hash would only cost time.
+#[derive(Debug, Default)]
+pub struct InoHasher(u64);
+
+impl Hasher for InoHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(self.0 ^ u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+type Nodes = HashMap<Ino, Node, BuildHasherDefault<InoHasher>>;
+
 #[derive(Clone, Debug)]
 pub struct Table {
-    nodes: HashMap<Ino, Node>,
+    nodes: Nodes,
     next: Ino,
     /// Changes made now belong to this epoch; the first is 1.
     pub epoch: u64,
@@ -35,7 +59,7 @@ impl Table {
         let kind =
             NodeKind::Directory(Directory { parent: Ino::ROOT, children: BTreeMap::new(), folders: 0 });
         let node = Node { names: 1, ..node(&root, kind) };
-        Self { nodes: HashMap::from([(Ino::ROOT, node)]), next: Ino(2), epoch: 1 }
+        Self { nodes: Nodes::from_iter([(Ino::ROOT, node)]), next: Ino(2), epoch: 1 }
     }
 
     /// The nodes of a snapshot. Entry `at` gets the number `number(at)`; another name of a file
@@ -46,20 +70,31 @@ impl Table {
         number: impl Fn(usize) -> Ino,
     ) -> Result<Self, Misfit> {
         let mut locations = locations.iter().copied();
-        let mut nodes: HashMap<Ino, Node> = HashMap::with_capacity(entries.len());
-        let mut by_path: HashMap<&[u8], Ino> = HashMap::with_capacity(entries.len());
+        let mut nodes = Nodes::with_capacity_and_hasher(entries.len(), Default::default());
+        // The directories above the entry before: whatever comes next lies in one of them.
+        let mut above: Vec<(&[u8], Ino)> = Vec::new();
         let mut next = Ino(2);
         for (at, entry) in entries.iter().enumerate() {
             let misfit = || Misfit(entry.path.to_string());
             let parent = match entry.path.parent() {
                 None => Ino::ROOT,
-                Some(path) => *by_path.get(path).ok_or_else(misfit)?,
+                Some(path) => {
+                    while above.last().is_some_and(|(last, _)| *last != path) {
+                        above.pop();
+                    }
+                    above.last().ok_or_else(misfit)?.1
+                }
             };
             let ino = match &entry.kind {
-                Kind::HardLink { target } => *by_path.get(target.as_bytes()).ok_or_else(misfit)?,
+                Kind::HardLink { target } => {
+                    let first = entries[..at].binary_search_by(|entry| entry.path.cmp(target));
+                    number(first.map_err(|_| misfit())?)
+                }
                 _ => number(at),
             };
-            by_path.insert(entry.path.as_bytes(), ino);
+            if entry.kind == Kind::Directory {
+                above.push((entry.path.as_bytes(), ino));
+            }
             next = next.max(Ino(ino.0 + 1));
             if let Some(kind) = below(entry, parent, &mut locations)
                 && nodes.insert(ino, node(&entry.meta, kind)).is_some()

@@ -46,6 +46,9 @@ use super::{
 };
 use crate::{Error, Result, id::ChunkId};
 
+/// So many chunks are decompressed ahead on one thread.
+const PREPARED_TOGETHER: usize = 16;
+
 /// How much may be kept and asked for at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -199,26 +202,44 @@ impl Lazy {
     /// Fetches in the background what will probably be read soon. Where packs are files, the
     /// kernel is asked to read them. Beyond what may wait it does nothing.
     pub fn prefetch(self: &Arc<Self>, pieces: Vec<Piece>) {
-        let bytes: u64 = pieces.iter().map(|piece| u64::from(piece.location.stored_len)).sum();
-        let queued = self.queued_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        if pieces.is_empty() || queued > self.limits.prefetch_bytes {
-            self.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
-            return;
-        }
-        let lazy = Arc::clone(self);
+        let Some(queued) = self.queue(&pieces) else { return };
         if self.local.is_some() {
             self.runtime.spawn_blocking(move || {
-                if let Some(local) = &lazy.local {
+                if let Some(local) = &queued.lazy.local {
                     local.will_need(&pieces);
                 }
-                lazy.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
             });
         } else {
-            self.runtime.spawn(async move {
-                lazy.fetch_ahead(pieces).await;
-                lazy.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            self.runtime.spawn(async move { queued.lazy.fetch_ahead(pieces).await });
+        }
+    }
+
+    /// As [`Self::prefetch`]; where packs are files, these are also decompressed and verified,
+    /// so that whoever reads many small files one after another does not wait for that.
+    pub fn prepare(self: &Arc<Self>, mut pieces: Vec<Piece>) {
+        if self.local.is_none() {
+            return self.prefetch(pieces);
+        }
+        pieces.retain(|piece| self.memory.get(&piece.id).is_none());
+        // Side by side, and the first of them soon.
+        for part in pieces.chunks(PREPARED_TOGETHER) {
+            let part = part.to_vec();
+            let Some(queued) = self.queue(&part) else { return };
+            self.runtime.spawn_blocking(move || {
+                let Lazy { local: Some(local), memory, .. } = &*queued.lazy else { return };
+                // What fails is told to whoever reads it.
+                let numbered = part.into_iter().enumerate();
+                let _ = local.read(numbered, |_, id, chunk| memory.put(id, &chunk));
             });
         }
+    }
+
+    /// A place among what waits to be fetched ahead, if there is one.
+    fn queue(self: &Arc<Self>, pieces: &[Piece]) -> Option<Queued> {
+        let bytes = pieces.iter().map(|piece| u64::from(piece.location.stored_len)).sum();
+        let before = self.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let queued = Queued { lazy: Arc::clone(self), bytes };
+        (!pieces.is_empty() && before + bytes <= self.limits.prefetch_bytes).then_some(queued)
     }
 
     /// Whether the chunk could be had without a request.
@@ -247,6 +268,18 @@ impl Lazy {
 
     fn flights(&self) -> MutexGuard<'_, HashMap<ChunkId, Flight>> {
         self.flights.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Something that waits to be fetched ahead.
+struct Queued {
+    lazy: Arc<Lazy>,
+    bytes: u64,
+}
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        self.lazy.queued_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
