@@ -12,6 +12,7 @@ pub mod explorer;
 pub mod interrupter;
 pub mod mount;
 mod process;
+pub mod proxy;
 pub mod server;
 pub mod tree;
 pub mod world;

@@ -1,0 +1,169 @@
+//! One connection of a client and the one to the server that belongs to it.
+
+use std::{
+    io::{self, BufReader, ErrorKind, Write},
+    net::TcpStream,
+    sync::{Arc, atomic::Ordering},
+    thread,
+    time::Duration,
+};
+
+use socket2::SockRef;
+
+use super::{
+    Mishap, Shared, Weather,
+    message::{Framing, Message, answer_framing, header, read_body, read_head, request_framing, status},
+};
+
+/// How long an answer lets others pass, and a late request is under way.
+const AWHILE: Duration = Duration::from_millis(300);
+
+type Connection = BufReader<TcpStream>;
+
+pub(super) struct Exchange<'a> {
+    client: Connection,
+    /// Made when it is needed, and again when the server has ended it.
+    server: Option<Connection>,
+    shared: &'a Arc<Shared>,
+}
+
+impl<'a> Exchange<'a> {
+    /// Serves requests until either side has enough, or a mishap ends it.
+    pub(super) fn serve(client: TcpStream, shared: &'a Arc<Shared>) {
+        client.set_nodelay(true).ok();
+        let mut exchange = Self { client: BufReader::new(client), server: None, shared };
+        while let Ok(true) = exchange.once() {}
+    }
+
+    /// One request and its answer; `false` if the connection has ended.
+    fn once(&mut self) -> io::Result<bool> {
+        let Some(head) = read_head(&mut self.client)? else { return Ok(false) };
+        let weather = self.shared.weather.lock().unwrap().clone();
+        let number = self.shared.requests.fetch_add(1, Ordering::Relaxed);
+        let mishap = weather.mishap(number);
+        self.shared.mishaps.fetch_add(u64::from(mishap.is_some()), Ordering::Relaxed);
+        if mishap == Some(Mishap::ResetBefore) {
+            return self.reset();
+        }
+        if header(&head, "expect").is_some() {
+            self.client.get_mut().write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+        }
+        let body = read_body(&mut self.client, request_framing(&head))?;
+        let request = Message { head, body };
+        thread::sleep(weather.delay / 2);
+        match mishap {
+            Some(Mishap::InternalError) => return self.refuse(&request, 500, "InternalError"),
+            Some(Mishap::SlowDown) => return self.refuse(&request, 503, "SlowDown"),
+            Some(Mishap::ResetWithin) => return self.halve(&request),
+            Some(Mishap::Late) => return self.deliver_late(request),
+            _ => {}
+        }
+        // A server that is away looks like a broken connection, as it would without a proxy.
+        let Ok(mut answer) = self.ask(&request, &weather) else { return self.reset() };
+        match mishap {
+            Some(Mishap::ResetAfter) => return self.reset(),
+            Some(Mishap::Twice) => answer = self.ask(&request, &weather)?,
+            Some(Mishap::Overtaken) => self.shared.turns.let_one_pass(AWHILE),
+            _ => {}
+        }
+        thread::sleep(weather.delay / 2);
+        if mishap == Some(Mishap::Truncated) && !answer.body.is_empty() {
+            answer.body.truncate(answer.body.len() / 2);
+            self.answer(&answer, &weather)?;
+            return self.reset();
+        }
+        self.answer(&answer, &weather)?;
+        let ends =
+            |head: &[u8]| header(head, "connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
+        let closes = answer_framing(&answer.head, &request.head) == Framing::Close;
+        Ok(!closes && !ends(&answer.head) && !ends(&request.head))
+    }
+
+    /// The server's answer. A connection that it has ended meanwhile is made again.
+    fn ask(&mut self, request: &Message, weather: &Weather) -> io::Result<Message> {
+        let kept = self.server.is_some();
+        match self.ask_once(request, weather) {
+            Err(_) if kept => {
+                self.server = None;
+                self.ask_once(request, weather)
+            }
+            answer => answer,
+        }
+    }
+
+    fn ask_once(&mut self, request: &Message, weather: &Weather) -> io::Result<Message> {
+        let server = match &mut self.server {
+            Some(server) => server,
+            None => self.server.insert(connect(self.shared)?),
+        };
+        server.get_mut().write_all(&request.head)?;
+        self.shared.pace.write(server.get_mut(), &request.body, weather.bytes_per_second)?;
+        loop {
+            let head = read_head(server)?.ok_or(ErrorKind::UnexpectedEof)?;
+            let body = read_body(server, answer_framing(&head, &request.head))?;
+            // What it says before its answer was for who waits with the body, and nobody does.
+            if !(100..200).contains(&status(&head)) {
+                return Ok(Message { head, body });
+            }
+        }
+    }
+
+    fn answer(&mut self, answer: &Message, weather: &Weather) -> io::Result<()> {
+        self.client.get_mut().write_all(&answer.head)?;
+        self.shared.pace.write(self.client.get_mut(), &answer.body, weather.bytes_per_second)?;
+        self.shared.turns.answered();
+        Ok(())
+    }
+
+    /// An answer of the proxy's own, as S3 words it.
+    fn refuse(&mut self, request: &Message, status: u16, code: &str) -> io::Result<bool> {
+        let body = match request.head.starts_with(b"HEAD ") {
+            true => String::new(),
+            false => format!("<Error><Code>{code}</Code><Message>on purpose</Message></Error>"),
+        };
+        let head = format!(
+            "HTTP/1.1 {status} {code}\r\nContent-Type: application/xml\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        self.client.get_mut().write_all(format!("{head}{body}").as_bytes())?;
+        Ok(true)
+    }
+
+    /// Breaks both connections when the server has got half of the request.
+    fn halve(&mut self, request: &Message) -> io::Result<bool> {
+        if let Ok(mut server) = connect(self.shared) {
+            let bytes = [&request.head[..], &request.body[..]].concat();
+            let half =
+                if request.body.is_empty() { bytes.len() / 2 } else { bytes.len() - request.body.len() / 2 };
+            server.get_mut().write_all(&bytes[..half]).ok();
+            SockRef::from(server.get_ref()).set_linger(Some(Duration::ZERO)).ok();
+        }
+        self.reset()
+    }
+
+    /// Breaks the client's connection; the server is asked when the client has gone on.
+    fn deliver_late(&mut self, request: Message) -> io::Result<bool> {
+        let shared = Arc::clone(self.shared);
+        let client = self.client.get_ref().try_clone()?;
+        thread::spawn(move || {
+            thread::sleep(AWHILE);
+            let mut exchange = Exchange { client: BufReader::new(client), server: None, shared: &shared };
+            exchange.ask(&request, &Weather::calm()).ok();
+        });
+        self.reset()
+    }
+
+    /// Ends the client's connection so that its next read or write fails.
+    fn reset(&mut self) -> io::Result<bool> {
+        let client = self.client.get_ref();
+        SockRef::from(client).set_linger(Some(Duration::ZERO))?;
+        client.shutdown(std::net::Shutdown::Both).ok();
+        Ok(false)
+    }
+}
+
+fn connect(shared: &Shared) -> io::Result<Connection> {
+    let server = TcpStream::connect(shared.server)?;
+    server.set_nodelay(true)?;
+    Ok(BufReader::new(server))
+}

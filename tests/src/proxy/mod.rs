@@ -1,0 +1,121 @@
+//! A bad network in front of an S3 server: requests and answers pass through it byte by byte,
+//! late, slowly, or not at all.
+//!
+//! Nothing in a message is changed, so the signature that covers its `Host` stays right. What
+//! becomes of the n-th request that arrives follows from the seed alone.
+
+mod exchange;
+mod message;
+mod pace;
+mod weather;
+
+pub use weather::{Mishap, Weather};
+
+use std::{
+    io,
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use store::bucket::S3Config;
+
+use exchange::Exchange;
+use pace::{Pace, Turns};
+
+/// A proxy that ends with the value. Connections that are open then may end later.
+#[derive(Debug)]
+pub struct Proxy {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+/// What all connections of a proxy have in common.
+#[derive(Debug)]
+struct Shared {
+    server: SocketAddr,
+    weather: Mutex<Weather>,
+    pace: Pace,
+    turns: Turns,
+    requests: AtomicU64,
+    mishaps: AtomicU64,
+    closing: AtomicBool,
+}
+
+impl Proxy {
+    /// In front of the server at `server`, reached at `listen`; port 0 is any that is free.
+    pub fn start(listen: SocketAddr, server: SocketAddr, weather: Weather) -> io::Result<Self> {
+        let listener = TcpListener::bind(listen)?;
+        let address = listener.local_addr()?;
+        let shared = Arc::new(Shared {
+            server,
+            weather: Mutex::new(weather),
+            pace: Pace::default(),
+            turns: Turns::default(),
+            requests: AtomicU64::new(0),
+            mishaps: AtomicU64::new(0),
+            closing: AtomicBool::new(false),
+        });
+        let accepting = Arc::clone(&shared);
+        thread::spawn(move || accept(&listener, &accepting));
+        Ok(Self { address, shared })
+    }
+
+    /// In front of the server of a local bucket.
+    pub fn before(config: &S3Config, weather: Weather) -> Self {
+        let endpoint = config.endpoint.as_ref().unwrap();
+        let server = endpoint.strip_prefix("http://").unwrap().parse().unwrap();
+        Self::start(([127, 0, 0, 1], 0).into(), server, weather).unwrap()
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The same bucket, reached through the proxy.
+    pub fn through(&self, config: &S3Config) -> S3Config {
+        S3Config { endpoint: Some(format!("http://{}", self.address)), ..config.clone() }
+    }
+
+    /// From the next request on.
+    pub fn set(&self, weather: Weather) {
+        *self.shared.weather.lock().unwrap() = weather;
+    }
+
+    /// How many requests have arrived.
+    pub fn requests(&self) -> u64 {
+        self.shared.requests.load(Ordering::Relaxed)
+    }
+
+    /// How many of them had a mishap. Zero means that a test tested nothing.
+    pub fn mishaps(&self) -> u64 {
+        self.shared.mishaps.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.shared.closing.store(true, Ordering::Relaxed);
+        // Who waits for a connection sees the flag when one comes.
+        TcpStream::connect_timeout(&self.address, Duration::from_secs(1)).ok();
+    }
+}
+
+fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
+    for client in listener.incoming() {
+        if shared.closing.load(Ordering::Relaxed) {
+            return;
+        }
+        let Ok(client) = client else { continue };
+        let shared = Arc::clone(shared);
+        // However a connection ends, it is no concern of the others.
+        thread::spawn(move || Exchange::serve(client, &shared));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,95 @@
+//! What the network does to requests.
+
+use std::{str::FromStr, time::Duration};
+
+/// What goes wrong with one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mishap {
+    /// The connection breaks before the server has seen anything of it.
+    ResetBefore,
+    /// The connection breaks when the server has seen half of it.
+    ResetWithin,
+    /// The server has done what was asked; the connection breaks instead of the answer.
+    ResetAfter,
+    /// The connection breaks, and what was asked reaches the server later all the same.
+    Late,
+    /// The answer ends in the middle of its body.
+    Truncated,
+    /// 500, and the server was not asked.
+    InternalError,
+    /// 503, and the server was not asked.
+    SlowDown,
+    /// It is delivered twice, and the second answer is what comes back: of a write with a
+    /// condition, a refusal because of itself.
+    Twice,
+    /// Its answer waits until that of a request on another connection has gone out.
+    Overtaken,
+}
+
+impl Mishap {
+    pub const ALL: [(&'static str, Self); 9] = [
+        ("reset-before", Self::ResetBefore),
+        ("reset-within", Self::ResetWithin),
+        ("reset-after", Self::ResetAfter),
+        ("late", Self::Late),
+        ("truncated", Self::Truncated),
+        ("internal-error", Self::InternalError),
+        ("slow-down", Self::SlowDown),
+        ("twice", Self::Twice),
+        ("overtaken", Self::Overtaken),
+    ];
+}
+
+impl FromStr for Mishap {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let known = Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, mishap)| *mishap);
+        known.ok_or_else(|| {
+            let names: Vec<_> = Self::ALL.iter().map(|(name, _)| *name).collect();
+            format!("no mishap is called {name:?}; there are {}", names.join(", "))
+        })
+    }
+}
+
+/// How the network is.
+#[derive(Clone, Debug, Default)]
+pub struct Weather {
+    /// From a request to its answer, beside what the server takes.
+    pub delay: Duration,
+    /// Of all connections together, in each direction; zero: no limit.
+    pub bytes_per_second: u64,
+    /// What may go wrong, and with one of how many requests.
+    pub mishaps: Vec<(Mishap, u64)>,
+    pub seed: u64,
+}
+
+impl Weather {
+    /// Nothing goes wrong, and nothing takes time.
+    pub fn calm() -> Self {
+        Self::default()
+    }
+
+    /// This goes wrong with one of `one_in` requests.
+    pub fn with(mut self, mishap: Mishap, one_in: u64) -> Self {
+        self.mishaps.push((mishap, one_in));
+        self
+    }
+
+    /// What becomes of the n-th request: the first mishap it draws.
+    pub(super) fn mishap(&self, request: u64) -> Option<Mishap> {
+        let draw = |place: usize, one_in: u64| {
+            mixed(self.seed ^ mixed(request ^ mixed(place as u64))).is_multiple_of(one_in.max(1))
+        };
+        let mut mishaps = self.mishaps.iter().enumerate();
+        mishaps.find(|(place, (_, one_in))| draw(*place, *one_in)).map(|(_, (mishap, _))| *mishap)
+    }
+}
+
+/// Every bit of the answer depends on every bit of the number.
+fn mixed(number: u64) -> u64 {
+    let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
