@@ -5,6 +5,7 @@
 
 pub mod binary;
 pub mod chain;
+pub mod checker;
 pub mod chromium;
 pub mod contract;
 pub mod desk;

@@ -41,8 +41,7 @@ async fn survives(fault: Fault) {
         calm.snapshot(&before).await.unwrap();
         let faulty = Arc::new(FaultBucket::new(memory.clone()));
         let struck = World::open(faulty.clone(), None).await;
-        let opening = faulty.calls();
-        faulty.inject(Rule::new(fault).nth(opening + k));
+        faulty.inject(Rule::new(fault).nth(k));
         let result = struck.snapshot(&after).await;
         if faulty.strikes() == 0 {
             assert!(k > 8, "only {k} calls");
