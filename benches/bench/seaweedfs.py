@@ -1,0 +1,91 @@
+"""An S3 server on 127.0.0.1 that ends with the `with` block."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+BUCKET = "pstore"
+SECRET = "a-secret-only-for-benches"
+
+
+class SeaweedFs:
+    """`scripts/setup-test-servers` installs the program."""
+
+    def __init__(self, program: Path, folder: Path) -> None:
+        self._program, self._folder = program, folder
+
+    def __enter__(self) -> SeaweedFs:
+        ports = dict(zip(("master", "volume", "filer", "admin", "s3"), _free_ports()))
+        self.endpoint = f"http://127.0.0.1:{ports['s3']}"
+        self._filer = f"http://127.0.0.1:{ports['filer']}/buckets/{BUCKET}/"
+        data, access = self._folder / "data", self._folder / "access.json"
+        data.mkdir(parents=True)
+        access.write_text(json.dumps({"identities": [{
+            "name": "admin", "credentials": [{"accessKey": "admin", "secretKey": SECRET}],
+            "actions": ["Admin", "Read", "Write", "List", "Tagging"]}]}))
+        options = [f"-{name}.port={port}" for name, port in ports.items()]
+        options += ["-s3.port.iceberg=0", "-s3.port.lance=0", "-webdav=false", "-admin.ui=false", f"-dir={data}", f"-s3.config={access}"]
+        self._process = subprocess.Popen([self._program, "mini", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", *options],
+                                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            self._make_bucket()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What lets pstore keep a store here."""
+        return {"PSTORE_STORE": f"s3://{BUCKET}/store", "PSTORE_S3_ENDPOINT": self.endpoint, "AWS_ACCESS_KEY_ID": "admin",
+                "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_EC2_METADATA_DISABLED": "true"}
+
+    def object(self, key: str) -> bytes:
+        """The bytes of an object of the store, past S3."""
+        with urllib.request.urlopen(f"{self._filer}store/{key}", timeout=30) as answer:
+            return answer.read()
+
+    def _make_bucket(self) -> None:
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                urllib.request.urlopen(urllib.request.Request(self._filer, method="PUT"), timeout=5).close()
+                urllib.request.urlopen(self.endpoint + "/", timeout=5).close()
+                return
+            except urllib.error.HTTPError as error:
+                # The S3 side answers, if only to say that nobody signed this.
+                if error.url.startswith(self.endpoint):
+                    return
+            except OSError:
+                pass
+            if time.monotonic() > deadline or self._process.poll() is not None:
+                raise RuntimeError("SeaweedFS does not start")
+            time.sleep(0.1)
+
+
+def _free_ports() -> list[int]:
+    """Five that are free, and so are those 10000 above, where SeaweedFS listens too."""
+    found: list[int] = []
+    for port in range(21000 + int(time.time()) % 2000 * 10, 45000):
+        try:
+            for wanted in (port, port + 10000):
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", wanted))
+            found.append(port)
+        except OSError:
+            continue
+        if len(found) == 5:
+            return found
+    raise RuntimeError("no free ports")
