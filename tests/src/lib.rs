@@ -10,6 +10,7 @@ pub mod chromium;
 pub mod contract;
 pub mod desk;
 pub mod explorer;
+pub mod fuzz;
 pub mod interrupter;
 pub mod mount;
 mod process;

@@ -48,7 +48,8 @@ pub(super) fn hex(text: &str) -> Vec<u8> {
         .collect()
 }
 
-fn digest(document: &Value) -> String {
+/// What a document's `check` should be.
+pub(crate) fn digest(document: &Value) -> String {
     let mut without = document.clone();
     if let Some(fields) = without.as_object_mut() {
         fields.remove("check");
