@@ -9,6 +9,7 @@ pub mod checker;
 pub mod chromium;
 pub mod contract;
 pub mod desk;
+pub mod disk;
 pub mod explorer;
 pub mod fuzz;
 pub mod interrupter;

@@ -118,3 +118,29 @@ async fn a_network_that_is_bad_in_every_way_is_only_slow() {
     let (requests, mishaps) = survives(&server.config(), weather);
     assert!(mishaps >= 10, "only {mishaps} of {requests} requests");
 }
+
+/// Killed in the middle of writes and started again with what it had.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_killed_and_comes_back_is_only_a_delay() {
+    let mut server = SeaweedFs::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let (source, out) = (folder.path().join("source"), folder.path().join("out"));
+    let host = Host::s3(&folder.path().join("home"), &server.config());
+    fill(&source, 0);
+    host.snapshot(&source, ALICE);
+    for generation in 1..=4 {
+        for file in 0..20 {
+            fs::write(source.join(format!("{file}")), noise(1_000_000, 100 * generation + file)).unwrap();
+        }
+        let running = host.start(tests::binary::snapshot(&source, ALICE));
+        thread::sleep(Duration::from_millis(150 * generation));
+        server.stop();
+        server.start_again().await;
+        let ended = running.wait();
+        assert_eq!((ended.code, &ended.document["pointer"]), (Some(0), &"flipped".into()), "{ended:#?}");
+        host.verify(ALICE, &["--read-data", "--no-cache"]);
+        host.restore(ALICE, &out);
+        assert_same(&source, &out);
+        fs::remove_dir_all(&out).unwrap();
+    }
+}

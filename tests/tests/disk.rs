@@ -1,0 +1,196 @@
+//! A disk that is full, or may not be written to, under each of the places where the program
+//! writes: the right error, nothing torn, and all is well when there is room again.
+
+#![allow(clippy::unwrap_used)]
+
+use std::{
+    fs,
+    io::Write,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+use store::bucket::{Access, LocalBucket};
+use tests::{
+    binary::{self, Host},
+    checker,
+    disk::SmallDisk,
+    mount::{ALICE, MountDesk},
+    tree::{assert_same, assert_seen, look_at, noise},
+};
+
+const MIB: u64 = 1 << 20;
+
+fn fill(source: &Path, generation: u64) {
+    fs::create_dir_all(source.join("Default")).unwrap();
+    fs::write(source.join("Default/History"), noise(3 * MIB as usize, generation)).unwrap();
+    fs::write(source.join("Default/Cookies"), noise(300_000, 99)).unwrap();
+    fs::write(source.join("generation"), generation.to_string()).unwrap();
+}
+
+#[track_caller]
+fn says(error: &Value, words: &str) {
+    assert!(error["message"].as_str().unwrap().contains(words), "no {words:?} in {error:#}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_without_room_takes_nothing_in_and_loses_nothing() {
+    let (dir, disk) = (tempfile::tempdir().unwrap(), SmallDisk::new(24 * MIB));
+    let (source, out, store) = (dir.path().join("source"), dir.path().join("out"), disk.path().join("store"));
+    let host = Host::local(&dir.path().join("home"), &store);
+    fill(&source, 0);
+    host.snapshot(&source, ALICE);
+    let kept = look_at(&source);
+    // From no room at all to room for all but the end.
+    for left in [0, 8 << 10, 64 << 10, MIB, 3 * MIB] {
+        fill(&source, 1 + left);
+        disk.fill_but(left);
+        let error = host.fail(6, binary::snapshot(&source, ALICE));
+        says(&error, "No space left on device");
+        host.verify(ALICE, &["--read-data", "--no-cache"]);
+        host.restore(ALICE, &out);
+        assert_seen(&kept, &out);
+        fs::remove_dir_all(&out).unwrap();
+        disk.relieve();
+        checker::look(&LocalBucket::open(&store, Access::ReadWrite).unwrap()).await.must_be_whole();
+    }
+    host.snapshot(&source, ALICE);
+    host.succeed(["gc", "acme", "--grace", "0"]);
+    host.verify(ALICE, &["--read-data", "--no-cache"]);
+    host.restore(ALICE, &out);
+    assert_same(&source, &out);
+}
+
+#[test]
+fn a_store_that_may_not_be_written_to_can_be_read() {
+    let (dir, disk) = (tempfile::tempdir().unwrap(), SmallDisk::new(24 * MIB));
+    let (source, out) = (dir.path().join("source"), dir.path().join("out"));
+    let host = Host::local(&dir.path().join("home"), &disk.path().join("store"));
+    fill(&source, 0);
+    host.snapshot(&source, ALICE);
+    disk.make_read_only(true);
+    host.succeed(["list", ALICE]);
+    host.verify(ALICE, &["--read-data", "--no-cache"]);
+    host.restore(ALICE, &out);
+    assert_same(&source, &out);
+    fill(&source, 1);
+    says(&host.fail(13, binary::snapshot(&source, ALICE)), "Read-only file system");
+    says(&host.fail(13, ["lock", "acquire", ALICE, "--chrome-major", "131"]), "Read-only file system");
+    disk.make_read_only(false);
+    host.snapshot(&source, ALICE);
+    host.verify(ALICE, &["--read-data"]);
+}
+
+#[test]
+fn a_cache_without_room_only_takes_time() {
+    let (dir, disk) = (tempfile::tempdir().unwrap(), SmallDisk::new(MIB));
+    let (source, out) = (dir.path().join("source"), dir.path().join("out"));
+    let cache = disk.path().join("cache");
+    let host = Host::local(&dir.path().join("home"), &dir.path().join("store"))
+        .with("PSTORE_CACHE_DIR", cache.to_str().unwrap());
+    for generation in 0..4 {
+        fill(&source, generation);
+        match generation {
+            0 => disk.fill_but(0),
+            1 => disk.fill_but(8 << 10),
+            2 => disk.make_read_only(true),
+            _ => {
+                disk.make_read_only(false);
+                disk.relieve();
+            }
+        }
+        assert_eq!(host.snapshot(&source, ALICE)["pointer"], "flipped");
+        host.restore(ALICE, &out);
+        assert_same(&source, &out);
+        fs::remove_dir_all(&out).unwrap();
+        host.verify(ALICE, &["--read-data"]);
+    }
+}
+
+#[test]
+fn a_target_without_room_is_left_as_it_was() {
+    let (dir, disk) = (tempfile::tempdir().unwrap(), SmallDisk::new(10 * MIB));
+    let source = dir.path().join("source");
+    let host = Host::local(&dir.path().join("home"), &dir.path().join("store"));
+    fill(&source, 0);
+    host.snapshot(&source, ALICE);
+    let target = disk.path().join("profile");
+    let at = target.to_str().unwrap();
+    disk.fill_but(2 * MIB);
+    says(&host.fail(6, ["restore", ALICE, at]), "No space left on device");
+    disk.relieve();
+    assert_eq!(fs::read_dir(disk.path()).unwrap().count(), 0, "nothing is left of it");
+    host.restore(ALICE, &target);
+    let before = look_at(&target);
+    fill(&source, 1);
+    host.snapshot(&source, ALICE);
+    disk.fill_but(MIB);
+    host.fail(6, ["restore", ALICE, at, "--force"]);
+    assert_seen(&before, &target);
+    disk.relieve();
+    host.succeed(["restore", ALICE, at, "--force"]);
+    assert_same(&source, &target);
+}
+
+/// Writes until there is no room. Returns how much of it was taken in.
+fn write_until_full(path: &Path) -> u64 {
+    let mut file = fs::File::create(path).unwrap();
+    let mut taken = 0;
+    loop {
+        match file.write(&noise(64 << 10, taken)) {
+            Ok(written) => taken += written as u64,
+            Err(error) => {
+                assert_eq!(error.raw_os_error(), Some(28), "{error}");
+                return taken;
+            }
+        }
+        assert!(taken < 64 * MIB, "there is no end to it");
+    }
+}
+
+#[test]
+fn a_mount_whose_session_has_no_room_says_so_and_keeps_what_it_took_in() {
+    let (desk, disk) = (MountDesk::local(), SmallDisk::new(12 * MIB));
+    let host = desk.host.clone().with("PSTORE_SESSION_DIR", disk.path().join("sessions").to_str().unwrap());
+    let place = desk.mountpoint.to_str().unwrap();
+    host.succeed(["mount", ALICE, place, "--chrome-major", "131"]);
+    fill(&desk.mountpoint, 0);
+    host.succeed(["commit", place]);
+    fs::write(desk.mountpoint.join("before"), noise(500_000, 5)).unwrap();
+    let taken = write_until_full(&desk.mountpoint.join("too large"));
+    assert!(taken > MIB, "{taken}");
+    assert_eq!(fs::read(desk.mountpoint.join("before")).unwrap(), noise(500_000, 5));
+    assert!(fs::metadata(desk.mountpoint.join("too large")).unwrap().len() >= taken);
+    fs::remove_file(desk.mountpoint.join("too large")).unwrap();
+    // What is removed makes room as soon as the kernel has let go of it.
+    let began = Instant::now();
+    while fs::write(desk.mountpoint.join("after"), noise(400_000, 6)).is_err() {
+        assert!(began.elapsed() < Duration::from_secs(30), "there is no room though a file was removed");
+        thread::sleep(Duration::from_millis(20));
+    }
+    let seen = look_at(&desk.mountpoint);
+    host.succeed(["unmount", place, "--commit"]);
+    let out = desk.path("out");
+    host.restore(ALICE, &out);
+    assert_seen(&seen, &out);
+    host.verify(ALICE, &["--read-data", "--no-cache"]);
+}
+
+#[test]
+fn a_mount_that_cannot_keep_a_session_is_refused() {
+    let (desk, disk) = (MountDesk::local(), SmallDisk::new(MIB));
+    let host = desk.host.clone().with("PSTORE_SESSION_DIR", disk.path().join("sessions").to_str().unwrap());
+    let mount = ["mount", ALICE, desk.mountpoint.to_str().unwrap(), "--chrome-major", "131"];
+    disk.make_read_only(true);
+    says(&host.fail(6, mount), "Read-only file system");
+    assert!(!desk.is_mounted(&desk.mountpoint));
+    disk.make_read_only(false);
+    disk.fill_but(0);
+    host.fail(6, mount);
+    assert!(!desk.is_mounted(&desk.mountpoint));
+    disk.relieve();
+    host.succeed(mount);
+    host.succeed(["unmount", desk.mountpoint.to_str().unwrap()]);
+}
