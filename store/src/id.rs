@@ -83,6 +83,10 @@ bytes_id!(
     SnapshotId, 32, "snapshot id"
 );
 bytes_id!(
+    /// The SHA-256 of an archive, or of the tar stream in it.
+    Sha256, 32, "SHA-256 of 64 small hexadecimal digits"
+);
+bytes_id!(
     /// The key of a tenant's digests. Public: it separates tenants, it protects nothing.
     ChunkKey, 32, "chunk key"
 );
@@ -102,14 +106,21 @@ impl ChunkKey {
     }
 }
 
-impl SnapshotId {
-    /// The first twelve digits, as the pointer and people use them.
-    pub fn prefix(&self) -> String {
-        let mut text = self.to_string();
-        text.truncate(12);
-        text
-    }
+macro_rules! short_name {
+    ($name:ident) => {
+        impl $name {
+            /// The first twelve digits, as the pointer and people use them.
+            pub fn prefix(&self) -> String {
+                let mut text = self.to_string();
+                text.truncate(12);
+                text
+            }
+        }
+    };
 }
+
+short_name!(SnapshotId);
+short_name!(Sha256);
 
 macro_rules! ulid_id {
     ($(#[$doc:meta])* $name:ident, $kind:literal) => {

@@ -62,9 +62,11 @@ fn version(fields: &Map<String, Value>) -> Result<()> {
     }
 }
 
-/// Who wrote a document, for messages.
+/// Who wrote a document, for messages. A manifest says so where the contract wants it.
 pub(super) fn writer(fields: &Map<String, Value>) -> String {
-    fields.get("writer").and_then(Value::as_str).unwrap_or("an unnamed writer").to_owned()
+    let captured_by = || fields.get("captured_by")?.get("writer_version");
+    let named = fields.get("writer").or_else(captured_by).and_then(Value::as_str);
+    named.unwrap_or("an unnamed writer").to_owned()
 }
 
 /// A word that is none of `known` needs a pstore that knows it; it is no damage.

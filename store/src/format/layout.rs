@@ -4,7 +4,7 @@
 //! ending in a slash, give a credential one tenant and nothing else.
 
 use crate::{
-    id::{EventId, PackId, RecordId},
+    id::{EventId, PackId, RecordId, Sha256},
     key::{Key, Prefix},
     name::{Lineage, ProfileName, Tenant},
 };
@@ -125,9 +125,68 @@ pub fn event_of(key: &Key) -> Option<EventId> {
 
 /// The archive of a snapshot whose short name is `prefix`, as the pointer names it.
 pub fn archive(of: &Lineage, prefix: &str) -> String {
-    format!("{}profile-{prefix}.tar.zst", lineage(of))
+    format!("{}{}", lineage(of), archive_name(prefix))
 }
 
 pub fn manifest(of: &Lineage, prefix: &str) -> String {
-    format!("{}profile-{prefix}.manifest.json", lineage(of))
+    format!("{}{}", lineage(of), manifest_name(prefix))
+}
+
+/// What an archive is called, in a bucket or in a directory.
+pub fn archive_name(prefix: &str) -> String {
+    format!("profile-{prefix}{ARCHIVE}")
+}
+
+pub fn manifest_name(prefix: &str) -> String {
+    format!("profile-{prefix}{MANIFEST}")
+}
+
+const ARCHIVE: &str = ".tar.zst";
+const MANIFEST: &str = ".manifest.json";
+
+/// Where the archive with this digest lies.
+pub fn archive_key(of: &Lineage, sha256: &Sha256) -> Key {
+    lineage(of).key(&archive_name(&sha256.prefix())).expect(VALID)
+}
+
+pub fn manifest_key(of: &Lineage, sha256: &Sha256) -> Key {
+    lineage(of).key(&manifest_name(&sha256.prefix())).expect(VALID)
+}
+
+/// The short name of the archive that a key names, if it names one.
+pub fn archive_of(key: &Key) -> Option<&str> {
+    short_name(key, ARCHIVE)
+}
+
+/// The short name of the archive whose manifest a key names, if it names one.
+pub fn manifest_of(key: &Key) -> Option<&str> {
+    short_name(key, MANIFEST)
+}
+
+fn short_name<'a>(key: &'a Key, suffix: &str) -> Option<&'a str> {
+    let digits = key.name().strip_prefix("profile-")?.strip_suffix(suffix)?;
+    let is_digit = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    (digits.len() == 12 && digits.bytes().all(is_digit)).then_some(digits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn archives_and_manifests_are_known_by_their_names() {
+        let lineage = Lineage { name: "acme/alice".parse().unwrap(), chrome_major: "131".parse().unwrap() };
+        let sha = Sha256::from_bytes([0x1a; 32]);
+        let (archive, manifest) = (archive_key(&lineage, &sha), manifest_key(&lineage, &sha));
+        assert_eq!(archive.as_str(), "snapshots/acme/alice/131/profile-1a1a1a1a1a1a.tar.zst");
+        assert_eq!(archive.as_str(), super::archive(&lineage, &sha.prefix()));
+        assert_eq!(manifest.as_str(), super::manifest(&lineage, &sha.prefix()));
+        assert_eq!((archive_of(&archive), manifest_of(&archive)), (Some("1a1a1a1a1a1a"), None));
+        assert_eq!((archive_of(&manifest), manifest_of(&manifest)), (None, Some("1a1a1a1a1a1a")));
+        for other in
+            ["profile-1A1a1a1a1a1a.tar.zst", "profile-1a1a.tar.zst", "latest.json", "1a1a1a1a1a1a.tar.zst"]
+        {
+            assert_eq!(archive_of(&super::lineage(&lineage).key(other).unwrap()), None, "{other}");
+        }
+    }
 }

@@ -12,6 +12,7 @@ pub mod index;
 mod json;
 pub mod layout;
 pub mod lock;
+pub mod manifest;
 pub mod pack;
 pub mod pin;
 pub mod pointer;
