@@ -5,10 +5,12 @@
 //! ```text
 //! ops ──> catalog ──> content ──> format, bucket ──> id, name, key, error
 //! ops ──> tree ─────────────────> format
+//! ops ──> archive ──────────────> format
 //! ```
 //!
 //! The library never talks to a person: no terminal, no environment, no exit.
 
+pub mod archive;
 pub mod bucket;
 pub mod catalog;
 pub mod content;

@@ -4,10 +4,11 @@ use std::{fs, path::Path};
 
 /// Each layer with the layers it may know.
 const LAYERS: &[(&str, &[&str])] = &[
-    ("ops", &["catalog", "content", "tree", "format", "bucket", "progress"]),
+    ("ops", &["catalog", "content", "tree", "archive", "format", "bucket", "progress"]),
     ("catalog", &["content", "format", "bucket"]),
     ("content", &["format", "bucket", "progress"]),
     ("tree", &["format"]),
+    ("archive", &["format"]),
     ("format", &[]),
     ("bucket", &[]),
     ("progress", &[]),

@@ -1,0 +1,244 @@
+//! The 512 bytes before every member of a tar stream.
+//!
+//! Written as POSIX ustar; read as POSIX, GNU and the old Unix wrote them.
+
+use super::Block;
+use crate::format::{FormatError, Result};
+
+/// The largest number in the eight bytes of a mode or an owner.
+pub const MAX_ID: u64 = 0o7_777_777;
+/// The largest number in the twelve bytes of a size or a time.
+pub const MAX_SIZE: u64 = 0o77_777_777_777;
+pub const MAX_NAME: usize = 100;
+pub const MAX_PREFIX: usize = 155;
+
+const MODE: std::ops::Range<usize> = 100..108;
+const UID: std::ops::Range<usize> = 108..116;
+const GID: std::ops::Range<usize> = 116..124;
+const SIZE: std::ops::Range<usize> = 124..136;
+const MTIME: std::ops::Range<usize> = 136..148;
+const CHECKSUM: std::ops::Range<usize> = 148..156;
+const KIND: usize = 156;
+const LINK: std::ops::Range<usize> = 157..257;
+const MAGIC: std::ops::Range<usize> = 257..265;
+const DEVICE_MAJOR: std::ops::Range<usize> = 329..337;
+const DEVICE_MINOR: std::ops::Range<usize> = 337..345;
+const PREFIX: std::ops::Range<usize> = 345..500;
+
+const POSIX: &[u8; 8] = b"ustar\x0000";
+
+/// What a member is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberKind {
+    File,
+    HardLink,
+    Symlink,
+    CharDevice,
+    BlockDevice,
+    Directory,
+    Fifo,
+    /// Records about the member that follows.
+    Pax,
+    /// Records about all members that follow.
+    PaxGlobal,
+    /// GNU's way to give a long path, or link target, of the member that follows.
+    GnuLongPath,
+    GnuLongLink,
+    /// GNU's way to leave holes out.
+    GnuSparse,
+    Other(u8),
+}
+
+impl MemberKind {
+    const KNOWN: [(Self, u8); 12] = [
+        (Self::File, b'0'),
+        (Self::HardLink, b'1'),
+        (Self::Symlink, b'2'),
+        (Self::CharDevice, b'3'),
+        (Self::BlockDevice, b'4'),
+        (Self::Directory, b'5'),
+        (Self::Fifo, b'6'),
+        (Self::Pax, b'x'),
+        (Self::PaxGlobal, b'g'),
+        (Self::GnuLongPath, b'L'),
+        (Self::GnuLongLink, b'K'),
+        (Self::GnuSparse, b'S'),
+    ];
+
+    fn to_byte(self) -> u8 {
+        match self {
+            Self::Other(byte) => byte,
+            known => Self::KNOWN.iter().find(|(kind, _)| *kind == known).map_or(b'0', |(_, byte)| *byte),
+        }
+    }
+
+    fn from_byte(byte: u8) -> Self {
+        match byte {
+            // The old way to say it, and a hint that the file be laid out in one piece.
+            0 | b'7' => Self::File,
+            _ => Self::KNOWN
+                .iter()
+                .find(|(_, known)| *known == byte)
+                .map_or(Self::Other(byte), |(kind, _)| *kind),
+        }
+    }
+}
+
+/// A member as one header says it; what comes before it may say otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// As it is written: a directory's may end in a slash.
+    pub path: Vec<u8>,
+    pub kind: MemberKind,
+    pub mode: u32,
+    pub uid: u64,
+    pub gid: u64,
+    /// How many bytes follow, padding aside. Of links and directories a reader ignores it.
+    pub size: u64,
+    pub mtime: i64,
+    /// What a link refers to.
+    pub link: Vec<u8>,
+    pub device_major: u64,
+    pub device_minor: u64,
+}
+
+impl Header {
+    pub fn new(path: impl Into<Vec<u8>>, kind: MemberKind) -> Self {
+        Self {
+            path: path.into(),
+            kind,
+            mode: 0,
+            uid: 0,
+            gid: 0,
+            size: 0,
+            mtime: 0,
+            link: Vec::new(),
+            device_major: 0,
+            device_minor: 0,
+        }
+    }
+
+    /// The header in ustar. What does not fit is cut off or 0: see [`split`] and the bounds
+    /// above for what must be said in a pax record instead.
+    pub fn encode(&self) -> Block {
+        let mut block = [0; super::BLOCK_LEN];
+        let (prefix, name) = split(&self.path).unwrap_or((b"", &self.path));
+        put_text(&mut block[..MAX_NAME], name);
+        put_text(&mut block[PREFIX], prefix);
+        put_text(&mut block[LINK], &self.link);
+        put_number(&mut block[MODE], u64::from(self.mode));
+        put_number(&mut block[UID], self.uid);
+        put_number(&mut block[GID], self.gid);
+        put_number(&mut block[SIZE], self.size);
+        put_number(&mut block[MTIME], u64::try_from(self.mtime).unwrap_or(0));
+        block[KIND] = self.kind.to_byte();
+        block[MAGIC].copy_from_slice(POSIX);
+        put_number(&mut block[DEVICE_MAJOR], self.device_major);
+        put_number(&mut block[DEVICE_MINOR], self.device_minor);
+        let (sum, _) = checksums(&block);
+        block[CHECKSUM].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+        block
+    }
+
+    /// What a block says, or `None` if it is one of zeros, as at the end of a stream.
+    pub fn decode(block: &Block) -> Result<Option<Self>> {
+        if block.iter().all(|byte| *byte == 0) {
+            return Ok(None);
+        }
+        let stated = number(&block[CHECKSUM], "checksum")?;
+        let (unsigned, signed) = checksums(block);
+        // Some old programs added the bytes as signed numbers.
+        if stated != unsigned && stated != signed {
+            return Err(FormatError::malformed("a tar header whose checksum is wrong"));
+        }
+        let posix = block[MAGIC].starts_with(b"ustar\0");
+        let gnu = &block[MAGIC] == b"ustar  \0";
+        let mut path = Vec::new();
+        if posix && block[PREFIX.start] != 0 {
+            path.extend_from_slice(text(&block[PREFIX]));
+            path.push(b'/');
+        }
+        path.extend_from_slice(text(&block[..MAX_NAME]));
+        let mut kind = MemberKind::from_byte(block[KIND]);
+        if kind == MemberKind::File && !posix && !gnu && path.ends_with(b"/") {
+            // The oldest archives have no other way to say it.
+            kind = MemberKind::Directory;
+        }
+        let device = |field, what| if posix || gnu { unsigned_number(&block[field], what) } else { Ok(0) };
+        Ok(Some(Self {
+            path,
+            kind,
+            mode: (unsigned_number(&block[MODE], "mode")? & 0o7777) as u32,
+            uid: unsigned_number(&block[UID], "owner")?,
+            gid: unsigned_number(&block[GID], "group")?,
+            size: unsigned_number(&block[SIZE], "size")?,
+            mtime: number(&block[MTIME], "time")?,
+            link: text(&block[LINK]).to_vec(),
+            device_major: device(DEVICE_MAJOR, "device")?,
+            device_minor: device(DEVICE_MINOR, "device")?,
+        }))
+    }
+}
+
+/// A path in the two fields ustar has for it, if it fits into them: prefix and name.
+pub fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
+    if path.len() <= MAX_NAME {
+        return Some((b"", path));
+    }
+    // As much as possible in the name, so that there is one way to do it; a slash at the
+    // very end belongs to a directory's name.
+    let from = path.len().checked_sub(MAX_NAME + 1)?;
+    let at = from + path[from..path.len() - 1].iter().position(|byte| *byte == b'/')?;
+    (1..=MAX_PREFIX).contains(&at).then(|| (&path[..at], &path[at + 1..]))
+}
+
+fn put_text(field: &mut [u8], text: &[u8]) {
+    let len = text.len().min(field.len());
+    field[..len].copy_from_slice(&text[..len]);
+}
+
+/// Octal digits up to a NUL; 0 for what does not fit.
+fn put_number(field: &mut [u8], value: u64) {
+    let digits = field.len() - 1;
+    let value = if value < 1 << (3 * digits) { value } else { 0 };
+    field[..digits].copy_from_slice(format!("{value:0digits$o}").as_bytes());
+}
+
+/// The sum of all bytes, those of the checksum counted as spaces: unsigned, and signed.
+fn checksums(block: &Block) -> (i64, i64) {
+    let bytes =
+        || block.iter().enumerate().map(|(at, byte)| if CHECKSUM.contains(&at) { b' ' } else { *byte });
+    (bytes().map(i64::from).sum(), bytes().map(|byte| i64::from(byte.cast_signed())).sum())
+}
+
+fn text(field: &[u8]) -> &[u8] {
+    field.split(|byte| *byte == 0).next().unwrap_or_default()
+}
+
+fn unsigned_number(field: &[u8], what: &str) -> Result<u64> {
+    u64::try_from(number(field, what)?)
+        .map_err(|_| FormatError::malformed(format!("a tar header with a negative {what}")))
+}
+
+/// Octal digits between spaces and NULs, or GNU's big-endian bytes behind a set bit.
+fn number(field: &[u8], what: &str) -> Result<i64> {
+    let bad = || FormatError::malformed(format!("a tar header whose {what} is no number"));
+    if field[0] & 0x80 != 0 {
+        let negative = field[0] & 0x40 != 0;
+        let first = if negative { field[0] } else { field[0] & 0x7f };
+        let mut wide = if negative { -1i128 } else { 0 };
+        for byte in std::iter::once(&first).chain(&field[1..]) {
+            wide = wide << 8 | i128::from(*byte);
+        }
+        return i64::try_from(wide).map_err(|_| bad());
+    }
+    let digits = text(field).trim_ascii();
+    digits.iter().try_fold(0i64, |value, digit| match digit {
+        b'0'..=b'7' => value.checked_mul(8).map(|value| value + i64::from(digit - b'0')).ok_or_else(bad),
+        _ => Err(bad()),
+    })
+}
+
+#[cfg(test)]
+#[path = "header_tests.rs"]
+mod tests;

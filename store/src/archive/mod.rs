@@ -1,0 +1,25 @@
+//! Canonical archives: a tree as a tar stream, which programs that know nothing of pstore
+//! read and write too.
+//!
+//! POSIX ustar, with pax records for what ustar cannot say. Bytes to values and back: pure
+//! and bounded, like the format; what is read may come from anybody.
+
+pub mod header;
+pub mod pax;
+
+/// Everything in a tar stream begins at a multiple of this.
+pub const BLOCK_LEN: usize = 512;
+pub type Block = [u8; BLOCK_LEN];
+
+/// How many zeros follow `len` bytes until the next block begins.
+pub const fn padding(len: u64) -> usize {
+    (len.wrapping_neg() % BLOCK_LEN as u64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn padding_ends_at_a_block() {
+        assert_eq!([0, 1, 511, 512, 513].map(super::padding), [0, 511, 1, 0, 511]);
+    }
+}
