@@ -3,6 +3,7 @@
 // Everything here runs in tests only, where a panic is how a failure is told.
 #![allow(clippy::unwrap_used)]
 
+pub mod archive;
 pub mod binary;
 pub mod chain;
 pub mod checker;

@@ -5,6 +5,8 @@
 //! and bounded, like the format; what is read may come from anybody.
 
 pub mod header;
+pub mod holes;
+pub mod members;
 pub mod pax;
 
 /// Everything in a tar stream begins at a multiple of this.

@@ -39,6 +39,14 @@ impl<'a> Verified<'a> {
     pub fn into_bytes(self) -> Vec<u8> {
         self.0.into_owned()
     }
+
+    /// The bytes, without a copy of those that are stored as they are; `stored` is what was checked.
+    pub fn into_shared(self, stored: &'a Bytes) -> Bytes {
+        match self.0 {
+            Cow::Borrowed(raw) => stored.slice_ref(raw),
+            Cow::Owned(raw) => raw.into(),
+        }
+    }
 }
 
 impl std::ops::Deref for Verified<'_> {

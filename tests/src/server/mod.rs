@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A program that `scripts/setup-test-servers` installs. Its absence fails the test: a
 /// test that silently does not run proves nothing.
-fn program(name: &str) -> PathBuf {
+pub fn program(name: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let tools =
         env::var_os("PSTORE_TEST_TOOLS").map_or_else(|| root.join("target/test-tools"), PathBuf::from);

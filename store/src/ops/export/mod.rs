@@ -1,0 +1,154 @@
+//! Writes a snapshot as a canonical archive: a tar stream in zstd, and its manifest.
+//!
+//! Every chunk is verified before it goes in; memory is bounded, however large the profile.
+//! Two exports of one tree are the same tar stream, however they are compressed.
+
+mod digest;
+mod feed;
+mod framing;
+mod stream;
+mod target;
+
+pub use framing::Framing;
+
+use std::{
+    fs,
+    io::{BufWriter, Write},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use futures::StreamExt;
+use tokio::sync::mpsc;
+
+use super::open::Opened;
+pub use crate::archive::members::Times;
+use crate::{
+    Error, Result,
+    catalog::records,
+    content::{TenantStore, workers::blocking},
+    error::IoContext,
+    format::{layout, manifest::Manifest, record::Record},
+    id::Sha256,
+    name::Lineage,
+    progress::Progress,
+};
+
+/// Windows of chunks that wait to be written, beside those that are being fetched.
+const WINDOWS_WAITING: usize = 1;
+const WRITE_BYTES: usize = 1 << 20;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    pub framing: Framing,
+    pub times: Times,
+}
+
+/// An archive that was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Archive {
+    /// Of the archive as it is: compressed. Its first digits are its name.
+    pub sha256: Sha256,
+    pub size_bytes: u64,
+    /// Of the stream in it, which depends on the tree alone.
+    pub tar_sha256: Sha256,
+    pub tar_size_bytes: u64,
+    pub files: u64,
+    /// FIFOs, sockets and devices, which an archive does not hold.
+    pub skipped: u64,
+    pub fetched_bytes: u64,
+}
+
+/// An archive and its manifest in a directory.
+#[derive(Clone, Debug)]
+pub struct Exported {
+    pub archive: Archive,
+    pub manifest: Manifest,
+    pub archive_path: PathBuf,
+    pub manifest_path: PathBuf,
+}
+
+/// Writes the archive to `out`, which messages call `shown`.
+pub async fn write<W: Write + Send + 'static>(
+    store: &TenantStore,
+    record: &Record,
+    request: Request,
+    (out, shown): (W, PathBuf),
+    progress: Arc<dyn Progress>,
+) -> Result<(Archive, W)> {
+    let opened = Opened::load(store, record.clone()).await?;
+    let pieces: Vec<_> = opened.pieces().flatten().collect();
+    let members = stream::Members::new(opened.entries, request.times);
+    progress.begin("export", members.count(|_| true), members.bytes());
+    let (sender, receiver) = mpsc::channel(WINDOWS_WAITING);
+    let writer = blocking(move || stream::write(&members, receiver, request, (out, shown), &progress));
+    let mut windows = std::pin::pin!(feed::windows(store.clone(), pieces.into_iter()));
+    let feeder = async {
+        while let Some(window) = windows.next().await {
+            // The writer has stopped; its error says why.
+            if sender.send(window).await.is_err() {
+                break;
+            }
+        }
+        drop(sender);
+    };
+    futures::future::join(feeder, writer).await.1
+}
+
+/// Writes archive and manifest to a directory, which is made if it is not there: the archive
+/// first, each under its name when it is whole.
+pub async fn to_directory(
+    store: &TenantStore,
+    lineage: &Lineage,
+    record: &Record,
+    request: Request,
+    directory: &Path,
+    progress: Arc<dyn Progress>,
+) -> Result<Exported> {
+    fs::create_dir_all(directory).at("cannot make", directory)?;
+    let unnamed = target::Unnamed::create(directory)?;
+    let file = unnamed.file.try_clone().at("cannot write", &unnamed.path)?;
+    let out = (BufWriter::with_capacity(WRITE_BYTES, file), unnamed.path.clone());
+    let (archive, _) = write(store, record, request, out, progress).await?;
+    let manifest = manifest(store, lineage, record, &archive).await?;
+    let (directory, written) = (directory.to_owned(), manifest.encode());
+    let prefix = archive.sha256.prefix();
+    let (archive_path, manifest_path) = blocking(move || {
+        let archive = unnamed.name(&layout::archive_name(&prefix))?;
+        let manifest = target::write(&directory, &layout::manifest_name(&prefix), &written)?;
+        target::settle(&directory)?;
+        Ok((archive, manifest))
+    })
+    .await?;
+    Ok(Exported { archive, manifest, archive_path, manifest_path })
+}
+
+/// The manifest of a snapshot's archive. Its predecessor is called by its archive where it has
+/// one, even if it has got that only later.
+pub async fn manifest(
+    store: &TenantStore,
+    lineage: &Lineage,
+    record: &Record,
+    archive: &Archive,
+) -> Result<Manifest> {
+    let predecessor = match record.parent {
+        None => None,
+        Some(parent) => match records::get(store, lineage, parent).await {
+            Ok((parent, _)) => parent.archive_sha256.and_then(|sha| sha.parse().ok()),
+            // It may be gone: then the record itself says what it was called.
+            Err(error) => {
+                tracing::debug!(%error, "the predecessor cannot be read");
+                None
+            }
+        },
+    };
+    Ok(Manifest::of(record, archive.sha256, archive.size_bytes, predecessor))
+}
+
+/// What may be asked of a compressor.
+pub fn check_level(level: i32) -> Result<()> {
+    if (1..=22).contains(&level) {
+        return Ok(());
+    }
+    Err(Error::InvalidInput { what: format!("{level} is no zstd level: they are 1 to 22") })
+}
