@@ -49,6 +49,7 @@ pub fn request(lineage: &Lineage, directory: &Path) -> snapshot::Request {
         lock: Default::default(),
         examiner: None,
         hold_back: None,
+        archive: None,
         about: snapshot::About {
             captured_by: CapturedBy {
                 host: "test".to_owned(),

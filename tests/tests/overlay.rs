@@ -218,6 +218,7 @@ impl Desk {
             hold_back: None,
             first_reads: Vec::new(),
             quota_bytes: None,
+            archive: None,
         };
         let files = frozen.files.clone();
         let (report, stored) = commit::commit(

@@ -2,6 +2,7 @@
 
 mod capture;
 mod catalog;
+mod export;
 mod global;
 mod help;
 mod mount;
@@ -14,6 +15,7 @@ pub(crate) use catalog::{
     AcquireArgs, ActorArgs, DeleteArgs, ForceUnlockArgs, GcArgs, HeldArgs, HoldArgs, LockArgs, LockShowArgs,
     LockVerb, LogArgs, ReapArgs, RetentionArgs, RetentionVerb, RollbackArgs, TagArgs,
 };
+pub(crate) use export::ExportArgs;
 pub(crate) use global::Global;
 pub(crate) use mount::{
     CommitArgs, DiscardArgs, LossArg, MountArgs, RescueArgs, SessionsArgs, SessionsVerb, UnmountArgs,

@@ -8,6 +8,7 @@ mod context;
 mod delete;
 mod diff;
 mod doctor;
+mod export;
 mod force_unlock;
 mod gc;
 mod guard;
@@ -58,6 +59,7 @@ pub(crate) async fn run(
         Verb::Diff(args) => diff::run(context()?, args).await,
         Verb::History(args) => history::run(context()?, args).await,
         Verb::Restore(args) => restore::run(context()?, args, interrupt.commitment().clone()).await,
+        Verb::Export(args) => export::run(context()?, args).await,
         Verb::Mount(args) => mount::run(context()?, args).await,
         Verb::Commit(args) => commit::run(&Settings::load(&invocation.global)?, args).await,
         Verb::Unmount(args) => unmount::run(&Settings::load(&invocation.global)?, args).await,

@@ -19,8 +19,9 @@ use crate::{
 };
 
 /// Fields that depend on the host, or on bytes that are compressed.
-const VARIES: [&str; 19] = [
+const VARIES: [&str; 20] = [
     "round_trips",
+    "archive_size_bytes",
     "freed_bytes",
     "pid",
     "journal_bytes",
@@ -175,6 +176,10 @@ fn documents_are_those_that_are_kept() {
     keeper.keep("diff.stat", &format!("diff acme/alice {first} --stat"));
     keeper.keep("history", "history acme/alice");
     keeper.keep("restore", "restore acme/alice out");
+    keeper.keep("export", "export acme/alice -o archives");
+    keeper.keep("export.spliced", "export acme/alice -o archives --splice");
+    keeper.keep("export.published", &format!("export acme/alice --sha {first} --publish"));
+    keeper.keep("export.unchanged", &format!("export acme/alice --sha {first} --publish"));
     keeper.keep("restore.loaded", "restore acme/alice loaded --chrome-major 131 --normalise-exit");
     keeper.keep("restore.fallback", "restore acme/alice fresh --chrome-major 99");
     keeper.keep("restore.nothing", "restore acme/nobody nothing --chrome-major 131");

@@ -1,6 +1,6 @@
 use crate::desk::Desk;
 
-pub const VERBS: [&str; 29] = [
+pub const VERBS: [&str; 30] = [
     "init",
     "snapshot",
     "list",
@@ -8,6 +8,7 @@ pub const VERBS: [&str; 29] = [
     "diff",
     "history",
     "restore",
+    "export",
     "mount",
     "commit",
     "unmount",

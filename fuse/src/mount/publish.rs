@@ -20,6 +20,7 @@ use store::{
     name::Lineage,
     ops::{
         commit::{self, Base},
+        publish::Job,
         snapshot::{About, Examined, Examiner, HoldBack, Report, size},
     },
     progress::Progress,
@@ -54,6 +55,8 @@ pub struct CommitRequest {
     pub max_bytes: Option<u64>,
     /// How much the tenant may have stored when this is done.
     pub quota_bytes: Option<u64>,
+    /// How it is published before the pointer is moved to it; without, it is not.
+    pub archive: Option<Job>,
     /// How long to wait until nobody has a file open for writing.
     pub patience: Duration,
 }
@@ -96,6 +99,7 @@ impl Mount {
             hold_back: request.hold_back,
             first_reads: self.first_reads(),
             quota_bytes: request.quota_bytes,
+            archive: request.archive,
         };
         let same = matches!(request.to, To::Own);
         let built_on = base.clone().map(|base| commit::Base { record: base.record, metadata: base.metadata });

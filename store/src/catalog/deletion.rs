@@ -10,7 +10,7 @@
 use super::{controls::Controls, pins, pointer::Read, records};
 use crate::{
     Error, Result,
-    bucket::{BucketError, Key, RetryPolicy, Version, Write},
+    bucket::{BucketError, RetryPolicy, Version, Write},
     error::Needed,
     format::{
         event::EventKind,
@@ -65,7 +65,7 @@ impl Controls {
             }
             return Err(error);
         }
-        self.remove_archive(&trashed).await?;
+        self.remove_archives(&trashed).await?;
         if let Some(event) = &trashed.deletion {
             self.settle(Some(event)).await?;
         }
@@ -144,23 +144,6 @@ impl Controls {
         live.deletion = None;
         live.lease_seq += 1;
         self.replace_record(&live, version).await.map(|_| ())
-    }
-
-    /// Removes the archive and its manifest, unless another snapshot has the same.
-    async fn remove_archive(&self, record: &Record) -> Result<()> {
-        let Some(sha) = &record.archive_sha256 else { return Ok(()) };
-        let live = records::live(&self.store, &self.lineage).await?;
-        if live
-            .iter()
-            .any(|other| other.record != record.record && other.archive_sha256.as_ref() == Some(sha))
-        {
-            return Ok(());
-        }
-        let prefix = record.sha256_prefix();
-        for key in [layout::archive(&self.lineage, &prefix), layout::manifest(&self.lineage, &prefix)] {
-            self.store.bucket.delete(&Key::new(key)?).await?;
-        }
-        Ok(())
     }
 
     /// Replaces a record. The same bytes are sent again after a lost answer: they can only

@@ -1,5 +1,6 @@
 //! What exists and which of it is current: tenants, records, pointers, locks, events.
 
+mod archives;
 pub mod clock;
 pub mod condemned;
 pub mod controls;

@@ -20,7 +20,7 @@ use super::{
     startup::Startup,
 };
 use crate::{
-    id::{ChunkId, ChunkKey, PackId, RecordId, SnapshotId},
+    id::{ChunkId, ChunkKey, PackId, RecordId, Sha256, SnapshotId},
     name::{ChromeMajor, Profile, Tenant},
 };
 
@@ -83,6 +83,20 @@ pub struct Source {
 pub struct Tag {
     pub tagged_at_ms: u64,
     pub by: Actor,
+    #[serde(flatten)]
+    pub unknown: Unknown,
+}
+
+/// An archive that is on its way into the bucket: until the record names it, it is nobody's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Publishing {
+    pub archive_sha256: Sha256,
+    pub archive_size_bytes: u64,
+    pub tar_sha256: Sha256,
+    pub started_at_ms: u64,
+    /// A collection took it for dead, and removes what has arrived.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub abandoned: bool,
     #[serde(flatten)]
     pub unknown: Unknown,
 }
@@ -261,6 +275,11 @@ pub struct Record {
     /// Features a reader must know to read this snapshot.
     #[serde(default)]
     pub features: Vec<String>,
+    /// Of the tar stream in the archive, however it is compressed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tar_sha256: Option<Sha256>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub publishing: Option<Publishing>,
 
     #[serde(flatten)]
     pub unknown: Unknown,
@@ -385,6 +404,13 @@ impl Record {
             (None, Some(content)) => content.snapshot_id.to_string(),
             (None, None) => String::new(),
         }
+    }
+
+    /// The archives that are this snapshot's: the one it has, and the one it is getting.
+    pub fn archives(&self) -> impl Iterator<Item = Sha256> + '_ {
+        let has = self.archive_sha256.as_ref().and_then(|sha| sha.parse().ok());
+        let gets = self.publishing.as_ref().map(|publishing| publishing.archive_sha256);
+        has.into_iter().chain(gets.filter(|gets| has != Some(*gets)))
     }
 
     pub fn sha256_prefix(&self) -> String {

@@ -11,6 +11,7 @@ use std::{
 };
 
 use super::{
+    publish,
     snapshot::{About, Examined, HoldBack, Outcome, Report, Totals, draft},
     written::Written,
 };
@@ -55,6 +56,8 @@ pub struct Request {
     pub first_reads: Vec<ChunkId>,
     /// How much the tenant may have stored when this is done; more is refused.
     pub quota_bytes: Option<u64>,
+    /// How it is published before the pointer is moved to it; without, it is not.
+    pub archive: Option<publish::Job>,
 }
 
 /// A whole tree; the extents of its changed files are to be found out.
@@ -114,6 +117,7 @@ pub async fn commit(
     let lease = Arc::new(WriteLease::new(store.clone(), request.lineage.clone(), draft, Arc::clone(&known)));
     let gate = Arc::clone(&lease) as Arc<dyn Gate>;
     let uploader = Arc::new(Uploader::new(store.clone(), gate, Arc::clone(&progress)));
+    let told = Arc::clone(&progress);
     let ingest = Ingest::new(store.clone(), Arc::clone(&known), Arc::clone(&uploader), progress);
     let writing = Writing { store, lease: &lease, uploader: &uploader, known: &known, old };
     let (changed, skipped, threads) = (tree.changed.len() as u64, tree.skipped, request.threads);
@@ -124,7 +128,7 @@ pub async fn commit(
         (Err(Error::Internal { .. }), Err(cause)) => Err(cause),
         (written, _) => written,
     };
-    let Ok(Ended { record, held_back, stored }) = written else {
+    let Ok(Ended { mut record, held_back, mut stored }) = written else {
         lease.abandon().await;
         return Err(written.err().unwrap_or(Error::Interrupted));
     };
@@ -132,7 +136,10 @@ pub async fn commit(
         lease.abandon().await;
     }
     let mut flip = Flip::Unchanged;
-    if let (Some(hold), None, Some(_)) = (hold, &held_back, &stored) {
+    if let (Some(hold), None, Some(stored)) = (hold, &held_back, &mut stored) {
+        let published = publish::before_flip(hold.controls(), record, request.archive.as_ref(), told);
+        record = published.await?;
+        stored.record = record.clone();
         flip = hold.flip(record.record).await?;
     }
     let files = record.counts.files;

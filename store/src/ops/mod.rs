@@ -8,6 +8,7 @@ pub mod find;
 pub mod gc;
 pub mod history;
 pub mod open;
+pub mod publish;
 pub mod quota;
 pub mod reap;
 pub mod restore;

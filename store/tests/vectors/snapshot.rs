@@ -396,6 +396,8 @@ fn record(entries: &[Entry], chunks: u64, content: Content) -> Record {
         exclusions: vec!["Default/Cache".to_owned()],
         transforms: Vec::new(),
         features: Vec::new(),
+        tar_sha256: None,
+        publishing: None,
         unknown: tomorrow(),
     }
 }

@@ -8,6 +8,7 @@
 //! An answer that is lost is not guessed at: every pointer remembers the ids of the last
 //! flips, so a writer can tell whether its own was among them.
 
+mod archive;
 mod claim;
 mod flip;
 mod next;

@@ -54,6 +54,20 @@ pub(super) fn moved(
     next
 }
 
+/// Points where it did, by the name of the archive that `record` has by now. It is still the
+/// same move: when it was made, and from where, stays.
+pub(super) fn named(lineage: &Lineage, before: &Read, record: &Record) -> Pointer {
+    let sha = record.sha256_prefix();
+    let mut next = Pointer {
+        active_archive_key: layout::archive(lineage, &sha),
+        active_manifest_key: layout::manifest(lineage, &sha),
+        active_sha256_prefix: sha,
+        ..before.pointer.clone()
+    };
+    next.pstore = Some(successor(Some(before), &next));
+    next
+}
+
 /// Points where it did, under the claim `lease`.
 pub(super) fn claimed(before: Option<&Read>, lease: Lease) -> Pointer {
     let mut next = touched(before);

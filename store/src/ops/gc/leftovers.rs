@@ -12,7 +12,7 @@ use super::{
     roots::Marks,
 };
 use crate::{
-    Result,
+    Error, Result,
     bucket::Deleted,
     catalog::{controls::Controls, lease::LEASE_TTL},
     content::TenantStore,
@@ -22,6 +22,8 @@ use crate::{
 
 /// A probe takes seconds.
 const PROBE_AGE: Duration = Duration::from_secs(86_400);
+/// The largest archive takes hours at most.
+const PUBLISH_AGE: Duration = Duration::from_secs(86_400);
 /// A reader that sleeps longer than its pin holds pins again when it wakes.
 const PIN_AGE: Duration = Duration::from_secs(86_400);
 
@@ -42,6 +44,7 @@ pub(super) async fn remove(
             document.remove(store).await?;
         }
     }
+    removed += publications(store, marks, act).await?;
     removed += tombstones(store, marks, inventory, act).await?;
     for found in marks.pins.iter().filter(|found| found.age > found.pin.ttl().saturating_add(PIN_AGE)) {
         removed += 1;
@@ -83,6 +86,24 @@ async fn tombstones(store: &TenantStore, marks: &Marks, inventory: &Inventory, a
         removed += 1;
         if act {
             store.bucket.delete(&layout::record(marks.lineage(seen), *id)).await?;
+        }
+    }
+    Ok(removed)
+}
+
+/// Archives whose upload never ended.
+async fn publications(store: &TenantStore, marks: &Marks, act: bool) -> Result<u64> {
+    let mut removed = 0;
+    for (id, seen) in marks.records.iter().filter(|(_, seen)| seen.publishing && seen.age > PUBLISH_AGE) {
+        removed += 1;
+        if !act {
+            continue;
+        }
+        let controls = Controls::new(store.clone(), marks.lineage(seen).clone(), Default::default());
+        match controls.abandon_publication(*id).await {
+            // Somebody has changed the record: perhaps the publisher is alive after all.
+            Err(Error::Conflict { .. }) => removed -= 1,
+            ended => ended?,
         }
     }
     Ok(removed)

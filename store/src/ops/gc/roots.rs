@@ -73,6 +73,8 @@ pub(super) struct Seen {
     pub age: Duration,
     /// It rewrites other records, and they were not yet closed to it.
     unsettled: bool,
+    /// An archive of it is on its way into the bucket, or was.
+    pub publishing: bool,
 }
 
 impl Seen {
@@ -201,6 +203,7 @@ impl Seen {
             state: record.state,
             generation: record.generation,
             age: stamp.age(),
+            publishing: record.state == State::Live && record.publishing.is_some(),
             unsettled: record.state == State::Revoked && !record.updates.is_empty(),
         }
     }

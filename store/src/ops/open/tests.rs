@@ -75,6 +75,7 @@ impl Desk {
             lock: Default::default(),
             examiner: None,
             hold_back: None,
+            archive: None,
             about: About {
                 captured_by: CapturedBy {
                     host: String::new(),

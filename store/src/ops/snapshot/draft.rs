@@ -93,6 +93,8 @@ pub(crate) fn draft(
         exclusions: about.exclusions,
         transforms: about.transforms,
         features: Vec::new(),
+        tar_sha256: None,
+        publishing: None,
         unknown: Unknown::new(),
     }
 }

@@ -38,6 +38,7 @@ use crate::{
     format::record::{CapturedBy, CapturedIn, Content, Counts, Reason, Record, State},
     id::{Nonce, RecordId, SnapshotId},
     name::Lineage,
+    ops::publish,
     progress::Progress,
     tree::walk::Skipped,
 };
@@ -73,6 +74,8 @@ pub struct Request {
     pub examiner: Option<Arc<dyn Examiner>>,
     /// Why the snapshot must not take the place of the current one by itself, if there is one.
     pub hold_back: Option<HoldBack>,
+    /// How it is published before the pointer is moved to it; without, it is not.
+    pub archive: Option<publish::Job>,
     pub about: About,
 }
 

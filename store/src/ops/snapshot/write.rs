@@ -29,7 +29,7 @@ use crate::{
     },
     format::record::{Record, State},
     id::{ChunkId, RecordId},
-    ops::written::Written,
+    ops::{publish, written::Written},
     progress::{Progress, Tick},
     tree::{
         read::{Content, ContentSink},
@@ -129,7 +129,15 @@ impl<'a> Writing<'a> {
         }
         let mut flip = Ok(ended.flip);
         if ended.held_back.is_none() {
-            flip = hold.flip(ended.record.record).await;
+            let (request, progress) = (self.capture.request, Arc::clone(&self.capture.progress));
+            let (controls, job) = (&self.capture.controls, request.archive.as_ref());
+            match publish::before_flip(controls, ended.record.clone(), job, progress).await {
+                Ok(record) => {
+                    flip = hold.flip(record.record).await;
+                    ended.record = record;
+                }
+                Err(error) => flip = Err(error),
+            }
         }
         let plan = remembered.await.map_err(|error| Error::Internal { what: error.to_string() })?;
         ended.flip = flip?;

@@ -1,0 +1,45 @@
+//! What `pstore export` takes.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{catalog::ActorArgs, value::sha_prefix, verb::LineageArgs};
+
+/// Write a snapshot as an archive that any tar reads, with its manifest
+///
+/// With -o to a directory, with --publish to the store, where programs find it that know only
+/// the contract; `latest.json` then names it, if the snapshot is the current one.
+///
+/// The archive is called profile-<12 digits>.tar.zst, after its SHA-256. Every byte is verified
+/// before it goes in. Each file appears when it is complete, or not at all.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  pstore export acme/alice -o ./archives
+  pstore export acme/alice --sha 3f2a91 --splice -o ./archives
+  pstore export acme/alice -o - | zstd -d | tar -x -C ./udd
+  pstore export acme/alice --publish")]
+pub(crate) struct ExportArgs {
+    #[command(flatten)]
+    pub(crate) lineage: LineageArgs,
+    /// The first digits of the snapshot's id or its archive's [default: the current one]
+    #[arg(long, value_name = "PREFIX", value_parser = sha_prefix)]
+    pub(crate) sha: Option<String>,
+    /// The directory to write to; `-` writes the archive alone, to stdout
+    #[arg(short, long, value_name = "DIR", required_unless_present = "publish")]
+    pub(crate) output: Option<PathBuf>,
+    /// Put archive and manifest into the store
+    #[arg(long, conflicts_with = "output")]
+    pub(crate) publish: bool,
+    #[command(flatten)]
+    pub(crate) actor: ActorArgs,
+    /// Do not compress anew: many times faster, for readers that handle several zstd frames
+    #[arg(long)]
+    pub(crate) splice: bool,
+    /// How hard zstd tries, 1 to 22 [default: 9, or as configured]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..=22), conflicts_with = "splice")]
+    pub(crate) level: Option<i32>,
+    /// Leave out what times have below a second; it takes a kilobyte for nearly every file
+    #[arg(long)]
+    pub(crate) whole_seconds: bool,
+}

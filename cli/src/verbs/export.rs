@@ -1,0 +1,121 @@
+//! `pstore export`
+
+mod told;
+
+use std::{
+    io::{self, IsTerminal},
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use serde_json::Value;
+use store::{
+    Error, ErrorKind,
+    catalog::controls::Controls,
+    name::{Lineage, Tenant},
+    ops::{
+        export::{self, Archive, Framing, Request, Times},
+        publish::{self, Job},
+    },
+};
+
+use super::Context;
+use crate::{answer::Answer, args::ExportArgs, failure::Failure, progress, settings::ArchivePolicy, size};
+
+pub(super) async fn run(context: Context, args: &ExportArgs) -> Result<Answer, Failure> {
+    match args.output.as_deref() {
+        None => to_store(context, args).await,
+        Some(output) if output == Path::new("-") => to_stdout(context, args).await,
+        Some(output) => to_directory(context, args, output).await,
+    }
+}
+
+async fn to_directory(context: Context, args: &ExportArgs, output: &Path) -> Result<Answer, Failure> {
+    context.location.keep_apart(output)?;
+    let started = Instant::now();
+    let (tenant, lineage) = context.lineage(&args.lineage).await?;
+    let record = context.snapshot(&tenant, &lineage, args.sha.as_deref()).await?;
+    let (request, progress) = (request(&context, args), progress::watch(context.console));
+    let exported = export::to_directory(&tenant, &lineage, &record, request, output, progress).await;
+    let exported = exported.map_err(|error| explained(error, &lineage))?;
+    let warnings = warn(&context, Some(&exported.archive));
+    Ok(told::exported(&record, &exported, request.framing, started.elapsed(), &warnings))
+}
+
+/// An archive takes stdout for itself, and a terminal makes nothing of it.
+async fn to_stdout(context: Context, args: &ExportArgs) -> Result<Answer, Failure> {
+    if context.console.json {
+        return Err(Failure::usage("with -o - stdout is the archive, and has no room for --json"));
+    }
+    if io::stdout().is_terminal() {
+        return Err(Failure::usage("an archive is not for a terminal").hint("pipe it, or name a directory"));
+    }
+    let (tenant, lineage) = context.lineage(&args.lineage).await?;
+    let record = context.snapshot(&tenant, &lineage, args.sha.as_deref()).await?;
+    let (request, progress) = (request(&context, args), progress::watch(context.console));
+    let out = (io::stdout(), PathBuf::from("stdout"));
+    let written = export::write(&tenant, &record, request, out, progress).await;
+    let (archive, _) = written.map_err(|error| explained(error, &lineage))?;
+    warn(&context, Some(&archive));
+    context.console.say(&format!("{}, SHA-256 {}", size::bytes(archive.size_bytes), archive.sha256));
+    Ok(Answer::new(Value::Null, String::new()))
+}
+
+async fn to_store(context: Context, args: &ExportArgs) -> Result<Answer, Failure> {
+    let started = Instant::now();
+    let (tenant, lineage) = context.lineage_to_change(&args.lineage).await?;
+    let record = context.snapshot(&tenant, &lineage, args.sha.as_deref()).await?;
+    let controls = Controls::new(tenant, lineage.clone(), context.actor(&args.actor));
+    let job = Job { export: request(&context, args), scratch: scratch(&context) };
+    let progress = progress::watch(context.console);
+    let published = publish::publish(&controls, record.record, &job, progress).await;
+    let published = published.map_err(|error| explained(error, &lineage))?;
+    let warnings = warn(&context, published.written.as_ref());
+    Ok(told::published(&record, &published, job.export.framing, started.elapsed(), &warnings))
+}
+
+fn explained(error: Error, lineage: &Lineage) -> Failure {
+    match error.kind() {
+        ErrorKind::Damaged => Failure::from(error).hint(format!(
+            "`pstore verify {} --chrome-major {} --read-data` shows how much is affected",
+            lineage.name, lineage.chrome_major
+        )),
+        _ => error.into(),
+    }
+}
+
+fn request(context: &Context, args: &ExportArgs) -> Request {
+    let level = || context.settings.tenant(&args.lineage.profile.tenant).archive_level;
+    let framing = if args.splice { Framing::Splice } else { solid(args.level.unwrap_or_else(level)) };
+    Request { framing, times: if args.whole_seconds { Times::Seconds } else { Times::Exact } }
+}
+
+fn solid(level: i32) -> Framing {
+    Framing::Solid { level, threads: u32::try_from(crate::threads()).unwrap_or(2) }
+}
+
+/// How a tenant's snapshots are published before the pointer is moved to them, if they are.
+pub(super) fn policy(context: &Context, tenant: &Tenant) -> Option<Job> {
+    let settings = context.settings.tenant(tenant);
+    let export = Request { framing: solid(settings.archive_level), times: Times::Exact };
+    match settings.archive {
+        ArchivePolicy::OnDemand => None,
+        ArchivePolicy::Always => Some(Job { export, scratch: scratch(context) }),
+    }
+}
+
+/// Where an archive is written before it is sent.
+fn scratch(context: &Context) -> PathBuf {
+    context.cache_root.clone().unwrap_or_else(std::env::temp_dir)
+}
+
+fn warn(context: &Context, archive: Option<&Archive>) -> Vec<String> {
+    let skipped = archive.map_or(0, |archive| archive.skipped);
+    if skipped == 0 {
+        return Vec::new();
+    }
+    let what = size::plural(skipped, "socket, FIFO or device is", "sockets, FIFOs or devices are");
+    let warning = format!("{what} not in the archive");
+    context.console.warn(&warning);
+    vec![warning]
+}

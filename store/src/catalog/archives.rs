@@ -1,0 +1,59 @@
+//! Archives in the bucket live and die with the records that name them.
+//!
+//! Nothing else is ever removed: what no record of ours names was put there by somebody else.
+
+use super::{controls::Controls, records};
+use crate::{
+    Error, Result,
+    format::{
+        layout,
+        record::{Record, State},
+    },
+    id::{RecordId, Sha256},
+};
+
+impl Controls {
+    /// Removes the archives that `record` names, and their manifests, unless another live
+    /// snapshot names them too.
+    pub(super) async fn remove_archives(&self, record: &Record) -> Result<()> {
+        self.remove_unnamed(record, record.archives().collect()).await
+    }
+
+    /// Removes what is left of a publication that was begun and never ended. Its publisher, if
+    /// it is only slow, finds the record changed and gives up.
+    pub async fn abandon_publication(&self, target: RecordId) -> Result<()> {
+        let (mut record, mut version) = records::get(&self.store, &self.lineage, target).await?;
+        let Some(mut publishing) = record.publishing.take().filter(|_| record.state == State::Live) else {
+            return Ok(());
+        };
+        let sha = publishing.archive_sha256;
+        if !publishing.abandoned {
+            publishing.abandoned = true;
+            record.publishing = Some(publishing);
+            record.lease_seq += 1;
+            version = self.replace_record(&record, version).await?;
+            record.publishing = None;
+        }
+        let named = record.archives().any(|named| named == sha);
+        self.remove_unnamed(&record, if named { vec![] } else { vec![sha] }).await?;
+        record.lease_seq += 1;
+        self.replace_record(&record, version).await.map(drop)
+    }
+
+    async fn remove_unnamed(&self, record: &Record, mut archives: Vec<Sha256>) -> Result<()> {
+        if archives.is_empty() {
+            return Ok(());
+        }
+        let live = records::live(&self.store, &self.lineage).await?;
+        let others = live.iter().filter(|other| other.record != record.record);
+        let named: Vec<Sha256> = others.flat_map(Record::archives).collect();
+        archives.retain(|sha| !named.contains(sha));
+        for sha in archives {
+            // The manifest first: what has a manifest has an archive.
+            for key in [layout::manifest_key(&self.lineage, &sha), layout::archive_key(&self.lineage, &sha)] {
+                self.store.bucket.delete(&key).await.map_err(Error::from)?;
+            }
+        }
+        Ok(())
+    }
+}

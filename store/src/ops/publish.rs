@@ -1,0 +1,290 @@
+//! Puts a snapshot's archive and manifest where programs look that know only the contract.
+//!
+//! 1. The archive is written to a file: its name is its digest.
+//! 2. The record says what is on its way, so that whatever is left of it has an owner.
+//! 3. Archive, then manifest. A listing afterwards must show both, else neither stays.
+//! 4. The record names the archive, by replacing the very version of 2: a collection that took
+//!    the publication for dead has replaced it, and then nothing stays.
+//! 5. The pointer names it, if it points at this snapshot.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use super::export::{self, Archive, Exported};
+use crate::{
+    Error, Result,
+    bucket::{Body, Bucket, BucketError, Depth, Key, RetryPolicy, Version, put_unique},
+    catalog::{controls::Controls, records},
+    error::IoContext,
+    format::{
+        Unknown, layout,
+        record::{Publishing, Record, State},
+    },
+    id::{RecordId, Sha256},
+    progress::Progress,
+};
+
+/// How often an upload is tried again before the snapshot counts as failed.
+const RETRIES: u32 = 3;
+const ATTEMPTS: u32 = 5;
+
+/// How snapshots are published.
+#[derive(Clone, Debug)]
+pub struct Job {
+    pub export: export::Request,
+    /// Where the archive is written before it is sent: there is room for one.
+    pub scratch: PathBuf,
+}
+
+/// What a publication did.
+#[derive(Clone, Debug)]
+pub struct Published {
+    pub archive_sha256: Sha256,
+    pub archive_size_bytes: u64,
+    pub archive_key: Key,
+    pub manifest_key: Key,
+    /// `None` if it had been published before.
+    pub written: Option<Archive>,
+    /// Whether the pointer names it now.
+    pub current: bool,
+}
+
+/// Publishes the snapshot `target`. What was published before is left as it is.
+pub async fn publish(
+    controls: &Controls,
+    target: RecordId,
+    job: &Job,
+    progress: Arc<dyn Progress>,
+) -> Result<Published> {
+    let (sha256, size_bytes, written) = store(controls, target, job, progress).await?;
+    let current = controls.name_archive(target).await?;
+    Ok(Published {
+        archive_sha256: sha256,
+        archive_size_bytes: size_bytes,
+        archive_key: layout::archive_key(controls.lineage(), &sha256),
+        manifest_key: layout::manifest_key(controls.lineage(), &sha256),
+        written,
+        current,
+    })
+}
+
+/// Publishes what the pointer is about to be moved to, if that is wanted: the move then names
+/// the archive by itself. The record as it is then.
+pub(super) async fn before_flip(
+    controls: &Controls,
+    record: Record,
+    job: Option<&Job>,
+    progress: Arc<dyn Progress>,
+) -> Result<Record> {
+    let Some(job) = job else { return Ok(record) };
+    let target = record.record;
+    let published = async {
+        store(controls, target, job, progress).await?;
+        live(controls, target).await
+    };
+    let (record, _) = published.await.map_err(|error| Error::PointerNotFlipped {
+        record: target,
+        lineage: controls.lineage().to_string(),
+        reason: format!("its archive could not be stored: {error}"),
+    })?;
+    Ok(record)
+}
+
+async fn store(
+    controls: &Controls,
+    target: RecordId,
+    job: &Job,
+    progress: Arc<dyn Progress>,
+) -> Result<(Sha256, u64, Option<Archive>)> {
+    let (record, _) = live(controls, target).await?;
+    if let (Some(sha), Some(size)) = (named(&record), record.archive_size_bytes) {
+        if arrived(controls, &sha, size).await? {
+            return Ok((sha, size, None));
+        }
+        // Somebody has removed one of the two: what is left is of no use.
+        remove(controls, &sha).await?;
+    }
+    let folder = Scratch::make(&job.scratch)?;
+    let (store, lineage) = (controls.store(), controls.lineage());
+    let exported = export::to_directory(store, lineage, &record, job.export, &folder.0, progress).await?;
+    let archive = exported.archive.clone();
+    let (record, version) = announce(controls, target, &archive).await?;
+    let sent = send(controls, &exported).await;
+    drop(folder);
+    if let Err(error) = sent {
+        withdraw(controls, record, version, &archive.sha256).await;
+        return Err(error);
+    }
+    confirm(controls, record, version, &archive).await?;
+    Ok((archive.sha256, archive.size_bytes, Some(archive)))
+}
+
+fn named(record: &Record) -> Option<Sha256> {
+    record.archive_sha256.as_ref()?.parse().ok()
+}
+
+async fn live(controls: &Controls, target: RecordId) -> Result<(Record, Version)> {
+    let (record, version) = records::get(controls.store(), controls.lineage(), target).await?;
+    if record.state != State::Live {
+        return Err(Error::NotFound { what: format!("snapshot {target} of {}", controls.lineage()) });
+    }
+    Ok((record, version))
+}
+
+/// Says in the record what is on its way.
+async fn announce(controls: &Controls, target: RecordId, archive: &Archive) -> Result<(Record, Version)> {
+    for _ in 0..ATTEMPTS {
+        let (mut record, version) = live(controls, target).await?;
+        if let Some(other) = &record.publishing
+            && other.archive_sha256 != archive.sha256
+        {
+            // Another level, or another publisher that is slow or dead: its archive goes first.
+            remove(controls, &other.archive_sha256).await?;
+        }
+        record.publishing = Some(Publishing {
+            archive_sha256: archive.sha256,
+            archive_size_bytes: archive.size_bytes,
+            tar_sha256: archive.tar_sha256,
+            started_at_ms: controls.now_ms(),
+            abandoned: false,
+            unknown: Unknown::new(),
+        });
+        record.lease_seq += 1;
+        match controls.replace_record(&record, version).await {
+            Ok(version) => return Ok((record, version)),
+            Err(Error::Conflict { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(Error::Conflict { what: format!("record {target} of {}", controls.lineage()) })
+}
+
+/// Archive, then manifest; both must then be listed.
+async fn send(controls: &Controls, exported: &Exported) -> Result<()> {
+    let (bucket, lineage) = (&*controls.store().bucket, controls.lineage());
+    let Exported { archive, manifest, archive_path, .. } = exported;
+    let file = Body::File { path: archive_path.clone(), len: archive.size_bytes };
+    put(bucket, &layout::archive_key(lineage, &archive.sha256), file).await?;
+    let key = layout::manifest_key(lineage, &archive.sha256);
+    match put(bucket, &key, manifest.encode().into()).await {
+        // One of an earlier publication, from before its predecessor had an archive.
+        Err(Error::Bucket(BucketError::AlreadyExists { .. })) => {
+            bucket.delete(&key).await?;
+            put(bucket, &key, manifest.encode().into()).await?;
+        }
+        sent => sent?,
+    }
+    if arrived(controls, &archive.sha256, archive.size_bytes).await? {
+        return Ok(());
+    }
+    let what = "an archive and its manifest were stored, but are not both listed";
+    Err(Error::Damaged {
+        object: layout::archive(lineage, &archive.sha256.prefix()),
+        reason: what.to_owned(),
+    })
+}
+
+/// Sends it, and again so many times if that fails.
+async fn put(bucket: &dyn Bucket, key: &Key, body: Body) -> Result<()> {
+    let mut retry = 0;
+    loop {
+        match put_unique(bucket, key, body.clone()).await {
+            Ok(()) => return Ok(()),
+            Err(error) if error.is_retryable() && retry < RETRIES => {
+                retry += 1;
+                tracing::warn!(%key, %error, retry, "an upload failed; trying again");
+                tokio::time::sleep(RetryPolicy::default().pause(retry)).await;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Whether a listing shows both, the archive in its full length.
+async fn arrived(controls: &Controls, sha: &Sha256, size_bytes: u64) -> Result<bool> {
+    let lineage = controls.lineage();
+    let prefix = layout::lineage(lineage);
+    let (entries, _) = records::list_all(&*controls.store().bucket, &prefix, Depth::Children).await?;
+    let (archive, manifest) = (layout::archive_key(lineage, sha), layout::manifest_key(lineage, sha));
+    let listed = |key: &Key| entries.iter().find(|entry| entry.key == *key);
+    Ok(listed(&archive).is_some_and(|entry| entry.size == size_bytes) && listed(&manifest).is_some())
+}
+
+/// The manifest first: what has a manifest has an archive.
+async fn remove(controls: &Controls, sha: &Sha256) -> Result<()> {
+    let lineage = controls.lineage();
+    for key in [layout::manifest_key(lineage, sha), layout::archive_key(lineage, sha)] {
+        controls.store().bucket.delete(&key).await?;
+    }
+    Ok(())
+}
+
+/// A publication that failed leaves nothing; if even that fails, a collection finds it.
+async fn withdraw(controls: &Controls, mut record: Record, version: Version, sha: &Sha256) {
+    let removed = async {
+        if named(&record).as_ref() != Some(sha) {
+            remove(controls, sha).await?;
+        }
+        record.publishing = None;
+        record.lease_seq += 1;
+        controls.replace_record(&record, version).await
+    };
+    if let Err(error) = removed.await {
+        tracing::warn!(%error, "what is left of a publication is for a garbage collection");
+    }
+}
+
+/// The record names the archive. Whoever has replaced it meanwhile is heard: a tag does not
+/// matter, a deletion or a collection does.
+async fn confirm(
+    controls: &Controls,
+    mut record: Record,
+    mut version: Version,
+    archive: &Archive,
+) -> Result<()> {
+    for _ in 0..ATTEMPTS {
+        record.archive_sha256 = Some(archive.sha256.to_string());
+        record.archive_size_bytes = Some(archive.size_bytes);
+        record.tar_sha256 = Some(archive.tar_sha256);
+        record.publishing = None;
+        record.lease_seq += 1;
+        match controls.replace_record(&record, version).await {
+            Ok(_) => return Ok(()),
+            Err(Error::Conflict { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        let (now, read) = records::get(controls.store(), controls.lineage(), record.record).await?;
+        let ours = now
+            .publishing
+            .as_ref()
+            .is_some_and(|publishing| publishing.archive_sha256 == archive.sha256 && !publishing.abandoned);
+        if now.state != State::Live || !ours {
+            if named(&now) != Some(archive.sha256) {
+                remove(controls, &archive.sha256).await?;
+            }
+            break;
+        }
+        (record, version) = (now, read);
+    }
+    Err(Error::Conflict { what: format!("record {} of {}", record.record, controls.lineage()) })
+}
+
+/// A directory that goes with what is in it.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn make(parent: &Path) -> Result<Self> {
+        let path = parent.join(format!("pstore-publish-{}", crate::catalog::clock::new_record_id()));
+        std::fs::create_dir_all(&path).at("cannot make", &path)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Nothing can be done about one that stays.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
