@@ -10,6 +10,7 @@ pub mod cookies;
 pub mod examination;
 pub mod examiner;
 pub mod inventory;
+pub mod judge;
 pub mod leveldb;
 pub mod load;
 pub mod marker;

@@ -15,7 +15,7 @@ Usage: pstore [OPTIONS] COMMAND        (pstore COMMAND --help tells more)
   rollback, delete, tag, untag  choose the current snapshot; remove or name one
   retention plan|apply, gc      remove snapshots by rules; free what none needs
   lock, force-unlock, reap      who may move a profile's pointer; end that
-  export, init, doctor, stats, log, config show, completions, man
+  export, import, init, doctor, stats, log, config show, completions, man
 
   --store URL       file:///path or s3://bucket/prefix   [env: PSTORE_STORE]
   --endpoint URL    of an S3-compatible server     [env: PSTORE_S3_ENDPOINT]

@@ -5,6 +5,7 @@ mod catalog;
 mod export;
 mod global;
 mod help;
+mod import;
 mod mount;
 mod scope;
 mod value;
@@ -17,6 +18,7 @@ pub(crate) use catalog::{
 };
 pub(crate) use export::ExportArgs;
 pub(crate) use global::Global;
+pub(crate) use import::ImportArgs;
 pub(crate) use mount::{
     CommitArgs, DiscardArgs, LossArg, MountArgs, RescueArgs, SessionsArgs, SessionsVerb, UnmountArgs,
 };

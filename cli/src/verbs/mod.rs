@@ -13,6 +13,7 @@ mod force_unlock;
 mod gc;
 mod guard;
 mod history;
+mod import;
 mod init;
 mod list;
 mod load;
@@ -77,6 +78,7 @@ pub(crate) async fn run(
         Verb::Gc(args) => gc::run(context()?, args).await,
         Verb::Tag(args) => tag::run(context()?, args, tag::Change::Tag).await,
         Verb::Untag(args) => tag::run(context()?, args, tag::Change::Untag).await,
+        Verb::Import(args) => import::run(context()?, args).await,
         Verb::Log(args) => log::run(context()?, args).await,
         Verb::Doctor(_) => doctor::run(context()?).await,
         Verb::Config(args) => config::run(&Settings::load(&invocation.global)?, args),

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{answer::Answer, args::SnapshotArgs, failure::Failure, progress};
 
-pub(super) use summary::document;
+pub(super) use summary::{document, text};
 
 pub(super) async fn run(context: Context, args: &SnapshotArgs) -> Result<Answer, Failure> {
     capturing::check(&args.capture)?;
@@ -55,8 +55,8 @@ pub(super) async fn run(context: Context, args: &SnapshotArgs) -> Result<Answer,
         context.console.say(&format!("hint: {}", capturing::moving(&lineage, report.record)));
     }
     let brief = Some(format!("{}\n", report.snapshot_id));
-    let document = summary::document(&lineage, &report, &warnings);
-    Ok(Answer { brief, verdict, ..Answer::new(document, summary::text(&lineage, &report)) })
+    let document = document(&lineage, &report, &warnings);
+    Ok(Answer { brief, verdict, ..Answer::new(document, text(&lineage, &report)) })
 }
 
 /// What a person should know about a snapshot though it was stored.

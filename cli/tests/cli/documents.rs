@@ -9,6 +9,7 @@ use std::{
     collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 use serde_json::{Value, json};
@@ -246,6 +247,9 @@ fn documents_are_those_that_are_kept() {
     fs::write(largest.unwrap(), "damage").unwrap();
     keeper.keep("verify.damaged", "verify acme/alice --no-cache");
 
+    let made = "tar --sort=name -C udd -c . | zstd -q > udd.tar.zst";
+    assert!(Command::new("sh").args(["-c", made]).current_dir(desk.path("")).status().unwrap().success());
+    keeper.keep("import", "import udd.tar.zst acme/imported --chrome-major 131");
     keeper.keep("doctor", "doctor");
     keeper.keep("config-show", "config show");
     keeper.keep("config-show.tenant", "config show acme");

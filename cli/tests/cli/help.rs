@@ -26,6 +26,7 @@ pub const VERBS: [&str; 30] = [
     "gc",
     "tag",
     "untag",
+    "import",
     "log",
     "doctor",
     "config",

@@ -4,10 +4,15 @@
 //! POSIX ustar, with pax records for what ustar cannot say. Bytes to values and back: pure
 //! and bounded, like the format; what is read may come from anybody.
 
+mod extended;
+pub mod gathered;
 pub mod header;
 pub mod holes;
 pub mod members;
+pub mod intake;
 pub mod pax;
+pub mod problem;
+pub mod reader;
 
 /// Everything in a tar stream begins at a multiple of this.
 pub const BLOCK_LEN: usize = 512;

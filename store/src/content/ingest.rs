@@ -24,7 +24,7 @@ use super::{
     workers,
 };
 use crate::{
-    Result,
+    Error, Result,
     bucket::Buffers,
     format::{pack::EntryKind, tree::Extent},
     id::ChunkId,
@@ -133,6 +133,36 @@ impl Ingest {
         Ok(done.into_iter().map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner)).collect())
     }
 
+    /// Ingests files that come one after the other, blocking: `source` gives them, and the
+    /// other threads compress what it has cut.
+    pub fn stream<T: Send>(
+        &self,
+        threads: usize,
+        source: impl FnOnce(&mut Feed<'_>) -> Result<T> + Send,
+    ) -> Result<T> {
+        let pool = Pool::default();
+        lock(&pool.state).reading = 1;
+        let (source, ended) = (Mutex::new(Some(source)), Mutex::new(None));
+        workers::run(threads, || {
+            if let Some(source) = lock(&source).take() {
+                let guard = FailOnDrop(&pool);
+                let mut feed = Feed {
+                    ingest: self,
+                    pool: &pool,
+                    compressor: Compressor::new(self.store.chunking().zstd_level)?,
+                    buffer: Window::new(READ_BYTES + self.chunker.max()),
+                };
+                *lock(&ended) = Some(source(&mut feed)?);
+                std::mem::forget(guard);
+                pool.end_read();
+            }
+            // Nothing is left to read, only to compress.
+            self.work(&NoFiles, &pool, &[])
+        })?;
+        let ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
+        ended.ok_or_else(|| Error::Internal { what: "a stream has not ended".to_owned() })
+    }
+
     /// Seals what is left and reports; blocking.
     pub fn flush(&self) -> Result<Ingested> {
         if let Some(packer) = lock(&self.packer).take() {
@@ -225,6 +255,49 @@ impl Ingest {
         self.new_bytes.fetch_add(raw.len() as u64, Ordering::Relaxed);
         self.progress.tick(Tick { new_bytes: raw.len() as u64, ..Tick::default() });
         full.map_or(Ok(()), |(packer, place)| self.uploader.submit(packer, place))
+    }
+}
+
+/// Takes files one after the other.
+pub struct Feed<'a> {
+    ingest: &'a Ingest,
+    pool: &'a Pool,
+    compressor: Compressor,
+    buffer: Window,
+}
+
+impl std::fmt::Debug for Feed<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Feed")
+    }
+}
+
+impl Feed<'_> {
+    /// Takes the next file, whose content `read` writes to the cutter, in order.
+    pub fn file(&mut self, read: impl FnOnce(&mut Cutter<'_>) -> Result<()>) -> Result<Vec<Extent>> {
+        self.buffer.clear();
+        let mut cutter = Cutter {
+            ingest: self.ingest,
+            pool: self.pool,
+            compressor: &mut self.compressor,
+            buffer: &mut self.buffer,
+            extents: Vec::new(),
+        };
+        read(&mut cutter)?;
+        cutter.finish()
+    }
+}
+
+/// For workers that only compress.
+struct NoFiles;
+
+impl Files for NoFiles {
+    fn len(&self) -> usize {
+        0
+    }
+
+    fn read(&self, _: usize, _: &mut Cutter<'_>) -> Result<()> {
+        Ok(())
     }
 }
 

@@ -155,6 +155,14 @@ pub enum Error {
     QuotaExceeded { what: String },
     #[error("{} is in use by {by}", path.display())]
     InUse { path: PathBuf, by: String },
+    /// An archive that is what it should be, but cannot be a snapshot.
+    #[error("{archive} cannot be imported: {problem}")]
+    BadArchive { archive: String, problem: String },
+    /// The pointer names an archive that no record of ours describes.
+    #[error(
+        "the current snapshot of {lineage} is the archive {sha256_prefix}, which another program has put in {store}"
+    )]
+    Foreign { lineage: String, sha256_prefix: String, store: String },
     #[error("{what} is not whole: {problem}")]
     IntegrityFailed { what: String, problem: String },
     #[error("{reason}")]
@@ -202,7 +210,8 @@ impl Error {
             Self::ProfileTooLarge { .. } => ErrorKind::ProfileTooLarge,
             Self::QuotaExceeded { .. } => ErrorKind::QuotaExceeded,
             Self::InUse { .. } => ErrorKind::InUse,
-            Self::IntegrityFailed { .. } => ErrorKind::IntegrityFailed,
+            Self::BadArchive { .. } | Self::IntegrityFailed { .. } => ErrorKind::IntegrityFailed,
+            Self::Foreign { .. } => ErrorKind::InvalidInput,
             Self::VersionMismatch { .. } => ErrorKind::VersionMismatch,
             Self::Uncommitted { .. } => ErrorKind::Uncommitted,
             Self::Interrupted => ErrorKind::Interrupted,

@@ -22,6 +22,11 @@ pub enum EventKind {
     Flip,
     /// The pointer was moved by an operator.
     Rollback,
+    /// The pointer was moved to an archive that was imported.
+    Import,
+    /// An archive to which a program that knows only the contract has moved the pointer was
+    /// stored as a snapshot.
+    Adopt,
     /// A snapshot was deleted.
     Delete,
     /// A lock that had expired was taken away from its holder.
@@ -40,9 +45,11 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    const KNOWN: [Self; 9] = [
+    const KNOWN: [Self; 11] = [
         Self::Flip,
         Self::Rollback,
+        Self::Import,
+        Self::Adopt,
         Self::Delete,
         Self::LockEvicted,
         Self::ForceUnlock,
@@ -56,6 +63,8 @@ impl EventKind {
         match self {
             Self::Flip => "flip",
             Self::Rollback => "rollback",
+            Self::Import => "import",
+            Self::Adopt => "adopt",
             Self::Delete => "delete",
             Self::LockEvicted => "lock_evicted",
             Self::ForceUnlock => "force_unlock",

@@ -275,7 +275,7 @@ impl Writing<'_> {
     }
 }
 
-fn by_id(entries: &[Entry], locations: Vec<Location>) -> Locations {
+pub(super) fn by_id(entries: &[Entry], locations: Vec<Location>) -> Locations {
     let ids = entries.iter().flat_map(|entry| entry.chunks().map(|(id, _)| id));
     let mut known = Locations::with_capacity(locations.len());
     for (id, location) in ids.zip(locations) {

@@ -7,6 +7,7 @@ pub mod export;
 pub mod find;
 pub mod gc;
 pub mod history;
+pub mod import;
 pub mod open;
 pub mod publish;
 pub mod quota;

@@ -80,7 +80,7 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
     warnings
 }
 
-pub(super) fn text(lineage: &Lineage, report: &Report) -> String {
+pub(in crate::verbs) fn text(lineage: &Lineage, report: &Report) -> String {
     let mut text = String::new();
     let elapsed = size::seconds(report.elapsed);
     let prefix = &report.sha256_prefix;

@@ -25,10 +25,19 @@ impl Controls {
     /// Moves the pointer, unless somebody holds the lock. The claim goes: whoever had it
     /// must not move the pointer back.
     pub async fn point(&self, wanted: &Move) -> Result<Flip> {
-        self.try_point(wanted).await.map_err(|error| self.not_flipped(wanted.target, error))
+        self.point_for(EventKind::Rollback, wanted).await
     }
 
-    async fn try_point(&self, wanted: &Move) -> Result<Flip> {
+    /// As [`Self::point`], to an archive that was imported.
+    pub async fn point_at_import(&self, wanted: &Move) -> Result<Flip> {
+        self.point_for(EventKind::Import, wanted).await
+    }
+
+    async fn point_for(&self, kind: EventKind, wanted: &Move) -> Result<Flip> {
+        self.try_point(kind, wanted).await.map_err(|error| self.not_flipped(wanted.target, error))
+    }
+
+    async fn try_point(&self, kind: EventKind, wanted: &Move) -> Result<Flip> {
         let target = wanted.target;
         for attempt in 1..=ATTEMPTS {
             let before = match wanted.force {
@@ -49,7 +58,7 @@ impl Controls {
             }
             self.notice_foreign(before.as_ref()).await;
             let active = |read: &Read| read.pointer.active_sha256_prefix.clone();
-            let mut event = self.event(EventKind::Rollback);
+            let mut event = self.event(kind.clone());
             event.reason = wanted.reason.clone();
             if before.as_ref().is_some_and(|read| !read.is_readable) {
                 event.reason = format!("{} {OVER_DAMAGE}", event.reason).trim().to_owned();

@@ -49,6 +49,7 @@ use plan::Plan;
 use right::Right;
 use tokio::sync::OnceCell;
 use write::Writing;
+pub(super) use write::load_index;
 
 /// How often a capture is started again: because a collection revoked the write, or
 /// because the directory changed under it.

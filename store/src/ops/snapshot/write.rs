@@ -21,6 +21,7 @@ use crate::{
         records,
     },
     content::{
+        TenantStore,
         ingest::{Cutter, Files, Ingest, Ingested},
         known::{Known, Locations},
         meta::{Metadata, NewTree},
@@ -71,7 +72,7 @@ impl<'a> Writing<'a> {
         replaces: bool,
     ) -> Result<Self> {
         let (store, progress) = (capture.store, &capture.progress);
-        let (index, arriving) = load_index(capture);
+        let (index, arriving) = load_index(store, capture.request.index_budget);
         let (loaded, before) =
             futures::future::join(base_metadata(capture, base.as_ref()), before_reading(&plan)).await;
         let (base_metadata, base_locations, base_contents) = match loaded {
@@ -334,9 +335,12 @@ async fn before_reading(plan: &Plan) -> Result<Option<Trust>> {
 }
 
 /// Fetches the tenant's indexes in the background.
-fn load_index(capture: &Capture<'_>) -> (JoinHandle<IndexUse>, oneshot::Receiver<Locations>) {
+pub(in crate::ops) fn load_index(
+    store: &TenantStore,
+    budget: u64,
+) -> (JoinHandle<IndexUse>, oneshot::Receiver<Locations>) {
     let (sender, receiver) = oneshot::channel();
-    let (store, budget) = (capture.store.clone(), capture.request.index_budget);
+    let store = store.clone();
     let task = tokio::spawn(async move {
         let (locations, used) = index::load(&store, budget).await.unwrap_or_else(|error| {
             tracing::warn!(%error, "the tenant's index cannot be read; more may be stored than needed");

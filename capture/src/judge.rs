@@ -1,0 +1,57 @@
+//! Judges a profile that comes in an archive: the files that matter are put aside for it, the
+//! others are never on disk.
+
+use std::path::Path;
+
+use store::{
+    Result,
+    format::record::Record,
+    ops::{
+        import::{Judge, Judged},
+        snapshot::Examiner,
+    },
+};
+
+use crate::{
+    chrome::profile::Facts,
+    examiner::ProfileExaminer,
+    leveldb,
+    sqlite::{
+        self,
+        header::{HEADER_BYTES, Identity},
+    },
+};
+
+/// What a profile says about itself, and where.
+const TOLD_AT_THE_TOP: [&str; 2] = ["Last Version", "Local State"];
+const PREFERENCES: &str = "Preferences";
+
+/// Looks at what an examination of a directory would look at. One kind of database it cannot
+/// know before it has passed: one with a journal beside it that does not begin as a database.
+#[derive(Clone, Debug)]
+pub struct ArchiveJudge(pub ProfileExaminer);
+
+impl Judge for ArchiveJudge {
+    fn head_bytes(&self) -> usize {
+        HEADER_BYTES
+    }
+
+    fn wants(&self, path: &Path, head: &[u8]) -> bool {
+        let Some(name) = path.file_name() else { return false };
+        let depth = path.components().count();
+        if depth == 1 && TOLD_AT_THE_TOP.iter().any(|told| *told == name) || depth == 2 && name == PREFERENCES
+        {
+            return true;
+        }
+        if self.0.policy.depth.is_none() {
+            return false;
+        }
+        sqlite::owner(path).is_some() || leveldb::is_file_name(name) || Identity::of(head) != Identity::Other
+    }
+
+    fn judge(&self, root: &Path, base: Option<&Record>) -> Result<Judged> {
+        let examined = self.0.examine(root, None, base)?;
+        let facts = Facts::read(root);
+        Ok(Judged { examined, chrome_last_version: facts.last_version, exit_type: facts.exit_type })
+    }
+}

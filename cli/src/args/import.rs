@@ -1,0 +1,46 @@
+//! What an import takes.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use store::name::{ChromeMajor, ProfileName};
+
+use super::{capture::CheckArg, catalog::ActorArgs, value::percent};
+
+/// Store an archive as the profile's next snapshot
+///
+/// A tar archive compressed with zstd. It is checked against its manifest, which lies beside
+/// it as NAME.manifest.json or is named; nothing is unpacked.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  pstore import profile-1a2b3c4d5e6f.tar.zst acme/alice
+  tar -C udd -c . | zstd | pstore import - acme/alice --chrome-major 131")]
+pub(crate) struct ImportArgs {
+    /// The archive; - reads it from stdin
+    pub(crate) file: PathBuf,
+    #[arg(value_name = "TENANT/PROFILE", help = "Whose snapshot it becomes")]
+    pub(crate) profile: ProfileName,
+    /// What is known of the archive [default: NAME.manifest.json beside NAME.tar.zst, if there is one]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) manifest: Option<PathBuf>,
+    /// The major version of the Chrome that wrote it [default: from the manifest]
+    #[arg(long, value_name = "N")]
+    pub(crate) chrome_major: Option<ChromeMajor>,
+    /// How thoroughly its databases are checked
+    #[arg(long, value_enum, default_value = "full")]
+    pub(crate) check: CheckArg,
+    /// How many per cent of the cookies may be gone
+    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "50")]
+    pub(crate) max_shrink: u64,
+    /// Make it the current one however many cookies are gone
+    #[arg(long)]
+    pub(crate) allow_shrink: bool,
+    /// Make it the current one though a database is damaged
+    #[arg(long)]
+    pub(crate) allow_damaged: bool,
+    /// Even while somebody holds the lock, who then can no longer move the pointer
+    #[arg(long)]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) actor: ActorArgs,
+}

@@ -1,0 +1,233 @@
+//! `pstore import`
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use capture::{
+    chrome::profile,
+    examiner::{Policy, ProfileExaminer},
+    judge::ArchiveJudge,
+    marker,
+};
+use serde_json::json;
+use store::{
+    Error, ErrorKind,
+    catalog::{
+        controls::Controls,
+        index::IndexUse,
+        pointer::{Flip, Move},
+    },
+    content::TenantStore,
+    format::{
+        WRITER,
+        event::Actor,
+        manifest::{self, Manifest},
+        pointer::Target,
+        record::{CapturedBy, Reason, Record},
+    },
+    name::{ChromeMajor, Lineage},
+    ops::{
+        find,
+        import::{self, Imported, Request},
+        retention,
+        snapshot::{About, Report},
+    },
+};
+
+use super::{Context, capture as capturing, snapshot};
+use crate::{answer::Answer, args::ImportArgs, failure::Failure, progress, size};
+
+const STDIN: &str = "-";
+const ARCHIVE: &str = ".tar.zst";
+const MANIFEST: &str = ".manifest.json";
+
+pub(super) async fn run(context: Context, args: &ImportArgs) -> Result<Answer, Failure> {
+    let manifest = manifest(&context, args)?;
+    let lineage =
+        Lineage { name: args.profile.clone(), chrome_major: chrome_major(args, manifest.as_ref())? };
+    if let Some(manifest) = manifest.as_ref().filter(|manifest| manifest.lineage() != lineage) {
+        context.console.say(&format!("the archive is of {}, and is stored as {lineage}", manifest.lineage()));
+    }
+    let stream = open(&args.file)?;
+    let tenant = context.writable_tenant(&lineage.name.tenant).await?;
+    let actor = context.actor(&args.actor);
+    let controls = Controls::new(tenant.clone(), lineage.clone(), actor.clone());
+    if !args.force {
+        controls.must_be_free(controls.lock().await?.as_ref()).map_err(|error| {
+            Failure::from(error)
+                .hint("wait for it, or use --force: the holder can then no longer move the pointer")
+        })?;
+    }
+    let policy = context.settings.retention(&lineage.name).policy;
+    retention::require_room(&tenant, &lineage, &policy, &Reason::Manual).await?;
+    let base = base(&tenant, &controls).await?;
+    let request = request(&context, args, &lineage, &actor, manifest);
+    let importing = import::import(&tenant, request, base, stream, progress::watch(context.console));
+    let imported = tokio::select! {
+        imported = importing => imported?,
+        () = context.interrupt.raised() => return Err(Error::Interrupted.into()),
+    };
+    let mut flip = Flip::Unchanged;
+    if imported.held_back.is_none() {
+        let wanted = Move { target: imported.record.record, reason: String::new(), force: args.force };
+        flip = controls.point_at_import(&wanted).await?;
+    }
+    Ok(answer(&context, &lineage, imported, flip))
+}
+
+/// What is said of the archive: in the file that is named, else in the one beside it.
+fn manifest(context: &Context, args: &ImportArgs) -> Result<Option<Manifest>, Failure> {
+    let beside = || {
+        let name = args.file.file_name()?.to_str()?.strip_suffix(ARCHIVE)?;
+        Some(args.file.with_file_name(format!("{name}{MANIFEST}"))).filter(|path| path.is_file())
+    };
+    let Some(path) = args.manifest.clone().or_else(beside) else {
+        context.console.warn("there is no manifest: that the archive is whole cannot be checked");
+        return Ok(None);
+    };
+    let failed = |error: io::Error| Error::io("cannot read", &path, error);
+    let mut bytes = Vec::new();
+    let file = File::open(&path).map_err(failed)?;
+    file.take(manifest::MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
+    Ok(Some(Manifest::decode(&bytes).map_err(|error| error.of(path.display()))?))
+}
+
+fn chrome_major(args: &ImportArgs, manifest: Option<&Manifest>) -> Result<ChromeMajor, Failure> {
+    match (args.chrome_major, manifest.map(|manifest| manifest.chrome_major_version)) {
+        (Some(given), Some(told)) if given != told => {
+            let reason = format!("the archive is of Chrome {told}, and not of Chrome {given}");
+            Err(Error::VersionMismatch { reason }.into())
+        }
+        (Some(major), _) | (None, Some(major)) => Ok(major),
+        (None, None) => {
+            let message = format!("which Chrome wrote {} is not known", args.file.display());
+            Err(Failure::usage(message)
+                .hint("say it with --chrome-major, for example --chrome-major 131, or name a --manifest"))
+        }
+    }
+}
+
+fn open(file: &Path) -> Result<Box<dyn Read + Send>, Failure> {
+    if file == Path::new(STDIN) {
+        return Ok(Box::new(io::stdin()));
+    }
+    let opened = File::open(file).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => {
+            Failure::new(ErrorKind::NotFound, format!("there is no file {}", file.display()))
+        }
+        _ => Error::io("cannot read", file, error).into(),
+    })?;
+    Ok(Box::new(opened))
+}
+
+/// The current snapshot, if it is one of ours that can be built on.
+async fn base(tenant: &TenantStore, controls: &Controls) -> Result<Option<Record>, Failure> {
+    let read = controls.pointer().await?;
+    match read.as_ref().map(|read| read.pointer.target()) {
+        Some(Target::Record(_)) => match find::snapshot(tenant, controls.lineage(), None).await {
+            Ok(record) => Ok(Some(record)),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Damaged) => Ok(None),
+            Err(error) => Err(error.into()),
+        },
+        _ => Ok(None),
+    }
+}
+
+fn request(
+    context: &Context,
+    args: &ImportArgs,
+    lineage: &Lineage,
+    actor: &Actor,
+    manifest: Option<Manifest>,
+) -> Request {
+    let policy = Policy {
+        depth: args.check.depth(),
+        threads: crate::threads(),
+        max_shrink_percent: Some(args.max_shrink).filter(|_| !args.allow_shrink),
+        allow_damaged: args.allow_damaged,
+    };
+    let settings = context.settings.tenant(&lineage.name.tenant);
+    let name = match args.file == Path::new(STDIN) {
+        true => "the archive".to_owned(),
+        false => args.file.display().to_string(),
+    };
+    let path = std::path::absolute(&args.file).unwrap_or_else(|_| PathBuf::from(&args.file));
+    let source = match args.file == Path::new(STDIN) {
+        true => STDIN.to_owned(),
+        false => path.to_string_lossy().into_owned(),
+    };
+    Request {
+        lineage: lineage.clone(),
+        name,
+        source: ("archive", source),
+        manifest,
+        about: about(actor),
+        max_bytes: settings.max_profile_bytes,
+        quota_bytes: settings.quota_bytes,
+        threads: crate::threads(),
+        judge: Some((
+            Arc::new(ArchiveJudge(ProfileExaminer { policy, stopped: None })),
+            std::env::temp_dir(),
+        )),
+    }
+}
+
+/// What is written down of an archive of which nothing else is known.
+pub(super) fn about(actor: &Actor) -> About {
+    About {
+        captured_by: CapturedBy {
+            host: actor.host.clone(),
+            host_run_id: actor.host_run_id.clone(),
+            writer_version: WRITER.to_owned(),
+            unknown: Default::default(),
+        },
+        captured_in: None,
+        reason: Reason::Other("import".to_owned()),
+        labels: Default::default(),
+        notes: String::new(),
+        chrome_last_version: None,
+        exit_type: None,
+        chrome_uptime_seconds: 0,
+        fallback: None,
+        transforms: Vec::new(),
+        exclusions: profile::EXCLUSIONS.iter().copied().chain([marker::NAME]).map(str::to_owned).collect(),
+    }
+}
+
+fn answer(context: &Context, lineage: &Lineage, imported: Imported, flip: Flip) -> Answer {
+    let Imported { record, snapshot_id, outcome, held_back, arrived, skipped, elapsed } = imported;
+    let report = Report {
+        record: record.record,
+        snapshot_id,
+        sha256_prefix: record.sha256_prefix(),
+        outcome,
+        flip,
+        held_back,
+        health: record.health.clone(),
+        captured_at_ms: record.captured_at_ms,
+        counts: record.counts.clone(),
+        uncompressed_bytes: record.uncompressed_size_bytes,
+        skipped,
+        reused_files: 0,
+        read_files: record.counts.files,
+        index: IndexUse::default(),
+        elapsed,
+    };
+    let warnings = snapshot::warnings(&report, Vec::new());
+    warnings.iter().for_each(|warning| context.console.warn(warning));
+    let verdict = capturing::held_back(&report);
+    if verdict.is_some() {
+        context.console.say(&format!("hint: {}", capturing::moving(lineage, report.record)));
+    }
+    let mut document = snapshot::document(lineage, &report, &warnings);
+    document["archive_sha256"] = json!(arrived.sha256);
+    document["archive_size_bytes"] = json!(arrived.size);
+    let mut text = snapshot::text(lineage, &report);
+    text.push_str(&format!("  archive  {}, {}\n", arrived.sha256, size::bytes(arrived.size)));
+    let brief = Some(format!("{snapshot_id}\n"));
+    Answer { brief, verdict, ..Answer::new(document, text) }
+}

@@ -1,0 +1,151 @@
+//! What pax records say of the member that follows.
+//!
+//! What is not known is passed over, as the standard wants it; what would change where a
+//! file's bytes are, or what they mean, is not.
+
+use super::{
+    pax,
+    problem::{Problem, Result},
+};
+use crate::format::tree::Time;
+
+/// The longest extended header that is read: room for all attributes that an entry may have.
+pub(super) const MAX_BYTES: u64 = 5 << 20;
+
+/// What extended headers say of the next member, over what its own header says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Extended {
+    pub path: Option<Vec<u8>>,
+    pub link: Option<Vec<u8>>,
+    pub size: Option<u64>,
+    pub mtime: Option<Time>,
+    pub uid: Option<u64>,
+    pub gid: Option<u64>,
+    pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Extended {
+    /// Takes in one header; what it says counts more than what was said before.
+    pub fn read(&mut self, bytes: &[u8]) -> Result<()> {
+        pax::decode(bytes)?.into_iter().try_for_each(|(keyword, value)| self.set(keyword, value))
+    }
+
+    fn set(&mut self, keyword: &[u8], value: &[u8]) -> Result<()> {
+        let wrong = || {
+            Problem::bad(format!(
+                "its extended header says {}={}",
+                keyword.escape_ascii(),
+                value[..value.len().min(64)].escape_ascii()
+            ))
+        };
+        match keyword {
+            b"path" => self.path = Some(value.to_vec()),
+            b"linkpath" => self.link = Some(value.to_vec()),
+            b"size" => self.size = Some(decimal(value).ok_or_else(wrong)?),
+            b"uid" => self.uid = Some(decimal(value).ok_or_else(wrong)?),
+            b"gid" => self.gid = Some(decimal(value).ok_or_else(wrong)?),
+            b"mtime" => self.mtime = Some(time(value).ok_or_else(wrong)?),
+            _ if keyword.starts_with(b"GNU.sparse.") => {
+                return Err(Problem::bad(
+                    "it holds a sparse file, which only GNU tar can read; write it without --sparse",
+                ));
+            }
+            _ => {
+                if let Some(name) = keyword.strip_prefix(pax::XATTR.as_bytes()) {
+                    let name = pax::unescape(name);
+                    self.xattrs.retain(|(known, _)| *known != name);
+                    self.xattrs.push((name, value.to_vec()));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn decimal(text: &[u8]) -> Option<u64> {
+    if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// Seconds since 1970 with a fraction, of which nine digits count.
+fn time(text: &[u8]) -> Option<Time> {
+    let (text, negative) = match text.strip_prefix(b"-") {
+        Some(rest) => (rest, true),
+        None => (text, false),
+    };
+    let mut parts = text.splitn(2, |byte| *byte == b'.');
+    let seconds = i64::try_from(decimal(parts.next()?)?).ok()?;
+    let fraction = parts.next().unwrap_or_default();
+    if !fraction.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let digits = fraction.iter().copied().chain(std::iter::repeat(b'0')).take(9);
+    let nanos = digits.fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0'));
+    Some(match (negative, nanos) {
+        (false, nanos) => Time { seconds, nanos },
+        (true, 0) => Time { seconds: -seconds, nanos: 0 },
+        (true, nanos) => Time { seconds: -seconds - 1, nanos: 1_000_000_000 - nanos },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(extended: &mut Extended, records: &[(&[u8], &[u8])]) -> Result<()> {
+        let mut bytes = Vec::new();
+        records.iter().for_each(|(keyword, value)| pax::append(&mut bytes, keyword, value));
+        extended.read(&bytes)
+    }
+
+    #[test]
+    fn later_records_count_and_unknown_ones_do_not() {
+        let mut extended = Extended::default();
+        read(
+            &mut extended,
+            &[(b"path", b"ab"), (b"path", b"a\n=c"), (b"size", b"100"), (b"mtime", b"-1.5"), (b"x", b"y")],
+        )
+        .unwrap();
+        assert_eq!(extended.path.as_deref(), Some(&b"a\n=c"[..]));
+        assert_eq!(extended.size, Some(100));
+        assert_eq!(extended.mtime, Some(Time { seconds: -2, nanos: 500_000_000 }));
+        read(&mut extended, &[(b"SCHILY.xattr.user.a", b"\0\n\xff")]).unwrap();
+        read(&mut extended, &[(b"SCHILY.xattr.user.a", b"12"), (b"SCHILY.xattr.user.%3D", b"")]).unwrap();
+        let expected = [(b"user.a".to_vec(), b"12".to_vec()), (b"user.=".to_vec(), Vec::new())];
+        assert_eq!(extended.xattrs, expected);
+    }
+
+    #[test]
+    fn what_is_malformed_is_refused() {
+        for (keyword, value) in [
+            (&b"size"[..], &b"-1"[..]),
+            (b"size", b""),
+            (b"uid", b"x"),
+            (b"gid", b"99999999999999999999"),
+            (b"mtime", b"now"),
+            (b"GNU.sparse.major", b"1"),
+        ] {
+            assert!(
+                read(&mut Extended::default(), &[(keyword, value)]).is_err(),
+                "{}",
+                keyword.escape_ascii()
+            );
+        }
+        Extended::default().read(b"9999 path=a\n").unwrap_err();
+        for (text, expected) in [
+            (&b"0"[..], Some((0, 0))),
+            (b"1.123456789999", Some((1, 123_456_789))),
+            (b"-5", Some((-5, 0))),
+            (b"1.", Some((1, 0))),
+            (b".5", None),
+            (b"1e3", None),
+            (b"", None),
+            (b"99999999999999999999", None),
+        ] {
+            let found = time(text).map(|time| (time.seconds, time.nanos));
+            assert_eq!(found, expected, "{}", text.escape_ascii());
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! The members of an archive as a tree.
+//!
+//! An archive lists what it holds in any order; a tree is sorted, each path is there once,
+//! and what is below something is below a directory. Nothing here touches a file system,
+//! so nothing that a path says can lead anywhere: but an archive that would, unpacked by
+//! another program, write elsewhere is refused all the same.
+
+use std::collections::BTreeMap;
+
+use super::{
+    problem::{Problem, Result},
+    reader::{Limits, Member, What},
+};
+use crate::format::tree::{Entry, Extent, Kind, Meta, TreePath};
+
+/// What an entry takes in memory beside its names and attributes.
+const ENTRY_BYTES: usize = 256;
+/// Of directories that an archive implies and does not list.
+const IMPLIED_MODE: u32 = 0o700;
+
+/// What was found in an archive so far.
+#[derive(Debug)]
+pub struct Gathered {
+    limits: Limits,
+    nodes: BTreeMap<TreePath, Node>,
+    metadata_bytes: usize,
+    /// Of all files, each once.
+    pub bytes: u64,
+    /// What cannot be stored, and was left out.
+    pub fifos: u64,
+    pub devices: u64,
+}
+
+#[derive(Debug)]
+struct Node {
+    meta: Meta,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    /// A directory that is only there because something is in it.
+    Implied,
+    Directory,
+    File(Vec<Extent>),
+    Symlink(Vec<u8>),
+    /// Another name of the file that was listed at this path.
+    Link(TreePath),
+    /// Not stored.
+    LeftOut,
+}
+
+impl Gathered {
+    pub fn new(limits: Limits) -> Self {
+        Self { limits, nodes: BTreeMap::new(), metadata_bytes: 0, bytes: 0, fifos: 0, devices: 0 }
+    }
+
+    /// Takes in a member, but for its content: that of a file is to be given to
+    /// [`Gathered::fill`].
+    pub fn add(&mut self, member: Member) -> Result<()> {
+        let Member { path, meta, what } = member;
+        let shown = path.to_string();
+        let state = match what {
+            What::Directory => State::Directory,
+            What::File { size } => {
+                self.bytes = self.bytes.saturating_add(size);
+                if self.bytes > self.limits.bytes {
+                    return Err(Problem::TooLarge(self.bytes));
+                }
+                State::File(Vec::new())
+            }
+            What::Symlink { target } => State::Symlink(target),
+            What::HardLink { target } => self.link(&shown, target)?,
+            What::Fifo => {
+                self.fifos += 1;
+                State::LeftOut
+            }
+            What::Device => {
+                self.devices += 1;
+                State::LeftOut
+            }
+        };
+        self.insert(path, Node { meta, state }, &shown)
+    }
+
+    /// A member that is not to be stored, and nothing below it either.
+    pub fn leave_out(&mut self, path: TreePath) -> Result<()> {
+        let shown = path.to_string();
+        self.insert(path, Node { meta: Meta::default(), state: State::LeftOut }, &shown)
+    }
+
+    /// What a file holds.
+    pub fn fill(&mut self, path: &TreePath, content: Vec<Extent>) {
+        if let Some(Node { state: State::File(extents), .. }) = self.nodes.get_mut(path) {
+            *extents = content;
+        }
+    }
+
+    /// All entries, in the order of a tree. A file with several names is a file where it
+    /// comes first, and a link elsewhere.
+    pub fn into_entries(mut self) -> Vec<Entry> {
+        let mut first: BTreeMap<TreePath, TreePath> = BTreeMap::new();
+        for (path, node) in &self.nodes {
+            if let State::Link(file) = &node.state {
+                first.entry(file.clone()).or_insert_with(|| path.clone().min(file.clone()));
+            }
+        }
+        // Only where a link comes before its file do the two change places.
+        for (file, first) in first.iter().filter(|(file, first)| file != first) {
+            let (Some(mut file_node), Some(link)) = (self.nodes.remove(file), self.nodes.get_mut(first))
+            else {
+                continue;
+            };
+            std::mem::swap(&mut file_node, link);
+            self.nodes.insert(file.clone(), file_node);
+        }
+        let name = |file: TreePath| first.get(&file).cloned().unwrap_or(file);
+        let entry = |(path, node): (TreePath, Node)| {
+            let kind = match node.state {
+                State::Implied | State::Directory => Kind::Directory,
+                State::File(extents) => Kind::File { size: extents.iter().map(Extent::len).sum(), extents },
+                State::Symlink(target) => Kind::Symlink { target },
+                State::Link(file) => Kind::HardLink { target: name(file) },
+                State::LeftOut => return None,
+            };
+            Some(Entry { path, meta: node.meta, kind })
+        };
+        self.nodes.into_iter().filter_map(entry).collect()
+    }
+
+    fn insert(&mut self, path: TreePath, node: Node, shown: &str) -> Result<()> {
+        self.make_parents(&path, &node.meta, shown)?;
+        if path.is_root() && !matches!(node.state, State::Directory) {
+            return Err(Problem::bad("its root is not a directory"));
+        }
+        match self.nodes.get_mut(&path) {
+            None => self.place(path, node),
+            Some(found) if matches!(found.state, State::Implied) => {
+                if !matches!(node.state, State::Directory) {
+                    return Err(Problem::bad(format!(
+                        "{shown} is no directory, though something is below it"
+                    )));
+                }
+                *found = node;
+                Ok(())
+            }
+            Some(_) => Err(Problem::bad(format!("{shown} is there twice"))),
+        }
+    }
+
+    /// What is above a member must be a directory: nothing is written through a link.
+    fn make_parents(&mut self, path: &TreePath, meta: &Meta, shown: &str) -> Result<()> {
+        let mut missing = Vec::new();
+        let mut above = path.parent().map(<[u8]>::to_vec);
+        while let Some(bytes) = above {
+            let parent = TreePath::new(bytes).map_err(|error| Problem::bad(error.to_string()))?;
+            match self.nodes.get(&parent).map(|node| &node.state) {
+                Some(State::Directory | State::Implied) => break,
+                Some(State::Symlink(_)) => {
+                    return Err(Problem::bad(format!("{shown} is below {parent}, which is a symbolic link")));
+                }
+                Some(_) => {
+                    return Err(Problem::bad(format!("{shown} is below {parent}, which is no directory")));
+                }
+                None => {
+                    above = parent.parent().map(<[u8]>::to_vec);
+                    missing.push(parent);
+                }
+            }
+        }
+        for parent in missing {
+            // As its first member, but for what only its owner would say of it.
+            let meta = Meta {
+                mode: IMPLIED_MODE,
+                uid: meta.uid,
+                gid: meta.gid,
+                mtime: meta.mtime,
+                ..Meta::default()
+            };
+            self.place(parent, Node { meta, state: State::Implied })?;
+        }
+        Ok(())
+    }
+
+    fn place(&mut self, path: TreePath, node: Node) -> Result<()> {
+        let attributes: usize = node.meta.xattrs.iter().map(|(name, value)| name.len() + value.len()).sum();
+        let target = match &node.state {
+            State::Symlink(target) => target.len(),
+            State::Link(file) => file.as_bytes().len(),
+            _ => 0,
+        };
+        self.metadata_bytes += ENTRY_BYTES + path.as_bytes().len() + target + attributes;
+        if self.nodes.len() >= self.limits.entries {
+            return Err(Problem::bad(format!("it holds more than {} entries", self.limits.entries)));
+        }
+        if self.metadata_bytes > self.limits.metadata_bytes {
+            let most = self.limits.metadata_bytes;
+            return Err(Problem::bad(format!("its names and attributes take more than {most} bytes")));
+        }
+        self.nodes.insert(path, node);
+        Ok(())
+    }
+
+    /// A link names what was listed before it, which is a file, or a name of one.
+    fn link(&mut self, shown: &str, target: TreePath) -> Result<State> {
+        match self.nodes.get(&target).map(|node| &node.state) {
+            Some(State::File(_)) => Ok(State::Link(target)),
+            Some(State::Link(file)) => Ok(State::Link(file.clone())),
+            // Two names of one link are two links alike.
+            Some(State::Symlink(to)) => Ok(State::Symlink(to.clone())),
+            Some(State::LeftOut) => Ok(State::LeftOut),
+            Some(State::Directory | State::Implied) => {
+                Err(Problem::bad(format!("{shown} is a hard link to {target}, which is a directory")))
+            }
+            None => {
+                Err(Problem::bad(format!("{shown} is a hard link to {target}, which is not there before it")))
+            }
+        }
+    }
+}

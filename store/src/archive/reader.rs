@@ -1,0 +1,304 @@
+//! Reads the members of a tar archive one after the other, from any stream.
+//!
+//! POSIX ustar and its extended headers, what GNU tar writes for long names, and the old
+//! format of Unix version 7. Every length is bounded before anything is read or kept.
+
+use std::io::{self, Read};
+
+use super::{
+    BLOCK_LEN,
+    extended::{self, Extended},
+    header::{Header, MemberKind},
+    padding,
+    problem::{Problem, Result},
+};
+use crate::format::tree::{MAX_FILE_BYTES, MAX_PATH_BYTES, MODE_BITS, Meta, Time, TreePath};
+
+/// Zeros that may follow the end: tar fills its last record up, whose length can be chosen.
+const MAX_TRAILING_BYTES: u64 = 32 << 20;
+/// Headers of headers for each entry, as many as any writer needs.
+const HEADERS_PER_ENTRY: usize = 4;
+
+/// How much an archive may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// In all files together.
+    pub bytes: u64,
+    pub entries: usize,
+    /// Of names and attributes, which are held in memory.
+    pub metadata_bytes: usize,
+}
+
+impl Limits {
+    /// Those that hold whatever is allowed to be in the files.
+    pub fn of(bytes: u64) -> Self {
+        Self { bytes, entries: 1 << 20, metadata_bytes: 512 << 20 }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    pub path: TreePath,
+    pub meta: Meta,
+    pub what: What,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// Its content follows: see [`Reader::content`].
+    File {
+        size: u64,
+    },
+    Directory,
+    Symlink {
+        target: Vec<u8>,
+    },
+    HardLink {
+        target: TreePath,
+    },
+    Fifo,
+    Device,
+}
+
+#[derive(Debug)]
+pub struct Reader<R> {
+    stream: R,
+    limits: Limits,
+    /// Of the member's content, what was not read yet; and what fills up its last block.
+    left: u64,
+    padding: u64,
+    headers: usize,
+    /// What holds for all members that follow.
+    global: Extended,
+}
+
+impl<R: Read> Reader<R> {
+    pub fn new(stream: R, limits: Limits) -> Self {
+        Self { stream, limits, left: 0, padding: 0, headers: 0, global: Extended::default() }
+    }
+
+    /// The next member; what was not read of the one before is passed over. `None` at the end
+    /// of the archive, after which there was nothing.
+    pub fn next_member(&mut self) -> Result<Option<Member>> {
+        self.skip()?;
+        let mut extended = self.global.clone();
+        let (mut long_name, mut long_link) = (None, None);
+        loop {
+            let Some(header) = self.header()? else {
+                if extended != self.global || long_name.is_some() || long_link.is_some() {
+                    return Err(Problem::bad("it ends after an extended header: it is truncated"));
+                }
+                return Ok(None);
+            };
+            match header.kind {
+                MemberKind::Pax => extended.read(&self.body(&header)?)?,
+                MemberKind::PaxGlobal => {
+                    self.read_global(&header)?;
+                    extended = self.global.clone();
+                }
+                MemberKind::GnuLongPath => long_name = Some(self.long(&header)?),
+                MemberKind::GnuLongLink => long_link = Some(self.long(&header)?),
+                // The label of a volume says nothing about files.
+                MemberKind::Other(b'V') => {}
+                _ => {
+                    extended.path = extended.path.or(long_name);
+                    extended.link = extended.link.or(long_link);
+                    return self.member(header, extended).map(Some);
+                }
+            }
+        }
+    }
+
+    /// What is left of the content of the member that was read last.
+    pub fn content(&mut self) -> Content<'_, R> {
+        Content(self)
+    }
+
+    pub fn into_inner(self) -> R {
+        self.stream
+    }
+
+    fn member(&mut self, header: Header, extended: Extended) -> Result<Member> {
+        let name = extended.path.unwrap_or(header.path);
+        let path = self::path(&name)?;
+        let shown = || name[..name.len().min(256)].escape_ascii().to_string();
+        let link = extended.link.unwrap_or(header.link);
+        let size = extended.size.unwrap_or(header.size);
+        let what = match header.kind {
+            // A name alone may say that it is a directory, also where another header has it.
+            MemberKind::File if !name.ends_with(b"/") => What::File { size },
+            MemberKind::File | MemberKind::Directory => What::Directory,
+            MemberKind::HardLink => What::HardLink { target: self::path(&link)? },
+            MemberKind::Symlink => What::Symlink { target: link },
+            MemberKind::CharDevice | MemberKind::BlockDevice => What::Device,
+            MemberKind::Fifo => What::Fifo,
+            MemberKind::GnuSparse => {
+                return Err(Problem::bad(format!(
+                    "{} is a sparse file, which only GNU tar can read; write it without --sparse",
+                    shown()
+                )));
+            }
+            kind => {
+                return Err(Problem::bad(format!("{} is of a kind that is not known: {kind:?}", shown())));
+            }
+        };
+        match what {
+            What::File { .. } if size > MAX_FILE_BYTES => return Err(Problem::TooLarge(size)),
+            What::File { .. } => self.expect(size),
+            // Writers differ in whether that would be followed by content.
+            What::HardLink { .. } | What::Symlink { .. } if size > 0 => {
+                return Err(Problem::bad(format!("{} is a link with content of its own", shown())));
+            }
+            _ => {}
+        }
+        let id = |id: u64| u32::try_from(id).map_err(|_| Problem::bad(format!("{}: owner {id}", shown())));
+        let mut xattrs = extended.xattrs;
+        xattrs.sort();
+        let meta = Meta {
+            mode: header.mode & MODE_BITS,
+            uid: id(extended.uid.unwrap_or(header.uid))?,
+            gid: id(extended.gid.unwrap_or(header.gid))?,
+            mtime: extended.mtime.unwrap_or(Time { seconds: header.mtime, nanos: 0 }),
+            xattrs: if matches!(what, What::File { .. } | What::Directory) { xattrs } else { Vec::new() },
+            extensions: Vec::new(),
+        };
+        Ok(Member { path, meta, what })
+    }
+
+    fn header(&mut self) -> Result<Option<Header>> {
+        let mut block = [0; BLOCK_LEN];
+        match read_full(&mut self.stream, &mut block).map_err(Problem::Read)? {
+            BLOCK_LEN => {}
+            _ => return Err(Problem::bad("it ends without an end mark: it is truncated")),
+        }
+        let Some(header) = Header::decode(&block)? else {
+            self.end()?;
+            return Ok(None);
+        };
+        self.headers += 1;
+        if self.headers > self.limits.entries.saturating_mul(HEADERS_PER_ENTRY) {
+            return Err(Problem::bad(format!("it holds more than {} headers", self.headers - 1)));
+        }
+        Ok(Some(header))
+    }
+
+    /// After the first block of zeros there is nothing but more of them.
+    fn end(&mut self) -> Result<()> {
+        let mut buffer = vec![0; 64 << 10];
+        let mut total = 0;
+        loop {
+            let got = read_full(&mut self.stream, &mut buffer).map_err(Problem::Read)?;
+            if buffer[..got].iter().any(|byte| *byte != 0) {
+                return Err(Problem::bad("something follows its end"));
+            }
+            total += got as u64;
+            if total > MAX_TRAILING_BYTES {
+                return Err(Problem::bad(format!("more than {MAX_TRAILING_BYTES} zeros follow its end")));
+            }
+            if got < buffer.len() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn read_global(&mut self, header: &Header) -> Result<()> {
+        let body = self.body(header)?;
+        self.global.read(&body)?;
+        if self.global.path.is_some() || self.global.link.is_some() || self.global.size.is_some() {
+            return Err(Problem::bad("it gives one name or size to all of its members"));
+        }
+        Ok(())
+    }
+
+    /// A name of GNU tar's, which ends in a NUL.
+    fn long(&mut self, header: &Header) -> Result<Vec<u8>> {
+        let mut body = self.body(header)?;
+        if body.len() > MAX_PATH_BYTES + 2 {
+            return Err(Problem::bad("it has a name that is longer than 32 KiB"));
+        }
+        if let Some(end) = body.iter().position(|byte| *byte == 0) {
+            body.truncate(end);
+        }
+        Ok(body)
+    }
+
+    /// The content of a header that is about another one.
+    fn body(&mut self, header: &Header) -> Result<Vec<u8>> {
+        if header.size > extended::MAX_BYTES {
+            return Err(Problem::bad(format!("it has an extended header of {} bytes", header.size)));
+        }
+        self.expect(header.size);
+        let mut body = Vec::new();
+        self.content().read_to_end(&mut body).map_err(Problem::Read)?;
+        self.skip()?;
+        Ok(body)
+    }
+
+    fn expect(&mut self, size: u64) {
+        self.left = size;
+        self.padding = padding(size) as u64;
+    }
+
+    fn skip(&mut self) -> Result<()> {
+        let skip = std::mem::take(&mut self.left) + std::mem::take(&mut self.padding);
+        let skipped = io::copy(&mut (&mut self.stream).take(skip), &mut io::sink()).map_err(Problem::Read)?;
+        if skipped < skip {
+            return Err(Problem::Read(truncated()));
+        }
+        Ok(())
+    }
+}
+
+/// The content of one member.
+#[derive(Debug)]
+pub struct Content<'a, R>(&'a mut Reader<R>);
+
+impl<R: Read> Read for Content<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let most = usize::try_from(self.0.left).unwrap_or(usize::MAX).min(buffer.len());
+        if most == 0 {
+            return Ok(0);
+        }
+        let got = self.0.stream.read(&mut buffer[..most])?;
+        if got == 0 {
+            return Err(truncated());
+        }
+        self.0.left -= got as u64;
+        Ok(got)
+    }
+}
+
+fn truncated() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "it ends in the middle of a file: it is truncated")
+}
+
+/// Reads until `buffer` is full or the stream ends.
+fn read_full(stream: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut total = 0;
+    while total < buffer.len() {
+        match stream.read(&mut buffer[total..]) {
+            Ok(0) => break,
+            Ok(got) => total += got,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(total)
+}
+
+/// The path of a member as archives write them: `./a`, `a/`, `a//b`.
+fn path(name: &[u8]) -> Result<TreePath> {
+    let shown = || name[..name.len().min(256)].escape_ascii().to_string();
+    if name.is_empty() {
+        return Err(Problem::bad("it has a member without a name"));
+    }
+    if name.starts_with(b"/") {
+        return Err(Problem::bad(format!("the path {} is absolute", shown())));
+    }
+    let parts = name.split(|byte| *byte == b'/').filter(|part| !part.is_empty() && *part != b".");
+    let parts: Vec<&[u8]> = parts.collect();
+    if parts.contains(&&b".."[..]) {
+        return Err(Problem::bad(format!("the path {} leads elsewhere", shown())));
+    }
+    TreePath::new(parts.join(&b'/')).map_err(|error| Problem::bad(format!("{}: {error}", shown())))
+}

@@ -1,0 +1,26 @@
+//! Looking at the databases of an archive before it becomes a snapshot.
+
+use std::{fmt, path::Path};
+
+use crate::{Result, format::record::Record, ops::snapshot::Examined};
+
+/// Knows which files of an archive are worth a look, and what they say.
+pub trait Judge: Send + Sync + fmt::Debug {
+    /// How much of the beginning of a file is shown to [`Judge::wants`].
+    fn head_bytes(&self) -> usize;
+
+    /// Whether the file at `path`, which begins with `head`, is to be looked at.
+    fn wants(&self, path: &Path, head: &[u8]) -> bool;
+
+    /// Looks at the files it wanted, which are below `root`. `base` is what the snapshot is
+    /// built on.
+    fn judge(&self, root: &Path, base: Option<&Record>) -> Result<Judged>;
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default)]
+pub struct Judged {
+    pub examined: Examined,
+    pub chrome_last_version: Option<String>,
+    pub exit_type: Option<String>,
+}

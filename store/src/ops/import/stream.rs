@@ -1,0 +1,224 @@
+//! From the stream to a tree: content into chunks, the rest into memory.
+
+use std::{
+    ffi::OsStr,
+    fs::{self, File},
+    io::{self, Read as _, Write},
+    os::unix::{ffi::OsStrExt, fs::OpenOptionsExt},
+    path::Path,
+    sync::Arc,
+};
+
+use super::{Judge, Judged, scratch::Scratch};
+use crate::{
+    Error, Result,
+    archive::{
+        gathered::Gathered,
+        intake::{Arrived, Intake},
+        problem::Problem,
+        reader::{Limits, Reader, What},
+    },
+    content::ingest::{Feed, Ingest},
+    error::IoContext,
+    format::{
+        manifest::Manifest,
+        record::Record,
+        tree::{Entry, Extent, TreePath},
+    },
+    progress::{Progress, Tick},
+    tree::walk::Skipped,
+};
+
+/// A file whose path is longer is not put aside: below another directory, it could not be.
+const MAX_ASIDE_BYTES: usize = 2048;
+
+/// What is to be read, and how.
+pub(super) struct Job {
+    pub name: String,
+    pub limits: Limits,
+    pub manifest: Option<Manifest>,
+    pub exclusions: Vec<String>,
+    pub judge: Option<(Arc<dyn Judge>, Scratch)>,
+    pub threads: usize,
+}
+
+/// What was read.
+pub(super) struct Read {
+    pub entries: Vec<Entry>,
+    pub arrived: Arrived,
+    pub skipped: Skipped,
+    pub bytes: u64,
+}
+
+type Stream = Box<dyn io::Read + Send>;
+
+impl Job {
+    /// Reads all of the archive. If it is not the one the manifest is about, that is what is
+    /// wrong with it, whatever else is.
+    pub fn read(&self, ingest: &Ingest, stream: Stream, progress: &dyn Progress) -> Result<Read> {
+        ingest.stream(self.threads, |feed| {
+            let intake = Intake::new(stream).map_err(|problem| self.error(problem))?;
+            let mut reader = Reader::new(intake, self.limits);
+            let members = self.members(&mut reader, feed, progress);
+            if let Err(Problem::Other(error)) = members {
+                return Err(error);
+            }
+            let most = self.manifest.as_ref().map_or(u64::MAX, |manifest| manifest.archive_size_bytes);
+            let arrived = match (members.is_ok(), &self.manifest) {
+                // Nobody said what it should be: the rest of it tells nothing.
+                (false, None) => None,
+                _ => Some(reader.into_inner().finish(most)),
+            };
+            let arrived = arrived.transpose().map_err(|error| self.error(Problem::Read(error)))?;
+            if let Some(arrived) = &arrived {
+                self.check(arrived)?;
+            }
+            let members = members.map_err(|problem| self.error(problem))?;
+            let arrived = arrived.ok_or_else(|| self.bad("it was not read to its end".to_owned()))?;
+            let skipped = Skipped { sockets: 0, fifos: members.fifos, devices: members.devices };
+            let bytes = members.bytes;
+            Ok(Read { entries: members.into_entries(), arrived, skipped, bytes })
+        })
+    }
+
+    /// Has the files looked at that were put aside for it.
+    pub fn judge(&self, base: Option<&Record>) -> Result<Judged> {
+        match &self.judge {
+            Some((judge, scratch)) => judge.judge(scratch.path(), base),
+            None => Ok(Judged::default()),
+        }
+    }
+
+    pub fn bad(&self, problem: String) -> Error {
+        Error::BadArchive { archive: self.name.clone(), problem }
+    }
+
+    fn members(
+        &self,
+        reader: &mut Reader<Intake<Stream>>,
+        feed: &mut Feed<'_>,
+        progress: &dyn Progress,
+    ) -> Result<Gathered, Problem> {
+        let mut members = Gathered::new(self.limits);
+        while let Some(member) = reader.next_member()? {
+            if self.is_excluded(&member.path) {
+                members.leave_out(member.path)?;
+                continue;
+            }
+            let file = match &member.what {
+                What::File { size } => Some((member.path.clone(), *size)),
+                _ => None,
+            };
+            // Before its content is read: what is not allowed is not read either.
+            members.add(member)?;
+            if let Some((path, size)) = file {
+                let extents = self.content(reader, feed, &path, size)?;
+                members.fill(&path, extents);
+                progress.tick(Tick { files: 1, ..Tick::default() });
+            }
+        }
+        Ok(members)
+    }
+
+    fn content(
+        &self,
+        reader: &mut Reader<Intake<Stream>>,
+        feed: &mut Feed<'_>,
+        path: &TreePath,
+        size: u64,
+    ) -> Result<Vec<Extent>, Problem> {
+        let mut content = reader.content();
+        let most = self.judge.as_ref().map_or(0, |(judge, _)| judge.head_bytes() as u64);
+        let mut head = Vec::new();
+        content.by_ref().take(most).read_to_end(&mut head).map_err(Problem::Read)?;
+        let aside = self.aside(path, &head)?;
+        let mut tee = Tee { content: head.as_slice().chain(content), aside };
+        // An error of the stream passes through two hands that know nothing about it.
+        let mut failed = None;
+        let extents = feed.file(|cutter| match cutter.read_from(&mut tee, size) {
+            Ok(cut) => cut.map(|_| ()),
+            Err(error) => {
+                failed = Some(error);
+                Err(Error::Interrupted)
+            }
+        });
+        match failed {
+            Some(error) => Err(Problem::Read(error)),
+            None => Ok(extents?),
+        }
+    }
+
+    /// A copy of the file, if somebody wants to look at it.
+    fn aside(&self, path: &TreePath, head: &[u8]) -> Result<Option<File>> {
+        let Some((judge, scratch)) = &self.judge else { return Ok(None) };
+        let path = Path::new(OsStr::from_bytes(path.as_bytes()));
+        if path.as_os_str().len() > MAX_ASIDE_BYTES || !judge.wants(path, head) {
+            return Ok(None);
+        }
+        let target = scratch.path().join(path);
+        if let Some(parent) = target.parent() {
+            fs::create_dir_all(parent).at("cannot make", parent)?;
+        }
+        let file = File::options().write(true).create_new(true).mode(0o600).open(&target);
+        file.at("cannot write", target).map(Some)
+    }
+
+    fn check(&self, arrived: &Arrived) -> Result<()> {
+        let Some(manifest) = &self.manifest else { return Ok(()) };
+        let (size, sha256) = (manifest.archive_size_bytes, manifest.archive_sha256);
+        if arrived.size > size {
+            return Err(Error::damaged(
+                &self.name,
+                format!("it is longer than {size} bytes, as its manifest has it"),
+            ));
+        }
+        if arrived.size != size {
+            let reason = format!("it has {} bytes, and {size} in its manifest", arrived.size);
+            return Err(Error::damaged(&self.name, reason));
+        }
+        if arrived.sha256 != sha256 {
+            let reason = format!("its SHA-256 is {}, and {sha256} in its manifest", arrived.sha256);
+            return Err(Error::damaged(&self.name, reason));
+        }
+        Ok(())
+    }
+
+    fn is_excluded(&self, path: &TreePath) -> bool {
+        self.exclusions.iter().any(|name| name.as_bytes() == path.as_bytes())
+    }
+
+    fn error(&self, problem: Problem) -> Error {
+        match problem {
+            Problem::Bad(problem) => self.bad(problem),
+            Problem::TooLarge(bytes) => Error::ProfileTooLarge {
+                path: self.name.clone().into(),
+                bytes,
+                limit: self.limits.bytes,
+                largest: Vec::new(),
+            },
+            Problem::Read(error) if error.get_ref().is_some_and(|inner| inner.is::<Error>()) => {
+                let inner = error.into_inner().and_then(|inner| inner.downcast::<Error>().ok());
+                inner.map_or(Error::Interrupted, |inner| *inner)
+            }
+            Problem::Read(error) => self.bad(error.to_string()),
+            Problem::Other(error) => error,
+        }
+    }
+}
+
+/// Reads on, and writes what it has read to a file beside.
+struct Tee<R> {
+    content: R,
+    aside: Option<File>,
+}
+
+impl<R: io::Read> io::Read for Tee<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let got = self.content.read(buffer)?;
+        if let Some(file) = &mut self.aside {
+            let written = file.write_all(&buffer[..got]);
+            written.map_err(|error| io::Error::other(Error::io("cannot write", "a database", error)))?;
+        }
+        Ok(got)
+    }
+}

@@ -1,0 +1,248 @@
+//! Archives that no honest program writes, and those that are damaged: each is refused in
+//! words that say why, nothing is published, and nothing is written anywhere else.
+
+use std::{fs, path::Path};
+
+use serde_json::Value;
+use store::archive::header::{Header, MemberKind};
+use tests::{
+    desk::Desk,
+    tarball::{Tarball, compressed, manifest},
+};
+
+const TOO_LARGE: i32 = 31;
+const REFUSED: i32 = 33;
+const DAMAGED: i32 = 10;
+
+/// A desk with a snapshot that nothing may harm.
+struct Scene {
+    desk: Desk,
+    before: (Vec<u8>, Value),
+}
+
+impl Scene {
+    fn new() -> Self {
+        let mut desk = Desk::local();
+        let temporary = desk.path("tmp");
+        fs::create_dir(&temporary).unwrap();
+        desk.host = desk
+            .host
+            .clone()
+            .with("TMPDIR", temporary.to_str().unwrap())
+            .with("PSTORE_MAX_PROFILE_BYTES", "64MiB");
+        let good = Tarball::new().directory("./").file("./Default/a", b"good").end();
+        fs::write(desk.path("good.tar.zst"), good.zstd()).unwrap();
+        let scene = Self { desk, before: Default::default() };
+        let good = scene.desk.path("good.tar.zst");
+        scene.desk.host.succeed(["import", good.to_str().unwrap(), "acme/alice", "--chrome-major", "131"]);
+        let before = scene.state();
+        Self { before, ..scene }
+    }
+
+    /// The pointer, and the snapshots there are.
+    fn state(&self) -> (Vec<u8>, Value) {
+        let pointer = self.desk.path("store/objects/snapshots/acme/alice/131/latest.json");
+        let listed = self.desk.host.succeed(["list", "acme/alice"]);
+        (fs::read(pointer).unwrap(), listed)
+    }
+
+    #[track_caller]
+    fn refuses(&self, archive: &[u8], code: i32, words: &str) {
+        self.refuses_with(archive, &[], code, words);
+    }
+
+    #[track_caller]
+    fn refuses_with(&self, archive: &[u8], more: &[&str], code: i32, words: &str) {
+        let path = self.desk.path("bad.tar.zst");
+        fs::write(&path, archive).unwrap();
+        let line = ["import", path.to_str().unwrap(), "acme/alice", "--chrome-major", "131"];
+        let error = self.desk.host.fail(code, [&line[..], more].concat());
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains(words), "{words:?} is not in {message:?}");
+        assert_eq!(self.state(), self.before, "nothing is published");
+        assert_eq!(names(&self.desk.path("tmp")), Vec::<String>::new(), "nothing is left behind");
+        assert_eq!(names(&self.desk.path("")), ["bad.tar.zst", "good.tar.zst", "home", "store", "tmp"]);
+    }
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+fn tar() -> Tarball {
+    Tarball::new()
+}
+
+#[test]
+fn what_would_lead_elsewhere_is_refused() {
+    let scene = Scene::new();
+    let (hard, soft) = (MemberKind::HardLink, MemberKind::Symlink);
+    for (archive, words) in [
+        (tar().file("/etc/evil", b"x"), "the path /etc/evil is absolute"),
+        (tar().file("../evil", b"x"), "the path ../evil leads elsewhere"),
+        (tar().file("a/../../evil", b"x"), "the path a/../../evil leads elsewhere"),
+        (tar().pax(&[("path", b"/evil")]).file("good", b"x"), "the path /evil is absolute"),
+        (tar().link(soft, "a", "/tmp").file("a/evil", b"x"), "a/evil is below a, which is a symbolic link"),
+        (tar().file("a", b"x").file("a/b", b"y"), "a/b is below a, which is no directory"),
+        (tar().file("a/b", b"y").link(soft, "a", "/tmp"), "a is no directory, though something is below it"),
+        (tar().special(MemberKind::Fifo, "a").file("a/b", b"y"), "a/b is below a, which is no directory"),
+        (tar().link(hard, "a", "/etc/passwd"), "the path /etc/passwd is absolute"),
+        (tar().link(hard, "a", "../../etc/passwd"), "leads elsewhere"),
+        (tar().link(hard, "a", "b").file("b", b"x"), "a is a hard link to b, which is not there before it"),
+        (tar().link(hard, "a", "a"), "a is a hard link to a, which is not there before it"),
+        (tar().directory("d").link(hard, "a", "d"), "a is a hard link to d, which is a directory"),
+        (tar().link(soft, "./", "/tmp"), "its root is not a directory"),
+    ] {
+        scene.refuses(&archive.end().zstd(), REFUSED, words);
+    }
+}
+
+#[test]
+fn what_no_tree_can_be_is_refused() {
+    let scene = Scene::new();
+    let long = "n".repeat(256);
+    let with_data = Header { size: 3, link: "b".into(), ..Header::new("a", MemberKind::HardLink) };
+    for (archive, words) in [
+        (tar().file("a", b"x").file("./a", b"y"), "a is there twice"),
+        (tar().directory("d").directory("d/"), "d is there twice"),
+        (tar().pax(&[("path", long.as_bytes())]).file("a", b"x"), "longer than 255 bytes"),
+        (tar().pax(&[("path", b"a\0b")]).file("a", b"x"), "a name with a NUL or a slash"),
+        (tar().link(MemberKind::Symlink, "a", ""), "an impossible symbolic link"),
+        (tar().file("b", b"x").member(&with_data, b"abc"), "a is a link with content of its own"),
+        (tar().special(MemberKind::GnuSparse, "a"), "a is a sparse file"),
+        (tar().pax(&[("GNU.sparse.major", b"1")]).file("a", b"x"), "it holds a sparse file"),
+        (tar().special(MemberKind::Other(b'M'), "a"), "of a kind that is not known"),
+        (tar().pax(&[("size", b"-1")]).file("a", b"x"), "its extended header says size=-1"),
+        (tar().pax(&[("uid", b"4294967296")]).file("a", b"x"), "owner 4294967296"),
+        (tar().pax(&[("SCHILY.xattr.user.x", &vec![0; 70_000])]).file("a", b"x"), "extended attribute"),
+    ] {
+        scene.refuses(&archive.end().zstd(), REFUSED, words);
+    }
+}
+
+#[test]
+fn what_is_damaged_or_cut_short_is_refused() {
+    let scene = Scene::new();
+    let good = tar().file("a", &[7; 5000]).file("b", b"more").end();
+    let mut flipped = good.clone();
+    flipped.0[20] ^= 1;
+    let cut = |len: usize| Tarball(good.0[..len].to_vec()).zstd();
+    let whole = good.zstd();
+    for (archive, words) in [
+        (flipped.zstd(), "checksum is wrong"),
+        (Tarball(b"no tar at all".repeat(100)).zstd(), "checksum"),
+        (b"no zstd at all, though it is long enough".to_vec(), "Unknown frame descriptor"),
+        (Vec::new(), "incomplete frame"),
+        (cut(100), "it ends without an end mark"),
+        (cut(512 + 2000), "it ends in the middle of a file"),
+        (cut(512 + 5120), "it ends without an end mark"),
+        (whole[..whole.len() - 10].to_vec(), "incomplete frame"),
+        (Tarball([good.0.clone(), b"garbage".to_vec()].concat()).zstd(), "something follows its end"),
+        (Tarball([good.0.clone(), good.0.clone()].concat()).zstd(), "something follows its end"),
+        ([whole.clone(), b"garbage!".to_vec()].concat(), "Unknown frame descriptor"),
+        (tar().pax(&[("path", b"a")]).end().zstd(), "it ends after an extended header"),
+        // A window of 2 GiB.
+        (vec![0x28, 0xb5, 0x2f, 0xfd, 0x00, 0xa8, 0x01, 0x00, 0x00], "too much memory"),
+    ] {
+        scene.refuses(&archive, REFUSED, words);
+    }
+}
+
+#[test]
+fn what_grows_without_end_is_refused_while_it_is_read() {
+    let scene = Scene::new();
+    let claims = |kind, size| Header { size, ..Header::new("a", kind) };
+    let claimed = tar().member(&claims(MemberKind::File, 1 << 32), b"");
+    scene.refuses(&claimed.zstd(), TOO_LARGE, "more than the 67108864 that are allowed");
+    let pax = tar().member(&claims(MemberKind::Pax, 1 << 32), b"");
+    scene.refuses(&pax.zstd(), REFUSED, "an extended header of 4294967296 bytes");
+    let zeros = vec![0; 1 << 20];
+    let files = compressed(|out| {
+        for number in 0..3 {
+            let header = Header { size: 40 << 20, ..Header::new(format!("{number}"), MemberKind::File) };
+            out.write_all(&header.encode())?;
+            (0..40).try_for_each(|_| out.write_all(&zeros))?;
+        }
+        Ok(())
+    });
+    assert!(files.len() < 100_000, "a bomb is small: {}", files.len());
+    scene.refuses(&files, TOO_LARGE, "holds 83886080 bytes");
+    let padded = compressed(|out| (0..64).try_for_each(|_| out.write_all(&zeros)));
+    scene.refuses(&padded, REFUSED, "zeros follow its end");
+}
+
+#[test]
+fn more_entries_than_fit_are_refused() {
+    let scene = Scene::new();
+    let many = compressed(|out| {
+        for number in 0..(1 << 20) + 1 {
+            out.write_all(&Header::new(format!("{number}"), MemberKind::Directory).encode())?;
+        }
+        Ok(())
+    });
+    scene.refuses(&many, REFUSED, "it holds more than 1048576 entries");
+    let global = compressed(|out| {
+        let header = Header::new("g", MemberKind::PaxGlobal).encode();
+        (0..(4 << 20) + 1).try_for_each(|_| out.write_all(&header))
+    });
+    scene.refuses(&global, REFUSED, "headers");
+}
+
+#[test]
+fn what_is_not_what_its_manifest_says_is_refused() {
+    let scene = Scene::new();
+    let archive = tar().file("a", b"content").end().zstd();
+    let manifest = manifest(&archive, "alice");
+    let path = scene.desk.path("home/manifest.json");
+    let with = |field: &str, value: Value| {
+        let mut changed = manifest.clone();
+        changed[field] = value;
+        fs::write(&path, changed.to_string()).unwrap();
+        ["--manifest".to_owned(), path.to_str().unwrap().to_owned()]
+    };
+    let refuses = |more: [String; 2], archive: &[u8], code, words: &str| {
+        scene.refuses_with(archive, &[&more[0], &more[1]], code, words);
+    };
+    refuses(with("archive_sha256", "0".repeat(64).into()), &archive, DAMAGED, "in its manifest");
+    refuses(with("archive_size_bytes", 10.into()), &archive, DAMAGED, "it is longer than 10 bytes");
+    refuses(with("archive_size_bytes", 9999.into()), &archive, DAMAGED, "and 9999 in its manifest");
+    refuses(with("version", 0.into()), &archive, 11, "format version 0, written by snapshotter-0.1.0");
+    refuses(with("schema", "other".into()), &archive, DAMAGED, "its schema is");
+    refuses(
+        with("chrome_major_version", 132.into()),
+        &archive,
+        34,
+        "is of Chrome 132, and not of Chrome 131",
+    );
+    // That it is another archive counts, and not what is wrong with it.
+    let mut damaged = archive.clone();
+    let last = damaged.len() - 8;
+    damaged[last] ^= 0xff;
+    refuses(with("notes", "".into()), &damaged, DAMAGED, "its SHA-256 is");
+}
+
+#[test]
+fn what_cannot_be_stored_is_left_out_and_counted() {
+    let scene = Scene::new();
+    let archive = tar()
+        .file("a", b"x")
+        .special(MemberKind::Fifo, "fifo")
+        .special(MemberKind::CharDevice, "tty")
+        .special(MemberKind::BlockDevice, "disk")
+        .link(MemberKind::HardLink, "other-disk", "disk")
+        .link(MemberKind::Symlink, "SingletonLock", "host-1")
+        .end();
+    let path = scene.desk.path("special.tar.zst");
+    fs::write(&path, archive.zstd()).unwrap();
+    let line = ["import", path.to_str().unwrap(), "acme/bob", "--chrome-major", "131"];
+    let imported = scene.desk.host.succeed(line);
+    assert_eq!(imported["skipped"], serde_json::json!({ "sockets": 0, "fifos": 1, "devices": 2 }));
+    assert!(imported["warnings"][0].as_str().unwrap().contains("1 FIFO, 2 devices left out"), "{imported}");
+    let out = scene.desk.path("out");
+    scene.desk.host.restore("acme/bob", &out);
+    assert_eq!(names(&out), ["a"]);
+}
