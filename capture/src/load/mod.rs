@@ -20,7 +20,7 @@ use store::{
     content::TenantStore,
     format::record::Record,
     name::{ChromeMajor, Lineage, ProfileName},
-    ops::{commitment::Commitment, find, restore},
+    ops::{adopt::Adoption, commitment::Commitment, find, restore},
     progress::Progress,
 };
 
@@ -48,6 +48,9 @@ pub struct Request {
     pub now_ms: u64,
     /// Change the profile so that the browser does not offer to restore pages.
     pub normalise_exit: bool,
+    /// On what terms an archive that another program has made the current one is taken in;
+    /// without them it is an error.
+    pub adoption: Option<Adoption>,
 }
 
 /// What a tenant allows.
@@ -122,7 +125,7 @@ enum Attempt {
 async fn attempt(store: Option<&TenantStore>, request: &Request, progress: Arc<dyn Progress>) -> Attempt {
     let none = || Error::NotFound { what: format!("profile {}", request.profile) };
     let Some(store) = store else { return Attempt::Failed(none(), None) };
-    let record = match choose(store, request).await {
+    let record = match choose(store, request, Arc::clone(&progress)).await {
         Ok(record) => record,
         Err(error) => return Attempt::Failed(error, None),
     };
@@ -149,9 +152,14 @@ async fn attempt(store: Option<&TenantStore>, request: &Request, progress: Arc<d
 }
 
 /// The snapshot that is meant. One of another Chrome is told apart from none at all.
-async fn choose(store: &TenantStore, request: &Request) -> Result<Record> {
+async fn choose(store: &TenantStore, request: &Request, progress: Arc<dyn Progress>) -> Result<Record> {
     let lineage = Lineage { name: request.profile.clone(), chrome_major: request.chrome_major };
-    match find::snapshot(store, &lineage, request.sha.as_deref()).await {
+    let mut chosen = find::snapshot(store, &lineage, request.sha.as_deref()).await;
+    if let (Err(Error::Foreign { .. }), Some(adoption)) = (&chosen, &request.adoption) {
+        adoption.adopt(store, &lineage, progress).await?;
+        chosen = find::snapshot(store, &lineage, None).await;
+    }
+    match chosen {
         Err(error) if error.kind() == ErrorKind::NotFound && request.sha.is_none() => {
             Err(nothing_to_load(store, &lineage).await?)
         }

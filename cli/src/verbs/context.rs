@@ -1,15 +1,21 @@
 //! What every command that uses a store starts from.
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
+use capture::{
+    examiner::{Policy, ProfileExaminer},
+    judge::ArchiveJudge,
+    sqlite::Depth,
+};
 use store::{
     Error, ErrorKind,
+    bucket::Depth as Look,
     catalog::{clock, records, store::Store},
     content::TenantStore,
     format::{event::Actor, layout, record::Record},
     id::Nonce,
     name::{ChromeMajor, Lineage, ProfileName, Tenant},
-    ops::find,
+    ops::{adopt::Adoption, find},
 };
 
 use crate::{
@@ -18,6 +24,7 @@ use crate::{
     failure::Failure,
     interrupt::Interrupt,
     location::{Location, Purpose},
+    progress,
     settings::Settings,
 };
 
@@ -76,6 +83,9 @@ impl Context {
     async fn existing(&self, tenant: &Tenant, purpose: Purpose) -> Result<TenantStore, Failure> {
         let store = self.store(purpose).await?;
         match self.answer(store.tenant(tenant)).await {
+            Err(error) if error.kind() == ErrorKind::NotFound && self.has_archives(&store, tenant).await => {
+                self.writable_tenant(tenant).await
+            }
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let failure =
                     Failure::new(ErrorKind::NotFound, format!("{error} in {}", self.location.shown()));
@@ -89,6 +99,42 @@ impl Context {
             }
             answer => Ok(answer?),
         }
+    }
+
+    /// Whether other programs have stored something for a tenant that pstore does not know.
+    pub(crate) async fn has_archives(&self, store: &Store, tenant: &Tenant) -> bool {
+        let listed =
+            records::list_all(&*store.bucket_of(tenant), &layout::snapshots(tenant), Look::Children).await;
+        listed.is_ok_and(|(_, profiles)| !profiles.is_empty())
+    }
+
+    /// On what terms an archive of another program is taken in.
+    pub(crate) fn adoption(&self, tenant: &Tenant) -> Adoption {
+        let nobody = ActorArgs { run_id: None, host: None, host_run_id: String::new() };
+        let actor = self.actor(&nobody);
+        let settings = self.settings.tenant(tenant);
+        let threads = crate::threads();
+        // It is the current one already: what is found about it is only written down.
+        let policy =
+            Policy { depth: Some(Depth::Full), threads, max_shrink_percent: None, allow_damaged: true };
+        let judge = ArchiveJudge(ProfileExaminer { policy, stopped: None });
+        Adoption {
+            about: super::import::about(&actor),
+            actor,
+            max_bytes: settings.max_profile_bytes,
+            quota_bytes: settings.quota_bytes,
+            threads,
+            judge: Some((Arc::new(judge), std::env::temp_dir())),
+        }
+    }
+
+    /// Stores the archive as a snapshot that another program has made the current one.
+    pub(crate) async fn adopt(&self, lineage: &Lineage) -> Result<Option<Record>, Failure> {
+        let tenant = self.tenant_to_change(&lineage.name.tenant).await?;
+        self.console
+            .say(&format!("another program has moved the pointer of {lineage}; taking its archive in"));
+        let adoption = self.adoption(&lineage.name.tenant);
+        Ok(adoption.adopt(&tenant, lineage, progress::watch(self.console)).await?)
     }
 
     /// A tenant that exists, to change something of it.
@@ -218,7 +264,14 @@ impl Context {
         lineage: &Lineage,
         sha: Option<&str>,
     ) -> Result<Record, Failure> {
-        find::snapshot(tenant, lineage, sha).await.map_err(|error| {
+        let found = match find::snapshot(tenant, lineage, sha).await {
+            Err(Error::Foreign { .. }) => {
+                self.adopt(lineage).await?;
+                find::snapshot(tenant, lineage, sha).await
+            }
+            found => found,
+        };
+        found.map_err(|error| {
             let list = format!("`pstore list {} --chrome-major {}`", lineage.name, lineage.chrome_major);
             let hint = match &error {
                 Error::AmbiguousPrefix { .. } => "give more digits to --sha".to_owned(),

@@ -5,7 +5,7 @@ use std::path::Path;
 use capture::load::{self, Loaded, Outcome, Policy};
 use serde_json::{Value, json};
 use store::{
-    ErrorKind,
+    Error, ErrorKind,
     catalog::clock,
     content::TenantStore,
     format::record::Mode,
@@ -37,7 +37,7 @@ pub(super) struct Job<'a> {
 pub(super) async fn load(context: &Context, args: &LoadArgs, job: Job<'_>) -> Result<Loaded, Failure> {
     let settings = context.settings.tenant(&job.profile.tenant);
     let tenant = tenant(context, job.profile).await?;
-    let request = load::Request {
+    let mut request = load::Request {
         profile: job.profile.clone(),
         chrome_major: job.chrome_major,
         chrome_version: args.chrome_version.clone(),
@@ -56,8 +56,16 @@ pub(super) async fn load(context: &Context, args: &LoadArgs, job: Job<'_>) -> Re
         host_region: job.host_region.or_else(|| context.settings.host_region()),
         now_ms: clock::unix_ms(),
         normalise_exit: args.normalise_exit,
+        adoption: None,
     };
-    let loaded = load::load(tenant.as_ref(), &request, progress::watch(context.console)).await?;
+    let mut loaded = load::load(tenant.as_ref(), &request, progress::watch(context.console)).await;
+    if let Err(Error::Foreign { .. }) = loaded {
+        // What another program has stored is taken in, for which something must be written.
+        let tenant = context.tenant_to_change(&job.profile.tenant).await?;
+        request.adoption = Some(context.adoption(&job.profile.tenant));
+        loaded = load::load(Some(&tenant), &request, progress::watch(context.console)).await;
+    }
+    let loaded = loaded?;
     if loaded.outcome.is_fallback() {
         let reason = loaded.reason.as_deref().unwrap_or_default();
         context
@@ -82,7 +90,12 @@ async fn tenant(context: &Context, profile: &ProfileName) -> Result<Option<Tenan
     }
     let store = context.store(Purpose::Read).await?;
     match context.answer(store.tenant(&profile.tenant)).await {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            match context.has_archives(&store, &profile.tenant).await {
+                true => context.writable_tenant(&profile.tenant).await.map(Some),
+                false => Ok(None),
+            }
+        }
         found => Ok(Some(found?)),
     }
 }

@@ -5,7 +5,12 @@ mod summary;
 use capture::chrome::profile::Facts;
 use store::{
     ErrorKind,
-    catalog::lock::Terms,
+    catalog::{
+        lock::Terms,
+        pointer::{self, Read},
+    },
+    content::TenantStore,
+    format::pointer::Target,
     id::Nonce,
     name::{ChromeMajor, Lineage},
     ops::snapshot::{LockUse, Report},
@@ -38,6 +43,7 @@ pub(super) async fn run(context: Context, args: &SnapshotArgs) -> Result<Answer,
         actor.run_id.clear();
     }
     let tenant = context.writable_tenant(&lineage.name.tenant).await?;
+    take_in(&context, &tenant, &lineage).await;
     let job = Job {
         tenant: &tenant,
         lineage: lineage.clone(),
@@ -57,6 +63,19 @@ pub(super) async fn run(context: Context, args: &SnapshotArgs) -> Result<Answer,
     let brief = Some(format!("{}\n", report.snapshot_id));
     let document = document(&lineage, &report, &warnings);
     Ok(Answer { brief, verdict, ..Answer::new(document, text(&lineage, &report)) })
+}
+
+/// What another program has made the current snapshot is what this one is built on and
+/// compared with, if it can be.
+async fn take_in(context: &Context, tenant: &TenantStore, lineage: &Lineage) {
+    let is_foreign = |read: &Option<Read>| {
+        read.as_ref().is_some_and(|read| matches!(read.pointer.target(), Target::Foreign(_)))
+    };
+    if pointer::read(tenant, lineage).await.is_ok_and(|read| is_foreign(&read))
+        && let Err(failure) = context.adopt(lineage).await
+    {
+        context.console.warn(&format!("the current snapshot cannot be built on: {}", failure.message));
+    }
 }
 
 /// What a person should know about a snapshot though it was stored.

@@ -47,6 +47,10 @@ pub struct Block {
     /// How the pointer came to name what it names, until that is stored as an object of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<Event>,
+    /// Whether a program that knows only the contract was seen to move this pointer: it will
+    /// want an archive of whatever the pointer names next.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub contract_only_seen: bool,
     #[serde(flatten)]
     pub unknown: Unknown,
 }
@@ -110,6 +114,14 @@ impl Pointer {
         }
     }
 
+    /// Whether a program that knows only the contract was seen to move it.
+    pub fn contract_only_seen(&self) -> bool {
+        match self.block() {
+            Some(block) => block.contract_only_seen,
+            None => !self.is_empty(),
+        }
+    }
+
     /// Whether it points at nothing yet.
     pub fn is_empty(&self) -> bool {
         self.active_sha256_prefix.is_empty()
@@ -144,6 +156,7 @@ mod tests {
             recent: vec![],
             lease: None,
             event: None,
+            contract_only_seen: false,
             unknown: Unknown::new(),
         });
         assert!(pointer.block().is_some());

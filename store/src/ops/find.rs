@@ -10,7 +10,6 @@ use crate::{
     },
     content::TenantStore,
     format::{
-        layout,
         pointer::{Pointer, Target},
         record::{Record, State},
     },
@@ -133,19 +132,11 @@ pub(super) async fn pointed(store: &TenantStore, lineage: &Lineage, read: &Read)
 
 /// What to say of a pointer whose fields are not those our block was bound to.
 fn foreign(store: &TenantStore, lineage: &Lineage, pointer: &Pointer) -> Error {
-    let archive = &pointer.active_sha256_prefix;
-    if pointer.pstore.is_some() && pointer.block().is_none() {
-        let reason = format!(
-            "it was changed after pstore wrote it, by another program or by damage; it names {archive}"
-        );
-        return Error::damaged(layout::latest(lineage), reason);
+    Error::Foreign {
+        lineage: lineage.to_string(),
+        sha256_prefix: pointer.active_sha256_prefix.clone(),
+        store: store.bucket.describe(),
     }
-    let what = format!(
-        "the current snapshot of {lineage} is the archive {archive}, which another program has put in {}; \
-         choose one of pstore's own with --sha",
-        store.bucket.describe()
-    );
-    Error::InvalidInput { what }
 }
 
 fn by_prefix(records: Vec<Record>, lineage: &Lineage, prefix: &str) -> Result<Record> {

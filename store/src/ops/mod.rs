@@ -1,5 +1,6 @@
 //! The verbs.
 
+pub mod adopt;
 pub mod commit;
 pub mod commitment;
 pub mod diff;

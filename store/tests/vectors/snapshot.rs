@@ -427,6 +427,7 @@ fn pointer(record: &Record) -> Pointer {
             base: Some(record.record),
             unknown: tomorrow(),
         }),
+        contract_only_seen: false,
         event: Some(catalog::flip(record)),
         unknown: tomorrow(),
     });

@@ -25,7 +25,12 @@ use store::{
 };
 
 use super::super::Context;
-use crate::{args::MountArgs, failure::Failure, location::Purpose, settings::Settings};
+use crate::{
+    args::{LineageArgs, MountArgs},
+    failure::Failure,
+    location::Purpose,
+    settings::Settings,
+};
 
 /// A session that was cut short with changes in it.
 #[derive(Debug)]
@@ -188,6 +193,10 @@ async fn with_lock(
     })?;
     let open::Locked { store: tenant, lineage, hold, opened } = locked;
     let hold = Arc::new(hold);
+    let opened = match opened {
+        Err(Error::Foreign { .. }) => adopted(context, &tenant, &lineage).await,
+        opened => opened,
+    };
     let started = async {
         let mut notes = Notes::new();
         let request = load_request(context, args, lineage.chrome_major);
@@ -226,6 +235,19 @@ async fn with_lock(
         tracing::warn!(%error, "the lock could not be given back; it expires by itself");
     }
     started
+}
+
+/// The archive that another program has made the current one, as a snapshot.
+async fn adopted(
+    context: &Context,
+    tenant: &TenantStore,
+    lineage: &Lineage,
+) -> store::Result<Option<Opened>> {
+    let adoption = context.adoption(&lineage.name.tenant);
+    match adoption.adopt(tenant, lineage, crate::progress::watch(context.console)).await? {
+        Some(record) => Ok(Some(Opened::load(tenant, record).await?)),
+        None => Err(Error::Conflict { what: format!("the pointer of {lineage}") }),
+    }
 }
 
 /// Somebody serves a session of this profile on this host, and yet the lock could be had.
@@ -293,7 +315,16 @@ pub(in crate::verbs) async fn rescue(
 async fn without_lock(context: &Context, args: &MountArgs) -> Result<Begun, Failure> {
     let store = context.store(Purpose::Change).await?;
     let (profile, sha) = (&args.source.profile, args.source.sha.as_deref());
-    let opened = open::pinned(&store, profile, args.chrome_major, sha, pin::DEFAULT_TTL).await?;
+    let pinned = || open::pinned(&store, profile, args.chrome_major, sha, pin::DEFAULT_TTL);
+    let opened = match pinned().await {
+        Err(Error::Foreign { .. }) => {
+            let asked = LineageArgs { profile: profile.clone(), chrome_major: args.chrome_major };
+            let (_, lineage) = context.lineage(&asked).await?;
+            context.adopt(&lineage).await?;
+            pinned().await?
+        }
+        opened => opened?,
+    };
     let open::Unlocked { store: tenant, lineage, pinned, opened } = opened;
     let pinned = Arc::new(pinned);
     let mode = if args.fork { Mode::Fork } else { Mode::ReadOnly };
@@ -451,6 +482,7 @@ fn load_request(context: &Context, args: &MountArgs, chrome_major: ChromeMajor) 
         host_region: args.host_region.clone().or_else(|| context.settings.host_region()),
         now_ms: clock::unix_ms(),
         normalise_exit: args.load.normalise_exit,
+        adoption: None,
     }
 }
 

@@ -13,6 +13,7 @@ mod claim;
 mod flip;
 mod next;
 mod point;
+mod recognise;
 mod swap;
 mod touch;
 

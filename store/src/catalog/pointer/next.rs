@@ -77,6 +77,21 @@ pub(super) fn claimed(before: Option<&Read>, lease: Lease) -> Pointer {
     next
 }
 
+/// Points where it did, which is `record`: an archive of somebody else's that was stored.
+pub(super) fn recognised(before: &Read, record: &Record, event: Event) -> Pointer {
+    let mut next = touched(Some(before));
+    if let Some(block) = &mut next.pstore {
+        block.record = Some(record.record);
+        block.snapshot_id = record.content.as_ref().map(|content| content.snapshot_id);
+        block.flip_id = event.flip_id.unwrap_or(block.flip_id);
+        if let Some(lease) = &mut block.lease {
+            lease.base = Some(record.record);
+        }
+        block.event = Some(event);
+    }
+    next
+}
+
 /// Points where it did, under nobody's claim.
 pub(super) fn unclaimed(before: &Read) -> Pointer {
     let mut next = touched(Some(before));
@@ -127,6 +142,7 @@ fn successor(before: Option<&Read>, next: &Pointer) -> Block {
         recent,
         lease: old.and_then(|old| old.lease.clone()),
         event: old.and_then(|old| old.event.clone()),
+        contract_only_seen: before.is_some_and(|read| read.pointer.contract_only_seen()),
         unknown: old.map_or_else(Unknown::new, |old| old.unknown.clone()),
     }
 }

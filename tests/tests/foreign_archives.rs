@@ -1,0 +1,216 @@
+//! Archives that a program which knows only the contract has made the current snapshot.
+
+#![allow(clippy::unwrap_used)]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use serde_json::{Value, json};
+use store::archive::header::MemberKind;
+use tests::{
+    desk::Desk,
+    mount::MountDesk,
+    tarball::{Tarball, manifest},
+    tree::assert_same,
+};
+
+const PROFILE: &str = "acme/alice";
+
+/// Where the objects of the profile are, in a store.
+fn objects(store: &Path) -> PathBuf {
+    store.join("objects/snapshots/acme/alice/131")
+}
+
+fn pointer(store: &Path) -> Value {
+    serde_json::from_slice(&fs::read(objects(store).join("latest.json")).unwrap()).unwrap()
+}
+
+fn change(desk: &Desk, note: &str) {
+    fs::write(desk.profile.join("note"), note).unwrap();
+}
+
+/// Uploads an archive and its manifest and moves the pointer, as the contract says.
+fn flip(store: &Path, archive: &[u8], change: impl FnOnce(&mut Value)) -> Value {
+    let mut manifest = manifest(archive, "alice");
+    let prefix = manifest["archive_sha256"].as_str().unwrap()[..12].to_owned();
+    change(&mut manifest);
+    let folder = objects(store);
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join(format!("profile-{prefix}.tar.zst")), archive).unwrap();
+    fs::write(folder.join(format!("profile-{prefix}.manifest.json")), manifest.to_string()).unwrap();
+    let from = match fs::read(folder.join("latest.json")) {
+        Ok(bytes) => serde_json::from_slice::<Value>(&bytes).unwrap()["active_sha256_prefix"].clone(),
+        Err(_) => "".into(),
+    };
+    let key = format!("snapshots/acme/alice/131/profile-{prefix}");
+    let pointer = json!({
+        "version": 1,
+        "active_sha256_prefix": prefix,
+        "active_archive_key": format!("{key}.tar.zst"),
+        "active_manifest_key": format!("{key}.manifest.json"),
+        "flipped_at_ms": 1_733_456_515_000_u64,
+        "flipped_from_sha256_prefix": from,
+    });
+    fs::write(folder.join("latest.json"), pointer.to_string()).unwrap();
+    pointer
+}
+
+/// The directory as GNU tar and zstd make an archive of it.
+fn archive(directory: &Path) -> Vec<u8> {
+    let line = "tar --format=posix -C \"$0\" -c . | zstd -q";
+    let made = Command::new("sh").args(["-c", line]).arg(directory).output().unwrap();
+    assert!(made.status.success(), "{made:?}");
+    made.stdout
+}
+
+fn load(desk: &Desk, to: &str) -> Value {
+    let target = desk.path(to);
+    desk.host.succeed(["restore", PROFILE, target.to_str().unwrap(), "--chrome-major", "131"])
+}
+
+#[test]
+fn an_archive_is_taken_in_once_and_its_pointer_stays_as_it_is() {
+    let desk = Desk::local();
+    desk.fill(3);
+    desk.keep(PROFILE, &[]);
+    change(&desk, "more");
+    let theirs = flip(&desk.path("store"), &archive(&desk.profile), |_| {});
+    let loaded = load(&desk, "out");
+    assert_eq!(loaded["outcome"], "success", "{loaded}");
+    assert_same(&desk.profile, &desk.path("out"));
+    let now = pointer(&desk.path("store"));
+    for (field, value) in theirs.as_object().unwrap() {
+        assert_eq!(&now[field], value, "{field}");
+    }
+    assert_eq!(now["pstore"]["record"], loaded["record"]);
+    assert_eq!(now["pstore"]["contract_only_seen"], true);
+    let again = load(&desk, "again");
+    assert_eq!((&again["record"], &again["outcome"]), (&loaded["record"], &"success".into()));
+    let listed = desk.host.succeed(["list", PROFILE]);
+    assert_eq!((listed["snapshots"].as_array().unwrap().len(), &listed["foreign"]), (2, &false.into()));
+    let shown = desk.host.succeed(["show", PROFILE]);
+    assert_eq!(
+        (&shown["captured_by"]["host"], &shown["captured_at_ms"], &shown["notes"]),
+        (&"e2b".into(), &1_733_456_512_000_u64.into(), &"from elsewhere".into())
+    );
+    assert_eq!(shown["health"]["cookies"]["rows"], 3);
+    assert!(shown["counts"]["new_bytes"].as_u64().unwrap() < 10_000, "what was known is not stored: {shown}");
+    let log = desk.host.succeed(["log", PROFILE]);
+    let kinds: Vec<&str> =
+        log["events"].as_array().unwrap().iter().map(|event| event["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["flip", "foreign_flip", "adopt"]);
+    // Who goes on from there goes on from their archive, and remembers that they are there.
+    change(&desk, "and more");
+    let next = desk.keep(PROFILE, &[]);
+    assert_eq!(next["flipped_from_sha256_prefix"], theirs["active_sha256_prefix"]);
+    assert_eq!(pointer(&desk.path("store"))["pstore"]["contract_only_seen"], true);
+    // And back to what is known already, without its archive being read again.
+    fs::remove_file(desk.path("store/objects").join(theirs["active_archive_key"].as_str().unwrap())).unwrap();
+    fs::write(objects(&desk.path("store")).join("latest.json"), theirs.to_string()).unwrap();
+    assert_eq!(load(&desk, "back")["record"], loaded["record"]);
+    desk.host.verify(PROFILE, &[]);
+}
+
+#[test]
+fn a_tenant_that_pstore_has_never_seen_is_loaded_all_the_same() {
+    let desk = Desk::local();
+    desk.fill(3);
+    desk.host.succeed(["init"]);
+    flip(&desk.path("store"), &archive(&desk.profile), |_| {});
+    assert_eq!(load(&desk, "out")["outcome"], "success");
+    assert_same(&desk.profile, &desk.path("out"));
+    let listed = desk.host.succeed(["list", PROFILE]);
+    assert_eq!(listed["snapshots"][0]["latest"], true, "{listed}");
+}
+
+#[test]
+fn whatever_is_wrong_with_an_archive_becomes_a_fresh_profile_with_the_contracts_word() {
+    let good = Tarball::new().file("Default/a", b"content").end().zstd();
+    let mut changed = good.clone();
+    changed[20] ^= 1;
+    let evil = Tarball::new().file("../evil", b"x").end().zstd();
+    let torn = {
+        let desk = Desk::local();
+        desk.fill(500);
+        let path = desk.profile.join("Default/Cookies");
+        let mut database = fs::read(&path).unwrap();
+        let middle = database.len() / 2;
+        database[middle..middle + 8192].fill(0xff);
+        fs::write(path, database).unwrap();
+        archive(&desk.profile)
+    };
+    type Change = fn(&mut Value);
+    let cases: [(&str, &[u8], Change); 8] = [
+        ("sha_mismatch", &good, |manifest| manifest["archive_size_bytes"] = 1_000.into()),
+        ("sha_mismatch", &good, |manifest| manifest["version"] = 0.into()),
+        ("sha_mismatch", &good, |manifest| manifest["tenant_id"] = "globex".into()),
+        ("integrity_failed", &evil, |_| {}),
+        ("integrity_failed", &torn, |_| {}),
+        ("version_mismatch", &good, |manifest| manifest["chrome_major_version"] = 132.into()),
+        ("fresh_fallback", &good, |manifest| manifest["mode"] = "hot".into()),
+        ("success", &good, |_| {}),
+    ];
+    for (at, (outcome, archive, change)) in cases.into_iter().enumerate() {
+        let desk = Desk::local();
+        desk.host.succeed(["init"]);
+        flip(&desk.path("store"), archive, change);
+        let loaded = load(&desk, "out");
+        assert_eq!(loaded["outcome"], outcome, "{at}: {loaded}");
+        assert_eq!(desk.path("out/Default/a").exists(), outcome == "success", "{at}");
+        assert!(!desk.path("evil").exists());
+    }
+    let desk = Desk::local();
+    desk.host.succeed(["init"]);
+    let theirs = flip(&desk.path("store"), &good, |_| {});
+    let stored = desk.path("store/objects").join(theirs["active_archive_key"].as_str().unwrap());
+    fs::write(&stored, &changed).unwrap();
+    assert_eq!(load(&desk, "changed")["outcome"], "sha_mismatch");
+    fs::write(&stored, [good.clone(), b"more".to_vec()].concat()).unwrap();
+    assert_eq!(load(&desk, "longer")["outcome"], "sha_mismatch");
+    fs::remove_file(&stored).unwrap();
+    assert_eq!(load(&desk, "gone")["outcome"], "fresh_fallback");
+    fs::write(&stored, &good).unwrap();
+    let small = desk.host.clone().with("PSTORE_MAX_PROFILE_BYTES", "1");
+    let target = desk.path("small");
+    let line = ["restore", PROFILE, target.to_str().unwrap(), "--chrome-major", "131"];
+    assert_eq!(small.succeed(line)["outcome"], "too_large");
+    // Nothing of this was published.
+    assert_eq!(pointer(&desk.path("store")), theirs);
+}
+
+#[test]
+fn an_archive_is_mounted_and_committed_upon() {
+    let source = Desk::local();
+    source.fill(3);
+    let desk = MountDesk::local();
+    desk.host.succeed(["init"]);
+    let theirs = flip(&desk.path("store"), &archive(&source.profile), |_| {});
+    desk.mount();
+    assert_eq!(Desk::cookies(&desk.mountpoint).len(), 3);
+    fs::write(desk.mountpoint.join("note"), "new").unwrap();
+    desk.commit();
+    desk.unmount(&[]);
+    assert_eq!(pointer(&desk.path("store"))["flipped_from_sha256_prefix"], theirs["active_sha256_prefix"]);
+    let log = desk.host.succeed(["log", PROFILE]);
+    assert_eq!(log["events"].as_array().unwrap().iter().filter(|event| event["kind"] == "adopt").count(), 1);
+}
+
+#[test]
+fn what_only_old_programs_write_is_read() {
+    let desk = Desk::local();
+    desk.host.succeed(["init"]);
+    let long = format!("{}/{}", "d".repeat(200), "f".repeat(200));
+    let mut gnu = Tarball::new();
+    let name = store::archive::header::Header {
+        size: long.len() as u64 + 1,
+        ..store::archive::header::Header::new("././@LongLink", MemberKind::GnuLongPath)
+    };
+    gnu = gnu.member(&name, format!("{long}\0").as_bytes()).file("cut", b"long");
+    flip(&desk.path("store"), &gnu.file("deep/in/nowhere", b"x").end().zstd(), |_| {});
+    load(&desk, "out");
+    assert_eq!(fs::read(desk.path("out").join(long)).unwrap(), b"long");
+    assert_eq!(fs::read(desk.path("out/deep/in/nowhere")).unwrap(), b"x");
+}
