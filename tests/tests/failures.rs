@@ -2,7 +2,8 @@
 //! a wrong one.
 //!
 //! A snapshot is packs of chunks and a record here, where one could think of an archive and a
-//! manifest; what is promised about these is tested with those.
+//! manifest; what is promised about these is tested with those, and with archives where they are
+//! published: see `publish.rs` too.
 
 #![allow(clippy::unwrap_used)]
 
@@ -105,6 +106,32 @@ async fn an_upload_that_fails_marks_the_run_and_the_previous_snapshot_stays() {
     assert_eq!(desk.host.succeed(["show", ALICE])["record"], good["record"]);
     desk.host.verify(ALICE, &["--read-data"]);
     assert_eq!(desk.load(ALICE)["record"], good["record"]);
+}
+
+#[test]
+fn an_archive_that_cannot_be_stored_marks_the_run_and_the_previous_snapshot_stays() {
+    let mut desk = Desk::local();
+    desk.host = desk.host.clone().with("PSTORE_ARCHIVE", "always");
+    desk.fill(3);
+    let good = desk.keep(ALICE, &[]);
+    let shown = desk.host.succeed(["show", ALICE]);
+    assert_eq!(good["active_sha256_prefix"], shown["archive_sha256"].as_str().unwrap()[..12]);
+    // There is no room to put the archive together.
+    fs::write(desk.path("no directory"), "").unwrap();
+    let full = desk.host.clone().with("PSTORE_CACHE_DIR", desk.path("no directory").to_str().unwrap());
+    let script = run(&[], "echo changed > $0/changed; exit 7");
+    let ended = full.run(script.clone());
+    assert_eq!((ended.code, &ended.document["snapshot_failed"]), (Some(7), &true.into()), "{ended:#?}");
+    let error = ended.document["snapshot_error"]["message"].as_str().unwrap();
+    assert!(error.contains("its archive could not be stored"), "{error}");
+    assert_eq!(desk.host.succeed(["show", ALICE])["record"], good["record"]);
+    assert_eq!(desk.load(ALICE)["record"], good["record"]);
+    // Where there is room, the next run's snapshot is published and becomes the current one.
+    let ended = desk.host.run(script);
+    assert_eq!((ended.code, &ended.document["snapshot_failed"]), (Some(7), &false.into()), "{ended:#?}");
+    let shown = desk.host.succeed(["show", ALICE]);
+    assert_eq!(shown["predecessor_sha256"].as_str().unwrap()[..12], good["active_sha256_prefix"]);
+    assert!(shown["archive_sha256"].is_string() && shown["tar_sha256"].is_string());
 }
 
 /// A record without its packs is one that is still being written: nobody lists it or loads it.
