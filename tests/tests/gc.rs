@@ -30,7 +30,7 @@ use tests::{
     world::World,
 };
 
-const NOW: Options = Options { grace: Duration::ZERO };
+const NOW: Options = Options::after(Duration::ZERO);
 
 fn fill(source: &Path, writer: u64, round: u64) {
     fs::create_dir_all(source).unwrap();

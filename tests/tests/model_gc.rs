@@ -147,6 +147,36 @@ fn by_lot_somebody_who_moves_packs_beside_readers_and_collections() {
     hardly(scene.within(bounds), 150);
 }
 
+const REPACKER: Program = Program::Repacker;
+/// The snapshot that needs a part of what is emptied.
+const READER_OF_HALF: Program = Program::Reader { target: 1 };
+
+#[test]
+fn a_repack_and_a_collection() {
+    never(Scene::of([REPACKER, collector(2)]).with(Packs::Half).within(CALM), 300);
+}
+
+#[test]
+fn two_repacks_of_the_same_pack_and_a_collection() {
+    never(Scene::of([REPACKER, REPACKER, collector(2)]).with(Packs::Half).within(CALM), 200);
+}
+
+#[test]
+fn a_repack_that_dies_anywhere_leaves_nothing_behind() {
+    let bounds = Bounds { crashes: 1, preemptions: Some(1), ..CALM };
+    never(Scene::of([REPACKER, collector(1)]).with(Packs::Half).within(bounds), 300);
+}
+
+#[test]
+fn by_lot_repacks_beside_readers_and_collections() {
+    // A reader that dies, or whose pin arrives late, keeps what it has pinned until that is over.
+    let bounds = Bounds { expiries: 2, preemptions: None, ..CALM };
+    let scene = Scene::of([REPACKER, REPACKER, READER_OF_HALF, collector(2), collector(2)]);
+    hardly(scene.with(Packs::Half).within(bounds), 100);
+    let scene = Scene::of([REPACKER, REPACKER, Program::Follower, collector(2), collector(2)]);
+    hardly(scene.with(Packs::Half).within(Bounds { faults: 1, crashes: 1, ..bounds }), 100);
+}
+
 const LOST: &str = "which is gone";
 /// Nobody is taken for dead.
 const AWAKE: Bounds = Bounds { expiries: 0, ..CALM };
@@ -220,4 +250,36 @@ fn without_touching_what_a_revoked_write_was_to_replace_it_refers_to_what_is_gon
     let scene = Scene::of([Program::Mover { target: 0 }, collector(2)]).with(Packs::Needed);
     let bounds = Bounds { preemptions: Some(1), ..CALM };
     is_needed_by_sleepers(Rules { touch_after_revoking: false, ..ALL }, scene.within(bounds), 20_000, LOST);
+}
+
+/// It sleeps between its look at the lease and the record; meanwhile it is taken for dead, and
+/// what it has stored goes.
+#[test]
+fn without_a_look_at_its_lease_after_the_record_a_repack_refers_to_what_is_gone() {
+    let scene = Scene::of([REPACKER, collector(3)]).with(Packs::Half);
+    let bounds = Bounds { preemptions: Some(1), ..CALM };
+    is_needed_by_sleepers(Rules { lease_after_record: false, ..ALL }, scene.within(bounds), 20_000, LOST);
+}
+
+#[test]
+fn without_touching_what_a_revoked_repack_was_to_replace_it_refers_to_what_is_gone() {
+    let scene = Scene::of([REPACKER, collector(3)]).with(Packs::Half);
+    let bounds = Bounds { preemptions: Some(1), ..CALM };
+    is_needed_by_sleepers(Rules { touch_after_revoking: false, ..ALL }, scene.within(bounds), 20_000, LOST);
+}
+
+#[test]
+fn without_keeping_what_an_earlier_generation_needed_a_reader_loses_what_it_pinned() {
+    let scene = Scene::of([READER_OF_HALF, REPACKER, collector(2)]).with(Packs::Half);
+    let bounds = Bounds { preemptions: Some(1), ..AWAKE };
+    let rules = Rules { keep_pinned_generations: false, ..ALL };
+    is_needed_by_sleepers(rules, scene.within(bounds), 20_000, "a reader has pinned");
+}
+
+#[test]
+fn without_following_what_was_moved_a_mount_loses_its_snapshot() {
+    let scene = Scene::of([Program::Follower, REPACKER, collector(2)]).with(Packs::Half);
+    let bounds = Bounds { preemptions: Some(1), ..AWAKE };
+    let rules = Rules { follow_moved: false, ..ALL };
+    is_needed_by_sleepers(rules, scene.within(bounds), 20_000, "cannot read its snapshot");
 }

@@ -181,7 +181,7 @@ impl Desk {
     }
 
     fn fs(world: &World, recovered: Recovered, below: Option<Below>) -> Arc<Fs> {
-        let lazy = Lazy::new(world.store.clone(), Handle::current(), Limits::default());
+        let lazy = Lazy::new(world.store.clone(), Handle::current(), Limits::default(), Default::default());
         Arc::new(Fs::new(recovered, below, Arc::new(lazy), Vec::new()))
     }
 

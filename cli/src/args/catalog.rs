@@ -10,7 +10,7 @@ use store::{
 
 use super::{
     scope::Scope,
-    value::{actor, seconds, sha_prefix},
+    value::{actor, percent, seconds, sha_prefix},
     verb::LineageArgs,
 };
 
@@ -271,6 +271,7 @@ pub(crate) struct RetentionApplyArgs {
   pstore gc --dry-run
   pstore gc acme
   pstore gc acme --grace 0 --wait
+  pstore gc acme --max-unused 20
   pstore gc acme --explain 3f2a91")]
 pub(crate) struct GcArgs {
     #[arg(value_name = "TENANT", help = "Only this tenant's")]
@@ -281,6 +282,9 @@ pub(crate) struct GcArgs {
     /// How long condemned content stays at least; 0 if nobody reads without a lock or mount
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "3600")]
     pub(crate) grace: Duration,
+    /// How much of the packs may be content that nothing needs; beyond it the worst are rewritten
+    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "4")]
+    pub(crate) max_unused: u64,
     /// Do both steps in this run, waiting for the grace and for writers
     #[arg(long)]
     pub(crate) wait: bool,

@@ -199,21 +199,28 @@ impl Context {
         self.lineage_in(tenant, args).await
     }
 
-    /// As [`Self::lineage`], to say whether something of it has expired: a directory tells the
-    /// time of its file system only to those who may write there.
+    /// As [`Self::lineage`], to say whether something of it has expired, or to keep it while it
+    /// is read: a directory tells the time of its file system only to those who may write there.
     pub(crate) async fn lineage_to_judge(
         &self,
         args: &LineageArgs,
     ) -> Result<(TenantStore, Lineage), Failure> {
-        let tenant = match self.existing(&args.profile.tenant, Purpose::Change).await {
+        let purpose = self.purpose_of_keeping().await?;
+        let tenant = self.existing(&args.profile.tenant, purpose).await?;
+        self.lineage_in(tenant, args).await
+    }
+
+    /// For those who read, and would keep others from deleting what they read: where that
+    /// cannot be written down, they only read.
+    pub(crate) async fn purpose_of_keeping(&self) -> Result<Purpose, Failure> {
+        match self.location.bucket(Purpose::Change).await {
             Err(failure)
                 if matches!(failure.kind, ErrorKind::Io | ErrorKind::Denied | ErrorKind::StoreRefused) =>
             {
-                self.tenant(&args.profile.tenant).await?
+                Ok(Purpose::Read)
             }
-            answer => answer?,
-        };
-        self.lineage_in(tenant, args).await
+            opened => opened.map(|_| Purpose::Change),
+        }
     }
 
     /// As [`Self::lineage`], but one that is named with its Chrome version need not exist.

@@ -17,7 +17,6 @@ use super::Context;
 use crate::{
     args::{CheckArg, LoadArgs},
     failure::{Failure, POINTER_REPAIR},
-    location::Purpose,
     progress,
 };
 
@@ -88,7 +87,7 @@ async fn tenant(context: &Context, profile: &ProfileName) -> Result<Option<Tenan
     if context.location.is_missing() {
         return Ok(None);
     }
-    let store = context.store(Purpose::Read).await?;
+    let store = context.store(context.purpose_of_keeping().await?).await?;
     match context.answer(store.tenant(&profile.tenant)).await {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             match context.has_archives(&store, &profile.tenant).await {

@@ -31,7 +31,7 @@ pub(super) async fn run(
             "--require and --normalise-exit go with --chrome-major, which loads a profile for a Chrome";
         return Err(Failure::usage(message));
     }
-    let (tenant, lineage) = context.lineage(&args.lineage).await?;
+    let (tenant, lineage) = context.lineage_to_judge(&args.lineage).await?;
     let record = context.snapshot(&tenant, &lineage, args.sha.as_deref()).await?;
     let links = Arc::new(WithoutLinks::default());
     let request = Request {

@@ -150,3 +150,54 @@ fn it_is_told_why_something_is_still_there() {
     let nobody = "01ARZ3NDEKTSV4RRFFQ69G5FAV-00000";
     assert!(desk.ok(&format!("gc acme --explain {nobody}")).contains("Nothing needs"));
 }
+
+#[test]
+fn what_is_needed_of_packs_that_are_mostly_not_is_moved() {
+    let desk = Desk::new();
+    let noise = noise(5_000_000);
+    fs::write(desk.path("udd/kept"), &noise[..500_000]).unwrap();
+    fs::write(desk.path("udd/own"), &noise[500_000..2_500_000]).unwrap();
+    let first = desk.capture("1");
+    fs::write(desk.path("udd/own"), &noise[2_500_000..4_500_000]).unwrap();
+    desk.capture("2");
+    desk.ok(&format!("delete acme/alice --sha {first}"));
+    assert_eq!(tenant(&desk.json("gc acme --dry-run --max-unused 100"))["repacked"]["packs"], 0);
+    let plan = desk.json("gc acme --dry-run");
+    let repacked = &tenant(&plan)["repacked"];
+    assert_eq!((&repacked["records"], &repacked["failed"]), (&1.into(), &0.into()), "{plan}");
+    assert!(repacked["saved_bytes"].as_u64().unwrap() > 1_900_000, "{plan}");
+    assert!(desk.ok("gc acme --dry-run").contains("would be emptied"));
+    let run = desk.json("gc acme --grace 0 --wait");
+    assert_eq!(&tenant(&run)["repacked"], repacked);
+    assert_eq!(tenant(&run)["pending"], 0);
+    let moved = tenant(&run)["condemned_by_cause"].as_array().unwrap();
+    assert!(!moved.is_empty(), "{run}");
+    let stored: u64 = fs::read_dir(content(&desk).join("packs"))
+        .unwrap()
+        .map(|pack| pack.unwrap().metadata().unwrap().len())
+        .sum();
+    assert!(stored < 2_600_000, "{stored} bytes are left");
+    desk.ok("verify acme/alice --no-cache");
+    desk.ok("restore acme/alice out");
+    for file in ["kept", "own"] {
+        assert!(
+            fs::read(desk.path("out").join(file)).unwrap() == fs::read(desk.path("udd").join(file)).unwrap()
+        );
+    }
+    assert_eq!(objects(&desk, "pins"), 0);
+}
+
+#[test]
+fn a_tenant_that_cannot_be_read_keeps_no_other_from_being_collected() {
+    let desk = Desk::new();
+    let [first, ..] = three(&desk);
+    desk.ok(&format!("delete acme/alice --sha {first}"));
+    desk.ok("snapshot udd aaa/alice");
+    let records = desk.path(".local/share/pstore/store/objects/snapshots/aaa/alice/131");
+    fs::write(records.join("snap-7.json"), "{}").unwrap();
+    let ran = desk.run("gc --grace 0 --json");
+    ran.refused(10, &["nothing was condemned in aaa", "snap-7.json"]);
+    assert_eq!(objects(&desk, "condemned"), 1);
+    fs::remove_file(records.join("snap-7.json")).unwrap();
+    desk.ok("gc --grace 0");
+}

@@ -21,7 +21,7 @@ use store::{
     catalog::lock::{Hold, Keeper},
     content::{TenantStore, lazy::Lazy},
     name::Lineage,
-    ops::commit::Base,
+    ops::{commit::Base, moved::Below},
 };
 use tokio::{runtime::Handle, sync::Mutex as AsyncMutex};
 
@@ -47,6 +47,8 @@ pub struct Mount {
     pub tenant: TenantStore,
     session: SessionDir,
     lazy: Option<Arc<Lazy>>,
+    /// Knows where the chunks of the snapshot below are, if they are moved.
+    home: Arc<Below>,
     right: Right,
     /// What the next commit builds on; held throughout a commit, so that there is one at a time.
     base: AsyncMutex<Option<Base>>,

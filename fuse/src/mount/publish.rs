@@ -129,6 +129,7 @@ impl Mount {
                     mount.fs.rebase(&mount.session, epoch, numbers, below, &entries, &locations)
                 })
                 .await?;
+                self.home.becomes(self.lineage.clone(), stored.record.record);
                 *base = Some(Base { record: stored.record, metadata: stored.metadata });
                 self.rebased.store(true, Ordering::Release);
             }

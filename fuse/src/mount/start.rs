@@ -18,6 +18,7 @@ use store::{
     content::{
         TenantStore,
         lazy::{Lazy, Limits},
+        whereabouts::Whereabouts,
     },
     format::{
         pointer::Target,
@@ -26,7 +27,7 @@ use store::{
         tree::{Entry, Meta},
     },
     name::Lineage,
-    ops::{commit::Base, open::Opened},
+    ops::{commit::Base, moved, open::Opened},
 };
 use tokio::{runtime::Handle, sync::Mutex as AsyncMutex};
 
@@ -117,7 +118,10 @@ impl Mount {
             }
         };
         let lost_writes = recovered.lost_writes;
-        let lazy = Lazy::new(tenant.clone(), runtime.clone(), limits);
+        let named = below.as_ref().map(|below| (below.lineage.clone(), below.record));
+        let home = Arc::new(moved::Below::new(tenant.clone(), named));
+        let lazy =
+            Lazy::new(tenant.clone(), runtime.clone(), limits, Whereabouts::new(Arc::clone(&home) as _));
         let lower: Arc<dyn Lower> = Arc::new(Arc::clone(&lazy));
         if let Some(Snapshot { opened, .. }) = &snapshot {
             lazy.follow(&opened.record.startup, &opened.entries, &opened.locations);
@@ -140,6 +144,7 @@ impl Mount {
             tenant,
             session,
             lazy: Some(lazy),
+            home,
             right,
             base: AsyncMutex::new(base),
             committed: Mutex::default(),
@@ -182,6 +187,7 @@ impl Mount {
             &snapshot.opened.entries,
             &snapshot.opened.locations,
         )?;
+        self.home.becomes(self.lineage.clone(), record);
         *base = Some(snapshot.base());
         Ok(())
     }

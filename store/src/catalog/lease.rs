@@ -16,11 +16,15 @@ use std::{
 use async_trait::async_trait;
 use tokio::sync::Mutex;
 
-use super::{clock, condemned, records::list_all, rules::Rules};
+use super::{
+    clock, condemned,
+    records::{self, list_all},
+    rules::Rules,
+};
 use crate::{
     Error, Result,
     bucket::{BucketError, Depth, Key, Version, Write},
-    content::{TenantStore, known::Known, meta::NewMetadata, upload::DurablePacks, upload::Gate},
+    content::{TenantStore, known::Known, packer::SealedPack, upload::DurablePacks, upload::Gate},
     format::{
         WRITER,
         index::Index,
@@ -43,6 +47,8 @@ pub struct WriteLease {
     draft: Record,
     known: Arc<Known>,
     rules: Rules,
+    /// How much the tenant may have stored when the write is done.
+    quota_bytes: Option<u64>,
     /// The bytes of all packs that were there when it was taken.
     stored_before: AtomicU64,
     held: Mutex<Option<Held>>,
@@ -67,12 +73,12 @@ impl WriteLease {
     /// `draft` is the record to be, without an id; `known` learns which packs are barred.
     pub fn new(store: TenantStore, lineage: Lineage, draft: Record, known: Arc<Known>) -> Self {
         let (rules, stored_before) = (Rules::ALL, AtomicU64::new(0));
-        Self { store, lineage, draft, known, rules, stored_before, held: Mutex::default() }
+        Self { store, lineage, draft, known, rules, quota_bytes: None, stored_before, held: Mutex::default() }
     }
 
-    /// How much the tenant's packs held when the lease was taken; zero before that.
-    pub fn stored_before(&self) -> u64 {
-        self.stored_before.load(Ordering::Relaxed)
+    /// Refuses to store more than the tenant may.
+    pub fn within(self, quota_bytes: Option<u64>) -> Self {
+        Self { quota_bytes, ..self }
     }
 
     /// Without some of the rules, to show what they are for.
@@ -82,11 +88,11 @@ impl WriteLease {
     }
 
     /// Uploads metadata and index, once all packs are there.
-    pub async fn upload_metadata(&self, packs: DurablePacks, meta: &NewMetadata) -> Result<DurableWrite> {
+    pub async fn upload_metadata(&self, packs: DurablePacks, meta: &SealedPack) -> Result<DurableWrite> {
         let write = self.open().await?;
         let index = Index { key: *self.store.key(), writer: WRITER.to_owned(), packs: packs.index };
-        let pack_key = layout::pack(&self.store.tenant, meta.pack.id);
-        let bytes = meta.pack.bytes.clone();
+        let pack_key = layout::pack(&self.store.tenant, meta.id);
+        let bytes = meta.bytes.clone();
         let meta_len = bytes.len() as u64;
         let put_pack = crate::bucket::put_unique(&*self.store.bucket, &pack_key, bytes.into());
         let mut index_len = 0;
@@ -116,6 +122,14 @@ impl WriteLease {
         let key = layout::record(&self.lineage, record.record);
         replace_own(&self.store, &key, &record, held.version).await?;
         Ok(record)
+    }
+
+    /// Fails unless the lease is still ours. What it is to protect must have been read before.
+    pub async fn verify(&self) -> Result<()> {
+        let held = self.held.lock().await;
+        let record = held.as_ref().ok_or_else(|| internal("a write without a lease"))?.record.record;
+        let (now, _) = records::get(&self.store, &self.lineage, record).await?;
+        if now.state == State::Writing { Ok(()) } else { Err(Error::WriteRevoked { record }) }
     }
 
     /// Gives up a lease that was taken, so that no collection has to wait for it.
@@ -178,6 +192,20 @@ impl WriteLease {
 
 #[async_trait]
 impl Gate for WriteLease {
+    /// What was uploaded by then is garbage of a write that is given up.
+    fn allow(&self, new_bytes: u64) -> Result<()> {
+        let Some(quota) = self.quota_bytes else { return Ok(()) };
+        let total = self.stored_before.load(Ordering::Relaxed).saturating_add(new_bytes);
+        if total <= quota {
+            return Ok(());
+        }
+        let tenant = &self.store.tenant;
+        let what = format!(
+            "{tenant} would have {total} bytes stored or more, {new_bytes} of them new, and may have {quota} (quota_bytes)"
+        );
+        Err(Error::QuotaExceeded { what })
+    }
+
     async fn open(&self) -> Result<RecordId> {
         let mut held = self.held.lock().await;
         match &mut *held {
@@ -223,10 +251,12 @@ async fn replace_own(store: &TenantStore, key: &Key, record: &Record, version: V
                     return Ok(object.version);
                 }
                 let found = Record::decode(&object.bytes).map_err(|error| error.of(key))?;
-                if found.state == State::Revoked {
-                    return Err(Error::WriteRevoked { record: record.record });
-                }
-                return Err(Error::damaged(key, "somebody else has written our record"));
+                return match found.state {
+                    State::Revoked => Err(Error::WriteRevoked { record: record.record }),
+                    State::Writing => Err(Error::damaged(key, "somebody else has written our record")),
+                    // Nobody but us makes it live: it was applied, and somebody else went on with it.
+                    State::Live | State::Trashed | State::Tombstone => Ok(object.version),
+                };
             }
             Err(error) if error.is_retryable() && attempts.again(&error).await => {}
             Err(error) => return Err(error.into()),

@@ -255,6 +255,7 @@ async fn remove(store: &TenantStore, name: RecordId) {
     }
 }
 
-fn deleted(lineage: &Lineage, record: RecordId) -> Error {
+/// What whoever reads a snapshot is told when it is gone: that is no damage.
+pub(crate) fn deleted(lineage: &Lineage, record: RecordId) -> Error {
     Error::NotFound { what: format!("snapshot {record} of {lineage}, which was deleted,") }
 }

@@ -20,6 +20,8 @@ use crate::{
     name::Lineage,
 };
 
+/// How often pins are listed again that change while they are read.
+const LOOKS: u32 = 100;
 /// How often a reader starts over because the record changed under it.
 const ATTEMPTS: u32 = 5;
 
@@ -43,17 +45,34 @@ pub struct Found {
 
 /// All pins, those included whose time is over.
 pub async fn read(store: &TenantStore) -> Result<Vec<Found>> {
-    let (entries, _) = list_all(&*store.bucket, &layout::pins(&store.tenant), Depth::All).await?;
-    let mut found = Vec::new();
-    for entry in entries {
-        let object = match store.bucket.get(&entry.key).await {
-            Ok(object) => object,
-            Err(BucketError::NotFound { .. }) => continue,
-            Err(error) => return Err(error.into()),
-        };
-        let pin = Pin::decode(&object.bytes).map_err(|error| error.of(&entry.key))?;
-        let age = object.stamp.age();
-        found.push(Found { key: entry.key, holds: age <= pin.ttl(), pin, version: object.version, age });
+    let mut found: Vec<Found> = Vec::new();
+    for look in 1.. {
+        let (entries, _) = list_all(&*store.bucket, &layout::pins(&store.tenant), Depth::All).await?;
+        let mut gone = false;
+        for entry in entries {
+            if found.iter().any(|found| found.key == entry.key) {
+                continue;
+            }
+            let object = match store.bucket.get(&entry.key).await {
+                Ok(object) => object,
+                Err(BucketError::NotFound { .. }) => {
+                    gone = true;
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let pin = Pin::decode(&object.bytes).map_err(|error| error.of(&entry.key))?;
+            let age = object.stamp.age();
+            found.push(Found { key: entry.key, holds: age <= pin.ttl(), pin, version: object.version, age });
+        }
+        // A pin is renewed by a new one, and then the old one goes: one that was listed and is
+        // gone may have been renewed after the listing.
+        if !gone {
+            break;
+        }
+        if look == LOOKS {
+            return Err(Error::Conflict { what: format!("the pins of {}", store.tenant) });
+        }
     }
     Ok(found)
 }

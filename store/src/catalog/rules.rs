@@ -53,6 +53,14 @@ pub struct Rules {
     /// The records that a revoked write was to replace are touched after it was revoked: what
     /// it has read of them is then no longer what is there.
     pub touch_after_revoking: bool,
+    /// Who moves packs makes sure of its lease after it has read the record that it replaces:
+    /// a revocation that the look misses comes later, and touches that record.
+    pub lease_after_record: bool,
+    /// A record remembers what its earlier generations needed, and a collection keeps that for
+    /// whoever has pinned one of them.
+    pub keep_pinned_generations: bool,
+    /// Who misses a pack asks once more where the snapshot's chunks are.
+    pub follow_moved: bool,
     /// A deletion looks at pins after it has trashed the record.
     pub pins_after_trash: bool,
     /// A reader looks at the record again after it has pinned it.
@@ -81,6 +89,9 @@ impl Rules {
         bar_until_swept: true,
         pins_after_records: true,
         touch_after_revoking: true,
+        lease_after_record: true,
+        keep_pinned_generations: true,
+        follow_moved: true,
         pins_after_trash: true,
         look_after_pinning: true,
     };

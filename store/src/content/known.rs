@@ -22,6 +22,8 @@ pub type Locations = HashMap<ChunkId, Location>;
 #[derive(Debug, Default)]
 pub struct Known {
     base: Locations,
+    /// Where chunks of the base are since they were moved, once that is known.
+    moved: OnceLock<Locations>,
     index: OnceLock<Locations>,
     arriving: Mutex<Option<oneshot::Receiver<Locations>>>,
     barred: RwLock<HashSet<PackId>>,
@@ -40,7 +42,13 @@ impl Known {
     /// Blocks until the index has arrived if the base does not hold the chunk: not to be
     /// called where an async runtime must not be blocked.
     pub fn locate(&self, id: &ChunkId) -> Option<Location> {
-        self.usable(self.base.get(id)).or_else(|| self.usable(self.index().get(id)))
+        let moved = || self.usable(self.moved.get().and_then(|moved| moved.get(id)));
+        self.usable(self.base.get(id)).or_else(moved).or_else(|| self.usable(self.index().get(id)))
+    }
+
+    /// Chunks of the base were moved to other packs.
+    pub fn learn_moved(&self, locations: Locations) {
+        self.moved.get_or_init(|| locations);
     }
 
     /// From now on nothing may refer to these packs.

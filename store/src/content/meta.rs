@@ -115,18 +115,22 @@ impl Metadata {
                 .map_err(|error| error.of(format!("tree segment {}", segment.tree.id)))?;
         }
         reader.finish().map_err(|error| error.of("the snapshot's tree"))?;
-        let mut locations = Vec::new();
-        for (segment, bytes) in self.root.segments.iter().zip(&self.tables) {
-            let table = table::decode(bytes, segment.chunks as usize)
-                .map_err(|error| error.of(format!("table segment {}", segment.table.id)))?;
-            locations.extend(table);
-        }
+        let locations = self.tables()?.concat();
         let chunks: usize = entries.iter().map(|entry| entry.chunks().count()).sum();
         if chunks != locations.len() {
             let reason = format!("{chunks} chunks, but {} locations", locations.len());
             return Err(Error::damaged("the snapshot's table", reason));
         }
         Ok((entries, locations))
+    }
+
+    /// For each segment, where its chunks lie.
+    pub fn tables(&self) -> Result<Vec<Vec<Location>>> {
+        let decode = |(segment, bytes): (&SegmentRef, &Vec<u8>)| {
+            table::decode(bytes, segment.chunks as usize)
+                .map_err(|error| error.of(format!("table segment {}", segment.table.id)))
+        };
+        self.root.segments.iter().zip(&self.tables).map(decode).collect()
     }
 
     /// Keeps this metadata for the next write or read on this host.
@@ -202,9 +206,7 @@ impl NewTree {
         locate: impl Fn(&ChunkId) -> Option<Location>,
         barred: impl Fn(&PackId) -> bool,
     ) -> Result<NewMetadata> {
-        let mut used = PacksUsed::default();
-        let (mut trees, mut tables) = (Vec::new(), Vec::new());
-        let mut ids = Vec::new();
+        let mut parts = Vec::with_capacity(self.segments.len());
         for (id, segment) in self.segments {
             let locations = segment
                 .chunks
@@ -213,43 +215,11 @@ impl NewTree {
                     locate(id).ok_or_else(|| Error::Internal { what: format!("chunk {id} has no location") })
                 })
                 .collect::<Result<Vec<_>>>()?;
-            locations
-                .iter()
-                .for_each(|location| used.add(location.pack, location.offset, location.stored_len));
-            let table = table::encode(&locations);
-            ids.push((id, store.key().id_of(&table), segment.chunks.len() as u32));
-            trees.push(segment.bytes);
-            tables.push(table);
+            parts.push(Part { id, tree: segment.bytes, locations });
         }
-        let shared = shared_blobs(base, &ids, barred);
-        let mut sealer = Sealer {
-            pack: PackId { write, seq: PackSeq::Meta },
-            packer: Packer::with_capacity(64 << 10),
-            compressor: Compressor::new(store.chunking().zstd_level)?,
-            placed: shared,
-        };
-        let mut segments = Vec::with_capacity(ids.len());
-        for (at, (tree, table, chunks)) in ids.into_iter().enumerate() {
-            segments.push(SegmentRef {
-                tree: sealer.place(tree, EntryKind::Tree, &trees[at])?,
-                table: sealer.place(table, EntryKind::Table, &tables[at])?,
-                chunks,
-            });
-        }
-        let root = Root { segments };
-        let bytes = root.encode();
-        let root_blob = sealer.place(store.key().id_of(&bytes), EntryKind::Root, &bytes)?;
-        let blobs: Vec<Blob> = root.blobs().copied().chain([root_blob]).collect();
-        blobs.iter().for_each(|blob| used.add(blob.pack, blob.offset, blob.stored_len));
-        let content = Content {
-            snapshot_id: self.id,
-            root: root_blob.into(),
-            meta_ranges: ranges(&blobs),
-            packs: used.finish(),
-            unknown: Unknown::new(),
-        };
-        let pack = sealer.packer.seal(sealer.pack, *store.key());
-        Ok(NewMetadata { content, pack, metadata: Metadata { root, trees, tables } })
+        let mut pack = MetaPack::new(store, write)?;
+        let (content, metadata) = pack.add(store, self.id, base, parts, barred)?;
+        Ok(NewMetadata { content, pack: pack.seal(store), metadata })
     }
 }
 
@@ -261,16 +231,107 @@ pub struct NewMetadata {
     pub metadata: Metadata,
 }
 
-struct Sealer {
+/// One segment of a tree, with where its chunks lie.
+struct Part {
+    id: ChunkId,
+    tree: Vec<u8>,
+    locations: Vec<Location>,
+}
+
+/// The meta pack of a write that is being filled, with the metadata of one snapshot or more.
+#[derive(Debug)]
+pub struct MetaPack {
     pack: PackId,
     packer: Packer,
     compressor: Compressor,
     placed: HashMap<ChunkId, Blob>,
 }
 
-impl Sealer {
-    fn place(&mut self, id: ChunkId, kind: EntryKind, raw: &[u8]) -> Result<Blob> {
-        if let Some(blob) = self.placed.get(&id) {
+impl MetaPack {
+    pub fn new(store: &TenantStore, write: RecordId) -> Result<Self> {
+        Ok(Self {
+            pack: PackId { write, seq: PackSeq::Meta },
+            packer: Packer::with_capacity(64 << 10),
+            compressor: Compressor::new(store.chunking().zstd_level)?,
+            placed: HashMap::new(),
+        })
+    }
+
+    /// Adds a snapshot that is stored already and of which some chunks lie elsewhere by now:
+    /// `moved` says where. What lies in a `barred` pack is stored again.
+    pub fn add_moved(
+        &mut self,
+        store: &TenantStore,
+        snapshot: &Metadata,
+        moved: impl Fn(&Location) -> Option<Location>,
+        barred: impl Fn(&PackId) -> bool,
+    ) -> Result<(Content, Metadata)> {
+        let tables = snapshot.tables()?;
+        let parts = snapshot.root.segments.iter().zip(&snapshot.trees).zip(tables);
+        let parts = parts.map(|((segment, tree), mut locations)| {
+            locations.iter_mut().for_each(|location| *location = moved(location).unwrap_or(*location));
+            Part { id: segment.tree.id, tree: tree.clone(), locations }
+        });
+        let id = snapshot_id(store.key(), snapshot.root.segments.iter().map(|segment| segment.tree.id));
+        self.add(store, id, Some(snapshot), parts.collect(), barred)
+    }
+
+    fn add(
+        &mut self,
+        store: &TenantStore,
+        id: SnapshotId,
+        base: Option<&Metadata>,
+        parts: Vec<Part>,
+        barred: impl Fn(&PackId) -> bool,
+    ) -> Result<(Content, Metadata)> {
+        let mut used = PacksUsed::default();
+        let (mut trees, mut tables) = (Vec::new(), Vec::new());
+        let mut ids = Vec::new();
+        for Part { id, tree, locations } in parts {
+            locations
+                .iter()
+                .for_each(|location| used.add(location.pack, location.offset, location.stored_len));
+            let table = table::encode(&locations);
+            ids.push((id, store.key().id_of(&table), locations.len() as u32));
+            trees.push(tree);
+            tables.push(table);
+        }
+        let shared = shared_blobs(base, &ids, barred);
+        let mut segments = Vec::with_capacity(ids.len());
+        for (at, (tree, table, chunks)) in ids.into_iter().enumerate() {
+            segments.push(SegmentRef {
+                tree: self.place(&shared, tree, EntryKind::Tree, &trees[at])?,
+                table: self.place(&shared, table, EntryKind::Table, &tables[at])?,
+                chunks,
+            });
+        }
+        let root = Root { segments };
+        let bytes = root.encode();
+        let root_blob = self.place(&shared, store.key().id_of(&bytes), EntryKind::Root, &bytes)?;
+        let blobs: Vec<Blob> = root.blobs().copied().chain([root_blob]).collect();
+        blobs.iter().for_each(|blob| used.add(blob.pack, blob.offset, blob.stored_len));
+        let content = Content {
+            snapshot_id: id,
+            root: root_blob.into(),
+            meta_ranges: ranges(&blobs),
+            packs: used.finish(),
+            unknown: Unknown::new(),
+        };
+        Ok((content, Metadata { root, trees, tables }))
+    }
+
+    pub fn seal(self, store: &TenantStore) -> SealedPack {
+        self.packer.seal(self.pack, *store.key())
+    }
+
+    fn place(
+        &mut self,
+        shared: &HashMap<ChunkId, Blob>,
+        id: ChunkId,
+        kind: EntryKind,
+        raw: &[u8],
+    ) -> Result<Blob> {
+        if let Some(blob) = shared.get(&id).or_else(|| self.placed.get(&id)) {
             return Ok(*blob);
         }
         if raw.len() > MAX_RAW_LEN as usize {

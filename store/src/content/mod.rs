@@ -8,6 +8,7 @@ pub mod chunk;
 pub mod chunk_cache;
 pub mod chunker;
 pub mod compress;
+mod directory;
 pub mod ingest;
 pub mod known;
 pub mod lazy;
@@ -16,6 +17,7 @@ pub mod packer;
 pub mod reader;
 pub mod recut;
 pub mod upload;
+pub mod whereabouts;
 pub mod workers;
 
 use std::sync::Arc;

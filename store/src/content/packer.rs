@@ -68,6 +68,14 @@ impl Packer {
         entry
     }
 
+    /// A frame of another pack as it is.
+    pub fn copy(&mut self, entry: &PackEntry, stored: &[u8]) -> PackEntry {
+        let entry = PackEntry { offset: self.buffer.len() as u64, ..*entry };
+        self.buffer.extend_from_slice(stored);
+        self.entries.push(entry);
+        entry
+    }
+
     pub fn seal(self, id: PackId, key: ChunkKey) -> SealedPack {
         self.seal_as(WRITER, id, key)
     }

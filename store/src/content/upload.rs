@@ -36,6 +36,12 @@ pub(super) const PACKS_IN_FLIGHT: usize = 2;
 pub trait Gate: Send + Sync {
     /// Makes, once, the record that holds the write's lease; renews the lease when due.
     async fn open(&self) -> Result<RecordId>;
+
+    /// Fails if so many bytes are more than the write may store. Called when it is open.
+    fn allow(&self, new_bytes: u64) -> Result<()> {
+        let _ = new_bytes;
+        Ok(())
+    }
 }
 
 /// Uploads the packs of one write. Called from threads that may block.
@@ -62,7 +68,7 @@ struct Sent {
     index: Vec<IndexPack>,
 }
 
-/// Proof that every pack of a write is durable; only [`Uploader::finish`] makes one.
+/// Proof that every pack of a write is durable: whoever makes one has waited for all of them.
 #[derive(Debug)]
 pub struct DurablePacks {
     pub locations: Locations,
@@ -118,7 +124,8 @@ impl Uploader {
             Error::InvalidInput { what: "the snapshot needs more than 100 000 packs".to_owned() }
         })?;
         let pack = packer.seal(PackId { write, seq }, *self.store.key());
-        self.stored_bytes.fetch_add(pack.bytes.len() as u64, Ordering::Relaxed);
+        let len = pack.bytes.len() as u64;
+        self.gate.allow(self.stored_bytes.fetch_add(len, Ordering::Relaxed) + len)?;
         let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
         sent.locations.extend(pack.locations());
         sent.index.push(pack.index());

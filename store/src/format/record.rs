@@ -168,6 +168,15 @@ impl RootRef {
     }
 }
 
+/// What a snapshot needed before chunks of it were moved, for readers that have pinned it then.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Earlier {
+    pub generation: u64,
+    pub packs: Vec<PackId>,
+    #[serde(flatten)]
+    pub unknown: Unknown,
+}
+
 /// What a snapshot holds and where it lies; absent while it is being written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Content {
@@ -246,6 +255,9 @@ pub struct Record {
     pub exit_type: Option<String>,
     pub counts: Counts,
     pub content: Option<Content>,
+    /// Earlier generations that somebody may still read, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<Earlier>,
     /// What was found out about the profile when it was captured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health: Option<Health>,

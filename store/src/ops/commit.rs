@@ -11,6 +11,8 @@ use std::{
 };
 
 use super::{
+    moved::{by_id, current, lineage_of},
+    open::Opened,
     publish,
     snapshot::{About, Examined, HoldBack, Outcome, Report, Totals, draft},
     written::Written,
@@ -21,7 +23,7 @@ use crate::{
     content::{
         TenantStore,
         ingest::{Files, Ingest},
-        known::{Known, Locations},
+        known::Known,
         lazy::startup,
         meta::{Metadata, NewTree},
         upload::{Gate, Uploader},
@@ -114,7 +116,8 @@ pub async fn commit(
     let source = ("mount", request.path.as_path());
     let base_record = base.as_ref().map(|base| &base.record);
     let draft = draft(store, &request.lineage, request.about.clone(), base_record, totals, source);
-    let lease = Arc::new(WriteLease::new(store.clone(), request.lineage.clone(), draft, Arc::clone(&known)));
+    let lease = WriteLease::new(store.clone(), request.lineage.clone(), draft, Arc::clone(&known));
+    let lease = Arc::new(lease.within(request.quota_bytes));
     let gate = Arc::clone(&lease) as Arc<dyn Gate>;
     let uploader = Arc::new(Uploader::new(store.clone(), gate, Arc::clone(&progress)));
     let told = Arc::clone(&progress);
@@ -215,12 +218,14 @@ impl Writing<'_> {
             Some(base) => (Some(base.record), Some(base.metadata)),
             None => (None, None),
         };
-        if let Some(record) = base_record.filter(|base| super::snapshot::snapshot_id(base) == Some(new.id)) {
+        if base_record.as_ref().and_then(super::snapshot::snapshot_id) == Some(new.id)
+            && let Some(record) = base_record
+        {
             return Ok(Ended { record, held_back: None, stored: None });
         }
         // From here on the lease exists, so what is barred is known.
         let record = self.lease.open().await?;
-        self.check_resolved(&entries)?;
+        let base_metadata = self.follow_base(&entries, base_record, base_metadata).await?;
         intend(record).await?;
         let held_back = request.hold_back.clone().or_else(|| request.examined.hold_back.clone());
         let (health, word) = (request.examined.health.clone(), held_back.as_ref().map(|held| held.word));
@@ -232,13 +237,8 @@ impl Writing<'_> {
             record.counts.new_chunks = ingested.new_chunks;
             record.counts.new_bytes = ingested.new_bytes;
         };
-        let written = Written {
-            store: self.store,
-            lease: self.lease,
-            uploader: self.uploader,
-            known: self.known,
-            quota_bytes: request.quota_bytes,
-        };
+        let written =
+            Written { store: self.store, lease: self.lease, uploader: self.uploader, known: self.known };
         let (record, metadata) = written.publish(new, base_metadata, finish).await?;
         let (entries, locations) = metadata.decode()?;
         let metadata = Arc::new(metadata);
@@ -258,6 +258,29 @@ impl Writing<'_> {
         startup::planned(&request.first_reads, &self.old, new)
     }
 
+    /// The metadata of the base, read anew if chunks of it were moved since: then they are not
+    /// where they were, or what they lie in is about to go.
+    async fn follow_base(
+        &self,
+        entries: &[Entry],
+        record: Option<Record>,
+        metadata: Option<Arc<Metadata>>,
+    ) -> Result<Option<Arc<Metadata>>> {
+        let unresolved = match self.check_resolved(entries) {
+            Ok(()) => return Ok(metadata),
+            Err(error) => error,
+        };
+        let Some(before) = record else { return Err(unresolved) };
+        let now = current(self.store, &lineage_of(&before), before.record).await?;
+        if now.generation == before.generation {
+            return Err(unresolved);
+        }
+        let opened = Opened::load(self.store, now).await?;
+        self.known.learn_moved(by_id(&opened.entries, opened.locations));
+        self.check_resolved(entries)?;
+        Ok(Some(Arc::new(opened.metadata)))
+    }
+
     /// Every chunk must be one that this write stores, or that may be referred to. The base is
     /// kept from collections by the claim on the pointer, or by a pin: if a chunk of it is
     /// gone, so is the right to build on it.
@@ -273,15 +296,6 @@ impl Writing<'_> {
         }
         Ok(())
     }
-}
-
-pub(super) fn by_id(entries: &[Entry], locations: Vec<Location>) -> Locations {
-    let ids = entries.iter().flat_map(|entry| entry.chunks().map(|(id, _)| id));
-    let mut known = Locations::with_capacity(locations.len());
-    for (id, location) in ids.zip(locations) {
-        known.entry(id).or_insert(location);
-    }
-    known
 }
 
 fn set_extents(entry: &mut Entry, new: Vec<Extent>) {

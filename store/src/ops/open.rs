@@ -12,8 +12,11 @@
 //!
 //! How much a tenant has stored does not matter: nothing here lists packs, records or indexes.
 
+mod kept;
 #[cfg(test)]
 mod tests;
+
+pub use kept::{Kept, kept};
 
 use std::time::Duration;
 
@@ -23,7 +26,10 @@ use futures::{
     stream,
 };
 
-use super::find;
+use super::{
+    find,
+    moved::{current, lineage_of},
+};
 use crate::{
     Error, Result,
     bucket::RetryPolicy,
@@ -35,7 +41,7 @@ use crate::{
         records,
         store::Store,
     },
-    content::{TenantStore, chunk::Piece, meta::Metadata, workers::blocking},
+    content::{TenantStore, chunk::Piece, meta::Metadata, whereabouts::LOOKS, workers::blocking},
     format::{
         event::Actor,
         pointer::Pointer,
@@ -65,16 +71,34 @@ pub struct Opened {
 impl Opened {
     /// Reads the metadata of `record`: from this host's cache, else in one round of requests.
     pub async fn load(store: &TenantStore, record: Record) -> Result<Self> {
-        let content = record
-            .content
-            .as_ref()
-            .ok_or_else(|| Error::damaged(format!("record {}", record.record), "it has no content"))?;
-        let metadata = Metadata::load(store, record.record, record.generation, content).await?;
+        let (record, metadata) = Self::metadata(store, record).await?;
         blocking(move || {
             let (entries, locations) = metadata.decode()?;
             Ok(Self { record, metadata, entries, locations })
         })
         .await
+    }
+
+    /// The metadata of `record`. If it was moved since that was read, it is read again.
+    pub(super) async fn metadata(store: &TenantStore, record: Record) -> Result<(Record, Metadata)> {
+        let mut record = record;
+        let mut looks = 1;
+        loop {
+            let content = record
+                .content
+                .as_ref()
+                .ok_or_else(|| Error::damaged(format!("record {}", record.record), "it has no content"))?;
+            match Metadata::load(store, record.record, record.generation, content).await {
+                Err(missing @ Error::Missing { .. }) if looks < LOOKS => {
+                    let now = current(store, &lineage_of(&record), record.record).await?;
+                    if now.generation == record.generation {
+                        return Err(missing);
+                    }
+                    (record, looks) = (now, looks + 1);
+                }
+                loaded => return loaded.map(|metadata| (record, metadata)),
+            }
+        }
     }
 
     /// For each entry, its chunks in order.

@@ -27,7 +27,9 @@ pub struct Advice {
 /// What would free how much.
 pub async fn advice(store: &TenantStore) -> Result<Advice> {
     let plan = Collector::new(store.clone(), Options::default()).plan().await?;
-    let collectable_bytes = plan.deleted.bytes + plan.condemned_total().bytes + plan.waiting().bytes;
+    let going = plan.deleted.bytes + plan.condemned_total().bytes + plan.waiting().bytes;
+    // What is needed of packs that are emptied is stored again.
+    let collectable_bytes = going.saturating_sub(plan.repacked.kept_bytes);
     let lineages = records::all_lineages(store).await?;
     let found: Vec<Vec<(Lineage, Record, bool)>> = stream::iter(lineages)
         .map(|lineage| async move { of_lineage(store, lineage).await })

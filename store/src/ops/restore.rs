@@ -17,15 +17,19 @@ use std::{
 };
 
 use bytes::Bytes;
-use futures::{StreamExt, stream};
+use futures::{StreamExt, future::Either, stream};
 
-use super::commitment::Commitment;
+use super::{
+    commitment::Commitment,
+    moved::{Below, lineage_of},
+    open::{self, Opened},
+};
 use crate::{
     Error, Result,
     content::{
         TenantStore,
-        meta::Metadata,
         reader::{Fetch, Verified, Want, plan},
+        whereabouts::Whereabouts,
         workers::{self, blocking},
     },
     error::IoContext,
@@ -89,26 +93,40 @@ pub async fn restore(
     progress: Arc<dyn Progress>,
 ) -> Result<Report> {
     let started = Instant::now();
-    let content = record
-        .content
-        .as_ref()
-        .ok_or_else(|| Error::damaged(format!("record {}", record.record), "it has no content"))?;
     // Before anything is fetched: most mistakes are about the target.
     let staging = Staging::create(&request.target, request.force, request.same_owner)?;
-    let metadata = Metadata::load(store, record.record, record.generation, content).await?;
-    let (entries, locations) = metadata.decode()?;
+    let (kept, opened) = open::kept(store, record).await?;
+    let written = write_snapshot(store, opened, staging, request, progress).await;
+    if let Some((pinned, _)) = kept {
+        pinned.release().await;
+    }
+    Ok(Report { elapsed: started.elapsed(), ..written? })
+}
+
+async fn write_snapshot(
+    store: &TenantStore,
+    opened: Opened,
+    staging: Staging,
+    request: &Request,
+    progress: Arc<dyn Progress>,
+) -> Result<Report> {
+    let Opened { record, metadata, entries, locations } = opened;
     drop(metadata);
+    let snapshot_id = super::snapshot::snapshot_id(&record)
+        .ok_or_else(|| Error::damaged(format!("record {}", record.record), "it has no content"))?;
     let bytes = entries.iter().map(file_size).sum();
     progress.begin("restore", entries.len() as u64, bytes);
     let fetches = plan(wants(&entries, &locations));
     let fetched_bytes = fetches.iter().map(|fetch| fetch.end - fetch.start).sum();
     let target =
         Arc::new(Target { remaining: remaining(&entries), entries, staging, store: store.clone(), progress });
-    write_all(store, Arc::clone(&target), fetches, request.threads.max(1)).await?;
+    let below = Below::new(store.clone(), Some((lineage_of(&record), record.record)));
+    let whereabouts = Whereabouts::new(Arc::new(below));
+    write_all(store, Arc::clone(&target), fetches, &whereabouts, request.threads.max(1)).await?;
     let target =
         Arc::into_inner(target).ok_or_else(|| Error::Internal { what: "a writer is left".to_owned() })?;
     let report = Report {
-        snapshot_id: content.snapshot_id,
+        snapshot_id,
         files: target
             .entries
             .iter()
@@ -122,7 +140,7 @@ pub async fn restore(
     };
     let (commitment, inspector) = (request.commitment.clone(), request.inspector.clone());
     blocking(move || target.publish(inspector.as_deref(), &commitment)).await?;
-    Ok(Report { elapsed: started.elapsed(), ..report })
+    Ok(report)
 }
 
 /// Makes an empty directory in the target's place.
@@ -139,6 +157,7 @@ async fn write_all(
     store: &TenantStore,
     target: Arc<Target>,
     fetches: Vec<Fetch<Place>>,
+    whereabouts: &Whereabouts,
     threads: usize,
 ) -> Result<()> {
     let (sender, receiver) = sync_channel::<(Fetch<Place>, Bytes)>(FETCHED_AHEAD);
@@ -147,14 +166,15 @@ async fn write_all(
         tokio::task::spawn_blocking(move || target.run(receiver, threads))
     };
     let mut fetched = stream::iter(fetches)
-        .map(|fetch| async move {
-            let bytes = store.pack_range(fetch.pack, fetch.start, fetch.end).await?;
-            Ok::<_, Error>((fetch, bytes))
-        })
-        .buffered(REQUESTS_AT_ONCE);
+        .map(|fetch| whereabouts.fetch(store, fetch))
+        .buffered(REQUESTS_AT_ONCE)
+        .flat_map(|fetched| match fetched {
+            Ok(fetched) => Either::Left(stream::iter(fetched.into_iter().map(Ok))),
+            Err(error) => Either::Right(stream::iter([Err(error)])),
+        });
     let mut failed = Ok(());
     while let Some(next) = fetched.next().await {
-        let next = match next {
+        let next: (Fetch<Place>, Bytes) = match next {
             Ok(next) => next,
             Err(error) => {
                 failed = Err(error);

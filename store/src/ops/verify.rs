@@ -44,8 +44,6 @@ use crate::{
 };
 
 const REQUESTS_AT_ONCE: usize = 4;
-/// Enough for the directory of most packs in one request.
-const TAIL_BYTES: u64 = 64 * 1024;
 /// How often indexes are looked at before one is said to be missing.
 const INDEX_LOOKS: u32 = 3;
 /// How many damaged files are named; the rest are counted.
@@ -150,10 +148,7 @@ impl Check<'_> {
         // damage: the pointer first, then records, then packs.
         let pointer = pointer::read(self.store, self.lineage).await;
         let records = records::list(self.store, self.lineage).await?;
-        let (packs, _) =
-            list_all(&*self.store.bucket, &layout::packs(&self.store.tenant), Depth::All).await?;
-        self.sizes =
-            packs.iter().filter_map(|entry| Some((entry.key.name().parse().ok()?, entry.size))).collect();
+        self.list_packs().await?;
         let mut live = Vec::new();
         for record in records {
             match record {
@@ -168,16 +163,8 @@ impl Check<'_> {
             // It was moved while we looked: what it named then may rightly be gone.
             self.findings.clear();
         }
-        for record in &live {
-            let name = record.sha256_prefix();
-            let before = self.findings.clone();
-            if let Err(error) = self.snapshot(record, &name).await {
-                self.damaged(error, &name, None)?;
-            }
-            if self.findings != before && !self.is_kept(record).await? {
-                // It was deleted while we looked.
-                self.findings = before;
-            }
+        for record in &mut live {
+            self.follow(record).await?;
             self.report.snapshots += 1;
         }
         self.indexes(live).await?;
@@ -191,6 +178,42 @@ impl Check<'_> {
         Ok(self.report)
     }
 
+    async fn list_packs(&mut self) -> Result<()> {
+        let (packs, _) =
+            list_all(&*self.store.bucket, &layout::packs(&self.store.tenant), Depth::All).await?;
+        self.sizes =
+            packs.iter().filter_map(|entry| Some((entry.key.name().parse().ok()?, entry.size))).collect();
+        Ok(())
+    }
+
+    /// Checks a snapshot, wherever its chunks are moved meanwhile. What is wrong with one that
+    /// is deleted meanwhile does not count.
+    async fn follow(&mut self, record: &mut Record) -> Result<()> {
+        let name = record.sha256_prefix();
+        let before = self.findings.clone();
+        loop {
+            if let Err(error) = self.snapshot(record, &name).await {
+                self.damaged(error, &name, None)?;
+            }
+            if self.findings == before {
+                return Ok(());
+            }
+            match self.now(record).await? {
+                Some(now) if now.generation == record.generation => return Ok(()),
+                Some(now) => {
+                    *record = now;
+                    self.list_packs().await?;
+                    self.directories.retain(|_, directory| directory.is_some());
+                    self.findings = before.clone();
+                }
+                None => {
+                    self.findings = before;
+                    return Ok(());
+                }
+            }
+        }
+    }
+
     async fn pointer_version(&self) -> Result<Option<Version>> {
         match pointer::read(self.store, self.lineage).await {
             Ok(read) => Ok(read.map(|read| read.version)),
@@ -199,14 +222,12 @@ impl Check<'_> {
         }
     }
 
-    /// Whether a record still holds its snapshot, where it did.
-    async fn is_kept(&self, record: &Record) -> Result<bool> {
+    /// The record as it is now, if it still holds a snapshot.
+    async fn now(&self, record: &Record) -> Result<Option<Record>> {
         match records::get(self.store, self.lineage, record.record).await {
-            Ok((now, _)) => {
-                Ok(matches!(now.state, State::Live | State::Trashed) && now.generation == record.generation)
-            }
-            Err(error) if is_damage(&error) => Ok(true),
-            Err(Error::Bucket(BucketError::NotFound { .. })) => Ok(false),
+            Ok((now, _)) => Ok(Some(now).filter(|now| matches!(now.state, State::Live | State::Trashed))),
+            Err(error) if is_damage(&error) => Ok(Some(record.clone())),
+            Err(Error::Bucket(BucketError::NotFound { .. })) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -387,20 +408,7 @@ impl Check<'_> {
         };
         let head = self.store.pack_range(id, 0, len.min(pack::HEADER_LEN as u64)).await?;
         pack::check_header(&head).map_err(|error| error.of(&key))?;
-        let tail = self.store.pack_range(id, len.saturating_sub(TAIL_BYTES), len).await?;
-        let trailer = &tail[tail.len().saturating_sub(pack::TRAILER_LEN)..];
-        let offset = pack::directory_offset(trailer, len).map_err(|error| error.of(&key))?;
-        let start = len.saturating_sub(TAIL_BYTES);
-        let directory = if offset < start {
-            let tail = self.store.pack_range(id, offset, len).await?;
-            pack::decode_directory(&tail, len)
-        } else {
-            pack::decode_directory(&tail[(offset - start) as usize..], len)
-        };
-        let directory = directory.map_err(|error| error.of(&key))?;
-        if directory.pack != id || directory.key != *self.store.key() {
-            return Err(Error::damaged(key, format!("it is pack {}", directory.pack)));
-        }
+        let (directory, offset) = self.store.pack_directory(id, len).await?;
         if id.seq == PackSeq::Meta {
             let frames = self.store.pack_range(id, 0, offset).await?;
             let whole = |entry: &&PackEntry| {
@@ -429,9 +437,7 @@ impl Check<'_> {
             }
             let mut kept = Vec::new();
             for record in live {
-                if self.is_kept(&record).await? {
-                    kept.push(record);
-                }
+                kept.extend(self.now(&record).await?);
             }
             live = kept;
         }

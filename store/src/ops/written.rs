@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    Error, Result,
+    Result,
     catalog::lease::WriteLease,
     content::{
         TenantStore,
@@ -22,8 +22,6 @@ pub(super) struct Written<'a> {
     pub lease: &'a WriteLease,
     pub uploader: &'a Uploader,
     pub known: &'a Arc<Known>,
-    /// How much the tenant may have stored when this is done.
-    pub quota_bytes: Option<u64>,
 }
 
 impl Written<'_> {
@@ -45,8 +43,8 @@ impl Written<'_> {
             Ok((packs, meta))
         })
         .await?;
-        self.require_quota(packs.stored_bytes + meta.pack.bytes.len() as u64)?;
-        let durable = self.lease.upload_metadata(packs, &meta).await?;
+        self.lease.allow(packs.stored_bytes + meta.pack.bytes.len() as u64)?;
+        let durable = self.lease.upload_metadata(packs, &meta.pack).await?;
         let content = meta.content.clone();
         let finish = |record: &mut Record| {
             record.content = Some(content);
@@ -56,20 +54,5 @@ impl Written<'_> {
         };
         let record = self.lease.publish(&durable, finish).await?;
         Ok((record, meta.metadata))
-    }
-
-    /// Fails if the tenant would have more stored than it may. What was uploaded is then
-    /// garbage of a write that is given up.
-    fn require_quota(&self, new_bytes: u64) -> Result<()> {
-        let Some(quota) = self.quota_bytes else { return Ok(()) };
-        let total = self.lease.stored_before().saturating_add(new_bytes);
-        if total <= quota {
-            return Ok(());
-        }
-        let tenant = &self.store.tenant;
-        let what = format!(
-            "{tenant} would have {total} bytes stored, {new_bytes} of them new, and may have {quota} (quota_bytes)"
-        );
-        Err(Error::QuotaExceeded { what })
     }
 }

@@ -380,6 +380,7 @@ fn record(entries: &[Entry], chunks: u64, content: Content) -> Record {
         health: Some(catalog::health()),
         held_back: None,
         fallback: None,
+        earlier: Vec::new(),
         startup: Default::default(),
         tags: BTreeMap::from([(
             "before-migration".to_owned(),

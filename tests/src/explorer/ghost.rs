@@ -178,6 +178,12 @@ impl Ghost {
         self.must(!by_itself, || format!("{name} waits for a lock that is its own"));
     }
 
+    /// A reader that nobody may take anything from ends without what it wanted.
+    pub fn lacks(&mut self, process: usize, error: &Error) {
+        let name = self.name(process);
+        self.must(false, || format!("{name} cannot read its snapshot: {error}"));
+    }
+
     pub fn reports(&mut self, process: usize, flip: usize, answer: &store::Result<Flip>) {
         let said = match answer {
             Ok(Flip::Flipped { flip_id, .. }) => Said::Moved(*flip_id),

@@ -1,7 +1,7 @@
 //! What the processes do. Those of pstore run its own code; the others speak the contract
 //! and nothing else, as programs do that share a bucket with it.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use store::{
@@ -20,7 +20,10 @@ use store::{
     content::{
         TenantStore,
         known::{Known, Locations},
+        meta::Metadata,
+        reader::{Want, plan},
         upload::Gate,
+        whereabouts::Whereabouts,
     },
     format::{
         frame::Codec,
@@ -30,7 +33,7 @@ use store::{
     },
     id::{PackId, PackSeq, RecordId},
     name::Lineage,
-    ops::{gc, retention},
+    ops::{gc, moved::Below, repack, retention},
 };
 
 use super::{
@@ -92,6 +95,10 @@ pub enum Program {
     Mover {
         target: usize,
     },
+    /// Empties the pack of the first snapshot, of which the second needs a part.
+    Repacker,
+    /// Reads the second snapshot without a pin, as a mount does that has the lock.
+    Follower,
 }
 
 impl Program {
@@ -103,8 +110,8 @@ impl Program {
             Self::Reaper => Role::Reaper,
             Self::ForceUnlock => Role::ForceUnlock,
             Self::ContractWriter { .. } | Self::ContractReaper => Role::Contract,
-            Self::Writer { .. } | Self::Mover { .. } => Role::Writer,
-            Self::Reader { .. } => Role::Reader,
+            Self::Writer { .. } | Self::Mover { .. } | Self::Repacker => Role::Writer,
+            Self::Reader { .. } | Self::Follower => Role::Reader,
             Self::Collector { .. } => Role::Collector,
             Self::Retention => Role::Deleter,
         }
@@ -153,7 +160,7 @@ impl Host {
                 self.note(&format!("ends: {:?}", read.map_err(|error| error.kind())));
             }
             Program::Collector { runs } => {
-                let options = gc::Options { grace: Duration::ZERO };
+                let options = gc::Options::after(Duration::ZERO);
                 let collector = gc::Collector::new(self.store.clone(), options).with_rules(self.rules);
                 for _ in 0..runs {
                     let ran = collector.run().await;
@@ -164,6 +171,17 @@ impl Host {
             Program::Mover { target } => {
                 let moved = self.relocate(target).await;
                 self.note(&format!("ends: {:?}", moved.map_err(|error| error.kind())));
+            }
+            Program::Repacker => {
+                let moved = self.repack().await;
+                self.note(&format!("ends: {:?}", moved.map_err(|error| error.kind())));
+            }
+            Program::Follower => {
+                let read = self.follow().await;
+                if let Err(error) = &read {
+                    self.machine.inner().ghost.lacks(self.process, error);
+                }
+                self.note(&format!("ends: {:?}", read.map_err(|error| error.kind())));
             }
             Program::Retention => {
                 let removed = self.retain_one().await;
@@ -296,6 +314,42 @@ impl Host {
             }
         }
         lease.abandon().await;
+        Ok(())
+    }
+
+    async fn repack(&self) -> store::Result<u64> {
+        let emptied = layout::pack(&self.store.tenant, pack_of(self.records[0]));
+        let len = self.store.bucket.get(&emptied).await?.bytes.len() as u64;
+        let packs = BTreeMap::from([(pack_of(self.records[0]), len)]);
+        let records = [(self.lineage.clone(), self.records[1])];
+        let survey = repack::survey(&self.store, packs, &records).await.map_err(|(_, error)| error)?;
+        let moved = repack::run(&self.store, &survey, self.rules).await;
+        moved.map(|moved| moved.records).map_err(|failed| failed.error)
+    }
+
+    async fn follow(&self) -> store::Result<()> {
+        let id = self.records[1];
+        let (record, _) = records::get(&self.store, &self.lineage, id).await?;
+        let below = Below::new(self.store.clone(), Some((self.lineage.clone(), id)));
+        let whereabouts =
+            if self.rules.follow_moved { Whereabouts::new(Arc::new(below)) } else { Whereabouts::default() };
+        let content = record.content.as_ref().unwrap();
+        let metadata = match Metadata::load(&self.store, id, record.generation, content).await {
+            // Before it has begun: it would read the record again.
+            Err(Error::Missing { .. }) => return Ok(()),
+            loaded => loaded?,
+        };
+        let (entries, locations) = metadata.decode()?;
+        let chunks = entries.iter().flat_map(|entry| entry.chunks().collect::<Vec<_>>());
+        let wants = chunks.zip(locations).map(|((id, raw_len), location)| Want {
+            id,
+            raw_len,
+            location,
+            purpose: (),
+        });
+        for fetch in plan(wants) {
+            whereabouts.fetch(&self.store, fetch).await?;
+        }
         Ok(())
     }
 

@@ -70,7 +70,7 @@ pub fn run(
     seen: Option<&mut HashSet<u64>>,
     trace: Option<&mut Vec<String>>,
 ) -> Option<String> {
-    let stage = stage();
+    let stage = stage(scene.packs);
     let mut objects = stage.objects.clone();
     if scene.with_pointer {
         objects.extend(stage.pointer.clone());
@@ -188,7 +188,7 @@ fn quiet(stage: &Stage, machine: &Machine) -> Option<String> {
     let store = TenantStore { bucket: memory, ..stage.store.clone() };
     for _ in 0..2 {
         machine.expire();
-        let collector = gc::Collector::new(store.clone(), gc::Options { grace: Duration::ZERO });
+        let collector = gc::Collector::new(store.clone(), gc::Options::after(Duration::ZERO));
         match collector.run().now_or_never() {
             Some(Ok(_)) => {}
             Some(Err(error)) => return Some(format!("a collection with nobody else there fails: {error}")),

@@ -22,7 +22,7 @@ use store::{
 };
 
 use super::Program;
-use crate::world::World;
+use crate::{tree::noise, world::World};
 
 /// How many snapshots every scene has.
 const RECORDS: usize = 5;
@@ -94,6 +94,8 @@ pub enum Packs {
     /// The pack of the first snapshot was condemned before that was published, and nobody is
     /// waited for any more.
     Pardonable,
+    /// Real ones: of the pack of the first snapshot, which is deleted, the second needs a part.
+    Half,
 }
 
 impl Scene {
@@ -134,6 +136,9 @@ pub fn chunk_of(store: &TenantStore, record: RecordId) -> ChunkId {
 
 /// What a run with packs begins with.
 pub fn with_packs(stage: &Stage, packs: Packs) -> BTreeMap<String, Bytes> {
+    if packs == Packs::Half {
+        return stage.objects.clone();
+    }
     let tenant = &stage.store.tenant;
     let mut objects = BTreeMap::new();
     let mut put = |key: Key, bytes: Vec<u8>| objects.insert(key.to_string(), Bytes::from(bytes));
@@ -178,12 +183,35 @@ pub struct Stage {
 }
 
 /// Made once: snapshots of a few small files.
-pub fn stage() -> &'static Stage {
+pub fn stage(packs: Option<Packs>) -> &'static Stage {
     static STAGE: OnceLock<Stage> = OnceLock::new();
-    STAGE.get_or_init(|| {
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-        runtime.block_on(set_up())
-    })
+    static HALF: OnceLock<Stage> = OnceLock::new();
+    let runtime = || tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    match packs {
+        Some(Packs::Half) => HALF.get_or_init(|| runtime().block_on(set_up_half())),
+        _ => STAGE.get_or_init(|| runtime().block_on(set_up())),
+    }
+}
+
+/// Two snapshots, the first of them deleted, with all that was stored for them.
+async fn set_up_half() -> Stage {
+    let memory = Arc::new(MemoryBucket::new());
+    let world = World::open(memory.clone(), None).await;
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("kept"), noise(3000, 1)).unwrap();
+    let mut records = Vec::new();
+    for round in 0..2 {
+        std::fs::write(folder.path().join("other"), noise(6000, 2 + round)).unwrap();
+        records.push(world.snapshot(folder.path()).await.unwrap().record);
+    }
+    world.controls("stage").delete(records[0], "").await.unwrap();
+    let mut objects = BTreeMap::new();
+    for key in memory.keys().into_iter().filter(|key| !key.contains("/events/")) {
+        let bytes = memory.get(&Key::new(key.as_str()).unwrap()).await.unwrap().bytes;
+        objects.insert(key, bytes);
+    }
+    let World { store, lineage, .. } = world;
+    Stage { store, lineage, records, objects, pointer: BTreeMap::new(), pointer_to_second: BTreeMap::new() }
 }
 
 async fn set_up() -> Stage {

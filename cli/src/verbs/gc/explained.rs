@@ -32,6 +32,7 @@ pub(super) async fn run(context: &Context, tenant: &Tenant, subject: &str) -> Re
     let document = json!({
         "outcome": "explained",
         "tenants": [],
+        "failed": [],
         "explanation": {
             "tenant_id": tenant,
             "subject": subject,

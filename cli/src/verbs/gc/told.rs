@@ -36,6 +36,14 @@ pub(super) fn document(plan: &Plan) -> Value {
         "condemned": tally(plan.condemned_total()),
         "condemned_by_cause": by_cause.collect::<Vec<Value>>(),
         "condemned_by_profile": by_profile.collect::<Vec<Value>>(),
+        "repacked": {
+            "packs": plan.repacked.emptied.packs,
+            "bytes": plan.repacked.emptied.bytes,
+            "kept_bytes": plan.repacked.kept_bytes,
+            "saved_bytes": plan.repacked.saved_bytes(),
+            "records": plan.repacked.records,
+            "failed": plan.repacked.failed,
+        },
         "waiting": tally(plan.waiting()),
         "needed": tally(plan.needed),
         "live_bytes": plan.live_bytes,
@@ -104,6 +112,10 @@ pub(super) fn text(plans: &[Plan], dry: bool) -> String {
         for (cause, (tally, oldest)) in plan.by_cause() {
             let done = if dry { "would be condemned" } else { "condemned" };
             row(format!("{done}: {}", cause.as_str()), tally, Some(oldest));
+        }
+        if plan.repacked.emptied.packs > 0 {
+            let done = if dry { "would be emptied" } else { "emptied" };
+            row(done.to_owned(), plan.repacked.emptied, None);
         }
         row("waiting since earlier".to_owned(), plan.waiting(), None);
         row("being written".to_owned(), plan.writing, None);
@@ -178,7 +190,26 @@ fn remarks(plan: &Plan, dry: bool) -> String {
     if !told.is_empty() {
         let _ = writeln!(text, "\n{}: {}", plan.tenant, told.join(", "));
     }
-    let saving = plan.deleted.bytes + plan.condemned_total().bytes + plan.waiting().bytes;
+    let repacked = plan.repacked;
+    if repacked.emptied.packs > 0 {
+        let _ = writeln!(
+            text,
+            "\n{}: {} of the emptied packs {} needed by {}; the other {} {} saved",
+            plan.tenant,
+            size::bytes(repacked.kept_bytes),
+            if dry { "would be copied, being" } else { "were copied, being" },
+            plural(repacked.records, "snapshot", "snapshots"),
+            size::bytes(repacked.saved_bytes()),
+            if dry { "would be" } else { "are" },
+        );
+    }
+    if repacked.failed > 0 {
+        let packs = plural(repacked.failed, "pack was", "packs were");
+        let _ =
+            writeln!(text, "\n{}: {packs} not emptied; `pstore verify` says what is damaged", plan.tenant);
+    }
+    let going = plan.deleted.bytes + plan.condemned_total().bytes + plan.waiting().bytes;
+    let saving = going.saturating_sub(repacked.kept_bytes);
     if dry && saving > 0 {
         let _ = writeln!(
             text,

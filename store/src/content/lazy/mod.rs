@@ -43,6 +43,7 @@ use super::{
     chunk::{Chunk, Piece},
     chunk_cache::{self, ChunkCache},
     reader::plan,
+    whereabouts::{LOOKS, Whereabouts, placed},
 };
 use crate::{Error, Result, id::ChunkId};
 
@@ -100,11 +101,13 @@ pub struct Lazy {
     queued_bytes: AtomicU64,
     counters: Counters,
     first_reads: FirstReads,
+    /// Where chunks are that were moved since the mount began.
+    whereabouts: Whereabouts,
 }
 
 impl Lazy {
-    /// Requests are made on `runtime`.
-    pub fn new(store: TenantStore, runtime: Handle, limits: Limits) -> Arc<Self> {
+    /// Requests are made on `runtime`; chunks that are moved are found by `whereabouts`.
+    pub fn new(store: TenantStore, runtime: Handle, limits: Limits, whereabouts: Whereabouts) -> Arc<Self> {
         let local = Packs::of(&store);
         let disk = match (&local, &store.cache) {
             (None, Some(cache)) => Some(Arc::new(ChunkCache::new(cache, limits.disk))),
@@ -125,6 +128,7 @@ impl Lazy {
             queued_bytes: AtomicU64::new(0),
             counters: Counters::default(),
             first_reads: FirstReads::default(),
+            whereabouts,
             limits,
             store,
         })
@@ -134,7 +138,7 @@ impl Lazy {
         &self.store
     }
 
-    /// Whether packs are files of this host, so that [`Self::now`] never says `None`.
+    /// Whether packs are files of this host, so that nothing is far away.
     pub fn is_local(&self) -> bool {
         self.local.is_some()
     }
@@ -146,13 +150,17 @@ impl Lazy {
     /// The chunks, if they can be had without waiting for a network: from memory or this
     /// host's disk, read, decompressed and verified on this thread. `None` if one cannot.
     ///
-    /// A pack that is gone is [`Error::Missing`].
+    /// A pack that is gone is [`Error::Missing`], unless it can be looked for what became of it:
+    /// that takes waiting.
     pub fn now(&self, pieces: &[Piece]) -> Option<Result<Vec<Chunk>>> {
+        let pieces = &*placed(&self.whereabouts.known(), pieces);
         let mut found = Found::new(pieces, &self.memory);
         if !found.missing.is_empty() {
             if let Some(local) = &self.local {
                 if let Err(error) = found.read_local(local, &self.memory) {
-                    return Some(Err(error));
+                    let can_be_found =
+                        matches!(error, Error::Missing { .. }) && self.whereabouts.can_follow();
+                    return (!can_be_found).then_some(Err(error));
                 }
             } else {
                 let disk = self.disk.as_deref()?;
@@ -168,8 +176,22 @@ impl Lazy {
 
     /// The chunks, fetched where they are missing.
     ///
-    /// A pack that is gone is [`Error::Missing`].
+    /// A pack that is gone is [`Error::Missing`], if what it held was not moved.
     pub async fn chunks(self: &Arc<Self>, pieces: &[Piece]) -> Result<Vec<Chunk>> {
+        let mut looks = 0;
+        loop {
+            let known = self.whereabouts.known();
+            match self.chunks_at(&placed(&known, pieces)).await {
+                Err(missing @ Error::Missing { .. }) if looks < LOOKS => {
+                    self.whereabouts.look_again(&known, missing).await?;
+                    looks += 1;
+                }
+                ended => return ended,
+            }
+        }
+    }
+
+    async fn chunks_at(self: &Arc<Self>, pieces: &[Piece]) -> Result<Vec<Chunk>> {
         let mut found = Found::new(pieces, &self.memory);
         if !found.missing.is_empty() && (self.local.is_some() || self.disk.is_some()) {
             let lazy = Arc::clone(self);
@@ -202,6 +224,7 @@ impl Lazy {
     /// Fetches in the background what will probably be read soon. Where packs are files, the
     /// kernel is asked to read them. Beyond what may wait it does nothing.
     pub fn prefetch(self: &Arc<Self>, pieces: Vec<Piece>) {
+        let pieces = placed(&self.whereabouts.known(), &pieces).into_owned();
         let Some(queued) = self.queue(&pieces) else { return };
         if self.local.is_some() {
             self.runtime.spawn_blocking(move || {
@@ -221,6 +244,7 @@ impl Lazy {
             return self.prefetch(pieces);
         }
         pieces.retain(|piece| self.memory.get(&piece.id).is_none());
+        let pieces = placed(&self.whereabouts.known(), &pieces).into_owned();
         // Side by side, and the first of them soon.
         for part in pieces.chunks(PREPARED_TOGETHER) {
             let part = part.to_vec();

@@ -36,7 +36,7 @@ impl Desk {
     }
 
     fn lazy(&self) -> Arc<Lazy> {
-        Lazy::new(self.store.clone(), Handle::current(), Limits::default())
+        Lazy::new(self.store.clone(), Handle::current(), Limits::default(), Default::default())
     }
 
     /// Ranged reads made since the last look.
@@ -239,7 +239,7 @@ async fn what_was_prefetched_is_waste_until_it_is_read() {
     assert_eq!(figures.prefetched_bytes, figures.fetched_bytes);
     // Beyond what may wait, nothing is fetched at all.
     let limits = Limits { prefetch_bytes: 10, ..Limits::default() };
-    let lazy = Lazy::new(desk.store.clone(), Handle::current(), limits);
+    let lazy = Lazy::new(desk.store.clone(), Handle::current(), limits, Default::default());
     lazy.prefetch(pieces);
     tokio::time::sleep(Duration::from_millis(20)).await;
     assert_eq!(lazy.figures().requests, 0);
@@ -285,7 +285,7 @@ async fn a_store_in_a_directory_is_read_where_it_lies() {
     let key = layout::tenant_config(&store.tenant);
     bucket.put(&key, store.config.encode().into(), Write::Create).await.unwrap();
     let (one, two) = (pack(&store, 0, 8).await, pack(&store, 1, 8).await);
-    let lazy = Lazy::new(store.clone(), Handle::current(), Limits::default());
+    let lazy = Lazy::new(store.clone(), Handle::current(), Limits::default(), Default::default());
     assert!(lazy.is_local());
     lazy.prefetch(one.clone());
     let mixed = [one[3], two[1], one[2], one[3]];
@@ -301,12 +301,12 @@ async fn a_store_in_a_directory_is_read_where_it_lies() {
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[two[4].location.offset as usize + 40] ^= 1;
     std::fs::write(&path, &bytes).unwrap();
-    let lazy = Lazy::new(store.clone(), Handle::current(), Limits::default());
+    let lazy = Lazy::new(store.clone(), Handle::current(), Limits::default(), Default::default());
     assert!(matches!(lazy.now(&two[4..6]), Some(Err(Error::Damaged { .. }))));
     std::fs::write(&path, &bytes[..100]).unwrap();
     assert!(matches!(lazy.now(&two[4..5]), Some(Err(Error::Damaged { .. }))));
     std::fs::remove_file(&path).unwrap();
-    let lazy = Lazy::new(store, Handle::current(), Limits::default());
+    let lazy = Lazy::new(store, Handle::current(), Limits::default(), Default::default());
     assert!(matches!(lazy.now(&two[..1]), Some(Err(Error::Missing { .. }))));
 }
 

@@ -15,6 +15,9 @@
 //! document was armed, so it is a blocker, and the second mark comes after its end. A writer
 //! that is only slow is revoked on its own record, which it must replace to publish.
 //!
+//! Packs of which only a part is needed are emptied first, if there is too much in them that
+//! is not: see [`repack`](super::repack).
+//!
 //! Killed anywhere, the next run goes on from the documents. Anything that cannot be read
 //! ends a run before it condemns anything.
 
@@ -25,11 +28,12 @@ mod inventory;
 mod leases;
 mod leftovers;
 mod plan;
+mod repack;
 mod roots;
 mod round;
 
 pub use explain::{Explanation, Root, Subject, explain};
-pub use plan::{Candidate, Cause, Document, Plan, Step, Tally};
+pub use plan::{Candidate, Cause, Document, Plan, Repacked, Step, Tally};
 
 use std::time::Duration;
 
@@ -39,6 +43,8 @@ use crate::{Result, catalog::rules::Rules, content::TenantStore, id::RecordId};
 /// read before, and any process sleeps.
 pub const HORIZON: Duration = Duration::from_secs(30 * 86_400);
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(3600);
+pub const DEFAULT_MAX_UNUSED_PERCENT: u64 = 4;
+pub const DEFAULT_MIN_UNUSED_BYTES: u64 = 1 << 20;
 /// Between two looks at writers that are waited for.
 const NAP: Duration = Duration::from_secs(5);
 
@@ -47,11 +53,27 @@ pub struct Options {
     /// How long after it was armed a condemned pack goes at the earliest: a reader without a
     /// pin has this long to end.
     pub grace: Duration,
+    /// How much of the packs that are needed may be content that is not, in percent. Beyond it
+    /// the worst are emptied; with 100 none ever is.
+    pub max_unused_percent: u64,
+    /// So much is not worth the trouble, whatever its share.
+    pub min_unused_bytes: u64,
+}
+
+impl Options {
+    /// With the default limits, and this grace.
+    pub const fn after(grace: Duration) -> Self {
+        Self {
+            grace,
+            max_unused_percent: DEFAULT_MAX_UNUSED_PERCENT,
+            min_unused_bytes: DEFAULT_MIN_UNUSED_BYTES,
+        }
+    }
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { grace: DEFAULT_GRACE }
+        Self::after(DEFAULT_GRACE)
     }
 }
 

@@ -21,7 +21,7 @@ impl Tally {
         self.bytes += bytes;
     }
 
-    fn and(self, other: Self) -> Self {
+    pub(super) fn and(self, other: Self) -> Self {
         Self { packs: self.packs + other.packs, bytes: self.bytes + other.bytes }
     }
 }
@@ -88,6 +88,34 @@ pub enum Step {
     },
 }
 
+/// Packs that are emptied, because too little of them is needed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Repacked {
+    /// The old packs. Their content is moved, and then they are condemned.
+    pub emptied: Tally,
+    /// What is stored again, about.
+    pub kept_bytes: u64,
+    /// Snapshots that refer to the new packs then.
+    pub records: u64,
+    /// Packs that could not be emptied, because something of them cannot be read.
+    pub failed: u64,
+}
+
+impl Repacked {
+    pub fn saved_bytes(&self) -> u64 {
+        self.emptied.bytes.saturating_sub(self.kept_bytes)
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self {
+            emptied: self.emptied.and(other.emptied),
+            kept_bytes: self.kept_bytes + other.kept_bytes,
+            records: self.records + other.records,
+            failed: self.failed.max(other.failed),
+        }
+    }
+}
+
 /// What a run does, or would do.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -97,7 +125,8 @@ pub struct Plan {
     pub condemned: Vec<Candidate>,
     /// Packs that go now.
     pub deleted: Tally,
-    /// Packs that snapshots need.
+    pub repacked: Repacked,
+    /// Packs that snapshots need, without those that this run has filled.
     pub needed: Tally,
     /// At least so much of those is content that snapshots need.
     pub live_bytes: u64,
@@ -123,6 +152,7 @@ impl Plan {
             documents: Vec::new(),
             condemned: Vec::new(),
             deleted: Tally::default(),
+            repacked: Repacked::default(),
             needed: Tally::default(),
             live_bytes: 0,
             writing: Tally::default(),
@@ -187,6 +217,7 @@ impl Plan {
             documents,
             condemned,
             deleted: self.deleted.and(next.deleted),
+            repacked: self.repacked.and(next.repacked),
             revoked,
             finished_deletions: self.finished_deletions + next.finished_deletions,
             indexes_rewritten: self.indexes_rewritten + next.indexes_rewritten,

@@ -71,8 +71,8 @@ pub(super) struct Seen {
     pub generation: u64,
     /// Since it was last written.
     pub age: Duration,
-    /// It rewrites other records, and they were not yet closed to it.
-    unsettled: bool,
+    /// It rewrites other records.
+    updates: bool,
     /// An archive of it is on its way into the bucket, or was.
     pub publishing: bool,
 }
@@ -80,7 +80,14 @@ pub(super) struct Seen {
 impl Seen {
     /// Whether it will never again change what any record refers to.
     pub(super) fn has_ended(&self) -> bool {
-        !matches!(self.state, State::Writing) && !self.unsettled
+        // Revoked, but what it was to rewrite may not be closed to it yet.
+        let unsettled = self.state == State::Revoked && self.updates;
+        !matches!(self.state, State::Writing) && !unsettled
+    }
+
+    /// Whether somebody moves chunks now.
+    pub(super) fn is_moving(&self) -> bool {
+        self.state == State::Writing && self.updates
     }
 
     pub(super) fn has_expired(&self) -> bool {
@@ -94,6 +101,8 @@ pub(super) struct Need {
     pub roots: u32,
     /// The largest need of a single root: at least so much of it is alive.
     pub live_bytes: u64,
+    /// Something needs it that cannot be made to refer to another: it must stay where it is.
+    pub is_fixed: bool,
 }
 
 /// All roots and what they need.
@@ -129,7 +138,7 @@ impl Marks {
             });
             marks.now = marks.now.max(Some(stamp.now));
             if matches!(record.state, State::Live | State::Trashed) {
-                marks.mark(&record);
+                marks.mark(&record, record.state == State::Trashed);
             }
             marks.records.insert(id, Seen::of(&record, number, stamp));
         }
@@ -155,12 +164,12 @@ impl Marks {
             Some(pins) => pins,
             None => pins::read(store).await?,
         };
-        marks.mark_named(store).await?;
+        marks.mark_named(store, rules).await?;
         Ok(marks)
     }
 
     /// What pointers and pins name is a root whatever its state.
-    async fn mark_named(&mut self, store: &TenantStore) -> Result<()> {
+    async fn mark_named(&mut self, store: &TenantStore, rules: Rules) -> Result<()> {
         let pinned = self.pins.iter().filter(|found| found.holds);
         let pinned = pinned.map(|found| (found.pin.record, Some(found.pin.generation)));
         let pointed = self.pointed.iter().map(|(record, _)| (*record, None));
@@ -173,21 +182,27 @@ impl Marks {
             }
             let lineage = self.lineages[seen.lineage as usize].clone();
             let Some((record, ..)) = get(store, &lineage, id).await? else { continue };
-            if generation.is_some_and(|generation| generation != record.generation) {
-                // What that generation needed is not known here.
-                let reason = format!("a reader has pinned generation {generation:?} of it, which is gone");
-                return Err(Error::damaged(layout::record(&lineage, id), reason));
+            self.mark(&record, true);
+            if !rules.keep_pinned_generations {
+                continue;
             }
-            self.mark(&record);
+            // One that is not remembered was pinned after it was over: who did that will see it.
+            for earlier in record.earlier.iter().filter(|earlier| Some(earlier.generation) == generation) {
+                for pack in &earlier.packs {
+                    let need = self.packs.entry(*pack).or_default();
+                    (need.roots, need.is_fixed) = (need.roots + 1, true);
+                }
+            }
         }
         Ok(())
     }
 
-    fn mark(&mut self, record: &Record) {
+    fn mark(&mut self, record: &Record, is_fixed: bool) {
         for used in record.content.iter().flat_map(|content| &content.packs) {
             let need = self.packs.entry(used.pack).or_default();
             need.roots += 1;
             need.live_bytes = need.live_bytes.max(used.live_bytes);
+            need.is_fixed |= is_fixed;
         }
     }
 
@@ -204,7 +219,7 @@ impl Seen {
             generation: record.generation,
             age: stamp.age(),
             publishing: record.state == State::Live && record.publishing.is_some(),
-            unsettled: record.state == State::Revoked && !record.updates.is_empty(),
+            updates: !record.updates.is_empty(),
         }
     }
 }

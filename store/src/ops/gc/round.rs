@@ -34,19 +34,21 @@ pub(super) enum Act {
 }
 
 pub(super) struct Round<'a> {
-    collector: &'a Collector,
-    store: &'a TenantStore,
+    pub(super) collector: &'a Collector,
+    pub(super) store: &'a TenantStore,
     act: Act,
-    plan: Plan,
+    pub(super) plan: Plan,
+    /// The writes whose packs this run has filled.
+    pub(super) filled: HashSet<RecordId>,
 }
 
 impl<'a> Round<'a> {
     pub(super) fn new(collector: &'a Collector, act: Act) -> Self {
         let store = &collector.store;
-        Self { collector, store, act, plan: Plan::new(store.tenant.clone()) }
+        Self { collector, store, act, plan: Plan::new(store.tenant.clone()), filled: HashSet::new() }
     }
 
-    fn is_real(&self) -> bool {
+    pub(super) fn is_real(&self) -> bool {
         self.act == Act::Real
     }
 
@@ -55,7 +57,7 @@ impl<'a> Round<'a> {
         let mut filed = documents::all(self.store).await?;
         // Before anything is marked: what a blocker has done is then all there to be seen.
         let mut steps = self.wait(&filed).await?;
-        let inventory = Inventory::take(self.store).await?;
+        let mut inventory = Inventory::take(self.store).await?;
         let mut marks = Marks::make(self.store, self.collector.rules).await?;
         self.plan.finished_deletions =
             leftovers::finish_deletions(self.store, &marks, self.is_real()).await?;
@@ -75,6 +77,7 @@ impl<'a> Round<'a> {
         self.describe(&filed, &inventory);
         self.decide(&mut filed, &mut steps, &marks).await?;
         self.sweep(&mut filed, &inventory, &steps).await?;
+        self.repack(&filed, &mut inventory, &mut marks).await?;
         self.condemn(&mut filed, &inventory, &marks, now).await?;
         self.arm(&mut filed, &marks).await?;
         let leftovers = leftovers::remove(self.store, &filed, &marks, &inventory, now, self.is_real());
@@ -266,6 +269,9 @@ impl<'a> Round<'a> {
             filed.iter().flat_map(|document| document.body.packs.iter().copied()).collect();
         for (id, pack) in &inventory.packs {
             let record = marks.records.get(&id.write);
+            if self.filled.contains(&id.write) {
+                continue;
+            }
             if let Some(need) = marks.packs.get(id) {
                 self.plan.needed.add(pack.bytes);
                 self.plan.live_bytes += need.live_bytes.min(pack.bytes);

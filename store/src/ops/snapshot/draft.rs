@@ -83,6 +83,7 @@ pub(crate) fn draft(
         complete: totals.counts.skipped == 0,
         counts: totals.counts,
         content: None,
+        earlier: Vec::new(),
         health: None,
         held_back: None,
         fallback: about.fallback,

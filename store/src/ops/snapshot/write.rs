@@ -86,7 +86,8 @@ impl<'a> Writing<'a> {
         let source = ("directory", capture.request.directory.as_path());
         let about = capture.request.about.clone();
         let draft = draft(store, &lineage, about, base.as_ref(), totals, source);
-        let lease = Arc::new(WriteLease::new(store.clone(), lineage, draft, Arc::clone(&known)));
+        let lease = WriteLease::new(store.clone(), lineage, draft, Arc::clone(&known));
+        let lease = Arc::new(lease.within(capture.request.quota_bytes));
         let gate = Arc::clone(&lease) as Arc<dyn Gate>;
         let uploader = Arc::new(Uploader::new(store.clone(), gate, Arc::clone(progress)));
         let ingest =
@@ -316,7 +317,6 @@ impl<'a> Writing<'a> {
             lease: &self.lease,
             uploader: &self.uploader,
             known: &self.known,
-            quota_bytes: self.capture.request.quota_bytes,
         };
         let (record, metadata) = written.publish(tree, base, finish).await?;
         self.stored = Some((metadata, record.record, record.generation));

@@ -1,0 +1,115 @@
+//! Following chunks that are moved to other packs while somebody reads them.
+//!
+//! A pack that is gone is no damage yet: a repack may have moved what it held. So whoever
+//! misses one asks once more where the snapshot's chunks are, and goes on there. If they are
+//! still said to be where they are not, they are lost.
+
+use std::{
+    borrow::Cow,
+    fmt,
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use super::{
+    TenantStore,
+    chunk::Piece,
+    known::Locations,
+    reader::{Fetch, Want, plan},
+};
+use crate::{Error, Result, format::table::Location, id::ChunkId};
+
+/// How often it is asked again for one read, before what is missed counts as lost.
+pub const LOOKS: u32 = 3;
+
+/// Knows where the chunks of a snapshot are now.
+#[async_trait]
+pub trait Relocate: Send + Sync + fmt::Debug {
+    /// Of all its chunks. Fails with [`Error::NotFound`] if the snapshot was deleted.
+    async fn locations(&self) -> Result<Locations>;
+}
+
+/// Where chunks are, if they are no longer where they were when the reading began.
+#[derive(Debug, Default)]
+pub struct Whereabouts {
+    relocate: Option<Arc<dyn Relocate>>,
+    /// Empty until something was missed.
+    moved: RwLock<Arc<Locations>>,
+    looking: tokio::sync::Mutex<()>,
+}
+
+impl Whereabouts {
+    pub fn new(relocate: Arc<dyn Relocate>) -> Self {
+        Self { relocate: Some(relocate), ..Self::default() }
+    }
+
+    /// Whether what is missed can be looked for.
+    pub fn can_follow(&self) -> bool {
+        self.relocate.is_some()
+    }
+
+    /// What is known now.
+    pub fn known(&self) -> Arc<Locations> {
+        Arc::clone(&self.moved.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Asks where the chunks are, after something was `missing` that was looked for where
+    /// `known` said. Fails with that if nobody can tell.
+    pub async fn look_again(&self, known: &Arc<Locations>, missing: Error) -> Result<()> {
+        let Some(relocate) = &self.relocate else { return Err(missing) };
+        let _one_at_a_time = self.looking.lock().await;
+        if !Arc::ptr_eq(&self.known(), known) {
+            // Somebody else has asked meanwhile.
+            return Ok(());
+        }
+        tracing::info!(error = %missing, "looking for chunks that may have been moved");
+        let locations = Arc::new(relocate.locations().await?);
+        *self.moved.write().unwrap_or_else(PoisonError::into_inner) = locations;
+        Ok(())
+    }
+}
+
+impl Whereabouts {
+    /// Fetches the chunks of `fetch` from where they are, if they are no longer where they were.
+    pub async fn fetch<T: Clone>(
+        &self,
+        store: &TenantStore,
+        fetch: Fetch<T>,
+    ) -> Result<Vec<(Fetch<T>, Bytes)>> {
+        let mut looks = 0;
+        'again: loop {
+            let known = self.known();
+            let wants = fetch.wants.iter().cloned();
+            let wants = wants.map(|want| Want { location: place(&known, &want.id, want.location), ..want });
+            let mut fetched = Vec::new();
+            for fetch in plan(wants) {
+                match store.pack_range(fetch.pack, fetch.start, fetch.end).await {
+                    Ok(bytes) => fetched.push((fetch, bytes)),
+                    Err(missing @ Error::Missing { .. }) if looks < LOOKS => {
+                        self.look_again(&known, missing).await?;
+                        looks += 1;
+                        continue 'again;
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            return Ok(fetched);
+        }
+    }
+}
+
+/// Where a chunk is by what is known, else where it was.
+fn place(known: &Locations, id: &ChunkId, was: Location) -> Location {
+    known.get(id).copied().unwrap_or(was)
+}
+
+/// The pieces, where they are by what is known.
+pub fn placed<'a>(known: &Locations, pieces: &'a [Piece]) -> Cow<'a, [Piece]> {
+    if known.is_empty() {
+        return Cow::Borrowed(pieces);
+    }
+    let moved = |piece: &Piece| Piece { location: place(known, &piece.id, piece.location), ..*piece };
+    Cow::Owned(pieces.iter().map(moved).collect())
+}

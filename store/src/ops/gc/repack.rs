@@ -1,0 +1,246 @@
+//! Which packs are to be emptied.
+//!
+//! Those of which the largest part is not needed, until what is left of such content is within
+//! the limit. So no pack is touched that wastes less than the limit by itself, and what is
+//! rewritten goes with what is freed.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use futures::{StreamExt, stream};
+
+use super::{
+    documents::Filed,
+    inventory::Inventory,
+    roots::{Marks, Seen, get},
+    round::Round,
+};
+use crate::{
+    ErrorKind, Result,
+    content::TenantStore,
+    format::record::{Record, State},
+    id::{PackId, RecordId},
+    name::Lineage,
+    ops::repack::{self, Failed, Survey, survey},
+};
+
+const REQUESTS_AT_ONCE: usize = 16;
+/// At most so much is emptied by one write.
+const MOST_BYTES: u64 = 4 << 30;
+/// A pack that is needed by snapshots with more chunks than this in all is left as it is:
+/// all their tables would have to be written anew.
+const MOST_CHUNKS: u64 = 4_000_000;
+
+/// A pack, and how much of it is needed at least.
+#[derive(Clone, Copy, Debug)]
+struct Half {
+    pack: PackId,
+    bytes: u64,
+    unused: u64,
+}
+
+impl Round<'_> {
+    /// Empties packs of which too little is needed: what they hold is moved. Then nothing
+    /// needs them, and they are condemned like any others.
+    pub(super) async fn repack(
+        &mut self,
+        filed: &[Filed],
+        inventory: &mut Inventory,
+        marks: &mut Marks,
+    ) -> Result<()> {
+        if marks.records.values().any(Seen::is_moving) {
+            tracing::info!(tenant = %self.store.tenant, "somebody else moves chunks now");
+            return Ok(());
+        }
+        // What is condemned and needed all the same is about to be pardoned.
+        let open = filed.iter().filter(|document| !document.is_decided());
+        let mut passed_over: HashSet<PackId> =
+            open.flat_map(|document| document.body.packs.iter().copied()).collect();
+        while let Some(survey) = choose(self, inventory, marks, &mut passed_over).await? {
+            if self.is_real() {
+                match repack::run(self.store, &survey, self.collector.rules).await {
+                    Ok(moved) => self.filled.extend(moved.write),
+                    Err(failed) => {
+                        let packs = unreadable(failed, &survey)?;
+                        self.plan.repacked.failed += packs.len() as u64;
+                        passed_over.extend(packs);
+                        continue;
+                    }
+                }
+                *inventory = Inventory::take(self.store).await?;
+                *marks = Marks::make(self.store, self.collector.rules).await?;
+            } else {
+                marks.packs.retain(|pack, _| !survey.packs.contains_key(pack));
+            }
+            self.note_repack(&survey);
+            // What did not move for some reason is for the next run.
+            passed_over.extend(survey.packs.keys());
+        }
+        Ok(())
+    }
+
+    fn note_repack(&mut self, survey: &Survey) {
+        let done = &mut self.plan.repacked;
+        for (pack, bytes) in &survey.packs {
+            done.emptied.add(*bytes);
+            done.kept_bytes += survey.kept_bytes(*pack);
+        }
+        done.records += survey.records();
+    }
+}
+
+/// The packs that were not emptied because one cannot be read, or somebody else was at work.
+/// What keeps everybody from everything ends the run.
+fn unreadable(failed: Failed, survey: &Survey) -> Result<Vec<PackId>> {
+    let Failed { error, pack, .. } = failed;
+    match error.kind() {
+        ErrorKind::Damaged
+        | ErrorKind::UnsupportedFormat
+        | ErrorKind::WriteRevoked
+        | ErrorKind::Conflict
+        | ErrorKind::NotFound => {
+            tracing::warn!(%error, "packs of which little is needed were not emptied");
+            Ok(pack.map_or_else(|| survey.packs.keys().copied().collect(), |pack| vec![pack]))
+        }
+        _ => Err(error),
+    }
+}
+
+/// The packs that one write should empty now, and what is needed of them. `None` if what is
+/// not needed is within the limit. What cannot be emptied is passed over from then on.
+pub(super) async fn choose(
+    round: &Round<'_>,
+    inventory: &Inventory,
+    marks: &Marks,
+    passed_over: &mut HashSet<PackId>,
+) -> Result<Option<Survey>> {
+    let options = round.collector.options;
+    let limit = |total: u64| (total / 100 * options.max_unused_percent).max(options.min_unused_bytes);
+    loop {
+        let mut total = 0;
+        let mut halves = Vec::new();
+        for (id, pack) in &inventory.packs {
+            let Some(need) = marks.packs.get(id) else { continue };
+            total += pack.bytes;
+            let unused = pack.bytes.saturating_sub(need.live_bytes);
+            if !need.is_fixed && !passed_over.contains(id) {
+                halves.push(Half { pack: *id, bytes: pack.bytes, unused });
+            }
+        }
+        let chosen = worst(halves, total, &limit);
+        if chosen.is_empty() || options.max_unused_percent >= 100 {
+            return Ok(None);
+        }
+        let users = Users::find(round.store, marks, &chosen).await?;
+        let (packs, records) = users.affordable(&chosen, passed_over);
+        if packs.is_empty() {
+            continue;
+        }
+        let surveyed = match survey(round.store, packs, &records).await {
+            Ok(surveyed) => surveyed,
+            Err((Some(record), error)) if error.kind() == ErrorKind::Damaged => {
+                tracing::warn!(record = %record.record, %error, "a snapshot's tables cannot be read; its packs stay as they are");
+                passed_over.extend(packs_of(&record));
+                continue;
+            }
+            Err((_, error)) => return Err(error),
+        };
+        // By now it is known exactly what is needed of each.
+        let exact = surveyed.packs.iter().map(|(pack, bytes)| {
+            let unused = bytes.saturating_sub(surveyed.kept_bytes(*pack));
+            Half { pack: *pack, bytes: *bytes, unused }
+        });
+        let worth: HashSet<PackId> =
+            worst(exact.collect(), total, &limit).iter().map(|half| half.pack).collect();
+        let rest: HashSet<PackId> =
+            surveyed.packs.keys().filter(|pack| !worth.contains(pack)).copied().collect();
+        passed_over.extend(&rest);
+        let surveyed = surveyed.without(&rest);
+        if !surveyed.packs.is_empty() {
+            return Ok(Some(surveyed));
+        }
+    }
+}
+
+/// The worst first, until what remains unused is within the limit.
+fn worst(mut halves: Vec<Half>, total: u64, limit: &impl Fn(u64) -> u64) -> Vec<Half> {
+    let mut unused: u64 = halves.iter().map(|half| half.unused).sum();
+    let mut total = total;
+    let share = |half: &Half| half.unused as f64 / half.bytes.max(1) as f64;
+    halves.sort_by(|a, b| share(b).total_cmp(&share(a)).then(a.pack.cmp(&b.pack)));
+    let mut chosen_bytes = 0;
+    halves
+        .into_iter()
+        .take_while(|half| {
+            let more = unused > limit(total) && chosen_bytes < MOST_BYTES;
+            (unused, total) = (unused - half.unused, total - half.unused.min(total));
+            chosen_bytes += half.bytes;
+            more && half.unused > 0
+        })
+        .collect()
+}
+
+/// Who needs the packs that are to be emptied.
+struct Users {
+    records: Vec<(Lineage, RecordId, u64)>,
+    by_pack: HashMap<PackId, Vec<usize>>,
+}
+
+impl Users {
+    async fn find(store: &TenantStore, marks: &Marks, chosen: &[Half]) -> Result<Self> {
+        let chosen: HashSet<PackId> = chosen.iter().map(|half| half.pack).collect();
+        let mut live: Vec<(RecordId, Lineage)> = marks
+            .records
+            .iter()
+            .filter(|(_, seen)| seen.state == State::Live)
+            .map(|(id, seen)| (*id, marks.lineage(seen).clone()))
+            .collect();
+        live.sort_unstable();
+        let mut users = Self { records: Vec::new(), by_pack: HashMap::new() };
+        let mut read = stream::iter(live)
+            .map(|(id, lineage)| async move { (get(store, &lineage, id).await, lineage) })
+            .buffered(REQUESTS_AT_ONCE);
+        while let Some((found, lineage)) = read.next().await {
+            let Some((record, ..)) = found? else { continue };
+            let mut needs = packs_of(&record).filter(|pack| chosen.contains(pack)).peekable();
+            if record.state != State::Live || needs.peek().is_none() {
+                continue;
+            }
+            for pack in needs {
+                users.by_pack.entry(pack).or_default().push(users.records.len());
+            }
+            users.records.push((lineage, record.record, record.counts.chunks));
+        }
+        Ok(users)
+    }
+
+    /// As many of the packs as one write can empty, with all that needs them.
+    fn affordable(
+        &self,
+        chosen: &[Half],
+        passed_over: &mut HashSet<PackId>,
+    ) -> (BTreeMap<PackId, u64>, Vec<(Lineage, RecordId)>) {
+        let mut packs = BTreeMap::new();
+        let mut taken: HashSet<usize> = HashSet::new();
+        let mut chunks = 0;
+        for half in chosen {
+            let users = self.by_pack.get(&half.pack).map(Vec::as_slice).unwrap_or_default();
+            let new = users.iter().filter(|user| !taken.contains(user));
+            let more: u64 = new.map(|user| self.records[*user].2).sum();
+            if users.is_empty() || chunks + more > MOST_CHUNKS {
+                passed_over.insert(half.pack);
+                continue;
+            }
+            chunks += more;
+            taken.extend(users);
+            packs.insert(half.pack, half.bytes);
+        }
+        let mut taken: Vec<usize> = taken.into_iter().collect();
+        taken.sort_unstable();
+        let records = taken.into_iter().map(|at| (self.records[at].0.clone(), self.records[at].1));
+        (packs, records.collect())
+    }
+}
+
+fn packs_of(record: &Record) -> impl Iterator<Item = PackId> {
+    record.content.iter().flat_map(|content| &content.packs).map(|used| used.pack)
+}

@@ -1,0 +1,177 @@
+//! Moves what snapshots need out of packs of which little is needed, so that those can go.
+//!
+//! A repack is a write like any other, with one difference: its records are there already.
+//! Its lease lists the records that it will replace. Then:
+//!
+//! 1. The frames that are needed are copied as they are into new packs; then the tables that
+//!    say where they lie are written anew, and the index of the new packs.
+//! 2. For each record: **read it, then make sure that the lease is still ours, then replace
+//!    the very record that was read**. Whoever revokes the lease touches the records it lists
+//!    after that, so a replacement that comes later fails.
+//! 3. The lease ends. Nothing refers to the old packs now but readers; a collection condemns
+//!    them like any others.
+//!
+//! A record that somebody else has changed meanwhile is read again; one whose content is
+//! another by now is left as it is. A source that is gone or damaged ends the repack: what it
+//! has stored by then is garbage. If it is not known whether a record was replaced, the lease
+//! is left to expire, so that a collection settles it.
+//!
+//! A record remembers what its earlier generations needed for as long as a pin on one of them
+//! was seen: readers that pinned it then find what they have pinned.
+
+mod copy;
+mod survey;
+mod update;
+
+pub use survey::{Survey, survey};
+
+use crate::{
+    Error, Result,
+    catalog::{clock, lease::WriteLease, pins, rules::Rules},
+    content::{TenantStore, known::Known, meta::MetaPack, meta::Metadata, upload::Gate},
+    format::record::{Counts, Reason, Record, State},
+    id::{PackId, RecordId},
+    name::Lineage,
+};
+
+/// What became of a repack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// Whose packs these are.
+    pub write: Option<RecordId>,
+    /// Records that refer to the new packs.
+    pub records: u64,
+    pub stored_bytes: u64,
+}
+
+/// Why a repack was given up. Nothing was lost by it.
+#[derive(Debug)]
+pub struct Failed {
+    pub error: Error,
+    /// The pack that could not be read, if it was one.
+    pub pack: Option<PackId>,
+    /// Whether it is not known if a record was replaced.
+    unclear: bool,
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self { error, pack: None, unclear: false }
+    }
+}
+
+/// Moves what `survey` has found to new packs.
+pub async fn run(store: &TenantStore, survey: &Survey, rules: Rules) -> Result<Moved, Failed> {
+    let leases = Leases::of(store, survey, rules);
+    let ended = leases.run(survey).await;
+    if !ended.as_ref().is_err_and(|failed| failed.unclear) {
+        for (_, lease) in &leases.leases {
+            lease.abandon().await;
+        }
+    }
+    ended
+}
+
+/// One lease for each lineage that has records to be replaced. All of them exist before
+/// anything is stored; packs carry the name of the first.
+struct Leases<'a> {
+    store: &'a TenantStore,
+    leases: Vec<(Lineage, WriteLease)>,
+    rules: Rules,
+}
+
+impl<'a> Leases<'a> {
+    fn of(store: &'a TenantStore, survey: &Survey, rules: Rules) -> Self {
+        let mut leases: Vec<(Lineage, Vec<RecordId>, Record)> = Vec::new();
+        for (lineage, record) in &survey.records {
+            match leases.iter_mut().find(|(known, ..)| known == lineage) {
+                Some((_, updates, _)) => updates.push(record.record),
+                None => leases.push((lineage.clone(), vec![record.record], record.clone())),
+            }
+        }
+        let leases = leases.into_iter().map(|(lineage, updates, like)| {
+            let draft = draft(like, updates);
+            let lease = WriteLease::new(store.clone(), lineage.clone(), draft, Known::default().into());
+            (lineage, lease)
+        });
+        Self { store, leases: leases.collect(), rules }
+    }
+
+    async fn run(&self, survey: &Survey) -> Result<Moved, Failed> {
+        if self.leases.is_empty() {
+            return Ok(Moved::default());
+        }
+        let write = self.open().await?;
+        // After the records were read: a pin on a generation before theirs is there, or never holds.
+        let pins = pins::read(self.store).await?;
+        let copied = copy::copy(self.store, self, write, survey).await?;
+        let mut meta = MetaPack::new(self.store, write)?;
+        let mut updates = Vec::new();
+        for (lineage, record) in &survey.records {
+            let Some(before) = &record.content else { continue };
+            let metadata = Metadata::load(self.store, record.record, record.generation, before).await?;
+            let (after, _) = meta.add_moved(
+                self.store,
+                &metadata,
+                |location| copied.places.get(&(location.pack, location.offset)).copied(),
+                |pack| survey.packs.contains_key(pack),
+            )?;
+            if let Some(used) = after.packs.iter().find(|used| survey.packs.contains_key(&used.pack)) {
+                let what = format!("record {} still needs pack {}", record.record, used.pack);
+                return Err(Error::Internal { what }.into());
+            }
+            updates.push(update::Update { lineage, record, after });
+        }
+        let (_, first) = &self.leases[0];
+        let durable = first.upload_metadata(copied.packs, &meta.seal(self.store)).await?;
+        let mut moved = Moved { write: Some(write), records: 0, stored_bytes: durable.stored_bytes };
+        for update in updates {
+            let Some((_, lease)) = self.leases.iter().find(|(lineage, _)| lineage == update.lineage) else {
+                continue;
+            };
+            moved.records += u64::from(update.apply(self.store, lease, &pins, self.rules).await?);
+        }
+        Ok(moved)
+    }
+}
+
+#[async_trait::async_trait]
+impl Gate for Leases<'_> {
+    async fn open(&self) -> Result<RecordId> {
+        let mut first = None;
+        for (_, lease) in &self.leases {
+            let id = lease.open().await?;
+            first = first.or(Some(id));
+        }
+        first.ok_or_else(|| Error::Internal { what: "a repack without a lease".to_owned() })
+    }
+}
+
+/// The record that is the lease. It never becomes a snapshot.
+fn draft(like: Record, updates: Vec<RecordId>) -> Record {
+    Record {
+        archive_sha256: None,
+        archive_size_bytes: None,
+        uncompressed_size_bytes: 0,
+        captured_at_ms: clock::unix_ms(),
+        predecessor_sha256: String::new(),
+        notes: String::new(),
+        state: State::Writing,
+        generation: 0,
+        lease_seq: 0,
+        parent: None,
+        updates,
+        reason: Reason::Other("repack".to_owned()),
+        labels: Default::default(),
+        counts: Counts::default(),
+        content: None,
+        earlier: Vec::new(),
+        health: None,
+        held_back: None,
+        fallback: None,
+        startup: Default::default(),
+        tags: Default::default(),
+        deletion: None,
+        ..like
+    }
+}

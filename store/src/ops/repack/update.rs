@@ -1,0 +1,77 @@
+//! One record, made to refer to the new packs.
+
+use super::Failed;
+use crate::{
+    Error,
+    catalog::{controls::Controls, lease::WriteLease, pins, records, rules::Rules},
+    content::TenantStore,
+    format::{
+        Unknown,
+        record::{Content, Earlier, Record, State},
+    },
+    name::Lineage,
+};
+
+/// How often a record is read again that others change at the same time.
+const ATTEMPTS: u32 = 16;
+
+pub(super) struct Update<'a> {
+    pub lineage: &'a Lineage,
+    /// As it was when its tables were read.
+    pub record: &'a Record,
+    pub after: Content,
+}
+
+impl Update<'_> {
+    /// `false` if the record has another content by now, or none.
+    pub(super) async fn apply(
+        &self,
+        store: &TenantStore,
+        lease: &WriteLease,
+        pins: &[pins::Found],
+        rules: Rules,
+    ) -> Result<bool, Failed> {
+        let controls = Controls::new(store.clone(), self.lineage.clone(), Default::default());
+        for _ in 0..ATTEMPTS {
+            if !rules.lease_after_record {
+                lease.verify().await?;
+            }
+            let (mut record, version) = records::get(store, self.lineage, self.record.record).await?;
+            if record.content.as_ref() == Some(&self.after) {
+                return Ok(true);
+            }
+            let same = record.content == self.record.content && record.generation == self.record.generation;
+            if record.state != State::Live || !same {
+                return Ok(false);
+            }
+            if rules.lease_after_record {
+                lease.verify().await?;
+            }
+            self.move_on(&mut record, pins);
+            match controls.replace_record(&record, version).await {
+                Ok(_) => return Ok(true),
+                Err(Error::Conflict { .. }) => {}
+                Err(error) => return Err(Failed { error, pack: None, unclear: true }),
+            }
+        }
+        Ok(false)
+    }
+
+    fn move_on(&self, record: &mut Record, pins: &[pins::Found]) {
+        // The pins were read after a record of that generation: who pins an earlier one later
+        // will find that it has changed.
+        let is_pinned = |earlier: &Earlier| {
+            let on = |found: &pins::Found| (found.pin.record, found.pin.generation);
+            pins.iter().any(|found| on(found) == (record.record, earlier.generation))
+        };
+        let mut earlier = std::mem::take(&mut record.earlier);
+        earlier.retain(is_pinned);
+        let packs = record.content.iter().flat_map(|content| &content.packs).map(|used| used.pack);
+        let packs = packs.collect();
+        earlier.push(Earlier { generation: record.generation, packs, unknown: Unknown::new() });
+        record.earlier = earlier;
+        record.generation += 1;
+        record.lease_seq += 1;
+        record.content = Some(self.after.clone());
+    }
+}

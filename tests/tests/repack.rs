@@ -1,0 +1,356 @@
+//! Packs of which little is needed are emptied: nothing is lost, whoever is killed where and
+//! whoever else is at work, and hardly more is left than a fresh store would hold.
+
+#![allow(clippy::unwrap_used)]
+
+use std::{fs, path::Path, sync::Arc, time::Duration};
+
+use store::{
+    ErrorKind,
+    bucket::{Access, Bucket, Fault, FaultBucket, Key, LocalBucket, MemoryBucket, Rule, Write},
+    catalog::pins,
+    content::{
+        TenantStore,
+        ingest::{Cutter, Files},
+        lazy::{Lazy, Limits},
+        whereabouts::Whereabouts,
+    },
+    format::{layout, pin::Pin},
+    ops::{
+        commit,
+        gc::{Collector, Options},
+        moved::Below,
+        open::Opened,
+    },
+    progress::Silent,
+};
+use tests::{
+    tree::{assert_same, noise},
+    world::World,
+};
+use tokio::runtime::Handle;
+
+const NOW: Options = Options { min_unused_bytes: 0, ..Options::after(Duration::ZERO) };
+
+/// Files that stay, with some between them that are others each round.
+fn fill(source: &Path, round: u64) {
+    fs::create_dir_all(source).unwrap();
+    for file in 0..24 {
+        let seed = if file % 3 == 0 { 1000 * (round + 1) + file } else { file };
+        fs::write(source.join(format!("{file:02}")), noise(60_000, seed)).unwrap();
+    }
+}
+
+/// Three snapshots, of which the first two are deleted. The directory is as in the last.
+async fn deleted(bucket: Arc<dyn Bucket>, source: &Path) -> World {
+    let world = World::open(bucket, None).await;
+    let mut records = Vec::new();
+    for round in 0..3 {
+        fill(source, round);
+        records.push(world.snapshot(source).await.unwrap().record);
+    }
+    for record in &records[..2] {
+        world.controls("test").delete(*record, "").await.unwrap();
+    }
+    world
+}
+
+async fn packed_bytes(memory: &MemoryBucket) -> u64 {
+    let mut bytes = 0;
+    for key in memory.keys().into_iter().filter(|key| key.contains("/packs/")) {
+        bytes += memory.get(&Key::new(key).unwrap()).await.unwrap().bytes.len() as u64;
+    }
+    bytes
+}
+
+async fn assert_restores(world: &World, source: &Path) {
+    let out = tempfile::tempdir().unwrap();
+    let out = out.path().join("out");
+    world.restore(&out).await.unwrap();
+    assert_same(source, &out);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_left_is_little_more_than_a_fresh_store_holds() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("source");
+    let memory = Arc::new(MemoryBucket::new());
+    let world = deleted(memory.clone(), &source).await;
+    let fresh = Arc::new(MemoryBucket::new());
+    World::open(fresh.clone(), None).await.snapshot(&source).await.unwrap();
+    let collector = Collector::new(world.store.clone(), NOW);
+    let plan = collector.plan().await.unwrap();
+    let before = world.current().await.unwrap();
+    let done = collector.run().await.unwrap();
+    assert_eq!(plan.repacked, done.repacked);
+    assert_eq!(plan.condemned.len(), done.condemned.len());
+    assert_eq!(plan.needed, done.needed);
+    assert!(done.repacked.emptied.packs >= 1 && done.repacked.records == 1, "{done:#?}");
+    let after = world.current().await.unwrap();
+    assert_eq!(after.generation, before.generation + 1);
+    assert_eq!(after.content.as_ref().unwrap().snapshot_id, before.content.unwrap().snapshot_id);
+    let done = collector.run().await.unwrap();
+    assert!(done.deleted.packs > 0 && done.pending.is_empty(), "{done:#?}");
+    assert_eq!(done.repacked, Default::default(), "nothing is left to be moved");
+    let (left, alone) = (packed_bytes(&memory).await, packed_bytes(&fresh).await);
+    assert!(left * 100 <= alone * 105, "{left} bytes are left, a fresh store has {alone}");
+    world.assert_clean().await;
+    assert_restores(&world, &source).await;
+    // What was moved is found again by the next who has the same.
+    let other = World { lineage: tests::world::lineage("acme/bob"), ..world };
+    assert_eq!(other.snapshot(&source).await.unwrap().counts.new_chunks, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn within_the_limit_nothing_is_moved() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = deleted(Arc::new(MemoryBucket::new()), dir.path()).await;
+    for options in [Options { max_unused_percent: 100, ..NOW }, Options::after(Duration::ZERO)] {
+        let done = Collector::new(world.store.clone(), options).plan().await.unwrap();
+        assert_eq!(done.repacked, Default::default());
+    }
+}
+
+/// Another snapshot, of another profile, needs another part of the same packs.
+#[tokio::test(flavor = "multi_thread")]
+async fn all_snapshots_that_share_a_pack_are_moved_together() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, other_source) = (dir.path().join("source"), dir.path().join("other"));
+    let memory = Arc::new(MemoryBucket::new());
+    let world = World::open(memory.clone(), None).await;
+    fill(&source, 0);
+    let first = world.snapshot(&source).await.unwrap().record;
+    let other = World { lineage: tests::world::lineage("acme/bob"), ..world.clone() };
+    fs::create_dir(&other_source).unwrap();
+    for file in ["00", "01", "02", "23"] {
+        fs::copy(source.join(file), other_source.join(file)).unwrap();
+    }
+    assert_eq!(other.snapshot(&other_source).await.unwrap().counts.new_chunks, 0);
+    for round in 1..3 {
+        fill(&source, round);
+        world.snapshot(&source).await.unwrap();
+    }
+    world.controls("test").delete(first, "").await.unwrap();
+    let done = Collector::new(world.store.clone(), NOW).run_through().await.unwrap();
+    assert_eq!((done.repacked.records, done.pending.len()), (3, 0), "{done:#?}");
+    for (world, source) in [(&world, &source), (&other, &other_source)] {
+        world.assert_clean().await;
+        assert_restores(world, source).await;
+    }
+    let plan = Collector::new(world.store.clone(), NOW).plan().await.unwrap();
+    assert_eq!((plan.condemned.len(), plan.repacked), (0, Default::default()));
+}
+
+async fn copy(from: &MemoryBucket) -> Arc<MemoryBucket> {
+    let memory = Arc::new(MemoryBucket::with_page_size(1000));
+    for key in from.keys() {
+        let key = Key::new(key).unwrap();
+        let bytes = from.get(&key).await.unwrap().bytes;
+        memory.put(&key, bytes.into(), Write::Create).await.unwrap();
+    }
+    memory
+}
+
+/// Killed at its k-th request, for every k; then, when its lease is over, two more collections.
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_anywhere_it_loses_nothing_and_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("source");
+    let stage = Arc::new(MemoryBucket::new());
+    let world = deleted(stage.clone(), &source).await;
+    for fault in [Fault::KilledBefore, Fault::KilledAfter] {
+        let mut requests = 0;
+        loop {
+            requests += 1;
+            let memory = copy(&stage).await;
+            let through = |bucket: Arc<dyn Bucket>| TenantStore { bucket, ..world.store.clone() };
+            let faults = Arc::new(FaultBucket::new(memory.clone()));
+            faults.inject(Rule::new(fault).nth(requests));
+            let collector = Collector::new(through(faults), NOW);
+            let killed = collector.run().await.is_err() || collector.run().await.is_err();
+            let world = World { store: through(memory.clone()), ..world.clone() };
+            world.assert_clean().await;
+            let collector = Collector::new(world.store.clone(), NOW);
+            for _ in 0..3 {
+                memory.advance(Duration::from_secs(1000));
+                collector.run().await.unwrap();
+            }
+            world.assert_clean().await;
+            let plan = collector.plan().await.unwrap();
+            assert!(plan.condemned.is_empty() && plan.pending.is_empty(), "killed at {requests}: {plan:#?}");
+            assert_eq!(plan.repacked, Default::default(), "killed at {requests}");
+            if !killed {
+                assert_restores(&world, &source).await;
+                break;
+            }
+        }
+        assert!(requests > 60, "only {requests}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_generation_that_is_pinned_stays_until_it_is_let_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("source");
+    let memory = Arc::new(MemoryBucket::new());
+    let world = deleted(memory.clone(), &source).await;
+    let before = world.current().await.unwrap();
+    let pin = layout::pin(&world.store.tenant, store::catalog::clock::new_record_id());
+    let bytes = Pin::new(before.record, before.generation, Duration::from_secs(600)).encode();
+    memory.put(&pin, bytes.into(), Write::Create).await.unwrap();
+    let collector = Collector::new(world.store.clone(), NOW);
+    collector.run_through().await.unwrap();
+    let after = world.current().await.unwrap();
+    assert_eq!((after.generation, after.earlier.len()), (before.generation + 1, 1));
+    // As somebody would who has read the record before.
+    let out = dir.path().join("out");
+    world.restore_record(&before, &out).await.unwrap();
+    assert_same(&source, &out);
+    memory.delete(&pin).await.unwrap();
+    collector.run_through().await.unwrap();
+    assert_restores(&world, &source).await;
+    let used = before.content.unwrap().packs.into_iter().map(|used| used.pack);
+    let kept = after.content.unwrap().packs;
+    for pack in used.filter(|pack| !kept.iter().any(|kept| kept.pack == *pack)) {
+        memory.get(&layout::pack(&world.store.tenant, pack)).await.unwrap_err();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_pack_is_not_copied_and_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("source");
+    let memory = Arc::new(MemoryBucket::new());
+    let world = deleted(memory.clone(), &source).await;
+    let first = memory.keys().into_iter().find(|key| key.contains("/packs/")).unwrap();
+    let first = Key::new(first).unwrap();
+    let mut bytes = memory.get(&first).await.unwrap().bytes.to_vec();
+    // Every frame, and neither head nor directory.
+    let frames = bytes.len() / 2;
+    bytes[20..frames].iter_mut().for_each(|byte| *byte ^= 1);
+    memory.damage(&first, bytes);
+    let done = Collector::new(world.store.clone(), NOW).run_through().await.unwrap();
+    assert_eq!(done.repacked.failed, 1, "{done:#?}");
+    memory.get(&first).await.unwrap();
+}
+
+/// What somebody has opened who reads it lazily, as a mount does.
+async fn opened(world: &World) -> (Arc<Lazy>, Opened) {
+    let record = world.current().await.unwrap();
+    let below = Below::new(world.store.clone(), Some((world.lineage.clone(), record.record)));
+    let whereabouts = Whereabouts::new(Arc::new(below));
+    let lazy = Lazy::new(world.store.clone(), Handle::current(), Limits::default(), whereabouts);
+    (lazy, Opened::load(&world.store, record).await.unwrap())
+}
+
+async fn read_all(lazy: &Arc<Lazy>, opened: &Opened, source: &Path) {
+    for (entry, pieces) in opened.entries.iter().zip(opened.pieces()) {
+        if pieces.is_empty() {
+            continue;
+        }
+        let chunks = match lazy.now(&pieces) {
+            Some(chunks) => chunks.unwrap(),
+            None => lazy.chunks(&pieces).await.unwrap(),
+        };
+        let read: Vec<u8> = chunks.iter().flat_map(|chunk| chunk.to_vec()).collect();
+        assert!(read == fs::read(source.join(entry.path.to_string())).unwrap(), "{}", entry.path);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_reads_lazily_goes_on_where_the_chunks_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = LocalBucket::open(&dir.path().join("store"), Access::Create).unwrap();
+    let buckets: [Arc<dyn Bucket>; 2] = [Arc::new(MemoryBucket::new()), Arc::new(disk)];
+    for (number, bucket) in buckets.into_iter().enumerate() {
+        let source = dir.path().join(format!("source{number}"));
+        let world = deleted(bucket, &source).await;
+        let (lazy, opened) = opened(&world).await;
+        let before = world.current().await.unwrap();
+        let done = Collector::new(world.store.clone(), NOW).run_through().await.unwrap();
+        assert!(done.repacked.records == 1 && done.deleted.packs > 0, "{done:#?}");
+        read_all(&lazy, &opened, &source).await;
+        // And so does whoever has read the record before.
+        let out = dir.path().join(format!("out{number}"));
+        world.restore_record(&before, &out).await.unwrap();
+        assert_same(&source, &out);
+        assert!(pins::read(&world.store).await.unwrap().is_empty(), "a restore lets go of what it pinned");
+    }
+}
+
+/// Once the snapshot is deleted, whoever reads it is told so, and not that it is damaged.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_deleted_is_not_called_damaged() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("source");
+    let world = deleted(Arc::new(MemoryBucket::new()), &source).await;
+    let (lazy, opened) = opened(&world).await;
+    fill(&source, 7);
+    world.snapshot(&source).await.unwrap();
+    world.controls("test").delete(opened.record.record, "").await.unwrap();
+    Collector::new(world.store.clone(), NOW).run_through().await.unwrap();
+    let pieces: Vec<_> = opened.pieces().flatten().collect();
+    let error = lazy.chunks(&pieces).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+}
+
+struct NoFiles;
+
+impl Files for NoFiles {
+    fn len(&self) -> usize {
+        0
+    }
+
+    fn read(&self, _: usize, _: &mut Cutter<'_>) -> store::Result<()> {
+        unreachable!()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_on_what_was_moved_refers_to_where_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("source");
+    let memory = Arc::new(MemoryBucket::new());
+    let world = deleted(memory.clone(), &source).await;
+    let Opened { record, metadata, mut entries, .. } = opened(&world).await.1;
+    let base = commit::Base { record, metadata: Arc::new(metadata) };
+    let collector = Collector::new(world.store.clone(), NOW);
+    assert!(collector.run_through().await.unwrap().repacked.records == 1);
+    entries.retain(|entry| !entry.path.to_string().ends_with("05"));
+    fs::remove_file(source.join("05")).unwrap();
+    let about = tests::world::request(&world.lineage, &source).about;
+    let request = commit::Request {
+        lineage: world.lineage.clone(),
+        path: source.clone(),
+        about,
+        threads: 1,
+        examined: Default::default(),
+        hold_back: None,
+        first_reads: Vec::new(),
+        quota_bytes: None,
+    };
+    let tree = commit::Tree { entries, changed: Vec::new(), skipped: Default::default(), bytes: 1 };
+    let hold = world.controls("test").acquire(Default::default(), Duration::ZERO).await.unwrap();
+    let intend = async |_| Ok(());
+    let committed = commit::commit(
+        &world.store,
+        request,
+        tree,
+        Arc::new(NoFiles),
+        Some(base),
+        Some(&hold),
+        intend,
+        Arc::new(Silent),
+    );
+    let (report, stored) = committed.await.unwrap();
+    assert!(stored.is_some() && report.counts.new_chunks == 0, "{report:?}");
+    collector.run_through().await.unwrap();
+    world.assert_clean().await;
+    let out = dir.path().join("out");
+    world.restore(&out).await.unwrap();
+    for file in fs::read_dir(&source).unwrap() {
+        let name = file.unwrap().file_name();
+        assert!(fs::read(source.join(&name)).unwrap() == fs::read(out.join(&name)).unwrap(), "{name:?}");
+    }
+    assert_eq!(fs::read_dir(&out).unwrap().count(), 23);
+}
