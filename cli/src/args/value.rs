@@ -39,12 +39,16 @@ pub(super) fn percent(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "it takes a number from 0 to 100".to_owned())
 }
 
-/// `10%`, as how many of such shares make up the whole.
+/// `10%` or `1/7`, as how many of such shares make up the whole.
 pub(super) fn share(text: &str) -> Result<u64, String> {
+    if let Some(of) = text.strip_prefix("1/") {
+        let of = of.parse().ok().filter(|of| (1..=1000).contains(of));
+        return of.ok_or_else(|| "it takes a share from 1/1 to 1/1000".to_owned());
+    }
     let percent = text.strip_suffix('%').unwrap_or(text).parse::<u64>();
     match percent {
         Ok(percent @ 1..=100) => Ok(100_u64.div_ceil(percent)),
-        _ => Err("it takes a share from 1% to 100%".to_owned()),
+        _ => Err("it takes a share from 1% to 100%, or as 1/7".to_owned()),
     }
 }
 

@@ -249,16 +249,16 @@ pub(crate) struct StatsArgs {
 #[command(after_help = "Example:
   pstore verify acme/alice
   pstore verify acme/alice --structure
-  pstore verify acme/alice --read-data=10%
+  pstore verify acme/alice --read-data=1/7
   pstore verify acme/alice --repair")]
 pub(crate) struct VerifyArgs {
     #[command(flatten)]
     pub(crate) lineage: LineageArgs,
     /// Fetch and check every chunk, as without --structure; or a share of them, another one
-    /// each day, so that 10% every night covers all in ten days
+    /// each day, so that 1/7 every night covers all in a week
     #[arg(
         long,
-        value_name = "SHARE%",
+        value_name = "SHARE",
         value_parser = share,
         num_args = 0..=1,
         require_equals = true,

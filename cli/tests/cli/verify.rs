@@ -58,5 +58,9 @@ fn a_share_of_the_content_is_another_one_each_day() {
     assert!(part["read_bytes"].as_u64() <= all["read_bytes"].as_u64());
     assert_eq!(desk.json("verify acme/alice --no-cache --read-data=100%")["read_bytes"], all["read_bytes"]);
     assert_eq!(desk.json("verify acme/alice --no-cache --structure")["read_bytes"], 0);
+    let week = desk.json("verify acme/alice --no-cache --read-data=1/7");
+    assert!(week["read_bytes"].as_u64() <= all["read_bytes"].as_u64(), "{week}");
+    assert_eq!(desk.json("verify acme/alice --no-cache --read-data=1/1")["read_bytes"], all["read_bytes"]);
     desk.run("verify acme/alice --read-data=0%").refused(2, &["1% to 100%"]);
+    desk.run("verify acme/alice --read-data=1/0").refused(2, &["1/1 to 1/1000"]);
 }
