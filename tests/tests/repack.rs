@@ -328,6 +328,7 @@ async fn a_commit_on_what_was_moved_refers_to_where_it_is() {
         hold_back: None,
         first_reads: Vec::new(),
         quota_bytes: None,
+        archive: None,
     };
     let tree = commit::Tree { entries, changed: Vec::new(), skipped: Default::default(), bytes: 1 };
     let hold = world.controls("test").acquire(Default::default(), Duration::ZERO).await.unwrap();

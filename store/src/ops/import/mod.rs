@@ -21,7 +21,7 @@ use std::{
 };
 
 use super::{
-    commit::by_id,
+    moved::by_id,
     snapshot::{About, HoldBack, Outcome, Totals, draft, load_index, snapshot_id},
     written::Written,
 };
@@ -100,7 +100,8 @@ pub async fn import(
     let (source, lineage) = (("archive", request.name.as_ref()), request.lineage.clone());
     let draft =
         draft(store, &lineage, request.about.clone(), base.record.as_ref(), Totals::default(), source);
-    let lease = Arc::new(WriteLease::new(store.clone(), lineage, draft, Arc::clone(&known)));
+    let lease = WriteLease::new(store.clone(), lineage, draft, Arc::clone(&known));
+    let lease = Arc::new(lease.within(request.quota_bytes));
     let gate = Arc::clone(&lease) as Arc<dyn Gate>;
     let uploader = Arc::new(Uploader::new(store.clone(), gate, Arc::clone(&progress)));
     let ingest = Ingest::new(store.clone(), Arc::clone(&known), Arc::clone(&uploader), Arc::clone(&progress));
@@ -214,13 +215,8 @@ impl Writing<'_> {
         let totals = Totals::of(&entries, skipped, bytes);
         drop(entries);
         let finish = |record: &mut Record| describe(record, request, &arrived, totals, judged, ingested);
-        let written = Written {
-            store: self.store,
-            lease: self.lease,
-            uploader: self.uploader,
-            known: self.known,
-            quota_bytes: request.quota_bytes,
-        };
+        let written =
+            Written { store: self.store, lease: self.lease, uploader: self.uploader, known: self.known };
         let (record, metadata) = written.publish(tree, self.base.1, finish).await?;
         let (store, id, generation) = (self.store.clone(), record.record, record.generation);
         let _ = blocking(move || {
