@@ -1,6 +1,6 @@
 use crate::desk::Desk;
 
-pub const VERBS: [&str; 30] = [
+pub const VERBS: [&str; 31] = [
     "init",
     "snapshot",
     "list",
