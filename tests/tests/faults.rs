@@ -111,7 +111,10 @@ impl Act {
         match self {
             Self::Snapshot => drop(world.snapshot(scene.next).await?),
             Self::Commit => commit(world).await?,
-            Self::Restore => drop(world.restore(&tempfile::tempdir().unwrap().path().join("out")).await?),
+            Self::Restore => {
+                let folder = tempfile::tempdir().unwrap();
+                world.restore(&folder.path().join("out")).await?;
+            }
             Self::Delete => drop(controls.delete(scene.records[0], "test").await?),
             Self::Tag => {
                 tag::tag(&controls, scene.records[1], "kept").await?;

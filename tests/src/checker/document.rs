@@ -49,7 +49,7 @@ pub(super) fn hex(text: &str) -> Vec<u8> {
 }
 
 /// What a document's `check` should be.
-pub(crate) fn digest(document: &Value) -> String {
+pub fn digest(document: &Value) -> String {
     let mut without = document.clone();
     if let Some(fields) = without.as_object_mut() {
         fields.remove("check");

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use serde_json::Value;
 use store::bucket::{Bucket, Depth, Prefix};
 
-pub(crate) use document::digest as check_of;
+pub use document::digest as check_of;
 use pack::Pack;
 
 /// Everything in a bucket at one moment, looked through.

@@ -104,8 +104,11 @@ fn entry(entries: &mut Input<'_>, pack: &[u8], chunk_key: &[u8]) -> Read<(u64, F
     Ok((offset, Frame { id, kind, codec, encryption, stored_len: stored_len.into(), raw }))
 }
 
-/// Pack, id, offset and stored length of everything an index lists.
-fn listed(bytes: &[u8], chunk_key: &[u8]) -> Read<Vec<(String, [u8; 32], u64, u64)>> {
+/// Pack, id, offset and stored length of a chunk, as an index has them.
+type Listed = (String, [u8; 32], u64, u64);
+
+/// Everything an index lists.
+fn listed(bytes: &[u8], chunk_key: &[u8]) -> Read<Vec<Listed>> {
     must(bytes.len() >= 104 && bytes.starts_with(b"\x89PSTI\r\n\x1a\x01\0"), "no header")?;
     let (content, check) = bytes.split_at(bytes.len() - 32);
     must(blake3::hash(content).as_bytes() == check, "its checksum is wrong")?;

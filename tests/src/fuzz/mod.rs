@@ -36,7 +36,7 @@ pub struct Target {
     /// What it should understand, to begin with.
     pub corpus: Vec<Vec<u8>>,
     /// Makes the checksums of a changed input right.
-    pub reseal: fn(&mut Vec<u8>),
+    pub reseal: fn(Vec<u8>) -> Vec<u8>,
     /// One of how many rounds this target gets: some are slow.
     pub one_in: u64,
     pub read: fn(&[u8]),
@@ -56,11 +56,8 @@ impl Target {
         let _limit = Limit::set();
         let mut mutator = Mutator::new(&self.corpus, number("PSTORE_FUZZ_SEED", 1));
         for _ in 0..number("PSTORE_FUZZ_ROUNDS", 20_000).div_ceil(self.one_in) {
-            let (mut input, sealed) = mutator.next();
-            if sealed {
-                (self.reseal)(&mut input);
-            }
-            self.attempt(&input);
+            let (input, sealed) = mutator.next();
+            self.attempt(&if sealed { (self.reseal)(input) } else { input });
         }
     }
 
@@ -89,14 +86,14 @@ impl Limit {
         let pages = fs::read_to_string("/proc/self/statm").unwrap();
         let pages: u64 = pages.split(' ').next().and_then(|pages| pages.parse().ok()).unwrap();
         let now = pages * rustix::param::page_size() as u64;
-        setrlimit(Resource::As, Rlimit { current: Some(now + MEMORY), ..before.clone() }).unwrap();
+        setrlimit(Resource::As, Rlimit { current: Some(now + MEMORY), ..before }).unwrap();
         Self(before)
     }
 }
 
 impl Drop for Limit {
     fn drop(&mut self) {
-        setrlimit(Resource::As, self.0.clone()).unwrap();
+        setrlimit(Resource::As, self.0).unwrap();
     }
 }
 
