@@ -127,3 +127,23 @@ fn everything_a_file_system_can_hold_comes_back_in_every_format() {
     let deep = (0..30).fold(desk.path("out/deep"), |path, _| path.join("d".repeat(100)));
     assert_eq!(fs::read(deep.join("bottom")).unwrap(), b"found");
 }
+
+#[test]
+fn what_was_exported_is_the_same_snapshot_again() {
+    let desk = Desk::local();
+    let source = desk.path("source");
+    fs::create_dir(&source).unwrap();
+    make_odd(&source);
+    let captured = desk.host.snapshot(&source, "acme/alice");
+    let archives = desk.path("archives");
+    for more in [&[][..], &["--splice"]] {
+        let line = ["export", "acme/alice", "-o", archives.to_str().unwrap(), "--chrome-major", "131"];
+        let exported = desk.host.succeed([&line[..], more].concat());
+        let name = format!("profile-{}.tar.zst", &exported["archive_sha256"].as_str().unwrap()[..12]);
+        // The manifest lies beside it, and says which Chrome it is.
+        let imported = desk.host.succeed(["import", archives.join(name).to_str().unwrap(), "acme/bob"]);
+        assert_eq!(imported["snapshot_id"], captured["snapshot_id"], "{more:?}");
+        assert_eq!(imported["archive_sha256"], exported["archive_sha256"]);
+        assert_eq!(imported["new_chunks"], 0, "{imported}");
+    }
+}

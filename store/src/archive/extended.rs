@@ -4,7 +4,7 @@
 //! file's bytes are, or what they mean, is not.
 
 use super::{
-    pax,
+    holes, pax,
     problem::{Problem, Result},
 };
 use crate::format::tree::Time;
@@ -22,6 +22,8 @@ pub(super) struct Extended {
     pub uid: Option<u64>,
     pub gid: Option<u64>,
     pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Where a file of ours has holes: offset and length.
+    pub holes: Vec<(u64, u64)>,
 }
 
 impl Extended {
@@ -45,6 +47,7 @@ impl Extended {
             b"uid" => self.uid = Some(decimal(value).ok_or_else(wrong)?),
             b"gid" => self.gid = Some(decimal(value).ok_or_else(wrong)?),
             b"mtime" => self.mtime = Some(time(value).ok_or_else(wrong)?),
+            b"comment" => self.holes = holes::decode(value).unwrap_or_default(),
             _ if keyword.starts_with(b"GNU.sparse.") => {
                 return Err(Problem::bad(
                     "it holds a sparse file, which only GNU tar can read; write it without --sparse",

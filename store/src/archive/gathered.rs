@@ -62,7 +62,7 @@ impl Gathered {
         let shown = path.to_string();
         let state = match what {
             What::Directory => State::Directory,
-            What::File { size } => {
+            What::File { size, .. } => {
                 self.bytes = self.bytes.saturating_add(size);
                 if self.bytes > self.limits.bytes {
                     return Err(Problem::TooLarge(self.bytes));

@@ -48,6 +48,8 @@ pub enum What {
     /// Its content follows: see [`Reader::content`].
     File {
         size: u64,
+        /// Zeros in it that take no space: offset and length, ascending and apart.
+        holes: Vec<(u64, u64)>,
     },
     Directory,
     Symlink {
@@ -126,7 +128,7 @@ impl<R: Read> Reader<R> {
         let size = extended.size.unwrap_or(header.size);
         let what = match header.kind {
             // A name alone may say that it is a directory, also where another header has it.
-            MemberKind::File if !name.ends_with(b"/") => What::File { size },
+            MemberKind::File if !name.ends_with(b"/") => What::File { size, holes: extended.holes },
             MemberKind::File | MemberKind::Directory => What::Directory,
             MemberKind::HardLink => What::HardLink { target: self::path(&link)? },
             MemberKind::Symlink => What::Symlink { target: link },

@@ -18,7 +18,7 @@ use crate::{
         problem::Problem,
         reader::{Limits, Reader, What},
     },
-    content::ingest::{Feed, Ingest},
+    content::ingest::{Cutter, Feed, Ingest},
     error::IoContext,
     format::{
         manifest::Manifest,
@@ -106,13 +106,13 @@ impl Job {
                 continue;
             }
             let file = match &member.what {
-                What::File { size } => Some((member.path.clone(), *size)),
+                What::File { size, holes } => Some((member.path.clone(), *size, holes.clone())),
                 _ => None,
             };
             // Before its content is read: what is not allowed is not read either.
             members.add(member)?;
-            if let Some((path, size)) = file {
-                let extents = self.content(reader, feed, &path, size)?;
+            if let Some((path, size, holes)) = file {
+                let extents = self.content(reader, feed, &path, (size, &holes))?;
                 members.fill(&path, extents);
                 progress.tick(Tick { files: 1, ..Tick::default() });
             }
@@ -125,7 +125,7 @@ impl Job {
         reader: &mut Reader<Intake<Stream>>,
         feed: &mut Feed<'_>,
         path: &TreePath,
-        size: u64,
+        (size, holes): (u64, &[(u64, u64)]),
     ) -> Result<Vec<Extent>, Problem> {
         let mut content = reader.content();
         let most = self.judge.as_ref().map_or(0, |(judge, _)| judge.head_bytes() as u64);
@@ -135,8 +135,8 @@ impl Job {
         let mut tee = Tee { content: head.as_slice().chain(content), aside };
         // An error of the stream passes through two hands that know nothing about it.
         let mut failed = None;
-        let extents = feed.file(|cutter| match cutter.read_from(&mut tee, size) {
-            Ok(cut) => cut.map(|_| ()),
+        let extents = feed.file(|cutter| match cut(cutter, &mut tee, size, holes) {
+            Ok(cut) => cut,
             Err(error) => {
                 failed = Some(error);
                 Err(Error::Interrupted)
@@ -202,6 +202,38 @@ impl Job {
             }
             Problem::Read(error) => self.bad(error.to_string()),
             Problem::Other(error) => error,
+        }
+    }
+}
+
+/// Cuts a file that has these holes; those beyond its end are not about it.
+fn cut(
+    cutter: &mut Cutter<'_>,
+    file: &mut impl io::Read,
+    size: u64,
+    holes: &[(u64, u64)],
+) -> io::Result<Result<()>> {
+    let mut at = 0;
+    for (offset, len) in holes.iter().copied().filter(|(offset, len)| offset + len <= size) {
+        let cut = cutter.read_from(file, offset - at)?;
+        skip_zeros(file, len)?;
+        if let Err(error) = cut.and_then(|_| cutter.hole(len)) {
+            return Ok(Err(error));
+        }
+        at = offset + len;
+    }
+    Ok(cutter.read_from(file, size - at)?.map(drop))
+}
+
+/// What is said to be a hole is one only if nothing is in it.
+fn skip_zeros(file: &mut impl io::Read, len: u64) -> io::Result<()> {
+    let mut left = file.take(len);
+    let mut buffer = [0; 16 << 10];
+    loop {
+        match left.read(&mut buffer)? {
+            0 => return Ok(()),
+            got if buffer[..got].iter().all(|byte| *byte == 0) => {}
+            _ => return Err(io::Error::other("something is in what it says is a hole")),
         }
     }
 }
