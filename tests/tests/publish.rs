@@ -39,7 +39,11 @@ impl Scene {
 
     fn job(&self) -> Job {
         let framing = Framing::Solid { level: 3, threads: 2 };
-        Job { export: Request { framing, times: Times::Exact }, scratch: self.folder.path().join("scratch") }
+        Job {
+            export: Request { framing, times: Times::Exact },
+            always: true,
+            scratch: self.folder.path().join("scratch"),
+        }
     }
 
     /// The next snapshot; with `always` it is published before the pointer is moved.

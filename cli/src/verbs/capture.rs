@@ -150,7 +150,7 @@ pub(super) async fn capture(
         lock,
         examiner: Some(Arc::new(examiner)),
         hold_back,
-        archive: super::export::policy(context, &lineage.name.tenant),
+        archive: Some(super::export::policy(context, &lineage.name.tenant)),
         lineage,
     };
     let held = matches!(request.lock, LockUse::Held(_));

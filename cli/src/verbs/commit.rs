@@ -137,7 +137,7 @@ async fn store(
         threads: crate::threads(),
         max_bytes: Some(settings.max_profile_bytes),
         quota_bytes: settings.quota_bytes,
-        archive: super::export::policy(context, &lineage.name.tenant),
+        archive: Some(super::export::policy(context, &lineage.name.tenant)),
         patience: PATIENCE,
     };
     // What it says is in the record now, and what comes after is another snapshot.

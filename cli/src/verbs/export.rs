@@ -66,7 +66,7 @@ async fn to_store(context: Context, args: &ExportArgs) -> Result<Answer, Failure
     let (tenant, lineage) = context.lineage_to_change(&args.lineage).await?;
     let record = context.snapshot(&tenant, &lineage, args.sha.as_deref()).await?;
     let controls = Controls::new(tenant, lineage.clone(), context.actor(&args.actor));
-    let job = Job { export: request(&context, args), scratch: scratch(&context) };
+    let job = Job { export: request(&context, args), always: true, scratch: scratch(&context) };
     let progress = progress::watch(context.console);
     let published = publish::publish(&controls, record.record, &job, progress).await;
     let published = published.map_err(|error| explained(error, &lineage))?;
@@ -94,14 +94,11 @@ fn solid(level: i32) -> Framing {
     Framing::Solid { level, threads: u32::try_from(crate::threads()).unwrap_or(2) }
 }
 
-/// How a tenant's snapshots are published before the pointer is moved to them, if they are.
-pub(super) fn policy(context: &Context, tenant: &Tenant) -> Option<Job> {
+/// How a tenant's snapshots are published before the pointer is moved to them, and which.
+pub(super) fn policy(context: &Context, tenant: &Tenant) -> Job {
     let settings = context.settings.tenant(tenant);
     let export = Request { framing: solid(settings.archive_level), times: Times::Exact };
-    match settings.archive {
-        ArchivePolicy::OnDemand => None,
-        ArchivePolicy::Always => Some(Job { export, scratch: scratch(context) }),
-    }
+    Job { export, always: settings.archive == ArchivePolicy::Always, scratch: scratch(context) }
 }
 
 /// Where an archive is written before it is sent.

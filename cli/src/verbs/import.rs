@@ -33,7 +33,7 @@ use store::{
     ops::{
         find,
         import::{self, Imported, Request},
-        retention,
+        publish, retention,
         snapshot::{About, Report},
     },
 };
@@ -67,12 +67,15 @@ pub(super) async fn run(context: Context, args: &ImportArgs) -> Result<Answer, F
     let base = base(&tenant, &controls).await?;
     let request = request(&context, args, &lineage, &actor, manifest);
     let importing = import::import(&tenant, request, base, stream, progress::watch(context.console));
-    let imported = tokio::select! {
+    let mut imported = tokio::select! {
         imported = importing => imported?,
         () = context.interrupt.raised() => return Err(Error::Interrupted.into()),
     };
     let mut flip = Flip::Unchanged;
     if imported.held_back.is_none() {
+        let job = super::export::policy(&context, &lineage.name.tenant);
+        let told = progress::watch(context.console);
+        imported.record = publish::before_move(&controls, imported.record, &job, told).await?;
         let wanted = Move { target: imported.record.record, reason: String::new(), force: args.force };
         flip = controls.point_at_import(&wanted).await?;
     }

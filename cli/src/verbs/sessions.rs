@@ -115,7 +115,7 @@ async fn rescue_one(context: &Context, args: &RescueArgs) -> Result<Answer, Fail
         // What is rescued is not refused for its size.
         max_bytes: None,
         quota_bytes: context.settings.tenant(&mount.lineage.name.tenant).quota_bytes,
-        archive: super::export::policy(context, &mount.lineage.name.tenant),
+        archive: Some(super::export::policy(context, &mount.lineage.name.tenant)),
         patience: Duration::ZERO,
     };
     let committed = mount.commit(request, Arc::new(Silent)).await;

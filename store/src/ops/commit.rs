@@ -140,8 +140,8 @@ pub async fn commit(
     }
     let mut flip = Flip::Unchanged;
     if let (Some(hold), None, Some(stored)) = (hold, &held_back, &mut stored) {
-        let published = publish::before_flip(hold.controls(), record, request.archive.as_ref(), told);
-        record = published.await?;
+        let (pointer, job) = (hold.pointer().await, request.archive.as_ref());
+        record = publish::before_flip(hold.controls(), &pointer, record, job, told).await?;
         stored.record = record.clone();
         flip = hold.flip(record.record).await?;
     }

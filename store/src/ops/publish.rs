@@ -20,6 +20,7 @@ use crate::{
     error::IoContext,
     format::{
         Unknown, layout,
+        pointer::Pointer,
         record::{Publishing, Record, State},
     },
     id::{RecordId, Sha256},
@@ -34,6 +35,9 @@ const ATTEMPTS: u32 = 5;
 #[derive(Clone, Debug)]
 pub struct Job {
     pub export: export::Request,
+    /// Before every move of the pointer; else only where programs were seen that know nothing
+    /// but the contract: they would find no archive, and start afresh.
+    pub always: bool,
     /// Where the archive is written before it is sent: there is room for one.
     pub scratch: PathBuf,
 }
@@ -71,14 +75,40 @@ pub async fn publish(
 }
 
 /// Publishes what the pointer is about to be moved to, if that is wanted: the move then names
-/// the archive by itself. The record as it is then.
+/// the archive by itself. `pointer` is what will be replaced. The record as it is then.
 pub(super) async fn before_flip(
     controls: &Controls,
+    pointer: &Pointer,
     record: Record,
     job: Option<&Job>,
     progress: Arc<dyn Progress>,
 ) -> Result<Record> {
-    let Some(job) = job else { return Ok(record) };
+    match job.filter(|job| job.always || pointer.contract_only_seen()) {
+        Some(job) => first(controls, record, job, progress).await,
+        None => Ok(record),
+    }
+}
+
+/// As a snapshot that is about to become current is, for who moves the pointer without the lock.
+pub async fn before_move(
+    controls: &Controls,
+    record: Record,
+    job: &Job,
+    progress: Arc<dyn Progress>,
+) -> Result<Record> {
+    let pointer = controls.pointer().await?;
+    match job.always || pointer.is_some_and(|read| read.pointer.contract_only_seen()) {
+        true => first(controls, record, job, progress).await,
+        false => Ok(record),
+    }
+}
+
+async fn first(
+    controls: &Controls,
+    record: Record,
+    job: &Job,
+    progress: Arc<dyn Progress>,
+) -> Result<Record> {
     let target = record.record;
     let published = async {
         store(controls, target, job, progress).await?;

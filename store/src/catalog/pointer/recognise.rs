@@ -21,7 +21,7 @@ impl Controls {
         event.record = Some(target);
         event.flip_id = Some(self.new_flip_id());
         if !before.pointer.block().is_some_and(|block| block.contract_only_seen) {
-            event.reason = "from now on every snapshot of this profile should have an archive".to_owned();
+            event.reason = "from now on every snapshot of this profile gets an archive".to_owned();
         }
         let next = next::recognised(before, &record, event.clone());
         let swapped = self.swap(Some(before), &next).await?;

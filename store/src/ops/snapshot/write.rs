@@ -133,7 +133,8 @@ impl<'a> Writing<'a> {
         if ended.held_back.is_none() {
             let (request, progress) = (self.capture.request, Arc::clone(&self.capture.progress));
             let (controls, job) = (&self.capture.controls, request.archive.as_ref());
-            match publish::before_flip(controls, ended.record.clone(), job, progress).await {
+            let pointer = hold.pointer().await;
+            match publish::before_flip(controls, &pointer, ended.record.clone(), job, progress).await {
                 Ok(record) => {
                     flip = hold.flip(record.record).await;
                     ended.record = record;
