@@ -24,6 +24,7 @@ use store::{
         frame::{self, Codec},
         index::Index,
         lock::Lock,
+        manifest::Manifest,
         pack::{self, Directory},
         pin::Pin,
         pointer::Pointer,
@@ -34,7 +35,10 @@ use store::{
         tree::Entry,
     },
     name::Lineage,
-    ops::verify,
+    ops::{
+        export::{self, Framing},
+        verify,
+    },
     progress::Silent,
 };
 
@@ -122,6 +126,8 @@ fn every_file_is_read_by_a_test() {
             assert_eq!(frame::decode(entry.codec, stored, entry.raw_len as usize).unwrap(), *bytes, "{name}");
         } else if let Some(key) = name.strip_prefix("store/objects/") {
             object(key, bytes);
+        } else if name == "manifest.json" {
+            assert!(Manifest::decode(bytes).unwrap().encode() == *bytes, "{name}");
         } else if !refused.contains(name) && !matches!(name.as_str(), "expected.json" | "refuse/cases.json") {
             panic!("no test knows {name}");
         }
@@ -300,6 +306,7 @@ fn refusal(read_as: &str, bytes: &[u8]) -> Result<(), FormatError> {
         "lock" => Lock::decode(bytes).map(drop),
         "event" => Event::decode(bytes).map(drop),
         "pin" => Pin::decode(bytes).map(drop),
+        "manifest" => Manifest::decode(bytes).map(drop),
         other => panic!("nothing is read as {other}"),
     }
 }
@@ -316,6 +323,7 @@ fn the_schemas_describe_the_documents() {
         ("lock", "/lock.json"),
         ("event", "/events/01JED0YKXR8H248H248H248H24.json"),
         ("event", "/events/01JED0YG0RNANANANANANANANA.json"),
+        ("manifest", "manifest.json"),
         ("pin", "/pins/01JED0YNW8QEXVQEXVQEXVQEXV"),
         ("condemned", "/condemned/01JED0YGZZ6CSK6CSK6CSK6CSK"),
     ] {
@@ -413,4 +421,20 @@ async fn the_current_snapshot_is_read_in_one_round() {
     let (entries, locations) = metadata.decode().unwrap();
     assert_eq!(show::entries_json(&entries), expected("entries"));
     assert_eq!(locations.len() as u64, record.counts.chunks);
+}
+
+#[tokio::test]
+async fn an_export_is_the_expected_stream() {
+    let (store, lineage) = vector_store().await;
+    let record = store::ops::find::snapshot(&store, &lineage, None).await.unwrap();
+    let expected = expected("tar");
+    for framing in [Framing::Splice, Framing::Solid { level: 1, threads: 1 }] {
+        let request = export::Request { framing, times: export::Times::Exact };
+        let out = (Vec::new(), "a vector".into());
+        let (archive, bytes) = export::write(&store, &record, request, out, Arc::new(Silent)).await.unwrap();
+        assert_eq!(json!(archive.tar_sha256), expected["sha256"]);
+        assert_eq!(json!(archive.tar_size_bytes), expected["size_bytes"]);
+        assert_eq!((archive.size_bytes, archive.skipped), (bytes.len() as u64, 4));
+        assert_eq!(zstd::decode_all(&bytes[..]).unwrap().len() as u64, archive.tar_size_bytes);
+    }
 }

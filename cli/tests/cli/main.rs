@@ -9,6 +9,7 @@ mod delete;
 mod desk;
 mod diff;
 mod documents;
+mod export;
 mod gc;
 mod generated;
 mod help;

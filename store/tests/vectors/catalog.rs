@@ -1,4 +1,4 @@
-//! A lock that is held, an event that has been stored, a pin.
+//! A lock that is held, an event that has been stored, a manifest, a pin.
 
 use store::{
     format::{
@@ -6,11 +6,12 @@ use store::{
         event::{Actor, Event, EventKind},
         health::{Cookies, Finding, Health},
         lock::{Lock, LockBlock},
+        manifest::Manifest,
         pin::Pin,
         process::Process,
         record::Record,
     },
-    id::{EventId, FlipId, Nonce, RecordId},
+    id::{EventId, FlipId, Nonce, RecordId, Sha256},
 };
 
 use super::snapshot::{CAPTURED_AT_MS, tomorrow};
@@ -76,6 +77,14 @@ pub(super) fn lock() -> Lock {
         unknown: tomorrow(),
     });
     lock
+}
+
+/// Of an archive of the snapshot.
+pub(super) fn manifest(record: &Record) -> Manifest {
+    let predecessor = Some(Sha256::from_bytes([0x8d; 32]));
+    let mut manifest = Manifest::of(record, Sha256::from_bytes([0x1a; 32]), 482_919_334, predecessor);
+    manifest.unknown = tomorrow();
+    manifest
 }
 
 pub(super) fn pin_id() -> RecordId {

@@ -466,6 +466,7 @@ fn documents(cases: &mut Cases<'_>) {
     pointers(cases);
     locks(cases);
     events_and_pins(cases);
+    manifests(cases);
     condemned(cases);
 }
 
@@ -626,6 +627,27 @@ fn events_and_pins(cases: &mut Cases<'_>) {
     let mut damaged = pin;
     damaged["ttl_ms"] = json!(1);
     cases.malformed("pin", "check", "a number that the digest does not cover", show::json_bytes(&damaged));
+}
+
+fn manifests(cases: &mut Cases<'_>) {
+    let manifest: Value = serde_json::from_slice(&cases.files["manifest.json"]).expect("JSON");
+    let change = |field: &str, to: Value| {
+        let mut manifest = manifest.clone();
+        manifest[field] = to;
+        show::json_bytes(&manifest)
+    };
+    for version in [0, 2] {
+        let (name, why) = (format!("major-{version}"), format!("major version {version}"));
+        cases.add("manifest", &name, &why, "version", change("version", json!(version)));
+        cases.names(manifest["captured_by"]["writer_version"].as_str().expect("text"));
+    }
+    cases.malformed("manifest", "schema", "another schema", change("schema", json!("pstore.pin")));
+    cases.malformed("manifest", "tenant", "a tenant that is no name", change("tenant_id", json!("../acme")));
+    let capitals = change("archive_sha256", json!("1A".repeat(32)));
+    cases.malformed("manifest", "sha256", "a digest in capital digits", capitals);
+    let mut missing = manifest.clone();
+    missing.as_object_mut().expect("an object").remove("archive_size_bytes");
+    cases.malformed("manifest", "field", "a field a loader relies on is missing", show::json_bytes(&missing));
 }
 
 fn pointers(cases: &mut Cases<'_>) {

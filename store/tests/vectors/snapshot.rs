@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Map, Value, json};
+use sha2::Digest;
 use store::{
+    archive::{self, members},
     content::{
         compress::Frame,
         packer::{Packer, SealedPack},
@@ -12,6 +14,7 @@ use store::{
         Unknown,
         condemned::{self, Condemned, Phase},
         config::{Chunking, Features, HASH, STORE_SCHEMA, StoreConfig, TENANT_SCHEMA, TenantConfig},
+        frame::{self, Codec},
         index::Index,
         layout, pack,
         pack::EntryKind,
@@ -141,6 +144,36 @@ fn entries(chunks: &mut Chunks) -> Vec<Entry> {
     list
 }
 
+/// The tree as an archive holds it.
+fn tar(entries: &[Entry], chunks: &Chunks) -> Vec<u8> {
+    let mut out = Vec::new();
+    for entry in entries {
+        let meta = match &entry.kind {
+            Kind::HardLink { target } => {
+                entries.iter().find(|file| file.path == *target).map(|file| &file.meta)
+            }
+            _ => Some(&entry.meta),
+        };
+        let meta = meta.expect("a link's file is there");
+        let Some(head) = members::head(entry, meta, members::Times::Exact) else { continue };
+        out.extend(head);
+        let Kind::File { size, extents } = &entry.kind else { continue };
+        for extent in extents {
+            match extent {
+                Extent::Hole(len) => out.resize(out.len() + *len as usize, 0),
+                Extent::Inline(bytes) => out.extend(bytes),
+                Extent::Chunk { id, len } => {
+                    let (frame, _) = &chunks.frames[id];
+                    out.extend(&*frame::decode(Codec::Zstd, frame, *len as usize).expect("a sound frame"));
+                }
+            }
+        }
+        out.resize(out.len() + archive::padding(*size), 0);
+    }
+    out.extend(members::END);
+    out
+}
+
 /// Makes the checksum of a pack's directory right again.
 pub(super) fn reseal(pack: &mut [u8]) {
     let trailer = pack.len() - pack::TRAILER_LEN;
@@ -248,7 +281,11 @@ pub(super) fn add(files: &mut Files) -> Map<String, Value> {
     put(layout::tenant_config(&tenant), tenant_config().encode());
     put(layout::condemned_by(&tenant, collection()), swept().encode());
 
+    files.insert("manifest.json".to_owned(), catalog::manifest(&live).encode());
     let mut expected = Map::new();
+    let tar = tar(&entries, &chunks);
+    let sha256 = store::id::Sha256::from_bytes(sha2::Sha256::digest(&tar).into());
+    expected.insert("tar".to_owned(), json!({ "sha256": sha256, "size_bytes": tar.len() }));
     expected.insert(
         "snapshot".to_owned(),
         json!({

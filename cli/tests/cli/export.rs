@@ -1,0 +1,37 @@
+use std::fs;
+
+use crate::desk::Desk;
+
+#[test]
+fn stdout_is_the_archive_that_a_directory_gets() {
+    let desk = Desk::new();
+    desk.ok("snapshot udd acme/alice");
+    for options in ["", " --splice", " --level 1 --whole-seconds"] {
+        let exported = desk.json(&format!("export acme/alice -o archives{options}"));
+        let archive = fs::read(desk.path(exported["archive"].as_str().unwrap())).unwrap();
+        assert_eq!(archive.len() as u64, exported["archive_size_bytes"].as_u64().unwrap());
+        let piped = desk.command(&format!("export acme/alice -o -{options}")).output().unwrap();
+        assert!(piped.status.success(), "{piped:?}");
+        assert!(piped.stdout == archive, "{options}");
+        let told = String::from_utf8(piped.stderr).unwrap();
+        assert!(told.contains(exported["archive_sha256"].as_str().unwrap()), "{told}");
+    }
+    let names = fs::read_dir(desk.path("archives")).unwrap().map(|entry| entry.unwrap().file_name());
+    let names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
+    assert_eq!(names.len(), 6, "{names:?}");
+    assert!(names.iter().all(|name| name.starts_with("profile-")), "{names:?}");
+}
+
+#[test]
+fn what_cannot_be_is_refused_before_anything_is_written() {
+    let desk = Desk::new();
+    desk.ok("snapshot udd acme/alice");
+    desk.run("export acme/alice").refused(2, &["--output"]);
+    desk.run("export acme/alice -o archives --publish").refused(2, &["--publish"]);
+    desk.run("export acme/alice -o archives --level 3 --splice").refused(2, &["--splice"]);
+    desk.run("export acme/alice -o archives --level 23").refused(2, &["23"]);
+    desk.run("export acme/alice -o archives --sha ffff00001111").refused(3, &["ffff00001111"]);
+    let piped = desk.command("export acme/alice -o - --json").output().unwrap();
+    assert_eq!(piped.status.code(), Some(2));
+    assert!(!desk.path("archives").exists());
+}
