@@ -145,14 +145,12 @@ pub(super) async fn choose(
             Err((_, error)) => return Err(error),
         };
         // By now it is known exactly what is needed of each.
-        let exact = surveyed.packs.iter().map(|(pack, bytes)| {
-            let unused = bytes.saturating_sub(surveyed.kept_bytes(*pack));
-            Half { pack: *pack, bytes: *bytes, unused }
-        });
-        let worth: HashSet<PackId> =
-            worst(exact.collect(), total, &limit).iter().map(|half| half.pack).collect();
-        let rest: HashSet<PackId> =
-            surveyed.packs.keys().filter(|pack| !worth.contains(pack)).copied().collect();
+        let is_worth_it = |pack: PackId, bytes: u64| {
+            let unused = bytes.saturating_sub(surveyed.kept_bytes(pack));
+            unused * 100 > bytes * options.max_unused_percent
+        };
+        let rest = surveyed.packs.iter().filter(|(pack, bytes)| !is_worth_it(**pack, **bytes));
+        let rest: HashSet<PackId> = rest.map(|(pack, _)| *pack).collect();
         passed_over.extend(&rest);
         let surveyed = surveyed.without(&rest);
         if !surveyed.packs.is_empty() {
