@@ -47,7 +47,7 @@ use tests::{
 };
 
 const TERMS: Terms = Terms { ttl: lock::DEFAULT_TTL, with_process: false };
-const NOW: Options = Options { grace: Duration::ZERO };
+const NOW: Options = Options::after(Duration::ZERO);
 /// Longer than any lock is held.
 const LATER: Duration = Duration::from_secs(3600);
 /// Runs at once: most of them wait for their next attempt.
@@ -171,6 +171,7 @@ async fn commit(world: &World) -> Result<()> {
         hold_back: None,
         first_reads: Vec::new(),
         quota_bytes: None,
+        archive: None,
     };
     let base = Some(Base { record, metadata: Arc::new(metadata) });
     let intend = async |_| Ok(());

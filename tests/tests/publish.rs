@@ -282,7 +282,7 @@ async fn archives_that_no_record_names_are_left_alone() {
     memory.put(&strange, b"theirs".to_vec().into(), store::bucket::Write::Create).await.unwrap();
     scene.world.controls("test").delete(older.record, "").await.unwrap();
     memory.advance(Duration::from_secs(40 * 86_400));
-    Collector::new(scene.world.store.clone(), Options { grace: Duration::ZERO }).run().await.unwrap();
+    Collector::new(scene.world.store.clone(), Options::after(Duration::ZERO)).run().await.unwrap();
     assert!(scene.archives().await.contains(&"profile-0123456789ab.tar.zst".to_owned()));
     assert_eq!(scene.archives().await.len(), 3);
     scene.read_by_contract().await;
