@@ -34,8 +34,9 @@ pub(super) async fn serve(serving: &Arc<Serving>, args: &UnmountArgs) -> Result<
         let (paths, count) = mount.at_stake(NAMED_AT_MOST);
         return Err(Error::Uncommitted { mountpoint: mount.info.mountpoint.clone(), paths, count }.into());
     }
-    let kept = args.keep && mount.is_at_stake();
     serving.unmount().await?;
+    // Asked only now: until it was unmounted somebody may have written more, after the commit.
+    let kept = !args.discard && mount.is_at_stake();
     if kept {
         mount.set_aside().await;
     } else {

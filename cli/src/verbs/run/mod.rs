@@ -89,7 +89,13 @@ impl From<Published> for Captured {
 }
 
 fn answer(context: &Context, args: &RunArgs, ended: Ended) -> Answer {
-    let Ended { lineage, mounted, load, guarded, captured, session } = ended;
+    let Ended { lineage, mounted, load, mut guarded, captured, session } = ended;
+    // That somebody has taken the lock away may be noticed only when the pointer is to be moved.
+    if let Some(Err(failure)) = &captured
+        && failure.kind == ErrorKind::LockLost
+    {
+        guarded.lost.get_or_insert_with(|| failure.message.clone());
+    }
     let mut document = json!({
         "tenant_id": lineage.name.tenant,
         "profile_id": lineage.name.profile,
