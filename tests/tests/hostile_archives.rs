@@ -1,6 +1,8 @@
 //! Archives that no honest program writes, and those that are damaged: each is refused in
 //! words that say why, nothing is published, and nothing is written anywhere else.
 
+#![allow(clippy::unwrap_used)]
+
 use std::{fs, path::Path};
 
 use serde_json::Value;
