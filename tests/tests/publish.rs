@@ -3,7 +3,12 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::{fs, path::Path, sync::Arc, time::Duration};
+use std::{
+    fs,
+    path::Path,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use serde_json::Value;
 use store::{
@@ -51,6 +56,8 @@ impl Scene {
         let source = self.folder.path().join("source");
         fs::create_dir_all(&source).unwrap();
         fs::write(source.join("file"), noise(300_000, seed)).unwrap();
+        let written = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000 + seed);
+        fs::File::options().write(true).open(source.join("file")).unwrap().set_modified(written).unwrap();
         let archive = always.then(|| self.job());
         let request = snapshot::Request { archive, ..request(&self.world.lineage, &source) };
         self.world.capture(&request).await
@@ -214,6 +221,26 @@ async fn a_half_that_could_not_be_stored_takes_the_other_with_it() {
     }
 }
 
+/// Two snapshots of one tree have one archive.
+#[tokio::test(start_paused = true)]
+async fn a_publication_that_fails_takes_no_archive_from_another_snapshot() {
+    let faults = Arc::new(FaultBucket::new(Arc::new(MemoryBucket::new())));
+    let scene = Scene::new(faults.clone()).await;
+    let first = scene.snapshot(1, false).await.unwrap();
+    let published = scene.publish(first.record).await.unwrap();
+    scene.snapshot(2, false).await.unwrap();
+    let again = scene.snapshot(1, false).await.unwrap();
+    assert_ne!(first.record, again.record);
+    faults.inject(Rule::new(Fault::Before).on(Verb::Create).at(".manifest.json").always());
+    scene.publish(again.record).await.unwrap_err();
+    assert_eq!(scene.archives().await.len(), 2);
+    assert_eq!(scene.record(again.record).await.publishing, None);
+    faults.heal();
+    let shared = scene.publish(again.record).await.unwrap();
+    assert_eq!(shared.archive_sha256, published.archive_sha256);
+    scene.read_by_contract().await;
+}
+
 /// A publisher that dies, whenever that is, leaves nothing that is not found again.
 #[tokio::test(start_paused = true)]
 async fn what_a_killed_publisher_leaves_is_finished_or_collected() {
@@ -269,6 +296,29 @@ async fn what_was_given_up_is_not_named_and_does_not_stay() {
     assert_eq!(scene.record(stored.record).await.publishing, None);
     // And once more is no harm.
     scene.world.controls("gc").abandon_publication(stored.record).await.unwrap();
+}
+
+/// Who removes what was given up does not notice that somebody begins anew.
+#[tokio::test(start_paused = true)]
+async fn while_what_was_given_up_is_removed_nothing_is_published() {
+    let memory = Arc::new(MemoryBucket::new());
+    let scene = Scene::new(memory.clone()).await;
+    let stored = scene.snapshot(1, false).await.unwrap();
+    let killed = async |rule: Rule| {
+        let faults = Arc::new(FaultBucket::new(memory.clone()));
+        faults.inject(rule);
+        Scene { folder: tempfile::tempdir().unwrap(), world: World::open(faults, None).await }
+    };
+    let publisher = killed(Rule::new(Fault::KilledBefore).on(Verb::Replace).at("/snap-").nth(2)).await;
+    publisher.publish(stored.record).await.unwrap_err();
+    let collector = killed(Rule::new(Fault::KilledBefore).on(Verb::Delete).at(".tar.zst")).await;
+    collector.world.controls("gc").abandon_publication(stored.record).await.unwrap_err();
+    assert!(scene.record(stored.record).await.publishing.unwrap().abandoned);
+    assert_eq!(scene.publish(stored.record).await.unwrap_err().kind(), ErrorKind::Conflict);
+    scene.world.controls("gc").abandon_publication(stored.record).await.unwrap();
+    assert_eq!(scene.archives().await, Vec::<String>::new());
+    scene.publish(stored.record).await.unwrap();
+    scene.read_by_contract().await;
 }
 
 /// A stranger's archive is nobody's to remove.

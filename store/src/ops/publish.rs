@@ -4,7 +4,8 @@
 //! 2. The record says what is on its way, so that whatever is left of it has an owner.
 //! 3. Archive, then manifest. A listing afterwards must show both, else neither stays.
 //! 4. The record names the archive, by replacing the very version of 2: a collection that took
-//!    the publication for dead has replaced it, and then nothing stays.
+//!    the publication for dead has replaced it, and then nothing stays. Both must be listed
+//!    still: who removes one has looked at the records before.
 //! 5. The pointer names it, if it points at this snapshot.
 
 use std::{
@@ -129,12 +130,11 @@ async fn store(
     progress: Arc<dyn Progress>,
 ) -> Result<(Sha256, u64, Option<Archive>)> {
     let (record, _) = live(controls, target).await?;
-    if let (Some(sha), Some(size)) = (named(&record), record.archive_size_bytes) {
-        if arrived(controls, &sha, size).await? {
-            return Ok((sha, size, None));
-        }
-        // Somebody has removed one of the two: what is left is of no use.
-        remove(controls, &sha).await?;
+    let before = named(&record);
+    if let (Some(sha), Some(size)) = (before, record.archive_size_bytes)
+        && arrived(controls, &sha, size).await?
+    {
+        return Ok((sha, size, None));
     }
     let folder = Scratch::make(&job.scratch)?;
     let (store, lineage) = (controls.store(), controls.lineage());
@@ -144,10 +144,18 @@ async fn store(
     let sent = send(controls, &exported).await;
     drop(folder);
     if let Err(error) = sent {
-        withdraw(controls, record, version, &archive.sha256).await;
+        withdraw(controls, record, version).await;
         return Err(error);
     }
-    confirm(controls, record, version, &archive).await?;
+    let record = confirm(controls, record, version, &archive).await?;
+    if !arrived(controls, &archive.sha256, archive.size_bytes).await? {
+        return Err(not_both(controls, &archive.sha256));
+    }
+    // Somebody had removed half of the one before: what is left of that is of no use.
+    if let Some(before) = before.filter(|before| *before != archive.sha256) {
+        controls.name_archive(target).await?;
+        controls.remove_unnamed(&record, vec![before]).await?;
+    }
     Ok((archive.sha256, archive.size_bytes, Some(archive)))
 }
 
@@ -167,11 +175,17 @@ async fn live(controls: &Controls, target: RecordId) -> Result<(Record, Version)
 async fn announce(controls: &Controls, target: RecordId, archive: &Archive) -> Result<(Record, Version)> {
     for _ in 0..ATTEMPTS {
         let (mut record, version) = live(controls, target).await?;
-        if let Some(other) = &record.publishing
-            && other.archive_sha256 != archive.sha256
-        {
+        match &record.publishing {
+            // Whoever has given it up is removing it, and would not notice another one.
+            Some(other) if other.abandoned => break,
             // Another level, or another publisher that is slow or dead: its archive goes first.
-            remove(controls, &other.archive_sha256).await?;
+            Some(other) if other.archive_sha256 != archive.sha256 => {
+                match controls.give_up_publication(record, version).await {
+                    Ok(()) | Err(Error::Conflict { .. }) => continue,
+                    Err(error) => return Err(error),
+                }
+            }
+            _ => {}
         }
         record.publishing = Some(Publishing {
             archive_sha256: archive.sha256,
@@ -196,7 +210,15 @@ async fn send(controls: &Controls, exported: &Exported) -> Result<()> {
     let (bucket, lineage) = (&*controls.store().bucket, controls.lineage());
     let Exported { archive, manifest, archive_path, .. } = exported;
     let file = Body::File { path: archive_path.clone(), len: archive.size_bytes };
-    put(bucket, &layout::archive_key(lineage, &archive.sha256), file).await?;
+    let key = layout::archive_key(lineage, &archive.sha256);
+    match put(bucket, &key, file.clone()).await {
+        // Not what its name says, so nobody can use it.
+        Err(Error::Bucket(BucketError::AlreadyExists { .. })) => {
+            bucket.delete(&key).await?;
+            put(bucket, &key, file).await?;
+        }
+        sent => sent?,
+    }
     let key = layout::manifest_key(lineage, &archive.sha256);
     match put(bucket, &key, manifest.encode().into()).await {
         // One of an earlier publication, from before its predecessor had an archive.
@@ -209,11 +231,12 @@ async fn send(controls: &Controls, exported: &Exported) -> Result<()> {
     if arrived(controls, &archive.sha256, archive.size_bytes).await? {
         return Ok(());
     }
+    Err(not_both(controls, &archive.sha256))
+}
+
+fn not_both(controls: &Controls, sha: &Sha256) -> Error {
     let what = "an archive and its manifest were stored, but are not both listed";
-    Err(Error::Damaged {
-        object: layout::archive(lineage, &archive.sha256.prefix()),
-        reason: what.to_owned(),
-    })
+    Error::damaged(layout::archive_key(controls.lineage(), sha), what)
 }
 
 /// Sends it, and again so many times if that fails.
@@ -242,26 +265,9 @@ async fn arrived(controls: &Controls, sha: &Sha256, size_bytes: u64) -> Result<b
     Ok(listed(&archive).is_some_and(|entry| entry.size == size_bytes) && listed(&manifest).is_some())
 }
 
-/// The manifest first: what has a manifest has an archive.
-async fn remove(controls: &Controls, sha: &Sha256) -> Result<()> {
-    let lineage = controls.lineage();
-    for key in [layout::manifest_key(lineage, sha), layout::archive_key(lineage, sha)] {
-        controls.store().bucket.delete(&key).await?;
-    }
-    Ok(())
-}
-
 /// A publication that failed leaves nothing; if even that fails, a collection finds it.
-async fn withdraw(controls: &Controls, mut record: Record, version: Version, sha: &Sha256) {
-    let removed = async {
-        if named(&record).as_ref() != Some(sha) {
-            remove(controls, sha).await?;
-        }
-        record.publishing = None;
-        record.lease_seq += 1;
-        controls.replace_record(&record, version).await
-    };
-    if let Err(error) = removed.await {
+async fn withdraw(controls: &Controls, record: Record, version: Version) {
+    if let Err(error) = controls.give_up_publication(record, version).await {
         tracing::warn!(%error, "what is left of a publication is for a garbage collection");
     }
 }
@@ -273,7 +279,7 @@ async fn confirm(
     mut record: Record,
     mut version: Version,
     archive: &Archive,
-) -> Result<()> {
+) -> Result<Record> {
     for _ in 0..ATTEMPTS {
         record.archive_sha256 = Some(archive.sha256.to_string());
         record.archive_size_bytes = Some(archive.size_bytes);
@@ -281,7 +287,7 @@ async fn confirm(
         record.publishing = None;
         record.lease_seq += 1;
         match controls.replace_record(&record, version).await {
-            Ok(_) => return Ok(()),
+            Ok(_) => return Ok(record),
             Err(Error::Conflict { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -291,8 +297,8 @@ async fn confirm(
             .as_ref()
             .is_some_and(|publishing| publishing.archive_sha256 == archive.sha256 && !publishing.abandoned);
         if now.state != State::Live || !ours {
-            if named(&now) != Some(archive.sha256) {
-                remove(controls, &archive.sha256).await?;
+            if !now.archives().any(|named| named == archive.sha256) {
+                controls.remove_unnamed(&now, vec![archive.sha256]).await?;
             }
             break;
         }
