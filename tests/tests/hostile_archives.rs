@@ -6,7 +6,10 @@
 use std::{fs, path::Path};
 
 use serde_json::Value;
-use store::archive::header::{Header, MemberKind};
+use store::archive::{
+    header::{Header, MemberKind},
+    pax,
+};
 use tests::{
     desk::Desk,
     tarball::{Tarball, compressed, manifest},
@@ -192,6 +195,25 @@ fn more_entries_than_fit_are_refused() {
         (0..(4 << 20) + 1).try_for_each(|_| out.write_all(&header))
     });
     scene.refuses(&global, REFUSED, "headers");
+}
+
+/// Headers about headers are held in memory until their member comes.
+#[test]
+fn more_attributes_than_a_member_can_have_are_refused() {
+    let scene = Scene::new();
+    let value = vec![b'v'; 60 << 10];
+    let name = |number| format!("SCHILY.xattr.user.{number}");
+    let large = (0..100).fold(tar(), |tar, number| tar.pax(&[(name(number).as_str(), &value)]));
+    scene.refuses(&large.file("a", b"").end().zstd(), REFUSED, "extended headers of more than 5242880 bytes");
+    let many = (0..1025).fold(tar(), |tar, number| tar.pax(&[(name(number).as_str(), b"v")]));
+    scene.refuses(&many.file("a", b"").end().zstd(), REFUSED, "more than 1024 attributes");
+    let long = tar().pax(&[(name(0).as_str(), &value.repeat(2))]).file("a", b"");
+    scene.refuses(&long.end().zstd(), REFUSED, "an attribute of 122880 bytes");
+    let mut body = Vec::new();
+    pax::append(&mut body, name(0).as_bytes(), b"v");
+    let global = Header { size: body.len() as u64, ..Header::new("g", MemberKind::PaxGlobal) };
+    let global = tar().member(&global, &body).file("a", b"");
+    scene.refuses(&global.end().zstd(), REFUSED, "the same attributes to all");
 }
 
 #[test]

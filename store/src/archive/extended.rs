@@ -3,13 +3,16 @@
 //! What is not known is passed over, as the standard wants it; what would change where a
 //! file's bytes are, or what they mean, is not.
 
+use std::collections::BTreeMap;
+
 use super::{
     holes, pax,
     problem::{Problem, Result},
 };
-use crate::format::tree::Time;
+use crate::format::tree::{MAX_XATTR_BYTES, MAX_XATTRS, Time};
 
-/// The longest extended header that is read: room for all attributes that an entry may have.
+/// The longest extended header that is read, and all that are about one member together: room
+/// for all attributes that an entry may have.
 pub(super) const MAX_BYTES: u64 = 5 << 20;
 
 /// What extended headers say of the next member, over what its own header says.
@@ -21,15 +24,38 @@ pub(super) struct Extended {
     pub mtime: Option<Time>,
     pub uid: Option<u64>,
     pub gid: Option<u64>,
-    pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+    pub xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Where a file of ours has holes: offset and length.
     pub holes: Vec<(u64, u64)>,
+    /// Of the headers that were read.
+    bytes: u64,
 }
 
 impl Extended {
     /// Takes in one header; what it says counts more than what was said before.
     pub fn read(&mut self, bytes: &[u8]) -> Result<()> {
+        self.bytes += bytes.len() as u64;
+        if self.bytes > MAX_BYTES {
+            return Err(Problem::bad(format!(
+                "a member has extended headers of more than {MAX_BYTES} bytes"
+            )));
+        }
         pax::decode(bytes)?.into_iter().try_for_each(|(keyword, value)| self.set(keyword, value))
+    }
+
+    /// Takes in one header that is about all members that follow. Little can be said of all of
+    /// them, and that is kept with each.
+    pub fn read_global(&mut self, bytes: &[u8]) -> Result<()> {
+        self.read(bytes)?;
+        if self.path.is_some() || self.link.is_some() || self.size.is_some() {
+            return Err(Problem::bad("it gives one name or size to all of its members"));
+        }
+        if !self.xattrs.is_empty() {
+            return Err(Problem::bad("it gives the same attributes to all of its members"));
+        }
+        self.holes.clear();
+        self.bytes = 0;
+        Ok(())
     }
 
     fn set(&mut self, keyword: &[u8], value: &[u8]) -> Result<()> {
@@ -55,9 +81,14 @@ impl Extended {
             }
             _ => {
                 if let Some(name) = keyword.strip_prefix(pax::XATTR.as_bytes()) {
-                    let name = pax::unescape(name);
-                    self.xattrs.retain(|(known, _)| *known != name);
-                    self.xattrs.push((name, value.to_vec()));
+                    if value.len() > MAX_XATTR_BYTES {
+                        let len = value.len();
+                        return Err(Problem::bad(format!("a member has an attribute of {len} bytes")));
+                    }
+                    self.xattrs.insert(pax::unescape(name), value.to_vec());
+                    if self.xattrs.len() > MAX_XATTRS {
+                        return Err(Problem::bad(format!("a member has more than {MAX_XATTRS} attributes")));
+                    }
                 }
             }
         }

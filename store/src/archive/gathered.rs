@@ -15,6 +15,8 @@ use crate::format::tree::{Entry, Extent, Kind, Meta, TreePath};
 
 /// What an entry takes in memory beside its names and attributes.
 const ENTRY_BYTES: usize = 256;
+/// And what an attribute does.
+const ATTRIBUTE_BYTES: usize = 64;
 /// Of directories that an archive implies and does not list.
 const IMPLIED_MODE: u32 = 0o700;
 
@@ -141,8 +143,9 @@ impl Gathered {
                         "{shown} is no directory, though something is below it"
                     )));
                 }
+                let attributes = attributes_bytes(&node.meta);
                 *found = node;
-                Ok(())
+                self.charge(attributes)
             }
             Some(_) => Err(Problem::bad(format!("{shown} is there twice"))),
         }
@@ -183,21 +186,25 @@ impl Gathered {
     }
 
     fn place(&mut self, path: TreePath, node: Node) -> Result<()> {
-        let attributes: usize = node.meta.xattrs.iter().map(|(name, value)| name.len() + value.len()).sum();
         let target = match &node.state {
             State::Symlink(target) => target.len(),
             State::Link(file) => file.as_bytes().len(),
             _ => 0,
         };
-        self.metadata_bytes += ENTRY_BYTES + path.as_bytes().len() + target + attributes;
         if self.nodes.len() >= self.limits.entries {
             return Err(Problem::bad(format!("it holds more than {} entries", self.limits.entries)));
         }
-        if self.metadata_bytes > self.limits.metadata_bytes {
-            let most = self.limits.metadata_bytes;
+        self.charge(ENTRY_BYTES + path.as_bytes().len() + target + attributes_bytes(&node.meta))?;
+        self.nodes.insert(path, node);
+        Ok(())
+    }
+
+    fn charge(&mut self, bytes: usize) -> Result<()> {
+        self.metadata_bytes += bytes;
+        let most = self.limits.metadata_bytes;
+        if self.metadata_bytes > most {
             return Err(Problem::bad(format!("its names and attributes take more than {most} bytes")));
         }
-        self.nodes.insert(path, node);
         Ok(())
     }
 
@@ -216,5 +223,33 @@ impl Gathered {
                 Err(Problem::bad(format!("{shown} is a hard link to {target}, which is not there before it")))
             }
         }
+    }
+}
+
+fn attributes_bytes(meta: &Meta) -> usize {
+    meta.xattrs.iter().map(|(name, value)| ATTRIBUTE_BYTES + name.len() + value.len()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(path: &str, what: What, attribute: usize) -> Member {
+        let meta = Meta { xattrs: vec![(b"user.a".to_vec(), vec![7; attribute])], ..Meta::default() };
+        Member { path: TreePath::new(path.as_bytes().to_vec()).unwrap(), meta, what }
+    }
+
+    /// Also those of a directory that is listed after what is in it.
+    #[test]
+    fn all_attributes_count() {
+        let limits = Limits { bytes: 0, entries: 100, metadata_bytes: 100_000 };
+        let mut gathered = Gathered::new(limits);
+        let added = (0..10).try_for_each(|number| {
+            let file = What::File { size: 0, holes: Vec::new() };
+            gathered.add(member(&format!("{number}/file"), file, 1))?;
+            gathered.add(member(&number.to_string(), What::Directory, 60_000))
+        });
+        assert!(matches!(added, Err(Problem::Bad(_))), "{added:?}");
+        assert_eq!(gathered.nodes.len(), 5, "two directories, each with a file, and the root");
     }
 }

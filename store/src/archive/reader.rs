@@ -95,7 +95,8 @@ impl<R: Read> Reader<R> {
             match header.kind {
                 MemberKind::Pax => extended.read(&self.body(&header)?)?,
                 MemberKind::PaxGlobal => {
-                    self.read_global(&header)?;
+                    let body = self.body(&header)?;
+                    self.global.read_global(&body)?;
                     extended = self.global.clone();
                 }
                 MemberKind::GnuLongPath => long_name = Some(self.long(&header)?),
@@ -154,8 +155,7 @@ impl<R: Read> Reader<R> {
             _ => {}
         }
         let id = |id: u64| u32::try_from(id).map_err(|_| Problem::bad(format!("{}: owner {id}", shown())));
-        let mut xattrs = extended.xattrs;
-        xattrs.sort();
+        let xattrs = extended.xattrs.into_iter().collect();
         let meta = Meta {
             mode: header.mode & MODE_BITS,
             uid: id(extended.uid.unwrap_or(header.uid))?,
@@ -201,15 +201,6 @@ impl<R: Read> Reader<R> {
                 return Ok(());
             }
         }
-    }
-
-    fn read_global(&mut self, header: &Header) -> Result<()> {
-        let body = self.body(header)?;
-        self.global.read(&body)?;
-        if self.global.path.is_some() || self.global.link.is_some() || self.global.size.is_some() {
-            return Err(Problem::bad("it gives one name or size to all of its members"));
-        }
-        Ok(())
     }
 
     /// A name of GNU tar's, which ends in a NUL.
