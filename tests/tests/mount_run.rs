@@ -5,7 +5,7 @@
 
 use std::{
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
 };
@@ -123,6 +123,38 @@ fn a_run_that_was_killed_is_continued_by_the_next_with_all_it_had_changed() {
     // The mount of the one that was killed is gone, too; its directory is empty.
     assert_eq!(fs::read_dir(place.trim()).unwrap().count(), 0);
     assert_eq!(desk.desk.session_directories(), 0);
+}
+
+/// A commit whose archive was on its way is finished with it, or not at all.
+#[test]
+fn a_run_that_was_killed_while_it_published_leaves_no_pointer_without_an_archive() {
+    let mut desk = RunDesk::new();
+    desk.host = desk.host.with("PSTORE_ARCHIVE", "always");
+    desk.succeed("echo one > $0/file");
+    let mut running = desk.start(&[], "head -c 40000000 /dev/urandom > $0/large");
+    let publishes = || find(&desk.desk.path(""), "pstore-publish-");
+    while running.runs() && !publishes() {
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(running.kill().code, None);
+    let objects = desk.desk.path("store/objects");
+    let check = format!(
+        "[ -s $0/large ] && cd {0} && [ -s $(grep -o 'snapshots/[^\"]*.tar.zst' {0}/snapshots/acme/alice/131/latest.json | head -n 1) ]",
+        objects.display()
+    );
+    let ended = desk.run(&["--wait", "600"], &check);
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    assert!(ended.stderr.contains("was cut short and is continued"), "{ended:#?}");
+    desk.host.verify(ALICE, &[]);
+}
+
+/// Whether something is below it whose name starts like this.
+fn find(directory: &Path, start: &str) -> bool {
+    let Ok(entries) = fs::read_dir(directory) else { return false };
+    entries.flatten().any(|entry| {
+        entry.file_name().to_string_lossy().starts_with(start)
+            || entry.file_type().is_ok_and(|kind| kind.is_dir()) && find(&entry.path(), start)
+    })
 }
 
 #[test]

@@ -27,7 +27,8 @@ use store::{
         tree::{Entry, Meta},
     },
     name::Lineage,
-    ops::{commit::Base, moved, open::Opened},
+    ops::{commit::Base, moved, open::Opened, publish},
+    progress::Silent,
 };
 use tokio::{runtime::Handle, sync::Mutex as AsyncMutex};
 
@@ -159,8 +160,9 @@ impl Mount {
         })
     }
 
-    /// Finds out what became of a commit that was cut short, and finishes it if it can be.
-    pub async fn settle(&self) -> Result<()> {
+    /// Finds out what became of a commit that was cut short, and finishes it if it can be; its
+    /// archive, if `archive` wants one, is stored before the pointer is moved.
+    pub async fn settle(&self, archive: &publish::Job) -> Result<()> {
         let Some(Intent { record, epoch }) = self.fs.intent() else { return Ok(()) };
         let hold = self.own_hold()?;
         let found = match records::get(&self.tenant, &self.lineage, record).await {
@@ -170,10 +172,19 @@ impl Mount {
             Err(error) => return Err(error),
         };
         let pointed = matches!(hold.pointer().await.target(), Target::Record(now) if now == record);
-        if !pointed && (found.held_back.is_some() || hold.flip(record).await.is_err()) {
+        let finished = async |found: Record| {
+            let found = publish::before_move(hold.controls(), found, archive, Arc::new(Silent)).await?;
+            hold.flip(record).await.map(|_| found)
+        };
+        let finished = match pointed {
+            true => Some(found),
+            false if found.held_back.is_some() => None,
+            false => finished(found).await.ok(),
+        };
+        let Some(found) = finished else {
             tracing::warn!(%record, "a commit that was cut short could not be finished; its snapshot is stored");
             return self.fs.give_up_intent();
-        }
+        };
         let opened = Opened::load(&self.tenant, found).await?;
         let snapshot = Snapshot { lineage: self.lineage.clone(), opened };
         tracing::info!(%record, "a commit that was cut short is finished");

@@ -24,7 +24,7 @@ use store::{
     ops::open::{self, Opened},
 };
 
-use super::super::Context;
+use super::super::{Context, export};
 use crate::{
     args::{LineageArgs, MountArgs},
     failure::Failure,
@@ -225,7 +225,7 @@ async fn with_lock(
         let right = Right::Held { hold: Arc::clone(&hold), keeper };
         let opening = opening(tenant, lineage, right, snapshot, info);
         let mount = blocking(move || Ok(Mount::start(opening, start)?)).await?;
-        mount.settle().await?;
+        mount.settle(&export::policy(context, &profile.tenant)).await?;
         Ok(Begun { mount, notes })
     }
     .await;
@@ -299,7 +299,7 @@ pub(in crate::verbs) async fn rescue(
         })
         .await?;
         if other.is_none() {
-            mount.settle().await?;
+            mount.settle(&export::policy(context, &name.tenant)).await?;
         }
         Ok(mount)
     }
