@@ -126,22 +126,25 @@ fn a_tenant_that_pstore_has_never_seen_is_loaded_all_the_same() {
     assert_eq!(listed["snapshots"][0]["latest"], true, "{listed}");
 }
 
+/// A profile whose cookies are damaged.
+fn torn() -> Desk {
+    let desk = Desk::local();
+    desk.fill(500);
+    let path = desk.profile.join("Default/Cookies");
+    let mut database = fs::read(&path).unwrap();
+    let middle = database.len() / 2;
+    database[middle..middle + 8192].fill(0xff);
+    fs::write(path, database).unwrap();
+    desk
+}
+
 #[test]
 fn whatever_is_wrong_with_an_archive_becomes_a_fresh_profile_with_the_contracts_word() {
     let good = Tarball::new().file("Default/a", b"content").end().zstd();
     let mut changed = good.clone();
     changed[20] ^= 1;
     let evil = Tarball::new().file("../evil", b"x").end().zstd();
-    let torn = {
-        let desk = Desk::local();
-        desk.fill(500);
-        let path = desk.profile.join("Default/Cookies");
-        let mut database = fs::read(&path).unwrap();
-        let middle = database.len() / 2;
-        database[middle..middle + 8192].fill(0xff);
-        fs::write(path, database).unwrap();
-        archive(&desk.profile)
-    };
+    let torn = archive(&torn().profile);
     type Change = fn(&mut Value);
     let cases: [(&str, &[u8], Change); 8] = [
         ("sha_mismatch", &good, |manifest| manifest["archive_size_bytes"] = 1_000.into()),
@@ -196,6 +199,30 @@ fn an_archive_is_mounted_and_committed_upon() {
     assert_eq!(pointer(&desk.path("store"))["flipped_from_sha256_prefix"], theirs["active_sha256_prefix"]);
     let log = desk.host.succeed(["log", PROFILE]);
     assert_eq!(log["events"].as_array().unwrap().iter().filter(|event| event["kind"] == "adopt").count(), 1);
+}
+
+/// A mount looks into no file: what was found when the archive was taken in counts. Where
+/// somebody wants a damaged snapshot to be the current one, it is.
+#[test]
+fn an_archive_with_a_damaged_database_is_not_mounted_unless_somebody_wants_it() {
+    let (desk, torn) = (MountDesk::local(), torn());
+    desk.host.succeed(["init"]);
+    let theirs = flip(&desk.path("store"), &archive(&torn.profile), |_| {});
+    for _ in 0..2 {
+        assert_eq!(desk.mount()["fallback"], "integrity_failed");
+        assert!(!desk.mountpoint.join("Default/Cookies").exists());
+        desk.unmount(&[]);
+    }
+    let prefix = theirs["active_sha256_prefix"].as_str().unwrap();
+    desk.mount_as(&desk.host, &["--read-only", "--sha", prefix]);
+    assert!(desk.mountpoint.join("Default/Cookies").exists());
+    desk.unmount(&[]);
+    let wanted = MountDesk::local();
+    let profile = torn.profile.to_str().unwrap();
+    wanted.host.succeed(["snapshot", profile, PROFILE, "--chrome-major", "131", "--allow-damaged"]);
+    assert_eq!(wanted.mount()["fallback"], Value::Null);
+    assert!(wanted.mountpoint.join("Default/Cookies").exists());
+    wanted.unmount(&[]);
 }
 
 #[test]

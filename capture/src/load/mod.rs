@@ -77,10 +77,11 @@ pub struct Loaded {
     pub warnings: Vec<String>,
 }
 
-/// Whether a snapshot may be loaded at all, by what its record says; and what a person
-/// should know about it.
+/// Whether a snapshot may be used as it is, by what its record says: nobody looks into it
+/// before. And what a person should know about it.
 pub fn suitable(record: &Record, request: &Request) -> Result<Vec<String>> {
     suitability::check(record, request)?;
+    suitability::whole(record, request)?;
     Ok(suitability::warnings(record, request))
 }
 

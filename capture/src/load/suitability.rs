@@ -4,7 +4,11 @@ use std::cmp::Ordering;
 
 use store::{
     Error, Result,
-    format::record::{Mode, Record},
+    format::{
+        layout,
+        record::{Mode, Record, Source},
+    },
+    name::Lineage,
 };
 
 use super::Request;
@@ -36,6 +40,24 @@ pub(super) fn check(record: &Record, request: &Request) -> Result<()> {
         });
     }
     Ok(())
+}
+
+/// What another program has made the current one, and is damaged, was never checked by anybody
+/// before. A snapshot of ours that is damaged is current because somebody wanted it to be.
+pub(super) fn whole(record: &Record, request: &Request) -> Result<()> {
+    let lineage = Lineage { name: request.profile.clone(), chrome_major: request.chrome_major };
+    let home = layout::lineage(&lineage);
+    let adopted = |source: &Source| source.kind == "archive" && source.path.starts_with(home.as_str());
+    if request.sha.is_some() || !record.sources.iter().any(adopted) {
+        return Ok(());
+    }
+    let found = record.health.as_ref().and_then(|health| health.damaged.first());
+    found.map_or(Ok(()), |found| {
+        Err(Error::IntegrityFailed {
+            what: format!("the database {}", found.path),
+            problem: found.problem.clone(),
+        })
+    })
 }
 
 /// What a person should know though it forbids nothing.
