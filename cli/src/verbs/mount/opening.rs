@@ -21,7 +21,10 @@ use store::{
     content::TenantStore,
     format::{event::Actor, record},
     name::{ChromeMajor, Lineage, ProfileName},
-    ops::open::{self, Opened},
+    ops::{
+        find,
+        open::{self, Opened},
+    },
 };
 
 use super::super::{Context, export};
@@ -244,10 +247,15 @@ async fn adopted(
     lineage: &Lineage,
 ) -> store::Result<Option<Opened>> {
     let adoption = context.adoption(&lineage.name.tenant);
-    match adoption.adopt(tenant, lineage, crate::progress::watch(context.console)).await? {
-        Some(record) => Ok(Some(Opened::load(tenant, record).await?)),
-        None => Err(Error::Conflict { what: format!("the pointer of {lineage}") }),
-    }
+    let record = match adoption.adopt(tenant, lineage, crate::progress::watch(context.console)).await? {
+        Some(record) => record,
+        // Somebody else has just done so, or has moved the pointer.
+        None => match find::snapshot(tenant, lineage, None).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            found => found?,
+        },
+    };
+    Ok(Some(Opened::load(tenant, record).await?))
 }
 
 /// Somebody serves a session of this profile on this host, and yet the lock could be had.
