@@ -278,6 +278,32 @@ async fn what_a_killed_publisher_leaves_is_finished_or_collected() {
     }
 }
 
+/// Whoever is first, there is one archive in the end, and its publisher knows.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_that_publish_at_once_one_archive_stays() {
+    let scene = Scene::new(Arc::new(MemoryBucket::new())).await;
+    for (seed, levels) in (1..).zip([[3, 3], [3, 5], [3, 3], [3, 5], [3, 3], [3, 5]]) {
+        let stored = scene.snapshot(seed, false).await.unwrap();
+        let controls = scene.world.controls("test");
+        let [one, other] = levels.map(|level| {
+            let framing = Framing::Solid { level, threads: 1 };
+            Job { export: Request { framing, times: Times::Exact }, ..scene.job() }
+        });
+        let (one, other) = tokio::join!(
+            publish(&controls, stored.record, &one, Arc::new(Silent)),
+            publish(&controls, stored.record, &other, Arc::new(Silent)),
+        );
+        assert!(one.is_ok() || other.is_ok(), "{one:?} {other:?}");
+        if levels[0] == levels[1] {
+            (one.unwrap(), other.unwrap());
+        }
+        let record = scene.record(stored.record).await;
+        assert_eq!(record.publishing, None);
+        assert_eq!(Some(scene.read_by_contract().await.archive_sha256.to_string()), record.archive_sha256);
+        assert_eq!(scene.archives().await.len(), 2 * seed as usize, "{levels:?}");
+    }
+}
+
 /// A collection that took a slow publisher for dead has the last word.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_given_up_is_not_named_and_does_not_stay() {

@@ -140,11 +140,14 @@ async fn store(
     let (store, lineage) = (controls.store(), controls.lineage());
     let exported = export::to_directory(store, lineage, &record, job.export, &folder.0, progress).await?;
     let archive = exported.archive.clone();
-    let (record, version) = announce(controls, target, &archive).await?;
+    let (record, version) = match announce(controls, target, &archive).await? {
+        Announced::Ours(record, version) => (*record, version),
+        Announced::Published(sha, size) => return Ok((sha, size, None)),
+    };
     let sent = send(controls, &exported).await;
     drop(folder);
     if let Err(error) = sent {
-        withdraw(controls, record, version).await;
+        withdraw(controls, record, version, &archive.sha256).await;
         return Err(error);
     }
     let record = confirm(controls, record, version, &archive).await?;
@@ -171,10 +174,22 @@ async fn live(controls: &Controls, target: RecordId) -> Result<(Record, Version)
     Ok((record, version))
 }
 
+enum Announced {
+    /// The record, and its version, that says so.
+    Ours(Box<Record>, Version),
+    /// Somebody else was faster.
+    Published(Sha256, u64),
+}
+
 /// Says in the record what is on its way.
-async fn announce(controls: &Controls, target: RecordId, archive: &Archive) -> Result<(Record, Version)> {
+async fn announce(controls: &Controls, target: RecordId, archive: &Archive) -> Result<Announced> {
     for _ in 0..ATTEMPTS {
         let (mut record, version) = live(controls, target).await?;
+        if let (Some(sha), Some(size)) = (named(&record), record.archive_size_bytes)
+            && arrived(controls, &sha, size).await?
+        {
+            return Ok(Announced::Published(sha, size));
+        }
         match &record.publishing {
             // Whoever has given it up is removing it, and would not notice another one.
             Some(other) if other.abandoned => break,
@@ -197,7 +212,7 @@ async fn announce(controls: &Controls, target: RecordId, archive: &Archive) -> R
         });
         record.lease_seq += 1;
         match controls.replace_record(&record, version).await {
-            Ok(version) => return Ok((record, version)),
+            Ok(version) => return Ok(Announced::Ours(Box::new(record), version)),
             Err(Error::Conflict { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -266,8 +281,17 @@ async fn arrived(controls: &Controls, sha: &Sha256, size_bytes: u64) -> Result<b
 }
 
 /// A publication that failed leaves nothing; if even that fails, a collection finds it.
-async fn withdraw(controls: &Controls, record: Record, version: Version) {
-    if let Err(error) = controls.give_up_publication(record, version).await {
+async fn withdraw(controls: &Controls, record: Record, version: Version, sha: &Sha256) {
+    let target = record.record;
+    let removed = match controls.give_up_publication(record, version).await {
+        Err(Error::Conflict { .. }) => match records::get(controls.store(), controls.lineage(), target).await
+        {
+            Ok((now, _)) => clear(controls, &now, sha).await,
+            Err(error) => Err(error),
+        },
+        given_up => given_up,
+    };
+    if let Err(error) = removed {
         tracing::warn!(%error, "what is left of a publication is for a garbage collection");
     }
 }
@@ -292,19 +316,32 @@ async fn confirm(
             Err(error) => return Err(error),
         }
         let (now, read) = records::get(controls.store(), controls.lineage(), record.record).await?;
-        let ours = now
-            .publishing
-            .as_ref()
-            .is_some_and(|publishing| publishing.archive_sha256 == archive.sha256 && !publishing.abandoned);
-        if now.state != State::Live || !ours {
-            if !now.archives().any(|named| named == archive.sha256) {
-                controls.remove_unnamed(&now, vec![archive.sha256]).await?;
-            }
+        if now.state == State::Live && named(&now) == Some(archive.sha256) {
+            return Ok(now);
+        }
+        if now.state != State::Live || !expects(&now, &archive.sha256) {
+            clear(controls, &now, &archive.sha256).await?;
             break;
         }
         (record, version) = (now, read);
     }
     Err(Error::Conflict { what: format!("record {} of {}", record.record, controls.lineage()) })
+}
+
+/// Whether the record says that this archive is on its way, and nobody has given it up.
+fn expects(record: &Record, sha: &Sha256) -> bool {
+    record
+        .publishing
+        .as_ref()
+        .is_some_and(|publishing| publishing.archive_sha256 == *sha && !publishing.abandoned)
+}
+
+/// Removes what has arrived since somebody else has given it up, as the record says by now.
+async fn clear(controls: &Controls, now: &Record, sha: &Sha256) -> Result<()> {
+    if named(now) == Some(*sha) || expects(now, sha) {
+        return Ok(());
+    }
+    controls.remove_unnamed(now, vec![*sha]).await
 }
 
 /// A directory that goes with what is in it.
