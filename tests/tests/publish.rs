@@ -221,6 +221,24 @@ async fn a_half_that_could_not_be_stored_takes_the_other_with_it() {
     }
 }
 
+/// Whoever reads while a manifest is replaced finds the old one or the new one.
+#[tokio::test(start_paused = true)]
+async fn a_manifest_is_replaced_and_never_missing() {
+    let faults = Arc::new(FaultBucket::new(Arc::new(MemoryBucket::new())));
+    let scene = Scene::new(faults.clone()).await;
+    let stored = scene.snapshot(1, false).await.unwrap();
+    let published = scene.publish(stored.record).await.unwrap();
+    let found = scene.world.root.get(&published.manifest_key).await.unwrap();
+    let mut other = Manifest::decode(&found.bytes).unwrap();
+    other.notes = "from before".to_owned();
+    let write = store::bucket::Write::Replace(found.version);
+    scene.world.root.put(&published.manifest_key, other.encode().into(), write).await.unwrap();
+    scene.world.root.delete(&published.archive_key).await.unwrap();
+    faults.inject(Rule::new(Fault::Before).on(Verb::Delete).always());
+    scene.publish(stored.record).await.unwrap();
+    assert_eq!(scene.read_by_contract().await.notes, "");
+}
+
 /// Two snapshots of one tree have one archive.
 #[tokio::test(start_paused = true)]
 async fn a_publication_that_fails_takes_no_archive_from_another_snapshot() {

@@ -17,7 +17,7 @@ use super::export::{self, Archive, Exported};
 use crate::{
     Error, Result,
     bucket::{Body, Bucket, BucketError, Depth, Key, RetryPolicy, Version, put_unique},
-    catalog::{controls::Controls, records},
+    catalog::{controls::Controls, records, swap},
     error::IoContext,
     format::{
         Unknown, layout,
@@ -238,8 +238,9 @@ async fn send(controls: &Controls, exported: &Exported) -> Result<()> {
     match put(bucket, &key, manifest.encode().into()).await {
         // One of an earlier publication, from before its predecessor had an archive.
         Err(Error::Bucket(BucketError::AlreadyExists { .. })) => {
-            bucket.delete(&key).await?;
-            put(bucket, &key, manifest.encode().into()).await?;
+            let found = bucket.get(&key).await?;
+            // Whoever replaces it meanwhile says the same of the same archive.
+            swap::replace(bucket, &key, manifest.encode().into(), found.version).await?;
         }
         sent => sent?,
     }
