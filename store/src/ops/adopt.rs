@@ -29,7 +29,7 @@ use crate::{
     format::{
         event::Actor,
         layout,
-        manifest::Manifest,
+        manifest::{self, Manifest},
         pointer::{Pointer, Target},
         record::Record,
     },
@@ -122,7 +122,7 @@ impl Adoption {
 /// What is said of the archive that a pointer names.
 async fn manifest(store: &TenantStore, lineage: &Lineage, pointer: &Pointer) -> Result<Manifest> {
     let key = named(lineage, &pointer.active_manifest_key)?;
-    let object = store.bucket.get(&key).await.map_err(|error| match error {
+    let absent = |error| match error {
         // It names nothing that exists, and yet has our block: then it was no program's move.
         BucketError::NotFound { .. } if pointer.pstore.is_some() && pointer.block().is_none() => {
             let archive = &pointer.active_sha256_prefix;
@@ -131,7 +131,15 @@ async fn manifest(store: &TenantStore, lineage: &Lineage, pointer: &Pointer) -> 
         }
         BucketError::NotFound { key } => Error::Missing { object: key, by: NAMED },
         error => error.into(),
-    })?;
+    };
+    // Before any of it is fetched: it is somebody else's.
+    let most = manifest::MAX_BYTES as u64;
+    match store.bucket.get_range(&key, most..most + 1).await {
+        Err(BucketError::Truncated { .. }) => {}
+        Ok(_) => return Err(Error::damaged(key, format!("it is longer than {most} bytes"))),
+        Err(error) => return Err(absent(error)),
+    }
+    let object = store.bucket.get(&key).await.map_err(absent)?;
     let manifest = Manifest::decode(&object.bytes).map_err(|error| error.of(&key))?;
     if manifest.lineage().name != lineage.name {
         return Err(Error::damaged(key, format!("it is the manifest of {}", manifest.lineage())));
