@@ -163,6 +163,9 @@ fn what_grows_without_end_is_refused_while_it_is_read() {
     let claims = |kind, size| Header { size, ..Header::new("a", kind) };
     let claimed = tar().member(&claims(MemberKind::File, 1 << 32), b"");
     scene.refuses(&claimed.zstd(), TOO_LARGE, "more than the 67108864 that are allowed");
+    let singleton = Header { size: 1 << 32, ..Header::new("SingletonLock", MemberKind::File) };
+    let left_out = tar().member(&singleton, b"");
+    scene.refuses(&left_out.zstd(), TOO_LARGE, "more than the 67108864 that are allowed");
     let pax = tar().member(&claims(MemberKind::Pax, 1 << 32), b"");
     scene.refuses(&pax.zstd(), REFUSED, "an extended header of 4294967296 bytes");
     let zeros = vec![0; 1 << 20];

@@ -26,7 +26,9 @@ pub struct Gathered {
     limits: Limits,
     nodes: BTreeMap<TreePath, Node>,
     metadata_bytes: usize,
-    /// Of all files, each once.
+    /// Of all files, also of those that are not stored.
+    read_bytes: u64,
+    /// Of all files that are stored, each once.
     pub bytes: u64,
     /// What cannot be stored, and was left out.
     pub fifos: u64,
@@ -54,7 +56,15 @@ enum State {
 
 impl Gathered {
     pub fn new(limits: Limits) -> Self {
-        Self { limits, nodes: BTreeMap::new(), metadata_bytes: 0, bytes: 0, fifos: 0, devices: 0 }
+        Self {
+            limits,
+            nodes: BTreeMap::new(),
+            metadata_bytes: 0,
+            read_bytes: 0,
+            bytes: 0,
+            fifos: 0,
+            devices: 0,
+        }
     }
 
     /// Takes in a member, but for its content: that of a file is to be given to
@@ -65,10 +75,8 @@ impl Gathered {
         let state = match what {
             What::Directory => State::Directory,
             What::File { size, .. } => {
+                self.read(size)?;
                 self.bytes = self.bytes.saturating_add(size);
-                if self.bytes > self.limits.bytes {
-                    return Err(Problem::TooLarge(self.bytes));
-                }
                 State::File(Vec::new())
             }
             What::Symlink { target } => State::Symlink(target),
@@ -86,9 +94,20 @@ impl Gathered {
     }
 
     /// A member that is not to be stored, and nothing below it either.
-    pub fn leave_out(&mut self, path: TreePath) -> Result<()> {
+    pub fn leave_out(&mut self, path: TreePath, what: &What) -> Result<()> {
+        if let What::File { size, .. } = what {
+            self.read(*size)?;
+        }
         let shown = path.to_string();
         self.insert(path, Node { meta: Meta::default(), state: State::LeftOut }, &shown)
+    }
+
+    fn read(&mut self, size: u64) -> Result<()> {
+        self.read_bytes = self.read_bytes.saturating_add(size);
+        if self.read_bytes > self.limits.bytes {
+            return Err(Problem::TooLarge(self.read_bytes));
+        }
+        Ok(())
     }
 
     /// What a file holds.

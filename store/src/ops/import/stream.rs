@@ -102,7 +102,7 @@ impl Job {
         let mut members = Gathered::new(self.limits);
         while let Some(member) = reader.next_member()? {
             if self.is_excluded(&member.path) {
-                members.leave_out(member.path)?;
+                members.leave_out(member.path, &member.what)?;
                 continue;
             }
             let file = match &member.what {
