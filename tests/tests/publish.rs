@@ -18,7 +18,7 @@ use store::{
     format::{layout, manifest::Manifest, pointer::Target, record::Record},
     id::RecordId,
     ops::{
-        export::{Framing, Request, Times},
+        export::{self, Framing, Request, Times},
         gc::{Collector, Options},
         publish::{Job, Published, publish},
         snapshot,
@@ -237,6 +237,33 @@ async fn a_manifest_is_replaced_and_never_missing() {
     faults.inject(Rule::new(Fault::Before).on(Verb::Delete).always());
     scene.publish(stored.record).await.unwrap();
     assert_eq!(scene.read_by_contract().await.notes, "");
+}
+
+/// What is on its way holds cookies; and what a killed publisher left may be large.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_archive_is_written_for_its_owner_alone_and_old_ones_go() {
+    let scene = Scene::new(Arc::new(MemoryBucket::new())).await;
+    let scratch = scene.job().scratch;
+    let [old, young] = ["old", "young"].map(|name| scratch.join(format!("pstore-publish-{name}")));
+    for folder in [&old, &young] {
+        fs::create_dir_all(folder).unwrap();
+        fs::write(folder.join("archive"), "left").unwrap();
+    }
+    let then = SystemTime::now() - Duration::from_secs(2 * 86_400);
+    fs::File::open(&old).unwrap().set_modified(then).unwrap();
+    let stored = scene.snapshot(1, true).await.unwrap();
+    assert!(!old.exists() && young.exists());
+    let record = scene.record(stored.record).await;
+    let exported = export::to_directory(
+        &scene.world.store,
+        &scene.world.lineage,
+        &record,
+        scene.job().export,
+        scene.folder.path(),
+        Arc::new(Silent),
+    );
+    let mode = fs::metadata(exported.await.unwrap().archive_path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
 }
 
 /// Two snapshots of one tree have one archive.

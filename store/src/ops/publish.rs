@@ -9,8 +9,11 @@
 //! 5. The pointer names it, if it points at this snapshot.
 
 use std::{
+    fs,
+    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use super::export::{self, Archive, Exported};
@@ -31,6 +34,10 @@ use crate::{
 /// How often an upload is tried again before the snapshot counts as failed.
 const RETRIES: u32 = 3;
 const ATTEMPTS: u32 = 5;
+/// How the names of directories start in which archives are written.
+const SCRATCH: &str = "pstore-publish-";
+/// The largest archive takes hours at most.
+const LEFTOVER_AGE: Duration = Duration::from_secs(86_400);
 
 /// How snapshots are published.
 #[derive(Clone, Debug)]
@@ -345,20 +352,36 @@ async fn clear(controls: &Controls, now: &Record, sha: &Sha256) -> Result<()> {
     controls.remove_unnamed(now, vec![*sha]).await
 }
 
-/// A directory that goes with what is in it.
+/// A directory that goes with what is in it, and is its owner's alone.
 struct Scratch(PathBuf);
 
 impl Scratch {
     fn make(parent: &Path) -> Result<Self> {
-        let path = parent.join(format!("pstore-publish-{}", crate::catalog::clock::new_record_id()));
-        std::fs::create_dir_all(&path).at("cannot make", &path)?;
+        fs::create_dir_all(parent).at("cannot make", parent)?;
+        remove_leftovers(parent);
+        let path = parent.join(format!("{SCRATCH}{}", crate::catalog::clock::new_record_id()));
+        fs::DirBuilder::new().mode(0o700).create(&path).at("cannot make", &path)?;
         Ok(Self(path))
+    }
+}
+
+/// Removes what publishers that were killed have left: it may be as large as a profile.
+fn remove_leftovers(parent: &Path) {
+    let Ok(entries) = fs::read_dir(parent) else { return };
+    for entry in
+        entries.flatten().filter(|entry| entry.file_name().as_encoded_bytes().starts_with(SCRATCH.as_bytes()))
+    {
+        let modified = entry.metadata().and_then(|metadata| metadata.modified());
+        if modified.is_ok_and(|modified| modified.elapsed().is_ok_and(|age| age > LEFTOVER_AGE)) {
+            // Nothing can be done about one that stays.
+            let _ = fs::remove_dir_all(entry.path());
+        }
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
         // Nothing can be done about one that stays.
-        let _ = std::fs::remove_dir_all(&self.0);
+        let _ = fs::remove_dir_all(&self.0);
     }
 }

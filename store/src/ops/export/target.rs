@@ -3,6 +3,7 @@
 use std::{
     fs::{self, File, OpenOptions},
     io::Write,
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
@@ -17,9 +18,12 @@ pub(super) struct Unnamed {
 }
 
 impl Unnamed {
+    /// Its owner's alone: it may hold cookies and passwords.
     pub fn create(directory: &Path) -> Result<Self> {
         let path = directory.join(format!(".pstore-export-{}", clock::new_record_id()));
-        let file = OpenOptions::new().write(true).create_new(true).open(&path).at("cannot create", &path)?;
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600);
+        let file = options.open(&path).at("cannot create", &path)?;
         Ok(Self { file, path, named: false })
     }
 
