@@ -103,7 +103,15 @@ pub(super) async fn publish(
             (To::Other { lineage: lineage.clone(), hold: Arc::new(hold) }, lineage)
         }
     };
+    let keeper = match &to {
+        To::Other { hold, .. } => {
+            let every = context.settings.tenant(&lineage.name.tenant).lock_renew;
+            Some(hold.keep(every.max(Duration::from_millis(1))))
+        }
+        To::Own => None,
+    };
     let published = store(context, mount, args, &actor, to.clone(), lineage).await;
+    drop(keeper);
     if let To::Other { hold, .. } = &to
         && let Err(error) = hold.release().await
     {

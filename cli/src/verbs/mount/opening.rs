@@ -196,6 +196,8 @@ async fn with_lock(
     })?;
     let open::Locked { store: tenant, lineage, hold, opened } = locked;
     let hold = Arc::new(hold);
+    // From now on: an archive that is taken in may take longer than the lock lasts.
+    let keeper = hold.keep(settings.lock_renew.max(Duration::from_millis(1)));
     let opened = match opened {
         Err(Error::Foreign { .. }) => adopted(context, &tenant, &lineage).await,
         opened => opened,
@@ -224,7 +226,6 @@ async fn with_lock(
             }
         };
         let info = info(context, args, &lineage, Mode::Locked, snapshot.as_ref(), fallback, run_id);
-        let keeper = hold.keep(settings.lock_renew.max(Duration::from_millis(1)));
         let right = Right::Held { hold: Arc::clone(&hold), keeper };
         let opening = opening(tenant, lineage, right, snapshot, info);
         let mount = blocking(move || Ok(Mount::start(opening, start)?)).await?;
