@@ -21,6 +21,7 @@ use store::{
         gc::{Collector, Options},
         moved::Below,
         open::Opened,
+        snapshot::Report,
     },
     progress::Silent,
 };
@@ -306,22 +307,26 @@ impl Files for NoFiles {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_commit_on_what_was_moved_refers_to_where_it_is() {
-    let dir = tempfile::tempdir().unwrap();
-    let source = dir.path().join("source");
-    let memory = Arc::new(MemoryBucket::new());
-    let world = deleted(memory.clone(), &source).await;
-    let Opened { record, metadata, mut entries, .. } = opened(&world).await.1;
-    let base = commit::Base { record, metadata: Arc::new(metadata) };
-    let collector = Collector::new(world.store.clone(), NOW);
-    assert!(collector.run_through().await.unwrap().repacked.records == 1);
-    entries.retain(|entry| !entry.path.to_string().ends_with("05"));
-    fs::remove_file(source.join("05")).unwrap();
-    let about = tests::world::request(&world.lineage, &source).about;
+async fn base(world: &World) -> commit::Base {
+    let Opened { record, metadata, .. } = opened(world).await.1;
+    commit::Base { record, metadata: Arc::new(metadata) }
+}
+
+/// Commits what `base` holds without one of its files. `meanwhile` happens before it is published.
+async fn commit_without(
+    world: &World,
+    base: commit::Base,
+    source: &Path,
+    file: &str,
+    meanwhile: impl AsyncFnOnce(),
+) -> (Report, commit::Stored) {
+    let (mut entries, _) = base.metadata.decode().unwrap();
+    entries.retain(|entry| !entry.path.to_string().ends_with(file));
+    fs::remove_file(source.join(file)).unwrap();
+    let about = tests::world::request(&world.lineage, source).about;
     let request = commit::Request {
         lineage: world.lineage.clone(),
-        path: source.clone(),
+        path: source.to_owned(),
         about,
         threads: 1,
         examined: Default::default(),
@@ -332,7 +337,10 @@ async fn a_commit_on_what_was_moved_refers_to_where_it_is() {
     };
     let tree = commit::Tree { entries, changed: Vec::new(), skipped: Default::default(), bytes: 1 };
     let hold = world.controls("test").acquire(Default::default(), Duration::ZERO).await.unwrap();
-    let intend = async |_| Ok(());
+    let intend = async |_| {
+        meanwhile().await;
+        Ok(())
+    };
     let committed = commit::commit(
         &world.store,
         request,
@@ -344,14 +352,69 @@ async fn a_commit_on_what_was_moved_refers_to_where_it_is() {
         Arc::new(Silent),
     );
     let (report, stored) = committed.await.unwrap();
-    assert!(stored.is_some() && report.counts.new_chunks == 0, "{report:?}");
-    collector.run_through().await.unwrap();
+    hold.release().await.unwrap();
+    (report, stored.unwrap())
+}
+
+/// The current snapshot is whole, and holds what is left in `source`.
+async fn assert_holds(world: &World, source: &Path, files: usize) {
     world.assert_clean().await;
-    let out = dir.path().join("out");
+    let out = tempfile::tempdir().unwrap();
+    let out = out.path().join("out");
     world.restore(&out).await.unwrap();
-    for file in fs::read_dir(&source).unwrap() {
+    for file in fs::read_dir(source).unwrap() {
         let name = file.unwrap().file_name();
         assert!(fs::read(source.join(&name)).unwrap() == fs::read(out.join(&name)).unwrap(), "{name:?}");
     }
-    assert_eq!(fs::read_dir(&out).unwrap().count(), 23);
+    assert_eq!(fs::read_dir(&out).unwrap().count(), files);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_on_what_was_moved_refers_to_where_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = deleted(Arc::new(MemoryBucket::new()), dir.path()).await;
+    let base = base(&world).await;
+    let collector = Collector::new(world.store.clone(), NOW);
+    assert!(collector.run_through().await.unwrap().repacked.records == 1);
+    let (report, _) = commit_without(&world, base, dir.path(), "05", async || {}).await;
+    assert_eq!(report.counts.new_chunks, 0);
+    collector.run_through().await.unwrap();
+    assert_holds(&world, dir.path(), 23).await;
+}
+
+/// As after a commit whose record was changed when it was published already.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_goes_on_from_metadata_that_is_older_than_the_record() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = deleted(Arc::new(MemoryBucket::new()), dir.path()).await;
+    let before = base(&world).await;
+    Collector::new(world.store.clone(), NOW).run_through().await.unwrap();
+    let base = commit::Base { record: world.current().await.unwrap(), ..before };
+    let (report, _) = commit_without(&world, base, dir.path(), "05", async || {}).await;
+    assert_eq!(report.counts.new_chunks, 0);
+    assert_holds(&world, dir.path(), 23).await;
+}
+
+/// What a commit was built on is emptied before it is published: it refers to packs that are
+/// condemned by then. Until they are pardoned, commits on it store their content again.
+#[tokio::test(flavor = "multi_thread")]
+async fn commits_go_on_after_one_that_a_collection_ran_beside() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = deleted(Arc::new(MemoryBucket::new()), dir.path()).await;
+    let collector = Collector::new(world.store.clone(), NOW);
+    let meanwhile = async || {
+        let done = collector.run().await.unwrap();
+        assert!(done.repacked.records == 1 && !done.condemned.is_empty(), "{done:#?}");
+    };
+    let (report, stored) = commit_without(&world, base(&world).await, dir.path(), "05", meanwhile).await;
+    assert_eq!(report.counts.new_chunks, 0);
+    let next = commit::Base { record: stored.record, metadata: stored.metadata };
+    let (report, stored) = commit_without(&world, next, dir.path(), "07", async || {}).await;
+    assert!(report.counts.new_chunks > 0, "{report:?}");
+    assert_holds(&world, dir.path(), 22).await;
+    let next = commit::Base { record: stored.record, metadata: stored.metadata };
+    let (report, _) = commit_without(&world, next, dir.path(), "08", async || {}).await;
+    assert_eq!(report.counts.new_chunks, 0);
+    collector.run_through().await.unwrap();
+    assert_holds(&world, dir.path(), 21).await;
 }

@@ -46,6 +46,15 @@ impl Known {
         self.usable(self.base.get(id)).or_else(moved).or_else(|| self.usable(self.index().get(id)))
     }
 
+    /// Where a chunk of the base should be, though nothing may refer to it there.
+    pub fn locate_barred(&self, id: &ChunkId) -> Option<Location> {
+        let places = [self.moved.get().and_then(|moved| moved.get(id)), self.base.get(id)];
+        let was_there =
+            |location: &&Location| self.existing.get().is_some_and(|packs| packs.contains(&location.pack));
+        let mut places = places.into_iter().flatten();
+        places.clone().find(was_there).or_else(|| places.next()).copied()
+    }
+
     /// Chunks of the base were moved to other packs.
     pub fn learn_moved(&self, locations: Locations) {
         self.moved.get_or_init(|| locations);

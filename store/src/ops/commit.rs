@@ -5,12 +5,14 @@
 //! base's own table says where their chunks are.
 
 use std::{
+    collections::HashMap,
     path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use super::{
+    again::store_again,
     moved::{by_id, current, lineage_of},
     open::Opened,
     publish,
@@ -22,10 +24,11 @@ use crate::{
     catalog::{index::IndexUse, lease::WriteLease, lock::Hold, pointer::Flip},
     content::{
         TenantStore,
-        ingest::{Files, Ingest},
+        ingest::{Files, Ingest, Ingested},
         known::Known,
         lazy::startup,
         meta::{Metadata, NewTree},
+        reader::Want,
         upload::{Gate, Uploader},
         workers::blocking,
     },
@@ -171,7 +174,7 @@ pub async fn commit(
 struct Writing<'a> {
     store: &'a TenantStore,
     lease: &'a WriteLease,
-    uploader: &'a Uploader,
+    uploader: &'a Arc<Uploader>,
     known: &'a Arc<Known>,
     /// The entries of the base.
     old: Vec<Entry>,
@@ -225,7 +228,7 @@ impl Writing<'_> {
         }
         // From here on the lease exists, so what is barred is known.
         let record = self.lease.open().await?;
-        let base_metadata = self.follow_base(&entries, base_record, base_metadata).await?;
+        let (base_metadata, again) = self.follow_base(&entries, base_record, base_metadata).await?;
         intend(record).await?;
         let held_back = request.hold_back.clone().or_else(|| request.examined.hold_back.clone());
         let (health, word) = (request.examined.health.clone(), held_back.as_ref().map(|held| held.word));
@@ -234,8 +237,8 @@ impl Writing<'_> {
             record.startup = startup;
             record.health = health;
             record.held_back = word.map(ToOwned::to_owned);
-            record.counts.new_chunks = ingested.new_chunks;
-            record.counts.new_bytes = ingested.new_bytes;
+            record.counts.new_chunks = ingested.new_chunks + again.new_chunks;
+            record.counts.new_bytes = ingested.new_bytes + again.new_bytes;
         };
         let written =
             Written { store: self.store, lease: self.lease, uploader: self.uploader, known: self.known };
@@ -258,43 +261,56 @@ impl Writing<'_> {
         startup::planned(&request.first_reads, &self.old, new)
     }
 
-    /// The metadata of the base, read anew if chunks of it were moved since: then they are not
-    /// where they were, or what they lie in is about to go.
+    /// The metadata of the base, read anew if chunks of it may not be referred to where they
+    /// were: they were moved since, or what they lie in is about to go. What may not be referred
+    /// to even where it is now, but is still there, is stored again.
     async fn follow_base(
         &self,
         entries: &[Entry],
         record: Option<Record>,
         metadata: Option<Arc<Metadata>>,
-    ) -> Result<Option<Arc<Metadata>>> {
-        let unresolved = match self.check_resolved(entries) {
-            Ok(()) => return Ok(metadata),
-            Err(error) => error,
+    ) -> Result<(Option<Arc<Metadata>>, Ingested)> {
+        let unresolved = self.unresolved(entries);
+        let Some((id, (_, entry))) = unresolved.iter().next() else {
+            return Ok((metadata, Ingested::default()));
         };
-        let Some(before) = record else { return Err(unresolved) };
-        let now = current(self.store, &lineage_of(&before), before.record).await?;
-        if now.generation == before.generation {
-            return Err(unresolved);
-        }
+        let lost = |id: &ChunkId, entry: &Entry| {
+            Error::damaged(
+                format!("the snapshot {} is built on", entry.path),
+                format!("chunk {id} is gone, or about to be collected"),
+            )
+        };
+        let Some(before) = record else { return Err(lost(id, entry)) };
+        // Whatever generation the record is of: the metadata may be that of an earlier one.
+        let lineage = lineage_of(&before);
+        let now = current(self.store, &lineage, before.record).await?;
         let opened = Opened::load(self.store, now).await?;
         self.known.learn_moved(by_id(&opened.entries, opened.locations));
-        self.check_resolved(entries)?;
-        Ok(Some(Arc::new(opened.metadata)))
+        let mut wants = Vec::new();
+        for (id, (raw_len, entry)) in self.unresolved(entries) {
+            let location = self.known.locate_barred(&id).ok_or_else(|| lost(&id, entry))?;
+            wants.push(Want { id, raw_len, location, purpose: () });
+        }
+        let again = match store_again(self.store, self.uploader, wants).await {
+            Err(missing @ Error::Missing { .. }) => {
+                // If it was moved once more, the next attempt finds it.
+                let later = current(self.store, &lineage, before.record).await?;
+                let moved = later.generation != opened.record.generation;
+                let what = format!("record {} of {lineage}", before.record);
+                return Err(if moved { Error::Conflict { what } } else { missing });
+            }
+            again => again?,
+        };
+        Ok((Some(Arc::new(opened.metadata)), again))
     }
 
-    /// Every chunk must be one that this write stores, or that may be referred to. The base is
-    /// kept from collections by the claim on the pointer, or by a pin: if a chunk of it is
-    /// gone, so is the right to build on it.
-    fn check_resolved(&self, entries: &[Entry]) -> Result<()> {
+    /// The chunks that this write neither stores nor may refer to, with their length and an
+    /// entry that needs them.
+    fn unresolved<'e>(&self, entries: &'e [Entry]) -> HashMap<ChunkId, (u32, &'e Entry)> {
         let resolves = |id: &ChunkId| self.known.locate(id).is_some() || self.uploader.locate(id).is_some();
-        for entry in entries {
-            if let Some((id, _)) = entry.chunks().find(|(id, _)| !resolves(id)) {
-                return Err(Error::damaged(
-                    format!("the snapshot {} is built on", entry.path),
-                    format!("chunk {id} is gone, or about to be collected"),
-                ));
-            }
-        }
-        Ok(())
+        let chunks = entries.iter().flat_map(|entry| entry.chunks().map(move |chunk| (chunk, entry)));
+        let missing = chunks.filter(|((id, _), _)| !resolves(id));
+        missing.map(|((id, raw_len), entry)| (id, (raw_len, entry))).collect()
     }
 }
 

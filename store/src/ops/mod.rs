@@ -1,6 +1,7 @@
 //! The verbs.
 
 pub mod adopt;
+mod again;
 pub mod commit;
 pub mod commitment;
 pub mod diff;
