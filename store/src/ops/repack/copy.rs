@@ -1,7 +1,8 @@
 //! Frames from old packs into new ones, as they are.
 //!
 //! Two packs are read ahead and two are on their way, so memory is bounded by the pack size.
-//! Every frame is checked against the checksum it was stored with: damage is not copied.
+//! Every frame is checked against the id by which it is known, and not only by its checksum: those
+//! of one id are stored once, and the others go with their packs.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,11 +17,11 @@ use crate::{
         TenantStore,
         known::Locations,
         packer::Packer,
-        reader::{Want, plan},
+        reader::{Fetch, Verified, Want, plan},
         upload::{DurablePacks, Gate},
     },
     format::{layout, pack::PackEntry, table::Location},
-    id::{ChunkId, PackId, PackSeq, RecordId},
+    id::{ChunkId, ChunkKey, PackId, PackSeq, RecordId},
 };
 
 const PACKS_READ_AHEAD: usize = 2;
@@ -114,7 +115,7 @@ async fn read(
     pack: PackId,
     len: u64,
     frames: &BTreeMap<u64, Location>,
-) -> Result<Vec<((PackId, u64), PackEntry, Bytes)>> {
+) -> Result<Vec<Frame>> {
     let key = layout::pack(&store.tenant, pack);
     let (directory, _) = store.pack_directory(pack, len).await?;
     let entries: HashMap<u64, PackEntry> =
@@ -138,15 +139,27 @@ async fn read(
         .buffered(REQUESTS_AT_ONCE)
         .try_collect()
         .await?;
-    let mut read = Vec::with_capacity(frames.len());
-    for (fetch, bytes) in &fetched {
+    checked(store.key(), pack, &fetched).map_err(|reason| Error::damaged(key, reason))
+}
+
+type Frame = ((PackId, u64), PackEntry, Bytes);
+
+/// The frames that were fetched, if all of them are what the pack says.
+fn checked(
+    key: &ChunkKey,
+    pack: PackId,
+    fetched: &[(Fetch<PackEntry>, Bytes)],
+) -> Result<Vec<Frame>, String> {
+    let mut read = Vec::new();
+    for (fetch, bytes) in fetched {
         for want in &fetch.wants {
-            let stored = fetch.stored(want, bytes);
-            if crc32c::crc32c(stored) != want.purpose.crc {
-                let reason = format!("its frame at {} is not as it was written", want.location.offset);
-                return Err(Error::damaged(key, reason));
+            let (stored, Want { location, purpose: entry, .. }) = (fetch.stored(want, bytes), want);
+            if crc32c::crc32c(stored) != entry.crc {
+                return Err(format!("its frame at {} is not as it was written", location.offset));
             }
-            read.push(((pack, want.location.offset), want.purpose, bytes.slice_ref(stored)));
+            Verified::check(key, &entry.id, entry.codec, stored, entry.raw_len)
+                .map_err(|error| format!("its frame at {}: {error}", location.offset))?;
+            read.push(((pack, location.offset), *entry, bytes.slice_ref(stored)));
         }
     }
     Ok(read)
