@@ -15,8 +15,8 @@
 //! document was armed, so it is a blocker, and the second mark comes after its end. A writer
 //! that is only slow is revoked on its own record, which it must replace to publish.
 //!
-//! Packs of which only a part is needed are emptied first, if there is too much in them that
-//! is not: see [`repack`](super::repack).
+//! Packs of which only a part is needed are emptied then, if there is too much in them that
+//! is not, and condemned too: see [`repack`](super::repack).
 //!
 //! Killed anywhere, the next run goes on from the documents. Anything that cannot be read
 //! ends a run before it condemns anything.

@@ -97,7 +97,7 @@ pub struct Repacked {
     pub kept_bytes: u64,
     /// Snapshots that refer to the new packs then.
     pub records: u64,
-    /// Packs that could not be emptied, because something of them cannot be read.
+    /// Packs that could not be emptied: something of them cannot be read, or nothing be written.
     pub failed: u64,
 }
 

@@ -40,16 +40,17 @@ struct Half {
 
 impl Round<'_> {
     /// Empties packs of which too little is needed: what they hold is moved. Then nothing
-    /// needs them, and they are condemned like any others.
+    /// needs them, and they are condemned like any others. `false` if there was nothing to move.
     pub(super) async fn repack(
         &mut self,
         filed: &[Filed],
         inventory: &mut Inventory,
         marks: &mut Marks,
-    ) -> Result<()> {
+    ) -> Result<bool> {
+        let mut moved_any = false;
         if marks.records.values().any(Seen::is_moving) {
             tracing::info!(tenant = %self.store.tenant, "somebody else moves chunks now");
-            return Ok(());
+            return Ok(false);
         }
         // What is condemned and needed all the same is about to be pardoned.
         let open = filed.iter().filter(|document| !document.is_decided());
@@ -60,10 +61,13 @@ impl Round<'_> {
                 match repack::run(self.store, &survey, self.collector.rules).await {
                     Ok(moved) => self.filled.extend(moved.write),
                     Err(failed) => {
-                        let packs = unreadable(failed, &survey)?;
+                        let (packs, go_on) = left(failed, &survey)?;
                         self.plan.repacked.failed += packs.len() as u64;
                         passed_over.extend(packs);
-                        continue;
+                        if go_on {
+                            continue;
+                        }
+                        break;
                     }
                 }
                 *inventory = Inventory::take(self.store).await?;
@@ -71,11 +75,12 @@ impl Round<'_> {
             } else {
                 marks.packs.retain(|pack, _| !survey.packs.contains_key(pack));
             }
+            moved_any = true;
             self.note_repack(&survey);
             // What did not move for some reason is for the next run.
             passed_over.extend(survey.packs.keys());
         }
-        Ok(())
+        Ok(moved_any)
     }
 
     fn note_repack(&mut self, survey: &Survey) {
@@ -88,21 +93,23 @@ impl Round<'_> {
     }
 }
 
-/// The packs that were not emptied because one cannot be read, or somebody else was at work.
-/// What keeps everybody from everything ends the run.
-fn unreadable(failed: Failed, survey: &Survey) -> Result<Vec<PackId>> {
+/// The packs that were not emptied, and whether others can be: not if the store takes nothing
+/// more, or not from us. That keeps nobody from condemning what is garbage, so only a defect
+/// ends the run.
+fn left(failed: Failed, survey: &Survey) -> Result<(Vec<PackId>, bool)> {
     let Failed { error, pack, .. } = failed;
-    match error.kind() {
+    let go_on = match error.kind() {
         ErrorKind::Damaged
         | ErrorKind::UnsupportedFormat
         | ErrorKind::WriteRevoked
         | ErrorKind::Conflict
-        | ErrorKind::NotFound => {
-            tracing::warn!(%error, "packs of which little is needed were not emptied");
-            Ok(pack.map_or_else(|| survey.packs.keys().copied().collect(), |pack| vec![pack]))
-        }
-        _ => Err(error),
-    }
+        | ErrorKind::NotFound => true,
+        ErrorKind::Internal => return Err(error),
+        _ => false,
+    };
+    tracing::warn!(%error, "packs of which little is needed were not emptied");
+    let packs = pack.map_or_else(|| survey.packs.keys().copied().collect(), |pack| vec![pack]);
+    Ok((packs, go_on))
 }
 
 /// The packs that one write should empty now, and what is needed of them. `None` if what is

@@ -77,9 +77,13 @@ impl<'a> Round<'a> {
         self.describe(&filed, &inventory);
         self.decide(&mut filed, &mut steps, &marks).await?;
         self.sweep(&mut filed, &inventory, &steps).await?;
-        self.repack(&filed, &mut inventory, &mut marks).await?;
+        // What is garbage already goes whatever becomes of the rest: moving needs space.
         self.condemn(&mut filed, &inventory, &marks, now).await?;
         self.arm(&mut filed, &marks).await?;
+        if self.repack(&filed, &mut inventory, &mut marks).await? {
+            self.condemn(&mut filed, &inventory, &marks, now).await?;
+            self.arm(&mut filed, &marks).await?;
+        }
         let leftovers = leftovers::remove(self.store, &filed, &marks, &inventory, now, self.is_real());
         self.plan.leftovers = leftovers.await?;
         self.note_pending(&filed, &steps);
@@ -257,7 +261,7 @@ impl<'a> Round<'a> {
         Ok(())
     }
 
-    /// Files what nothing needs.
+    /// Files what nothing needs and is not filed yet.
     async fn condemn(
         &mut self,
         filed: &mut Vec<Filed>,
@@ -265,8 +269,11 @@ impl<'a> Round<'a> {
         marks: &Marks,
         now: SystemTime,
     ) -> Result<()> {
-        let named: HashSet<PackId> =
+        let mut named: HashSet<PackId> =
             filed.iter().flat_map(|document| document.body.packs.iter().copied()).collect();
+        named.extend(self.plan.condemned.iter().map(|candidate| candidate.pack));
+        let before = self.plan.condemned.len();
+        (self.plan.needed, self.plan.live_bytes, self.plan.writing) = Default::default();
         for (id, pack) in &inventory.packs {
             let record = marks.records.get(&id.write);
             if self.filled.contains(&id.write) {
@@ -289,11 +296,11 @@ impl<'a> Round<'a> {
                 self.plan.condemned.push(Candidate { pack: *id, bytes, age, cause, lineage });
             }
         }
-        self.plan.condemned.sort_unstable_by_key(|candidate| candidate.pack);
+        self.plan.condemned[before..].sort_unstable_by_key(|candidate| candidate.pack);
         if !self.is_real() {
             return Ok(());
         }
-        for some in self.plan.condemned.chunks(MOST_PACKS) {
+        for some in self.plan.condemned[before..].chunks(MOST_PACKS) {
             let packs = some.iter().map(|candidate| candidate.pack).collect();
             filed.extend(documents::file(self.store, packs).await?);
         }

@@ -13,7 +13,7 @@
 //!
 //! A record that somebody else has changed meanwhile is read again; one whose content is
 //! another by now is left as it is. A source that is gone or damaged ends the repack: what it
-//! has stored by then is garbage. If it is not known whether a record was replaced, the lease
+//! has stored by then is removed if nothing names it yet, else it is garbage. If it is not known whether a record was replaced, the lease
 //! is left to expire, so that a collection settles it.
 //!
 //! A record remembers what its earlier generations needed for as long as a pin on one of them
@@ -25,11 +25,17 @@ mod update;
 
 pub use survey::{Survey, survey};
 
+use std::sync::{Mutex, PoisonError};
+
 use crate::{
     Error, Result,
-    catalog::{clock, lease::WriteLease, pins, rules::Rules},
+    bucket::Depth,
+    catalog::{clock, lease::WriteLease, pins, records::list_all, rules::Rules},
     content::{TenantStore, known::Known, meta::MetaPack, meta::Metadata, upload::Gate},
-    format::record::{Counts, Reason, Record, State},
+    format::{
+        layout,
+        record::{Counts, Reason, Record, State},
+    },
     id::{PackId, RecordId},
     name::Lineage,
 };
@@ -64,6 +70,14 @@ impl From<Error> for Failed {
 pub async fn run(store: &TenantStore, survey: &Survey, rules: Rules) -> Result<Moved, Failed> {
     let leases = Leases::of(store, survey, rules);
     let ended = leases.run(survey).await;
+    if ended.is_err()
+        && let Some(write) = leases.unnamed.get()
+    {
+        // Nothing names them, and a store that is full needs the space now.
+        remove_packs(store, write).await.unwrap_or_else(|error| {
+            tracing::debug!(%error, "what was copied in vain is left to the next collection");
+        });
+    }
     if !ended.as_ref().is_err_and(|failed| failed.unclear) {
         for (_, lease) in &leases.leases {
             lease.abandon().await;
@@ -78,6 +92,21 @@ struct Leases<'a> {
     store: &'a TenantStore,
     leases: Vec<(Lineage, WriteLease)>,
     rules: Rules,
+    /// The write, for as long as no index and no record names its packs.
+    unnamed: Unnamed,
+}
+
+#[derive(Default)]
+struct Unnamed(Mutex<Option<RecordId>>);
+
+impl Unnamed {
+    fn set(&self, write: Option<RecordId>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = write;
+    }
+
+    fn get(&self) -> Option<RecordId> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl<'a> Leases<'a> {
@@ -94,7 +123,7 @@ impl<'a> Leases<'a> {
             let lease = WriteLease::new(store.clone(), lineage.clone(), draft, Known::default().into());
             (lineage, lease)
         });
-        Self { store, leases: leases.collect(), rules }
+        Self { store, leases: leases.collect(), rules, unnamed: Unnamed::default() }
     }
 
     async fn run(&self, survey: &Survey) -> Result<Moved, Failed> {
@@ -102,6 +131,7 @@ impl<'a> Leases<'a> {
             return Ok(Moved::default());
         }
         let write = self.open().await?;
+        self.unnamed.set(Some(write));
         // After the records were read: a pin on a generation before theirs is there, or never holds.
         let pins = pins::read(self.store).await?;
         let copied = copy::copy(self.store, self, write, survey).await?;
@@ -123,6 +153,8 @@ impl<'a> Leases<'a> {
             updates.push(update::Update { lineage, record, after });
         }
         let (_, first) = &self.leases[0];
+        // Who reads the index from now on may refer to them.
+        self.unnamed.set(None);
         let durable = first.upload_metadata(copied.packs, &meta.seal(self.store)).await?;
         let mut moved = Moved { write: Some(write), records: 0, stored_bytes: durable.stored_bytes };
         for update in updates {
@@ -145,6 +177,16 @@ impl Gate for Leases<'_> {
         }
         first.ok_or_else(|| Error::Internal { what: "a repack without a lease".to_owned() })
     }
+}
+
+async fn remove_packs(store: &TenantStore, write: RecordId) -> Result<()> {
+    let (packs, _) = list_all(&*store.bucket, &layout::packs(&store.tenant), Depth::All).await?;
+    for entry in packs {
+        if entry.key.name().parse().is_ok_and(|pack: PackId| pack.write == write) {
+            store.bucket.delete(&entry.key).await?;
+        }
+    }
+    Ok(())
 }
 
 /// The record that is the lease. It never becomes a snapshot.
