@@ -5,15 +5,20 @@ use std::{sync::Arc, time::Duration};
 use super::Opened;
 use crate::{
     Error, ErrorKind, Result,
-    catalog::pin::{PinKeeper, Pinned, Placed},
+    bucket::RetryPolicy,
+    catalog::pin::{PinKeeper, Pinned, Placed, deleted},
     content::{TenantStore, whereabouts::LOOKS},
-    format::record::Record,
+    format::record::{Record, State},
+    id::RecordId,
+    name::Lineage,
     ops::moved::{current, lineage_of},
 };
 
 /// Shorter than a mount's: who is killed while it restores keeps nobody from deleting for long.
 const TTL: Duration = Duration::from_secs(120);
 const RENEW_EVERY: Duration = Duration::from_secs(30);
+/// How often a snapshot is looked at that somebody is about to delete.
+const ATTEMPTS: u32 = 5;
 
 /// A pin, and what renews it.
 pub type Kept = (Arc<Pinned>, PinKeeper);
@@ -50,8 +55,20 @@ pub async fn kept(store: &TenantStore, record: &Record) -> Result<(Option<Kept>,
                 return Ok((Some((pinned, keeper)), opened));
             }
             // It was moved, or somebody is about to delete it.
-            Some(None) => record = current(store, &lineage, record.record).await?,
+            Some(None) => record = decided(store, &lineage, record.record).await?,
         }
     }
     Err(Error::Conflict { what: format!("record {} of {lineage}", record.record) })
+}
+
+/// The record once nobody is about to delete it: who finds it pinned gives that up.
+async fn decided(store: &TenantStore, lineage: &Lineage, id: RecordId) -> Result<Record> {
+    for attempt in 1..=ATTEMPTS {
+        let record = current(store, lineage, id).await?;
+        if record.state == State::Live {
+            return Ok(record);
+        }
+        tokio::time::sleep(RetryPolicy::default().pause(attempt)).await;
+    }
+    Err(deleted(lineage, id))
 }
