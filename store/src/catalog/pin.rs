@@ -9,7 +9,7 @@
 //! slept and whatever became of the old pin meanwhile; no clock is asked.
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::{sync::Arc, time::Duration};
 

@@ -15,7 +15,7 @@ struct Desk {
     lineage: Lineage,
 }
 
-const ID: RecordId = RecordId::from_bytes([7; 16]);
+pub(crate) const ID: RecordId = RecordId::from_bytes([7; 16]);
 
 impl Desk {
     /// A live record.
@@ -49,7 +49,7 @@ impl Desk {
     }
 }
 
-fn record(key: &crate::id::ChunkKey, state: &str, generation: u64) -> Record {
+pub(crate) fn record(key: &crate::id::ChunkKey, state: &str, generation: u64) -> Record {
     let pack = PackId { write: ID, seq: PackSeq::Meta };
     let fields = json!({
         "version": 1, "schema": "computer-plane.profile-snapshot", "tenant_id": "acme",

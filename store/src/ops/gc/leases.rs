@@ -94,7 +94,8 @@ async fn settled(controls: &Controls, mut record: Record, version: crate::bucket
     }
 }
 
-/// Revokes a write that was not heard of for too long, as it was seen while marking.
+/// Revokes a write that was not heard of for too long, as it was seen while marking. `false` if
+/// it has done something since: what it needs now is for the next marking.
 pub(super) async fn revoke_expired(
     store: &TenantStore,
     lineage: &Lineage,
@@ -105,11 +106,41 @@ pub(super) async fn revoke_expired(
         Some(seen) if seen.has_expired() || !ended_or_writing(&seen) => {
             revoke(store, lineage, id, rules).await
         }
-        Some(seen) => Ok(seen.has_ended()),
+        Some(seen) => Ok(seen.state == State::Revoked),
         None => Ok(true),
     }
 }
 
 fn ended_or_writing(seen: &Seen) -> bool {
     seen.has_ended() || seen.state == State::Writing
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{
+        bucket::{Bucket, MemoryBucket, Write},
+        catalog::{
+            pin::tests::{ID, record},
+            store::Store,
+        },
+        format::layout,
+    };
+
+    #[tokio::test]
+    async fn a_write_that_has_become_a_snapshot_is_not_revoked() {
+        for (state, is_revoked) in [("live", false), ("revoked", true)] {
+            let memory = Arc::new(MemoryBucket::new());
+            let store = Store::new(memory.clone(), None);
+            let store = store.writable_tenant(&"acme".parse().unwrap()).await.unwrap();
+            let name = "acme/alice".parse().unwrap();
+            let lineage = Lineage { name, chrome_major: "131".parse().unwrap() };
+            let bytes = record(store.key(), state, 0).encode();
+            memory.put(&layout::record(&lineage, ID), bytes.into(), Write::Create).await.unwrap();
+            let revoked = revoke_expired(&store, &lineage, ID, Rules::ALL).await.unwrap();
+            assert_eq!(revoked, is_revoked, "{state}");
+        }
+    }
 }
