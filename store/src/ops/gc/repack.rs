@@ -26,6 +26,9 @@ use crate::{
 const REQUESTS_AT_ONCE: usize = 16;
 /// At most so much is emptied by one write.
 const MOST_BYTES: u64 = 4 << 30;
+/// At most so many frames are moved by one write, unless one pack has more: for each of them
+/// some hundred bytes are held until the end.
+const MOST_FRAMES: usize = 250_000;
 /// A pack that is needed by snapshots with more chunks than this in all is left as it is:
 /// all their tables would have to be written anew.
 const MOST_CHUNKS: u64 = 4_000_000;
@@ -160,6 +163,7 @@ pub(super) async fn choose(
         let rest: HashSet<PackId> = rest.map(|(pack, _)| *pack).collect();
         passed_over.extend(&rest);
         let surveyed = surveyed.without(&rest);
+        let surveyed = surveyed.up_to(MOST_FRAMES);
         if !surveyed.packs.is_empty() {
             return Ok(Some(surveyed));
         }

@@ -95,6 +95,17 @@ impl Survey {
         self
     }
 
+    /// Leaves packs as they are that would make it move more frames than `most`, but for one.
+    pub fn up_to(self, most: usize) -> Self {
+        let mut frames = 0;
+        let later = self.packs.keys().enumerate().filter(|(number, pack)| {
+            frames += self.frames.get(pack).map_or(0, BTreeMap::len);
+            *number > 0 && frames > most
+        });
+        let later: HashSet<PackId> = later.map(|(_, pack)| *pack).collect();
+        if later.is_empty() { self } else { self.without(&later) }
+    }
+
     pub fn records(&self) -> u64 {
         self.records.len() as u64
     }
