@@ -51,7 +51,8 @@ pub(super) async fn run(context: Context, args: &GcArgs) -> Result<Answer, Failu
 }
 
 async fn collect(context: &Context, tenant: &Tenant, args: &GcArgs) -> Result<Plan, Failure> {
-    let options = Options { max_unused_percent: args.max_unused, ..Options::after(args.grace) };
+    let quota_bytes = context.settings.tenant(tenant).quota_bytes;
+    let options = Options { max_unused_percent: args.max_unused, quota_bytes, ..Options::after(args.grace) };
     let plan = if args.dry_run {
         Collector::new(context.tenant(tenant).await?, options).plan().await
     } else {

@@ -58,6 +58,8 @@ pub struct Options {
     pub max_unused_percent: u64,
     /// So much is not worth the trouble, whatever its share.
     pub min_unused_bytes: u64,
+    /// How much the tenant may have stored, while content is there twice too.
+    pub quota_bytes: Option<u64>,
 }
 
 impl Options {
@@ -67,6 +69,7 @@ impl Options {
             grace,
             max_unused_percent: DEFAULT_MAX_UNUSED_PERCENT,
             min_unused_bytes: DEFAULT_MIN_UNUSED_BYTES,
+            quota_bytes: None,
         }
     }
 }

@@ -163,7 +163,11 @@ pub(super) async fn choose(
         let rest: HashSet<PackId> = rest.map(|(pack, _)| *pack).collect();
         passed_over.extend(&rest);
         let surveyed = surveyed.without(&rest);
-        let surveyed = surveyed.up_to(MOST_FRAMES);
+        let stored: u64 = inventory.packs.values().map(|pack| pack.bytes).sum();
+        let room = options.quota_bytes.map_or(u64::MAX, |quota| quota.saturating_sub(stored));
+        let no_room = surveyed.beyond(room);
+        passed_over.extend(&no_room);
+        let surveyed = surveyed.without(&no_room).up_to(MOST_FRAMES);
         if !surveyed.packs.is_empty() {
             return Ok(Some(surveyed));
         }

@@ -95,6 +95,18 @@ impl Survey {
         self
     }
 
+    /// The packs of which nothing can be moved while only so many bytes may be stored.
+    pub fn beyond(&self, room: u64) -> HashSet<PackId> {
+        let mut kept = 0;
+        let mut fits = |pack: PackId| {
+            let more = self.kept_bytes(pack);
+            let fits = kept + more <= room;
+            kept += if fits { more } else { 0 };
+            fits
+        };
+        self.packs.keys().copied().filter(|pack| !fits(*pack)).collect()
+    }
+
     /// Leaves packs as they are that would make it move more frames than `most`, but for one.
     pub fn up_to(self, most: usize) -> Self {
         let mut frames = 0;
