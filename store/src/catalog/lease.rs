@@ -151,6 +151,10 @@ impl WriteLease {
     /// Only once the lease exists: what is condemned from then on waits for it. And what is
     /// not there at all, however that came about, is stored again.
     async fn learn_what_is_barred(&self) -> Result<()> {
+        // A write that replaces records refers to nothing but its own packs and what they have.
+        if !self.draft.updates.is_empty() {
+            return Ok(());
+        }
         let (barred, packs) = futures::future::try_join(
             condemned::barred(&self.store),
             list_all(&*self.store.bucket, &layout::packs(&self.store.tenant), Depth::All),

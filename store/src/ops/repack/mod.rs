@@ -161,6 +161,8 @@ impl<'a> Leases<'a> {
             let Some((_, lease)) = self.leases.iter().find(|(lineage, _)| lineage == update.lineage) else {
                 continue;
             };
+            // Renewed when due: there may be many records.
+            self.open().await?;
             moved.records += u64::from(update.apply(self.store, lease, &pins, self.rules).await?);
         }
         Ok(moved)
