@@ -6,15 +6,23 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
+    sync::Arc,
 };
 
 use serde_json::{Value, json};
-use store::archive::header::MemberKind;
+use store::{
+    archive::header::MemberKind,
+    bucket::{Bucket, MemoryBucket, Recorder, Write},
+    format::layout,
+    ops::adopt::Adoption,
+    progress::Silent,
+};
 use tests::{
     desk::Desk,
     mount::MountDesk,
     tarball::{Tarball, manifest},
     tree::assert_same,
+    world::{World, actor, request},
 };
 
 const PROFILE: &str = "acme/alice";
@@ -182,6 +190,38 @@ fn whatever_is_wrong_with_an_archive_becomes_a_fresh_profile_with_the_contracts_
     assert_eq!(small.succeed(line)["outcome"], "too_large");
     // Nothing of this was published.
     assert_eq!(pointer(&desk.path("store")), theirs);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_manifest_that_is_too_long_is_not_fetched() {
+    let recorder = Arc::new(Recorder::new(Arc::new(MemoryBucket::new())));
+    let world = World::open(recorder.clone(), None).await;
+    let key = |name: &str| layout::lineage(&world.lineage).key(name).unwrap();
+    let long = key("profile-0123456789ab.manifest.json");
+    let pointer = json!({
+        "version": 1,
+        "active_sha256_prefix": "0123456789ab",
+        "active_archive_key": key("profile-0123456789ab.tar.zst").as_str(),
+        "active_manifest_key": long.as_str(),
+        "flipped_at_ms": 1_733_456_515_000_u64,
+        "flipped_from_sha256_prefix": "",
+    });
+    for (key, bytes) in
+        [(layout::latest(&world.lineage), pointer.to_string().into_bytes()), (long, vec![b' '; 8 << 20])]
+    {
+        world.root.put(&key, bytes.into(), Write::Create).await.unwrap();
+    }
+    let adoption = Adoption {
+        actor: actor("test"),
+        about: request(&world.lineage, Path::new("")).about,
+        max_bytes: 1 << 30,
+        quota_bytes: None,
+        threads: 1,
+        judge: None,
+    };
+    let error = adoption.adopt(&world.store, &world.lineage, Arc::new(Silent)).await.unwrap_err();
+    assert!(error.to_string().contains("longer than 1048576 bytes"), "{error}");
+    assert!(recorder.downloaded_bytes() < 1 << 20, "{}", recorder.downloaded_bytes());
 }
 
 #[test]
