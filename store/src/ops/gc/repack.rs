@@ -104,6 +104,7 @@ fn left(failed: Failed, survey: &Survey) -> Result<(Vec<PackId>, bool)> {
     let go_on = match error.kind() {
         ErrorKind::Damaged
         | ErrorKind::UnsupportedFormat
+        | ErrorKind::InvalidInput
         | ErrorKind::WriteRevoked
         | ErrorKind::Conflict
         | ErrorKind::NotFound => true,
@@ -147,8 +148,8 @@ pub(super) async fn choose(
         }
         let surveyed = match survey(round.store, packs, &records).await {
             Ok(surveyed) => surveyed,
-            Err((Some(record), error)) if error.kind() == ErrorKind::Damaged => {
-                tracing::warn!(record = %record.record, %error, "a snapshot's tables cannot be read; its packs stay as they are");
+            Err((Some(record), error)) if is_its_own(error.kind()) => {
+                tracing::warn!(record = %record.record, %error, "a snapshot cannot be moved; its packs stay as they are");
                 passed_over.extend(packs_of(&record));
                 continue;
             }
@@ -172,6 +173,11 @@ pub(super) async fn choose(
             return Ok(Some(surveyed));
         }
     }
+}
+
+/// Whether an error is about one snapshot, and keeps no other from being moved.
+fn is_its_own(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Damaged | ErrorKind::UnsupportedFormat | ErrorKind::InvalidInput)
 }
 
 /// The worst first, until what remains unused is within the limit.

@@ -134,6 +134,11 @@ impl<'a> Leases<'a> {
         self.unnamed.set(Some(write));
         // After the records were read: a pin on a generation before theirs is there, or never holds.
         let pins = pins::read(self.store).await?;
+        for (_, record) in &survey.records {
+            let mut packs = record.content.iter().flat_map(|content| &content.packs).map(|used| used.pack);
+            let pack = packs.find(|pack| survey.packs.contains_key(pack));
+            update::check_room(record, &pins).map_err(|error| Failed { pack, ..error.into() })?;
+        }
         let copied = copy::copy(self.store, self, write, survey).await?;
         let mut meta = MetaPack::new(self.store, write)?;
         let mut updates = Vec::new();

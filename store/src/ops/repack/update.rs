@@ -51,6 +51,8 @@ impl Update<'_> {
             match controls.replace_record(&record, version).await {
                 Ok(_) => return Ok(true),
                 Err(Error::Conflict { .. }) => {}
+                // Refused before it was sent.
+                Err(error @ Error::InvalidInput { .. }) => return Err(error.into()),
                 Err(error) => return Err(Failed { error, pack: None, unclear: true }),
             }
         }
@@ -58,20 +60,29 @@ impl Update<'_> {
     }
 
     fn move_on(&self, record: &mut Record, pins: &[pins::Found]) {
-        // The pins were read after a record of that generation: who pins an earlier one later
-        // will find that it has changed.
-        let is_pinned = |earlier: &Earlier| {
-            let on = |found: &pins::Found| (found.pin.record, found.pin.generation);
-            pins.iter().any(|found| on(found) == (record.record, earlier.generation))
-        };
-        let mut earlier = std::mem::take(&mut record.earlier);
-        earlier.retain(is_pinned);
-        let packs = record.content.iter().flat_map(|content| &content.packs).map(|used| used.pack);
-        let packs = packs.collect();
-        earlier.push(Earlier { generation: record.generation, packs, unknown: Unknown::new() });
-        record.earlier = earlier;
+        record.earlier = earlier(record, pins);
         record.generation += 1;
         record.lease_seq += 1;
         record.content = Some(self.after.clone());
     }
+}
+
+/// Fails if the record would be too large with what it has to remember once it is moved.
+pub(super) fn check_room(record: &Record, pins: &[pins::Found]) -> Result<(), Error> {
+    let moved = Record { earlier: earlier(record, pins), ..record.clone() };
+    let what = |error| format!("record {} cannot remember where its content was: {error}", record.record);
+    moved.encode_readable().map(drop).map_err(|error| Error::InvalidInput { what: what(error) })
+}
+
+/// What a record remembers of its generations once it is moved on from this one.
+fn earlier(record: &Record, pins: &[pins::Found]) -> Vec<Earlier> {
+    // The pins were read after a record of that generation: who pins an earlier one later
+    // will find that it has changed.
+    let is_pinned = |earlier: &&Earlier| {
+        let on = |found: &pins::Found| (found.pin.record, found.pin.generation);
+        pins.iter().any(|found| on(found) == (record.record, earlier.generation))
+    };
+    let packs = record.content.iter().flat_map(|content| &content.packs).map(|used| used.pack).collect();
+    let last = Earlier { generation: record.generation, packs, unknown: Unknown::new() };
+    record.earlier.iter().filter(is_pinned).cloned().chain([last]).collect()
 }
