@@ -12,7 +12,7 @@ use std::{
 use serde_json::{Value, json};
 use store::{
     archive::header::MemberKind,
-    bucket::{Bucket, MemoryBucket, Recorder, Write},
+    bucket::{MemoryBucket, Recorder, Write},
     format::layout,
     ops::adopt::Adoption,
     progress::Silent,

@@ -148,7 +148,7 @@ mod tests {
         read(&mut extended, &[(b"SCHILY.xattr.user.a", b"\0\n\xff")]).unwrap();
         read(&mut extended, &[(b"SCHILY.xattr.user.a", b"12"), (b"SCHILY.xattr.user.%3D", b"")]).unwrap();
         let expected = [(b"user.a".to_vec(), b"12".to_vec()), (b"user.=".to_vec(), Vec::new())];
-        assert_eq!(extended.xattrs, expected);
+        assert_eq!(extended.xattrs, expected.into());
     }
 
     #[test]
