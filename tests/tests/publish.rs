@@ -341,7 +341,8 @@ async fn of_two_that_publish_at_once_one_archive_stays() {
         );
         assert!(one.is_ok() || other.is_ok(), "{one:?} {other:?}");
         if levels[0] == levels[1] {
-            (one.unwrap(), other.unwrap());
+            one.unwrap();
+            other.unwrap();
         }
         let record = scene.record(stored.record).await;
         assert_eq!(record.publishing, None);
