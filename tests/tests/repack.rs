@@ -7,7 +7,7 @@ use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use store::{
     ErrorKind,
-    bucket::{Access, Bucket, Fault, FaultBucket, Key, LocalBucket, MemoryBucket, Rule, Write},
+    bucket::{Access, Bucket, Fault, FaultBucket, Key, LocalBucket, MemoryBucket, Rule, Verb, Write},
     catalog::pins,
     content::{
         TenantStore,
@@ -15,7 +15,11 @@ use store::{
         lazy::{Lazy, Limits},
         whereabouts::Whereabouts,
     },
-    format::{layout, pin::Pin},
+    format::{
+        layout, pack,
+        pin::Pin,
+        record::{Earlier, MAX_BYTES, Record, State},
+    },
     ops::{
         commit,
         gc::{Collector, Options},
@@ -110,6 +114,19 @@ async fn within_the_limit_nothing_is_moved() {
         let done = Collector::new(world.store.clone(), options).plan().await.unwrap();
         assert_eq!(done.repacked, Default::default());
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_moved_for_which_there_is_no_room() {
+    let dir = tempfile::tempdir().unwrap();
+    let memory = Arc::new(MemoryBucket::new());
+    let world = deleted(memory.clone(), dir.path()).await;
+    let stored = packed_bytes(&memory).await;
+    let within = |quota_bytes| Options { quota_bytes: Some(quota_bytes), ..NOW };
+    let done = Collector::new(world.store.clone(), within(stored)).run().await.unwrap();
+    assert_eq!(done.repacked, Default::default());
+    let done = Collector::new(world.store.clone(), within(3 * stored)).run().await.unwrap();
+    assert_eq!(done.repacked.records, 1, "{done:#?}");
 }
 
 /// Another snapshot, of another profile, needs another part of the same packs.
@@ -417,4 +434,111 @@ async fn commits_go_on_after_one_that_a_collection_ran_beside() {
     assert_eq!(report.counts.new_chunks, 0);
     collector.run_through().await.unwrap();
     assert_holds(&world, dir.path(), 21).await;
+}
+
+/// Its checksums are right, but not the ids: by them all its frames would be one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_frame_that_is_not_what_its_pack_says_is_not_copied() {
+    let dir = tempfile::tempdir().unwrap();
+    let memory = Arc::new(MemoryBucket::new());
+    let world = deleted(memory.clone(), dir.path()).await;
+    let first = memory.keys().into_iter().find(|key| key.contains("/packs/")).unwrap();
+    let first = Key::new(first).unwrap();
+    let mut bytes = memory.get(&first).await.unwrap().bytes.to_vec();
+    let len = bytes.len() as u64;
+    let mut directory = pack::decode_directory(&bytes, len).unwrap();
+    let id = directory.entries[0].id;
+    directory.entries.iter_mut().for_each(|entry| entry.id = id);
+    bytes.truncate(pack::directory_offset(&bytes[bytes.len() - pack::TRAILER_LEN..], len).unwrap() as usize);
+    pack::append_directory(&mut bytes, &directory);
+    memory.damage(&first, bytes);
+    let done = Collector::new(world.store.clone(), NOW).run_through().await.unwrap();
+    assert_eq!(done.repacked.failed, 1, "{done:#?}");
+    memory.get(&first).await.unwrap();
+    assert_restores(&world, dir.path()).await;
+}
+
+/// As in a store that is full: the second pack that is to be filled cannot be stored.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_garbage_is_condemned_though_nothing_can_be_moved() {
+    let dir = tempfile::tempdir().unwrap();
+    let memory = Arc::new(MemoryBucket::new());
+    let world = deleted(memory.clone(), dir.path()).await;
+    let packs = || memory.keys().into_iter().filter(|key| key.contains("/packs/")).collect::<Vec<_>>();
+    let before = packs();
+    let mut config = (*world.store.config).clone();
+    config.chunking.pack_bytes = 100_000;
+    let faults = Arc::new(FaultBucket::new(memory.clone()));
+    for number in 2..40 {
+        faults.inject(Rule::new(Fault::Before).on(Verb::Put).at("/packs/").nth(number));
+    }
+    let full = TenantStore { bucket: faults.clone(), config: Arc::new(config), ..world.store.clone() };
+    let done = Collector::new(full, NOW).run().await.unwrap();
+    assert!(faults.strikes() > 0, "{done:#?}");
+    assert!(done.repacked.failed > 0 && done.repacked.records == 0, "{done:#?}");
+    assert!(!done.condemned.is_empty() && done.pending.len() == 1, "{done:#?}");
+    assert_eq!(packs(), before, "what was copied in vain is gone");
+    let done = Collector::new(world.store.clone(), NOW).run_through().await.unwrap();
+    assert!(done.deleted.packs > 0 && done.repacked.records == 1, "{done:#?}");
+    world.assert_clean().await;
+    assert_restores(&world, dir.path()).await;
+}
+
+/// A deletion that is given up for a pin has the record in the trash for a moment.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restore_waits_while_a_deletion_is_undecided() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("source");
+    let memory = Arc::new(MemoryBucket::new());
+    let world = deleted(memory.clone(), &source).await;
+    let live = world.current().await.unwrap();
+    let key = layout::record(&world.lineage, live.record);
+    let trashed = Record { state: State::Trashed, ..live.clone() };
+    memory.damage(&key, trashed.encode());
+    let (back, pinned) = (memory.clone(), layout::pins(&world.store.tenant));
+    let undone = live.clone();
+    let undoing = tokio::spawn(async move {
+        let has_pin = || back.keys().iter().any(|key| key.starts_with(pinned.as_str()));
+        while !has_pin() {
+            tokio::task::yield_now().await;
+        }
+        while has_pin() {
+            tokio::task::yield_now().await;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        back.damage(&key, undone.encode());
+    });
+    let out = dir.path().join("out");
+    let restored = world.restore_record(&live, &out).await;
+    undoing.await.unwrap();
+    restored.unwrap();
+    assert_same(&source, &out);
+}
+
+/// What pinned readers need of its earlier generations fills the record.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_can_remember_no_more_is_passed_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let memory = Arc::new(MemoryBucket::new());
+    let world = deleted(memory.clone(), dir.path()).await;
+    let mut record = world.current().await.unwrap();
+    let key = layout::record(&world.lineage, record.record);
+    let pack = record.content.as_ref().unwrap().packs[0].pack;
+    record.generation = 1;
+    let mut remembering = |packs: usize| {
+        record.earlier =
+            vec![Earlier { generation: 0, packs: vec![pack; packs], unknown: Default::default() }];
+        record.encode().len()
+    };
+    let (one, two) = (remembering(1), remembering(2));
+    remembering(1 + (MAX_BYTES - one) / (two - one));
+    record.encode_readable().unwrap();
+    memory.damage(&key, record.encode());
+    let pin = layout::pin(&world.store.tenant, store::catalog::clock::new_record_id());
+    let bytes = Pin::new(record.record, 0, Duration::from_secs(600)).encode();
+    memory.put(&pin, bytes.into(), Write::Create).await.unwrap();
+    let done = Collector::new(world.store.clone(), NOW).run().await.unwrap();
+    assert!(done.repacked.failed > 0 && done.repacked.records == 0, "{done:#?}");
+    assert!(!done.condemned.is_empty(), "{done:#?}");
+    assert_eq!(world.current().await.unwrap().generation, 1);
 }
