@@ -324,10 +324,11 @@ async fn confirm(
             Err(error) => return Err(error),
         }
         let (now, read) = records::get(controls.store(), controls.lineage(), record.record).await?;
-        if now.state == State::Live && named(&now) == Some(archive.sha256) {
+        let expected = expects(&now, &archive.sha256);
+        if now.state == State::Live && !expected && named(&now) == Some(archive.sha256) {
             return Ok(now);
         }
-        if now.state != State::Live || !expects(&now, &archive.sha256) {
+        if now.state != State::Live || !expected {
             clear(controls, &now, &archive.sha256).await?;
             break;
         }
