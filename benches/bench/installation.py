@@ -50,7 +50,7 @@ def _bupstash(tools: Path, say: Say) -> None:
     if (tools / "bin/bupstash").exists():
         return
     _debian(BUPSTASH_PACKAGES, say)
-    say("bupstash: building from crates.io")
+    say("bupstash: building from source")
     _run(["cargo", "install", "--locked", "bupstash", "--root", str(tools)])
 
 

@@ -470,7 +470,7 @@ async fn what_is_garbage_is_condemned_though_nothing_can_be_moved() {
     config.chunking.pack_bytes = 100_000;
     let faults = Arc::new(FaultBucket::new(memory.clone()));
     for number in 2..40 {
-        faults.inject(Rule::new(Fault::Before).on(Verb::Put).at("/packs/").nth(number));
+        faults.inject(Rule::new(Fault::Before).on(Verb::Create).at("/packs/").nth(number));
     }
     let full = TenantStore { bucket: faults.clone(), config: Arc::new(config), ..world.store.clone() };
     let done = Collector::new(full, NOW).run().await.unwrap();
