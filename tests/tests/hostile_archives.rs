@@ -123,7 +123,7 @@ fn what_no_tree_can_be_is_refused() {
         (tar().special(MemberKind::Other(b'M'), "a"), "of a kind that is not known"),
         (tar().pax(&[("size", b"-1")]).file("a", b"x"), "its extended header says size=-1"),
         (tar().pax(&[("uid", b"4294967296")]).file("a", b"x"), "owner 4294967296"),
-        (tar().pax(&[("SCHILY.xattr.user.x", &vec![0; 70_000])]).file("a", b"x"), "extended attribute"),
+        (tar().pax(&[("SCHILY.xattr.user.x", &vec![0; 70_000])]).file("a", b"x"), "attribute of 70000 bytes"),
     ] {
         scene.refuses(&archive.end().zstd(), REFUSED, words);
     }

@@ -458,32 +458,6 @@ async fn a_frame_that_is_not_what_its_pack_says_is_not_copied() {
     assert_restores(&world, dir.path()).await;
 }
 
-/// As in a store that is full: the second pack that is to be filled cannot be stored.
-#[tokio::test(flavor = "multi_thread")]
-async fn what_is_garbage_is_condemned_though_nothing_can_be_moved() {
-    let dir = tempfile::tempdir().unwrap();
-    let memory = Arc::new(MemoryBucket::new());
-    let world = deleted(memory.clone(), dir.path()).await;
-    let packs = || memory.keys().into_iter().filter(|key| key.contains("/packs/")).collect::<Vec<_>>();
-    let before = packs();
-    let mut config = (*world.store.config).clone();
-    config.chunking.pack_bytes = 100_000;
-    let faults = Arc::new(FaultBucket::new(memory.clone()));
-    for number in 2..40 {
-        faults.inject(Rule::new(Fault::Before).on(Verb::Create).at("/packs/").nth(number));
-    }
-    let full = TenantStore { bucket: faults.clone(), config: Arc::new(config), ..world.store.clone() };
-    let done = Collector::new(full, NOW).run().await.unwrap();
-    assert!(faults.strikes() > 0, "{done:#?}");
-    assert!(done.repacked.failed > 0 && done.repacked.records == 0, "{done:#?}");
-    assert!(!done.condemned.is_empty() && done.pending.len() == 1, "{done:#?}");
-    assert_eq!(packs(), before, "what was copied in vain is gone");
-    let done = Collector::new(world.store.clone(), NOW).run_through().await.unwrap();
-    assert!(done.deleted.packs > 0 && done.repacked.records == 1, "{done:#?}");
-    world.assert_clean().await;
-    assert_restores(&world, dir.path()).await;
-}
-
 /// A deletion that is given up for a pin has the record in the trash for a moment.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restore_waits_while_a_deletion_is_undecided() {
@@ -538,7 +512,7 @@ async fn a_record_that_can_remember_no_more_is_passed_over() {
     let bytes = Pin::new(record.record, 0, Duration::from_secs(600)).encode();
     memory.put(&pin, bytes.into(), Write::Create).await.unwrap();
     let done = Collector::new(world.store.clone(), NOW).run().await.unwrap();
-    assert!(done.repacked.failed > 0 && done.repacked.records == 0, "{done:#?}");
+    assert_eq!(done.repacked.records, 0, "{done:#?}");
     assert!(!done.condemned.is_empty(), "{done:#?}");
     assert_eq!(world.current().await.unwrap().generation, 1);
 }
