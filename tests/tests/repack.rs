@@ -7,7 +7,7 @@ use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use store::{
     ErrorKind,
-    bucket::{Access, Bucket, Fault, FaultBucket, Key, LocalBucket, MemoryBucket, Rule, Verb, Write},
+    bucket::{Access, Bucket, Fault, FaultBucket, Key, LocalBucket, MemoryBucket, Rule, Write},
     catalog::pins,
     content::{
         TenantStore,
