@@ -6,6 +6,7 @@
 
 use std::{
     collections::HashMap,
+    ops::Range,
     path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
@@ -24,9 +25,9 @@ use crate::{
     catalog::{index::IndexUse, lease::WriteLease, lock::Hold, pointer::Flip},
     content::{
         TenantStore,
-        ingest::{Files, Ingest, Ingested},
+        ingest::{Cutter, Files, Ingest, Ingested},
         known::Known,
-        lazy::startup,
+        lazy::startup::{self, First, Places},
         meta::{Metadata, NewTree},
         reader::Want,
         upload::{Gate, Uploader},
@@ -35,7 +36,6 @@ use crate::{
     format::{
         record::Record,
         segment::SegmentWriter,
-        startup::Startup,
         table::Location,
         tree::{Entry, Extent, Kind},
     },
@@ -200,9 +200,17 @@ impl Writing<'_> {
         intend: impl AsyncFnOnce(RecordId) -> Result<()>,
     ) -> Result<Ended> {
         let Tree { mut entries, changed, .. } = tree;
-        let store = self.store.clone();
+        let (store, places) = (self.store.clone(), self.first_reads(request, base.as_ref()));
+        let read_first = places.clone();
         let (entries, new, ingested) = blocking(move || {
-            let extents = if changed.is_empty() { Vec::new() } else { ingest.run(&*files, threads)? };
+            let extents = match changed.is_empty() {
+                true => Vec::new(),
+                false => {
+                    let first = First::of(&read_first, &entries);
+                    let files = Laid { files: &*files, entries: &entries, changed: &changed, first };
+                    ingest.run(&files, threads)?
+                }
+            };
             let ingested = ingest.flush()?;
             for (at, extents) in changed.into_iter().zip(extents) {
                 set_extents(&mut entries[at], extents);
@@ -216,7 +224,6 @@ impl Writing<'_> {
             Ok((entries, NewTree::new(&store, writer.finish()), ingested))
         })
         .await?;
-        let base_startup = base.as_ref().map(|base| base.record.startup.clone()).unwrap_or_default();
         let (base_record, base_metadata) = match base {
             Some(base) => (Some(base.record), Some(base.metadata)),
             None => (None, None),
@@ -232,7 +239,7 @@ impl Writing<'_> {
         intend(record).await?;
         let held_back = request.hold_back.clone().or_else(|| request.examined.hold_back.clone());
         let (health, word) = (request.examined.health.clone(), held_back.as_ref().map(|held| held.word));
-        let startup = self.startup(request, base_startup, &entries);
+        let startup = places.plan(&entries);
         let finish = |record: &mut Record| {
             record.startup = startup;
             record.health = health;
@@ -253,12 +260,12 @@ impl Writing<'_> {
         Ok(Ended { record, held_back, stored })
     }
 
-    /// What the next mount should fetch first.
-    fn startup(&self, request: &Request, before: Startup, new: &[Entry]) -> Startup {
-        if request.first_reads.is_empty() {
-            return startup::planned(&startup::reads_of(&before, &self.old), &self.old, new);
+    /// What is read first, by the mount that commits, or else by those before it.
+    fn first_reads(&self, request: &Request, base: Option<&Base>) -> Places {
+        match (request.first_reads.as_slice(), base) {
+            ([], Some(base)) => Places::of(&startup::reads_of(&base.record.startup, &self.old), &self.old),
+            (first_reads, _) => Places::of(first_reads, &self.old),
         }
-        startup::planned(&request.first_reads, &self.old, new)
     }
 
     /// The metadata of the base, read anew if chunks of it may not be referred to where they
@@ -311,6 +318,30 @@ impl Writing<'_> {
         let chunks = entries.iter().flat_map(|entry| entry.chunks().map(move |chunk| (chunk, entry)));
         let missing = chunks.filter(|((id, _), _)| !resolves(id));
         missing.map(|((id, raw_len), entry)| (id, (raw_len, entry))).collect()
+    }
+}
+
+/// The changed files of a tree whose names say what of them is read first.
+struct Laid<'a> {
+    files: &'a dyn Files,
+    entries: &'a [Entry],
+    changed: &'a [usize],
+    first: First,
+}
+
+impl Files for Laid<'_> {
+    fn len(&self) -> usize {
+        self.files.len()
+    }
+
+    fn read(&self, at: usize, cutter: &mut Cutter<'_>) -> Result<()> {
+        self.files.read(at, cutter)
+    }
+
+    fn is_first(&self, at: usize, part: Range<u64>) -> bool {
+        let entry = &self.entries[self.changed[at]];
+        let size = if let Kind::File { size, .. } = entry.kind { size } else { 0 };
+        self.first.has(&entry.path, size, part)
     }
 }
 

@@ -57,6 +57,12 @@ impl<'a> Content<'a> {
         self.files.is_empty()
     }
 
+    /// What file `at` is called, and how long it was when it was found.
+    pub fn file(&self, at: usize) -> (&TreePath, u64) {
+        let found = &self.files[at];
+        (&self.entries[found.entry].path, found.state.size)
+    }
+
     /// Reads file `at` whole and unchanged, or fails.
     pub fn read(&self, at: usize, sink: &mut dyn ContentSink) -> Result<()> {
         let found = &self.files[at];

@@ -2,11 +2,12 @@
 //! fetched ahead of the reader at the next one, in a few large requests.
 
 mod guess;
+mod places;
 #[cfg(test)]
 mod tests;
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashSet,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -25,11 +26,12 @@ use crate::{
     format::{
         startup::{MAX_BYTES, Startup},
         table::Location,
-        tree::{Entry, Extent, Kind, TreePath},
+        tree::{Entry, Extent, Kind},
     },
     id::ChunkId,
 };
 pub use guess::guess;
+pub use places::{First, Places};
 
 /// How long after the first read a start-up lasts.
 const SPAN: Duration = Duration::from_secs(20);
@@ -83,47 +85,6 @@ impl FirstReads {
 pub fn reads_of(startup: &Startup, entries: &[Entry]) -> Vec<ChunkId> {
     let chunks: Vec<ChunkId> = entries.iter().flat_map(|entry| entry.chunks().map(|(id, _)| id)).collect();
     startup.chunks(chunks.len() as u64).map(|at| chunks[at as usize]).collect()
-}
-
-/// The plan for the tree `new`, made from what was first read of the tree `old`.
-///
-/// A file that has changed since is looked for by its name, and the same part of it is meant.
-pub fn planned(first_reads: &[ChunkId], old: &[Entry], new: &[Entry]) -> Startup {
-    let wanted: HashSet<&ChunkId> = first_reads.iter().collect();
-    let mut places: HashMap<ChunkId, (&TreePath, u64, u64)> = HashMap::new();
-    for entry in old {
-        for part in parts(entry) {
-            if wanted.contains(&part.id) {
-                places.entry(part.id).or_insert((&entry.path, part.offset, part.len.into()));
-            }
-        }
-    }
-    let paths: HashSet<&TreePath> = places.values().map(|(path, _, _)| *path).collect();
-    let mut files: HashMap<&TreePath, (u64, &Entry)> = HashMap::new();
-    let mut number = 0;
-    for entry in new {
-        if paths.contains(&entry.path) {
-            files.insert(&entry.path, (number, entry));
-        }
-        number += entry.chunks().count() as u64;
-    }
-    let mut bytes = 0;
-    let mut seen = HashSet::new();
-    let mut chunks = Vec::new();
-    for (path, offset, len) in first_reads.iter().filter_map(|id| places.get(id)) {
-        let Some((first, entry)) = files.get(path) else { continue };
-        for (number, part) in (*first..).zip(parts(entry)) {
-            let overlaps = part.offset < offset + len && part.offset + u64::from(part.len) > *offset;
-            if overlaps && seen.insert(number) {
-                bytes += u64::from(part.len);
-                if bytes > MAX_BYTES {
-                    return Startup::new(chunks);
-                }
-                chunks.push(number);
-            }
-        }
-    }
-    Startup::new(chunks)
 }
 
 /// A chunk of a file, and where in the file it is.

@@ -326,7 +326,7 @@ async fn a_plan_is_fetched_in_few_requests_ahead_of_the_reader() {
     for piece in &wanted {
         first.chunks(&[*piece]).await.unwrap();
     }
-    let startup = startup::planned(&first.first_reads(), &entries, &entries);
+    let startup = startup::Places::of(&first.first_reads(), &entries).plan(&entries);
     assert_eq!(startup.runs().len(), 12);
     desk.recorder.take();
 

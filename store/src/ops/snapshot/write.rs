@@ -1,6 +1,6 @@
 //! Reads what must be read, stores what is new, publishes, moves the pointer.
 
-use std::{fs::File, sync::Arc};
+use std::{fs::File, ops::Range, sync::Arc};
 
 use tokio::{sync::oneshot, task::JoinHandle};
 
@@ -24,13 +24,14 @@ use crate::{
         TenantStore,
         ingest::{Cutter, Files, Ingest, Ingested},
         known::{Known, Locations},
+        lazy::startup::{self, First, Places},
         meta::{Metadata, NewTree},
         upload::{Gate, Uploader},
         workers::blocking,
     },
     format::record::{Record, State},
     id::{ChunkId, RecordId},
-    ops::{publish, written::Written},
+    ops::{moved::by_id, publish, written::Written},
     progress::{Progress, Tick},
     tree::{
         read::{Content, ContentSink},
@@ -59,6 +60,8 @@ pub(super) struct Writing<'a> {
     read_files: u64,
     /// What the base holds, if somebody wants to know what changed.
     base_contents: Option<Contents>,
+    /// What a mount of the base, or of one before it, has read first.
+    first_reads: Places,
     /// Whether the pointer names something.
     replaces: bool,
     examined: Examined,
@@ -75,12 +78,12 @@ impl<'a> Writing<'a> {
         let (index, arriving) = load_index(store, capture.request.index_budget);
         let (loaded, before) =
             futures::future::join(base_metadata(capture, base.as_ref()), before_reading(&plan)).await;
-        let (base_metadata, base_locations, base_contents) = match loaded {
-            Some((metadata, locations, contents)) => (Some(Arc::new(metadata)), Some(locations), contents),
-            None => (None, None, None),
+        let (base_metadata, loaded) = match loaded {
+            Some((metadata, loaded)) => (Some(Arc::new(metadata)), loaded),
+            None => (None, Loaded::default()),
         };
         let before = before?;
-        let known = Arc::new(Known::new(base_locations.unwrap_or_default(), Some(arriving)));
+        let known = Arc::new(Known::new(loaded.locations, Some(arriving)));
         let lineage = capture.request.lineage.clone();
         let totals = Totals::of(&plan.walk.entries, plan.walk.skipped, plan.walk.bytes);
         let source = ("directory", capture.request.directory.as_path());
@@ -107,7 +110,8 @@ impl<'a> Writing<'a> {
             trusted: Vec::new(),
             stored: None,
             read_files: 0,
-            base_contents,
+            base_contents: loaded.contents,
+            first_reads: loaded.first_reads,
             replaces,
             examined: Examined::default(),
         })
@@ -213,13 +217,15 @@ impl<'a> Writing<'a> {
         self.read_files += files.len() as u64;
         let (root, entries) = (Arc::clone(&self.plan.root), std::mem::take(&mut self.plan.walk.entries));
         let (ingest, progress) = (Arc::clone(&self.ingest), Arc::clone(&self.capture.progress));
-        let threads = self.capture.request.threads;
+        let (threads, first_reads) = (self.capture.request.threads, self.first_reads.clone());
         let (entries, ingested, read) = blocking(move || {
             if files.is_empty() {
                 return Ok((entries, ingest.flush()?, Vec::new()));
             }
             let content = Content::new(&root, &entries, files);
-            let extents = ingest.run(&Directory { content: &content, progress: &*progress }, threads)?;
+            let first = First::of(&first_reads, &entries);
+            let directory = Directory { content: &content, first: &first, progress: &*progress };
+            let extents = ingest.run(&directory, threads)?;
             let ingested = ingest.flush()?;
             let read: Vec<_> = content.finish().into_iter().zip(extents).collect();
             Ok((entries, ingested, read))
@@ -306,7 +312,9 @@ impl<'a> Writing<'a> {
         held_back: Option<&HoldBack>,
     ) -> Result<Record> {
         let (health, held_back) = (self.examined.health.take(), held_back.map(|held| held.word.to_owned()));
+        let startup = self.first_reads.plan(&self.plan.walk.entries);
         let finish = |record: &mut Record| {
+            record.startup = startup;
             record.health = health;
             record.held_back = held_back;
             record.counts.new_chunks = ingested.new_chunks;
@@ -353,26 +361,28 @@ pub(in crate::ops) fn load_index(
     (task, receiver)
 }
 
+/// What a write makes use of that the current snapshot holds.
+#[derive(Default)]
+struct Loaded {
+    locations: Locations,
+    contents: Option<Contents>,
+    first_reads: Places,
+}
+
 /// What the current snapshot holds. A damaged one must not keep anybody from storing a
 /// good snapshot after it.
-async fn base_metadata(
-    capture: &Capture<'_>,
-    base: Option<&Record>,
-) -> Option<(Metadata, Locations, Option<Contents>)> {
+async fn base_metadata(capture: &Capture<'_>, base: Option<&Record>) -> Option<(Metadata, Loaded)> {
     let record = base?;
     let loaded =
         Metadata::load(capture.store, record.record, record.generation, record.content.as_ref()?).await;
     let decoded = loaded.and_then(|metadata| {
         let (entries, locations) = metadata.decode()?;
-        let ids = entries.iter().flat_map(|entry| entry.chunks().map(|(id, _)| id));
-        let mut known = Locations::with_capacity(locations.len());
-        for (id, location) in ids.zip(locations) {
-            known.entry(id).or_insert(location);
-        }
+        let locations = by_id(&entries, locations);
         // Without findings about the base, all of it would have to be looked at anyway.
         let wanted = capture.request.examiner.is_some() && record.health.is_some();
         let contents = wanted.then(|| examine::contents(&entries));
-        Ok((metadata, known, contents))
+        let first_reads = Places::of(&startup::reads_of(&record.startup, &entries), &entries);
+        Ok((metadata, Loaded { locations, contents, first_reads }))
     });
     decoded
         .inspect_err(|error| tracing::warn!(record = %record.record, %error, "the current snapshot cannot be built on"))
@@ -382,6 +392,7 @@ async fn base_metadata(
 /// The files of a directory as the chunk pipeline wants them.
 struct Directory<'a> {
     content: &'a Content<'a>,
+    first: &'a First,
     progress: &'a dyn Progress,
 }
 
@@ -394,6 +405,11 @@ impl Files for Directory<'_> {
         self.content.read(at, &mut CutterSink(cutter))?;
         self.progress.tick(Tick { files: 1, ..Tick::default() });
         Ok(())
+    }
+
+    fn is_first(&self, at: usize, part: Range<u64>) -> bool {
+        let (path, size) = self.content.file(at);
+        self.first.has(path, size, part)
     }
 }
 

@@ -4,12 +4,12 @@
 //! of the indexes of its GPU caches, the logs of its LevelDBs and the ends of their tables,
 //! and the tabs it had open.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, ops::Range};
 
 use super::parts;
 use crate::format::{
     startup::Startup,
-    tree::{Entry, Kind},
+    tree::{Entry, Kind, TreePath},
 };
 
 /// Uncompressed bytes that are worth a guess.
@@ -45,15 +45,11 @@ const SHARED_FOLDERS: &[&[u8]] =
 
 /// The chunks that a Chrome will probably read first. Empty if this is no profile of Chrome's.
 pub fn guess(entries: &[Entry]) -> Startup {
-    let profiles: HashSet<&[u8]> = entries
-        .iter()
-        .filter_map(|entry| entry.path.as_bytes().strip_suffix(b"/Preferences"))
-        .filter(|folder| !folder.contains(&b'/'))
-        .collect();
+    let profiles = Profiles::of(entries);
     let mut found: Vec<(u8, u64, u64)> = Vec::new();
     let mut number = 0;
     for entry in entries {
-        let rank = rank(entry.path.as_bytes(), &profiles);
+        let rank = profiles.rank(entry.path.as_bytes());
         let size = if let Kind::File { size, .. } = entry.kind { size } else { 0 };
         for part in parts(entry) {
             if let Some(rank) = rank
@@ -75,31 +71,47 @@ pub fn guess(entries: &[Entry]) -> Startup {
     Startup::new(chunks)
 }
 
-/// How soon a file is read; `None` if not at the start.
-fn rank(path: &[u8], profiles: &HashSet<&[u8]>) -> Option<u8> {
-    if profiles.is_empty() || path.ends_with(b".pma") {
-        return None;
+/// The profiles in a user data directory of Chrome's.
+#[derive(Clone, Debug)]
+pub(super) struct Profiles(HashSet<Vec<u8>>);
+
+impl Profiles {
+    pub fn of(entries: &[Entry]) -> Self {
+        let folders = entries.iter().filter_map(|entry| entry.path.as_bytes().strip_suffix(b"/Preferences"));
+        Self(folders.filter(|folder| !folder.contains(&b'/')).map(<[u8]>::to_vec).collect())
     }
-    let Some(slash) = path.iter().position(|byte| *byte == b'/') else { return Some(0) };
-    let (folder, rest) = (&path[..slash], &path[slash + 1..]);
-    if SHARED_FOLDERS.contains(&folder) {
-        return Some(1);
+
+    /// Whether this part of a file is probably read at the start.
+    pub fn read_first(&self, path: &TreePath, size: u64, part: Range<u64>) -> bool {
+        self.rank(path.as_bytes()).is_some() && is_read(path.name(), size, part.start, part.end - part.start)
     }
-    if !profiles.contains(folder) {
-        return None;
+
+    /// How soon a file is read; `None` if not at the start.
+    fn rank(&self, path: &[u8]) -> Option<u8> {
+        if self.0.is_empty() || path.ends_with(b".pma") {
+            return None;
+        }
+        let Some(slash) = path.iter().position(|byte| *byte == b'/') else { return Some(0) };
+        let (folder, rest) = (&path[..slash], &path[slash + 1..]);
+        if SHARED_FOLDERS.contains(&folder) {
+            return Some(1);
+        }
+        if !self.0.contains(folder) {
+            return None;
+        }
+        // Of several profiles one is opened, and mostly that is the first.
+        let later = if folder == b"Default" { 0 } else { 10 };
+        if !rest.contains(&b'/') {
+            return Some(1 + later);
+        }
+        // The one file of a disk cache that is read before anything is looked up in it.
+        if path.ends_with(b"/the-real-index") {
+            return Some(2 + later);
+        }
+        let within = |name: &[u8]| rest.strip_prefix(name).is_some_and(|rest| rest.starts_with(b"/"));
+        let (_, rank) = FOLDERS.iter().find(|(name, _)| within(name))?;
+        Some(rank + later)
     }
-    // Of several profiles one is opened, and mostly that is the first.
-    let later = if folder == b"Default" { 0 } else { 10 };
-    if !rest.contains(&b'/') {
-        return Some(1 + later);
-    }
-    // The one file of a disk cache that is read before anything is looked up in it.
-    if path.ends_with(b"/the-real-index") {
-        return Some(2 + later);
-    }
-    let within = |name: &[u8]| rest.strip_prefix(name).is_some_and(|rest| rest.starts_with(b"/"));
-    let (_, rank) = FOLDERS.iter().find(|(name, _)| within(name))?;
-    Some(rank + later)
 }
 
 /// Whether this part of a file is read at once.

@@ -1,6 +1,9 @@
 use super::*;
 use crate::{
-    format::{frame::Codec, tree::Meta},
+    format::{
+        frame::Codec,
+        tree::{Meta, TreePath},
+    },
     id::{ChunkKey, PackId, PackSeq, RecordId},
 };
 
@@ -25,6 +28,10 @@ fn piece(pack: u32, offset: u64) -> Piece {
 
 fn numbers(startup: &Startup) -> Vec<u64> {
     startup.chunks(u64::MAX >> 12).collect()
+}
+
+fn planned(first_reads: &[ChunkId], old: &[Entry], new: &[Entry]) -> Startup {
+    Places::of(first_reads, old).plan(new)
 }
 
 #[test]
@@ -97,4 +104,19 @@ fn a_guess_names_what_chrome_reads_and_nothing_of_other_trees() {
     let all = [large, vec![file("Default/Preferences", &["p"])]].concat();
     let bytes = numbers(&guess(&all)).len() as u64 * u64::from(LEN);
     assert!((2 << 20..=3 << 20).contains(&bytes), "{bytes}");
+}
+
+#[test]
+fn what_is_read_first_is_known_before_it_is_cut() {
+    let old = [file("a", &["a0", "a1", "a2"]), file("Default/Preferences", &["p"])];
+    let (len, path) = (u64::from(LEN), |path: &str| TreePath::new(path).unwrap());
+    let seen = First::of(&Places::of(&[id("a1")], &old), &old);
+    assert!(seen.has(&path("a"), 9 * len, len + 1..len + 2));
+    assert!(!seen.has(&path("a"), 9 * len, 0..len) && !seen.has(&path("a"), 9 * len, 2 * len..3 * len));
+    assert!(!seen.has(&path("Default/Preferences"), len, 0..len));
+    // Nothing was seen: it is a profile of Chrome's.
+    let guessed = First::of(&Places::of(&[], &old), &old);
+    assert!(guessed.has(&path("Default/Cookies"), 9 * len, 0..len));
+    assert!(!guessed.has(&path("Default/Cookies"), 9 * len, 8 * len..9 * len));
+    assert!(!First::of(&Places::default(), &old[..1]).has(&path("a"), len, 0..len));
 }

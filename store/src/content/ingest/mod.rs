@@ -5,14 +5,23 @@
 //! busy. Nothing is queued unless somebody is idle, so memory stays bounded by the
 //! workers' own buffers and the packs under way.
 
+mod aside;
+mod cutter;
+mod pool;
+
 use std::{
-    collections::{HashSet, VecDeque},
-    io::Read,
+    collections::HashSet,
+    ops::Range,
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
+
+use aside::Aside;
+pub use cutter::Cutter;
+use cutter::{Parts, Window};
+use pool::{FailOnDrop, Job, Pool};
 
 use super::{
     TenantStore,
@@ -32,7 +41,6 @@ use crate::{
 };
 
 const READ_BYTES: usize = 512 * 1024;
-const MAX_QUEUED: usize = 8;
 /// Those under way and the one that is filled.
 const PACKS_AT_ONCE: usize = PACKS_IN_FLIGHT + 1;
 
@@ -48,6 +56,13 @@ pub trait Files: Sync {
     /// Writes the content of file `at` to `cutter`, in order. Called once for each file,
     /// from any thread.
     fn read(&self, at: usize, cutter: &mut Cutter<'_>) -> Result<()>;
+
+    /// Whether this part of file `at` is read before most others when the snapshot is used:
+    /// such parts are stored side by side.
+    fn is_first(&self, at: usize, part: Range<u64>) -> bool {
+        let _ = (at, part);
+        false
+    }
 }
 
 /// How much of what was read had to be stored.
@@ -66,6 +81,8 @@ pub struct Ingest {
     progress: Arc<dyn Progress>,
     chunker: Chunker,
     packer: Mutex<Option<Packer>>,
+    /// What is read first; it goes into the last pack, in one piece.
+    aside: Mutex<Aside>,
     buffers: Buffers,
     /// Chunks that some worker of this write stores or has stored.
     claimed: Mutex<HashSet<ChunkId>>,
@@ -73,27 +90,6 @@ pub struct Ingest {
     announced: AtomicBool,
     new_chunks: AtomicU64,
     new_bytes: AtomicU64,
-}
-
-struct Task {
-    id: ChunkId,
-    raw: Vec<u8>,
-}
-
-/// What idle workers wait for.
-#[derive(Default)]
-struct Pool {
-    state: Mutex<PoolState>,
-    changed: Condvar,
-    idle: AtomicUsize,
-}
-
-#[derive(Default)]
-struct PoolState {
-    tasks: VecDeque<Task>,
-    next: usize,
-    reading: usize,
-    failed: bool,
 }
 
 impl std::fmt::Debug for dyn Progress {
@@ -117,6 +113,7 @@ impl Ingest {
             progress,
             chunker,
             packer: Mutex::default(),
+            aside: Mutex::default(),
             buffers: Buffers::new(PACKS_AT_ONCE),
             claimed: Mutex::default(),
             announced: AtomicBool::new(false),
@@ -141,7 +138,7 @@ impl Ingest {
         source: impl FnOnce(&mut Feed<'_>) -> Result<T> + Send,
     ) -> Result<T> {
         let pool = Pool::default();
-        lock(&pool.state).reading = 1;
+        pool.begin_read();
         let (source, ended) = (Mutex::new(Some(source)), Mutex::new(None));
         workers::run(threads, || {
             if let Some(source) = lock(&source).take() {
@@ -165,6 +162,10 @@ impl Ingest {
 
     /// Seals what is left and reports; blocking.
     pub fn flush(&self) -> Result<Ingested> {
+        let aside = std::mem::take(&mut *lock(&self.aside));
+        if !aside.is_empty() {
+            self.pack(|packer| aside.move_to(packer))?;
+        }
         if let Some(packer) = lock(&self.packer).take() {
             self.uploader.submit(packer, self.uploader.wait_for_place()?)?;
         }
@@ -183,15 +184,18 @@ impl Ingest {
         let result = Compressor::new(self.store.chunking().zstd_level).and_then(|mut compressor| {
             while let Some(job) = pool.next_job(files.len()) {
                 match job {
-                    Job::Compress(task) => self.store_chunk(&mut compressor, task.id, &task.raw)?,
+                    Job::Compress(task) => {
+                        self.store_chunk(&mut compressor, task.id, &task.raw, task.is_first)?
+                    }
                     Job::Read(at) => {
                         buffer.clear();
+                        let is_first = |part| files.is_first(at, part);
                         let mut cutter = Cutter {
                             ingest: self,
                             pool,
                             compressor: &mut compressor,
                             buffer: &mut buffer,
-                            extents: Vec::new(),
+                            file: Parts::new(&is_first),
                         };
                         files.read(at, &mut cutter)?;
                         *lock(&done[at]) = cutter.finish()?;
@@ -220,19 +224,38 @@ impl Ingest {
         &self,
         pool: &Pool,
         compressor: &mut Compressor,
-        extents: &mut Vec<Extent>,
+        file: &mut Parts<'_>,
         raw: &[u8],
     ) -> Result<()> {
         let id = self.store.key().id_of(raw);
-        extents.push(Extent::Chunk { id, len: raw.len() as u32 });
-        if self.claim(id) && !pool.offer(id, raw) {
-            self.store_chunk(compressor, id, raw)?;
+        let is_first = file.push(Extent::Chunk { id, len: raw.len() as u32 });
+        if self.claim(id) && !pool.offer(id, raw, is_first) {
+            self.store_chunk(compressor, id, raw, is_first)?;
         }
         Ok(())
     }
 
-    fn store_chunk(&self, compressor: &mut Compressor, id: ChunkId, raw: &[u8]) -> Result<()> {
+    fn store_chunk(
+        &self,
+        compressor: &mut Compressor,
+        id: ChunkId,
+        raw: &[u8],
+        is_first: bool,
+    ) -> Result<()> {
         let frame = compressor.frame(raw)?;
+        if !(is_first && lock(&self.aside).push(id, raw.len() as u32, frame)) {
+            self.pack(|packer| {
+                packer.push(id, EntryKind::Data, raw.len() as u32, frame);
+            })?;
+        }
+        self.new_chunks.fetch_add(1, Ordering::Relaxed);
+        self.new_bytes.fetch_add(raw.len() as u64, Ordering::Relaxed);
+        self.progress.tick(Tick { new_bytes: raw.len() as u64, ..Tick::default() });
+        Ok(())
+    }
+
+    /// Adds to the pack that is being filled, and sends it off if it is full then.
+    fn pack(&self, add: impl FnOnce(&mut Packer)) -> Result<()> {
         let target = self.store.chunking().pack_bytes as usize;
         let full = {
             let mut slot = lock(&self.packer);
@@ -242,7 +265,7 @@ impl Ingest {
                 }
                 Packer::recycling(target + target / 16, &self.buffers)
             });
-            packer.push(id, EntryKind::Data, raw.len() as u32, frame);
+            add(packer);
             if packer.len() < target {
                 None
             } else {
@@ -251,9 +274,6 @@ impl Ingest {
                 slot.take().map(|packer| (packer, place))
             }
         };
-        self.new_chunks.fetch_add(1, Ordering::Relaxed);
-        self.new_bytes.fetch_add(raw.len() as u64, Ordering::Relaxed);
-        self.progress.tick(Tick { new_bytes: raw.len() as u64, ..Tick::default() });
         full.map_or(Ok(()), |(packer, place)| self.uploader.submit(packer, place))
     }
 }
@@ -281,7 +301,7 @@ impl Feed<'_> {
             pool: self.pool,
             compressor: &mut self.compressor,
             buffer: &mut self.buffer,
-            extents: Vec::new(),
+            file: Parts::new(&|_| false),
         };
         read(&mut cutter)?;
         cutter.finish()
@@ -297,206 +317,6 @@ impl Files for NoFiles {
     }
 
     fn read(&self, _: usize, _: &mut Cutter<'_>) -> Result<()> {
-        Ok(())
-    }
-}
-
-enum Job {
-    Compress(Task),
-    Read(usize),
-}
-
-struct FailOnDrop<'a>(&'a Pool);
-
-impl Drop for FailOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.fail();
-    }
-}
-
-impl Pool {
-    fn next_job(&self, files: usize) -> Option<Job> {
-        let mut state = lock(&self.state);
-        loop {
-            if state.failed {
-                return None;
-            }
-            if let Some(task) = state.tasks.pop_front() {
-                return Some(Job::Compress(task));
-            }
-            if state.next < files {
-                state.next += 1;
-                state.reading += 1;
-                return Some(Job::Read(state.next - 1));
-            }
-            if state.reading == 0 {
-                return None;
-            }
-            self.idle.fetch_add(1, Ordering::Relaxed);
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-            self.idle.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-
-    fn end_read(&self) {
-        lock(&self.state).reading -= 1;
-        self.changed.notify_all();
-    }
-
-    fn fail(&self) {
-        lock(&self.state).failed = true;
-        self.changed.notify_all();
-    }
-
-    /// Hands a chunk to an idle worker, if there is one with nothing to do.
-    fn offer(&self, id: ChunkId, raw: &[u8]) -> bool {
-        if self.idle.load(Ordering::Relaxed) == 0 {
-            return false;
-        }
-        let mut state = lock(&self.state);
-        if state.tasks.len() >= MAX_QUEUED {
-            return false;
-        }
-        state.tasks.push_back(Task { id, raw: raw.to_vec() });
-        drop(state);
-        self.changed.notify_one();
-        true
-    }
-}
-
-/// The bytes of a file that are read but not cut yet, in memory that serves many files:
-/// asking for new memory for each would cost more than reading most of them.
-struct Window {
-    memory: Vec<u8>,
-    start: usize,
-    end: usize,
-}
-
-impl Window {
-    fn new(len: usize) -> Self {
-        Self { memory: vec![0; len], start: 0, end: 0 }
-    }
-
-    fn bytes(&self) -> &[u8] {
-        &self.memory[self.start..self.end]
-    }
-
-    fn clear(&mut self) {
-        (self.start, self.end) = (0, 0);
-    }
-
-    /// Reads until `most` bytes were read, the window is full or the file ends.
-    fn fill(&mut self, reader: &mut impl Read, most: u64) -> std::io::Result<usize> {
-        self.memory.copy_within(self.start..self.end, 0);
-        (self.start, self.end) = (0, self.end - self.start);
-        let room = self.memory.len() - self.end;
-        let want = room.min(usize::try_from(most).unwrap_or(room));
-        let mut total = 0;
-        while total < want {
-            match reader.read(&mut self.memory[self.end..self.end + want - total]) {
-                Ok(0) => break,
-                Ok(got) => {
-                    self.end += got;
-                    total += got;
-                }
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(total)
-    }
-}
-
-/// Takes one file's bytes in order and cuts them.
-pub struct Cutter<'a> {
-    ingest: &'a Ingest,
-    pool: &'a Pool,
-    compressor: &'a mut Compressor,
-    buffer: &'a mut Window,
-    extents: Vec<Extent>,
-}
-
-impl std::fmt::Debug for Cutter<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Cutter").field("extents", &self.extents.len()).finish_non_exhaustive()
-    }
-}
-
-impl Cutter<'_> {
-    /// Takes the next bytes from `reader` until it ends or `most` are read; says how many.
-    pub fn read_from(&mut self, reader: &mut impl Read, most: u64) -> std::io::Result<Result<u64>> {
-        let mut total = 0;
-        while total < most {
-            let got = self.buffer.fill(reader, most - total)?;
-            if got == 0 {
-                break;
-            }
-            total += got as u64;
-            if let Err(error) = self.cut(false) {
-                return Ok(Err(error));
-            }
-            self.ingest.progress.tick(Tick { bytes: got as u64, ..Tick::default() });
-        }
-        Ok(Ok(total))
-    }
-
-    /// Zeros that take no space.
-    pub fn hole(&mut self, len: u64) -> Result<()> {
-        self.cut(true)?;
-        match self.extents.last_mut() {
-            _ if len == 0 => {}
-            Some(Extent::Hole(before)) => *before += len,
-            _ => self.extents.push(Extent::Hole(len)),
-        }
-        self.ingest.progress.tick(Tick { bytes: len, ..Tick::default() });
-        Ok(())
-    }
-
-    /// The next part of the file is stored already, as `extent`. Everything before it has been
-    /// cut.
-    pub fn keep(&mut self, extent: Extent) {
-        self.ingest.progress.tick(Tick { bytes: extent.len(), ..Tick::default() });
-        self.extents.push(extent);
-    }
-
-    /// The next part of the file is this chunk. Everything before it has been cut.
-    pub fn chunk(&mut self, raw: &[u8]) -> Result<()> {
-        let Self { ingest, pool, compressor, extents, .. } = self;
-        ingest.progress.tick(Tick { bytes: raw.len() as u64, ..Tick::default() });
-        ingest.take_chunk(pool, compressor, extents, raw)
-    }
-
-    pub fn chunker(&self) -> Chunker {
-        self.ingest.chunker.clone()
-    }
-
-    /// The largest file whose bytes are kept in the tree itself.
-    pub fn inline_bytes(&self) -> u64 {
-        self.ingest.store.chunking().inline_bytes.into()
-    }
-
-    /// Forgets what was taken so far: the file changed and is read again.
-    pub fn restart(&mut self) {
-        self.buffer.clear();
-        self.extents.clear();
-    }
-
-    fn finish(mut self) -> Result<Vec<Extent>> {
-        let inline = self.ingest.store.chunking().inline_bytes as usize;
-        let bytes = self.buffer.bytes();
-        if self.extents.is_empty() && !bytes.is_empty() && bytes.len() <= inline {
-            return Ok(vec![Extent::Inline(bytes.to_vec())]);
-        }
-        self.cut(true)?;
-        Ok(self.extents)
-    }
-
-    fn cut(&mut self, last: bool) -> Result<()> {
-        let Self { ingest, pool, compressor, buffer, extents } = self;
-        let cut = ingest
-            .chunker
-            .cut_all(buffer.bytes(), last, |raw| ingest.take_chunk(pool, compressor, extents, raw))?;
-        buffer.start += cut;
         Ok(())
     }
 }

@@ -1,0 +1,106 @@
+//! What the workers of an ingest hand each other.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Condvar, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use super::lock;
+use crate::id::ChunkId;
+
+const MAX_QUEUED: usize = 8;
+
+/// A chunk to be compressed.
+pub(super) struct Task {
+    pub id: ChunkId,
+    pub raw: Vec<u8>,
+    pub is_first: bool,
+}
+
+/// What idle workers wait for.
+#[derive(Default)]
+pub(super) struct Pool {
+    state: Mutex<PoolState>,
+    changed: Condvar,
+    idle: AtomicUsize,
+}
+
+#[derive(Default)]
+struct PoolState {
+    tasks: VecDeque<Task>,
+    next: usize,
+    reading: usize,
+    failed: bool,
+}
+
+pub(super) enum Job {
+    Compress(Task),
+    Read(usize),
+}
+
+/// Whoever leaves without saying so has failed.
+pub(super) struct FailOnDrop<'a>(pub &'a Pool);
+
+impl Drop for FailOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.fail();
+    }
+}
+
+impl Pool {
+    /// Somebody reads who was not given anything to read here.
+    pub fn begin_read(&self) {
+        lock(&self.state).reading += 1;
+    }
+
+    pub fn next_job(&self, files: usize) -> Option<Job> {
+        let mut state = lock(&self.state);
+        loop {
+            if state.failed {
+                return None;
+            }
+            if let Some(task) = state.tasks.pop_front() {
+                return Some(Job::Compress(task));
+            }
+            if state.next < files {
+                state.next += 1;
+                state.reading += 1;
+                return Some(Job::Read(state.next - 1));
+            }
+            if state.reading == 0 {
+                return None;
+            }
+            self.idle.fetch_add(1, Ordering::Relaxed);
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.idle.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    pub fn end_read(&self) {
+        lock(&self.state).reading -= 1;
+        self.changed.notify_all();
+    }
+
+    fn fail(&self) {
+        lock(&self.state).failed = true;
+        self.changed.notify_all();
+    }
+
+    /// Hands a chunk to an idle worker, if there is one with nothing to do.
+    pub fn offer(&self, id: ChunkId, raw: &[u8], is_first: bool) -> bool {
+        if self.idle.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        let mut state = lock(&self.state);
+        if state.tasks.len() >= MAX_QUEUED {
+            return false;
+        }
+        state.tasks.push_back(Task { id, raw: raw.to_vec(), is_first });
+        drop(state);
+        self.changed.notify_one();
+        true
+    }
+}

@@ -1,0 +1,103 @@
+//! What is read first, by name and place: that outlives the chunks it was read as.
+
+use std::{
+    collections::{HashMap, HashSet},
+    ops::Range,
+};
+
+use super::{guess::Profiles, parts};
+use crate::{
+    format::{
+        startup::{MAX_BYTES, Startup},
+        tree::{Entry, TreePath},
+    },
+    id::ChunkId,
+};
+
+/// Parts of files, in the order in which they are read.
+#[derive(Clone, Debug, Default)]
+pub struct Places(Vec<(TreePath, Range<u64>)>);
+
+impl Places {
+    /// Where the chunks that were read first are in the tree they were read of.
+    pub fn of(first_reads: &[ChunkId], tree: &[Entry]) -> Self {
+        let wanted: HashSet<&ChunkId> = first_reads.iter().collect();
+        let mut places: HashMap<ChunkId, (&TreePath, Range<u64>)> = HashMap::new();
+        for entry in tree {
+            for part in parts(entry) {
+                if wanted.contains(&part.id) {
+                    let range = part.offset..part.offset + u64::from(part.len);
+                    places.entry(part.id).or_insert((&entry.path, range));
+                }
+            }
+        }
+        let found = first_reads.iter().filter_map(|id| places.get(id));
+        Self(found.map(|(path, range)| ((*path).clone(), range.clone())).collect())
+    }
+
+    /// The plan for a tree: of a file that has changed, the same part is meant.
+    pub fn plan(&self, tree: &[Entry]) -> Startup {
+        let paths: HashSet<&TreePath> = self.0.iter().map(|(path, _)| path).collect();
+        let mut files: HashMap<&TreePath, (u64, &Entry)> = HashMap::new();
+        let mut number = 0;
+        for entry in tree {
+            if paths.contains(&entry.path) {
+                files.insert(&entry.path, (number, entry));
+            }
+            number += entry.chunks().count() as u64;
+        }
+        let mut bytes = 0;
+        let mut seen = HashSet::new();
+        let mut chunks = Vec::new();
+        for (path, range) in &self.0 {
+            let Some((first, entry)) = files.get(path) else { continue };
+            for (number, part) in (*first..).zip(parts(entry)) {
+                let overlaps = part.offset < range.end && part.offset + u64::from(part.len) > range.start;
+                if overlaps && seen.insert(number) {
+                    bytes += u64::from(part.len);
+                    if bytes > MAX_BYTES {
+                        return Startup::new(chunks);
+                    }
+                    chunks.push(number);
+                }
+            }
+        }
+        Startup::new(chunks)
+    }
+}
+
+/// Which parts of a tree's files are read first, told before they are cut into chunks.
+#[derive(Clone, Debug)]
+pub struct First(Told);
+
+#[derive(Clone, Debug)]
+enum Told {
+    /// As a mount has read them.
+    Seen(HashMap<TreePath, Vec<Range<u64>>>),
+    /// As a Chrome probably will.
+    Guessed(Profiles),
+}
+
+impl First {
+    /// By what is known, else by a guess at what `tree` is. Nothing but its names is looked at.
+    pub fn of(places: &Places, tree: &[Entry]) -> Self {
+        if places.0.is_empty() {
+            return Self(Told::Guessed(Profiles::of(tree)));
+        }
+        let mut seen: HashMap<TreePath, Vec<Range<u64>>> = HashMap::new();
+        for (path, range) in &places.0 {
+            seen.entry(path.clone()).or_default().push(range.clone());
+        }
+        Self(Told::Seen(seen))
+    }
+
+    /// Whether this part of a file of that size is among them.
+    pub fn has(&self, path: &TreePath, size: u64, part: Range<u64>) -> bool {
+        match &self.0 {
+            Told::Seen(seen) => seen.get(path).is_some_and(|ranges| {
+                ranges.iter().any(|range| range.start < part.end && part.start < range.end)
+            }),
+            Told::Guessed(profiles) => profiles.read_first(path, size, part),
+        }
+    }
+}
