@@ -54,7 +54,7 @@ impl Default for Chunking {
             max_bytes: 128 << 10,
             inline_bytes: 512,
             zstd_level: 3,
-            pack_bytes: 18 << 20,
+            pack_bytes: 20 << 20,
             unknown: Unknown::new(),
         }
     }

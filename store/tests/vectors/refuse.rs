@@ -509,7 +509,8 @@ fn configurations(cases: &mut Cases<'_>) {
         "another schema",
         change(&store, "/schema", json!("pstore.tenant")),
     );
-    let sizes = value(Chunking { min_bytes: 512, average_bytes: 256, ..Chunking::default() });
+    let sizes =
+        value(Chunking { min_bytes: 512, average_bytes: 256, pack_bytes: 18 << 20, ..Chunking::default() });
     cases.malformed(
         "store config to write",
         "sizes",

@@ -54,7 +54,15 @@ pub(super) fn lineage() -> Lineage {
 
 /// Small chunks, so that a small file has many.
 pub(super) fn chunking() -> Chunking {
-    Chunking { min_bytes: 64, average_bytes: 256, max_bytes: 1024, inline_bytes: 32, ..Chunking::default() }
+    // Named, each of them: a store keeps what it was made with, whatever is the default by now.
+    Chunking {
+        min_bytes: 64,
+        average_bytes: 256,
+        max_bytes: 1024,
+        inline_bytes: 32,
+        pack_bytes: 18 << 20,
+        ..Chunking::default()
+    }
 }
 
 pub(super) fn write_id() -> RecordId {

@@ -26,7 +26,7 @@ use store::{
 };
 use tests::world::World;
 
-/// About as many as a pack of 18 MiB holds.
+/// About as many as a pack of 20 MiB holds.
 const CHUNKS_PER_PACK: u64 = 500;
 /// How much of a snapshot is new.
 const NEW_SHARE: u64 = 10;
