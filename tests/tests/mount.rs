@@ -332,6 +332,30 @@ fn a_session_that_was_cut_short_is_rescued_as_another_profile_or_as_its_own() {
 }
 
 #[test]
+fn what_is_rescued_with_a_torn_database_does_not_become_current_by_itself() {
+    let desk = filled();
+    let database = desk.mountpoint.join("Default/Cookies");
+    let mounted = desk.mount();
+    fs::create_dir_all(database.parent().unwrap()).unwrap();
+    let open = rusqlite::Connection::open(&database).unwrap();
+    open.execute_batch("CREATE TABLE cookies (host TEXT); INSERT INTO cookies VALUES ('a'), ('b')").unwrap();
+    drop(open);
+    let mut bytes = fs::read(&database).unwrap();
+    bytes[4096 + 8..4096 + 64].fill(0xff);
+    fs::write(&database, bytes).unwrap();
+    desk.kill(&mounted);
+    let id = desk.sessions()[0]["session"].as_str().unwrap().to_owned();
+    let good = desk.host.succeed(["show", ALICE])["record"].clone();
+    let said = desk.host.fail(29, ["sessions", "rescue", &id]);
+    says(&said, "Default/Cookies");
+    assert_eq!(desk.host.succeed(["show", ALICE])["record"], good);
+    // It is stored, so that nothing is lost; and nothing else is left of it.
+    let snapshots = desk.host.succeed(["list", ALICE])["snapshots"].as_array().unwrap().clone();
+    assert_eq!(snapshots.len(), 2, "{snapshots:#?}");
+    assert_eq!((desk.sessions().len(), desk.session_directories()), (0, 0));
+}
+
+#[test]
 fn a_session_that_was_cut_short_is_discarded_only_when_that_is_confirmed() {
     let (desk, id) = cut_short();
     desk.host.fail(2, ["sessions", "discard", &id]);

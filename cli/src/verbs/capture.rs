@@ -228,12 +228,17 @@ pub(super) fn judged(
         allow_damaged: args.allow_damaged,
     };
     let examiner = ProfileExaminer { policy, stopped: Some(still.stopped.clone()) };
-    let hold_back = fallback.filter(|_| !args.replace_after_fallback).map(|reason| {
-        let reason = format!("the session had started afresh ({reason}), and would replace a good snapshot");
-        HoldBack { word: "fallback", reason }
-    });
+    let hold_back = afresh(args, fallback);
     let about = About { fallback: fallback.map(str::to_owned), ..about(context, args, actor, still)? };
     Ok((about, Arc::new(examiner), hold_back))
+}
+
+/// Why what began as an empty profile does not take the place of what could not be loaded.
+pub(super) fn afresh(args: &CaptureArgs, fallback: Option<&str>) -> Option<HoldBack> {
+    fallback.filter(|_| !args.replace_after_fallback).map(|reason| {
+        let reason = format!("the session had started afresh ({reason}), and would replace a good snapshot");
+        HoldBack { word: "fallback", reason }
+    })
 }
 
 /// What is known of a session whose browser is long gone.

@@ -84,6 +84,26 @@ pub(super) async fn publish(
     args: &CaptureArgs,
     other: Option<&ProfileName>,
 ) -> Result<Published, Failure> {
+    let limit = context.settings.tenant(&mount.lineage.name.tenant).max_profile_bytes;
+    within(context, mount, args, other, Some(limit)).await
+}
+
+/// The same for a session that was cut short: whatever its size, it is not refused.
+pub(super) async fn rescued(
+    context: &Context,
+    mount: &Arc<Mount>,
+    args: &CaptureArgs,
+) -> Result<Published, Failure> {
+    within(context, mount, args, None, None).await
+}
+
+async fn within(
+    context: &Context,
+    mount: &Arc<Mount>,
+    args: &CaptureArgs,
+    other: Option<&ProfileName>,
+    max_bytes: Option<u64>,
+) -> Result<Published, Failure> {
     let actor = match mount.hold() {
         Some(hold) => hold.controls().actor().clone(),
         None => context.actor(&args.actor),
@@ -110,7 +130,7 @@ pub(super) async fn publish(
         }
         To::Own => None,
     };
-    let published = store(context, mount, args, &actor, to.clone(), lineage).await;
+    let published = store(context, mount, args, &actor, (to.clone(), lineage), max_bytes).await;
     drop(keeper);
     if let To::Other { hold, .. } = &to
         && let Err(error) = hold.release().await
@@ -127,8 +147,8 @@ async fn store(
     mount: &Arc<Mount>,
     args: &CaptureArgs,
     actor: &Actor,
-    to: To,
-    lineage: Lineage,
+    (to, lineage): (To, Lineage),
+    max_bytes: Option<u64>,
 ) -> Result<Published, Failure> {
     let settings = context.settings.tenant(&lineage.name.tenant);
     capturing::require_room(context, &mount.tenant, &lineage, args).await?;
@@ -143,7 +163,7 @@ async fn store(
         about,
         examiner: Some(examiner),
         threads: crate::threads(),
-        max_bytes: Some(settings.max_profile_bytes),
+        max_bytes,
         quota_bytes: settings.quota_bytes,
         archive: Some(super::export::policy(context, &lineage.name.tenant)),
         patience: PATIENCE,

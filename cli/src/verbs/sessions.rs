@@ -1,13 +1,14 @@
 //! `pstore sessions`
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::path::Path;
 
-use fuse::mount::{CommitRequest, To, info::Info};
+use fuse::mount::info::Info;
 use serde_json::{Value, json};
-use store::{ErrorKind, catalog::clock, progress::Silent};
+use store::{ErrorKind, catalog::clock};
 
 use super::{
     Context, capture as capturing,
+    commit::Published,
     mount::{Candidate, Taking, candidates, rescue},
     snapshot,
 };
@@ -102,36 +103,14 @@ async fn rescue_one(context: &Context, args: &RescueArgs) -> Result<Answer, Fail
         let message = format!("session {id} is of the store {stored_in}");
         return Err(Failure::usage(message).hint(format!("--store {stored_in}")));
     }
-    let actor = context.actor(&args.capture.actor);
-    let about = capturing::about_rescued(context, &args.capture, &actor, candidate.info.fallback.clone())?;
-    let mount = Arc::new(rescue(context, candidate, args.other.as_ref(), actor).await?);
-    let request = CommitRequest {
-        to: To::Own,
-        about,
-        hold_back: None,
-        // Nothing is mounted that databases could be read through.
-        examiner: None,
-        threads: crate::threads(),
-        // What is rescued is not refused for its size.
-        max_bytes: None,
-        quota_bytes: context.settings.tenant(&mount.lineage.name.tenant).quota_bytes,
-        archive: Some(super::export::policy(context, &mount.lineage.name.tenant)),
-        patience: Duration::ZERO,
-    };
-    let committed = mount.commit(request, Arc::new(Silent)).await;
-    let (report, _) = match committed {
-        Ok(committed) => committed,
-        Err(error) => {
-            mount.let_go().await;
-            return Err(error.into());
-        }
-    };
-    let lineage = mount.lineage.clone();
-    mount.end().await?;
+    let Published { lineage, report, remarks, .. } = rescue(context, candidate, args).await?;
+    let warnings = snapshot::warnings(&report, remarks);
     let text = format!("{} {}: session {id} is stored\n", lineage.name, report.sha256_prefix);
-    let mut document = snapshot::document(&lineage, &report, &[]);
+    let mut document = snapshot::document(&lineage, &report, &warnings);
     document["session"] = json!(id);
-    Ok(Answer { brief: Some(format!("{}\n", report.snapshot_id)), ..Answer::new(document, text) })
+    let verdict = capturing::held_back(&report);
+    let brief = Some(format!("{}\n", report.snapshot_id));
+    Ok(Answer { brief, verdict, ..Answer::new(document, text) })
 }
 
 fn discard(settings: &Settings, args: &DiscardArgs) -> Result<Answer, Failure> {

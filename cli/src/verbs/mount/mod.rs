@@ -2,7 +2,9 @@
 
 mod daemon;
 mod opening;
+mod point;
 pub(super) mod remote;
+mod rescue;
 mod serving;
 
 use std::{
@@ -16,7 +18,9 @@ use store::ErrorKind;
 use super::Context;
 use crate::{answer::Answer, args::MountArgs, failure::Failure};
 
-pub(super) use opening::{Candidate, Notes, Taking, candidates, rescue};
+pub(super) use opening::{Candidate, Notes, Taking, candidates};
+pub(super) use point::{Mountpoint, temporary};
+pub(super) use rescue::rescue;
 pub(super) use serving::{EndedBy, Serving};
 
 pub(super) async fn run(context: Context, args: &MountArgs) -> Result<Answer, Failure> {

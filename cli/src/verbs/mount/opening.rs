@@ -19,8 +19,8 @@ use store::{
     Error, ErrorKind,
     catalog::{clock, lock::Terms, pin, records},
     content::TenantStore,
-    format::{event::Actor, record},
-    name::{ChromeMajor, Lineage, ProfileName},
+    format::record,
+    name::{ChromeMajor, Lineage},
     ops::{
         find,
         open::{self, Opened},
@@ -271,56 +271,6 @@ fn lock_was_lost(other: &Info) -> Failure {
     ))
 }
 
-/// An unfinished session under the lock of the profile its changes are to go to: its own, if
-/// nobody has moved its pointer, or `other`.
-pub(in crate::verbs) async fn rescue(
-    context: &Context,
-    candidate: Candidate,
-    other: Option<&ProfileName>,
-    actor: Actor,
-) -> Result<Mount, Failure> {
-    let own = candidate.info.lineage().ok_or_else(|| {
-        Failure::new(
-            ErrorKind::Damaged,
-            format!("session {} does not say whose it is", candidate.session.id()),
-        )
-    })?;
-    let name = other.unwrap_or(&own.name);
-    let settings = context.settings.tenant(&name.tenant);
-    let store = context.store(Purpose::Write).await?;
-    let terms = Terms { ttl: settings.lock_ttl, with_process: true };
-    let locked = open::locked(&store, name, Some(own.chrome_major), actor, terms, Duration::ZERO).await?;
-    let open::Locked { store: tenant, lineage, hold, opened } = locked;
-    let hold = Arc::new(hold);
-    let started = async {
-        let snapshot = match (other, candidate.unfinished.below()) {
-            (None, _) => below(&tenant, &lineage, &candidate, opened?).await?,
-            (Some(_), None) => None,
-            (Some(_), Some(below)) => Some(at(&tenant, below).await?),
-        };
-        let Candidate { session, info, unfinished } = candidate;
-        let keeper = hold.keep(settings.lock_renew.max(Duration::from_millis(1)));
-        let right = Right::Held { hold: Arc::clone(&hold), keeper };
-        let info = Info { mode: Mode::Locked, pid: std::process::id(), ..info };
-        let opening = opening(tenant, lineage, right, snapshot, info);
-        let mount = blocking(move || {
-            Ok(Mount::start(opening, Start::Resume { session, unfinished: Box::new(unfinished) })?)
-        })
-        .await?;
-        if other.is_none() {
-            mount.settle(&export::policy(context, &name.tenant)).await?;
-        }
-        Ok(mount)
-    }
-    .await;
-    if started.is_err()
-        && let Err(error) = hold.release().await
-    {
-        tracing::warn!(%error, "the lock could not be given back; it expires by itself");
-    }
-    started
-}
-
 async fn without_lock(context: &Context, args: &MountArgs) -> Result<Begun, Failure> {
     let store = context.store(Purpose::Change).await?;
     let (profile, sha) = (&args.source.profile, args.source.sha.as_deref());
@@ -379,7 +329,7 @@ fn choose(
 }
 
 /// The snapshot a session was built on, if the session may still move the pointer.
-async fn below(
+pub(super) async fn below(
     tenant: &TenantStore,
     lineage: &Lineage,
     candidate: &Candidate,
@@ -407,12 +357,12 @@ async fn below(
     }
 }
 
-async fn at(tenant: &TenantStore, below: &Below) -> Result<Snapshot, Failure> {
+pub(super) async fn at(tenant: &TenantStore, below: &Below) -> Result<Snapshot, Failure> {
     let (record, _) = records::get(tenant, &below.lineage, below.record).await?;
     Ok(Snapshot { lineage: below.lineage.clone(), opened: Opened::load(tenant, record).await? })
 }
 
-fn opening(
+pub(super) fn opening(
     tenant: TenantStore,
     lineage: Lineage,
     right: Right,
@@ -495,7 +445,7 @@ fn load_request(context: &Context, args: &MountArgs, chrome_major: ChromeMajor) 
     }
 }
 
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
     tokio::task::spawn_blocking(work)

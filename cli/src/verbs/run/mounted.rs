@@ -10,10 +10,9 @@ use super::{
     super::{
         Context, commit,
         guard::{self, Signals},
-        mount::{EndedBy, Notes, Serving},
+        mount::{EndedBy, Mountpoint, Notes, Serving},
     },
     Captured, Ended, command,
-    place::Mountpoint,
 };
 use crate::{
     args::{LossArg, MountArgs, MountSource, RunArgs},

@@ -6,49 +6,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use store::ErrorKind;
-
-use super::super::Context;
+use super::super::{Context, mount::temporary};
 use crate::{args::RunArgs, failure::Failure};
 
-const PREFIX: &str = "pstore-run-";
 const PROFILE: &str = "profile";
 /// A load that nobody waits for any more has ended by then.
 const LOADING_ENDS: Duration = Duration::from_secs(5);
-
-fn made() -> Result<tempfile::TempDir, Failure> {
-    tempfile::Builder::new().prefix(PREFIX).tempdir().map_err(|error| {
-        Failure::new(ErrorKind::Io, format!("no directory can be made for the profile: {error}"))
-    })
-}
-
-/// An empty directory to mount on. Whatever happens, nothing below it is ever removed: that
-/// could be the profile.
-pub(super) struct Mountpoint {
-    folder: PathBuf,
-    path: PathBuf,
-}
-
-impl Mountpoint {
-    pub(super) fn make() -> Result<Self, Failure> {
-        let folder = made()?.keep();
-        let path = folder.join(PROFILE);
-        fs::create_dir(&path).map_err(|error| {
-            Failure::new(ErrorKind::Io, format!("{} cannot be made: {error}", path.display()))
-        })?;
-        Ok(Self { folder, path })
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    pub(super) fn remove(self, context: &Context) {
-        if let Err(error) = fs::remove_dir(&self.path).and_then(|()| fs::remove_dir(&self.folder)) {
-            context.console.warn(&format!("{} could not be removed: {error}", self.folder.display()));
-        }
-    }
-}
 
 /// Where a copy is put.
 pub(super) enum Place {
@@ -63,7 +26,7 @@ impl Place {
         if let Some(directory) = &args.directory {
             return Ok(Self::Named(std::path::absolute(directory).unwrap_or_else(|_| directory.clone())));
         }
-        let directory = made()?;
+        let directory = temporary()?;
         let profile = directory.path().join(PROFILE);
         Ok(Self::Temporary(directory, profile))
     }

@@ -1,0 +1,173 @@
+//! A session that was cut short becomes a snapshot.
+
+use std::{sync::Arc, time::Duration};
+
+use fuse::{
+    adapter::{Adapter, Options},
+    mount::{
+        CommitRequest, Kernel, Mount, Right, Start, To,
+        info::{Info, Mode},
+        is_possible,
+    },
+};
+use store::{
+    ErrorKind,
+    catalog::lock::Terms,
+    format::event::Actor,
+    name::ProfileName,
+    ops::open::{Locked, locked},
+    progress::Silent,
+};
+use tokio::runtime::Handle;
+
+use super::{
+    super::{
+        Context, capture as capturing,
+        commit::{self, Published},
+        export,
+    },
+    Candidate, Mountpoint,
+    opening::{at, below, blocking, opening},
+};
+use crate::{args::RescueArgs, failure::Failure, location::Purpose};
+
+const THREADS: usize = 2;
+
+/// Stores what the session holds as a snapshot of its own profile, if nobody has moved its
+/// pointer, or of another. Its databases are looked at as those of any commit are.
+pub(in crate::verbs) async fn rescue(
+    context: &Context,
+    candidate: Candidate,
+    args: &RescueArgs,
+) -> Result<Published, Failure> {
+    let actor = context.actor(&args.capture.actor);
+    let point = match is_possible() {
+        Ok(()) => Some(Mountpoint::make()?),
+        Err(error) => {
+            context.console.warn(&format!("the databases are not checked: {error}"));
+            None
+        }
+    };
+    let rescued = on(context, candidate, args, actor, point.as_ref()).await;
+    if let Some(point) = point {
+        point.remove(context);
+    }
+    rescued
+}
+
+async fn on(
+    context: &Context,
+    candidate: Candidate,
+    args: &RescueArgs,
+    actor: Actor,
+    point: Option<&Mountpoint>,
+) -> Result<Published, Failure> {
+    let fallback = candidate.info.fallback.clone();
+    let mount = Arc::new(open(context, candidate, args.other.as_ref(), actor.clone(), point).await?);
+    let published = match point {
+        Some(_) => examined(context, &mount, args).await,
+        None => unexamined(context, &mount, args, &actor, fallback).await,
+    };
+    match published {
+        Ok(published) => {
+            mount.end().await?;
+            Ok(published)
+        }
+        Err(failure) => {
+            mount.let_go().await;
+            Err(failure)
+        }
+    }
+}
+
+/// Mounts it for as long as it takes to look at it and to store it.
+async fn examined(context: &Context, mount: &Arc<Mount>, args: &RescueArgs) -> Result<Published, Failure> {
+    let options = Options {
+        mountpoint: mount.info.mountpoint.clone(),
+        name: format!("pstore:{}", mount.lineage.name),
+        read_only: false,
+        allow_other: false,
+        threads: THREADS,
+    };
+    let adapter = Adapter::new(Arc::clone(&mount.fs), Handle::current());
+    let mut kernel = blocking(move || Ok(Kernel::mount(adapter, &options)?)).await?;
+    let published = commit::rescued(context, mount, &args.capture).await;
+    blocking(move || Ok(kernel.unmount(true)?)).await?;
+    published
+}
+
+/// Stores it where nothing can be mounted that databases could be read through.
+async fn unexamined(
+    context: &Context,
+    mount: &Arc<Mount>,
+    args: &RescueArgs,
+    actor: &Actor,
+    fallback: Option<String>,
+) -> Result<Published, Failure> {
+    let hold_back = capturing::afresh(&args.capture, fallback.as_deref()).filter(|_| args.other.is_none());
+    let request = CommitRequest {
+        to: To::Own,
+        about: capturing::about_rescued(context, &args.capture, actor, fallback)?,
+        hold_back,
+        examiner: None,
+        threads: crate::threads(),
+        max_bytes: None,
+        quota_bytes: context.settings.tenant(&mount.lineage.name.tenant).quota_bytes,
+        archive: Some(export::policy(context, &mount.lineage.name.tenant)),
+        patience: Duration::ZERO,
+    };
+    let (report, frozen_for) = mount.commit(request, Arc::new(Silent)).await?;
+    Ok(Published { lineage: mount.lineage.clone(), report, remarks: Vec::new(), frozen_for })
+}
+
+/// An unfinished session under the lock of the profile its changes are to go to: its own, if
+/// nobody has moved its pointer, or `other`.
+async fn open(
+    context: &Context,
+    candidate: Candidate,
+    other: Option<&ProfileName>,
+    actor: Actor,
+    mountpoint: Option<&Mountpoint>,
+) -> Result<Mount, Failure> {
+    let own = candidate.info.lineage().ok_or_else(|| {
+        Failure::new(
+            ErrorKind::Damaged,
+            format!("session {} does not say whose it is", candidate.session.id()),
+        )
+    })?;
+    let name = other.unwrap_or(&own.name);
+    let settings = context.settings.tenant(&name.tenant);
+    let store = context.store(Purpose::Write).await?;
+    let terms = Terms { ttl: settings.lock_ttl, with_process: true };
+    let found = locked(&store, name, Some(own.chrome_major), actor, terms, Duration::ZERO).await?;
+    let Locked { store: tenant, lineage, hold, opened } = found;
+    let hold = Arc::new(hold);
+    let started = async {
+        let snapshot = match (other, candidate.unfinished.below()) {
+            (None, _) => below(&tenant, &lineage, &candidate, opened?).await?,
+            (Some(_), None) => None,
+            (Some(_), Some(below)) => Some(at(&tenant, below).await?),
+        };
+        let Candidate { session, info, unfinished } = candidate;
+        let keeper = hold.keep(settings.lock_renew.max(Duration::from_millis(1)));
+        let right = Right::Held { hold: Arc::clone(&hold), keeper };
+        let mountpoint = mountpoint.map_or(info.mountpoint, |point| point.path().to_owned());
+        let info = Info { mode: Mode::Locked, pid: std::process::id(), mountpoint, ..info };
+        let opening = opening(tenant, lineage, right, snapshot, info);
+        let mount = blocking(move || {
+            Ok(Mount::start(opening, Start::Resume { session, unfinished: Box::new(unfinished) })?)
+        })
+        .await?;
+        if other.is_none() {
+            mount.settle(&export::policy(context, &name.tenant)).await?;
+        }
+        Ok(mount)
+    }
+    .await;
+    if started.is_err()
+        && let Err(error) = hold.release().await
+    {
+        tracing::warn!(%error, "the lock could not be given back; it expires by itself");
+    }
+    started
+}
