@@ -124,9 +124,6 @@ impl Mount {
         let lazy =
             Lazy::new(tenant.clone(), runtime.clone(), limits, Whereabouts::new(Arc::clone(&home) as _));
         let lower: Arc<dyn Lower> = Arc::new(Arc::clone(&lazy));
-        if let Some(Snapshot { opened, .. }) = &snapshot {
-            lazy.follow(&opened.record.startup, &opened.entries, &opened.locations);
-        }
         let intended = recovered.intended.clone();
         let fs = Arc::new(Fs::new(recovered, below, lower, exclusions));
         if lost_writes > 0 {
@@ -137,7 +134,7 @@ impl Mount {
         let boot_id = if lost_writes > 0 && fs.intent().is_some() { String::new() } else { info.boot_id };
         let info = Info { boot_id, ..info };
         session.write_info(&info)?;
-        let base = snapshot.map(Snapshot::base);
+        let base = snapshot.map(|snapshot| follow(&lazy, &runtime, snapshot));
         Ok(Self {
             fs,
             info,
@@ -238,6 +235,15 @@ fn begin(
     let recovered =
         Recovered { table, journal, upper, intent: None, intended: Vec::new(), numbers, lost_writes: 0 };
     Ok((session, recovered))
+}
+
+/// Has fetched what is read first, and gives what is left of the snapshot. Nobody waits for the
+/// former, nor for the memory that the tree took.
+fn follow(lazy: &Arc<Lazy>, runtime: &Handle, snapshot: Snapshot) -> Base {
+    let Opened { record, metadata, entries, locations } = snapshot.opened;
+    let (lazy, startup) = (Arc::clone(lazy), record.startup.clone());
+    runtime.spawn_blocking(move || lazy.follow(&startup, &entries, &locations));
+    Base { record, metadata: Arc::new(metadata) }
 }
 
 /// The root of an empty profile: its owner's alone.

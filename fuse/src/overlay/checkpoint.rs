@@ -122,8 +122,9 @@ impl Base {
         }
         table.epoch = self.epoch;
         table.set_next_ino(self.next);
-        drop_unreachable(&mut table);
+        // All that a snapshot has can be reached.
         if !is_as_below {
+            drop_unreachable(&mut table);
             table.count_folders();
         }
         Ok(table)

@@ -43,7 +43,9 @@ impl Hasher for InoHasher {
     }
 }
 
-type Nodes = HashMap<Ino, Node, BuildHasherDefault<InoHasher>>;
+/// In boxes: a table of nodes themselves would be mostly empty memory, and all of it is touched
+/// before a mount is ready.
+type Nodes = HashMap<Ino, Box<Node>, BuildHasherDefault<InoHasher>>;
 
 #[derive(Clone, Debug)]
 pub struct Table {
@@ -59,7 +61,7 @@ impl Table {
         let kind =
             NodeKind::Directory(Directory { parent: Ino::ROOT, children: BTreeMap::new(), folders: 0 });
         let node = Node { names: 1, ..node(&root, kind) };
-        Self { nodes: Nodes::from_iter([(Ino::ROOT, node)]), next: Ino(2), epoch: 1 }
+        Self { nodes: Nodes::from_iter([(Ino::ROOT, Box::new(node))]), next: Ino(2), epoch: 1 }
     }
 
     /// The nodes of a snapshot. Entry `at` gets the number `number(at)`; another name of a file
@@ -97,14 +99,15 @@ impl Table {
             }
             next = next.max(Ino(ino.0 + 1));
             if let Some(kind) = below(entry, parent, &mut locations)
-                && nodes.insert(ino, node(&entry.meta, kind)).is_some()
+                && nodes.insert(ino, Box::new(node(&entry.meta, kind))).is_some()
             {
                 return Err(misfit());
             }
             let named = nodes.get_mut(&ino).ok_or_else(misfit)?;
             named.names += 1;
             if !entry.path.is_root() {
-                let folder = nodes.get_mut(&parent).and_then(Node::directory_mut).ok_or_else(misfit)?;
+                let folder =
+                    nodes.get_mut(&parent).and_then(|node| node.directory_mut()).ok_or_else(misfit)?;
                 folder.children.insert(entry.path.name().to_vec(), ino);
                 folder.folders += u32::from(entry.kind == Kind::Directory);
             }
@@ -116,11 +119,11 @@ impl Table {
     }
 
     pub fn get(&self, ino: Ino) -> Option<&Node> {
-        self.nodes.get(&ino)
+        self.nodes.get(&ino).map(AsRef::as_ref)
     }
 
     pub fn get_mut(&mut self, ino: Ino) -> Option<&mut Node> {
-        self.nodes.get_mut(&ino)
+        self.nodes.get_mut(&ino).map(AsMut::as_mut)
     }
 
     pub fn child(&self, parent: Ino, name: &[u8]) -> Option<Ino> {
@@ -128,11 +131,11 @@ impl Table {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (Ino, &Node)> {
-        self.nodes.iter().map(|(ino, node)| (*ino, node))
+        self.nodes.iter().map(|(ino, node)| (*ino, node.as_ref()))
     }
 
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (Ino, &mut Node)> {
-        self.nodes.iter_mut().map(|(ino, node)| (*ino, node))
+        self.nodes.iter_mut().map(|(ino, node)| (*ino, node.as_mut()))
     }
 
     /// The number the next new node gets.
@@ -147,12 +150,12 @@ impl Table {
     /// Puts a node in, whatever was there.
     pub fn put(&mut self, ino: Ino, node: Node) {
         self.set_next_ino(Ino(ino.0 + 1));
-        self.nodes.insert(ino, node);
+        self.nodes.insert(ino, Box::new(node));
     }
 
     /// Forgets a node that has no name and that nobody uses.
     pub fn remove(&mut self, ino: Ino) -> Option<Node> {
-        self.nodes.remove(&ino)
+        self.nodes.remove(&ino).map(|node| *node)
     }
 
     /// Counts the directories in each directory, after nodes were put in.

@@ -352,7 +352,11 @@ impl Checker {
             }
             _ => {}
         }
-        self.previous = Some(path.clone());
+        // In the memory that it has already: there is one for every entry.
+        match &mut self.previous {
+            Some(previous) => previous.0.clone_from(&path.0),
+            previous => *previous = Some(path.clone()),
+        }
         Ok(())
     }
 
