@@ -77,6 +77,9 @@ impl From<BucketError> for Failure {
     }
 }
 
+/// For a store in a directory.
+const DIRECTORY: &str =
+    "check the directory's owner and mode, and whether its file system is mounted read-only";
 const CREDENTIALS: &str = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE";
 
 pub(crate) const POINTER_REPAIR: &str = "`pstore rollback TENANT/PROFILE --sha PREFIX --force --confirm` writes a new pointer; \
@@ -97,6 +100,8 @@ fn advice(error: &Error) -> Option<String> {
             Error::Bucket(BucketError::Denied { reason, .. }) if reason.contains("no credentials") => {
                 CREDENTIALS
             }
+            // A file's name, not that of an object on a server.
+            Error::Bucket(BucketError::Denied { key, .. }) if key.starts_with('/') => DIRECTORY,
             _ => "check the credentials and what they may do; `pstore doctor` looks closer",
         },
         ErrorKind::StoreRefused if matches!(error, Error::Bucket(BucketError::Rejected { .. })) => {

@@ -76,7 +76,10 @@ fn a_store_that_may_not_be_written_to_can_be_read() {
     host.restore(ALICE, &out);
     assert_same(&source, &out);
     fill(&source, 1);
-    says(&host.fail(13, binary::snapshot(&source, ALICE)), "Read-only file system");
+    let refused = host.fail(13, binary::snapshot(&source, ALICE));
+    says(&refused, "Read-only file system");
+    let hint = refused["hint"].as_str().unwrap();
+    assert!(hint.contains("mounted read-only"), "{hint}");
     says(&host.fail(13, ["lock", "acquire", ALICE, "--chrome-major", "131"]), "Read-only file system");
     disk.make_read_only(false);
     host.snapshot(&source, ALICE);
