@@ -4,7 +4,7 @@ use crate::{
     content::{compress::Frame, packer::Packer},
     format::{
         frame::Codec,
-        pack::{EntryKind, PackEntry},
+        pack::{ENTRY_LEN, EntryKind, PackEntry},
     },
     id::ChunkId,
 };
@@ -41,6 +41,11 @@ impl Aside {
 
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+
+    /// How much of a pack it takes.
+    pub fn len(&self) -> usize {
+        self.frames.len() + self.entries.len() * ENTRY_LEN
     }
 
     /// Puts all of it into one pack.

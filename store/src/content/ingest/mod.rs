@@ -164,11 +164,13 @@ impl Ingest {
     pub fn flush(&self) -> Result<Ingested> {
         let aside = std::mem::take(&mut *lock(&self.aside));
         if !aside.is_empty() {
+            let filled = lock(&self.packer).as_ref().map_or(0, Packer::len);
+            if filled + aside.len() > room(self.pack_bytes()) {
+                self.send()?;
+            }
             self.pack(|packer| aside.move_to(packer))?;
         }
-        if let Some(packer) = lock(&self.packer).take() {
-            self.uploader.submit(packer, self.uploader.wait_for_place()?)?;
-        }
+        self.send()?;
         // What follows needs memory of its own: the tree, its tables, the index.
         self.buffers.retire();
         Ok(Ingested {
@@ -254,16 +256,28 @@ impl Ingest {
         Ok(())
     }
 
+    fn pack_bytes(&self) -> usize {
+        self.store.chunking().pack_bytes as usize
+    }
+
+    /// Sends off the pack that is being filled, if there is one.
+    fn send(&self) -> Result<()> {
+        match lock(&self.packer).take() {
+            Some(packer) => self.uploader.submit(packer, self.uploader.wait_for_place()?),
+            None => Ok(()),
+        }
+    }
+
     /// Adds to the pack that is being filled, and sends it off if it is full then.
     fn pack(&self, add: impl FnOnce(&mut Packer)) -> Result<()> {
-        let target = self.store.chunking().pack_bytes as usize;
+        let target = self.pack_bytes();
         let full = {
             let mut slot = lock(&self.packer);
             let packer = slot.get_or_insert_with(|| {
                 if !self.announced.swap(true, Ordering::Relaxed) {
                     self.uploader.announce();
                 }
-                Packer::recycling(target + target / 16, &self.buffers)
+                Packer::recycling(room(target), &self.buffers)
             });
             add(packer);
             if packer.len() < target {
@@ -319,6 +333,11 @@ impl Files for NoFiles {
     fn read(&self, _: usize, _: &mut Cutter<'_>) -> Result<()> {
         Ok(())
     }
+}
+
+/// What a pack of this size is given: the last chunk makes it a little larger.
+fn room(target: usize) -> usize {
+    target + target / 16
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
