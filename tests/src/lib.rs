@@ -18,6 +18,7 @@ pub mod mount;
 mod process;
 pub mod proxy;
 pub mod server;
+pub mod stranger;
 pub mod tarball;
 pub mod tree;
 pub mod world;

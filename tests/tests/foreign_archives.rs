@@ -2,12 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-    sync::Arc,
-};
+use std::{fs, path::Path, process::Command, sync::Arc};
 
 use serde_json::{Value, json};
 use store::{
@@ -20,50 +15,16 @@ use store::{
 use tests::{
     desk::Desk,
     mount::MountDesk,
-    tarball::{Tarball, manifest},
+    stranger::{flip, objects, pointer},
+    tarball::Tarball,
     tree::assert_same,
     world::{World, actor, request},
 };
 
 const PROFILE: &str = "acme/alice";
 
-/// Where the objects of the profile are, in a store.
-fn objects(store: &Path) -> PathBuf {
-    store.join("objects/snapshots/acme/alice/131")
-}
-
-fn pointer(store: &Path) -> Value {
-    serde_json::from_slice(&fs::read(objects(store).join("latest.json")).unwrap()).unwrap()
-}
-
 fn change(desk: &Desk, note: &str) {
     fs::write(desk.profile.join("note"), note).unwrap();
-}
-
-/// Uploads an archive and its manifest and moves the pointer, as the contract says.
-fn flip(store: &Path, archive: &[u8], change: impl FnOnce(&mut Value)) -> Value {
-    let mut manifest = manifest(archive, "alice");
-    let prefix = manifest["archive_sha256"].as_str().unwrap()[..12].to_owned();
-    change(&mut manifest);
-    let folder = objects(store);
-    fs::create_dir_all(&folder).unwrap();
-    fs::write(folder.join(format!("profile-{prefix}.tar.zst")), archive).unwrap();
-    fs::write(folder.join(format!("profile-{prefix}.manifest.json")), manifest.to_string()).unwrap();
-    let from = match fs::read(folder.join("latest.json")) {
-        Ok(bytes) => serde_json::from_slice::<Value>(&bytes).unwrap()["active_sha256_prefix"].clone(),
-        Err(_) => "".into(),
-    };
-    let key = format!("snapshots/acme/alice/131/profile-{prefix}");
-    let pointer = json!({
-        "version": 1,
-        "active_sha256_prefix": prefix,
-        "active_archive_key": format!("{key}.tar.zst"),
-        "active_manifest_key": format!("{key}.manifest.json"),
-        "flipped_at_ms": 1_733_456_515_000_u64,
-        "flipped_from_sha256_prefix": from,
-    });
-    fs::write(folder.join("latest.json"), pointer.to_string()).unwrap();
-    pointer
 }
 
 /// The directory as GNU tar and zstd make an archive of it.

@@ -16,15 +16,11 @@ use capture::{
 use serde_json::json;
 use store::{
     Error, ErrorKind,
-    catalog::{
-        controls::Controls,
-        index::IndexUse,
-        pointer::{Flip, Move},
-    },
+    catalog::{controls::Controls, index::IndexUse, pointer::Flip},
     content::TenantStore,
     format::{
         WRITER,
-        event::Actor,
+        event::{Actor, EventKind},
         manifest::{self, Manifest},
         pointer::Target,
         record::{CapturedBy, Reason, Record},
@@ -75,9 +71,9 @@ pub(super) async fn run(context: Context, args: &ImportArgs) -> Result<Answer, F
     if imported.held_back.is_none() {
         let job = super::export::policy(&context, &lineage.name.tenant);
         let told = progress::watch(context.console);
-        imported.record = publish::before_move(&controls, imported.record, &job, told).await?;
-        let wanted = Move { target: imported.record.record, reason: String::new(), force: args.force };
-        flip = controls.point_at_import(&wanted).await?;
+        let how = (String::new(), args.force);
+        (imported.record, flip) =
+            publish::point(&controls, imported.record, EventKind::Import, how, &job, told).await?;
     }
     Ok(answer(&context, &lineage, imported, flip))
 }

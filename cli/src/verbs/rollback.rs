@@ -3,16 +3,14 @@
 use serde_json::{Value, json};
 use store::{
     Error,
-    catalog::{
-        controls::Controls,
-        pointer::{Flip, Move},
-    },
-    format::{pointer::Target, record::Record},
+    catalog::{controls::Controls, pointer::Flip},
+    format::{event::EventKind, pointer::Target, record::Record},
     name::Lineage,
+    ops::publish,
 };
 
 use super::{Context, force_unlock::checked_reason};
-use crate::{answer::Answer, args::RollbackArgs, failure::Failure, plain, size, time};
+use crate::{answer::Answer, args::RollbackArgs, failure::Failure, plain, progress, size, time};
 
 const UNREADABLE: &str = "a pointer that is damaged";
 
@@ -43,10 +41,16 @@ pub(super) async fn run(context: Context, args: &RollbackArgs) -> Result<Answer,
     };
     let active = pointer.as_ref().map_or("", |pointer| pointer.active_sha256_prefix.as_str()).to_owned();
     let already = pointer.as_ref().is_some_and(|pointer| pointer.target() == Target::Record(target.record));
-    let document = |outcome: &str| document(outcome, &lineage, &active, &target, &reason);
-    if already {
+    let document = |outcome: &str, to: &Record| document(outcome, &lineage, &active, to, &reason);
+    let (job, told) =
+        (super::export::policy(&context, &lineage.name.tenant), progress::watch(context.console));
+    if let Some(pointer) = pointer.as_ref().filter(|_| already) {
+        let target = match args.confirm {
+            true => publish::named_already(&controls, pointer, target, Some(&job), told).await?,
+            false => target,
+        };
         let text = format!("{} is the current snapshot of {lineage} already\n", target.sha256_prefix());
-        return Ok(Answer::new(document("unchanged"), text));
+        return Ok(Answer::new(document("unchanged", &target), text));
     }
     let change = plain::fields(&[
         ("from", if is_damaged { UNREADABLE.to_owned() } else { line(&active, from.as_ref()) }),
@@ -55,14 +59,18 @@ pub(super) async fn run(context: Context, args: &RollbackArgs) -> Result<Answer,
     if !args.confirm {
         let text =
             format!("profile   {lineage}\n{change}nothing was written; add --confirm to move the pointer\n");
-        return Ok(Answer::new(document("planned"), text));
+        return Ok(Answer::new(document("planned", &target), text));
     }
-    let wanted = Move { target: target.record, reason: reason.clone(), force: args.force };
-    let outcome = match controls.point(&wanted).await? {
+    let how = (reason.clone(), args.force);
+    let (target, flip) = publish::point(&controls, target, EventKind::Rollback, how, &job, told).await?;
+    let outcome = match flip {
         Flip::Flipped { .. } => "rolled_back",
         Flip::Unchanged => "unchanged",
     };
-    Ok(Answer::new(document(outcome), format!("profile   {lineage}\n{change}the pointer was moved\n")))
+    Ok(Answer::new(
+        document(outcome, &target),
+        format!("profile   {lineage}\n{change}the pointer was moved\n"),
+    ))
 }
 
 fn document(outcome: &str, lineage: &Lineage, from: &str, to: &Record, reason: &str) -> Value {

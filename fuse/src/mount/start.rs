@@ -170,8 +170,7 @@ impl Mount {
         };
         let pointed = matches!(hold.pointer().await.target(), Target::Record(now) if now == record);
         let finished = async |found: Record| {
-            let found = publish::before_move(hold.controls(), found, archive, Arc::new(Silent)).await?;
-            hold.flip(record).await.map(|_| found)
+            publish::flip(hold, found, Some(archive), Arc::new(Silent)).await.map(|(found, _)| found)
         };
         let finished = match pointed {
             true => Some(found),

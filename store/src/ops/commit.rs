@@ -141,12 +141,18 @@ pub async fn commit(
     if stored.is_none() {
         lease.abandon().await;
     }
-    let mut flip = Flip::Unchanged;
-    if let (Some(hold), None, Some(stored)) = (hold, &held_back, &mut stored) {
-        let (pointer, job) = (hold.pointer().await, request.archive.as_ref());
-        record = publish::before_flip(hold.controls(), &pointer, record, job, told).await?;
-        stored.record = record.clone();
-        flip = hold.flip(record.record).await?;
+    let (mut flip, job) = (Flip::Unchanged, request.archive.as_ref());
+    if let (Some(hold), None) = (hold, &held_back) {
+        match &mut stored {
+            Some(stored) => {
+                (record, flip) = publish::flip(hold, record, job, told).await?;
+                stored.record = record.clone();
+            }
+            None => {
+                let pointer = hold.pointer().await;
+                record = publish::named_already(hold.controls(), &pointer, record, job, told).await?;
+            }
+        }
     }
     let files = record.counts.files;
     let outcome = if stored.is_some() { Outcome::Stored } else { Outcome::Unchanged };

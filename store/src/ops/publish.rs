@@ -8,23 +8,21 @@
 //!    still: who removes one has looked at the records before.
 //! 5. The pointer names it, if it points at this snapshot.
 
-use std::{
-    fs,
-    os::unix::fs::DirBuilderExt,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+mod moves;
+mod scratch;
 
+pub use moves::{flip, named_already, point};
+
+use std::{path::PathBuf, sync::Arc};
+
+use self::scratch::Scratch;
 use super::export::{self, Archive, Exported};
 use crate::{
     Error, Result,
     bucket::{Body, Bucket, BucketError, Depth, Key, RetryPolicy, Version, put_unique},
     catalog::{controls::Controls, records, swap},
-    error::IoContext,
     format::{
         Unknown, layout,
-        pointer::Pointer,
         record::{Publishing, Record, State},
     },
     id::{RecordId, Sha256},
@@ -34,10 +32,6 @@ use crate::{
 /// How often an upload is tried again before the snapshot counts as failed.
 const RETRIES: u32 = 3;
 const ATTEMPTS: u32 = 5;
-/// How the names of directories start in which archives are written.
-const SCRATCH: &str = "pstore-publish-";
-/// The largest archive takes hours at most.
-const LEFTOVER_AGE: Duration = Duration::from_secs(86_400);
 
 /// How snapshots are published.
 #[derive(Clone, Debug)]
@@ -82,54 +76,6 @@ pub async fn publish(
     })
 }
 
-/// Publishes what the pointer is about to be moved to, if that is wanted: the move then names
-/// the archive by itself. `pointer` is what will be replaced. The record as it is then.
-pub(super) async fn before_flip(
-    controls: &Controls,
-    pointer: &Pointer,
-    record: Record,
-    job: Option<&Job>,
-    progress: Arc<dyn Progress>,
-) -> Result<Record> {
-    match job.filter(|job| job.always || pointer.contract_only_seen()) {
-        Some(job) => first(controls, record, job, progress).await,
-        None => Ok(record),
-    }
-}
-
-/// As a snapshot that is about to become current is, for who moves the pointer without the lock.
-pub async fn before_move(
-    controls: &Controls,
-    record: Record,
-    job: &Job,
-    progress: Arc<dyn Progress>,
-) -> Result<Record> {
-    let pointer = controls.pointer().await?;
-    match job.always || pointer.is_some_and(|read| read.pointer.contract_only_seen()) {
-        true => first(controls, record, job, progress).await,
-        false => Ok(record),
-    }
-}
-
-async fn first(
-    controls: &Controls,
-    record: Record,
-    job: &Job,
-    progress: Arc<dyn Progress>,
-) -> Result<Record> {
-    let target = record.record;
-    let published = async {
-        store(controls, target, job, progress).await?;
-        live(controls, target).await
-    };
-    let (record, _) = published.await.map_err(|error| Error::PointerNotFlipped {
-        record: target,
-        lineage: controls.lineage().to_string(),
-        reason: format!("its archive could not be stored: {error}"),
-    })?;
-    Ok(record)
-}
-
 async fn store(
     controls: &Controls,
     target: RecordId,
@@ -145,7 +91,7 @@ async fn store(
     }
     let folder = Scratch::make(&job.scratch)?;
     let (store, lineage) = (controls.store(), controls.lineage());
-    let exported = export::to_directory(store, lineage, &record, job.export, &folder.0, progress).await?;
+    let exported = export::to_directory(store, lineage, &record, job.export, folder.path(), progress).await?;
     let archive = exported.archive.clone();
     let (record, version) = match announce(controls, target, &archive).await? {
         Announced::Ours(record, version) => (*record, version),
@@ -351,38 +297,4 @@ async fn clear(controls: &Controls, now: &Record, sha: &Sha256) -> Result<()> {
         return Ok(());
     }
     controls.remove_unnamed(now, vec![*sha]).await
-}
-
-/// A directory that goes with what is in it, and is its owner's alone.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn make(parent: &Path) -> Result<Self> {
-        fs::create_dir_all(parent).at("cannot make", parent)?;
-        remove_leftovers(parent);
-        let path = parent.join(format!("{SCRATCH}{}", crate::catalog::clock::new_record_id()));
-        fs::DirBuilder::new().mode(0o700).create(&path).at("cannot make", &path)?;
-        Ok(Self(path))
-    }
-}
-
-/// Removes what publishers that were killed have left: it may be as large as a profile.
-fn remove_leftovers(parent: &Path) {
-    let Ok(entries) = fs::read_dir(parent) else { return };
-    for entry in
-        entries.flatten().filter(|entry| entry.file_name().as_encoded_bytes().starts_with(SCRATCH.as_bytes()))
-    {
-        let modified = entry.metadata().and_then(|metadata| metadata.modified());
-        if modified.is_ok_and(|modified| modified.elapsed().is_ok_and(|age| age > LEFTOVER_AGE)) {
-            // Nothing can be done about one that stays.
-            let _ = fs::remove_dir_all(entry.path());
-        }
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // Nothing can be done about one that stays.
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }

@@ -28,12 +28,8 @@ impl Controls {
         self.point_for(EventKind::Rollback, wanted).await
     }
 
-    /// As [`Self::point`], to an archive that was imported.
-    pub async fn point_at_import(&self, wanted: &Move) -> Result<Flip> {
-        self.point_for(EventKind::Import, wanted).await
-    }
-
-    async fn point_for(&self, kind: EventKind, wanted: &Move) -> Result<Flip> {
+    /// As [`Self::point`], for another reason.
+    pub async fn point_for(&self, kind: EventKind, wanted: &Move) -> Result<Flip> {
         self.try_point(kind, wanted).await.map_err(|error| self.not_flipped(wanted.target, error))
     }
 

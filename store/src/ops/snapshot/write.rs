@@ -136,15 +136,11 @@ impl<'a> Writing<'a> {
         let mut flip = Ok(ended.flip);
         if ended.held_back.is_none() {
             let (request, progress) = (self.capture.request, Arc::clone(&self.capture.progress));
-            let (controls, job) = (&self.capture.controls, request.archive.as_ref());
-            let pointer = hold.pointer().await;
-            match publish::before_flip(controls, &pointer, ended.record.clone(), job, progress).await {
-                Ok(record) => {
-                    flip = hold.flip(record.record).await;
-                    ended.record = record;
-                }
-                Err(error) => flip = Err(error),
-            }
+            let moved = publish::flip(hold, ended.record.clone(), request.archive.as_ref(), progress).await;
+            flip = moved.map(|(record, flip)| {
+                ended.record = record;
+                flip
+            });
         }
         let plan = remembered.await.map_err(|error| Error::Internal { what: error.to_string() })?;
         ended.flip = flip?;

@@ -1,0 +1,114 @@
+//! The pointer's moves, each to a snapshot that was published if that is wanted.
+//!
+//! Every move is made here, so none can forget it: a pointer that names an archive names one
+//! that is there. Where the pointer is there already, it may be so from before archives were
+//! wanted; then only what it says is brought up to date.
+
+use std::sync::Arc;
+
+use super::{Job, live, store};
+use crate::{
+    Error, Result,
+    catalog::{
+        controls::Controls,
+        lock::Hold,
+        pointer::{Flip, Move},
+    },
+    format::{
+        event::EventKind,
+        pointer::{Pointer, Target},
+        record::Record,
+    },
+    progress::Progress,
+};
+
+impl Job {
+    /// Whether what `pointer` will name, or names, must have an archive.
+    fn is_wanted(&self, pointer: Option<&Pointer>) -> bool {
+        self.always || pointer.is_some_and(Pointer::contract_only_seen)
+    }
+}
+
+/// Moves the pointer to `record` as the holder of the lock. The record as it is then.
+pub async fn flip(
+    hold: &Hold,
+    record: Record,
+    job: Option<&Job>,
+    progress: Arc<dyn Progress>,
+) -> Result<(Record, Flip)> {
+    let (controls, pointer) = (hold.controls(), hold.pointer().await);
+    let job = job.filter(|job| job.is_wanted(Some(&pointer)));
+    moved(controls, record, job, progress, async |record| hold.flip(record.record).await).await
+}
+
+/// Moves the pointer to `record` without the lock, as operators do. The record as it is then.
+pub async fn point(
+    controls: &Controls,
+    record: Record,
+    kind: EventKind,
+    (reason, force): (String, bool),
+    job: &Job,
+    progress: Arc<dyn Progress>,
+) -> Result<(Record, Flip)> {
+    let pointer = match controls.pointer().await {
+        // Whatever it said is about to go.
+        Err(Error::Damaged { .. }) if force => None,
+        read => read?.map(|read| read.pointer),
+    };
+    let job = Some(job).filter(|job| job.is_wanted(pointer.as_ref()));
+    let wanted = Move { target: record.record, reason, force };
+    moved(controls, record, job, progress, async |_| controls.point_for(kind, &wanted).await).await
+}
+
+/// Publishes `record`, which nobody moves the pointer to because `pointer` names it.
+pub async fn named_already(
+    controls: &Controls,
+    pointer: &Pointer,
+    record: Record,
+    job: Option<&Job>,
+    progress: Arc<dyn Progress>,
+) -> Result<Record> {
+    let is_current = pointer.target() == Target::Record(record.record);
+    let job = job.filter(|job| is_current && job.is_wanted(Some(pointer)));
+    let (record, _) = moved(controls, record, job, progress, async |_| Ok(Flip::Unchanged)).await?;
+    Ok(record)
+}
+
+/// Publishes `record` as `job` says, then makes the move.
+async fn moved(
+    controls: &Controls,
+    record: Record,
+    job: Option<&Job>,
+    progress: Arc<dyn Progress>,
+    make: impl AsyncFnOnce(&Record) -> Result<Flip>,
+) -> Result<(Record, Flip)> {
+    let Some(job) = job else {
+        let flip = make(&record).await?;
+        return Ok((record, flip));
+    };
+    let record = published(controls, record, job, progress).await?;
+    let flip = make(&record).await?;
+    if flip == Flip::Unchanged {
+        controls.name_archive(record.record).await?;
+    }
+    Ok((record, flip))
+}
+
+async fn published(
+    controls: &Controls,
+    record: Record,
+    job: &Job,
+    progress: Arc<dyn Progress>,
+) -> Result<Record> {
+    let target = record.record;
+    let published = async {
+        store(controls, target, job, progress).await?;
+        live(controls, target).await
+    };
+    let (record, _) = published.await.map_err(|error| Error::PointerNotFlipped {
+        record: target,
+        lineage: controls.lineage().to_string(),
+        reason: format!("its archive could not be stored: {error}"),
+    })?;
+    Ok(record)
+}

@@ -1,0 +1,144 @@
+//! Whoever moves the pointer, and however: where archives are wanted, it names one.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+
+use serde_json::Value;
+use tests::{
+    binary::Host,
+    desk::Desk,
+    mount::MountDesk,
+    stranger::{find, flip, pointer},
+    tarball::Tarball,
+};
+
+const PROFILE: &str = "acme/alice";
+
+/// The host, where archives are always wanted.
+fn always(host: &Host) -> Host {
+    host.clone().with("PSTORE_ARCHIVE", "always")
+}
+
+/// Two snapshots from before archives were wanted.
+fn two() -> (Desk, [Value; 2]) {
+    let desk = Desk::local();
+    desk.fill(3);
+    let first = desk.keep(PROFILE, &[]);
+    fs::write(desk.profile.join("note"), "more").unwrap();
+    let second = desk.keep(PROFILE, &[]);
+    find(&desk.path("store")).unwrap_err();
+    (desk, [first, second])
+}
+
+fn roll_back(host: &Host, to: &Value) -> Value {
+    let sha = to["snapshot_id"].as_str().unwrap();
+    host.succeed([
+        "rollback",
+        PROFILE,
+        "--sha",
+        sha,
+        "--chrome-major",
+        "131",
+        "--reason",
+        "a test",
+        "--confirm",
+    ])
+}
+
+#[test]
+fn a_rollback_is_to_a_snapshot_with_an_archive() {
+    let (desk, [first, second]) = two();
+    let store = desk.path("store");
+    let rolled = roll_back(&always(&desk.host), &first);
+    let manifest = find(&store).unwrap();
+    assert_eq!(rolled["outcome"], "rolled_back", "{rolled}");
+    assert_eq!(manifest["archive_sha256"].as_str().unwrap()[..12], rolled["active_sha256_prefix"]);
+    assert_eq!(pointer(&store)["flipped_from_sha256_prefix"], second["active_sha256_prefix"]);
+    desk.host.verify(PROFILE, &[]);
+}
+
+#[test]
+fn a_rollback_whose_archive_cannot_be_stored_moves_nothing() {
+    let (desk, [first, _]) = two();
+    let before = pointer(&desk.path("store"));
+    fs::write(desk.path("no directory"), "").unwrap();
+    let full = always(&desk.host).with("PSTORE_CACHE_DIR", desk.path("no directory").to_str().unwrap());
+    let sha = first["snapshot_id"].as_str().unwrap();
+    let refused = full.fail(20, ["rollback", PROFILE, "--sha", sha, "--reason", "a test", "--confirm"]);
+    assert!(refused["message"].as_str().unwrap().contains("archive could not be stored"), "{refused}");
+    assert_eq!(pointer(&desk.path("store")), before);
+}
+
+#[test]
+fn where_another_program_was_seen_a_rollback_is_to_a_snapshot_with_an_archive() {
+    let (desk, [first, _]) = two();
+    let archive = Tarball::new().file("Local State", b"{}").end().zstd();
+    flip(&desk.path("store"), &archive, |_| {});
+    desk.host.succeed(["show", PROFILE]);
+    roll_back(&desk.host, &first);
+    find(&desk.path("store")).unwrap();
+}
+
+#[test]
+fn what_is_current_already_gets_its_archive_too() {
+    let (desk, [_, second]) = two();
+    let store = desk.path("store");
+    let host = always(&desk.host);
+    assert_eq!(roll_back(&host, &second)["outcome"], "unchanged");
+    assert_eq!(pointer(&store)["pstore"]["record"], second["record"]);
+    find(&store).unwrap();
+}
+
+#[test]
+fn a_snapshot_that_changes_nothing_gives_the_current_one_its_archive() {
+    // Without a look into any file, and with one.
+    for rescan in [&[][..], &["--rescan"]] {
+        let (mut desk, [_, second]) = two();
+        let store = desk.path("store");
+        desk.host = always(&desk.host);
+        let same = desk.snapshot(PROFILE, rescan).document;
+        assert_eq!((&same["outcome"], &same["record"]), (&"unchanged".into(), &second["record"]), "{same}");
+        let manifest = find(&store).unwrap();
+        assert_eq!(manifest["archive_sha256"].as_str().unwrap()[..12], same["active_sha256_prefix"]);
+        // It is still the same move.
+        let now = pointer(&store);
+        assert_eq!(now["flipped_from_sha256_prefix"], second["flipped_from_sha256_prefix"]);
+        let again = desk.snapshot(PROFILE, rescan).document;
+        assert_eq!(
+            (&again["outcome"], pointer(&store)["active_sha256_prefix"].clone()),
+            (&"unchanged".into(), now["active_sha256_prefix"].clone())
+        );
+    }
+}
+
+#[test]
+fn a_commit_that_changes_nothing_gives_the_current_one_its_archive() {
+    let desk = MountDesk::local();
+    desk.mount();
+    fs::write(desk.mountpoint.join("note"), "one").unwrap();
+    desk.commit();
+    desk.unmount(&[]);
+    find(&desk.path("store")).unwrap_err();
+    desk.mount_as(&always(&desk.host), &[]);
+    assert_eq!(desk.commit()["outcome"], "unchanged");
+    find(&desk.path("store")).unwrap();
+    // Its own claim has survived that.
+    fs::write(desk.mountpoint.join("note"), "two").unwrap();
+    desk.commit();
+    find(&desk.path("store")).unwrap();
+    desk.unmount(&[]);
+}
+
+#[test]
+fn an_import_moves_the_pointer_to_an_archive_even_if_it_was_there() {
+    let desk = Desk::local();
+    let file = desk.path("theirs.tar.zst");
+    fs::write(&file, Tarball::new().file("Local State", b"{}").end().zstd()).unwrap();
+    let line = ["import", file.to_str().unwrap(), PROFILE, "--chrome-major", "131"];
+    let first = desk.host.succeed(line);
+    find(&desk.path("store")).unwrap_err();
+    let again = always(&desk.host).succeed(line);
+    assert_eq!((&again["outcome"], &again["record"]), (&"unchanged".into(), &first["record"]), "{again}");
+    find(&desk.path("store")).unwrap();
+}
