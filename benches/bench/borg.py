@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from .measure import Cost, run
-from .peer import Peer, first_line
+from .mounting import Mount, served
+from .peer import Peer, compressed, first_line
 
 
 class Borg(Peer):
@@ -35,3 +37,13 @@ class Borg(Peer):
     def restore(self, target: Path) -> Cost:
         target.mkdir()
         return run([self.program, "extract", f"::{self.count:03}"], self.environment, cwd=target)
+
+    def mounted(self, mountpoint: Path) -> AbstractContextManager[Mount]:
+        return served([self.program, "mount", "-f", f"::{self.count:03}", mountpoint], mountpoint, mountpoint, self.environment)
+
+    def export(self, level: int, source: Path, output: Path) -> Cost:
+        return compressed([self.program, "export-tar", f"::{self.count:03}", "-"], level, output, self.environment)
+
+    def keep_newest(self) -> Cost:
+        return (run([self.program, "prune", "--keep-last", "1"], self.environment)
+                + run([self.program, "compact"], self.environment))

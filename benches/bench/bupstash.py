@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from .measure import Cost, run
-from .peer import Peer, first_line
+from .peer import Peer, compressed, first_line
 
 
 class Bupstash(Peer):
@@ -41,3 +41,10 @@ class Bupstash(Peer):
     def restore(self, target: Path) -> Cost:
         target.mkdir()
         return run([self.program, "restore", "-q", "--into", target, f"n={self.count:03}"], self.environment)
+
+    def export(self, level: int, source: Path, output: Path) -> Cost:
+        return compressed([self.program, "get", "-q", f"n={self.count:03}"], level, output, self.environment)
+
+    def keep_newest(self) -> Cost:
+        return (run([self.program, "rm", "-q", "--allow-many", f"~n={self.count:03}"], self.environment)
+                + run([self.program, "gc", "-q"], self.environment))

@@ -12,46 +12,77 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-BORG = "borgbackup>=1.4,<1.5"
-BORG_PACKAGES = "python3-venv python3-dev libssl-dev libacl1-dev liblz4-dev libxxhash-dev libzstd-dev pkg-config gcc".split()
+BORG = "borgbackup{}>=1.4,<1.5"
+BORG_PACKAGES = ("python3-venv python3-dev libssl-dev libacl1-dev liblz4-dev libxxhash-dev libzstd-dev libfuse3-dev fuse3 "
+                 "pkg-config gcc").split()
 BUPSTASH_PACKAGES = ["libsodium-dev", "pkg-config", "gcc"]
+SQUASHFS_PACKAGES = ["squashfs-tools", "squashfs-tools-ng", "squashfuse"]
 
 Say = Callable[[str], None]
 
 
-def install(names: list[str], tools: Path, say: Say) -> None:
+def install(names: list[str], tools: Path, say: Say) -> list[str]:
+    """Those of the programs that this machine has now."""
     (tools / "bin").mkdir(parents=True, exist_ok=True)
-    for name in names:
-        step = {"tar": _tar, "borg": _borg, "bupstash": _bupstash, "restic": _restic}.get(name)
+    return [name for name in names if _installed(name, tools, say)]
+
+
+def _installed(name: str, tools: Path, say: Say) -> bool:
+    step = {"tar": _tar, "borg": _borg, "bupstash": _bupstash, "restic": _restic, "rustic": _rustic, "casync": _casync,
+            "squashfs": _squashfs}.get(name)
+    try:
         if step:
             step(tools, say)
+        return True
+    except subprocess.CalledProcessError as error:
+        say(f"{name} cannot be had: {error}")
+        return False
 
 
 def _tar(_: Path, say: Say) -> None:
-    _debian([package for package in ("tar", "zstd") if not shutil.which(package)], say)
+    debian([package for package in ("tar", "zstd") if not shutil.which(package)], say)
+
+
+def _casync(_: Path, say: Say) -> None:
+    debian(["casync"], say)
+
+
+def _squashfs(_: Path, say: Say) -> None:
+    debian(SQUASHFS_PACKAGES, say)
 
 
 def _borg(tools: Path, say: Say) -> None:
     program = tools / "borg/bin/borg"
     if program.exists():
         return
-    _debian(BORG_PACKAGES, say)
+    debian(BORG_PACKAGES, say)
     say("borg: building from PyPI")
     _run(["python3", "-m", "venv", str(tools / "borg")])
-    try:
-        _run([str(tools / "borg/bin/pip"), "install", "-q", BORG], {"BORG_OPENSSL_PREFIX": "/usr"})
-    except subprocess.CalledProcessError:
-        say("borg: PyPI's build failed, taking Debian's package")
-        _debian(["borgbackup"], say)
-        program.symlink_to("/usr/bin/borg")
+    for what in ("[pyfuse3]", ""):
+        try:
+            _run([str(tools / "borg/bin/pip"), "install", "-q", BORG.format(what)], {"BORG_OPENSSL_PREFIX": "/usr"})
+            return
+        except subprocess.CalledProcessError:
+            say(f"borg: borgbackup{what} cannot be built")
+    say("borg: taking Debian's package")
+    debian(["borgbackup"], say)
+    program.symlink_to("/usr/bin/borg")
 
 
 def _bupstash(tools: Path, say: Say) -> None:
     if (tools / "bin/bupstash").exists():
         return
-    _debian(BUPSTASH_PACKAGES, say)
+    debian(BUPSTASH_PACKAGES, say)
     say("bupstash: building from source")
     _run(["cargo", "install", "--locked", "bupstash", "--root", str(tools)])
+
+
+def _rustic(tools: Path, say: Say) -> None:
+    """With what local repositories and mounts need, and nothing else: it is a long build all the same."""
+    if (tools / "bin/rustic").exists():
+        return
+    say("rustic: building from source, for many minutes")
+    _run(["cargo", "install", "--locked", "rustic-rs", "--no-default-features", "--features", "mount", "--root", str(tools)])
 
 
 def _restic(tools: Path, say: Say) -> None:
@@ -79,12 +110,13 @@ def _restic(tools: Path, say: Say) -> None:
         shutil.copy(area / "root/usr/bin/restic", program)
     except (StopIteration, subprocess.CalledProcessError):
         say("restic: unstable cannot be had, taking this release's package")
-        _debian(["restic"], say)
+        debian(["restic"], say)
         program.symlink_to("/usr/bin/restic")
     shutil.rmtree(area, ignore_errors=True)
 
 
-def _debian(packages: list[str], say: Say) -> None:
+def debian(packages: list[str], say: Say) -> None:
+    """Installs those of Debian's packages that are missing."""
     missing = [p for p in packages if subprocess.run(["dpkg", "-s", p], capture_output=True).returncode]
     if not missing:
         return

@@ -20,6 +20,10 @@ class Cost:
     """Bytes of the largest process of the tree. Linux counts the parent's size before exec
     into it, so this process must stay small (it is below 30 MB)."""
 
+    def __add__(self, other: Cost) -> Cost:
+        """Of both, one after the other."""
+        return Cost(self.wall + other.wall, self.cpu + other.cpu, max(self.rss, other.rss))
+
 
 def run(command: Sequence[str | Path], environment: Mapping[str, str] | None = None, cwd: Path | None = None,
         output: Path | None = None) -> Cost:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from .measure import Cost, run
-from .peer import Peer, first_line
+from .mounting import Mount, served
+from .peer import Peer, compressed, first_line
 
 
 class Restic(Peer):
@@ -31,3 +33,12 @@ class Restic(Peer):
 
     def restore(self, target: Path) -> Cost:
         return run([*self.base, "restore", "latest", "--target", target])
+
+    def mounted(self, mountpoint: Path) -> AbstractContextManager[Mount]:
+        return served([*self.base, "mount", mountpoint], mountpoint, mountpoint / "snapshots/latest")
+
+    def export(self, level: int, source: Path, output: Path) -> Cost:
+        return compressed([*self.base, "dump", "latest", "/"], level, output)
+
+    def keep_newest(self) -> Cost:
+        return run([*self.base, "forget", "--group-by", "", "--keep-last", "1", "--prune"])

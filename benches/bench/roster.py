@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from .borg import Borg
 from .bupstash import Bupstash
+from .casync import Casync
+from .cp import Cp
 from .peer import Peer
 from .pstore import Pstore
 from .restic import Restic
+from .rustic import Rustic
+from .squashfs import Squashfs
 from .tar import Tar
 
-ROSTER: dict[str, type[Peer]] = {kind.name: kind for kind in (Pstore, Tar, Borg, Restic, Bupstash)}
+ROSTER: dict[str, type[Peer]] = {
+    kind.name: kind for kind in (Pstore, Restic, Rustic, Borg, Bupstash, Casync, Squashfs, Tar, Cp)}
 
 
 def named(text: str) -> list[str]:

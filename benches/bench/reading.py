@@ -1,0 +1,49 @@
+"""Reading trees: all of one, or the same random part of it again and again."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+from .tree import NEVER_STORED, files
+
+PART_BYTES = 50_000_000
+AT_LEAST = 100_000  # smaller files measure lookups, which reading the whole tree measures already
+
+
+def read(path: Path) -> int:
+    total = 0
+    with open(path, "rb", buffering=0) as file:
+        while block := file.read(1 << 17):
+            total += len(block)
+    return total
+
+
+def whole(root: Path) -> int:
+    """Finds every file below `root` and reads it; the bytes."""
+    found = (Path(folder) / name for folder, _, names in os.walk(root) for name in names)
+    return sum(read(path) for path in sorted(found)
+               if path.is_file() and not path.is_symlink() and path.relative_to(root) not in NEVER_STORED)
+
+
+class Part:
+    """About 50 MB in random files of a tree, or a quarter of a small tree; always the same ones."""
+
+    def __init__(self, source: Path) -> None:
+        sizes = {path: (source / path).stat().st_size for path in files(source) if path not in NEVER_STORED}
+        self.of_bytes = sum(sizes.values())
+        candidates = [path for path, size in sizes.items() if size >= AT_LEAST]
+        random.Random(1).shuffle(candidates)
+        self.paths: list[Path] = []
+        self.bytes = 0
+        for path in candidates:
+            if self.bytes >= min(PART_BYTES, self.of_bytes // 4):
+                break
+            self.paths.append(path)
+            self.bytes += sizes[path]
+        self.first = next(iter(sizes))
+        """Any file of the tree, for a first byte."""
+
+    def read(self, root: Path) -> int:
+        return sum(read(root / path) for path in self.paths)
