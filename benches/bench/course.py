@@ -17,7 +17,7 @@ from pathlib import Path
 from . import reading, tree
 from .chromium import browse
 from .cp import Cp
-from .measure import Cost, drop_caches, settle, warm
+from .measure import Cost, drop_caches, run, settle, warm
 from .peer import Cannot, Peer
 from .record import Record, Sample
 
@@ -218,7 +218,10 @@ class Course:
     def _restore(self, peer: Peer, row: str, number: int) -> None:
         tree.remove(self.restored)
         drop_caches()
-        self._note(Sample(row, peer.name, number, peer.restore(self.restored)))
+        cost = peer.restore(self.restored)
+        self._note(Sample(row, peer.name, number, cost))
+        # pstore returns when the restored tree would survive a crash of the machine; the others leave that to the kernel.
+        self._note(Sample(f"{row}, durable", peer.name, number, cost + run(["sync", "-f", self.restored])))
         if self.round == 0:
             self._compare(peer)
         tree.remove(self.restored)

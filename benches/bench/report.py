@@ -11,7 +11,8 @@ from .aims import AIMS, Aim, aim_for
 from .record import Record, Sample
 from .roster import ROSTER
 
-STORED = ["first", "first, cold source", "unchanged", "incremental", "new host", "restore first, cold", "restore last, cold"]
+STORED = ["first", "first, cold source", "unchanged", "incremental", "new host", "restore first, cold",
+          "restore first, cold, durable", "restore last, cold", "restore last, cold, durable"]
 MOUNTED = ["mount, first byte", "mount, 50 MB", "mount, whole tree"]
 PAGES = ["Chromium to first page, cold", "store to first page, cold"]
 AFTER = ["session, snapshot", "session, commit", "export, zstd -9", "export, zstd -3", "drop all but the newest"]
