@@ -2,9 +2,10 @@
 
 use std::{cmp::Ordering, collections::HashMap, iter::Peekable, slice::Iter};
 
+use super::open;
 use crate::{
-    Error, Result,
-    content::{TenantStore, meta::Metadata},
+    Result,
+    content::TenantStore,
     format::{
         record::Record,
         tree::{Entry, Extent, Kind, Meta, TreePath},
@@ -102,7 +103,7 @@ pub struct Diff {
     pub totals: Totals,
 }
 
-/// Loads both trees and compares them.
+/// Loads both trees and compares them. Each snapshot is pinned while its tree is read.
 pub async fn diff(store: &TenantStore, before: &Record, after: &Record) -> Result<Diff> {
     let id = |record: &Record| record.content.as_ref().map(|content| content.snapshot_id);
     if id(before) == id(after) {
@@ -114,12 +115,11 @@ pub async fn diff(store: &TenantStore, before: &Record, after: &Record) -> Resul
 }
 
 async fn entries(store: &TenantStore, record: &Record) -> Result<Vec<Entry>> {
-    let content = record
-        .content
-        .as_ref()
-        .ok_or_else(|| Error::damaged(format!("record {}", record.record), "it has no content"))?;
-    let metadata = Metadata::load(store, record.record, record.generation, content).await?;
-    Ok(metadata.decode()?.0)
+    let (kept, opened) = open::kept(store, record).await?;
+    if let Some((pinned, _)) = kept {
+        pinned.release().await;
+    }
+    Ok(opened.entries)
 }
 
 /// Compares two trees, each in order, in one pass over both.

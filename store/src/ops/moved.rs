@@ -1,6 +1,6 @@
 //! Where a snapshot's chunks are by now, for those who read it while they are moved.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 
@@ -9,7 +9,11 @@ use crate::{
     Error, Result,
     bucket::BucketError,
     catalog::{pin, records},
-    content::{TenantStore, known::Locations, whereabouts::Relocate},
+    content::{
+        TenantStore,
+        known::Locations,
+        whereabouts::{Relocate, Whereabouts},
+    },
     format::{
         record::{Record, State},
         table::Location,
@@ -47,6 +51,12 @@ impl Relocate for Below {
         let (entries, locations) = metadata.decode()?;
         Ok(by_id(&entries, locations))
     }
+}
+
+/// Follows the chunks of a snapshot that is read.
+pub(super) fn followed(store: &TenantStore, record: &Record) -> Whereabouts {
+    let snapshot = Some((lineage_of(record), record.record));
+    Whereabouts::new(Arc::new(Below::new(store.clone(), snapshot)))
 }
 
 /// The record as it is now. Fails with [`Error::NotFound`] if the snapshot was deleted.

@@ -21,7 +21,7 @@ use futures::{StreamExt, future::Either, stream};
 
 use super::{
     commitment::Commitment,
-    moved::{Below, lineage_of},
+    moved::followed,
     open::{self, Opened},
 };
 use crate::{
@@ -120,8 +120,7 @@ async fn write_snapshot(
     let fetched_bytes = fetches.iter().map(|fetch| fetch.end - fetch.start).sum();
     let target =
         Arc::new(Target { remaining: remaining(&entries), entries, staging, store: store.clone(), progress });
-    let below = Below::new(store.clone(), Some((lineage_of(&record), record.record)));
-    let whereabouts = Whereabouts::new(Arc::new(below));
+    let whereabouts = followed(store, &record);
     write_all(store, Arc::clone(&target), fetches, &whereabouts, request.threads.max(1)).await?;
     let target =
         Arc::into_inner(target).ok_or_else(|| Error::Internal { what: "a writer is left".to_owned() })?;

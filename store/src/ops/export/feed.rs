@@ -3,6 +3,8 @@
 //! The tree's order is not that of the packs, so chunks are wanted by the window: within one
 //! they are fetched in few ranged requests, and windows are fetched and verified side by side.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 
@@ -12,6 +14,7 @@ use crate::{
         TenantStore,
         chunk::Piece,
         reader::{Fetch, Verified, Want, plan},
+        whereabouts::Whereabouts,
         workers::blocking,
     },
     format::frame::Codec,
@@ -38,14 +41,14 @@ pub(super) struct Window {
 }
 
 pub(super) fn windows(
-    store: TenantStore,
+    (store, whereabouts): (TenantStore, Arc<Whereabouts>),
     pieces: impl Iterator<Item = Piece> + Send + 'static,
 ) -> impl Stream<Item = Result<Window>> {
     stream::iter(cut(pieces))
         .map(move |pieces| {
-            let store = store.clone();
+            let (store, whereabouts) = (store.clone(), Arc::clone(&whereabouts));
             // On a task of its own: it goes on while nobody asks for it.
-            let task = tokio::spawn(async move { window(store, pieces).await });
+            let task = tokio::spawn(async move { window(store, &whereabouts, pieces).await });
             async move { task.await.unwrap_or_else(|error| Err(Error::Internal { what: error.to_string() })) }
         })
         .buffered(WINDOWS_AHEAD)
@@ -66,7 +69,7 @@ fn cut(pieces: impl Iterator<Item = Piece>) -> impl Iterator<Item = Vec<Piece>> 
     })
 }
 
-async fn window(store: TenantStore, pieces: Vec<Piece>) -> Result<Window> {
+async fn window(store: TenantStore, whereabouts: &Whereabouts, pieces: Vec<Piece>) -> Result<Window> {
     let count = pieces.len();
     let wants = pieces.into_iter().enumerate().map(|(place, piece)| Want {
         id: piece.id,
@@ -74,15 +77,9 @@ async fn window(store: TenantStore, pieces: Vec<Piece>) -> Result<Window> {
         location: piece.location,
         purpose: place,
     });
-    let fetch = |fetch: Fetch<usize>| {
-        let store = store.clone();
-        async move {
-            let bytes = store.pack_range(fetch.pack, fetch.start, fetch.end).await?;
-            Ok::<_, Error>((fetch, bytes))
-        }
-    };
+    let fetch = |fetch: Fetch<usize>| whereabouts.fetch(&store, fetch);
     let fetched: Vec<(Fetch<usize>, Bytes)> =
-        stream::iter(plan(wants)).map(fetch).buffer_unordered(REQUESTS_OF_A_WINDOW).try_collect().await?;
+        stream::iter(plan(wants)).map(fetch).buffer_unordered(REQUESTS_OF_A_WINDOW).try_concat().await?;
     blocking(move || {
         let fetched_bytes = fetched.iter().map(|(_, bytes)| bytes.len() as u64).sum();
         let mut chunks: Vec<Option<Chunk>> = vec![None; count];

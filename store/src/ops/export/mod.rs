@@ -21,7 +21,10 @@ use std::{
 use futures::StreamExt;
 use tokio::sync::mpsc;
 
-use super::open::Opened;
+use super::{
+    moved::followed,
+    open::{self, Opened},
+};
 pub use crate::archive::members::Times;
 use crate::{
     Error, Result,
@@ -68,7 +71,7 @@ pub struct Exported {
     pub manifest_path: PathBuf,
 }
 
-/// Writes the archive to `out`, which messages call `shown`.
+/// Writes the archive to `out`, which messages call `shown`. The snapshot is pinned meanwhile.
 pub async fn write<W: Write + Send + 'static>(
     store: &TenantStore,
     record: &Record,
@@ -76,13 +79,28 @@ pub async fn write<W: Write + Send + 'static>(
     (out, shown): (W, PathBuf),
     progress: Arc<dyn Progress>,
 ) -> Result<(Archive, W)> {
-    let opened = Opened::load(store, record.clone()).await?;
+    let (kept, opened) = open::kept(store, record).await?;
+    let written = write_snapshot(store, opened, request, (out, shown), progress).await;
+    if let Some((pinned, _)) = kept {
+        pinned.release().await;
+    }
+    written
+}
+
+async fn write_snapshot<W: Write + Send + 'static>(
+    store: &TenantStore,
+    opened: Opened,
+    request: Request,
+    (out, shown): (W, PathBuf),
+    progress: Arc<dyn Progress>,
+) -> Result<(Archive, W)> {
+    let whereabouts = Arc::new(followed(store, &opened.record));
     let pieces: Vec<_> = opened.pieces().flatten().collect();
     let members = stream::Members::new(opened.entries, request.times);
     progress.begin("export", members.count(|_| true), members.bytes());
     let (sender, receiver) = mpsc::channel(WINDOWS_WAITING);
     let writer = blocking(move || stream::write(&members, receiver, request, (out, shown), &progress));
-    let mut windows = std::pin::pin!(feed::windows(store.clone(), pieces.into_iter()));
+    let mut windows = std::pin::pin!(feed::windows((store.clone(), whereabouts), pieces.into_iter()));
     let feeder = async {
         while let Some(window) = windows.next().await {
             // The writer has stopped; its error says why.
