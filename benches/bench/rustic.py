@@ -9,6 +9,8 @@ from .measure import Cost, run
 from .mounting import Mount, served
 from .peer import Peer, compressed, first_line
 
+NEWEST = "latest:/profile"
+
 
 class Rustic(Peer):
     name = "rustic"
@@ -33,16 +35,16 @@ class Rustic(Peer):
         run([*self.base, "init"], self.environment)
 
     def snapshot(self, source: Path) -> Cost:
-        return run([*self.base, "backup", "--host", self.host_name, "."], self.environment, cwd=source)
+        return run([*self.base, "backup", "--host", self.host_name, "--as-path", "/profile", source], self.environment)
 
     def restore(self, target: Path) -> Cost:
-        return run([*self.base, "restore", "latest", target], self.environment)
+        return run([*self.base, "restore", NEWEST, target], self.environment)
 
     def mounted(self, mountpoint: Path) -> AbstractContextManager[Mount]:
-        return served([*self.base, "mount", mountpoint, "latest"], mountpoint, mountpoint, self.environment)
+        return served([*self.base, "mount", mountpoint, NEWEST], mountpoint, mountpoint, self.environment)
 
     def export(self, level: int, source: Path, output: Path) -> Cost:
-        return compressed([*self.base, "dump", "--archive", "tar", "latest"], level, output, self.environment)
+        return compressed([*self.base, "dump", "--archive", "tar", NEWEST], level, output, self.environment)
 
     def keep_newest(self) -> Cost:
-        return run([*self.base, "forget", "--group-by", "", "--keep-last", "1", "--prune", "--instant-delete"], self.environment)
+        return run([*self.base, "forget", "--keep-last", "1", "--prune", "--instant-delete"], self.environment)
