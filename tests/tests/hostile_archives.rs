@@ -18,6 +18,7 @@ use tests::{
 const TOO_LARGE: i32 = 31;
 const REFUSED: i32 = 33;
 const DAMAGED: i32 = 10;
+const TOO_NEW: i32 = 11;
 
 /// A desk with a snapshot that nothing may harm.
 struct Scene {
@@ -64,6 +65,9 @@ impl Scene {
         let error = self.desk.host.fail(code, [&line[..], more].concat());
         let message = error["message"].as_str().unwrap();
         assert!(message.contains(words), "{words:?} is not in {message:?}");
+        let hint = error["hint"].as_str().unwrap();
+        assert!(!hint.contains("--sha") && !hint.contains("verify"), "{hint:?} is not about an archive");
+        assert!(hint.contains("nothing was published") || code == TOO_LARGE || code == TOO_NEW, "{hint:?}");
         assert_eq!(self.state(), self.before, "nothing is published");
         assert_eq!(names(&self.desk.path("tmp")), Vec::<String>::new(), "nothing is left behind");
         assert_eq!(names(&self.desk.path("")), ["bad.tar.zst", "good.tar.zst", "home", "store", "tmp"]);
@@ -237,7 +241,7 @@ fn what_is_not_what_its_manifest_says_is_refused() {
     refuses(with("archive_sha256", "0".repeat(64).into()), &archive, DAMAGED, "in its manifest");
     refuses(with("archive_size_bytes", 10.into()), &archive, DAMAGED, "it is longer than 10 bytes");
     refuses(with("archive_size_bytes", 9999.into()), &archive, DAMAGED, "and 9999 in its manifest");
-    refuses(with("version", 0.into()), &archive, 11, "format version 0, written by snapshotter-0.1.0");
+    refuses(with("version", 0.into()), &archive, TOO_NEW, "format version 0, written by snapshotter-0.1.0");
     refuses(with("schema", "other".into()), &archive, DAMAGED, "its schema is");
     refuses(
         with("chrome_major_version", 132.into()),

@@ -62,9 +62,10 @@ pub(super) async fn run(context: Context, args: &ImportArgs) -> Result<Answer, F
     retention::require_room(&tenant, &lineage, &policy, &Reason::Manual).await?;
     let base = base(&tenant, &controls).await?;
     let request = request(&context, args, &lineage, &actor, manifest);
+    let name = request.name.clone();
     let importing = import::import(&tenant, request, base, stream, progress::watch(context.console));
     let mut imported = tokio::select! {
-        imported = importing => imported?,
+        imported = importing => imported.map_err(|error| refused(error, &name))?,
         () = context.interrupt.raised() => return Err(Error::Interrupted.into()),
     };
     let mut flip = Flip::Unchanged;
@@ -92,14 +93,29 @@ fn manifest(context: &Context, args: &ImportArgs) -> Result<Option<Manifest>, Fa
     let mut bytes = Vec::new();
     let file = File::open(&path).map_err(failed)?;
     file.take(manifest::MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
-    Ok(Some(Manifest::decode(&bytes).map_err(|error| error.of(path.display()))?))
+    let decoded = Manifest::decode(&bytes).map_err(|error| error.of(path.display()));
+    Ok(Some(decoded.map_err(|error| refused(error, &path.display().to_string()))?))
+}
+
+/// What can be done about an archive, or a manifest, that is not taken in.
+fn refused(error: Error, name: &str) -> Failure {
+    let is_of_it = matches!(&error, Error::Damaged { object, .. } if object == name);
+    match error {
+        Error::BadArchive { .. } => Failure::from(error)
+            .hint("fetch the archive again, or ask whoever wrote it for another; nothing was published"),
+        _ if is_of_it => Failure::from(error).hint(
+            "fetch archive and manifest again: they must be of the same snapshot; nothing was published",
+        ),
+        error => error.into(),
+    }
 }
 
 fn chrome_major(args: &ImportArgs, manifest: Option<&Manifest>) -> Result<ChromeMajor, Failure> {
     match (args.chrome_major, manifest.map(|manifest| manifest.chrome_major_version)) {
         (Some(given), Some(told)) if given != told => {
             let reason = format!("the archive is of Chrome {told}, and not of Chrome {given}");
-            Err(Error::VersionMismatch { reason }.into())
+            Err(Failure::from(Error::VersionMismatch { reason })
+                .hint("leave --chrome-major out: the manifest says it; nothing was published"))
         }
         (Some(major), _) | (None, Some(major)) => Ok(major),
         (None, None) => {
