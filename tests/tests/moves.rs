@@ -9,7 +9,7 @@ use tests::{
     binary::Host,
     desk::Desk,
     mount::MountDesk,
-    stranger::{find, flip, pointer},
+    stranger::{find, flip, lock, pointer},
     tarball::Tarball,
 };
 
@@ -78,6 +78,30 @@ fn where_another_program_was_seen_a_rollback_is_to_a_snapshot_with_an_archive() 
     desk.host.succeed(["show", PROFILE]);
     roll_back(&desk.host, &first);
     find(&desk.path("store")).unwrap();
+}
+
+/// It will look for an archive when it comes again, though it has moved nothing yet.
+#[test]
+fn where_another_program_has_held_the_lock_archives_are_wanted() {
+    let (desk, [first, _]) = two();
+    let store = desk.path("store");
+    // An operator's own lock says nothing of who else is there.
+    lock(&store, "operator-force");
+    assert_eq!(desk.snapshot(PROFILE, &[]).document["outcome"], "unchanged");
+    find(&store).unwrap_err();
+    lock(&store, "the-other");
+    assert_eq!(desk.snapshot(PROFILE, &[]).document["outcome"], "unchanged");
+    find(&store).unwrap();
+    roll_back(&desk.host, &first);
+    find(&store).unwrap();
+    // Whoever takes the lock next writes it down: the lock itself is then another.
+    fs::write(desk.profile.join("note"), "and more").unwrap();
+    desk.keep(PROFILE, &[]);
+    find(&store).unwrap();
+    assert_eq!(pointer(&store)["pstore"]["contract_only_seen"], true);
+    fs::write(desk.profile.join("note"), "and again").unwrap();
+    desk.keep(PROFILE, &[]);
+    find(&store).unwrap();
 }
 
 #[test]

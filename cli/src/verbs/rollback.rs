@@ -46,7 +46,10 @@ pub(super) async fn run(context: Context, args: &RollbackArgs) -> Result<Answer,
         (super::export::policy(&context, &lineage.name.tenant), progress::watch(context.console));
     if let Some(pointer) = pointer.as_ref().filter(|_| already) {
         let target = match args.confirm {
-            true => publish::named_already(&controls, pointer, target, Some(&job), told).await?,
+            true => {
+                let seen = pointer.contract_only_seen();
+                publish::named_already(&controls, seen, target, Some(&job), told).await?
+            }
             false => target,
         };
         let text = format!("{} is the current snapshot of {lineage} already\n", target.sha256_prefix());

@@ -87,6 +87,12 @@ impl Lock {
         self.pstore.as_ref().filter(|block| block.bind == self.binding())
     }
 
+    /// Whether a program that knows only the contract has held it last: whether it still does,
+    /// has given it back or has let it expire. What operators write is nobody's.
+    pub fn is_of_contract_only(&self) -> bool {
+        !matches!(self.holder_run_id.as_str(), "" | OPERATOR_FORCE) && self.block().is_none()
+    }
+
     /// Whether this is the acquisition known by `nonce`.
     pub fn is_held_by(&self, nonce: Nonce) -> bool {
         !self.is_free() && self.block().is_some_and(|block| block.nonce == nonce)
@@ -163,9 +169,18 @@ mod tests {
     }
 
     #[test]
+    fn a_lock_tells_whether_its_holder_knows_more_than_the_contract() {
+        assert!(!held().is_of_contract_only());
+        assert!(Lock { pstore: None, ..held() }.is_of_contract_only());
+        // One that keeps fields it does not know, and gives the lock back.
+        let taken = Lock { holder_run_id: "another".into(), expires_at_ms: 0, ..held() };
+        assert!(taken.is_free() && taken.is_of_contract_only());
+    }
+
+    #[test]
     fn an_operators_empty_lock_is_free() {
         let lock = Lock::decode(br#"{"version": 1, "holder_run_id": "operator-force"}"#).unwrap();
-        assert!(lock.is_free());
+        assert!(lock.is_free() && !lock.is_of_contract_only());
         Lock::decode(b"{}").unwrap_err();
         Lock::decode(b"").unwrap_err();
     }

@@ -47,8 +47,8 @@ pub struct Block {
     /// How the pointer came to name what it names, until that is stored as an object of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<Event>,
-    /// Whether a program that knows only the contract was seen to move this pointer: it will
-    /// want an archive of whatever the pointer names next.
+    /// Whether a program that knows only the contract was seen to move this pointer, or to have
+    /// held its lock: it will want an archive of whatever the pointer names next.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub contract_only_seen: bool,
     #[serde(flatten)]
@@ -114,7 +114,7 @@ impl Pointer {
         }
     }
 
-    /// Whether a program that knows only the contract was seen to move it.
+    /// Whether a program that knows only the contract was seen to move it, or at its lock.
     pub fn contract_only_seen(&self) -> bool {
         match self.block() {
             Some(block) => block.contract_only_seen,

@@ -149,8 +149,8 @@ pub async fn commit(
                 stored.record = record.clone();
             }
             None => {
-                let pointer = hold.pointer().await;
-                record = publish::named_already(hold.controls(), &pointer, record, job, told).await?;
+                let seen = hold.pointer().await.contract_only_seen();
+                record = publish::named_already(hold.controls(), seen, record, job, told).await?;
             }
         }
     }

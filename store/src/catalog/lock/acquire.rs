@@ -23,13 +23,15 @@ const ATTEMPTS: u32 = 8;
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// A lock that was just taken, before the pointer is claimed.
-pub(super) struct Taken {
+pub(in crate::catalog) struct Taken {
     pub nonce: Nonce,
     pub lock: Lock,
     pub version: Version,
     pub outcome: Outcome,
     /// The pointer as it was before the lock was taken.
     pub pointer: Option<Read>,
+    /// Whether a program that knows only the contract had it before.
+    pub after_contract_only: bool,
 }
 
 impl Controls {
@@ -63,7 +65,7 @@ impl Controls {
         let taken = self.take(survey, terms).await?;
         let claim = async {
             if self.rules.claim {
-                self.claim(taken.nonce, None, taken.pointer.clone()).await
+                self.claim(&taken, None).await
             } else {
                 self.pointer().await.and_then(|read| read.ok_or_else(|| self.lost(None)))
             }
@@ -83,7 +85,7 @@ impl Controls {
     /// Takes the lock alone; whom it was taken from is told by [`Self::tell_eviction`].
     pub(super) async fn take(&self, mut survey: Option<Survey>, terms: Terms) -> Result<Taken> {
         let key = layout::lock(&self.lineage);
-        let mut tried = Vec::new();
+        let (mut tried, mut after_contract_only) = (Vec::new(), false);
         for attempt in 1..=ATTEMPTS {
             let Survey { lock: found, pointer } = match survey.take() {
                 Some(survey) => survey,
@@ -92,11 +94,12 @@ impl Controls {
             let is_there = |nonce: Nonce| found.as_ref().is_some_and(|read| read.lock.is_held_by(nonce));
             if let Some((nonce, outcome)) = tried.iter().copied().find(|(nonce, _)| is_there(*nonce)) {
                 match self.arrived_late(nonce, outcome).await? {
-                    Some(taken) => return Ok(taken),
+                    Some(taken) => return Ok(Taken { after_contract_only, ..taken }),
                     None => continue,
                 }
             }
             self.must_be_free(found.as_ref())?;
+            after_contract_only |= found.as_ref().is_some_and(|read| read.lock.is_of_contract_only());
             let (outcome, eviction) = self.make_way(found.as_ref()).await?;
             // A lost attempt that arrives late must not look like the one that counts.
             let nonce = if self.rules.fresh_nonce { new_nonce() } else { self.own_nonce() };
@@ -108,7 +111,9 @@ impl Controls {
             }
             let write = found.map_or(Write::Create, |read| Write::Replace(read.version));
             match self.store.bucket.put(&key, lock.encode().into(), write).await {
-                Ok(version) => return Ok(Taken { nonce, lock, version, outcome, pointer }),
+                Ok(version) => {
+                    return Ok(Taken { nonce, lock, version, outcome, pointer, after_contract_only });
+                }
                 Err(
                     error @ (BucketError::AlreadyExists { .. }
                     | BucketError::VersionMismatch { .. }
@@ -119,7 +124,7 @@ impl Controls {
                         && read.lock.is_held_by(nonce)
                     {
                         let ReadLock { lock, version, .. } = read;
-                        return Ok(Taken { nonce, lock, version, outcome, pointer });
+                        return Ok(Taken { nonce, lock, version, outcome, pointer, after_contract_only });
                     }
                     tracing::debug!(%key, %error, attempt, "the lock was not taken");
                     tokio::time::sleep(RetryPolicy::default().pause(attempt)).await;
@@ -138,7 +143,7 @@ impl Controls {
         let found = self.lock().await?.filter(|read| read.lock.is_held_by(nonce));
         match found {
             Some(ReadLock { lock, version, .. }) => {
-                Ok(Some(Taken { nonce, lock, version, outcome, pointer }))
+                Ok(Some(Taken { nonce, lock, version, outcome, pointer, after_contract_only: false }))
             }
             None => Ok(None),
         }
@@ -186,7 +191,8 @@ impl Controls {
         if controls.actor.run_id.is_empty() {
             controls.actor = lock.holder();
         }
-        let taken = Taken { nonce, lock, version, outcome: Outcome::Held, pointer: None };
+        let taken =
+            Taken { nonce, lock, version, outcome: Outcome::Held, pointer: None, after_contract_only: false };
         Ok(Hold::new(controls, taken, pointer, terms))
     }
 }

@@ -11,6 +11,7 @@ mod process;
 mod release;
 mod renew;
 
+pub(super) use acquire::Taken;
 pub use evict::{Eviction, Reaped};
 pub use hold::{Hold, Keeper};
 
@@ -134,6 +135,12 @@ impl Survey {
         let pointer = pointer::read_from(bucket, lineage);
         let (lock, pointer) = futures::future::try_join(ReadLock::of(bucket, lineage), pointer).await?;
         Ok(Self { lock, pointer })
+    }
+
+    /// Whether a program that knows only the contract has left a trace in either.
+    pub fn contract_only_seen(&self) -> bool {
+        self.pointer.as_ref().is_some_and(|read| read.pointer.contract_only_seen())
+            || self.lock.as_ref().is_some_and(|read| read.lock.is_of_contract_only())
     }
 }
 

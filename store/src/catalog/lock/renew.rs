@@ -88,7 +88,7 @@ impl Controls {
             self.tell_lost(&lost).await;
             return Err(lost);
         }
-        state.pointer = match self.claim(taken.nonce, Some(state.nonce), taken.pointer).await {
+        state.pointer = match self.claim(&taken, Some(state.nonce)).await {
             Ok(pointer) => pointer,
             Err(error) => {
                 self.release_lock(taken.nonce, taken.version).await.ok();

@@ -8,6 +8,7 @@ use super::{Controls, Read, next, swap::Swap};
 use crate::{
     Error, ErrorKind, Result,
     bucket::RetryPolicy,
+    catalog::lock::Taken,
     format::{
         Unknown,
         pointer::{Lease, Target},
@@ -19,20 +20,15 @@ use crate::{
 const ATTEMPTS: u32 = 16;
 
 impl Controls {
-    /// Claims the pointer for the lock known by `nonce`, which must still be held.
+    /// Claims the pointer for the lock that was `taken`, which must still be held.
     ///
-    /// `seen` is what was read *before* the lock was taken: that the lock was granted after
-    /// it counts as the look at the lock.
+    /// The pointer with it is what was read *before* the lock was taken: that the lock was granted
+    /// after it counts as the look at the lock.
     ///
     /// `instead_of` is an earlier claim of ours that this one replaces: if it is no longer
     /// there, somebody else has worked on the profile, and the lock is as good as lost.
-    pub(in crate::catalog) async fn claim(
-        &self,
-        nonce: Nonce,
-        instead_of: Option<Nonce>,
-        seen: Option<Read>,
-    ) -> Result<Read> {
-        let mut seen = Some(seen);
+    pub(in crate::catalog) async fn claim(&self, taken: &Taken, instead_of: Option<Nonce>) -> Result<Read> {
+        let (nonce, mut seen) = (taken.nonce, Some(taken.pointer.clone()));
         for attempt in 1..=ATTEMPTS {
             let before = match seen.take() {
                 Some(before) => before,
@@ -53,7 +49,7 @@ impl Controls {
                 _ => None,
             };
             let lease = Lease { nonce, base, unknown: Unknown::new() };
-            let next = next::claimed(before.as_ref(), lease);
+            let next = next::claimed(before.as_ref(), lease, taken.after_contract_only);
             match self.swap(before.as_ref(), &next).await? {
                 Swap::Applied(now) if now.lease().is_some_and(|lease| lease.nonce == nonce) => {
                     return Ok(now);

@@ -68,11 +68,13 @@ pub(super) fn named(lineage: &Lineage, before: &Read, record: &Record) -> Pointe
     next
 }
 
-/// Points where it did, under the claim `lease`.
-pub(super) fn claimed(before: Option<&Read>, lease: Lease) -> Pointer {
+/// Points where it did, under the claim `lease`. The lock's holder before may have been one who
+/// knows only the contract.
+pub(super) fn claimed(before: Option<&Read>, lease: Lease, after_contract_only: bool) -> Pointer {
     let mut next = touched(before);
     if let Some(block) = &mut next.pstore {
         block.lease = Some(lease);
+        block.contract_only_seen |= after_contract_only;
     }
     next
 }

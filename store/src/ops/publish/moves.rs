@@ -14,18 +14,14 @@ use crate::{
         lock::Hold,
         pointer::{Flip, Move},
     },
-    format::{
-        event::EventKind,
-        pointer::{Pointer, Target},
-        record::Record,
-    },
+    format::{event::EventKind, record::Record},
     progress::Progress,
 };
 
 impl Job {
-    /// Whether what `pointer` will name, or names, must have an archive.
-    fn is_wanted(&self, pointer: Option<&Pointer>) -> bool {
-        self.always || pointer.is_some_and(Pointer::contract_only_seen)
+    /// Whether what the pointer will name, or names, must have an archive.
+    fn is_wanted(&self, contract_only_seen: bool) -> bool {
+        self.always || contract_only_seen
     }
 }
 
@@ -36,9 +32,9 @@ pub async fn flip(
     job: Option<&Job>,
     progress: Arc<dyn Progress>,
 ) -> Result<(Record, Flip)> {
-    let (controls, pointer) = (hold.controls(), hold.pointer().await);
-    let job = job.filter(|job| job.is_wanted(Some(&pointer)));
-    moved(controls, record, job, progress, async |record| hold.flip(record.record).await).await
+    let seen = hold.pointer().await.contract_only_seen();
+    let job = job.filter(|job| job.is_wanted(seen));
+    moved(hold.controls(), record, job, progress, async |record| hold.flip(record.record).await).await
 }
 
 /// Moves the pointer to `record` without the lock, as operators do. The record as it is then.
@@ -50,26 +46,25 @@ pub async fn point(
     job: &Job,
     progress: Arc<dyn Progress>,
 ) -> Result<(Record, Flip)> {
-    let pointer = match controls.pointer().await {
+    let seen = match controls.survey().await {
         // Whatever it said is about to go.
-        Err(Error::Damaged { .. }) if force => None,
-        read => read?.map(|read| read.pointer),
+        Err(Error::Damaged { .. }) if force => false,
+        survey => survey?.contract_only_seen(),
     };
-    let job = Some(job).filter(|job| job.is_wanted(pointer.as_ref()));
+    let job = Some(job).filter(|job| job.is_wanted(seen));
     let wanted = Move { target: record.record, reason, force };
     moved(controls, record, job, progress, async |_| controls.point_for(kind, &wanted).await).await
 }
 
-/// Publishes `record`, which nobody moves the pointer to because `pointer` names it.
+/// Publishes `record`, which nobody moves the pointer to because that names it.
 pub async fn named_already(
     controls: &Controls,
-    pointer: &Pointer,
+    contract_only_seen: bool,
     record: Record,
     job: Option<&Job>,
     progress: Arc<dyn Progress>,
 ) -> Result<Record> {
-    let is_current = pointer.target() == Target::Record(record.record);
-    let job = job.filter(|job| is_current && job.is_wanted(Some(pointer)));
+    let job = job.filter(|job| job.is_wanted(contract_only_seen));
     let (record, _) = moved(controls, record, job, progress, async |_| Ok(Flip::Unchanged)).await?;
     Ok(record)
 }

@@ -212,13 +212,10 @@ impl Capture<'_> {
     async fn run(&self) -> Result<Report> {
         let ((survey, base), plan) = futures::future::try_join(self.survey(), Plan::make(self)).await?;
         let known = if plan.to_read.is_empty() { Some(plan.tree(self.store)?.id) } else { None };
-        if let (Some(base), Some(read)) = (&base, &survey.pointer)
-            && known.is_some()
-            && snapshot_id(base) == known
-        {
+        if let Some(base) = base.as_ref().filter(|base| known.is_some() && snapshot_id(base) == known) {
             let (job, progress) = (self.request.archive.as_ref(), Arc::clone(&self.progress));
-            let base =
-                publish::named_already(&self.controls, &read.pointer, base.clone(), job, progress).await?;
+            let seen = survey.contract_only_seen();
+            let base = publish::named_already(&self.controls, seen, base.clone(), job, progress).await?;
             return self.report(&plan, Ended::unchanged(base, Flip::Unchanged, 0));
         }
         let right = self.right.get_or_try_init(|| Right::obtain(self, survey)).await?;
