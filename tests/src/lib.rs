@@ -17,6 +17,7 @@ pub mod interrupter;
 pub mod mount;
 mod process;
 pub mod proxy;
+pub mod random;
 pub mod server;
 pub mod stranger;
 pub mod tarball;

@@ -44,6 +44,35 @@ impl Tarball {
         self.member(&header, &body)
     }
 
+    /// A file with holes in GNU's own format: of its `size` bytes only these parts are there.
+    pub fn sparse(mut self, path: &str, size: u64, parts: &[(u64, u64)], content: &[u8]) -> Self {
+        let len = content.len() as u64;
+        let header = Header { mode: 0o644, size: len, ..Header::new(path, MemberKind::GnuSparse) };
+        let mut blocks = vec![header.encode()];
+        blocks[0][257..265].copy_from_slice(b"ustar  \0");
+        put(&mut blocks[0][483..495], size);
+        let (mut at, mut end) = (386, 482);
+        for (offset, len) in parts {
+            let last = blocks.len() - 1;
+            if at == end {
+                blocks[last][end] = 1;
+                blocks.push([0; BLOCK_LEN]);
+                (at, end) = (0, 504);
+            }
+            let block = blocks.last_mut().unwrap();
+            put(&mut block[at..at + 12], *offset);
+            put(&mut block[at + 12..at + 24], *len);
+            at += 24;
+        }
+        blocks[0][148..156].fill(b' ');
+        let sum: u32 = blocks[0].iter().copied().map(u32::from).sum();
+        blocks[0][148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+        self.0.extend(blocks.concat());
+        self.0.extend_from_slice(content);
+        self.0.resize(self.0.len() + padding(content.len() as u64), 0);
+        self
+    }
+
     /// What the header says need not be true.
     pub fn member(mut self, header: &Header, content: &[u8]) -> Self {
         self.0.extend_from_slice(&header.encode());
@@ -61,6 +90,11 @@ impl Tarball {
     pub fn zstd(&self) -> Vec<u8> {
         zstd::encode_all(self.0.as_slice(), 1).unwrap()
     }
+}
+
+/// Octal digits and a NUL.
+fn put(field: &mut [u8], number: u64) {
+    field.copy_from_slice(format!("{number:011o}\0").as_bytes());
 }
 
 /// An archive of zeros and files without end, compressed as it is made.

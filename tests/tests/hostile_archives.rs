@@ -122,8 +122,7 @@ fn what_no_tree_can_be_is_refused() {
         (tar().pax(&[("path", b"a\0b")]).file("a", b"x"), "a name with a NUL or a slash"),
         (tar().link(MemberKind::Symlink, "a", ""), "an impossible symbolic link"),
         (tar().file("b", b"x").member(&with_data, b"abc"), "a is a link with content of its own"),
-        (tar().special(MemberKind::GnuSparse, "a"), "a is a sparse file"),
-        (tar().pax(&[("GNU.sparse.major", b"1")]).file("a", b"x"), "it holds a sparse file"),
+        (tar().special(MemberKind::GnuSparse, "a"), "of a kind that is not known"),
         (tar().special(MemberKind::Other(b'M'), "a"), "of a kind that is not known"),
         (tar().pax(&[("size", b"-1")]).file("a", b"x"), "its extended header says size=-1"),
         (tar().pax(&[("uid", b"4294967296")]).file("a", b"x"), "owner 4294967296"),
@@ -185,6 +184,74 @@ fn what_grows_without_end_is_refused_while_it_is_read() {
     scene.refuses(&files, TOO_LARGE, "holds 83886080 bytes");
     let padded = compressed(|out| (0..64).try_for_each(|_| out.write_all(&zeros)));
     scene.refuses(&padded, REFUSED, "zeros follow its end");
+}
+
+/// Each form that GNU tar has for it, with maps that GNU tar does not write.
+#[test]
+fn holes_that_fit_no_file_are_refused() {
+    let scene = Scene::new();
+    let pax = |records: &[(&str, &[u8])], content: &[u8]| tar().pax(records).file("a", content);
+    let newest = |size: &str, map: &str, content: &[u8]| {
+        let mut body = map.as_bytes().to_vec();
+        body.resize(body.len().next_multiple_of(512), 0);
+        let version = [("GNU.sparse.major", &b"1"[..]), ("GNU.sparse.minor", b"0")];
+        pax(&[&version[..], &[("GNU.sparse.realsize", size.as_bytes())]].concat(), &[&body, content].concat())
+    };
+    let older = |size: &str, map: &str, content: &[u8]| {
+        pax(&[("GNU.sparse.size", size.as_bytes()), ("GNU.sparse.map", map.as_bytes())], content)
+    };
+    let hard = Header { link: "b".into(), ..Header::new("a", MemberKind::HardLink) };
+    let sparse = [("GNU.sparse.size", &b"5"[..]), ("GNU.sparse.map", b"0,0")];
+    for (archive, words) in [
+        (older("9", "0,4,2,4", b"12345678"), "whose parts overlap, or are out of order"),
+        (older("9", "5,1,2,1", b"12"), "whose parts overlap, or are out of order"),
+        (older("9", "5,5", b"12345"), "with a part beyond its end"),
+        (older("9", "18446744073709551615,1", b"1"), "with a part beyond its end"),
+        (older("9", "0,5", b"1234"), "whose map is not that of its content"),
+        (older("9", "0,5", b"123456"), "whose map is not that of its content"),
+        (older("9", "0,5,6", b"12345"), "whose map is incomplete"),
+        (older("9", "0,-5", b"12345"), "its extended header says GNU.sparse.map=0,-5"),
+        (pax(&[("GNU.sparse.map", b"0,5")], b"12345"), "a sparse file of unknown length"),
+        (pax(&[("GNU.sparse.major", b"2"), ("GNU.sparse.size", b"5")], b""), "in version 2.0"),
+        (newest("9", "1\n5\n5\n", b"12345"), "with a part beyond its end"),
+        (newest("9", "2\n5\n1\n4\n1\n", b"12"), "whose parts overlap, or are out of order"),
+        (newest("9", "1\n0\n5\n", b"1234"), "whose map is not that of its content"),
+        (newest("9", "2000000\n", b""), "of more than 1048576 parts"),
+        (newest("9", "many\n", b""), "whose map is no list of numbers"),
+        (newest("9", "2\n0\n1\n", b""), "whose map is no list of numbers"),
+        (newest("9", &format!("200\n{}", "1\n".repeat(254)), b""), "whose map is cut short"),
+        (tar().sparse("a", 9, &[(0, 4), (2, 4)], b"12345678"), "whose parts overlap, or are out of order"),
+        (tar().sparse("a", 9, &[(0, 4), (6, 4)], b"12345678"), "with a part beyond its end"),
+        (tar().sparse("a", 9, &[(0, 4)], b"12345678"), "whose map is not that of its content"),
+        (tar().pax(&sparse).member(&hard, b""), "that it is a sparse file, and another thing"),
+        (tar().pax(&sparse).sparse("a", 5, &[], b""), "that it is a sparse file, and another thing"),
+    ] {
+        scene.refuses(&archive.end().zstd(), REFUSED, words);
+    }
+    // A hole counts as what it is when the file is there.
+    for archive in [
+        older("9000000000000", "0,1", b"1"),
+        newest("9000000000000", "1\n0\n1\n", b"1"),
+        tar().sparse("a", 8_000_000_000, &[(0, 1)], b"1"),
+    ] {
+        scene.refuses(&archive.end().zstd(), TOO_LARGE, "more than the 67108864 that are allowed");
+    }
+    // So do many that are small, and that are told at length.
+    let half = |name: &str| {
+        let map: String = (0..16_000).map(|part| format!("{},1,", 2 * part + 1)).collect();
+        let records =
+            [("GNU.sparse.size", &b"32000"[..]), ("GNU.sparse.map", map.trim_end_matches(',').as_bytes())];
+        tar().pax(&records).file(name, &[b'x'; 16_000]).0
+    };
+    let many = compressed(|out| (0..70).try_for_each(|file| out.write_all(&half(&file.to_string()))));
+    scene.refuses(&many, REFUSED, "names and attributes take more than");
+    let mut endless = tar().sparse("a", 9, &[(0, 1); 4 + 21], b"").0;
+    let block = endless[512..1024].to_vec();
+    let endless = compressed(|out| {
+        out.write_all(&endless.drain(..512).collect::<Vec<_>>())?;
+        (0..100_000).try_for_each(|_| out.write_all(&[&block[..504], &[1; 8]].concat()))
+    });
+    scene.refuses(&endless, REFUSED, "more than 1048576 parts");
 }
 
 #[test]

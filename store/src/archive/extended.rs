@@ -6,8 +6,10 @@
 use std::collections::BTreeMap;
 
 use super::{
-    holes, pax,
+    holes::{self, Holes},
+    pax,
     problem::{Problem, Result},
+    sparse::{self, Told, decimal},
 };
 use crate::format::tree::{MAX_XATTR_BYTES, MAX_XATTRS, Time};
 
@@ -25,8 +27,10 @@ pub(super) struct Extended {
     pub uid: Option<u64>,
     pub gid: Option<u64>,
     pub xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// Where a file of ours has holes: offset and length.
-    pub holes: Vec<(u64, u64)>,
+    /// Where a file of ours has holes.
+    pub holes: Holes,
+    /// Where a file of others has them, which are then not in the stream.
+    pub sparse: Option<Told>,
     /// Of the headers that were read.
     bytes: u64,
 }
@@ -49,6 +53,9 @@ impl Extended {
         self.read(bytes)?;
         if self.path.is_some() || self.link.is_some() || self.size.is_some() {
             return Err(Problem::bad("it gives one name or size to all of its members"));
+        }
+        if self.sparse.is_some() {
+            return Err(Problem::bad("it gives the same holes to all of its members"));
         }
         if !self.xattrs.is_empty() {
             return Err(Problem::bad("it gives the same attributes to all of its members"));
@@ -74,12 +81,10 @@ impl Extended {
             b"gid" => self.gid = Some(decimal(value).ok_or_else(wrong)?),
             b"mtime" => self.mtime = Some(time(value).ok_or_else(wrong)?),
             b"comment" => self.holes = holes::decode(value).unwrap_or_default(),
-            _ if keyword.starts_with(b"GNU.sparse.") => {
-                return Err(Problem::bad(
-                    "it holds a sparse file, which only GNU tar can read; write it without --sparse",
-                ));
-            }
             _ => {
+                if let Some(name) = keyword.strip_prefix(sparse::RECORD) {
+                    self.sparse.get_or_insert_default().set(name, value).ok_or_else(wrong)?;
+                }
                 if let Some(name) = keyword.strip_prefix(pax::XATTR.as_bytes()) {
                     if value.len() > MAX_XATTR_BYTES {
                         let len = value.len();
@@ -94,13 +99,6 @@ impl Extended {
         }
         Ok(())
     }
-}
-
-fn decimal(text: &[u8]) -> Option<u64> {
-    if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    std::str::from_utf8(text).ok()?.parse().ok()
 }
 
 /// Seconds since 1970 with a fraction, of which nine digits count.
@@ -159,7 +157,8 @@ mod tests {
             (b"uid", b"x"),
             (b"gid", b"99999999999999999999"),
             (b"mtime", b"now"),
-            (b"GNU.sparse.major", b"1"),
+            (b"GNU.sparse.major", b"one"),
+            (b"GNU.sparse.else", b"1"),
         ] {
             assert!(
                 read(&mut Extended::default(), &[(keyword, value)]).is_err(),

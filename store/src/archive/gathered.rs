@@ -17,6 +17,8 @@ use crate::format::tree::{Entry, Extent, Kind, Meta, TreePath};
 const ENTRY_BYTES: usize = 256;
 /// And what an attribute does.
 const ATTRIBUTE_BYTES: usize = 64;
+/// And what a hole does, with what is between it and the next one.
+const HOLE_BYTES: usize = 512;
 /// Of directories that an archive implies and does not list.
 const IMPLIED_MODE: u32 = 0o700;
 
@@ -74,8 +76,9 @@ impl Gathered {
         let shown = path.to_string();
         let state = match what {
             What::Directory => State::Directory,
-            What::File { size, .. } => {
+            What::File { size, holes } => {
                 self.read(size)?;
+                self.charge(holes.len() * HOLE_BYTES)?;
                 self.bytes = self.bytes.saturating_add(size);
                 State::File(Vec::new())
             }

@@ -2,7 +2,7 @@
 //!
 //! Written as POSIX ustar; read as POSIX, GNU and the old Unix wrote them.
 
-use super::Block;
+use super::{Block, sparse};
 use crate::format::{FormatError, Result};
 
 /// The largest number in the eight bytes of a mode or an owner.
@@ -100,6 +100,8 @@ pub struct Header {
     pub link: Vec<u8>,
     pub device_major: u64,
     pub device_minor: u64,
+    /// Of a file in GNU's way to leave holes out; only read.
+    pub sparse: Option<sparse::Head>,
 }
 
 impl Header {
@@ -115,6 +117,7 @@ impl Header {
             link: Vec::new(),
             device_major: 0,
             device_minor: 0,
+            sparse: None,
         }
     }
 
@@ -165,9 +168,13 @@ impl Header {
             kind = MemberKind::Directory;
         }
         let device = |field, what| if posix || gnu { unsigned_number(&block[field], what) } else { Ok(0) };
+        // Others have used that letter in ways of their own.
+        let sparse =
+            (kind == MemberKind::GnuSparse && gnu).then(|| sparse::Head::decode(block)).transpose()?;
         Ok(Some(Self {
             path,
             kind,
+            sparse,
             mode: (unsigned_number(&block[MODE], "mode")? & 0o7777) as u32,
             uid: unsigned_number(&block[UID], "owner")?,
             gid: unsigned_number(&block[GID], "group")?,
@@ -215,7 +222,7 @@ fn text(field: &[u8]) -> &[u8] {
     field.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
-fn unsigned_number(field: &[u8], what: &str) -> Result<u64> {
+pub(super) fn unsigned_number(field: &[u8], what: &str) -> Result<u64> {
     u64::try_from(number(field, what)?)
         .map_err(|_| FormatError::malformed(format!("a tar header with a negative {what}")))
 }

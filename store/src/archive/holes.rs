@@ -5,6 +5,9 @@
 
 use crate::format::tree::Extent;
 
+/// Offset and length of each, ascending and apart.
+pub type Holes = Vec<(u64, u64)>;
+
 const PREFIX: &str = "pstore holes ";
 /// A file with more is one without: its zeros are stored as they are.
 const MAX_BYTES: usize = 64 << 10;
@@ -23,9 +26,8 @@ pub fn encode(extents: &[Extent]) -> Option<String> {
     (comment.len() <= MAX_BYTES).then_some(comment)
 }
 
-/// The holes a comment tells of: offset and length, ascending and apart. Anything else is a
-/// comment about something else.
-pub fn decode(comment: &[u8]) -> Option<Vec<(u64, u64)>> {
+/// The holes a comment tells of. Anything else is a comment about something else.
+pub fn decode(comment: &[u8]) -> Option<Holes> {
     let text = std::str::from_utf8(comment).ok().filter(|text| text.len() <= MAX_BYTES)?;
     let mut end = None;
     let pair = |pair: &str| {

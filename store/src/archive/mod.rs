@@ -13,6 +13,7 @@ pub mod members;
 pub mod pax;
 pub mod problem;
 pub mod reader;
+pub mod sparse;
 
 /// Everything in a tar stream begins at a multiple of this.
 pub const BLOCK_LEN: usize = 512;

@@ -1,7 +1,7 @@
 //! Reads the members of a tar archive one after the other, from any stream.
 //!
-//! POSIX ustar and its extended headers, what GNU tar writes for long names, and the old
-//! format of Unix version 7. Every length is bounded before anything is read or kept.
+//! POSIX ustar and its extended headers, what GNU tar writes for long names and for holes, and
+//! the old format of Unix version 7. Every length is bounded before anything is read or kept.
 
 use std::io::{self, Read};
 
@@ -9,8 +9,10 @@ use super::{
     BLOCK_LEN,
     extended::{self, Extended},
     header::{Header, MemberKind},
+    holes::Holes,
     padding,
     problem::{Problem, Result},
+    sparse::Runs,
 };
 use crate::format::tree::{MAX_FILE_BYTES, MAX_PATH_BYTES, MODE_BITS, Meta, Time, TreePath};
 
@@ -48,8 +50,8 @@ pub enum What {
     /// Its content follows: see [`Reader::content`].
     File {
         size: u64,
-        /// Zeros in it that take no space: offset and length, ascending and apart.
-        holes: Vec<(u64, u64)>,
+        /// Zeros in it that take no space.
+        holes: Holes,
     },
     Directory,
     Symlink {
@@ -67,7 +69,7 @@ pub struct Reader<R> {
     stream: R,
     limits: Limits,
     /// Of the member's content, what was not read yet; and what fills up its last block.
-    left: u64,
+    runs: Runs,
     padding: u64,
     headers: usize,
     /// What holds for all members that follow.
@@ -76,7 +78,7 @@ pub struct Reader<R> {
 
 impl<R: Read> Reader<R> {
     pub fn new(stream: R, limits: Limits) -> Self {
-        Self { stream, limits, left: 0, padding: 0, headers: 0, global: Extended::default() }
+        Self { stream, limits, runs: Runs::default(), padding: 0, headers: 0, global: Extended::default() }
     }
 
     /// The next member; what was not read of the one before is passed over. `None` at the end
@@ -121,35 +123,35 @@ impl<R: Read> Reader<R> {
         self.stream
     }
 
-    fn member(&mut self, header: Header, extended: Extended) -> Result<Member> {
+    fn member(&mut self, mut header: Header, mut extended: Extended) -> Result<Member> {
+        let stored = extended.size.unwrap_or(header.size);
+        let sparse = self.sparse(&mut header, &mut extended, stored)?;
         let name = extended.path.unwrap_or(header.path);
         let path = self::path(&name)?;
         let shown = || name[..name.len().min(256)].escape_ascii().to_string();
         let link = extended.link.unwrap_or(header.link);
-        let size = extended.size.unwrap_or(header.size);
         let what = match header.kind {
+            MemberKind::File if sparse.is_some() || !name.ends_with(b"/") => {
+                let (size, holes) = sparse.unwrap_or_else(|| {
+                    self.expect(stored);
+                    (stored, extended.holes)
+                });
+                What::File { size, holes }
+            }
             // A name alone may say that it is a directory, also where another header has it.
-            MemberKind::File if !name.ends_with(b"/") => What::File { size, holes: extended.holes },
             MemberKind::File | MemberKind::Directory => What::Directory,
             MemberKind::HardLink => What::HardLink { target: self::path(&link)? },
             MemberKind::Symlink => What::Symlink { target: link },
             MemberKind::CharDevice | MemberKind::BlockDevice => What::Device,
             MemberKind::Fifo => What::Fifo,
-            MemberKind::GnuSparse => {
-                return Err(Problem::bad(format!(
-                    "{} is a sparse file, which only GNU tar can read; write it without --sparse",
-                    shown()
-                )));
-            }
             kind => {
                 return Err(Problem::bad(format!("{} is of a kind that is not known: {kind:?}", shown())));
             }
         };
         match what {
-            What::File { .. } if size > MAX_FILE_BYTES => return Err(Problem::TooLarge(size)),
-            What::File { .. } => self.expect(size),
+            What::File { size, .. } if size > MAX_FILE_BYTES => return Err(Problem::TooLarge(size)),
             // Writers differ in whether that would be followed by content.
-            What::HardLink { .. } | What::Symlink { .. } if size > 0 => {
+            What::HardLink { .. } | What::Symlink { .. } if stored > 0 => {
                 return Err(Problem::bad(format!("{} is a link with content of its own", shown())));
             }
             _ => {}
@@ -165,6 +167,36 @@ impl<R: Read> Reader<R> {
             extensions: Vec::new(),
         };
         Ok(Member { path, meta, what })
+    }
+
+    /// Of a file whose holes are not in the stream, its length and its holes: what the stream
+    /// has of it is expected. It is a file like others then.
+    fn sparse(
+        &mut self,
+        header: &mut Header,
+        extended: &mut Extended,
+        stored: u64,
+    ) -> Result<Option<(u64, Holes)>> {
+        let (size, parts) = match (header.kind, header.sparse.take(), extended.sparse.take()) {
+            (MemberKind::GnuSparse, Some(head), None) => {
+                header.kind = MemberKind::File;
+                let told = head.read_on(&mut self.stream)?;
+                self.expect(stored);
+                told
+            }
+            (MemberKind::File, None, Some(told)) => {
+                extended.path = told.name.clone().or(extended.path.take());
+                self.expect(stored);
+                told.read_on(&mut self.content())?
+            }
+            (_, None, None) => return Ok(None),
+            _ => {
+                return Err(Problem::bad("it says of something that it is a sparse file, and another thing"));
+            }
+        };
+        let (runs, holes) = Runs::sparse(size, &parts, self.runs.stored())?;
+        self.runs = runs;
+        Ok(Some((size, holes)))
     }
 
     fn header(&mut self) -> Result<Option<Header>> {
@@ -228,12 +260,12 @@ impl<R: Read> Reader<R> {
     }
 
     fn expect(&mut self, size: u64) {
-        self.left = size;
+        self.runs = Runs::whole(size);
         self.padding = padding(size) as u64;
     }
 
     fn skip(&mut self) -> Result<()> {
-        let skip = std::mem::take(&mut self.left) + std::mem::take(&mut self.padding);
+        let skip = std::mem::take(&mut self.runs).stored() + std::mem::take(&mut self.padding);
         let skipped = io::copy(&mut (&mut self.stream).take(skip), &mut io::sink()).map_err(Problem::Read)?;
         if skipped < skip {
             return Err(Problem::Read(truncated()));
@@ -248,15 +280,21 @@ pub struct Content<'a, R>(&'a mut Reader<R>);
 
 impl<R: Read> Read for Content<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let most = usize::try_from(self.0.left).unwrap_or(usize::MAX).min(buffer.len());
-        if most == 0 {
-            return Ok(0);
+        let Reader { stream, runs, .. } = &mut *self.0;
+        let Some(run) = runs.next().filter(|_| !buffer.is_empty()) else { return Ok(0) };
+        let most = |len: u64| usize::try_from(len).unwrap_or(usize::MAX).min(buffer.len());
+        if run.zeros > 0 {
+            let most = most(run.zeros);
+            buffer[..most].fill(0);
+            run.zeros -= most as u64;
+            return Ok(most);
         }
-        let got = self.0.stream.read(&mut buffer[..most])?;
+        let most = most(run.data);
+        let got = stream.read(&mut buffer[..most])?;
         if got == 0 {
             return Err(truncated());
         }
-        self.0.left -= got as u64;
+        run.data -= got as u64;
         Ok(got)
     }
 }
@@ -266,7 +304,7 @@ fn truncated() -> io::Error {
 }
 
 /// Reads until `buffer` is full or the stream ends.
-fn read_full(stream: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+pub(super) fn read_full(stream: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut total = 0;
     while total < buffer.len() {
         match stream.read(&mut buffer[total..]) {
