@@ -11,7 +11,10 @@ use std::{
 use sha2::Digest;
 use store::id::Sha256;
 
-use crate::{server, tree::Seen};
+use crate::{
+    server,
+    tree::{Seen, look_at},
+};
 
 pub fn sha256(bytes: &[u8]) -> Sha256 {
     Sha256::from_bytes(sha2::Sha256::digest(bytes).into())
@@ -29,6 +32,15 @@ pub fn first_frame(archive: &[u8]) -> Vec<u8> {
     let mut first = Vec::new();
     zstd::Decoder::with_buffer(archive).unwrap().single_frame().read_to_end(&mut first).unwrap();
     first
+}
+
+/// What is left of a tree in an archive: holes are zeros there, and special files are not.
+pub fn archived(source: &Path) -> BTreeMap<PathBuf, Seen> {
+    let mut seen = look_at(source);
+    seen.values_mut().filter(|entry| entry.kind == "file").for_each(|entry| {
+        entry.data = if entry.size > 0 { vec![(0, entry.size)] } else { vec![] };
+    });
+    seen
 }
 
 /// Python's ways to decode zstd, and whether they read on after the first frame.
@@ -80,9 +92,10 @@ impl Reader {
         fs::create_dir(into).unwrap();
         match self {
             Self::GnuTar => run(Command::new("tar")
-                // It finds a time before 1970 worth a remark.
+                // It finds a time before 1970 worth a remark, and that a name is no text.
                 .args([
                     "--warning=no-timestamp",
+                    "--warning=no-unknown-keyword",
                     "--zstd",
                     "--xattrs",
                     "--xattrs-include=user.*",

@@ -18,7 +18,7 @@ use store::{
     progress::Silent,
 };
 use tests::{
-    archive::{DECODERS, Reader, decoded, first_frame, sha256, tar_of},
+    archive::{DECODERS, Reader, archived, decoded, first_frame, sha256, tar_of},
     chromium::{Chromium, Site},
     tree::{assert_seen, look_at, make_odd, noise, set_mtime},
     world::World,
@@ -60,15 +60,6 @@ impl Scene {
     }
 }
 
-/// What is left of a tree in an archive: holes are zeros there, and special files are not.
-fn expected(source: &Path) -> std::collections::BTreeMap<PathBuf, tests::tree::Seen> {
-    let mut seen = look_at(source);
-    seen.values_mut().filter(|entry| entry.kind == "file").for_each(|entry| {
-        entry.data = if entry.size > 0 { vec![(0, entry.size)] } else { vec![] };
-    });
-    seen
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn every_reader_gets_every_odd_entry() {
     let scene = Scene::new(|source| {
@@ -79,7 +70,7 @@ async fn every_reader_gets_every_odd_entry() {
         std::os::unix::fs::chown(source.join("tiny"), Some(3_000_000), Some(4_000_000_000)).unwrap();
     })
     .await;
-    let expected = expected(&scene.path("source"));
+    let expected = archived(&scene.path("source"));
     let mut wrong = Vec::new();
     for framing in BOTH {
         let exported = scene.export(framing, "archives").await;
@@ -256,7 +247,7 @@ async fn chromium_finds_everything_in_what_tar_made_of_its_profile() {
         chromium.close();
     })
     .await;
-    let expected = expected(&scene.path("source"));
+    let expected = archived(&scene.path("source"));
     for (framing, reader) in BOTH.into_iter().zip([Reader::GnuTar, Reader::Python]) {
         let exported = scene.export(framing, "archives").await;
         let out = scene.path(&format!("{reader:?}"));
