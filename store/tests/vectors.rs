@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use store::{
     bucket::{Access, LocalBucket},
     catalog::{records, store::Store},
-    content::{TenantStore, meta::Metadata, reader::Verified},
+    content::{TenantStore, lost::Lost, meta::Metadata, reader::Verified},
     format::{
         FormatError,
         bytes::Reader,
@@ -126,6 +126,8 @@ fn every_file_is_read_by_a_test() {
             assert_eq!(frame::decode(entry.codec, stored, entry.raw_len as usize).unwrap(), *bytes, "{name}");
         } else if let Some(key) = name.strip_prefix("store/objects/") {
             object(key, bytes);
+        } else if name.starts_with("records/") {
+            assert!(Record::decode(bytes).unwrap().encode() == *bytes, "{name}");
         } else if name == "manifest.json" {
             assert!(Manifest::decode(bytes).unwrap().encode() == *bytes, "{name}");
         } else if !refused.contains(name) && !matches!(name.as_str(), "expected.json" | "refuse/cases.json") {
@@ -312,6 +314,15 @@ fn refusal(read_as: &str, bytes: &[u8]) -> Result<(), FormatError> {
 }
 
 #[test]
+fn a_mark_names_the_frames_that_are_lost() {
+    let record = Record::decode(&document(&on_disk(), "records/damaged.json")).unwrap();
+    let (lost, content) = (Lost::from(record.damage.as_ref().unwrap()), record.content.unwrap());
+    let [first, second, meta] = [0, 1, 2].map(|at| content.packs[at].pack);
+    let has = |pack| [16, 17, 1_048_592].map(|offset| lost.has(pack, offset));
+    assert_eq!((has(first), has(second), has(meta)), ([true, false, true], [true; 3], [false; 3]));
+}
+
+#[test]
 fn the_schemas_describe_the_documents() {
     let files = on_disk();
     for (schema, suffix) in [
@@ -324,6 +335,7 @@ fn the_schemas_describe_the_documents() {
         ("event", "/events/01JED0YKXR8H248H248H248H24.json"),
         ("event", "/events/01JED0YG0RNANANANANANANANA.json"),
         ("manifest", "manifest.json"),
+        ("record", "records/damaged.json"),
         ("pin", "/pins/01JED0YNW8QEXVQEXVQEXVQEXV"),
         ("condemned", "/condemned/01JED0YGZZ6CSK6CSK6CSK6CSK"),
     ] {

@@ -26,6 +26,7 @@ use store::{
         moved::Below,
         open::Opened,
         snapshot::Report,
+        verify,
     },
     progress::Silent,
 };
@@ -438,6 +439,30 @@ async fn commits_go_on_after_one_that_a_collection_ran_beside() {
 }
 
 /// Its checksums are right, but not the ids: by them all its frames would be one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_on_a_damaged_snapshot_goes_on_and_carries_the_mark() {
+    let dir = tempfile::tempdir().unwrap();
+    let memory = Arc::new(MemoryBucket::new());
+    let world = World::open(memory.clone(), None).await;
+    fill(dir.path(), 0);
+    world.snapshot(dir.path()).await.unwrap();
+    let first = memory.keys().into_iter().find(|key| key.contains("/packs/")).unwrap();
+    let first = Key::new(first).unwrap();
+    let mut bytes = memory.get(&first).await.unwrap().bytes.to_vec();
+    bytes[1000] ^= 1;
+    memory.damage(&first, bytes);
+    let options = verify::Options { read_data: true, sample: None, repair: true };
+    let report = verify::verify(&world.store, &world.lineage, options, Arc::new(Silent)).await.unwrap();
+    let [lost] = &report.damage[0].files[..] else { panic!("{report:#?}") };
+    let whole = if lost == "05" { "06" } else { "05" };
+    let (_, stored) = commit_without(&world, base(&world).await, dir.path(), whole, async || {}).await;
+    assert_eq!(stored.record.damage.as_ref().map(|mark| mark.files), Some(1));
+    let (_, stored) = commit_without(&world, base(&world).await, dir.path(), lost, async || {}).await;
+    assert_eq!(stored.record.damage, None);
+    let out = tempfile::tempdir().unwrap();
+    world.restore(&out.path().join("out")).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_frame_that_is_not_what_its_pack_says_is_not_copied() {
     let dir = tempfile::tempdir().unwrap();

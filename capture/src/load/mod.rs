@@ -11,6 +11,7 @@ mod suitability;
 
 pub use links::{WithoutLinks, remove as remove_links};
 pub use outcome::Outcome;
+pub use suitability::damaged;
 
 use std::{path::PathBuf, sync::Arc};
 

@@ -60,9 +60,22 @@ pub(super) fn whole(record: &Record, request: &Request) -> Result<()> {
     })
 }
 
+/// What to say of a snapshot of which something is lost. All else of it can be read.
+pub fn damaged(record: &Record) -> Option<String> {
+    let lost = record.damage.as_ref()?;
+    let (tenant, profile, chrome) = (&record.tenant_id, &record.profile_id, record.chrome_major_version);
+    Some(format!(
+        "snapshot {} is damaged: {} of its {} files cannot be read; \
+         `pstore verify {tenant}/{profile} --chrome-major {chrome}` names them",
+        record.sha256_prefix(),
+        lost.files,
+        record.counts.files
+    ))
+}
+
 /// What a person should know though it forbids nothing.
 pub(super) fn warnings(record: &Record, request: &Request) -> Vec<String> {
-    let mut warnings = Vec::new();
+    let mut warnings: Vec<String> = damaged(record).into_iter().collect();
     if record.notes.contains(crate::CRASHED) {
         warnings.push("the browser had crashed before this snapshot was taken".to_owned());
     }

@@ -269,7 +269,8 @@ pub(crate) struct VerifyArgs {
     /// Check that everything is in its place, without reading content
     #[arg(long)]
     pub(crate) structure: bool,
-    /// Write indexes anew that are missing or damaged; what else is damaged is told
+    /// Take what is damaged from elsewhere, where it is to be had, and mark the snapshots of
+    /// which something is lost
     #[arg(long)]
     pub(crate) repair: bool,
 }

@@ -1,5 +1,6 @@
 //! `pstore list`
 
+use capture::load::damaged;
 use serde_json::{Value, json};
 use store::{
     catalog::records,
@@ -82,6 +83,7 @@ async fn snapshots(context: Context, args: &LineageArgs) -> Result<Answer, Failu
         context.console.warn(&format!("{damage}; which of these is current is not known"));
         context.console.say(&format!("hint: {POINTER_REPAIR}"));
     }
+    listing.records.iter().filter_map(damaged).for_each(|warning| context.console.warn(&warning));
     let document = json!({
         "tenant_id": lineage.name.tenant,
         "profile_id": lineage.name.profile,
@@ -118,6 +120,7 @@ fn line(record: &Record, listing: &Listing) -> Value {
         "tags": record.tags.keys().collect::<Vec<_>>(),
         "notes": record.notes,
         "complete": record.complete,
+        "damaged_files": record.damage.as_ref().map(|damage| damage.files),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::{fmt::Write, sync::Arc};
 
-use capture::load::WithoutLinks;
+use capture::load::{WithoutLinks, damaged};
 use serde_json::json;
 use store::{
     ErrorKind,
@@ -33,6 +33,8 @@ pub(super) async fn run(
     }
     let (tenant, lineage) = context.lineage_to_judge(&args.lineage).await?;
     let record = context.snapshot(&tenant, &lineage, args.sha.as_deref()).await?;
+    let marked = damaged(&record);
+    marked.iter().for_each(|warning| context.console.warn(warning));
     let links = Arc::new(WithoutLinks::default());
     let request = Request {
         target: args.target.clone(),
@@ -54,6 +56,7 @@ pub(super) async fn run(
     let mut warnings = warnings(&report);
     warnings.extend(links.warning());
     warnings.iter().for_each(|warning| context.console.warn(warning));
+    warnings.splice(0..0, marked);
     let document = json!({
         "outcome": "restored",
         "reason": null,

@@ -52,6 +52,11 @@ fn text(record: &Record) -> String {
         ),
         ("stored", size::bytes(counts.stored_bytes)),
     ];
+    if let Some(damage) = &record.damage {
+        let (lost, all) = (size::count(damage.files), size::plural(counts.files, "file", "files"));
+        let found = time::utc(damage.found_at_ms);
+        lines.push(("damaged", format!("{lost} of {all} cannot be read, found {found} UTC")));
+    }
     if let Some(health) = &record.health {
         lines.push(("browser", browser(health)));
         lines.push(("databases", databases(health)));

@@ -39,6 +39,7 @@ pub(super) async fn run(context: Context, args: &VerifyArgs) -> Result<Answer, F
         "read_bytes": report.read_bytes,
         "damage": report.damage.iter().map(line).collect::<Vec<Value>>(),
         "repaired": report.repaired.iter().map(line).collect::<Vec<Value>>(),
+        "marked": report.marked,
     });
     let findings = |found: &[Damage]| size::plural(found.len() as u64, "finding", "findings");
     let verdict = match (&report.damage[..], &report.repaired[..]) {
@@ -73,6 +74,12 @@ fn text(lineage: &Lineage, options: Options, report: &Report) -> String {
     }
     for Damage { object, reason, .. } in &report.repaired {
         let _ = writeln!(text, "repaired: {object}: {reason}");
+    }
+    if !report.marked.is_empty() {
+        let _ = writeln!(text, "marked as damaged: {}", report.marked.join(", "));
+        if report.damage.is_empty() && !options.repair {
+            let _ = writeln!(text, "  `pstore verify {} --repair` takes the mark away", lineage.name);
+        }
     }
     if report.damage.is_empty() {
         let depth = match (options.read_data, options.sample) {

@@ -33,19 +33,72 @@ fn a_lost_index_is_written_anew_from_what_packs_hold() {
     assert_eq!(other["new_chunks"], 0, "{other}");
 }
 
-#[test]
-fn what_cannot_be_repaired_is_told_with_the_files_it_hits() {
-    let desk = Desk::new();
-    desk.capture("1");
+/// Changes a byte of the largest pack.
+fn damage_a_pack(desk: &Desk) {
     let packs = desk.path(".local/share/pstore/store/objects/content/acme/packs");
     let largest = fs::read_dir(packs).unwrap().map(|entry| entry.unwrap().path());
     let largest = largest.max_by_key(|path| path.metadata().unwrap().len()).unwrap();
     let mut bytes = fs::read(&largest).unwrap();
     bytes[1000] ^= 1;
     fs::write(&largest, bytes).unwrap();
+}
+
+fn history(desk: &Desk, below: &str) -> Vec<u8> {
+    fs::read(desk.path(below).join("Default/History")).unwrap()
+}
+
+#[test]
+fn what_another_pack_has_too_is_repaired_from_there() {
+    let desk = Desk::new();
+    desk.capture("1");
+    // Without an index, another profile stores all of it once more.
+    indexes(&desk).iter().for_each(|index| fs::remove_file(index).unwrap());
+    assert_ne!(desk.json("snapshot udd acme/bob --no-cache")["new_chunks"], 0);
+    damage_a_pack(&desk);
+    let (alice, bob) = (desk.run("verify acme/alice --no-cache"), desk.run("verify acme/bob --no-cache"));
+    let whose = if alice.stdout.contains("Default/History") { "alice" } else { "bob" };
+    assert!(alice.stdout.contains("Default/History") != bob.stdout.contains("Default/History"));
+    let repaired = desk.run(&format!("verify acme/{whose} --no-cache --repair"));
+    repaired.refused(36, &["is whole again"]);
+    assert!(repaired.stdout.contains("repaired: content/acme/packs/"), "{repaired:?}");
+    desk.ok(&format!("verify acme/{whose} --no-cache"));
+    desk.ok(&format!("restore acme/{whose} out --no-cache"));
+    assert_eq!(history(&desk, "out"), history(&desk, "udd"));
+    desk.ok("gc --grace 0 --wait --max-unused 0");
+    desk.ok("verify acme/alice --no-cache");
+    desk.ok("verify acme/bob --no-cache");
+}
+
+#[test]
+fn what_is_lost_is_marked_told_and_stored_anew_by_the_next_snapshot() {
+    let desk = Desk::new();
+    let prefix = desk.capture("1");
+    damage_a_pack(&desk);
     let ran = desk.run("verify acme/alice --no-cache --repair");
     ran.refused(10, &["is damaged"]);
-    assert!(ran.stdout.contains("Default/History"), "{ran:?}");
+    assert!(ran.stdout.contains("  file       Default/History\n"), "{ran:?}");
+    assert!(ran.stdout.contains(&format!("marked as damaged: {prefix}\n")), "{ran:?}");
+    let told = format!("warning: snapshot {prefix} is damaged: 1 of its 4 files cannot be read");
+    desk.run("list acme/alice")
+        .refused(0, &[&told, "`pstore verify acme/alice --chrome-major 131` names them"]);
+    assert_eq!(desk.json("list acme/alice")["snapshots"][0]["damaged_files"], 1);
+    let shown = desk.ok("show acme/alice");
+    assert!(shown.contains("damaged   1 of 4 files cannot be read, found 20"), "{shown}");
+    assert_eq!(desk.json("show acme/alice")["damage"]["files"], 1);
+    desk.run("restore acme/alice out --no-cache").refused(10, &[&told]);
+    desk.run("restore acme/alice out --no-cache --chrome-major 131 --require").refused(10, &[]);
+    assert!(!desk.path("out").exists());
+
+    let again = desk.json("snapshot udd acme/alice");
+    assert_eq!((&again["outcome"], &again["sha256_prefix"]), (&"stored".into(), &prefix.as_str().into()));
+    assert_ne!(again["new_chunks"], 0);
+    desk.ok("restore acme/alice out --no-cache");
+    assert_eq!(history(&desk, "out"), history(&desk, "udd"));
+    let repaired = desk.run("verify acme/alice --no-cache --repair --json");
+    assert_eq!((repaired.code, &repaired.json()["marked"]), (36, &serde_json::json!([])), "{repaired:?}");
+    let listed = desk.run("list acme/alice");
+    assert!(listed.code == 0 && !listed.stderr.contains("damaged"), "{listed:?}");
+    assert_eq!(desk.json("snapshot udd acme/alice")["outcome"], "unchanged");
 }
 
 #[test]

@@ -2,10 +2,10 @@
 
 use futures::{StreamExt, stream};
 
-use super::records::list_all;
+use super::{records::list_all, swap};
 use crate::{
     Result,
-    bucket::{Depth, Entry},
+    bucket::{BucketError, Depth, Entry, Key},
     content::{TenantStore, cache::Shelf, known::Locations},
     format::{index::Index, layout},
     id::RecordId,
@@ -48,6 +48,31 @@ pub async fn load(store: &TenantStore, budget: u64) -> Result<(Locations, IndexU
         }
     }
     Ok((locations, used))
+}
+
+/// Changes an index by compare-and-swap for as long as `change` says that it did so. One that
+/// is gone, or cannot be read, is left alone: it is a hint.
+pub async fn amend(store: &TenantStore, key: &Key, change: impl Fn(&mut Index) -> bool) -> Result<()> {
+    loop {
+        let object = match store.bucket.get(key).await {
+            Ok(object) => object,
+            Err(BucketError::NotFound { .. }) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        let Ok(mut index) = Index::decode(&object.bytes) else { return Ok(()) };
+        if !change(&mut index) {
+            return Ok(());
+        }
+        match swap::replace(&*store.bucket, key, index.encode().into(), object.version).await {
+            Ok(Some(_)) => return Ok(()),
+            // Somebody else was faster; some of it may be left to do.
+            Ok(None) => {}
+            // A directory cannot replace a very large one. Its entries for packs that are gone
+            // are passed over by whoever reads them.
+            Err(crate::Error::Bucket(BucketError::Rejected { .. })) => return Ok(()),
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// Keeps the index of a write this host has just made.

@@ -3,7 +3,8 @@
 //! First what the snapshot is built on holds, then the tenant's index. The index is
 //! fetched in the background and waited for only when the first chunk is missing from the
 //! base. A pack that a collection has condemned, or that is not there, is barred: nothing
-//! may refer to it anew.
+//! may refer to it anew. Nor to what a check has found damaged, but for those who cannot have
+//! it from anywhere else.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -12,6 +13,7 @@ use std::{
 
 use tokio::sync::oneshot;
 
+use super::lost::Lost;
 use crate::{
     format::table::Location,
     id::{ChunkId, PackId},
@@ -27,6 +29,8 @@ pub struct Known {
     index: OnceLock<Locations>,
     arriving: Mutex<Option<oneshot::Receiver<Locations>>>,
     barred: RwLock<HashSet<PackId>>,
+    /// What of the base is damaged.
+    lost: Lost,
     /// The packs that exist, once that is known.
     existing: OnceLock<HashSet<PackId>>,
 }
@@ -37,13 +41,30 @@ impl Known {
         Self { base, arriving: Mutex::new(index), ..Self::default() }
     }
 
-    /// Where the chunk lies, unless it is unknown or its pack is barred.
+    /// With what is known to be damaged.
+    pub fn without(self, lost: Lost) -> Self {
+        Self { lost, ..self }
+    }
+
+    /// What is known to be damaged.
+    pub fn lost(&self) -> &Lost {
+        &self.lost
+    }
+
+    /// Where the chunk lies, unless it is unknown, damaged, or its pack is barred.
     ///
     /// Blocks until the index has arrived if the base does not hold the chunk: not to be
     /// called where an async runtime must not be blocked.
     pub fn locate(&self, id: &ChunkId) -> Option<Location> {
         let moved = || self.usable(self.moved.get().and_then(|moved| moved.get(id)));
         self.usable(self.base.get(id)).or_else(moved).or_else(|| self.usable(self.index().get(id)))
+    }
+
+    /// Where a damaged chunk of the base lies, for those who have it from nowhere else.
+    pub fn locate_lost(&self, id: &ChunkId) -> Option<Location> {
+        let places = [self.moved.get().and_then(|moved| moved.get(id)), self.base.get(id)];
+        let usable = |place: &&Location| self.lost.holds(place) && !self.is_barred(&place.pack);
+        places.into_iter().flatten().find(usable).copied()
     }
 
     /// Where a chunk of the base should be, though nothing may refer to it there.
@@ -79,7 +100,7 @@ impl Known {
     }
 
     fn usable(&self, location: Option<&Location>) -> Option<Location> {
-        location.copied().filter(|location| !self.is_barred(&location.pack))
+        location.copied().filter(|location| !self.is_barred(&location.pack) && !self.lost.holds(location))
     }
 
     fn index(&self) -> &Locations {
@@ -113,5 +134,25 @@ mod tests {
         assert_eq!(known.locate(&id), Some(at(1)));
         known.bar([at(1).pack]);
         assert_eq!(known.locate(&id), None);
+    }
+
+    #[test]
+    fn what_is_damaged_is_found_elsewhere_or_by_those_who_need_it() {
+        let id = ChunkKey::from_bytes([1; 32]).id_of(b"x");
+        let at = |seq| {
+            let pack = PackId { write: RecordId::from_parts(1, [1; 10]), seq: PackSeq::Data(seq) };
+            Location { pack, offset: 16, stored_len: 1, codec: Codec::Zstd }
+        };
+        let mut lost = Lost::default();
+        lost.add_frame(at(0).pack, 16);
+        let base = Locations::from([(id, at(0))]);
+        let alone = Known::new(base.clone(), None).without(lost.clone());
+        assert_eq!((alone.locate(&id), alone.locate_lost(&id)), (None, Some(at(0))));
+        alone.bar([at(0).pack]);
+        assert_eq!(alone.locate_lost(&id), None);
+        let (sender, receiver) = oneshot::channel();
+        sender.send(Locations::from([(id, at(1))])).unwrap();
+        let known = Known::new(base, Some(receiver)).without(lost);
+        assert_eq!(known.locate(&id), Some(at(1)));
     }
 }

@@ -12,6 +12,7 @@ mod directory;
 pub mod ingest;
 pub mod known;
 pub mod lazy;
+pub mod lost;
 pub mod meta;
 pub mod packer;
 pub mod reader;

@@ -13,6 +13,7 @@ mod json;
 pub mod layout;
 pub mod lock;
 pub mod manifest;
+pub mod mark;
 pub mod pack;
 pub mod pin;
 pub mod pointer;

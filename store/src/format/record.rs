@@ -15,6 +15,7 @@ use super::{
     event::{Actor, Event},
     frame::Codec,
     health::Health,
+    mark::Mark,
     pack::MAX_OFFSET,
     root::Blob,
     startup::Startup,
@@ -258,6 +259,9 @@ pub struct Record {
     /// Earlier generations that somebody may still read, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier: Vec<Earlier>,
+    /// What of it is lost, as far as a check has found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub damage: Option<Mark>,
     /// What was found out about the profile when it was captured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health: Option<Health>,

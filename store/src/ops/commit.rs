@@ -28,6 +28,7 @@ use crate::{
         ingest::{Cutter, Files, Ingest, Ingested},
         known::Known,
         lazy::startup::{self, First, Places},
+        lost::Lost,
         meta::{Metadata, NewTree},
         reader::Want,
         upload::{Gate, Uploader},
@@ -114,7 +115,8 @@ pub async fn commit(
         Some(base) => base.metadata.decode()?,
         None => (Vec::new(), Vec::new()),
     };
-    let known = Arc::new(Known::new(by_id(&old, locations), None));
+    let lost = base.as_ref().and_then(|base| base.record.damage.as_ref()).map(Lost::from);
+    let known = Arc::new(Known::new(by_id(&old, locations), None).without(lost.unwrap_or_default()));
     let totals = Totals::of(&tree.entries, tree.skipped, tree.bytes);
     let source = ("mount", request.path.as_path());
     let base_record = base.as_ref().map(|base| &base.record);
@@ -318,9 +320,12 @@ impl Writing<'_> {
     }
 
     /// The chunks that this write neither stores nor may refer to, with their length and an
-    /// entry that needs them.
+    /// entry that needs them. What is damaged stays so: whoever builds on it has no other.
     fn unresolved<'e>(&self, entries: &'e [Entry]) -> HashMap<ChunkId, (u32, &'e Entry)> {
-        let resolves = |id: &ChunkId| self.known.locate(id).is_some() || self.uploader.locate(id).is_some();
+        let resolves = |id: &ChunkId| {
+            let found = self.known.locate(id).or_else(|| self.uploader.locate(id));
+            found.or_else(|| self.known.locate_lost(id)).is_some()
+        };
         let chunks = entries.iter().flat_map(|entry| entry.chunks().map(move |chunk| (chunk, entry)));
         let missing = chunks.filter(|((id, _), _)| !resolves(id));
         missing.map(|((id, raw_len), entry)| (id, (raw_len, entry))).collect()

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     Result,
-    catalog::lease::WriteLease,
+    catalog::{clock, lease::WriteLease},
     content::{
         TenantStore,
         known::Known,
@@ -12,8 +12,8 @@ use crate::{
         upload::{Gate, Uploader},
         workers::blocking,
     },
-    format::record::Record,
-    id::ChunkId,
+    format::{record::Record, table::Location, tree::Entry},
+    id::{ChunkId, PackId},
 };
 
 /// A write of which every chunk is on its way.
@@ -38,21 +38,32 @@ impl Written<'_> {
         let chunks = tree.chunks().count() as u64;
         let (store, known) = (self.store.clone(), Arc::clone(self.known));
         let (packs, meta) = blocking(move || {
-            let locate = |id: &ChunkId| packs.locations.get(id).copied().or_else(|| known.locate(id));
-            let meta = tree.seal(&store, write, base.as_deref(), locate, |pack| known.is_barred(pack))?;
+            let stored = |id: &ChunkId| packs.locations.get(id).copied().or_else(|| known.locate(id));
+            let locate = |id: &ChunkId| stored(id).or_else(|| known.locate_lost(id));
+            let unfit = |pack: &PackId| known.is_barred(pack) || known.lost().has_pack(pack);
+            let meta = tree.seal(&store, write, base.as_deref(), locate, unfit)?;
             Ok((packs, meta))
         })
         .await?;
         self.lease.allow(packs.stored_bytes + meta.pack.bytes.len() as u64)?;
         let durable = self.lease.upload_metadata(packs, &meta.pack).await?;
         let content = meta.content.clone();
+        let inherited = self.inherited(&meta.metadata)?;
         let finish = |record: &mut Record| {
             record.content = Some(content);
+            record.damage = inherited.and_then(|(entries, locations)| {
+                self.known.lost().mark(record, &entries, &locations, clock::unix_ms())
+            });
             record.counts.chunks = chunks;
             record.counts.stored_bytes = durable.stored_bytes;
             finish(record);
         };
         let record = self.lease.publish(&durable, finish).await?;
         Ok((record, meta.metadata))
+    }
+
+    /// What the snapshot consists of, if some of that may be damaged.
+    fn inherited(&self, metadata: &Metadata) -> Result<Option<(Vec<Entry>, Vec<Location>)>> {
+        if self.known.lost().is_empty() { Ok(None) } else { metadata.decode().map(Some) }
     }
 }

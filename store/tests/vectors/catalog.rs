@@ -7,6 +7,7 @@ use store::{
         health::{Cookies, Finding, Health},
         lock::{Lock, LockBlock},
         manifest::Manifest,
+        mark::{Mark, MarkedPack},
         pin::Pin,
         process::Process,
         record::Record,
@@ -77,6 +78,23 @@ pub(super) fn lock() -> Lock {
         unknown: tomorrow(),
     });
     lock
+}
+
+/// The snapshot, of which a frame of one pack and all of another are lost.
+pub(super) fn damaged(record: &Record) -> Record {
+    let packs = record.content.iter().flat_map(|content| &content.packs).enumerate();
+    let packs = packs.map(|(at, used)| MarkedPack {
+        pack: used.pack,
+        offsets: if at == 0 { vec![16, 1_048_592] } else { Vec::new() },
+        unknown: tomorrow(),
+    });
+    let mark = Mark {
+        found_at_ms: CAPTURED_AT_MS + 86_400_000,
+        files: 2,
+        packs: packs.take(2).collect(),
+        unknown: tomorrow(),
+    };
+    Record { damage: Some(mark), lease_seq: record.lease_seq + 1, ..record.clone() }
 }
 
 /// Of an archive of the snapshot.

@@ -290,6 +290,7 @@ pub(super) fn add(files: &mut Files) -> Map<String, Value> {
     put(layout::condemned_by(&tenant, collection()), swept().encode());
 
     files.insert("manifest.json".to_owned(), catalog::manifest(&live).encode());
+    files.insert("records/damaged.json".to_owned(), catalog::damaged(&live).encode());
     let mut expected = Map::new();
     let tar = tar(&entries, &chunks);
     let sha256 = store::id::Sha256::from_bytes(sha2::Sha256::digest(&tar).into());
@@ -423,6 +424,7 @@ fn record(entries: &[Entry], chunks: u64, content: Content) -> Record {
             unknown: tomorrow(),
         },
         health: Some(catalog::health()),
+        damage: None,
         held_back: None,
         fallback: None,
         earlier: Vec::new(),

@@ -10,7 +10,7 @@ use super::inventory::Inventory;
 use crate::{
     Result,
     bucket::{Bucket, BucketError, Entry, put_unique},
-    catalog::{clock, swap},
+    catalog::{clock, index::amend},
     content::TenantStore,
     format::{
         WRITER,
@@ -89,28 +89,12 @@ async fn head(store: &TenantStore, entry: &Entry) -> Result<Option<Vec<PackId>>>
 }
 
 async fn rewrite(store: &TenantStore, entry: &Entry, gone: impl Fn(&PackId) -> bool) -> Result<()> {
-    loop {
-        let object = match store.bucket.get(&entry.key).await {
-            Ok(object) => object,
-            Err(BucketError::NotFound { .. }) => return Ok(()),
-            Err(error) => return Err(error.into()),
-        };
-        let Ok(mut index) = Index::decode(&object.bytes) else { return Ok(()) };
+    amend(store, &entry.key, |index| {
         let before = index.packs.len();
         index.packs.retain(|pack| !gone(&pack.pack));
-        if index.packs.len() == before {
-            return Ok(());
-        }
-        match swap::replace(&*store.bucket, &entry.key, index.encode().into(), object.version).await {
-            Ok(Some(_)) => return Ok(()),
-            // Another collection was faster; some of it may be left to do.
-            Ok(None) => {}
-            // A directory cannot replace a very large one. Its entries for packs that are gone
-            // are passed over by whoever reads them.
-            Err(crate::Error::Bucket(BucketError::Rejected { .. })) => return Ok(()),
-            Err(error) => return Err(error),
-        }
-    }
+        index.packs.len() < before
+    })
+    .await
 }
 
 /// First what is merged, then the parts go: between the two, some of it is there twice.

@@ -20,9 +20,11 @@
 //! was seen: readers that pinned it then find what they have pinned.
 
 mod copy;
+mod source;
 mod survey;
 mod update;
 
+pub use source::{Frame, Source};
 pub use survey::{Survey, survey};
 
 use std::sync::{Mutex, PoisonError};
@@ -31,10 +33,11 @@ use crate::{
     Error, Result,
     bucket::Depth,
     catalog::{clock, lease::WriteLease, pins, records::list_all, rules::Rules},
-    content::{TenantStore, known::Known, meta::MetaPack, meta::Metadata, upload::Gate},
+    content::{TenantStore, known::Known, meta::MetaPack, upload::Gate},
     format::{
         layout,
         record::{Counts, Reason, Record, State},
+        table::Location,
     },
     id::{PackId, RecordId},
     name::Lineage,
@@ -68,8 +71,18 @@ impl From<Error> for Failed {
 
 /// Moves what `survey` has found to new packs.
 pub async fn run(store: &TenantStore, survey: &Survey, rules: Rules) -> Result<Moved, Failed> {
+    run_from(store, survey, &source::Packs { store, survey }, rules).await
+}
+
+/// Moves what `survey` has found, as far as `source` has it.
+pub async fn run_from(
+    store: &TenantStore,
+    survey: &Survey,
+    source: &dyn Source,
+    rules: Rules,
+) -> Result<Moved, Failed> {
     let leases = Leases::of(store, survey, rules);
-    let ended = leases.run(survey).await;
+    let ended = leases.run(survey, source).await;
     if ended.is_err()
         && let Some(write) = leases.unnamed.get()
     {
@@ -126,7 +139,7 @@ impl<'a> Leases<'a> {
         Self { store, leases: leases.collect(), rules, unnamed: Unnamed::default() }
     }
 
-    async fn run(&self, survey: &Survey) -> Result<Moved, Failed> {
+    async fn run(&self, survey: &Survey, source: &dyn Source) -> Result<Moved, Failed> {
         if self.leases.is_empty() {
             return Ok(Moved::default());
         }
@@ -139,23 +152,34 @@ impl<'a> Leases<'a> {
             let pack = packs.find(|pack| survey.packs.contains_key(pack));
             update::check_room(record, &pins).map_err(|error| Failed { pack, ..error.into() })?;
         }
-        let copied = copy::copy(self.store, self, write, survey).await?;
+        let copied = copy::copy(self.store, self, write, survey, source).await?;
         let mut meta = MetaPack::new(self.store, write)?;
         let mut updates = Vec::new();
         for (lineage, record) in &survey.records {
-            let Some(before) = &record.content else { continue };
-            let metadata = Metadata::load(self.store, record.record, record.generation, before).await?;
+            let Some(metadata) = source.metadata(record).await? else { continue };
+            let needs = |pack: &PackId| survey.packs.contains_key(pack);
+            let moves = |location: &Location| copied.places.contains_key(&(location.pack, location.offset));
+            let root = record.content.iter().map(|content| content.root.pack);
+            let mut blobs = metadata.root.blobs().map(|blob| blob.pack).chain(root);
+            if !blobs.any(|pack| needs(&pack)) && !metadata.tables()?.iter().flatten().any(moves) {
+                continue;
+            }
             let (after, _) = meta.add_moved(
                 self.store,
                 &metadata,
                 |location| copied.places.get(&(location.pack, location.offset)).copied(),
-                |pack| survey.packs.contains_key(pack),
+                needs,
             )?;
-            if let Some(used) = after.packs.iter().find(|used| survey.packs.contains_key(&used.pack)) {
+            if source.is_complete()
+                && let Some(used) = after.packs.iter().find(|used| needs(&used.pack))
+            {
                 let what = format!("record {} still needs pack {}", record.record, used.pack);
                 return Err(Error::Internal { what }.into());
             }
             updates.push(update::Update { lineage, record, after });
+        }
+        if updates.is_empty() {
+            return Ok(Moved::default());
         }
         let (_, first) = &self.leases[0];
         // Who reads the index from now on may refer to them.
@@ -215,6 +239,7 @@ fn draft(like: Record, updates: Vec<RecordId>) -> Record {
         counts: Counts::default(),
         content: None,
         earlier: Vec::new(),
+        damage: None,
         health: None,
         held_back: None,
         fallback: None,

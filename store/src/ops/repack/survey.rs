@@ -53,6 +53,15 @@ pub async fn survey(
 }
 
 impl Survey {
+    /// Of `records`, these frames of these packs are to be moved, and all metadata in them.
+    pub fn of(
+        packs: BTreeMap<PackId, u64>,
+        records: Vec<(Lineage, Record)>,
+        frames: BTreeMap<PackId, BTreeMap<u64, Location>>,
+    ) -> Self {
+        Self { packs, records, frames, segments: BTreeMap::new() }
+    }
+
     async fn add(&mut self, store: &TenantStore, lineage: &Lineage, record: &Record) -> Result<()> {
         let Some(content) = &record.content else { return Ok(()) };
         if !content.packs.iter().any(|used| self.packs.contains_key(&used.pack)) {

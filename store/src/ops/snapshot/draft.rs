@@ -84,6 +84,7 @@ pub(crate) fn draft(
         counts: totals.counts,
         content: None,
         earlier: Vec::new(),
+        damage: None,
         health: None,
         held_back: None,
         fallback: about.fallback,

@@ -212,7 +212,7 @@ impl Capture<'_> {
     async fn run(&self) -> Result<Report> {
         let ((survey, base), plan) = futures::future::try_join(self.survey(), Plan::make(self)).await?;
         let known = if plan.to_read.is_empty() { Some(plan.tree(self.store)?.id) } else { None };
-        if let Some(base) = base.as_ref().filter(|base| known.is_some() && snapshot_id(base) == known) {
+        if let Some(base) = base.as_ref().filter(|base| known.is_some_and(|known| is_whole(base, known))) {
             let (job, progress) = (self.request.archive.as_ref(), Arc::clone(&self.progress));
             let seen = survey.contract_only_seen();
             let base = publish::named_already(&self.controls, seen, base.clone(), job, progress).await?;
@@ -309,6 +309,12 @@ impl Ended {
             index: IndexUse::default(),
         }
     }
+}
+
+/// Whether a record holds just this, and nothing of it is lost. What is damaged is stored once
+/// more, so that a check can make it good from there.
+fn is_whole(record: &Record, id: SnapshotId) -> bool {
+    snapshot_id(record) == Some(id) && record.damage.is_none()
 }
 
 pub(super) fn snapshot_id(record: &Record) -> Option<SnapshotId> {

@@ -8,8 +8,8 @@ use super::{
     Capture, Ended, Examined, HoldBack, Outcome,
     draft::{Totals, draft},
     examine::{self, Contents},
+    is_whole,
     plan::Plan,
-    snapshot_id,
 };
 use crate::{
     Error, Result,
@@ -25,6 +25,7 @@ use crate::{
         ingest::{Cutter, Files, Ingest, Ingested},
         known::{Known, Locations},
         lazy::startup::{self, First, Places},
+        lost::Lost,
         meta::{Metadata, NewTree},
         upload::{Gate, Uploader},
         workers::blocking,
@@ -83,7 +84,9 @@ impl<'a> Writing<'a> {
             None => (None, Loaded::default()),
         };
         let before = before?;
-        let known = Arc::new(Known::new(loaded.locations, Some(arriving)));
+        let lost = base.as_ref().and_then(|base| base.damage.as_ref()).map(Lost::from).unwrap_or_default();
+        let known = Known::new(loaded.locations, Some(arriving)).without(lost);
+        let known = Arc::new(known);
         let lineage = capture.request.lineage.clone();
         let totals = Totals::of(&plan.walk.entries, plan.walk.skipped, plan.walk.bytes);
         let source = ("directory", capture.request.directory.as_path());
@@ -170,7 +173,7 @@ impl<'a> Writing<'a> {
             let ingested = self.read().await?;
             self.examine().await?;
             let (tree, unchanged) = self.tree().await?;
-            if let Some(base) = self.base.as_ref().filter(|base| snapshot_id(base) == Some(tree.id)) {
+            if let Some(base) = self.base.as_ref().filter(|base| is_whole(base, tree.id)) {
                 let _ = self.uploader.finish().await?;
                 return Ok(Ended::unchanged(base.clone(), Flip::Unchanged, self.read_files));
             }
@@ -296,7 +299,7 @@ impl<'a> Writing<'a> {
     async fn twin(&self, tree: &NewTree) -> Result<Option<Record>> {
         let than = self.base.as_ref().map(|base| base.record);
         let newer = records::newer(self.capture.store, &self.capture.request.lineage, than).await?;
-        let same = |record: &Record| record.state == State::Live && snapshot_id(record) == Some(tree.id);
+        let same = |record: &Record| record.state == State::Live && is_whole(record, tree.id);
         Ok(newer.into_iter().rfind(same))
     }
 

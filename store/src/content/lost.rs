@@ -1,0 +1,131 @@
+//! Places in packs whose frames cannot be relied on.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    format::{
+        Unknown,
+        mark::{Mark, MarkedPack},
+        record::Record,
+        table::Location,
+        tree::{Entry, Kind},
+    },
+    id::{PackId, PackSeq},
+};
+
+/// A mark does not name more frames than this; beyond it, it names whole packs.
+const MOST_OFFSETS: usize = 10_000;
+
+/// Packs of which nothing can be relied on, and single frames of others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lost {
+    packs: BTreeSet<PackId>,
+    frames: BTreeSet<(PackId, u64)>,
+}
+
+impl Lost {
+    pub fn add_pack(&mut self, pack: PackId) {
+        self.packs.insert(pack);
+    }
+
+    pub fn add_frame(&mut self, pack: PackId, offset: u64) {
+        self.frames.insert((pack, offset));
+    }
+
+    pub fn add(&mut self, other: &Self) {
+        self.packs.extend(&other.packs);
+        self.frames.extend(&other.frames);
+    }
+
+    pub fn is_within(&self, other: &Self) -> bool {
+        self.packs.is_subset(&other.packs) && self.frames.is_subset(&other.frames)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.packs.is_empty() && self.frames.is_empty()
+    }
+
+    /// Whether nothing of the pack can be relied on.
+    pub fn has_pack(&self, pack: &PackId) -> bool {
+        self.packs.contains(pack)
+    }
+
+    pub fn has(&self, pack: PackId, offset: u64) -> bool {
+        self.packs.contains(&pack) || self.frames.contains(&(pack, offset))
+    }
+
+    pub fn holds(&self, location: &Location) -> bool {
+        self.has(location.pack, location.offset)
+    }
+
+    /// Every pack of which something is lost.
+    pub fn packs(&self) -> BTreeSet<PackId> {
+        self.packs.iter().copied().chain(self.frames.iter().map(|(pack, _)| *pack)).collect()
+    }
+
+    /// Whether a snapshot needs anything of the packs of which something is lost.
+    pub fn may_hit(&self, record: &Record) -> bool {
+        let packs = self.packs();
+        record.content.iter().flat_map(|content| &content.packs).any(|used| packs.contains(&used.pack))
+    }
+
+    /// The mark of a snapshot with these entries; `None` if it needs nothing that is lost.
+    pub fn mark(
+        &self,
+        record: &Record,
+        entries: &[Entry],
+        locations: &[Location],
+        found_at_ms: u64,
+    ) -> Option<Mark> {
+        let mut packs: BTreeMap<PackId, BTreeSet<u64>> = BTreeMap::new();
+        for pack in self.lost_meta_packs(record) {
+            packs.entry(pack).or_default();
+        }
+        let (mut places, mut files) = (locations.iter(), 0);
+        for entry in entries {
+            let mut is_hit = false;
+            for location in places.by_ref().take(entry.chunks().count()) {
+                if self.holds(location) {
+                    is_hit = true;
+                    packs.entry(location.pack).or_default().insert(location.offset);
+                }
+            }
+            files += u64::from(is_hit && matches!(entry.kind, Kind::File { .. }));
+        }
+        if packs.is_empty() {
+            return None;
+        }
+        let total: usize = packs.values().map(BTreeSet::len).sum();
+        let packs = packs.into_iter().map(|(pack, offsets)| {
+            let whole = self.packs.contains(&pack) || total > MOST_OFFSETS;
+            let offsets = if whole { Vec::new() } else { offsets.into_iter().collect() };
+            MarkedPack { pack, offsets, unknown: Unknown::new() }
+        });
+        Some(Mark { found_at_ms, files, packs: packs.collect(), unknown: Unknown::new() })
+    }
+
+    /// The mark of a snapshot whose tree cannot be read: all of its files are lost.
+    pub fn mark_whole(&self, record: &Record, found_at_ms: u64) -> Mark {
+        let packs = self.lost_meta_packs(record);
+        let packs = packs.map(|pack| MarkedPack { pack, offsets: Vec::new(), unknown: Unknown::new() });
+        Mark { found_at_ms, files: record.counts.files, packs: packs.collect(), unknown: Unknown::new() }
+    }
+
+    fn lost_meta_packs<'a>(&'a self, record: &'a Record) -> impl Iterator<Item = PackId> + 'a {
+        let used = record.content.iter().flat_map(|content| &content.packs).map(|used| used.pack);
+        used.filter(|pack| pack.seq == PackSeq::Meta && self.packs.contains(pack))
+    }
+}
+
+impl From<&Mark> for Lost {
+    fn from(mark: &Mark) -> Self {
+        let mut lost = Self::default();
+        for marked in &mark.packs {
+            match &marked.offsets[..] {
+                [] => lost.add_pack(marked.pack),
+                offsets => offsets.iter().for_each(|offset| lost.add_frame(marked.pack, *offset)),
+            }
+        }
+        lost
+    }
+}

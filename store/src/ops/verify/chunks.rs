@@ -1,0 +1,145 @@
+//! The chunks of a snapshot: where they should be, and what they should be.
+
+use std::sync::Arc;
+
+use futures::{StreamExt, stream};
+
+use super::{Check, REQUESTS_AT_ONCE, findings::is_damage, packs::changed};
+use crate::{
+    Result,
+    content::{
+        TenantStore,
+        lost::Lost,
+        reader::{Fetch, Verified, Want, plan},
+        workers::blocking,
+    },
+    format::{layout, record::Record, table::Location, tree::Entry},
+    id::ChunkId,
+    progress::Tick,
+};
+
+/// What a chunk's stored bytes should add up to.
+type Crc = u32;
+
+/// A fetch whose chunks were checked: how many bytes were read, and what is wrong with those
+/// that are damaged, by where they lie.
+type Checked = (Fetch<Crc>, Result<(u64, Vec<(u64, String)>)>);
+
+impl Check<'_> {
+    /// Looks whether each chunk is where it should be, and reads those that were not read yet.
+    /// Every file is named that needs a damaged one, whoever else needs it too.
+    pub(super) async fn chunks(
+        &mut self,
+        record: &Record,
+        entries: &[Entry],
+        locations: &[Location],
+        name: &str,
+    ) -> Result<()> {
+        let marked = record.damage.as_ref().map(Lost::from).unwrap_or_default();
+        let uses = || entries.iter().flat_map(|entry| entry.chunks().map(move |chunk| (chunk, entry)));
+        let mut wants = Vec::new();
+        for (((id, raw_len), entry), location) in uses().zip(locations) {
+            if let Some(crc) = self.placed(&id, raw_len, location, name, entry)
+                && self.checked.insert((location.pack, location.offset))
+            {
+                let is_due = |sample: super::Sample| sample.holds(location.pack) || marked.holds(location);
+                if self.options.read_data && self.options.sample.is_none_or(is_due) {
+                    wants.push(Want { id, raw_len, location: *location, purpose: crc });
+                }
+            }
+        }
+        if !wants.is_empty() {
+            self.read(wants).await?;
+        }
+        if self.wrong.is_empty() {
+            return Ok(());
+        }
+        for ((_, entry), location) in uses().zip(locations) {
+            if let Some(reason) = self.wrong.get(&(location.pack, location.offset)) {
+                let pack = layout::pack(&self.store.tenant, location.pack);
+                self.findings.find(pack, reason, name, Some(&entry.path.to_string()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads and checks chunks, as many fetches at a time as are under way; each holds a few
+    /// megabytes.
+    async fn read(&mut self, wants: Vec<Want<Crc>>) -> Result<()> {
+        let fetches = plan(wants);
+        self.progress.begin("verify", 0, fetches.iter().map(|fetch| fetch.end - fetch.start).sum());
+        let store = self.store;
+        let mut checked = stream::iter(fetches).map(|fetch| check(store, fetch)).buffered(REQUESTS_AT_ONCE);
+        while let Some((fetch, result)) = checked.next().await {
+            let (len, damaged) = match result {
+                Err(error) if is_damage(&error) => {
+                    let all = fetch.wants.iter().map(|want| (want.location.offset, error.to_string()));
+                    (0, all.collect())
+                }
+                checked => checked?,
+            };
+            for (offset, reason) in damaged {
+                self.lost.add_frame(fetch.pack, offset);
+                self.wrong.insert((fetch.pack, offset), reason);
+            }
+            self.report.read_bytes += len;
+            self.progress.tick(Tick { bytes: len, transferred_bytes: len, ..Tick::default() });
+        }
+        Ok(())
+    }
+
+    /// The checksum of the chunk's stored bytes, if the pack's own directory has it at this place.
+    fn placed(
+        &mut self,
+        id: &ChunkId,
+        raw_len: u32,
+        location: &Location,
+        name: &str,
+        entry: &Entry,
+    ) -> Option<Crc> {
+        let pack = || layout::pack(&self.store.tenant, location.pack);
+        let Some(Some(directory)) = self.directories.get(&location.pack) else {
+            self.findings.find(pack(), "it cannot be used", name, Some(&entry.path.to_string()));
+            return None;
+        };
+        let found = directory.get(&location.offset).filter(|entry| {
+            entry.id == *id
+                && entry.raw_len == raw_len
+                && entry.stored_len == location.stored_len
+                && entry.codec == location.codec
+        });
+        let crc = found.map(|found| found.crc);
+        if crc.is_none() {
+            let reason = format!("chunk {id} is not where the snapshot says it is");
+            self.findings.find(pack(), reason, name, Some(&entry.path.to_string()));
+            self.lost.add_frame(location.pack, location.offset);
+        }
+        crc
+    }
+}
+
+/// Fetches some chunks and checks each, away from the threads that wait.
+async fn check(store: &TenantStore, fetch: Fetch<Crc>) -> Checked {
+    let bytes = match store.pack_range(fetch.pack, fetch.start, fetch.end).await {
+        Ok(bytes) => bytes,
+        Err(error) => return (fetch, Err(error)),
+    };
+    let (key, fetch) = (*store.key(), Arc::new(fetch));
+    let shared = Arc::clone(&fetch);
+    let checked = blocking(move || {
+        let wrong = |want: &Want<Crc>| {
+            let stored = shared.stored(want, &bytes);
+            let checked = Verified::check(&key, &want.id, want.location.codec, stored, want.raw_len);
+            let reason = match checked {
+                Err(error) => error.to_string(),
+                // Some bits of a frame may change without changing what it holds.
+                Ok(_) if crc32c::crc32c(stored) != want.purpose => changed(want.location.offset),
+                Ok(_) => return None,
+            };
+            Some((want.location.offset, reason))
+        };
+        Ok((bytes.len() as u64, shared.wants.iter().filter_map(wrong).collect()))
+    });
+    let checked = checked.await;
+    (Arc::unwrap_or_clone(fetch), checked)
+}

@@ -1,0 +1,84 @@
+//! Indexes are hints, but a damaged or missing one makes snapshots larger than need be.
+
+use std::collections::{BTreeSet, HashSet};
+
+use futures::{StreamExt, stream};
+
+use super::{Check, REQUESTS_AT_ONCE};
+use crate::{
+    Result,
+    bucket::{BucketError, Depth, Key},
+    catalog::records::list_all,
+    format::{FormatError, index::Index, layout, record::Record},
+    id::{PackId, PackSeq},
+};
+
+/// How often indexes are looked at before one is said to be missing.
+const LOOKS: u32 = 3;
+
+/// What no index names, though snapshots need it, and indexes that cannot be read.
+#[derive(Default)]
+pub(super) struct LostIndexes {
+    pub packs: BTreeSet<PackId>,
+    pub unreadable: Vec<Key>,
+}
+
+impl Check<'_> {
+    pub(super) async fn indexes(&mut self, live: Vec<Record>) -> Result<()> {
+        let before = self.findings.clone();
+        let mut live = live;
+        // While we look, a collection may merge indexes, and snapshots may be deleted.
+        for _ in 0..LOOKS {
+            self.findings = before.clone();
+            self.lost_indexes = LostIndexes::default();
+            self.look_at_indexes(&live).await?;
+            if self.findings == before {
+                break;
+            }
+            let mut kept = Vec::new();
+            for record in live {
+                kept.extend(self.now(&record).await?);
+            }
+            live = kept;
+        }
+        Ok(())
+    }
+
+    async fn look_at_indexes(&mut self, live: &[Record]) -> Result<()> {
+        let (entries, _) =
+            list_all(&*self.store.bucket, &layout::indexes(&self.store.tenant), Depth::All).await?;
+        let mut covered = HashSet::new();
+        let bucket = &self.store.bucket;
+        let mut objects = stream::iter(entries)
+            .map(|entry| async move { (bucket.get(&entry.key).await, entry) })
+            .buffered(REQUESTS_AT_ONCE);
+        while let Some((object, entry)) = objects.next().await {
+            let object = match object {
+                Err(BucketError::NotFound { .. }) => continue,
+                object => object?,
+            };
+            match Index::decode(&object.bytes) {
+                Ok(index) => covered.extend(index.packs.into_iter().map(|pack| pack.pack)),
+                Err(error) => {
+                    self.findings.find(&entry.key, error.to_string(), "", None);
+                    // One that a newer pstore wrote is not damaged.
+                    if matches!(error, FormatError::Malformed(_)) {
+                        self.lost_indexes.unreadable.push(entry.key);
+                    }
+                }
+            }
+        }
+        let used =
+            live.iter().filter_map(|record| record.content.as_ref()).flat_map(|content| &content.packs);
+        let data: BTreeSet<PackId> =
+            used.map(|used| used.pack).filter(|pack| pack.seq != PackSeq::Meta).collect();
+        // A pack that is lost as a whole is in no index on purpose.
+        let missing = data.into_iter().filter(|pack| !covered.contains(pack) && !self.lost.has_pack(pack));
+        for pack in missing.collect::<Vec<PackId>>() {
+            self.lost_indexes.packs.insert(pack);
+            let key = layout::index(&self.store.tenant, pack.write);
+            self.findings.find(key, "the index of this write is missing or damaged; nothing is lost, but its chunks may be stored twice", "", None);
+        }
+        Ok(())
+    }
+}

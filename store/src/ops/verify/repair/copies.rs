@@ -1,0 +1,231 @@
+//! Where else what is lost is to be had.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::Arc,
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+
+use super::{Wanted, twins::Twins};
+use crate::{
+    Result,
+    bucket::{BucketError, Depth},
+    catalog::{condemned, records::list_all},
+    content::{
+        TenantStore,
+        chunk_cache::{ChunkCache, Limits},
+        compress::Compressor,
+        lost::Lost,
+        meta::Metadata,
+        reader::{Verified, Want, plan},
+        workers::blocking,
+    },
+    format::{
+        frame::Codec,
+        index::Index,
+        layout,
+        pack::{EntryKind, PackEntry},
+        record::Record,
+        table::Location,
+    },
+    id::{ChunkId, PackId, PackSeq},
+    ops::{
+        repack::{Frame, Source, Survey},
+        verify::findings::is_damage,
+    },
+};
+
+const REQUESTS_AT_ONCE: usize = 4;
+
+/// This host's cache, and other packs. Nothing is believed: whatever is found is checked
+/// against its id, and copied. So it does not matter if a pack is condemned.
+pub(super) struct Copies<'a> {
+    store: &'a TenantStore,
+    wanted: Wanted,
+    cache: Option<Arc<ChunkCache>>,
+    /// Where packs and indexes say the chunks are, without places that are lost.
+    places: HashMap<ChunkId, Vec<Location>>,
+    /// Packs that are there, though not all of them can be relied on.
+    existing: HashSet<PackId>,
+    twins: Twins<'a>,
+}
+
+impl<'a> Copies<'a> {
+    pub(super) async fn find(
+        store: &'a TenantStore,
+        lost: &Lost,
+        wanted: Wanted,
+        sizes: &HashMap<PackId, u64>,
+        twins: Twins<'a>,
+    ) -> Result<Self> {
+        let cache = store.cache.as_ref().map(|cache| Arc::new(ChunkCache::new(cache, Limits::default())));
+        let existing = sizes.keys().copied().collect();
+        let mut copies = Self { store, wanted, cache, places: HashMap::new(), existing, twins };
+        if copies.wanted.is_empty() {
+            return Ok(copies);
+        }
+        let ids: HashSet<ChunkId> = copies.wanted.values().map(|(id, _)| *id).collect();
+        let mut add = |id: ChunkId, location: Location| {
+            if ids.contains(&id) && sizes.contains_key(&location.pack) && !lost.holds(&location) {
+                copies.places.entry(id).or_default().push(location);
+            }
+        };
+        let mut unlisted: HashSet<PackId> = sizes.keys().copied().collect();
+        unlisted.retain(|pack| pack.seq != PackSeq::Meta);
+        for index in all_indexes(store).await? {
+            for pack in &index.packs {
+                unlisted.remove(&pack.pack);
+                pack.locations().for_each(|(id, location)| add(id, location));
+            }
+        }
+        // What no index names may be in a pack all the same.
+        for pack in unlisted {
+            let directory = match store.pack_directory(pack, sizes.get(&pack).copied().unwrap_or(0)).await {
+                Err(error) if is_damage(&error) => continue,
+                directory => directory?.0,
+            };
+            for PackEntry { id, offset, stored_len, codec, .. } in directory.entries {
+                add(id, Location { pack, offset, stored_len, codec });
+            }
+        }
+        Ok(copies)
+    }
+
+    /// Whether there is anything to be gained.
+    pub(super) fn help(&self, survey: &Survey) -> bool {
+        let cached = |id: &ChunkId| self.cache.as_ref().is_some_and(|cache| cache.has(id));
+        let is_had = |((pack, _), (id, _)): (&(PackId, u64), &(ChunkId, u32))| {
+            self.existing.contains(pack) || self.places.contains_key(id) || cached(id)
+        };
+        let moves_metadata = survey.packs.keys().any(|pack| pack.seq == PackSeq::Meta);
+        survey.records() > 0 && (moves_metadata || self.wanted.iter().any(is_had))
+    }
+
+    /// From the cache: what is there was fetched from a pack, and is compressed anew.
+    async fn cached(&self, wants: Vec<Want<u64>>, found: &mut Vec<(u64, PackEntry, Bytes)>) -> Result<Rest> {
+        let Some(cache) = self.cache.clone() else { return Ok(wants) };
+        let (key, level) = (*self.store.key(), self.store.chunking().zstd_level);
+        let (rest, more) = blocking(move || {
+            let mut compressor = Compressor::new(level)?;
+            let (mut rest, mut found) = (Vec::new(), Vec::new());
+            for want in wants {
+                let chunk = if cache.has(&want.id) { cache.read(&key, &want.id, want.raw_len) } else { None };
+                let Some(chunk) = chunk else {
+                    rest.push(want);
+                    continue;
+                };
+                let frame = compressor.frame(&chunk)?;
+                let stored = Bytes::from([frame.head, frame.rest].concat());
+                found.push((want.purpose, entry(&want, Codec::Zstd, &stored), stored));
+            }
+            Ok((rest, found))
+        })
+        .await?;
+        found.extend(more);
+        Ok(rest)
+    }
+
+    /// Reads each where it is said to be. What is not there, or is something else, is left over.
+    async fn read(&self, wants: Vec<Want<u64>>, found: &mut Vec<(u64, PackEntry, Bytes)>) -> Result<()> {
+        let store = self.store;
+        let mut alone = Vec::new();
+        let mut fetched = stream::iter(plan(wants))
+            .map(|fetch| async move {
+                let bytes = store.pack_range(fetch.pack, fetch.start, fetch.end).await;
+                (fetch, bytes)
+            })
+            .buffered(REQUESTS_AT_ONCE);
+        while let Some((fetch, bytes)) = fetched.next().await {
+            let bytes = match bytes {
+                // The pack may be too short for some of them.
+                Err(error) if is_damage(&error) && fetch.wants.len() > 1 => {
+                    alone.extend(fetch.wants);
+                    continue;
+                }
+                Err(error) if is_damage(&error) => continue,
+                bytes => bytes?,
+            };
+            for want in &fetch.wants {
+                let (stored, codec) = (fetch.stored(want, &bytes), want.location.codec);
+                if Verified::check(store.key(), &want.id, codec, stored, want.raw_len).is_ok() {
+                    found.push((want.purpose, entry(want, codec, stored), bytes.slice_ref(stored)));
+                }
+            }
+        }
+        drop(fetched);
+        for want in alone {
+            Box::pin(self.read(vec![want], found)).await?;
+        }
+        Ok(())
+    }
+}
+
+/// What is still to be found.
+type Rest = Vec<Want<u64>>;
+
+#[async_trait]
+impl Source for Copies<'_> {
+    async fn frames(&self, pack: PackId, frames: &BTreeMap<u64, Location>) -> Result<Vec<Frame>> {
+        let want = |(offset, location): (&u64, &Location)| {
+            let (id, raw_len) = *self.wanted.get(&(pack, *offset))?;
+            Some(Want { id, raw_len, location: *location, purpose: *offset })
+        };
+        let mut found = Vec::new();
+        let mut rest = self.cached(frames.iter().filter_map(want).collect(), &mut found).await?;
+        // First where it should be: a pack whose directory is lost may have all its frames.
+        for turn in 0.. {
+            let place = |want: &Want<u64>| match turn {
+                0 => Some(want.location).filter(|place| self.existing.contains(&place.pack)),
+                turn => self.places.get(&want.id)?.get(turn - 1).copied(),
+            };
+            let placed = rest.iter().filter_map(|want| Some(Want { location: place(want)?, ..*want }));
+            let placed: Vec<Want<u64>> = placed.collect();
+            if placed.is_empty() && turn > 0 {
+                break;
+            }
+            self.read(placed, &mut found).await?;
+            let done: HashSet<u64> = found.iter().map(|(offset, ..)| *offset).collect();
+            rest.retain(|want| !done.contains(&want.purpose));
+        }
+        found.sort_by_key(|(offset, ..)| *offset);
+        Ok(found.into_iter().map(|(offset, entry, stored)| ((pack, offset), entry, stored)).collect())
+    }
+
+    async fn metadata(&self, record: &Record) -> Result<Option<Metadata>> {
+        self.twins.metadata(record, &condemned::barred(self.store).await?).await
+    }
+
+    /// What cannot be had stays where it was, as lost as before.
+    fn is_complete(&self) -> bool {
+        false
+    }
+}
+
+fn entry(want: &Want<u64>, codec: Codec, stored: &[u8]) -> PackEntry {
+    PackEntry {
+        id: want.id,
+        kind: EntryKind::Data,
+        codec,
+        offset: 0,
+        stored_len: stored.len() as u32,
+        raw_len: want.raw_len,
+        crc: crc32c::crc32c(stored),
+    }
+}
+
+/// Every index that can be read.
+async fn all_indexes(store: &TenantStore) -> Result<Vec<Index>> {
+    let (entries, _) = list_all(&*store.bucket, &layout::indexes(&store.tenant), Depth::All).await?;
+    let mut indexes = Vec::new();
+    for entry in entries {
+        match store.bucket.get(&entry.key).await {
+            Ok(object) => indexes.extend(Index::decode(&object.bytes).ok()),
+            Err(BucketError::NotFound { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(indexes)
+}

@@ -1,0 +1,71 @@
+//! Indexes, which say nothing that packs do not say: without what is lost, and none missing.
+
+use crate::{
+    Result,
+    bucket::{Depth, put_unique},
+    catalog::{clock, index::amend, records::list_all},
+    content::lost::Lost,
+    format::{
+        WRITER,
+        index::{Index, IndexEntry, IndexPack},
+        layout,
+        pack::PackEntry,
+    },
+    ops::verify::{Check, indexes::LostIndexes},
+};
+
+/// A collection that merges indexes meanwhile may have read them before they were changed.
+const LOOKS: u32 = 2;
+
+impl Check<'_> {
+    /// Takes what is lost out of the indexes, so that what refers to it from now on is stored anew.
+    pub(super) async fn forget(&self, lost: &Lost) -> Result<()> {
+        let store = self.store;
+        for _ in 0..if lost.is_empty() { 0 } else { LOOKS } {
+            let (entries, _) = list_all(&*store.bucket, &layout::indexes(&store.tenant), Depth::All).await?;
+            for entry in entries {
+                amend(store, &entry.key, |index| drop_lost(index, lost)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the indexes that are missing anew, from what the packs themselves say they
+    /// hold, and removes those that cannot be read.
+    pub(super) async fn restore_indexes(&mut self, lost: &Lost) -> Result<()> {
+        let LostIndexes { packs, unreadable } = std::mem::take(&mut self.lost_indexes);
+        let mut index = Index { key: *self.store.key(), writer: WRITER.to_owned(), packs: Vec::new() };
+        for pack in &packs {
+            let Some(Some(directory)) = self.directories.get(pack) else { continue };
+            let mut entries: Vec<&PackEntry> = directory.values().collect();
+            entries.sort_by_key(|entry| entry.offset);
+            let chunk = |entry: &&PackEntry| IndexEntry {
+                id: entry.id,
+                offset: entry.offset,
+                stored_len: entry.stored_len,
+                codec: entry.codec,
+            };
+            index.packs.push(IndexPack { pack: *pack, chunks: entries.iter().map(chunk).collect() });
+        }
+        drop_lost(&mut index, lost);
+        if !index.packs.is_empty() {
+            let key = layout::index(&self.store.tenant, clock::new_record_id());
+            put_unique(&*self.store.bucket, &key, index.encode().into()).await?;
+        }
+        for key in unreadable {
+            self.store.bucket.delete(&key).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether anything of it was lost. A pack stays named, with what is left of it.
+fn drop_lost(index: &mut Index, lost: &Lost) -> bool {
+    let chunks = |index: &Index| -> usize { index.packs.iter().map(|pack| 1 + pack.chunks.len()).sum() };
+    let before = chunks(index);
+    index.packs.retain(|pack| !lost.has_pack(&pack.pack));
+    for IndexPack { pack, chunks } in &mut index.packs {
+        chunks.retain(|chunk| !lost.has(*pack, chunk.offset));
+    }
+    chunks(index) < before
+}

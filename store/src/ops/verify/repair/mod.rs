@@ -1,0 +1,142 @@
+//! Making good what can be made good, and marking what cannot.
+//!
+//! 1. What is lost is taken out of the indexes, so that no writer refers to it anew; and lost
+//!    indexes are written again. First, because afterwards nothing else would say what is lost.
+//! 2. What is lost and is to be had elsewhere, from this host's cache or from another pack, is
+//!    moved: see [`repack`]. All snapshots of the tenant that need it refer to the new packs
+//!    then. Nothing is deleted; collections find what nobody needs any more.
+//! 3. Everything is looked at again. What is not found any more was made good.
+//! 4. Snapshots of which something is still lost are marked, and no others are.
+//!
+//! Killed anywhere, nothing is worse than it was, and the next time goes on.
+
+mod copies;
+mod indexes;
+mod marks;
+mod twins;
+
+use std::collections::{BTreeMap, HashMap};
+
+use self::copies::Copies;
+use super::{
+    Check,
+    findings::{Findings, is_damage},
+};
+use crate::{
+    ErrorKind, Result,
+    catalog::{records, rules::Rules},
+    content::{TenantStore, lost::Lost},
+    format::{
+        record::{Record, State},
+        table::Location,
+    },
+    id::{ChunkId, PackId},
+    name::Lineage,
+    ops::repack::{self, Failed, Survey},
+};
+
+/// How often it goes on with what has come to light.
+const ROUNDS: u32 = 3;
+
+/// What a place should hold: a chunk, and how long that is.
+type Wanted = HashMap<(PackId, u64), (ChunkId, u32)>;
+
+impl Check<'_> {
+    pub(super) async fn repair(&mut self) -> Result<()> {
+        let (mut found, mut known) = (Findings::default(), Lost::default());
+        // What a tree says comes to light when the tree is there again.
+        for round in 0..ROUNDS {
+            if self.findings.is_empty() || round > 0 && self.lost.is_within(&known) {
+                break;
+            }
+            let lost = std::mem::take(&mut self.lost);
+            self.forget(&lost).await?;
+            self.restore_indexes(&lost).await?;
+            self.move_lost(&lost).await?;
+            known.add(&lost);
+            found.add(std::mem::take(&mut self.findings));
+            self.look_again(&lost).await?;
+        }
+        self.report.repaired = found.without(&self.findings).told();
+        self.mark(&known).await
+    }
+
+    /// Moves what is lost, as far as it is to be had elsewhere.
+    async fn move_lost(&self, lost: &Lost) -> Result<()> {
+        if lost.is_empty() {
+            return Ok(());
+        }
+        let catalog = live(self.store).await?;
+        let twins = twins::Twins::new(self.store, &catalog);
+        let (mut wanted, mut records) = (Wanted::new(), Vec::new());
+        let mut frames: BTreeMap<PackId, BTreeMap<u64, Location>> = BTreeMap::new();
+        for (lineage, record) in catalog.iter().filter(|(_, record)| lost.may_hit(record)) {
+            let Some(metadata) = twins.metadata(record, &[]).await? else { continue };
+            let (entries, locations) = match metadata.decode() {
+                Err(error) if is_damage(&error) => continue,
+                decoded => decoded?,
+            };
+            let chunks = entries.iter().flat_map(|entry| entry.chunks()).zip(locations);
+            for (chunk, location) in chunks.filter(|(_, location)| lost.holds(location)) {
+                wanted.insert((location.pack, location.offset), chunk);
+                frames.entry(location.pack).or_default().insert(location.offset, location);
+            }
+            records.push((lineage.clone(), record.clone()));
+        }
+        let sizes = |pack: PackId| (pack, self.sizes.get(&pack).copied().unwrap_or_default());
+        let survey = Survey::of(lost.packs().into_iter().map(sizes).collect(), records, frames);
+        let copies = Copies::find(self.store, lost, wanted, &self.sizes, twins).await?;
+        if !copies.help(&survey) {
+            return Ok(());
+        }
+        match repack::run_from(self.store, &survey, &copies, Rules::ALL).await {
+            Ok(moved) => tracing::info!(snapshots = moved.records, "what was lost was stored again"),
+            Err(Failed { error, .. }) if is_passing(error.kind()) => {
+                tracing::warn!(%error, "what is lost could not be moved; the next repair tries again");
+            }
+            Err(Failed { error, .. }) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Looks at everything again, but at no chunk that was found whole.
+    async fn look_again(&mut self, lost: &Lost) -> Result<()> {
+        self.wrong.clear();
+        self.checked.retain(|(pack, offset)| !lost.has(*pack, *offset));
+        self.directories.retain(|_, directory| directory.is_some());
+        // What was just written is not left to another day.
+        let sample = self.options.sample.take();
+        self.look().await?;
+        self.options.sample = sample;
+        Ok(())
+    }
+}
+
+/// Whether somebody else was faster, or nothing can be written: that makes nothing worse.
+fn is_passing(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::Damaged
+            | ErrorKind::UnsupportedFormat
+            | ErrorKind::InvalidInput
+            | ErrorKind::WriteRevoked
+            | ErrorKind::Conflict
+            | ErrorKind::NotFound
+    )
+}
+
+/// Every snapshot of the tenant that can be read.
+async fn live(store: &TenantStore) -> Result<Vec<(Lineage, Record)>> {
+    let mut live = Vec::new();
+    for lineage in records::all_lineages(store).await? {
+        for record in records::list(store, &lineage).await? {
+            match record {
+                Ok(record) if record.state == State::Live => live.push((lineage.clone(), record)),
+                Ok(_) => {}
+                Err(error) if is_damage(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(live)
+}

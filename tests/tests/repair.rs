@@ -1,0 +1,356 @@
+//! What is damaged is made good from wherever it is to be had; what is lost is marked, and
+//! neither hidden nor spread.
+
+#![allow(clippy::unwrap_used)]
+
+use std::{collections::BTreeSet, fs, path::Path, sync::Arc, time::Duration};
+
+use store::{
+    ErrorKind,
+    bucket::{Bucket, Fault, FaultBucket, Key, MemoryBucket, Rule, Write},
+    content::{
+        TenantStore,
+        chunk_cache::{ChunkCache, Limits, NewFrame},
+    },
+    format::{layout, record::Record},
+    id::{PackId, PackSeq},
+    ops::{
+        gc::{Collector, Options},
+        snapshot::Outcome,
+        verify::{self, Report, Sample},
+    },
+    progress::Silent,
+};
+use tests::{
+    tree::{assert_same, noise},
+    world::{World, lineage, request},
+};
+
+const REPAIR: verify::Options = verify::Options { read_data: true, sample: None, repair: true };
+const NOW: Options = Options { min_unused_bytes: 0, ..Options::after(Duration::ZERO) };
+
+fn fill(source: &Path) {
+    fs::create_dir_all(source).unwrap();
+    for file in 0..12 {
+        fs::write(source.join(format!("{file:02}")), noise(60_000, file)).unwrap();
+    }
+    // The same chunks once more, in another file.
+    fs::write(source.join("twin"), noise(60_000, 3)).unwrap();
+}
+
+async fn repair(world: &World) -> Report {
+    verify::verify(&world.store, &world.lineage, REPAIR, Arc::new(Silent)).await.unwrap()
+}
+
+/// Another profile of the tenant.
+fn other(world: &World, name: &str) -> World {
+    World { lineage: lineage(name), ..world.clone() }
+}
+
+/// A snapshot that shares nothing with what is there.
+async fn apart(world: &World, source: &Path) {
+    let request = store::ops::snapshot::Request { index_budget: 0, ..request(&world.lineage, source) };
+    world.capture(&request).await.unwrap();
+}
+
+fn used(record: &Record, seq: impl Fn(PackSeq) -> bool) -> Vec<PackId> {
+    let packs = record.content.iter().flat_map(|content| &content.packs).map(|used| used.pack);
+    packs.filter(|pack| seq(pack.seq)).collect()
+}
+
+async fn data_pack(world: &World) -> Key {
+    let record = world.current().await.unwrap();
+    layout::pack(&world.store.tenant, used(&record, |seq| seq != PackSeq::Meta)[0])
+}
+
+async fn meta_pack(world: &World) -> Key {
+    let record = world.current().await.unwrap();
+    layout::pack(&world.store.tenant, used(&record, |seq| seq == PackSeq::Meta)[0])
+}
+
+async fn change(memory: &MemoryBucket, key: &Key, change: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = memory.get(key).await.unwrap().bytes.to_vec();
+    change(&mut bytes);
+    memory.damage(key, bytes);
+}
+
+/// Spoils the first frame of a pack.
+async fn spoil(memory: &MemoryBucket, key: &Key) {
+    change(memory, key, |bytes| bytes[1000] ^= 1).await;
+}
+
+async fn assert_restores(world: &World, record: &Record, source: &Path) {
+    let out = tempfile::tempdir().unwrap();
+    let out = out.path().join("out");
+    world.restore_record(record, &out).await.unwrap();
+    assert_same(source, &out);
+}
+
+async fn copy(from: &MemoryBucket) -> Arc<MemoryBucket> {
+    let memory = Arc::new(MemoryBucket::with_page_size(1000));
+    for key in from.keys() {
+        let key = Key::new(key).unwrap();
+        let bytes = from.get(&key).await.unwrap().bytes;
+        memory.put(&key, bytes.into(), Write::Create).await.unwrap();
+    }
+    memory
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn damaged_and_missing_content_comes_from_another_pack() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("source");
+    fill(&source);
+    let stage = Arc::new(MemoryBucket::new());
+    let world = World::open(stage.clone(), None).await;
+    world.snapshot(&source).await.unwrap();
+    let carol = other(&world, "acme/carol");
+    assert_eq!(carol.snapshot(&source).await.unwrap().counts.new_chunks, 0, "carol shares alice's chunks");
+    apart(&other(&world, "acme/bob"), &source).await;
+    let pack = data_pack(&world).await;
+    for blow in 0..4 {
+        let memory = copy(&stage).await;
+        let store = TenantStore { bucket: memory.clone(), ..world.store.clone() };
+        let world = World { store: store.clone(), ..world.clone() };
+        match blow {
+            0 => spoil(&memory, &pack).await,
+            1 => change(&memory, &pack, |bytes| bytes.truncate(100_000)).await,
+            2 => change(&memory, &pack, |bytes| bytes.clear()).await,
+            _ => memory.delete(&pack).await.unwrap(),
+        }
+        assert!(!world.verify().await.unwrap().damage.is_empty());
+        let report = repair(&world).await;
+        assert!(report.damage.is_empty() && !report.repaired.is_empty(), "{blow}: {report:#?}");
+        let record = world.current().await.unwrap();
+        assert_eq!((record.generation, record.damage.is_none()), (1, true));
+        assert_restores(&world, &record, &source).await;
+        // Whoever shares it was helped too, and nobody refers to what is damaged.
+        let carol = World { store: store.clone(), ..carol.clone() };
+        carol.assert_clean().await;
+        let dave = other(&world, "acme/dave");
+        assert_eq!(dave.snapshot(&source).await.unwrap().counts.new_chunks, 0, "{blow}");
+        dave.assert_clean().await;
+        Collector::new(store, NOW).run_through().await.unwrap();
+        for world in [&world, &carol, &dave] {
+            world.assert_clean().await;
+        }
+        if blow > 0 {
+            memory.get(&pack).await.unwrap_err();
+        }
+        let quiet = repair(&world).await;
+        assert!(quiet.damage.is_empty() && quiet.repaired.is_empty(), "{quiet:#?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn frames_outlive_the_directory_of_their_pack() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("source");
+    fill(&source);
+    let memory = Arc::new(MemoryBucket::new());
+    let world = World::open(memory.clone(), None).await;
+    world.snapshot(&source).await.unwrap();
+    change(&memory, &data_pack(&world).await, |bytes| *bytes.last_mut().unwrap() ^= 1).await;
+    let report = repair(&world).await;
+    assert!(report.damage.is_empty() && !report.repaired.is_empty(), "{report:#?}");
+    assert_restores(&world, &world.current().await.unwrap(), &source).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn content_and_trees_come_from_this_hosts_cache() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, cache) = (dir.path().join("source"), dir.path().join("cache"));
+    fill(&source);
+    let memory = Arc::new(MemoryBucket::new());
+    let world = World::open(memory.clone(), Some(cache)).await;
+    world.snapshot(&source).await.unwrap();
+    let key = data_pack(&world).await;
+    let bytes = memory.get(&key).await.unwrap().bytes;
+    let id = key.name().parse().unwrap();
+    let (directory, _) = world.store.pack_directory(id, bytes.len() as u64).await.unwrap();
+    let frames: Vec<NewFrame> = directory
+        .entries
+        .iter()
+        .map(|entry| {
+            let stored =
+                bytes.slice(entry.offset as usize..(entry.offset + u64::from(entry.stored_len)) as usize);
+            NewFrame { id: entry.id, codec: entry.codec, stored }
+        })
+        .collect();
+    let chunks = ChunkCache::new(world.store.cache.as_ref().unwrap(), Limits::default());
+    assert!(chunks.expect(frames.iter().map(|frame| frame.stored.len() as u64).sum()));
+    chunks.insert(frames);
+    drop(chunks);
+    memory.delete(&key).await.unwrap();
+    memory.delete(&meta_pack(&world).await).await.unwrap();
+    let report = repair(&world).await;
+    assert!(report.damage.is_empty() && !report.repaired.is_empty(), "{report:#?}");
+    // As another host sees it.
+    let elsewhere = World::open(memory, None).await;
+    assert_restores(&elsewhere, &elsewhere.current().await.unwrap(), &source).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_lost_is_marked_in_every_snapshot_and_all_files_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("source");
+    fill(&source);
+    let memory = Arc::new(MemoryBucket::new());
+    let world = World::open(memory.clone(), None).await;
+    let first = world.snapshot(&source).await.unwrap();
+    fs::write(source.join("new"), noise(60_000, 99)).unwrap();
+    let second = world.snapshot(&source).await.unwrap();
+    let carol = other(&world, "acme/carol");
+    carol.snapshot(&source).await.unwrap();
+    let (record, _) = store::catalog::records::get(&world.store, &world.lineage, first.record).await.unwrap();
+    let pack = used(&record, |seq| seq != PackSeq::Meta)[0];
+    let key = layout::pack(&world.store.tenant, pack);
+    // The whole pack, so that those files are hit that have the same content.
+    change(&memory, &key, |bytes| bytes[20..400_000].iter_mut().for_each(|byte| *byte ^= 1)).await;
+    let report = repair(&world).await;
+    let prefixes = [&first.sha256_prefix, &second.sha256_prefix];
+    let named: BTreeSet<&String> = report.damage.iter().flat_map(|damage| &damage.snapshots).collect();
+    assert_eq!(named, BTreeSet::from(prefixes));
+    assert_eq!(report.marked.iter().collect::<BTreeSet<_>>(), BTreeSet::from(prefixes));
+    let files: BTreeSet<&String> = report.damage.iter().flat_map(|damage| &damage.files).collect();
+    let has = |name: &str| files.iter().any(|file| *file == name);
+    assert_eq!(has("03"), has("twin"), "{files:?}");
+    assert!(files.len() > 3 && !has("new"), "{files:?}");
+    for world in [&world, &carol] {
+        let record = world.current().await.unwrap();
+        let mark = record.damage.as_ref().unwrap();
+        assert_eq!(mark.files, files.len() as u64);
+        assert!(
+            mark.packs.iter().all(|marked| marked.pack == pack && !marked.offsets.is_empty()),
+            "{mark:?}"
+        );
+        let out = dir.path().join("out");
+        assert_eq!(world.restore(&out).await.unwrap_err().kind(), ErrorKind::Damaged);
+        assert!(!out.exists());
+    }
+    // Nothing is written twice, and a look that reads less takes no mark away.
+    let before = world.current().await.unwrap();
+    for options in [
+        REPAIR,
+        verify::Options { read_data: false, ..REPAIR },
+        verify::Options { sample: Some(Sample { part: 7, of: 1_000_000_007 }), ..REPAIR },
+        verify::Options { repair: false, ..REPAIR },
+    ] {
+        let again = verify::verify(&world.store, &world.lineage, options, Arc::new(Silent)).await.unwrap();
+        assert_eq!(again.marked.len(), 2, "{options:?}");
+        assert_eq!(world.current().await.unwrap(), before, "{options:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_next_snapshot_stores_anew_what_is_lost_and_heals_those_before_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("source");
+    fill(&source);
+    let stage = Arc::new(MemoryBucket::new());
+    let world = World::open(stage.clone(), None).await;
+    world.snapshot(&source).await.unwrap();
+    let before = world.current().await.unwrap();
+    let (pack, meta) = (data_pack(&world).await, meta_pack(&world).await);
+    for blow in 0..3 {
+        let memory = copy(&stage).await;
+        let world =
+            World { store: TenantStore { bucket: memory.clone(), ..world.store.clone() }, ..world.clone() };
+        match blow {
+            0 => spoil(&memory, &pack).await,
+            1 => memory.delete(&pack).await.unwrap(),
+            _ => memory.delete(&meta).await.unwrap(),
+        }
+        assert_eq!(repair(&world).await.marked, [before.sha256_prefix()], "{blow}");
+        // Of another profile by the index, of the same by the base.
+        let bob = other(&world, "acme/bob");
+        let stored = bob.snapshot(&source).await.unwrap().counts.new_chunks;
+        assert_eq!(stored > 0, blow < 2, "{blow}: {stored} chunks");
+        bob.assert_clean().await;
+        let again = world.snapshot(&source).await.unwrap();
+        assert_eq!(
+            (again.outcome, again.snapshot_id),
+            (Outcome::Stored, before.content.as_ref().unwrap().snapshot_id)
+        );
+        let current = world.current().await.unwrap();
+        assert!(current.record != before.record && current.damage.is_none());
+        assert_restores(&world, &current, &source).await;
+        let report = repair(&world).await;
+        assert!(report.damage.is_empty() && report.marked.is_empty(), "{blow}: {report:#?}");
+        let (healed, _) =
+            store::catalog::records::get(&world.store, &world.lineage, before.record).await.unwrap();
+        assert_eq!((healed.generation, &healed.damage), (1, &None), "{blow}");
+        assert_restores(&world, &healed, &source).await;
+        assert_eq!(world.snapshot(&source).await.unwrap().outcome, Outcome::Unchanged);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_comes_back_by_itself_loses_its_mark() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("source");
+    fill(&source);
+    let memory = Arc::new(MemoryBucket::new());
+    let world = World::open(memory.clone(), None).await;
+    world.snapshot(&source).await.unwrap();
+    let key = data_pack(&world).await;
+    let whole = memory.get(&key).await.unwrap().bytes;
+    spoil(&memory, &key).await;
+    assert_eq!(repair(&world).await.marked.len(), 1);
+    memory.damage(&key, whole);
+    let report = world.verify().await.unwrap();
+    assert_eq!((report.damage.len(), report.marked.len()), (0, 1), "only a repair writes");
+    let report = repair(&world).await;
+    assert_eq!((report.damage.len(), report.marked.len()), (0, 0));
+    assert_eq!(world.current().await.unwrap().damage, None);
+}
+
+/// Its k-th request fails, or it is killed there, for every k: nothing is worse, and the next
+/// repair ends it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repair_that_fails_or_is_killed_anywhere_makes_nothing_worse() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("source");
+    fill(&source);
+    let stage = Arc::new(MemoryBucket::new());
+    let world = World::open(stage.clone(), None).await;
+    world.snapshot(&source).await.unwrap();
+    apart(&other(&world, "acme/bob"), &source).await;
+    fs::write(source.join("alone"), noise(60_000, 77)).unwrap();
+    world.snapshot(&source).await.unwrap();
+    // One pack that bob has a copy of, and one that nobody has.
+    let packs = used(&world.current().await.unwrap(), |seq| seq != PackSeq::Meta);
+    assert_eq!(packs.len(), 2);
+    for pack in packs {
+        spoil(&stage, &layout::pack(&world.store.tenant, pack)).await;
+    }
+    let found = world.verify().await.unwrap().damage.len();
+    for fault in [Fault::KilledBefore, Fault::KilledAfter, Fault::Before, Fault::After] {
+        let mut requests = 0;
+        loop {
+            requests += 1;
+            let memory = copy(&stage).await;
+            let through = |bucket: Arc<dyn Bucket>| TenantStore { bucket, ..world.store.clone() };
+            let faults = Arc::new(FaultBucket::new(memory.clone()));
+            faults.inject(Rule::new(fault).nth(requests));
+            let _ = verify::verify(&through(faults.clone()), &world.lineage, REPAIR, Arc::new(Silent)).await;
+            let world = World { store: through(memory.clone()), ..world.clone() };
+            assert!(world.verify().await.unwrap().damage.len() <= found, "killed at {requests}");
+            other(&world, "acme/bob").assert_clean().await;
+            memory.advance(Duration::from_secs(1000));
+            Collector::new(world.store.clone(), NOW).run_through().await.unwrap();
+            let report = repair(&world).await;
+            assert_eq!(
+                (report.damage.len(), report.marked.len()),
+                (1, 1),
+                "killed at {requests}: {report:#?}"
+            );
+            assert_eq!(report.damage[0].files, ["alone"]);
+            other(&world, "acme/bob").assert_clean().await;
+            if faults.strikes() == 0 {
+                break;
+            }
+        }
+        assert!(requests > 60, "only {requests}");
+    }
+}
