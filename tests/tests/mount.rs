@@ -349,9 +349,12 @@ fn what_is_rescued_with_a_torn_database_does_not_become_current_by_itself() {
     let said = desk.host.fail(29, ["sessions", "rescue", &id]);
     says(&said, "Default/Cookies");
     assert_eq!(desk.host.succeed(["show", ALICE])["record"], good);
-    // It is stored, so that nothing is lost; and nothing else is left of it.
+    // It is stored, so that nothing is lost; and until somebody has decided, the session is there.
     let snapshots = desk.host.succeed(["list", ALICE])["snapshots"].as_array().unwrap().clone();
     assert_eq!(snapshots.len(), 2, "{snapshots:#?}");
+    assert_eq!(desk.sessions()[0]["mountpoint"], desk.mountpoint.to_str().unwrap());
+    desk.host.succeed(["sessions", "rescue", &id, "--allow-damaged"]);
+    assert_ne!(desk.host.succeed(["show", ALICE])["record"], good);
     assert_eq!((desk.sessions().len(), desk.session_directories()), (0, 0));
 }
 

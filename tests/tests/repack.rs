@@ -438,31 +438,68 @@ async fn commits_go_on_after_one_that_a_collection_ran_beside() {
     assert_holds(&world, dir.path(), 21).await;
 }
 
-/// Its checksums are right, but not the ids: by them all its frames would be one.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_commit_on_a_damaged_snapshot_goes_on_and_carries_the_mark() {
-    let dir = tempfile::tempdir().unwrap();
-    let memory = Arc::new(MemoryBucket::new());
-    let world = World::open(memory.clone(), None).await;
-    fill(dir.path(), 0);
-    world.snapshot(dir.path()).await.unwrap();
+const REPAIR: verify::Options = verify::Options { read_data: true, sample: None, repair: true };
+
+/// Damages the first frame of the first pack there is.
+async fn spoil(memory: &MemoryBucket) -> Key {
     let first = memory.keys().into_iter().find(|key| key.contains("/packs/")).unwrap();
     let first = Key::new(first).unwrap();
     let mut bytes = memory.get(&first).await.unwrap().bytes.to_vec();
     bytes[1000] ^= 1;
     memory.damage(&first, bytes);
-    let options = verify::Options { read_data: true, sample: None, repair: true };
-    let report = verify::verify(&world.store, &world.lineage, options, Arc::new(Silent)).await.unwrap();
-    let [lost] = &report.damage[0].files[..] else { panic!("{report:#?}") };
-    let whole = if lost == "05" { "06" } else { "05" };
-    let (_, stored) = commit_without(&world, base(&world).await, dir.path(), whole, async || {}).await;
-    assert_eq!(stored.record.damage.as_ref().map(|mark| mark.files), Some(1));
-    let (_, stored) = commit_without(&world, base(&world).await, dir.path(), lost, async || {}).await;
-    assert_eq!(stored.record.damage, None);
-    let out = tempfile::tempdir().unwrap();
-    world.restore(&out.path().join("out")).await.unwrap();
+    first
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_on_a_damaged_snapshot_goes_on_and_carries_the_mark() {
+    for is_missing in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let memory = Arc::new(MemoryBucket::new());
+        let world = World::open(memory.clone(), None).await;
+        fill(dir.path(), 0);
+        world.snapshot(dir.path()).await.unwrap();
+        let pack = spoil(&memory).await;
+        if is_missing {
+            memory.delete(&pack).await.unwrap();
+        }
+        let report = verify::verify(&world.store, &world.lineage, REPAIR, Arc::new(Silent)).await.unwrap();
+        let lost = report.damage.iter().flat_map(|damage| &damage.files).next().unwrap().clone();
+        let whole = if lost == "05" { "06" } else { "05" };
+        let (_, stored) = commit_without(&world, base(&world).await, dir.path(), whole, async || {}).await;
+        let files = stored.record.damage.as_ref().map(|mark| mark.files);
+        assert_eq!(files, Some(if is_missing { 23 } else { 1 }));
+        let (_, stored) = commit_without(&world, base(&world).await, dir.path(), &lost, async || {}).await;
+        assert_eq!(stored.record.damage.is_some(), is_missing);
+        let out = tempfile::tempdir().unwrap();
+        let restored = world.restore(&out.path().join("out")).await;
+        assert_eq!(restored.is_err(), is_missing);
+    }
+}
+
+/// The mount knows its base as it was; the good copy that a repair has found is what counts.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_on_a_snapshot_that_was_repaired_meanwhile_refers_to_the_good_copy() {
+    let dir = tempfile::tempdir().unwrap();
+    let memory = Arc::new(MemoryBucket::new());
+    let world = World::open(memory.clone(), None).await;
+    fill(dir.path(), 0);
+    world.snapshot(dir.path()).await.unwrap();
+    let pack = spoil(&memory).await;
+    let base = base(&world).await;
+    // Somebody else stores the same, and the damage is made good by that.
+    let bob = World { lineage: tests::world::lineage("acme/bob"), ..world.clone() };
+    let apart =
+        store::ops::snapshot::Request { index_budget: 0, ..tests::world::request(&bob.lineage, dir.path()) };
+    bob.capture(&apart).await.unwrap();
+    let report = verify::verify(&world.store, &world.lineage, REPAIR, Arc::new(Silent)).await.unwrap();
+    assert!(report.damage.is_empty() && !report.repaired.is_empty(), "{report:#?}");
+    memory.get(&pack).await.unwrap();
+    let (_, stored) = commit_without(&world, base, dir.path(), "05", async || {}).await;
+    assert_eq!(stored.record.damage, None);
+    assert_holds(&world, dir.path(), 23).await;
+}
+
+/// Its checksums are right, but not the ids: by them all its frames would be one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_frame_that_is_not_what_its_pack_says_is_not_copied() {
     let dir = tempfile::tempdir().unwrap();

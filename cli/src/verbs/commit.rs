@@ -85,16 +85,26 @@ pub(super) async fn publish(
     other: Option<&ProfileName>,
 ) -> Result<Published, Failure> {
     let limit = context.settings.tenant(&mount.lineage.name.tenant).max_profile_bytes;
-    within(context, mount, args, other, Some(limit)).await
+    let manner = Manner { max_bytes: Some(limit), replaces: other.is_none() };
+    within(context, mount, args, other, manner).await
 }
 
-/// The same for a session that was cut short: whatever its size, it is not refused.
+/// The same for a session that was cut short, on a mount of the profile it is to go to: whatever
+/// its size, it is not refused.
 pub(super) async fn rescued(
     context: &Context,
     mount: &Arc<Mount>,
     args: &CaptureArgs,
+    replaces: bool,
 ) -> Result<Published, Failure> {
-    within(context, mount, args, None, None).await
+    within(context, mount, args, None, Manner { max_bytes: None, replaces }).await
+}
+
+#[derive(Clone, Copy)]
+struct Manner {
+    max_bytes: Option<u64>,
+    /// Whether what the session began with is replaced.
+    replaces: bool,
 }
 
 async fn within(
@@ -102,7 +112,7 @@ async fn within(
     mount: &Arc<Mount>,
     args: &CaptureArgs,
     other: Option<&ProfileName>,
-    max_bytes: Option<u64>,
+    manner: Manner,
 ) -> Result<Published, Failure> {
     let actor = match mount.hold() {
         Some(hold) => hold.controls().actor().clone(),
@@ -130,7 +140,7 @@ async fn within(
         }
         To::Own => None,
     };
-    let published = store(context, mount, args, &actor, (to.clone(), lineage), max_bytes).await;
+    let published = store(context, mount, args, &actor, (to.clone(), lineage), manner).await;
     drop(keeper);
     if let To::Other { hold, .. } = &to
         && let Err(error) = hold.release().await
@@ -148,7 +158,7 @@ async fn store(
     args: &CaptureArgs,
     actor: &Actor,
     (to, lineage): (To, Lineage),
-    max_bytes: Option<u64>,
+    manner: Manner,
 ) -> Result<Published, Failure> {
     let settings = context.settings.tenant(&lineage.name.tenant);
     capturing::require_room(context, &mount.tenant, &lineage, args).await?;
@@ -157,13 +167,12 @@ async fn store(
     let (about, examiner, hold_back) =
         capturing::judged(context, args, actor, still, mount.info.fallback.as_deref())?;
     let request = CommitRequest {
-        // Only the profile's own snapshot would be replaced.
-        hold_back: hold_back.filter(|_| matches!(to, To::Own)),
+        hold_back: hold_back.filter(|_| manner.replaces),
         to,
         about,
         examiner: Some(examiner),
         threads: crate::threads(),
-        max_bytes,
+        max_bytes: manner.max_bytes,
         quota_bytes: settings.quota_bytes,
         archive: Some(super::export::policy(context, &lineage.name.tenant)),
         patience: PATIENCE,

@@ -106,6 +106,11 @@ async fn rescue_one(context: &Context, args: &RescueArgs) -> Result<Answer, Fail
     let Published { lineage, report, remarks, .. } = rescue(context, candidate, args).await?;
     let warnings = snapshot::warnings(&report, remarks);
     let text = format!("{} {}: session {id} is stored\n", lineage.name, report.sha256_prefix);
+    if report.held_back.is_some() {
+        context
+            .console
+            .say(&format!("session {id} is kept; `pstore sessions discard {id} --confirm` drops it"));
+    }
     let mut document = snapshot::document(&lineage, &report, &warnings);
     document["session"] = json!(id);
     let verdict = capturing::held_back(&report);

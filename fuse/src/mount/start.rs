@@ -83,6 +83,9 @@ pub enum Start {
     New { sessions: PathBuf, id: String },
     /// It is there already.
     Resume { session: SessionDir, unfinished: Box<Unfinished> },
+    /// It is there already, and stays what it was: only its changes are wanted, perhaps for
+    /// another profile, and if they cannot be stored the next to look at it must not be misled.
+    Rescue { session: SessionDir, unfinished: Box<Unfinished> },
 }
 
 impl Snapshot {
@@ -106,10 +109,11 @@ impl Mount {
             snapshot.as_ref().map_or((&[][..], &[][..]), |Snapshot { opened, .. }| {
                 (&opened.entries[..], &opened.locations[..])
             });
-        let resumed = matches!(start, Start::Resume { .. });
+        let resumed = !matches!(start, Start::New { .. });
+        let is_rescue = matches!(start, Start::Rescue { .. });
         let (session, recovered) = match start {
             Start::New { sessions, id } => begin(&sessions, &id, below.clone(), entries, locations)?,
-            Start::Resume { session, unfinished } => {
+            Start::Resume { session, unfinished } | Start::Rescue { session, unfinished } => {
                 let recovered = unfinished.recover(&session, entries, locations, &exclusions)?;
                 if recovered.lost_writes > 0 {
                     let lost = recovered.lost_writes;
@@ -133,7 +137,9 @@ impl Mount {
         }
         let boot_id = if lost_writes > 0 && fs.intent().is_some() { String::new() } else { info.boot_id };
         let info = Info { boot_id, ..info };
-        session.write_info(&info)?;
+        if !is_rescue {
+            session.write_info(&info)?;
+        }
         let base = snapshot.map(|snapshot| follow(&lazy, &runtime, snapshot));
         Ok(Self {
             fs,

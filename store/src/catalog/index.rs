@@ -1,11 +1,12 @@
 //! The tenant's indexes, newest first, as far as a budget allows.
 
+use bytes::Bytes;
 use futures::{StreamExt, stream};
 
-use super::{records::list_all, swap};
+use super::{clock, records::list_all, swap};
 use crate::{
     Result,
-    bucket::{BucketError, Depth, Entry, Key},
+    bucket::{BucketError, Depth, Entry, Key, put_unique},
     content::{TenantStore, cache::Shelf, known::Locations},
     format::{index::Index, layout},
     id::RecordId,
@@ -63,13 +64,17 @@ pub async fn amend(store: &TenantStore, key: &Key, change: impl Fn(&mut Index) -
         if !change(&mut index) {
             return Ok(());
         }
-        match swap::replace(&*store.bucket, key, index.encode().into(), object.version).await {
+        let bytes = Bytes::from(index.encode());
+        match swap::replace(&*store.bucket, key, bytes.clone().into(), object.version).await {
             Ok(Some(_)) => return Ok(()),
             // Somebody else was faster; some of it may be left to do.
             Ok(None) => {}
-            // A directory cannot replace a very large one. Its entries for packs that are gone
-            // are passed over by whoever reads them.
-            Err(crate::Error::Bucket(BucketError::Rejected { .. })) => return Ok(()),
+            // A directory cannot replace a very large one: it gets another name.
+            Err(crate::Error::Bucket(BucketError::Rejected { .. })) => {
+                let another = layout::index(&store.tenant, clock::new_record_id());
+                put_unique(&*store.bucket, &another, bytes.into()).await?;
+                return Ok(store.bucket.delete(key).await?);
+            }
             Err(error) => return Err(error),
         }
     }

@@ -30,7 +30,7 @@ pub struct Known {
     arriving: Mutex<Option<oneshot::Receiver<Locations>>>,
     barred: RwLock<HashSet<PackId>>,
     /// What of the base is damaged.
-    lost: Lost,
+    lost: RwLock<Lost>,
     /// The packs that exist, once that is known.
     existing: OnceLock<HashSet<PackId>>,
 }
@@ -43,12 +43,21 @@ impl Known {
 
     /// With what is known to be damaged.
     pub fn without(self, lost: Lost) -> Self {
-        Self { lost, ..self }
+        Self { lost: RwLock::new(lost), ..self }
     }
 
     /// What is known to be damaged.
-    pub fn lost(&self) -> &Lost {
-        &self.lost
+    pub fn lost(&self) -> Lost {
+        self.lost.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Another look was taken at the base: this is what is damaged of it now.
+    pub fn learn_lost(&self, lost: Lost) {
+        *self.lost.write().unwrap_or_else(PoisonError::into_inner) = lost;
+    }
+
+    fn is_lost(&self, location: &Location) -> bool {
+        self.lost.read().unwrap_or_else(PoisonError::into_inner).holds(location)
     }
 
     /// Where the chunk lies, unless it is unknown, damaged, or its pack is barred.
@@ -56,14 +65,16 @@ impl Known {
     /// Blocks until the index has arrived if the base does not hold the chunk: not to be
     /// called where an async runtime must not be blocked.
     pub fn locate(&self, id: &ChunkId) -> Option<Location> {
-        let moved = || self.usable(self.moved.get().and_then(|moved| moved.get(id)));
-        self.usable(self.base.get(id)).or_else(moved).or_else(|| self.usable(self.index().get(id)))
+        // Where it is now before where it was: what was moved may have been damaged there.
+        let moved = self.usable(self.moved.get().and_then(|moved| moved.get(id)));
+        moved.or_else(|| self.usable(self.base.get(id))).or_else(|| self.usable(self.index().get(id)))
     }
 
-    /// Where a damaged chunk of the base lies, for those who have it from nowhere else.
+    /// Where a damaged chunk of the base lies, for those who have it from nowhere else. That its
+    /// pack is gone is no reason: nothing can go that is not there.
     pub fn locate_lost(&self, id: &ChunkId) -> Option<Location> {
         let places = [self.moved.get().and_then(|moved| moved.get(id)), self.base.get(id)];
-        let usable = |place: &&Location| self.lost.holds(place) && !self.is_barred(&place.pack);
+        let usable = |place: &&Location| self.is_lost(place) && !self.is_condemned(&place.pack);
         places.into_iter().flatten().find(usable).copied()
     }
 
@@ -96,11 +107,15 @@ impl Known {
         if self.existing.get().is_some_and(|existing| !existing.contains(pack)) {
             return true;
         }
+        self.is_condemned(pack)
+    }
+
+    fn is_condemned(&self, pack: &PackId) -> bool {
         self.barred.read().unwrap_or_else(PoisonError::into_inner).contains(pack)
     }
 
     fn usable(&self, location: Option<&Location>) -> Option<Location> {
-        location.copied().filter(|location| !self.is_barred(&location.pack) && !self.lost.holds(location))
+        location.copied().filter(|location| !self.is_barred(&location.pack) && !self.is_lost(location))
     }
 
     fn index(&self) -> &Locations {

@@ -21,7 +21,7 @@ use super::{
     written::Written,
 };
 use crate::{
-    Error, Result,
+    Error, ErrorKind, Result,
     catalog::{index::IndexUse, lease::WriteLease, lock::Hold, pointer::Flip},
     content::{
         TenantStore,
@@ -35,6 +35,7 @@ use crate::{
         workers::blocking,
     },
     format::{
+        pointer::Target,
         record::Record,
         segment::SegmentWriter,
         table::Location,
@@ -151,7 +152,9 @@ pub async fn commit(
                 stored.record = record.clone();
             }
             None => {
-                let seen = hold.pointer().await.contract_only_seen();
+                let pointer = hold.pointer().await;
+                let job = job.filter(|_| pointer.target() == Target::Record(record.record));
+                let seen = pointer.contract_only_seen();
                 record = publish::named_already(hold.controls(), seen, record, job, told).await?;
             }
         }
@@ -276,9 +279,9 @@ impl Writing<'_> {
         }
     }
 
-    /// The metadata of the base, read anew if chunks of it may not be referred to where they
-    /// were: they were moved since, or what they lie in is about to go. What may not be referred
-    /// to even where it is now, but is still there, is stored again.
+    /// The metadata of the base, read anew if it is not what it was: chunks were moved since, by a
+    /// collection or by a repair that had a good copy, or what they lie in is about to go. What
+    /// may not be referred to even where it is now, but is still there, is stored again.
     async fn follow_base(
         &self,
         entries: &[Entry],
@@ -286,20 +289,34 @@ impl Writing<'_> {
         metadata: Option<Arc<Metadata>>,
     ) -> Result<(Option<Arc<Metadata>>, Ingested)> {
         let unresolved = self.unresolved(entries);
-        let Some((id, (_, entry))) = unresolved.iter().next() else {
-            return Ok((metadata, Ingested::default()));
-        };
+        let unresolved = unresolved.iter().next().map(|(id, (_, entry))| (*id, *entry));
         let lost = |id: &ChunkId, entry: &Entry| {
             Error::damaged(
                 format!("the snapshot {} is built on", entry.path),
                 format!("chunk {id} is gone, or about to be collected"),
             )
         };
-        let Some(before) = record else { return Err(lost(id, entry)) };
-        // Whatever generation the record is of: the metadata may be that of an earlier one.
+        let Some(before) = record else {
+            return match unresolved {
+                Some((id, entry)) => Err(lost(&id, entry)),
+                None => Ok((metadata, Ingested::default())),
+            };
+        };
         let lineage = lineage_of(&before);
-        let now = current(self.store, &lineage, before.record).await?;
+        let now = match current(self.store, &lineage, before.record).await {
+            // It was deleted since. All that is needed of it is there, and nothing may take it.
+            Err(error) if error.kind() == ErrorKind::NotFound && unresolved.is_none() => {
+                return Ok((metadata, Ingested::default()));
+            }
+            now => now?,
+        };
+        // Even if it is the same, the metadata may be that of an earlier generation.
+        let is_same = now.generation == before.generation && now.damage == before.damage;
+        if is_same && unresolved.is_none() {
+            return Ok((metadata, Ingested::default()));
+        }
         let opened = Opened::load(self.store, now).await?;
+        self.known.learn_lost(opened.record.damage.as_ref().map(Lost::from).unwrap_or_default());
         self.known.learn_moved(by_id(&opened.entries, opened.locations));
         let mut wants = Vec::new();
         for (id, (raw_len, entry)) in self.unresolved(entries) {

@@ -40,7 +40,8 @@ impl Written<'_> {
         let (packs, meta) = blocking(move || {
             let stored = |id: &ChunkId| packs.locations.get(id).copied().or_else(|| known.locate(id));
             let locate = |id: &ChunkId| stored(id).or_else(|| known.locate_lost(id));
-            let unfit = |pack: &PackId| known.is_barred(pack) || known.lost().has_pack(pack);
+            let lost = known.lost();
+            let unfit = |pack: &PackId| known.is_barred(pack) || lost.has_pack(pack);
             let meta = tree.seal(&store, write, base.as_deref(), locate, unfit)?;
             Ok((packs, meta))
         })

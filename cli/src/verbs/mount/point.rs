@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use fuse::mount::{clean_up, is_stale};
 use store::ErrorKind;
 
 use super::super::Context;
@@ -35,6 +36,21 @@ impl Mountpoint {
             Failure::new(ErrorKind::Io, format!("{} cannot be made: {error}", path.display()))
         })?;
         Ok(Self { folder, path })
+    }
+
+    /// Takes away what a process that was killed has left in the way this makes them.
+    pub(in crate::verbs) fn sweep() {
+        let Ok(entries) = fs::read_dir(std::env::temp_dir()) else { return };
+        let ours = entries
+            .flatten()
+            .filter(|entry| entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes()));
+        for folder in ours.map(|entry| entry.path()) {
+            let path = folder.join(PROFILE);
+            if is_stale(&path) && clean_up(&path).is_ok() {
+                // Whoever else does the same may be faster.
+                let _ = fs::remove_dir(&path).and_then(|()| fs::remove_dir(&folder));
+            }
+        }
     }
 
     pub(in crate::verbs) fn path(&self) -> &Path {

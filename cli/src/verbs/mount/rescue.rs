@@ -42,7 +42,10 @@ pub(in crate::verbs) async fn rescue(
 ) -> Result<Published, Failure> {
     let actor = context.actor(&args.capture.actor);
     let point = match is_possible() {
-        Ok(()) => Some(Mountpoint::make()?),
+        Ok(()) => {
+            Mountpoint::sweep();
+            Some(Mountpoint::make()?)
+        }
         Err(error) => {
             context.console.warn(&format!("the databases are not checked: {error}"));
             None
@@ -64,36 +67,51 @@ async fn on(
 ) -> Result<Published, Failure> {
     let fallback = candidate.info.fallback.clone();
     let mount = Arc::new(open(context, candidate, args.other.as_ref(), actor.clone(), point).await?);
-    let published = match point {
-        Some(_) => examined(context, &mount, args).await,
+    let kernel = match point {
+        Some(point) => shown(context, &mount, point).await,
+        None => None,
+    };
+    let published = match kernel {
+        Some(mut kernel) => {
+            let published = commit::rescued(context, &mount, &args.capture, args.other.is_none()).await;
+            // Whatever becomes of that: what was stored is.
+            if let Err(failure) = blocking(move || Ok(kernel.unmount(true)?)).await {
+                context.console.warn(&format!("the session could not be unmounted: {}", failure.message));
+            }
+            published
+        }
         None => unexamined(context, &mount, args, &actor, fallback).await,
     };
-    match published {
-        Ok(published) => {
-            mount.end().await?;
-            Ok(published)
+    match &published {
+        // Stored where somebody has to decide about it: until then the session stays as well.
+        Ok(published) if published.report.held_back.is_some() => mount.let_go().await,
+        Ok(_) => {
+            if let Err(error) = mount.end().await {
+                context.console.warn(&format!("the session is stored, but could not be removed: {error}"));
+            }
         }
-        Err(failure) => {
-            mount.let_go().await;
-            Err(failure)
-        }
+        Err(_) => mount.let_go().await,
     }
+    published
 }
 
-/// Mounts it for as long as it takes to look at it and to store it.
-async fn examined(context: &Context, mount: &Arc<Mount>, args: &RescueArgs) -> Result<Published, Failure> {
+/// Mounts it for as long as it takes to look at it and to store it, if that can be done.
+async fn shown(context: &Context, mount: &Arc<Mount>, point: &Mountpoint) -> Option<Kernel> {
     let options = Options {
-        mountpoint: mount.info.mountpoint.clone(),
+        mountpoint: point.path().to_owned(),
         name: format!("pstore:{}", mount.lineage.name),
         read_only: false,
         allow_other: false,
         threads: THREADS,
     };
     let adapter = Adapter::new(Arc::clone(&mount.fs), Handle::current());
-    let mut kernel = blocking(move || Ok(Kernel::mount(adapter, &options)?)).await?;
-    let published = commit::rescued(context, mount, &args.capture).await;
-    blocking(move || Ok(kernel.unmount(true)?)).await?;
-    published
+    match blocking(move || Ok(Kernel::mount(adapter, &options)?)).await {
+        Ok(kernel) => Some(kernel),
+        Err(failure) => {
+            context.console.warn(&format!("the databases are not checked: {}", failure.message));
+            None
+        }
+    }
 }
 
 /// Stores it where nothing can be mounted that databases could be read through.
@@ -155,7 +173,7 @@ async fn open(
         let info = Info { mode: Mode::Locked, pid: std::process::id(), mountpoint, ..info };
         let opening = opening(tenant, lineage, right, snapshot, info);
         let mount = blocking(move || {
-            Ok(Mount::start(opening, Start::Resume { session, unfinished: Box::new(unfinished) })?)
+            Ok(Mount::start(opening, Start::Rescue { session, unfinished: Box::new(unfinished) })?)
         })
         .await?;
         if other.is_none() {

@@ -83,8 +83,15 @@ impl FirstReads {
 /// The chunks a plan names, as [`Lazy::first_reads`] would give them: for a mount that has
 /// read too little to know better.
 pub fn reads_of(startup: &Startup, entries: &[Entry]) -> Vec<ChunkId> {
-    let chunks: Vec<ChunkId> = entries.iter().flat_map(|entry| entry.chunks().map(|(id, _)| id)).collect();
-    startup.chunks(chunks.len() as u64).map(|at| chunks[at as usize]).collect()
+    let chunks: Vec<(ChunkId, u32)> = entries.iter().flat_map(Entry::chunks).collect();
+    let mut left = MAX_BYTES;
+    let named = startup.chunks(chunks.len() as u64).map(|at| chunks[at as usize]);
+    // Also what is named again and again: no plan of ours is so long.
+    let within = named.map_while(|(id, len)| {
+        left = left.checked_sub(len.into())?;
+        Some(id)
+    });
+    within.collect()
 }
 
 /// A chunk of a file, and where in the file it is.

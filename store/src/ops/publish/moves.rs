@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::{Job, live, store};
 use crate::{
-    Error, Result,
+    Error, ErrorKind, Result,
     catalog::{
         controls::Controls,
         lock::Hold,
@@ -65,8 +65,15 @@ pub async fn named_already(
     progress: Arc<dyn Progress>,
 ) -> Result<Record> {
     let job = job.filter(|job| job.is_wanted(contract_only_seen));
-    let (record, _) = moved(controls, record, job, progress, async |_| Ok(Flip::Unchanged)).await?;
-    Ok(record)
+    match moved(controls, record.clone(), job, progress, async |_| Ok(Flip::Unchanged)).await {
+        Ok((record, _)) => Ok(record),
+        // The snapshot is stored and current all the same; the next attempt tries again.
+        Err(error) if error.kind() == ErrorKind::PointerNotFlipped => {
+            tracing::warn!(%error, "the current snapshot could not be published");
+            Ok(record)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Publishes `record` as `job` says, then makes the move.

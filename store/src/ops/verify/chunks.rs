@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::{StreamExt, stream};
 
-use super::{Check, REQUESTS_AT_ONCE, findings::is_damage, packs::changed};
+use super::{Check, REQUESTS_AT_ONCE, findings::is_loss, packs::changed};
 use crate::{
     Result,
     content::{
@@ -39,13 +39,13 @@ impl Check<'_> {
         let uses = || entries.iter().flat_map(|entry| entry.chunks().map(move |chunk| (chunk, entry)));
         let mut wants = Vec::new();
         for (((id, raw_len), entry), location) in uses().zip(locations) {
-            if let Some(crc) = self.placed(&id, raw_len, location, name, entry)
-                && self.checked.insert((location.pack, location.offset))
-            {
-                let is_due = |sample: super::Sample| sample.holds(location.pack) || marked.holds(location);
-                if self.options.read_data && self.options.sample.is_none_or(is_due) {
-                    wants.push(Want { id, raw_len, location: *location, purpose: crc });
-                }
+            let Some(crc) = self.placed(&id, raw_len, location, name, entry) else { continue };
+            let place = (location.pack, location.offset);
+            self.checked.insert(place);
+            // Not due for one snapshot, it may be for another, whose mark names it.
+            let is_due = |sample: super::Sample| sample.holds(location.pack) || marked.holds(location);
+            if self.options.read_data && self.options.sample.is_none_or(is_due) && self.seen.insert(place) {
+                wants.push(Want { id, raw_len, location: *location, purpose: crc });
             }
         }
         if !wants.is_empty() {
@@ -72,7 +72,7 @@ impl Check<'_> {
         let mut checked = stream::iter(fetches).map(|fetch| check(store, fetch)).buffered(REQUESTS_AT_ONCE);
         while let Some((fetch, result)) = checked.next().await {
             let (len, damaged) = match result {
-                Err(error) if is_damage(&error) => {
+                Err(error) if is_loss(&error) => {
                     let all = fetch.wants.iter().map(|want| (want.location.offset, error.to_string()));
                     (0, all.collect())
                 }
@@ -102,7 +102,8 @@ impl Check<'_> {
             self.findings.find(pack(), "it cannot be used", name, Some(&entry.path.to_string()));
             return None;
         };
-        let found = directory.get(&location.offset).filter(|entry| {
+        let there = directory.get(&location.offset);
+        let found = there.filter(|entry| {
             entry.id == *id
                 && entry.raw_len == raw_len
                 && entry.stored_len == location.stored_len
@@ -112,7 +113,11 @@ impl Check<'_> {
         if crc.is_none() {
             let reason = format!("chunk {id} is not where the snapshot says it is");
             self.findings.find(pack(), reason, name, Some(&entry.path.to_string()));
-            self.lost.add_frame(location.pack, location.offset);
+            // If something else is there, the snapshot is wrong and not the pack: others may need
+            // what is there.
+            if there.is_none_or(|there| there.id == *id) {
+                self.lost.add_frame(location.pack, location.offset);
+            }
         }
         crc
     }

@@ -86,6 +86,11 @@ pub(super) fn is_damage(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Damaged | ErrorKind::UnsupportedFormat)
 }
 
+/// Whether content is lost. What only a newer pstore can read is not.
+pub(super) fn is_loss(error: &Error) -> bool {
+    error.kind() == ErrorKind::Damaged
+}
+
 fn damage(((object, reason), finding): ((String, String), Finding)) -> Damage {
     let more_files = finding.files.len().saturating_sub(NAMED_FILES) as u64;
     let files = finding.files.into_iter().take(NAMED_FILES).collect();

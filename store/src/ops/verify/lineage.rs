@@ -16,10 +16,11 @@ impl Check<'_> {
         live: &[Record],
     ) -> Result<()> {
         let version = read.as_ref().ok().and_then(|read| read.as_ref()).map(|read| read.version.clone());
+        let before = self.findings.clone();
         self.judge_pointer(read, live)?;
-        if !self.findings.is_empty() && self.pointer_version().await? != version {
+        if self.findings != before && self.pointer_version().await? != version {
             // It was moved while we looked: what it named then may rightly be gone.
-            self.findings = Default::default();
+            self.findings = before;
         }
         Ok(())
     }

@@ -21,7 +21,7 @@ use std::{
 };
 
 use self::{
-    findings::{Findings, is_damage},
+    findings::{Findings, is_damage, is_loss},
     indexes::LostIndexes,
 };
 use crate::{
@@ -34,7 +34,7 @@ use crate::{
         pack::PackEntry,
         record::{Content, Record, State},
     },
-    id::{PackId, PackSeq},
+    id::{PackId, PackSeq, RecordId},
     name::Lineage,
     progress::Progress,
 };
@@ -78,6 +78,8 @@ pub async fn verify(
         sizes: HashMap::new(),
         directories: HashMap::new(),
         checked: HashSet::new(),
+        seen: HashSet::new(),
+        looked_at: HashMap::new(),
         wrong: HashMap::new(),
         lost: Lost::default(),
         findings: Findings::default(),
@@ -101,8 +103,12 @@ struct Check<'a> {
     sizes: HashMap<PackId, u64>,
     /// What each pack says it holds; `None` if it cannot be read.
     directories: HashMap<PackId, Option<HashMap<u64, PackEntry>>>,
-    /// Chunks that were read, by place.
+    /// Places of chunks that were looked at.
     checked: HashSet<(PackId, u64)>,
+    /// Those of them that were read.
+    seen: HashSet<(PackId, u64)>,
+    /// The snapshots that were looked at, each with its generation.
+    looked_at: HashMap<RecordId, u64>,
     /// Those of them that are not what they should be, and why.
     wrong: HashMap<(PackId, u64), String>,
     /// Everything in packs that cannot be relied on.
@@ -132,8 +138,10 @@ impl Check<'_> {
         self.report.snapshots = live.len() as u64;
         let marked = live.iter().filter(|record| record.damage.is_some());
         self.report.marked = marked.map(Record::sha256_prefix).collect();
+        self.looked_at.clear();
         for record in &mut live {
             self.follow(record).await?;
+            self.looked_at.insert(record.record, record.generation);
         }
         self.indexes(live).await?;
         self.lock_and_events().await?;
@@ -146,12 +154,12 @@ impl Check<'_> {
     /// is deleted meanwhile does not count.
     async fn follow(&mut self, record: &mut Record) -> Result<()> {
         let name = record.sha256_prefix();
-        let before = self.findings.clone();
+        let before = (self.findings.clone(), self.lost.clone(), self.wrong.clone());
         loop {
             if let Err(error) = self.snapshot(record, &name).await {
                 self.findings.damaged(error, &name, None)?;
             }
-            if self.findings == before {
+            if self.findings == before.0 {
                 return Ok(());
             }
             match self.now(record).await? {
@@ -160,10 +168,10 @@ impl Check<'_> {
                     *record = now;
                     self.list_packs().await?;
                     self.directories.retain(|_, directory| directory.is_some());
-                    self.findings = before.clone();
+                    (self.findings, self.lost, self.wrong) = before.clone();
                 }
                 None => {
-                    self.findings = before;
+                    (self.findings, self.lost, self.wrong) = before;
                     return Ok(());
                 }
             }
@@ -183,14 +191,14 @@ impl Check<'_> {
     async fn snapshot(&mut self, record: &Record, name: &str) -> Result<()> {
         let Some(content) = &record.content else { return Ok(()) };
         let metadata = match Metadata::fetch(self.store, content).await {
-            Err(error) if is_damage(&error) => {
+            Err(error) if is_loss(&error) => {
                 self.lose_metadata(content, name).await?;
                 return Err(error);
             }
             metadata => metadata?,
         };
         let (entries, locations) = match metadata.decode() {
-            Err(error) if is_damage(&error) => {
+            Err(error) if is_loss(&error) => {
                 self.lose_metadata(content, name).await?;
                 return Err(error);
             }
@@ -213,6 +221,9 @@ impl Check<'_> {
         let packs: BTreeSet<PackId> = content.packs.iter().map(|used| used.pack).collect();
         let packs = packs.into_iter().chain([content.root.pack]).filter(|pack| pack.seq == PackSeq::Meta);
         let packs: BTreeSet<PackId> = packs.collect();
+        // Some may have gone since they were read for another.
+        self.list_packs().await?;
+        packs.iter().for_each(|pack| drop(self.directories.remove(pack)));
         self.read_directories(packs.iter().copied(), name).await?;
         if !packs.iter().any(|pack| self.lost.has_pack(pack)) {
             packs.into_iter().for_each(|pack| self.lost.add_pack(pack));

@@ -2,7 +2,7 @@
 
 use futures::{StreamExt, stream};
 
-use super::{Check, REQUESTS_AT_ONCE};
+use super::{Check, REQUESTS_AT_ONCE, findings::is_loss};
 use crate::{
     Error, Result,
     bucket::Depth,
@@ -42,8 +42,10 @@ impl Check<'_> {
                     Some(directory.entries.into_iter().map(|entry| (entry.offset, entry)).collect())
                 }
                 Err(error) => {
+                    if is_loss(&error) {
+                        self.lost.add_pack(id);
+                    }
                     self.findings.damaged(error, name, None)?;
-                    self.lost.add_pack(id);
                     None
                 }
             };

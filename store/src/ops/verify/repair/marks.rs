@@ -3,6 +3,7 @@
 use super::live;
 use crate::{
     Error, Result,
+    bucket::BucketError,
     catalog::{clock, controls::Controls, records},
     content::{lost::Lost, meta::Metadata},
     format::{
@@ -10,7 +11,10 @@ use crate::{
         record::{Record, State},
     },
     name::Lineage,
-    ops::verify::{Check, findings::is_damage},
+    ops::verify::{
+        Check,
+        findings::{is_damage, is_loss},
+    },
 };
 
 /// How often a record is read again that others change at the same time.
@@ -25,25 +29,51 @@ impl Check<'_> {
         before.add(&self.lost);
         self.report.marked.clear();
         for (lineage, record) in live(self.store).await? {
-            let is_ours = lineage == *self.lineage;
-            let mut lost = if is_ours { self.lost.clone() } else { before.clone() };
-            // What was marked and not read since is what it was.
-            if !is_ours || !self.options.read_data {
-                lost.add(&record.damage.as_ref().map(Lost::from).unwrap_or_default());
-            }
-            let mark = if lost.may_hit(&record) { self.mark_of(&record, &lost).await? } else { None };
-            let same = match (&mark, &record.damage) {
-                (Some(mark), Some(was)) => mark.is_like(was),
-                (mark, was) => mark.is_none() && was.is_none(),
-            };
-            if !same {
-                self.put_mark(&lineage, &record, mark.as_ref()).await?;
-            }
-            if is_ours && mark.is_some() {
+            if self.settle_mark(&lineage, &record, &before).await? && lineage == *self.lineage {
                 self.report.marked.push(record.sha256_prefix());
             }
         }
         Ok(())
+    }
+
+    /// Brings the mark of a snapshot up to date, whatever others do to its record meanwhile. Says
+    /// whether it has one then.
+    async fn settle_mark(&self, lineage: &Lineage, record: &Record, before: &Lost) -> Result<bool> {
+        let controls = Controls::new(self.store.clone(), lineage.clone(), Default::default());
+        let mut record = record.clone();
+        for _ in 0..ATTEMPTS {
+            let was_seen = self.looked_at.get(&record.record) == Some(&record.generation);
+            let mut lost = if was_seen { self.lost.clone() } else { before.clone() };
+            // What was marked and not read since is what it was.
+            if !was_seen || !self.options.read_data {
+                lost.add(&record.damage.as_ref().map(Lost::from).unwrap_or_default());
+            }
+            let mark = if lost.may_hit(&record) { self.mark_of(&record, &lost).await? } else { None };
+            let is_same = match (&mark, &record.damage) {
+                (Some(mark), Some(was)) => mark.is_like(was),
+                (mark, was) => mark.is_none() && was.is_none(),
+            };
+            if is_same {
+                return Ok(mark.is_some());
+            }
+            let (now, version) = match records::get(self.store, lineage, record.record).await {
+                Err(Error::Bucket(BucketError::NotFound { .. })) => return Ok(false),
+                read => read?,
+            };
+            if now.state != State::Live {
+                return Ok(false);
+            }
+            if now.content != record.content || now.damage != record.damage {
+                record = now;
+                continue;
+            }
+            let marked = Record { damage: mark.clone(), lease_seq: now.lease_seq + 1, ..now };
+            match controls.replace_record(&marked, version).await {
+                Err(Error::Conflict { .. }) => {}
+                replaced => return replaced.map(|_| mark.is_some()),
+            }
+        }
+        Err(Error::Conflict { what: format!("record {} of {lineage}", record.record) })
     }
 
     async fn mark_of(&self, record: &Record, lost: &Lost) -> Result<Option<Mark>> {
@@ -55,26 +85,10 @@ impl Check<'_> {
         };
         match decoded {
             Ok((entries, locations)) => Ok(lost.mark(record, &entries, &locations, now)),
-            Err(error) if is_damage(&error) => Ok(Some(lost.mark_whole(record, now))),
+            Err(error) if is_loss(&error) => Ok(Some(lost.mark_whole(record, now))),
+            // Only a newer pstore can tell.
+            Err(error) if is_damage(&error) => Ok(record.damage.clone()),
             Err(error) => Err(error),
         }
-    }
-
-    /// Puts the mark into the record, unless its content is another by now.
-    async fn put_mark(&self, lineage: &Lineage, record: &Record, mark: Option<&Mark>) -> Result<()> {
-        let controls = Controls::new(self.store.clone(), lineage.clone(), Default::default());
-        for _ in 0..ATTEMPTS {
-            let (mut now, version) = records::get(self.store, lineage, record.record).await?;
-            if now.state != State::Live || now.content != record.content {
-                return Ok(());
-            }
-            now.damage = mark.cloned();
-            now.lease_seq += 1;
-            match controls.replace_record(&now, version).await {
-                Err(Error::Conflict { .. }) => {}
-                replaced => return replaced.map(drop),
-            }
-        }
-        Ok(())
     }
 }

@@ -103,6 +103,7 @@ impl Check<'_> {
     async fn look_again(&mut self, lost: &Lost) -> Result<()> {
         self.wrong.clear();
         self.checked.retain(|(pack, offset)| !lost.has(*pack, *offset));
+        self.seen.retain(|(pack, offset)| !lost.has(*pack, *offset));
         self.directories.retain(|_, directory| directory.is_some());
         // What was just written is not left to another day.
         let sample = self.options.sample.take();
