@@ -25,6 +25,8 @@ const SOCKET: &str = "control";
 const MAX_REQUEST: u64 = 1 << 20;
 /// A daemon that says nothing for this long is not there.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
+/// A whole commit runs on it, as it would on the main thread of a command.
+const STACK_BYTES: usize = 8 << 20;
 /// How often somebody who waits looks whether the daemon lives.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
@@ -44,12 +46,15 @@ pub fn listen(
     std::thread::Builder::new().name("control".to_owned()).spawn(move || {
         for stream in listener.incoming().flatten() {
             let (answer, answered) = (Arc::clone(&answer), Arc::clone(&answered));
-            std::thread::spawn(move || {
+            let serving = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(move || {
                 if let Err(error) = serve(stream, &*answer) {
                     tracing::debug!(%error, "a request could not be answered");
                 }
                 answered();
             });
+            if let Err(error) = serving {
+                tracing::warn!(%error, "no thread could be had to answer a request");
+            }
         }
     })?;
     Ok(())

@@ -88,7 +88,8 @@ async fn moved(
         let flip = make(&record).await?;
         return Ok((record, flip));
     };
-    let record = published(controls, record, job, progress).await?;
+    // On the heap: it is large, it is rarely needed, and whoever moves the pointer has it on the stack.
+    let record = Box::pin(published(controls, record, job, progress)).await?;
     let flip = make(&record).await?;
     if flip == Flip::Unchanged {
         controls.name_archive(record.record).await?;
