@@ -13,11 +13,12 @@ use store::{
     progress::Silent,
 };
 use tests::{
+    binary::{Host, Running},
     desk::Desk,
     mount::MountDesk,
     stranger::{flip, objects, pointer},
     tarball::Tarball,
-    tree::assert_same,
+    tree::{assert_same, noise},
     world::{World, actor, request},
 };
 
@@ -82,6 +83,35 @@ fn an_archive_is_taken_in_once_and_its_pointer_stays_as_it_is() {
     fs::remove_file(desk.path("store/objects").join(theirs["active_archive_key"].as_str().unwrap())).unwrap();
     fs::write(objects(&desk.path("store")).join("latest.json"), theirs.to_string()).unwrap();
     assert_eq!(load(&desk, "back")["record"], loaded["record"]);
+    desk.host.verify(PROFILE, &[]);
+}
+
+/// Each does the work; one of them says so in the pointer, and the other goes by that.
+#[test]
+fn of_two_that_take_an_archive_in_at_once_both_get_it() {
+    let desk = Desk::local();
+    desk.fill(3);
+    desk.keep(PROFILE, &[]);
+    fs::write(desk.profile.join("large"), noise(3_000_000, 1)).unwrap();
+    flip(&desk.path("store"), &archive(&desk.profile), |_| {});
+    let hosts = ["one", "two", "three"].map(|home| Host::local(&desk.path(home), &desk.path("store")));
+    let out = |home: usize| desk.path(&format!("out{home}"));
+    let running: Vec<_> = hosts
+        .iter()
+        .enumerate()
+        .map(|(at, host)| {
+            host.start(["restore", PROFILE, out(at).to_str().unwrap(), "--chrome-major", "131", "--require"])
+        })
+        .collect();
+    let ended: Vec<_> = running.into_iter().map(Running::wait).collect();
+    let current = pointer(&desk.path("store"))["pstore"]["snapshot_id"].clone();
+    for (at, ended) in ended.iter().enumerate() {
+        assert_eq!((ended.code, &ended.document["outcome"]), (Some(0), &"success".into()), "{ended:#?}");
+        assert_eq!(ended.document["snapshot_id"], current, "{ended:#?}");
+        assert_same(&desk.profile, &out(at));
+    }
+    let log = desk.host.succeed(["log", PROFILE]);
+    assert_eq!(log["events"].as_array().unwrap().iter().filter(|event| event["kind"] == "adopt").count(), 1);
     desk.host.verify(PROFILE, &[]);
 }
 
