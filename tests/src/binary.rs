@@ -163,6 +163,8 @@ impl Running {
         let stdout = fs::read(self.stdout.path()).unwrap();
         let stderr = String::from_utf8_lossy(&fs::read(self.stderr.path()).unwrap()).into_owned();
         let document = match status.code() {
+            // Nothing is told of what was interrupted.
+            Some(130) if stdout.is_empty() => Value::Null,
             Some(_) => serde_json::from_slice(&stdout)
                 .unwrap_or_else(|error| panic!("no JSON on stdout: {error}\n{stderr}")),
             None => Value::Null,

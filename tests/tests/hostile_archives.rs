@@ -3,8 +3,12 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::{fs, path::Path};
+use std::{fs, io::Write, path::Path, thread, time::Duration};
 
+use rustix::{
+    fs::{CWD, FileType, Mode, mknodat},
+    process::{Pid, Signal, kill_process},
+};
 use serde_json::Value;
 use store::archive::{
     header::{Header, MemberKind},
@@ -13,6 +17,7 @@ use store::archive::{
 use tests::{
     desk::Desk,
     tarball::{Tarball, compressed, manifest},
+    tree::{noise, set_mtime},
 };
 
 const TOO_LARGE: i32 = 31;
@@ -321,6 +326,40 @@ fn what_is_not_what_its_manifest_says_is_refused() {
     let last = damaged.len() - 8;
     damaged[last] ^= 0xff;
     refuses(with("notes", "".into()), &damaged, DAMAGED, "its SHA-256 is");
+}
+
+/// Nor does one that was killed, once there is another.
+#[test]
+fn an_import_that_is_interrupted_leaves_nothing_behind() {
+    let scene = Scene::new();
+    let old = scene.desk.path("tmp/pstore-import-of-one-that-was-killed");
+    fs::create_dir(&old).unwrap();
+    fs::write(old.join("Cookies"), "half of them").unwrap();
+    set_mtime(&old, 1_700_000_000, 0);
+    let pipe = scene.desk.path("pipe.tar.zst");
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let line = ["import", pipe.to_str().unwrap(), "acme/alice", "--chrome-major", "131"];
+    let mut running = scene.desk.host.start(line);
+    let mut writer = fs::File::options().write(true).open(&pipe).unwrap();
+    // A database of which the end does not come.
+    let cookies = Header { size: 1 << 20, ..Header::new("Default/Cookies", MemberKind::File) };
+    let begun = [b"SQLite format 3\0".to_vec(), noise(600_000, 1)].concat();
+    let begun = tar().directory("Default").member(&cookies, &begun).zstd();
+    writer.write_all(&begun).unwrap();
+    let aside = || {
+        names(&scene.desk.path("tmp"))
+            .iter()
+            .any(|name| scene.desk.path("tmp").join(name).join("Default/Cookies").exists())
+    };
+    while running.runs() && !aside() {
+        thread::sleep(Duration::from_millis(5));
+    }
+    assert!(!old.exists());
+    kill_process(Pid::from_raw(running.id().try_into().unwrap()).unwrap(), Signal::INT).unwrap();
+    let ended = running.wait();
+    assert_eq!(ended.code, Some(130), "{ended:#?}");
+    assert_eq!(names(&scene.desk.path("tmp")), Vec::<String>::new());
+    assert_eq!(scene.state(), scene.before);
 }
 
 #[test]

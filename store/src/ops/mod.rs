@@ -18,6 +18,7 @@ pub mod reap;
 pub mod repack;
 pub mod restore;
 pub mod retention;
+mod scratch;
 pub mod snapshot;
 pub mod stats;
 pub mod tag;

@@ -9,14 +9,15 @@
 //! 5. The pointer names it, if it points at this snapshot.
 
 mod moves;
-mod scratch;
 
 pub use moves::{flip, named_already, point};
 
 use std::{path::PathBuf, sync::Arc};
 
-use self::scratch::Scratch;
-use super::export::{self, Archive, Exported};
+use super::{
+    export::{self, Archive, Exported},
+    scratch::Scratch,
+};
 use crate::{
     Error, Result,
     bucket::{Body, Bucket, BucketError, Depth, Key, RetryPolicy, Version, put_unique},
@@ -32,6 +33,8 @@ use crate::{
 /// How often an upload is tried again before the snapshot counts as failed.
 const RETRIES: u32 = 3;
 const ATTEMPTS: u32 = 5;
+/// How the names of directories start in which archives are written.
+const SCRATCH: &str = "pstore-publish-";
 
 /// How snapshots are published.
 #[derive(Clone, Debug)]
@@ -89,7 +92,7 @@ async fn store(
     {
         return Ok((sha, size, None));
     }
-    let folder = Scratch::make(&job.scratch)?;
+    let folder = Scratch::make(&job.scratch, SCRATCH)?;
     let (store, lineage) = (controls.store(), controls.lineage());
     let exported = export::to_directory(store, lineage, &record, job.export, folder.path(), progress).await?;
     let archive = exported.archive.clone();

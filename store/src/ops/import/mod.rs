@@ -8,7 +8,6 @@
 //!    is the record published. Until then nothing has happened but some garbage.
 
 mod judge;
-mod scratch;
 mod stream;
 
 pub use judge::{Judge, Judged};
@@ -22,6 +21,7 @@ use std::{
 
 use super::{
     moved::by_id,
+    scratch::Scratch,
     snapshot::{About, HoldBack, Outcome, Totals, draft, load_index, snapshot_id},
     written::Written,
 };
@@ -51,6 +51,8 @@ use crate::{
 
 /// How much of the tenant's indexes is looked at to find known content.
 const INDEX_BUDGET_BYTES: u64 = 16 << 20;
+/// How the names of directories start in which files are put aside to be looked at.
+const SCRATCH: &str = "pstore-import-";
 
 /// What to take in, and what to write down about it.
 #[derive(Clone, Debug)]
@@ -173,10 +175,10 @@ impl Writing<'_> {
     ) -> Result<Imported> {
         self.lease.open().await?;
         let request = self.request;
-        let judge = match &request.judge {
-            Some((judge, below)) => Some((Arc::clone(judge), scratch::Scratch::create(below)?)),
-            None => None,
-        };
+        // Ours, and not the reading thread's: whoever gives the import up does not wait for that.
+        let scratch = request.judge.as_ref().map(|(_, below)| Scratch::make(below, SCRATCH)).transpose()?;
+        let judge = request.judge.as_ref().zip(scratch.as_ref());
+        let judge = judge.map(|((judge, _), scratch)| (Arc::clone(judge), scratch.path().to_owned()));
         let job = stream::Job {
             name: request.name.clone(),
             limits: Limits::of(request.max_bytes),
@@ -197,6 +199,7 @@ impl Writing<'_> {
             Ok((read, NewTree::new(&store, writer.finish()), judged, ingested))
         })
         .await?;
+        drop(scratch);
         let snapshot_id = tree.id;
         let held_back = judged.examined.hold_back.clone();
         let stream::Read { entries, arrived, skipped, bytes } = read;

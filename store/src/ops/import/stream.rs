@@ -5,11 +5,11 @@ use std::{
     fs::{self, File},
     io::{self, Read as _, Write},
     os::unix::{ffi::OsStrExt, fs::OpenOptionsExt},
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
-use super::{Judge, Judged, scratch::Scratch};
+use super::{Judge, Judged};
 use crate::{
     Error, Result,
     archive::{
@@ -38,7 +38,8 @@ pub(super) struct Job {
     pub limits: Limits,
     pub manifest: Option<Manifest>,
     pub exclusions: Vec<String>,
-    pub judge: Option<(Arc<dyn Judge>, Scratch)>,
+    /// Who looks at files, and where they are put aside for it.
+    pub judge: Option<(Arc<dyn Judge>, PathBuf)>,
     pub threads: usize,
 }
 
@@ -84,7 +85,7 @@ impl Job {
     /// Has the files looked at that were put aside for it.
     pub fn judge(&self, base: Option<&Record>) -> Result<Judged> {
         match &self.judge {
-            Some((judge, scratch)) => judge.judge(scratch.path(), base),
+            Some((judge, scratch)) => judge.judge(scratch, base),
             None => Ok(Judged::default()),
         }
     }
@@ -155,10 +156,16 @@ impl Job {
         if path.as_os_str().len() > MAX_ASIDE_BYTES || !judge.wants(path, head) {
             return Ok(None);
         }
-        let target = scratch.path().join(path);
-        if let Some(parent) = target.parent() {
-            fs::create_dir_all(parent).at("cannot make", parent)?;
+        let mut parent = scratch.clone();
+        for name in path.parent().into_iter().flat_map(Path::components) {
+            parent.push(name);
+            // One by one: if not even the first is there any more, nobody wants the file.
+            match fs::create_dir(&parent) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                made => made.at("cannot make", &parent)?,
+            }
         }
+        let target = scratch.join(path);
         let file = File::options().write(true).create_new(true).mode(0o600).open(&target);
         file.at("cannot write", target).map(Some)
     }
