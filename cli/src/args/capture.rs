@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-use capture::sqlite::Depth;
+use capture::{examiner::Policy, sqlite::Depth};
 use clap::{Args, ValueEnum};
 use store::name::{ChromeMajor, ProfileName};
 
@@ -23,18 +23,8 @@ pub(crate) struct CaptureArgs {
     /// How long the browser may take to end before it is killed
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "8")]
     pub(crate) stop_wait: Duration,
-    /// How thoroughly changed databases are checked
-    #[arg(long, value_enum, default_value = "full")]
-    pub(crate) check: CheckArg,
-    /// How many per cent of the cookies may be gone
-    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "50")]
-    pub(crate) max_shrink: u64,
-    /// Make it the current one however many cookies are gone
-    #[arg(long)]
-    pub(crate) allow_shrink: bool,
-    /// Make it the current one though a database is damaged
-    #[arg(long)]
-    pub(crate) allow_damaged: bool,
+    #[command(flatten)]
+    pub(crate) checks: ChecksArgs,
     /// Make it the current one though the session had started afresh
     #[arg(long)]
     pub(crate) replace_after_fallback: bool,
@@ -55,6 +45,34 @@ pub(crate) struct CaptureArgs {
     /// The region the host is in
     #[arg(long, value_name = "REGION")]
     pub(crate) host_region: Option<String>,
+}
+
+/// What is looked at before a snapshot becomes the current one.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ChecksArgs {
+    /// How thoroughly databases that are new or changed are checked
+    #[arg(long, value_enum, default_value = "full")]
+    pub(crate) check: CheckArg,
+    /// How many per cent of the cookies may be gone
+    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "50")]
+    max_shrink: u64,
+    /// Make it the current one however many cookies are gone
+    #[arg(long)]
+    allow_shrink: bool,
+    /// Make it the current one though a database is damaged
+    #[arg(long)]
+    allow_damaged: bool,
+}
+
+impl ChecksArgs {
+    pub(crate) fn policy(&self) -> Policy {
+        Policy {
+            depth: self.check.depth(),
+            threads: crate::threads(),
+            max_shrink_percent: Some(self.max_shrink).filter(|_| !self.allow_shrink),
+            allow_damaged: self.allow_damaged,
+        }
+    }
 }
 
 /// How a profile is loaded.

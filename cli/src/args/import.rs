@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use store::name::{ChromeMajor, ProfileName};
 
-use super::{capture::CheckArg, catalog::ActorArgs, value::percent};
+use super::{capture::ChecksArgs, catalog::ActorArgs};
 
 /// Store an archive as the profile's next snapshot
 ///
@@ -26,18 +26,8 @@ pub(crate) struct ImportArgs {
     /// The major version of the Chrome that wrote it [default: from the manifest]
     #[arg(long, value_name = "N")]
     pub(crate) chrome_major: Option<ChromeMajor>,
-    /// How thoroughly its databases are checked
-    #[arg(long, value_enum, default_value = "full")]
-    pub(crate) check: CheckArg,
-    /// How many per cent of the cookies may be gone
-    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "50")]
-    pub(crate) max_shrink: u64,
-    /// Make it the current one however many cookies are gone
-    #[arg(long)]
-    pub(crate) allow_shrink: bool,
-    /// Make it the current one though a database is damaged
-    #[arg(long)]
-    pub(crate) allow_damaged: bool,
+    #[command(flatten)]
+    pub(crate) checks: ChecksArgs,
     /// Even while somebody holds the lock, who then can no longer move the pointer
     #[arg(long)]
     pub(crate) force: bool,

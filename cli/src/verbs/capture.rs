@@ -9,7 +9,7 @@ use capture::{
         singleton::{self, Lock},
         stop::{self, StopError, StopOptions, Stopped},
     },
-    examiner::{Policy, ProfileExaminer},
+    examiner::ProfileExaminer,
     marker::{self, Marker},
 };
 use store::{
@@ -126,14 +126,8 @@ pub(super) async fn capture(
 ) -> Result<Report, Failure> {
     let Job { tenant, lineage, directory, actor, lock } = job;
     let settings = context.settings.tenant(&lineage.name.tenant);
-    let policy = Policy {
-        depth: args.check.depth(),
-        threads: crate::threads(),
-        max_shrink_percent: Some(args.max_shrink).filter(|_| !args.allow_shrink),
-        allow_damaged: args.allow_damaged,
-    };
     require_room(context, tenant, &lineage, args).await?;
-    let examiner = ProfileExaminer { policy, stopped: Some(still.stopped.clone()) };
+    let examiner = ProfileExaminer { policy: args.checks.policy(), stopped: Some(still.stopped.clone()) };
     let hold_back = still.marker.fallback.as_ref().filter(|_| !args.replace_after_fallback).map(|reason| {
         let reason = format!("the session had started afresh ({reason}), and would replace a good snapshot");
         HoldBack { word: "fallback", reason }
@@ -221,13 +215,7 @@ pub(super) fn judged(
     still: Still,
     fallback: Option<&str>,
 ) -> Result<(About, Arc<ProfileExaminer>, Option<HoldBack>), Failure> {
-    let policy = Policy {
-        depth: args.check.depth(),
-        threads: crate::threads(),
-        max_shrink_percent: Some(args.max_shrink).filter(|_| !args.allow_shrink),
-        allow_damaged: args.allow_damaged,
-    };
-    let examiner = ProfileExaminer { policy, stopped: Some(still.stopped.clone()) };
+    let examiner = ProfileExaminer { policy: args.checks.policy(), stopped: Some(still.stopped.clone()) };
     let hold_back = afresh(args, fallback);
     let about = About { fallback: fallback.map(str::to_owned), ..about(context, args, actor, still)? };
     Ok((about, Arc::new(examiner), hold_back))

@@ -7,16 +7,11 @@ use std::{
     sync::Arc,
 };
 
-use capture::{
-    chrome::profile,
-    examiner::{Policy, ProfileExaminer},
-    judge::ArchiveJudge,
-    marker,
-};
+use capture::{chrome::profile, examiner::ProfileExaminer, judge::ArchiveJudge, marker};
 use serde_json::json;
 use store::{
     Error, ErrorKind,
-    catalog::{controls::Controls, index::IndexUse, pointer::Flip},
+    catalog::{controls::Controls, pointer::Flip},
     content::TenantStore,
     format::{
         WRITER,
@@ -159,12 +154,6 @@ fn request(
     actor: &Actor,
     manifest: Option<Manifest>,
 ) -> Request {
-    let policy = Policy {
-        depth: args.check.depth(),
-        threads: crate::threads(),
-        max_shrink_percent: Some(args.max_shrink).filter(|_| !args.allow_shrink),
-        allow_damaged: args.allow_damaged,
-    };
     let settings = context.settings.tenant(&lineage.name.tenant);
     let name = match args.file == Path::new(STDIN) {
         true => "the archive".to_owned(),
@@ -185,7 +174,7 @@ fn request(
         quota_bytes: settings.quota_bytes,
         threads: crate::threads(),
         judge: Some((
-            Arc::new(ArchiveJudge(ProfileExaminer { policy, stopped: None })),
+            Arc::new(ArchiveJudge(ProfileExaminer { policy: args.checks.policy(), stopped: None })),
             std::env::temp_dir(),
         )),
     }
@@ -215,23 +204,9 @@ pub(super) fn about(actor: &Actor) -> About {
 
 fn answer(context: &Context, lineage: &Lineage, imported: Imported, flip: Flip) -> Answer {
     let Imported { record, snapshot_id, outcome, held_back, arrived, skipped, elapsed } = imported;
-    let report = Report {
-        record: record.record,
-        snapshot_id,
-        sha256_prefix: record.sha256_prefix(),
-        outcome,
-        flip,
-        held_back,
-        health: record.health.clone(),
-        captured_at_ms: record.captured_at_ms,
-        counts: record.counts.clone(),
-        uncompressed_bytes: record.uncompressed_size_bytes,
-        skipped,
-        reused_files: 0,
-        read_files: record.counts.files,
-        index: IndexUse::default(),
-        elapsed,
-    };
+    let read_files = record.counts.files;
+    let report = Report::of(&record, snapshot_id, outcome, flip);
+    let report = Report { held_back, skipped, read_files, elapsed, ..report };
     let warnings = snapshot::warnings(&report, Vec::new());
     warnings.iter().for_each(|warning| context.console.warn(warning));
     let verdict = capturing::held_back(&report);

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     Error, ErrorKind, Result,
-    catalog::{index::IndexUse, lease::WriteLease, lock::Hold, pointer::Flip},
+    catalog::{lease::WriteLease, lock::Hold, pointer::Flip},
     content::{
         TenantStore,
         ingest::{Cutter, Files, Ingest, Ingested},
@@ -161,23 +161,15 @@ pub async fn commit(
     }
     let files = record.counts.files;
     let outcome = if stored.is_some() { Outcome::Stored } else { Outcome::Unchanged };
+    let snapshot_id = super::snapshot::snapshot_id(&record)
+        .ok_or_else(|| Error::Internal { what: "a record without content".to_owned() })?;
     let report = Report {
-        snapshot_id: super::snapshot::snapshot_id(&record)
-            .ok_or_else(|| Error::Internal { what: "a record without content".to_owned() })?,
-        record: record.record,
-        sha256_prefix: record.sha256_prefix(),
-        outcome,
-        flip,
         held_back,
-        health: record.health.clone(),
-        captured_at_ms: record.captured_at_ms,
-        counts: record.counts.clone(),
-        uncompressed_bytes: record.uncompressed_size_bytes,
         skipped,
         reused_files: files.saturating_sub(changed),
         read_files: changed,
-        index: IndexUse::default(),
         elapsed: started.elapsed().max(Duration::from_micros(1)),
+        ..Report::of(&record, snapshot_id, outcome, flip)
     };
     Ok((report, stored))
 }

@@ -96,7 +96,7 @@ async fn session(
         target: place.path(),
         force: false,
         same_owner: false,
-        check: args.capture.check,
+        check: args.capture.checks.check,
         commitment: commitment.clone(),
         host_region: args.capture.host_region.clone(),
     };

@@ -141,6 +141,36 @@ pub struct Report {
     pub elapsed: Duration,
 }
 
+impl Report {
+    /// What `record` says, and how it came about; nothing was left out, or read, so far.
+    pub fn of(record: &Record, snapshot_id: SnapshotId, outcome: Outcome, flip: Flip) -> Self {
+        let counts = match outcome {
+            Outcome::Stored => record.counts.clone(),
+            // They are from when it was new.
+            Outcome::Unchanged => {
+                Counts { new_chunks: 0, new_bytes: 0, stored_bytes: 0, ..record.counts.clone() }
+            }
+        };
+        Self {
+            record: record.record,
+            snapshot_id,
+            sha256_prefix: record.sha256_prefix(),
+            outcome,
+            flip,
+            held_back: None,
+            health: record.health.clone(),
+            captured_at_ms: record.captured_at_ms,
+            counts,
+            uncompressed_bytes: record.uncompressed_size_bytes,
+            skipped: Skipped::default(),
+            reused_files: 0,
+            read_files: 0,
+            index: IndexUse::default(),
+            elapsed: Duration::ZERO,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// A new snapshot was stored.
@@ -272,29 +302,9 @@ impl Capture<'_> {
         let Ended { outcome, record, flip, held_back, read_files, index } = ended;
         let snapshot_id = snapshot_id(&record)
             .ok_or_else(|| Error::Internal { what: "a record without content".to_owned() })?;
-        let counts = match outcome {
-            Outcome::Stored => record.counts.clone(),
-            Outcome::Unchanged => {
-                Counts { new_chunks: 0, new_bytes: 0, stored_bytes: 0, ..record.counts.clone() }
-            }
-        };
-        Ok(Report {
-            record: record.record,
-            snapshot_id,
-            sha256_prefix: record.sha256_prefix(),
-            outcome,
-            flip,
-            held_back,
-            health: record.health.clone(),
-            captured_at_ms: record.captured_at_ms,
-            counts,
-            uncompressed_bytes: record.uncompressed_size_bytes,
-            skipped: plan.walk.skipped,
-            reused_files: plan.kept.len() as u64,
-            read_files,
-            index,
-            elapsed: Duration::ZERO,
-        })
+        let report = Report::of(&record, snapshot_id, outcome, flip);
+        let (skipped, reused_files) = (plan.walk.skipped, plan.kept.len() as u64);
+        Ok(Report { held_back, skipped, reused_files, read_files, index, ..report })
     }
 }
 
