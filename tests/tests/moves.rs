@@ -9,7 +9,7 @@ use tests::{
     binary::Host,
     desk::Desk,
     mount::MountDesk,
-    stranger::{find, flip, lock, pointer},
+    stranger::{find, flip, lock, objects, pointer},
     tarball::Tarball,
 };
 
@@ -152,6 +152,22 @@ fn a_commit_that_changes_nothing_gives_the_current_one_its_archive() {
     desk.commit();
     find(&desk.path("store")).unwrap();
     desk.unmount(&[]);
+}
+
+#[test]
+fn an_import_writes_over_a_damaged_pointer_only_by_force() {
+    let (desk, _) = two();
+    let (store, file) = (desk.path("store"), desk.path("theirs.tar.zst"));
+    fs::write(&file, Tarball::new().file("Local State", b"{}").end().zstd()).unwrap();
+    let latest = objects(&store).join("latest.json");
+    fs::write(&latest, "{").unwrap();
+    let line = ["import", file.to_str().unwrap(), PROFILE, "--chrome-major", "131"];
+    let refused = desk.host.fail(10, line);
+    assert_eq!(refused["hint"], "--force writes a new one in its place", "{refused}");
+    assert_eq!(fs::read(&latest).unwrap(), b"{");
+    let imported = always(&desk.host).succeed([&line[..], &["--force"]].concat());
+    assert_eq!(pointer(&store)["pstore"]["record"], imported["record"]);
+    find(&store).unwrap();
 }
 
 #[test]

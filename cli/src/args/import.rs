@@ -28,7 +28,8 @@ pub(crate) struct ImportArgs {
     pub(crate) chrome_major: Option<ChromeMajor>,
     #[command(flatten)]
     pub(crate) checks: ChecksArgs,
-    /// Even while somebody holds the lock, who then can no longer move the pointer
+    /// Even while somebody holds the lock, who then can no longer move the pointer; even over a
+    /// pointer that is damaged
     #[arg(long)]
     pub(crate) force: bool,
     #[command(flatten)]

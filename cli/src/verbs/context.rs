@@ -10,9 +10,9 @@ use capture::{
 use store::{
     Error, ErrorKind,
     bucket::Depth as Look,
-    catalog::{clock, records, store::Store},
+    catalog::{clock, controls::Controls, records, store::Store},
     content::TenantStore,
-    format::{event::Actor, layout, record::Record},
+    format::{event::Actor, layout, pointer::Pointer, record::Record},
     id::Nonce,
     name::{ChromeMajor, Lineage, ProfileName, Tenant},
     ops::{adopt::Adoption, find},
@@ -125,6 +125,31 @@ impl Context {
             quota_bytes: settings.quota_bytes,
             threads,
             judge: Some((Arc::new(judge), std::env::temp_dir())),
+        }
+    }
+
+    /// The pointer, for somebody who is about to move it without the lock, and whether it is
+    /// damaged. Neither that nor somebody else's lock keeps off who uses `force`.
+    pub(crate) async fn pointer_to_move(
+        &self,
+        controls: &Controls,
+        force: bool,
+    ) -> Result<(Option<Pointer>, bool), Failure> {
+        if !force {
+            controls.must_be_free(controls.lock().await?.as_ref()).map_err(|error| {
+                Failure::from(error)
+                    .hint("wait for it, or use --force: the holder can then no longer move the pointer")
+            })?;
+        }
+        match controls.pointer().await {
+            Err(error @ Error::Damaged { .. }) if force => {
+                self.console.warn(&error.to_string());
+                Ok((None, true))
+            }
+            Err(error @ Error::Damaged { .. }) => {
+                Err(Failure::from(error).hint("--force writes a new one in its place"))
+            }
+            read => Ok((read?.map(|read| read.pointer), false)),
         }
     }
 

@@ -17,7 +17,7 @@ use store::{
         WRITER,
         event::{Actor, EventKind},
         manifest::{self, Manifest},
-        pointer::Target,
+        pointer::{Pointer, Target},
         record::{CapturedBy, Reason, Record},
     },
     name::{ChromeMajor, Lineage},
@@ -47,15 +47,10 @@ pub(super) async fn run(context: Context, args: &ImportArgs) -> Result<Answer, F
     let tenant = context.writable_tenant(&lineage.name.tenant).await?;
     let actor = context.actor(&args.actor);
     let controls = Controls::new(tenant.clone(), lineage.clone(), actor.clone());
-    if !args.force {
-        controls.must_be_free(controls.lock().await?.as_ref()).map_err(|error| {
-            Failure::from(error)
-                .hint("wait for it, or use --force: the holder can then no longer move the pointer")
-        })?;
-    }
+    let (pointer, _) = context.pointer_to_move(&controls, args.force).await?;
     let policy = context.settings.retention(&lineage.name).policy;
     retention::require_room(&tenant, &lineage, &policy, &Reason::Manual).await?;
-    let base = base(&tenant, &controls).await?;
+    let base = base(&tenant, &lineage, pointer.as_ref()).await?;
     let request = request(&context, args, &lineage, &actor, manifest);
     let name = request.name.clone();
     let importing = import::import(&tenant, request, base, stream, progress::watch(context.console));
@@ -135,10 +130,13 @@ fn open(file: &Path) -> Result<Box<dyn Read + Send>, Failure> {
 }
 
 /// The current snapshot, if it is one of ours that can be built on.
-async fn base(tenant: &TenantStore, controls: &Controls) -> Result<Option<Record>, Failure> {
-    let read = controls.pointer().await?;
-    match read.as_ref().map(|read| read.pointer.target()) {
-        Some(Target::Record(_)) => match find::snapshot(tenant, controls.lineage(), None).await {
+async fn base(
+    tenant: &TenantStore,
+    lineage: &Lineage,
+    pointer: Option<&Pointer>,
+) -> Result<Option<Record>, Failure> {
+    match pointer.map(Pointer::target) {
+        Some(Target::Record(_)) => match find::snapshot(tenant, lineage, None).await {
             Ok(record) => Ok(Some(record)),
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Damaged) => Ok(None),
             Err(error) => Err(error.into()),

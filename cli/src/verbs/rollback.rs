@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 use store::{
-    Error,
     catalog::{controls::Controls, pointer::Flip},
     format::{event::EventKind, pointer::Target, record::Record},
     name::Lineage,
@@ -19,22 +18,7 @@ pub(super) async fn run(context: Context, args: &RollbackArgs) -> Result<Answer,
     let (tenant, lineage) = context.lineage_to_change(&args.lineage).await?;
     let target = context.snapshot(&tenant, &lineage, Some(&args.sha)).await?;
     let controls = Controls::new(tenant.clone(), lineage.clone(), context.actor(&args.actor));
-    if !args.force {
-        controls.must_be_free(controls.lock().await?.as_ref()).map_err(|error| {
-            Failure::from(error)
-                .hint("wait for it, or use --force: the holder can then no longer move the pointer")
-        })?;
-    }
-    let (pointer, is_damaged) = match controls.pointer().await {
-        Err(error @ Error::Damaged { .. }) if args.force => {
-            context.console.warn(&error.to_string());
-            (None, true)
-        }
-        Err(error @ Error::Damaged { .. }) => {
-            return Err(Failure::from(error).hint("--force writes a new one in its place"));
-        }
-        read => (read?.map(|read| read.pointer), false),
-    };
+    let (pointer, is_damaged) = context.pointer_to_move(&controls, args.force).await?;
     let from = match pointer.as_ref().map(|pointer| pointer.target()) {
         Some(Target::Record(_)) => context.snapshot(&tenant, &lineage, None).await.ok(),
         _ => None,

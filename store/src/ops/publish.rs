@@ -112,8 +112,14 @@ async fn store(
     }
     // Somebody had removed half of the one before: what is left of that is of no use.
     if let Some(before) = before.filter(|before| *before != archive.sha256) {
-        controls.name_archive(target).await?;
-        controls.remove_unnamed(&record, vec![before]).await?;
+        match controls.name_archive(target).await {
+            // What that may name is left alone.
+            Err(Error::Damaged { .. }) => {}
+            named => {
+                named?;
+                controls.remove_unnamed(&record, vec![before]).await?;
+            }
+        }
     }
     Ok((archive.sha256, archive.size_bytes, Some(archive)))
 }
