@@ -79,6 +79,48 @@ async fn a_dry_run_writes_nothing_whatever_there_is_to_do() {
 }
 
 /// Requests go with packs and records, and no chunk is ever read.
+/// More packs than are kept in memory at the least, of three profiles, some of them garbage.
+#[tokio::test(flavor = "multi_thread")]
+async fn with_little_memory_the_plan_is_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, scratch) = (dir.path().join("source"), dir.path().join("scratch"));
+    let memory = Arc::new(MemoryBucket::new());
+    let world = World::open(memory.clone(), None).await;
+    fs::create_dir(&source).unwrap();
+    for round in 0..60 {
+        let lineage = tests::world::lineage(["acme/alice", "acme/bob", "acme/carol"][round % 3]);
+        let world = World { lineage, ..world.clone() };
+        fs::write(source.join(format!("{}", round % 5)), noise(3000, round as u64)).unwrap();
+        let record = world.snapshot(&source).await.unwrap().record;
+        if round % 4 == 0 {
+            fs::write(source.join("more"), noise(3000, 1000 + round as u64)).unwrap();
+            world.snapshot(&source).await.unwrap();
+            world.controls("test").delete(record, "").await.unwrap();
+        }
+    }
+    assert!(packs(&memory) > 100);
+    let roomy = Options { max_unused_percent: 100, ..NOW };
+    let tight = Options { memory_bytes: 0, ..roomy };
+    let told = |plan: store::ops::gc::Plan| {
+        let condemned: Vec<_> = plan.condemned.iter().map(|one| (one.pack, one.bytes, one.cause)).collect();
+        (condemned, plan.needed, plan.live_bytes, plan.indexes_removed, plan.leftovers, plan.deleted)
+    };
+    let mut ends = Vec::new();
+    for options in [roomy, tight] {
+        let memory = copy(&memory).await;
+        let store = TenantStore { bucket: memory.clone(), ..world.store.clone() };
+        let collector = Collector::new(store.clone(), options).with_scratch(scratch.clone());
+        let planned = told(collector.plan().await.unwrap());
+        assert!(!planned.0.is_empty() && planned.1.packs > 64);
+        let (done, swept) = (told(collector.run().await.unwrap()), told(collector.run().await.unwrap()));
+        assert!(swept.5.packs > 0);
+        ends.push((planned, done, swept, packs(&memory)));
+        World { store, ..world.clone() }.assert_clean().await;
+    }
+    assert_eq!(ends[0], ends[1]);
+    assert_eq!(fs::read_dir(&scratch).unwrap().count(), 0, "nothing is left behind");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_collection_reads_records_and_no_content() {
     let dir = tempfile::tempdir().unwrap();

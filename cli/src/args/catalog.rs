@@ -10,7 +10,7 @@ use store::{
 
 use super::{
     scope::Scope,
-    value::{actor, percent, seconds, sha_prefix},
+    value::{actor, mebibytes, percent, seconds, sha_prefix},
     verb::LineageArgs,
 };
 
@@ -285,6 +285,9 @@ pub(crate) struct GcArgs {
     /// How much of the packs may be content that nothing needs; beyond it the worst are rewritten
     #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "4")]
     pub(crate) max_unused: u64,
+    /// How much memory may be taken for what is there, what is needed and what is moved
+    #[arg(long, value_name = "MIB", value_parser = mebibytes, default_value = "256")]
+    pub(crate) memory: u64,
     /// Do both steps in this run, waiting for the grace and for writers
     #[arg(long)]
     pub(crate) wait: bool,

@@ -39,6 +39,12 @@ pub(super) fn percent(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "it takes a number from 0 to 100".to_owned())
 }
 
+/// Mebibytes, as bytes.
+pub(super) fn mebibytes(text: &str) -> Result<u64, String> {
+    let number = text.parse().ok().filter(|number| (1..=1 << 20).contains(number));
+    number.map(|number: u64| number << 20).ok_or_else(|| "it takes a number from 1 to 1048576".to_owned())
+}
+
 /// `10%` or `1/7`, as how many of such shares make up the whole.
 pub(super) fn share(text: &str) -> Result<u64, String> {
     if let Some(of) = text.strip_prefix("1/") {

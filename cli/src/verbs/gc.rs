@@ -52,11 +52,18 @@ pub(super) async fn run(context: Context, args: &GcArgs) -> Result<Answer, Failu
 
 async fn collect(context: &Context, tenant: &Tenant, args: &GcArgs) -> Result<Plan, Failure> {
     let quota_bytes = context.settings.tenant(tenant).quota_bytes;
-    let options = Options { max_unused_percent: args.max_unused, quota_bytes, ..Options::after(args.grace) };
+    let options = Options {
+        max_unused_percent: args.max_unused,
+        quota_bytes,
+        memory_bytes: args.memory,
+        ..Options::after(args.grace)
+    };
+    let scratch = context.cache_root.clone().unwrap_or_else(std::env::temp_dir);
     let plan = if args.dry_run {
-        Collector::new(context.tenant(tenant).await?, options).plan().await
+        Collector::new(context.tenant(tenant).await?, options).with_scratch(scratch).plan().await
     } else {
-        let collector = Collector::new(context.tenant_to_change(tenant).await?, options);
+        let collector =
+            Collector::new(context.tenant_to_change(tenant).await?, options).with_scratch(scratch);
         if args.wait { collector.run_through().await } else { collector.run().await }
     };
     plan.map_err(|error| {

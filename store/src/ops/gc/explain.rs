@@ -7,6 +7,7 @@ use futures::{StreamExt, stream};
 use super::{
     documents,
     inventory::Inventory,
+    ledger::Room,
     roots::{Catalog, get},
 };
 use crate::{
@@ -62,7 +63,7 @@ pub struct Explanation {
 
 /// Says what keeps a pack or a snapshot, and what would go with it.
 pub async fn explain(store: &TenantStore, subject: &Subject) -> Result<Explanation> {
-    let inventory = Inventory::take(store).await?;
+    let inventory = Inventory::take(store, Room { bytes: u64::MAX, scratch: None }).await?;
     let catalog = Catalog::list(store).await?;
     let mut read = stream::iter(catalog.records)
         .map(|(id, lineage)| async move { (get(store, &lineage, id).await, lineage) })
@@ -125,9 +126,12 @@ pub async fn explain(store: &TenantStore, subject: &Subject) -> Result<Explanati
     }
     let mut named: Vec<PackId> = packs.iter().copied().collect();
     named.sort_unstable();
-    let size = |pack: &PackId| inventory.packs.get(pack).map(|pack| pack.bytes);
-    explanation.freed_bytes = named.iter().filter(|pack| !others.contains(pack)).filter_map(size).sum();
-    explanation.packs = named.iter().map(|pack| (*pack, size(pack))).collect();
+    for pack in named {
+        let bytes = inventory.packs.get(&pack)?.map(|pack| pack.bytes);
+        let is_shared = others.contains(&pack);
+        explanation.freed_bytes += bytes.filter(|_| !is_shared).unwrap_or_default();
+        explanation.packs.push((pack, bytes));
+    }
     for filed in documents::all(store).await? {
         if filed.body.packs.iter().any(|pack| packs.contains(pack)) {
             explanation.documents.push((filed.id, filed.phase()));

@@ -37,7 +37,6 @@ pub(super) async fn tidy(
     doomed: &HashSet<PackId>,
     act: bool,
 ) -> Result<(u64, u64, u64)> {
-    let gone = |pack: &PackId| doomed.contains(pack) || !inventory.packs.contains_key(pack);
     let mut heads = stream::iter(&inventory.indexes)
         .map(|entry| async move { (head(store, entry).await, entry) })
         .buffered(REQUESTS_AT_ONCE);
@@ -45,15 +44,21 @@ pub(super) async fn tidy(
     let mut small = Vec::new();
     while let Some((packs, entry)) = heads.next().await {
         let Some(packs) = packs? else { continue };
-        if packs.iter().all(gone) {
+        let mut gone = HashSet::new();
+        for pack in &packs {
+            if doomed.contains(pack) || !inventory.packs.has(pack)? {
+                gone.insert(*pack);
+            }
+        }
+        if gone.len() == packs.len() {
             removed += 1;
             if act {
                 store.bucket.delete(&entry.key).await?;
             }
-        } else if packs.iter().any(gone) {
+        } else if !gone.is_empty() {
             rewritten += 1;
             if act {
-                rewrite(store, entry, gone).await?;
+                rewrite(store, entry, &gone).await?;
             }
         } else if entry.size <= SMALL_BYTES {
             small.push(entry);
@@ -62,7 +67,7 @@ pub(super) async fn tidy(
     drop(heads);
     let merged = if small.len() > MOST_SMALL { small.len() as u64 } else { 0 };
     if merged > 0 && act {
-        merge(store, &small, gone).await?;
+        merge(store, &small, doomed).await?;
     }
     Ok((rewritten, removed, merged))
 }
@@ -88,17 +93,17 @@ async fn head(store: &TenantStore, entry: &Entry) -> Result<Option<Vec<PackId>>>
     }
 }
 
-async fn rewrite(store: &TenantStore, entry: &Entry, gone: impl Fn(&PackId) -> bool) -> Result<()> {
+async fn rewrite(store: &TenantStore, entry: &Entry, gone: &HashSet<PackId>) -> Result<()> {
     amend(store, &entry.key, |index| {
         let before = index.packs.len();
-        index.packs.retain(|pack| !gone(&pack.pack));
+        index.packs.retain(|pack| !gone.contains(&pack.pack));
         index.packs.len() < before
     })
     .await
 }
 
 /// First what is merged, then the parts go: between the two, some of it is there twice.
-async fn merge(store: &TenantStore, small: &[&Entry], gone: impl Fn(&PackId) -> bool) -> Result<()> {
+async fn merge(store: &TenantStore, small: &[&Entry], doomed: &HashSet<PackId>) -> Result<()> {
     let mut seen = HashSet::new();
     let mut batch = Batch::default();
     let mut read = stream::iter(small)
@@ -115,9 +120,9 @@ async fn merge(store: &TenantStore, small: &[&Entry], gone: impl Fn(&PackId) -> 
         }
         batch.bytes += entry.size;
         batch.parts.push(entry);
-        batch
-            .packs
-            .extend(index.packs.into_iter().filter(|pack| !gone(&pack.pack) && seen.insert(pack.pack)));
+        batch.packs.extend(
+            index.packs.into_iter().filter(|pack| !doomed.contains(&pack.pack) && seen.insert(pack.pack)),
+        );
         if batch.bytes >= MERGED_BYTES {
             std::mem::take(&mut batch).finish(store).await?;
         }

@@ -1,16 +1,13 @@
 //! What lies in the bucket.
 
-use std::{
-    collections::HashMap,
-    time::{Duration, SystemTime},
-};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use super::ledger::{Ledger, Line, Room, number};
 use crate::{
     Result,
     bucket::{Bucket, Depth, Entry, Key, Prefix},
     content::TenantStore,
     format::layout,
-    id::PackId,
 };
 
 /// A pack that exists.
@@ -21,25 +18,46 @@ pub(super) struct Pack {
 }
 
 /// Packs and indexes. Objects with other names are not ours.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Inventory {
-    pub packs: HashMap<PackId, Pack>,
+    pub packs: Ledger<Pack>,
     pub indexes: Vec<Entry>,
 }
 
 impl Inventory {
     /// Indexes first: what one of them names was there before it, so it is found.
-    pub(super) async fn take(store: &TenantStore) -> Result<Self> {
-        let mut inventory = Self::default();
+    pub(super) async fn take(store: &TenantStore, room: Room) -> Result<Self> {
+        let mut inventory = Self { packs: Ledger::new(room), indexes: Vec::new() };
+        let mut listed = Ok(());
         let bucket = &*store.bucket;
         each(bucket, &layout::indexes(&store.tenant), |entry| inventory.indexes.push(entry)).await?;
         each(bucket, &layout::packs(&store.tenant), |entry| {
-            if let Ok(id) = entry.key.name().parse() {
-                inventory.packs.insert(id, Pack { bytes: entry.size, modified: entry.modified });
+            if let (Ok(id), true) = (entry.key.name().parse(), listed.is_ok()) {
+                listed = inventory.packs.add(id, Pack { bytes: entry.size, modified: entry.modified });
             }
         })
         .await?;
-        Ok(inventory)
+        listed.map(|()| inventory)
+    }
+}
+
+impl Line for Pack {
+    const LEN: usize = 16;
+
+    fn put(&self, out: &mut Vec<u8>) {
+        let since = self.modified.duration_since(UNIX_EPOCH).unwrap_or_default();
+        out.extend_from_slice(&self.bytes.to_le_bytes());
+        out.extend_from_slice(&(since.as_nanos() as u64).to_le_bytes());
+    }
+
+    fn take(bytes: &[u8]) -> Self {
+        let modified = UNIX_EPOCH + Duration::from_nanos(number(bytes, 8));
+        Self { bytes: number(bytes, 0), modified }
+    }
+
+    /// A listing may show the same object twice.
+    fn and(self, other: Self) -> Self {
+        other
     }
 }
 

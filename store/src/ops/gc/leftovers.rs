@@ -70,7 +70,6 @@ pub(super) async fn remove(
 /// Records of what is long gone. One stays as long as a pack of its write is there, so that
 /// every pack has a record that tells whose it is.
 async fn tombstones(store: &TenantStore, marks: &Marks, inventory: &Inventory, act: bool) -> Result<u64> {
-    let writes: HashSet<RecordId> = inventory.packs.keys().map(|pack| pack.write).collect();
     let named: HashSet<RecordId> = marks
         .pins
         .iter()
@@ -80,7 +79,7 @@ async fn tombstones(store: &TenantStore, marks: &Marks, inventory: &Inventory, a
     let mut removed = 0;
     for (id, seen) in &marks.records {
         let over = matches!(seen.state, State::Tombstone | State::Revoked) && seen.has_ended();
-        if !over || seen.age <= HORIZON || writes.contains(id) || named.contains(id) {
+        if !over || seen.age <= HORIZON || named.contains(id) || inventory.packs.has_write(*id)? {
             continue;
         }
         removed += 1;

@@ -26,6 +26,7 @@ mod explain;
 mod indexes;
 mod inventory;
 mod leases;
+mod ledger;
 mod leftovers;
 mod plan;
 mod repack;
@@ -35,7 +36,7 @@ mod round;
 pub use explain::{Explanation, Root, Subject, explain};
 pub use plan::{Candidate, Cause, Document, Plan, Repacked, Step, Tally};
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use crate::{Result, catalog::rules::Rules, content::TenantStore, id::RecordId};
 
@@ -45,6 +46,7 @@ pub const HORIZON: Duration = Duration::from_secs(30 * 86_400);
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(3600);
 pub const DEFAULT_MAX_UNUSED_PERCENT: u64 = 4;
 pub const DEFAULT_MIN_UNUSED_BYTES: u64 = 1 << 20;
+pub const DEFAULT_MEMORY_BYTES: u64 = 256 << 20;
 /// Between two looks at writers that are waited for.
 const NAP: Duration = Duration::from_secs(5);
 
@@ -60,6 +62,9 @@ pub struct Options {
     pub min_unused_bytes: u64,
     /// How much the tenant may have stored, while content is there twice too.
     pub quota_bytes: Option<u64>,
+    /// How much memory what is there and what is needed may take, and what is moved. Beyond it
+    /// the first two are put on disk, and less is moved at a time.
+    pub memory_bytes: u64,
 }
 
 impl Options {
@@ -70,6 +75,7 @@ impl Options {
             max_unused_percent: DEFAULT_MAX_UNUSED_PERCENT,
             min_unused_bytes: DEFAULT_MIN_UNUSED_BYTES,
             quota_bytes: None,
+            memory_bytes: DEFAULT_MEMORY_BYTES,
         }
     }
 }
@@ -86,11 +92,23 @@ pub struct Collector {
     store: TenantStore,
     options: Options,
     rules: Rules,
+    scratch: Option<PathBuf>,
 }
 
 impl Collector {
     pub fn new(store: TenantStore, options: Options) -> Self {
-        Self { store, options, rules: Rules::ALL }
+        Self { store, options, rules: Rules::ALL, scratch: None }
+    }
+
+    /// Puts into files in this directory what is more than the memory it may have. Without
+    /// one, all is kept in memory.
+    pub fn with_scratch(self, directory: PathBuf) -> Self {
+        Self { scratch: Some(directory), ..self }
+    }
+
+    /// For each of the two lists of packs.
+    fn room(&self) -> ledger::Room {
+        ledger::Room { bytes: self.options.memory_bytes / 4, scratch: self.scratch.clone() }
     }
 
     /// Without some of the rules, to show what they are for.

@@ -26,9 +26,10 @@ use crate::{
 const REQUESTS_AT_ONCE: usize = 16;
 /// At most so much is emptied by one write.
 const MOST_BYTES: u64 = 4 << 30;
-/// At most so many frames are moved by one write, unless one pack has more: for each of them
-/// some hundred bytes are held until the end.
-const MOST_FRAMES: usize = 250_000;
+/// What is held of each frame that is moved until the end of the write, about.
+const FRAME_BYTES: u64 = 512;
+/// So many frames are moved together, and so many packs looked at, whatever memory there is.
+const FEWEST: usize = 1000;
 /// A pack that is needed by snapshots with more chunks than this in all is left as it is:
 /// all their tables would have to be written anew.
 const MOST_CHUNKS: u64 = 4_000_000;
@@ -73,10 +74,10 @@ impl Round<'_> {
                         break;
                     }
                 }
-                *inventory = Inventory::take(self.store).await?;
-                *marks = Marks::make(self.store, self.collector.rules).await?;
+                *inventory = Inventory::take(self.store, self.collector.room()).await?;
+                *marks = self.mark().await?;
             } else {
-                marks.packs.retain(|pack, _| !survey.packs.contains_key(pack));
+                survey.packs.keys().for_each(|pack| marks.packs.remove(*pack));
             }
             moved_any = true;
             self.note_repack(&survey);
@@ -125,19 +126,30 @@ pub(super) async fn choose(
     passed_over: &mut HashSet<PackId>,
 ) -> Result<Option<Survey>> {
     let options = round.collector.options;
+    // A quarter of the memory is for what was marked, another one for what is there.
+    let most_frames = usize::try_from(options.memory_bytes / 2 / FRAME_BYTES).unwrap_or(usize::MAX);
+    let most = most_frames.max(FEWEST);
     let limit = |total: u64| (total / 100 * options.max_unused_percent).max(options.min_unused_bytes);
     loop {
-        let mut total = 0;
+        let (mut total, mut all_unused, mut stored) = (0, 0, 0);
         let mut halves = Vec::new();
-        for (id, pack) in &inventory.packs {
-            let Some(need) = marks.packs.get(id) else { continue };
+        for line in inventory.packs.lines() {
+            let (id, pack) = line?;
+            stored += pack.bytes;
+            let Some(need) = marks.packs.get(&id)? else { continue };
             total += pack.bytes;
             let unused = pack.bytes.saturating_sub(need.live_bytes);
-            if !need.is_fixed && !passed_over.contains(id) {
-                halves.push(Half { pack: *id, bytes: pack.bytes, unused });
+            if !need.is_fixed && !passed_over.contains(&id) {
+                all_unused += unused;
+                halves.push(Half { pack: id, bytes: pack.bytes, unused });
+                if halves.len() >= 2 * most {
+                    // What is not among the worst is for another time.
+                    sort_by_waste(&mut halves);
+                    halves.truncate(most);
+                }
             }
         }
-        let chosen = worst(halves, total, &limit);
+        let chosen = worst(halves, all_unused, total, &limit);
         if chosen.is_empty() || options.max_unused_percent >= 100 {
             return Ok(None);
         }
@@ -164,11 +176,10 @@ pub(super) async fn choose(
         let rest: HashSet<PackId> = rest.map(|(pack, _)| *pack).collect();
         passed_over.extend(&rest);
         let surveyed = surveyed.without(&rest);
-        let stored: u64 = inventory.packs.values().map(|pack| pack.bytes).sum();
         let room = options.quota_bytes.map_or(u64::MAX, |quota| quota.saturating_sub(stored));
         let no_room = surveyed.beyond(room);
         passed_over.extend(&no_room);
-        let surveyed = surveyed.without(&no_room).up_to(MOST_FRAMES);
+        let surveyed = surveyed.without(&no_room).up_to(most);
         if !surveyed.packs.is_empty() {
             return Ok(Some(surveyed));
         }
@@ -180,12 +191,14 @@ fn is_its_own(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Damaged | ErrorKind::UnsupportedFormat | ErrorKind::InvalidInput)
 }
 
-/// The worst first, until what remains unused is within the limit.
-fn worst(mut halves: Vec<Half>, total: u64, limit: &impl Fn(u64) -> u64) -> Vec<Half> {
-    let mut unused: u64 = halves.iter().map(|half| half.unused).sum();
-    let mut total = total;
+fn sort_by_waste(halves: &mut [Half]) {
     let share = |half: &Half| half.unused as f64 / half.bytes.max(1) as f64;
     halves.sort_by(|a, b| share(b).total_cmp(&share(a)).then(a.pack.cmp(&b.pack)));
+}
+
+/// The worst first, until what remains unused is within the limit.
+fn worst(mut halves: Vec<Half>, mut unused: u64, mut total: u64, limit: &impl Fn(u64) -> u64) -> Vec<Half> {
+    sort_by_waste(&mut halves);
     let mut chosen_bytes = 0;
     halves
         .into_iter()

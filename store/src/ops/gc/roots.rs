@@ -1,7 +1,7 @@
 //! Marking: what the roots need.
 //!
-//! Memory goes with the number of packs and records, not of chunks: a record lists the
-//! packs it needs.
+//! Memory goes with the number of records, not of chunks: a record lists the packs it needs,
+//! and of those no more are kept in memory than is allowed.
 
 use std::{
     collections::HashMap,
@@ -10,7 +10,10 @@ use std::{
 
 use futures::{StreamExt, stream};
 
-use super::inventory::each;
+use super::{
+    inventory::each,
+    ledger::{Ledger, Line, Room, number},
+};
 use crate::{
     Error, Result,
     bucket::{BucketError, Key, Stamp, Version},
@@ -21,7 +24,7 @@ use crate::{
         pointer::Target,
         record::{Record, State},
     },
-    id::{PackId, RecordId},
+    id::RecordId,
     name::Lineage,
 };
 
@@ -105,12 +108,35 @@ pub(super) struct Need {
     pub is_fixed: bool,
 }
 
+impl Line for Need {
+    const LEN: usize = 17;
+
+    fn put(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&u64::from(self.roots).to_le_bytes());
+        out.extend_from_slice(&self.live_bytes.to_le_bytes());
+        out.push(self.is_fixed.into());
+    }
+
+    fn take(bytes: &[u8]) -> Self {
+        let (roots, live_bytes) = (number(bytes, 0) as u32, number(bytes, 8));
+        Self { roots, live_bytes, is_fixed: bytes[16] != 0 }
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self {
+            roots: self.roots.saturating_add(other.roots),
+            live_bytes: self.live_bytes.max(other.live_bytes),
+            is_fixed: self.is_fixed | other.is_fixed,
+        }
+    }
+}
+
 /// All roots and what they need.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Marks {
     pub lineages: Vec<Lineage>,
     pub records: HashMap<RecordId, Seen>,
-    pub packs: HashMap<PackId, Need>,
+    pub packs: Ledger<Need>,
     pub pins: Vec<pins::Found>,
     /// What each pointer names, and what whoever claimed it started from.
     pub pointed: Vec<(RecordId, u32)>,
@@ -121,10 +147,17 @@ pub(super) struct Marks {
 impl Marks {
     /// Records, then pointers and pins: a pin that is missed was made on a record that has
     /// been seen as it was when it was pinned.
-    pub(super) async fn make(store: &TenantStore, rules: Rules) -> Result<Self> {
+    pub(super) async fn make(store: &TenantStore, rules: Rules, room: Room) -> Result<Self> {
         let early = if rules.pins_after_records { None } else { Some(pins::read(store).await?) };
         let catalog = Catalog::list(store).await?;
-        let mut marks = Self::default();
+        let mut marks = Self {
+            lineages: Vec::new(),
+            records: HashMap::new(),
+            packs: Ledger::new(room),
+            pins: Vec::new(),
+            pointed: Vec::new(),
+            now: None,
+        };
         let mut numbers: HashMap<Lineage, u32> = HashMap::new();
         let mut read = stream::iter(catalog.records)
             .map(|(id, lineage)| async move { (id, get(store, &lineage, id).await, lineage) })
@@ -138,7 +171,7 @@ impl Marks {
             });
             marks.now = marks.now.max(Some(stamp.now));
             if matches!(record.state, State::Live | State::Trashed) {
-                marks.mark(&record, record.state == State::Trashed);
+                marks.mark(&record, record.state == State::Trashed)?;
             }
             marks.records.insert(id, Seen::of(&record, number, stamp));
         }
@@ -182,28 +215,25 @@ impl Marks {
             }
             let lineage = self.lineages[seen.lineage as usize].clone();
             let Some((record, ..)) = get(store, &lineage, id).await? else { continue };
-            self.mark(&record, true);
+            self.mark(&record, true)?;
             if !rules.keep_pinned_generations {
                 continue;
             }
             // One that is not remembered was pinned after it was over: who did that will see it.
             for earlier in record.earlier.iter().filter(|earlier| Some(earlier.generation) == generation) {
                 for pack in &earlier.packs {
-                    let need = self.packs.entry(*pack).or_default();
-                    (need.roots, need.is_fixed) = (need.roots + 1, true);
+                    self.packs.add(*pack, Need { roots: 1, live_bytes: 0, is_fixed: true })?;
                 }
             }
         }
         Ok(())
     }
 
-    fn mark(&mut self, record: &Record, is_fixed: bool) {
+    fn mark(&mut self, record: &Record, is_fixed: bool) -> Result<()> {
         for used in record.content.iter().flat_map(|content| &content.packs) {
-            let need = self.packs.entry(used.pack).or_default();
-            need.roots += 1;
-            need.live_bytes = need.live_bytes.max(used.live_bytes);
-            need.is_fixed |= is_fixed;
+            self.packs.add(used.pack, Need { roots: 1, live_bytes: used.live_bytes, is_fixed })?;
         }
+        Ok(())
     }
 
     pub(super) fn lineage(&self, seen: &Seen) -> &Lineage {

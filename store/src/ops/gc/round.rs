@@ -57,12 +57,12 @@ impl<'a> Round<'a> {
         let mut filed = documents::all(self.store).await?;
         // Before anything is marked: what a blocker has done is then all there to be seen.
         let mut steps = self.wait(&filed).await?;
-        let mut inventory = Inventory::take(self.store).await?;
-        let mut marks = Marks::make(self.store, self.collector.rules).await?;
+        let mut inventory = Inventory::take(self.store, self.collector.room()).await?;
+        let mut marks = self.mark().await?;
         self.plan.finished_deletions =
             leftovers::finish_deletions(self.store, &marks, self.is_real()).await?;
         if self.plan.finished_deletions > 0 && self.is_real() {
-            marks = Marks::make(self.store, self.collector.rules).await?;
+            marks = self.mark().await?;
         }
         let now = marks.now.unwrap_or(started);
         check_duration(started, now)?;
@@ -74,7 +74,7 @@ impl<'a> Round<'a> {
             ));
         }
         self.revoke(&mut marks).await?;
-        self.describe(&filed, &inventory);
+        self.describe(&filed, &inventory)?;
         self.decide(&mut filed, &mut steps, &marks).await?;
         self.sweep(&mut filed, &inventory, &steps).await?;
         // What is garbage already goes whatever becomes of the rest: moving needs space.
@@ -89,6 +89,10 @@ impl<'a> Round<'a> {
         self.note_pending(&filed, &steps);
         self.tell_steps(steps);
         Ok(self.plan)
+    }
+
+    pub(super) async fn mark(&self) -> Result<Marks> {
+        Marks::make(self.store, self.collector.rules, self.collector.room()).await
     }
 
     /// The store's time, from a document that also says whether we may collect here.
@@ -173,17 +177,16 @@ impl<'a> Round<'a> {
         Ok(())
     }
 
-    fn describe(&mut self, filed: &[Filed], inventory: &Inventory) {
-        let open = filed.iter().filter(|document| document.phase() != Phase::Swept);
-        self.plan.documents = open
-            .map(|document| {
-                let mut named = Tally::default();
-                for pack in &document.body.packs {
-                    inventory.packs.get(pack).into_iter().for_each(|pack| named.add(pack.bytes));
-                }
-                Document { id: document.id, phase: document.phase(), named, step: Step::Arm }
-            })
-            .collect();
+    fn describe(&mut self, filed: &[Filed], inventory: &Inventory) -> Result<()> {
+        for document in filed.iter().filter(|document| document.phase() != Phase::Swept) {
+            let mut named = Tally::default();
+            for pack in &document.body.packs {
+                inventory.packs.get(pack)?.into_iter().for_each(|pack| named.add(pack.bytes));
+            }
+            let (id, phase) = (document.id, document.phase());
+            self.plan.documents.push(Document { id, phase, named, step: Step::Arm });
+        }
+        Ok(())
     }
 
     /// Fixes what goes. The marks were made after the last blocker had ended.
@@ -195,10 +198,14 @@ impl<'a> Round<'a> {
     ) -> Result<()> {
         for document in filed.iter_mut().filter(|document| document.phase() == Phase::Armed) {
             let Some(Step::Sweep { pardoned, .. }) = steps.get_mut(&document.id) else { continue };
-            let needed = |pack: &PackId| self.collector.rules.mark_again && marks.packs.contains_key(pack);
-            let (stay, go): (Vec<PackId>, Vec<PackId>) =
-                document.body.packs.iter().copied().partition(|pack| needed(pack));
-            *pardoned = stay.len() as u64;
+            let mut go = Vec::new();
+            for pack in &document.body.packs {
+                if self.collector.rules.mark_again && marks.packs.has(pack)? {
+                    *pardoned += 1;
+                } else {
+                    go.push(*pack);
+                }
+            }
             let phase = if go.is_empty() { Phase::Swept } else { Phase::Sweep };
             if self.act == Act::Pretend {
                 (document.body.phase, document.body.packs) = (phase, go);
@@ -231,10 +238,12 @@ impl<'a> Round<'a> {
             decided.flat_map(|document| document.body.packs.iter().copied()).collect();
         let tidied = indexes::tidy(self.store, inventory, &doomed, self.is_real()).await?;
         (self.plan.indexes_rewritten, self.plan.indexes_removed, self.plan.indexes_merged) = tidied;
-        let going: Vec<PackId> =
-            doomed.into_iter().filter(|pack| inventory.packs.contains_key(pack)).collect();
-        for pack in &going {
-            self.plan.deleted.add(inventory.packs.get(pack).map_or(0, |pack| pack.bytes));
+        let mut going = Vec::new();
+        for pack in doomed {
+            if let Some(found) = inventory.packs.get(&pack)? {
+                self.plan.deleted.add(found.bytes);
+                going.push(pack);
+            }
         }
         if !self.is_real() {
             return Ok(());
@@ -245,7 +254,6 @@ impl<'a> Round<'a> {
             }
         }
         let store = self.store;
-        let mut going = going;
         going.sort_unstable();
         stream::iter(going)
             .map(|pack| async move { store.bucket.delete(&layout::pack(&store.tenant, pack)).await })
@@ -274,17 +282,18 @@ impl<'a> Round<'a> {
         named.extend(self.plan.condemned.iter().map(|candidate| candidate.pack));
         let before = self.plan.condemned.len();
         (self.plan.needed, self.plan.live_bytes, self.plan.writing) = Default::default();
-        for (id, pack) in &inventory.packs {
+        for line in inventory.packs.lines() {
+            let (id, pack) = line?;
             let record = marks.records.get(&id.write);
             if self.filled.contains(&id.write) {
                 continue;
             }
-            if let Some(need) = marks.packs.get(id) {
+            if let Some(need) = marks.packs.get(&id)? {
                 self.plan.needed.add(pack.bytes);
                 self.plan.live_bytes += need.live_bytes.min(pack.bytes);
             } else if record.is_some_and(|seen| seen.state == State::Writing) {
                 self.plan.writing.add(pack.bytes);
-            } else if !named.contains(id) {
+            } else if !named.contains(&id) {
                 let cause = match record.map(|seen| seen.state) {
                     Some(State::Tombstone) => Cause::Deleted,
                     Some(State::Revoked | State::Writing) => Cause::Abandoned,
@@ -293,7 +302,7 @@ impl<'a> Round<'a> {
                 };
                 let lineage = record.map(|seen| marks.lineage(seen).clone());
                 let (bytes, age) = (pack.bytes, pack.age(now));
-                self.plan.condemned.push(Candidate { pack: *id, bytes, age, cause, lineage });
+                self.plan.condemned.push(Candidate { pack: id, bytes, age, cause, lineage });
             }
         }
         self.plan.condemned[before..].sort_unstable_by_key(|candidate| candidate.pack);
