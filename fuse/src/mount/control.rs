@@ -25,8 +25,9 @@ const SOCKET: &str = "control";
 const MAX_REQUEST: u64 = 1 << 20;
 /// A daemon that says nothing for this long is not there.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
-/// A whole commit runs on it, as it would on the main thread of a command.
-const STACK_BYTES: usize = 8 << 20;
+/// A whole commit runs on it, and takes more of it where the code is not optimised. What is not
+/// used costs nothing.
+const STACK_BYTES: usize = 16 << 20;
 /// How often somebody who waits looks whether the daemon lives.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
