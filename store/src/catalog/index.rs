@@ -65,7 +65,7 @@ pub async fn amend(store: &TenantStore, key: &Key, change: impl Fn(&mut Index) -
             return Ok(());
         }
         let bytes = Bytes::from(index.encode());
-        match swap::replace(&*store.bucket, key, bytes.clone().into(), object.version).await {
+        match swap::replace(&*store.bucket, key, bytes.clone(), object.version).await {
             Ok(Some(_)) => return Ok(()),
             // Somebody else was faster; some of it may be left to do.
             Ok(None) => {}
