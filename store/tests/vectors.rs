@@ -34,6 +34,7 @@ use store::{
         table,
         tree::Entry,
     },
+    id::PackId,
     name::Lineage,
     ops::{
         export::{self, Framing},
@@ -323,6 +324,18 @@ fn a_mark_names_the_frames_that_are_lost() {
 }
 
 #[test]
+fn a_record_remembers_what_earlier_generations_needed() {
+    let record = Record::decode(&document(&on_disk(), "records/moved.json")).unwrap();
+    let earlier = record.earlier.iter().map(|earlier| (earlier.generation, &earlier.packs[..]));
+    let (generations, packs): (Vec<u64>, Vec<&[PackId]>) = earlier.unzip();
+    assert_eq!((record.generation, generations), (4, vec![1, 3]));
+    let names: Vec<String> = packs.concat().iter().map(ToString::to_string).collect();
+    assert_eq!(names.len(), 6);
+    assert!(names[0].ends_with("-00000") && names[1].ends_with("-00007") && names[5].ends_with("-meta"));
+    assert!(record.earlier.iter().all(|earlier| earlier.unknown.contains_key("a_field_of_tomorrow")));
+}
+
+#[test]
 fn the_schemas_describe_the_documents() {
     let files = on_disk();
     for (schema, suffix) in [
@@ -336,6 +349,7 @@ fn the_schemas_describe_the_documents() {
         ("event", "/events/01JED0YG0RNANANANANANANANA.json"),
         ("manifest", "manifest.json"),
         ("record", "records/damaged.json"),
+        ("record", "records/moved.json"),
         ("pin", "/pins/01JED0YNW8QEXVQEXVQEXVQEXV"),
         ("condemned", "/condemned/01JED0YGZZ6CSK6CSK6CSK6CSK"),
     ] {

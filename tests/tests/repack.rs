@@ -7,7 +7,9 @@ use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use store::{
     ErrorKind,
-    bucket::{Access, Bucket, Fault, FaultBucket, Key, LocalBucket, MemoryBucket, Rule, Verb, Write},
+    bucket::{
+        Access, Bucket, DelayBucket, Fault, FaultBucket, Key, LocalBucket, MemoryBucket, Rule, Verb, Write,
+    },
     catalog::pins,
     content::{
         TenantStore,
@@ -252,6 +254,81 @@ async fn a_damaged_pack_is_not_copied_and_stays() {
     let done = Collector::new(world.store.clone(), NOW).run_through().await.unwrap();
     assert_eq!(done.repacked.failed, 1, "{done:#?}");
     memory.get(&first).await.unwrap();
+}
+
+/// Garbage that is there already must go even if there is no room to move anything: a store
+/// that is full would stay so for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_garbage_is_condemned_before_anything_is_moved() {
+    let dir = tempfile::tempdir().unwrap();
+    let stage = Arc::new(MemoryBucket::new());
+    let world = deleted(stage.clone(), &dir.path().join("source")).await;
+    let garbage = Collector::new(world.store.clone(), Options { max_unused_percent: 100, ..NOW });
+    let garbage = garbage.plan().await.unwrap().condemned.len();
+    assert!(garbage > 0);
+    for fault in [Fault::KilledBefore, Fault::Before] {
+        let memory = copy(&stage).await;
+        let faults = Arc::new(FaultBucket::new(memory.clone()));
+        faults.inject(Rule::new(fault).on(Verb::Create).at("/packs/").always());
+        let store = TenantStore { bucket: faults.clone(), ..world.store.clone() };
+        let ended = Collector::new(store, NOW).run().await;
+        assert!(faults.strikes() > 0, "it was to be moved");
+        let world =
+            World { store: TenantStore { bucket: memory.clone(), ..world.store.clone() }, ..world.clone() };
+        let filed = memory.keys().into_iter().filter(|key| key.contains("/condemned/")).count();
+        assert_eq!(filed, 1, "{fault:?}");
+        match fault {
+            Fault::Before => {
+                let done = ended.unwrap();
+                assert_eq!((done.condemned.len(), done.repacked.failed > 0), (garbage, true), "{done:#?}");
+            }
+            _ => assert_eq!(ended.unwrap_err().condemned.packs as usize, garbage),
+        }
+        memory.advance(Duration::from_secs(1000));
+        let done = Collector::new(world.store.clone(), NOW).run().await.unwrap();
+        assert_eq!(done.deleted.packs as usize, garbage);
+        world.assert_clean().await;
+    }
+}
+
+/// When even reading fails after that, it is said what was condemned.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_stops_while_it_moves_says_what_it_has_condemned() {
+    let dir = tempfile::tempdir().unwrap();
+    let memory = Arc::new(MemoryBucket::new());
+    let world = deleted(memory.clone(), &dir.path().join("source")).await;
+    let faults = Arc::new(FaultBucket::new(memory.clone()));
+    // The tables are the first ranges that are read.
+    faults.inject(Rule::new(Fault::KilledBefore).on(Verb::GetRange).at("-meta").always());
+    let store = TenantStore { bucket: faults, ..world.store.clone() };
+    let stopped = Collector::new(store.clone(), NOW).run().await.unwrap_err();
+    assert!(stopped.condemned.packs > 0 && stopped.condemned.bytes > 0, "{stopped:?}");
+    let stopped = Collector::new(store, NOW).run().await.unwrap_err();
+    assert_eq!(stopped.condemned.packs, 0, "before it has read anything");
+}
+
+/// As slow as a store far away that is asked for a lot: longer than a lease holds.
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_renewed_for_as_long_as_chunks_are_moved() {
+    let dir = tempfile::tempdir().unwrap();
+    let memory = Arc::new(MemoryBucket::new());
+    let world = deleted(memory.clone(), &dir.path().join("source")).await;
+    let slow = Arc::new(DelayBucket::new(memory.clone()));
+    slow.set(Duration::from_secs(100));
+    let store = TenantStore { bucket: slow, ..world.store.clone() };
+    let done = Collector::new(store, NOW).run().await.unwrap();
+    assert_eq!((done.repacked.records, done.repacked.failed), (1, 0), "{done:#?}");
+    let mut renewed = 0;
+    for key in memory.keys().into_iter().filter(|key| key.contains("/snap-")) {
+        let object = memory.get(&Key::new(key).unwrap()).await.unwrap();
+        let record = Record::decode(&object.bytes).unwrap();
+        if record.reason.as_str() == "repack" {
+            // Given up once, and before that renewed.
+            renewed += record.lease_seq - 1;
+        }
+    }
+    assert!(renewed >= 2, "{renewed}");
+    world.assert_clean().await;
 }
 
 /// What somebody has opened who reads it lazily, as a mount does.

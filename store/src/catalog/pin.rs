@@ -155,40 +155,33 @@ impl Pinned {
 
     /// Renews the pin every so often until the keeper is dropped.
     pub fn keep(self: &Arc<Self>, every: Duration) -> PinKeeper {
-        let (sender, news) = watch::channel(News::default());
+        let (sender, lost) = watch::channel(None);
         let pinned = Arc::clone(self);
         let task = tokio::spawn(async move {
             loop {
                 tokio::time::sleep(every).await;
                 match pinned.renew().await {
-                    Ok(Renewal::Held) => {}
-                    Ok(Renewal::Moved(record)) => {
-                        sender.send_modify(|news| news.moved = Some(Arc::new(*record)));
-                    }
+                    // Who misses what was moved looks where it is by then.
+                    Ok(Renewal::Held | Renewal::Moved(_)) => {}
                     Err(error @ Error::NotFound { .. }) => {
                         tracing::warn!(%error, "a snapshot was deleted while it was read");
-                        sender.send_modify(|news| news.lost = Some(Arc::new(error)));
+                        sender.send_replace(Some(Arc::new(error)));
                         return;
                     }
                     Err(error) => tracing::warn!(%error, "a pin could not be renewed"),
                 }
             }
         });
-        PinKeeper { task, news }
+        PinKeeper { task, lost }
     }
-}
-
-#[derive(Clone, Debug, Default)]
-struct News {
-    moved: Option<Arc<Record>>,
-    lost: Option<Arc<Error>>,
 }
 
 /// Keeps a pin renewed while it exists.
 #[derive(Debug)]
 pub struct PinKeeper {
     task: JoinHandle<()>,
-    news: watch::Receiver<News>,
+    /// Why there is nothing left to pin.
+    lost: watch::Receiver<Option<Arc<Error>>>,
 }
 
 impl PinKeeper {
@@ -197,19 +190,14 @@ impl PinKeeper {
         self.task.abort();
     }
 
-    /// The record as it is since chunks were moved, if they were.
-    pub fn moved(&self) -> Option<Arc<Record>> {
-        self.news.borrow().moved.clone()
-    }
-
     /// Waits until the snapshot is gone, perhaps for ever.
     pub async fn lost(&self) -> Arc<Error> {
-        let mut news = self.news.clone();
+        let mut lost = self.lost.clone();
         loop {
-            if let Some(error) = news.borrow_and_update().lost.clone() {
+            if let Some(error) = lost.borrow_and_update().clone() {
                 return error;
             }
-            if news.changed().await.is_err() {
+            if lost.changed().await.is_err() {
                 std::future::pending::<()>().await;
             }
         }

@@ -10,9 +10,9 @@ use store::{
         mark::{Mark, MarkedPack},
         pin::Pin,
         process::Process,
-        record::Record,
+        record::{Earlier, Record},
     },
-    id::{EventId, FlipId, Nonce, RecordId, Sha256},
+    id::{EventId, FlipId, Nonce, PackId, PackSeq, RecordId, Sha256},
 };
 
 use super::snapshot::{CAPTURED_AT_MS, tomorrow};
@@ -95,6 +95,17 @@ pub(super) fn damaged(record: &Record) -> Record {
         unknown: tomorrow(),
     };
     Record { damage: Some(mark), lease_seq: record.lease_seq + 1, ..record.clone() }
+}
+
+/// The snapshot after it was moved twice; two earlier generations are still pinned.
+pub(super) fn moved(record: &Record) -> Record {
+    let earlier = |generation: u64| {
+        let write = RecordId::from_parts(CAPTURED_AT_MS + 1000 * generation, [0x33; 10]);
+        let packs = [PackSeq::Data(0), PackSeq::Data(7), PackSeq::Meta];
+        Earlier { generation, packs: packs.map(|seq| PackId { write, seq }).to_vec(), unknown: tomorrow() }
+    };
+    let (generation, lease_seq) = (4, record.lease_seq + 4);
+    Record { generation, lease_seq, earlier: vec![earlier(1), earlier(3)], ..record.clone() }
 }
 
 /// Of an archive of the snapshot.

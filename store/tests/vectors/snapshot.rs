@@ -291,6 +291,7 @@ pub(super) fn add(files: &mut Files) -> Map<String, Value> {
 
     files.insert("manifest.json".to_owned(), catalog::manifest(&live).encode());
     files.insert("records/damaged.json".to_owned(), catalog::damaged(&live).encode());
+    files.insert("records/moved.json".to_owned(), catalog::moved(&live).encode());
     let mut expected = Map::new();
     let tar = tar(&entries, &chunks);
     let sha256 = store::id::Sha256::from_bytes(sha2::Sha256::digest(&tar).into());

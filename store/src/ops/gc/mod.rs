@@ -36,9 +36,9 @@ mod round;
 pub use explain::{Explanation, Root, Subject, explain};
 pub use plan::{Candidate, Cause, Document, Plan, Repacked, Step, Tally};
 
-use std::{path::PathBuf, time::Duration};
+use std::{fmt, path::PathBuf, time::Duration};
 
-use crate::{Result, catalog::rules::Rules, content::TenantStore, id::RecordId};
+use crate::{Error, Result, catalog::rules::Rules, content::TenantStore, id::RecordId};
 
 /// How long tombstones and swept documents are kept: longer than any index is used that was
 /// read before, and any process sleeps.
@@ -86,6 +86,28 @@ impl Default for Options {
     }
 }
 
+/// Why a run ended before its time. The next one goes on.
+#[derive(Debug)]
+pub struct Stopped {
+    pub error: Error,
+    /// What it had condemned by then.
+    pub condemned: Tally,
+}
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for Stopped {}
+
+impl From<Stopped> for Error {
+    fn from(stopped: Stopped) -> Self {
+        stopped.error
+    }
+}
+
 /// Collects one tenant's garbage.
 #[derive(Clone, Debug)]
 pub struct Collector {
@@ -119,22 +141,25 @@ impl Collector {
 
     /// What a run would do now. Writes nothing.
     pub async fn plan(&self) -> Result<Plan> {
-        round::Round::new(self, round::Act::Pretend).run().await
+        Ok(round::Round::new(self, round::Act::Pretend).run().await?)
     }
 
     /// One run: goes on with what earlier ones have condemned, and condemns anew.
-    pub async fn run(&self) -> Result<Plan> {
+    pub async fn run(&self) -> Result<Plan, Stopped> {
         round::Round::new(self, round::Act::Real).run().await
     }
 
     /// Runs until nothing that could go is left: the first step, the grace, the second.
-    pub async fn run_through(&self) -> Result<Plan> {
+    pub async fn run_through(&self) -> Result<Plan, Stopped> {
         let mut all = self.run().await?;
         // What others give up meanwhile is for the next time, or this would never end.
         let ours: Vec<RecordId> = all.pending.iter().map(|(id, _)| *id).collect();
         while let Some(nap) = all.pause(&ours) {
             tokio::time::sleep(nap).await;
-            all = all.and(self.run().await?);
+            let before = all.condemned_total();
+            let next = self.run().await;
+            let more = |Stopped { error, condemned }| Stopped { error, condemned: condemned.and(before) };
+            all = all.and(next.map_err(more)?);
         }
         Ok(all)
     }

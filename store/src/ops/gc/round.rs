@@ -8,7 +8,7 @@ use std::{
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::{
-    Collector, HORIZON, NAP,
+    Collector, HORIZON, NAP, Stopped,
     documents::{self, Filed, MOST_PACKS},
     indexes,
     inventory::Inventory,
@@ -38,6 +38,8 @@ pub(super) struct Round<'a> {
     pub(super) store: &'a TenantStore,
     act: Act,
     pub(super) plan: Plan,
+    /// What is filed by now.
+    condemned: Tally,
     /// The writes whose packs this run has filled.
     pub(super) filled: HashSet<RecordId>,
 }
@@ -45,14 +47,22 @@ pub(super) struct Round<'a> {
 impl<'a> Round<'a> {
     pub(super) fn new(collector: &'a Collector, act: Act) -> Self {
         let store = &collector.store;
-        Self { collector, store, act, plan: Plan::new(store.tenant.clone()), filled: HashSet::new() }
+        let (plan, condemned) = (Plan::new(store.tenant.clone()), Tally::default());
+        Self { collector, store, act, plan, condemned, filled: HashSet::new() }
     }
 
     pub(super) fn is_real(&self) -> bool {
         self.act == Act::Real
     }
 
-    pub(super) async fn run(mut self) -> Result<Plan> {
+    pub(super) async fn run(mut self) -> Result<Plan, Stopped> {
+        match self.steps().await {
+            Ok(()) => Ok(self.plan),
+            Err(error) => Err(Stopped { error, condemned: self.condemned }),
+        }
+    }
+
+    async fn steps(&mut self) -> Result<()> {
         let started = self.now().await?;
         let mut filed = documents::all(self.store).await?;
         // Before anything is marked: what a blocker has done is then all there to be seen.
@@ -88,7 +98,7 @@ impl<'a> Round<'a> {
         self.plan.leftovers = leftovers.await?;
         self.note_pending(&filed, &steps);
         self.tell_steps(steps);
-        Ok(self.plan)
+        Ok(())
     }
 
     pub(super) async fn mark(&self) -> Result<Marks> {
@@ -312,6 +322,7 @@ impl<'a> Round<'a> {
         for some in self.plan.condemned[before..].chunks(MOST_PACKS) {
             let packs = some.iter().map(|candidate| candidate.pack).collect();
             filed.extend(documents::file(self.store, packs).await?);
+            some.iter().for_each(|candidate| self.condemned.add(candidate.bytes));
         }
         Ok(())
     }
