@@ -6,7 +6,11 @@
 
 use std::{convert::identity, fs, hint::black_box, path::Path, time::Duration};
 
-use capture::{source::Source, sqlite, state::Deadline};
+use capture::{
+    source::Source,
+    sqlite,
+    state::{Deadline, State},
+};
 use fuse::overlay::{
     change::{Change, NewKind},
     checkpoint,
@@ -68,6 +72,7 @@ targets! {
     the_journal_of_a_mount: journals(), identity, 20, read_journal;
     the_log_of_a_leveldb: leveldb("/000003.log"), identity, 40, |bytes| check_leveldb("000003.log", bytes);
     the_manifest_of_a_leveldb: leveldb("/MANIFEST"), identity, 40, |bytes| check_leveldb("MANIFEST-000001", bytes);
+    a_table_of_a_leveldb: leveldb_tables(), fuzz::leveldb_table, 20, check_leveldb_table;
     a_sqlite_database: databases(), identity, 200, |bytes| check_sqlite("Cookies", bytes);
     the_journal_of_a_sqlite_database: databases(), identity, 200, |bytes| check_sqlite("Cookies-journal", bytes);
     the_wal_of_a_sqlite_database: databases(), identity, 200, |bytes| check_sqlite("Cookies-wal", bytes);
@@ -191,6 +196,34 @@ fn check_leveldb(name: &str, bytes: &[u8]) {
     fs::write(folder.path().join(name), bytes).unwrap();
     let source = Source::open(folder.path()).unwrap();
     black_box(capture::leveldb::check(&source, Path::new(""), Deadline::after(Duration::from_secs(60))));
+}
+
+fn leveldb_tables() -> Vec<Vec<u8>> {
+    files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../capture/testdata/leveldb-table"), ".ldb")
+}
+
+/// A database of this table alone, whose MANIFEST says that it is as long as it is.
+fn check_leveldb_table(bytes: &[u8]) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut length = bytes.len();
+    let mut edit = b"\x02\x00\x03\x09\x04\x00\x07\x00\x05".to_vec();
+    while length >= 0x80 {
+        edit.push(length as u8 | 0x80);
+        length >>= 7;
+    }
+    edit.extend([length as u8, 1, b'a', 1, b'z']);
+    fs::write(folder.path().join("CURRENT"), "MANIFEST-000001\n").unwrap();
+    fs::write(folder.path().join("MANIFEST-000001"), fuzz::leveldb_log(&edit)).unwrap();
+    fs::write(folder.path().join("000005.ldb"), bytes).unwrap();
+    let checked = capture::leveldb::check(
+        &Source::open(folder.path()).unwrap(),
+        Path::new(""),
+        Deadline::after(Duration::from_secs(60)),
+    );
+    assert_eq!(checked.notes.tables, 1, "the table was not read: {:?}", checked.state);
+    if leveldb_tables().iter().any(|whole| whole == bytes) {
+        assert_eq!(checked.state, State::Ok);
+    }
 }
 
 /// A small database, and its journal or log in the middle of a change.

@@ -12,7 +12,7 @@ mod json;
 mod mutation;
 mod reseal;
 
-pub use reseal::{document, index, pack};
+pub use reseal::{document, index, leveldb_log, leveldb_table, pack};
 
 use std::{
     env, fs,
