@@ -4,7 +4,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::{convert::identity, fs, hint::black_box, path::Path, time::Duration};
+use std::{convert::identity, fs, hint::black_box, io::Read, path::Path, time::Duration};
 
 use capture::{
     source::Source,
@@ -19,6 +19,7 @@ use fuse::overlay::{
 };
 use rusqlite::Connection;
 use store::{
+    archive::reader::{Limits, Reader},
     bucket::{Key, Prefix},
     format::{
         condemned::Condemned,
@@ -66,6 +67,7 @@ targets! {
     a_store_configuration: vectors("/pstore.json"), fuzz::document, 4, |bytes| drop(black_box(StoreConfig::decode(bytes)));
     a_tenant_configuration: vectors("/tenant.json"), fuzz::document, 4, |bytes| drop(black_box(TenantConfig::decode(bytes)));
     what_a_mount_reads_first: startups(), identity, 1, read_startup;
+    an_archive: archives(), fuzz::tar, 4, read_archive;
     a_key: keys(), identity, 1, read_key;
     a_change_of_a_mount: changes(), identity, 1, |bytes| drop(black_box(Change::decode(bytes)));
     the_base_of_a_mount: bases(), identity, 1, |bytes| drop(black_box(checkpoint::Base::decode(bytes)));
@@ -116,6 +118,48 @@ fn read_startup(bytes: &[u8]) {
     if let Ok(startup) = serde_json::from_slice::<Startup>(bytes) {
         let named = startup.chunks(1000).filter(|chunk| *chunk < 1000).count();
         assert!(named <= 1000 * startup.runs().len());
+    }
+}
+
+/// What GNU tar makes of a file, a link to it, a sparse one and a long name, in each of its forms.
+fn archives() -> Vec<Vec<u8>> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::create_dir(path("folder")).unwrap();
+    fs::write(path("folder/file"), "content").unwrap();
+    fs::hard_link(path("folder/file"), path("folder/twin")).unwrap();
+    std::os::unix::fs::symlink("file", path("folder/link")).unwrap();
+    fs::write(path(&"long".repeat(40)), "").unwrap();
+    let sparse = fs::File::create(path("sparse")).unwrap();
+    sparse.set_len(1 << 20).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&sparse, b"in the middle", 1 << 19).unwrap();
+    let forms: [&[&str]; 4] = [
+        &["--format=gnu"],
+        &["--format=posix", "--sparse-version=0.0"],
+        &["--format=posix", "--sparse-version=0.1"],
+        &["--format=posix", "--sparse-version=1.0"],
+    ];
+    let archive = |form: &&[&str]| {
+        let mut tar = std::process::Command::new("tar");
+        let made =
+            tar.arg("-C").arg(folder.path()).args(["-S", "-cf", "-"]).args(*form).arg(".").output().unwrap();
+        assert!(made.status.success(), "{made:?}");
+        made.stdout
+    };
+    forms.iter().map(archive).collect()
+}
+
+fn read_archive(bytes: &[u8]) {
+    let mut reader = Reader::new(bytes, Limits { bytes: 4 << 20, entries: 100, metadata_bytes: 1 << 20 });
+    while let Ok(Some(member)) = reader.next_member() {
+        black_box(member);
+        let mut held = 0;
+        let mut content = reader.content();
+        let mut buffer = [0; 4096];
+        while let Ok(read @ 1..) = content.read(&mut buffer) {
+            held += read as u64;
+            assert!(held <= 4 << 20, "more than is allowed");
+        }
     }
 }
 

@@ -12,7 +12,7 @@ mod json;
 mod mutation;
 mod reseal;
 
-pub use reseal::{document, index, leveldb_log, leveldb_table, pack};
+pub use reseal::{document, index, leveldb_log, leveldb_table, pack, tar};
 
 use std::{
     env, fs,

@@ -27,6 +27,17 @@ pub fn pack(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
+/// The header of every member of a tar archive holds the sum of its bytes.
+pub fn tar(mut bytes: Vec<u8>) -> Vec<u8> {
+    let (blocks, _) = bytes.as_chunks_mut::<512>();
+    for block in blocks.iter_mut().filter(|block| block[257..].starts_with(b"ustar")) {
+        block[148..156].fill(b' ');
+        let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
+        block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    }
+    bytes
+}
+
 /// A document's own `check`, and that of the block inside of a contract's document.
 pub fn document(bytes: Vec<u8>) -> Vec<u8> {
     let Ok(mut document) = serde_json::from_slice::<Value>(&bytes) else { return bytes };

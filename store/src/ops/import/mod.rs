@@ -33,6 +33,7 @@ use crate::{
         TenantStore,
         ingest::{Ingest, Ingested},
         known::{Known, Locations},
+        lost::Lost,
         meta::{Metadata, NewTree},
         upload::{Gate, Uploader},
         workers::blocking,
@@ -98,7 +99,9 @@ pub async fn import(
     let started = Instant::now();
     let base = Base::load(store, base).await;
     let (index, arriving) = load_index(store, INDEX_BUDGET_BYTES);
-    let known = Arc::new(Known::new(base.locations, Some(arriving)));
+    let damage = base.record.as_ref().and_then(|record| record.damage.as_ref());
+    let lost = damage.map(Lost::from).unwrap_or_default();
+    let known = Arc::new(Known::new(base.locations, Some(arriving)).without(lost));
     let (source, lineage) = (("archive", request.name.as_ref()), request.lineage.clone());
     let draft =
         draft(store, &lineage, request.about.clone(), base.record.as_ref(), Totals::default(), source);
