@@ -319,3 +319,29 @@ fn a_full_disk_is_told_to_the_writer_and_harms_nothing_else() {
     assert!(!target.join("full").exists());
     desk.host.verify(ALICE, &["--read-data"]);
 }
+
+#[test]
+fn an_open_file_that_was_removed_outlives_the_snapshot_it_is_of() {
+    let desk = desk();
+    let path = desk.mountpoint.join("base");
+    open(&path).write_all_at(b"changed", 1 << 20).unwrap();
+    let file = File::open(&path).unwrap();
+    let modified = file.metadata().unwrap().modified().unwrap();
+    fs::remove_file(&path).unwrap();
+    fs::write(desk.mountpoint.join("other"), "other").unwrap();
+    desk.commit();
+    for snapshot in desk.host.succeed(["list", ALICE])["snapshots"].as_array().unwrap() {
+        if snapshot["latest"] == false {
+            desk.host.succeed(["delete", ALICE, "--sha", snapshot["record"].as_str().unwrap()]);
+        }
+    }
+    desk.host.succeed(["gc", "acme", "--grace", "0", "--wait"]);
+    let mut expected = noise(BASE, 1);
+    expected[1 << 20..][..7].copy_from_slice(b"changed");
+    let mut read = vec![0; BASE];
+    file.read_exact_at(&mut read, 0).unwrap();
+    assert!(read == expected);
+    assert_eq!(file.metadata().unwrap().modified().unwrap(), modified);
+    drop(file);
+    desk.unmount(&[]);
+}

@@ -2,7 +2,10 @@
 
 use std::{ops::Range, os::unix::fs::FileExt, sync::Mutex, sync::atomic::Ordering};
 
-use store::{content::lazy::ReadAhead, format::tree::MAX_FILE_BYTES};
+use store::{
+    content::lazy::ReadAhead,
+    format::tree::{MAX_FILE_BYTES, Time},
+};
 
 use super::{Fs, errno, gate::Pass, handles::What};
 use crate::{
@@ -55,6 +58,13 @@ impl Fs {
         if data.is_empty() {
             return Ok(0);
         }
+        let written = self.put(ino, offset, data, now())?;
+        self.written_bytes.fetch_add(written as u64, Ordering::Relaxed);
+        Ok(written)
+    }
+
+    /// As [`Self::write`], as if at `time`. The caller sees to it that no commit begins meanwhile.
+    pub(super) fn put(&self, ino: Ino, offset: u64, data: &[u8], time: Time) -> Result<usize> {
         let generation = {
             let state = self.change_state()?;
             let file = state.node(ino)?.file().ok_or(Errno::INVAL)?;
@@ -64,9 +74,8 @@ impl Fs {
         let written = write_some(&file, data, offset)?;
         let crc = crc32c::crc32c(&data[..written]);
         let len = written as u64;
-        let change = Change::Write { ino, generation, offset, len, crc, time: now() };
+        let change = Change::Write { ino, generation, offset, len, crc, time };
         self.change_state()?.make(&change)?;
-        self.written_bytes.fetch_add(len, Ordering::Relaxed);
         Ok(written)
     }
 

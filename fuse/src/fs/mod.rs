@@ -8,6 +8,7 @@ mod directories;
 mod durability;
 pub mod gate;
 pub mod handles;
+mod keep;
 mod names;
 mod node_attributes;
 pub mod read;

@@ -88,6 +88,11 @@ impl Mount {
         let (frozen, examined, frozen_for) = self.freeze(&request, base.clone()).await?;
         let Frozen { epoch, numbers, .. } = &frozen;
         let (epoch, numbers) = (*epoch, numbers.clone());
+        let same = matches!(request.to, To::Own);
+        if same {
+            let numbers = numbers.clone();
+            self.journal(move |mount| Ok(mount.fs.keep_others(&numbers, &mount.runtime))).await?;
+        }
         let files: Arc<dyn Files + Send> = frozen.files.clone();
         let tree = frozen.tree;
         let wanted = commit::Request {
@@ -101,7 +106,6 @@ impl Mount {
             quota_bytes: request.quota_bytes,
             archive: request.archive,
         };
-        let same = matches!(request.to, To::Own);
         let built_on = base.clone().map(|base| commit::Base { record: base.record, metadata: base.metadata });
         let intend = async |record: RecordId| {
             if same { self.journal(move |mount| mount.fs.intend(record, epoch)).await } else { Ok(()) }

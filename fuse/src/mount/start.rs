@@ -110,9 +110,9 @@ impl Mount {
                 (&opened.entries[..], &opened.locations[..])
             });
         let resumed = !matches!(start, Start::New { .. });
-        let is_rescue = matches!(start, Start::Rescue { .. });
+        let rewrite = matches!(start, Start::Resume { .. });
         let (session, recovered) = match start {
-            Start::New { sessions, id } => begin(&sessions, &id, below.clone(), entries, locations)?,
+            Start::New { sessions, id } => begin(&sessions, &id, &info, below.clone(), entries, locations)?,
             Start::Resume { session, unfinished } | Start::Rescue { session, unfinished } => {
                 let recovered = unfinished.recover(&session, entries, locations, &exclusions)?;
                 if recovered.lost_writes > 0 {
@@ -137,7 +137,7 @@ impl Mount {
         }
         let boot_id = if lost_writes > 0 && fs.intent().is_some() { String::new() } else { info.boot_id };
         let info = Info { boot_id, ..info };
-        if !is_rescue {
+        if rewrite {
             session.write_info(&info)?;
         }
         let base = snapshot.map(|snapshot| follow(&lazy, &runtime, snapshot));
@@ -209,6 +209,7 @@ impl Mount {
 fn begin(
     sessions: &std::path::Path,
     id: &str,
+    info: &Info,
     below: Option<Below>,
     entries: &[Entry],
     locations: &[Location],
@@ -220,8 +221,12 @@ fn begin(
         let table = scope.spawn(|| base.table(entries, locations));
         let made = SessionDir::create(sessions, id).and_then(|session| {
             let journal = Journal::create(&session.journal(), &encoded, &[])
-                .map_err(|error| Error::io("cannot make", session.journal(), error))?;
-            Ok((session, journal))
+                .map_err(|error| Error::io("cannot make", session.journal(), error))
+                .and_then(|journal| session.write_info(info).map(|()| journal));
+            match journal {
+                Ok(journal) => Ok((session, journal)),
+                Err(error) => session.remove().and(Err(error)),
+            }
         });
         (made, table.join())
     });

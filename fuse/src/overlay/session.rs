@@ -12,6 +12,7 @@ use std::{
     io,
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -31,7 +32,8 @@ pub struct SessionDir {
 }
 
 impl SessionDir {
-    /// Makes the session `id` below `sessions`.
+    /// Makes the session `id` below `sessions`. It is not one, nor durable, until it says
+    /// [what it is about](Self::write_info).
     pub fn create(sessions: &Path, id: &str) -> Result<Self> {
         private(sessions, true).at("cannot make", sessions)?;
         let path = sessions.join(id);
@@ -39,9 +41,6 @@ impl SessionDir {
         private(&path.join("data"), false).at("cannot make", &path)?;
         let lock = File::create_new(path.join("lock")).at("cannot make", &path)?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive).at("cannot lock", &path)?;
-        for folder in [&path, sessions] {
-            File::open(folder).and_then(|folder| folder.sync_all()).at("cannot flush", folder)?;
-        }
         Ok(Self { path, lock })
     }
 
@@ -55,7 +54,7 @@ impl SessionDir {
             if taken.is_some() || started.elapsed() > LOOKERS_ARE_DONE || Self::look(path)?.is_none() {
                 return Ok(taken);
             }
-            std::thread::sleep(LOOK_AGAIN);
+            thread::sleep(LOOK_AGAIN);
         }
     }
 
@@ -116,11 +115,17 @@ impl SessionDir {
         self.path.join("data")
     }
 
-    /// Writes what the session is about, durably.
+    /// Writes what the session is about. When this returns, the session is durable.
     pub fn write_info(&self, info: &impl Serialize) -> Result<()> {
         let bytes = serde_json::to_vec_pretty(info)
             .map_err(|error| Error::Internal { what: format!("{INFO} cannot be written: {error}") })?;
-        replace(&self.path, INFO, &bytes).at("cannot write", self.path.join(INFO))
+        let sessions = self.path.parent().unwrap_or(&self.path);
+        thread::scope(|scope| {
+            let named = scope.spawn(|| File::open(sessions)?.sync_all());
+            replace(&self.path, INFO, &bytes).at("cannot write", self.path.join(INFO))?;
+            let panicked = |_| Err(io::Error::other("a thread panicked"));
+            named.join().unwrap_or_else(panicked).at("cannot flush", sessions)
+        })
     }
 
     /// What the session at `path` is about, whoever uses it.

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    io::{self, Read, Write as _},
+    io::{self, Read, Seek, SeekFrom, Write as _},
     num::NonZeroU64,
     ops::Range,
     os::unix::fs::{DirBuilderExt, FileExt},
@@ -67,7 +67,6 @@ impl Disk {
                 _ => {}
             }
         }
-        durability.sync_folder("", root)?;
         let tmp = layout.tmp();
         temp::clean(&tmp).map_err(failed(&tmp))?;
         if let Err(reason) = suitability::examine(&tmp).map_err(failed(&tmp))? {
@@ -127,8 +126,7 @@ impl Disk {
             return Ok(bytes.into());
         }
         let mut bytes = self.buffers.take(len);
-        bytes.resize(len, 0);
-        file.read_exact_at(&mut bytes, range.start).map_err(failed(&path))?;
+        read_part(&file, range, &mut bytes).map_err(failed(&path))?;
         Ok(self.buffers.lend(bytes))
     }
 
@@ -160,8 +158,8 @@ impl Disk {
 
     fn create(&self, key: &Key, path: &Path, body: &Body) -> Result<Version> {
         let folder = parent(path);
-        self.durability.settle(key.as_str(), &self.layout.objects(), folder)?;
-        let (temp, version) = self.written(key, body)?;
+        let (temp, version) =
+            self.durability.settle(key.as_str(), &self.layout.root, folder, || self.written(key, body))?;
         match temp.link(path) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(self.taken(key, path)),
@@ -338,6 +336,17 @@ fn read_all(mut file: &File, len: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(len as usize);
     file.read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// Into memory that is not filled with zeros first, which would take as long as the reading.
+fn read_part(mut file: &File, range: Range<u64>, bytes: &mut Vec<u8>) -> io::Result<()> {
+    bytes.clear();
+    file.seek(SeekFrom::Start(range.start))?;
+    let len = range.end - range.start;
+    match file.take(len).read_to_end(bytes)? as u64 == len {
+        true => Ok(()),
+        false => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
 }
 
 /// An object's path always has one.

@@ -15,6 +15,7 @@ use std::{
         Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    thread,
 };
 
 use super::failed;
@@ -72,31 +73,50 @@ impl Durability {
         self.sync(key, &folder)
     }
 
-    /// Makes the folder of an object exist durably below `objects`.
+    /// Makes the folder of an object exist durably below `root`, and does `work` meanwhile.
     ///
     /// A folder that another process made a moment ago may not be durable yet, so a
-    /// handle syncs every ancestor the first time it meets it, whoever made it.
-    pub(super) fn settle(&self, key: &str, objects: &Path, folder: &Path) -> Result<()> {
-        if folder == objects || self.settled().contains(folder) {
-            return Ok(());
+    /// handle syncs every ancestor the first time it meets it, whoever made it: all at once,
+    /// since a disk takes no longer for several than for one.
+    pub(super) fn settle<T>(
+        &self,
+        key: &str,
+        root: &Path,
+        folder: &Path,
+        work: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        let is_unsettled = |folder: &&Path| *folder != root && !self.settled().contains(*folder);
+        let mut unsettled: Vec<&Path> = folder.ancestors().take_while(is_unsettled).collect();
+        unsettled.reverse();
+        for folder in &unsettled {
+            self.create_folder(key, folder)?;
         }
-        let Some(parent) = folder.parent() else { return Ok(()) };
-        self.settle(key, objects, parent)?;
+        let parents = unsettled.iter().filter_map(|folder| folder.parent());
+        let (synced, done) = thread::scope(|scope| {
+            let syncs: Vec<_> =
+                parents.map(|parent| scope.spawn(move || self.sync_folder(key, parent))).collect();
+            let done = work();
+            let synced = syncs.into_iter().try_for_each(|sync| {
+                sync.join().unwrap_or_else(|_| Err(self.poison(key, &io::Error::other("it panicked"))))
+            });
+            (synced, done)
+        });
+        synced?;
+        self.settled().extend(unsettled.into_iter().map(Path::to_owned));
+        done
+    }
+
+    fn create_folder(&self, key: &str, folder: &Path) -> Result<()> {
         match fs::create_dir(folder) {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => {}
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                return Err(BucketError::Rejected {
-                    key: key.to_owned(),
-                    store: self.store.clone(),
-                    reason: format!("{} is an object, so it cannot be a folder", folder.display()),
-                });
-            }
-            Err(error) => return Err(failed(folder)(error)),
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(BucketError::Rejected {
+                key: key.to_owned(),
+                store: self.store.clone(),
+                reason: format!("{} is an object, so it cannot be a folder", folder.display()),
+            }),
+            Err(error) => Err(failed(folder)(error)),
         }
-        self.sync_folder(key, parent)?;
-        self.settled().insert(folder.to_owned());
-        Ok(())
     }
 
     fn settled(&self) -> std::sync::MutexGuard<'_, HashSet<PathBuf>> {

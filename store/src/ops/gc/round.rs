@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, TryStreamExt, future::try_join_all, stream};
 
 use super::{
     Collector, HORIZON, NAP, Stopped,
@@ -201,11 +201,12 @@ impl<'a> Round<'a> {
 
     /// Fixes what goes. The marks were made after the last blocker had ended.
     async fn decide(
-        &mut self,
+        &self,
         filed: &mut [Filed],
         steps: &mut HashMap<RecordId, Step>,
         marks: &Marks,
     ) -> Result<()> {
+        let mut fixed = Vec::new();
         for document in filed.iter_mut().filter(|document| document.phase() == Phase::Armed) {
             let Some(Step::Sweep { pardoned, .. }) = steps.get_mut(&document.id) else { continue };
             let mut go = Vec::new();
@@ -221,18 +222,22 @@ impl<'a> Round<'a> {
                 (document.body.phase, document.body.packs) = (phase, go);
                 continue;
             }
-            loop {
-                let decided = document.advance(self.store, |body| {
-                    (body.phase, body.packs) = (phase, go.clone());
-                    body.blockers.clear();
-                });
-                // Lost: somebody else has fixed it, and `document` is now what they have fixed.
-                if decided.await? != Some(false) || self.collector.rules.decide_by_swap {
-                    break;
-                }
+            fixed.push(self.fix(document, phase, go));
+        }
+        try_join_all(fixed).await.map(drop)
+    }
+
+    async fn fix(&self, document: &mut Filed, phase: Phase, go: Vec<PackId>) -> Result<()> {
+        loop {
+            let decided = document.advance(self.store, |body| {
+                (body.phase, body.packs) = (phase, go.clone());
+                body.blockers.clear();
+            });
+            // Lost: somebody else has fixed it, and `document` is now what they have fixed.
+            if decided.await? != Some(false) || self.collector.rules.decide_by_swap {
+                return Ok(());
             }
         }
-        Ok(())
     }
 
     /// Index entries, then packs, then the document.
@@ -273,10 +278,9 @@ impl<'a> Round<'a> {
         let swept = |document: &&mut Filed| {
             document.phase() == Phase::Sweep && matches!(steps.get(&document.id), Some(Step::Sweep { .. }))
         };
-        for document in filed.iter_mut().filter(swept) {
-            document.advance(self.store, |body| body.phase = Phase::Swept).await?;
-        }
-        Ok(())
+        let swept = filed.iter_mut().filter(swept);
+        let ended = swept.map(|document| document.advance(store, |body| body.phase = Phase::Swept));
+        try_join_all(ended).await.map(drop)
     }
 
     /// Files what nothing needs and is not filed yet.
@@ -335,12 +339,10 @@ impl<'a> Round<'a> {
             return Ok(());
         }
         let writers = self.writers(marks).await?;
-        for document in unarmed {
-            document
-                .advance(self.store, |body| (body.phase, body.blockers) = (Phase::Armed, writers.clone()))
-                .await?;
-        }
-        Ok(())
+        let armed = unarmed.into_iter().map(|document| {
+            document.advance(self.store, |body| (body.phase, body.blockers) = (Phase::Armed, writers.clone()))
+        });
+        try_join_all(armed).await.map(drop)
     }
 
     /// Who writes now. Records that had ended when they were marked have not begun again.

@@ -10,7 +10,7 @@ use futures::{StreamExt, stream, stream::FuturesUnordered};
 use super::{Failed, Source, Survey};
 use crate::{
     Error, Result,
-    bucket::put_unique,
+    bucket::{Buffers, put_unique},
     content::{
         TenantStore,
         known::Locations,
@@ -41,7 +41,9 @@ pub(super) async fn copy(
     let packs = DurablePacks { locations: Locations::new(), index: Vec::new(), stored_bytes: 0 };
     let mut copied = Copied { places: HashMap::new(), packs };
     let mut by_id: HashMap<ChunkId, Location> = HashMap::new();
-    let mut packer = Packer::with_capacity(target.min(largest(survey)) + target / 16);
+    let buffers = Buffers::new(PACKS_IN_FLIGHT);
+    let room = target.min(largest(survey)) + target / 16;
+    let mut packer = Packer::recycling(room, &buffers);
     let mut next = 0;
     let mut sources = stream::iter(&survey.frames)
         .map(|(pack, frames)| async move {
@@ -68,7 +70,7 @@ pub(super) async fn copy(
                             });
                             copied.places.insert(from, location);
                             if packer.len() >= target {
-                                let empty = Packer::with_capacity(target + target / 16);
+                                let empty = Packer::recycling(room, &buffers);
                                 full.push((std::mem::replace(&mut packer, empty), next));
                                 next += 1;
                             }

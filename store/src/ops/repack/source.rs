@@ -13,6 +13,7 @@ use crate::{
         TenantStore,
         meta::Metadata,
         reader::{Fetch, Verified, Want, plan},
+        workers::blocking,
     },
     format::{layout, pack::PackEntry, record::Record, table::Location},
     id::{ChunkKey, PackId},
@@ -91,7 +92,8 @@ async fn read(
         .buffered(REQUESTS_AT_ONCE)
         .try_collect()
         .await?;
-    checked(store.key(), pack, &fetched).map_err(|reason| Error::damaged(key, reason))
+    let chunk_key = *store.key();
+    blocking(move || checked(&chunk_key, pack, &fetched).map_err(|reason| Error::damaged(key, reason))).await
 }
 
 /// The frames that were fetched, if all of them are what the pack says.
