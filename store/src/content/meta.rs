@@ -43,8 +43,8 @@ const MAX_GAP: u64 = 32 * 1024;
 pub struct Metadata {
     pub root: Root,
     /// One for each segment of the root.
-    trees: Vec<Vec<u8>>,
-    tables: Vec<Vec<u8>>,
+    trees: Vec<Bytes>,
+    tables: Vec<Bytes>,
 }
 
 impl Metadata {
@@ -59,7 +59,7 @@ impl Metadata {
         if let Some(cache) = &store.cache
             && let Some(bytes) = cache.read(Shelf::Meta, &name)
         {
-            match Self::from_cached(store, content, &bytes) {
+            match Self::from_cached(store, content, &bytes.into()) {
                 Ok(metadata) => return Ok(metadata),
                 Err(error) => tracing::warn!(%record, %error, "cached metadata is useless"),
             }
@@ -79,7 +79,7 @@ impl Metadata {
             .buffer_unordered(REQUESTS_AT_ONCE)
             .try_collect()
             .await?;
-        let blob = |blob: &Blob| -> Result<Vec<u8>> {
+        let blob = |blob: &Blob| -> Result<Bytes> {
             let stored = ranges.iter().find_map(|(range, bytes)| {
                 let start = usize::try_from(blob.offset.checked_sub(range.offset)?).ok()?;
                 bytes.get(start..start + blob.stored_len as usize).filter(|_| range.pack == blob.pack)
@@ -92,7 +92,7 @@ impl Metadata {
             })?;
             let verified = Verified::check(store.key(), &blob.id, blob.codec, stored, blob.raw_len)
                 .map_err(|error| Error::damaged(format!("pack {}", blob.pack), error))?;
-            Ok(verified.into_bytes())
+            Ok(verified.into_bytes().into())
         };
         let root = content
             .root
@@ -115,7 +115,10 @@ impl Metadata {
                 .map_err(|error| error.of(format!("tree segment {}", segment.tree.id)))?;
         }
         reader.finish().map_err(|error| error.of("the snapshot's tree"))?;
-        let locations = self.tables()?.concat();
+        let mut locations = Vec::with_capacity(self.chunks());
+        for (segment, bytes) in self.root.segments.iter().zip(&self.tables) {
+            locations.extend(table_of(segment, bytes)?);
+        }
         let chunks: usize = entries.iter().map(|entry| entry.chunks().count()).sum();
         if chunks != locations.len() {
             let reason = format!("{chunks} chunks, but {} locations", locations.len());
@@ -126,11 +129,14 @@ impl Metadata {
 
     /// For each segment, where its chunks lie.
     pub fn tables(&self) -> Result<Vec<Vec<Location>>> {
-        let decode = |(segment, bytes): (&SegmentRef, &Vec<u8>)| {
-            table::decode(bytes, segment.chunks as usize)
-                .map_err(|error| error.of(format!("table segment {}", segment.table.id)))
-        };
-        self.root.segments.iter().zip(&self.tables).map(decode).collect()
+        let segments = self.root.segments.iter().zip(&self.tables);
+        segments.map(|(segment, bytes)| table_of(segment, bytes)).collect()
+    }
+
+    /// How many chunks its segments say there are; not more than their tables have room for.
+    fn chunks(&self) -> usize {
+        let segments = self.root.segments.iter().zip(&self.tables);
+        segments.map(|(segment, bytes)| bytes.len().min(segment.chunks as usize)).sum()
     }
 
     /// Keeps this metadata for the next write or read on this host.
@@ -145,15 +151,15 @@ impl Metadata {
         cache.write(Shelf::Meta, &cache_name(record, generation), &bytes);
     }
 
-    fn from_cached(store: &TenantStore, content: &Content, bytes: &[u8]) -> Result<Self> {
+    fn from_cached(store: &TenantStore, content: &Content, bytes: &Bytes) -> Result<Self> {
         let mut reader = Reader::new(bytes);
-        let mut next = |id: Option<&ChunkId>| -> Result<Vec<u8>> {
+        let mut next = |id: Option<&ChunkId>| -> Result<Bytes> {
             let blob = reader.bytes(usize::MAX >> 1, "a blob").map_err(|error| error.of("a cache file"))?;
             match id {
                 Some(id) if store.key().id_of(blob) != *id => {
                     Err(Error::damaged("a cache file", "another content"))
                 }
-                _ => Ok(blob.to_vec()),
+                _ => Ok(bytes.slice_ref(blob)),
             }
         };
         let root = Root::decode(&next(Some(&content.root.id))?).map_err(|error| error.of("a cache file"))?;
@@ -172,6 +178,12 @@ impl Metadata {
         }
         Err(Error::damaged(format!("snapshot {expected}"), format!("its tree is that of {found}")))
     }
+}
+
+/// Where the chunks of one segment lie.
+fn table_of(segment: &SegmentRef, bytes: &[u8]) -> Result<Vec<Location>> {
+    table::decode(bytes, segment.chunks as usize)
+        .map_err(|error| error.of(format!("table segment {}", segment.table.id)))
 }
 
 fn cache_name(record: RecordId, generation: u64) -> String {
@@ -215,7 +227,7 @@ impl NewTree {
                     locate(id).ok_or_else(|| Error::Internal { what: format!("chunk {id} has no location") })
                 })
                 .collect::<Result<Vec<_>>>()?;
-            parts.push(Part { id, tree: segment.bytes, locations });
+            parts.push(Part { id, tree: segment.bytes.into(), locations });
         }
         let mut pack = MetaPack::new(store, write)?;
         let (content, metadata) = pack.add(store, self.id, base, parts, barred)?;
@@ -234,7 +246,7 @@ pub struct NewMetadata {
 /// One segment of a tree, with where its chunks lie.
 struct Part {
     id: ChunkId,
-    tree: Vec<u8>,
+    tree: Bytes,
     locations: Vec<Location>,
 }
 
@@ -285,7 +297,7 @@ impl MetaPack {
         barred: impl Fn(&PackId) -> bool,
     ) -> Result<(Content, Metadata)> {
         let mut used = PacksUsed::default();
-        let (mut trees, mut tables) = (Vec::new(), Vec::new());
+        let (mut trees, mut tables): (Vec<Bytes>, Vec<Bytes>) = (Vec::new(), Vec::new());
         let mut ids = Vec::new();
         for Part { id, tree, locations } in parts {
             locations
@@ -294,7 +306,7 @@ impl MetaPack {
             let table = table::encode(&locations);
             ids.push((id, store.key().id_of(&table), locations.len() as u32));
             trees.push(tree);
-            tables.push(table);
+            tables.push(Bytes::from(table));
         }
         let shared = shared_blobs(base, &ids, barred);
         let mut segments = Vec::with_capacity(ids.len());
