@@ -3,16 +3,19 @@
 //!
 //! Inputs are made of the format's vectors and of what real programs have written, by changes
 //! that know where numbers are and make checksums right again, so that they get past the first
-//! look. A seed and a number make the same input on every machine; no special compiler is needed.
+//! look. The tests throw these, and a seed and a number make the same input on every machine; the
+//! program `fuzz`, of `scripts/fuzz`, goes on from those that reach new code.
 //!
 //! `PSTORE_FUZZ_ROUNDS` is how many inputs each target gets, `PSTORE_FUZZ_SEED` which ones,
 //! `PSTORE_FUZZ_INPUT` a file to try instead.
 
 mod json;
+mod limit;
 mod mutation;
 mod reseal;
+pub mod targets;
 
-pub use reseal::{document, index, leveldb_log, leveldb_table, pack, tar};
+pub use limit::Limit;
 
 use std::{
     env, fs,
@@ -20,8 +23,6 @@ use std::{
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
 };
-
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use mutation::Mutator;
 
@@ -53,12 +54,17 @@ impl Target {
         if let Some(path) = env::var_os("PSTORE_FUZZ_INPUT") {
             return (self.read)(&fs::read(path).unwrap());
         }
-        let _limit = Limit::set();
+        let _limit = Limit::set(MEMORY);
         let mut mutator = Mutator::new(&self.corpus, number("PSTORE_FUZZ_SEED", 1));
         for _ in 0..number("PSTORE_FUZZ_ROUNDS", 20_000).div_ceil(self.one_in) {
-            let (input, sealed) = mutator.next();
-            self.attempt(&if sealed { (self.reseal)(input) } else { input });
+            let input = mutator.next();
+            self.attempt(&if mutator.seals() { (self.reseal)(input) } else { input });
         }
+    }
+
+    /// This input, changed as this seed says, with checksums that may be wrong.
+    pub fn changed(&self, input: &[u8], seed: u64) -> Vec<u8> {
+        Mutator::new(&self.corpus, seed).changed(input)
     }
 
     fn attempt(&self, input: &[u8]) {
@@ -75,26 +81,6 @@ impl Target {
 
 fn number(variable: &str, otherwise: u64) -> u64 {
     env::var(variable).map_or(otherwise, |text| text.parse().expect("a number"))
-}
-
-/// Whoever allocates more than this ends the process.
-struct Limit(Rlimit);
-
-impl Limit {
-    fn set() -> Self {
-        let before = getrlimit(Resource::As);
-        let pages = fs::read_to_string("/proc/self/statm").unwrap();
-        let pages: u64 = pages.split(' ').next().and_then(|pages| pages.parse().ok()).unwrap();
-        let now = pages * rustix::param::page_size() as u64;
-        setrlimit(Resource::As, Rlimit { current: Some(now + MEMORY), ..before }).unwrap();
-        Self(before)
-    }
-}
-
-impl Drop for Limit {
-    fn drop(&mut self) {
-        setrlimit(Resource::As, self.0).unwrap();
-    }
 }
 
 /// The files of the format's vectors whose path contains this.

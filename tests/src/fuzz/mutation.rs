@@ -33,9 +33,14 @@ impl<'a> Mutator<'a> {
         Self { corpus, dice: Dice(seed) }
     }
 
-    /// The next input, and whether its checksums should be made right.
-    pub(super) fn next(&mut self) -> (Vec<u8>, bool) {
-        let mut bytes = self.known().to_vec();
+    /// A known input, changed.
+    pub(super) fn next(&mut self) -> Vec<u8> {
+        let known = self.known();
+        self.changed(known)
+    }
+
+    pub(super) fn changed(&mut self, input: &[u8]) -> Vec<u8> {
+        let mut bytes = input.to_vec();
         for _ in 0..=self.dice.below(4) {
             let is_json = bytes.first() == Some(&b'{');
             match is_json && self.dice.below(4) > 0 {
@@ -44,7 +49,12 @@ impl<'a> Mutator<'a> {
             }
         }
         bytes.truncate(MOST_BYTES);
-        (bytes, self.dice.below(5) > 0)
+        bytes
+    }
+
+    /// Whether checksums should be made right.
+    pub(super) fn seals(&mut self) -> bool {
+        self.dice.below(5) > 0
     }
 
     fn known(&mut self) -> &'a [u8] {

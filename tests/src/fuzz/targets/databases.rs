@@ -1,0 +1,88 @@
+//! What a browser left in its profile.
+
+use std::{fs, hint::black_box, path::Path, time::Duration};
+
+use capture::{
+    source::Source,
+    sqlite,
+    state::{Deadline, State},
+};
+use rusqlite::Connection;
+
+use crate::fuzz::{files, reseal};
+
+pub(super) fn leveldb(part: &str) -> Vec<Vec<u8>> {
+    files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../capture/testdata/leveldb"), part)
+}
+
+/// A database that Chromium wrote, with one file changed.
+pub(super) fn check_leveldb(name: &str, bytes: &[u8]) {
+    let folder = tempfile::tempdir().unwrap();
+    for (known, content) in ["000003.log", "CURRENT", "MANIFEST-000001"].iter().zip(leveldb("/")) {
+        fs::write(folder.path().join(known), content).unwrap();
+    }
+    fs::write(folder.path().join(name), bytes).unwrap();
+    let source = Source::open(folder.path()).unwrap();
+    black_box(capture::leveldb::check(&source, Path::new(""), Deadline::after(Duration::from_secs(60))));
+}
+
+pub(super) fn leveldb_tables() -> Vec<Vec<u8>> {
+    files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../capture/testdata/leveldb-table"), ".ldb")
+}
+
+/// A database of this table alone, whose MANIFEST says that it is as long as it is.
+pub(super) fn check_leveldb_table(bytes: &[u8]) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut length = bytes.len();
+    let mut edit = b"\x02\x00\x03\x09\x04\x00\x07\x00\x05".to_vec();
+    while length >= 0x80 {
+        edit.push(length as u8 | 0x80);
+        length >>= 7;
+    }
+    edit.extend([length as u8, 1, b'a', 1, b'z']);
+    fs::write(folder.path().join("CURRENT"), "MANIFEST-000001\n").unwrap();
+    fs::write(folder.path().join("MANIFEST-000001"), reseal::leveldb_log(&edit)).unwrap();
+    fs::write(folder.path().join("000005.ldb"), bytes).unwrap();
+    let checked = capture::leveldb::check(
+        &Source::open(folder.path()).unwrap(),
+        Path::new(""),
+        Deadline::after(Duration::from_secs(60)),
+    );
+    assert_eq!(checked.notes.tables, 1, "the table was not read: {:?}", checked.state);
+    if leveldb_tables().iter().any(|whole| whole == bytes) {
+        assert_eq!(checked.state, State::Ok);
+    }
+}
+
+/// A small database, and its journal or log in the middle of a change.
+pub(super) fn databases() -> Vec<Vec<u8>> {
+    let folder = tempfile::tempdir().unwrap();
+    let mut found = Vec::new();
+    for mode in ["delete", "wal"] {
+        let path = folder.path().join(mode);
+        let database = Connection::open(&path).unwrap();
+        database.pragma_update(None, "journal_mode", mode).unwrap();
+        let rows = "CREATE TABLE t(a INTEGER PRIMARY KEY, b TEXT UNIQUE);
+            WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200)
+            INSERT INTO t SELECT i, hex(randomblob(20)) FROM n;";
+        database.execute_batch(rows).unwrap();
+        database.execute_batch("PRAGMA cache_size = 1; BEGIN; UPDATE t SET b = b || 'x';").unwrap();
+        for suffix in ["", "-journal", "-wal"] {
+            found.extend(fs::read(path.with_file_name(format!("{mode}{suffix}"))).ok());
+        }
+        database.execute_batch("ROLLBACK").unwrap();
+    }
+    found
+}
+
+pub(super) fn check_sqlite(name: &str, bytes: &[u8]) {
+    let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let database = Connection::open(folder.path().join("Cookies")).unwrap();
+    database.execute_batch("CREATE TABLE t(a); INSERT INTO t VALUES (1);").unwrap();
+    drop(database);
+    fs::write(folder.path().join(name), bytes).unwrap();
+    let source = Source::open(folder.path()).unwrap();
+    let deadline = Deadline::after(Duration::from_secs(60));
+    let means = sqlite::Means { depth: sqlite::Depth::Full, deadline, scratch: scratch.path() };
+    black_box(sqlite::check(&source, Path::new("Cookies"), means, |_| None::<()>).0);
+}

@@ -1,0 +1,77 @@
+//! Every reader of bytes that somebody else may have written. A new one is a line here.
+
+mod archives;
+mod databases;
+mod mounts;
+mod objects;
+
+use std::{convert::identity, hint::black_box};
+
+use fuse::overlay::{change::Change, checkpoint};
+use store::format::{
+    condemned::Condemned,
+    config::{StoreConfig, TenantConfig},
+    event::Event,
+    index::Index,
+    lock::Lock,
+    pack,
+    pin::Pin,
+    pointer::Pointer,
+    root::Root,
+};
+
+use super::{Target, reseal, vectors};
+use archives::{archives, read_archive};
+use databases::{check_leveldb, check_leveldb_table, check_sqlite, databases, leveldb, leveldb_tables};
+use mounts::{bases, changes, journals, read_journal};
+use objects::{keys, read_frame, read_key, read_record, read_startup, read_table, read_tree, startups};
+
+/// A reader: what it is called, what it begins with, how it is sealed, one of how many rounds it
+/// gets, what it does.
+macro_rules! targets {
+    ($($name:ident: $corpus:expr, $reseal:expr, $one_in:literal, $read:expr;)*) => {
+        /// All of them, by their names.
+        pub const TARGETS: &[(&str, fn() -> Target)] = &[$((stringify!($name), $name)),*];
+
+        $(pub fn $name() -> Target {
+            Target { name: stringify!($name), corpus: $corpus, reseal: $reseal, one_in: $one_in, read: $read }
+        })*
+
+        /// Hands their names to another macro.
+        #[macro_export]
+        macro_rules! for_fuzz_targets {
+            ($macro:ident) => {
+                $macro! { $($name)* }
+            };
+        }
+    };
+}
+
+targets! {
+    a_pack: vectors("/packs/"), reseal::pack, 1, |bytes| drop(black_box(pack::decode_directory(bytes, bytes.len() as u64)));
+    an_index: vectors("/index/"), reseal::index, 1, |bytes| drop(black_box(Index::decode(bytes)));
+    a_tree: vectors("/tree-"), identity, 1, read_tree;
+    a_table: vectors("/table-"), identity, 1, read_table;
+    a_root: vectors("segments/root"), identity, 1, |bytes| drop(black_box(Root::decode(bytes)));
+    a_frame: vectors("frames/"), identity, 1, read_frame;
+    a_record: vectors("/snap-"), reseal::document, 8, read_record;
+    a_pointer: vectors("/latest.json"), reseal::document, 4, |bytes| drop(black_box(Pointer::decode(bytes)));
+    a_lock: vectors("/lock.json"), reseal::document, 4, |bytes| drop(black_box(Lock::decode(bytes)));
+    a_pin: vectors("/pins/"), reseal::document, 4, |bytes| drop(black_box(Pin::decode(bytes)));
+    an_event: vectors("/events/"), reseal::document, 4, |bytes| drop(black_box(Event::decode(bytes)));
+    what_is_condemned: vectors("/condemned/"), reseal::document, 4, |bytes| drop(black_box(Condemned::decode(bytes)));
+    a_store_configuration: vectors("/pstore.json"), reseal::document, 4, |bytes| drop(black_box(StoreConfig::decode(bytes)));
+    a_tenant_configuration: vectors("/tenant.json"), reseal::document, 4, |bytes| drop(black_box(TenantConfig::decode(bytes)));
+    what_a_mount_reads_first: startups(), identity, 1, read_startup;
+    an_archive: archives(), reseal::tar, 4, read_archive;
+    a_key: keys(), identity, 1, read_key;
+    a_change_of_a_mount: changes(), identity, 1, |bytes| drop(black_box(Change::decode(bytes)));
+    the_base_of_a_mount: bases(), identity, 1, |bytes| drop(black_box(checkpoint::Base::decode(bytes)));
+    the_journal_of_a_mount: journals(), identity, 20, read_journal;
+    the_log_of_a_leveldb: leveldb("/000003.log"), identity, 40, |bytes| check_leveldb("000003.log", bytes);
+    the_manifest_of_a_leveldb: leveldb("/MANIFEST"), identity, 40, |bytes| check_leveldb("MANIFEST-000001", bytes);
+    a_table_of_a_leveldb: leveldb_tables(), reseal::leveldb_table, 20, check_leveldb_table;
+    a_sqlite_database: databases(), identity, 200, |bytes| check_sqlite("Cookies", bytes);
+    the_journal_of_a_sqlite_database: databases(), identity, 200, |bytes| check_sqlite("Cookies-journal", bytes);
+    the_wal_of_a_sqlite_database: databases(), identity, 200, |bytes| check_sqlite("Cookies-wal", bytes);
+}
