@@ -411,7 +411,12 @@ async fn vector_store() -> (TenantStore, Lineage) {
 #[tokio::test]
 async fn the_vector_store_opens_and_is_sound() {
     let (store, lineage) = vector_store().await;
-    let options = verify::Options { read_data: true, sample: None, repair: false };
+    let options = verify::Options {
+        read_data: true,
+        sample: None,
+        repair: false,
+        memory_bytes: verify::DEFAULT_MEMORY_BYTES,
+    };
     let report = verify::verify(&store, &lineage, options, Arc::new(Silent)).await.unwrap();
     assert!(report.damage.is_empty(), "{:?}", report.damage);
     assert_eq!((report.snapshots, report.packs), (1, 3));

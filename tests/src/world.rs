@@ -7,7 +7,7 @@ use std::{
 
 use store::{
     Result,
-    bucket::Bucket,
+    bucket::{Bucket, Key, MemoryBucket, Write},
     catalog::{controls::Controls, store::Store},
     content::TenantStore,
     format::event::Actor,
@@ -34,6 +34,17 @@ pub fn lineage(profile: &str) -> Lineage {
 /// Somebody whose run is called `run`.
 pub fn actor(run: &str) -> Actor {
     Actor { run_id: run.to_owned(), host: "test".to_owned(), ..Actor::default() }
+}
+
+/// Another bucket with the same in it.
+pub async fn copy(from: &MemoryBucket) -> Arc<MemoryBucket> {
+    let memory = Arc::new(MemoryBucket::with_page_size(1000));
+    for key in from.keys() {
+        let key = Key::new(key).unwrap();
+        let bytes = from.get(&key).await.unwrap().bytes;
+        memory.put(&key, bytes.into(), Write::Create).await.unwrap();
+    }
+    memory
 }
 
 pub fn request(lineage: &Lineage, directory: &Path) -> snapshot::Request {
@@ -78,6 +89,17 @@ impl World {
         let store =
             Store::new(Arc::clone(&bucket), cache).writable_tenant(&lineage.name.tenant).await.unwrap();
         Self { root: bucket, store, lineage }
+    }
+
+    /// The same store, in another bucket.
+    pub fn on(&self, bucket: Arc<dyn Bucket>) -> Self {
+        let store = TenantStore { bucket: Arc::clone(&bucket), ..self.store.clone() };
+        Self { root: bucket, store, lineage: self.lineage.clone() }
+    }
+
+    /// Another profile of the tenant.
+    pub fn of(&self, profile: &str) -> Self {
+        Self { lineage: lineage(profile), ..self.clone() }
     }
 
     /// The pointer and the lock in the hands of the run called `run`.
@@ -131,7 +153,12 @@ impl World {
     }
 
     pub async fn verify(&self) -> Result<verify::Report> {
-        let options = verify::Options { read_data: true, sample: None, repair: false };
+        let options = verify::Options {
+            read_data: true,
+            sample: None,
+            repair: false,
+            memory_bytes: verify::DEFAULT_MEMORY_BYTES,
+        };
         verify::verify(&self.store, &self.lineage, options, Arc::new(Silent)).await
     }
 

@@ -18,7 +18,7 @@ use std::{
 
 use serde_json::Value;
 use store::{
-    bucket::{Bucket, Fault, FaultBucket, Key, MemoryBucket, Recorder, Rule, Write},
+    bucket::{Bucket, Fault, FaultBucket, MemoryBucket, Recorder, Rule},
     content::TenantStore,
     format::layout,
     ops::gc::{Collector, Options},
@@ -27,7 +27,7 @@ use tests::{
     binary::{self, Host},
     server::SeaweedFs,
     tree::{assert_same, noise},
-    world::World,
+    world::{World, copy},
 };
 
 const NOW: Options = Options::after(Duration::ZERO);
@@ -131,16 +131,6 @@ async fn a_collection_reads_records_and_no_content() {
     let calls = recorder.take();
     assert!(calls.iter().all(|call| !call.key.contains("/packs/") || call.bytes == 0), "{calls:#?}");
     assert!(calls.len() < 40, "{} calls: {calls:#?}", calls.len());
-}
-
-async fn copy(from: &MemoryBucket) -> Arc<MemoryBucket> {
-    let memory = Arc::new(MemoryBucket::with_page_size(1000));
-    for key in from.keys() {
-        let key = Key::new(key).unwrap();
-        let bytes = from.get(&key).await.unwrap().bytes;
-        memory.put(&key, bytes.into(), Write::Create).await.unwrap();
-    }
-    memory
 }
 
 /// Killed at its k-th request, for every k; then two more collections.

@@ -35,7 +35,7 @@ use store::{
 use tests::{
     interrupter::Interrupter,
     tree::{assert_same, noise},
-    world::World,
+    world::{World, copy},
 };
 use tokio::runtime::Handle;
 
@@ -161,16 +161,6 @@ async fn all_snapshots_that_share_a_pack_are_moved_together() {
     }
     let plan = Collector::new(world.store.clone(), NOW).plan().await.unwrap();
     assert_eq!((plan.condemned.len(), plan.repacked), (0, Default::default()));
-}
-
-async fn copy(from: &MemoryBucket) -> Arc<MemoryBucket> {
-    let memory = Arc::new(MemoryBucket::with_page_size(1000));
-    for key in from.keys() {
-        let key = Key::new(key).unwrap();
-        let bytes = from.get(&key).await.unwrap().bytes;
-        memory.put(&key, bytes.into(), Write::Create).await.unwrap();
-    }
-    memory
 }
 
 /// Killed at its k-th request, for every k; then, when its lease is over, two more collections.
@@ -515,7 +505,12 @@ async fn commits_go_on_after_one_that_a_collection_ran_beside() {
     assert_holds(&world, dir.path(), 21).await;
 }
 
-const REPAIR: verify::Options = verify::Options { read_data: true, sample: None, repair: true };
+const REPAIR: verify::Options = verify::Options {
+    read_data: true,
+    sample: None,
+    repair: true,
+    memory_bytes: verify::DEFAULT_MEMORY_BYTES,
+};
 
 /// Damages the first frame of the first pack there is.
 async fn spoil(memory: &MemoryBucket) -> Key {

@@ -7,11 +7,8 @@ use std::{collections::BTreeSet, fs, path::Path, sync::Arc, time::Duration};
 
 use store::{
     ErrorKind,
-    bucket::{Bucket, Fault, FaultBucket, Key, MemoryBucket, Rule, Write},
-    content::{
-        TenantStore,
-        chunk_cache::{ChunkCache, Limits, NewFrame},
-    },
+    bucket::{Bucket, Fault, FaultBucket, Key, MemoryBucket, Rule},
+    content::chunk_cache::{ChunkCache, Limits, NewFrame},
     format::{layout, record::Record},
     id::{PackId, PackSeq},
     ops::{
@@ -23,10 +20,15 @@ use store::{
 };
 use tests::{
     tree::{assert_same, noise},
-    world::{World, lineage, request},
+    world::{World, copy, request},
 };
 
-const REPAIR: verify::Options = verify::Options { read_data: true, sample: None, repair: true };
+const REPAIR: verify::Options = verify::Options {
+    read_data: true,
+    sample: None,
+    repair: true,
+    memory_bytes: verify::DEFAULT_MEMORY_BYTES,
+};
 const NOW: Options = Options { min_unused_bytes: 0, ..Options::after(Duration::ZERO) };
 
 fn fill(source: &Path) {
@@ -40,11 +42,6 @@ fn fill(source: &Path) {
 
 async fn repair(world: &World) -> Report {
     verify::verify(&world.store, &world.lineage, REPAIR, Arc::new(Silent)).await.unwrap()
-}
-
-/// Another profile of the tenant.
-fn other(world: &World, name: &str) -> World {
-    World { lineage: lineage(name), ..world.clone() }
 }
 
 /// A snapshot that shares nothing with what is there.
@@ -86,16 +83,6 @@ async fn assert_restores(world: &World, record: &Record, source: &Path) {
     assert_same(source, &out);
 }
 
-async fn copy(from: &MemoryBucket) -> Arc<MemoryBucket> {
-    let memory = Arc::new(MemoryBucket::with_page_size(1000));
-    for key in from.keys() {
-        let key = Key::new(key).unwrap();
-        let bytes = from.get(&key).await.unwrap().bytes;
-        memory.put(&key, bytes.into(), Write::Create).await.unwrap();
-    }
-    memory
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn damaged_and_missing_content_comes_from_another_pack() {
     let dir = tempfile::tempdir().unwrap();
@@ -104,14 +91,13 @@ async fn damaged_and_missing_content_comes_from_another_pack() {
     let stage = Arc::new(MemoryBucket::new());
     let world = World::open(stage.clone(), None).await;
     world.snapshot(&source).await.unwrap();
-    let carol = other(&world, "acme/carol");
+    let carol = world.of("acme/carol");
     assert_eq!(carol.snapshot(&source).await.unwrap().counts.new_chunks, 0, "carol shares alice's chunks");
-    apart(&other(&world, "acme/bob"), &source).await;
+    apart(&world.of("acme/bob"), &source).await;
     let pack = data_pack(&world).await;
     for blow in 0..4 {
         let memory = copy(&stage).await;
-        let store = TenantStore { bucket: memory.clone(), ..world.store.clone() };
-        let world = World { store: store.clone(), ..world.clone() };
+        let world = world.on(memory.clone());
         match blow {
             0 => spoil(&memory, &pack).await,
             1 => change(&memory, &pack, |bytes| bytes.truncate(100_000)).await,
@@ -125,12 +111,12 @@ async fn damaged_and_missing_content_comes_from_another_pack() {
         assert_eq!((record.generation, record.damage.is_none()), (1, true));
         assert_restores(&world, &record, &source).await;
         // Whoever shares it was helped too, and nobody refers to what is damaged.
-        let carol = World { store: store.clone(), ..carol.clone() };
+        let carol = carol.on(memory.clone());
         carol.assert_clean().await;
-        let dave = other(&world, "acme/dave");
+        let dave = world.of("acme/dave");
         assert_eq!(dave.snapshot(&source).await.unwrap().counts.new_chunks, 0, "{blow}");
         dave.assert_clean().await;
-        Collector::new(store, NOW).run_through().await.unwrap();
+        Collector::new(world.store.clone(), NOW).run_through().await.unwrap();
         for world in [&world, &carol, &dave] {
             world.assert_clean().await;
         }
@@ -140,6 +126,43 @@ async fn damaged_and_missing_content_comes_from_another_pack() {
         let quiet = repair(&world).await;
         assert!(quiet.damage.is_empty() && quiet.repaired.is_empty(), "{quiet:#?}");
     }
+}
+
+/// As much as that: one pack, and the next when that is done.
+#[tokio::test(flavor = "multi_thread")]
+async fn with_little_memory_what_is_lost_is_made_good_pack_by_pack() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("source");
+    fill(&source);
+    let stage = Arc::new(MemoryBucket::new());
+    let world = World::open(stage.clone(), None).await;
+    let mut snapshots = vec![world.snapshot(&source).await.unwrap().record];
+    for more in 0..3 {
+        fs::write(source.join(format!("more{more}")), noise(60_000, 50 + more)).unwrap();
+        snapshots.push(world.snapshot(&source).await.unwrap().record);
+    }
+    apart(&world.of("acme/bob"), &source).await;
+    let packs = used(&world.current().await.unwrap(), |seq| seq != PackSeq::Meta);
+    assert_eq!(packs.len(), 4);
+    for pack in &packs {
+        stage.delete(&layout::pack(&world.store.tenant, *pack)).await.unwrap();
+    }
+    let mut reports = Vec::new();
+    for (memory_bytes, moves) in [(verify::DEFAULT_MEMORY_BYTES, [1, 1, 1, 1]), (0, [1, 2, 3, 4])] {
+        let world = world.on(copy(&stage).await);
+        let options = verify::Options { memory_bytes, ..REPAIR };
+        let report = verify::verify(&world.store, &world.lineage, options, Arc::new(Silent)).await.unwrap();
+        assert!(report.damage.is_empty() && report.marked.is_empty(), "{report:#?}");
+        reports.push(report.repaired);
+        for (record, moves) in snapshots.iter().zip(moves) {
+            let (record, _) =
+                store::catalog::records::get(&world.store, &world.lineage, *record).await.unwrap();
+            assert_eq!(record.generation, moves);
+        }
+        world.assert_clean().await;
+        assert_restores(&world, &world.current().await.unwrap(), &source).await;
+    }
+    assert_eq!(reports[0], reports[1]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -200,7 +223,7 @@ async fn what_is_lost_is_marked_in_every_snapshot_and_all_files_are_named() {
     let first = world.snapshot(&source).await.unwrap();
     fs::write(source.join("new"), noise(60_000, 99)).unwrap();
     let second = world.snapshot(&source).await.unwrap();
-    let carol = other(&world, "acme/carol");
+    let carol = world.of("acme/carol");
     carol.snapshot(&source).await.unwrap();
     let (record, _) = store::catalog::records::get(&world.store, &world.lineage, first.record).await.unwrap();
     let pack = used(&record, |seq| seq != PackSeq::Meta)[0];
@@ -254,8 +277,7 @@ async fn the_next_snapshot_stores_anew_what_is_lost_and_heals_those_before_it() 
     let (pack, meta) = (data_pack(&world).await, meta_pack(&world).await);
     for blow in 0..3 {
         let memory = copy(&stage).await;
-        let world =
-            World { store: TenantStore { bucket: memory.clone(), ..world.store.clone() }, ..world.clone() };
+        let world = world.on(memory.clone());
         match blow {
             0 => spoil(&memory, &pack).await,
             1 => memory.delete(&pack).await.unwrap(),
@@ -263,7 +285,7 @@ async fn the_next_snapshot_stores_anew_what_is_lost_and_heals_those_before_it() 
         }
         assert_eq!(repair(&world).await.marked, [before.sha256_prefix()], "{blow}");
         // Of another profile by the index, of the same by the base.
-        let bob = other(&world, "acme/bob");
+        let bob = world.of("acme/bob");
         let stored = bob.snapshot(&source).await.unwrap().counts.new_chunks;
         assert_eq!(stored > 0, blow < 2, "{blow}: {stored} chunks");
         bob.assert_clean().await;
@@ -315,7 +337,7 @@ async fn a_repair_that_fails_or_is_killed_anywhere_makes_nothing_worse() {
     let stage = Arc::new(MemoryBucket::new());
     let world = World::open(stage.clone(), None).await;
     world.snapshot(&source).await.unwrap();
-    apart(&other(&world, "acme/bob"), &source).await;
+    apart(&world.of("acme/bob"), &source).await;
     fs::write(source.join("alone"), noise(60_000, 77)).unwrap();
     world.snapshot(&source).await.unwrap();
     // One pack that bob has a copy of, and one that nobody has.
@@ -330,13 +352,13 @@ async fn a_repair_that_fails_or_is_killed_anywhere_makes_nothing_worse() {
         loop {
             requests += 1;
             let memory = copy(&stage).await;
-            let through = |bucket: Arc<dyn Bucket>| TenantStore { bucket, ..world.store.clone() };
             let faults = Arc::new(FaultBucket::new(memory.clone()));
             faults.inject(Rule::new(fault).nth(requests));
-            let _ = verify::verify(&through(faults.clone()), &world.lineage, REPAIR, Arc::new(Silent)).await;
-            let world = World { store: through(memory.clone()), ..world.clone() };
+            let struck = world.on(faults.clone());
+            let _ = verify::verify(&struck.store, &world.lineage, REPAIR, Arc::new(Silent)).await;
+            let world = world.on(memory.clone());
             assert!(world.verify().await.unwrap().damage.len() <= found, "killed at {requests}");
-            other(&world, "acme/bob").assert_clean().await;
+            world.of("acme/bob").assert_clean().await;
             memory.advance(Duration::from_secs(1000));
             Collector::new(world.store.clone(), NOW).run_through().await.unwrap();
             let report = repair(&world).await;
@@ -346,7 +368,7 @@ async fn a_repair_that_fails_or_is_killed_anywhere_makes_nothing_worse() {
                 "killed at {requests}: {report:#?}"
             );
             assert_eq!(report.damage[0].files, ["alone"]);
-            other(&world, "acme/bob").assert_clean().await;
+            world.of("acme/bob").assert_clean().await;
             if faults.strikes() == 0 {
                 break;
             }

@@ -20,7 +20,12 @@ pub(super) async fn run(context: Context, args: &VerifyArgs) -> Result<Answer, F
     };
     let parts = args.read_data.filter(|parts| *parts > 1);
     let sample = parts.map(|parts| Sample::of_day(parts, clock::unix_ms()));
-    let options = Options { read_data: !args.structure, sample, repair: args.repair };
+    let options = Options {
+        read_data: !args.structure,
+        sample,
+        repair: args.repair,
+        memory_bytes: verify::DEFAULT_MEMORY_BYTES,
+    };
     let report = verify::verify(&tenant, &lineage, options, progress::watch(context.console)).await?;
     let document = json!({
         "outcome": match (report.damage.is_empty(), report.repaired.is_empty()) {

@@ -37,6 +37,17 @@ impl Lost {
         self.frames.extend(&other.frames);
     }
 
+    /// Takes out what is lost of one pack.
+    pub fn take(&mut self, pack: PackId) -> Self {
+        let packs = self.packs.take(&pack).into_iter().collect();
+        let frames: BTreeSet<(PackId, u64)> =
+            self.frames.range((pack, 0)..=(pack, u64::MAX)).copied().collect();
+        for frame in &frames {
+            self.frames.remove(frame);
+        }
+        Self { packs, frames }
+    }
+
     pub fn is_within(&self, other: &Self) -> bool {
         self.packs.is_subset(&other.packs) && self.frames.is_subset(&other.frames)
     }

@@ -3,6 +3,7 @@
 use std::{borrow::Cow, collections::HashMap};
 
 use bytes::Bytes;
+use futures::{Stream, StreamExt, stream};
 
 use super::TenantStore;
 use crate::{
@@ -11,6 +12,7 @@ use crate::{
     format::{
         frame::{self, Codec},
         layout,
+        pack::{EntryKind, PackEntry},
         table::Location,
     },
     id::{ChunkId, ChunkKey, PackId},
@@ -20,6 +22,7 @@ use crate::{
 const MAX_GAP: u64 = 64 * 1024;
 /// A request does not grow beyond this.
 const MAX_RANGE: u64 = 4 << 20;
+const REQUESTS_AT_ONCE: usize = 4;
 
 /// Bytes that were checked against their id: there is no other way to have one.
 #[derive(Debug)]
@@ -64,6 +67,21 @@ pub struct Want<T> {
     pub raw_len: u32,
     pub location: Location,
     pub purpose: T,
+}
+
+impl<T> Want<T> {
+    /// What a pack says of the chunk that holds it as `stored`, wherever that lies.
+    pub fn entry(&self, codec: Codec, stored: &[u8]) -> PackEntry {
+        PackEntry {
+            id: self.id,
+            kind: EntryKind::Data,
+            codec,
+            offset: 0,
+            stored_len: stored.len() as u32,
+            raw_len: self.raw_len,
+            crc: crc32c::crc32c(stored),
+        }
+    }
 }
 
 /// One request: a range of a pack and the chunks wanted from it, by offset.
@@ -116,6 +134,18 @@ impl<T> Fetch<T> {
 }
 
 impl TenantStore {
+    /// Fetches what is wanted, a few requests at a time, as [`plan`] orders them.
+    pub fn fetched<T>(
+        &self,
+        wants: impl IntoIterator<Item = Want<T>>,
+    ) -> impl Stream<Item = (Fetch<T>, Result<Bytes>)> {
+        let fetch = move |fetch: Fetch<T>| async move {
+            let bytes = self.pack_range(fetch.pack, fetch.start, fetch.end).await;
+            (fetch, bytes)
+        };
+        stream::iter(plan(wants)).map(fetch).buffered(REQUESTS_AT_ONCE)
+    }
+
     /// A range of a pack. A pack that is missing or too short is damage, and says so.
     pub async fn pack_range(&self, pack: PackId, start: u64, end: u64) -> Result<Bytes> {
         let key = layout::pack(&self.tenant, pack);

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use futures::{StreamExt, stream};
+use futures::StreamExt;
 
 use crate::{
     Result,
@@ -14,14 +14,11 @@ use crate::{
         TenantStore,
         ingest::Ingested,
         packer::Packer,
-        reader::{Verified, Want, plan},
+        reader::{Verified, Want},
         upload::Uploader,
         workers::blocking,
     },
-    format::pack::{EntryKind, PackEntry},
 };
-
-const REQUESTS_AT_ONCE: usize = 4;
 
 /// Copies the frames of `wants`, each checked against its id, into packs of this write.
 pub(super) async fn store_again(
@@ -32,12 +29,7 @@ pub(super) async fn store_again(
     let mut stored = Ingested::default();
     let target = store.chunking().pack_bytes as usize;
     let mut packer = Packer::with_capacity(0);
-    let mut fetched = stream::iter(plan(wants))
-        .map(|fetch| async move {
-            let bytes = store.pack_range(fetch.pack, fetch.start, fetch.end).await;
-            (fetch, bytes)
-        })
-        .buffered(REQUESTS_AT_ONCE);
+    let mut fetched = store.fetched(wants);
     while let Some((fetch, bytes)) = fetched.next().await {
         let bytes = bytes?;
         for want in &fetch.wants {
@@ -48,17 +40,9 @@ pub(super) async fn store_again(
         packer = blocking(move || {
             for want in &fetch.wants {
                 let frame = fetch.stored(want, &bytes);
-                Verified::check(&key, &want.id, want.location.codec, frame, want.raw_len)?;
-                let entry = PackEntry {
-                    id: want.id,
-                    kind: EntryKind::Data,
-                    codec: want.location.codec,
-                    offset: 0,
-                    stored_len: want.location.stored_len,
-                    raw_len: want.raw_len,
-                    crc: crc32c::crc32c(frame),
-                };
-                packer.copy(&entry, frame);
+                let codec = want.location.codec;
+                Verified::check(&key, &want.id, codec, frame, want.raw_len)?;
+                packer.copy(&want.entry(codec, frame), frame);
             }
             if packer.len() < target {
                 return Ok(packer);

@@ -20,14 +20,12 @@ use crate::{
     format::record::{Record, State},
     id::{PackId, RecordId},
     name::Lineage,
-    ops::repack::{self, Failed, Survey, survey},
+    ops::repack::{self, FRAME_BYTES, Failed, Survey, survey},
 };
 
 const REQUESTS_AT_ONCE: usize = 16;
 /// At most so much is emptied by one write.
 const MOST_BYTES: u64 = 4 << 30;
-/// What is held of each frame that is moved until the end of the write, about.
-const FRAME_BYTES: u64 = 512;
 /// So many frames are moved together, and so many packs looked at, whatever memory there is.
 const FEWEST: usize = 1000;
 /// A pack that is needed by snapshots with more chunks than this in all is left as it is:
@@ -168,10 +166,8 @@ pub(super) async fn choose(
             Err((_, error)) => return Err(error),
         };
         // By now it is known exactly what is needed of each.
-        let is_worth_it = |pack: PackId, bytes: u64| {
-            let unused = bytes.saturating_sub(surveyed.kept_bytes(pack));
-            unused * 100 > bytes * options.max_unused_percent
-        };
+        let is_worth_it =
+            |pack: PackId, bytes: u64| surveyed.unused_bytes(pack) * 100 > bytes * options.max_unused_percent;
         let rest = surveyed.packs.iter().filter(|(pack, bytes)| !is_worth_it(**pack, **bytes));
         let rest: HashSet<PackId> = rest.map(|(pack, _)| *pack).collect();
         passed_over.extend(&rest);
@@ -180,6 +176,9 @@ pub(super) async fn choose(
         let no_room = surveyed.beyond(room);
         passed_over.extend(&no_room);
         let surveyed = surveyed.without(&no_room).up_to(most);
+        let in_vain = surveyed.in_vain();
+        passed_over.extend(&in_vain);
+        let surveyed = surveyed.without(&in_vain);
         if !surveyed.packs.is_empty() {
             return Ok(Some(surveyed));
         }

@@ -43,6 +43,9 @@ use crate::{
     name::Lineage,
 };
 
+/// What is held of each frame that is moved until the end of the write, about.
+pub const FRAME_BYTES: u64 = 512;
+
 /// What became of a repack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moved {

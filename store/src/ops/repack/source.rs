@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, TryStreamExt};
 
 use super::Survey;
 use crate::{
@@ -12,14 +12,12 @@ use crate::{
     content::{
         TenantStore,
         meta::Metadata,
-        reader::{Fetch, Verified, Want, plan},
+        reader::{Fetch, Verified, Want},
         workers::blocking,
     },
     format::{layout, pack::PackEntry, record::Record, table::Location},
     id::{ChunkKey, PackId},
 };
-
-const REQUESTS_AT_ONCE: usize = 4;
 
 /// A frame: where it lay, what it is, and its bytes.
 pub type Frame = ((PackId, u64), PackEntry, Bytes);
@@ -84,14 +82,8 @@ async fn read(
         };
         wants.push(Want { id: entry.id, raw_len: entry.raw_len, location: *location, purpose: *entry });
     }
-    let fetched: Vec<_> = stream::iter(plan(wants))
-        .map(|fetch| async move {
-            let bytes = store.pack_range(fetch.pack, fetch.start, fetch.end).await?;
-            Ok::<_, Error>((fetch, bytes))
-        })
-        .buffered(REQUESTS_AT_ONCE)
-        .try_collect()
-        .await?;
+    let fetched = store.fetched(wants).map(|(fetch, bytes)| Ok::<_, Error>((fetch, bytes?)));
+    let fetched: Vec<_> = fetched.try_collect().await?;
     let chunk_key = *store.key();
     blocking(move || checked(&chunk_key, pack, &fetched).map_err(|reason| Error::damaged(key, reason))).await
 }

@@ -40,6 +40,7 @@ use crate::{
 };
 
 const REQUESTS_AT_ONCE: usize = 4;
+pub const DEFAULT_MEMORY_BYTES: u64 = 256 << 20;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -49,6 +50,8 @@ pub struct Options {
     pub sample: Option<Sample>,
     /// Make good what can be, and mark the snapshots of which something is lost.
     pub repair: bool,
+    /// How much memory what is made good together may take, about; the rest follows.
+    pub memory_bytes: u64,
 }
 
 #[derive(Clone, Debug, Default)]

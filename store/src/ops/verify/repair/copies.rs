@@ -7,12 +7,12 @@ use std::{
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::{StreamExt, stream};
+use futures::StreamExt;
 
 use super::{Wanted, twins::Twins};
 use crate::{
     Result,
-    bucket::{BucketError, Depth},
+    bucket::{BucketError, Depth, Key},
     catalog::{condemned, records::list_all},
     content::{
         TenantStore,
@@ -20,25 +20,16 @@ use crate::{
         compress::Compressor,
         lost::Lost,
         meta::Metadata,
-        reader::{Verified, Want, plan},
+        reader::{Verified, Want},
         workers::blocking,
     },
-    format::{
-        frame::Codec,
-        index::Index,
-        layout,
-        pack::{EntryKind, PackEntry},
-        record::Record,
-        table::Location,
-    },
+    format::{frame::Codec, index::Index, layout, pack::PackEntry, record::Record, table::Location},
     id::{ChunkId, PackId, PackSeq},
     ops::{
         repack::{Frame, Source, Survey},
         verify::findings::is_damage,
     },
 };
-
-const REQUESTS_AT_ONCE: usize = 4;
 
 /// This host's cache, and other packs. Nothing is believed: whatever is found is checked
 /// against its id, and copied. So it does not matter if a pack is condemned.
@@ -75,8 +66,10 @@ impl<'a> Copies<'a> {
         };
         let mut unlisted: HashSet<PackId> = sizes.keys().copied().collect();
         unlisted.retain(|pack| pack.seq != PackSeq::Meta);
-        for index in all_indexes(store).await? {
-            for pack in &index.packs {
+        // One at a time: together they name every chunk of the tenant.
+        let (indexes, _) = list_all(&*store.bucket, &layout::indexes(&store.tenant), Depth::All).await?;
+        for entry in indexes {
+            for pack in read_index(store, &entry.key).await?.into_iter().flat_map(|index| index.packs) {
                 unlisted.remove(&pack.pack);
                 pack.locations().for_each(|(id, location)| add(id, location));
             }
@@ -119,7 +112,7 @@ impl<'a> Copies<'a> {
                 };
                 let frame = compressor.frame(&chunk)?;
                 let stored = Bytes::from([frame.head, frame.rest].concat());
-                found.push((want.purpose, entry(&want, Codec::Zstd, &stored), stored));
+                found.push((want.purpose, want.entry(Codec::Zstd, &stored), stored));
             }
             Ok((rest, found))
         })
@@ -132,12 +125,7 @@ impl<'a> Copies<'a> {
     async fn read(&self, wants: Vec<Want<u64>>, found: &mut Vec<(u64, PackEntry, Bytes)>) -> Result<()> {
         let store = self.store;
         let mut alone = Vec::new();
-        let mut fetched = stream::iter(plan(wants))
-            .map(|fetch| async move {
-                let bytes = store.pack_range(fetch.pack, fetch.start, fetch.end).await;
-                (fetch, bytes)
-            })
-            .buffered(REQUESTS_AT_ONCE);
+        let mut fetched = store.fetched(wants);
         while let Some((fetch, bytes)) = fetched.next().await {
             let bytes = match bytes {
                 // The pack may be too short for some of them.
@@ -151,7 +139,7 @@ impl<'a> Copies<'a> {
             for want in &fetch.wants {
                 let (stored, codec) = (fetch.stored(want, &bytes), want.location.codec);
                 if Verified::check(store.key(), &want.id, codec, stored, want.raw_len).is_ok() {
-                    found.push((want.purpose, entry(want, codec, stored), bytes.slice_ref(stored)));
+                    found.push((want.purpose, want.entry(codec, stored), bytes.slice_ref(stored)));
                 }
             }
         }
@@ -204,28 +192,11 @@ impl Source for Copies<'_> {
     }
 }
 
-fn entry(want: &Want<u64>, codec: Codec, stored: &[u8]) -> PackEntry {
-    PackEntry {
-        id: want.id,
-        kind: EntryKind::Data,
-        codec,
-        offset: 0,
-        stored_len: stored.len() as u32,
-        raw_len: want.raw_len,
-        crc: crc32c::crc32c(stored),
+/// An index, if it is still there and can be read.
+async fn read_index(store: &TenantStore, key: &Key) -> Result<Option<Index>> {
+    match store.bucket.get(key).await {
+        Ok(object) => Ok(Index::decode(&object.bytes).ok()),
+        Err(BucketError::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
     }
-}
-
-/// Every index that can be read.
-async fn all_indexes(store: &TenantStore) -> Result<Vec<Index>> {
-    let (entries, _) = list_all(&*store.bucket, &layout::indexes(&store.tenant), Depth::All).await?;
-    let mut indexes = Vec::new();
-    for entry in entries {
-        match store.bucket.get(&entry.key).await {
-            Ok(object) => indexes.extend(Index::decode(&object.bytes).ok()),
-            Err(BucketError::NotFound { .. }) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(indexes)
 }

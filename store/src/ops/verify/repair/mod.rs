@@ -4,20 +4,22 @@
 //!    indexes are written again. First, because afterwards nothing else would say what is lost.
 //! 2. What is lost and is to be had elsewhere, from this host's cache or from another pack, is
 //!    moved: see [`repack`]. All snapshots of the tenant that need it refer to the new packs
-//!    then. Nothing is deleted; collections find what nobody needs any more.
+//!    then. Nothing is deleted; collections find what nobody needs any more. However much it
+//!    is, only so much is moved together as there is memory for.
 //! 3. Everything is looked at again. What is not found any more was made good.
 //! 4. Snapshots of which something is still lost are marked, and no others are.
 //!
 //! Killed anywhere, nothing is worse than it was, and the next time goes on.
 
+mod batch;
 mod copies;
 mod indexes;
 mod marks;
 mod twins;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
-use self::copies::Copies;
+use self::{batch::Batch, copies::Copies, twins::Twins};
 use super::{
     Check,
     findings::{Findings, is_damage},
@@ -26,13 +28,10 @@ use crate::{
     ErrorKind, Result,
     catalog::{records, rules::Rules},
     content::{TenantStore, lost::Lost},
-    format::{
-        record::{Record, State},
-        table::Location,
-    },
+    format::record::{Record, State},
     id::{ChunkId, PackId},
     name::Lineage,
-    ops::repack::{self, Failed, Survey},
+    ops::repack::{self, FRAME_BYTES, Failed, Survey},
 };
 
 /// How often it goes on with what has come to light.
@@ -63,28 +62,23 @@ impl Check<'_> {
 
     /// Moves what is lost, as far as it is to be had elsewhere.
     async fn move_lost(&self, lost: &Lost) -> Result<()> {
-        if lost.is_empty() {
-            return Ok(());
+        let most = usize::try_from(self.options.memory_bytes / FRAME_BYTES).unwrap_or(usize::MAX).max(1);
+        let mut left = lost.clone();
+        while !left.is_empty() {
+            // Those before have changed records that the next one needs.
+            let catalog = live(self.store).await?;
+            let twins = Twins::new(self.store, &catalog);
+            let (batch, later) = Batch::gather(left, &catalog, &twins, most).await?;
+            self.move_batch(lost, batch, twins).await?;
+            left = later;
         }
-        let catalog = live(self.store).await?;
-        let twins = twins::Twins::new(self.store, &catalog);
-        let (mut wanted, mut records) = (Wanted::new(), Vec::new());
-        let mut frames: BTreeMap<PackId, BTreeMap<u64, Location>> = BTreeMap::new();
-        for (lineage, record) in catalog.iter().filter(|(_, record)| lost.may_hit(record)) {
-            let Some(metadata) = twins.metadata(record, &[]).await? else { continue };
-            let (entries, locations) = match metadata.decode() {
-                Err(error) if is_damage(&error) => continue,
-                decoded => decoded?,
-            };
-            let chunks = entries.iter().flat_map(|entry| entry.chunks()).zip(locations);
-            for (chunk, location) in chunks.filter(|(_, location)| lost.holds(location)) {
-                wanted.insert((location.pack, location.offset), chunk);
-                frames.entry(location.pack).or_default().insert(location.offset, location);
-            }
-            records.push((lineage.clone(), record.clone()));
-        }
+        Ok(())
+    }
+
+    async fn move_batch(&self, lost: &Lost, batch: Batch, twins: Twins<'_>) -> Result<()> {
+        let Batch { lost: moving, records, frames, wanted } = batch;
         let sizes = |pack: PackId| (pack, self.sizes.get(&pack).copied().unwrap_or_default());
-        let survey = Survey::of(lost.packs().into_iter().map(sizes).collect(), records, frames);
+        let survey = Survey::of(moving.packs().into_iter().map(sizes).collect(), records, frames);
         let copies = Copies::find(self.store, lost, wanted, &self.sizes, twins).await?;
         if !copies.help(&survey) {
             return Ok(());

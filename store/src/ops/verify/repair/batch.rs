@@ -1,0 +1,76 @@
+//! What is made good together.
+
+use std::collections::BTreeMap;
+
+use super::{Wanted, twins::Twins};
+use crate::{
+    Result,
+    content::lost::Lost,
+    format::{record::Record, table::Location},
+    id::{ChunkId, PackId},
+    name::Lineage,
+    ops::verify::findings::is_damage,
+};
+
+/// What some packs have lost, and the snapshots that need it.
+#[derive(Default)]
+pub(super) struct Batch {
+    pub lost: Lost,
+    pub records: Vec<(Lineage, Record)>,
+    pub frames: BTreeMap<PackId, BTreeMap<u64, Location>>,
+    pub wanted: Wanted,
+}
+
+impl Batch {
+    /// Of what is `lost`, as many packs as together lack no more frames than `most`, but at least
+    /// one; and what is left for later. Metadata is always among the first.
+    pub(super) async fn gather(
+        lost: Lost,
+        catalog: &[(Lineage, Record)],
+        twins: &Twins<'_>,
+        most: usize,
+    ) -> Result<(Self, Lost)> {
+        let (mut batch, mut later) = (Self { lost, ..Self::default() }, Lost::default());
+        for (lineage, record) in catalog {
+            if !batch.lost.may_hit(record) {
+                continue;
+            }
+            let Some(metadata) = twins.metadata(record, &[]).await? else { continue };
+            let (entries, locations) = match metadata.decode() {
+                Err(error) if is_damage(&error) => continue,
+                decoded => decoded?,
+            };
+            for (chunk, location) in entries.iter().flat_map(|entry| entry.chunks()).zip(locations) {
+                batch.want(chunk, location);
+                while batch.wanted.len() > most
+                    && let Some(put_off) = batch.put_off()
+                {
+                    later.add(&put_off);
+                }
+            }
+            batch.records.push((lineage.clone(), record.clone()));
+        }
+        let Self { lost, records, .. } = &mut batch;
+        records.retain(|(_, record)| lost.may_hit(record));
+        Ok((batch, later))
+    }
+
+    fn want(&mut self, chunk: (ChunkId, u32), location: Location) {
+        if self.lost.holds(&location) {
+            self.wanted.insert((location.pack, location.offset), chunk);
+            self.frames.entry(location.pack).or_default().insert(location.offset, location);
+        }
+    }
+
+    /// Gives up one of the packs. `None` if there is only one.
+    fn put_off(&mut self) -> Option<Lost> {
+        if self.frames.len() < 2 {
+            return None;
+        }
+        let (pack, frames) = self.frames.pop_last()?;
+        for offset in frames.keys() {
+            self.wanted.remove(&(pack, *offset));
+        }
+        Some(self.lost.take(pack))
+    }
+}
