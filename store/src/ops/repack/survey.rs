@@ -1,6 +1,6 @@
 //! What of some packs is needed, and by whom.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::{
     Error, Result,
@@ -9,10 +9,11 @@ use crate::{
     content::{TenantStore, meta::Metadata},
     format::{
         pack::{ENTRY_LEN, HEADER_LEN, TRAILER_LEN},
-        record::{Record, State},
+        record::{Record, RootRef, State},
+        root::Blob,
         table::Location,
     },
-    id::{ChunkId, PackId, PackSeq, RecordId},
+    id::{ChunkId, PackId, RecordId},
     name::Lineage,
 };
 
@@ -25,8 +26,18 @@ pub struct Survey {
     pub(super) records: Vec<(Lineage, Record)>,
     /// Of each data pack, the frames that are needed, by where they lie.
     pub(super) frames: BTreeMap<PackId, BTreeMap<u64, Location>>,
-    /// Of each meta pack, the segments that are needed.
+    /// Of each meta pack, the roots and segments that are needed.
     segments: BTreeMap<PackId, BTreeMap<ChunkId, u32>>,
+    /// The roots and tables that name something in these packs.
+    names: BTreeMap<(PackId, ChunkId), Names>,
+}
+
+/// What must be written anew when a pack is emptied.
+#[derive(Clone, Debug, Default)]
+struct Names {
+    stored_len: u32,
+    /// The packs it names, of those that are to be emptied.
+    packs: BTreeSet<PackId>,
 }
 
 /// Reads the tables of `records` to find out what they need of `packs`. Records that are not
@@ -59,7 +70,7 @@ impl Survey {
         records: Vec<(Lineage, Record)>,
         frames: BTreeMap<PackId, BTreeMap<u64, Location>>,
     ) -> Self {
-        Self { packs, records, frames, segments: BTreeMap::new() }
+        Self { packs, records, frames, ..Self::default() }
     }
 
     async fn add(&mut self, store: &TenantStore, lineage: &Lineage, record: &Record) -> Result<()> {
@@ -68,27 +79,67 @@ impl Survey {
             return Ok(());
         }
         let metadata = Metadata::load(store, record.record, record.generation, content).await?;
-        for location in metadata.tables()?.into_iter().flatten() {
-            if self.packs.contains_key(&location.pack) {
+        for (locations, segment) in metadata.tables()?.into_iter().zip(&metadata.root.segments) {
+            for location in locations.into_iter().filter(|location| self.packs.contains_key(&location.pack)) {
                 self.frames.entry(location.pack).or_default().insert(location.offset, location);
+                let Blob { pack, id, stored_len, .. } = segment.table;
+                let names = self.names.entry((pack, id)).or_default();
+                names.stored_len = stored_len;
+                names.packs.insert(location.pack);
             }
         }
-        for blob in metadata.root.blobs().filter(|blob| self.packs.contains_key(&blob.pack)) {
-            self.segments.entry(blob.pack).or_default().insert(blob.id, blob.stored_len);
+        let RootRef { pack, id, stored_len, .. } = content.root;
+        let blobs = metadata.root.blobs().map(|blob| (blob.pack, blob.id, blob.stored_len));
+        for (pack, id, stored_len) in blobs.chain([(pack, id, stored_len)]) {
+            if self.packs.contains_key(&pack) {
+                self.segments.entry(pack).or_default().insert(id, stored_len);
+            }
         }
+        let named = content.packs.iter().map(|used| used.pack).filter(|pack| self.packs.contains_key(pack));
+        let names = self.names.entry((pack, id)).or_default();
+        names.stored_len = stored_len;
+        names.packs.extend(named);
         self.records.push((lineage.clone(), record.clone()));
         Ok(())
     }
 
-    /// What is left of a pack when nothing but what is needed is stored again, about.
+    /// What is left of a pack when nothing but what is needed is stored again. All of it, if it
+    /// holds nothing else.
     pub fn kept_bytes(&self, pack: PackId) -> u64 {
-        let entry = |stored_len: u32| u64::from(stored_len) + ENTRY_LEN as u64;
         let frames = self.frames.get(&pack).into_iter().flat_map(|frames| frames.values());
         let segments = self.segments.get(&pack).into_iter().flat_map(|segments| segments.values());
         let kept: u64 = frames.map(|location| entry(location.stored_len)).sum::<u64>()
             + segments.map(|stored_len| entry(*stored_len)).sum::<u64>();
-        let around = if pack.seq == PackSeq::Meta { 0 } else { (HEADER_LEN + TRAILER_LEN) as u64 };
-        kept + around
+        kept + (HEADER_LEN + TRAILER_LEN) as u64
+    }
+
+    /// What of a pack nothing needs.
+    pub fn unused_bytes(&self, pack: PackId) -> u64 {
+        let bytes = self.packs.get(&pack).copied().unwrap_or_default();
+        bytes.saturating_sub(self.kept_bytes(pack))
+    }
+
+    /// The packs that are not worth it: nearly as much as is freed would be of no use elsewhere,
+    /// for the roots and tables that name what they hold are written anew. Then those would be
+    /// next, and so on, without end; twice as much freed makes what is unused less each time.
+    pub fn in_vain(&self) -> HashSet<PackId> {
+        let (mut spoiled, mut by_each): (u64, HashMap<PackId, u64>) = Default::default();
+        for ((home, _), names) in &self.names {
+            let bytes = entry(names.stored_len);
+            for pack in names.packs.iter().filter(|pack| *pack != home && self.packs.contains_key(pack)) {
+                *by_each.entry(*pack).or_default() += bytes;
+            }
+            let is_hit = names.packs.iter().any(|pack| self.packs.contains_key(pack));
+            spoiled += if is_hit && !self.packs.contains_key(home) { bytes } else { 0 };
+        }
+        let frees: u64 = self.packs.keys().map(|pack| self.unused_bytes(*pack)).sum();
+        if frees > 2 * spoiled {
+            return HashSet::new();
+        }
+        // Those that are worth it by themselves are so together, for they share what they spoil.
+        let alone =
+            |pack: &PackId| self.unused_bytes(*pack) > 2 * by_each.get(pack).copied().unwrap_or_default();
+        self.packs.keys().copied().filter(|pack| !alone(pack)).collect()
     }
 
     /// Leaves `packs` as they are.
@@ -130,4 +181,9 @@ impl Survey {
     pub fn records(&self) -> u64 {
         self.records.len() as u64
     }
+}
+
+/// What a frame takes in a pack, with what the directory says of it.
+fn entry(stored_len: u32) -> u64 {
+    u64::from(stored_len) + ENTRY_LEN as u64
 }
