@@ -56,7 +56,7 @@ fn a_new_snapshot_takes_the_place_of_the_only_one() {
 }
 
 #[test]
-fn what_was_held_back_removes_nothing() {
+fn what_was_held_back_removes_nothing_and_stays() {
     let desk = configured("retention.keep = \"one\"");
     desk.capture("1");
     fs::write(desk.path("udd/.pstore.json"), "{}").ok();
@@ -64,6 +64,13 @@ fn what_was_held_back_removes_nothing() {
     let ran = desk.run("snapshot fresh acme/alice --chrome-major 131");
     assert_eq!(ran.code, 29, "{ran:?}");
     assert_eq!(stored(&desk).len(), 2);
+    // Nor is it removed itself, before anybody has decided about it.
+    let current = desk.capture("2");
+    let left = stored(&desk);
+    assert_eq!((left.len(), left.contains(&current)), (2, true), "{left:?}");
+    let text = desk.ok("retention plan acme/alice");
+    assert!(text.contains("it was held back (fallback), and waits 6 more days for a decision"), "{text}");
+    assert_eq!(desk.json("retention apply acme/alice")["removed"], 0);
 }
 
 #[test]

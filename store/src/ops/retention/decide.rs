@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Decision, Keep, Limits, Policy, Rule, Snapshot, Standing, Verdict, Why};
+use super::{Decision, HELD_BACK_FOR, Keep, Limits, Policy, Rule, Snapshot, Standing, Verdict, Why};
 use crate::{format::record::PackUse, id::PackId, name::Lineage};
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -104,11 +104,10 @@ impl Profile {
         });
     }
 
-    /// `rule` sees every snapshot, newest first, and whether it is kept so far.
+    /// `rule` sees every snapshot, newest first, and whether it is kept so far and counts.
     fn remove(&mut self, mut rule: impl FnMut(&Snapshot, bool) -> Option<Rule>) {
         for Decision { snapshot, verdict } in &mut self.decisions {
-            let kept = matches!(verdict, Verdict::Keep(_));
-            let removed = rule(snapshot, kept);
+            let removed = rule(snapshot, counts(verdict));
             if let (Verdict::Keep(Why::NoRule { .. }), Some(rule)) = (&*verdict, removed) {
                 *verdict = Verdict::Remove(rule);
             }
@@ -137,13 +136,24 @@ fn protects(snapshot: &Snapshot, policy: &Policy, now_ms: u64) -> Option<Why> {
     if let Some((tag, days_left)) = tags.max_by_key(|(_, days)| days.map_or((1, 0), |days| (0, days))) {
         return Some(Why::Tagged { tag: tag.clone(), days_left });
     }
-    (snapshot.manual && policy.manual.is_some()).then_some(Why::Checkpoint)
+    if snapshot.manual && policy.manual.is_some() {
+        return Some(Why::Checkpoint);
+    }
+    let word = snapshot.held_back.clone()?;
+    let age = Duration::from_millis(now_ms.saturating_sub(snapshot.captured_at_ms));
+    HELD_BACK_FOR.checked_sub(age).map(|left| Why::HeldBack { word, days_left: days(left) })
+}
+
+/// Whether a snapshot takes one of the places that a rule has. One that was held back does
+/// not: else a few bad ones in a row would take the places of all good ones.
+fn counts(verdict: &Verdict) -> bool {
+    matches!(verdict, Verdict::Keep(why) if !matches!(why, Why::HeldBack { .. }))
 }
 
 /// What a tenant's profiles have together, oldest first whosoever it is.
 fn limit(decisions: &mut [Decision], limits: Limits) {
     if let Some(most) = limits.max_count {
-        let kept = decisions.iter().filter(|decision| matches!(decision.verdict, Verdict::Keep(_)));
+        let kept = decisions.iter().filter(|decision| counts(&decision.verdict));
         let were = kept.count() as u64;
         let mut excess = were.saturating_sub(most);
         for at in oldest_first(decisions) {

@@ -6,6 +6,8 @@
 //!
 //! Never removed, whatever the rules: the current snapshot, mounted ones, tagged ones, the
 //! last one of a profile, and everything of a profile whose pointer another program moved.
+//! One that was held back waits for [`HELD_BACK_FOR`] for somebody to decide about it; until
+//! then no rule counts it, so that it takes no other's place.
 
 mod apply;
 mod decide;
@@ -20,13 +22,17 @@ pub use decide::plan;
 pub use policy::{Keep, Limits, Policy};
 pub use survey::{lineage, require_room, survey};
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use crate::{
     format::record::{PackUse, Tag},
     id::RecordId,
     name::Lineage,
 };
+
+/// How long a snapshot that was held back stays whatever the rules say: long enough to be
+/// looked at after a weekend and a holiday.
+pub const HELD_BACK_FOR: Duration = Duration::from_secs(7 * 86_400);
 
 /// A snapshot as the rules see it.
 #[derive(Clone, Debug)]
@@ -38,6 +44,8 @@ pub struct Snapshot {
     /// Whether somebody asked for it.
     pub manual: bool,
     pub tags: Vec<(String, u64)>,
+    /// Why the pointer was not moved to it.
+    pub held_back: Option<String>,
     pub standing: Standing,
     pub packs: Vec<PackUse>,
 }
@@ -75,6 +83,11 @@ pub enum Why {
         tag: String,
         days_left: Option<u64>,
     },
+    /// Nobody has decided yet what becomes of it.
+    HeldBack {
+        word: String,
+        days_left: u64,
+    },
     /// It was asked for, and the pool of those is kept.
     Checkpoint,
     /// A profile keeps at least one.
@@ -105,6 +118,7 @@ impl Why {
             Self::Mounted => "mounted",
             Self::Disputed => "disputed",
             Self::Tagged { .. } => "tagged",
+            Self::HeldBack { .. } => "held_back",
             Self::Checkpoint => "checkpoint",
             Self::Last => "last",
             Self::NoRule { .. } => "no_rule",
@@ -137,6 +151,9 @@ impl fmt::Display for Why {
             Self::Tagged { tag, days_left: None } => write!(f, "it is tagged {tag:?}"),
             Self::Tagged { tag, days_left: Some(days) } => {
                 write!(f, "it is tagged {tag:?}, for {days} more days")
+            }
+            Self::HeldBack { word, days_left } => {
+                write!(f, "it was held back ({word}), and waits {days_left} more days for a decision")
             }
             Self::Checkpoint => f.write_str("it was asked for, and those stay until they are deleted"),
             Self::Last => f.write_str("it is the last one of its profile"),

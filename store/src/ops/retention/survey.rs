@@ -63,6 +63,7 @@ async fn of_lineage(
             captured_at_ms: record.captured_at_ms,
             manual: record.reason == Reason::Manual,
             tags: tags(&record.tags),
+            held_back: record.held_back.clone(),
             standing: standing(record),
             packs: record.content.as_ref().map(|content| content.packs.clone()).unwrap_or_default(),
         })

@@ -19,6 +19,7 @@ fn snapshot(n: u8, age_days: u64) -> Snapshot {
         captured_at_ms: NOW - age_days * DAY_MS,
         manual: false,
         tags: Vec::new(),
+        held_back: None,
         standing: Standing::Free,
         packs: vec![uses(n, 100)],
     }
@@ -99,6 +100,42 @@ fn a_tag_protects_for_its_time() {
     assert_eq!(numbers(&decided(tagged(31), policy.clone())), [4, 5]);
     let for_ever = Policy { tagged_for: None, ..policy };
     assert_eq!(numbers(&decided(tagged(900), for_ever)), [4]);
+}
+
+/// The first, which is current, is the third by age; the two before it were held back.
+#[test]
+fn what_was_held_back_waits_for_a_decision_and_takes_nobodys_place() {
+    let held = |n: u8, age_days: u64| {
+        let held_back = Some("shrunk".to_owned());
+        Snapshot { held_back, ..snapshot(n, age_days) }
+    };
+    let mut all = five();
+    all[0].captured_at_ms -= DAY_MS / 2;
+    all.extend([held(6, 0), held(7, 0), held(8, 6), held(9, 8)]);
+    let waits = |days_left| Why::HeldBack { word: "shrunk".to_owned(), days_left };
+    let keep = |newest| Policy { keep: Some(Keep::Newest(newest)), ..Policy::default() };
+    let decisions = decided(all.clone(), keep(3));
+    assert_eq!(numbers(&decisions), [4, 5, 9]);
+    assert_eq!((why(&decisions, 6), why(&decisions, 8)), (waits(7), waits(1)));
+    assert_eq!(
+        why(&decisions, 8).to_string(),
+        "it was held back (shrunk), and waits 1 more days for a decision"
+    );
+    let one = Policy { keep: Some(Keep::One), ..Policy::default() };
+    assert_eq!(numbers(&decided(all.clone(), one)), [2, 3, 4, 5, 9]);
+    let oldest = Policy { max_age: Some(days(0)), max_count: Some(1), auto: Some(1), ..Policy::default() };
+    assert_eq!(numbers(&decided(all.clone(), oldest)), [2, 3, 4, 5, 9]);
+    let limits = Limits { max_count: Some(4), max_bytes: None };
+    let decisions = plan(all.clone(), |_| Policy::default(), limits, NOW);
+    assert_eq!(numbers(&decisions), [5, 9], "nor that of another profile's");
+    let limits = Limits { max_count: None, max_bytes: Some(0) };
+    assert_eq!(numbers(&plan(all.clone(), |_| Policy::default(), limits, NOW)), [2, 3, 4, 5, 9]);
+    // What it waits for may be that it is made the current one, or tagged.
+    all[5].standing = Standing::Current;
+    all[0].standing = Standing::Free;
+    all[6].tags = vec![("look".to_owned(), NOW)];
+    let decisions = decided(all, keep(1));
+    assert_eq!((why(&decisions, 6), why(&decisions, 7).word()), (Why::Current, "tagged"));
 }
 
 #[test]
