@@ -20,6 +20,7 @@ pub mod proxy;
 pub mod random;
 pub mod server;
 pub mod stranger;
+pub mod strike;
 pub mod tarball;
 pub mod tree;
 pub mod world;

@@ -7,13 +7,13 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use tests::{
     binary::{self, Host, Running},
     server::SeaweedFs,
+    strike::{self, Moment, moments, timed},
     tree::{Seen, assert_seen, look_at, noise},
 };
 
@@ -39,62 +39,11 @@ fn fill(source: &Path, generation: u64) {
     }
 }
 
-/// When a command is killed.
-#[derive(Clone, Copy, Debug)]
-enum Moment<'a> {
-    /// So long after its start.
-    After(Duration),
-    /// As soon as there is one more entry in a directory.
-    Entry(&'a Path),
-    /// As soon as a file is another one.
-    Change(&'a Path),
-}
-
-/// Moments all over a command that takes `usual`, a bit early and a bit late ones among them.
-fn moments(rounds: u32, usual: Duration, seed: u64) -> Vec<Moment<'static>> {
-    let random = noise(rounds as usize, seed);
-    let spread = (0..rounds).map(|round| {
-        let jitter = f64::from(random[round as usize]) / 255.0;
-        usual.mul_f64((f64::from(round) + jitter) / f64::from(rounds) * 1.2)
-    });
-    [Duration::ZERO, Duration::from_millis(2)].into_iter().chain(spread).map(Moment::After).collect()
-}
-
-fn entries(directory: &Path) -> usize {
-    fs::read_dir(directory).map_or(0, Iterator::count)
-}
-
 /// Kills the command at that moment. Returns whether it was still running.
 fn strike(start: impl FnOnce() -> Running, moment: Moment) -> bool {
-    let inode = |path: &Path| {
-        use std::os::unix::fs::MetadataExt;
-        fs::metadata(path).map(|meta| (meta.ino(), meta.mtime_nsec())).ok()
-    };
-    let state = || match moment {
-        Moment::After(_) => (0, None),
-        Moment::Entry(directory) => (entries(directory), None),
-        Moment::Change(file) => (0, inode(file)),
-    };
-    let before = state();
-    let started = Instant::now();
-    let mut running = start();
-    match moment {
-        Moment::After(delay) => thread::sleep(delay.saturating_sub(started.elapsed())),
-        Moment::Entry(_) | Moment::Change(_) => {
-            while running.runs() && state() == before {
-                thread::yield_now();
-            }
-        }
-    }
-    let ended = running.kill();
+    let ended = strike::strike(start, moment);
     assert!(matches!(ended.code, None | Some(0)), "{ended:#?}");
     ended.code.is_none()
-}
-
-fn timed(work: impl FnOnce()) -> Duration {
-    let started = Instant::now();
-    work();
-    started.elapsed()
 }
 
 /// What was found after a series of kills.
