@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, fs, path::Path, sync::Arc, time::Duration};
 
 use store::{
     ErrorKind,
-    bucket::{Bucket, Fault, FaultBucket, Key, MemoryBucket, Rule},
+    bucket::{Bucket, Fault, FaultBucket, Key, MemoryBucket, Rule, Verb},
     content::chunk_cache::{ChunkCache, Limits, NewFrame},
     format::{layout, record::Record},
     id::{PackId, PackSeq},
@@ -19,9 +19,11 @@ use store::{
     progress::Silent,
 };
 use tests::{
+    interrupter::Interrupter,
     tree::{assert_same, noise},
     world::{World, copy, request},
 };
+use tokio::runtime::Handle;
 
 const REPAIR: verify::Options = verify::Options {
     read_data: true,
@@ -304,6 +306,47 @@ async fn the_next_snapshot_stores_anew_what_is_lost_and_heals_those_before_it() 
         assert_eq!((healed.generation, &healed.damage), (1, &None), "{blow}");
         assert_restores(&world, &healed, &source).await;
         assert_eq!(world.snapshot(&source).await.unwrap().outcome, Outcome::Unchanged);
+    }
+}
+
+/// A repair that ends between a capture's look at what it builds on and its lease: what that
+/// has found lost is stored anew, and what it has found elsewhere is referred to there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_does_not_refer_to_what_was_found_damaged_since_it_began() {
+    for has_copy in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let source = dir.path().join("source");
+        fill(&source);
+        let memory = Arc::new(MemoryBucket::new());
+        let world = World::open(memory.clone(), None).await;
+        let before = world.snapshot(&source).await.unwrap().record;
+        if has_copy {
+            apart(&world.of("acme/bob"), &source).await;
+        }
+        fs::write(source.join("new"), noise(60_000, 99)).unwrap();
+        let (meanwhile, damaged) = (world.clone(), memory.clone());
+        let deed = move || {
+            let runtime = Handle::current();
+            let repaired = tokio::task::spawn_blocking(move || {
+                runtime.block_on(async {
+                    spoil(&damaged, &data_pack(&meanwhile).await).await;
+                    assert_eq!(repair(&meanwhile).await.marked.len(), usize::from(!has_copy));
+                });
+            });
+            Box::pin(async { repaired.await.unwrap() }) as _
+        };
+        let lease = layout::record(&world.lineage, before);
+        let records = lease.as_str().trim_end_matches(lease.name());
+        let bucket = Arc::new(Interrupter::before(memory, Verb::Create, records, Box::new(deed)));
+        let report = world.on(bucket.clone()).snapshot(&source).await.unwrap();
+        assert!(bucket.is_done());
+        let current = world.current().await.unwrap();
+        assert_eq!((current.record, &current.damage), (report.record, &None));
+        assert_restores(&world, &current, &source).await;
+        let found = world.verify().await.unwrap().damage;
+        let hit: BTreeSet<&String> = found.iter().flat_map(|damage| &damage.snapshots).collect();
+        assert!(!hit.contains(&report.sha256_prefix), "{found:#?}");
+        assert_eq!(hit.len(), usize::from(!has_copy));
     }
 }
 

@@ -12,7 +12,7 @@ use super::{
     plan::Plan,
 };
 use crate::{
-    Error, Result,
+    Error, ErrorKind, Result,
     catalog::{
         index::{self, IndexUse},
         lease::WriteLease,
@@ -32,7 +32,11 @@ use crate::{
     },
     format::record::{Record, State},
     id::{ChunkId, RecordId},
-    ops::{moved::by_id, publish, written::Written},
+    ops::{
+        moved::{by_id, current},
+        publish,
+        written::Written,
+    },
     progress::{Progress, Tick},
     tree::{
         read::{Content, ContentSink},
@@ -179,6 +183,7 @@ impl<'a> Writing<'a> {
             }
             // From here on the lease exists, so what is barred is known.
             self.lease.open().await?;
+            self.follow_base().await?;
             let again = self.unresolved().await?;
             if again.is_empty() {
                 // Whoever writes to the directory now would make files that do not fit together.
@@ -276,6 +281,27 @@ impl<'a> Writing<'a> {
         .await?;
         (self.plan, self.base_contents) = (plan, contents);
         self.examined = examined?;
+        Ok(())
+    }
+
+    /// Looks at the base again: since it was read, a repair may have found some of it damaged, or
+    /// have stored it elsewhere. Whoever starts one from now on finds this write under way.
+    async fn follow_base(&mut self) -> Result<()> {
+        let Some(before) = &self.base else { return Ok(()) };
+        let now = match current(self.capture.store, &self.capture.request.lineage, before.record).await {
+            // What was read of it is there all the same, and what is barred is known.
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Damaged) => return Ok(()),
+            now => now?,
+        };
+        if now.generation == before.generation && now.damage == before.damage {
+            return Ok(());
+        }
+        self.known.learn_lost(now.damage.as_ref().map(Lost::from).unwrap_or_default());
+        self.base_metadata = base_metadata(self.capture, Some(&now)).await.map(|(metadata, loaded)| {
+            self.known.learn_moved(loaded.locations);
+            Arc::new(metadata)
+        });
+        self.base = Some(now);
         Ok(())
     }
 
