@@ -22,7 +22,10 @@ use store::{
     },
     id::RecordId,
 };
-use tests::{server::SeaweedFs, world::World};
+use tests::{
+    server::SeaweedFs,
+    world::{World, copy},
+};
 
 const TTL: Duration = Duration::from_secs(300);
 const TERMS: Terms = Terms { ttl: TTL, with_process: false };
@@ -211,16 +214,64 @@ async fn an_eviction_whose_answer_is_lost_is_told_all_the_same() {
     }
 }
 
-#[tokio::test]
-async fn a_lock_of_the_contract_is_honoured_and_expires_by_the_stores_clock() {
-    let (memory, world, records) = in_memory().await;
-    // The holder's clock is in the year 2001; only the difference counts.
+/// Of a program that knows only the contract, and whose clock is in the year 2001; only the
+/// difference counts.
+fn foreign_lock(expires_at_ms: u64) -> Vec<u8> {
     let lock = json!({
         "version": 1, "holder_run_id": "foreign", "holder_host": "modal", "holder_host_run_id": "fc-01",
         "acquired_at_ms": 1_000_000_000_000_u64, "renewed_at_ms": 1_000_000_000_000_u64,
-        "expires_at_ms": 1_000_000_300_000_u64, "renewal_count": 0,
+        "expires_at_ms": expires_at_ms, "renewal_count": 0,
     });
-    write_lock(&world, lock.to_string().into_bytes()).await;
+    lock.to_string().into_bytes()
+}
+
+/// Whoever takes it away is killed at each of its requests, too.
+#[tokio::test]
+async fn a_lock_of_the_contract_is_not_forgotten_when_it_is_taken_away() {
+    let (held, given_back) = (foreign_lock(1_000_000_300_000), foreign_lock(0));
+    for (lock, by_operator) in [(&held, false), (&held, true), (&given_back, false)] {
+        let (stage, world, _) = in_memory().await;
+        write_lock(&world, lock.clone()).await;
+        for nth in 1.. {
+            let memory = copy(&stage).await;
+            memory.advance(TTL + GRACE + Duration::from_secs(1));
+            let faults = Arc::new(FaultBucket::new(memory.clone()));
+            faults.inject(Rule::new(Fault::KilledBefore).nth(nth));
+            let taker = world.on(faults.clone()).controls("taker");
+            match by_operator {
+                true => drop(taker.force_unlock("stuck").await),
+                false => drop(taker.reap(GRACE).await),
+            }
+            let world = world.on(memory);
+            let survey = world.controls("somebody").survey().await.unwrap();
+            assert!(survey.contract_only_seen(), "killed at {nth}: {survey:#?}");
+            if faults.strikes() == 0 {
+                assert!(survey.pointer.unwrap().pointer.contract_only_seen());
+                assert!(survey.lock.is_none_or(|read| !read.lock.is_of_contract_only()));
+                break;
+            }
+        }
+    }
+}
+
+/// It goes on from where it was, as after any other change of the pointer that moves nothing.
+#[tokio::test]
+async fn what_a_pointer_remembers_of_others_takes_no_claim_away() {
+    let (memory, world, records) = in_memory().await;
+    let hold = acquire(&world.controls("one")).await.unwrap();
+    let mine = memory.get(&layout::lock(&world.lineage)).await.unwrap().bytes.to_vec();
+    write_lock(&world, foreign_lock(0)).await;
+    memory.advance(GRACE + Duration::from_secs(1));
+    assert_eq!(world.controls("reaper").reap(GRACE).await.unwrap(), Reaped::Free);
+    write_lock(&world, mine).await;
+    assert!(matches!(hold.flip(records[0]).await.unwrap(), Flip::Flipped { .. }));
+    assert!(world.controls("two").survey().await.unwrap().contract_only_seen());
+}
+
+#[tokio::test]
+async fn a_lock_of_the_contract_is_honoured_and_expires_by_the_stores_clock() {
+    let (memory, world, records) = in_memory().await;
+    write_lock(&world, foreign_lock(1_000_000_300_000)).await;
     let refused = acquire(&world.controls("one")).await.unwrap_err();
     let Error::LockHeld { holder, .. } = &refused else { panic!("{refused}") };
     assert_eq!((holder.run_id.as_str(), holder.host_run_id.as_str()), ("foreign", "fc-01"));

@@ -105,6 +105,21 @@ fn where_another_program_has_held_the_lock_archives_are_wanted() {
 }
 
 #[test]
+fn a_lock_that_cannot_be_read_hides_nothing_of_what_the_pointer_says() {
+    let (desk, [first, _]) = two();
+    let store = desk.path("store");
+    lock(&store, "the-other");
+    fs::write(desk.profile.join("note"), "and more").unwrap();
+    desk.keep(PROFILE, &[]);
+    assert_eq!(pointer(&store)["pstore"]["contract_only_seen"], true);
+    fs::write(objects(&store).join("lock.json"), "no lock").unwrap();
+    let sha = first["snapshot_id"].as_str().unwrap();
+    let to_first = ["rollback", PROFILE, "--sha", sha, "--reason", "a test", "--confirm", "--force"];
+    desk.host.succeed(to_first);
+    find(&store).unwrap();
+}
+
+#[test]
 fn what_is_current_already_gets_its_archive_too() {
     let (desk, [_, second]) = two();
     let store = desk.path("store");

@@ -54,6 +54,7 @@ impl Controls {
             let old = read.stamp.age() > grace;
             self.settle(read.lock.block().and_then(|block| block.event.as_ref())).await?;
             if old {
+                self.remember_holder(&read.lock).await?;
                 self.sweep(&read.version).await;
             }
             return Ok(Reaped::Free);
@@ -63,6 +64,7 @@ impl Controls {
             _ => return Ok(Reaped::Left),
         };
         self.settle(read.lock.block().and_then(|block| block.event.as_ref())).await?;
+        self.remember_holder(&read.lock).await?;
         let mut event = self.event(EventKind::LockEvicted);
         event.reason = TTL_EXPIRED.to_owned();
         event.holder = Some(read.lock.holder());
@@ -103,6 +105,7 @@ impl Controls {
                 if read.lock.is_free() {
                     return Ok(None);
                 }
+                self.remember_holder(&read.lock).await?;
             }
             self.withdraw_claim().await?;
             let mut event = self.event(EventKind::ForceUnlock);
@@ -121,6 +124,12 @@ impl Controls {
             return Ok(Some(Eviction { holder, reason: OPERATOR, expired_for }));
         }
         Err(Error::Conflict { what: format!("the lock of {}", self.lineage) })
+    }
+
+    /// What a lock that is about to go says of its holder, and nothing else may say: that it is
+    /// a program which knows only the contract.
+    async fn remember_holder(&self, lock: &Lock) -> Result<()> {
+        if lock.is_of_contract_only() { self.remember_contract_only().await } else { Ok(()) }
     }
 
     /// Replaces the lock by a free one that carries `event`. `None` if somebody else has

@@ -11,7 +11,7 @@ use crate::{
     catalog::lock::Taken,
     format::{
         Unknown,
-        pointer::{Lease, Target},
+        pointer::{Lease, Pointer, Target},
     },
     id::Nonce,
 };
@@ -69,6 +69,18 @@ impl Controls {
         if !self.rules.drop_lease {
             return Ok(());
         }
+        self.amend(|before| before.filter(|read| read.lease().is_some()).map(next::unclaimed)).await
+    }
+
+    /// Writes into the pointer that a program was seen at the lock which knows only the contract,
+    /// before the lock that tells so is taken away. What was claimed stays so.
+    pub(in crate::catalog) async fn remember_contract_only(&self) -> Result<()> {
+        let is_known = |read: &Read| read.pointer.contract_only_seen();
+        self.amend(|before| (!before.is_some_and(is_known)).then(|| next::witnessed(before))).await
+    }
+
+    /// Makes the pointer what `next` says it should be, until that is nothing else than it is.
+    async fn amend(&self, next: impl Fn(Option<&Read>) -> Option<Pointer>) -> Result<()> {
         for attempt in 1..=ATTEMPTS {
             let before = match self.pointer().await {
                 Ok(before) => before,
@@ -78,8 +90,8 @@ impl Controls {
                 }
                 Err(error) => return Err(error),
             };
-            let Some(read) = before.filter(|read| read.lease().is_some()) else { return Ok(()) };
-            if matches!(self.swap(Some(&read), &next::unclaimed(&read)).await?, Swap::Applied(_)) {
+            let Some(next) = next(before.as_ref()) else { return Ok(()) };
+            if matches!(self.swap(before.as_ref(), &next).await?, Swap::Applied(_)) {
                 return Ok(());
             }
             tokio::time::sleep(RetryPolicy::default().pause(attempt)).await;

@@ -103,6 +103,15 @@ pub(super) fn unclaimed(before: &Read) -> Pointer {
     next
 }
 
+/// Points where it did, and says that a program was seen which knows only the contract.
+pub(super) fn witnessed(before: Option<&Read>) -> Pointer {
+    let mut next = touched(before);
+    if let Some(block) = &mut next.pstore {
+        block.contract_only_seen = true;
+    }
+    next
+}
+
 /// Points where it did, in other bytes.
 pub(super) fn touched(before: Option<&Read>) -> Pointer {
     let mut next = before.map_or_else(empty, |read| read.pointer.clone());

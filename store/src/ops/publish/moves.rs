@@ -11,7 +11,7 @@ use crate::{
     Error, ErrorKind, Result,
     catalog::{
         controls::Controls,
-        lock::Hold,
+        lock::{Hold, Survey},
         pointer::{Flip, Move},
     },
     format::{event::EventKind, record::Record},
@@ -46,11 +46,14 @@ pub async fn point(
     job: &Job,
     progress: Arc<dyn Progress>,
 ) -> Result<(Record, Flip)> {
-    let seen = match controls.survey().await {
-        // Whatever it said is about to go.
-        Err(Error::Damaged { .. }) if force => false,
-        survey => survey?.contract_only_seen(),
+    let readable = |read: Result<Survey>| match read {
+        // What it said is about to go, or cannot be known. The other says what it says.
+        Err(Error::Damaged { .. }) if force => Ok(false),
+        read => read.map(|survey| survey.contract_only_seen()),
     };
+    let (lock, pointer) = futures::future::join(controls.lock(), controls.pointer()).await;
+    let seen = readable(lock.map(|lock| Survey { lock, pointer: None }))?
+        | readable(pointer.map(|pointer| Survey { lock: None, pointer }))?;
     let job = Some(job).filter(|job| job.is_wanted(seen));
     let wanted = Move { target: record.record, reason, force };
     moved(controls, record, job, progress, async |_| controls.point_for(kind, &wanted).await).await
