@@ -91,7 +91,11 @@ impl Mount {
         let same = matches!(request.to, To::Own);
         if same {
             let numbers = numbers.clone();
-            self.journal(move |mount| Ok(mount.fs.keep_others(&numbers, &mount.runtime))).await?;
+            let keep = move |mount: &Self| {
+                mount.fs.keep_others(&numbers, &mount.runtime);
+                Ok(())
+            };
+            self.journal(keep).await?;
         }
         let files: Arc<dyn Files + Send> = frozen.files.clone();
         let tree = frozen.tree;
