@@ -8,11 +8,12 @@ use std::{
     os::unix::fs::FileExt,
     path::Path,
     process::{Child, ChildStdout, Command, Stdio},
-    sync::Arc,
-    thread::sleep,
+    sync::{Arc, mpsc},
+    thread::{sleep, spawn},
     time::Duration,
 };
 
+use rustix::process::{Pid, Signal, kill_process};
 use store::{
     bucket::{Bucket, MemoryBucket, Recorder, Verb},
     ops::snapshot::Outcome,
@@ -23,12 +24,16 @@ use store::{
     },
 };
 use tests::{
+    mount::MountDesk,
     tree::{assert_same, noise, set_mtime},
     world::World,
 };
 
 /// A little more than the time a file needs to settle.
 const SETTLE: Duration = Duration::from_millis(2200);
+
+/// How long nobody has to wait.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 fn fill(source: &Path) {
     fs::create_dir_all(source.join("Default")).unwrap();
@@ -227,4 +232,32 @@ async fn a_file_that_is_written_through_a_mapping_is_read_again() {
     world.restore(&dir.path().join("out")).await.unwrap();
     drop(mapper);
     assert_same(&source, &dir.path().join("out"));
+}
+
+/// Every open file of the host is looked at, and some are where nobody answers any more.
+#[test]
+fn a_mount_that_does_not_answer_keeps_no_snapshot_waiting() {
+    let desk = MountDesk::local();
+    let mounted = desk.mount();
+    let mut open = fs::File::create(desk.mountpoint.join("open")).unwrap();
+    // From now on the kernel no longer knows its size.
+    open.write_all(b"written").unwrap();
+    // Another's: whoever starts a program closes its own files, and would wait for that.
+    let mut holder = Command::new("sleep").arg("600").stdout(open).spawn().unwrap();
+    let source = desk.path("source");
+    fill(&source);
+    let daemon = Pid::from_raw(mounted["pid"].as_i64().unwrap().try_into().unwrap()).unwrap();
+    kill_process(daemon, Signal::STOP).unwrap();
+    let (over, is_over) = mpsc::channel::<()>();
+    let waker = spawn(move || {
+        let waited = is_over.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout);
+        kill_process(daemon, Signal::CONT).unwrap();
+        waited
+    });
+    let stored = desk.host.run(["snapshot", source.to_str().unwrap(), "acme/bob", "--chrome-major", "131"]);
+    drop(over);
+    let waited = waker.join().unwrap();
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    assert_eq!((stored.code, waited), (Some(0), false), "{stored:#?}");
 }

@@ -17,14 +17,11 @@
 //! A process of another user, which an unprivileged pstore may not look at, is taken not
 //! to write here.
 
-use std::{
-    collections::HashSet,
-    fs,
-    os::{fd::OwnedFd, unix::fs::MetadataExt},
-    time::Duration,
-};
+use std::{collections::HashSet, fs, os::fd::OwnedFd, path::Path, time::Duration};
 
-use rustix::fs::{Mode, OFlags, fstat, fstatfs, fsync, syncfs};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, StatxFlags, fstat, fstatfs, fsync, makedev, statx, syncfs,
+};
 
 use super::{beneath::Beneath, walk::FileState};
 use crate::{
@@ -64,17 +61,16 @@ impl Writers {
         self.incomplete || self.inodes.contains(&(state.device, state.inode))
     }
 
-    fn look_at(&mut self, process: &std::path::Path) {
+    fn look_at(&mut self, process: &Path) {
         // A process that has ended meanwhile, or a kernel thread, has nothing open.
         if let Ok(handles) = fs::read_dir(process.join("fd")) {
             for handle in handles.flatten() {
                 // Most handles are not of files, and asking how one was opened takes longest.
-                if let Ok(meta) = fs::metadata(handle.path())
-                    && meta.is_file()
+                if let Some(inode) = file(&handle.path())
                     && let Ok(info) = fs::read_to_string(process.join("fdinfo").join(handle.file_name()))
                     && opened_for_writing(&info)
                 {
-                    self.inodes.insert((meta.dev(), meta.ino()));
+                    self.inodes.insert(inode);
                 }
             }
         }
@@ -82,6 +78,14 @@ impl Writers {
             self.inodes.extend(maps.lines().filter_map(written_mapping));
         }
     }
+}
+
+/// Device and inode of a file, as the kernel knows them already: the file may be on a mount that
+/// has stopped answering, and whoever asked there would wait for it.
+fn file(handle: &Path) -> Option<(u64, u64)> {
+    let found = statx(CWD, handle, AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE | StatxFlags::INO).ok()?;
+    let is_file = FileType::from_raw_mode(found.stx_mode.into()).is_file();
+    is_file.then(|| (makedev(found.stx_dev_major, found.stx_dev_minor), found.stx_ino))
 }
 
 fn opened_for_writing(fdinfo: &str) -> bool {
@@ -97,8 +101,7 @@ fn written_mapping(line: &str) -> Option<(u64, u64)> {
         return None;
     }
     let (major, minor) = fields.nth(1)?.split_once(':')?;
-    let device =
-        rustix::fs::makedev(u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?);
+    let device = makedev(u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?);
     Some((device, fields.next()?.parse().ok()?)).filter(|(_, inode)| *inode != 0)
 }
 
@@ -259,7 +262,7 @@ mod tests {
 
     #[test]
     fn other_hosts_file_systems_are_not_trusted() {
-        let proc = Beneath::open(std::path::Path::new("/proc")).unwrap();
+        let proc = Beneath::open(Path::new("/proc")).unwrap();
         assert!(!is_local(&proc));
         assert!(Trust::new(&proc, Writers::default()).now.is_none());
     }
