@@ -1,8 +1,11 @@
 //! What somebody wants to have imported.
 
-use std::{fs, hint::black_box, io::Read};
+use std::{fs, io::Read};
 
-use store::archive::reader::{Limits, Reader};
+use store::archive::{
+    gathered::Gathered,
+    reader::{Limits, Reader},
+};
 
 /// What GNU tar makes of a file, a link to it, a sparse one and a long name, in each of its forms.
 pub(super) fn archives() -> Vec<Vec<u8>> {
@@ -32,16 +35,24 @@ pub(super) fn archives() -> Vec<Vec<u8>> {
     forms.iter().map(archive).collect()
 }
 
+/// As an import reads it: what is not allowed is not read either.
 pub(super) fn read_archive(bytes: &[u8]) {
-    let mut reader = Reader::new(bytes, Limits { bytes: 4 << 20, entries: 100, metadata_bytes: 1 << 20 });
+    let limits = Limits { bytes: 4 << 20, entries: 100, metadata_bytes: 1 << 20 };
+    let mut reader = Reader::new(bytes, limits);
+    let mut gathered = Gathered::new(limits);
+    let mut held = 0;
     while let Ok(Some(member)) = reader.next_member() {
-        black_box(member);
-        let mut held = 0;
+        if gathered.add(member).is_err() {
+            return;
+        }
         let mut content = reader.content();
         let mut buffer = [0; 4096];
         while let Ok(read @ 1..) = content.read(&mut buffer) {
             held += read as u64;
-            assert!(held <= 4 << 20, "more than is allowed");
+            assert!(held <= limits.bytes, "more than is allowed");
         }
     }
+    let entries = gathered.into_entries();
+    assert!(entries.len() <= limits.entries, "more than is allowed");
+    assert!(entries.is_sorted_by(|one, next| one.path < next.path), "{entries:?}");
 }
