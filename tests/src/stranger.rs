@@ -35,32 +35,41 @@ pub fn flip(store: &Path, archive: &[u8], change: impl FnOnce(&mut Value)) -> Va
     fs::write(folder.join(format!("profile-{prefix}.manifest.json")), manifest.to_string()).unwrap();
     let latest = folder.join("latest.json");
     let from = if latest.exists() { document(&latest)["active_sha256_prefix"].clone() } else { "".into() };
-    let key = format!("snapshots/acme/alice/131/profile-{prefix}");
-    let pointer = json!({
-        "version": 1,
-        "active_sha256_prefix": prefix,
-        "active_archive_key": format!("{key}.tar.zst"),
-        "active_manifest_key": format!("{key}.manifest.json"),
-        "flipped_at_ms": 1_733_456_515_000_u64,
-        "flipped_from_sha256_prefix": from,
-    });
+    let pointer = pointer_to(&prefix, from.as_str().unwrap());
     fs::write(latest, pointer.to_string()).unwrap();
     pointer
 }
 
 /// Has held the lock, and given it back.
 pub fn lock(store: &Path, run: &str) {
-    let lock = json!({
+    let lock = lock_of(run, 1_733_456_500_000, 0);
+    fs::write(objects(store).join("lock.json"), lock.to_string()).unwrap();
+}
+
+/// The document of a pointer: the contract's fields, and nothing else.
+pub fn pointer_to(prefix: &str, from: &str) -> Value {
+    let key = format!("snapshots/acme/alice/131/profile-{prefix}");
+    json!({
+        "version": 1,
+        "active_sha256_prefix": prefix,
+        "active_archive_key": format!("{key}.tar.zst"),
+        "active_manifest_key": format!("{key}.manifest.json"),
+        "flipped_at_ms": 1_733_456_515_000_u64,
+        "flipped_from_sha256_prefix": from,
+    })
+}
+
+pub fn lock_of(run: &str, renewed_at_ms: u64, expires_at_ms: u64) -> Value {
+    json!({
         "version": 1,
         "holder_run_id": run,
         "holder_host": "e2b",
         "holder_host_run_id": "fc-01",
-        "acquired_at_ms": 1_733_456_500_000_u64,
-        "renewed_at_ms": 1_733_456_590_000_u64,
-        "expires_at_ms": 0,
-        "renewal_count": 1,
-    });
-    fs::write(objects(store).join("lock.json"), lock.to_string()).unwrap();
+        "acquired_at_ms": renewed_at_ms,
+        "renewed_at_ms": renewed_at_ms,
+        "expires_at_ms": expires_at_ms,
+        "renewal_count": 17,
+    })
 }
 
 /// Finds the current snapshot: pointer, manifest, archive. The manifest, or what is not there.

@@ -4,10 +4,10 @@
 
 use std::{fs, path::Path, process::Command, sync::Arc};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use store::{
     archive::header::MemberKind,
-    bucket::{MemoryBucket, Recorder, Write},
+    bucket::{Key, MemoryBucket, Recorder, Write},
     format::layout,
     ops::adopt::Adoption,
     progress::Silent,
@@ -16,7 +16,7 @@ use tests::{
     binary::{Host, Running},
     desk::Desk,
     mount::MountDesk,
-    stranger::{flip, objects, pointer},
+    stranger::{flip, objects, pointer, pointer_to},
     tarball::Tarball,
     tree::{assert_same, noise},
     world::{World, actor, request},
@@ -189,16 +189,8 @@ fn whatever_is_wrong_with_an_archive_becomes_a_fresh_profile_with_the_contracts_
 async fn a_manifest_that_is_too_long_is_not_fetched() {
     let recorder = Arc::new(Recorder::new(Arc::new(MemoryBucket::new())));
     let world = World::open(recorder.clone(), None).await;
-    let key = |name: &str| layout::lineage(&world.lineage).key(name).unwrap();
-    let long = key("profile-0123456789ab.manifest.json");
-    let pointer = json!({
-        "version": 1,
-        "active_sha256_prefix": "0123456789ab",
-        "active_archive_key": key("profile-0123456789ab.tar.zst").as_str(),
-        "active_manifest_key": long.as_str(),
-        "flipped_at_ms": 1_733_456_515_000_u64,
-        "flipped_from_sha256_prefix": "",
-    });
+    let pointer = pointer_to("0123456789ab", "");
+    let long = Key::new(pointer["active_manifest_key"].as_str().unwrap()).unwrap();
     for (key, bytes) in
         [(layout::latest(&world.lineage), pointer.to_string().into_bytes()), (long, vec![b' '; 8 << 20])]
     {

@@ -5,7 +5,7 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::FutureExt;
-use serde_json::{Value, json};
+use serde_json::Value;
 use store::{
     Error, ErrorKind,
     bucket::{
@@ -23,7 +23,7 @@ use store::{
     },
     id::RecordId,
 };
-use tests::{interrupter::Interrupter, server::SeaweedFs, world::World};
+use tests::{interrupter::Interrupter, server::SeaweedFs, stranger::pointer_to, world::World};
 
 const TERMS: Terms = Terms { ttl: Duration::from_secs(300), with_process: false };
 /// A name that no snapshot of ours has.
@@ -70,14 +70,7 @@ async fn rewrite(world: &World, change: impl FnOnce(&mut Value)) {
 async fn flip_by_contract(world: &World, from: Option<&str>) {
     rewrite(world, |json| {
         let from = from.map_or_else(|| json["active_sha256_prefix"].clone(), Value::from);
-        *json = json!({
-            "version": 1,
-            "active_sha256_prefix": FOREIGN,
-            "active_archive_key": layout::archive(&world.lineage, FOREIGN),
-            "active_manifest_key": layout::manifest(&world.lineage, FOREIGN),
-            "flipped_at_ms": 1_733_456_515_000_u64,
-            "flipped_from_sha256_prefix": from,
-        });
+        *json = pointer_to(FOREIGN, from.as_str().unwrap());
     })
     .await;
 }

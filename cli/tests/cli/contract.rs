@@ -6,34 +6,17 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use tests::stranger::{lock_of, pointer_to};
 
 use crate::desk::Desk;
 
 fn write_pointer(desk: &Desk, prefix: &str, from: &str) {
-    let key = format!("snapshots/acme/alice/131/profile-{prefix}");
-    let pointer = json!({
-        "version": 1,
-        "active_sha256_prefix": prefix,
-        "active_archive_key": format!("{key}.tar.zst"),
-        "active_manifest_key": format!("{key}.manifest.json"),
-        "flipped_at_ms": 1_733_456_515_000_u64,
-        "flipped_from_sha256_prefix": from,
-    });
-    fs::write(desk.object("latest.json"), pointer.to_string()).unwrap();
+    fs::write(desk.object("latest.json"), pointer_to(prefix, from).to_string()).unwrap();
 }
 
 fn write_lock(desk: &Desk, ttl_ms: u64) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64;
-    let lock = json!({
-        "version": 1,
-        "holder_run_id": "20260612_001523_aabbccdd",
-        "holder_host": "e2b",
-        "holder_host_run_id": "fc-01KTVJM035",
-        "acquired_at_ms": now,
-        "renewed_at_ms": now,
-        "expires_at_ms": now + ttl_ms,
-        "renewal_count": 17,
-    });
+    let lock = lock_of("20260612_001523_aabbccdd", now, now + ttl_ms);
     fs::write(desk.object("lock.json"), lock.to_string()).unwrap();
 }
 
