@@ -345,3 +345,23 @@ fn an_open_file_that_was_removed_outlives_the_snapshot_it_is_of() {
     drop(file);
     desk.unmount(&[]);
 }
+
+/// It is there until the daemon ends, as on any other file system; what is left of a browser
+/// that is gone is not continued.
+#[test]
+fn a_file_whose_name_is_never_stored_outlives_the_snapshot_it_is_of() {
+    let desk = desk();
+    let path = desk.mountpoint.join("DevToolsActivePort");
+    fs::rename(desk.mountpoint.join("base"), &path).unwrap();
+    fs::write(desk.mountpoint.join("other"), "stored").unwrap();
+    desk.commit();
+    let mounted = desk.host.succeed(["mounts"])["mounts"][0].clone();
+    assert_eq!(mounted["dirty"], false, "{mounted:#}");
+    assert!(fs::read(&path).unwrap() == noise(BASE, 1));
+    fs::write(desk.mountpoint.join("other"), "not stored").unwrap();
+    desk.kill(&mounted);
+    assert_eq!(desk.mount()["resumed"], true);
+    assert_eq!(fs::read(desk.mountpoint.join("other")).unwrap(), b"not stored");
+    desk.unmount(&["--commit"]);
+    assert_eq!(desk.session_directories(), 0);
+}

@@ -14,6 +14,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use rustix::fs::{AtFlags, CWD, StatxFlags, makedev, statx};
+
 use super::{
     arguments::Arguments,
     devtools::{self, Endpoint},
@@ -168,8 +170,12 @@ impl Place {
         Ok(Self { name, device: meta.dev(), inode: meta.ino() })
     }
 
+    /// By what the kernel knows already: the path may be that of another browser, on a mount that
+    /// has stopped answering.
     fn is(&self, path: &Path) -> io::Result<bool> {
-        fs::metadata(path).map(|meta| (meta.dev(), meta.ino()) == (self.device, self.inode))
+        let found = statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::INO)?;
+        let device = makedev(found.stx_dev_major, found.stx_dev_minor);
+        Ok((device, found.stx_ino) == (self.device, self.inode))
     }
 
     /// `None` for a process that has ended, and for the kernel's own.

@@ -133,12 +133,14 @@ impl Fs {
         self.must_last(File::open(session.path()).and_then(|folder| folder.sync_all()))
     }
 
-    /// The data files that hold bytes of some file.
+    /// The data files that hold bytes of some file that has a name: the others are gone at the
+    /// next start.
     fn data_files(&self) -> Vec<(Ino, u32)> {
         let state = self.read_state();
         let mut files: Vec<(Ino, u32)> = state
             .table
             .iter()
+            .filter(|(_, node)| node.names > 0)
             .flat_map(|(ino, node)| {
                 let spans = node.file().into_iter().flat_map(|file| file.spans.iter());
                 spans.filter_map(move |(_, bytes, _)| match bytes {

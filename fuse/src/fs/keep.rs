@@ -1,7 +1,8 @@
-//! Files that are open and no longer in the tree when the snapshot below becomes another.
+//! Files that are no longer in the tree when the snapshot below becomes another: open and
+//! removed, or of a name that is never stored.
 //!
 //! The next snapshot does not have their bytes, and once it is the base nothing keeps the one
-//! that has them. So they are copied into the overlay before.
+//! that has them. So they are copied into the overlay before, and stand on nothing any more.
 
 use std::{collections::HashSet, ops::Range};
 
@@ -16,57 +17,89 @@ use crate::{
 
 /// So much is copied while changes are held up.
 const AT_ONCE: u64 = 1 << 20;
+/// A file of which more lies below is left as it is: a commit does not fetch, nor fill the
+/// disk with, what hardly anybody will read again.
+const MOST_BYTES: u64 = 256 << 20;
 
 impl Fs {
-    /// Copies what files that are not among `tree` have of the snapshot below. One that cannot be
-    /// copied can still be read for as long as that snapshot is kept: no reason to fail a commit.
+    /// Copies what files that are not among `tree` have of the snapshot below. One that is not
+    /// copied can be read for as long as that snapshot is kept: no reason to fail a commit.
     pub fn keep_others(&self, tree: &[Ino], runtime: &Handle) {
         let tree: HashSet<Ino> = tree.iter().copied().collect();
-        let is_other = |ino: &Ino| !tree.contains(ino);
-        let others: Vec<Ino> = self.read_state().table.iter().map(|(ino, _)| ino).filter(is_other).collect();
+        let others: Vec<Ino> = {
+            let state = self.read_state();
+            let stands = |file: &FileNode| file.lower.is_some();
+            let others = state.table.iter().filter(|(ino, _)| !tree.contains(ino));
+            others.filter(|(_, node)| node.file().is_some_and(stands)).map(|(ino, _)| ino).collect()
+        };
         for ino in others {
             match self.copy_up(ino, runtime) {
                 // Nobody has it open any more.
                 Ok(()) | Err(Errno::STALE) => {}
-                Err(errno) => tracing::warn!(%errno, "an open file that was removed could not be copied"),
+                Err(errno) => tracing::warn!(%errno, "a file that is not stored could not be copied"),
             }
         }
     }
 
     fn copy_up(&self, ino: Ino, runtime: &Handle) -> Result<()> {
-        let mut at = 0;
-        loop {
-            let next = self.read_state().node(ino)?.file().and_then(|file| next(file, at));
-            let Some(range) = next else { return Ok(()) };
-            at = range.end;
+        let below = below(self.read_state().node(ino)?.file().ok_or(Errno::INVAL)?);
+        if below.iter().map(|range| range.end - range.start).sum::<u64>() > MOST_BYTES {
+            return Err(Errno::FBIG);
+        }
+        for range in below {
             let bytes = self.read(ino, range.start, (range.end - range.start) as u32, runtime)?;
             // What was written meanwhile stays as it is.
             let _closed = self.gate.close();
-            let (below, mtime) = {
-                let state = self.read_state();
-                let node = state.node(ino)?;
-                let segments = node.file().map(|file| file.segments(range.clone())).unwrap_or_default();
-                (segments.into_iter().filter(|(_, segment)| *segment == Segment::Lower), node.mtime)
-            };
-            for (mut part, _) in below {
-                while part.start < part.end {
-                    let rest = (part.start - range.start) as usize..(part.end - range.start) as usize;
-                    let rest = bytes.get(rest).ok_or(Errno::IO)?;
-                    part.start += self.put(ino, part.start, rest, mtime)? as u64;
+            self.put_below(ino, range, &bytes)?;
+        }
+        let _closed = self.gate.close();
+        if let Some(file) = self.write_state().table.get_mut(ino).and_then(|node| node.file_mut()) {
+            (file.lower, file.limit, file.limit_since_freeze) = (None, 0, 0);
+        }
+        Ok(())
+    }
+
+    /// Puts `bytes` where the file still has those of the snapshot. That is no change of it.
+    fn put_below(&self, ino: Ino, range: Range<u64>, bytes: &[u8]) -> Result<()> {
+        let (segments, (mtime, ctime, changed)) = {
+            let state = self.read_state();
+            let node = state.node(ino)?;
+            let segments = node.file().map(|file| file.segments(range.clone())).unwrap_or_default();
+            (segments, (node.mtime, node.ctime, node.changed))
+        };
+        for (mut part, _) in segments.into_iter().filter(|(_, segment)| *segment == Segment::Lower) {
+            while part.start < part.end {
+                let rest = (part.start - range.start) as usize..(part.end - range.start) as usize;
+                let rest = bytes.get(rest).ok_or(Errno::IO)?;
+                part.start += self.put(ino, part.start, rest, mtime)? as u64;
+            }
+        }
+        if let Some(node) = self.write_state().table.get_mut(ino) {
+            (node.ctime, node.changed) = (ctime, changed);
+        }
+        Ok(())
+    }
+}
+
+/// The parts of a file that lie in the snapshot and are not zeros, none larger than is copied
+/// at once.
+fn below(file: &FileNode) -> Vec<Range<u64>> {
+    let mut found: Vec<Range<u64>> = Vec::new();
+    let segments = file.segments(0..file.size).into_iter();
+    for (range, _) in segments.filter(|(_, segment)| *segment == Segment::Lower) {
+        let parts = file.lower.iter().flat_map(|lower| lower.within(range.clone()));
+        for part in parts.filter(|part| part.content != Content::Hole) {
+            let (mut start, end) = (part.start.max(range.start), part.end.min(range.end));
+            while start < end {
+                match found.last_mut() {
+                    Some(last) if last.end == start && last.end - last.start < AT_ONCE => {
+                        last.end = end.min(last.start + AT_ONCE);
+                        start = last.end;
+                    }
+                    _ => found.push(start..start),
                 }
             }
         }
     }
-}
-
-/// The next bytes from `at` on that lie in chunks of the snapshot.
-fn next(file: &FileNode, at: u64) -> Option<Range<u64>> {
-    let lower = file.lower.as_ref()?;
-    let below = file.segments(at..file.size).into_iter().filter(|(_, segment)| *segment == Segment::Lower);
-    below
-        .flat_map(|(range, _)| lower.within(range.clone()).map(move |part| (range.clone(), part)))
-        .filter(|(_, part)| matches!(part.content, Content::Chunk(_)))
-        .map(|(range, part)| part.start.max(range.start)..part.end.min(range.end))
-        .find(|range| !range.is_empty())
-        .map(|range| range.start..range.end.min(range.start + AT_ONCE))
+    found
 }

@@ -17,6 +17,9 @@ use crate::{
     name::Lineage,
 };
 
+/// How often packs are left out that are not worth it without those that were left out before.
+const ROUNDS: usize = 8;
+
 /// Packs to be emptied, and all that needs them.
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
@@ -123,23 +126,28 @@ impl Survey {
     /// for the roots and tables that name what they hold are written anew. Then those would be
     /// next, and so on, without end; twice as much freed makes what is unused less each time.
     pub fn in_vain(&self) -> HashSet<PackId> {
-        let (mut spoiled, mut by_each): (u64, HashMap<PackId, u64>) = Default::default();
-        for ((home, _), names) in &self.names {
-            let bytes = entry(names.stored_len);
-            for pack in names.packs.iter().filter(|pack| *pack != home && self.packs.contains_key(pack)) {
-                *by_each.entry(*pack).or_default() += bytes;
+        let mut dropped = HashSet::new();
+        // First those that spoil too much by themselves, so that others do not suffer for them.
+        for _ in 0..ROUNDS {
+            let spoils = Spoils::of(self, &dropped);
+            let in_vain = |pack: &&PackId| self.unused_bytes(**pack) <= 2 * spoils.only(pack);
+            let more: Vec<PackId> =
+                self.packs.keys().filter(|pack| !dropped.contains(*pack)).filter(in_vain).copied().collect();
+            if more.is_empty() {
+                break;
             }
-            let is_hit = names.packs.iter().any(|pack| self.packs.contains_key(pack));
-            spoiled += if is_hit && !self.packs.contains_key(home) { bytes } else { 0 };
+            dropped.extend(more);
         }
-        let frees: u64 = self.packs.keys().map(|pack| self.unused_bytes(*pack)).sum();
-        if frees > 2 * spoiled {
-            return HashSet::new();
+        let spoils = Spoils::of(self, &dropped);
+        let rest = self.packs.keys().filter(|pack| !dropped.contains(*pack));
+        if rest.clone().map(|pack| self.unused_bytes(*pack)).sum::<u64>() > 2 * spoils.all {
+            return dropped;
         }
         // Those that are worth it by themselves are so together, for they share what they spoil.
-        let alone =
-            |pack: &PackId| self.unused_bytes(*pack) > 2 * by_each.get(pack).copied().unwrap_or_default();
-        self.packs.keys().copied().filter(|pack| !alone(pack)).collect()
+        let in_vain = |pack: &&PackId| self.unused_bytes(**pack) <= 2 * spoils.any(pack);
+        let more: Vec<PackId> = rest.filter(in_vain).copied().collect();
+        dropped.extend(more);
+        dropped
     }
 
     /// Leaves `packs` as they are.
@@ -180,6 +188,47 @@ impl Survey {
 
     pub fn records(&self) -> u64 {
         self.records.len() as u64
+    }
+}
+
+/// What would be of no use any more where it lies if some packs were emptied.
+#[derive(Default)]
+struct Spoils {
+    all: u64,
+    /// Of each pack, what names it; and what names none of the others.
+    by_pack: HashMap<PackId, (u64, u64)>,
+}
+
+impl Spoils {
+    /// If all packs of `survey` were emptied but those that are `dropped`.
+    fn of(survey: &Survey, dropped: &HashSet<PackId>) -> Self {
+        let mut spoils = Self::default();
+        let is_emptied = |pack: &PackId| survey.packs.contains_key(pack) && !dropped.contains(pack);
+        for ((home, _), names) in &survey.names {
+            let bytes = entry(names.stored_len);
+            let mut hit = names.packs.iter().filter(|pack| is_emptied(pack)).peekable();
+            if hit.peek().is_none() {
+                continue;
+            }
+            if !is_emptied(home) {
+                spoils.all += bytes;
+            }
+            let is_only = hit.clone().nth(1).is_none();
+            for pack in hit.filter(|pack| *pack != home) {
+                let (any, only) = spoils.by_pack.entry(*pack).or_default();
+                *any += bytes;
+                *only += if is_only && !is_emptied(home) { bytes } else { 0 };
+            }
+        }
+        spoils
+    }
+
+    fn any(&self, pack: &PackId) -> u64 {
+        self.by_pack.get(pack).map_or(0, |(any, _)| *any)
+    }
+
+    fn only(&self, pack: &PackId) -> u64 {
+        self.by_pack.get(pack).map_or(0, |(_, only)| *only)
     }
 }
 

@@ -5,7 +5,9 @@ use std::{
     time::Duration,
 };
 
-use super::{Decision, HELD_BACK_FOR, Keep, Limits, Policy, Rule, Snapshot, Standing, Verdict, Why};
+use super::{
+    Decision, HELD_BACK_FOR, HELD_BACK_MOST, Keep, Limits, Policy, Rule, Snapshot, Standing, Verdict, Why,
+};
 use crate::{format::record::PackUse, id::PackId, name::Lineage};
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -42,8 +44,13 @@ impl Profile {
     fn new(snapshots: Vec<Snapshot>, policy: Policy, now_ms: u64) -> Self {
         let count = snapshots.len();
         let has_current = snapshots.iter().any(|snapshot| snapshot.standing == Standing::Current);
+        let mut held_back = 0;
         let decisions = (1..).zip(snapshots).map(|(place, snapshot)| {
             let why = protects(&snapshot, &policy, now_ms)
+                .filter(|why| {
+                    held_back += usize::from(matches!(why, Why::HeldBack { .. }));
+                    !matches!(why, Why::HeldBack { .. }) || held_back <= HELD_BACK_MOST
+                })
                 .or_else(|| (count == 1 || (place == 1 && !has_current)).then_some(Why::Last));
             Decision { snapshot, verdict: Verdict::Keep(why.unwrap_or(Why::NoRule { place })) }
         });
@@ -180,7 +187,7 @@ fn oldest_first(decisions: &[Decision]) -> Vec<usize> {
 
 /// Removes the oldest until the rest takes no more than `most` bytes.
 fn shrink(decisions: &mut [Decision], most: u64, rule: impl Fn(u64) -> Rule) {
-    let kept = |decision: &&Decision| matches!(decision.verdict, Verdict::Keep(_));
+    let kept = |decision: &&Decision| counts(&decision.verdict);
     let mut weight = Weight::default();
     decisions.iter().filter(kept).for_each(|decision| weight.add(&decision.snapshot.packs));
     let were = weight.bytes();

@@ -6,8 +6,9 @@
 //!
 //! Never removed, whatever the rules: the current snapshot, mounted ones, tagged ones, the
 //! last one of a profile, and everything of a profile whose pointer another program moved.
-//! One that was held back waits for [`HELD_BACK_FOR`] for somebody to decide about it; until
-//! then no rule counts it, so that it takes no other's place.
+//! One that was held back waits for [`HELD_BACK_FOR`] for somebody to decide about it, if it is
+//! among the newest [`HELD_BACK_MOST`] such; until then no rule counts it, so that it takes no
+//! other's place.
 
 mod apply;
 mod decide;
@@ -33,6 +34,9 @@ use crate::{
 /// How long a snapshot that was held back stays whatever the rules say: long enough to be
 /// looked at after a weekend and a holiday.
 pub const HELD_BACK_FOR: Duration = Duration::from_secs(7 * 86_400);
+/// Of a profile, only so many of them, the newest: one that is held back every few minutes
+/// must not fill the store.
+pub const HELD_BACK_MOST: usize = 3;
 
 /// A snapshot as the rules see it.
 #[derive(Clone, Debug)]

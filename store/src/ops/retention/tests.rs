@@ -130,6 +130,14 @@ fn what_was_held_back_waits_for_a_decision_and_takes_nobodys_place() {
     assert_eq!(numbers(&decisions), [5, 9], "nor that of another profile's");
     let limits = Limits { max_count: None, max_bytes: Some(0) };
     assert_eq!(numbers(&plan(all.clone(), |_| Policy::default(), limits, NOW)), [2, 3, 4, 5, 9]);
+    let limits = Limits { max_count: None, max_bytes: Some(500) };
+    let decisions = plan(all.clone(), |_| Policy::default(), limits, NOW);
+    assert_eq!(numbers(&decisions), [9], "nor is its size counted");
+    let mut often = five();
+    often.extend([held(6, 0), held(7, 0), held(8, 1), held(9, 1)]);
+    let decisions = decided(often, keep(3));
+    assert_eq!(numbers(&decisions), [3, 4, 5], "the fourth is like any other");
+    assert_eq!(why(&decisions, 8).word(), "no_rule");
     // What it waits for may be that it is made the current one, or tagged.
     all[5].standing = Standing::Current;
     all[0].standing = Standing::Free;

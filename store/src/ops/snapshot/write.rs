@@ -296,11 +296,19 @@ impl<'a> Writing<'a> {
         if now.generation == before.generation && now.damage == before.damage {
             return Ok(());
         }
-        self.known.learn_lost(now.damage.as_ref().map(Lost::from).unwrap_or_default());
-        self.base_metadata = base_metadata(self.capture, Some(&now)).await.map(|(metadata, loaded)| {
-            self.known.learn_moved(loaded.locations);
-            Arc::new(metadata)
-        });
+        let mut lost = now.damage.as_ref().map(Lost::from).unwrap_or_default();
+        self.base_metadata = match base_metadata(self.capture, Some(&now)).await {
+            Some((metadata, loaded)) => {
+                self.known.learn_moved(loaded.locations);
+                Some(Arc::new(metadata))
+            }
+            None => {
+                // Where it is now is not known, and where it was it is still lost.
+                lost.add(&self.known.lost());
+                None
+            }
+        };
+        self.known.learn_lost(lost);
         self.base = Some(now);
         Ok(())
     }
