@@ -54,6 +54,7 @@ fn what_another_pack_has_too_is_repaired_from_there() {
     // Without an index, another profile stores all of it once more.
     indexes(&desk).iter().for_each(|index| fs::remove_file(index).unwrap());
     assert_ne!(desk.json("snapshot udd acme/bob --no-cache")["new_chunks"], 0);
+    desk.run("verify acme/alice --no-cache --repair").refused(36, &["is whole again"]);
     damage_a_pack(&desk);
     let (alice, bob) = (desk.run("verify acme/alice --no-cache"), desk.run("verify acme/bob --no-cache"));
     let whose = if alice.stdout.contains("Default/History") { "alice" } else { "bob" };
