@@ -31,7 +31,8 @@ use crate::{
 /// The kernel may keep what it knows for as long as it likes: nothing changes behind it.
 const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 const GENERATION: Generation = Generation(0);
-const MAX_READAHEAD: u32 = 1 << 20;
+/// How far the kernel may read ahead of a reader, in one request.
+pub const MAX_READAHEAD: u32 = 1 << 20;
 
 #[derive(Clone, Debug)]
 pub struct Adapter {
@@ -550,6 +551,8 @@ pub struct Options {
     /// Whether other users may use it.
     pub allow_other: bool,
     pub threads: usize,
+    /// Whether what is read ahead costs little, because nothing comes over a network.
+    pub near: bool,
 }
 
 /// Mounts; the file system answers from then on, and is unmounted when the value is dropped.

@@ -17,11 +17,27 @@ const MOST_FILES: usize = 256;
 #[derive(Debug)]
 pub struct Plan {
     len: usize,
-    upper: Vec<(Range<usize>, Arc<File>, u64)>,
-    inline: Vec<(Range<usize>, Arc<[u8]>, usize)>,
-    /// Where bytes of the chunk that many places on go, and which of its bytes.
-    lower: Vec<(Range<usize>, usize, usize)>,
+    /// In order; between them are zeros.
+    sources: Vec<(Range<usize>, Source)>,
     pieces: Vec<Piece>,
+}
+
+/// What has some of the bytes, and from where on.
+#[derive(Debug)]
+enum Source {
+    Upper {
+        data: Arc<File>,
+        offset: u64,
+    },
+    Inline {
+        bytes: Arc<[u8]>,
+        skip: usize,
+    },
+    /// The chunk of the piece with this number.
+    Chunk {
+        at: usize,
+        skip: usize,
+    },
 }
 
 impl Fs {
@@ -31,35 +47,28 @@ impl Fs {
         let file = state.node(ino)?.file().ok_or(Errno::INVAL)?;
         let end = offset.saturating_add(len.into()).min(file.size);
         let start = offset.min(end);
-        let mut plan = Plan {
-            len: (end - start) as usize,
-            upper: Vec::new(),
-            inline: Vec::new(),
-            lower: Vec::new(),
-            pieces: Vec::new(),
-        };
+        let mut plan = Plan { len: (end - start) as usize, sources: Vec::new(), pieces: Vec::new() };
         let place = |range: &Range<u64>| (range.start - start) as usize..(range.end - start) as usize;
         for (range, segment) in file.segments(start..end) {
             match segment {
                 Segment::Zeros => {}
                 Segment::Upper { generation } => {
                     let data = self.upper.existing(ino, generation).map_err(errno)?;
-                    plan.upper.push((place(&range), data, range.start));
+                    plan.sources.push((place(&range), Source::Upper { data, offset: range.start }));
                 }
                 Segment::Lower => {
                     for part in file.lower.iter().flat_map(|lower| lower.within(range.clone())) {
                         let cut = part.start.max(range.start)..part.end.min(range.end);
                         let skip = (cut.start - part.start) as usize;
-                        match &part.content {
-                            Content::Hole => {}
-                            Content::Inline(bytes) => {
-                                plan.inline.push((place(&cut), Arc::clone(bytes), skip))
-                            }
+                        let source = match &part.content {
+                            Content::Hole => continue,
+                            Content::Inline(bytes) => Source::Inline { bytes: Arc::clone(bytes), skip },
                             Content::Chunk(piece) => {
-                                plan.lower.push((place(&cut), plan.pieces.len(), skip));
                                 plan.pieces.push(*piece);
+                                Source::Chunk { at: plan.pieces.len() - 1, skip }
                             }
-                        }
+                        };
+                        plan.sources.push((place(&cut), source));
                     }
                 }
             }
@@ -143,16 +152,22 @@ impl Plan {
             tracing::error!(%error, "a read failed");
             Errno::IO
         })?;
-        let mut out = vec![0; self.len];
-        for (place, file, offset) in &self.upper {
-            file.read_exact_at(&mut out[place.clone()], *offset).map_err(errno)?;
+        // Appended, so that what is overwritten anyway is not zeroed first.
+        let mut out = Vec::with_capacity(self.len);
+        for (place, source) in &self.sources {
+            out.resize(place.start, 0);
+            let (bytes, skip) = match source {
+                Source::Upper { data, offset } => {
+                    out.resize(place.end, 0);
+                    data.read_exact_at(&mut out[place.clone()], *offset).map_err(errno)?;
+                    continue;
+                }
+                Source::Inline { bytes, skip } => (&bytes[..], *skip),
+                Source::Chunk { at, skip } => (&chunks[*at][..], *skip),
+            };
+            out.extend_from_slice(bytes.get(skip..skip + place.len()).ok_or(Errno::IO)?);
         }
-        let copied = self.inline.iter().map(|(place, bytes, skip)| (place, &bytes[..], *skip));
-        let fetched = self.lower.iter().map(|(place, at, skip)| (place, &chunks[*at][..], *skip));
-        for (place, bytes, skip) in copied.chain(fetched) {
-            let from = bytes.get(skip..skip + place.len()).ok_or(Errno::IO)?;
-            out[place.clone()].copy_from_slice(from);
-        }
+        out.resize(self.len, 0);
         Ok(out)
     }
 }

@@ -31,7 +31,11 @@ impl Kernel {
             adapter::mount(adapter, options).map_err(|error| refusal(&options.mountpoint, error))?;
         let kernel = Self { session: Some(session), mountpoint: options.mountpoint.clone() };
         // The root's number is ours alone; a directory of another file system hardly has it.
-        std::fs::metadata(&options.mountpoint).map_err(|error| refusal(&options.mountpoint, error))?;
+        let root =
+            std::fs::metadata(&options.mountpoint).map_err(|error| refusal(&options.mountpoint, error))?;
+        if options.near {
+            read_far_ahead(root.dev());
+        }
         Ok(kernel)
     }
 
@@ -51,6 +55,18 @@ impl Kernel {
     /// Whether it was unmounted by somebody else.
     pub fn has_ended(&self) -> bool {
         self.session.as_ref().is_none_or(|session| session.guard.is_finished())
+    }
+}
+
+/// Lets the kernel read ahead as far as was agreed with it: left alone, it keeps to 128 KiB, and the
+/// chunk at each border of its requests is decompressed twice. Only root may; others are slower.
+///
+/// Not for stores far away: a page of a mapped file that is missing is read with all around it.
+fn read_far_ahead(device: u64) {
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let setting = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
+    if let Err(error) = std::fs::write(&setting, (adapter::MAX_READAHEAD >> 10).to_string()) {
+        tracing::debug!(%error, setting, "the kernel reads ahead as it does by itself");
     }
 }
 

@@ -95,6 +95,11 @@ impl Mount {
         self.resumed
     }
 
+    /// Whether the store's packs are files of this host.
+    pub fn is_near(&self) -> bool {
+        self.lazy.as_ref().is_some_and(|lazy| lazy.is_local())
+    }
+
     /// Notes how long it took until it answered.
     pub fn is_ready(&self, after: Duration) {
         *lock(&self.ready) = Some(after);

@@ -201,10 +201,7 @@ impl Mount {
     }
 
     fn examine(&self, examiner: &dyn Examiner, frozen: &Frozen, base: Option<&Base>) -> Result<Examined> {
-        let far = |at: usize| {
-            !self.lazy.as_ref().is_some_and(|lazy| lazy.is_local())
-                && frozen.files.far_bytes(at) > MAX_FETCHED_TO_CHECK
-        };
+        let far = |at: usize| !self.is_near() && frozen.files.far_bytes(at) > MAX_FETCHED_TO_CHECK;
         let path = |at: usize| PathBuf::from(OsStr::from_bytes(frozen.tree.entries[at].path.as_bytes()));
         let mut changed = BTreeSet::new();
         let mut unchecked = Vec::new();

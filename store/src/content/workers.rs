@@ -2,6 +2,8 @@
 
 use std::thread;
 
+use tokio::task::JoinSet;
+
 use crate::{Error, Result};
 
 /// Runs `work` on `threads` threads; the first error counts, after all have ended.
@@ -21,4 +23,14 @@ pub fn run(threads: usize, work: impl Fn() -> Result<()> + Sync) -> Result<()> {
 /// Runs what computes or blocks away from the threads that wait.
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     tokio::task::spawn_blocking(work).await.map_err(|error| Error::Internal { what: error.to_string() })?
+}
+
+/// Runs what waits beside whoever asks for it, so that it goes on while they compute. Dropped, it
+/// is given up.
+pub async fn beside<T: Send + 'static>(work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
+    let mut task = JoinSet::new();
+    task.spawn(work);
+    let lost = |what: String| Error::Internal { what };
+    let ended = task.join_next().await.ok_or_else(|| lost("a task was never spawned".to_owned()))?;
+    ended.map_err(|error| lost(error.to_string()))?
 }

@@ -103,6 +103,7 @@ async fn shown(context: &Context, mount: &Arc<Mount>, point: &Mountpoint) -> Opt
         read_only: false,
         allow_other: false,
         threads: THREADS,
+        near: mount.is_near(),
     };
     let adapter = Adapter::new(Arc::clone(&mount.fs), Handle::current());
     match blocking(move || Ok(Kernel::mount(adapter, &options)?)).await {

@@ -254,6 +254,7 @@ async fn mount_it(mount: &Arc<Mount>, args: &MountArgs) -> Result<Kernel, Failur
         read_only: args.read_only,
         allow_other: args.allow_other,
         threads: THREADS,
+        near: mount.is_near(),
     };
     let adapter = Adapter::new(Arc::clone(&mount.fs), Handle::current());
     let mounted = tokio::task::spawn_blocking(move || Kernel::mount(adapter, &options));

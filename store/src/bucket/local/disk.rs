@@ -2,8 +2,7 @@
 
 use std::{
     fs::{self, File},
-    io::{self, Read, Seek, SeekFrom, Write as _},
-    num::NonZeroU64,
+    io::{self, Read, Write as _},
     ops::Range,
     os::unix::fs::{DirBuilderExt, FileExt},
     path::Path,
@@ -11,13 +10,14 @@ use std::{
 
 use bytes::Bytes;
 use rustix::{
-    fs::{Advice, Mode, OFlags},
+    fs::{Mode, OFlags},
     io::Errno,
 };
 
 use super::{
     Access, Layout, MUTABLE_MAX_BYTES,
     clock::Clock,
+    direct,
     durability::Durability,
     failed,
     folder::Listing,
@@ -125,9 +125,11 @@ impl Disk {
             file.read_exact_at(&mut bytes, range.start).map_err(failed(&path))?;
             return Ok(bytes.into());
         }
+        // One that was used before need not be filled with zeros again to be read into.
         let mut bytes = self.buffers.take(len);
-        read_part(&file, range, &mut bytes).map_err(failed(&path))?;
-        Ok(self.buffers.lend(bytes))
+        bytes.resize(len.max(bytes.len()), 0);
+        file.read_exact_at(&mut bytes[..len], range.start).map_err(failed(&path))?;
+        Ok(self.buffers.lend(bytes).slice(..len))
     }
 
     pub(super) fn file(&self, key: &Key) -> Result<File> {
@@ -241,7 +243,7 @@ impl Disk {
         let temp = Temp::create(&tmp).map_err(failed(&tmp))?;
         let version = match body {
             Body::Bytes(bytes) => {
-                write_early(temp.file(), bytes).map_err(failed(temp.path()))?;
+                direct::write(temp.file(), bytes, &self.buffers).map_err(failed(temp.path()))?;
                 version(bytes)
             }
             Body::File { path, len } => copy(path, *len, temp.file()).map_err(failed(path))?,
@@ -287,30 +289,11 @@ impl Disk {
     }
 }
 
-const WRITE_BACK_BYTES: usize = 2 << 20;
-
 /// The version of every object too large to be hashed.
 const UNHASHED: &str = "unhashed";
 
 fn version(bytes: &[u8]) -> Version {
     if bytes.len() as u64 > MUTABLE_MAX_BYTES { Version::new(UNHASHED) } else { Version::of(bytes) }
-}
-
-/// Writes so that the disk is at work while the rest is still being written, and the fsync
-/// that follows finds less left to do. The kernel starts writing back what it is told will
-/// not be needed; it does not drop what is still being written back.
-fn write_early(mut file: &File, bytes: &[u8]) -> io::Result<()> {
-    let mut offset = 0;
-    for part in bytes.chunks(WRITE_BACK_BYTES) {
-        file.write_all(part)?;
-        let len = part.len() as u64;
-        if part.len() == WRITE_BACK_BYTES {
-            // Only a hint, so it may fail.
-            let _ = rustix::fs::fadvise(file, offset, NonZeroU64::new(len), Advice::DontNeed);
-        }
-        offset += len;
-    }
-    Ok(())
 }
 
 /// Inside the kernel where the object is too large to be hashed anyway.
@@ -336,17 +319,6 @@ fn read_all(mut file: &File, len: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(len as usize);
     file.read_to_end(&mut bytes)?;
     Ok(bytes)
-}
-
-/// Into memory that is not filled with zeros first, which would take as long as the reading.
-fn read_part(mut file: &File, range: Range<u64>, bytes: &mut Vec<u8>) -> io::Result<()> {
-    bytes.clear();
-    file.seek(SeekFrom::Start(range.start))?;
-    let len = range.end - range.start;
-    match file.take(len).read_to_end(bytes)? as u64 == len {
-        true => Ok(()),
-        false => Err(io::ErrorKind::UnexpectedEof.into()),
-    }
 }
 
 /// An object's path always has one.

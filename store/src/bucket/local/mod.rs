@@ -26,6 +26,7 @@
 //! name.
 
 mod clock;
+mod direct;
 mod disk;
 mod durability;
 mod folder;

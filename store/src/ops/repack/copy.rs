@@ -1,13 +1,14 @@
 //! Frames from old packs into new ones, as they are.
 //!
-//! Two packs are read ahead and two are on their way, so memory is bounded by the pack size.
+//! Some parts of packs are read ahead and two packs are on their way, so memory is bounded by the
+//! pack size.
 //! Frames of one id are stored once, and the others go with their packs.
 
 use std::collections::HashMap;
 
-use futures::{StreamExt, stream, stream::FuturesUnordered};
+use futures::{FutureExt, StreamExt, future::ready, stream, stream::FuturesUnordered};
 
-use super::{Failed, Source, Survey};
+use super::{Failed, Part, Source, Survey};
 use crate::{
     Error, Result,
     bucket::{Buffers, put_unique},
@@ -21,7 +22,9 @@ use crate::{
     id::{ChunkId, PackId, PackSeq, RecordId},
 };
 
-const PACKS_READ_AHEAD: usize = 2;
+/// Their directories are read before their turn comes.
+const PACKS_OPENED_AHEAD: usize = 2;
+const PARTS_READ_AHEAD: usize = 8;
 const PACKS_IN_FLIGHT: usize = 2;
 
 pub(super) struct Copied {
@@ -46,11 +49,13 @@ pub(super) async fn copy(
     let mut packer = Packer::recycling(room, &buffers);
     let mut next = 0;
     let mut sources = stream::iter(&survey.frames)
-        .map(|(pack, frames)| async move {
-            let read = source.frames(*pack, frames).await;
-            read.map_err(|error| Failed { pack: Some(*pack), ..error.into() })
+        .map(|(pack, frames)| async move { (*pack, source.frames(*pack, frames).await) })
+        .buffered(PACKS_OPENED_AHEAD)
+        .flat_map(|(pack, opened)| {
+            let parts: Vec<Part<'_>> = opened.unwrap_or_else(|error| vec![ready(Err(error)).boxed()]);
+            stream::iter(parts).map(move |part| part.map(move |read| (pack, read)))
         })
-        .buffered(PACKS_READ_AHEAD);
+        .buffered(PARTS_READ_AHEAD);
     let mut uploads = FuturesUnordered::new();
     let mut read_all = false;
     loop {
@@ -60,8 +65,9 @@ pub(super) async fn copy(
             read = sources.next(), if !read_all && uploads.len() < PACKS_IN_FLIGHT => {
                 let mut full = Vec::new();
                 match read {
-                    Some(read) => {
-                        for (from, entry, stored) in read? {
+                    Some((pack, read)) => {
+                        let read = read.map_err(|error| Failed { pack: Some(pack), ..error.into() })?;
+                        for (from, entry, stored) in read {
                             let location = *by_id.entry(entry.id).or_insert_with(|| {
                                 let copy = packer.copy(&entry, &stored);
                                 let pack = PackId { write, seq: PackSeq::Data(next) };

@@ -24,7 +24,7 @@ mod source;
 mod survey;
 mod update;
 
-pub use source::{Frame, Source};
+pub use source::{Frame, Part, Source};
 pub use survey::{Survey, survey};
 
 use std::sync::{Mutex, PoisonError};

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::{StreamExt, TryStreamExt};
+use futures::{FutureExt, future::BoxFuture};
 
 use super::Survey;
 use crate::{
@@ -12,8 +12,8 @@ use crate::{
     content::{
         TenantStore,
         meta::Metadata,
-        reader::{Fetch, Verified, Want},
-        workers::blocking,
+        reader::{Fetch, Verified, Want, plan},
+        workers::{beside, blocking},
     },
     format::{layout, pack::PackEntry, record::Record, table::Location},
     id::{ChunkKey, PackId},
@@ -22,12 +22,16 @@ use crate::{
 /// A frame: where it lay, what it is, and its bytes.
 pub type Frame = ((PackId, u64), PackEntry, Bytes);
 
+/// Some frames of a pack, when it is awaited.
+pub type Part<'a> = BoxFuture<'a, Result<Vec<Frame>>>;
+
 /// Gives what is to be moved, each frame checked against its id.
 #[async_trait]
 pub trait Source: Sync {
-    /// Those of `frames` that can be had, of a pack or of what should have been one. What is
-    /// not among them stays where it is.
-    async fn frames(&self, pack: PackId, frames: &BTreeMap<u64, Location>) -> Result<Vec<Frame>>;
+    /// Those of `frames` that can be had, of a pack or of what should have been one, in parts that
+    /// are read one by one or side by side. What is not among them stays where it is.
+    async fn frames<'a>(&'a self, pack: PackId, frames: &'a BTreeMap<u64, Location>)
+    -> Result<Vec<Part<'a>>>;
 
     /// Of a snapshot that is to be moved. Called when the lease is there: what else than the
     /// snapshot's own it refers to must not be condemned. Without it, the snapshot is left alone.
@@ -45,9 +49,15 @@ pub(super) struct Packs<'a> {
 
 #[async_trait]
 impl Source for Packs<'_> {
-    async fn frames(&self, pack: PackId, frames: &BTreeMap<u64, Location>) -> Result<Vec<Frame>> {
+    async fn frames<'a>(
+        &'a self,
+        pack: PackId,
+        frames: &'a BTreeMap<u64, Location>,
+    ) -> Result<Vec<Part<'a>>> {
         let len = self.survey.packs.get(&pack).copied().unwrap_or_default();
-        read(self.store, pack, len, frames).await
+        let fetches = plan(wanted(self.store, pack, len, frames).await?);
+        let part = |fetch| beside(read(self.store.clone(), fetch)).boxed();
+        Ok(fetches.into_iter().map(part).collect())
     }
 
     async fn metadata(&self, record: &Record) -> Result<Option<Metadata>> {
@@ -60,51 +70,46 @@ impl Source for Packs<'_> {
     }
 }
 
-/// The frames that are needed of one pack, in the order in which they lie.
-async fn read(
+/// What is needed of one pack, with what it says of each frame itself.
+async fn wanted(
     store: &TenantStore,
     pack: PackId,
     len: u64,
     frames: &BTreeMap<u64, Location>,
-) -> Result<Vec<Frame>> {
-    let key = layout::pack(&store.tenant, pack);
+) -> Result<Vec<Want<PackEntry>>> {
     let (directory, _) = store.pack_directory(pack, len).await?;
     let entries: HashMap<u64, PackEntry> =
         directory.entries.into_iter().map(|entry| (entry.offset, entry)).collect();
-    let mut wants = Vec::with_capacity(frames.len());
-    for location in frames.values() {
-        let entry = entries
-            .get(&location.offset)
-            .filter(|entry| entry.stored_len == location.stored_len && entry.codec == location.codec);
-        let Some(entry) = entry else {
+    let want = |location: &Location| {
+        let as_needed =
+            |entry: &&PackEntry| entry.stored_len == location.stored_len && entry.codec == location.codec;
+        let Some(entry) = entries.get(&location.offset).filter(as_needed) else {
             let reason = format!("it has no frame at {}, where a snapshot needs one", location.offset);
-            return Err(Error::damaged(key, reason));
+            return Err(Error::damaged(layout::pack(&store.tenant, pack), reason));
         };
-        wants.push(Want { id: entry.id, raw_len: entry.raw_len, location: *location, purpose: *entry });
-    }
-    let fetched = store.fetched(wants).map(|(fetch, bytes)| Ok::<_, Error>((fetch, bytes?)));
-    let fetched: Vec<_> = fetched.try_collect().await?;
-    let chunk_key = *store.key();
-    blocking(move || checked(&chunk_key, pack, &fetched).map_err(|reason| Error::damaged(key, reason))).await
+        Ok(Want { id: entry.id, raw_len: entry.raw_len, location: *location, purpose: *entry })
+    };
+    frames.values().map(want).collect()
 }
 
-/// The frames that were fetched, if all of them are what the pack says.
-fn checked(
-    key: &ChunkKey,
-    pack: PackId,
-    fetched: &[(Fetch<PackEntry>, Bytes)],
-) -> Result<Vec<Frame>, String> {
-    let mut read = Vec::new();
-    for (fetch, bytes) in fetched {
-        for want in &fetch.wants {
-            let (stored, Want { location, purpose: entry, .. }) = (fetch.stored(want, bytes), want);
-            if crc32c::crc32c(stored) != entry.crc {
-                return Err(format!("its frame at {} is not as it was written", location.offset));
-            }
-            Verified::check(key, &entry.id, entry.codec, stored, entry.raw_len)
-                .map_err(|error| format!("its frame at {}: {error}", location.offset))?;
-            read.push(((pack, location.offset), *entry, bytes.slice_ref(stored)));
+/// One range of a pack. Checking it takes longer than reading it.
+async fn read(store: TenantStore, fetch: Fetch<PackEntry>) -> Result<Vec<Frame>> {
+    let bytes = store.pack_range(fetch.pack, fetch.start, fetch.end).await?;
+    let (chunk_key, key) = (*store.key(), layout::pack(&store.tenant, fetch.pack));
+    blocking(move || checked(&chunk_key, &fetch, &bytes).map_err(|reason| Error::damaged(key, reason))).await
+}
+
+/// The frames of a range that was fetched, if all of them are what the pack says.
+fn checked(key: &ChunkKey, fetch: &Fetch<PackEntry>, bytes: &Bytes) -> Result<Vec<Frame>, String> {
+    let mut read = Vec::with_capacity(fetch.wants.len());
+    for want in &fetch.wants {
+        let (stored, Want { location, purpose: entry, .. }) = (fetch.stored(want, bytes), want);
+        if crc32c::crc32c(stored) != entry.crc {
+            return Err(format!("its frame at {} is not as it was written", location.offset));
         }
+        Verified::check(key, &entry.id, entry.codec, stored, entry.raw_len)
+            .map_err(|error| format!("its frame at {}: {error}", location.offset))?;
+        read.push(((fetch.pack, location.offset), *entry, bytes.slice_ref(stored)));
     }
     Ok(read)
 }

@@ -7,7 +7,7 @@ use std::{
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt, future::ready};
 
 use super::{Wanted, twins::Twins};
 use crate::{
@@ -26,7 +26,7 @@ use crate::{
     format::{frame::Codec, index::Index, layout, pack::PackEntry, record::Record, table::Location},
     id::{ChunkId, PackId, PackSeq},
     ops::{
-        repack::{Frame, Source, Survey},
+        repack::{Frame, Part, Source, Survey},
         verify::findings::is_damage,
     },
 };
@@ -154,9 +154,9 @@ impl<'a> Copies<'a> {
 /// What is still to be found.
 type Rest = Vec<Want<u64>>;
 
-#[async_trait]
-impl Source for Copies<'_> {
-    async fn frames(&self, pack: PackId, frames: &BTreeMap<u64, Location>) -> Result<Vec<Frame>> {
+impl Copies<'_> {
+    /// Those of `frames` that are anywhere.
+    async fn found(&self, pack: PackId, frames: &BTreeMap<u64, Location>) -> Result<Vec<Frame>> {
         let want = |(offset, location): (&u64, &Location)| {
             let (id, raw_len) = *self.wanted.get(&(pack, *offset))?;
             Some(Want { id, raw_len, location: *location, purpose: *offset })
@@ -180,6 +180,18 @@ impl Source for Copies<'_> {
         }
         found.sort_by_key(|(offset, ..)| *offset);
         Ok(found.into_iter().map(|(offset, entry, stored)| ((pack, offset), entry, stored)).collect())
+    }
+}
+
+#[async_trait]
+impl Source for Copies<'_> {
+    /// All in one part, which is there: so no more of them are read ahead than packs.
+    async fn frames<'a>(
+        &'a self,
+        pack: PackId,
+        frames: &'a BTreeMap<u64, Location>,
+    ) -> Result<Vec<Part<'a>>> {
+        Ok(vec![ready(Ok(self.found(pack, frames).await?)).boxed()])
     }
 
     async fn metadata(&self, record: &Record) -> Result<Option<Metadata>> {
