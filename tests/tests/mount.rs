@@ -4,7 +4,14 @@
 #![allow(clippy::unwrap_used)]
 
 use std::{
-    fs, fs::File, io::Write, os::unix::fs::FileExt, path::Path, process::Command, thread, time::Instant,
+    fs,
+    fs::File,
+    io::Write,
+    os::unix::fs::{FileExt, MetadataExt},
+    path::Path,
+    process::Command,
+    thread,
+    time::Instant,
 };
 
 use rustix::process::Signal;
@@ -44,6 +51,18 @@ fn refused(desk: &MountDesk, code: i32, verb: &str, more: &[&str]) -> Value {
 #[track_caller]
 fn says(error: &Value, words: &str) {
     assert!(error["message"].as_str().unwrap().contains(words), "no {words:?} in {error:#}");
+}
+
+/// Read-ahead is worth most where nothing comes over a network, and root alone may ask for it.
+#[test]
+fn the_kernel_reads_far_ahead_where_the_store_is_near() {
+    let desk = MountDesk::local();
+    desk.mount();
+    let device = fs::metadata(&desk.mountpoint).unwrap().dev();
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let setting = fs::read_to_string(format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb")).unwrap();
+    assert_eq!(setting.trim(), "1024");
+    desk.unmount(&["--discard"]);
 }
 
 #[test]

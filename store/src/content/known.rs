@@ -24,8 +24,8 @@ pub type Locations = HashMap<ChunkId, Location>;
 #[derive(Debug, Default)]
 pub struct Known {
     base: Locations,
-    /// Where chunks of the base are since they were moved, once that is known.
-    moved: OnceLock<Locations>,
+    /// Where chunks of the base are since they were moved, as far as that is known.
+    moved: RwLock<Locations>,
     index: OnceLock<Locations>,
     arriving: Mutex<Option<oneshot::Receiver<Locations>>>,
     barred: RwLock<HashSet<PackId>>,
@@ -66,30 +66,34 @@ impl Known {
     /// called where an async runtime must not be blocked.
     pub fn locate(&self, id: &ChunkId) -> Option<Location> {
         // Where it is now before where it was: what was moved may have been damaged there.
-        let moved = self.usable(self.moved.get().and_then(|moved| moved.get(id)));
+        let moved = self.usable(self.moved(id).as_ref());
         moved.or_else(|| self.usable(self.base.get(id))).or_else(|| self.usable(self.index().get(id)))
     }
 
     /// Where a damaged chunk of the base lies, for those who have it from nowhere else. That its
     /// pack is gone is no reason: nothing can go that is not there.
     pub fn locate_lost(&self, id: &ChunkId) -> Option<Location> {
-        let places = [self.moved.get().and_then(|moved| moved.get(id)), self.base.get(id)];
-        let usable = |place: &&Location| self.is_lost(place) && !self.is_condemned(&place.pack);
-        places.into_iter().flatten().find(usable).copied()
+        let places = [self.moved(id), self.base.get(id).copied()];
+        let usable = |place: &Location| self.is_lost(place) && !self.is_condemned(&place.pack);
+        places.into_iter().flatten().find(usable)
     }
 
     /// Where a chunk of the base should be, though nothing may refer to it there.
     pub fn locate_barred(&self, id: &ChunkId) -> Option<Location> {
-        let places = [self.moved.get().and_then(|moved| moved.get(id)), self.base.get(id)];
+        let places = [self.moved(id), self.base.get(id).copied()];
         let was_there =
-            |location: &&Location| self.existing.get().is_some_and(|packs| packs.contains(&location.pack));
+            |location: &Location| self.existing.get().is_some_and(|packs| packs.contains(&location.pack));
         let mut places = places.into_iter().flatten();
-        places.clone().find(was_there).or_else(|| places.next()).copied()
+        places.clone().find(was_there).or_else(|| places.next())
     }
 
-    /// Chunks of the base were moved to other packs.
+    /// Chunks of the base were moved to other packs, perhaps not for the first time.
     pub fn learn_moved(&self, locations: Locations) {
-        self.moved.get_or_init(|| locations);
+        *self.moved.write().unwrap_or_else(PoisonError::into_inner) = locations;
+    }
+
+    fn moved(&self, id: &ChunkId) -> Option<Location> {
+        self.moved.read().unwrap_or_else(PoisonError::into_inner).get(id).copied()
     }
 
     /// From now on nothing may refer to these packs.
@@ -149,6 +153,12 @@ mod tests {
         assert_eq!(known.locate(&id), Some(at(1)));
         known.bar([at(1).pack]);
         assert_eq!(known.locate(&id), None);
+        // Moved twice: where it is now counts.
+        known.learn_moved(Locations::from([(id, at(2))]));
+        assert_eq!(known.locate(&id), Some(at(2)));
+        known.bar([at(2).pack]);
+        known.learn_moved(Locations::from([(id, at(3))]));
+        assert_eq!((known.locate(&id), known.locate_barred(&id)), (Some(at(3)), Some(at(3))));
     }
 
     #[test]
