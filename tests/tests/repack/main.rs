@@ -3,41 +3,25 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod commits;
+mod readers;
+
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use store::{
-    ErrorKind,
-    bucket::{
-        Access, Bucket, DelayBucket, Fault, FaultBucket, Key, LocalBucket, MemoryBucket, Rule, Verb, Write,
-    },
-    catalog::pins,
-    content::{
-        TenantStore,
-        ingest::{Cutter, Files},
-        lazy::{Lazy, Limits},
-        whereabouts::Whereabouts,
-    },
+    bucket::{Bucket, DelayBucket, Fault, FaultBucket, Key, MemoryBucket, Rule, Verb, Write},
+    content::TenantStore,
     format::{
         layout, pack,
         pin::Pin,
-        record::{Earlier, MAX_BYTES, Record, State},
+        record::{Earlier, MAX_BYTES, Record},
     },
-    ops::{
-        commit,
-        gc::{Collector, Options},
-        moved::Below,
-        open::Opened,
-        snapshot::Report,
-        verify,
-    },
-    progress::Silent,
+    ops::gc::{Collector, Options},
 };
 use tests::{
-    interrupter::Interrupter,
     tree::{assert_same, noise},
     world::{World, copy},
 };
-use tokio::runtime::Handle;
 
 const NOW: Options = Options { min_unused_bytes: 0, ..Options::after(Duration::ZERO) };
 
@@ -321,256 +305,6 @@ async fn a_lease_is_renewed_for_as_long_as_chunks_are_moved() {
     world.assert_clean().await;
 }
 
-/// What somebody has opened who reads it lazily, as a mount does.
-async fn opened(world: &World) -> (Arc<Lazy>, Opened) {
-    let record = world.current().await.unwrap();
-    let below = Below::new(world.store.clone(), Some((world.lineage.clone(), record.record)));
-    let whereabouts = Whereabouts::new(Arc::new(below));
-    let lazy = Lazy::new(world.store.clone(), Handle::current(), Limits::default(), whereabouts);
-    (lazy, Opened::load(&world.store, record).await.unwrap())
-}
-
-async fn read_all(lazy: &Arc<Lazy>, opened: &Opened, source: &Path) {
-    for (entry, pieces) in opened.entries.iter().zip(opened.pieces()) {
-        if pieces.is_empty() {
-            continue;
-        }
-        let chunks = match lazy.now(&pieces) {
-            Some(chunks) => chunks.unwrap(),
-            None => lazy.chunks(&pieces).await.unwrap(),
-        };
-        let read: Vec<u8> = chunks.iter().flat_map(|chunk| chunk.to_vec()).collect();
-        assert!(read == fs::read(source.join(entry.path.to_string())).unwrap(), "{}", entry.path);
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn who_reads_lazily_goes_on_where_the_chunks_are() {
-    let dir = tempfile::tempdir().unwrap();
-    let disk = LocalBucket::open(&dir.path().join("store"), Access::Create).unwrap();
-    let buckets: [Arc<dyn Bucket>; 2] = [Arc::new(MemoryBucket::new()), Arc::new(disk)];
-    for (number, bucket) in buckets.into_iter().enumerate() {
-        let source = dir.path().join(format!("source{number}"));
-        let world = deleted(bucket, &source).await;
-        let (lazy, opened) = opened(&world).await;
-        let before = world.current().await.unwrap();
-        let done = Collector::new(world.store.clone(), NOW).run_through().await.unwrap();
-        assert!(done.repacked.records == 1 && done.deleted.packs > 0, "{done:#?}");
-        read_all(&lazy, &opened, &source).await;
-        // And so does whoever has read the record before.
-        let out = dir.path().join(format!("out{number}"));
-        world.restore_record(&before, &out).await.unwrap();
-        assert_same(&source, &out);
-        assert!(pins::read(&world.store).await.unwrap().is_empty(), "a restore lets go of what it pinned");
-    }
-}
-
-/// Once the snapshot is deleted, whoever reads it is told so, and not that it is damaged.
-#[tokio::test(flavor = "multi_thread")]
-async fn what_was_deleted_is_not_called_damaged() {
-    let dir = tempfile::tempdir().unwrap();
-    let source = dir.path().join("source");
-    let world = deleted(Arc::new(MemoryBucket::new()), &source).await;
-    let (lazy, opened) = opened(&world).await;
-    fill(&source, 7);
-    world.snapshot(&source).await.unwrap();
-    world.controls("test").delete(opened.record.record, "").await.unwrap();
-    Collector::new(world.store.clone(), NOW).run_through().await.unwrap();
-    let pieces: Vec<_> = opened.pieces().flatten().collect();
-    let error = lazy.chunks(&pieces).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
-}
-
-struct NoFiles;
-
-impl Files for NoFiles {
-    fn len(&self) -> usize {
-        0
-    }
-
-    fn read(&self, _: usize, _: &mut Cutter<'_>) -> store::Result<()> {
-        unreachable!()
-    }
-}
-
-async fn base(world: &World) -> commit::Base {
-    let Opened { record, metadata, .. } = opened(world).await.1;
-    commit::Base { record, metadata: Arc::new(metadata) }
-}
-
-/// Commits what `base` holds without one of its files. `meanwhile` happens before it is published.
-async fn commit_without(
-    world: &World,
-    base: commit::Base,
-    source: &Path,
-    file: &str,
-    meanwhile: impl AsyncFnOnce(),
-) -> (Report, commit::Stored) {
-    let (mut entries, _) = base.metadata.decode().unwrap();
-    entries.retain(|entry| !entry.path.to_string().ends_with(file));
-    fs::remove_file(source.join(file)).unwrap();
-    let about = tests::world::request(&world.lineage, source).about;
-    let request = commit::Request {
-        lineage: world.lineage.clone(),
-        path: source.to_owned(),
-        about,
-        threads: 1,
-        examined: Default::default(),
-        hold_back: None,
-        first_reads: Vec::new(),
-        quota_bytes: None,
-        archive: None,
-    };
-    let tree = commit::Tree { entries, changed: Vec::new(), skipped: Default::default(), bytes: 1 };
-    let hold = world.controls("test").acquire(Default::default(), Duration::ZERO).await.unwrap();
-    let intend = async |_| {
-        meanwhile().await;
-        Ok(())
-    };
-    let committed = commit::commit(
-        &world.store,
-        request,
-        tree,
-        Arc::new(NoFiles),
-        Some(base),
-        Some(&hold),
-        intend,
-        Arc::new(Silent),
-    );
-    let (report, stored) = committed.await.unwrap();
-    hold.release().await.unwrap();
-    (report, stored.unwrap())
-}
-
-/// The current snapshot is whole, and holds what is left in `source`.
-async fn assert_holds(world: &World, source: &Path, files: usize) {
-    world.assert_clean().await;
-    let out = tempfile::tempdir().unwrap();
-    let out = out.path().join("out");
-    world.restore(&out).await.unwrap();
-    for file in fs::read_dir(source).unwrap() {
-        let name = file.unwrap().file_name();
-        assert!(fs::read(source.join(&name)).unwrap() == fs::read(out.join(&name)).unwrap(), "{name:?}");
-    }
-    assert_eq!(fs::read_dir(&out).unwrap().count(), files);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_commit_on_what_was_moved_refers_to_where_it_is() {
-    let dir = tempfile::tempdir().unwrap();
-    let world = deleted(Arc::new(MemoryBucket::new()), dir.path()).await;
-    let base = base(&world).await;
-    let collector = Collector::new(world.store.clone(), NOW);
-    assert!(collector.run_through().await.unwrap().repacked.records == 1);
-    let (report, _) = commit_without(&world, base, dir.path(), "05", async || {}).await;
-    assert_eq!(report.counts.new_chunks, 0);
-    collector.run_through().await.unwrap();
-    assert_holds(&world, dir.path(), 23).await;
-}
-
-/// As after a commit whose record was changed when it was published already.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_commit_goes_on_from_metadata_that_is_older_than_the_record() {
-    let dir = tempfile::tempdir().unwrap();
-    let world = deleted(Arc::new(MemoryBucket::new()), dir.path()).await;
-    let before = base(&world).await;
-    Collector::new(world.store.clone(), NOW).run_through().await.unwrap();
-    let base = commit::Base { record: world.current().await.unwrap(), ..before };
-    let (report, _) = commit_without(&world, base, dir.path(), "05", async || {}).await;
-    assert_eq!(report.counts.new_chunks, 0);
-    assert_holds(&world, dir.path(), 23).await;
-}
-
-/// What a commit was built on is emptied before it is published: it refers to packs that are
-/// condemned by then. Until they are pardoned, commits on it store their content again.
-#[tokio::test(flavor = "multi_thread")]
-async fn commits_go_on_after_one_that_a_collection_ran_beside() {
-    let dir = tempfile::tempdir().unwrap();
-    let world = deleted(Arc::new(MemoryBucket::new()), dir.path()).await;
-    let collector = Collector::new(world.store.clone(), NOW);
-    let meanwhile = async || {
-        let done = collector.run().await.unwrap();
-        assert!(done.repacked.records == 1 && !done.condemned.is_empty(), "{done:#?}");
-    };
-    let (report, stored) = commit_without(&world, base(&world).await, dir.path(), "05", meanwhile).await;
-    assert_eq!(report.counts.new_chunks, 0);
-    let next = commit::Base { record: stored.record, metadata: stored.metadata };
-    let (report, stored) = commit_without(&world, next, dir.path(), "07", async || {}).await;
-    assert!(report.counts.new_chunks > 0, "{report:?}");
-    assert_holds(&world, dir.path(), 22).await;
-    let next = commit::Base { record: stored.record, metadata: stored.metadata };
-    let (report, _) = commit_without(&world, next, dir.path(), "08", async || {}).await;
-    assert_eq!(report.counts.new_chunks, 0);
-    collector.run_through().await.unwrap();
-    assert_holds(&world, dir.path(), 21).await;
-}
-
-const REPAIR: verify::Options = verify::Options {
-    read_data: true,
-    sample: None,
-    repair: true,
-    memory_bytes: verify::DEFAULT_MEMORY_BYTES,
-};
-
-/// Damages the first frame of the first pack there is.
-async fn spoil(memory: &MemoryBucket) -> Key {
-    let first = memory.keys().into_iter().find(|key| key.contains("/packs/")).unwrap();
-    let first = Key::new(first).unwrap();
-    let mut bytes = memory.get(&first).await.unwrap().bytes.to_vec();
-    bytes[1000] ^= 1;
-    memory.damage(&first, bytes);
-    first
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_commit_on_a_damaged_snapshot_goes_on_and_carries_the_mark() {
-    for is_missing in [false, true] {
-        let dir = tempfile::tempdir().unwrap();
-        let memory = Arc::new(MemoryBucket::new());
-        let world = World::open(memory.clone(), None).await;
-        fill(dir.path(), 0);
-        world.snapshot(dir.path()).await.unwrap();
-        let pack = spoil(&memory).await;
-        if is_missing {
-            memory.delete(&pack).await.unwrap();
-        }
-        let report = verify::verify(&world.store, &world.lineage, REPAIR, Arc::new(Silent)).await.unwrap();
-        let lost = report.damage.iter().flat_map(|damage| &damage.files).next().unwrap().clone();
-        let whole = if lost == "05" { "06" } else { "05" };
-        let (_, stored) = commit_without(&world, base(&world).await, dir.path(), whole, async || {}).await;
-        let files = stored.record.damage.as_ref().map(|mark| mark.files);
-        assert_eq!(files, Some(if is_missing { 23 } else { 1 }));
-        let (_, stored) = commit_without(&world, base(&world).await, dir.path(), &lost, async || {}).await;
-        assert_eq!(stored.record.damage.is_some(), is_missing);
-        let out = tempfile::tempdir().unwrap();
-        let restored = world.restore(&out.path().join("out")).await;
-        assert_eq!(restored.is_err(), is_missing);
-    }
-}
-
-/// The mount knows its base as it was; the good copy that a repair has found is what counts.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_commit_on_a_snapshot_that_was_repaired_meanwhile_refers_to_the_good_copy() {
-    let dir = tempfile::tempdir().unwrap();
-    let memory = Arc::new(MemoryBucket::new());
-    let world = World::open(memory.clone(), None).await;
-    fill(dir.path(), 0);
-    world.snapshot(dir.path()).await.unwrap();
-    let pack = spoil(&memory).await;
-    let base = base(&world).await;
-    // Somebody else stores the same, and the damage is made good by that.
-    let bob = World { lineage: tests::world::lineage("acme/bob"), ..world.clone() };
-    let apart =
-        store::ops::snapshot::Request { index_budget: 0, ..tests::world::request(&bob.lineage, dir.path()) };
-    bob.capture(&apart).await.unwrap();
-    let report = verify::verify(&world.store, &world.lineage, REPAIR, Arc::new(Silent)).await.unwrap();
-    assert!(report.damage.is_empty() && !report.repaired.is_empty(), "{report:#?}");
-    memory.get(&pack).await.unwrap();
-    let (_, stored) = commit_without(&world, base, dir.path(), "05", async || {}).await;
-    assert_eq!(stored.record.damage, None);
-    assert_holds(&world, dir.path(), 23).await;
-}
-
 /// Its checksums are right, but not the ids: by them all its frames would be one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_frame_that_is_not_what_its_pack_says_is_not_copied() {
@@ -591,35 +325,6 @@ async fn a_frame_that_is_not_what_its_pack_says_is_not_copied() {
     assert_eq!(done.repacked.failed, 1, "{done:#?}");
     memory.get(&first).await.unwrap();
     assert_restores(&world, dir.path()).await;
-}
-
-/// A deletion that is given up for a pin has the record in the trash for a moment.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_restore_waits_while_a_deletion_is_undecided() {
-    let dir = tempfile::tempdir().unwrap();
-    let source = dir.path().join("source");
-    let memory = Arc::new(MemoryBucket::new());
-    let world = deleted(memory.clone(), &source).await;
-    let live = world.current().await.unwrap();
-    let key = layout::record(&world.lineage, live.record);
-    let trashed = Record { state: State::Trashed, ..live.clone() };
-    memory.damage(&key, trashed.encode());
-    let (back, undone) = (memory.clone(), live.encode());
-    // Who may not keep its pin takes it away, and looks again a while later.
-    let deed = move || {
-        tokio::spawn(async move {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-            back.damage(&key, undone);
-        });
-        Box::pin(async {}) as _
-    };
-    let pins = layout::pins(&world.store.tenant);
-    let bucket = Arc::new(Interrupter::before(memory, Verb::Delete, pins.as_str(), Box::new(deed)));
-    let reader = World::open(bucket.clone(), None).await;
-    let out = dir.path().join("out");
-    reader.restore_record(&live, &out).await.unwrap();
-    assert!(bucket.is_done(), "the reader kept its pin");
-    assert_same(&source, &out);
 }
 
 /// What pinned readers need of its earlier generations fills the record.
