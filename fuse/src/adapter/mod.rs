@@ -551,7 +551,7 @@ pub struct Options {
     /// Whether other users may use it.
     pub allow_other: bool,
     pub threads: usize,
-    /// Whether what is read ahead costs little, because nothing comes over a network.
+    /// Whether what is read ahead costs little: the store is a directory.
     pub near: bool,
 }
 

@@ -30,10 +30,9 @@ impl Kernel {
         let session =
             adapter::mount(adapter, options).map_err(|error| refusal(&options.mountpoint, error))?;
         let kernel = Self { session: Some(session), mountpoint: options.mountpoint.clone() };
-        // The root's number is ours alone; a directory of another file system hardly has it.
         let root =
             std::fs::metadata(&options.mountpoint).map_err(|error| refusal(&options.mountpoint, error))?;
-        if options.near {
+        if options.near && is_fuse(&options.mountpoint) {
             read_far_ahead(root.dev());
         }
         Ok(kernel)
@@ -56,6 +55,13 @@ impl Kernel {
     pub fn has_ended(&self) -> bool {
         self.session.as_ref().is_none_or(|session| session.guard.is_finished())
     }
+}
+
+/// Whether this is a file system such as ours: somebody may have unmounted it already, and the disk
+/// below is not ours to tune.
+fn is_fuse(mountpoint: &Path) -> bool {
+    const MAGIC: u32 = 0x6573_5546;
+    rustix::fs::statfs(mountpoint).is_ok_and(|found| found.f_type as u32 == MAGIC)
 }
 
 /// Lets the kernel read ahead as far as was agreed with it: left alone, it keeps to 128 KiB, and the

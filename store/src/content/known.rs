@@ -32,7 +32,7 @@ pub struct Known {
     /// What of the base is damaged.
     lost: RwLock<Lost>,
     /// The packs that exist, once that is known.
-    existing: OnceLock<HashSet<PackId>>,
+    existing: RwLock<Option<HashSet<PackId>>>,
 }
 
 impl Known {
@@ -81,14 +81,20 @@ impl Known {
     /// Where a chunk of the base should be, though nothing may refer to it there.
     pub fn locate_barred(&self, id: &ChunkId) -> Option<Location> {
         let places = [self.moved(id), self.base.get(id).copied()];
+        let existing = self.existing.read().unwrap_or_else(PoisonError::into_inner);
         let was_there =
-            |location: &Location| self.existing.get().is_some_and(|packs| packs.contains(&location.pack));
+            |location: &Location| existing.as_ref().is_some_and(|packs| packs.contains(&location.pack));
         let mut places = places.into_iter().flatten();
         places.clone().find(was_there).or_else(|| places.next())
     }
 
-    /// Chunks of the base were moved to other packs, perhaps not for the first time.
+    /// Chunks of the base were moved to other packs, perhaps not for the first time. The caller has
+    /// read so in a live record, under its lease: so those packs exist, though they may be younger
+    /// than the list of those that do, and if they are condemned from now on, that waits for the lease.
     pub fn learn_moved(&self, locations: Locations) {
+        if let Some(existing) = &mut *self.existing.write().unwrap_or_else(PoisonError::into_inner) {
+            existing.extend(locations.values().map(|location| location.pack));
+        }
         *self.moved.write().unwrap_or_else(PoisonError::into_inner) = locations;
     }
 
@@ -103,15 +109,14 @@ impl Known {
 
     /// From now on nothing may refer to a pack that is not one of these.
     pub fn keep_only(&self, existing: impl IntoIterator<Item = PackId>) {
-        self.existing.get_or_init(|| existing.into_iter().collect());
+        let mut known = self.existing.write().unwrap_or_else(PoisonError::into_inner);
+        known.get_or_insert_with(|| existing.into_iter().collect());
     }
 
     /// Whether nothing may refer to this pack anew.
     pub fn is_barred(&self, pack: &PackId) -> bool {
-        if self.existing.get().is_some_and(|existing| !existing.contains(pack)) {
-            return true;
-        }
-        self.is_condemned(pack)
+        let existing = self.existing.read().unwrap_or_else(PoisonError::into_inner);
+        existing.as_ref().is_some_and(|existing| !existing.contains(pack)) || self.is_condemned(pack)
     }
 
     fn is_condemned(&self, pack: &PackId) -> bool {
@@ -153,7 +158,8 @@ mod tests {
         assert_eq!(known.locate(&id), Some(at(1)));
         known.bar([at(1).pack]);
         assert_eq!(known.locate(&id), None);
-        // Moved twice: where it is now counts.
+        // Moved twice, to packs that were not there before: where it is now counts.
+        known.keep_only([at(0).pack, at(1).pack]);
         known.learn_moved(Locations::from([(id, at(2))]));
         assert_eq!(known.locate(&id), Some(at(2)));
         known.bar([at(2).pack]);

@@ -308,8 +308,10 @@ impl Writing<'_> {
             return Ok((metadata, Ingested::default()));
         }
         let opened = Opened::load(self.store, now).await?;
-        self.known.learn_lost(opened.record.damage.as_ref().map(Lost::from).unwrap_or_default());
+        let lost_now = opened.record.damage.as_ref().map(Lost::from).unwrap_or_default();
+        // In this order: what is no longer lost is found where it is now.
         self.known.learn_moved(by_id(&opened.entries, opened.locations));
+        self.known.learn_lost(lost_now);
         let mut wants = Vec::new();
         for (id, (raw_len, entry)) in self.unresolved(entries) {
             let location = self.known.locate_barred(&id).ok_or_else(|| lost(&id, entry))?;

@@ -27,13 +27,13 @@ const BLOCK_BYTES: usize = 4096;
 pub(super) fn write(file: &File, bytes: &[u8], buffers: &Buffers) -> io::Result<()> {
     let direct = match bytes.len() {
         ..LARGE_BYTES => 0,
-        len => write_blocks(file, &bytes[..len - len % BLOCK_BYTES], buffers)?,
+        len => write_direct(file, &bytes[..len - len % BLOCK_BYTES], buffers)?,
     };
     write_early(file, direct, &bytes[direct..])
 }
 
-/// Says how far it came: as far as the file system let it, by whole blocks.
-fn write_blocks(mut file: &File, bytes: &[u8], buffers: &Buffers) -> io::Result<usize> {
+/// Says how far it came.
+fn write_direct(mut file: &File, blocks: &[u8], buffers: &Buffers) -> io::Result<usize> {
     let flags = fcntl_getfl(file)?;
     if fcntl_setfl(file, flags | OFlags::DIRECT).is_err() {
         return Ok(0);
@@ -41,31 +41,37 @@ fn write_blocks(mut file: &File, bytes: &[u8], buffers: &Buffers) -> io::Result<
     let mut room = buffers.take(PART_BYTES + BLOCK_BYTES);
     room.resize(room.len().max(PART_BYTES + BLOCK_BYTES), 0);
     let first = room.as_ptr().align_offset(BLOCK_BYTES);
-    let mut written = 0;
-    let ended = loop {
-        let part = &bytes[written..bytes.len().min(written + PART_BYTES)];
-        let Some(aligned) = room.get_mut(first..first.saturating_add(part.len())) else { break Ok(written) };
-        if part.is_empty() {
-            break Ok(written);
-        }
-        aligned.copy_from_slice(part);
-        match file.write(aligned) {
-            // The rest of a block would have to be written over what is there of it.
-            Ok(len) if len % BLOCK_BYTES != 0 => {
-                written += len;
-                break Ok(written);
-            }
-            Ok(0) => break Err(ErrorKind::WriteZero.into()),
-            Ok(len) => written += len,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            // A disk of other blocks.
-            Err(error) if error.kind() == ErrorKind::InvalidInput => break Ok(written),
-            Err(error) => break Err(error),
-        }
+    let ended = match room.get_mut(first..first.saturating_add(PART_BYTES)) {
+        Some(aligned) => write_blocks(blocks, aligned, |part| file.write(part)),
+        None => Ok(0),
     };
     drop(buffers.lend(room));
     fcntl_setfl(file, flags)?;
     ended
+}
+
+/// Writes `blocks` by way of `room`, as far as `write` takes whole blocks, and says how far that was.
+fn write_blocks(
+    blocks: &[u8],
+    room: &mut [u8],
+    mut write: impl FnMut(&[u8]) -> io::Result<usize>,
+) -> io::Result<usize> {
+    let mut written = 0;
+    while written < blocks.len() {
+        let part = &blocks[written..blocks.len().min(written + room.len())];
+        room[..part.len()].copy_from_slice(part);
+        match write(&room[..part.len()]) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            // What is left of a block has no place that could be written directly.
+            Ok(len) if len % BLOCK_BYTES != 0 => return Ok(written + len),
+            Ok(len) => written += len,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            // A disk of other blocks, or a file system that says only now that it cannot.
+            Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(written)
 }
 
 /// Writes so that the disk is at work while the rest is still being written, and the fsync
@@ -112,5 +118,39 @@ mod tests {
             assert!(!fcntl_getfl(&file).unwrap().contains(OFlags::DIRECT));
             assert!(std::fs::read(&path).unwrap() == bytes[..len], "{len} bytes");
         }
+    }
+
+    #[test]
+    fn it_goes_as_far_as_whole_blocks_are_taken() {
+        let blocks: Vec<u8> = (0..5 * BLOCK_BYTES).map(|at| (at / 7) as u8).collect();
+        let attempt = |answers: &[io::Result<usize>]| {
+            let (mut answers, mut disk) = (answers.iter(), Vec::new());
+            let ended = write_blocks(&blocks, &mut [0; 2 * BLOCK_BYTES], |part| match answers.next() {
+                Some(Ok(len)) => {
+                    disk.extend_from_slice(&part[..*len]);
+                    Ok(*len)
+                }
+                Some(Err(error)) => Err(error.kind().into()),
+                None => {
+                    disk.extend_from_slice(part);
+                    Ok(part.len())
+                }
+            });
+            if let Ok(written) = &ended {
+                assert!(disk == blocks[..*written]);
+            }
+            ended.map_err(|error| error.kind())
+        };
+        let all = blocks.len();
+        assert_eq!(attempt(&[]), Ok(all));
+        assert_eq!(attempt(&[Err(ErrorKind::Interrupted.into()), Ok(BLOCK_BYTES)]), Ok(all));
+        assert_eq!(attempt(&[Ok(BLOCK_BYTES), Ok(100)]), Ok(BLOCK_BYTES + 100));
+        assert_eq!(attempt(&[Err(ErrorKind::InvalidInput.into())]), Ok(0));
+        assert_eq!(attempt(&[Ok(2 * BLOCK_BYTES), Err(ErrorKind::Unsupported.into())]), Ok(2 * BLOCK_BYTES));
+        assert_eq!(
+            attempt(&[Ok(BLOCK_BYTES), Err(ErrorKind::StorageFull.into())]),
+            Err(ErrorKind::StorageFull)
+        );
+        assert_eq!(attempt(&[Ok(0)]), Err(ErrorKind::WriteZero));
     }
 }

@@ -31,8 +31,8 @@ use crate::bucket::{
 
 /// What is not worth a buffer that stays.
 const LARGE_BYTES: usize = 256 << 10;
-/// As many as are read at once by those that read most.
-const IDLE_BUFFERS: usize = 6;
+/// As many as are read at once by those that read most, and written beside them.
+const IDLE_BUFFERS: usize = 10;
 
 #[derive(Debug)]
 pub(super) struct Disk {

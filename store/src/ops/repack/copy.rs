@@ -24,7 +24,6 @@ use crate::{
 
 /// Their directories are read before their turn comes.
 const PACKS_OPENED_AHEAD: usize = 2;
-const PARTS_READ_AHEAD: usize = 8;
 const PACKS_IN_FLIGHT: usize = 2;
 
 pub(super) struct Copied {
@@ -55,7 +54,7 @@ pub(super) async fn copy(
             let parts: Vec<Part<'_>> = opened.unwrap_or_else(|error| vec![ready(Err(error)).boxed()]);
             stream::iter(parts).map(move |part| part.map(move |read| (pack, read)))
         })
-        .buffered(PARTS_READ_AHEAD);
+        .buffered(source.parts_ahead());
     let mut uploads = FuturesUnordered::new();
     let mut read_all = false;
     loop {

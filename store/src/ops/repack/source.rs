@@ -19,6 +19,8 @@ use crate::{
     id::{ChunkKey, PackId},
 };
 
+const RANGES_READ_AHEAD: usize = 8;
+
 /// A frame: where it lay, what it is, and its bytes.
 pub type Frame = ((PackId, u64), PackEntry, Bytes);
 
@@ -33,6 +35,9 @@ pub trait Source: Sync {
     async fn frames<'a>(&'a self, pack: PackId, frames: &'a BTreeMap<u64, Location>)
     -> Result<Vec<Part<'a>>>;
 
+    /// How many parts may be read ahead: all of them are in memory.
+    fn parts_ahead(&self) -> usize;
+
     /// Of a snapshot that is to be moved. Called when the lease is there: what else than the
     /// snapshot's own it refers to must not be condemned. Without it, the snapshot is left alone.
     async fn metadata(&self, record: &Record) -> Result<Option<Metadata>>;
@@ -41,7 +46,7 @@ pub trait Source: Sync {
     fn is_complete(&self) -> bool;
 }
 
-/// The packs themselves: all of what is needed of each, or none of it.
+/// The packs themselves: all of what is needed of each, or the repack is given up.
 pub(super) struct Packs<'a> {
     pub store: &'a TenantStore,
     pub survey: &'a Survey,
@@ -58,6 +63,11 @@ impl Source for Packs<'_> {
         let fetches = plan(wanted(self.store, pack, len, frames).await?);
         let part = |fetch| beside(read(self.store.clone(), fetch)).boxed();
         Ok(fetches.into_iter().map(part).collect())
+    }
+
+    /// Each is one range.
+    fn parts_ahead(&self) -> usize {
+        RANGES_READ_AHEAD
     }
 
     async fn metadata(&self, record: &Record) -> Result<Option<Metadata>> {

@@ -7,7 +7,7 @@ use std::{
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::{FutureExt, StreamExt, future::ready};
+use futures::{FutureExt, StreamExt};
 
 use super::{Wanted, twins::Twins};
 use crate::{
@@ -185,13 +185,18 @@ impl Copies<'_> {
 
 #[async_trait]
 impl Source for Copies<'_> {
-    /// All in one part, which is there: so no more of them are read ahead than packs.
+    /// All in one part: where a frame is to be had shows only when the others were looked for.
     async fn frames<'a>(
         &'a self,
         pack: PackId,
         frames: &'a BTreeMap<u64, Location>,
     ) -> Result<Vec<Part<'a>>> {
-        Ok(vec![ready(Ok(self.found(pack, frames).await?)).boxed()])
+        Ok(vec![self.found(pack, frames).boxed()])
+    }
+
+    /// Each may be all of a pack.
+    fn parts_ahead(&self) -> usize {
+        2
     }
 
     async fn metadata(&self, record: &Record) -> Result<Option<Metadata>> {
