@@ -309,11 +309,12 @@ async fn the_next_snapshot_stores_anew_what_is_lost_and_heals_those_before_it() 
     }
 }
 
-/// A repair that ends between a capture's look at what it builds on and its lease: what that
-/// has found lost is stored anew, and what it has found elsewhere is referred to there.
+/// A repair that ends between a capture's look at what it builds on and its lease, or when the lease
+/// is there and the first pack is not: what that has found lost is stored anew, and what it has found
+/// elsewhere is referred to there.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_does_not_refer_to_what_was_found_damaged_since_it_began() {
-    for has_copy in [false, true] {
+    for (has_copy, is_leased) in [(false, false), (true, false), (false, true), (true, true)] {
         let dir = tempfile::tempdir().unwrap();
         let source = dir.path().join("source");
         fill(&source);
@@ -337,7 +338,9 @@ async fn a_snapshot_does_not_refer_to_what_was_found_damaged_since_it_began() {
         };
         let lease = layout::record(&world.lineage, before);
         let records = lease.as_str().trim_end_matches(lease.name());
-        let bucket = Arc::new(Interrupter::before(memory, Verb::Create, records, Box::new(deed)));
+        let packs = layout::packs(&world.store.tenant);
+        let stored_first = if is_leased { packs.as_str() } else { records };
+        let bucket = Arc::new(Interrupter::before(memory, Verb::Create, stored_first, Box::new(deed)));
         let report = world.on(bucket.clone()).snapshot(&source).await.unwrap();
         assert!(bucket.is_done());
         let current = world.current().await.unwrap();
