@@ -13,6 +13,11 @@ from pathlib import Path
 
 BUCKET = "pstore"
 SECRET = "a-secret-only-for-benches"
+ATTEMPTS = 3
+
+
+class NotStarted(RuntimeError):
+    """The server has ended, or does not answer."""
 
 
 class SeaweedFs:
@@ -22,6 +27,19 @@ class SeaweedFs:
         self._program, self._folder = program, folder
 
     def __enter__(self) -> SeaweedFs:
+        for attempt in range(ATTEMPTS):
+            self._start()
+            try:
+                self._make_bucket()
+                return self
+            except BaseException as error:
+                self.__exit__()
+                # A port that was free a moment ago may be somebody else's by now.
+                if not isinstance(error, NotStarted) or attempt + 1 == ATTEMPTS:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _start(self) -> None:
         ports = dict(zip(("master", "volume", "filer", "admin", "s3"), _free_ports()))
         self.endpoint = f"http://127.0.0.1:{ports['s3']}"
         self._filer = f"http://127.0.0.1:{ports['filer']}/buckets/{BUCKET}/"
@@ -34,12 +52,6 @@ class SeaweedFs:
         options += ["-s3.port.iceberg=0", "-s3.port.lance=0", "-webdav=false", "-admin.ui=false", f"-dir={data}", f"-s3.config={access}"]
         self._process = subprocess.Popen([self._program, "mini", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", *options],
                                          stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            self._make_bucket()
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._process.kill()
@@ -71,7 +83,7 @@ class SeaweedFs:
             except OSError:
                 pass
             if time.monotonic() > deadline or self._process.poll() is not None:
-                raise RuntimeError("SeaweedFS does not start")
+                raise NotStarted("SeaweedFS does not start")
             time.sleep(0.1)
 
 
