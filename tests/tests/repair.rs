@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, fs, path::Path, sync::Arc, time::Duration};
 
 use store::{
     ErrorKind,
-    bucket::{Bucket, Fault, FaultBucket, Key, MemoryBucket, Rule, Verb},
+    bucket::{Bucket, Depth, Fault, FaultBucket, Key, MemoryBucket, Rule, Verb},
     content::chunk_cache::{ChunkCache, Limits, NewFrame},
     format::{layout, record::Record},
     id::{PackId, PackSeq},
@@ -176,6 +176,52 @@ async fn frames_outlive_the_directory_of_their_pack() {
     let world = World::open(memory.clone(), None).await;
     world.snapshot(&source).await.unwrap();
     change(&memory, &data_pack(&world).await, |bytes| *bytes.last_mut().unwrap() ^= 1).await;
+    let report = repair(&world).await;
+    assert!(report.damage.is_empty() && !report.repaired.is_empty(), "{report:#?}");
+    assert_restores(&world, &world.current().await.unwrap(), &source).await;
+}
+
+/// The frames before the cut are read one by one, for together they reach beyond it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_left_of_a_pack_that_was_cut_short_is_made_good() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("source");
+    fill(&source);
+    let memory = Arc::new(MemoryBucket::new());
+    let world = World::open(memory.clone(), None).await;
+    world.snapshot(&source).await.unwrap();
+    change(&memory, &data_pack(&world).await, |bytes| bytes.truncate(bytes.len() / 2)).await;
+    let report = repair(&world).await;
+    let lost: BTreeSet<&String> = report.damage.iter().flat_map(|damage| &damage.files).collect();
+    assert!((3..10).contains(&lost.len()), "{report:#?}");
+    let mark = world.current().await.unwrap().damage.unwrap();
+    assert_eq!(mark.files, lost.len() as u64);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lost_indexes_are_written_anew_and_copies_are_found_without_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("source");
+    fill(&source);
+    let memory = Arc::new(MemoryBucket::new());
+    let world = World::open(memory.clone(), None).await;
+    world.snapshot(&source).await.unwrap();
+    let forget = async || {
+        let indexes = layout::indexes(&world.store.tenant);
+        let (indexes, _) = store::catalog::records::list_all(&*memory, &indexes, Depth::All).await.unwrap();
+        assert!(!indexes.is_empty());
+        for index in indexes {
+            memory.delete(&index.key).await.unwrap();
+        }
+    };
+    forget().await;
+    let report = repair(&world).await;
+    assert!(report.damage.is_empty() && !report.repaired.is_empty(), "{report:#?}");
+    let dave = world.of("acme/dave");
+    assert_eq!(dave.snapshot(&source).await.unwrap().counts.new_chunks, 0, "dave shares alice's chunks");
+    apart(&world.of("acme/bob"), &source).await;
+    forget().await;
+    memory.delete(&data_pack(&world).await).await.unwrap();
     let report = repair(&world).await;
     assert!(report.damage.is_empty() && !report.repaired.is_empty(), "{report:#?}");
     assert_restores(&world, &world.current().await.unwrap(), &source).await;

@@ -148,3 +148,21 @@ fn many_tiny_packs_are_moved_once_and_not_again_and_again() {
     let deletes = (0..10).map(|n| Deed::Delete(3 * n));
     run(&captures.chain(deletes).collect::<Vec<_>>());
 }
+
+/// A pack that is emptied leaves behind the roots and tables that named it, as much as it frees.
+#[test]
+fn what_names_a_moved_pack_is_not_moved_for_ever() {
+    let capture = |profile, file, len, seed| Deed::Capture { profile, file, len, seed };
+    run(&[
+        capture(1, 0, 15, 1),
+        capture(1, 4, 222, 36),
+        capture(2, 3, 8946, 27),
+        Deed::Delete(0),
+        capture(1, 0, 5619, 15),
+        capture(1, 0, 1135, 34),
+        capture(1, 4, 491, 30),
+        Deed::Collect,
+        capture(1, 5, 7500, 11),
+        capture(0, 3, 7903, 45),
+    ]);
+}
