@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use futures::{StreamExt, TryStreamExt, future::try_join_all, stream};
+use futures::{StreamExt, TryStreamExt, stream};
 
 use super::{
     Collector, HORIZON, NAP, Stopped,
@@ -25,6 +25,8 @@ use crate::{
 };
 
 const DELETES_AT_ONCE: usize = 16;
+/// Each may name many packs, and there may be many of them after a long pause.
+const DOCUMENTS_AT_ONCE: usize = 16;
 
 /// Whether anything is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,7 +226,7 @@ impl<'a> Round<'a> {
             }
             fixed.push(self.fix(document, phase, go));
         }
-        try_join_all(fixed).await.map(drop)
+        each(fixed).await
     }
 
     async fn fix(&self, document: &mut Filed, phase: Phase, go: Vec<PackId>) -> Result<()> {
@@ -280,7 +282,7 @@ impl<'a> Round<'a> {
         };
         let swept = filed.iter_mut().filter(swept);
         let ended = swept.map(|document| document.advance(store, |body| body.phase = Phase::Swept));
-        try_join_all(ended).await.map(drop)
+        each(ended).await
     }
 
     /// Files what nothing needs and is not filed yet.
@@ -342,7 +344,7 @@ impl<'a> Round<'a> {
         let armed = unarmed.into_iter().map(|document| {
             document.advance(self.store, |body| (body.phase, body.blockers) = (Phase::Armed, writers.clone()))
         });
-        try_join_all(armed).await.map(drop)
+        each(armed).await
     }
 
     /// Who writes now. Records that had ended when they were marked have not begun again.
@@ -393,4 +395,9 @@ fn check_duration(started: SystemTime, now: SystemTime) -> Result<()> {
         return Err(Error::Conflict { what });
     }
     Ok(())
+}
+
+/// What is to be done to documents, to some of them at a time.
+async fn each<T>(changes: impl IntoIterator<Item = impl Future<Output = Result<T>>>) -> Result<()> {
+    stream::iter(changes).buffer_unordered(DOCUMENTS_AT_ONCE).map_ok(drop).try_collect().await
 }
