@@ -73,6 +73,25 @@ fn what_was_held_back_removes_nothing_and_stays() {
     assert_eq!(desk.json("retention apply acme/alice")["removed"], 0);
 }
 
+/// Whoever moves the pointer to it has decided: from then on it is like any other.
+#[test]
+fn a_rollback_ends_the_wait_of_what_was_held_back() {
+    let desk = configured("retention.keep = 1");
+    desk.capture("1");
+    desk.ok("restore acme/alice fresh --chrome-major 99");
+    let ran = desk.run("snapshot fresh acme/alice --chrome-major 131 --json");
+    let held = ran.json()["record"].as_str().unwrap().to_owned();
+    let waits = || desk.json(&format!("show acme/alice --sha {held}"))["held_back"].clone();
+    assert_eq!((ran.code, waits()), (29, "fallback".into()), "{ran:?}");
+    let back = format!("rollback acme/alice --sha {held} --reason looked");
+    desk.ok(&back);
+    assert_eq!(waits(), "fallback", "nothing was written");
+    desk.ok(&format!("{back} --confirm"));
+    assert_eq!(waits(), Value::Null);
+    let current = desk.capture("2");
+    assert_eq!(stored(&desk), [current.as_str()]);
+}
+
 #[test]
 fn a_plan_removes_nothing_and_tells_what_would_go() {
     let desk = Desk::new();

@@ -59,7 +59,8 @@ pub async fn untag(controls: &Controls, target: RecordId, name: &str) -> Result<
     .await
 }
 
-async fn change(
+/// Changes the record of a snapshot, whatever others do to it meanwhile.
+pub(super) async fn change(
     controls: &Controls,
     target: RecordId,
     change: impl Fn(&mut Record) -> Result<bool>,

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::{Job, live, store};
+use super::{super::tag, Job, live, store};
 use crate::{
     Error, ErrorKind, Result,
     catalog::{
@@ -37,7 +37,8 @@ pub async fn flip(
     moved(hold.controls(), record, job, progress, async |record| hold.flip(record.record).await).await
 }
 
-/// Moves the pointer to `record` without the lock, as operators do. The record as it is then.
+/// Moves the pointer to `record` without the lock, as operators do: if it was held back, somebody
+/// has decided about it now. The record as it is then.
 pub async fn point(
     controls: &Controls,
     record: Record,
@@ -56,7 +57,25 @@ pub async fn point(
         | readable(pointer.map(|pointer| Survey { lock: None, pointer }))?;
     let job = Some(job).filter(|job| job.is_wanted(seen));
     let wanted = Move { target: record.record, reason, force };
-    moved(controls, record, job, progress, async |_| controls.point_for(kind, &wanted).await).await
+    let (record, flip) =
+        moved(controls, record, job, progress, async |_| controls.point_for(kind, &wanted).await).await?;
+    Ok((decided(controls, record).await, flip))
+}
+
+/// The record of what the pointer names by somebody's decision: it is held back no longer.
+async fn decided(controls: &Controls, record: Record) -> Record {
+    if record.held_back.is_none() {
+        return record;
+    }
+    let end = |record: &mut Record| Ok(record.held_back.take().is_some());
+    match tag::change(controls, record.record, end).await {
+        Ok(changed) => changed.record,
+        // The pointer was moved all the same, and only retention would have heard of it.
+        Err(error) => {
+            tracing::warn!(%error, "the current snapshot still says that it was held back");
+            record
+        }
+    }
 }
 
 /// Publishes `record`, which nobody moves the pointer to because that names it.
