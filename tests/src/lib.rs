@@ -15,6 +15,7 @@ pub mod explorer;
 pub mod fuzz;
 pub mod interrupter;
 pub mod mount;
+pub mod overlay;
 mod process;
 pub mod proxy;
 pub mod random;

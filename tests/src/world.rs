@@ -14,7 +14,7 @@ use store::{
     format::record::{CapturedBy, Reason, Record},
     id::RecordId,
     name::Lineage,
-    ops::{find, restore, snapshot, verify},
+    ops::{commit, find, restore, snapshot, verify},
     progress::Silent,
 };
 
@@ -79,6 +79,21 @@ pub fn request(lineage: &Lineage, directory: &Path) -> snapshot::Request {
             transforms: Vec::new(),
             exclusions: Vec::new(),
         },
+    }
+}
+
+/// What a mount asks for whose tree is seen at `path`.
+pub fn commit_request(lineage: &Lineage, path: &Path) -> commit::Request {
+    commit::Request {
+        lineage: lineage.clone(),
+        path: path.to_owned(),
+        about: request(lineage, path).about,
+        threads: 2,
+        examined: Default::default(),
+        hold_back: None,
+        first_reads: Vec::new(),
+        quota_bytes: None,
+        archive: None,
     }
 }
 

@@ -16,7 +16,6 @@ use store::{
         open::Opened,
         reap,
         retention::{self, Keep, Limits, Policy},
-        snapshot::Examined,
         tag,
     },
     progress::Silent,
@@ -24,7 +23,7 @@ use store::{
 };
 use tests::{
     tree::noise,
-    world::{World, actor, request},
+    world::{World, actor, commit_request},
 };
 
 use crate::scene::{LATER, NOW, Scene};
@@ -140,17 +139,7 @@ async fn commit(world: &World) -> Result<()> {
     let Opened { record, metadata, entries, .. } = Opened::load(&world.store, world.current().await?).await?;
     let changed = entries.iter().position(|entry| entry.path.to_string() == "own").unwrap();
     let tree = commit::Tree { entries, changed: vec![changed], skipped: Skipped::default(), bytes: 100_000 };
-    let wanted = commit::Request {
-        lineage: world.lineage.clone(),
-        path: "/mnt".into(),
-        about: request(&world.lineage, Path::new("/")).about,
-        threads: 2,
-        examined: Examined::default(),
-        hold_back: None,
-        first_reads: Vec::new(),
-        quota_bytes: None,
-        archive: None,
-    };
+    let wanted = commit_request(&world.lineage, Path::new("/mnt"));
     let base = Some(Base { record, metadata: Arc::new(metadata) });
     let intend = async |_| Ok(());
     commit::commit(

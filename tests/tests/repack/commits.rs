@@ -8,7 +8,7 @@ use store::{
     ops::{commit, gc::Collector, open::Opened, snapshot::Report, verify},
     progress::Silent,
 };
-use tests::world::World;
+use tests::world::{World, commit_request};
 
 use crate::{NOW, deleted, fill, readers::opened};
 
@@ -40,18 +40,6 @@ async fn commit_without(
     let (mut entries, _) = base.metadata.decode().unwrap();
     entries.retain(|entry| !entry.path.to_string().ends_with(file));
     fs::remove_file(source.join(file)).unwrap();
-    let about = tests::world::request(&world.lineage, source).about;
-    let request = commit::Request {
-        lineage: world.lineage.clone(),
-        path: source.to_owned(),
-        about,
-        threads: 1,
-        examined: Default::default(),
-        hold_back: None,
-        first_reads: Vec::new(),
-        quota_bytes: None,
-        archive: None,
-    };
     let tree = commit::Tree { entries, changed: Vec::new(), skipped: Default::default(), bytes: 1 };
     let hold = world.controls("test").acquire(Default::default(), Duration::ZERO).await.unwrap();
     let intend = async |_| {
@@ -60,7 +48,7 @@ async fn commit_without(
     };
     let committed = commit::commit(
         &world.store,
-        request,
+        commit_request(&world.lineage, source),
         tree,
         Arc::new(NoFiles),
         Some(base),

@@ -1,0 +1,11 @@
+//! The file system of a mount without a kernel, beside a model of one: the same steps are taken
+//! by both, through commits and the sudden end of the daemon, and both must be the same after.
+
+mod model;
+mod mounted;
+mod play;
+mod step;
+
+pub use mounted::{ME, Mounted};
+pub use play::play;
+pub use step::Step;

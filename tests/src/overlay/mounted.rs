@@ -1,0 +1,183 @@
+//! A file system over a store, and everything needed to lose and find it again.
+
+use std::{collections::BTreeSet, path::Path, sync::Arc};
+
+use fuse::{
+    fs::{Caller, Fs},
+    overlay::{
+        checkpoint::{self, Below},
+        journal::Journal,
+        node::Ino,
+        recovery::{Recovered, Unfinished},
+        session::SessionDir,
+        upper::Upper,
+    },
+};
+use store::{
+    bucket::MemoryBucket,
+    content::lazy::{Lazy, Limits},
+    format::tree::Meta,
+    id::SnapshotId,
+    ops::{
+        commit::{self, Base},
+        open::Opened,
+    },
+    progress::Silent,
+};
+use tempfile::TempDir;
+use tokio::runtime::Handle;
+
+use super::model::{Model, Thing};
+use crate::world::{World, commit_request};
+
+/// Who does everything.
+pub const ME: Caller = Caller { uid: 0, gid: 0 };
+
+#[derive(Debug)]
+pub struct Mounted {
+    world: World,
+    _folder: TempDir,
+    pub session: SessionDir,
+    pub fs: Arc<Fs>,
+    base: Option<Base>,
+}
+
+impl Mounted {
+    /// An empty one, with its session in `folder`.
+    pub async fn new(folder: TempDir) -> Self {
+        let world = World::open(Arc::new(MemoryBucket::new()), None).await;
+        let session = SessionDir::create(folder.path(), "session").unwrap();
+        let meta = Meta { mode: 0o700, ..Meta::default() };
+        let base = checkpoint::Base::fresh(None, &meta);
+        let journal = Journal::create(&session.journal(), &base.encode(), &[]).unwrap();
+        let recovered = Recovered {
+            table: base.table(&[], &[]).unwrap(),
+            journal,
+            upper: Upper::new(session.data()),
+            intent: None,
+            intended: Vec::new(),
+            numbers: Vec::new(),
+            lost_writes: 0,
+        };
+        let fs = Self::fs(&world, recovered, None);
+        Self { world, _folder: folder, session, fs, base: None }
+    }
+
+    fn fs(world: &World, recovered: Recovered, below: Option<Below>) -> Arc<Fs> {
+        let lazy = Lazy::new(world.store.clone(), Handle::current(), Limits::default(), Default::default());
+        Arc::new(Fs::new(recovered, below, Arc::new(lazy), Vec::new()))
+    }
+
+    /// The daemon is gone; another takes up what it left.
+    pub async fn kill(&mut self, same_boot: bool) {
+        let unfinished = Unfinished::read(&self.session, same_boot).unwrap();
+        let below = unfinished.below().cloned();
+        let opened = match &self.base {
+            Some(base) => Some(Opened::load(&self.world.store, base.record.clone()).await.unwrap()),
+            None => None,
+        };
+        assert_eq!(
+            below.as_ref().map(|below| below.record),
+            self.base.as_ref().map(|base| base.record.record)
+        );
+        let (entries, locations) =
+            opened.as_ref().map_or((&[][..], &[][..]), |opened| (&opened.entries[..], &opened.locations[..]));
+        let recovered = unfinished.recover(&self.session, entries, locations, &[]).unwrap();
+        self.fs = Self::fs(&self.world, recovered, below);
+    }
+
+    /// Stores what there is. What is stored is what a capture of the same tree would be.
+    pub async fn commit(&mut self) {
+        let id = self.store().await;
+        if let Some(base) = &self.base {
+            let out = tempfile::tempdir().unwrap();
+            let out = out.path().join("out");
+            self.world.restore_record(&base.record, &out).await.unwrap();
+            let report = self.world.snapshot(&out).await.unwrap();
+            assert_eq!(report.snapshot_id, id, "a capture of the same tree has another id");
+        }
+    }
+
+    async fn store(&mut self) -> SnapshotId {
+        let (closed, frozen) = self.fs.freeze(&Handle::current()).unwrap();
+        drop(closed);
+        let (report, stored) = commit::commit(
+            &self.world.store,
+            commit_request(&self.world.lineage, Path::new("/mnt")),
+            frozen.tree,
+            frozen.files,
+            self.base.clone(),
+            None,
+            async |_| Ok(()),
+            Arc::new(Silent),
+        )
+        .await
+        .unwrap();
+        if let Some(stored) = stored {
+            let below = Below {
+                lineage: self.world.lineage.clone(),
+                record: stored.record.record,
+                generation: stored.record.generation,
+            };
+            self.fs
+                .rebase(
+                    &self.session,
+                    frozen.epoch,
+                    frozen.numbers,
+                    below,
+                    &stored.entries,
+                    &stored.locations,
+                )
+                .unwrap();
+            self.base = Some(Base { record: stored.record, metadata: stored.metadata });
+            assert_eq!(self.fs.dirty_bytes(), 0, "what is committed leaves the overlay");
+            assert!(!self.fs.is_changed_since(0));
+        }
+        report.snapshot_id
+    }
+
+    pub(super) fn ino(&self, path: &str) -> Ino {
+        path.split('/').filter(|name| !name.is_empty()).fold(Ino::ROOT, |at, name| {
+            self.fs.lookup(at, name.as_bytes()).unwrap_or_else(|errno| panic!("{path}: {errno}")).ino
+        })
+    }
+
+    pub async fn read(&self, path: &str) -> Vec<u8> {
+        let ino = self.ino(path);
+        let size = self.fs.attributes(ino).unwrap().size;
+        let plan = self.fs.plan(ino, None, 0, size as u32).unwrap();
+        match self.fs.read_now(&plan) {
+            Some(read) => read.unwrap(),
+            None => self.fs.read_later(plan).await.unwrap(),
+        }
+    }
+
+    pub(super) async fn assert_is(&self, model: &Model) {
+        let mut seen = BTreeSet::new();
+        let mut open = vec![String::new()];
+        while let Some(folder) = open.pop() {
+            seen.insert(folder.clone());
+            let handle = self.fs.open_directory(self.ino(&folder)).unwrap();
+            for listed in self.fs.list(handle, 0).unwrap().iter().skip(2) {
+                let name = String::from_utf8(listed.name.clone()).unwrap();
+                let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+                match model.names.get(&path) {
+                    Some(Thing::Folder) => open.push(path),
+                    Some(Thing::File(id)) => {
+                        assert!(self.read(&path).await == model.contents[id], "{path} has other bytes");
+                        let links = self.fs.attributes(listed.ino).unwrap().links as usize;
+                        assert_eq!(links, model.links(*id), "{path}");
+                        seen.insert(path);
+                    }
+                    Some(Thing::Link) => {
+                        assert_eq!(self.fs.read_link(listed.ino).unwrap(), b"target");
+                        seen.insert(path);
+                    }
+                    None => panic!("{path} should not be there"),
+                }
+            }
+            self.fs.close(handle);
+        }
+        assert_eq!(seen, model.names.keys().cloned().collect());
+    }
+}

@@ -1,0 +1,178 @@
+//! Steps, taken by a file system and by its model.
+
+use fuse::{
+    fs::{Allocation, Must, Replace, SetAttributes},
+    overlay::change::NewKind,
+};
+
+use super::{
+    ME, Mounted, Step,
+    model::{Model, Thing},
+};
+use crate::tree::noise;
+
+/// Fails if an empty file system and the model of one are not the same after these steps, or
+/// after a kill or a commit among them.
+pub async fn play(mounted: Mounted, steps: &[Step]) {
+    let mut play = Play { mounted, model: Model::new() };
+    for step in steps {
+        play.take(step).await;
+    }
+    play.compare().await;
+    play.take(&Step::Kill).await;
+    play.take(&Step::Commit).await;
+}
+
+struct Play {
+    mounted: Mounted,
+    model: Model,
+}
+
+impl Play {
+    async fn compare(&self) {
+        self.mounted.assert_is(&self.model).await;
+    }
+
+    async fn take(&mut self, step: &Step) {
+        match *step {
+            Step::Make { folder, name, folder_too: false } => self.make(folder, name, NewKind::File),
+            Step::Make { folder, name, folder_too: true } => self.make(folder, name, NewKind::Directory),
+            Step::Symlink { folder, name } => {
+                self.make(folder, name, NewKind::Symlink { target: b"target".to_vec() });
+            }
+            Step::Link { file, folder, name } => self.link(file, folder, name),
+            Step::Rename { what, folder, name, exchange } => self.rename(what, folder, name, exchange),
+            Step::Remove { what } => self.remove(what),
+            Step::Mark { what, value } => self.mark(what, value),
+            Step::Write { file, .. }
+            | Step::Truncate { file, .. }
+            | Step::Zero { file, .. }
+            | Step::Sync { file } => {
+                if let Some(path) = self.model.file(file) {
+                    self.change(&path, step);
+                }
+            }
+            Step::Kill => {
+                self.mounted.kill(true).await;
+                self.compare().await;
+            }
+            Step::Commit => {
+                self.mounted.commit().await;
+                self.compare().await;
+            }
+            Step::Compact => self.mounted.fs.compact(&self.mounted.session).unwrap(),
+        }
+    }
+
+    fn make(&mut self, folder: usize, name: u8, kind: NewKind) {
+        let path = join(&self.model.folder(folder), name);
+        let (parent, name) = split(&path);
+        let fs = &self.mounted.fs;
+        let made = fs.make(&fs.enter(), ME, self.mounted.ino(parent), name, kind.clone(), 0o755);
+        assert_eq!(made.is_ok(), !self.model.has(&path), "{path}");
+        if made.is_err() {
+            return;
+        }
+        match kind {
+            NewKind::File => self.model.make_file(path),
+            NewKind::Directory => drop(self.model.names.insert(path, Thing::Folder)),
+            _ => drop(self.model.names.insert(path, Thing::Link)),
+        }
+    }
+
+    fn link(&mut self, file: usize, folder: usize, name: u8) {
+        let Some(file) = self.model.file(file) else { return };
+        let path = join(&self.model.folder(folder), name);
+        let (parent, name) = split(&path);
+        let fs = &self.mounted.fs;
+        let linked = fs.link(&fs.enter(), self.mounted.ino(&file), self.mounted.ino(parent), name);
+        assert_eq!(linked.is_ok(), !self.model.has(&path), "{file} as {path}");
+        if linked.is_ok() {
+            self.model.names.insert(path, self.model.names[&file]);
+        }
+    }
+
+    fn rename(&mut self, what: usize, folder: usize, name: u8, exchange: bool) {
+        let Some(from) = self.model.anything(what) else { return };
+        let to = join(&self.model.folder(folder), name);
+        let ((parent, old), (new_parent, new)) = (split(&from), split(&to));
+        let replace = if exchange { Replace::Exchange } else { Replace::Yes };
+        let (parent, new_parent) = (self.mounted.ino(parent), self.mounted.ino(new_parent));
+        let fs = &self.mounted.fs;
+        let renamed = fs.rename(&fs.enter(), parent, old, new_parent, new, replace);
+        let may = self.model.may_rename(&from, &to, exchange);
+        assert_eq!(renamed.is_ok(), may, "{from} to {to}, {replace:?}: {renamed:?}");
+        if may {
+            self.model.rename(&from, &to, exchange);
+        }
+    }
+
+    fn remove(&mut self, what: usize) {
+        let Some(path) = self.model.anything(what) else { return };
+        let (parent, name) = split(&path);
+        let parent = self.mounted.ino(parent);
+        let fs = &self.mounted.fs;
+        let removed = match self.model.names[&path] {
+            Thing::Folder => fs.remove_directory(&fs.enter(), parent, name),
+            _ => fs.unlink(&fs.enter(), parent, name),
+        };
+        assert_eq!(removed.is_ok(), !self.model.has_something_in(&path), "{path}");
+        if removed.is_ok() {
+            self.model.names.remove(&path);
+        }
+    }
+
+    fn mark(&mut self, what: usize, value: u8) {
+        let Some(path) = self.model.anything(what) else { return };
+        let (fs, ino) = (&self.mounted.fs, self.mounted.ino(&path));
+        let set = SetAttributes { mode: Some(0o600 + u32::from(value)), ..SetAttributes::default() };
+        let link = self.model.names[&path] == Thing::Link;
+        assert_eq!(fs.set_attributes(&fs.enter(), ino, set).is_err(), link, "{path}");
+        if !link {
+            fs.set_xattr(&fs.enter(), ino, b"user.x", &[value], Must::Either).unwrap();
+        }
+    }
+
+    /// What a step does to the bytes of a file.
+    fn change(&mut self, path: &str, step: &Step) {
+        let (fs, ino, content) = (&self.mounted.fs, self.mounted.ino(path), self.model.content(path));
+        let pass = fs.enter();
+        match *step {
+            Step::Write { offset, len, seed, .. } => {
+                let data = noise(len as usize, seed);
+                assert_eq!(fs.write(&pass, ino, offset.into(), &data).unwrap(), data.len());
+                let end = offset as usize + data.len();
+                content.resize(content.len().max(end), 0);
+                content[offset as usize..end].copy_from_slice(&data);
+            }
+            Step::Truncate { size, .. } => {
+                let set = SetAttributes { size: Some(size.into()), ..SetAttributes::default() };
+                fs.set_attributes(&pass, ino, set).unwrap();
+                content.resize(size as usize, 0);
+            }
+            Step::Zero { offset, len, punch, .. } => {
+                let what = if punch { Allocation::Punch } else { Allocation::Zero { keep_size: false } };
+                fs.allocate(&pass, ino, offset.into()..(offset + len).into(), what).unwrap();
+                let end = (offset + len) as usize;
+                if !punch {
+                    content.resize(content.len().max(end), 0);
+                }
+                let end = end.min(content.len());
+                content[end.min(offset as usize)..end].fill(0);
+            }
+            _ => fs.sync(&pass, ino).unwrap(),
+        }
+    }
+}
+
+fn join(folder: &str, name: u8) -> String {
+    let name = ["a", "b", "c", "d.db", "e", "f"][usize::from(name % Step::NAMES)];
+    if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") }
+}
+
+fn split(path: &str) -> (&str, &[u8]) {
+    match path.rsplit_once('/') {
+        Some((folder, name)) => (folder, name.as_bytes()),
+        None => ("", path.as_bytes()),
+    }
+}
