@@ -1,7 +1,9 @@
-//! Every reader of bytes that somebody else may have written. A new one is a line here.
+//! Every reader of bytes that somebody else may have written, and what a program may do to the
+//! files of a mount. A new one is a line here.
 
 mod archives;
 mod databases;
+mod files;
 mod mounts;
 mod objects;
 
@@ -23,6 +25,7 @@ use store::format::{
 use super::{Target, reseal, vectors};
 use archives::{archives, read_archive};
 use databases::{check_leveldb, check_leveldb_table, check_sqlite, databases, leveldb, leveldb_tables};
+use files::{play_steps, steps};
 use mounts::{bases, changes, journals, read_journal};
 use objects::{keys, read_frame, read_key, read_record, read_startup, read_table, read_tree, startups};
 
@@ -68,6 +71,7 @@ targets! {
     a_change_of_a_mount: changes(), identity, 1, |bytes| drop(black_box(Change::decode(bytes)));
     the_base_of_a_mount: bases(), identity, 1, |bytes| drop(black_box(checkpoint::Base::decode(bytes)));
     the_journal_of_a_mount: journals(), identity, 20, read_journal;
+    the_files_of_a_mount: steps(), identity, 200, play_steps;
     the_log_of_a_leveldb: leveldb("/000003.log"), identity, 40, |bytes| check_leveldb("000003.log", bytes);
     the_manifest_of_a_leveldb: leveldb("/MANIFEST"), identity, 40, |bytes| check_leveldb("MANIFEST-000001", bytes);
     a_table_of_a_leveldb: leveldb_tables(), reseal::leveldb_table, 20, check_leveldb_table;
