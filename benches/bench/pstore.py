@@ -90,8 +90,16 @@ class Pstore(Peer):
         return self.run("export", PROFILE, "-q", "-o", "-", "--splice", output=output)
 
     def keep_newest(self) -> Cost:
+        return self.delete_older() + self.collect()
+
+    def delete_older(self) -> Cost:
+        """All but the newest snapshot; their space is not freed yet."""
         cost = Cost(0, 0, 0)
         for snapshot in self.ask("list", PROFILE)["snapshots"]:
             if not snapshot["latest"]:
                 cost += self.run("delete", PROFILE, "--sha", snapshot["record"], "--json")
-        return cost + self.run("gc", PROFILE.split("/")[0], "--grace", "0", "--wait", "--json")
+        return cost
+
+    def collect(self) -> Cost:
+        """Both steps, without grace."""
+        return self.run("gc", PROFILE.split("/")[0], "--grace", "0", "--wait", "--json")

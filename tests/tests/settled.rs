@@ -136,19 +136,6 @@ proptest! {
     }
 }
 
-/// Each stores its own little pack, and all share some of the others'.
-#[test]
-fn many_tiny_packs_are_moved_once_and_not_again_and_again() {
-    let captures = (0..30).map(|n| Deed::Capture {
-        profile: n % 2,
-        file: (n % 6) as u8,
-        len: 500 + 40 * n,
-        seed: n as u64,
-    });
-    let deletes = (0..10).map(|n| Deed::Delete(3 * n));
-    run(&captures.chain(deletes).collect::<Vec<_>>());
-}
-
 /// A pack that is emptied leaves behind the roots and tables that named it, as much as it frees.
 #[test]
 fn what_names_a_moved_pack_is_not_moved_for_ever() {
