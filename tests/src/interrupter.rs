@@ -43,6 +43,18 @@ impl Interrupter {
         Self { inner, trap: Mutex::new(Some(trap)) }
     }
 
+    /// Before the first read of `key` that comes after something was created below a prefix.
+    pub fn between(inner: Arc<dyn Bucket>, created: &str, key: &Key, deed: Deed) -> Self {
+        let (created, key, mut deed) = (created.to_owned(), key.clone(), Some(deed));
+        let mut is_created = false;
+        let trap: Trap = Box::new(move |verb, called| {
+            is_created |= verb == Verb::Create && called.as_str().starts_with(&created);
+            let struck = is_created && verb == Verb::Get && *called == key;
+            if struck { deed.take().map(|deed| deed()) } else { None }
+        });
+        Self { inner, trap: Mutex::new(Some(trap)) }
+    }
+
     /// A collection revokes the first write, just before it is published.
     pub fn revoking(inner: Arc<dyn Bucket>) -> Self {
         let bucket = Arc::clone(&inner);

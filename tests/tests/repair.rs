@@ -356,8 +356,8 @@ async fn the_next_snapshot_stores_anew_what_is_lost_and_heals_those_before_it() 
 }
 
 /// A repair that ends between a capture's look at what it builds on and its lease, or when the lease
-/// is there and the first pack is not: what that has found lost is stored anew, and what it has found
-/// elsewhere is referred to there.
+/// is there and before that is looked at again: what the repair has found lost is stored anew, and what
+/// it has found elsewhere is referred to there, in a pack that is younger than the lease.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_does_not_refer_to_what_was_found_damaged_since_it_began() {
     for (has_copy, is_leased) in [(false, false), (true, false), (false, true), (true, true)] {
@@ -382,11 +382,12 @@ async fn a_snapshot_does_not_refer_to_what_was_found_damaged_since_it_began() {
             });
             Box::pin(async { repaired.await.unwrap() }) as _
         };
-        let lease = layout::record(&world.lineage, before);
-        let records = lease.as_str().trim_end_matches(lease.name());
-        let packs = layout::packs(&world.store.tenant);
-        let stored_first = if is_leased { packs.as_str() } else { records };
-        let bucket = Arc::new(Interrupter::before(memory, Verb::Create, stored_first, Box::new(deed)));
+        let base = layout::record(&world.lineage, before);
+        let records = base.as_str().trim_end_matches(base.name());
+        let bucket = Arc::new(match is_leased {
+            false => Interrupter::before(memory, Verb::Create, records, Box::new(deed)),
+            true => Interrupter::between(memory, records, &base, Box::new(deed)),
+        });
         let report = world.on(bucket.clone()).snapshot(&source).await.unwrap();
         assert!(bucket.is_done());
         let current = world.current().await.unwrap();
