@@ -25,6 +25,9 @@ from .record import Record, Sample
 # gets this pause between the last write to the directory and the snapshot.
 PAUSE = 3.0
 
+# What took a program this many seconds is not done again in the rounds that follow.
+SLOW = 60.0
+
 
 class Course:
     def __init__(self, peers: list[Peer], generations: list[Path], area: Path, chromium: str, say: Callable[[str], None]) -> None:
@@ -40,6 +43,7 @@ class Course:
         self.say = say
         self.record = Record(part_bytes=self.part.bytes, part_files=len(self.part.paths))
         self.round = 0
+        self.slow: set[tuple[str, str]] = set()
 
     def run(self, rounds: int) -> Record:
         for self.round in range(rounds):
@@ -197,7 +201,10 @@ class Course:
         return iter(self.peers[shift:] + self.peers[:shift])
 
     def _attempt(self, row: str, peer: Peer, step: Callable[[], None]) -> None:
-        """A step that a program may be unable to do, or fail at; the others go on."""
+        """A step that a program may be unable to do, or fail at, or be slow at; the others go on."""
+        if (row, peer.name) in self.slow:
+            return
+        started = time.perf_counter()
         try:
             step()
         except Cannot:
@@ -205,6 +212,8 @@ class Course:
         except (RuntimeError, OSError) as error:
             self.record.failures[row][peer.name] = str(error)
             self.say(f"{peer.name}: {row}: {error}")
+        if time.perf_counter() - started > SLOW:
+            self.slow.add((row, peer.name))
 
     def _snapshot(self, peer: Peer, row: str, number: int, step: Callable[[Path], Cost]) -> None:
         before = peer.stored_bytes()

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import random
+import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from .tree import NEVER_STORED, files
 
 PART_BYTES = 50_000_000
+PATIENCE = 300.0  # seconds, after which a program is said to be unable to
 AT_LEAST = 100_000  # smaller files measure lookups, which reading the whole tree measures already
 
 
@@ -20,11 +23,21 @@ def read(path: Path) -> int:
     return total
 
 
+def read_all(paths: Iterable[Path]) -> int:
+    """Reads files one after another; the bytes."""
+    total, started = 0, time.perf_counter()
+    for path in paths:
+        total += read(path)
+        if time.perf_counter() - started > PATIENCE:
+            raise RuntimeError(f"gave {total / 1e6:.0f} MB in {PATIENCE:.0f} s, and was stopped")
+    return total
+
+
 def whole(root: Path) -> int:
     """Finds every file below `root` and reads it; the bytes."""
     found = (Path(folder) / name for folder, _, names in os.walk(root) for name in names)
-    return sum(read(path) for path in sorted(found)
-               if path.is_file() and not path.is_symlink() and path.relative_to(root) not in NEVER_STORED)
+    return read_all(path for path in sorted(found)
+                    if path.is_file() and not path.is_symlink() and path.relative_to(root) not in NEVER_STORED)
 
 
 class Part:
@@ -46,4 +59,4 @@ class Part:
         """Any file of the tree, for a first byte."""
 
     def read(self, root: Path) -> int:
-        return sum(read(root / path) for path in self.paths)
+        return read_all(root / path for path in self.paths)

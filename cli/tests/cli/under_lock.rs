@@ -21,7 +21,7 @@ fn stopped(desk: &Desk, options: &str) -> Child {
         until("the lock is taken", || {
             desk.lock_state() == "held" || desk.json("list acme/alice")["active_sha256_prefix"] != before
         });
-        signal(&child, "STOP");
+        stop(&child);
         let shown = desk.json("lock show acme/alice");
         if shown["claimed"] == true && desk.json("list acme/alice")["active_sha256_prefix"] == before {
             return child;
@@ -34,6 +34,33 @@ fn stopped(desk: &Desk, options: &str) -> Child {
         assert_eq!(now, before, "a snapshot of 72 MB is quicker than a command that looks at it");
     }
     panic!("it is never seen at work");
+}
+
+/// Where it keeps nobody from the files of the store: those are locked for moments only, and
+/// a process that rests in one of them is another story.
+fn stop(child: &Child) {
+    let id = child.id().to_string();
+    let rests = || {
+        let threads = fs::read_dir(format!("/proc/{id}/task")).unwrap();
+        threads.flatten().all(|thread| {
+            let stat = fs::read_to_string(thread.path().join("stat")).unwrap();
+            // Those that have ended by themselves may still be listed.
+            stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with(['T', 'Z', 'X']))
+        })
+    };
+    let locks = || {
+        let held = fs::read_to_string("/proc/locks").unwrap();
+        held.lines().any(|line| line.split_whitespace().any(|word| word == id))
+    };
+    until("it rests with no file locked", || {
+        signal(child, "STOP");
+        until("it rests", rests);
+        let in_the_way = locks();
+        if in_the_way {
+            signal(child, "CONT");
+        }
+        !in_the_way
+    });
 }
 
 fn going_on(child: Child) -> Ran {

@@ -9,7 +9,7 @@ use std::{borrow::Cow, cell::RefCell};
 use super::{FormatError, Result, UNNAMED_WRITER};
 
 /// How the stored bytes of a chunk are to be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Codec {
     /// The bytes themselves.
     Raw,

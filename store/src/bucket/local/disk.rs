@@ -29,8 +29,6 @@ use crate::bucket::{
     Body, BucketError, Buffers, Deleted, Depth, Key, Object, Page, Prefix, Result, Stamp, Version, Write,
 };
 
-/// What is not worth a buffer that stays.
-const LARGE_BYTES: usize = 256 << 10;
 /// As many as are read at once by those that read most, and written beside them.
 const IDLE_BUFFERS: usize = 10;
 
@@ -120,16 +118,12 @@ impl Disk {
             return Err(BucketError::Truncated { key: key.to_string(), actual: len, start, end });
         }
         let len = (range.end - range.start) as usize;
-        if len < LARGE_BYTES {
-            let mut bytes = vec![0; len];
-            file.read_exact_at(&mut bytes, range.start).map_err(failed(&path))?;
-            return Ok(bytes.into());
+        if len >= direct::LARGE_BYTES {
+            return direct::read(&file, range, &self.buffers).map_err(failed(&path));
         }
-        // One that was used before need not be filled with zeros again to be read into.
-        let mut bytes = self.buffers.take(len);
-        bytes.resize(len.max(bytes.len()), 0);
-        file.read_exact_at(&mut bytes[..len], range.start).map_err(failed(&path))?;
-        Ok(self.buffers.lend(bytes).slice(..len))
+        let mut bytes = vec![0; len];
+        file.read_exact_at(&mut bytes, range.start).map_err(failed(&path))?;
+        Ok(bytes.into())
     }
 
     pub(super) fn file(&self, key: &Key) -> Result<File> {

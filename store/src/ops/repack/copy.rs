@@ -2,7 +2,8 @@
 //!
 //! Some parts of packs are read ahead and two packs are on their way, so memory is bounded by the
 //! pack size.
-//! Frames of one id are stored once, and the others go with their packs.
+//! Frames that are the same are stored once, and the others go with their packs. One id is not enough for
+//! that: of two that differ, one may be wrong, and whoever needs the other must not suffer for it.
 
 use std::collections::HashMap;
 
@@ -18,7 +19,7 @@ use crate::{
         packer::Packer,
         upload::{DurablePacks, Gate},
     },
-    format::{layout, pack::PackEntry, table::Location},
+    format::{frame::Codec, layout, pack::PackEntry, table::Location},
     id::{ChunkId, PackId, PackSeq, RecordId},
 };
 
@@ -42,7 +43,7 @@ pub(super) async fn copy(
     let target = store.chunking().pack_bytes as usize;
     let packs = DurablePacks { locations: Locations::new(), index: Vec::new(), stored_bytes: 0 };
     let mut copied = Copied { places: HashMap::new(), packs };
-    let mut by_id: HashMap<ChunkId, Location> = HashMap::new();
+    let mut stored_once: HashMap<(ChunkId, Codec, u32, u32), Location> = HashMap::new();
     let buffers = Buffers::new(PACKS_IN_FLIGHT);
     let room = target.min(largest(survey)) + target / 16;
     let mut packer = Packer::recycling(room, &buffers);
@@ -67,7 +68,8 @@ pub(super) async fn copy(
                     Some((pack, read)) => {
                         let read = read.map_err(|error| Failed { pack: Some(pack), ..error.into() })?;
                         for (from, entry, stored) in read {
-                            let location = *by_id.entry(entry.id).or_insert_with(|| {
+                            let same = (entry.id, entry.codec, entry.stored_len, entry.crc);
+                            let location = *stored_once.entry(same).or_insert_with(|| {
                                 let copy = packer.copy(&entry, &stored);
                                 let pack = PackId { write, seq: PackSeq::Data(next) };
                                 let PackEntry { offset, stored_len, codec, .. } = copy;

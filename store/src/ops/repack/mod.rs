@@ -74,7 +74,7 @@ impl From<Error> for Failed {
 
 /// Moves what `survey` has found to new packs.
 pub async fn run(store: &TenantStore, survey: &Survey, rules: Rules) -> Result<Moved, Failed> {
-    run_from(store, survey, &source::Packs { store, survey }, rules).await
+    run_from(store, survey, &source::Packs::new(store, survey), rules).await
 }
 
 /// Moves what `survey` has found, as far as `source` has it.

@@ -1,6 +1,6 @@
 //! Where what is moved comes from.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -27,7 +27,7 @@ pub type Frame = ((PackId, u64), PackEntry, Bytes);
 /// Some frames of a pack, when it is awaited.
 pub type Part<'a> = BoxFuture<'a, Result<Vec<Frame>>>;
 
-/// Gives what is to be moved, each frame checked against its id.
+/// Gives what is to be moved, each frame checked: it is as it was written, at least.
 #[async_trait]
 pub trait Source: Sync {
     /// Those of `frames` that can be had, of a pack or of what should have been one, in parts that
@@ -47,9 +47,21 @@ pub trait Source: Sync {
 }
 
 /// The packs themselves: all of what is needed of each, or the repack is given up.
+///
+/// A frame is copied if the snapshots and the pack agree about what it is, and its checksum is right.
+/// Decoding it would show no more, unless it was wrong when it was written: that is for who reads
+/// it to find, where it is and where it will be. Once that was found, its pack is marked, and of such
+/// packs every frame is decoded: what is known to be lost is not stored again as if it were good.
 pub(super) struct Packs<'a> {
-    pub store: &'a TenantStore,
-    pub survey: &'a Survey,
+    store: &'a TenantStore,
+    survey: &'a Survey,
+    marked: HashSet<PackId>,
+}
+
+impl<'a> Packs<'a> {
+    pub(super) fn new(store: &'a TenantStore, survey: &'a Survey) -> Self {
+        Self { store, survey, marked: survey.marked() }
+    }
 }
 
 #[async_trait]
@@ -60,8 +72,9 @@ impl Source for Packs<'_> {
         frames: &'a BTreeMap<u64, Location>,
     ) -> Result<Vec<Part<'a>>> {
         let len = self.survey.packs.get(&pack).copied().unwrap_or_default();
-        let fetches = plan(wanted(self.store, pack, len, frames).await?);
-        let part = |fetch| beside(read(self.store.clone(), fetch)).boxed();
+        let fetches = plan(self.wanted(pack, len, frames).await?);
+        let decodes = self.marked.contains(&pack);
+        let part = |fetch| beside(read(self.store.clone(), fetch, decodes)).boxed();
         Ok(fetches.into_iter().map(part).collect())
     }
 
@@ -80,45 +93,57 @@ impl Source for Packs<'_> {
     }
 }
 
-/// What is needed of one pack, with what it says of each frame itself.
-async fn wanted(
-    store: &TenantStore,
-    pack: PackId,
-    len: u64,
-    frames: &BTreeMap<u64, Location>,
-) -> Result<Vec<Want<PackEntry>>> {
-    let (directory, _) = store.pack_directory(pack, len).await?;
-    let entries: HashMap<u64, PackEntry> =
-        directory.entries.into_iter().map(|entry| (entry.offset, entry)).collect();
-    let want = |location: &Location| {
-        let as_needed =
-            |entry: &&PackEntry| entry.stored_len == location.stored_len && entry.codec == location.codec;
-        let Some(entry) = entries.get(&location.offset).filter(as_needed) else {
-            let reason = format!("it has no frame at {}, where a snapshot needs one", location.offset);
-            return Err(Error::damaged(layout::pack(&store.tenant, pack), reason));
+impl Packs<'_> {
+    /// What is needed of one pack, with what it says of each frame itself.
+    async fn wanted(
+        &self,
+        pack: PackId,
+        len: u64,
+        frames: &BTreeMap<u64, Location>,
+    ) -> Result<Vec<Want<PackEntry>>> {
+        let (directory, _) = self.store.pack_directory(pack, len).await?;
+        let entries: HashMap<u64, PackEntry> =
+            directory.entries.into_iter().map(|entry| (entry.offset, entry)).collect();
+        let want = |location: &Location| {
+            let id = self.survey.ids.get(&(pack, location.offset));
+            let as_needed = |entry: &&PackEntry| {
+                let Location { stored_len, codec, .. } = *location;
+                (Some(&entry.id), entry.stored_len, entry.codec) == (id, stored_len, codec)
+            };
+            let Some(entry) = entries.get(&location.offset).filter(as_needed) else {
+                let reason = format!("it has another frame at {} than a snapshot needs", location.offset);
+                return Err(Error::damaged(layout::pack(&self.store.tenant, pack), reason));
+            };
+            Ok(Want { id: entry.id, raw_len: entry.raw_len, location: *location, purpose: *entry })
         };
-        Ok(Want { id: entry.id, raw_len: entry.raw_len, location: *location, purpose: *entry })
-    };
-    frames.values().map(want).collect()
+        frames.values().map(want).collect()
+    }
 }
 
-/// One range of a pack. Checking it takes longer than reading it.
-async fn read(store: TenantStore, fetch: Fetch<PackEntry>) -> Result<Vec<Frame>> {
+/// One range of a pack.
+async fn read(store: TenantStore, fetch: Fetch<PackEntry>, decodes: bool) -> Result<Vec<Frame>> {
     let bytes = store.pack_range(fetch.pack, fetch.start, fetch.end).await?;
     let (chunk_key, key) = (*store.key(), layout::pack(&store.tenant, fetch.pack));
-    blocking(move || checked(&chunk_key, &fetch, &bytes).map_err(|reason| Error::damaged(key, reason))).await
+    let chunk_key = decodes.then_some(chunk_key);
+    blocking(move || {
+        checked(chunk_key.as_ref(), &fetch, &bytes).map_err(|reason| Error::damaged(key, reason))
+    })
+    .await
 }
 
-/// The frames of a range that was fetched, if all of them are what the pack says.
-fn checked(key: &ChunkKey, fetch: &Fetch<PackEntry>, bytes: &Bytes) -> Result<Vec<Frame>, String> {
+/// The frames of a range that was fetched, if all of them are as they were written; with the key, if they
+/// are what the pack says.
+fn checked(key: Option<&ChunkKey>, fetch: &Fetch<PackEntry>, bytes: &Bytes) -> Result<Vec<Frame>, String> {
     let mut read = Vec::with_capacity(fetch.wants.len());
     for want in &fetch.wants {
         let (stored, Want { location, purpose: entry, .. }) = (fetch.stored(want, bytes), want);
         if crc32c::crc32c(stored) != entry.crc {
             return Err(format!("its frame at {} is not as it was written", location.offset));
         }
-        Verified::check(key, &entry.id, entry.codec, stored, entry.raw_len)
-            .map_err(|error| format!("its frame at {}: {error}", location.offset))?;
+        if let Some(key) = key {
+            Verified::check(key, &entry.id, entry.codec, stored, entry.raw_len)
+                .map_err(|error| format!("its frame at {}: {error}", location.offset))?;
+        }
         read.push(((fetch.pack, location.offset), *entry, bytes.slice_ref(stored)));
     }
     Ok(read)

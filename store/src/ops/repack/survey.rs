@@ -12,6 +12,7 @@ use crate::{
         record::{Record, RootRef, State},
         root::Blob,
         table::Location,
+        tree::Entry,
     },
     id::{ChunkId, PackId, RecordId},
     name::Lineage,
@@ -29,6 +30,8 @@ pub struct Survey {
     pub(super) records: Vec<(Lineage, Record)>,
     /// Of each data pack, the frames that are needed, by where they lie.
     pub(super) frames: BTreeMap<PackId, BTreeMap<u64, Location>>,
+    /// What the snapshots take them for.
+    pub(super) ids: HashMap<(PackId, u64), ChunkId>,
     /// Of each meta pack, the roots and segments that are needed.
     segments: BTreeMap<PackId, BTreeMap<ChunkId, u32>>,
     /// The roots and tables that name something in these packs.
@@ -82,9 +85,14 @@ impl Survey {
             return Ok(());
         }
         let metadata = Metadata::load(store, record.record, record.generation, content).await?;
-        for (locations, segment) in metadata.tables()?.into_iter().zip(&metadata.root.segments) {
-            for location in locations.into_iter().filter(|location| self.packs.contains_key(&location.pack)) {
-                self.frames.entry(location.pack).or_default().insert(location.offset, location);
+        let (entries, locations) = metadata.decode()?;
+        let mut chunks = entries.iter().flat_map(Entry::chunks).zip(locations);
+        for segment in &metadata.root.segments {
+            for ((id, _), location) in chunks.by_ref().take(segment.chunks as usize) {
+                if !self.packs.contains_key(&location.pack) {
+                    continue;
+                }
+                self.need(id, location)?;
                 let Blob { pack, id, stored_len, .. } = segment.table;
                 let names = self.names.entry((pack, id)).or_default();
                 names.stored_len = stored_len;
@@ -104,6 +112,24 @@ impl Survey {
         names.packs.extend(named);
         self.records.push((lineage.clone(), record.clone()));
         Ok(())
+    }
+
+    /// Two snapshots that need the same place need the same of it.
+    fn need(&mut self, id: ChunkId, location: Location) -> Result<()> {
+        let other = *self.ids.entry((location.pack, location.offset)).or_insert(id);
+        if other != id {
+            let reason =
+                format!("it is to have {id} at {} of {}, but {other}", location.offset, location.pack);
+            return Err(Error::damaged("the snapshot's table", reason));
+        }
+        self.frames.entry(location.pack).or_default().insert(location.offset, location);
+        Ok(())
+    }
+
+    /// The packs of which a check has found something damaged.
+    pub(super) fn marked(&self) -> HashSet<PackId> {
+        let marks = self.records.iter().filter_map(|(_, record)| record.damage.as_ref());
+        marks.flat_map(|mark| mark.packs.iter().map(|marked| marked.pack)).collect()
     }
 
     /// What is left of a pack when nothing but what is needed is stored again. All of it, if it
@@ -154,6 +180,7 @@ impl Survey {
     pub fn without(mut self, packs: &HashSet<PackId>) -> Self {
         self.packs.retain(|pack, _| !packs.contains(pack));
         self.frames.retain(|pack, _| !packs.contains(pack));
+        self.ids.retain(|(pack, _), _| !packs.contains(pack));
         self.segments.retain(|pack, _| !packs.contains(pack));
         let needs = |record: &Record| {
             let mut used = record.content.iter().flat_map(|content| &content.packs);
@@ -235,4 +262,70 @@ impl Spoils {
 /// What a frame takes in a pack, with what the directory says of it.
 fn entry(stored_len: u32) -> u64 {
     u64::from(stored_len) + ENTRY_LEN as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::PackSeq;
+
+    /// By number. Those that are to be emptied, with what is unused of each; and what names them, with
+    /// what that takes, where it lies, and which it names.
+    fn in_vain(packs: &[(u8, u64)], names: &[(u64, u8, &[u8])]) -> Vec<u8> {
+        let id = |number: u8| PackId { write: RecordId::from_bytes([number; 16]), seq: PackSeq::Meta };
+        let around = (HEADER_LEN + TRAILER_LEN) as u64;
+        let survey = Survey {
+            packs: packs.iter().map(|(pack, unused)| (id(*pack), unused + around)).collect(),
+            names: (0..)
+                .zip(names)
+                .map(|(number, (bytes, home, named))| {
+                    let stored_len = (bytes - ENTRY_LEN as u64) as u32;
+                    let packs = named.iter().map(|pack| id(*pack)).collect();
+                    ((id(*home), ChunkId::from_bytes([number; 32])), Names { stored_len, packs })
+                })
+                .collect(),
+            ..Survey::default()
+        };
+        let dropped = survey.in_vain();
+        packs.iter().map(|(pack, _)| *pack).filter(|pack| dropped.contains(&id(*pack))).collect()
+    }
+
+    const NONE: [u8; 0] = [];
+    /// Lies in a pack that stays.
+    const ELSEWHERE: u8 = 99;
+
+    #[test]
+    fn a_pack_is_emptied_if_that_frees_more_than_twice_what_it_spoils() {
+        let names: &[(u64, u8, &[u8])] = &[(500, ELSEWHERE, &[1])];
+        assert_eq!(in_vain(&[(1, 1001)], names), NONE);
+        assert_eq!(in_vain(&[(1, 1000)], names), [1]);
+        // One that is worth it does not carry one that is not.
+        let names: &[(u64, u8, &[u8])] = &[(500, ELSEWHERE, &[1]), (500, ELSEWHERE, &[2])];
+        assert_eq!(in_vain(&[(1, 900), (2, 9000)], names), [1]);
+    }
+
+    #[test]
+    fn what_lies_in_a_pack_that_is_emptied_too_is_not_spoilt() {
+        assert_eq!(in_vain(&[(1, 600), (2, 600)], &[(500, 2, &[1])]), NONE);
+        assert_eq!(in_vain(&[(1, 600)], &[(500, 1, &[1])]), NONE);
+    }
+
+    #[test]
+    fn what_names_two_is_counted_when_only_one_of_them_is_left() {
+        let names: &[(u64, u8, &[u8])] = &[(500, ELSEWHERE, &[1, 2]), (2000, ELSEWHERE, &[1])];
+        assert_eq!(in_vain(&[(1, 4000), (2, 1000)], names), [1, 2]);
+        assert_eq!(in_vain(&[(1, 4000), (2, 1001)], names), [1]);
+    }
+
+    #[test]
+    fn packs_share_what_they_spoil_together() {
+        let names: &[(u64, u8, &[u8])] = &[(900, ELSEWHERE, &[1, 2])];
+        assert_eq!(in_vain(&[(1, 1000), (2, 1000)], names), NONE);
+        let names: &[(u64, u8, &[u8])] = &[(1000, ELSEWHERE, &[1, 2])];
+        assert_eq!(in_vain(&[(1, 1000), (2, 1000)], names), [1, 2]);
+        // And all of them do, if any of them does.
+        let names: &[(u64, u8, &[u8])] = &[(1000, ELSEWHERE, &[1, 2]), (900, ELSEWHERE, &[3, 4])];
+        assert_eq!(in_vain(&[(1, 500), (2, 500), (3, 1400), (4, 1400)], names), [1, 2, 3, 4]);
+        assert_eq!(in_vain(&[(1, 500), (2, 500), (3, 1900), (4, 1900)], names), NONE);
+    }
 }

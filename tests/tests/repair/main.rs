@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod captures;
+
 use std::{collections::BTreeSet, fs, path::Path, sync::Arc, time::Duration};
 
 use store::{
@@ -310,93 +312,6 @@ async fn what_is_lost_is_marked_in_every_snapshot_and_all_files_are_named() {
         let again = verify::verify(&world.store, &world.lineage, options, Arc::new(Silent)).await.unwrap();
         assert_eq!(again.marked.len(), 2, "{options:?}");
         assert_eq!(world.current().await.unwrap(), before, "{options:?}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_next_snapshot_stores_anew_what_is_lost_and_heals_those_before_it() {
-    let dir = tempfile::tempdir().unwrap();
-    let source = dir.path().join("source");
-    fill(&source);
-    let stage = Arc::new(MemoryBucket::new());
-    let world = World::open(stage.clone(), None).await;
-    world.snapshot(&source).await.unwrap();
-    let before = world.current().await.unwrap();
-    let (pack, meta) = (data_pack(&world).await, meta_pack(&world).await);
-    for blow in 0..3 {
-        let memory = copy(&stage).await;
-        let world = world.on(memory.clone());
-        match blow {
-            0 => spoil(&memory, &pack).await,
-            1 => memory.delete(&pack).await.unwrap(),
-            _ => memory.delete(&meta).await.unwrap(),
-        }
-        assert_eq!(repair(&world).await.marked, [before.sha256_prefix()], "{blow}");
-        // Of another profile by the index, of the same by the base.
-        let bob = world.of("acme/bob");
-        let stored = bob.snapshot(&source).await.unwrap().counts.new_chunks;
-        assert_eq!(stored > 0, blow < 2, "{blow}: {stored} chunks");
-        bob.assert_clean().await;
-        let again = world.snapshot(&source).await.unwrap();
-        assert_eq!(
-            (again.outcome, again.snapshot_id),
-            (Outcome::Stored, before.content.as_ref().unwrap().snapshot_id)
-        );
-        let current = world.current().await.unwrap();
-        assert!(current.record != before.record && current.damage.is_none());
-        assert_restores(&world, &current, &source).await;
-        let report = repair(&world).await;
-        assert!(report.damage.is_empty() && report.marked.is_empty(), "{blow}: {report:#?}");
-        let (healed, _) =
-            store::catalog::records::get(&world.store, &world.lineage, before.record).await.unwrap();
-        assert_eq!((healed.generation, &healed.damage), (1, &None), "{blow}");
-        assert_restores(&world, &healed, &source).await;
-        assert_eq!(world.snapshot(&source).await.unwrap().outcome, Outcome::Unchanged);
-    }
-}
-
-/// A repair that ends between a capture's look at what it builds on and its lease, or when the lease
-/// is there and before that is looked at again: what the repair has found lost is stored anew, and what
-/// it has found elsewhere is referred to there, in a pack that is younger than the lease.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_snapshot_does_not_refer_to_what_was_found_damaged_since_it_began() {
-    for (has_copy, is_leased) in [(false, false), (true, false), (false, true), (true, true)] {
-        let dir = tempfile::tempdir().unwrap();
-        let source = dir.path().join("source");
-        fill(&source);
-        let memory = Arc::new(MemoryBucket::new());
-        let world = World::open(memory.clone(), None).await;
-        let before = world.snapshot(&source).await.unwrap().record;
-        if has_copy {
-            apart(&world.of("acme/bob"), &source).await;
-        }
-        fs::write(source.join("new"), noise(60_000, 99)).unwrap();
-        let (meanwhile, damaged) = (world.clone(), memory.clone());
-        let deed = move || {
-            let runtime = Handle::current();
-            let repaired = tokio::task::spawn_blocking(move || {
-                runtime.block_on(async {
-                    spoil(&damaged, &data_pack(&meanwhile).await).await;
-                    assert_eq!(repair(&meanwhile).await.marked.len(), usize::from(!has_copy));
-                });
-            });
-            Box::pin(async { repaired.await.unwrap() }) as _
-        };
-        let base = layout::record(&world.lineage, before);
-        let records = base.as_str().trim_end_matches(base.name());
-        let bucket = Arc::new(match is_leased {
-            false => Interrupter::before(memory, Verb::Create, records, Box::new(deed)),
-            true => Interrupter::between(memory, records, &base, Box::new(deed)),
-        });
-        let report = world.on(bucket.clone()).snapshot(&source).await.unwrap();
-        assert!(bucket.is_done());
-        let current = world.current().await.unwrap();
-        assert_eq!((current.record, &current.damage), (report.record, &None));
-        assert_restores(&world, &current, &source).await;
-        let found = world.verify().await.unwrap().damage;
-        let hit: BTreeSet<&String> = found.iter().flat_map(|damage| &damage.snapshots).collect();
-        assert!(!hit.contains(&report.sha256_prefix), "{found:#?}");
-        assert_eq!(hit.len(), usize::from(!has_copy));
     }
 }
 

@@ -1,10 +1,4 @@
-//! Writing large objects past the page cache.
-//!
-//! What is stored is seldom read soon, and never by who stored it. In the page cache it would
-//! push out what programs work with, and copying it there takes more of a processor than the
-//! disk takes to write it.
-//!
-//! Where a file system will not have it, or only the last bytes are left, the cache it is.
+//! Writes a large object in parts, from a buffer that lies as a disk wants it.
 
 use std::{
     fs::File,
@@ -12,19 +6,16 @@ use std::{
     num::NonZeroU64,
 };
 
-use rustix::fs::{Advice, OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::fs::Advice;
 
+use super::{BLOCK_BYTES, LARGE_BYTES, is_refused, past_the_cache};
 use crate::bucket::Buffers;
 
-/// Less is not worth the trouble.
-const LARGE_BYTES: usize = 256 << 10;
 /// How much goes to the disk at a time.
 const PART_BYTES: usize = 1 << 20;
-/// What every disk takes: addresses, offsets and lengths are multiples of it.
-const BLOCK_BYTES: usize = 4096;
 
 /// Writes all of `bytes` to `file`, which is empty. It is not durable yet.
-pub(super) fn write(file: &File, bytes: &[u8], buffers: &Buffers) -> io::Result<()> {
+pub(in super::super) fn write(file: &File, bytes: &[u8], buffers: &Buffers) -> io::Result<()> {
     let direct = match bytes.len() {
         ..LARGE_BYTES => 0,
         len => write_direct(file, &bytes[..len - len % BLOCK_BYTES], buffers)?,
@@ -34,19 +25,12 @@ pub(super) fn write(file: &File, bytes: &[u8], buffers: &Buffers) -> io::Result<
 
 /// Says how far it came.
 fn write_direct(mut file: &File, blocks: &[u8], buffers: &Buffers) -> io::Result<usize> {
-    let flags = fcntl_getfl(file)?;
-    if fcntl_setfl(file, flags | OFlags::DIRECT).is_err() {
-        return Ok(0);
-    }
     let mut room = buffers.take(PART_BYTES + BLOCK_BYTES);
     room.resize(room.len().max(PART_BYTES + BLOCK_BYTES), 0);
-    let first = room.as_ptr().align_offset(BLOCK_BYTES);
-    let ended = match room.get_mut(first..first.saturating_add(PART_BYTES)) {
-        Some(aligned) => write_blocks(blocks, aligned, |part| file.write(part)),
-        None => Ok(0),
-    };
+    let first = room.as_ptr().align_offset(BLOCK_BYTES).min(BLOCK_BYTES);
+    let aligned = &mut room[first..][..PART_BYTES];
+    let ended = past_the_cache(file, || write_blocks(blocks, aligned, |part| file.write(part)));
     drop(buffers.lend(room));
-    fcntl_setfl(file, flags)?;
     ended
 }
 
@@ -66,8 +50,7 @@ fn write_blocks(
             Ok(len) if len % BLOCK_BYTES != 0 => return Ok(written + len),
             Ok(len) => written += len,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            // A disk of other blocks, or a file system that says only now that it cannot.
-            Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported) => break,
+            Err(error) if is_refused(&error) => break,
             Err(error) => return Err(error),
         }
     }
@@ -93,6 +76,8 @@ fn write_early(mut file: &File, from: usize, bytes: &[u8]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::{OFlags, fcntl_getfl};
+
     use super::*;
 
     #[test]
