@@ -23,9 +23,9 @@ def read(path: Path) -> int:
     return total
 
 
-def read_all(paths: Iterable[Path]) -> int:
+def read_all(paths: Iterable[Path], started: float) -> int:
     """Reads files one after another; the bytes."""
-    total, started = 0, time.perf_counter()
+    total = 0
     for path in paths:
         total += read(path)
         if time.perf_counter() - started > PATIENCE:
@@ -35,9 +35,11 @@ def read_all(paths: Iterable[Path]) -> int:
 
 def whole(root: Path) -> int:
     """Finds every file below `root` and reads it; the bytes."""
+    started = time.perf_counter()
     found = (Path(folder) / name for folder, _, names in os.walk(root) for name in names)
-    return read_all(path for path in sorted(found)
-                    if path.is_file() and not path.is_symlink() and path.relative_to(root) not in NEVER_STORED)
+    stored = (path for path in sorted(found)
+              if path.is_file() and not path.is_symlink() and path.relative_to(root) not in NEVER_STORED)
+    return read_all(stored, started)
 
 
 class Part:
@@ -59,4 +61,4 @@ class Part:
         """Any file of the tree, for a first byte."""
 
     def read(self, root: Path) -> int:
-        return read_all(root / path for path in self.paths)
+        return read_all((root / path for path in self.paths), time.perf_counter())

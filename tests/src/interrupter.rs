@@ -16,10 +16,20 @@ use store::{
     },
     format::record::{Record, State},
 };
+use tokio::runtime::Handle;
 
-type Deed = Box<dyn FnOnce() -> BoxFuture<'static, ()> + Send>;
+pub type Deed = Box<dyn FnOnce() -> BoxFuture<'static, ()> + Send>;
 /// Whether this call is the one, and if so, what happens before it.
 type Trap = Box<dyn FnMut(Verb, &Key) -> Option<BoxFuture<'static, ()>> + Send>;
+
+/// Something to be done meanwhile; whoever is interrupted waits until it is done.
+pub fn deed<F: Future<Output = ()>>(work: impl FnOnce() -> F + Send + 'static) -> Deed {
+    Box::new(move || {
+        let runtime = Handle::current();
+        let done = tokio::task::spawn_blocking(move || runtime.block_on(work()));
+        Box::pin(async { done.await.unwrap() })
+    })
+}
 
 /// Does its deed once.
 pub struct Interrupter {

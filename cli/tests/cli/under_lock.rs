@@ -1,6 +1,6 @@
 //! Snapshots, and somebody else who wants the profile too.
 
-use std::{fs, process::Child};
+use std::{fs, os::unix::fs::MetadataExt, process::Child};
 
 use crate::desk::{Desk, Ran, ended, noise, signal, until};
 
@@ -21,7 +21,7 @@ fn stopped(desk: &Desk, options: &str) -> Child {
         until("the lock is taken", || {
             desk.lock_state() == "held" || desk.json("list acme/alice")["active_sha256_prefix"] != before
         });
-        stop(&child);
+        stop(desk, &child);
         let shown = desk.json("lock show acme/alice");
         if shown["claimed"] == true && desk.json("list acme/alice")["active_sha256_prefix"] == before {
             return child;
@@ -38,29 +38,36 @@ fn stopped(desk: &Desk, options: &str) -> Child {
 
 /// Where it keeps nobody from the files of the store: those are locked for moments only, and
 /// a process that rests in one of them is another story.
-fn stop(child: &Child) {
+fn stop(desk: &Desk, child: &Child) {
     let id = child.id().to_string();
     let rests = || {
         let threads = fs::read_dir(format!("/proc/{id}/task")).unwrap();
         threads.flatten().all(|thread| {
-            let stat = fs::read_to_string(thread.path().join("stat")).unwrap();
-            // Those that have ended by themselves may still be listed.
+            // Those that have ended by themselves may still be listed, or be gone by now.
+            let Ok(stat) = fs::read_to_string(thread.path().join("stat")) else { return true };
             stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with(['T', 'Z', 'X']))
         })
     };
     let locks = || {
         let held = fs::read_to_string("/proc/locks").unwrap();
-        held.lines().any(|line| line.split_whitespace().any(|word| word == id))
+        let files = fs::read_dir(desk.path(".local/share/pstore/store/locks")).unwrap();
+        let files: Vec<String> =
+            files.flatten().map(|file| format!(":{}", file.metadata().unwrap().ino())).collect();
+        held.lines().any(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            words.contains(&id.as_str())
+                && files.iter().any(|file| words.iter().any(|word| word.ends_with(file)))
+        })
     };
-    until("it rests with no file locked", || {
+    loop {
         signal(child, "STOP");
         until("it rests", rests);
-        let in_the_way = locks();
-        if in_the_way {
-            signal(child, "CONT");
+        if !locks() {
+            return;
         }
-        !in_the_way
-    });
+        // For no longer than it takes to say so.
+        signal(child, "CONT");
+    }
 }
 
 fn going_on(child: Child) -> Ran {

@@ -127,6 +127,28 @@ impl Metadata {
         Ok((entries, locations))
     }
 
+    /// Segment by segment, its chunks: what they are, how long, and where they lie.
+    pub fn read_segments(
+        &self,
+        mut each: impl FnMut(&SegmentRef, Vec<(ChunkId, u32, Location)>) -> Result<()>,
+    ) -> Result<()> {
+        let mut reader = SegmentReader::default();
+        for ((segment, tree), table) in self.root.segments.iter().zip(&self.trees).zip(&self.tables) {
+            let mut chunks = Vec::new();
+            reader
+                .read(tree, |entry| chunks.extend(entry.chunks()))
+                .map_err(|error| error.of(format!("tree segment {}", segment.tree.id)))?;
+            let locations = table_of(segment, table)?;
+            if chunks.len() != locations.len() {
+                let reason = format!("{} chunks, but {} locations", chunks.len(), locations.len());
+                return Err(Error::damaged(format!("table segment {}", segment.table.id), reason));
+            }
+            let chunks = chunks.into_iter().zip(locations);
+            each(segment, chunks.map(|((id, raw_len), location)| (id, raw_len, location)).collect())?;
+        }
+        reader.finish().map_err(|error| error.of("the snapshot's tree"))
+    }
+
     /// For each segment, where its chunks lie.
     pub fn tables(&self) -> Result<Vec<Vec<Location>>> {
         let segments = self.root.segments.iter().zip(&self.tables);

@@ -4,10 +4,17 @@ use std::sync::Arc;
 
 use store::{
     ErrorKind,
-    bucket::{Bucket, Key, MemoryBucket},
-    format::pack::{self, Directory},
+    bucket::{Bucket, Key, MemoryBucket, Verb},
+    format::{
+        layout,
+        pack::{self, Directory},
+    },
     ops::{gc::Collector, verify},
     progress::Silent,
+};
+use tests::{
+    interrupter::{Interrupter, deed},
+    world::World,
 };
 
 use crate::{NOW, assert_restores, deleted, first_pack, store_and_delete};
@@ -32,6 +39,17 @@ fn spoil(frames: &mut [u8], directory: &mut Directory) {
     for entry in &directory.entries {
         frames[entry.offset as usize + 100] ^= 1;
     }
+}
+
+async fn mark(world: &World) {
+    let options = verify::Options {
+        read_data: true,
+        sample: None,
+        repair: true,
+        memory_bytes: verify::DEFAULT_MEMORY_BYTES,
+    };
+    let report = verify::verify(&world.store, &world.lineage, options, Arc::new(Silent)).await.unwrap();
+    assert_eq!(report.marked.len(), 1);
 }
 
 /// By their ids all of them would be one.
@@ -60,14 +78,7 @@ async fn what_is_known_to_be_lost_is_not_copied() {
     let world = deleted(memory.clone(), dir.path()).await;
     let first = first_pack(&memory);
     write_so(&memory, &first, spoil).await;
-    let options = verify::Options {
-        read_data: true,
-        sample: None,
-        repair: true,
-        memory_bytes: verify::DEFAULT_MEMORY_BYTES,
-    };
-    let report = verify::verify(&world.store, &world.lineage, options, Arc::new(Silent)).await.unwrap();
-    assert_eq!(report.marked.len(), 1);
+    mark(&world).await;
     let before = world.current().await.unwrap();
     let done = Collector::new(world.store.clone(), NOW).run_through().await.unwrap();
     assert_eq!(done.repacked.failed, 1, "{done:#?}");
@@ -77,6 +88,27 @@ async fn what_is_known_to_be_lost_is_not_copied() {
     let dave = world.of("acme/dave");
     dave.snapshot(dir.path()).await.unwrap();
     dave.assert_clean().await;
+}
+
+/// The mark names the place that it had when it was found.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_found_to_be_lost_while_it_is_copied_stays_where_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let memory = Arc::new(MemoryBucket::new());
+    let world = deleted(memory.clone(), dir.path()).await;
+    let first = first_pack(&memory);
+    write_so(&memory, &first, spoil).await;
+    let before = world.current().await.unwrap();
+    let meanwhile = world.clone();
+    let packs = layout::packs(&world.store.tenant);
+    let deed = deed(move || async move { mark(&meanwhile).await });
+    let bucket = Arc::new(Interrupter::before(memory.clone(), Verb::Create, packs.as_str(), deed));
+    Collector::new(world.on(bucket.clone()).store, NOW).run_through().await.unwrap();
+    assert!(bucket.is_done());
+    let after = world.current().await.unwrap();
+    assert!(before.damage.is_none() && after.damage.is_some());
+    assert_eq!(after.content, before.content);
+    memory.get(&first).await.unwrap();
 }
 
 /// Both are moved at once, and have the same ids.

@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeSet, fs, path::Path, sync::Arc};
 
-use futures::future::BoxFuture;
 use store::{
     bucket::{Bucket, MemoryBucket, Verb},
     format::layout,
@@ -10,24 +9,12 @@ use store::{
     ops::snapshot::Outcome,
 };
 use tests::{
-    interrupter::Interrupter,
+    interrupter::{Interrupter, deed},
     tree::noise,
     world::{World, copy},
 };
-use tokio::runtime::Handle;
 
 use crate::{apart, assert_restores, change, data_pack, fill, meta_pack, repair, spoil, used};
-
-/// Something done beside a capture, as a deed of an [`Interrupter`].
-fn deed<F: Future<Output = ()>>(
-    work: impl FnOnce() -> F + Send + 'static,
-) -> Box<dyn FnOnce() -> BoxFuture<'static, ()> + Send> {
-    Box::new(move || {
-        let runtime = Handle::current();
-        let done = tokio::task::spawn_blocking(move || runtime.block_on(work()));
-        Box::pin(async { done.await.unwrap() })
-    })
-}
 
 /// The snapshots of alice's in which a check of every byte finds damage.
 async fn hit(world: &World) -> BTreeSet<String> {

@@ -9,23 +9,20 @@ use std::{collections::BTreeSet, fs, path::Path, sync::Arc, time::Duration};
 
 use store::{
     ErrorKind,
-    bucket::{Bucket, Depth, Fault, FaultBucket, Key, MemoryBucket, Rule, Verb},
+    bucket::{Bucket, Depth, Fault, FaultBucket, Key, MemoryBucket, Rule},
     content::chunk_cache::{ChunkCache, Limits, NewFrame},
     format::{layout, record::Record},
     id::{PackId, PackSeq},
     ops::{
         gc::{Collector, Options},
-        snapshot::Outcome,
         verify::{self, Report, Sample},
     },
     progress::Silent,
 };
 use tests::{
-    interrupter::Interrupter,
     tree::{assert_same, noise},
     world::{World, copy, request},
 };
-use tokio::runtime::Handle;
 
 const REPAIR: verify::Options = verify::Options {
     read_data: true,

@@ -27,6 +27,16 @@ use crate::{
 const PACKS_OPENED_AHEAD: usize = 2;
 const PACKS_IN_FLIGHT: usize = 2;
 
+/// What of two frames is the same if they are.
+#[derive(PartialEq, Eq, Hash)]
+struct Same {
+    id: ChunkId,
+    codec: Codec,
+    stored_len: u32,
+    raw_len: u32,
+    crc: u32,
+}
+
 pub(super) struct Copied {
     /// From where a frame lay to where it lies.
     pub places: HashMap<(PackId, u64), Location>,
@@ -43,7 +53,7 @@ pub(super) async fn copy(
     let target = store.chunking().pack_bytes as usize;
     let packs = DurablePacks { locations: Locations::new(), index: Vec::new(), stored_bytes: 0 };
     let mut copied = Copied { places: HashMap::new(), packs };
-    let mut stored_once: HashMap<(ChunkId, Codec, u32, u32), Location> = HashMap::new();
+    let mut stored_once: HashMap<Same, Location> = HashMap::new();
     let buffers = Buffers::new(PACKS_IN_FLIGHT);
     let room = target.min(largest(survey)) + target / 16;
     let mut packer = Packer::recycling(room, &buffers);
@@ -68,7 +78,8 @@ pub(super) async fn copy(
                     Some((pack, read)) => {
                         let read = read.map_err(|error| Failed { pack: Some(pack), ..error.into() })?;
                         for (from, entry, stored) in read {
-                            let same = (entry.id, entry.codec, entry.stored_len, entry.crc);
+                            let PackEntry { id, codec, stored_len, raw_len, crc, .. } = entry;
+                            let same = Same { id, codec, stored_len, raw_len, crc };
                             let location = *stored_once.entry(same).or_insert_with(|| {
                                 let copy = packer.copy(&entry, &stored);
                                 let pack = PackId { write, seq: PackSeq::Data(next) };

@@ -25,7 +25,7 @@ mod survey;
 mod update;
 
 pub use source::{Frame, Part, Source};
-pub use survey::{Survey, survey};
+pub use survey::{Frames, Needed, Survey, survey};
 
 use std::sync::{Mutex, PoisonError};
 

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{FutureExt, future::BoxFuture};
 
-use super::Survey;
+use super::{Needed, Survey};
 use crate::{
     Error, Result,
     content::{
@@ -15,7 +15,7 @@ use crate::{
         reader::{Fetch, Verified, Want, plan},
         workers::{beside, blocking},
     },
-    format::{layout, pack::PackEntry, record::Record, table::Location},
+    format::{layout, pack::PackEntry, record::Record},
     id::{ChunkKey, PackId},
 };
 
@@ -32,8 +32,7 @@ pub type Part<'a> = BoxFuture<'a, Result<Vec<Frame>>>;
 pub trait Source: Sync {
     /// Those of `frames` that can be had, of a pack or of what should have been one, in parts that
     /// are read one by one or side by side. What is not among them stays where it is.
-    async fn frames<'a>(&'a self, pack: PackId, frames: &'a BTreeMap<u64, Location>)
-    -> Result<Vec<Part<'a>>>;
+    async fn frames<'a>(&'a self, pack: PackId, frames: &'a BTreeMap<u64, Needed>) -> Result<Vec<Part<'a>>>;
 
     /// How many parts may be read ahead: all of them are in memory.
     fn parts_ahead(&self) -> usize;
@@ -66,11 +65,7 @@ impl<'a> Packs<'a> {
 
 #[async_trait]
 impl Source for Packs<'_> {
-    async fn frames<'a>(
-        &'a self,
-        pack: PackId,
-        frames: &'a BTreeMap<u64, Location>,
-    ) -> Result<Vec<Part<'a>>> {
+    async fn frames<'a>(&'a self, pack: PackId, frames: &'a BTreeMap<u64, Needed>) -> Result<Vec<Part<'a>>> {
         let len = self.survey.packs.get(&pack).copied().unwrap_or_default();
         let fetches = plan(self.wanted(pack, len, frames).await?);
         let decodes = self.marked.contains(&pack);
@@ -99,22 +94,22 @@ impl Packs<'_> {
         &self,
         pack: PackId,
         len: u64,
-        frames: &BTreeMap<u64, Location>,
+        frames: &BTreeMap<u64, Needed>,
     ) -> Result<Vec<Want<PackEntry>>> {
         let (directory, _) = self.store.pack_directory(pack, len).await?;
         let entries: HashMap<u64, PackEntry> =
             directory.entries.into_iter().map(|entry| (entry.offset, entry)).collect();
-        let want = |location: &Location| {
-            let id = self.survey.ids.get(&(pack, location.offset));
-            let as_needed = |entry: &&PackEntry| {
-                let Location { stored_len, codec, .. } = *location;
-                (Some(&entry.id), entry.stored_len, entry.codec) == (id, stored_len, codec)
+        let want = |needed: &Needed| {
+            let Needed { location, id, raw_len } = *needed;
+            let is_it = |entry: &&PackEntry| {
+                (entry.id, entry.raw_len, entry.stored_len, entry.codec)
+                    == (id, raw_len, location.stored_len, location.codec)
             };
-            let Some(entry) = entries.get(&location.offset).filter(as_needed) else {
-                let reason = format!("it has another frame at {} than a snapshot needs", location.offset);
+            let Some(entry) = entries.get(&location.offset).filter(is_it) else {
+                let reason = format!("it has not the frame at {} that a snapshot needs", location.offset);
                 return Err(Error::damaged(layout::pack(&self.store.tenant, pack), reason));
             };
-            Ok(Want { id: entry.id, raw_len: entry.raw_len, location: *location, purpose: *entry })
+            Ok(Want { id, raw_len, location, purpose: *entry })
         };
         frames.values().map(want).collect()
     }

@@ -12,7 +12,6 @@ use crate::{
         record::{Record, RootRef, State},
         root::Blob,
         table::Location,
-        tree::Entry,
     },
     id::{ChunkId, PackId, RecordId},
     name::Lineage,
@@ -29,13 +28,22 @@ pub struct Survey {
     /// The snapshots that need any of them, as they were read.
     pub(super) records: Vec<(Lineage, Record)>,
     /// Of each data pack, the frames that are needed, by where they lie.
-    pub(super) frames: BTreeMap<PackId, BTreeMap<u64, Location>>,
-    /// What the snapshots take them for.
-    pub(super) ids: HashMap<(PackId, u64), ChunkId>,
+    pub(super) frames: Frames,
     /// Of each meta pack, the roots and segments that are needed.
     segments: BTreeMap<PackId, BTreeMap<ChunkId, u32>>,
     /// The roots and tables that name something in these packs.
     names: BTreeMap<(PackId, ChunkId), Names>,
+}
+
+/// By pack, and by where they begin in it.
+pub type Frames = BTreeMap<PackId, BTreeMap<u64, Needed>>;
+
+/// A frame that is needed: where it lies, and what it is taken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Needed {
+    pub location: Location,
+    pub id: ChunkId,
+    pub raw_len: u32,
 }
 
 /// What must be written anew when a pack is emptied.
@@ -71,11 +79,7 @@ pub async fn survey(
 
 impl Survey {
     /// Of `records`, these frames of these packs are to be moved, and all metadata in them.
-    pub fn of(
-        packs: BTreeMap<PackId, u64>,
-        records: Vec<(Lineage, Record)>,
-        frames: BTreeMap<PackId, BTreeMap<u64, Location>>,
-    ) -> Self {
+    pub fn of(packs: BTreeMap<PackId, u64>, records: Vec<(Lineage, Record)>, frames: Frames) -> Self {
         Self { packs, records, frames, ..Self::default() }
     }
 
@@ -85,20 +89,19 @@ impl Survey {
             return Ok(());
         }
         let metadata = Metadata::load(store, record.record, record.generation, content).await?;
-        let (entries, locations) = metadata.decode()?;
-        let mut chunks = entries.iter().flat_map(Entry::chunks).zip(locations);
-        for segment in &metadata.root.segments {
-            for ((id, _), location) in chunks.by_ref().take(segment.chunks as usize) {
+        metadata.read_segments(|segment, chunks| {
+            for (id, raw_len, location) in chunks {
                 if !self.packs.contains_key(&location.pack) {
                     continue;
                 }
-                self.need(id, location)?;
+                self.need(Needed { location, id, raw_len })?;
                 let Blob { pack, id, stored_len, .. } = segment.table;
                 let names = self.names.entry((pack, id)).or_default();
                 names.stored_len = stored_len;
                 names.packs.insert(location.pack);
             }
-        }
+            Ok(())
+        })?;
         let RootRef { pack, id, stored_len, .. } = content.root;
         let blobs = metadata.root.blobs().map(|blob| (blob.pack, blob.id, blob.stored_len));
         for (pack, id, stored_len) in blobs.chain([(pack, id, stored_len)]) {
@@ -115,15 +118,20 @@ impl Survey {
     }
 
     /// Two snapshots that need the same place need the same of it.
-    fn need(&mut self, id: ChunkId, location: Location) -> Result<()> {
-        let other = *self.ids.entry((location.pack, location.offset)).or_insert(id);
-        if other != id {
-            let reason =
-                format!("it is to have {id} at {} of {}, but {other}", location.offset, location.pack);
-            return Err(Error::damaged("the snapshot's table", reason));
+    fn need(&mut self, needed: Needed) -> Result<()> {
+        let Needed { location: Location { pack, offset, .. }, id, .. } = needed;
+        let other = *self.frames.entry(pack).or_default().entry(offset).or_insert(needed);
+        if other == needed {
+            return Ok(());
         }
-        self.frames.entry(location.pack).or_default().insert(location.offset, location);
-        Ok(())
+        let reason =
+            format!("at {offset} of pack {pack} it has {id}, and another snapshot has {} there", other.id);
+        Err(Error::damaged("the snapshot's table", reason))
+    }
+
+    /// The frames that are needed.
+    pub fn frames(&self) -> impl Iterator<Item = &Needed> {
+        self.frames.values().flat_map(BTreeMap::values)
     }
 
     /// The packs of which a check has found something damaged.
@@ -137,7 +145,7 @@ impl Survey {
     pub fn kept_bytes(&self, pack: PackId) -> u64 {
         let frames = self.frames.get(&pack).into_iter().flat_map(|frames| frames.values());
         let segments = self.segments.get(&pack).into_iter().flat_map(|segments| segments.values());
-        let kept: u64 = frames.map(|location| entry(location.stored_len)).sum::<u64>()
+        let kept: u64 = frames.map(|needed| entry(needed.location.stored_len)).sum::<u64>()
             + segments.map(|stored_len| entry(*stored_len)).sum::<u64>();
         kept + (HEADER_LEN + TRAILER_LEN) as u64
     }
@@ -180,7 +188,6 @@ impl Survey {
     pub fn without(mut self, packs: &HashSet<PackId>) -> Self {
         self.packs.retain(|pack, _| !packs.contains(pack));
         self.frames.retain(|pack, _| !packs.contains(pack));
-        self.ids.retain(|(pack, _), _| !packs.contains(pack));
         self.segments.retain(|pack, _| !packs.contains(pack));
         let needs = |record: &Record| {
             let mut used = record.content.iter().flat_map(|content| &content.packs);

@@ -23,7 +23,7 @@ pub(super) struct Update<'a> {
 }
 
 impl Update<'_> {
-    /// `false` if the record has another content by now, or none.
+    /// `false` if the record has another content by now, or none, or another mark of damage.
     pub(super) async fn apply(
         &self,
         store: &TenantStore,
@@ -40,7 +40,10 @@ impl Update<'_> {
             if record.content.as_ref() == Some(&self.after) {
                 return Ok(true);
             }
-            let same = record.content == self.record.content && record.generation == self.record.generation;
+            // Nor may a check have found damage since: what is marked keeps the place that the mark names.
+            let same = record.content == self.record.content
+                && record.generation == self.record.generation
+                && record.damage == self.record.damage;
             if record.state != State::Live || !same {
                 return Ok(false);
             }

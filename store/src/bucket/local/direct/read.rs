@@ -1,4 +1,4 @@
-//! Reads a large range: what is in the page cache from there, the rest past it.
+//! Reads a large range: past the page cache, unless it is there.
 
 use std::{
     fs::File,
@@ -29,33 +29,24 @@ pub(in super::super) fn read(file: &File, range: Range<u64>, buffers: &Buffers) 
     let first = room.as_ptr().align_offset(BLOCK_BYTES).min(BLOCK_BYTES);
     let window = &mut room[first..first + blocks];
 
-    let have = match len {
-        MUCH_BYTES.. => before.max(read_direct(file, window, before..before + len, range.start)?),
-        _ => before,
-    };
+    let mut have = 0;
+    if len >= MUCH_BYTES && !is_cached(file, range.start) {
+        let origin = range.start - before as u64;
+        have = past_the_cache(file, || {
+            read_blocks(window, before + len, |room, at| file.read_at(room, origin + at as u64))
+        })?;
+    }
+    let have = have.clamp(before, before + len);
     file.read_exact_at(&mut window[have..before + len], range.start + (have - before) as u64)?;
     Ok(buffers.lend(room).slice(first + before..first + before + len))
 }
 
-/// Reads what belongs at `wanted` of `window`, from `start` of the file, and says how far it came.
-fn read_direct(file: &File, window: &mut [u8], wanted: Range<usize>, start: u64) -> io::Result<usize> {
-    let have = wanted.start + cached(file, &mut window[wanted.clone()], start);
-    if have == wanted.end {
-        return Ok(have);
-    }
-    let origin = start - wanted.start as u64;
-    let from = have - have % BLOCK_BYTES;
-    let read = past_the_cache(file, || {
-        read_blocks(&mut window[from..], wanted.end - from, |room, at| {
-            file.read_at(room, origin + (from + at) as u64)
-        })
-    })?;
-    Ok(have.max((from + read).min(wanted.end)))
-}
-
-/// As much of the beginning of `room` as can be read without the disk.
-fn cached(file: &File, room: &mut [u8], start: u64) -> usize {
-    rustix::io::preadv2(file, &mut [IoSliceMut::new(room)], start, ReadWriteFlags::NOWAIT).unwrap_or(0)
+/// Whether the page cache has what is at `start`. What follows may not be there all the same; but asking
+/// for more would have the kernel fetch as much.
+fn is_cached(file: &File, start: u64) -> bool {
+    let mut byte = [0];
+    let read = rustix::io::preadv2(file, &mut [IoSliceMut::new(&mut byte)], start, ReadWriteFlags::NOWAIT);
+    read.is_ok_and(|len| len > 0)
 }
 
 /// Reads into `room`, which is whole blocks, until `wanted` bytes are there, as far as `read` takes
@@ -133,6 +124,14 @@ mod tests {
                 assert!(!fcntl_getfl(&file).unwrap().contains(OFlags::DIRECT));
             }
         }
+    }
+
+    #[test]
+    fn what_is_read_is_not_left_in_the_cache() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = file(folder.path(), 0..0);
+        read(&file, 0..FILE_BYTES as u64, &Buffers::new(1)).unwrap();
+        assert!(!is_cached(&file, FILE_BYTES as u64 / 2));
     }
 
     #[test]

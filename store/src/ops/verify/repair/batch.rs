@@ -1,15 +1,15 @@
 //! What is made good together.
 
-use std::collections::BTreeMap;
-
-use super::{Wanted, twins::Twins};
+use super::twins::Twins;
 use crate::{
     Result,
     content::lost::Lost,
-    format::{record::Record, table::Location},
-    id::{ChunkId, PackId},
+    format::record::Record,
     name::Lineage,
-    ops::verify::findings::is_damage,
+    ops::{
+        repack::{Frames, Needed},
+        verify::findings::is_damage,
+    },
 };
 
 /// What some packs have lost, and the snapshots that need it.
@@ -17,8 +17,9 @@ use crate::{
 pub(super) struct Batch {
     pub lost: Lost,
     pub records: Vec<(Lineage, Record)>,
-    pub frames: BTreeMap<PackId, BTreeMap<u64, Location>>,
-    pub wanted: Wanted,
+    pub frames: Frames,
+    /// How many frames.
+    count: usize,
 }
 
 impl Batch {
@@ -40,9 +41,9 @@ impl Batch {
                 Err(error) if is_damage(&error) => continue,
                 decoded => decoded?,
             };
-            for (chunk, location) in entries.iter().flat_map(|entry| entry.chunks()).zip(locations) {
-                batch.want(chunk, location);
-                while batch.wanted.len() > most
+            for ((id, raw_len), location) in entries.iter().flat_map(|entry| entry.chunks()).zip(locations) {
+                batch.want(Needed { location, id, raw_len });
+                while batch.count > most
                     && let Some(put_off) = batch.put_off()
                 {
                     later.add(&put_off);
@@ -55,10 +56,10 @@ impl Batch {
         Ok((batch, later))
     }
 
-    fn want(&mut self, chunk: (ChunkId, u32), location: Location) {
-        if self.lost.holds(&location) {
-            self.wanted.insert((location.pack, location.offset), chunk);
-            self.frames.entry(location.pack).or_default().insert(location.offset, location);
+    fn want(&mut self, needed: Needed) {
+        if self.lost.holds(&needed.location) {
+            let frames = self.frames.entry(needed.location.pack).or_default();
+            self.count += usize::from(frames.insert(needed.location.offset, needed).is_none());
         }
     }
 
@@ -68,9 +69,7 @@ impl Batch {
             return None;
         }
         let (pack, frames) = self.frames.pop_last()?;
-        for offset in frames.keys() {
-            self.wanted.remove(&(pack, *offset));
-        }
+        self.count -= frames.len();
         Some(self.lost.take(pack))
     }
 }

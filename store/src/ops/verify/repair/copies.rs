@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt};
 
-use super::{Wanted, twins::Twins};
+use super::twins::Twins;
 use crate::{
     Result,
     bucket::{BucketError, Depth, Key},
@@ -26,7 +26,7 @@ use crate::{
     format::{frame::Codec, index::Index, layout, pack::PackEntry, record::Record, table::Location},
     id::{ChunkId, PackId, PackSeq},
     ops::{
-        repack::{Frame, Part, Source, Survey},
+        repack::{Frame, Needed, Part, Source, Survey},
         verify::findings::is_damage,
     },
 };
@@ -35,7 +35,6 @@ use crate::{
 /// against its id, and copied. So it does not matter if a pack is condemned.
 pub(super) struct Copies<'a> {
     store: &'a TenantStore,
-    wanted: Wanted,
     cache: Option<Arc<ChunkCache>>,
     /// Where packs and indexes say the chunks are, without places that are lost.
     places: HashMap<ChunkId, Vec<Location>>,
@@ -48,17 +47,17 @@ impl<'a> Copies<'a> {
     pub(super) async fn find(
         store: &'a TenantStore,
         lost: &Lost,
-        wanted: Wanted,
+        survey: &Survey,
         sizes: &HashMap<PackId, u64>,
         twins: Twins<'a>,
     ) -> Result<Self> {
         let cache = store.cache.as_ref().map(|cache| Arc::new(ChunkCache::new(cache, Limits::default())));
         let existing = sizes.keys().copied().collect();
-        let mut copies = Self { store, wanted, cache, places: HashMap::new(), existing, twins };
-        if copies.wanted.is_empty() {
+        let mut copies = Self { store, cache, places: HashMap::new(), existing, twins };
+        let ids: HashSet<ChunkId> = survey.frames().map(|needed| needed.id).collect();
+        if ids.is_empty() {
             return Ok(copies);
         }
-        let ids: HashSet<ChunkId> = copies.wanted.values().map(|(id, _)| *id).collect();
         let mut add = |id: ChunkId, location: Location| {
             if ids.contains(&id) && sizes.contains_key(&location.pack) && !lost.holds(&location) {
                 copies.places.entry(id).or_default().push(location);
@@ -90,11 +89,11 @@ impl<'a> Copies<'a> {
     /// Whether there is anything to be gained.
     pub(super) fn help(&self, survey: &Survey) -> bool {
         let cached = |id: &ChunkId| self.cache.as_ref().is_some_and(|cache| cache.has(id));
-        let is_had = |((pack, _), (id, _)): (&(PackId, u64), &(ChunkId, u32))| {
-            self.existing.contains(pack) || self.places.contains_key(id) || cached(id)
+        let is_had = |Needed { location, id, .. }: &Needed| {
+            self.existing.contains(&location.pack) || self.places.contains_key(id) || cached(id)
         };
         let moves_metadata = survey.packs.keys().any(|pack| pack.seq == PackSeq::Meta);
-        survey.records() > 0 && (moves_metadata || self.wanted.iter().any(is_had))
+        survey.records() > 0 && (moves_metadata || survey.frames().any(is_had))
     }
 
     /// From the cache: what is there was fetched from a pack, and is compressed anew.
@@ -156,13 +155,13 @@ type Rest = Vec<Want<u64>>;
 
 impl Copies<'_> {
     /// Those of `frames` that are anywhere.
-    async fn found(&self, pack: PackId, frames: &BTreeMap<u64, Location>) -> Result<Vec<Frame>> {
-        let want = |(offset, location): (&u64, &Location)| {
-            let (id, raw_len) = *self.wanted.get(&(pack, *offset))?;
-            Some(Want { id, raw_len, location: *location, purpose: *offset })
+    async fn found(&self, pack: PackId, frames: &BTreeMap<u64, Needed>) -> Result<Vec<Frame>> {
+        let want = |(offset, needed): (&u64, &Needed)| {
+            let Needed { location, id, raw_len } = *needed;
+            Want { id, raw_len, location, purpose: *offset }
         };
         let mut found = Vec::new();
-        let mut rest = self.cached(frames.iter().filter_map(want).collect(), &mut found).await?;
+        let mut rest = self.cached(frames.iter().map(want).collect(), &mut found).await?;
         // First where it should be: a pack whose directory is lost may have all its frames.
         for turn in 0.. {
             let place = |want: &Want<u64>| match turn {
@@ -186,11 +185,7 @@ impl Copies<'_> {
 #[async_trait]
 impl Source for Copies<'_> {
     /// All in one part: where a frame is to be had shows only when the others were looked for.
-    async fn frames<'a>(
-        &'a self,
-        pack: PackId,
-        frames: &'a BTreeMap<u64, Location>,
-    ) -> Result<Vec<Part<'a>>> {
+    async fn frames<'a>(&'a self, pack: PackId, frames: &'a BTreeMap<u64, Needed>) -> Result<Vec<Part<'a>>> {
         Ok(vec![self.found(pack, frames).boxed()])
     }
 

@@ -17,8 +17,6 @@ mod indexes;
 mod marks;
 mod twins;
 
-use std::collections::HashMap;
-
 use self::{batch::Batch, copies::Copies, twins::Twins};
 use super::{
     Check,
@@ -29,16 +27,13 @@ use crate::{
     catalog::{records, rules::Rules},
     content::{TenantStore, lost::Lost},
     format::record::{Record, State},
-    id::{ChunkId, PackId},
+    id::PackId,
     name::Lineage,
     ops::repack::{self, FRAME_BYTES, Failed, Survey},
 };
 
 /// How often it goes on with what has come to light.
 const ROUNDS: u32 = 3;
-
-/// What a place should hold: a chunk, and how long that is.
-type Wanted = HashMap<(PackId, u64), (ChunkId, u32)>;
 
 impl Check<'_> {
     pub(super) async fn repair(&mut self) -> Result<()> {
@@ -76,10 +71,10 @@ impl Check<'_> {
     }
 
     async fn move_batch(&self, lost: &Lost, batch: Batch, twins: Twins<'_>) -> Result<()> {
-        let Batch { lost: moving, records, frames, wanted } = batch;
+        let Batch { lost: moving, records, frames, .. } = batch;
         let sizes = |pack: PackId| (pack, self.sizes.get(&pack).copied().unwrap_or_default());
         let survey = Survey::of(moving.packs().into_iter().map(sizes).collect(), records, frames);
-        let copies = Copies::find(self.store, lost, wanted, &self.sizes, twins).await?;
+        let copies = Copies::find(self.store, lost, &survey, &self.sizes, twins).await?;
         if !copies.help(&survey) {
             return Ok(());
         }
