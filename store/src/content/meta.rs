@@ -132,21 +132,28 @@ impl Metadata {
         &self,
         mut each: impl FnMut(&SegmentRef, Vec<(ChunkId, u32, Location)>) -> Result<()>,
     ) -> Result<()> {
+        // An entry that is cut is whole only with the segment it ends in, but each segment has a table of its own.
         let mut reader = SegmentReader::default();
-        for ((segment, tree), table) in self.root.segments.iter().zip(&self.trees).zip(&self.tables) {
-            let mut chunks = Vec::new();
+        let mut chunks = Vec::with_capacity(self.chunks());
+        for (segment, tree) in self.root.segments.iter().zip(&self.trees) {
             reader
                 .read(tree, |entry| chunks.extend(entry.chunks()))
                 .map_err(|error| error.of(format!("tree segment {}", segment.tree.id)))?;
-            let locations = table_of(segment, table)?;
-            if chunks.len() != locations.len() {
-                let reason = format!("{} chunks, but {} locations", chunks.len(), locations.len());
-                return Err(Error::damaged(format!("table segment {}", segment.table.id), reason));
-            }
-            let chunks = chunks.into_iter().zip(locations);
-            each(segment, chunks.map(|((id, raw_len), location)| (id, raw_len, location)).collect())?;
         }
-        reader.finish().map_err(|error| error.of("the snapshot's tree"))
+        reader.finish().map_err(|error| error.of("the snapshot's tree"))?;
+        let count = chunks.len();
+        let mismatch =
+            || Error::damaged("the snapshot's table", format!("not as many locations as its {count} chunks"));
+        let mut chunks = chunks.into_iter();
+        for (segment, table) in self.root.segments.iter().zip(&self.tables) {
+            let place = |location| {
+                let (id, raw_len) = chunks.next().ok_or_else(mismatch)?;
+                Ok((id, raw_len, location))
+            };
+            let placed = table_of(segment, table)?.into_iter().map(place).collect::<Result<_>>()?;
+            each(segment, placed)?;
+        }
+        if chunks.next().is_some() { Err(mismatch()) } else { Ok(()) }
     }
 
     /// For each segment, where its chunks lie.

@@ -11,7 +11,7 @@ use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use store::{
     bucket::{Bucket, DelayBucket, Fault, FaultBucket, Key, MemoryBucket, Rule, Verb, Write},
-    content::TenantStore,
+    content::{TenantStore, meta::Metadata},
     format::{
         layout,
         pin::Pin,
@@ -243,6 +243,30 @@ async fn a_damaged_pack_is_not_copied_and_stays() {
     let done = Collector::new(world.store.clone(), NOW).run_through().await.unwrap();
     assert_eq!(done.repacked.failed, 1, "{done:#?}");
     memory.get(&first).await.unwrap();
+}
+
+/// Its entry is cut, so that a segment's table has places of chunks that a later segment ends.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_of_many_chunks_is_moved_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path();
+    let world = World::open(Arc::new(MemoryBucket::new()), None).await;
+    fs::write(source.join("many"), noise(90_000_000, 1)).unwrap();
+    fs::write(source.join("gone"), noise(30_000_000, 2)).unwrap();
+    let first = world.snapshot(source).await.unwrap();
+    fs::remove_file(source.join("gone")).unwrap();
+    world.snapshot(source).await.unwrap();
+    world.controls("test").delete(first.record, "").await.unwrap();
+    let content = world.current().await.unwrap().content.unwrap();
+    let metadata = Metadata::load(&world.store, first.record, u64::MAX, &content).await.unwrap();
+    let (entries, _) = metadata.decode().unwrap();
+    let chunks = entries.iter().map(|entry| entry.chunks().count()).max().unwrap();
+    let in_one_segment = metadata.root.segments.iter().map(|segment| segment.chunks as usize).max().unwrap();
+    assert!(chunks > in_one_segment, "{chunks} chunks, at most {in_one_segment} of them in a segment");
+    let done = Collector::new(world.store.clone(), NOW).run_through().await.unwrap();
+    assert_eq!((done.repacked.failed, done.repacked.records), (0, 1), "{done:#?}");
+    assert_restores(&world, source).await;
+    world.assert_clean().await;
 }
 
 /// Garbage that is there already must go even if there is no room to move anything: a store
