@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fs, path::Path, sync::Arc};
 
 use store::{
-    bucket::{Bucket, MemoryBucket, Verb},
+    bucket::{Bucket, Verb},
     format::layout,
     id::PackSeq,
     ops::snapshot::Outcome,
@@ -14,7 +14,7 @@ use tests::{
     world::{World, copy},
 };
 
-use crate::{apart, assert_restores, change, data_pack, fill, meta_pack, repair, spoil, used};
+use crate::{Scene, apart, assert_restores, change, data_pack, meta_pack, repair, spoil, used};
 
 /// The snapshots of alice's in which a check of every byte finds damage.
 async fn hit(world: &World) -> BTreeSet<String> {
@@ -24,11 +24,7 @@ async fn hit(world: &World) -> BTreeSet<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_next_snapshot_stores_anew_what_is_lost_and_heals_those_before_it() {
-    let dir = tempfile::tempdir().unwrap();
-    let source = dir.path().join("source");
-    fill(&source);
-    let stage = Arc::new(MemoryBucket::new());
-    let world = World::open(stage.clone(), None).await;
+    let Scene { dir: _dir, source, memory: stage, world } = Scene::new().await;
     world.snapshot(&source).await.unwrap();
     let before = world.current().await.unwrap();
     let (pack, meta) = (data_pack(&world).await, meta_pack(&world).await);
@@ -70,11 +66,7 @@ async fn the_next_snapshot_stores_anew_what_is_lost_and_heals_those_before_it() 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_does_not_refer_to_what_was_found_damaged_since_it_began() {
     for (has_copy, is_leased) in [(false, false), (true, false), (false, true), (true, true)] {
-        let dir = tempfile::tempdir().unwrap();
-        let source = dir.path().join("source");
-        fill(&source);
-        let memory = Arc::new(MemoryBucket::new());
-        let world = World::open(memory.clone(), None).await;
+        let Scene { dir: _dir, source, memory, world } = Scene::new().await;
         let before = world.snapshot(&source).await.unwrap().record;
         if has_copy {
             apart(&world.of("acme/bob"), &source).await;
@@ -107,11 +99,7 @@ async fn a_snapshot_does_not_refer_to_what_was_found_damaged_since_it_began() {
 /// that nobody calls lost any more.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_lost_where_it_lay_stays_lost_there_when_nobody_can_tell_where_it_went() {
-    let dir = tempfile::tempdir().unwrap();
-    let source = dir.path().join("source");
-    fill(&source);
-    let memory = Arc::new(MemoryBucket::new());
-    let world = World::open(memory.clone(), None).await;
+    let Scene { dir: _dir, source, memory, world } = Scene::new().await;
     let before = world.snapshot(&source).await.unwrap().record;
     spoil(&memory, &data_pack(&world).await).await;
     assert_eq!(repair(&world).await.marked.len(), 1);
@@ -139,11 +127,7 @@ async fn what_was_lost_where_it_lay_stays_lost_there_when_nobody_can_tell_where_
 /// called unchanged: what is marked is stored anew.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_directory_that_is_again_what_was_damaged_meanwhile_is_stored() {
-    let dir = tempfile::tempdir().unwrap();
-    let source = dir.path().join("source");
-    fill(&source);
-    let memory = Arc::new(MemoryBucket::new());
-    let world = World::open(memory.clone(), None).await;
+    let Scene { dir: _dir, source, memory, world } = Scene::new().await;
     let before = world.snapshot(&source).await.unwrap();
     let changing = source.join("00");
     let modified = |path: &Path| fs::metadata(path).unwrap().modified().unwrap();

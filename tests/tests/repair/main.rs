@@ -5,7 +5,13 @@
 
 mod captures;
 
-use std::{collections::BTreeSet, fs, path::Path, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use store::{
     ErrorKind,
@@ -19,6 +25,7 @@ use store::{
     },
     progress::Silent,
 };
+use tempfile::TempDir;
 use tests::{
     tree::{assert_same, noise},
     world::{World, copy, request},
@@ -39,6 +46,25 @@ fn fill(source: &Path) {
     }
     // The same chunks once more, in another file.
     fs::write(source.join("twin"), noise(60_000, 3)).unwrap();
+}
+
+/// A profile that is not stored yet, and a store in memory.
+struct Scene {
+    dir: TempDir,
+    source: PathBuf,
+    memory: Arc<MemoryBucket>,
+    world: World,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let source = dir.path().join("source");
+        fill(&source);
+        let memory = Arc::new(MemoryBucket::new());
+        let world = World::open(memory.clone(), None).await;
+        Self { dir, source, memory, world }
+    }
 }
 
 async fn repair(world: &World) -> Report {
@@ -86,11 +112,7 @@ async fn assert_restores(world: &World, record: &Record, source: &Path) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn damaged_and_missing_content_comes_from_another_pack() {
-    let dir = tempfile::tempdir().unwrap();
-    let source = dir.path().join("source");
-    fill(&source);
-    let stage = Arc::new(MemoryBucket::new());
-    let world = World::open(stage.clone(), None).await;
+    let Scene { dir: _dir, source, memory: stage, world } = Scene::new().await;
     world.snapshot(&source).await.unwrap();
     let carol = world.of("acme/carol");
     assert_eq!(carol.snapshot(&source).await.unwrap().counts.new_chunks, 0, "carol shares alice's chunks");
@@ -132,11 +154,7 @@ async fn damaged_and_missing_content_comes_from_another_pack() {
 /// As much as that: one pack, and the next when that is done.
 #[tokio::test(flavor = "multi_thread")]
 async fn with_little_memory_what_is_lost_is_made_good_pack_by_pack() {
-    let dir = tempfile::tempdir().unwrap();
-    let source = dir.path().join("source");
-    fill(&source);
-    let stage = Arc::new(MemoryBucket::new());
-    let world = World::open(stage.clone(), None).await;
+    let Scene { dir: _dir, source, memory: stage, world } = Scene::new().await;
     let mut snapshots = vec![world.snapshot(&source).await.unwrap().record];
     for more in 0..3 {
         fs::write(source.join(format!("more{more}")), noise(60_000, 50 + more)).unwrap();
@@ -168,11 +186,7 @@ async fn with_little_memory_what_is_lost_is_made_good_pack_by_pack() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn frames_outlive_the_directory_of_their_pack() {
-    let dir = tempfile::tempdir().unwrap();
-    let source = dir.path().join("source");
-    fill(&source);
-    let memory = Arc::new(MemoryBucket::new());
-    let world = World::open(memory.clone(), None).await;
+    let Scene { dir: _dir, source, memory, world } = Scene::new().await;
     world.snapshot(&source).await.unwrap();
     change(&memory, &data_pack(&world).await, |bytes| *bytes.last_mut().unwrap() ^= 1).await;
     let report = repair(&world).await;
@@ -183,11 +197,7 @@ async fn frames_outlive_the_directory_of_their_pack() {
 /// The frames before the cut are read one by one, for together they reach beyond it.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_left_of_a_pack_that_was_cut_short_is_made_good() {
-    let dir = tempfile::tempdir().unwrap();
-    let source = dir.path().join("source");
-    fill(&source);
-    let memory = Arc::new(MemoryBucket::new());
-    let world = World::open(memory.clone(), None).await;
+    let Scene { dir: _dir, source, memory, world } = Scene::new().await;
     world.snapshot(&source).await.unwrap();
     change(&memory, &data_pack(&world).await, |bytes| bytes.truncate(bytes.len() / 2)).await;
     let report = repair(&world).await;
@@ -199,11 +209,7 @@ async fn what_is_left_of_a_pack_that_was_cut_short_is_made_good() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_indexes_are_written_anew_and_copies_are_found_without_them() {
-    let dir = tempfile::tempdir().unwrap();
-    let source = dir.path().join("source");
-    fill(&source);
-    let memory = Arc::new(MemoryBucket::new());
-    let world = World::open(memory.clone(), None).await;
+    let Scene { dir: _dir, source, memory, world } = Scene::new().await;
     world.snapshot(&source).await.unwrap();
     let forget = async || {
         let indexes = layout::indexes(&world.store.tenant);
@@ -262,11 +268,7 @@ async fn content_and_trees_come_from_this_hosts_cache() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_lost_is_marked_in_every_snapshot_and_all_files_are_named() {
-    let dir = tempfile::tempdir().unwrap();
-    let source = dir.path().join("source");
-    fill(&source);
-    let memory = Arc::new(MemoryBucket::new());
-    let world = World::open(memory.clone(), None).await;
+    let Scene { dir, source, memory, world } = Scene::new().await;
     let first = world.snapshot(&source).await.unwrap();
     fs::write(source.join("new"), noise(60_000, 99)).unwrap();
     let second = world.snapshot(&source).await.unwrap();
@@ -314,11 +316,7 @@ async fn what_is_lost_is_marked_in_every_snapshot_and_all_files_are_named() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_comes_back_by_itself_loses_its_mark() {
-    let dir = tempfile::tempdir().unwrap();
-    let source = dir.path().join("source");
-    fill(&source);
-    let memory = Arc::new(MemoryBucket::new());
-    let world = World::open(memory.clone(), None).await;
+    let Scene { dir: _dir, source, memory, world } = Scene::new().await;
     world.snapshot(&source).await.unwrap();
     let key = data_pack(&world).await;
     let whole = memory.get(&key).await.unwrap().bytes;
@@ -336,11 +334,7 @@ async fn what_comes_back_by_itself_loses_its_mark() {
 /// repair ends it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_repair_that_fails_or_is_killed_anywhere_makes_nothing_worse() {
-    let dir = tempfile::tempdir().unwrap();
-    let source = dir.path().join("source");
-    fill(&source);
-    let stage = Arc::new(MemoryBucket::new());
-    let world = World::open(stage.clone(), None).await;
+    let Scene { dir: _dir, source, memory: stage, world } = Scene::new().await;
     world.snapshot(&source).await.unwrap();
     apart(&world.of("acme/bob"), &source).await;
     fs::write(source.join("alone"), noise(60_000, 77)).unwrap();
