@@ -40,7 +40,8 @@ class SeaweedFs:
         raise AssertionError("unreachable")
 
     def _start(self) -> None:
-        ports = dict(zip(("master", "volume", "filer", "admin", "s3"), _free_ports()))
+        self._ports = _free_ports()
+        ports = dict(zip(("master", "volume", "filer", "admin", "s3"), self._ports))
         self.endpoint = f"http://127.0.0.1:{ports['s3']}"
         self._filer = f"http://127.0.0.1:{ports['filer']}/buckets/{BUCKET}/"
         data, access = self._folder / "data", self._folder / "access.json"
@@ -50,12 +51,17 @@ class SeaweedFs:
             "actions": ["Admin", "Read", "Write", "List", "Tagging"]}]}))
         options = [f"-{name}.port={port}" for name, port in ports.items()]
         options += ["-s3.port.iceberg=0", "-s3.port.lance=0", "-webdav=false", "-admin.ui=false", f"-dir={data}", f"-s3.config={access}"]
-        self._process = subprocess.Popen([self._program, "mini", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", *options],
-                                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        command = [self._program, f"-logdir={self._folder}", "mini", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", *options]
+        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def __exit__(self, *_: object) -> None:
         self._process.kill()
         self._process.wait()
+        # Whatever it is told, it makes its sockets here.
+        for port in self._ports:
+            for number in (port, port + 10000):
+                for socket_file in Path("/tmp").glob(f"seaweedfs-*-{number}.sock"):
+                    socket_file.unlink(missing_ok=True)
         shutil.rmtree(self._folder, ignore_errors=True)
 
     @property

@@ -1,6 +1,6 @@
 //! SeaweedFS: honours every condition, and limits credentials to prefixes.
 
-use std::sync::Arc;
+use std::{collections::HashSet, fs, sync::Arc, time::Duration};
 
 use serde_json::json;
 use store::bucket::{Prefix, S3Config};
@@ -45,14 +45,15 @@ impl SeaweedFs {
     }
 
     async fn try_start() -> Result<Self, String> {
+        remove_dead_sockets();
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("data");
         let access = folder.path().join("access.json");
-        std::fs::create_dir(&data).unwrap();
-        std::fs::write(&access, identities().to_string()).unwrap();
+        fs::create_dir(&data).unwrap();
+        fs::write(&access, identities().to_string()).unwrap();
         let port = super::free_port();
-        let mut arguments: Vec<String> =
-            ["mini", "-ip=127.0.0.1", "-ip.bind=127.0.0.1"].map(Into::into).into();
+        let mut arguments = vec![format!("-logdir={}", folder.path().display())];
+        arguments.extend(["mini", "-ip=127.0.0.1", "-ip.bind=127.0.0.1"].map(Into::into));
         for service in ["master", "volume", "filer", "admin"] {
             arguments.push(format!("-{service}.port={}", super::free_port()));
         }
@@ -97,6 +98,27 @@ impl SeaweedFs {
     /// With the credentials of `acme` or `globex`, over the whole bucket.
     pub fn tenant(&self, name: &str) -> S3Config {
         super::config(&self.endpoint, BUCKET, name, SECRET)
+    }
+}
+
+/// Whatever it is told, a server makes sockets here, and those of one that was killed stay. Nobody has
+/// them if the kernel does not know them, unless they are about to be bound.
+fn remove_dead_sockets() {
+    let bound = fs::read_to_string("/proc/net/unix").unwrap();
+    let bound: HashSet<&str> = bound.lines().filter_map(|line| line.split(' ').next_back()).collect();
+    for entry in fs::read_dir("/tmp").unwrap().flatten() {
+        let (name, path) = (entry.file_name(), entry.path());
+        let (Some(name), Some(place)) = (name.to_str(), path.to_str()) else { continue };
+        let is_socket = name.starts_with("seaweedfs-") && name.ends_with(".sock");
+        let is_old = || {
+            entry.metadata().is_ok_and(|data| {
+                data.modified()
+                    .is_ok_and(|made| made.elapsed().is_ok_and(|age| age > Duration::from_secs(60)))
+            })
+        };
+        if is_socket && !bound.contains(place) && is_old() {
+            fs::remove_file(path).ok();
+        }
     }
 }
 
