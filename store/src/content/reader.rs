@@ -95,6 +95,11 @@ pub struct Fetch<T> {
 
 /// Groups wanted chunks into requests, packs in the order they are first wanted.
 pub fn plan<T>(wants: impl IntoIterator<Item = Want<T>>) -> Vec<Fetch<T>> {
+    plan_over(MAX_GAP, wants)
+}
+
+/// The same, where up to `max_gap` bytes that are not wanted are no reason for another request.
+pub fn plan_over<T>(max_gap: u64, wants: impl IntoIterator<Item = Want<T>>) -> Vec<Fetch<T>> {
     let mut packs: Vec<(PackId, Vec<Want<T>>)> = Vec::new();
     let mut places = HashMap::new();
     for want in wants {
@@ -112,7 +117,7 @@ pub fn plan<T>(wants: impl IntoIterator<Item = Want<T>>) -> Vec<Fetch<T>> {
             match fetches.last_mut() {
                 Some(last)
                     if last.pack == pack
-                        && start <= last.end + MAX_GAP
+                        && start <= last.end + max_gap
                         && end.max(last.end) - last.start <= MAX_RANGE =>
                 {
                     last.end = last.end.max(end);
@@ -161,14 +166,22 @@ mod tests {
     use super::*;
     use crate::id::{PackSeq, RecordId};
 
+    fn want(seq: u32, offset: u64, stored_len: u32) -> Want<()> {
+        let pack = PackId { write: RecordId::from_parts(1, [1; 10]), seq: PackSeq::Data(seq) };
+        let location = Location { pack, offset, stored_len, codec: Codec::Zstd };
+        Want { id: ChunkKey::from_bytes([1; 32]).id_of(b"x"), raw_len: 1, location, purpose: () }
+    }
+
+    #[test]
+    fn a_gap_that_is_too_large_makes_another_request() {
+        for (max_gap, requests) in [(0, 3), (99, 3), (100, 2), (4800, 1)] {
+            let wants = [want(0, 0, 100), want(0, 200, 100), want(0, 5100, 100)];
+            assert_eq!(plan_over(max_gap, wants).len(), requests, "{max_gap}");
+        }
+    }
+
     #[test]
     fn neighbours_share_a_request_and_packs_do_not() {
-        let key = ChunkKey::from_bytes([1; 32]);
-        let want = |seq, offset, stored_len| {
-            let pack = PackId { write: RecordId::from_parts(1, [1; 10]), seq: PackSeq::Data(seq) };
-            let location = Location { pack, offset, stored_len, codec: Codec::Zstd };
-            Want { id: key.id_of(b"x"), raw_len: 1, location, purpose: () }
-        };
         let fetches = plan([
             want(0, 5000, 100),
             want(1, 16, 50),

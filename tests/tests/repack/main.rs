@@ -110,6 +110,35 @@ async fn what_is_left_is_little_more_than_a_fresh_store_holds() {
     assert_eq!(other.snapshot(&source).await.unwrap().counts.new_chunks, 0);
 }
 
+/// What is moved is still there. Without it the rest would be beyond the limit, and a plan would go on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_moves_no_more_than_a_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let (half, most) = (dir.path().join("half"), dir.path().join("most"));
+    let world = World::open(Arc::new(MemoryBucket::new()), None).await;
+    let mut records = Vec::new();
+    for (source, round, every) in [(&half, 0, 2), (&most, 1, 8)] {
+        fs::create_dir(source).unwrap();
+        for file in 0..24 {
+            fs::write(source.join(format!("{file:02}")), noise(60_000, 100 * round + file)).unwrap();
+        }
+        records.push(world.snapshot(dir.path()).await.unwrap().record);
+        for file in (0..24).step_by(every) {
+            fs::remove_file(source.join(format!("{file:02}"))).unwrap();
+        }
+    }
+    world.snapshot(dir.path()).await.unwrap();
+    for record in records {
+        world.controls("test").delete(record, "").await.unwrap();
+    }
+    let collector = Collector::new(world.store.clone(), Options { max_unused_percent: 11, ..NOW });
+    let plan = collector.plan().await.unwrap();
+    let done = collector.run().await.unwrap();
+    assert_eq!((plan.repacked, plan.needed), (done.repacked, done.needed));
+    assert_eq!(done.repacked.records, 1, "{done:#?}");
+    assert_restores(&world, dir.path()).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn within_the_limit_nothing_is_moved() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
 //! Which packs are to be emptied.
 //!
-//! Those of which the largest part is not needed, until what is left of such content is within
+//! Those of which the largest part is not needed, until what is left of such content is well within
 //! the limit. So no pack is touched that wastes less than the limit by itself, and what is
 //! rewritten goes with what is freed.
 
@@ -85,13 +85,19 @@ impl Round<'_> {
         Ok(moved_any)
     }
 
+    /// What would be in new packs by now if this were not only a plan.
+    fn pretended_bytes(&self) -> u64 {
+        if self.is_real() { 0 } else { self.plan.repacked.kept_bytes }
+    }
+
     fn note_repack(&mut self, survey: &Survey) {
         let done = &mut self.plan.repacked;
         for (pack, bytes) in &survey.packs {
             done.emptied.add(*bytes);
             done.kept_bytes += survey.kept_bytes(*pack);
         }
-        done.records += survey.records();
+        self.moved.extend(survey.records());
+        done.records = self.moved.len() as u64;
     }
 }
 
@@ -129,7 +135,8 @@ pub(super) async fn choose(
     let most = most_frames.max(FEWEST);
     let limit = |total: u64| (total / 100 * options.max_unused_percent).max(options.min_unused_bytes);
     loop {
-        let (mut total, mut all_unused, mut stored) = (0, 0, 0);
+        // What a plan has moved is in no pack yet, but would be.
+        let (mut total, mut all_unused, mut stored) = (round.pretended_bytes(), 0, 0);
         let mut halves = Vec::new();
         for line in inventory.packs.lines() {
             let (id, pack) = line?;
@@ -195,14 +202,18 @@ fn sort_by_waste(halves: &mut [Half]) {
     halves.sort_by(|a, b| share(b).total_cmp(&share(a)).then(a.pack.cmp(&b.pack)));
 }
 
-/// The worst first, until what remains unused is within the limit.
+/// The worst first, if more than the limit is unused. Then until that is less by an eighth, for the
+/// tables that are written anew leave some unused themselves, and that must not ask for another write.
 fn worst(mut halves: Vec<Half>, mut unused: u64, mut total: u64, limit: &impl Fn(u64) -> u64) -> Vec<Half> {
+    if unused <= limit(total) {
+        return Vec::new();
+    }
     sort_by_waste(&mut halves);
     let mut chosen_bytes = 0;
     halves
         .into_iter()
         .take_while(|half| {
-            let more = unused > limit(total) && chosen_bytes < MOST_BYTES;
+            let more = unused > limit(total) / 8 * 7 && chosen_bytes < MOST_BYTES;
             (unused, total) = (unused - half.unused, total - half.unused.min(total));
             chosen_bytes += half.bytes;
             more && half.unused > 0
@@ -274,4 +285,29 @@ impl Users {
 
 fn packs_of(record: &Record) -> impl Iterator<Item = PackId> {
     record.content.iter().flat_map(|content| &content.packs).map(|used| used.pack)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::PackSeq;
+
+    /// Packs of 1000 bytes each, and how many of these are not needed.
+    fn chosen(unused: &[u64], limit: u64) -> Vec<u64> {
+        let pack =
+            |seq: usize| PackId { write: RecordId::from_bytes([0; 16]), seq: PackSeq::Data(seq as u32) };
+        let halves = unused.iter().enumerate();
+        let halves =
+            halves.map(|(seq, unused)| Half { pack: pack(seq), bytes: 1000, unused: *unused }).collect();
+        let total = 1000 * unused.len() as u64;
+        worst(halves, unused.iter().sum(), total, &|_| limit).iter().map(|half| half.unused).collect()
+    }
+
+    #[test]
+    fn the_worst_are_emptied_until_less_than_the_limit_is_unused() {
+        assert_eq!(chosen(&[100, 300, 200, 400], 1000), [0; 0], "it is within the limit");
+        assert_eq!(chosen(&[100, 300, 200, 400], 999), [400], "600 is less than 874");
+        assert_eq!(chosen(&[100, 300, 200, 400], 601), [400, 300], "600 is within it, but hardly");
+        assert_eq!(chosen(&[100, 300, 0, 400], 0), [400, 300, 100], "one is needed as a whole");
+    }
 }

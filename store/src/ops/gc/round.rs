@@ -44,13 +44,15 @@ pub(super) struct Round<'a> {
     condemned: Tally,
     /// The writes whose packs this run has filled.
     pub(super) filled: HashSet<RecordId>,
+    /// The snapshots of which something was moved, some of them more than once.
+    pub(super) moved: HashSet<RecordId>,
 }
 
 impl<'a> Round<'a> {
     pub(super) fn new(collector: &'a Collector, act: Act) -> Self {
         let store = &collector.store;
         let (plan, condemned) = (Plan::new(store.tenant.clone()), Tally::default());
-        Self { collector, store, act, plan, condemned, filled: HashSet::new() }
+        Self { collector, store, act, plan, condemned, filled: HashSet::new(), moved: HashSet::new() }
     }
 
     pub(super) fn is_real(&self) -> bool {

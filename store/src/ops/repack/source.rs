@@ -12,14 +12,17 @@ use crate::{
     content::{
         TenantStore,
         meta::Metadata,
-        reader::{Fetch, Verified, Want, plan},
+        reader::{Fetch, Verified, Want, plan_over},
         workers::{beside, blocking},
     },
     format::{layout, pack::PackEntry, record::Record},
     id::{ChunkKey, PackId},
 };
 
-const RANGES_READ_AHEAD: usize = 8;
+const RANGES_READ_AHEAD: usize = 4;
+/// What is not needed lies between what is. To read it too takes less than to leave it out, for then the
+/// ranges are large; and no more than the pack is ever read.
+const MAX_GAP: u64 = 512 << 10;
 
 /// A frame: where it lay, what it is, and its bytes.
 pub type Frame = ((PackId, u64), PackEntry, Bytes);
@@ -67,7 +70,7 @@ impl<'a> Packs<'a> {
 impl Source for Packs<'_> {
     async fn frames<'a>(&'a self, pack: PackId, frames: &'a BTreeMap<u64, Needed>) -> Result<Vec<Part<'a>>> {
         let len = self.survey.packs.get(&pack).copied().unwrap_or_default();
-        let fetches = plan(self.wanted(pack, len, frames).await?);
+        let fetches = plan_over(MAX_GAP, self.wanted(pack, len, frames).await?);
         let decodes = self.marked.contains(&pack);
         let part = |fetch| beside(read(self.store.clone(), fetch, decodes)).boxed();
         Ok(fetches.into_iter().map(part).collect())

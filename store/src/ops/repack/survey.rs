@@ -220,8 +220,9 @@ impl Survey {
         if later.is_empty() { self } else { self.without(&later) }
     }
 
-    pub fn records(&self) -> u64 {
-        self.records.len() as u64
+    /// The snapshots that need any of it.
+    pub fn records(&self) -> impl Iterator<Item = RecordId> {
+        self.records.iter().map(|(_, record)| record.record)
     }
 }
 

@@ -93,7 +93,7 @@ impl<'a> Copies<'a> {
             self.existing.contains(&location.pack) || self.places.contains_key(id) || cached(id)
         };
         let moves_metadata = survey.packs.keys().any(|pack| pack.seq == PackSeq::Meta);
-        survey.records() > 0 && (moves_metadata || survey.frames().any(is_had))
+        survey.records().next().is_some() && (moves_metadata || survey.frames().any(is_had))
     }
 
     /// From the cache: what is there was fetched from a pack, and is compressed anew.
