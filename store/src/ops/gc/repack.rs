@@ -136,7 +136,8 @@ pub(super) async fn choose(
     let limit = |total: u64| (total / 100 * options.max_unused_percent).max(options.min_unused_bytes);
     loop {
         // What a plan has moved is in no pack yet, but would be.
-        let (mut total, mut all_unused, mut stored) = (round.pretended_bytes(), 0, 0);
+        let moved = round.pretended_bytes();
+        let (mut total, mut all_unused, mut stored) = (moved, 0, moved);
         let mut halves = Vec::new();
         for line in inventory.packs.lines() {
             let (id, pack) = line?;
