@@ -76,6 +76,12 @@ impl Controls {
         Ok(buried)
     }
 
+    /// Fails if [`Self::delete`] would because somebody needs the snapshot. Changes nothing.
+    pub async fn may_delete(&self, target: RecordId) -> Result<()> {
+        let (record, _) = records::get(&self.store, &self.lineage, target).await?;
+        self.require_unneeded(&record).await
+    }
+
     /// The record is trashed. Makes sure that nobody needs it, and that nobody who has not
     /// seen that can move the pointer to it.
     async fn trash(&self, record: &Record) -> Result<()> {

@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, fs, path::Path, sync::Arc};
 
 use store::{
+    ErrorKind,
     bucket::{Bucket, Verb},
     format::layout,
     id::PackSeq,
@@ -149,8 +150,9 @@ async fn a_directory_that_is_again_what_was_damaged_meanwhile_is_stored() {
     let report = world.on(bucket.clone()).snapshot(&source).await;
     assert!(bucket.is_done());
     // It may say instead that the directory was written to.
-    if let Ok(report) = report {
-        assert_eq!((report.outcome, report.snapshot_id), (Outcome::Stored, before.snapshot_id));
+    match report {
+        Ok(report) => assert_eq!((report.outcome, report.snapshot_id), (Outcome::Stored, before.snapshot_id)),
+        Err(error) => assert_eq!(error.kind(), ErrorKind::SourceChanged, "{error}"),
     }
     let report = world.snapshot(&source).await.unwrap();
     assert_eq!(report.snapshot_id, before.snapshot_id);

@@ -1,7 +1,7 @@
 //! Small things that dead processes and long time leave behind.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     time::{Duration, SystemTime},
 };
 
@@ -109,21 +109,28 @@ async fn publications(store: &TenantStore, marks: &Marks, act: bool) -> Result<u
 }
 
 /// Deletions that were cut short. They go on, or are taken back if somebody needs the
-/// snapshot by now.
-pub(super) async fn finish_deletions(store: &TenantStore, marks: &Marks, act: bool) -> Result<u64> {
-    let mut finished = 0;
+/// snapshot by now: what became of the records, or would.
+pub(super) async fn finish_deletions(
+    store: &TenantStore,
+    marks: &Marks,
+    act: bool,
+) -> Result<HashMap<RecordId, State>> {
+    let mut ended = HashMap::new();
     for (id, seen) in &marks.records {
         if seen.state != State::Trashed || seen.age <= LEASE_TTL {
             continue;
         }
-        finished += 1;
-        if !act {
-            continue;
-        }
         let controls = Controls::new(store.clone(), marks.lineage(seen).clone(), Default::default());
-        if let Err(error) = controls.delete(*id, "").await {
-            tracing::info!(record = %id, %error, "a deletion that was cut short is not finished");
-        }
+        let end = if act { controls.delete(*id, "").await.map(drop) } else { controls.may_delete(*id).await };
+        let state = match end {
+            Ok(()) => State::Tombstone,
+            Err(Error::SnapshotNeeded { .. }) => State::Live,
+            Err(error) => {
+                tracing::info!(record = %id, %error, "a deletion that was cut short is not finished");
+                State::Trashed
+            }
+        };
+        ended.insert(*id, state);
     }
-    Ok(finished)
+    Ok(ended)
 }

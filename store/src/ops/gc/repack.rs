@@ -11,7 +11,7 @@ use futures::{StreamExt, stream};
 use super::{
     documents::Filed,
     inventory::Inventory,
-    roots::{Marks, Seen, get},
+    roots::{Marks, Need, Seen, get},
     round::Round,
 };
 use crate::{
@@ -75,7 +75,7 @@ impl Round<'_> {
                 *inventory = Inventory::take(self.store, self.collector.room()).await?;
                 *marks = self.mark().await?;
             } else {
-                survey.packs.keys().for_each(|pack| marks.packs.remove(*pack));
+                pretend(&survey, marks)?;
             }
             moved_any = true;
             self.note_repack(&survey);
@@ -96,9 +96,22 @@ impl Round<'_> {
             done.emptied.add(*bytes);
             done.kept_bytes += survey.kept_bytes(*pack);
         }
-        self.moved.extend(survey.records());
+        self.moved.extend(survey.records().map(|record| record.record));
         done.records = self.moved.len() as u64;
     }
+}
+
+/// Marks what would be needed if `survey` were moved: not what it empties, but for what somebody has
+/// pinned as it is now. That stays where it is until the pin is gone, and so does all the snapshot needs.
+fn pretend(survey: &Survey, marks: &mut Marks) -> Result<()> {
+    let pins = marks.pins.iter().filter(|found| found.holds);
+    let pinned: HashSet<(RecordId, u64)> =
+        pins.map(|found| (found.pin.record, found.pin.generation)).collect();
+    let held = survey.records().filter(|record| pinned.contains(&(record.record, record.generation)));
+    let held: HashSet<PackId> = held.flat_map(packs_of).collect();
+    survey.packs.keys().filter(|pack| !held.contains(pack)).for_each(|pack| marks.packs.remove(*pack));
+    held.into_iter()
+        .try_for_each(|pack| marks.packs.add(pack, Need { roots: 0, live_bytes: 0, is_fixed: true }))
 }
 
 /// The packs that were not emptied, and whether others can be: not if the store takes nothing
@@ -173,7 +186,18 @@ pub(super) async fn choose(
             }
             Err((_, error)) => return Err(error),
         };
-        // By now it is known exactly what is needed of each.
+        if let Some((record, error)) = surveyed.forgetful(&marks.pins) {
+            tracing::warn!(%error, "a snapshot cannot be moved; its packs stay as they are");
+            passed_over.extend(packs_of(record));
+            continue;
+        }
+        // By now it is known exactly what is needed of each. More than was thought, perhaps.
+        let exactly: u64 = surveyed.packs.keys().map(|pack| surveyed.unused_bytes(*pack)).sum();
+        let surveyed_too = chosen.iter().filter(|half| surveyed.packs.contains_key(&half.pack));
+        let thought: u64 = surveyed_too.map(|half| half.unused).sum();
+        if all_unused.saturating_sub(thought) + exactly <= limit(total) {
+            return Ok(None);
+        }
         let is_worth_it =
             |pack: PackId, bytes: u64| surveyed.unused_bytes(pack) * 100 > bytes * options.max_unused_percent;
         let rest = surveyed.packs.iter().filter(|(pack, bytes)| !is_worth_it(**pack, **bytes));
@@ -267,10 +291,14 @@ impl Users {
         let mut chunks = 0;
         for half in chosen {
             let users = self.by_pack.get(&half.pack).map(Vec::as_slice).unwrap_or_default();
-            let new = users.iter().filter(|user| !taken.contains(user));
-            let more: u64 = new.map(|user| self.records[*user].2).sum();
-            if users.is_empty() || chunks + more > MOST_CHUNKS {
+            let chunks_of = |user: &usize| self.records[*user].2;
+            if users.is_empty() || users.iter().map(chunks_of).sum::<u64>() > MOST_CHUNKS {
                 passed_over.insert(half.pack);
+                continue;
+            }
+            let more: u64 = users.iter().filter(|user| !taken.contains(user)).map(chunks_of).sum();
+            // One that does not fit beside the others has its turn when they are done.
+            if chunks + more > MOST_CHUNKS {
                 continue;
             }
             chunks += more;
@@ -291,12 +319,14 @@ fn packs_of(record: &Record) -> impl Iterator<Item = PackId> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::PackSeq;
+    use crate::{id::PackSeq, name::ProfileName};
+
+    fn pack(seq: usize) -> PackId {
+        PackId { write: RecordId::from_bytes([0; 16]), seq: PackSeq::Data(seq as u32) }
+    }
 
     /// Packs of 1000 bytes each, and how many of these are not needed.
     fn chosen(unused: &[u64], limit: u64) -> Vec<u64> {
-        let pack =
-            |seq: usize| PackId { write: RecordId::from_bytes([0; 16]), seq: PackSeq::Data(seq as u32) };
         let halves = unused.iter().enumerate();
         let halves =
             halves.map(|(seq, unused)| Half { pack: pack(seq), bytes: 1000, unused: *unused }).collect();
@@ -304,10 +334,30 @@ mod tests {
         worst(halves, unused.iter().sum(), total, &|_| limit).iter().map(|half| half.unused).collect()
     }
 
+    /// What does not fit beside others is for the next write; what no write can take stays as it is.
+    #[test]
+    fn a_pack_waits_for_its_turn() {
+        let half = |seq| Half { pack: pack(seq), bytes: 1000, unused: 500 };
+        let name: ProfileName = "acme/alice".parse().unwrap();
+        let lineage = Lineage { name, chrome_major: "131".parse().unwrap() };
+        let user = |number, chunks| (lineage.clone(), RecordId::from_bytes([number; 16]), chunks);
+        let most = MOST_CHUNKS;
+        let users = Users {
+            records: vec![user(1, most - 10), user(2, 11), user(3, most + 1), user(4, 10)],
+            by_pack: (0..4).map(|number| (pack(number), vec![number])).collect(),
+        };
+        let mut passed_over = HashSet::new();
+        let chosen: Vec<Half> = (0..5).map(half).collect();
+        let (packs, records) = users.affordable(&chosen, &mut passed_over);
+        assert_eq!(packs.into_keys().collect::<Vec<_>>(), [pack(0), pack(3)]);
+        assert_eq!(records.len(), 2);
+        assert_eq!(passed_over, [pack(2), pack(4)].into(), "one is too much, one is needed by nobody");
+    }
+
     #[test]
     fn the_worst_are_emptied_until_less_than_the_limit_is_unused() {
         assert_eq!(chosen(&[100, 300, 200, 400], 1000), [0; 0], "it is within the limit");
-        assert_eq!(chosen(&[100, 300, 200, 400], 999), [400], "600 is less than 874");
+        assert_eq!(chosen(&[100, 300, 200, 400], 999), [400], "600 is less than 868");
         assert_eq!(chosen(&[100, 300, 200, 400], 601), [400, 300], "600 is within it, but hardly");
         assert_eq!(chosen(&[100, 300, 0, 400], 0), [400, 300, 100], "one is needed as a whole");
     }

@@ -147,7 +147,13 @@ pub(super) struct Marks {
 impl Marks {
     /// Records, then pointers and pins: a pin that is missed was made on a record that has
     /// been seen as it was when it was pinned.
-    pub(super) async fn make(store: &TenantStore, rules: Rules, room: Room) -> Result<Self> {
+    /// Some records are taken for what they would be if somebody had just `ended` what they were in.
+    pub(super) async fn make(
+        store: &TenantStore,
+        rules: Rules,
+        room: Room,
+        ended: &HashMap<RecordId, State>,
+    ) -> Result<Self> {
         let early = if rules.pins_after_records { None } else { Some(pins::read(store).await?) };
         let catalog = Catalog::list(store).await?;
         let mut marks = Self {
@@ -164,7 +170,10 @@ impl Marks {
             .buffered(REQUESTS_AT_ONCE);
         while let Some((id, found, lineage)) = read.next().await {
             // An old tombstone may go while we look.
-            let Some((record, _, stamp)) = found? else { continue };
+            let Some((mut record, _, mut stamp)) = found? else { continue };
+            if let Some(state) = ended.get(&id) {
+                (record.state, stamp.modified) = (*state, stamp.now);
+            }
             let number = *numbers.entry(lineage).or_insert_with_key(|lineage| {
                 marks.lineages.push(lineage.clone());
                 (marks.lineages.len() - 1) as u32

@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     Error, Result,
+    catalog::clock,
     content::TenantStore,
     format::{condemned::Phase, config::TenantConfig, layout, record::State},
     id::{PackId, RecordId},
@@ -46,13 +47,18 @@ pub(super) struct Round<'a> {
     pub(super) filled: HashSet<RecordId>,
     /// The snapshots of which something was moved, some of them more than once.
     pub(super) moved: HashSet<RecordId>,
+    /// How many documents a plan would file.
+    unfiled: usize,
+    /// What a plan would make of deletions that were cut short.
+    ended: HashMap<RecordId, State>,
 }
 
 impl<'a> Round<'a> {
     pub(super) fn new(collector: &'a Collector, act: Act) -> Self {
         let store = &collector.store;
         let (plan, condemned) = (Plan::new(store.tenant.clone()), Tally::default());
-        Self { collector, store, act, plan, condemned, filled: HashSet::new(), moved: HashSet::new() }
+        let (filled, moved, ended) = Default::default();
+        Self { collector, store, act, plan, condemned, filled, moved, unfiled: 0, ended }
     }
 
     pub(super) fn is_real(&self) -> bool {
@@ -73,9 +79,13 @@ impl<'a> Round<'a> {
         let mut steps = self.wait(&filed).await?;
         let mut inventory = Inventory::take(self.store, self.collector.room()).await?;
         let mut marks = self.mark().await?;
+        let ended = leftovers::finish_deletions(self.store, &marks, self.is_real()).await?;
         self.plan.finished_deletions =
-            leftovers::finish_deletions(self.store, &marks, self.is_real()).await?;
-        if self.plan.finished_deletions > 0 && self.is_real() {
+            ended.values().filter(|state| **state == State::Tombstone).count() as u64;
+        if !ended.is_empty() {
+            if !self.is_real() {
+                self.ended = ended;
+            }
             marks = self.mark().await?;
         }
         let now = marks.now.unwrap_or(started);
@@ -90,7 +100,7 @@ impl<'a> Round<'a> {
         self.revoke(&mut marks).await?;
         self.describe(&filed, &inventory)?;
         self.decide(&mut filed, &mut steps, &marks).await?;
-        self.sweep(&mut filed, &inventory, &steps).await?;
+        self.sweep(&mut filed, &mut inventory, &steps).await?;
         // What is garbage already goes whatever becomes of the rest: moving needs space.
         self.condemn(&mut filed, &inventory, &marks, now).await?;
         self.arm(&mut filed, &marks).await?;
@@ -106,7 +116,7 @@ impl<'a> Round<'a> {
     }
 
     pub(super) async fn mark(&self) -> Result<Marks> {
-        Marks::make(self.store, self.collector.rules, self.collector.room()).await
+        Marks::make(self.store, self.collector.rules, self.collector.room(), &self.ended).await
     }
 
     /// The store's time, from a document that also says whether we may collect here.
@@ -248,7 +258,7 @@ impl<'a> Round<'a> {
     async fn sweep(
         &mut self,
         filed: &mut [Filed],
-        inventory: &Inventory,
+        inventory: &mut Inventory,
         steps: &HashMap<RecordId, Step>,
     ) -> Result<()> {
         // What is named by a swept document and is there again arrived late.
@@ -264,7 +274,15 @@ impl<'a> Round<'a> {
                 going.push(pack);
             }
         }
+        // There is room for something else then.
+        going.iter().for_each(|pack| inventory.packs.remove(*pack));
+        let swept = |document: &&mut Filed| {
+            document.phase() == Phase::Sweep && matches!(steps.get(&document.id), Some(Step::Sweep { .. }))
+        };
         if !self.is_real() {
+            for document in filed.iter_mut().filter(swept) {
+                (document.body.phase, document.age) = (Phase::Swept, Duration::ZERO);
+            }
             return Ok(());
         }
         if !self.collector.rules.bar_until_swept {
@@ -279,9 +297,6 @@ impl<'a> Round<'a> {
             .buffer_unordered(DELETES_AT_ONCE)
             .try_collect::<Vec<()>>()
             .await?;
-        let swept = |document: &&mut Filed| {
-            document.phase() == Phase::Sweep && matches!(steps.get(&document.id), Some(Step::Sweep { .. }))
-        };
         let swept = filed.iter_mut().filter(swept);
         let ended = swept.map(|document| document.advance(store, |body| body.phase = Phase::Swept));
         each(ended).await
@@ -324,10 +339,11 @@ impl<'a> Round<'a> {
             }
         }
         self.plan.condemned[before..].sort_unstable_by_key(|candidate| candidate.pack);
-        if !self.is_real() {
-            return Ok(());
-        }
         for some in self.plan.condemned[before..].chunks(MOST_PACKS) {
+            if !self.is_real() {
+                self.unfiled += 1;
+                continue;
+            }
             let packs = some.iter().map(|candidate| candidate.pack).collect();
             filed.extend(documents::file(self.store, packs).await?);
             some.iter().for_each(|candidate| self.condemned.add(candidate.bytes));
@@ -377,6 +393,8 @@ impl<'a> Round<'a> {
                 (document.id, left)
             })
             .collect();
+        let unfiled = (0..self.unfiled).map(|_| (clock::new_record_id(), self.collector.options.grace));
+        self.plan.pending.extend(unfiled);
     }
 
     fn tell_steps(&mut self, mut steps: HashMap<RecordId, Step>) {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use crate::{
     Error, Result,
     bucket::BucketError,
-    catalog::records,
+    catalog::{pins, records},
     content::{TenantStore, meta::Metadata},
     format::{
         pack::{ENTRY_LEN, HEADER_LEN, TRAILER_LEN},
@@ -16,6 +16,8 @@ use crate::{
     id::{ChunkId, PackId, RecordId},
     name::Lineage,
 };
+
+use super::update::check_room;
 
 /// How often packs are left out that are not worth it without those that were left out before.
 const ROUNDS: usize = 8;
@@ -197,6 +199,14 @@ impl Survey {
         self
     }
 
+    /// Those first of which the largest part is not needed: they free most for what is moved.
+    fn by_waste(&self) -> Vec<PackId> {
+        let kept_share = |pack: &PackId| self.kept_bytes(*pack) as f64 / self.packs[pack].max(1) as f64;
+        let mut packs: Vec<(f64, PackId)> = self.packs.keys().map(|pack| (kept_share(pack), *pack)).collect();
+        packs.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        packs.into_iter().map(|(_, pack)| pack).collect()
+    }
+
     /// The packs of which nothing can be moved while only so many bytes may be stored.
     pub fn beyond(&self, room: u64) -> HashSet<PackId> {
         let mut kept = 0;
@@ -206,23 +216,29 @@ impl Survey {
             kept += if fits { more } else { 0 };
             fits
         };
-        self.packs.keys().copied().filter(|pack| !fits(*pack)).collect()
+        self.by_waste().into_iter().filter(|pack| !fits(*pack)).collect()
     }
 
     /// Leaves packs as they are that would make it move more frames than `most`, but for one.
     pub fn up_to(self, most: usize) -> Self {
         let mut frames = 0;
-        let later = self.packs.keys().enumerate().filter(|(number, pack)| {
+        let later = self.by_waste().into_iter().enumerate().filter(|(number, pack)| {
             frames += self.frames.get(pack).map_or(0, BTreeMap::len);
             *number > 0 && frames > most
         });
-        let later: HashSet<PackId> = later.map(|(_, pack)| *pack).collect();
+        let later: HashSet<PackId> = later.map(|(_, pack)| pack).collect();
         if later.is_empty() { self } else { self.without(&later) }
     }
 
     /// The snapshots that need any of it.
-    pub fn records(&self) -> impl Iterator<Item = RecordId> {
-        self.records.iter().map(|(_, record)| record.record)
+    pub fn records(&self) -> impl Iterator<Item = &Record> {
+        self.records.iter().map(|(_, record)| record)
+    }
+
+    /// A snapshot that cannot be moved, because there is no room in its record for what it would have to
+    /// remember.
+    pub fn forgetful(&self, pins: &[pins::Found]) -> Option<(&Record, Error)> {
+        self.records().find_map(|record| Some((record, check_room(record, pins).err()?)))
     }
 }
 
@@ -296,6 +312,21 @@ mod tests {
         };
         let dropped = survey.in_vain();
         packs.iter().map(|(pack, _)| *pack).filter(|pack| dropped.contains(&id(*pack))).collect()
+    }
+
+    #[test]
+    fn what_room_there_is_goes_to_what_frees_most() {
+        let id = |number: u8| PackId { write: RecordId::from_bytes([number; 16]), seq: PackSeq::Meta };
+        let segment = |len: u32| [(ChunkId::from_bytes([0; 32]), len)].into();
+        let survey = Survey {
+            packs: [(id(1), 20_000), (id(2), 20_000), (id(3), 1000)].into(),
+            segments: [(id(1), segment(18_000)), (id(2), segment(1000)), (id(3), segment(500))].into(),
+            ..Survey::default()
+        };
+        let least = survey.kept_bytes(id(2));
+        assert_eq!(survey.beyond(least - 1), [id(1), id(2)].into());
+        assert_eq!(survey.beyond(least), [id(1), id(3)].into());
+        assert_eq!(survey.beyond(u64::MAX), [].into());
     }
 
     const NONE: [u8; 0] = [];

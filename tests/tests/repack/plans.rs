@@ -1,0 +1,109 @@
+//! A dry run says what a run does.
+
+use std::{fs, sync::Arc, time::Duration};
+
+use store::{
+    bucket::{Bucket, MemoryBucket, Write},
+    catalog::{clock, lease::LEASE_TTL},
+    format::{
+        layout,
+        pin::Pin,
+        record::{Record, State},
+    },
+    ops::gc::{Collector, Options, Plan},
+};
+use tests::{
+    tree::noise,
+    world::{World, copy},
+};
+
+use super::{NOW, assert_restores, deleted, fill, packed_bytes};
+
+/// What is told of a run before and after it.
+pub(super) async fn run_as_planned(collector: &Collector) -> Plan {
+    let told = |plan: &Plan| {
+        let condemned: Vec<_> = plan.condemned.iter().map(|one| (one.pack, one.bytes)).collect();
+        let numbers = (plan.finished_deletions, plan.pending.len(), plan.leftovers, plan.indexes_removed);
+        (condemned, plan.repacked, plan.needed, plan.deleted, plan.waiting(), numbers)
+    };
+    let plan = collector.plan().await.unwrap();
+    let done = collector.run().await.unwrap();
+    assert_eq!(told(&plan), told(&done));
+    done
+}
+
+/// What is moved is still there. Without it the rest would be beyond the limit, and a plan would go on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_moves_no_more_than_a_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let (half, most) = (dir.path().join("half"), dir.path().join("most"));
+    let world = World::open(Arc::new(MemoryBucket::new()), None).await;
+    let mut records = Vec::new();
+    for (source, round, every) in [(&half, 0, 2), (&most, 1, 8)] {
+        fs::create_dir(source).unwrap();
+        for file in 0..24 {
+            fs::write(source.join(format!("{file:02}")), noise(60_000, 100 * round + file)).unwrap();
+        }
+        records.push(world.snapshot(dir.path()).await.unwrap().record);
+        for file in (0..24).step_by(every) {
+            fs::remove_file(source.join(format!("{file:02}"))).unwrap();
+        }
+    }
+    world.snapshot(dir.path()).await.unwrap();
+    for record in records {
+        world.controls("test").delete(record, "").await.unwrap();
+    }
+    let collector = Collector::new(world.store.clone(), Options { max_unused_percent: 11, ..NOW });
+    let done = run_as_planned(&collector).await;
+    assert_eq!(done.repacked.records, 1, "{done:#?}");
+    assert_restores(&world, dir.path()).await;
+}
+
+/// What is swept makes room for what is moved.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_goes_is_not_counted_against_the_quota() {
+    let dir = tempfile::tempdir().unwrap();
+    let memory = Arc::new(MemoryBucket::new());
+    let world = deleted(memory.clone(), dir.path()).await;
+    // The files of the second round, and nothing else, are garbage as a whole.
+    let condemning = Options { max_unused_percent: 100, ..NOW };
+    let garbage =
+        Collector::new(world.store.clone(), condemning).run().await.unwrap().condemned_total().bytes;
+    let stored = packed_bytes(&memory).await;
+    let kept = Collector::new(world.store.clone(), NOW).plan().await.unwrap().repacked.kept_bytes;
+    assert!(kept > garbage && garbage > 400_000, "{kept} {garbage}");
+    for (quota, records) in [(stored + kept - garbage - 1, 0), (stored + kept - garbage, 1)] {
+        let world = world.on(copy(&memory).await);
+        let within = Options { quota_bytes: Some(quota), ..NOW };
+        let done = run_as_planned(&Collector::new(world.store.clone(), within)).await;
+        assert_eq!((done.deleted.bytes, done.repacked.records), (garbage, records), "{done:#?}");
+    }
+}
+
+/// One goes on, another is taken back because of a pin.
+#[tokio::test(flavor = "multi_thread")]
+async fn deletions_that_were_cut_short_are_foreseen() {
+    for pinned in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let memory = Arc::new(MemoryBucket::new());
+        let world = World::open(memory.clone(), None).await;
+        let mut records = Vec::new();
+        for round in 0..2 {
+            fill(dir.path(), round);
+            records.push(world.snapshot(dir.path()).await.unwrap().record);
+        }
+        let key = layout::record(&world.lineage, records[0]);
+        let record = Record::decode(&memory.get(&key).await.unwrap().bytes).unwrap();
+        memory.damage(&key, Record { state: State::Trashed, ..record }.encode());
+        memory.advance(LEASE_TTL + Duration::from_secs(1));
+        if pinned {
+            let pin = layout::pin(&world.store.tenant, clock::new_record_id());
+            let bytes = Pin::new(records[0], 0, Duration::from_secs(600)).encode();
+            memory.put(&pin, bytes.into(), Write::Create).await.unwrap();
+        }
+        let done = run_as_planned(&Collector::new(world.store.clone(), NOW)).await;
+        assert_eq!(done.finished_deletions, u64::from(!pinned), "{done:#?}");
+        assert_eq!(done.condemned.is_empty(), pinned, "{done:#?}");
+        assert_restores(&world, dir.path()).await;
+    }
+}
