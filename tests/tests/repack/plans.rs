@@ -1,6 +1,6 @@
 //! A dry run says what a run does.
 
-use std::{fs, sync::Arc, time::Duration};
+use std::{fs, ops::Range, sync::Arc, time::Duration};
 
 use store::{
     bucket::{Bucket, MemoryBucket, Write},
@@ -57,6 +57,30 @@ async fn a_plan_moves_no_more_than_a_run() {
     let done = run_as_planned(&collector).await;
     assert_eq!(done.repacked.records, 1, "{done:#?}");
     assert_restores(&world, dir.path()).await;
+}
+
+/// Of the first pack two snapshots need a half each, and so hardly less than all of it. No record says that.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_needed_by_parts_is_not_moved_for_little() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = World::open(Arc::new(MemoryBucket::new()), None).await;
+    let write = |folder: &str, files: Range<u64>, seed: u64| {
+        let folder = dir.path().join(folder);
+        fs::create_dir_all(&folder).unwrap();
+        for file in files {
+            fs::write(folder.join(format!("{file:02}")), noise(60_000, seed + file)).unwrap();
+        }
+        folder
+    };
+    let first = world.snapshot(&write("whole", 0..24, 0)).await.unwrap().record;
+    for (profile, files) in [("bob", 0..12), ("carol", 12..23)] {
+        let report = world.of(&format!("acme/{profile}")).snapshot(&write(profile, files, 0)).await.unwrap();
+        assert_eq!(report.counts.new_chunks, 0);
+    }
+    world.snapshot(&write("whole", 0..24, 100)).await.unwrap();
+    world.controls("test").delete(first, "").await.unwrap();
+    let done = run_as_planned(&Collector::new(world.store.clone(), NOW)).await;
+    assert_eq!(done.repacked, Default::default(), "one file of 48 is not needed");
 }
 
 /// What is swept makes room for what is moved.
