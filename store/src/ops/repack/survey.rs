@@ -326,6 +326,11 @@ mod tests {
         let least = survey.kept_bytes(id(2));
         assert_eq!(survey.beyond(least - 1), [id(1), id(2)].into());
         assert_eq!(survey.beyond(least), [id(1), id(3)].into());
+        assert_eq!(
+            survey.beyond(survey.kept_bytes(id(1))),
+            [id(1)].into(),
+            "it would fit alone, and free least"
+        );
         assert_eq!(survey.beyond(u64::MAX), [].into());
     }
 
