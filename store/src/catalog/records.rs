@@ -45,6 +45,19 @@ pub async fn get(store: &TenantStore, lineage: &Lineage, id: RecordId) -> Result
     get_stamped(store, lineage, id).await.map(|(record, version, _)| (record, version))
 }
 
+/// As [`get_stamped`], unless it is gone.
+pub async fn find(
+    store: &TenantStore,
+    lineage: &Lineage,
+    id: RecordId,
+) -> Result<Option<(Record, Version, Stamp)>> {
+    match get_stamped(store, lineage, id).await {
+        Ok(found) => Ok(Some(found)),
+        Err(Error::Bucket(BucketError::NotFound { .. })) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// As [`get`], and how old it was.
 pub async fn get_stamped(
     store: &TenantStore,

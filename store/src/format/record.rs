@@ -351,6 +351,11 @@ pub enum Reason {
 impl Reason {
     const KNOWN: [Self; 4] = [Self::Manual, Self::Autosave, Self::BeforeUpgrade, Self::BeforeRestore];
 
+    /// Of a write that takes no snapshot, but moves what others need.
+    pub fn moving() -> Self {
+        Self::Other("repack".to_owned())
+    }
+
     pub fn as_str(&self) -> &str {
         match self {
             Self::Manual => "manual",

@@ -322,7 +322,9 @@ impl Host {
         let len = self.store.bucket.get(&emptied).await?.bytes.len() as u64;
         let packs = BTreeMap::from([(pack_of(self.records[0]), len)]);
         let records = [(self.lineage.clone(), self.records[1])];
-        let survey = repack::survey(&self.store, packs, &records).await.map_err(|(_, error)| error)?;
+        let survey = repack::survey(&self.store, &repack::Rehearsal::default(), packs, &records)
+            .await
+            .map_err(|(_, error)| error)?;
         let moved = repack::run(&self.store, &survey, self.rules).await;
         moved.map(|moved| moved.records).map_err(|failed| failed.error)
     }

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod commits;
+mod histories;
 mod plans;
 mod readers;
 mod wrong;

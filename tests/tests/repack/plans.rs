@@ -10,7 +10,8 @@ use store::{
         pin::Pin,
         record::{Record, State},
     },
-    ops::gc::{Collector, Options, Plan},
+    id::PackSeq,
+    ops::gc::{Candidate, Cause, Collector, Options, Plan},
 };
 use tests::{
     tree::noise,
@@ -22,9 +23,12 @@ use super::{NOW, assert_restores, deleted, fill, packed_bytes};
 /// What is told of a run before and after it.
 pub(super) async fn run_as_planned(collector: &Collector) -> Plan {
     let told = |plan: &Plan| {
-        let condemned: Vec<_> = plan.condemned.iter().map(|one| (one.pack, one.bytes)).collect();
-        let numbers = (plan.finished_deletions, plan.pending.len(), plan.leftovers, plan.indexes_removed);
-        (condemned, plan.repacked, plan.needed, plan.deleted, plan.waiting(), numbers)
+        let condemned: Vec<_> = plan.condemned.iter().map(|one| (one.pack, one.bytes, one.cause)).collect();
+        let documents = format!("{:?}", plan.documents);
+        let packs = (plan.repacked, plan.needed, plan.live_bytes, plan.deleted, plan.writing, plan.waiting());
+        let indexes = (plan.indexes_rewritten, plan.indexes_removed, plan.indexes_merged);
+        let numbers = (plan.finished_deletions, plan.pending.len(), plan.leftovers, plan.revoked.len());
+        (condemned, documents, packs, indexes, numbers)
     };
     let plan = collector.plan().await.unwrap();
     let done = collector.run().await.unwrap();
@@ -56,6 +60,71 @@ async fn a_plan_moves_no_more_than_a_run() {
     let collector = Collector::new(world.store.clone(), Options { max_unused_percent: 11, ..NOW });
     let done = run_as_planned(&collector).await;
     assert_eq!(done.repacked.records, 1, "{done:#?}");
+    assert_restores(&world, dir.path()).await;
+}
+
+/// A snapshot is moved, and later moved again. Its tables of the first time, all that their pack holds,
+/// are of no use then.
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_that_are_written_anew_are_foreseen() {
+    let dir = tempfile::tempdir().unwrap();
+    let alice = World::open(Arc::new(MemoryBucket::new()), None).await;
+    let bob = alice.of("acme/bob");
+    let mut records = Vec::new();
+    for (round, world) in [(0, &alice), (1, &bob)] {
+        let folder = dir.path().join(format!("{round}"));
+        fs::create_dir(&folder).unwrap();
+        for file in 0..24 {
+            fs::write(folder.join(format!("{file:02}")), noise(60_000, 100 * round + file)).unwrap();
+        }
+        records.push(world.snapshot(&folder).await.unwrap().record);
+        for file in 0..12 {
+            fs::remove_file(folder.join(format!("{file:02}"))).unwrap();
+        }
+    }
+    // Half of what each of them has stored.
+    alice.snapshot(dir.path()).await.unwrap();
+    bob.snapshot(tempfile::tempdir().unwrap().path()).await.unwrap();
+    let collector = Collector::new(alice.store.clone(), NOW);
+    alice.controls("test").delete(records[0], "").await.unwrap();
+    let first = run_as_planned(&collector).await;
+    assert_eq!((first.repacked.records, first.repacked.emptied.packs), (1, 1), "{first:#?}");
+    bob.controls("test").delete(records[1], "").await.unwrap();
+    let second = run_as_planned(&collector).await;
+    assert_eq!((second.repacked.records, second.repacked.emptied.packs), (1, 1), "{second:#?}");
+    let of_the_first_move = |one: &&Candidate| one.cause == Cause::Moved && one.pack.seq == PackSeq::Meta;
+    assert_eq!(second.condemned.iter().filter(of_the_first_move).count(), 1, "{second:#?}");
+    let third = run_as_planned(&collector).await;
+    assert!(third.condemned.is_empty(), "{third:#?}");
+    assert_restores(&alice, dir.path()).await;
+}
+
+/// More is to be moved than one write may remember; the second begins where the first has ended.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_takes_two_writes_is_foreseen() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = World::open(Arc::new(MemoryBucket::new()), None).await;
+    let mut records = Vec::new();
+    for round in 0..3 {
+        let folder = dir.path().join(format!("{round}"));
+        fs::create_dir(&folder).unwrap();
+        for file in 0..700 {
+            fs::write(folder.join(format!("{file:03}")), noise(2000, 1000 * round + file)).unwrap();
+        }
+        records.push(world.snapshot(dir.path()).await.unwrap().record);
+        for file in 0..250 {
+            fs::remove_file(folder.join(format!("{file:03}"))).unwrap();
+        }
+    }
+    world.snapshot(dir.path()).await.unwrap();
+    for record in records {
+        world.controls("test").delete(record, "").await.unwrap();
+    }
+    let before = world.current().await.unwrap();
+    let little = Options { memory_bytes: 0, ..NOW };
+    let done = run_as_planned(&Collector::new(world.store.clone(), little)).await;
+    assert_eq!(done.repacked.records, 1, "{done:#?}");
+    assert_eq!(world.current().await.unwrap().generation, before.generation + 2);
     assert_restores(&world, dir.path()).await;
 }
 

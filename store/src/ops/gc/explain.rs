@@ -4,15 +4,10 @@ use std::collections::{HashMap, HashSet};
 
 use futures::{StreamExt, stream};
 
-use super::{
-    documents,
-    inventory::Inventory,
-    ledger::Room,
-    roots::{Catalog, get},
-};
+use super::{documents, inventory::Inventory, ledger::Room, roots::Catalog};
 use crate::{
     Error, Result,
-    catalog::{pins, pointer},
+    catalog::{pins, pointer, records},
     content::TenantStore,
     format::{
         condemned::Phase,
@@ -66,7 +61,7 @@ pub async fn explain(store: &TenantStore, subject: &Subject) -> Result<Explanati
     let inventory = Inventory::take(store, Room { bytes: u64::MAX, scratch: None }).await?;
     let catalog = Catalog::list(store).await?;
     let mut read = stream::iter(catalog.records)
-        .map(|(id, lineage)| async move { (get(store, &lineage, id).await, lineage) })
+        .map(|(id, lineage)| async move { (records::find(store, &lineage, id).await, lineage) })
         .buffered(REQUESTS_AT_ONCE);
     let mut all: Vec<(Lineage, Record)> = Vec::new();
     while let Some((found, lineage)) = read.next().await {

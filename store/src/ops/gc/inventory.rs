@@ -8,6 +8,7 @@ use crate::{
     bucket::{Bucket, Depth, Entry, Key, Prefix},
     content::TenantStore,
     format::layout,
+    id::PackId,
 };
 
 /// A pack that exists.
@@ -38,6 +39,11 @@ impl Inventory {
         })
         .await?;
         listed.map(|()| inventory)
+    }
+
+    /// As if it had just been stored.
+    pub(super) fn imagine(&mut self, pack: PackId, bytes: u64, now: SystemTime) -> Result<()> {
+        self.packs.add(pack, Pack { bytes, modified: now })
     }
 }
 

@@ -1,10 +1,10 @@
 //! Writers that a collection waits for, and those it takes for dead.
 
-use super::roots::{Seen, get, look};
+use super::roots::{Seen, look};
 use crate::{
     Error, Result,
     bucket::RetryPolicy,
-    catalog::{controls::Controls, rules::Rules},
+    catalog::{controls::Controls, records, rules::Rules},
     content::TenantStore,
     format::record::{Record, State},
     id::RecordId,
@@ -13,30 +13,37 @@ use crate::{
 
 const ATTEMPTS: u32 = 16;
 
-/// Whether a blocker has ended; one that was not heard of for too long is ended here.
-///
+/// What became of a write that a collection waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Blocker {
+    Writing,
+    Ended,
+    /// It was not heard of for too long, and is ended now, or would be.
+    Revoked,
+}
+
 /// With `revoke` off nothing is written: the answer is what it would be.
-pub(super) async fn has_ended(
+pub(super) async fn settle(
     store: &TenantStore,
     lineage: &Lineage,
     id: RecordId,
     revoke: bool,
     rules: Rules,
-) -> Result<bool> {
+) -> Result<Blocker> {
     for attempt in 1..=ATTEMPTS {
-        let Some(seen) = look(store, lineage, id).await? else { return Ok(true) };
+        let Some(seen) = look(store, lineage, id).await? else { return Ok(Blocker::Ended) };
         if seen.has_ended() {
-            return Ok(true);
+            return Ok(Blocker::Ended);
         }
         if seen.state == State::Writing && !seen.has_expired() {
-            return Ok(false);
+            return Ok(Blocker::Writing);
         }
         if !revoke || !rules.revoke_blockers || self::revoke(store, lineage, id, rules).await? {
-            return Ok(true);
+            return Ok(Blocker::Revoked);
         }
         tokio::time::sleep(RetryPolicy::default().pause(attempt)).await;
     }
-    Ok(false)
+    Ok(Blocker::Writing)
 }
 
 /// Revokes a write: from now on it cannot publish. `false` if it has changed meanwhile.
@@ -45,7 +52,7 @@ pub(super) async fn has_ended(
 /// revoked, so that what it has read of them is no longer what is there. Until that is
 /// done, the lease lists them and has not ended.
 async fn revoke(store: &TenantStore, lineage: &Lineage, id: RecordId, rules: Rules) -> Result<bool> {
-    let Some((mut record, version, _)) = get(store, lineage, id).await? else { return Ok(true) };
+    let Some((mut record, version, _)) = records::find(store, lineage, id).await? else { return Ok(true) };
     let controls = Controls::new(store.clone(), lineage.clone(), Default::default());
     let mut version = version;
     if record.state == State::Writing {
@@ -69,7 +76,8 @@ async fn revoke(store: &TenantStore, lineage: &Lineage, id: RecordId, rules: Rul
 /// Replaces a record by itself in other bytes.
 async fn touch(controls: &Controls, id: RecordId) -> Result<()> {
     for _ in 0..ATTEMPTS {
-        let Some((mut record, version, _)) = get(controls.store(), controls.lineage(), id).await? else {
+        let Some((mut record, version, _)) = records::find(controls.store(), controls.lineage(), id).await?
+        else {
             return Ok(());
         };
         if !matches!(record.state, State::Live | State::Trashed) {

@@ -92,12 +92,14 @@ impl<V: Line> Ledger<V> {
     /// Whether there is a pack of this write.
     pub(super) fn has_write(&self, write: RecordId) -> Result<bool> {
         let first = PackId { write, seq: PackSeq::Data(0) };
-        if self.recent.range(first..).next().is_some_and(|(pack, _)| pack.write == write) {
+        let is_there = |pack: &PackId| *pack >= first && !self.removed.contains(pack);
+        let recent = self.recent.range(first..).map(|(pack, _)| pack).find(|pack| is_there(pack));
+        if recent.is_some_and(|pack| pack.write == write) {
             return Ok(true);
         }
         for run in &self.runs {
             let next = run.lines::<V>(run.block_of(&first)).find(|line| match line {
-                Ok((pack, _)) => *pack >= first,
+                Ok((pack, _)) => is_there(pack),
                 Err(_) => true,
             });
             if next.transpose()?.is_some_and(|(pack, _)| pack.write == write) {

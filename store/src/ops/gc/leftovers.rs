@@ -1,7 +1,7 @@
 //! Small things that dead processes and long time leave behind.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     time::{Duration, SystemTime},
 };
 
@@ -9,13 +9,14 @@ use super::{
     HORIZON,
     documents::Filed,
     inventory::{self, Inventory},
-    roots::Marks,
+    roots::{Marks, Seen},
 };
 use crate::{
     Error, Result,
     bucket::Deleted,
     catalog::{controls::Controls, lease::LEASE_TTL},
     content::TenantStore,
+    error::Needed,
     format::{condemned::Phase, layout, record::State},
     id::RecordId,
 };
@@ -116,15 +117,26 @@ pub(super) async fn finish_deletions(
     act: bool,
 ) -> Result<HashMap<RecordId, State>> {
     let mut ended = HashMap::new();
-    for (id, seen) in &marks.records {
-        if seen.state != State::Trashed || seen.age <= LEASE_TTL {
-            continue;
-        }
+    // By age: what becomes of one decides about the next.
+    let trashed =
+        marks.records.iter().filter(|(_, seen)| seen.state == State::Trashed && seen.age > LEASE_TTL);
+    let trashed: BTreeMap<&RecordId, &Seen> = trashed.collect();
+    let mut live_again: HashSet<u32> = HashSet::new();
+    for (id, seen) in trashed {
         let controls = Controls::new(store.clone(), marks.lineage(seen).clone(), Default::default());
         let end = if act { controls.delete(*id, "").await.map(drop) } else { controls.may_delete(*id).await };
         let state = match end {
             Ok(()) => State::Tombstone,
-            Err(Error::SnapshotNeeded { .. }) => State::Live,
+            // A plan has put none back. A run has, so this one is not the only one.
+            Err(Error::SnapshotNeeded { needed: Needed::Only, .. })
+                if !act && live_again.contains(&seen.lineage) =>
+            {
+                State::Tombstone
+            }
+            Err(Error::SnapshotNeeded { .. }) => {
+                live_again.insert(seen.lineage);
+                State::Live
+            }
             Err(error) => {
                 tracing::info!(record = %id, %error, "a deletion that was cut short is not finished");
                 State::Trashed

@@ -33,7 +33,7 @@ pub enum Cause {
     Deleted,
     /// The write that stored it never became a snapshot.
     Abandoned,
-    /// Its content was moved to other packs.
+    /// Its content was moved to other packs; or a move has filled it, and nothing needs it, or no more.
     Moved,
     /// No record tells whose it was.
     Unknown,

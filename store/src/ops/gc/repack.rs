@@ -4,19 +4,21 @@
 //! the limit. So no pack is touched that wastes less than the limit by itself, and what is
 //! rewritten goes with what is freed.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    time::SystemTime,
+};
 
 use futures::{StreamExt, stream};
 
 use super::{
     documents::Filed,
     inventory::Inventory,
-    roots::{Marks, Need, Seen, get},
+    roots::{Marks, Seen},
     round::Round,
 };
 use crate::{
     ErrorKind, Result,
-    content::TenantStore,
     format::record::{Record, State},
     id::{PackId, RecordId},
     name::Lineage,
@@ -48,6 +50,7 @@ impl Round<'_> {
         filed: &[Filed],
         inventory: &mut Inventory,
         marks: &mut Marks,
+        now: SystemTime,
     ) -> Result<bool> {
         let mut moved_any = false;
         if marks.records.values().any(Seen::is_moving) {
@@ -59,35 +62,39 @@ impl Round<'_> {
         let mut passed_over: HashSet<PackId> =
             open.flat_map(|document| document.body.packs.iter().copied()).collect();
         while let Some(survey) = choose(self, inventory, marks, &mut passed_over).await? {
-            if self.is_real() {
-                match repack::run(self.store, &survey, self.collector.rules).await {
-                    Ok(moved) => self.filled.extend(moved.write),
-                    Err(failed) => {
-                        let (packs, go_on) = left(failed, &survey)?;
-                        self.plan.repacked.failed += packs.len() as u64;
-                        passed_over.extend(packs);
-                        if go_on {
-                            continue;
-                        }
-                        break;
-                    }
-                }
-                *inventory = Inventory::take(self.store, self.collector.room()).await?;
-                *marks = self.mark().await?;
+            let stored = if self.is_real() {
+                let run = repack::run(self.store, &survey, self.collector.rules).await;
+                run.map(|moved| (moved.write, Vec::new()))
             } else {
-                pretend(&survey, marks)?;
+                let stored = self.rehearsal.add(self.store, &survey, &marks.pins).await;
+                stored.map(|stored| (Some(stored.write), stored.packs))
+            };
+            let imagined = match stored {
+                Ok((write, imagined)) => {
+                    self.filled.extend(write);
+                    imagined
+                }
+                Err(failed) => {
+                    let (packs, go_on) = left(failed, &survey)?;
+                    self.plan.repacked.failed += packs.len() as u64;
+                    passed_over.extend(packs);
+                    if go_on {
+                        continue;
+                    }
+                    break;
+                }
+            };
+            if self.is_real() {
+                *inventory = Inventory::take(self.store, self.collector.room()).await?;
             }
+            imagined.into_iter().try_for_each(|(pack, bytes)| inventory.imagine(pack, bytes, now))?;
+            *marks = self.mark().await?;
             moved_any = true;
             self.note_repack(&survey);
             // What did not move for some reason is for the next run.
             passed_over.extend(survey.packs.keys());
         }
         Ok(moved_any)
-    }
-
-    /// What would be in new packs by now if this were not only a plan.
-    fn pretended_bytes(&self) -> u64 {
-        if self.is_real() { 0 } else { self.plan.repacked.kept_bytes }
     }
 
     fn note_repack(&mut self, survey: &Survey) {
@@ -99,19 +106,6 @@ impl Round<'_> {
         self.moved.extend(survey.records().map(|record| record.record));
         done.records = self.moved.len() as u64;
     }
-}
-
-/// Marks what would be needed if `survey` were moved: not what it empties, but for what somebody has
-/// pinned as it is now. That stays where it is until the pin is gone, and so does all the snapshot needs.
-fn pretend(survey: &Survey, marks: &mut Marks) -> Result<()> {
-    let pins = marks.pins.iter().filter(|found| found.holds);
-    let pinned: HashSet<(RecordId, u64)> =
-        pins.map(|found| (found.pin.record, found.pin.generation)).collect();
-    let held = survey.records().filter(|record| pinned.contains(&(record.record, record.generation)));
-    let held: HashSet<PackId> = held.flat_map(packs_of).collect();
-    survey.packs.keys().filter(|pack| !held.contains(pack)).for_each(|pack| marks.packs.remove(*pack));
-    held.into_iter()
-        .try_for_each(|pack| marks.packs.add(pack, Need { roots: 0, live_bytes: 0, is_fixed: true }))
 }
 
 /// The packs that were not emptied, and whether others can be: not if the store takes nothing
@@ -148,9 +142,7 @@ pub(super) async fn choose(
     let most = most_frames.max(FEWEST);
     let limit = |total: u64| (total / 100 * options.max_unused_percent).max(options.min_unused_bytes);
     loop {
-        // What a plan has moved is in no pack yet, but would be.
-        let moved = round.pretended_bytes();
-        let (mut total, mut all_unused, mut stored) = (moved, 0, moved);
+        let (mut total, mut all_unused, mut stored) = (0, 0, 0);
         let mut halves = Vec::new();
         for line in inventory.packs.lines() {
             let (id, pack) = line?;
@@ -172,12 +164,12 @@ pub(super) async fn choose(
         if chosen.is_empty() || options.max_unused_percent >= 100 {
             return Ok(None);
         }
-        let users = Users::find(round.store, marks, &chosen).await?;
+        let users = Users::find(round, marks, &chosen).await?;
         let (packs, records) = users.affordable(&chosen, passed_over);
         if packs.is_empty() {
             continue;
         }
-        let surveyed = match survey(round.store, packs, &records).await {
+        let surveyed = match survey(round.store, &round.rehearsal, packs, &records).await {
             Ok(surveyed) => surveyed,
             Err((Some(record), error)) if is_its_own(error.kind()) => {
                 tracing::warn!(record = %record.record, %error, "a snapshot cannot be moved; its packs stay as they are");
@@ -253,7 +245,7 @@ struct Users {
 }
 
 impl Users {
-    async fn find(store: &TenantStore, marks: &Marks, chosen: &[Half]) -> Result<Self> {
+    async fn find(round: &Round<'_>, marks: &Marks, chosen: &[Half]) -> Result<Self> {
         let chosen: HashSet<PackId> = chosen.iter().map(|half| half.pack).collect();
         let mut live: Vec<(RecordId, Lineage)> = marks
             .records
@@ -263,11 +255,14 @@ impl Users {
             .collect();
         live.sort_unstable();
         let mut users = Self { records: Vec::new(), by_pack: HashMap::new() };
-        let mut read = stream::iter(live)
-            .map(|(id, lineage)| async move { (get(store, &lineage, id).await, lineage) })
-            .buffered(REQUESTS_AT_ONCE);
+        let mut read =
+            stream::iter(live)
+                .map(|(id, lineage)| async move {
+                    (round.rehearsal.get(round.store, &lineage, id).await, lineage)
+                })
+                .buffered(REQUESTS_AT_ONCE);
         while let Some((found, lineage)) = read.next().await {
-            let Some((record, ..)) = found? else { continue };
+            let Some((record, _)) = found? else { continue };
             let mut needs = packs_of(&record).filter(|pack| chosen.contains(pack)).peekable();
             if record.state != State::Live || needs.peek().is_none() {
                 continue;

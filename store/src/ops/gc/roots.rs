@@ -16,16 +16,17 @@ use super::{
 };
 use crate::{
     Error, Result,
-    bucket::{BucketError, Key, Stamp, Version},
+    bucket::{Key, Stamp},
     catalog::{lease::LEASE_TTL, pins, pointer, records, rules::Rules},
     content::TenantStore,
     format::{
         layout,
         pointer::Target,
-        record::{Record, State},
+        record::{Reason, Record, State},
     },
     id::RecordId,
     name::Lineage,
+    ops::repack::Rehearsal,
 };
 
 const REQUESTS_AT_ONCE: usize = 16;
@@ -76,6 +77,8 @@ pub(super) struct Seen {
     pub age: Duration,
     /// It rewrites other records.
     updates: bool,
+    /// It moves what others need, or did.
+    pub moves: bool,
     /// An archive of it is on its way into the bucket, or was.
     pub publishing: bool,
 }
@@ -147,12 +150,12 @@ pub(super) struct Marks {
 impl Marks {
     /// Records, then pointers and pins: a pin that is missed was made on a record that has
     /// been seen as it was when it was pinned.
-    /// Some records are taken for what they would be if somebody had just `ended` what they were in.
+    /// Records are taken for what they would be by now.
     pub(super) async fn make(
         store: &TenantStore,
         rules: Rules,
         room: Room,
-        ended: &HashMap<RecordId, State>,
+        rehearsal: &Rehearsal,
     ) -> Result<Self> {
         let early = if rules.pins_after_records { None } else { Some(pins::read(store).await?) };
         let catalog = Catalog::list(store).await?;
@@ -166,14 +169,11 @@ impl Marks {
         };
         let mut numbers: HashMap<Lineage, u32> = HashMap::new();
         let mut read = stream::iter(catalog.records)
-            .map(|(id, lineage)| async move { (id, get(store, &lineage, id).await, lineage) })
+            .map(|(id, lineage)| async move { (id, rehearsal.get(store, &lineage, id).await, lineage) })
             .buffered(REQUESTS_AT_ONCE);
         while let Some((id, found, lineage)) = read.next().await {
             // An old tombstone may go while we look.
-            let Some((mut record, _, mut stamp)) = found? else { continue };
-            if let Some(state) = ended.get(&id) {
-                (record.state, stamp.modified) = (*state, stamp.now);
-            }
+            let Some((record, stamp)) = found? else { continue };
             let number = *numbers.entry(lineage).or_insert_with_key(|lineage| {
                 marks.lineages.push(lineage.clone());
                 (marks.lineages.len() - 1) as u32
@@ -206,12 +206,12 @@ impl Marks {
             Some(pins) => pins,
             None => pins::read(store).await?,
         };
-        marks.mark_named(store, rules).await?;
+        marks.mark_named(store, rules, rehearsal).await?;
         Ok(marks)
     }
 
     /// What pointers and pins name is a root whatever its state.
-    async fn mark_named(&mut self, store: &TenantStore, rules: Rules) -> Result<()> {
+    async fn mark_named(&mut self, store: &TenantStore, rules: Rules, rehearsal: &Rehearsal) -> Result<()> {
         let pinned = self.pins.iter().filter(|found| found.holds);
         let pinned = pinned.map(|found| (found.pin.record, Some(found.pin.generation)));
         let pointed = self.pointed.iter().map(|(record, _)| (*record, None));
@@ -223,7 +223,7 @@ impl Marks {
                 continue;
             }
             let lineage = self.lineages[seen.lineage as usize].clone();
-            let Some((record, ..)) = get(store, &lineage, id).await? else { continue };
+            let Some((record, _)) = rehearsal.get(store, &lineage, id).await? else { continue };
             self.mark(&record, true)?;
             if !rules.keep_pinned_generations {
                 continue;
@@ -259,24 +259,12 @@ impl Seen {
             age: stamp.age(),
             publishing: record.state == State::Live && record.publishing.is_some(),
             updates: !record.updates.is_empty(),
+            moves: record.reason == Reason::moving(),
         }
-    }
-}
-
-/// A record, unless it is gone.
-pub(super) async fn get(
-    store: &TenantStore,
-    lineage: &Lineage,
-    id: RecordId,
-) -> Result<Option<(Record, Version, Stamp)>> {
-    match records::get_stamped(store, lineage, id).await {
-        Ok(found) => Ok(Some(found)),
-        Err(Error::Bucket(BucketError::NotFound { .. })) => Ok(None),
-        Err(error) => Err(error),
     }
 }
 
 /// What a record is now.
 pub(super) async fn look(store: &TenantStore, lineage: &Lineage, id: RecordId) -> Result<Option<Seen>> {
-    Ok(get(store, lineage, id).await?.map(|(record, _, stamp)| Seen::of(&record, 0, stamp)))
+    Ok(records::find(store, lineage, id).await?.map(|(record, _, stamp)| Seen::of(&record, 0, stamp)))
 }

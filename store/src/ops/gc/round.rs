@@ -12,17 +12,19 @@ use super::{
     documents::{self, Filed, MOST_PACKS},
     indexes,
     inventory::Inventory,
-    leases, leftovers,
+    leases::{self, Blocker},
+    leftovers,
     plan::{Candidate, Cause, Document, Plan, Step, Tally},
     roots::{Catalog, Marks, look},
 };
 use crate::{
     Error, Result,
-    catalog::clock,
+    catalog::{clock, records},
     content::TenantStore,
     format::{condemned::Phase, config::TenantConfig, layout, record::State},
     id::{PackId, RecordId},
     name::Lineage,
+    ops::repack::Rehearsal,
 };
 
 const DELETES_AT_ONCE: usize = 16;
@@ -49,16 +51,16 @@ pub(super) struct Round<'a> {
     pub(super) moved: HashSet<RecordId>,
     /// How many documents a plan would file.
     unfiled: usize,
-    /// What a plan would make of deletions that were cut short.
-    ended: HashMap<RecordId, State>,
+    /// What a plan would have done.
+    pub(super) rehearsal: Rehearsal,
 }
 
 impl<'a> Round<'a> {
     pub(super) fn new(collector: &'a Collector, act: Act) -> Self {
         let store = &collector.store;
         let (plan, condemned) = (Plan::new(store.tenant.clone()), Tally::default());
-        let (filled, moved, ended) = Default::default();
-        Self { collector, store, act, plan, condemned, filled, moved, unfiled: 0, ended }
+        let (filled, moved, rehearsal) = Default::default();
+        Self { collector, store, act, plan, condemned, filled, moved, unfiled: 0, rehearsal }
     }
 
     pub(super) fn is_real(&self) -> bool {
@@ -84,7 +86,7 @@ impl<'a> Round<'a> {
             ended.values().filter(|state| **state == State::Tombstone).count() as u64;
         if !ended.is_empty() {
             if !self.is_real() {
-                self.ended = ended;
+                self.rehearsal.end(ended);
             }
             marks = self.mark().await?;
         }
@@ -104,7 +106,7 @@ impl<'a> Round<'a> {
         // What is garbage already goes whatever becomes of the rest: moving needs space.
         self.condemn(&mut filed, &inventory, &marks, now).await?;
         self.arm(&mut filed, &marks).await?;
-        if self.repack(&filed, &mut inventory, &mut marks).await? {
+        if self.repack(&filed, &mut inventory, &mut marks, now).await? {
             self.condemn(&mut filed, &inventory, &marks, now).await?;
             self.arm(&mut filed, &marks).await?;
         }
@@ -116,7 +118,7 @@ impl<'a> Round<'a> {
     }
 
     pub(super) async fn mark(&self) -> Result<Marks> {
-        Marks::make(self.store, self.collector.rules, self.collector.room(), &self.ended).await
+        Marks::make(self.store, self.collector.rules, self.collector.room(), &self.rehearsal).await
     }
 
     /// The store's time, from a document that also says whether we may collect here.
@@ -129,11 +131,10 @@ impl<'a> Round<'a> {
     }
 
     /// What each armed document waits for; those that wait for nothing are to be swept.
-    async fn wait(&self, filed: &[Filed]) -> Result<HashMap<RecordId, Step>> {
+    async fn wait(&mut self, filed: &[Filed]) -> Result<HashMap<RecordId, Step>> {
         let mut steps = HashMap::new();
-        let is_due = |document: &Filed| {
-            document.phase() == Phase::Armed && document.age >= self.collector.options.grace
-        };
+        let grace = self.collector.options.grace;
+        let is_due = |document: &Filed| document.phase() == Phase::Armed && document.age >= grace;
         let mut lineages: HashMap<RecordId, Lineage> = HashMap::new();
         if filed.iter().any(is_due) {
             lineages.extend(Catalog::list(self.store).await?.records);
@@ -143,9 +144,7 @@ impl<'a> Round<'a> {
                 Phase::Condemned => Step::Arm,
                 Phase::Sweep => Step::Sweep { deleted: Tally::default(), pardoned: 0 },
                 Phase::Swept => continue,
-                Phase::Armed if !is_due(document) => {
-                    Step::WaitForGrace { left: self.collector.options.grace - document.age }
-                }
+                Phase::Armed if !is_due(document) => Step::WaitForGrace { left: grace - document.age },
                 Phase::Armed => {
                     let writers = self.still_writing(&document.body.blockers, &lineages).await?;
                     match writers.is_empty() {
@@ -160,7 +159,7 @@ impl<'a> Round<'a> {
     }
 
     async fn still_writing(
-        &self,
+        &mut self,
         blockers: &[RecordId],
         lineages: &HashMap<RecordId, Lineage>,
     ) -> Result<Vec<RecordId>> {
@@ -169,8 +168,10 @@ impl<'a> Round<'a> {
             // A record that is no longer listed was a tombstone for longer than anything lasts.
             let Some(lineage) = lineages.get(id) else { continue };
             let rules = self.collector.rules;
-            if !leases::has_ended(self.store, lineage, *id, self.is_real(), rules).await? {
-                busy.push(*id);
+            match leases::settle(self.store, lineage, *id, self.is_real(), rules).await? {
+                Blocker::Writing => busy.push(*id),
+                Blocker::Revoked => self.note_revoked(*id, lineage).await?,
+                Blocker::Ended => {}
             }
         }
         Ok(busy)
@@ -192,12 +193,26 @@ impl<'a> Round<'a> {
             {
                 continue;
             }
-            self.plan.revoked.push((id, lineage));
+            self.note_revoked(id, &lineage).await?;
             if let Some(seen) = marks.records.get_mut(&id).filter(|seen| seen.state == State::Writing) {
                 seen.state = State::Revoked;
             }
         }
         self.plan.revoked.sort_unstable();
+        Ok(())
+    }
+
+    /// In a plan, with what comes of it: the records that a write was to replace are touched.
+    async fn note_revoked(&mut self, id: RecordId, lineage: &Lineage) -> Result<()> {
+        if self.plan.revoked.iter().any(|(known, _)| *known == id) {
+            return Ok(());
+        }
+        self.plan.revoked.push((id, lineage.clone()));
+        if !self.is_real() {
+            let lease = records::find(self.store, lineage, id).await?;
+            self.rehearsal.touch(lease.into_iter().flat_map(|(record, ..)| record.updates));
+            self.rehearsal.end([(id, State::Revoked)]);
+        }
         Ok(())
     }
 
@@ -233,7 +248,7 @@ impl<'a> Round<'a> {
             }
             let phase = if go.is_empty() { Phase::Swept } else { Phase::Sweep };
             if self.act == Act::Pretend {
-                (document.body.phase, document.body.packs) = (phase, go);
+                (document.body.phase, document.body.packs, document.age) = (phase, go, Duration::ZERO);
                 continue;
             }
             fixed.push(self.fix(document, phase, go));
@@ -328,6 +343,7 @@ impl<'a> Round<'a> {
                 self.plan.writing.add(pack.bytes);
             } else if !named.contains(&id) {
                 let cause = match record.map(|seen| seen.state) {
+                    _ if record.is_some_and(|seen| seen.moves) => Cause::Moved,
                     Some(State::Tombstone) => Cause::Deleted,
                     Some(State::Revoked | State::Writing) => Cause::Abandoned,
                     Some(State::Live | State::Trashed) => Cause::Moved,

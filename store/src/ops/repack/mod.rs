@@ -20,10 +20,12 @@
 //! was seen: readers that pinned it then find what they have pinned.
 
 mod copy;
+mod rehearsal;
 mod source;
 mod survey;
 mod update;
 
+pub use rehearsal::Rehearsal;
 pub use source::{Frame, Part, Source};
 pub use survey::{Frames, Needed, Survey, survey};
 
@@ -33,10 +35,15 @@ use crate::{
     Error, Result,
     bucket::Depth,
     catalog::{clock, lease::WriteLease, pins, records::list_all, rules::Rules},
-    content::{TenantStore, known::Known, meta::MetaPack, upload::Gate},
+    content::{
+        TenantStore,
+        known::Known,
+        meta::{MetaPack, Metadata},
+        upload::Gate,
+    },
     format::{
         layout,
-        record::{Counts, Reason, Record, State},
+        record::{Content, Counts, Reason, Record, State},
         table::Location,
     },
     id::{PackId, RecordId},
@@ -160,19 +167,11 @@ impl<'a> Leases<'a> {
         let mut updates = Vec::new();
         for (lineage, record) in &survey.records {
             let Some(metadata) = source.metadata(record).await? else { continue };
+            let Some(before) = &record.content else { continue };
             let needs = |pack: &PackId| survey.packs.contains_key(pack);
-            let moves = |location: &Location| copied.places.contains_key(&(location.pack, location.offset));
-            let root = record.content.iter().map(|content| content.root.pack);
-            let mut blobs = metadata.root.blobs().map(|blob| blob.pack).chain(root);
-            if !blobs.any(|pack| needs(&pack)) && !metadata.tables()?.iter().flatten().any(moves) {
-                continue;
-            }
-            let (after, _) = meta.add_moved(
-                self.store,
-                &metadata,
-                |location| copied.places.get(&(location.pack, location.offset)).copied(),
-                needs,
-            )?;
+            let place = |location: &Location| copied.places.get(&(location.pack, location.offset)).copied();
+            let moved = moved(&mut meta, self.store, before.root.pack, &metadata, place, needs)?;
+            let Some((after, _)) = moved else { continue };
             if source.is_complete()
                 && let Some(used) = after.packs.iter().find(|used| needs(&used.pack))
             {
@@ -213,6 +212,24 @@ impl Gate for Leases<'_> {
     }
 }
 
+/// What a snapshot is when its chunks lie where `place` says, and nothing of it in a pack that is emptied.
+/// `None` if it is that already.
+fn moved(
+    meta: &mut MetaPack,
+    store: &TenantStore,
+    root: PackId,
+    metadata: &Metadata,
+    place: impl Fn(&Location) -> Option<Location>,
+    is_emptied: impl Fn(&PackId) -> bool,
+) -> Result<Option<(Content, Metadata)>> {
+    let mut blobs = metadata.root.blobs().map(|blob| blob.pack).chain([root]);
+    let moves = |location: &Location| place(location).is_some();
+    if !blobs.any(|pack| is_emptied(&pack)) && !metadata.tables()?.iter().flatten().any(moves) {
+        return Ok(None);
+    }
+    meta.add_moved(store, metadata, place, is_emptied).map(Some)
+}
+
 async fn remove_packs(store: &TenantStore, write: RecordId) -> Result<()> {
     let (packs, _) = list_all(&*store.bucket, &layout::packs(&store.tenant), Depth::All).await?;
     for entry in packs {
@@ -237,7 +254,7 @@ fn draft(like: Record, updates: Vec<RecordId>) -> Record {
         lease_seq: 0,
         parent: None,
         updates,
-        reason: Reason::Other("repack".to_owned()),
+        reason: Reason::moving(),
         labels: Default::default(),
         counts: Counts::default(),
         content: None,

@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::{
     Error, Result,
-    bucket::BucketError,
-    catalog::{pins, records},
-    content::{TenantStore, meta::Metadata},
+    catalog::pins,
+    content::TenantStore,
     format::{
         pack::{ENTRY_LEN, HEADER_LEN, TRAILER_LEN},
         record::{Record, RootRef, State},
@@ -17,7 +16,7 @@ use crate::{
     name::Lineage,
 };
 
-use super::update::check_room;
+use super::{Rehearsal, update::check_room};
 
 /// How often packs are left out that are not worth it without those that were left out before.
 const ROUNDS: usize = 8;
@@ -57,21 +56,19 @@ struct Names {
 }
 
 /// Reads the tables of `records` to find out what they need of `packs`. Records that are not
-/// live, or need none of them, are left out. With an error comes whose table cannot be read.
+/// live, or need none of them, are left out; each is taken for what it would be. With an error comes whose table cannot be read.
 pub async fn survey(
     store: &TenantStore,
+    rehearsal: &Rehearsal,
     packs: BTreeMap<PackId, u64>,
     records: &[(Lineage, RecordId)],
 ) -> Result<Survey, (Option<Box<Record>>, Error)> {
     let mut survey = Survey { packs, ..Survey::default() };
     for (lineage, id) in records {
-        let record = match records::get(store, lineage, *id).await {
-            Ok((record, _)) => record,
-            Err(Error::Bucket(BucketError::NotFound { .. })) => continue,
-            Err(error) => return Err((None, error)),
-        };
-        if record.state == State::Live
-            && let Err(error) = survey.add(store, lineage, &record).await
+        let found = rehearsal.get(store, lineage, *id).await.map_err(|error| (None, error))?;
+        if let Some((record, _)) = found
+            && record.state == State::Live
+            && let Err(error) = survey.add(store, rehearsal, lineage, &record).await
         {
             return Err((Some(Box::new(record)), error));
         }
@@ -85,12 +82,18 @@ impl Survey {
         Self { packs, records, frames, ..Self::default() }
     }
 
-    async fn add(&mut self, store: &TenantStore, lineage: &Lineage, record: &Record) -> Result<()> {
+    async fn add(
+        &mut self,
+        store: &TenantStore,
+        rehearsal: &Rehearsal,
+        lineage: &Lineage,
+        record: &Record,
+    ) -> Result<()> {
         let Some(content) = &record.content else { return Ok(()) };
         if !content.packs.iter().any(|used| self.packs.contains_key(&used.pack)) {
             return Ok(());
         }
-        let metadata = Metadata::load(store, record.record, record.generation, content).await?;
+        let Some(metadata) = rehearsal.metadata(store, record).await? else { return Ok(()) };
         metadata.read_segments(|segment, chunks| {
             for (id, raw_len, location) in chunks {
                 if !self.packs.contains_key(&location.pack) {

@@ -78,7 +78,7 @@ pub(super) fn check_room(record: &Record, pins: &[pins::Found]) -> Result<(), Er
 }
 
 /// What a record remembers of its generations once it is moved on from this one.
-fn earlier(record: &Record, pins: &[pins::Found]) -> Vec<Earlier> {
+pub(super) fn earlier(record: &Record, pins: &[pins::Found]) -> Vec<Earlier> {
     // The pins were read after a record of that generation: who pins an earlier one later
     // will find that it has changed.
     let is_pinned = |earlier: &&Earlier| {

@@ -1,0 +1,243 @@
+//! What records would be after changes that are only thought of, so that a plan can go on from there.
+//!
+//! A move is gone through as [`run`](super::run) goes through it, but nothing is stored, and chunks are read only
+//! where a check has found damage: which pack each would go to, and where in it, follows from its size. So the
+//! tables are those that would be written, and it is known what becomes of the packs they lay in.
+//!
+//! Kept are where each chunk goes and what each snapshot needs then, not the tables: those are made again when
+//! they are asked for.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::{Failed, Needed, Source, Survey, moved, source::Packs, update};
+use crate::{
+    Result,
+    bucket::Stamp,
+    catalog::{clock, pins, records},
+    content::{
+        TenantStore,
+        meta::{MetaPack, Metadata},
+        packer::Packer,
+    },
+    format::{
+        pack::{ENTRY_LEN, HEADER_LEN, TRAILER_LEN},
+        record::{Content, Earlier, Record, State},
+        table::Location,
+    },
+    id::{PackId, PackSeq, RecordId},
+    name::Lineage,
+};
+
+#[derive(Debug, Default)]
+pub struct Rehearsal {
+    ended: HashMap<RecordId, State>,
+    touched: HashSet<RecordId>,
+    moves: Vec<Move>,
+    changed: HashMap<RecordId, Changed>,
+}
+
+/// One write.
+#[derive(Debug)]
+struct Move {
+    write: RecordId,
+    /// Of each pack that it empties, the chunks that are needed, in their order.
+    packs: BTreeMap<PackId, Vec<Place>>,
+}
+
+/// Where a chunk goes: from its offset in one pack to that in another, of this number.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    from: u64,
+    number: u32,
+    offset: u64,
+}
+
+/// A record that would be another.
+#[derive(Debug)]
+struct Changed {
+    /// As it is in the store.
+    generation: u64,
+    before: Content,
+    /// The moves that change it, by number.
+    moves: Vec<usize>,
+    after: Content,
+    earlier: Vec<Earlier>,
+}
+
+/// What a move would store.
+#[derive(Debug)]
+pub struct Stored {
+    pub write: RecordId,
+    /// With their size.
+    pub packs: Vec<(PackId, u64)>,
+}
+
+impl Rehearsal {
+    /// As if these were what they had come to by now.
+    pub fn end(&mut self, ended: impl IntoIterator<Item = (RecordId, State)>) {
+        self.ended.extend(ended);
+    }
+
+    /// As if these had just been written again as they are.
+    pub fn touch(&mut self, touched: impl IntoIterator<Item = RecordId>) {
+        self.touched.extend(touched);
+    }
+
+    /// A record as it would be, unless it is gone.
+    pub async fn get(
+        &self,
+        store: &TenantStore,
+        lineage: &Lineage,
+        id: RecordId,
+    ) -> Result<Option<(Record, Stamp)>> {
+        let Some((mut record, _, mut stamp)) = records::find(store, lineage, id).await? else {
+            return Ok(None);
+        };
+        let is_root = matches!(record.state, State::Live | State::Trashed);
+        if self.touched.contains(&id) && is_root {
+            stamp.modified = stamp.now;
+        }
+        if let Some(state) = self.ended.get(&id) {
+            (record.state, stamp.modified) = (*state, stamp.now);
+            record.updates.clear();
+        }
+        // One that somebody has changed meanwhile is what they made of it.
+        if let Some(changed) = self.changed.get(&id).filter(|changed| changed.generation == record.generation)
+        {
+            (record.content, record.earlier) = (Some(changed.after.clone()), changed.earlier.clone());
+            record.generation = changed.generation_after();
+            stamp.modified = stamp.now;
+        }
+        Ok(Some((record, stamp)))
+    }
+
+    /// The tables of a record as it would be.
+    pub(super) async fn metadata(&self, store: &TenantStore, record: &Record) -> Result<Option<Metadata>> {
+        let Some(content) = &record.content else { return Ok(None) };
+        let changed = self.changed.get(&record.record);
+        let Some(changed) = changed.filter(|changed| changed.generation_after() == record.generation) else {
+            return Metadata::load(store, record.record, record.generation, content).await.map(Some);
+        };
+        let Changed { generation, before, moves, .. } = changed;
+        let mut metadata = Metadata::load(store, record.record, *generation, before).await?;
+        let mut root = before.root.pack;
+        for number in moves {
+            let mut pack = MetaPack::new(store, self.moves[*number].write)?;
+            if let Some((content, after)) = self.moves[*number].apply(&mut pack, store, root, &metadata)? {
+                (root, metadata) = (content.root.pack, after);
+            }
+        }
+        Ok(Some(metadata))
+    }
+
+    /// Goes through the move of what `survey` has found.
+    pub async fn add(
+        &mut self,
+        store: &TenantStore,
+        survey: &Survey,
+        pins: &[pins::Found],
+    ) -> Result<Stored, Failed> {
+        read_marked(store, survey).await?;
+        let write = clock::new_record_id();
+        let (this, mut packs) = Move::of(store, write, survey);
+        let mut meta = MetaPack::new(store, write)?;
+        let mut updates = Vec::new();
+        for record in survey.records() {
+            let (Some(metadata), Some(before)) = (self.metadata(store, record).await?, &record.content)
+            else {
+                continue;
+            };
+            if let Some((after, _)) = this.apply(&mut meta, store, before.root.pack, &metadata)? {
+                updates.push((record, before, after));
+            }
+        }
+        packs.push((PackId { write, seq: PackSeq::Meta }, meta.seal(store).bytes.len() as u64));
+        for (record, before, after) in updates {
+            let known = self.changed.remove(&record.record);
+            let known = known.filter(|known| known.generation_after() == record.generation);
+            let (generation, before, mut moves) = match known {
+                Some(Changed { generation, before, moves, .. }) => (generation, before, moves),
+                None => (record.generation, before.clone(), Vec::new()),
+            };
+            moves.push(self.moves.len());
+            let earlier = update::earlier(record, pins);
+            self.changed.insert(record.record, Changed { generation, before, moves, after, earlier });
+        }
+        self.moves.push(this);
+        Ok(Stored { write, packs })
+    }
+}
+
+impl Changed {
+    fn generation_after(&self) -> u64 {
+        self.generation + self.moves.len() as u64
+    }
+}
+
+impl Move {
+    /// Fills packs as [`copy`](super::copy::copy) does; with their sizes.
+    fn of(store: &TenantStore, write: RecordId, survey: &Survey) -> (Self, Vec<(PackId, u64)>) {
+        let around = Packer::with_capacity(0).seal(taker(write, 0), *store.key()).bytes.len() as u64;
+        let target = u64::from(store.chunking().pack_bytes);
+        let mut packs: BTreeMap<PackId, Vec<Place>> =
+            survey.packs.keys().map(|pack| (*pack, Vec::new())).collect();
+        let mut stored_once: HashMap<_, (u32, u64)> = HashMap::new();
+        let (mut full, mut end, mut chunks) = (Vec::new(), HEADER_LEN as u64, 0);
+        let size = |end: u64, chunks: u64| around + (end - HEADER_LEN as u64) + chunks * ENTRY_LEN as u64;
+        for Needed { location, id, raw_len } in survey.frames() {
+            let Location { pack, offset: from, stored_len, codec } = *location;
+            let (number, offset) =
+                *stored_once.entry((*id, *raw_len, stored_len, codec)).or_insert_with(|| {
+                    let place = (full.len() as u32, end);
+                    (end, chunks) = (end + u64::from(stored_len), chunks + 1);
+                    place
+                });
+            packs.entry(pack).or_default().push(Place { from, number, offset });
+            if end + chunks * ENTRY_LEN as u64 + TRAILER_LEN as u64 >= target {
+                full.push(size(end, chunks));
+                (end, chunks) = (HEADER_LEN as u64, 0);
+            }
+        }
+        if chunks > 0 {
+            full.push(size(end, chunks));
+        }
+        let full = full.into_iter().zip(0..).map(|(bytes, number)| (taker(write, number), bytes)).collect();
+        (Self { write, packs }, full)
+    }
+
+    fn place(&self, location: &Location) -> Option<Location> {
+        let places = self.packs.get(&location.pack)?;
+        let at = places.binary_search_by_key(&location.offset, |place| place.from).ok()?;
+        let Place { number, offset, .. } = places[at];
+        Some(Location { pack: taker(self.write, number), offset, ..*location })
+    }
+
+    fn apply(
+        &self,
+        meta: &mut MetaPack,
+        store: &TenantStore,
+        root: PackId,
+        metadata: &Metadata,
+    ) -> Result<Option<(Content, Metadata)>> {
+        let empties = |pack: &PackId| self.packs.contains_key(pack);
+        moved(meta, store, root, metadata, |location| self.place(location), empties)
+    }
+}
+
+fn taker(write: RecordId, number: u32) -> PackId {
+    PackId { write, seq: PackSeq::Data(number) }
+}
+
+/// Fails where a run would fail for what a check has found already.
+async fn read_marked(store: &TenantStore, survey: &Survey) -> Result<(), Failed> {
+    let source = Packs::new(store, survey);
+    let marked = survey.marked();
+    for (pack, frames) in survey.frames.iter().filter(|(pack, _)| marked.contains(pack)) {
+        let failed = |error| Failed { pack: Some(*pack), ..Failed::from(error) };
+        let parts = source.frames(*pack, frames).await.map_err(failed)?;
+        for part in parts {
+            part.await.map_err(failed)?;
+        }
+    }
+    Ok(())
+}
