@@ -56,7 +56,8 @@ struct Names {
 }
 
 /// Reads the tables of `records` to find out what they need of `packs`. Records that are not
-/// live, or need none of them, are left out; each is taken for what it would be. With an error comes whose table cannot be read.
+/// live, or need none of them, are left out; each is taken for what it would be. With an error comes
+/// whose table cannot be read.
 pub async fn survey(
     store: &TenantStore,
     rehearsal: &Rehearsal,
