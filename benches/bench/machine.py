@@ -6,8 +6,14 @@ import os
 import platform
 import resource
 import subprocess
+import sys
 import time
 from pathlib import Path
+
+CALM = 3
+"""So many seconds in a row must be quiet."""
+PATIENCE = 300
+"""Seconds after which it is measured all the same."""
 
 
 def describe(directory: Path) -> dict[str, str]:
@@ -31,6 +37,31 @@ class Company:
     def __exit__(self, *_: object) -> None:
         others = (_busy_seconds() - self._busy) - (_our_seconds() - self._ours)
         self.cores = max(0.0, others) / (time.monotonic() - self._started)
+
+
+def quiet(directory: Path) -> None:
+    """Returns when neither the processors nor the disk of `directory` have much to do: what was deleted or built before is often
+    still being discarded or written back, and whoever measures then measures that too."""
+    os.sync()
+    calm, deadline = 0, time.monotonic() + PATIENCE
+    while calm < CALM:
+        processors, disk = _busy_seconds(), _disk_seconds(directory)
+        time.sleep(1)
+        processors, disk = _busy_seconds() - processors, _disk_seconds(directory) - disk
+        calm = calm + 1 if processors < 0.2 and disk < 0.1 else 0
+        if time.monotonic() > deadline:
+            print(f"the machine does not come to rest ({processors:.1f} cores, the disk {disk:.0%} of the time); measuring all the same",
+                  file=sys.stderr, flush=True)
+            return
+
+
+def _disk_seconds(directory: Path) -> float:
+    """How long the disk has been at work since the start; 0 where the kernel does not tell, as of an overlay."""
+    device = os.stat(directory).st_dev
+    try:
+        return int(Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}/stat").read_text().split()[9]) / 1000
+    except OSError:
+        return 0.0
 
 
 def _busy_seconds() -> float:
