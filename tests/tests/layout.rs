@@ -1,16 +1,24 @@
-//! What is read first of a snapshot lies side by side in the store.
+//! Where in the store it lies what a snapshot holds: what is read first side by side, and what is
+//! large apart from what is small.
 
 #![allow(clippy::unwrap_used)]
 
-use std::{fs, path::Path, sync::Arc};
+use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use store::{
     bucket::MemoryBucket,
     content::lazy::startup,
     format::{layout, record::Record, startup::Startup, table::Location},
-    ops::open::Opened,
+    ops::{
+        gc::{Collector, Options},
+        open::Opened,
+        snapshot::Request,
+    },
 };
-use tests::{tree::noise, world::World};
+use tests::{
+    tree::noise,
+    world::{World, request},
+};
 
 const LARGE: usize = 12 << 20;
 
@@ -90,5 +98,51 @@ async fn what_was_read_stays_the_plan_and_its_changes_lie_together() {
     let places = places(&opened, &opened.record.startup);
     assert!(places.len() >= 3, "{places:?}");
     assert_eq!(runs(places), 1);
+    world.assert_clean().await;
+}
+
+/// As in Chromium's cache: names tell nothing, and the large ones are others after each session.
+fn fill_cache(cache: &Path, session: u64) {
+    const FILES: u64 = 300;
+    for file in 0..FILES {
+        let (len, seed) =
+            if file % 10 == 0 { (1 << 20, FILES * (session + 1) + file) } else { (120_000, file) };
+        fs::write(cache.join(format!("{file:03}")), noise(len, seed)).unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_files_come_after_small_ones() {
+    let dir = tempfile::tempdir().unwrap();
+    fill_cache(dir.path(), 0);
+    let world = World::open(Arc::new(MemoryBucket::new()), None).await;
+    let one_by_one = Request { threads: 1, ..request(&world.lineage, dir.path()) };
+    world.capture(&one_by_one).await.unwrap();
+    let opened = current(&world).await;
+    let mut places = opened.locations.iter();
+    let (mut small, mut large) = (Vec::new(), Vec::new());
+    for entry in &opened.entries {
+        let chunks = entry.chunks().map(|(_, len)| u64::from(len));
+        let (count, bytes) = chunks.fold((0, 0), |(count, bytes), len| (count + 1, bytes + len));
+        let kind = if bytes >= 128 << 10 { &mut large } else { &mut small };
+        kind.extend(places.by_ref().take(count).map(|place| (place.pack, place.offset)));
+    }
+    assert!(small.len() >= 270 && large.len() >= 30);
+    assert!(small.iter().max() < large.iter().min());
+}
+
+/// What stays was stored with what stays: hardly any of it is copied to free what went.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_evicted_leaves_few_packs_half_empty() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = World::open(Arc::new(MemoryBucket::new()), None).await;
+    fill_cache(dir.path(), 0);
+    let first = world.snapshot(dir.path()).await.unwrap().record;
+    fill_cache(dir.path(), 1);
+    world.snapshot(dir.path()).await.unwrap();
+    world.controls("test").delete(first, "").await.unwrap();
+    let done = Collector::new(world.store.clone(), Options::after(Duration::ZERO)).run().await.unwrap();
+    let pack = u64::from(world.store.chunking().pack_bytes);
+    assert!(done.repacked.kept_bytes <= pack, "{done:#?}");
     world.assert_clean().await;
 }

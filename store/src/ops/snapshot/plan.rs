@@ -19,6 +19,11 @@ use crate::{
     },
 };
 
+/// Files of this size come after all that are smaller, and so lie in packs of their own. They live less
+/// long: Chromium's cache evicts by size times age. When they are gone, whole packs are needed
+/// no more, or little of each, and less is left for a collection to copy.
+const LARGE_BYTES: u64 = 128 << 10;
+
 /// A walk with the files that need no reading filled in.
 pub(super) struct Plan {
     pub root: Arc<Beneath>,
@@ -63,6 +68,8 @@ impl Plan {
                     None => to_read.push(file),
                 }
             }
+            // The sort is stable: otherwise they stay in the tree's order.
+            to_read.sort_by_key(|file| file.state.size >= LARGE_BYTES);
             Ok(Self {
                 root,
                 walk,
