@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from . import reading, tree
+from . import machine, reading, tree
 from .chromium import browse
 from .cp import Cp
 from .measure import Cost, drop_caches, run, settle, warm
@@ -197,6 +197,9 @@ class Course:
         time.sleep(PAUSE)
 
     def _order(self) -> Iterator[Peer]:
+        """The programs for one row, once the machine is at rest: what the row before has left to be written or discarded would
+        fall to the first of them alone."""
+        machine.quiet(self.working.parent, patience=30)
         shift = self.round % len(self.peers)
         return iter(self.peers[shift:] + self.peers[:shift])
 

@@ -12,8 +12,6 @@ from pathlib import Path
 
 CALM = 3
 """So many seconds in a row must be quiet."""
-PATIENCE = 300
-"""Seconds after which it is measured all the same."""
 
 
 def describe(directory: Path) -> dict[str, str]:
@@ -39,11 +37,12 @@ class Company:
         self.cores = max(0.0, others) / (time.monotonic() - self._started)
 
 
-def quiet(directory: Path) -> None:
+def quiet(directory: Path, patience: int = 300) -> None:
     """Returns when neither the processors nor the disk of `directory` have much to do: what was deleted or built before is often
-    still being discarded or written back, and whoever measures then measures that too."""
+    still being discarded or written back, and whoever measures then measures that too. After `patience`
+    seconds it is measured all the same."""
     os.sync()
-    calm, deadline = 0, time.monotonic() + PATIENCE
+    calm, deadline = 0, time.monotonic() + patience
     while calm < CALM:
         processors, disk = _busy_seconds(), _disk_seconds(directory)
         time.sleep(1)
