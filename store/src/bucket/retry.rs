@@ -24,7 +24,8 @@ pub struct RetryPolicy {
     pub first_pause: Duration,
     /// The longest any pause may be.
     pub longest_pause: Duration,
-    /// No attempt starts later than this after the first one started.
+    /// How long to go on after the first failure; zero: not at all. What an attempt took does
+    /// not count, so that a long upload is sent again like a short one.
     pub deadline: Duration,
 }
 
@@ -38,6 +39,10 @@ impl Default for RetryPolicy {
     }
 }
 
+/// So many attempts follow the first whatever they take: one that hangs until its time is over
+/// leaves none of the deadline to the next.
+const LEAST_RETRIES: u32 = 2;
+
 impl RetryPolicy {
     /// Of a bucket without retries of its own: enough to make good a lost answer or two.
     pub const BRIEF: Self = Self {
@@ -48,7 +53,7 @@ impl RetryPolicy {
 
     /// The first attempt starts now.
     pub fn start(self) -> Attempts {
-        Attempts { policy: self, last_start: Instant::now() + self.deadline, failed: 0 }
+        Attempts { policy: self, last_start: None, failed: 0 }
     }
 
     /// A random pause before attempt `attempt` (the second attempt is 1): full jitter, so
@@ -63,7 +68,8 @@ impl RetryPolicy {
 #[derive(Debug)]
 pub struct Attempts {
     policy: RetryPolicy,
-    last_start: Instant,
+    /// No attempt but the least starts later, once one has failed.
+    last_start: Option<Instant>,
     failed: u32,
 }
 
@@ -71,9 +77,13 @@ impl Attempts {
     /// After an attempt that failed with `error`: waits for the turn of the next. `false` if
     /// none may start any more.
     pub async fn again(&mut self, error: &BucketError) -> bool {
+        if self.policy.deadline.is_zero() {
+            return false;
+        }
         self.failed += 1;
-        let pause = self.policy.pause(self.failed);
-        if Instant::now() + pause > self.last_start {
+        let (pause, now) = (self.policy.pause(self.failed), Instant::now());
+        let last_start = *self.last_start.get_or_insert(now + self.policy.deadline);
+        if now + pause > last_start && self.failed > LEAST_RETRIES {
             return false;
         }
         tracing::debug!(%error, attempt = self.failed, ?pause, "sending a request again");
@@ -165,7 +175,7 @@ fn random_fraction() -> f64 {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{Fault, FaultBucket, MemoryBucket, Rule, Verb},
+        super::{DelayBucket, Fault, FaultBucket, MemoryBucket, Rule, Verb},
         *,
     };
 
@@ -226,5 +236,24 @@ mod tests {
         assert!(retry.get(&key()).await.unwrap_err().is_retryable());
         assert!(started.elapsed() <= RetryPolicy::default().deadline, "{:?}", started.elapsed());
         assert!(faults.calls() > 10, "{}", faults.calls());
+    }
+
+    /// Each attempt takes longer than all of them may together.
+    #[tokio::test(start_paused = true)]
+    async fn what_takes_long_is_sent_again_all_the_same() {
+        let faults = Arc::new(FaultBucket::new(Arc::new(MemoryBucket::new())));
+        let late = Arc::new(DelayBucket::new(faults.clone()));
+        late.set(5 * RetryPolicy::default().deadline);
+        let retry = RetryBucket::new(late, RetryPolicy::default());
+        create(&retry).await.unwrap();
+        for nth in 1..=2 {
+            faults.inject(Rule::new(Fault::Before).on(Verb::Get).nth(nth));
+        }
+        retry.get(&key()).await.unwrap();
+        assert_eq!(faults.strikes(), 2);
+        faults.kill();
+        let before = faults.calls();
+        retry.get(&key()).await.unwrap_err();
+        assert_eq!(faults.calls() - before, 3);
     }
 }
