@@ -5,6 +5,8 @@
 //! the record by the live one against our own last version. Killed anywhere before that
 //! last step, nothing has happened but some garbage for the next collection.
 
+mod keeper;
+
 use std::{
     sync::{
         Arc,
@@ -16,6 +18,7 @@ use std::{
 use async_trait::async_trait;
 use tokio::{sync::Mutex, time::Instant};
 
+use self::keeper::Keeper;
 use super::{
     clock, condemned,
     records::{self, list_all},
@@ -51,7 +54,9 @@ pub struct WriteLease {
     quota_bytes: Option<u64>,
     /// The bytes of all packs that were there when it was taken.
     stored_before: AtomicU64,
-    held: Mutex<Option<Held>>,
+    /// Whether it is renewed by itself.
+    is_kept: bool,
+    held: Arc<Mutex<Option<Held>>>,
 }
 
 #[derive(Debug)]
@@ -59,6 +64,17 @@ struct Held {
     record: Record,
     version: Version,
     renewed: Instant,
+    /// A renewal of which it is not known whether it was applied, or ever will be.
+    unsure: Option<Vec<u8>>,
+    is_revoked: bool,
+    /// Goes with what it renews.
+    keeper: Option<Keeper>,
+}
+
+impl Held {
+    fn new(record: Record, version: Version) -> Self {
+        Self { record, version, renewed: Instant::now(), unsure: None, is_revoked: false, keeper: None }
+    }
 }
 
 /// Proof that everything a record will refer to is durable.
@@ -73,7 +89,13 @@ impl WriteLease {
     /// `draft` is the record to be, without an id; `known` learns which packs are barred.
     pub fn new(store: TenantStore, lineage: Lineage, draft: Record, known: Arc<Known>) -> Self {
         let (rules, stored_before) = (Rules::ALL, AtomicU64::new(0));
-        Self { store, lineage, draft, known, rules, quota_bytes: None, stored_before, held: Mutex::default() }
+        let (quota_bytes, is_kept, held) = Default::default();
+        Self { store, lineage, draft, known, rules, quota_bytes, stored_before, is_kept, held }
+    }
+
+    /// Renews itself from when it is taken on, on the runtime on which that happens.
+    pub fn kept(self) -> Self {
+        Self { is_kept: true, ..self }
     }
 
     /// Refuses to store more than the tenant may.
@@ -120,7 +142,7 @@ impl WriteLease {
         record.state = State::Live;
         record.lease_seq += 1;
         let key = layout::record(&self.lineage, record.record);
-        replace_own(&self.store, &key, &record, held.version).await?;
+        replace_own(&self.store, &key, &record, held.version, held.unsure.as_deref()).await?;
         Ok(record)
     }
 
@@ -178,7 +200,7 @@ impl WriteLease {
             let key = layout::record(&self.lineage, record.record);
             let bytes = readable(&record)?;
             let error = match self.store.bucket.put(&key, bytes.clone().into(), Write::Create).await {
-                Ok(version) => return Ok(Held { record, version, renewed: Instant::now() }),
+                Ok(version) => return Ok(Held::new(record, version)),
                 Err(error) => error,
             };
             let unclear = error.is_retryable() || matches!(error, BucketError::AlreadyExists { .. });
@@ -188,7 +210,7 @@ impl WriteLease {
             if let Ok(object) = self.store.bucket.get(&key).await
                 && object.bytes == bytes
             {
-                return Ok(Held { record, version: object.version, renewed: Instant::now() });
+                return Ok(Held::new(record, object.version));
             }
         }
     }
@@ -217,7 +239,11 @@ impl Gate for WriteLease {
                 if !self.rules.lease_before_condemned {
                     self.learn_what_is_barred().await?;
                 }
-                let new = self.create().await?;
+                let mut new = self.create().await?;
+                if self.is_kept {
+                    let (store, lineage) = (self.store.clone(), self.lineage.clone());
+                    new.keeper = Some(Keeper::start(store, lineage, &self.held));
+                }
                 if self.rules.lease_before_condemned {
                     self.learn_what_is_barred().await?;
                 }
@@ -225,14 +251,10 @@ impl Gate for WriteLease {
                 *held = Some(new);
                 Ok(id)
             }
+            Some(Held { is_revoked: true, record, .. }) => Err(Error::WriteRevoked { record: record.record }),
             Some(held) => {
                 if held.renewed.elapsed() > RENEW_AFTER {
-                    let mut record = held.record.clone();
-                    record.lease_seq += 1;
-                    let key = layout::record(&self.lineage, record.record);
-                    held.version = replace_own(&self.store, &key, &record, held.version.clone()).await?;
-                    held.record = record;
-                    held.renewed = Instant::now();
+                    held.renew(&self.store, &self.lineage).await?;
                 }
                 Ok(held.record.record)
             }
@@ -243,7 +265,14 @@ impl Gate for WriteLease {
 /// Replaces our own record. After an ambiguous answer the same bytes are sent again: they
 /// can only be applied once, and nobody but a collection that revokes us writes this key. So
 /// that goes on for as long as the bucket repeats reads: all the work of the write hangs on it.
-async fn replace_own(store: &TenantStore, key: &Key, record: &Record, version: Version) -> Result<Version> {
+/// `unsure` is an earlier replacement of ours that may have been applied, or may be before this one.
+async fn replace_own(
+    store: &TenantStore,
+    key: &Key,
+    record: &Record,
+    mut version: Version,
+    unsure: Option<&[u8]>,
+) -> Result<Version> {
     let bytes = readable(record)?;
     let mut attempts = store.bucket.patience().start();
     loop {
@@ -253,6 +282,10 @@ async fn replace_own(store: &TenantStore, key: &Key, record: &Record, version: V
                 let object = store.bucket.get(key).await?;
                 if object.bytes == bytes {
                     return Ok(object.version);
+                }
+                if unsure.is_some_and(|unsure| object.bytes == unsure) {
+                    version = object.version;
+                    continue;
                 }
                 let found = Record::decode(&object.bytes).map_err(|error| error.of(key))?;
                 return match found.state {

@@ -123,7 +123,7 @@ pub async fn commit(
     let base_record = base.as_ref().map(|base| &base.record);
     let draft = draft(store, &request.lineage, request.about.clone(), base_record, totals, source);
     let lease = WriteLease::new(store.clone(), request.lineage.clone(), draft, Arc::clone(&known));
-    let lease = Arc::new(lease.within(request.quota_bytes));
+    let lease = Arc::new(lease.within(request.quota_bytes).kept());
     let gate = Arc::clone(&lease) as Arc<dyn Gate>;
     let uploader = Arc::new(Uploader::new(store.clone(), gate, Arc::clone(&progress)));
     let told = Arc::clone(&progress);

@@ -144,7 +144,7 @@ impl<'a> Leases<'a> {
         let leases = leases.into_iter().map(|(lineage, updates, like)| {
             let draft = draft(like, updates);
             let lease = WriteLease::new(store.clone(), lineage.clone(), draft, Known::default().into());
-            (lineage, lease)
+            (lineage, lease.kept())
         });
         Self { store, leases: leases.collect(), rules, unnamed: Unnamed::default() }
     }

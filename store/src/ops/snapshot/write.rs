@@ -97,7 +97,7 @@ impl<'a> Writing<'a> {
         let about = capture.request.about.clone();
         let draft = draft(store, &lineage, about, base.as_ref(), totals, source);
         let lease = WriteLease::new(store.clone(), lineage, draft, Arc::clone(&known));
-        let lease = Arc::new(lease.within(capture.request.quota_bytes));
+        let lease = Arc::new(lease.within(capture.request.quota_bytes).kept());
         let gate = Arc::clone(&lease) as Arc<dyn Gate>;
         let uploader = Arc::new(Uploader::new(store.clone(), gate, Arc::clone(progress)));
         let ingest =
