@@ -41,7 +41,9 @@ pub use probe::{KeptVerdicts, ProbeOptions, Verdict, probe};
 #[cfg(any(test, feature = "test-support"))]
 pub use recorder::{Call, Recorder};
 pub use retry::{Attempts, RetryBucket, RetryPolicy};
-pub use s3::{BucketSettings, IfMatch, InvalidS3Url, S3Bucket, S3Config, S3Credentials, S3Overrides};
+pub use s3::{
+    BucketSettings, Checksum, IfMatch, InvalidS3Url, S3Bucket, S3Config, S3Credentials, S3Overrides,
+};
 pub use scope::TenantBucket;
 pub use unique::put_unique;
 pub use verb::Verb;
@@ -222,6 +224,12 @@ pub trait Bucket: Send + Sync + fmt::Debug {
     /// Takes a probe's word for how the server wants to be asked. The verdict must be on this
     /// very server; see [`Verdict::is_on`].
     fn trust(&self, _verdict: &Verdict) {}
+
+    /// Whether a body is refused that does not fit this checksum. Writes to `key`, which must
+    /// be absent, and leaves what it has written.
+    async fn checks(&self, _key: &Key, _checksum: Checksum) -> Result<bool> {
+        Ok(false)
+    }
 
     /// How long whoever may send a write again should go on doing so.
     fn patience(&self) -> RetryPolicy {

@@ -40,7 +40,7 @@ impl<'a> Exchange<'a> {
         let Some(head) = read_head(&mut self.client)? else { return Ok(false) };
         let weather = self.shared.weather.lock().unwrap().clone();
         let number = self.shared.requests.fetch_add(1, Ordering::Relaxed);
-        let mishap = weather.mishap(number);
+        let mishap = weather.mishap(number).filter(|_| is_long(&head, weather.least_body_bytes));
         self.shared.mishaps.fetch_add(u64::from(mishap.is_some()), Ordering::Relaxed);
         if mishap == Some(Mishap::ResetBefore) {
             return self.reset();
@@ -48,7 +48,11 @@ impl<'a> Exchange<'a> {
         if header(&head, "expect").is_some() {
             self.client.get_mut().write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
         }
-        let body = read_body(&mut self.client, request_framing(&head))?;
+        let mut body = read_body(&mut self.client, request_framing(&head))?;
+        let middle = body.len() / 2;
+        if let (Some(Mishap::Flipped), Some(byte)) = (mishap, body.get_mut(middle)) {
+            *byte ^= 1;
+        }
         let request = Message { head, body };
         thread::sleep(weather.delay / 2);
         match mishap {
@@ -160,6 +164,11 @@ impl<'a> Exchange<'a> {
         client.shutdown(std::net::Shutdown::Both).ok();
         Ok(false)
     }
+}
+
+/// One whose length is not told is long.
+fn is_long(head: &[u8], least: usize) -> bool {
+    !matches!(request_framing(head), Framing::Length(length) if length < least)
 }
 
 fn connect(shared: &Shared) -> io::Result<Connection> {

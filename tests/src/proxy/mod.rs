@@ -1,7 +1,7 @@
 //! A bad network in front of an S3 server: requests and answers pass through it byte by byte,
 //! late, slowly, or not at all.
 //!
-//! Nothing in a message is changed, so the signature that covers its `Host` stays right. What
+//! Nothing in the head of a message is changed, so the signature that covers its `Host` stays right. What
 //! becomes of the n-th request that arrives follows from the seed alone.
 
 mod exchange;

@@ -22,12 +22,14 @@ pub enum Mishap {
     /// It is delivered twice, and the second answer is what comes back: of a write with a
     /// condition, a refusal because of itself.
     Twice,
+    /// A bit of its body is another when it reaches the server.
+    Flipped,
     /// Its answer waits until that of a request on another connection has gone out.
     Overtaken,
 }
 
 impl Mishap {
-    pub const ALL: [(&'static str, Self); 9] = [
+    pub const ALL: [(&'static str, Self); 10] = [
         ("reset-before", Self::ResetBefore),
         ("reset-within", Self::ResetWithin),
         ("reset-after", Self::ResetAfter),
@@ -36,6 +38,7 @@ impl Mishap {
         ("internal-error", Self::InternalError),
         ("slow-down", Self::SlowDown),
         ("twice", Self::Twice),
+        ("flipped", Self::Flipped),
         ("overtaken", Self::Overtaken),
     ];
 }
@@ -61,6 +64,8 @@ pub struct Weather {
     pub bytes_per_second: u64,
     /// What may go wrong, and with one of how many requests.
     pub mishaps: Vec<(Mishap, u64)>,
+    /// Nothing goes wrong with requests whose body is shorter.
+    pub least_body_bytes: usize,
     pub seed: u64,
 }
 

@@ -34,7 +34,8 @@ impl KeptVerdicts {
 
     /// The newest good verdict on this server.
     pub fn on(&self, server: &ServerFacts) -> Option<Verdict> {
-        self.verdicts().rev().find(|verdict| verdict.ok && verdict.is_on(server))
+        let is_whole = |verdict: &Verdict| verdict.ok && verdict.checksum.is_some();
+        self.verdicts().rev().find(|verdict| is_whole(verdict) && verdict.is_on(server))
     }
 
     /// With `verdict` instead of an older one on the same server.
@@ -64,7 +65,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::bucket::IfMatch;
+    use crate::bucket::{Checksum, IfMatch};
 
     fn server(place: &str, name: Option<&str>) -> ServerFacts {
         ServerFacts { place: Some(place.into()), name: name.map(Into::into), if_match: None }
@@ -76,6 +77,7 @@ mod tests {
             reasons: Vec::new(),
             conditional_delete: true,
             if_match: IfMatch::Unquoted,
+            checksum: Some(Checksum::Crc32c),
             rounds: 24,
             place: on.place.clone(),
             server: on.name.clone(),
@@ -96,6 +98,18 @@ mod tests {
         assert!(both.on(&here).is_some() && both.on(&upgraded).is_some());
         let bad = Verdict { ok: false, ..verdict(&here) };
         assert_eq!(both.with(&bad).on(&here), None);
+    }
+
+    /// It was made before anybody asked what the server checks.
+    #[test]
+    fn a_verdict_without_a_checksum_is_made_again() {
+        let here = server("s3://b", None);
+        let mut kept = KeptVerdicts::default().with(&verdict(&here)).into_json();
+        assert_eq!(kept[0]["checksum"], "crc32c");
+        kept[0].as_object_mut().unwrap().remove("checksum");
+        let kept = KeptVerdicts::from_json(&kept);
+        assert_eq!(kept.on(&here), None);
+        assert!(kept.with(&verdict(&here)).on(&here).is_some());
     }
 
     #[test]

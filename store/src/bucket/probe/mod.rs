@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 pub use self::kept::KeptVerdicts;
 
 use self::{race::Race, scratch::Scratch};
-use super::{Bucket, BucketError, IfMatch, Prefix, Result, ServerFacts};
+use super::{Bucket, BucketError, Checksum, IfMatch, Prefix, Result, ServerFacts};
 
 /// How hard to try.
 #[derive(Clone, Debug)]
@@ -59,6 +59,9 @@ pub struct Verdict {
     /// Whether a delete can be conditioned on a version.
     pub conditional_delete: bool,
     pub if_match: IfMatch,
+    /// What it checks of the bodies it is sent. One that was not asked is probed once more.
+    #[serde(default)]
+    pub checksum: Option<Checksum>,
     /// Races that were decided.
     pub rounds: u32,
     /// Where the server was reached.
@@ -102,10 +105,12 @@ pub async fn probe(handles: &[Arc<dyn Bucket>], options: &ProbeOptions) -> Resul
 async fn examine(scratch: &Scratch, handles: &[Arc<dyn Bucket>], options: &ProbeOptions) -> Result<Verdict> {
     let mut reasons = rules::broken(scratch).await?;
     let mut conditional_delete = false;
+    let mut checksum = None;
     let mut rounds = 0;
     // A store that breaks the rules with one writer need not be raced.
     if reasons.is_empty() {
         conditional_delete = rules::honours_conditional_delete(scratch).await?;
+        checksum = Some(rules::checksum(scratch).await?);
         let race = Race::new(scratch, handles, options);
         (rounds, reasons) = race.run().await?;
     }
@@ -115,6 +120,7 @@ async fn examine(scratch: &Scratch, handles: &[Arc<dyn Bucket>], options: &Probe
         reasons,
         conditional_delete,
         if_match: server.if_match.unwrap_or(IfMatch::Quoted),
+        checksum,
         rounds,
         place: server.place,
         server: server.name,

@@ -1,7 +1,7 @@
 //! What a store must do even with a single writer.
 
-use super::scratch::{Outcome, Scratch};
-use crate::bucket::{BucketError, Deleted, Result, Write};
+use super::scratch::{ATTEMPTS, Outcome, Scratch, pause};
+use crate::bucket::{BucketError, Checksum, Deleted, Result, Write};
 
 /// The rules the store breaks, in words.
 pub(super) async fn broken(scratch: &Scratch) -> Result<Vec<String>> {
@@ -102,4 +102,22 @@ pub(super) async fn honours_conditional_delete(scratch: &Scratch) -> Result<bool
     }
     let deleted = scratch.bucket().delete_if(&key, &current).await;
     Ok(matches!(deleted, Ok(Deleted::Yes)) && scratch.get(&key).await?.is_none())
+}
+
+/// The cheapest checksum that the store checks. A body that does not fit must be refused, and
+/// one that fits be taken.
+pub(super) async fn checksum(scratch: &Scratch) -> Result<Checksum> {
+    for checksum in Checksum::ALL {
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            match scratch.bucket().checks(&scratch.key(), checksum).await {
+                Ok(true) => return Ok(checksum),
+                Ok(false) => break,
+                Err(error) if error.is_retryable() && attempt < ATTEMPTS => pause(attempt).await,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(Checksum::Unchecked)
 }

@@ -77,6 +77,8 @@ impl Asked {
                 self.denied(reason)
             }
             (400, _) if code == Some("RequestTimeout") => self.unavailable(reason),
+            // It was changed on its way. What it is sent again as is another matter.
+            (400, _) if code.is_some_and(|code| DAMAGED.contains(&code)) => self.unavailable(reason),
             // The server does not know the request, so it did nothing.
             (501, _) => self.rejected(reason),
             // An error under 200 comes from completing a multipart upload.
@@ -99,6 +101,16 @@ impl Asked {
     fn denied(&self, reason: String) -> BucketError {
         BucketError::Denied { key: self.key.clone(), reason }
     }
+}
+
+/// What servers say of a body that is not what its sender has summed up.
+const DAMAGED: [&str; 4] =
+    ["BadDigest", "XAmzContentChecksumMismatch", "XAmzContentSHA256Mismatch", "IncompleteBody"];
+
+/// Whether a write was refused because its body had been changed on its way.
+pub(super) fn tells_of_damage(error: &BucketError) -> bool {
+    let BucketError::Unavailable { reason, .. } = error else { return false };
+    DAMAGED.iter().any(|code| reason.starts_with(code))
 }
 
 /// An error and all its causes, each in its own words.
@@ -151,6 +163,7 @@ mod tests {
             (200, "InternalError"),
             (429, ""),
             (400, "RequestTimeout"),
+            (400, "BadDigest"),
         ] {
             assert!(answer(status, code, Condition::Absent).is_ambiguous(), "{status} {code}");
         }

@@ -49,8 +49,8 @@ pub(super) async fn connect(config: &S3Config, server: ServerName) -> (Client, O
     let shared = loader.load().await;
     let mut builder = Builder::from(&shared)
         .force_path_style(config.path_style)
-        // Trailing checksums are unknown to many S3-alikes; the layers above verify every
-        // byte by its digest anyway.
+        // Those that the SDK makes by itself are trailers, which are unknown to many S3-alikes.
+        // We send our own, in a header, where the server is known to check it.
         .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
         .response_checksum_validation(ResponseChecksumValidation::WhenRequired)
         .interceptor(server);

@@ -4,7 +4,8 @@ use std::{fmt, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::bucket::Prefix;
+use super::checksum::Checksum;
+use crate::bucket::{Prefix, RetryPolicy};
 
 /// How a server wants the entity tag of an `If-Match` written.
 ///
@@ -57,6 +58,8 @@ pub struct S3Config {
     pub path_style: bool,
     /// Without it the form is found out at the first replace that is refused.
     pub if_match: Option<IfMatch>,
+    /// What this server is known to check; without it none is sent until a verdict tells.
+    pub checksum: Option<Checksum>,
     /// Whether this server is known to honour `If-Match` on DELETE. One that ignores it
     /// would delete whatever is there, so without that knowledge none is sent.
     pub conditional_delete: bool,
@@ -67,6 +70,8 @@ pub struct S3Config {
     /// A creation longer than this goes up in parts.
     pub multipart_threshold_bytes: u64,
     pub part_bytes: u64,
+    /// How long a single part is sent again.
+    pub part_patience: RetryPolicy,
     /// Entries per page of a listing; without it what the server thinks right, mostly 1000.
     pub page_size: Option<u16>,
     /// Without them: the AWS chain of environment, files and instance metadata.
@@ -90,11 +95,13 @@ impl S3Config {
             region: None,
             path_style: false,
             if_match: None,
+            checksum: None,
             conditional_delete: false,
             connect_timeout: Duration::from_secs(5),
             operation_timeout: Duration::from_secs(30),
             multipart_threshold_bytes: 64 << 20,
             part_bytes: 16 << 20,
+            part_patience: RetryPolicy::default(),
             page_size: None,
             credentials: None,
         }

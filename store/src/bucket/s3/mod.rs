@@ -5,6 +5,7 @@
 //! retries are off; see the header of [`crate::bucket`] for why.
 
 mod answer;
+mod checksum;
 mod client;
 mod config;
 mod entity_tag;
@@ -13,6 +14,7 @@ mod listing;
 mod multipart;
 mod settings;
 
+pub use checksum::Checksum;
 pub use config::{IfMatch, InvalidS3Url, S3Config, S3Credentials, S3Overrides};
 pub use settings::BucketSettings;
 
@@ -20,7 +22,10 @@ use std::{
     io,
     ops::Range,
     path::Path,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use async_trait::async_trait;
@@ -41,7 +46,7 @@ use super::{
 };
 
 /// Above this the signature leaves the body out: hashing a pack for it costs more than
-/// the rest of the request, and whoever reads the pack verifies every chunk.
+/// the rest of the request. A checksum goes with it instead, where the server checks one.
 const SIGNED_MAX_BYTES: u64 = 1 << 20;
 
 /// Objects below a prefix of an S3 bucket.
@@ -52,6 +57,7 @@ pub struct S3Bucket {
     /// Where the requests go, whatever the URL or the AWS configuration says.
     place: String,
     form: Form,
+    checksum: OnceLock<Checksum>,
     conditional_delete: AtomicBool,
     server: ServerName,
 }
@@ -67,7 +73,8 @@ impl S3Bucket {
         };
         let form = Form::new(config.if_match);
         let conditional_delete = AtomicBool::new(config.conditional_delete);
-        Self { client, place, form, conditional_delete, server, config }
+        let checksum = config.checksum.map_or_else(OnceLock::new, OnceLock::from);
+        Self { client, place, form, checksum, conditional_delete, server, config }
     }
 
     fn name(&self, key: &Key) -> String {
@@ -93,7 +100,23 @@ impl S3Bucket {
         }
     }
 
+    fn checksum(&self) -> Checksum {
+        self.checksum.get().copied().unwrap_or(Checksum::Unchecked)
+    }
+
     async fn put_once(&self, key: &Key, body: Body, if_match: Option<String>) -> Result<Version> {
+        let checksum = self.checksum();
+        let sum = checksum.of_part(&body, 0..body.len()).await?;
+        self.put_with(key, body, if_match, (checksum, sum)).await
+    }
+
+    async fn put_with(
+        &self,
+        key: &Key,
+        body: Body,
+        if_match: Option<String>,
+        (checksum, sum): (Checksum, Option<String>),
+    ) -> Result<Version> {
         let condition = if if_match.is_some() { Condition::Matches } else { Condition::Absent };
         let asked = self.asked(key, condition);
         let len = body.len();
@@ -104,6 +127,8 @@ impl S3Bucket {
             .key(self.name(key))
             .set_if_none_match(if_match.is_none().then(|| "*".into()))
             .set_if_match(if_match)
+            .set_checksum_crc32_c(sum.clone().filter(|_| checksum == Checksum::Crc32c))
+            .set_content_md5(sum.filter(|_| checksum == Checksum::ContentMd5))
             .body(stream(body).await?)
             .customize()
             .config_override(client::patience(&self.config, len));
@@ -137,7 +162,25 @@ impl Bucket for S3Bucket {
 
     fn trust(&self, verdict: &Verdict) {
         self.form.learn(verdict.if_match);
+        if let Some(checksum) = verdict.checksum {
+            self.checksum.get_or_init(|| checksum);
+        }
         self.conditional_delete.fetch_or(verdict.conditional_delete, Ordering::Relaxed);
+    }
+
+    async fn checks(&self, key: &Key, checksum: Checksum) -> Result<bool> {
+        let body = Bytes::from(key.to_string());
+        let wrong = (checksum, checksum.of(b"something else"));
+        match self.put_with(key, body.clone().into(), None, wrong).await {
+            Err(error) if answer::tells_of_damage(&error) => {}
+            Err(error) if error.is_retryable() => return Err(error),
+            _ => return Ok(false),
+        }
+        let right = (checksum, checksum.of(&body));
+        match self.put_with(key, body.into(), None, right).await {
+            Err(error) if error.is_retryable() && !answer::tells_of_damage(&error) => Err(error),
+            answer => Ok(answer.is_ok()),
+        }
     }
 
     async fn get(&self, key: &Key) -> Result<Object> {

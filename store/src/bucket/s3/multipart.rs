@@ -7,12 +7,12 @@
 
 use aws_sdk_s3::{
     primitives::{ByteStream, Length},
-    types::{CompletedMultipartUpload, CompletedPart},
+    types::{ChecksumAlgorithm, CompletedMultipartUpload, CompletedPart},
 };
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::{
-    S3Bucket,
+    Checksum, S3Bucket,
     answer::{Condition, told},
     client, entity_tag,
 };
@@ -32,6 +32,9 @@ impl S3Bucket {
             .create_multipart_upload()
             .bucket(&self.config.bucket)
             .key(self.name(key))
+            .set_checksum_algorithm(
+                (self.checksum() == Checksum::Crc32c).then_some(ChecksumAlgorithm::Crc32C),
+            )
             .send()
             .await
             .map_err(|error| asked.failed(error))?;
@@ -76,7 +79,31 @@ impl S3Bucket {
         Ok(entity_tag::version(tag))
     }
 
+    /// A part may be sent again without a thought: the same bytes take the same place, and
+    /// nobody sees them before the upload is complete.
     async fn upload_part(
+        &self,
+        key: &Key,
+        body: &Body,
+        range: std::ops::Range<u64>,
+        upload: &str,
+        index: u64,
+    ) -> Result<CompletedPart> {
+        let mut attempts = self.config.part_patience.start();
+        loop {
+            match self.send_part(key, body, range.clone(), upload, index).await {
+                Err(error) if error.is_retryable() && attempts.again(&error).await => {}
+                // The upload is gone, not the object.
+                Err(BucketError::NotFound { .. }) => {
+                    let asked = self.asked(key, Condition::None);
+                    return Err(asked.unavailable("the upload was ended by somebody else".into()));
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    async fn send_part(
         &self,
         key: &Key,
         body: &Body,
@@ -87,6 +114,9 @@ impl S3Bucket {
         let asked = self.asked(key, Condition::None);
         let number = index as i32 + 1;
         let len = range.end - range.start;
+        let checksum = self.checksum();
+        let sum = checksum.of_part(body, range.clone()).await?;
+        let crc = sum.clone().filter(|_| checksum == Checksum::Crc32c);
         let bytes = match body {
             Body::Bytes(bytes) => ByteStream::from(bytes.slice(range.start as usize..range.end as usize)),
             Body::File { path, .. } => ByteStream::read_from()
@@ -104,20 +134,17 @@ impl S3Bucket {
             .key(self.name(key))
             .upload_id(upload)
             .part_number(number)
+            .set_checksum_crc32_c(crc.clone())
+            .set_content_md5(sum.filter(|_| checksum == Checksum::ContentMd5))
             .body(bytes)
             .customize()
             .config_override(client::patience(&self.config, len))
             .disable_payload_signing()
             .send()
             .await
-            .map_err(|error| match asked.failed(error) {
-                // The upload is gone, not the object.
-                BucketError::NotFound { .. } => {
-                    asked.unavailable("the upload was ended by somebody else".into())
-                }
-                error => error,
-            })?;
-        Ok(CompletedPart::builder().part_number(number).set_e_tag(part.e_tag).build())
+            .map_err(|error| asked.failed(error))?;
+        let part = CompletedPart::builder().part_number(number).set_e_tag(part.e_tag);
+        Ok(part.set_checksum_crc32_c(crc).build())
     }
 
     /// What cannot be aborted is left to the bucket's life cycle rules.
