@@ -56,6 +56,7 @@ const CALM: Bounds = Bounds {
     preemptions: None,
     reorder: false,
     faults_first: false,
+    changes_first: false,
     lots: false,
 };
 /// Beside programs of the contract.

@@ -24,12 +24,14 @@ const CALM: Bounds = Bounds {
     preemptions: Some(2),
     reorder: false,
     faults_first: false,
+    changes_first: false,
     lots: false,
 };
 
 const WRITER: Program = Program::Writer { shares: 0, flips: false };
 const DELETER: Program = Program::Deleter { target: 0 };
-const READER: Program = Program::Reader { target: 0 };
+const READER: Program = Program::Reader { target: 0, renewals: 0 };
+const RENEWING_READER: Program = Program::Reader { target: 0, renewals: 1 };
 
 const fn collector(runs: u32) -> Program {
     Program::Collector { runs }
@@ -149,7 +151,8 @@ fn by_lot_somebody_who_moves_packs_beside_readers_and_collections() {
 
 const REPACKER: Program = Program::Repacker;
 /// The snapshot that needs a part of what is emptied.
-const READER_OF_HALF: Program = Program::Reader { target: 1 };
+const READER_OF_HALF: Program = Program::Reader { target: 1, renewals: 0 };
+const RENEWING_READER_OF_HALF: Program = Program::Reader { target: 1, renewals: 1 };
 
 #[test]
 fn a_repack_and_a_collection() {
@@ -169,9 +172,8 @@ fn a_repack_that_dies_anywhere_leaves_nothing_behind() {
 
 #[test]
 fn by_lot_repacks_beside_readers_and_collections() {
-    // A reader that dies, or whose pin arrives late, keeps what it has pinned until that is over.
     let bounds = Bounds { expiries: 2, preemptions: None, ..CALM };
-    let scene = Scene::of([REPACKER, REPACKER, READER_OF_HALF, collector(2), collector(2)]);
+    let scene = Scene::of([REPACKER, REPACKER, RENEWING_READER_OF_HALF, collector(2), collector(2)]);
     hardly(scene.with(Packs::Half).within(bounds), 100);
     let scene = Scene::of([REPACKER, REPACKER, Program::Follower, collector(2), collector(2)]);
     hardly(scene.with(Packs::Half).within(Bounds { faults: 1, crashes: 1, ..bounds }), 100);
@@ -237,19 +239,20 @@ fn without_a_second_look_a_reader_pins_what_is_being_deleted() {
     is_needed(Rules { look_after_pinning: false, ..ALL }, scene, 3000, "a reader has pinned");
 }
 
+/// Its pin is too old while it sleeps, so the snapshot may be deleted; what it pins then is gone.
+#[test]
+fn without_a_second_look_a_renewal_pins_what_is_deleted() {
+    let scene = Scene::of([RENEWING_READER, DELETER]).with(Packs::Needed).within(CALM);
+    is_needed(Rules { look_after_pinning: false, ..ALL }, scene, 3000, "and reader 0 relies on it");
+}
+
 /// A pack is pardoned for a snapshot, which is pinned and then moved to another pack: who
 /// has read pins before that and records after it sees neither.
 #[test]
 fn without_reading_pins_last_a_collection_misses_both_pin_and_record() {
     let scene = Scene::of([collector(1), READER, Program::Mover { target: 0 }]).with(Packs::Pardonable);
-    is_needed_by_sleepers(Rules { pins_after_records: false, ..ALL }, scene.within(AWAKE), 20_000, LOST);
-}
-
-#[test]
-fn without_touching_what_a_revoked_write_was_to_replace_it_refers_to_what_is_gone() {
-    let scene = Scene::of([Program::Mover { target: 0 }, collector(2)]).with(Packs::Needed);
-    let bounds = Bounds { preemptions: Some(1), ..CALM };
-    is_needed_by_sleepers(Rules { touch_after_revoking: false, ..ALL }, scene.within(bounds), 20_000, LOST);
+    let bounds = Bounds { changes_first: true, ..AWAKE };
+    is_needed_by_sleepers(Rules { pins_after_records: false, ..ALL }, scene.within(bounds), 20_000, LOST);
 }
 
 /// It sleeps between its look at the lease and the record; meanwhile it is taken for dead, and
@@ -281,5 +284,14 @@ fn without_following_what_was_moved_a_mount_loses_its_snapshot() {
     let scene = Scene::of([Program::Follower, REPACKER, collector(2)]).with(Packs::Half);
     let bounds = Bounds { preemptions: Some(1), ..AWAKE };
     let rules = Rules { follow_moved: false, ..ALL };
+    is_needed_by_sleepers(rules, scene.within(bounds), 20_000, "cannot read its snapshot");
+}
+
+/// The pin goes with the snapshot to its new packs, and then the old ones go.
+#[test]
+fn without_following_what_was_moved_a_reader_loses_what_it_pinned_anew() {
+    let scene = Scene::of([RENEWING_READER_OF_HALF, REPACKER, collector(2)]).with(Packs::Half);
+    let rules = Rules { follow_moved: false, ..ALL };
+    let bounds = Bounds { changes_first: true, ..AWAKE };
     is_needed_by_sleepers(rules, scene.within(bounds), 20_000, "cannot read its snapshot");
 }

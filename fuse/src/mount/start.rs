@@ -12,7 +12,7 @@ use store::{
     Error, Result,
     catalog::{
         lock::{Hold, Keeper},
-        pin::{PinKeeper, Pinned},
+        pins::{PinKeeper, Pinned},
         records,
     },
     content::{

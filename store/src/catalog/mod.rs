@@ -9,7 +9,6 @@ pub mod events;
 pub mod index;
 pub mod lease;
 pub mod lock;
-pub mod pin;
 pub mod pins;
 pub mod pointer;
 pub mod records;

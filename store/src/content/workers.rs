@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::{Error, Result};
 
@@ -22,7 +22,45 @@ pub fn run(threads: usize, work: impl Fn() -> Result<()> + Sync) -> Result<()> {
 
 /// Runs what computes or blocks away from the threads that wait.
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    tokio::task::spawn_blocking(work).await.map_err(|error| Error::Internal { what: error.to_string() })?
+    let started = match start(work) {
+        Ok(started) => started,
+        Err(done) => return *done,
+    };
+    started.await.map_err(|error| Error::Internal { what: error.to_string() })?
+}
+
+/// What was started, or what came of it already. Boxed, for those who wait are nested deeply.
+fn start<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<JoinHandle<Result<T>>, Box<Result<T>>> {
+    #[cfg(any(test, feature = "test-support"))]
+    if at_once::is_wanted() {
+        return Err(Box::new(work()));
+    }
+    Ok(tokio::task::spawn_blocking(work))
+}
+
+/// For tests that choose every step themselves: no other thread decides when one is done.
+#[cfg(any(test, feature = "test-support"))]
+pub mod at_once {
+    use std::cell::Cell;
+
+    thread_local! {
+        static WANTED: Cell<bool> = const { Cell::new(false) };
+    }
+
+    /// What this thread asks for from now on is done by itself.
+    pub fn begin() {
+        WANTED.set(true);
+    }
+
+    pub fn end() {
+        WANTED.set(false);
+    }
+
+    pub(super) fn is_wanted() -> bool {
+        WANTED.get()
+    }
 }
 
 /// Runs what waits beside whoever asks for it, so that it goes on while they compute. Dropped, it

@@ -5,6 +5,7 @@ use std::{cmp::Ordering, collections::HashMap, iter::Peekable, slice::Iter};
 use super::open;
 use crate::{
     Result,
+    catalog::rules::Rules,
     content::TenantStore,
     format::{
         record::Record,
@@ -115,7 +116,7 @@ pub async fn diff(store: &TenantStore, before: &Record, after: &Record) -> Resul
 }
 
 async fn entries(store: &TenantStore, record: &Record) -> Result<Vec<Entry>> {
-    let (kept, opened) = open::kept(store, record).await?;
+    let (kept, opened) = open::kept(store, record, Rules::ALL).await?;
     if let Some((pinned, _)) = kept {
         pinned.release().await;
     }

@@ -8,7 +8,7 @@ use super::open::Opened;
 use crate::{
     Error, Result,
     bucket::BucketError,
-    catalog::{pin, records},
+    catalog::{pins, records, rules::Rules},
     content::{
         TenantStore,
         known::Locations,
@@ -54,7 +54,10 @@ impl Relocate for Below {
 }
 
 /// Follows the chunks of a snapshot that is read.
-pub(super) fn followed(store: &TenantStore, record: &Record) -> Whereabouts {
+pub fn followed(store: &TenantStore, record: &Record, rules: Rules) -> Whereabouts {
+    if !rules.follow_moved {
+        return Whereabouts::default();
+    }
     let snapshot = Some((lineage_of(record), record.record));
     Whereabouts::new(Arc::new(Below::new(store.clone(), snapshot)))
 }
@@ -63,7 +66,7 @@ pub(super) fn followed(store: &TenantStore, record: &Record) -> Whereabouts {
 pub(super) async fn current(store: &TenantStore, lineage: &Lineage, id: RecordId) -> Result<Record> {
     match records::get(store, lineage, id).await {
         Ok((record, _)) if matches!(record.state, State::Live | State::Trashed) => Ok(record),
-        Ok(_) | Err(Error::Bucket(BucketError::NotFound { .. })) => Err(pin::deleted(lineage, id)),
+        Ok(_) | Err(Error::Bucket(BucketError::NotFound { .. })) => Err(pins::deleted(lineage, id)),
         Err(error) => Err(error),
     }
 }

@@ -16,6 +16,7 @@ mod kept;
 #[cfg(test)]
 mod tests;
 
+use kept::{Attempt, Lasting};
 pub use kept::{Kept, kept};
 
 use std::time::Duration;
@@ -36,9 +37,10 @@ use crate::{
     catalog::{
         controls::Controls,
         lock::{Hold, Survey, Terms},
-        pin::{Pinned, Placed},
+        pins,
         pointer::{self, Read},
         records,
+        rules::Rules,
         store::Store,
     },
     content::{TenantStore, chunk::Piece, meta::Metadata, whereabouts::LOOKS, workers::blocking},
@@ -177,18 +179,17 @@ pub async fn locked(
 pub struct Unlocked {
     pub store: TenantStore,
     pub lineage: Lineage,
-    pub pinned: Pinned,
+    pub kept: Kept,
     pub opened: Opened,
 }
 
-/// Pins a snapshot for `ttl` and reads its metadata: the one whose id or digest starts with
-/// `sha`, else the current one.
+/// Pins a snapshot, keeps it pinned and reads its metadata: the one whose id or digest starts
+/// with `sha`, else the current one.
 pub async fn pinned(
     store: &Store,
     name: &ProfileName,
     major: Option<ChromeMajor>,
     sha: Option<&str>,
-    ttl: Duration,
 ) -> Result<Unlocked> {
     let bucket = &*store.bucket_of(&name.tenant);
     let (store, lineage, pointer) = match major {
@@ -209,6 +210,8 @@ pub async fn pinned(
             (store, lineage, pointer)
         }
     };
+    let lasting =
+        Lasting { ttl: pins::DEFAULT_TTL, renew_every: pins::DEFAULT_RENEW_EVERY, rules: Rules::ALL };
     let mut seen = Some(pointer);
     for attempt in 1..=ATTEMPTS {
         let record = match (sha, seen.take()) {
@@ -223,15 +226,10 @@ pub async fn pinned(
             tokio::time::sleep(RetryPolicy::default().pause(attempt)).await;
             continue;
         }
-        let placed = Placed::on(&store, &lineage, &record, ttl).await?;
-        let (confirmed, opened) = futures::future::join(placed.confirm(), Opened::load(&store, record)).await;
-        let Some(pinned) = confirmed? else { continue };
-        match opened {
-            Ok(opened) => return Ok(Unlocked { store, lineage, pinned, opened }),
-            Err(error) => {
-                pinned.release().await;
-                return Err(error);
-            }
+        match Attempt::on(&store, &lineage, &record, lasting).await? {
+            Attempt::Kept(kept, opened) => return Ok(Unlocked { store, lineage, kept, opened }),
+            Attempt::Changed => {}
+            Attempt::Unpinned(error, _) => return Err(error),
         }
     }
     Err(Error::Conflict { what: format!("a snapshot of {lineage}") })

@@ -26,6 +26,7 @@ use super::{
 };
 use crate::{
     Error, Result,
+    catalog::rules::Rules,
     content::{
         TenantStore,
         reader::{Fetch, Verified, Want, plan},
@@ -95,7 +96,7 @@ pub async fn restore(
     let started = Instant::now();
     // Before anything is fetched: most mistakes are about the target.
     let staging = Staging::create(&request.target, request.force, request.same_owner)?;
-    let (kept, opened) = open::kept(store, record).await?;
+    let (kept, opened) = open::kept(store, record, Rules::ALL).await?;
     let written = write_snapshot(store, opened, staging, request, progress).await;
     if let Some((pinned, _)) = kept {
         pinned.release().await;
@@ -120,7 +121,7 @@ async fn write_snapshot(
     let fetched_bytes = fetches.iter().map(|fetch| fetch.end - fetch.start).sum();
     let target =
         Arc::new(Target { remaining: remaining(&entries), entries, staging, store: store.clone(), progress });
-    let whereabouts = followed(store, &record);
+    let whereabouts = followed(store, &record, Rules::ALL);
     write_all(store, Arc::clone(&target), fetches, &whereabouts, request.threads.max(1)).await?;
     let target =
         Arc::into_inner(target).ok_or_else(|| Error::Internal { what: "a writer is left".to_owned() })?;

@@ -31,7 +31,7 @@ use store::{
         pointer::{Pointer, Target},
         record::{Record, State},
     },
-    id::{EventId, FlipId, Nonce, RecordId},
+    id::{EventId, FlipId, Nonce, PackId, RecordId},
 };
 
 use super::{keeper::Keeper, machine::hash_of};
@@ -176,6 +176,15 @@ impl Ghost {
     pub fn is_kept_out(&mut self, process: usize, by_itself: bool) {
         let name = self.name(process);
         self.must(!by_itself, || format!("{name} waits for a lock that is its own"));
+    }
+
+    /// A reader goes on with what it has pinned, which must be there.
+    pub fn reads(&mut self, process: usize, snapshot: Option<(RecordId, Vec<PackId>)>) {
+        self.keeper.reads(process, snapshot);
+        if let Some(lost) = self.keeper.lost() {
+            let name = self.name(process);
+            self.must(false, || format!("{lost}, and {name} relies on it"));
+        }
     }
 
     /// A reader that nobody may take anything from ends without what it wanted.

@@ -48,6 +48,16 @@ impl Keeper {
         };
     }
 
+    /// Every pin is too old.
+    pub fn lapse(&mut self) {
+        self.reading.clear();
+    }
+
+    /// Whether a reader has a right to what it reads.
+    pub fn is_reading(&self, process: usize) -> bool {
+        self.reading.contains_key(&process)
+    }
+
     /// What is needed and is not there, in words.
     pub fn lost(&self) -> Option<String> {
         if !self.watches {

@@ -14,6 +14,7 @@ use store::{
         Bucket, BucketError, Deleted, Depth, Key, MemoryBucket, Object, Page, Prefix, Result, Version, Write,
     },
     catalog::pointer::Flip,
+    id::{PackId, RecordId},
 };
 
 use super::{
@@ -87,6 +88,8 @@ struct Process {
     /// Stands for everything it was answered.
     heard: u64,
     flip: usize,
+    /// When it last wrote a pin.
+    pinned: Option<u32>,
     ended: bool,
 }
 
@@ -227,6 +230,7 @@ impl Machine {
         self.memory.advance(LONG);
         let mut inner = self.inner();
         inner.epoch += 1;
+        inner.ghost.keeper.lapse();
         inner.say("the store's clock passes every lock's time".to_owned());
     }
 
@@ -291,6 +295,9 @@ impl Machine {
                 let before = now(key);
                 let version = bucket.put(key, bytes.clone().into(), write.clone()).now_or_never().unwrap()?;
                 inner.written.insert(key.to_string(), inner.epoch);
+                if is_pin(key.as_str()) {
+                    inner.processes[process].pinned = Some(inner.epoch);
+                }
                 inner.ghost.applied(Applied { process, flip, key, before, after: Some(bytes.clone()) });
                 Ok(Reply::Version(version))
             }
@@ -333,7 +340,7 @@ impl Inner {
 
     /// The age of nothing else decides anything.
     fn is_fresh(&self, key: &str) -> bool {
-        let ages = |key: &str| key.contains("/snap-") || key.contains("/condemned/");
+        let ages = |key: &str| key.contains("/snap-") || key.contains("/condemned/") || is_pin(key);
         (key.ends_with("lock.json") || (self.collects && ages(key)))
             && self.written.get(key) == Some(&self.epoch)
     }
@@ -372,6 +379,20 @@ impl Inner {
         self.say(format!("{name} {line}"));
     }
 
+    /// A reader goes on with what it believes to have pinned: these packs of this snapshot.
+    /// It ends with `None`.
+    pub fn reads(&mut self, process: usize, snapshot: Option<(RecordId, Vec<PackId>)>) {
+        let holds = self.processes[process].pinned == Some(self.epoch);
+        self.ghost.reads(process, snapshot.filter(|_| holds));
+    }
+
+    /// A reader ends without what it has pinned.
+    pub fn lacks_what_it_pinned(&mut self, process: usize, error: &store::Error) {
+        if self.ghost.keeper.is_reading(process) {
+            self.ghost.lacks(process, error);
+        }
+    }
+
     pub fn ended(&mut self, process: usize) {
         self.processes[process].ended = true;
     }
@@ -390,15 +411,17 @@ fn is_event_key(key: &str) -> bool {
     key.contains("/events/")
 }
 
+fn is_pin(key: &str) -> bool {
+    key.contains("/pins/")
+}
+
 /// What nobody's decisions depend on.
 fn is_quiet(op: &Op, collects: bool) -> bool {
     match op {
         Op::Get(key) | Op::Put { key, .. } | Op::Delete(key) | Op::DeleteIf { key, .. } => {
             is_event_key(key.as_str()) || key.name() == "tenant.json"
         }
-        Op::List { prefix, .. } => {
-            is_event_key(prefix.as_str()) || (!collects && prefix.as_str().contains("/pins/"))
-        }
+        Op::List { prefix, .. } => is_event_key(prefix.as_str()) || (!collects && is_pin(prefix.as_str())),
     }
 }
 

@@ -12,7 +12,7 @@ use store::{
         controls::Controls,
         lease::{DurableWrite, WriteLease},
         lock::Terms,
-        pins,
+        pins::Renewal,
         pointer::{Flip, Move},
         records,
         rules::Rules,
@@ -20,26 +20,29 @@ use store::{
     content::{
         TenantStore,
         known::{Known, Locations},
-        meta::Metadata,
         reader::{Want, plan},
         upload::Gate,
-        whereabouts::Whereabouts,
     },
     format::{
         frame::Codec,
         layout,
-        record::{PackUse, State},
+        record::{PackUse, Record},
         table::Location,
     },
     id::{PackId, PackSeq, RecordId},
     name::Lineage,
-    ops::{gc, moved::Below, repack, retention},
+    ops::{
+        gc,
+        moved::followed,
+        open::{self, Opened},
+        repack, retention,
+    },
 };
 
 use super::{
     ghost::Role,
     machine::Machine,
-    scene::{chunk_of, pack_of},
+    scene::{chunk_of, data_of, pack_of},
 };
 use crate::world::actor;
 
@@ -80,9 +83,10 @@ pub enum Program {
         shares: usize,
         flips: bool,
     },
-    /// Pins a snapshot and reads its packs.
+    /// Pins a snapshot, renews the pin so often, and reads the snapshot.
     Reader {
         target: usize,
+        renewals: u32,
     },
     /// Collects garbage, so many times.
     Collector {
@@ -90,8 +94,7 @@ pub enum Program {
     },
     /// Removes all but the current snapshot.
     Retention,
-    /// Copies the pack of a snapshot to one of its own, under a lease that says so, and makes
-    /// the record refer to the copy.
+    /// Moves all of a snapshot to another pack.
     Mover {
         target: usize,
     },
@@ -155,8 +158,8 @@ impl Host {
                 let written = self.write(shares, flips).await;
                 self.note(&format!("ends: {:?}", written.map(|_| "stored").map_err(|error| error.kind())));
             }
-            Program::Reader { target } => {
-                let read = self.read(target).await;
+            Program::Reader { target, renewals } => {
+                let read = self.read(target, renewals).await;
                 self.note(&format!("ends: {:?}", read.map_err(|error| error.kind())));
             }
             Program::Collector { runs } => {
@@ -169,11 +172,11 @@ impl Host {
                 }
             }
             Program::Mover { target } => {
-                let moved = self.relocate(target).await;
+                let moved = self.repack(pack_of(self.records[target]), self.records[target]).await;
                 self.note(&format!("ends: {:?}", moved.map_err(|error| error.kind())));
             }
             Program::Repacker => {
-                let moved = self.repack().await;
+                let moved = self.repack(data_of(self.records[0]), self.records[1]).await;
                 self.note(&format!("ends: {:?}", moved.map_err(|error| error.kind())));
             }
             Program::Follower => {
@@ -270,8 +273,8 @@ impl Host {
         let data = match known.locate(&chunk) {
             Some(location) => location.pack,
             None => {
-                put(pack_of(write)).await?;
-                pack_of(write)
+                put(data_of(write)).await?;
+                data_of(write)
             }
         };
         let meta = PackId { write, seq: PackSeq::Meta };
@@ -288,40 +291,12 @@ impl Host {
         Ok(())
     }
 
-    /// Reads the record, then makes sure of its lease, then replaces the very record it read.
-    async fn relocate(&self, target: usize) -> store::Result<()> {
-        let target = self.records[target];
-        let (mut draft, _) = records::get(&self.store, &self.lineage, target).await?;
-        (draft.content, draft.updates) = (None, vec![target]);
-        let known = Arc::new(Known::new(Locations::new(), None));
-        let lease = WriteLease::new(self.store.clone(), self.lineage.clone(), draft, known);
-        let write = lease.open().await?;
-        let source = layout::pack(&self.store.tenant, pack_of(target));
-        self.store.bucket.get(&source).await?;
-        let copy = layout::pack(&self.store.tenant, pack_of(write));
-        store::bucket::put_unique(&*self.store.bucket, &copy, b"a copy".to_vec().into()).await?;
-        let (mut record, version) = records::get(&self.store, &self.lineage, target).await?;
-        let (own, _) = records::get(&self.store, &self.lineage, write).await?;
-        if record.state == State::Live && own.state == State::Writing {
-            record.generation += 1;
-            record.lease_seq += 1;
-            let content = record.content.as_mut().unwrap();
-            content.packs = vec![PackUse { pack: pack_of(write), live_bytes: 1 }];
-            match self.controls().replace_record(&record, version).await {
-                Ok(_) | Err(Error::Conflict { .. }) => {}
-                // Whether it was applied is not known, so the lease must not end by itself.
-                Err(error) => return Err(error),
-            }
-        }
-        lease.abandon().await;
-        Ok(())
-    }
-
-    async fn repack(&self) -> store::Result<u64> {
-        let emptied = layout::pack(&self.store.tenant, pack_of(self.records[0]));
-        let len = self.store.bucket.get(&emptied).await?.bytes.len() as u64;
-        let packs = BTreeMap::from([(pack_of(self.records[0]), len)]);
-        let records = [(self.lineage.clone(), self.records[1])];
+    /// Moves what the snapshot needs of the pack to another.
+    async fn repack(&self, emptied: PackId, of: RecordId) -> store::Result<u64> {
+        let key = layout::pack(&self.store.tenant, emptied);
+        let len = self.store.bucket.get(&key).await?.bytes.len() as u64;
+        let packs = BTreeMap::from([(emptied, len)]);
+        let records = [(self.lineage.clone(), of)];
         let survey = repack::survey(&self.store, &repack::Rehearsal::default(), packs, &records)
             .await
             .map_err(|(_, error)| error)?;
@@ -329,44 +304,53 @@ impl Host {
         moved.map(|moved| moved.records).map_err(|failed| failed.error)
     }
 
+    /// As a mount does that has the lock: the pointer keeps its snapshot.
     async fn follow(&self) -> store::Result<()> {
-        let id = self.records[1];
-        let (record, _) = records::get(&self.store, &self.lineage, id).await?;
-        let below = Below::new(self.store.clone(), Some((self.lineage.clone(), id)));
-        let whereabouts =
-            if self.rules.follow_moved { Whereabouts::new(Arc::new(below)) } else { Whereabouts::default() };
-        let content = record.content.as_ref().unwrap();
-        let metadata = match Metadata::load(&self.store, id, record.generation, content).await {
-            // Before it has begun: it would read the record again.
-            Err(Error::Missing { .. }) => return Ok(()),
-            loaded => loaded?,
+        let (record, _) = records::get(&self.store, &self.lineage, self.records[1]).await?;
+        self.fetch(&Opened::load(&self.store, record).await?).await
+    }
+
+    /// As a restore does, but that it renews its pin when it is told to.
+    async fn read(&self, target: usize, renewals: u32) -> store::Result<()> {
+        let id = self.records[target];
+        let relies_on = |record: &Record| {
+            let packs = record.content.iter().flat_map(|content| &content.packs);
+            Some((id, packs.map(|used| used.pack).collect()))
         };
-        let (entries, locations) = metadata.decode()?;
-        let chunks = entries.iter().flat_map(|entry| entry.chunks().collect::<Vec<_>>());
-        let wants = chunks.zip(locations).map(|((id, raw_len), location)| Want {
-            id,
-            raw_len,
-            location,
+        let (record, _) = records::get(&self.store, &self.lineage, id).await?;
+        let (kept, mut opened) = open::kept(&self.store, &record, self.rules).await?;
+        let (pinned, keeper) = kept.expect("everybody may write here");
+        keeper.stop();
+        self.machine.inner().reads(self.process, relies_on(&opened.record));
+        for _ in 0..renewals {
+            // The snapshot stays all the time, where it was and where it is now only at its ends.
+            self.machine.inner().reads(self.process, Some((id, Vec::new())));
+            if let Renewal::Moved(record) = pinned.renew().await? {
+                opened.record = *record;
+            }
+            self.machine.inner().reads(self.process, relies_on(&opened.record));
+        }
+        if let Err(error) = self.fetch(&opened).await {
+            self.machine.inner().lacks_what_it_pinned(self.process, &error);
+        }
+        self.machine.inner().reads(self.process, None);
+        pinned.release().await;
+        Ok(())
+    }
+
+    /// Every chunk of a snapshot, wherever it is by now.
+    async fn fetch(&self, opened: &Opened) -> store::Result<()> {
+        let whereabouts = followed(&self.store, &opened.record, self.rules);
+        let wants = opened.pieces().flatten().map(|piece| Want {
+            id: piece.id,
+            raw_len: piece.raw_len,
+            location: piece.location,
             purpose: (),
         });
         for fetch in plan(wants) {
             whereabouts.fetch(&self.store, fetch).await?;
         }
         Ok(())
-    }
-
-    async fn read(&self, target: usize) -> store::Result<()> {
-        const TTL: Duration = Duration::from_secs(30 * 86_400);
-        let id = self.records[target];
-        let pinned = pins::pin(&self.store, &self.lineage, id, TTL, self.rules).await?;
-        let packs = pinned.record.content.iter().flat_map(|content| &content.packs);
-        let packs: Vec<PackId> = packs.map(|used| used.pack).collect();
-        self.machine.inner().ghost.keeper.reads(self.process, Some((id, packs.clone())));
-        for pack in packs {
-            self.store.bucket.get(&layout::pack(&self.store.tenant, pack)).await?;
-        }
-        self.machine.inner().ghost.keeper.reads(self.process, None);
-        pinned.release().await
     }
 
     async fn retain_one(&self) -> store::Result<usize> {

@@ -10,7 +10,11 @@ use std::{
 };
 
 use futures::FutureExt;
-use store::{catalog::clock::counted, content::TenantStore, ops::gc};
+use store::{
+    catalog::clock::counted,
+    content::{TenantStore, workers::at_once},
+    ops::gc,
+};
 use tokio::{runtime::Runtime, task::unconstrained};
 
 use store::bucket::{Bucket, Key};
@@ -80,11 +84,13 @@ pub fn run(
     }
     // The order of names decides the order of calls, which must be the same again.
     counted::begin();
+    at_once::begin();
     let roles = scene.programs.iter().map(|program| program.role()).collect();
     let collects = scene.packs.is_some();
     let machine = Arc::new(Machine::new(roles, &objects, scene.events_wait, collects, trace.is_some()));
     let violation = runtime.block_on(drive(scene, stage, &machine, choices, seen));
     counted::end();
+    at_once::end();
     if let Some(trace) = trace {
         *trace = machine.take_trace();
     }
@@ -234,8 +240,8 @@ fn options(scene: &Scene, machine: &Machine, left: Left, by_lot: bool) -> Vec<(S
     let bounds = scene.bounds;
     let inner = machine.inner();
     let mut order: Vec<usize> = (0..scene.programs.len()).collect();
-    // Going on comes first.
-    order.sort_by_key(|process| Some(*process) != left.current);
+    // Going on comes first, unless early changes are looked for.
+    order.sort_by_key(|process| (Some(*process) == left.current) == bounds.changes_first);
     let waits = |process: usize| inner.waiting.iter().any(|waiting| waiting.process == process);
     let bound = left.preemptions == Some(0) && left.current.is_some_and(waits);
     let mut steps = Vec::new();

@@ -8,14 +8,17 @@ use std::{
 use bytes::Bytes;
 use store::{
     bucket::{Bucket, Key, MemoryBucket},
-    catalog::{pointer::Move, rules::Rules},
-    content::TenantStore,
+    catalog::{pointer::Move, records, rules::Rules},
+    content::{
+        TenantStore,
+        meta::{MetaPack, Metadata},
+    },
     format::{
         condemned::{Condemned, Phase},
         frame::Codec,
         index::{Index, IndexEntry, IndexPack},
         layout,
-        record::{PackUse, Record, State},
+        record::{Content, Record, State},
     },
     id::{ChunkId, PackId, PackSeq, RecordId},
     name::Lineage,
@@ -48,6 +51,8 @@ pub struct Bounds {
     pub reorder: bool,
     /// Whether runs in which something fails early are tried first.
     pub faults_first: bool,
+    /// Whether runs in which another process goes on early are tried first.
+    pub changes_first: bool,
     /// Whether the likely is to be offered twice, which helps where lots are drawn.
     pub lots: bool,
 }
@@ -64,6 +69,7 @@ impl Default for Bounds {
             preemptions: None,
             reorder: false,
             faults_first: false,
+            changes_first: false,
             lots: false,
         }
     }
@@ -84,8 +90,8 @@ pub struct Scene {
     pub packs: Option<Packs>,
 }
 
-/// The packs of a scene: one for each of the first two snapshots; the pointer names the
-/// second.
+/// The packs of a scene: one for each of the first two snapshots, with all that it needs; the
+/// pointer names the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packs {
     Needed,
@@ -124,9 +130,15 @@ impl Scene {
     }
 }
 
-/// The pack that was stored for a record.
-pub fn pack_of(record: RecordId) -> PackId {
+/// The pack with the content that was stored for a record.
+pub fn data_of(record: RecordId) -> PackId {
     PackId { write: record, seq: PackSeq::Data(0) }
+}
+
+/// The pack with the names that were stored for a record. But for [`Packs::Half`] there is
+/// nothing else: files are so small that they are part of it.
+pub fn pack_of(record: RecordId) -> PackId {
+    PackId { write: record, seq: PackSeq::Meta }
 }
 
 /// The chunk that lies in the pack of this record.
@@ -145,13 +157,13 @@ pub fn with_packs(stage: &Stage, packs: Packs) -> BTreeMap<String, Bytes> {
     for (number, id) in stage.records.iter().take(2).enumerate() {
         let key = layout::record(&stage.lineage, *id);
         let mut record = Record::decode(&stage.objects[key.as_str()]).unwrap();
-        let pack = pack_of(*id);
-        record.content.as_mut().unwrap().packs = vec![PackUse { pack, live_bytes: 1 }];
+        let (pack, (content, bytes)) = (pack_of(*id), &stage.contents[number]);
+        record.content = Some(content.clone());
         if number == 0 && packs == Packs::Orphan {
             record.state = State::Tombstone;
         }
         put(key, record.encode());
-        put(layout::pack(tenant, pack), b"a pack".to_vec());
+        put(layout::pack(tenant, pack), bytes.to_vec());
         let entry =
             IndexEntry { id: chunk_of(&stage.store, *id), offset: 16, stored_len: 1, codec: Codec::Zstd };
         let index = Index {
@@ -178,6 +190,8 @@ pub struct Stage {
     pub lineage: Lineage,
     pub records: Vec<RecordId>,
     pub objects: BTreeMap<String, Bytes>,
+    /// The first two snapshots when each is in a pack of its own, and that pack.
+    contents: Vec<(Content, Bytes)>,
     pub pointer: BTreeMap<String, Bytes>,
     pub pointer_to_second: BTreeMap<String, Bytes>,
 }
@@ -211,7 +225,8 @@ async fn set_up_half() -> Stage {
         objects.insert(key, bytes);
     }
     let World { store, lineage, .. } = world;
-    Stage { store, lineage, records, objects, pointer: BTreeMap::new(), pointer_to_second: BTreeMap::new() }
+    let (contents, pointer, pointer_to_second) = Default::default();
+    Stage { store, lineage, records, objects, contents, pointer, pointer_to_second }
 }
 
 async fn set_up() -> Stage {
@@ -229,6 +244,20 @@ async fn set_up() -> Stage {
     let second = Move { target: records[1], reason: String::new(), force: true };
     world.controls("stage").point(&second).await.unwrap();
     let pointer_to_second = [read(layout::latest(&world.lineage)).await].into();
+    let mut contents = Vec::new();
+    for id in &records[..2] {
+        contents.push(alone(&world, *id).await);
+    }
     let World { store, lineage, .. } = world;
-    Stage { store, lineage, records, objects, pointer, pointer_to_second }
+    Stage { store, lineage, records, objects, contents, pointer, pointer_to_second }
+}
+
+/// A snapshot in one pack that no other snapshot needs.
+async fn alone(world: &World, id: RecordId) -> (Content, Bytes) {
+    let (record, _) = records::get(&world.store, &world.lineage, id).await.unwrap();
+    let metadata = Metadata::fetch(&world.store, &record.content.unwrap()).await.unwrap();
+    let mut pack = MetaPack::new(&world.store, id).unwrap();
+    let (content, _) = pack.add_moved(&world.store, &metadata, |_| None, |_| true).unwrap();
+    assert_eq!(content.packs.iter().map(|used| used.pack).collect::<Vec<_>>(), [pack_of(id)]);
+    (content, pack.seal(&world.store).bytes)
 }

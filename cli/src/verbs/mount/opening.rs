@@ -17,7 +17,7 @@ use fuse::{
 };
 use store::{
     Error, ErrorKind,
-    catalog::{clock, lock::Terms, pin, records},
+    catalog::{clock, lock::Terms, records},
     content::TenantStore,
     format::record,
     name::{ChromeMajor, Lineage},
@@ -274,7 +274,7 @@ fn lock_was_lost(other: &Info) -> Failure {
 async fn without_lock(context: &Context, args: &MountArgs) -> Result<Begun, Failure> {
     let store = context.store(Purpose::Change).await?;
     let (profile, sha) = (&args.source.profile, args.source.sha.as_deref());
-    let pinned = || open::pinned(&store, profile, args.chrome_major, sha, pin::DEFAULT_TTL);
+    let pinned = || open::pinned(&store, profile, args.chrome_major, sha);
     let opened = match pinned().await {
         Err(Error::Foreign { .. }) => {
             let asked = LineageArgs { profile: profile.clone(), chrome_major: args.chrome_major };
@@ -284,8 +284,7 @@ async fn without_lock(context: &Context, args: &MountArgs) -> Result<Begun, Fail
         }
         opened => opened?,
     };
-    let open::Unlocked { store: tenant, lineage, pinned, opened } = opened;
-    let pinned = Arc::new(pinned);
+    let open::Unlocked { store: tenant, lineage, kept: (pinned, keeper), opened } = opened;
     let mode = if args.fork { Mode::Fork } else { Mode::ReadOnly };
     let mut notes = Notes::new();
     let request = load_request(context, args, lineage.chrome_major);
@@ -293,7 +292,6 @@ async fn without_lock(context: &Context, args: &MountArgs) -> Result<Begun, Fail
     let snapshot = opened.map(|opened| Snapshot { lineage: lineage.clone(), opened });
     let run_id = context.actor(&args.actor).run_id;
     let info = info(context, args, &lineage, mode, snapshot.as_ref(), notes.fallback(), run_id);
-    let keeper = pinned.keep(pin::DEFAULT_RENEW_EVERY);
     let opening = opening(tenant, lineage, Right::Pinned { pinned, keeper }, snapshot, info);
     let start = new_session(context)?;
     let mount = blocking(move || Ok(Mount::start(opening, start)?)).await?;

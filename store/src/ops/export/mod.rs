@@ -28,7 +28,7 @@ use super::{
 pub use crate::archive::members::Times;
 use crate::{
     Error, Result,
-    catalog::records,
+    catalog::{records, rules::Rules},
     content::{TenantStore, workers::blocking},
     error::IoContext,
     format::{layout, manifest::Manifest, record::Record},
@@ -79,7 +79,7 @@ pub async fn write<W: Write + Send + 'static>(
     (out, shown): (W, PathBuf),
     progress: Arc<dyn Progress>,
 ) -> Result<(Archive, W)> {
-    let (kept, opened) = open::kept(store, record).await?;
+    let (kept, opened) = open::kept(store, record, Rules::ALL).await?;
     let written = write_snapshot(store, opened, request, (out, shown), progress).await;
     if let Some((pinned, _)) = kept {
         pinned.release().await;
@@ -94,7 +94,7 @@ async fn write_snapshot<W: Write + Send + 'static>(
     (out, shown): (W, PathBuf),
     progress: Arc<dyn Progress>,
 ) -> Result<(Archive, W)> {
-    let whereabouts = Arc::new(followed(store, &opened.record));
+    let whereabouts = Arc::new(followed(store, &opened.record, Rules::ALL));
     let pieces: Vec<_> = opened.pieces().flatten().collect();
     let members = stream::Members::new(opened.entries, request.times);
     progress.begin("export", members.count(|_| true), members.bytes());

@@ -131,7 +131,7 @@ mod tests {
     use crate::{
         bucket::{Bucket, MemoryBucket, Write},
         catalog::{
-            pin::tests::{ID, record},
+            pins::tests::{ID, record},
             store::Store,
         },
         format::layout,

@@ -1,4 +1,7 @@
-//! A snapshot that is read from beginning to end, and kept meanwhile.
+//! A snapshot that is read without a lock, and pinned meanwhile.
+//!
+//! The pin is placed and confirmed while the metadata is fetched: what was fetched is used only
+//! if the second look found the record as it was, so it is what the pin keeps.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,7 +9,10 @@ use super::Opened;
 use crate::{
     Error, ErrorKind, Result,
     bucket::RetryPolicy,
-    catalog::pin::{PinKeeper, Pinned, Placed, deleted},
+    catalog::{
+        pins::{PinKeeper, Pinned, Placed, deleted},
+        rules::Rules,
+    },
     content::{TenantStore, whereabouts::LOOKS},
     format::record::{Record, State},
     id::RecordId,
@@ -23,39 +29,74 @@ const ATTEMPTS: u32 = 5;
 /// A pin, and what renews it.
 pub type Kept = (Arc<Pinned>, PinKeeper);
 
+/// How a pin is placed and kept.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lasting {
+    pub ttl: Duration,
+    pub renew_every: Duration,
+    pub rules: Rules,
+}
+
+/// What came of pinning a snapshot while it was opened.
+pub(super) enum Attempt {
+    Kept(Kept, Opened),
+    /// Its record changed meanwhile: one starts over from the record as it is now.
+    Changed,
+    /// Who asks may not write to the store.
+    Unpinned(Error, Opened),
+}
+
+impl Attempt {
+    pub(super) async fn on(
+        store: &TenantStore,
+        lineage: &Lineage,
+        record: &Record,
+        lasting: Lasting,
+    ) -> Result<Self> {
+        let pinning = async {
+            let placed = match Placed::on(store, lineage, record, lasting.ttl, lasting.rules).await {
+                Ok(placed) => placed,
+                Err(error) if matches!(error.kind(), ErrorKind::Denied | ErrorKind::Io) => {
+                    return Ok(Err(error));
+                }
+                Err(error) => return Err(error),
+            };
+            let pinned = placed.confirm().await?.map(Arc::new);
+            // From now on: the metadata may take longer to come than the pin holds.
+            Ok(Ok(pinned.map(|pinned| {
+                let keeper = pinned.keep(lasting.renew_every);
+                (pinned, keeper)
+            })))
+        };
+        let opening = Opened::load(store, record.clone());
+        let (pinned, opened) = futures::future::join(pinning, opening).await;
+        match (pinned?, opened) {
+            (Ok(None), _) => Ok(Self::Changed),
+            (Ok(Some(kept)), Ok(opened)) => Ok(Self::Kept(kept, opened)),
+            (Ok(Some((pinned, _))), Err(error)) => {
+                pinned.release().await;
+                Err(error)
+            }
+            (Err(denied), opened) => Ok(Self::Unpinned(denied, opened?)),
+        }
+    }
+}
+
 /// Pins the snapshot while it is read, and reads its metadata. Who may not write to the store
 /// reads without: what is deleted meanwhile stays for the grace of a collection.
-pub async fn kept(store: &TenantStore, record: &Record) -> Result<(Option<Kept>, Opened)> {
+pub async fn kept(store: &TenantStore, record: &Record, rules: Rules) -> Result<(Option<Kept>, Opened)> {
     let lineage = lineage_of(record);
+    let lasting = Lasting { ttl: TTL, renew_every: RENEW_EVERY, rules };
     let mut record = record.clone();
     for _ in 0..LOOKS {
-        let pinning = async {
-            match Placed::on(store, &lineage, &record, TTL).await {
-                Ok(placed) => Ok(Some(placed.confirm().await?)),
-                Err(error) if matches!(error.kind(), ErrorKind::Denied | ErrorKind::Io) => {
-                    tracing::debug!(%error, "the snapshot is read without a pin");
-                    Ok(None)
-                }
-                Err(error) => Err(error),
-            }
-        };
-        let (pinned, opened) = futures::future::join(pinning, Opened::load(store, record.clone())).await;
-        match pinned? {
-            None => return Ok((None, opened?)),
-            Some(Some(pinned)) => {
-                let pinned = Arc::new(pinned);
-                let opened = match opened {
-                    Ok(opened) => opened,
-                    Err(error) => {
-                        pinned.release().await;
-                        return Err(error);
-                    }
-                };
-                let keeper = pinned.keep(RENEW_EVERY);
-                return Ok((Some((pinned, keeper)), opened));
-            }
+        match Attempt::on(store, &lineage, &record, lasting).await? {
+            Attempt::Kept(kept, opened) => return Ok((Some(kept), opened)),
             // It was moved, or somebody is about to delete it.
-            Some(None) => record = decided(store, &lineage, record.record).await?,
+            Attempt::Changed => record = decided(store, &lineage, record.record).await?,
+            Attempt::Unpinned(error, opened) => {
+                tracing::debug!(%error, "the snapshot is read without a pin");
+                return Ok((None, opened));
+            }
         }
     }
     Err(Error::Conflict { what: format!("record {} of {lineage}", record.record) })

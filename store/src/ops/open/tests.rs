@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     ErrorKind,
     bucket::{DelayBucket, Fault, FaultBucket, MemoryBucket, Recorder, Rule, Verb},
-    catalog::{pin, pins, pointer::Move},
+    catalog::{pins, pointer::Move},
     format::{
         layout,
         record::{CapturedBy, Reason},
@@ -107,7 +107,7 @@ impl Desk {
     }
 
     async fn pin(&self, major: Option<ChromeMajor>, sha: Option<&str>) -> Result<Unlocked> {
-        pinned(&self.store, &name(), major, sha, pin::DEFAULT_TTL).await
+        pinned(&self.store, &name(), major, sha).await
     }
 
     /// How many round trips `work` waits for, one after another.

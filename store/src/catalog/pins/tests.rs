@@ -1,9 +1,14 @@
+use std::sync::Arc;
+
 use serde_json::json;
 
 use super::*;
 use crate::{
+    Result,
     bucket::{Bucket, Fault, FaultBucket, MemoryBucket, Recorder, Rule, Verb, Write},
-    catalog::{pins, store::Store},
+    catalog::{records, rules::Rules, store::Store},
+    content::TenantStore,
+    format::{layout, record::Record},
     id::{ChunkId, PackId, PackSeq, SnapshotId},
 };
 
@@ -44,12 +49,18 @@ impl Desk {
         self.memory.put(&key, record.encode().into(), write).await.unwrap();
     }
 
+    /// Reads the record, pins it, and reads it again.
+    async fn pin(&self) -> Result<Option<Pinned>> {
+        let (record, _) = records::get(&self.store, &self.lineage, ID).await?;
+        Placed::on(&self.store, &self.lineage, &record, DEFAULT_TTL, Rules::ALL).await?.confirm().await
+    }
+
     async fn generations(&self) -> Vec<u64> {
-        pins::read(&self.store).await.unwrap().iter().map(|found| found.pin.generation).collect()
+        read(&self.store).await.unwrap().iter().map(|found| found.pin.generation).collect()
     }
 
     async fn pins(&self) -> Vec<RecordId> {
-        pins::pinned(&self.store).await.unwrap()
+        pinned(&self.store).await.unwrap()
     }
 }
 
@@ -83,8 +94,7 @@ pub(crate) fn record(key: &crate::id::ChunkKey, state: &str, generation: u64) ->
 #[tokio::test(start_paused = true)]
 async fn the_record_is_read_then_pinned_then_read_again() {
     let desk = Desk::new().await;
-    let (pinned, found) = Pinned::place(&desk.store, &desk.lineage, ID, DEFAULT_TTL).await.unwrap();
-    assert_eq!(found.record, ID);
+    let pinned = desk.pin().await.unwrap().unwrap();
     let verbs: Vec<Verb> = desk.recorder.take().iter().map(|call| call.verb).collect();
     assert_eq!(verbs, [Verb::Get, Verb::Create, Verb::Get]);
     assert_eq!(desk.pins().await, [ID]);
@@ -100,7 +110,7 @@ async fn what_changes_between_the_two_looks_makes_it_start_over() {
     let desk = Desk::new().await;
     for (state, generation, starts_over) in [("live", 0, false), ("live", 1, true), ("trashed", 1, true)] {
         let (first, _) = records::get(&desk.store, &desk.lineage, ID).await.unwrap();
-        let placed = Placed::on(&desk.store, &desk.lineage, &first, DEFAULT_TTL).await.unwrap();
+        let placed = Placed::on(&desk.store, &desk.lineage, &first, DEFAULT_TTL, Rules::ALL).await.unwrap();
         desk.write(state, generation).await;
         let confirmed = placed.confirm().await.unwrap();
         assert_eq!(confirmed.is_none(), starts_over, "{state} {generation}");
@@ -109,10 +119,9 @@ async fn what_changes_between_the_two_looks_makes_it_start_over() {
             pinned.release().await;
         }
     }
-    // Trashed for good, as far as anybody waits, or a tombstone.
     for state in ["trashed", "tombstone"] {
         desk.write(state, 1).await;
-        let error = Pinned::place(&desk.store, &desk.lineage, ID, DEFAULT_TTL).await.unwrap_err();
+        let error = desk.pin().await.unwrap_err();
         assert!(matches!(error, Error::NotFound { .. }), "{error}");
         assert_eq!(desk.pins().await, []);
     }
@@ -121,7 +130,7 @@ async fn what_changes_between_the_two_looks_makes_it_start_over() {
 #[tokio::test(start_paused = true)]
 async fn a_renewal_after_any_sleep_pins_again_and_follows_the_record() {
     let desk = Desk::new().await;
-    let (pinned, _) = Pinned::place(&desk.store, &desk.lineage, ID, DEFAULT_TTL).await.unwrap();
+    let pinned = desk.pin().await.unwrap().unwrap();
     desk.memory.advance(DEFAULT_TTL * 2);
     assert_eq!(desk.pins().await, []);
     assert!(matches!(pinned.renew().await.unwrap(), Renewal::Held));
@@ -140,7 +149,7 @@ async fn a_renewal_after_any_sleep_pins_again_and_follows_the_record() {
 #[tokio::test(start_paused = true)]
 async fn a_keeper_renews_through_failures_and_tells_when_all_is_lost() {
     let desk = Desk::new().await;
-    let (pinned, _) = Pinned::place(&desk.store, &desk.lineage, ID, DEFAULT_TTL).await.unwrap();
+    let pinned = desk.pin().await.unwrap().unwrap();
     let keeper = Arc::new(pinned).keep(DEFAULT_RENEW_EVERY);
     desk.faults.inject(Rule::new(Fault::Before).on(Verb::Create));
     desk.faults.inject(Rule::new(Fault::After).on(Verb::Create).nth(2));

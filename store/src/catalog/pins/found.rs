@@ -1,0 +1,67 @@
+//! The pins of a tenant, as those read them who delete and collect.
+
+use std::time::Duration;
+
+use crate::{
+    Error, Result,
+    bucket::{BucketError, Depth, Key, Version},
+    catalog::records::list_all,
+    content::TenantStore,
+    format::{layout, pin::Pin},
+    id::RecordId,
+};
+
+/// How often pins are listed again that change while they are read.
+const LOOKS: u32 = 100;
+
+/// The records that are pinned now. A pin that cannot be read stops whoever asks: what it
+/// protects is not known.
+pub async fn pinned(store: &TenantStore) -> Result<Vec<RecordId>> {
+    let found = read(store).await?;
+    Ok(found.into_iter().filter(|pin| pin.holds).map(|found| found.pin.record).collect())
+}
+
+/// A pin as it was read.
+#[derive(Clone, Debug)]
+pub struct Found {
+    pub key: Key,
+    pub pin: Pin,
+    pub version: Version,
+    pub age: Duration,
+    /// By the store's clock alone, as with locks.
+    pub holds: bool,
+}
+
+/// All pins, those included whose time is over.
+pub async fn read(store: &TenantStore) -> Result<Vec<Found>> {
+    let mut found: Vec<Found> = Vec::new();
+    for look in 1.. {
+        let (entries, _) = list_all(&*store.bucket, &layout::pins(&store.tenant), Depth::All).await?;
+        let mut gone = false;
+        for entry in entries {
+            if found.iter().any(|found| found.key == entry.key) {
+                continue;
+            }
+            let object = match store.bucket.get(&entry.key).await {
+                Ok(object) => object,
+                Err(BucketError::NotFound { .. }) => {
+                    gone = true;
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let pin = Pin::decode(&object.bytes).map_err(|error| error.of(&entry.key))?;
+            let age = object.stamp.age();
+            found.push(Found { key: entry.key, holds: age <= pin.ttl(), pin, version: object.version, age });
+        }
+        // A pin is renewed by a new one, and then the old one goes: one that was listed and is
+        // gone may have been renewed after the listing.
+        if !gone {
+            break;
+        }
+        if look == LOOKS {
+            return Err(Error::Conflict { what: format!("the pins of {}", store.tenant) });
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,35 @@
+//! Pins: how a reader without a lock keeps a snapshot from being deleted and collected under it.
+//!
+//! A reader reads the record, writes a pin with the generation found ([`Placed::on`]), and reads
+//! the record again ([`Placed::confirm`]): still live and of the same generation, or it starts
+//! over. Whoever deletes or moves a snapshot changes its record first and looks for pins after,
+//! and whoever collects reads records first and pins second; so one of the two always sees the
+//! other. If the second look finds the record as it was, everything it names stays for as long
+//! as the pin is kept.
+//!
+//! A renewal is a new pin and then the same look again, so it is right however long its owner
+//! slept and whatever became of the old pin meanwhile; no clock is asked.
+
+mod found;
+mod keeper;
+mod placed;
+#[cfg(test)]
+pub(crate) mod tests;
+
+pub use found::{Found, pinned, read};
+pub use keeper::PinKeeper;
+pub use placed::{Pinned, Placed, Renewal};
+
+use std::time::Duration;
+
+use crate::{Error, id::RecordId, name::Lineage};
+
+/// How long a pin holds after it was written.
+pub const DEFAULT_TTL: Duration = Duration::from_secs(900);
+/// How often it is renewed.
+pub const DEFAULT_RENEW_EVERY: Duration = Duration::from_secs(240);
+
+/// What whoever reads a snapshot is told when it is gone: that is no damage.
+pub(crate) fn deleted(lineage: &Lineage, record: RecordId) -> Error {
+    Error::NotFound { what: format!("snapshot {record} of {lineage}, which was deleted,") }
+}
