@@ -405,7 +405,7 @@ impl Filesystem for Adapter {
     fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
         self.aside(move |fs| {
             let pass = fs.enter();
-            let synced = fs.sync_journal();
+            let synced = fs.sync_names(&pass);
             drop(pass);
             answer_empty(reply)(synced);
         });

@@ -5,14 +5,14 @@
 //! they are.
 
 use std::{
-    fs::{self, File},
+    fs::File,
     io,
     sync::{Arc, PoisonError, atomic::Ordering},
 };
 
 use super::{Fs, errno, gate::Pass};
 use crate::{
-    Result,
+    Errno, Result,
     overlay::{
         change::Change, checkpoint::Base, journal::Journal, node::Ino, session::SessionDir, spans::Bytes,
     },
@@ -22,6 +22,7 @@ impl Fs {
     /// Makes the bytes of a file, and all names and attributes, durable. Needs a pass because
     /// it names a record of the journal, which must not be replaced meanwhile.
     pub fn sync(&self, _: &Pass<'_>, ino: Ino) -> Result<()> {
+        self.check_sure()?;
         let (generations, number) = {
             let state = self.read_state();
             let node = state.node(ino)?;
@@ -52,7 +53,13 @@ impl Fs {
         self.sync_journal()
     }
 
-    /// Makes names and attributes durable.
+    /// Makes names and attributes durable, for somebody who wants to be told that they are.
+    pub fn sync_names(&self, _: &Pass<'_>) -> Result<()> {
+        self.check_sure()?;
+        self.sync_journal()
+    }
+
+    /// Makes the journal durable, and removes what it then has no use for.
     pub fn sync_journal(&self) -> Result<()> {
         let doomed = std::mem::take(&mut *self.doomed.lock().unwrap_or_else(PoisonError::into_inner));
         let file = self.read_state().journal.file();
@@ -60,8 +67,8 @@ impl Fs {
             self.doom(doomed);
             return Err(error);
         }
-        if self.commits.load(Ordering::Acquire) > 0 {
-            // A commit may be reading them.
+        if self.commits.load(Ordering::Acquire) > 0 || self.doubtful.load(Ordering::Acquire) {
+            // A commit may be reading them, or the journal may not be what it seems.
             self.doom(doomed);
             return Ok(());
         }
@@ -84,14 +91,29 @@ impl Fs {
     fn must_last(&self, synced: io::Result<()>) -> Result<()> {
         synced.map_err(|error| {
             tracing::error!(%error, "changes could not be made durable; the mount is read-only from now on");
+            self.doubtful.store(true, Ordering::Release);
             self.make_read_only();
             errno(error)
         })
     }
 
+    /// The kernel tells only once that it could not write: whoever asks again would be told that
+    /// all is well.
+    fn check_sure(&self) -> Result<()> {
+        if self.doubtful.load(Ordering::Acquire) { Err(Errno::IO) } else { Ok(()) }
+    }
+
     /// How long the journal is.
     pub fn journal_bytes(&self) -> u64 {
         self.read_state().journal.len()
+    }
+
+    /// Starts a new journal if the old one has become long.
+    pub fn shorten_journal(&self, session: &SessionDir) -> Result<()> {
+        if !self.read_state().journal.is_long() {
+            return Ok(());
+        }
+        self.compact(session).inspect_err(|_| self.write_state().journal.stays_long())
     }
 
     /// Starts a new journal from where things are. Changes wait meanwhile. Not during a commit:
@@ -112,24 +134,14 @@ impl Fs {
         }
         self.must_last(self.upper.sync_names())?;
         let mut state = self.write_state();
-        let base = Base::of(&state.table, state.below.clone(), state.numbers.clone());
+        let base = Base::of(&state.table, state.below.clone(), state.numbers.clone()).encode();
         let intent = state
             .intent
             .map(|intent| Change::Intent { record: intent.record.to_bytes(), epoch: intent.epoch });
-        let aside = session.path().join("journal.new");
-        let rewritten = || -> io::Result<Journal> {
-            match fs::remove_file(&aside) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-            let journal = Journal::create(&aside, &base.encode(), intent.as_slice())?;
-            fs::rename(&aside, session.journal())?;
-            Ok(journal)
-        };
-        // Until the rename the old journal is the one; nothing was lost if this fails.
-        let journal = rewritten().map_err(errno)?;
-        state.journal = journal;
-        drop(state);
+        // Until its rename the old journal is the one; nothing was lost if this fails.
+        state.journal = Journal::replace(&session.journal(), &base, intent.as_slice()).map_err(errno)?;
+        // The state is kept until the name is on disk: what only the new journal allows to be
+        // removed must not be while the old one may come back.
         self.must_last(File::open(session.path()).and_then(|folder| folder.sync_all()))
     }
 

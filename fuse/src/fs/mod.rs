@@ -66,6 +66,9 @@ pub struct Fs {
     scan: Mutex<Scan>,
     /// Nothing may be changed: it was mounted so, or what was written could not be kept.
     read_only: AtomicBool,
+    /// Something could not be made durable, and may be lost though a second attempt succeeds:
+    /// nobody is told any more that anything is.
+    doubtful: AtomicBool,
     /// Nodes the kernel knows, with how often it was told.
     known: Mutex<HashMap<Ino, u64>>,
     /// Data files that nothing needs once the journal is on disk.
@@ -103,6 +106,7 @@ impl Fs {
             lower,
             scan: Mutex::default(),
             read_only: AtomicBool::new(false),
+            doubtful: AtomicBool::new(false),
             known: Mutex::default(),
             doomed: Mutex::default(),
             written_bytes: AtomicU64::new(0),

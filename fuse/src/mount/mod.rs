@@ -35,9 +35,6 @@ use crate::{
 };
 use info::{Info, Mode};
 
-/// A journal longer than this is rewritten.
-const LONG_JOURNAL: u64 = 16 << 20;
-
 /// Everything a mount consists of but the kernel's side of it.
 #[derive(Debug)]
 pub struct Mount {
@@ -163,9 +160,7 @@ impl Mount {
             return;
         }
         self.fs.reclaim();
-        if self.fs.journal_bytes() > LONG_JOURNAL
-            && let Err(errno) = self.fs.compact(&self.session)
-        {
+        if let Err(errno) = self.fs.shorten_journal(&self.session) {
             tracing::warn!(%errno, "the journal could not be shortened");
         }
     }

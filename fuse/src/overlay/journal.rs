@@ -5,13 +5,14 @@
 //! frame  = length u32 · crc32c of the rest u32 · number u64 · payload
 //! ```
 //!
-//! A frame that is cut short or whose checksum is wrong ends the journal: what comes after
-//! it was never promised to anybody. The payload of frame 0 is the [base](super::checkpoint)
-//! that the changes start from.
+//! The [base](super::checkpoint) that the changes start from comes first: frame 0, and before
+//! it, if one frame is not enough, its earlier parts, which count up from 2⁶³. The changes
+//! follow, counting up from 1. A frame that is cut short or whose checksum is wrong ends the
+//! journal: what comes after it was never promised to anybody.
 
 use std::{
-    fs::File,
-    io::{self, Write},
+    fs::{self, File},
+    io::{self, BufWriter, Write},
     os::unix::fs::FileExt,
     path::Path,
     sync::Arc,
@@ -19,12 +20,18 @@ use std::{
 
 use rustix::fs::{FallocateFlags, fallocate};
 
-use super::change::Change;
+use super::{change::Change, checkpoint::Base};
 
 pub const MAGIC: &[u8] = b"pstore/journal/1\n";
 const HEADER: usize = 16;
-/// No change is larger; a checkpoint's base may be.
+/// No frame holds more.
 const MAX_PAYLOAD: usize = 256 << 20;
+/// So much of a base goes into one frame.
+const PART: usize = 16 << 20;
+/// The number of the first part of a base that has more than one.
+const FIRST_PART: u64 = 1 << 63;
+/// A journal is not worth shortening before it is so long.
+const LONG: u64 = 16 << 20;
 /// Space that is set aside, so that a full disk does not keep anybody from deleting.
 const HEADROOM: u64 = 256 << 10;
 
@@ -35,6 +42,8 @@ pub struct Journal {
     /// Up to where space has been set aside.
     reserved: u64,
     next: u64,
+    /// When it is longer than this, a new one from where things are is worth its while.
+    enough: u64,
     /// A change could be written only in part, and not taken back: nothing may follow.
     broken: bool,
 }
@@ -44,6 +53,8 @@ pub struct Journal {
 pub struct Found {
     pub base: Vec<u8>,
     pub changes: Vec<(u64, Change)>,
+    /// How much of it the base takes.
+    pub base_len: u64,
     /// How much of it was whole.
     pub len: u64,
     /// Bytes after that.
@@ -54,48 +65,102 @@ impl Journal {
     /// Makes a journal at `path`, which must not exist, and makes it durable. What the
     /// directory says is for the caller to make durable.
     pub fn create(path: &Path, base: &[u8], changes: &[Change]) -> io::Result<Self> {
-        let mut file = File::options().read(true).write(true).create_new(true).open(path)?;
-        let mut bytes = MAGIC.to_vec();
-        put_frame(&mut bytes, 0, base);
-        for (at, change) in changes.iter().enumerate() {
-            put_frame(&mut bytes, at as u64 + 1, &change.encode());
+        Self::create_in_parts(path, base, PART, changes)
+    }
+
+    /// Makes a journal that takes the place of the one at `path`, once all of it is on disk and
+    /// can be read back: until the rename nothing has happened to that one. What the directory
+    /// says is for the caller to make durable.
+    pub fn replace(path: &Path, base: &[u8], changes: &[Change]) -> io::Result<Self> {
+        let aside = path.with_extension("new");
+        let remove = || match fs::remove_file(&aside) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        };
+        remove()?;
+        let replaced = Self::create(&aside, base, changes).and_then(|journal| {
+            let found = Self::read(&aside)?;
+            let same = found.base == base && found.changes.iter().map(|(_, change)| change).eq(changes);
+            if !same || Base::decode(base).is_err() {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "a new journal cannot be read"));
+            }
+            fs::rename(&aside, path)?;
+            Ok(journal)
+        });
+        if replaced.is_err() {
+            // On a full disk it has what room there was.
+            let _ = remove();
         }
-        file.write_all(&bytes)?;
+        replaced
+    }
+
+    fn create_in_parts(path: &Path, base: &[u8], part: usize, changes: &[Change]) -> io::Result<Self> {
+        let file = File::options().read(true).write(true).create_new(true).open(path)?;
+        let mut out = BufWriter::new(&file);
+        out.write_all(MAGIC)?;
+        let mut len = MAGIC.len() as u64;
+        let mut put = |number: u64, payload: &[u8]| -> io::Result<u64> {
+            out.write_all(&header(number, payload)?)?;
+            out.write_all(payload)?;
+            len += (HEADER + payload.len()) as u64;
+            Ok(len)
+        };
+        let parts = base.len().div_ceil(part).max(1);
+        for at in 0..parts {
+            let number = if at + 1 < parts { FIRST_PART + at as u64 } else { 0 };
+            put(number, &base[at * part..base.len().min((at + 1) * part)])?;
+        }
+        for (at, change) in changes.iter().enumerate() {
+            put(at as u64 + 1, &change.encode())?;
+        }
+        out.flush()?;
+        drop(out);
         file.sync_all()?;
-        let next = changes.len() as u64 + 1;
-        Ok(Self { file: Arc::new(file), len: bytes.len() as u64, reserved: 0, next, broken: false })
+        Ok(Self::at(file, len, changes.len() as u64 + 1, len))
+    }
+
+    /// A journal that takes the change `next` at `len`. It was `base` long when it was begun.
+    fn at(file: File, len: u64, next: u64, base: u64) -> Self {
+        let enough = LONG.max(base.saturating_mul(2));
+        Self { file: Arc::new(file), len, reserved: 0, next, enough, broken: false }
     }
 
     /// Reads the journal at `path`.
     pub fn read(path: &Path) -> io::Result<Found> {
-        let bytes = std::fs::read(path)?;
+        let bytes = fs::read(path)?;
         let bad = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
         let mut rest = bytes.strip_prefix(MAGIC).ok_or_else(|| bad("it is not a journal of this version"))?;
-        let mut frames = Vec::new();
-        while let Some((number, payload, after)) = frame(rest) {
-            if number != frames.len() as u64 {
+        let mut base = Vec::new();
+        for at in 0.. {
+            let (number, part, after) = frame(rest)
+                .filter(|(number, ..)| *number == 0 || *number == FIRST_PART + at)
+                .ok_or_else(|| bad("its first record is damaged"))?;
+            base.extend_from_slice(part);
+            rest = after;
+            if number == 0 {
                 break;
             }
-            frames.push(payload);
-            rest = after;
         }
-        let mut frames = frames.into_iter();
-        let base = frames.next().ok_or_else(|| bad("its first record is damaged"))?.to_vec();
+        let base_len = (bytes.len() - rest.len()) as u64;
         let mut changes = Vec::new();
-        for (at, payload) in frames.enumerate() {
+        while let Some((number, payload, after)) = frame(rest) {
+            if number != changes.len() as u64 + 1 {
+                break;
+            }
             // A whole frame that means nothing was written by another version.
             let change = Change::decode(payload).map_err(|error| bad(&error.to_string()))?;
-            changes.push((at as u64 + 1, change));
+            changes.push((number, change));
+            rest = after;
         }
-        Ok(Found { base, changes, len: (bytes.len() - rest.len()) as u64, rest: rest.len() as u64 })
+        Ok(Found { base, changes, base_len, len: (bytes.len() - rest.len()) as u64, rest: rest.len() as u64 })
     }
 
-    /// Goes on after what was found, and drops what follows it.
+    /// Goes on after what was found, and drops what follows it. What was found is durable then.
     pub fn resume(path: &Path, found: &Found) -> io::Result<Self> {
         let file = File::options().read(true).write(true).open(path)?;
         file.set_len(found.len)?;
-        let next = found.changes.len() as u64 + 1;
-        Ok(Self { file: Arc::new(file), len: found.len, reserved: 0, next, broken: false })
+        file.sync_all()?;
+        Ok(Self::at(file, found.len, found.changes.len() as u64 + 1, found.base_len))
     }
 
     /// Appends a change: after this it survives the end of this process. Says its number.
@@ -103,8 +168,8 @@ impl Journal {
         if self.broken {
             return Err(io::Error::from(rustix::io::Errno::IO));
         }
-        let mut bytes = Vec::with_capacity(96);
-        put_frame(&mut bytes, self.next, &change.encode());
+        let payload = change.encode();
+        let bytes = [&header(self.next, &payload)?, payload.as_slice()].concat();
         self.reserve(bytes.len() as u64);
         if let Err(error) = self.file.write_all_at(&bytes, self.len) {
             // Half a change would end the journal for a reader, so nothing may come after it.
@@ -147,16 +212,30 @@ impl Journal {
     pub fn is_empty(&self) -> bool {
         self.next == 1
     }
+
+    /// Whether it is so much longer than what it began with that a new one would be shorter by
+    /// more than it takes to write.
+    pub fn is_long(&self) -> bool {
+        self.len > self.enough
+    }
+
+    /// It could not be shortened, and is to grow before that is tried again.
+    pub fn stays_long(&mut self) {
+        self.enough = self.enough.max(self.len + LONG);
+    }
 }
 
-fn put_frame(out: &mut Vec<u8>, number: u64, payload: &[u8]) {
-    let start = out.len();
-    out.extend_from_slice(&(payload.len() as u32).to_le_bytes());
-    out.extend_from_slice(&[0; 4]);
-    out.extend_from_slice(&number.to_le_bytes());
-    out.extend_from_slice(payload);
-    let crc = crc32c::crc32c(&out[start + 8..]);
-    out[start + 4..start + 8].copy_from_slice(&crc.to_le_bytes());
+/// What comes before a payload. One that no reader would take is refused here.
+fn header(number: u64, payload: &[u8]) -> io::Result<[u8; HEADER]> {
+    if payload.len() > MAX_PAYLOAD {
+        return Err(io::Error::from(rustix::io::Errno::TOOBIG));
+    }
+    let mut header = [0; HEADER];
+    header[..4].copy_from_slice(&(payload.len() as u32).to_le_bytes());
+    header[8..].copy_from_slice(&number.to_le_bytes());
+    let crc = crc32c::crc32c_append(crc32c::crc32c(&header[8..]), payload);
+    header[4..8].copy_from_slice(&crc.to_le_bytes());
+    Ok(header)
 }
 
 /// The first frame: its number, its payload, and what follows.
@@ -180,42 +259,143 @@ mod tests {
         Change::Sync { ino: Ino(n), number: n }
     }
 
+    /// Bases of no byte to several frames, the last of them full, short or with a single byte.
+    fn bases() -> impl Iterator<Item = Vec<u8>> {
+        [0, 1, PART - 1, PART, PART + 1, 4 * PART, 4 * PART + 3]
+            .map(|len| (0..len).map(|at| (at * 7) as u8).collect())
+            .into_iter()
+    }
+
+    /// Of the frames that the tests write.
+    const PART: usize = 8;
+
     #[test]
     fn a_journal_is_read_up_to_its_first_bad_frame() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal");
-        let mut journal = Journal::create(&path, b"base", &[change(1)]).unwrap();
-        assert_eq!(journal.append(&change(2)).unwrap(), 2);
-        let whole = journal.len();
-        journal.append(&change(3)).unwrap();
-        drop(journal);
-        let bytes = std::fs::read(&path).unwrap();
-        for cut in whole as usize..bytes.len() {
-            std::fs::write(&path, &bytes[..cut]).unwrap();
+        for base in bases() {
+            let mut journal = Journal::create_in_parts(&path, &base, PART, &[change(1)]).unwrap();
+            let begun = journal.len();
+            assert_eq!(journal.append(&change(2)).unwrap(), 2);
+            let whole = journal.len();
+            journal.append(&change(3)).unwrap();
+            drop(journal);
+            let bytes = fs::read(&path).unwrap();
+            for cut in whole as usize..bytes.len() {
+                fs::write(&path, &bytes[..cut]).unwrap();
+                let found = Journal::read(&path).unwrap();
+                assert_eq!(found.base, base);
+                assert_eq!(found.changes, [(1, change(1)), (2, change(2))]);
+                assert_eq!((found.len, found.rest), (whole, cut as u64 - whole));
+                assert_eq!(found.base_len + (whole - begun), begun);
+            }
+            for at in whole as usize..bytes.len() {
+                let mut bad = bytes.clone();
+                bad[at] ^= 0x40;
+                fs::write(&path, &bad).unwrap();
+                assert_eq!(Journal::read(&path).unwrap().changes.len(), 2);
+            }
             let found = Journal::read(&path).unwrap();
-            assert_eq!(found.base, b"base");
-            assert_eq!(found.changes, [(1, change(1)), (2, change(2))]);
-            assert_eq!((found.len, found.rest), (whole, cut as u64 - whole));
+            let mut journal = Journal::resume(&path, &found).unwrap();
+            assert_eq!(journal.append(&change(9)).unwrap(), 3);
+            assert_eq!(Journal::read(&path).unwrap().changes[2], (3, change(9)));
+            fs::remove_file(&path).unwrap();
         }
-        for at in whole as usize..bytes.len() {
-            let mut bad = bytes.clone();
-            bad[at] ^= 0x40;
-            std::fs::write(&path, &bad).unwrap();
-            assert_eq!(Journal::read(&path).unwrap().changes.len(), 2);
+    }
+
+    #[test]
+    fn a_base_of_which_anything_is_missing_or_changed_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal");
+        for base in bases() {
+            let len = Journal::create_in_parts(&path, &base, PART, &[]).unwrap().len();
+            let bytes = fs::read(&path).unwrap();
+            assert_eq!(bytes.len() as u64, len);
+            for at in 0..bytes.len() {
+                fs::write(&path, &bytes[..at]).unwrap();
+                Journal::read(&path).unwrap_err();
+                let mut bad = bytes.clone();
+                bad[at] ^= 0x40;
+                fs::write(&path, &bad).unwrap();
+                Journal::read(&path).unwrap_err();
+            }
+            fs::remove_file(&path).unwrap();
         }
+    }
+
+    /// A frame in which a part is left out, or comes twice, is whole all the same.
+    #[test]
+    fn the_parts_of_a_base_are_all_there_and_in_order() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal");
+        Journal::create_in_parts(&path, &[5; 3 * PART], PART, &[]).unwrap();
+        let bytes = fs::read(&path).unwrap();
+        let (magic, frames) = bytes.split_at(MAGIC.len());
+        let frames: Vec<&[u8]> = frames.chunks(HEADER + PART).collect();
+        let read = |order: &[usize]| {
+            let frames: Vec<u8> = order.iter().flat_map(|at| frames[*at]).copied().collect();
+            fs::write(&path, [magic, &frames].concat()).unwrap();
+            Journal::read(&path).map(|found| found.base.len())
+        };
+        assert_eq!(read(&[0, 1, 2]).unwrap(), 3 * PART);
+        for wrong in [&[0, 1][..], &[0, 0, 1, 2], &[1, 0, 2], &[1, 2]] {
+            read(wrong).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn a_base_that_one_frame_could_not_hold_is_read_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal");
+        let base = vec![3; super::PART + 1];
+        Journal::create(&path, &base, &[change(1)]).unwrap();
         let found = Journal::read(&path).unwrap();
-        let mut journal = Journal::resume(&path, &found).unwrap();
-        assert_eq!(journal.append(&change(9)).unwrap(), 3);
-        assert_eq!(Journal::read(&path).unwrap().changes[2], (3, change(9)));
+        assert!(found.base == base && found.changes == [(1, change(1))]);
+        // No frame is longer than what a reader takes, and none shorter than what was said.
+        header(1, &vec![0; MAX_PAYLOAD + 1]).unwrap_err();
+        const { assert!(super::PART <= MAX_PAYLOAD && MAX_PAYLOAD <= u32::MAX as usize) };
+    }
+
+    #[test]
+    fn a_journal_that_cannot_be_read_takes_nobodys_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal");
+        let base = Base::fresh(None, &Default::default()).encode();
+        Journal::create(&path, &base, &[change(1)]).unwrap();
+        let before = fs::read(&path).unwrap();
+        Journal::replace(&path, b"no base", &[]).unwrap_err();
+        assert_eq!(fs::read(&path).unwrap(), before);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "something is left of it");
+        fs::write(path.with_extension("new"), "what a crash has left").unwrap();
+        Journal::replace(&path, &base, &[change(7)]).unwrap();
+        assert_eq!(Journal::read(&path).unwrap().changes, [(1, change(7))]);
+    }
+
+    #[test]
+    fn a_journal_is_long_when_it_is_twice_as_long_as_its_base() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal");
+        let value = Some(vec![0; 60 << 10]);
+        let large = Change::Xattr { ino: Ino(1), name: b"x".to_vec(), value, time: Default::default() };
+        let mut journal = Journal::create(&path, &vec![1; 2 * LONG as usize], &[]).unwrap();
+        let begun = journal.len();
+        while !journal.is_long() {
+            journal.append(&large).unwrap();
+        }
+        assert!(journal.len() > 2 * begun && journal.len() < 2 * begun + (64 << 10));
+        let found = Journal::read(&path).unwrap();
+        assert!(Journal::resume(&path, &found).unwrap().is_long());
+        journal.stays_long();
+        assert!(!journal.is_long());
     }
 
     #[test]
     fn what_is_no_journal_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal");
-        std::fs::write(&path, b"pstore/journal/2\n").unwrap();
+        fs::write(&path, b"pstore/journal/2\n").unwrap();
         Journal::read(&path).unwrap_err();
-        std::fs::write(&path, MAGIC).unwrap();
+        fs::write(&path, MAGIC).unwrap();
         Journal::read(&path).unwrap_err();
     }
 }

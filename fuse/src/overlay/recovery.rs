@@ -6,7 +6,7 @@
 //! write counts only if its bytes are the ones that were written. What was synced always
 //! counts.
 
-use std::{collections::HashMap, io, os::unix::fs::FileExt};
+use std::{collections::HashMap, fs::File, io, os::unix::fs::FileExt};
 
 use store::{
     Error, Result,
@@ -138,9 +138,14 @@ impl Unfinished {
             table.apply(change).map_err(|error| damaged(&error))?;
         }
         drop_unreachable(&mut table);
-        drop_unused(&table, &upper).map_err(|error| Error::io("cannot read", upper.folder(), error))?;
         let journal =
             Journal::resume(&path, &found).map_err(|error| Error::io("cannot open", &path, error))?;
+        // Whoever moved it to its place may have ended before that was on disk.
+        let flushed = File::open(session.path()).and_then(|folder| folder.sync_all());
+        flushed.map_err(|error| Error::io("cannot flush", session.path(), error))?;
+        // Only now is the journal on disk that has no use for them: one that was shortened, or
+        // replaced by the one before it, when the machine stops after this would name them still.
+        drop_unused(&table, &upper).map_err(|error| Error::io("cannot read", upper.folder(), error))?;
         Ok(Recovered { table, journal, upper, intent, intended, numbers, lost_writes })
     }
 }

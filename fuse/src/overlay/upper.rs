@@ -33,9 +33,10 @@ struct Open {
 }
 
 impl Upper {
-    /// Data files in `folder`, which exists.
+    /// Data files in `folder`, which exists. Whoever made those that are there may have ended
+    /// before their names were on disk.
     pub fn new(folder: PathBuf) -> Self {
-        Self { folder, open: Mutex::default(), new_names: AtomicBool::new(false) }
+        Self { folder, open: Mutex::default(), new_names: AtomicBool::new(true) }
     }
 
     pub fn folder(&self) -> &Path {
