@@ -7,7 +7,7 @@ use store::{
     format::tree::{MAX_FILE_BYTES, Time},
 };
 
-use super::{Fs, errno, gate::Pass, handles::What};
+use super::{Fs, State, errno, gate::Pass, handles::What};
 use crate::{
     Errno, Result,
     attributes::now,
@@ -65,18 +65,19 @@ impl Fs {
 
     /// As [`Self::write`], as if at `time`. The caller sees to it that no commit begins meanwhile.
     pub(super) fn put(&self, ino: Ino, offset: u64, data: &[u8], time: Time) -> Result<usize> {
-        let generation = {
-            let state = self.change_state()?;
-            let file = state.node(ino)?.file().ok_or(Errno::INVAL)?;
-            file.generation_for(state.table.epoch)
-        };
-        let file = self.upper.writable(ino, generation).map_err(errno)?;
-        let written = write_some(&file, data, offset)?;
-        let crc = crc32c::crc32c(&data[..written]);
-        let len = written as u64;
-        let change = Change::Write { ino, generation, offset, len, crc, time };
-        self.change_state()?.make(&change)?;
-        Ok(written)
+        loop {
+            let generation = self.change_state()?.generation_for(ino)?;
+            let file = self.upper.writable(ino, generation).map_err(errno)?;
+            let written = write_some(&file, data, offset)?;
+            let crc = crc32c::crc32c(&data[..written]);
+            let len = written as u64;
+            let mut state = self.change_state()?;
+            // A truncation beside this may have made that data file one that takes no more bytes.
+            if state.generation_for(ino)? == generation {
+                state.make(&Change::Write { ino, generation, offset, len, crc, time })?;
+                return Ok(written);
+            }
+        }
     }
 
     pub fn allocate(&self, _: &Pass<'_>, ino: Ino, range: Range<u64>, what: Allocation) -> Result<()> {
@@ -117,6 +118,14 @@ impl Fs {
             (Seek::Hole, Some(hole)) => Ok(hole.start.max(offset)),
             (Seek::Hole, None) => Ok(file.size),
         }
+    }
+}
+
+impl State {
+    /// The generation that the next bytes of a file go to.
+    fn generation_for(&self, ino: Ino) -> Result<u32> {
+        let file = self.node(ino)?.file().ok_or(Errno::INVAL)?;
+        Ok(file.generation_for(self.table.epoch))
     }
 }
 

@@ -105,10 +105,14 @@ impl FileNode {
     }
 
     pub fn write(&mut self, range: Range<u64>, generation: u32, epoch: u64) {
-        if generation != self.generation {
-            self.stale = false;
+        // It never falls, whichever of two writes comes first: what was cut off of an earlier
+        // data file would be overwritten.
+        if generation > self.generation {
+            (self.generation, self.stale) = (generation, false);
         }
-        (self.generation, self.generation_epoch) = (generation, epoch);
+        if generation == self.generation {
+            self.generation_epoch = epoch;
+        }
         self.size = self.size.max(range.end);
         self.spans.set(range, Bytes::Data { generation }, epoch);
     }
@@ -253,6 +257,23 @@ mod tests {
         assert_eq!(file.generation_for(1), 1, "what was cut off is not overwritten either");
         file.write(5..10, 1, 1);
         assert_eq!(file.generation_for(1), 1);
+    }
+
+    #[test]
+    fn the_generation_never_falls() {
+        let mut file = FileNode::default();
+        file.write(0..10, 0, 1);
+        file.truncate(0);
+        let late = 0;
+        file.write(0..10, file.generation_for(1), 1);
+        file.write(10..20, late, 1);
+        assert_eq!((file.generation, file.generation_for(1)), (1, 1), "a late write has set it back");
+        // What the late one wrote may be cut off, too, without making the new one stale for good.
+        file.truncate(10);
+        assert_eq!(file.generation_for(1), 2);
+        file.write(10..20, 2, 1);
+        file.write(20..30, 1, 2);
+        assert_eq!((file.generation, file.generation_epoch, file.generation_for(1)), (2, 1, 2));
     }
 
     #[test]
