@@ -5,7 +5,10 @@
 
 use std::{fs, sync::Arc};
 
-use fuse::overlay::{change::NewKind, node::Ino};
+use fuse::{
+    fs::Must,
+    overlay::{change::NewKind, node::Ino},
+};
 use proptest::prelude::*;
 use tests::{
     overlay::{ME, Mounted, Step, play},
@@ -96,6 +99,85 @@ async fn a_torn_journal_is_read_as_far_as_it_is_whole() {
     drop(fs);
     mounted.kill(true).await;
     assert!(mounted.fs.lookup(Ino::ROOT, b"third").is_ok());
+}
+
+/// A snapshot has a link of two names twice. Neither is a number that a new file gets.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_made_during_a_commit_is_none_of_the_names_of_a_link() {
+    let mut mounted = mounted().await;
+    let fs = Arc::clone(&mounted.fs);
+    let link = NewKind::Symlink { target: b"target".to_vec() };
+    let ino = fs.make(&fs.enter(), ME, Ino::ROOT, b"link", link, 0o777).unwrap().ino;
+    fs.link(&fs.enter(), ino, Ino::ROOT, b"other").unwrap();
+    drop(fs);
+    mounted
+        .commit_beside(|fs| {
+            let pass = fs.enter();
+            let made = fs.make(&pass, ME, Ino::ROOT, b"made", NewKind::File, 0o644).unwrap().ino;
+            fs.write(&pass, made, 0, b"hello").unwrap();
+            fs.sync(&pass, made).unwrap();
+        })
+        .await;
+    for _ in 0..2 {
+        mounted.kill(true).await;
+        assert_eq!(mounted.read("made").await, b"hello");
+        let found = |name: &[u8]| mounted.fs.lookup(Ino::ROOT, name).unwrap();
+        for name in [&b"link"[..], b"other"] {
+            assert_eq!(mounted.fs.read_link(found(name).ino).unwrap(), b"target");
+        }
+        let (link, other) = (found(b"link"), found(b"other"));
+        assert_eq!((link.ino, link.links), (other.ino, 2), "it is no longer one node");
+        mounted.commit().await;
+    }
+}
+
+/// Names and attributes alone can make a base larger than a frame of the journal.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_base_is_written_once_and_read_back() {
+    let mut mounted = mounted().await;
+    let fs = Arc::clone(&mounted.fs);
+    let value = |file: usize, at: usize| noise(64 << 10, (64 * file + at) as u64);
+    let fill = |file: usize| {
+        let name = file.to_string();
+        let ino = fs.make(&fs.enter(), ME, Ino::ROOT, name.as_bytes(), NewKind::File, 0o644).unwrap().ino;
+        for at in 0..60 {
+            let name = format!("user.{at}");
+            fs.set_xattr(&fs.enter(), ino, name.as_bytes(), &value(file, at), Must::Either).unwrap();
+        }
+    };
+    let journal = fs.journal_file();
+    (0..4).for_each(fill);
+    fs.shorten_journal(&mounted.session).unwrap();
+    assert!(Arc::ptr_eq(&journal, &fs.journal_file()), "a short journal was rewritten");
+    (4..6).for_each(fill);
+    // Once, however often it is looked at.
+    let mut rewritten = Vec::new();
+    for _ in 0..4 {
+        fs.shorten_journal(&mounted.session).unwrap();
+        let now = fs.journal_file();
+        if !rewritten.iter().chain([&journal]).any(|known| Arc::ptr_eq(known, &now)) {
+            rewritten.push(now);
+        }
+    }
+    assert_eq!(rewritten.len(), 1, "a journal that is all base cannot be shortened");
+    let ino = fs.make(&fs.enter(), ME, Ino::ROOT, b"synced", NewKind::File, 0o644).unwrap().ino;
+    fs.write(&fs.enter(), ino, 0, b"hello").unwrap();
+    fs.sync(&fs.enter(), ino).unwrap();
+    for same_boot in [true, false] {
+        mounted.kill(same_boot).await;
+        assert_eq!(mounted.read("synced").await, b"hello");
+        for file in 0..6 {
+            let ino = mounted.fs.lookup(Ino::ROOT, file.to_string().as_bytes()).unwrap().ino;
+            for at in 0..60 {
+                let found = mounted.fs.xattr(ino, format!("user.{at}").as_bytes()).unwrap();
+                assert!(found == value(file, at), "{file}/{at}");
+            }
+        }
+        // Nor is it rewritten by whoever continues it.
+        let journal = mounted.fs.journal_file();
+        mounted.fs.shorten_journal(&mounted.session).unwrap();
+        assert!(Arc::ptr_eq(&journal, &mounted.fs.journal_file()));
+    }
 }
 
 proptest! {

@@ -1,6 +1,6 @@
 //! The tree that the nodes are now: what a commit stores.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use store::{
     format::{
@@ -19,7 +19,8 @@ use super::{
 #[derive(Debug, Default)]
 pub struct Collected {
     pub entries: Vec<Entry>,
-    /// The number of each entry's node.
+    /// The number of each entry's node. Entries have the same one if they are names of the same
+    /// node, though a snapshot can say that of files alone.
     pub numbers: Vec<Ino>,
     /// Files whose bytes have changed, by the place of their entry.
     pub changed: Vec<(usize, FileNode)>,
@@ -34,7 +35,7 @@ impl Collected {
     /// is at a path of `exclusions` is left out.
     pub fn of(table: &Table, exclusions: &[String]) -> Result<Self, FormatError> {
         let mut collected = Self::default();
-        let mut collector = Collector { table, exclusions, first: HashMap::new(), next: table.next_ino() };
+        let mut collector = Collector { table, exclusions, first: HashMap::new() };
         collector.visit(&mut collected, TreePath::root(), Ino::ROOT)?;
         Ok(collected)
     }
@@ -45,14 +46,11 @@ struct Collector<'a> {
     exclusions: &'a [String],
     /// The first path of each file that has several.
     first: HashMap<Ino, TreePath>,
-    /// For an entry that shares its node but cannot say so.
-    next: Ino,
 }
 
 impl Collector<'_> {
     /// Goes through `root` and everything in it, without recursion: a tree may be deep.
     fn visit(&mut self, out: &mut Collected, root: TreePath, ino: Ino) -> Result<(), FormatError> {
-        let mut numbered = HashSet::new();
         let mut open = vec![(root, ino)];
         while let Some((path, ino)) = open.pop() {
             let Some(node) = self.table.get(ino) else { continue };
@@ -68,9 +66,7 @@ impl Collector<'_> {
                 }
             }
             out.entries.push(Entry { path, meta, kind });
-            // A link that has several names is several links to a snapshot.
-            let number = if link || numbered.insert(ino) { ino } else { self.fresh() };
-            out.numbers.push(number);
+            out.numbers.push(ino);
         }
         Ok(())
     }
@@ -110,12 +106,6 @@ impl Collector<'_> {
                 Kind::File { size: file.size, extents }
             }
         })
-    }
-
-    fn fresh(&mut self) -> Ino {
-        let ino = self.next;
-        self.next = Ino(ino.0 + 1);
-        ino
     }
 }
 

@@ -1,7 +1,7 @@
 //! All nodes of the file system, and what changes do to them.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, hash_map::Entry as MapEntry},
     hash::{BuildHasherDefault, Hasher},
     sync::Arc,
 };
@@ -65,7 +65,7 @@ impl Table {
     }
 
     /// The nodes of a snapshot. Entry `at` gets the number `number(at)`; another name of a file
-    /// gets that of the file.
+    /// gets that of the file. Symbolic links of the same number are names of one node.
     pub fn of(
         entries: &[Entry],
         locations: &[Location],
@@ -98,10 +98,14 @@ impl Table {
                 above.push((entry.path.as_bytes(), ino));
             }
             next = next.max(Ino(ino.0 + 1));
-            if let Some(kind) = below(entry, parent, &mut locations)
-                && nodes.insert(ino, Box::new(node(&entry.meta, kind))).is_some()
-            {
-                return Err(misfit());
+            if let Some(kind) = below(entry, parent, &mut locations) {
+                let node = node(&entry.meta, kind);
+                match nodes.entry(ino) {
+                    MapEntry::Vacant(vacant) => drop(vacant.insert(Box::new(node))),
+                    // Another name of a link, which a snapshot has as another link.
+                    MapEntry::Occupied(first) if is_same_link(first.get(), &node) => {}
+                    MapEntry::Occupied(_) => return Err(misfit()),
+                }
             }
             let named = nodes.get_mut(&ino).ok_or_else(misfit)?;
             named.names += 1;
@@ -322,6 +326,11 @@ impl Table {
         node.names = node.names.checked_sub(1)?;
         Some(())
     }
+}
+
+/// Whether both are symbolic links to the same, with the same attributes.
+fn is_same_link(first: &Node, other: &Node) -> bool {
+    matches!(first.kind, NodeKind::Symlink { .. }) && Node { names: other.names, ..first.clone() } == *other
 }
 
 fn node(meta: &Meta, kind: NodeKind) -> Node {

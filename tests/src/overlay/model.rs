@@ -14,7 +14,7 @@ pub(super) struct Model {
 pub(super) enum Thing {
     Folder,
     File(u64),
-    Link,
+    Link(u64),
 }
 
 impl Model {
@@ -37,6 +37,11 @@ impl Model {
         self.pick(at, |_, thing| matches!(thing, Thing::File(_)))
     }
 
+    /// A file or a symbolic link.
+    pub(super) fn linkable(&self, at: usize) -> Option<String> {
+        self.pick(at, |_, thing| thing != Thing::Folder)
+    }
+
     pub(super) fn anything(&self, at: usize) -> Option<String> {
         self.pick(at, |path, _| !path.is_empty())
     }
@@ -50,9 +55,9 @@ impl Model {
         self.names.contains_key(path)
     }
 
-    /// How many names a file has.
-    pub(super) fn links(&self, file: u64) -> usize {
-        self.names.values().filter(|thing| **thing == Thing::File(file)).count()
+    /// How many names a file or a link has.
+    pub(super) fn links(&self, of: Thing) -> usize {
+        self.names.values().filter(|thing| **thing == of).count()
     }
 
     pub(super) fn has_something_in(&self, folder: &str) -> bool {
@@ -62,6 +67,11 @@ impl Model {
     pub(super) fn make_file(&mut self, path: String) {
         self.contents.insert(self.next, Vec::new());
         self.names.insert(path, Thing::File(self.next));
+        self.next += 1;
+    }
+
+    pub(super) fn make_link(&mut self, path: String) {
+        self.names.insert(path, Thing::Link(self.next));
         self.next += 1;
     }
 
@@ -79,8 +89,8 @@ impl Model {
     }
 
     pub(super) fn rename(&mut self, from: &str, to: &str, exchange: bool) {
-        let same_file = matches!((self.names[from], self.names.get(to)), (Thing::File(one), Some(Thing::File(other))) if one == *other);
-        if from == to || same_file {
+        let (thing, there) = (self.names[from], self.names.get(to));
+        if from == to || thing != Thing::Folder && there == Some(&thing) {
             return;
         }
         if exchange {

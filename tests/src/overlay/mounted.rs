@@ -33,20 +33,28 @@ use crate::world::{World, commit_request};
 /// Who does everything.
 pub const ME: Caller = Caller { uid: 0, gid: 0 };
 
+const SESSION: &str = "session";
+
 #[derive(Debug)]
 pub struct Mounted {
     world: World,
-    _folder: TempDir,
+    _folder: Option<TempDir>,
     pub session: SessionDir,
     pub fs: Arc<Fs>,
     base: Option<Base>,
 }
 
 impl Mounted {
-    /// An empty one, with its session in `folder`.
+    /// An empty one, with its session in `folder`, which goes with it.
     pub async fn new(folder: TempDir) -> Self {
+        let mounted = Self::at(folder.path()).await;
+        Self { _folder: Some(folder), ..mounted }
+    }
+
+    /// An empty one, with its session in `folder`.
+    pub async fn at(folder: &Path) -> Self {
         let world = World::open(Arc::new(MemoryBucket::new()), None).await;
-        let session = SessionDir::create(folder.path(), "session").unwrap();
+        let session = SessionDir::create(folder, SESSION).unwrap();
         let meta = Meta { mode: 0o700, ..Meta::default() };
         let base = checkpoint::Base::fresh(None, &meta);
         let journal = Journal::create(&session.journal(), &base.encode(), &[]).unwrap();
@@ -60,7 +68,15 @@ impl Mounted {
             lost_writes: 0,
         };
         let fs = Self::fs(&world, recovered, None);
-        Self { world, _folder: folder, session, fs, base: None }
+        Self { world, _folder: None, session, fs, base: None }
+    }
+
+    /// The same session as somebody left it in `folder`, over the same snapshot.
+    pub async fn found_in(&self, folder: TempDir, same_boot: bool) -> Self {
+        let session = SessionDir::open(&folder.path().join(SESSION)).unwrap().unwrap();
+        let (world, base) = (self.world.clone(), self.base.clone());
+        let fs = Box::pin(Self::recover(&world, base.as_ref(), &session, same_boot)).await.unwrap();
+        Self { world, _folder: Some(folder), session, fs, base }
     }
 
     fn fs(world: &World, recovered: Recovered, below: Option<Below>) -> Arc<Fs> {
@@ -70,25 +86,40 @@ impl Mounted {
 
     /// The daemon is gone; another takes up what it left.
     pub async fn kill(&mut self, same_boot: bool) {
-        let unfinished = Unfinished::read(&self.session, same_boot).unwrap();
+        self.try_kill(same_boot).await.unwrap();
+    }
+
+    /// As [`Self::kill`]; if what it left cannot be taken up, nothing happens.
+    pub async fn try_kill(&mut self, same_boot: bool) -> store::Result<()> {
+        let recovering = Self::recover(&self.world, self.base.as_ref(), &self.session, same_boot);
+        self.fs = Box::pin(recovering).await?;
+        Ok(())
+    }
+
+    async fn recover(
+        world: &World,
+        base: Option<&Base>,
+        session: &SessionDir,
+        same_boot: bool,
+    ) -> store::Result<Arc<Fs>> {
+        let unfinished = Unfinished::read(session, same_boot)?;
         let below = unfinished.below().cloned();
-        let opened = match &self.base {
-            Some(base) => Some(Opened::load(&self.world.store, base.record.clone()).await.unwrap()),
+        let opened = match base {
+            Some(base) => Some(Opened::load(&world.store, base.record.clone()).await?),
             None => None,
         };
-        assert_eq!(
-            below.as_ref().map(|below| below.record),
-            self.base.as_ref().map(|base| base.record.record)
-        );
+        assert_eq!(below.as_ref().map(|below| below.record), base.map(|base| base.record.record));
         let (entries, locations) =
             opened.as_ref().map_or((&[][..], &[][..]), |opened| (&opened.entries[..], &opened.locations[..]));
-        let recovered = unfinished.recover(&self.session, entries, locations, &[]).unwrap();
-        self.fs = Self::fs(&self.world, recovered, below);
+        let recovered = unfinished.recover(session, entries, locations, &[])?;
+        Ok(Self::fs(world, recovered, below))
     }
 
     /// Stores what there is. What is stored is what a capture of the same tree would be.
     pub async fn commit(&mut self) {
-        let id = self.store().await;
+        let id = Box::pin(self.store(|_| {})).await;
+        assert_eq!(self.fs.dirty_bytes(), 0, "what is committed leaves the overlay");
+        assert!(!self.fs.is_changed_since(0));
         if let Some(base) = &self.base {
             let out = tempfile::tempdir().unwrap();
             let out = out.path().join("out");
@@ -98,9 +129,15 @@ impl Mounted {
         }
     }
 
-    async fn store(&mut self) -> SnapshotId {
+    /// Stores what there is, while something happens that is not stored.
+    pub async fn commit_beside(&mut self, happens: impl FnOnce(&Fs)) {
+        Box::pin(self.store(happens)).await;
+    }
+
+    async fn store(&mut self, happens: impl FnOnce(&Fs)) -> SnapshotId {
         let (closed, frozen) = self.fs.freeze(&Handle::current()).unwrap();
         drop(closed);
+        happens(&self.fs);
         let (report, stored) = commit::commit(
             &self.world.store,
             commit_request(&self.world.lineage, Path::new("/mnt")),
@@ -130,8 +167,6 @@ impl Mounted {
                 )
                 .unwrap();
             self.base = Some(Base { record: stored.record, metadata: stored.metadata });
-            assert_eq!(self.fs.dirty_bytes(), 0, "what is committed leaves the overlay");
-            assert!(!self.fs.is_changed_since(0));
         }
         report.snapshot_id
     }
@@ -161,20 +196,20 @@ impl Mounted {
             for listed in self.fs.list(handle, 0).unwrap().iter().skip(2) {
                 let name = String::from_utf8(listed.name.clone()).unwrap();
                 let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
-                match model.names.get(&path) {
-                    Some(Thing::Folder) => open.push(path),
-                    Some(Thing::File(id)) => {
-                        assert!(self.read(&path).await == model.contents[id], "{path} has other bytes");
-                        let links = self.fs.attributes(listed.ino).unwrap().links as usize;
-                        assert_eq!(links, model.links(*id), "{path}");
-                        seen.insert(path);
+                let thing = *model.names.get(&path).unwrap_or_else(|| panic!("{path} should not be there"));
+                match thing {
+                    Thing::Folder => {
+                        open.push(path);
+                        continue;
                     }
-                    Some(Thing::Link) => {
-                        assert_eq!(self.fs.read_link(listed.ino).unwrap(), b"target");
-                        seen.insert(path);
+                    Thing::File(id) => {
+                        assert!(self.read(&path).await == model.contents[&id], "{path} has other bytes");
                     }
-                    None => panic!("{path} should not be there"),
+                    Thing::Link(_) => assert_eq!(self.fs.read_link(listed.ino).unwrap(), b"target"),
                 }
+                let links = self.fs.attributes(listed.ino).unwrap().links as usize;
+                assert_eq!(links, model.links(thing), "{path}");
+                seen.insert(path);
             }
             self.fs.close(handle);
         }

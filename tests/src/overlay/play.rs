@@ -53,11 +53,11 @@ impl Play {
                 }
             }
             Step::Kill => {
-                self.mounted.kill(true).await;
+                Box::pin(self.mounted.kill(true)).await;
                 self.compare().await;
             }
             Step::Commit => {
-                self.mounted.commit().await;
+                Box::pin(self.mounted.commit()).await;
                 self.compare().await;
             }
             Step::Compact => self.mounted.fs.compact(&self.mounted.session).unwrap(),
@@ -76,12 +76,12 @@ impl Play {
         match kind {
             NewKind::File => self.model.make_file(path),
             NewKind::Directory => drop(self.model.names.insert(path, Thing::Folder)),
-            _ => drop(self.model.names.insert(path, Thing::Link)),
+            _ => self.model.make_link(path),
         }
     }
 
     fn link(&mut self, file: usize, folder: usize, name: u8) {
-        let Some(file) = self.model.file(file) else { return };
+        let Some(file) = self.model.linkable(file) else { return };
         let path = join(&self.model.folder(folder), name);
         let (parent, name) = split(&path);
         let fs = &self.mounted.fs;
@@ -126,7 +126,7 @@ impl Play {
         let Some(path) = self.model.anything(what) else { return };
         let (fs, ino) = (&self.mounted.fs, self.mounted.ino(&path));
         let set = SetAttributes { mode: Some(0o600 + u32::from(value)), ..SetAttributes::default() };
-        let link = self.model.names[&path] == Thing::Link;
+        let link = matches!(self.model.names[&path], Thing::Link(_));
         assert_eq!(fs.set_attributes(&fs.enter(), ino, set).is_err(), link, "{path}");
         if !link {
             fs.set_xattr(&fs.enter(), ino, b"user.x", &[value], Must::Either).unwrap();
