@@ -16,6 +16,7 @@ pub mod fuzz;
 pub mod interrupter;
 pub mod mount;
 pub mod overlay;
+pub mod power;
 mod process;
 pub mod proxy;
 pub mod random;

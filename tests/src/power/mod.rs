@@ -1,0 +1,161 @@
+//! A disk in memory whose power may fail: it knows what was flushed, keeps what it would hold
+//! after each request, and can refuse any one of them.
+//!
+//! What a disk holds when its power fails lies between two extremes: only what was flushed, and
+//! all that was written. Names and bytes go separately: a name may have reached it, or be gone
+//! from it, though the bytes written before have not.
+
+mod image;
+mod served;
+
+use std::{
+    path::Path,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+};
+
+use fuser::{BackgroundSession, Config, MountOption};
+use rustix::mount::{UnmountFlags, unmount};
+use tempfile::TempDir;
+
+pub use image::{Image, Reached};
+use served::Served;
+
+/// What is to go wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// The request with this number, and no other.
+    Once(usize),
+    /// That one and all after it.
+    From(usize),
+}
+
+/// The disk, mounted for as long as the value exists.
+#[derive(Debug)]
+pub struct Disk {
+    shared: Arc<Shared>,
+    folder: TempDir,
+    session: Option<BackgroundSession>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    now: Image,
+    /// What it was before each request that changes or flushes something.
+    before: Vec<Image>,
+    trouble: Option<(Trouble, i32)>,
+    /// Writes to files of this name wait.
+    held: Option<String>,
+    waiting: usize,
+}
+
+impl Disk {
+    pub fn new() -> Self {
+        let (folder, shared) = (tempfile::tempdir().unwrap(), Arc::new(Shared::default()));
+        let mut config = Config::default();
+        config.mount_options = vec![MountOption::FSName("pstore-test".to_owned())];
+        // So that others go on while one waits.
+        config.n_threads = Some(4);
+        let session = fuser::spawn_mount(Served(Arc::clone(&shared)), folder.path(), &config).unwrap();
+        // It answers from here on.
+        std::fs::metadata(folder.path()).unwrap();
+        Self { shared, folder, session: Some(session) }
+    }
+
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// All that was written is flushed, and what was is forgotten.
+    pub fn settle(&self) {
+        let mut state = self.shared.lock();
+        state.now.flush_all();
+        state.before.clear();
+    }
+
+    /// How many requests have changed or flushed something.
+    pub fn requests(&self) -> usize {
+        self.shared.lock().before.len()
+    }
+
+    /// What it was before each of those, and what it is.
+    pub fn images(&self) -> Vec<Image> {
+        let state = self.shared.lock();
+        state.before.iter().chain([&state.now]).cloned().collect()
+    }
+
+    /// What it is now.
+    pub fn image(&self) -> Image {
+        self.shared.lock().now.clone()
+    }
+
+    /// Has requests answered with this error; without, there is no trouble any more.
+    pub fn trouble(&self, trouble: Option<(Trouble, rustix::io::Errno)>) {
+        self.shared.lock().trouble = trouble.map(|(trouble, errno)| (trouble, errno.raw_os_error()));
+    }
+
+    /// Has writes to files of this name wait until the value is dropped.
+    pub fn hold_writes_to(&self, name: &str) -> Held<'_> {
+        self.shared.lock().held = Some(name.to_owned());
+        Held(&self.shared)
+    }
+}
+
+impl Default for Disk {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // Whoever still uses it keeps it; nobody else finds it.
+        unmount(self.path(), UnmountFlags::DETACH).ok();
+        drop(self.session.take());
+    }
+}
+
+/// Writes wait while this exists.
+#[derive(Debug)]
+pub struct Held<'a>(&'a Shared);
+
+impl Held<'_> {
+    /// Returns when a write waits.
+    pub fn wait(&self) {
+        let mut state = self.0.lock();
+        while state.waiting == 0 {
+            state = self.0.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.lock().held = None;
+        self.0.changed.notify_all();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Before a request that changes or flushes something.
+    fn request(&self) -> Result<MutexGuard<'_, State>, i32> {
+        let mut state = self.lock();
+        let number = state.before.len();
+        let image = state.now.clone();
+        state.before.push(image);
+        match state.trouble {
+            Some((Trouble::Once(at), errno)) if at == number => Err(errno),
+            Some((Trouble::From(at), errno)) if at <= number => Err(errno),
+            _ => Ok(state),
+        }
+    }
+}
