@@ -19,6 +19,7 @@ use std::{
 use serde_json::Value;
 use store::{
     bucket::{Bucket, Fault, FaultBucket, MemoryBucket, Recorder, Rule},
+    catalog::pointer::Move,
     content::TenantStore,
     format::layout,
     ops::gc::{Collector, Options},
@@ -52,6 +53,34 @@ async fn deleted(bucket: Arc<dyn Bucket>, source: &Path) -> World {
         world.controls("test").delete(*record, "").await.unwrap();
     }
     world
+}
+
+/// Which packs a lost record needed nobody can tell. They are all that is left of its snapshot.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pointer_whose_record_is_missing_stops_a_collection_until_it_is_moved() {
+    let memory = Arc::new(MemoryBucket::new());
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::open(memory.clone(), None).await;
+    let mut records = Vec::new();
+    for round in 0..2 {
+        fill(folder.path(), 0, round);
+        records.push(world.snapshot(folder.path()).await.unwrap().record);
+    }
+    memory.delete(&layout::record(&world.lineage, records[1])).await.unwrap();
+    let before = memory.keys();
+    for _ in 0..3 {
+        let error = Collector::new(world.store.clone(), NOW).run().await.unwrap_err();
+        let told = format!("names record {}, which is missing", records[1]);
+        assert!(error.to_string().contains(&told), "{error}");
+    }
+    assert_eq!(memory.keys(), before);
+    let back = Move { target: records[0], reason: String::new(), force: true };
+    world.controls("test").point(&back).await.unwrap();
+    for _ in 0..2 {
+        Collector::new(world.store.clone(), NOW).run().await.unwrap();
+    }
+    assert!(packs(&memory) < before.iter().filter(|key| key.contains("/packs/")).count());
+    world.assert_clean().await;
 }
 
 fn packs(memory: &MemoryBucket) -> usize {

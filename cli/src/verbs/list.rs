@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use store::{
     catalog::records,
     format::record::Record,
+    id::RecordId,
     name::{ChromeMajor, Profile, Tenant},
     ops::find::{self, Listing},
 };
@@ -82,6 +83,14 @@ async fn snapshots(context: Context, args: &LineageArgs) -> Result<Answer, Failu
     if let Some(damage) = &damage {
         context.console.warn(&format!("{damage}; which of these is current is not known"));
         context.console.say(&format!("hint: {POINTER_REPAIR}"));
+    }
+    let is_listed = |id: &RecordId| listing.records.iter().any(|record| record.record == *id);
+    if let Some(missing) = listing.latest.filter(|latest| !is_listed(latest)) {
+        context.console.warn(&format!(
+            "the current snapshot of {lineage} is missing: its pointer names record {missing}, which is not there or \
+             cannot be read"
+        ));
+        context.console.say("hint: `pstore rollback` makes another one current; `pstore gc` waits for that");
     }
     listing.records.iter().filter_map(damaged).for_each(|warning| context.console.warn(&warning));
     let document = json!({

@@ -216,6 +216,7 @@ impl Marks {
         let pinned = pinned.map(|found| (found.pin.record, Some(found.pin.generation)));
         let pointed = self.pointed.iter().map(|(record, _)| (*record, None));
         let named: Vec<(RecordId, Option<u64>)> = pinned.chain(pointed).collect();
+        self.mark_unlisted(store, rehearsal).await?;
         for (id, generation) in named {
             let Some(seen) = self.records.get(&id) else { continue };
             let same = generation.is_none_or(|generation| generation == seen.generation);
@@ -232,6 +233,28 @@ impl Marks {
             for earlier in record.earlier.iter().filter(|earlier| Some(earlier.generation) == generation) {
                 for pack in &earlier.packs {
                     self.packs.add(*pack, Need { roots: 1, live_bytes: 0, is_fixed: true })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What pointers name that was not listed: stored since, or lost. Of a snapshot whose record
+    /// is lost nothing tells which packs it needs, so none may go.
+    async fn mark_unlisted(&mut self, store: &TenantStore, rehearsal: &Rehearsal) -> Result<()> {
+        let unlisted = self.pointed.iter().filter(|(id, _)| !self.records.contains_key(id));
+        for (id, lineage) in unlisted.copied().collect::<Vec<_>>() {
+            let lineage = self.lineages[lineage as usize].clone();
+            match rehearsal.get(store, &lineage, id).await? {
+                Some((record, _)) => self.mark(&record, true)?,
+                None => {
+                    return Err(Error::damaged(
+                        layout::latest(&lineage),
+                        format!(
+                            "it names record {id}, which is missing; nothing is collected until \
+                             the pointer of {lineage} is moved to another snapshot"
+                        ),
+                    ));
                 }
             }
         }
