@@ -49,7 +49,7 @@ impl Scene {
     }
 
     async fn export(&self, framing: Framing, to: &str) -> Exported {
-        let request = Request { framing, times: Times::Exact };
+        let request = Request { framing, times: Times::Exact, seal: None };
         self.export_as(request, to).await.unwrap()
     }
 
@@ -139,7 +139,7 @@ async fn times_can_be_left_at_whole_seconds() {
     })
     .await;
     let exact = scene.export(SOLID, "exact").await.archive;
-    let request = Request { framing: SOLID, times: Times::Seconds };
+    let request = Request { framing: SOLID, times: Times::Seconds, seal: None };
     let seconds = scene.export_as(request, "seconds").await.unwrap();
     // A pax header less for each of the two.
     assert_eq!(exact.tar_size_bytes - seconds.archive.tar_size_bytes, 2 * 1024);
@@ -171,7 +171,7 @@ async fn a_damaged_chunk_ends_the_export_and_leaves_nothing() {
     bytes[middle] ^= 1;
     root.put(key, bytes.into(), store::bucket::Write::Replace(object.version)).await.unwrap();
     for framing in BOTH {
-        let request = Request { framing, times: Times::Exact };
+        let request = Request { framing, times: Times::Exact, seal: None };
         let error = scene.export_as(request, "archives").await.unwrap_err();
         assert_eq!(error.kind(), store::ErrorKind::Damaged, "{error}");
         assert_eq!(fs::read_dir(scene.path("archives")).unwrap().count(), 0);

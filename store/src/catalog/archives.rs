@@ -1,6 +1,9 @@
 //! Archives in the bucket live and die with the records that name them.
 //!
 //! Nothing else is ever removed: what no record of ours names was put there by somebody else.
+//! A removal has no condition and may arrive late. So it is sent only when the record says for
+//! good that it will not name the archive (`publishing.abandoned`, `removing`), and no archive
+//! of ours is ever called what another one was: see [`crate::ops::export::Seal`].
 
 use super::{controls::Controls, records};
 use crate::{
@@ -14,7 +17,27 @@ use crate::{
 };
 
 impl Controls {
-    /// Removes the archives that `record` names, and their manifests, unless another live
+    /// Fails if it cannot be told which archives the snapshots of this lineage need.
+    pub(super) async fn require_readable(&self) -> Result<()> {
+        self.named_by_others(None).await.map(drop)
+    }
+
+    /// Says in a trashed record that its archives go: from then on nobody makes it live again.
+    pub(super) async fn announce_removal(
+        &self,
+        mut trashed: Record,
+        version: Version,
+    ) -> Result<(Record, Version)> {
+        if trashed.removing || !self.rules.removal_in_record || trashed.archives().next().is_none() {
+            return Ok((trashed, version));
+        }
+        trashed.removing = true;
+        trashed.lease_seq += 1;
+        let version = self.replace_record(&trashed, version).await?;
+        Ok((trashed, version))
+    }
+
+    /// Removes the archives that `record` names, and their manifests, unless another
     /// snapshot names them too.
     pub(super) async fn remove_archives(&self, record: &Record) -> Result<()> {
         self.remove_unnamed(record, record.archives().collect()).await
@@ -34,9 +57,10 @@ impl Controls {
             return Ok(());
         };
         let sha = publishing.archive_sha256;
-        if !publishing.abandoned {
+        if !publishing.abandoned && self.rules.abandoned_in_record {
             publishing.abandoned = true;
             record.publishing = Some(publishing);
+            record.publications += 1;
             record.lease_seq += 1;
             version = self.replace_record(&record, version).await?;
             record.publishing = None;
@@ -47,15 +71,13 @@ impl Controls {
         self.replace_record(&record, version).await.map(drop)
     }
 
-    /// Removes those of the archives, with their manifests, that neither the pointer nor a live
-    /// snapshot other than `record` names.
+    /// Removes those of the archives, with their manifests, that neither the pointer nor
+    /// another record names. `record` must say for good that it will name them no more.
     pub(crate) async fn remove_unnamed(&self, record: &Record, mut archives: Vec<Sha256>) -> Result<()> {
         if archives.is_empty() {
             return Ok(());
         }
-        let live = records::live(&self.store, &self.lineage).await?;
-        let others = live.iter().filter(|other| other.record != record.record);
-        let named: Vec<Sha256> = others.flat_map(Record::archives).collect();
+        let named = self.named_by_others(Some(record.record)).await?;
         let pointer = self.pointer().await?;
         let current = pointer.as_ref().map(|read| read.pointer.active_sha256_prefix.as_str());
         archives.retain(|sha| !named.contains(sha) && current != Some(sha.prefix().as_str()));
@@ -66,5 +88,20 @@ impl Controls {
             }
         }
         Ok(())
+    }
+
+    /// The archives of all records but one. A record that cannot be read, or that a newer pstore
+    /// wrote, may name any: so it stops whoever wants to know. One that is trashed may be live
+    /// again, unless it says that its own archives go.
+    async fn named_by_others(&self, but: Option<RecordId>) -> Result<Vec<Sha256>> {
+        let mut named = Vec::new();
+        for record in records::list(&self.store, &self.lineage).await? {
+            let record = record?;
+            let counts = matches!(record.state, State::Live | State::Trashed) && !record.removing;
+            if counts && Some(record.record) != but {
+                named.extend(record.archives());
+            }
+        }
+        Ok(named)
     }
 }

@@ -50,6 +50,10 @@ impl Controls {
         &self.actor
     }
 
+    pub(crate) fn rules(&self) -> Rules {
+        self.rules
+    }
+
     /// This host's time, for people.
     pub fn now_ms(&self) -> u64 {
         self.clock.unix_ms()

@@ -5,7 +5,9 @@
 //! 3. The pointer must have changed after 1. A flip reads the pointer first and the record
 //!    second: one that read the pointer before fails to replace it, one that reads it after
 //!    sees the record trashed.
-//! 4. Its archive goes, then the record becomes a tombstone. The packs are for a collection.
+//! 4. If it has archives, the record says that they go. From then on it is never live again,
+//!    whoever finds that somebody needs it; whoever has made it live before that was faster.
+//! 5. Its archives go, then the record becomes a tombstone. The packs are for a collection.
 
 use super::{controls::Controls, pins, pointer::Read, records};
 use crate::{
@@ -43,6 +45,9 @@ impl Controls {
                     return Err(Error::Conflict { what: format!("record {target} of {}", self.lineage) });
                 }
                 self.require_unneeded(&record).await?;
+                if record.archives().next().is_some() {
+                    self.require_readable().await?;
+                }
                 let mut event = self.event(EventKind::Delete);
                 event.reason = reason.to_owned();
                 event.record = Some(target);
@@ -59,18 +64,22 @@ impl Controls {
                 return Err(Error::NotFound { what: format!("snapshot {target} of {}", self.lineage) });
             }
         };
-        if let Err(error) = self.trash(&trashed).await {
+        if !trashed.removing
+            && let Err(error) = self.trash(&trashed).await
+        {
             if let Err(error) = self.put_back(trashed, version).await {
                 tracing::warn!(%error, record = %target, "a deletion was refused, but the record is still trashed");
             }
             return Err(error);
         }
+        let (trashed, version) = self.announce_removal(trashed, version).await?;
         self.remove_archives(&trashed).await?;
         if let Some(event) = &trashed.deletion {
             self.settle(Some(event)).await?;
         }
         let mut buried = trashed;
         buried.state = State::Tombstone;
+        buried.removing = false;
         buried.lease_seq += 1;
         self.replace_record(&buried, version).await?;
         Ok(buried)
@@ -79,7 +88,7 @@ impl Controls {
     /// Fails if [`Self::delete`] would because somebody needs the snapshot. Changes nothing.
     pub async fn may_delete(&self, target: RecordId) -> Result<()> {
         let (record, _) = records::get(&self.store, &self.lineage, target).await?;
-        self.require_unneeded(&record).await
+        if record.removing { Ok(()) } else { self.require_unneeded(&record).await }
     }
 
     /// The record is trashed. Makes sure that nobody needs it, and that nobody who has not

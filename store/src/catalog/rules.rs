@@ -65,6 +65,15 @@ pub struct Rules {
     pub pins_after_trash: bool,
     /// A reader looks at the record again after it has pinned it.
     pub look_after_pinning: bool,
+    /// No two publications have an archive of the same name: a removal that arrives late can
+    /// then only hit what was given up.
+    pub fresh_archive_names: bool,
+    /// A deletion says in the record that archives go before they do: nobody makes it live
+    /// again after that.
+    pub removal_in_record: bool,
+    /// A publication that is given up is said to be so in the record before what has arrived of
+    /// it is removed.
+    pub abandoned_in_record: bool,
 }
 
 impl Rules {
@@ -94,5 +103,8 @@ impl Rules {
         follow_moved: true,
         pins_after_trash: true,
         look_after_pinning: true,
+        fresh_archive_names: true,
+        removal_in_record: true,
+        abandoned_in_record: true,
     };
 }

@@ -95,7 +95,7 @@ pub struct Publishing {
     pub archive_size_bytes: u64,
     pub tar_sha256: Sha256,
     pub started_at_ms: u64,
-    /// A collection took it for dead, and removes what has arrived.
+    /// Somebody took it for dead, and removes what has arrived.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub abandoned: bool,
     #[serde(flatten)]
@@ -296,9 +296,20 @@ pub struct Record {
     pub tar_sha256: Option<Sha256>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub publishing: Option<Publishing>,
+    /// How many archives of this snapshot were given up. Part of the next one, so that no name
+    /// comes back that somebody may still be removing.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub publications: u64,
+    /// Of a record that is trashed: its archives are being removed, so it is never live again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub removing: bool,
 
     #[serde(flatten)]
     pub unknown: Unknown,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// Whether Chrome was running: one of these words, or any other. Nothing depends on it, so a

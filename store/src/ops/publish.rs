@@ -1,6 +1,6 @@
 //! Puts a snapshot's archive and manifest where programs look that know only the contract.
 //!
-//! 1. The archive is written to a file: its name is its digest.
+//! 1. The archive is written to a file: its name is its digest, which no other publication has.
 //! 2. The record says what is on its way, so that whatever is left of it has an owner.
 //! 3. Archive, then manifest. A listing afterwards must show both, else neither stays.
 //! 4. The record names the archive, by replacing the very version of 2: a collection that took
@@ -14,8 +14,10 @@ pub use moves::{flip, named_already, point};
 
 use std::{path::PathBuf, sync::Arc};
 
+use async_trait::async_trait;
+
 use super::{
-    export::{self, Archive, Exported},
+    export::{self, Archive, Exported, Seal},
     scratch::Scratch,
 };
 use crate::{
@@ -24,6 +26,7 @@ use crate::{
     catalog::{controls::Controls, records, swap},
     format::{
         Unknown, layout,
+        manifest::Manifest,
         record::{Publishing, Record, State},
     },
     id::{RecordId, Sha256},
@@ -85,43 +88,105 @@ async fn store(
     job: &Job,
     progress: Arc<dyn Progress>,
 ) -> Result<(Sha256, u64, Option<Archive>)> {
-    let (record, _) = live(controls, target).await?;
-    let before = named(&record);
-    if let (Some(sha), Some(size)) = (before, record.archive_size_bytes)
-        && arrived(controls, &sha, size).await?
-    {
-        return Ok((sha, size, None));
+    store_packed(controls, target, &ExportJob { controls, job, progress }).await
+}
+
+/// What is sent, and the directory that it is in while it is needed.
+#[derive(Debug)]
+pub struct Parcel {
+    archive: Archive,
+    manifest: Manifest,
+    body: Body,
+    folder: Option<Scratch>,
+}
+
+impl Parcel {
+    pub fn new(archive: Archive, manifest: Manifest, body: Body) -> Self {
+        Self { archive, manifest, body, folder: None }
     }
-    let folder = Scratch::make(&job.scratch, SCRATCH)?;
-    let (store, lineage) = (controls.store(), controls.lineage());
-    let exported = export::to_directory(store, lineage, &record, job.export, folder.path(), progress).await?;
-    let archive = exported.archive.clone();
-    let (record, version) = match announce(controls, target, &archive).await? {
-        Announced::Ours(record, version) => (*record, version),
-        Announced::Published(sha, size) => return Ok((sha, size, None)),
-    };
-    let sent = send(controls, &exported).await;
-    drop(folder);
-    if let Err(error) = sent {
-        withdraw(controls, record, version, &archive.sha256).await;
-        return Err(error);
+}
+
+/// Makes the archive of a record.
+#[async_trait]
+pub trait Packer: Sync {
+    /// It ends with `seal`, if there is one.
+    async fn pack(&self, record: &Record, seal: Option<Seal>) -> Result<Parcel>;
+}
+
+struct ExportJob<'a> {
+    controls: &'a Controls,
+    job: &'a Job,
+    progress: Arc<dyn Progress>,
+}
+
+#[async_trait]
+impl Packer for ExportJob<'_> {
+    async fn pack(&self, record: &Record, seal: Option<Seal>) -> Result<Parcel> {
+        let folder = Scratch::make(&self.job.scratch, SCRATCH)?;
+        let (store, lineage) = (self.controls.store(), self.controls.lineage());
+        let request = export::Request { seal, ..self.job.export };
+        let progress = Arc::clone(&self.progress);
+        let exported = export::to_directory(store, lineage, record, request, folder.path(), progress).await?;
+        let Exported { archive, manifest, archive_path, .. } = exported;
+        let body = Body::File { path: archive_path, len: archive.size_bytes };
+        Ok(Parcel { folder: Some(folder), ..Parcel::new(archive, manifest, body) })
     }
-    let record = confirm(controls, record, version, &archive).await?;
-    if !arrived(controls, &archive.sha256, archive.size_bytes).await? {
-        return Err(not_both(controls, &archive.sha256));
-    }
-    // Somebody had removed half of the one before: what is left of that is of no use.
-    if let Some(before) = before.filter(|before| *before != archive.sha256) {
-        match controls.name_archive(target).await {
-            // What that may name is left alone.
-            Err(Error::Damaged { .. }) => {}
-            named => {
-                named?;
-                controls.remove_unnamed(&record, vec![before]).await?;
+}
+
+/// Puts what `packer` makes of the record `target` into the bucket, and the name into the record.
+pub async fn store_packed(
+    controls: &Controls,
+    target: RecordId,
+    packer: &dyn Packer,
+) -> Result<(Sha256, u64, Option<Archive>)> {
+    for _ in 0..ATTEMPTS {
+        let (record, _) = live(controls, target).await?;
+        let before = named(&record);
+        if let (Some(sha), Some(size)) = (before, record.archive_size_bytes)
+            && arrived(controls, &sha, size).await?
+        {
+            return Ok((sha, size, None));
+        }
+        let seal = Seal::of(&record);
+        let parcel = packer.pack(&record, controls.rules().fresh_archive_names.then_some(seal)).await?;
+        let archive = parcel.archive.clone();
+        let (record, version) = match announce(controls, seal, &archive).await? {
+            Announced::Ours(record, version) => (*record, version),
+            Announced::Published(sha, size) => return Ok((sha, size, None)),
+            Announced::Outdated => continue,
+        };
+        let sent = send(controls, &parcel).await;
+        drop(parcel.folder);
+        match sent {
+            Ok(()) => {}
+            // Something else has the name. So this publication gets another one.
+            Err(Error::Bucket(BucketError::AlreadyExists { .. })) => {
+                withdraw(controls, record, version, seal, &archive.sha256).await;
+                continue;
+            }
+            Err(error) => {
+                withdraw(controls, record, version, seal, &archive.sha256).await;
+                return Err(error);
             }
         }
+        let record = confirm(controls, record, version, (seal, &archive)).await?;
+        if !arrived(controls, &archive.sha256, archive.size_bytes).await? {
+            return Err(not_both(controls, &archive.sha256));
+        }
+        // Somebody had removed half of the one before: what is left of that is of no use.
+        if let Some(before) = before.filter(|before| *before != archive.sha256) {
+            match controls.name_archive(target).await {
+                // What that may name is left alone.
+                Err(Error::Damaged { .. }) => {}
+                named => {
+                    named?;
+                    controls.remove_unnamed(&record, vec![before]).await?;
+                }
+            }
+        }
+        return Ok((archive.sha256, archive.size_bytes, Some(archive)));
     }
-    Ok((archive.sha256, archive.size_bytes, Some(archive)))
+    Err(Error::Conflict { what: format!("record {target} of {}", controls.lineage()) })
 }
 
 fn named(record: &Record) -> Option<Sha256> {
@@ -141,10 +206,13 @@ enum Announced {
     Ours(Box<Record>, Version),
     /// Somebody else was faster.
     Published(Sha256, u64),
+    /// A publication was given up since the archive was made, and that has its name.
+    Outdated,
 }
 
 /// Says in the record what is on its way.
-async fn announce(controls: &Controls, target: RecordId, archive: &Archive) -> Result<Announced> {
+async fn announce(controls: &Controls, seal: Seal, archive: &Archive) -> Result<Announced> {
+    let target = seal.record;
     for _ in 0..ATTEMPTS {
         let (mut record, version) = live(controls, target).await?;
         if let (Some(sha), Some(size)) = (named(&record), record.archive_size_bytes)
@@ -152,17 +220,16 @@ async fn announce(controls: &Controls, target: RecordId, archive: &Archive) -> R
         {
             return Ok(Announced::Published(sha, size));
         }
-        match &record.publishing {
-            // Whoever has given it up is removing it, and would not notice another one.
-            Some(other) if other.abandoned => break,
+        let other = |other: &Publishing| other.abandoned || other.archive_sha256 != archive.sha256;
+        if record.publishing.as_ref().is_some_and(other) {
             // Another level, or another publisher that is slow or dead: its archive goes first.
-            Some(other) if other.archive_sha256 != archive.sha256 => {
-                match controls.give_up_publication(record, version).await {
-                    Ok(()) | Err(Error::Conflict { .. }) => continue,
-                    Err(error) => return Err(error),
-                }
+            match controls.give_up_publication(record, version).await {
+                Ok(()) | Err(Error::Conflict { .. }) => continue,
+                Err(error) => return Err(error),
             }
-            _ => {}
+        }
+        if record.publications != seal.publication && controls.rules().fresh_archive_names {
+            return Ok(Announced::Outdated);
         }
         record.publishing = Some(Publishing {
             archive_sha256: archive.sha256,
@@ -182,20 +249,12 @@ async fn announce(controls: &Controls, target: RecordId, archive: &Archive) -> R
     Err(Error::Conflict { what: format!("record {target} of {}", controls.lineage()) })
 }
 
-/// Archive, then manifest; both must then be listed.
-async fn send(controls: &Controls, exported: &Exported) -> Result<()> {
+/// Archive, then manifest; both must then be listed. Nothing is removed to make room: a removal
+/// that arrives late would hit what is sent now.
+async fn send(controls: &Controls, parcel: &Parcel) -> Result<()> {
     let (bucket, lineage) = (&*controls.store().bucket, controls.lineage());
-    let Exported { archive, manifest, archive_path, .. } = exported;
-    let file = Body::File { path: archive_path.clone(), len: archive.size_bytes };
-    let key = layout::archive_key(lineage, &archive.sha256);
-    match put(bucket, &key, file.clone()).await {
-        // Not what its name says, so nobody can use it.
-        Err(Error::Bucket(BucketError::AlreadyExists { .. })) => {
-            bucket.delete(&key).await?;
-            put(bucket, &key, file).await?;
-        }
-        sent => sent?,
-    }
+    let Parcel { archive, manifest, body, .. } = parcel;
+    put(bucket, &layout::archive_key(lineage, &archive.sha256), body.clone()).await?;
     let key = layout::manifest_key(lineage, &archive.sha256);
     match put(bucket, &key, manifest.encode().into()).await {
         // One of an earlier publication, from before its predecessor had an archive.
@@ -244,14 +303,14 @@ async fn arrived(controls: &Controls, sha: &Sha256, size_bytes: u64) -> Result<b
 }
 
 /// A publication that failed leaves nothing; if even that fails, a collection finds it.
-async fn withdraw(controls: &Controls, record: Record, version: Version, sha: &Sha256) {
-    let target = record.record;
+async fn withdraw(controls: &Controls, record: Record, version: Version, seal: Seal, sha: &Sha256) {
     let removed = match controls.give_up_publication(record, version).await {
-        Err(Error::Conflict { .. }) => match records::get(controls.store(), controls.lineage(), target).await
-        {
-            Ok((now, _)) => clear(controls, &now, sha).await,
-            Err(error) => Err(error),
-        },
+        Err(Error::Conflict { .. }) => {
+            match records::get(controls.store(), controls.lineage(), seal.record).await {
+                Ok((now, _)) => clear(controls, &now, seal, sha).await,
+                Err(error) => Err(error),
+            }
+        }
         given_up => given_up,
     };
     if let Err(error) = removed {
@@ -265,9 +324,13 @@ async fn confirm(
     controls: &Controls,
     mut record: Record,
     mut version: Version,
-    archive: &Archive,
+    (seal, archive): (Seal, &Archive),
 ) -> Result<Record> {
     for _ in 0..ATTEMPTS {
+        // The one it had is given up, and its name with it.
+        if named(&record).is_some_and(|before| before != archive.sha256) {
+            record.publications += 1;
+        }
         record.archive_sha256 = Some(archive.sha256.to_string());
         record.archive_size_bytes = Some(archive.size_bytes);
         record.tar_sha256 = Some(archive.tar_sha256);
@@ -284,7 +347,7 @@ async fn confirm(
             return Ok(now);
         }
         if now.state != State::Live || !expected {
-            clear(controls, &now, &archive.sha256).await?;
+            clear(controls, &now, seal, &archive.sha256).await?;
             break;
         }
         (record, version) = (now, read);
@@ -300,10 +363,13 @@ fn expects(record: &Record, sha: &Sha256) -> bool {
         .is_some_and(|publishing| publishing.archive_sha256 == *sha && !publishing.abandoned)
 }
 
-/// Removes what has arrived since somebody else has given it up, as the record says by now.
-async fn clear(controls: &Controls, now: &Record, sha: &Sha256) -> Result<()> {
-    if named(now) == Some(*sha) || expects(now, sha) {
-        return Ok(());
-    }
-    controls.remove_unnamed(now, vec![*sha]).await
+/// Removes what has arrived since somebody else has given it up, as the record says by now. A
+/// record that is trashed may be live again: whoever deletes it removes what it names.
+async fn clear(controls: &Controls, now: &Record, seal: Seal, sha: &Sha256) -> Result<()> {
+    let given_up = match now.state {
+        State::Live => named(now) != Some(*sha) && !expects(now, sha),
+        State::Trashed => now.removing || now.publications > seal.publication,
+        State::Tombstone | State::Writing | State::Revoked => true,
+    };
+    if given_up { controls.remove_unnamed(now, vec![*sha]).await } else { Ok(()) }
 }

@@ -447,6 +447,8 @@ fn record(entries: &[Entry], chunks: u64, content: Content) -> Record {
         features: Vec::new(),
         tar_sha256: None,
         publishing: None,
+        publications: 0,
+        removing: false,
         unknown: tomorrow(),
     }
 }

@@ -10,6 +10,7 @@
 //! - Once somebody has claimed the pointer, nobody who claimed before moves or claims it.
 //! - What is reported is true: moved means applied once, not moved means never applied.
 //! - The pointer never names a tombstone.
+//! - Of every archive that a live record names, both halves are there.
 //! - A lock is taken from its holder only if it was expired when it was read, and nobody
 //!   gives back a lock that is not his.
 //!   Nobody is kept out by a lock of his own.
@@ -34,7 +35,7 @@ use store::{
     id::{EventId, FlipId, Nonce, PackId, RecordId},
 };
 
-use super::{keeper::Keeper, machine::hash_of};
+use super::{archives::Archives, keeper::Keeper, machine::hash_of};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -47,6 +48,7 @@ pub enum Role {
     Writer,
     Reader,
     Collector,
+    Publisher,
 }
 
 /// A write that has just been applied, even if it is a removal.
@@ -99,6 +101,7 @@ pub struct Ghost {
     history: u64,
     /// What snapshots need, and what is there of it.
     pub keeper: Keeper,
+    archives: Archives,
 }
 
 impl Ghost {
@@ -120,6 +123,7 @@ impl Ghost {
             foreign: HashSet::new(),
             history: 0,
             keeper: Keeper::default(),
+            archives: Archives::default(),
         }
     }
 
@@ -148,6 +152,7 @@ impl Ghost {
 
     pub fn starts_with(&mut self, key: &str, bytes: &Bytes) {
         self.keeper.sees(key, Some(bytes));
+        self.archives.sees(key, Some(bytes));
         if key.ends_with("latest.json") {
             let pointer = Pointer::decode(bytes).unwrap();
             self.moves_at.extend(pointer.block().map(|block| (block.flip_id, 0)));
@@ -224,7 +229,8 @@ impl Ghost {
 
     pub fn applied(&mut self, applied: Applied<'_>) {
         self.keeper.sees(applied.key.as_str(), applied.after.as_ref());
-        if let Some(lost) = self.keeper.lost() {
+        self.archives.sees(applied.key.as_str(), applied.after.as_ref());
+        if let Some(lost) = self.keeper.lost().or_else(|| self.archives.lost()) {
             let name = self.name(applied.process);
             self.must(false, || format!("{lost}, after {name} has changed {}", applied.key.name()));
         }
@@ -352,7 +358,12 @@ impl Ghost {
                 Role::Holder => takes.is_some() && expired,
                 Role::Reaper => expired,
                 Role::ForceUnlock | Role::Contract => true,
-                Role::Operator | Role::Deleter | Role::Writer | Role::Reader | Role::Collector => false,
+                Role::Operator
+                | Role::Deleter
+                | Role::Writer
+                | Role::Reader
+                | Role::Collector
+                | Role::Publisher => false,
             };
             self.must(by_right, || format!("{name} has taken the lock from {from} without any right"));
         }

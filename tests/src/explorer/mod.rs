@@ -11,6 +11,7 @@
 //! ([`exhaust`]), or some drawn by lot ([`sample`]). States that were met before are not
 //! explored again; a process's state is known by the answers it was given.
 
+mod archives;
 mod choice;
 mod gate;
 mod ghost;

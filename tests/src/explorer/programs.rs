@@ -35,7 +35,7 @@ use store::{
         gc,
         moved::followed,
         open::{self, Opened},
-        repack, retention,
+        publish, repack, retention,
     },
 };
 
@@ -66,6 +66,19 @@ pub enum Program {
         force: bool,
     },
     Deleter {
+        target: usize,
+    },
+    /// Deletes a snapshot, and goes on with that as often as it fails, up to so many times.
+    Remover {
+        target: usize,
+        times: u32,
+    },
+    /// Publishes a snapshot. All of a scene have the same content.
+    Publisher {
+        target: usize,
+    },
+    /// Takes a publication for dead, as a collection does after a day.
+    Abandoner {
         target: usize,
     },
     Reaper,
@@ -109,7 +122,9 @@ impl Program {
         match self {
             Self::Holder { .. } => Role::Holder,
             Self::Operator { .. } => Role::Operator,
-            Self::Deleter { .. } => Role::Deleter,
+            Self::Deleter { .. } | Self::Remover { .. } => Role::Deleter,
+            Self::Publisher { .. } => Role::Publisher,
+            Self::Abandoner { .. } => Role::Collector,
             Self::Reaper => Role::Reaper,
             Self::ForceUnlock => Role::ForceUnlock,
             Self::ContractWriter { .. } | Self::ContractReaper => Role::Contract,
@@ -141,6 +156,25 @@ impl Host {
             Program::Deleter { target } => {
                 let deleted = self.controls().delete(self.records[target], "explored").await;
                 self.note(&format!("ends: deletion {:?}", deleted.map(|record| record.state)));
+            }
+            Program::Remover { target, times } => {
+                for _ in 0..times {
+                    let deleted = self.controls().delete(self.records[target], "explored").await;
+                    self.note(&format!("has deleted: {:?}", deleted.as_ref().map(|record| record.state)));
+                    if deleted.is_ok() {
+                        break;
+                    }
+                }
+            }
+            Program::Publisher { target } => {
+                let target = self.records[target];
+                let packer = super::archives::Fake;
+                let published = publish::store_packed(&self.controls(), target, &packer).await;
+                self.note(&format!("ends: {:?}", published.map(|(sha, ..)| sha.prefix())));
+            }
+            Program::Abandoner { target } => {
+                let ended = self.controls().abandon_publication(self.records[target]).await;
+                self.note(&format!("ends: {ended:?}"));
             }
             Program::Reaper => {
                 let reaped = self.controls().reap(Duration::from_secs(60)).await;

@@ -82,6 +82,9 @@ pub fn run(
     if let Some(packs) = scene.packs {
         objects = with_packs(stage, packs);
     }
+    if scene.archives {
+        super::archives::of_first(stage, scene.rules, &mut objects);
+    }
     // The order of names decides the order of calls, which must be the same again.
     counted::begin();
     at_once::begin();
@@ -257,7 +260,8 @@ fn options(scene: &Scene, machine: &Machine, left: Left, by_lot: bool) -> Vec<(S
             let is_spared =
                 |(faulty, key): (usize, &str)| faulty != *process || !words::key(&waiting.op).ends_with(key);
             let spared = bounds.faulty.is_some_and(is_spared);
-            if left.faults == 0 || spared || matches!(waiting.op, Op::Delete(_)) {
+            let is_sure = matches!(waiting.op, Op::Delete(_)) && !scene.archives;
+            if left.faults == 0 || spared || is_sure {
                 continue;
             }
             if is_write(&waiting.op) {

@@ -88,6 +88,8 @@ pub struct Scene {
     pub ahead_ms: Vec<i64>,
     /// Whether there are packs too, and what happens to them matters.
     pub packs: Option<Packs>,
+    /// Whether the first snapshot has an archive when it begins, and removals may arrive late.
+    pub archives: bool,
 }
 
 /// The packs of a scene: one for each of the first two snapshots, with all that it needs; the
@@ -114,6 +116,7 @@ impl Scene {
             events_wait: false,
             ahead_ms: vec![0],
             packs: None,
+            archives: false,
         }
     }
 
@@ -123,6 +126,10 @@ impl Scene {
 
     pub fn with(self, packs: Packs) -> Self {
         Self { packs: Some(packs), ..self }
+    }
+
+    pub fn with_archives(self) -> Self {
+        Self { archives: true, ..self }
     }
 
     pub fn under(self, rules: Rules) -> Self {

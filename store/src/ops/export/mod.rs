@@ -6,10 +6,12 @@
 mod digest;
 mod feed;
 mod framing;
+mod seal;
 mod stream;
 mod target;
 
 pub use framing::Framing;
+pub use seal::Seal;
 
 use std::{
     fs,
@@ -45,6 +47,8 @@ const WRITE_BYTES: usize = 1 << 20;
 pub struct Request {
     pub framing: Framing,
     pub times: Times,
+    /// Of an archive that is to be published.
+    pub seal: Option<Seal>,
 }
 
 /// An archive that was written.

@@ -146,6 +146,9 @@ pub(super) fn write<W: Write>(
     stream.zeros(members::END.len() as u64)?;
     let Stream { frames, digest, shown, .. } = stream;
     let mut tally = frames.finish().at("cannot write", &shown)?;
+    if let Some(seal) = request.seal {
+        tally.write_all(&seal.frame()).at("cannot write", &shown)?;
+    }
     tally.flush().at("cannot write", &shown)?;
     let archive = Archive {
         sha256: Sha256::from_bytes(tally.hasher.finalize().into()),

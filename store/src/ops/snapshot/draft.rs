@@ -97,6 +97,8 @@ pub(crate) fn draft(
         features: Vec::new(),
         tar_sha256: None,
         publishing: None,
+        publications: 0,
+        removing: false,
         unknown: Unknown::new(),
     }
 }

@@ -4,6 +4,7 @@
 //! end the check: the rest is still looked at, and every finding names its object, the
 //! snapshots that need it and, where it can be told, the files.
 
+mod archives;
 mod chunks;
 mod findings;
 mod indexes;
@@ -146,6 +147,7 @@ impl Check<'_> {
             self.follow(record).await?;
             self.looked_at.insert(record.record, record.generation);
         }
+        self.archives(&live).await?;
         self.indexes(live).await?;
         self.lock_and_events().await?;
         self.report.packs = self.directories.len() as u64;

@@ -1,0 +1,35 @@
+//! What makes the name of a published archive its own.
+//!
+//! An archive in the bucket is called by its digest, and a removal that was sent may arrive at
+//! any time later: whoever published the same bytes once more would lose them to it. So what is
+//! published ends with a frame that every decoder of zstd passes over, and that no other
+//! publication has: the record, and how many archives of it were given up before.
+
+use crate::{format::record::Record, id::RecordId};
+
+/// The first of the sixteen magic numbers of frames that decoders skip.
+const MAGIC: u32 = 0x184d_2a50;
+const LEN: u32 = 24;
+
+/// Which publication of which record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seal {
+    pub record: RecordId,
+    pub publication: u64,
+}
+
+impl Seal {
+    /// Of the next publication of `record`.
+    pub fn of(record: &Record) -> Self {
+        Self { record: record.record, publication: record.publications }
+    }
+
+    /// The frame.
+    pub fn frame(self) -> Vec<u8> {
+        let mut frame = MAGIC.to_le_bytes().to_vec();
+        frame.extend(LEN.to_le_bytes());
+        frame.extend(self.record.to_bytes());
+        frame.extend(self.publication.to_le_bytes());
+        frame
+    }
+}
