@@ -50,7 +50,7 @@ fn is_needed(rules: Rules, scene: Scene, most: u64) {
 
 /// Two deleters, of which one may find that a reader needs the snapshot.
 fn deletions() -> Scene {
-    let scene = Scene::of([REMOVER, REMOVER, Program::Reader { target: 0 }]);
+    let scene = Scene::of([REMOVER, REMOVER, Program::Reader { target: 0, renewals: 0 }]);
     scene.with(Packs::Needed).with_archives()
 }
 
