@@ -60,6 +60,14 @@ impl Desk {
         }
     }
 
+    /// As a snapshot of the same content.
+    async fn publish(&self, lease: &WriteLease, write: RecordId) {
+        let (like, _) = records::get(&self.world.store, &self.world.lineage, self.snapshot).await.unwrap();
+        let durable = DurableWrite { write, stored_bytes: 0 };
+        lease.publish(&durable, |record| record.content = like.content).await.unwrap();
+        assert_eq!(self.state(write).await, State::Live);
+    }
+
     async fn state(&self, record: RecordId) -> State {
         records::get(&self.world.store, &self.world.lineage, record).await.unwrap().0.state
     }
@@ -81,9 +89,7 @@ async fn a_write_that_sends_nothing_for_an_hour_is_not_taken_for_dead() {
     }
     assert_eq!(desk.faults.strikes(), 5);
     assert_eq!(desk.state(dead).await, State::Revoked);
-    let durable = DurableWrite { write, stored_bytes: 0 };
-    kept.publish(&durable, |_| {}).await.unwrap();
-    assert_eq!(desk.state(write).await, State::Live);
+    desk.publish(&kept, write).await;
     // Nothing is renewed that has become a snapshot.
     let calls = desk.faults.calls();
     desk.wait(60).await;
@@ -135,8 +141,6 @@ async fn a_renewal_without_an_answer_does_not_stand_in_the_way_of_publishing() {
         desk.wait(4).await;
         tokio::time::sleep(MINUTE / 6).await;
         desk.faults.heal();
-        let durable = DurableWrite { write, stored_bytes: 0 };
-        lease.publish(&durable, |_| {}).await.unwrap();
-        assert_eq!(desk.state(write).await, State::Live);
+        desk.publish(&lease, write).await;
     }
 }
