@@ -88,7 +88,7 @@ async fn store(
     job: &Job,
     progress: Arc<dyn Progress>,
 ) -> Result<(Sha256, u64, Option<Archive>)> {
-    store_packed(controls, target, &ExportJob { controls, job, progress }).await
+    Box::pin(store_packed(controls, target, &ExportJob { controls, job, progress })).await
 }
 
 /// What is sent, and the directory that it is in while it is needed.
@@ -126,7 +126,8 @@ impl Packer for ExportJob<'_> {
         let (store, lineage) = (self.controls.store(), self.controls.lineage());
         let request = export::Request { seal, ..self.job.export };
         let progress = Arc::clone(&self.progress);
-        let exported = export::to_directory(store, lineage, record, request, folder.path(), progress).await?;
+        let exported =
+            Box::pin(export::to_directory(store, lineage, record, request, folder.path(), progress)).await?;
         let Exported { archive, manifest, archive_path, .. } = exported;
         let body = Body::File { path: archive_path, len: archive.size_bytes };
         Ok(Parcel { folder: Some(folder), ..Parcel::new(archive, manifest, body) })
@@ -150,12 +151,12 @@ pub async fn store_packed(
         let seal = Seal::of(&record);
         let parcel = packer.pack(&record, controls.rules().fresh_archive_names.then_some(seal)).await?;
         let archive = parcel.archive.clone();
-        let (record, version) = match announce(controls, seal, &archive).await? {
+        let (record, version) = match Box::pin(announce(controls, seal, &archive)).await? {
             Announced::Ours(record, version) => (*record, version),
             Announced::Published(sha, size) => return Ok((sha, size, None)),
             Announced::Outdated => continue,
         };
-        let sent = send(controls, &parcel).await;
+        let sent = Box::pin(send(controls, &parcel)).await;
         drop(parcel.folder);
         match sent {
             Ok(()) => {}
@@ -169,7 +170,7 @@ pub async fn store_packed(
                 return Err(error);
             }
         }
-        let record = confirm(controls, record, version, (seal, &archive)).await?;
+        let record = Box::pin(confirm(controls, record, version, (seal, &archive))).await?;
         if !arrived(controls, &archive.sha256, archive.size_bytes).await? {
             return Err(not_both(controls, &archive.sha256));
         }
