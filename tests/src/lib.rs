@@ -21,6 +21,7 @@ mod process;
 pub mod proxy;
 pub mod random;
 pub mod server;
+pub mod soak;
 pub mod stranger;
 pub mod strike;
 pub mod tarball;

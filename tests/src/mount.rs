@@ -129,22 +129,35 @@ impl MountDesk {
 
 impl Drop for MountDesk {
     fn drop(&mut self) {
-        // A daemon has the path of its mountpoint among its arguments.
-        let ours = self.folder.path().as_os_str().as_bytes();
-        for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-            let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-            let daemon =
-                words.ends_with(b"\0--daemon\0") && words.windows(ours.len()).any(|part| part == ours);
-            if let Some(pid) = Pid::from_raw(pid).filter(|_| daemon) {
-                let _ = kill_process(pid, Signal::KILL);
-            }
-        }
-        for place in mounts().iter().rev().filter(|place| place.starts_with(self.folder.path())) {
-            // By force: whoever waits for a daemon that is gone waits no longer.
-            let _ = unmount(place, UnmountFlags::FORCE);
-            let _ = unmount(place, UnmountFlags::DETACH);
-        }
+        clear_away(self.folder.path());
+    }
+}
+
+/// The daemons that serve a mountpoint below `folder`, and what is mounted there, the last first.
+pub fn left_behind(folder: &Path) -> (Vec<Pid>, Vec<PathBuf>) {
+    // A daemon has the path of its mountpoint among its arguments.
+    let ours = folder.as_os_str().as_bytes();
+    let daemon = |entry: fs::DirEntry| {
+        let pid = entry.file_name().to_str()?.parse().ok().and_then(Pid::from_raw)?;
+        let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let serves = words.ends_with(b"\0--daemon\0") && words.windows(ours.len()).any(|part| part == ours);
+        serves.then_some(pid)
+    };
+    let daemons = fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(daemon).collect();
+    let places = mounts().into_iter().rev().filter(|place| place.starts_with(folder)).collect();
+    (daemons, places)
+}
+
+/// Ends those daemons and takes their mounts away.
+pub fn clear_away(folder: &Path) {
+    let (daemons, places) = left_behind(folder);
+    for pid in daemons {
+        let _ = kill_process(pid, Signal::KILL);
+    }
+    for place in places {
+        // By force: whoever waits for a daemon that is gone waits no longer.
+        let _ = unmount(&place, UnmountFlags::FORCE);
+        let _ = unmount(&place, UnmountFlags::DETACH);
     }
 }
 
@@ -158,7 +171,7 @@ fn host(folder: &TempDir, store: &Where, name: &str) -> Host {
 }
 
 /// The process that answers for a mount.
-fn pid(mounted: &Value) -> i32 {
+pub fn pid(mounted: &Value) -> i32 {
     mounted["pid"].as_i64().unwrap().try_into().unwrap()
 }
 
@@ -173,7 +186,7 @@ pub fn await_end(mounted: &Value) {
 }
 
 /// Whether a process does anything still: one whose end nobody has asked about does not.
-fn lives(pid: i32) -> bool {
+pub fn lives(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
 }

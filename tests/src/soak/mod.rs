@@ -1,0 +1,72 @@
+//! Everything at once, for as long as one likes: hosts that snapshot, mount, commit, crash, restart,
+//! collect and roll back by lot, with real processes on a real server, and a judge outside.
+//!
+//! After every step: no pointer has moved but by a step that moves it. Of every snapshot that becomes
+//! current: each file is one that a writer had completed, and none is older than what was done before
+//! the commit began. Of every session that was cut short: what was written is there after the end of
+//! its daemon, what was synced after the end of its host. `docs/soak.md` says how to run it.
+
+mod catalog;
+pub mod content;
+mod host;
+pub mod ledger;
+mod lot;
+mod sessions;
+mod steps;
+mod world;
+pub mod writer;
+
+use std::{
+    env,
+    time::{Duration, Instant},
+};
+
+pub use steps::Kind;
+use world::World;
+
+use crate::server::SeaweedFs;
+
+/// How long, from which seed, and which steps.
+#[derive(Debug)]
+pub struct Plan {
+    pub seed: u64,
+    pub time: Duration,
+    pub kinds: Vec<Kind>,
+}
+
+impl Plan {
+    /// As `PSTORE_SOAK_SEED`, `PSTORE_SOAK_SECONDS` and `PSTORE_SOAK_STEPS` say.
+    pub fn from_environment() -> Self {
+        let number = |name: &str, default| env::var(name).map_or(default, |text| text.parse().expect(name));
+        let wanted = env::var("PSTORE_SOAK_STEPS").unwrap_or_default();
+        let named = |kind: &Kind| match &*wanted {
+            "" => !Kind::UNMENDED.contains(kind),
+            "all" => true,
+            words => words.split(',').any(|word| word == kind.name()),
+        };
+        Self {
+            seed: number("PSTORE_SOAK_SEED", 1),
+            time: Duration::from_secs(number("PSTORE_SOAK_SECONDS", 120)),
+            kinds: Kind::ALL.into_iter().filter(named).collect(),
+        }
+    }
+}
+
+/// Panics at the first thing that must not be, with the seed; the steps before it have been printed.
+pub async fn run(plan: &Plan) {
+    let mut server = SeaweedFs::start_unguarded().await;
+    let (mut world, began) =
+        (World::new(plan.seed, &server.config(), plan.kinds.contains(&Kind::Retention)), Instant::now());
+    let mut taken = 0;
+    while began.elapsed() < plan.time {
+        if let Err(reason) = steps::take(&mut world, &plan.kinds) {
+            world.fail(&reason);
+        }
+        taken += 1;
+    }
+    if let Err(reason) = world.end() {
+        world.fail(&reason);
+    }
+    server.stop();
+    println!("{taken} steps from seed {}", plan.seed);
+}
