@@ -1,0 +1,58 @@
+//! Each promise of the README names tests that would fail, and these exist.
+
+#![allow(clippy::unwrap_used)]
+
+use std::{fs, path::Path};
+
+const HEAD: &str = "## What is promised\n";
+
+/// The links whose text is code: the name of a test, and the file it is in.
+fn named(text: &str) -> Vec<(&str, &str)> {
+    let mut found = Vec::new();
+    for rest in text.split("[`").skip(1) {
+        let (name, rest) = rest.split_once("`](").expect("a link ends as it began");
+        found.push((name, rest.split(')').next().unwrap()));
+    }
+    found
+}
+
+/// Whether `source` has a test of this name: a function below an attribute that makes it one.
+fn has_test(source: &str, name: &str) -> bool {
+    let lines: Vec<&str> = source.lines().collect();
+    let is_it = |line: &str| {
+        let line = line.trim_start();
+        let line = line.strip_prefix("async ").unwrap_or(line);
+        line.strip_prefix("fn ")
+            .and_then(|rest| rest.strip_prefix(name))
+            .is_some_and(|rest| rest.starts_with('('))
+    };
+    lines.iter().enumerate().any(|(at, line)| {
+        let attributes = lines[..at].iter().rev().take_while(|line| line.trim_start().starts_with("#["));
+        is_it(line) && attributes.into_iter().any(|line| line.contains("test]") || line.contains("::test("))
+    })
+}
+
+#[test]
+fn every_promise_names_tests_that_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let readme = fs::read_to_string(root.join("README.md")).unwrap();
+    let promises = readme.split_once(HEAD).expect("there are promises").1.split("\n## ").next().unwrap();
+    let bullets: Vec<&str> = promises.split("\n- **").skip(1).collect();
+    assert!(bullets.len() >= 9, "only {} promises", bullets.len());
+    for bullet in bullets {
+        assert!(!named(bullet).is_empty(), "no test is named for **{bullet}");
+    }
+    for (name, file) in named(promises) {
+        let source = fs::read_to_string(root.join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+        assert!(has_test(&source, name), "{file} has no test {name}");
+    }
+}
+
+#[test]
+fn a_function_that_is_no_test_is_none() {
+    assert!(has_test("#[test]\nfn one() {}", "one"));
+    assert!(has_test("#[tokio::test(flavor = \"multi_thread\")]\nasync fn one() {}", "one"));
+    for source in ["fn one() {}", "#[test]\nfn one_more() {}", "#[test]\nfn other() {}\nfn one() {}"] {
+        assert!(!has_test(source, "one"), "{source}");
+    }
+}
