@@ -24,6 +24,7 @@ use crate::{
     chrome::{profile, stop::Stopped},
     cookies::Census,
     examination::{self, Examination, Options, Scope},
+    needed::needed,
     sqlite::Depth,
     state::Deadline,
 };
@@ -67,6 +68,17 @@ impl Examiner for ProfileExaminer {
         }
         let hold_back = self.damage(&health, before).or_else(|| self.shrink(&health, before));
         Ok(Examined { health: Some(health), hold_back })
+    }
+
+    fn reads(
+        &self,
+        files: &BTreeSet<PathBuf>,
+        changed: Option<&BTreeSet<PathBuf>>,
+        head: &dyn Fn(&Path, usize) -> Option<Vec<u8>>,
+    ) -> BTreeSet<PathBuf> {
+        let databases = self.policy.depth.map(|_| needed(files, changed, head)).unwrap_or_default();
+        let told = files.get(Path::new(profile::LOCAL_STATE)).cloned();
+        databases.into_iter().chain(told).collect()
     }
 }
 
@@ -169,7 +181,7 @@ fn with_all_cookies(root: &Path, changed: &BTreeSet<PathBuf>) -> BTreeSet<PathBu
     all
 }
 
-fn is_of_cookies(path: &Path) -> bool {
+pub(crate) fn is_of_cookies(path: &Path) -> bool {
     let name = path.file_name().map(|name| name.to_string_lossy());
     name.is_some_and(|name| matches!(&*name, "Cookies" | "Cookies-journal" | "Cookies-wal"))
 }

@@ -13,17 +13,14 @@ use store::{
 };
 
 use crate::{
-    chrome::profile::Facts,
+    chrome::profile::{Facts, LOCAL_STATE},
     examiner::ProfileExaminer,
-    leveldb,
-    sqlite::{
-        self,
-        header::{HEADER_BYTES, Identity},
-    },
+    needed::is_of_a_database,
+    sqlite::header::HEADER_BYTES,
 };
 
 /// What a profile says about itself, and where.
-const TOLD_AT_THE_TOP: [&str; 2] = ["Last Version", "Local State"];
+const TOLD_AT_THE_TOP: [&str; 2] = ["Last Version", LOCAL_STATE];
 const PREFERENCES: &str = "Preferences";
 
 /// Looks at what an examination of a directory would look at. One kind of database it cannot
@@ -46,7 +43,7 @@ impl Judge for ArchiveJudge {
         if self.0.policy.depth.is_none() {
             return false;
         }
-        sqlite::owner(path).is_some() || leveldb::is_file_name(name) || Identity::of(head) != Identity::Other
+        is_of_a_database(path, || Some(head.to_vec()))
     }
 
     fn judge(&self, root: &Path, base: Option<&Record>) -> Result<Judged> {

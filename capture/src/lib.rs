@@ -14,6 +14,7 @@ pub mod judge;
 pub mod leveldb;
 pub mod load;
 pub mod marker;
+mod needed;
 pub mod source;
 pub mod sqlite;
 pub mod state;

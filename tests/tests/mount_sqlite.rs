@@ -141,3 +141,49 @@ fn a_database_with_a_rollback_journal_survives_the_daemon() {
 fn a_database_with_a_write_ahead_log_survives_the_daemon() {
     daemons_are_killed("WAL");
 }
+
+/// Makes, renames and removes names in a directory without a pause, and syncs it, until it is told
+/// to end. Says that it is at work.
+const RESTLESS: &str = r#"
+import os, select, sys
+folder = sys.argv[1]
+there = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+one, two = os.path.join(folder, "one"), os.path.join(folder, "two")
+rounds = 0
+while not select.select([sys.stdin], [], [], 0)[0]:
+    os.mkdir(one)
+    os.rename(one, two)
+    os.rmdir(two)
+    os.fsync(there)
+    rounds += 1
+    if rounds == 1:
+        print(flush=True)
+"#;
+
+#[test]
+fn databases_are_checked_while_names_are_made_and_removed_beside_them() {
+    const DATABASES: usize = 40;
+    let desk = MountDesk::local();
+    desk.mount();
+    let folder = desk.mountpoint.join("Default");
+    fs::create_dir(&folder).unwrap();
+    let database = |number: usize| folder.join(format!("database {number}"));
+    (0..DATABASES).for_each(|number| make(&database(number)));
+    let mut command = Command::new("python3");
+    command.args(["-c", RESTLESS]).arg(&folder).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut restless = command.spawn().unwrap();
+    BufReader::new(restless.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+    // The first commit looks at all there is, the others at what has changed.
+    for round in 0..3_i64 {
+        for number in 0..DATABASES {
+            let row = "INSERT INTO rows VALUES ('it', ?1, NULL)";
+            Connection::open(database(number)).unwrap().execute(row, [round]).unwrap();
+        }
+        let committed = desk.commit();
+        assert_eq!(committed["databases_checked"], DATABASES, "{committed:#}");
+        assert_eq!(committed["outcome"], "stored", "{committed:#}");
+    }
+    drop(restless.stdin.take());
+    assert!(restless.wait().unwrap().success());
+    desk.unmount(&["--commit"]);
+}

@@ -6,6 +6,7 @@
 use std::{fs, sync::Arc};
 
 use fuse::{
+    commit::look::Look,
     fs::Must,
     overlay::{change::NewKind, node::Ino},
 };
@@ -187,4 +188,38 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         runtime.block_on(async { play(mounted().await, &steps).await });
     }
+}
+
+/// What a commit has checked is what it stores, though changes go on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_frozen_tree_is_read_as_it_was_whatever_is_changed_since() {
+    let mut mounted = mounted().await;
+    let (below, old, new) = (noise(90_000, 1), noise(90_000, 2), noise(90_000, 3));
+    let fs = Arc::clone(&mounted.fs);
+    let make = |name: &[u8]| fs.make(&fs.enter(), ME, Ino::ROOT, name, NewKind::File, 0o644).unwrap().ino;
+    let write = |ino, offset, bytes: &[u8]| assert!(fs.write(&fs.enter(), ino, offset, bytes).is_ok());
+    let (kept, changed, empty) = (make(b"kept"), make(b"changed"), make(b"empty"));
+    [kept, changed].into_iter().for_each(|ino| write(ino, 0, &below));
+    mounted.commit().await;
+    write(changed, 40_000, &old[..1000]);
+    fs.link(&fs.enter(), kept, Ino::ROOT, b"linked").unwrap();
+
+    let (closed, frozen) = fs.freeze(&tokio::runtime::Handle::current()).unwrap();
+    drop(closed);
+    [kept, changed, empty].into_iter().for_each(|ino| write(ino, 0, &new));
+    make(b"later");
+    let mut half_old = below.clone();
+    half_old[40_000..41_000].copy_from_slice(&old[..1000]);
+    let look = Look::at(&frozen);
+    let found: Vec<(&str, Vec<u8>)> = look
+        .paths()
+        .map(|path| {
+            let file = look.file(path).unwrap();
+            let mut bytes = vec![0; file.size() as usize];
+            tokio::task::block_in_place(|| file.read(0, &mut bytes)).unwrap();
+            (path.to_str().unwrap(), bytes)
+        })
+        .collect();
+    let expected = [("changed", half_old), ("empty", vec![]), ("kept", below.clone()), ("linked", below)];
+    assert!(found == expected, "{:?}", look.paths().collect::<Vec<_>>());
 }

@@ -16,6 +16,8 @@ use store::name::ChromeMajor;
 pub const EXCLUSIONS: [&str; 4] =
     ["SingletonLock", "SingletonSocket", "SingletonCookie", "DevToolsActivePort"];
 
+pub(crate) const LOCAL_STATE: &str = "Local State";
+
 /// The longest path on which a Chrome keeps all that it is given.
 ///
 /// SQLite on Unix opens no database whose path and `-journal` are over 512 bytes together, so
@@ -54,7 +56,7 @@ impl Facts {
     pub fn read(directory: &Path) -> Self {
         let mut facts = Self {
             last_version: last_version(directory),
-            has_local_state: is_file(&directory.join("Local State")),
+            has_local_state: is_file(&directory.join(LOCAL_STATE)),
             path_bytes: directory.canonicalize().map_or(0, |path| path.as_os_str().as_bytes().len()),
             ..Self::default()
         };

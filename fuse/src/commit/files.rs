@@ -30,12 +30,72 @@ impl ChangedFiles {
         Self { fs, files, runtime }
     }
 
+    pub fn numbers(&self) -> impl Iterator<Item = Ino> {
+        self.files.iter().map(|(ino, _)| *ino)
+    }
+
+    pub fn size(&self, at: usize) -> u64 {
+        self.files[at].1.size
+    }
+
     /// How many bytes of the file at this place are still those of the snapshot.
     pub fn far_bytes(&self, at: usize) -> u64 {
         let (_, file) = &self.files[at];
         let segments = file.segments(0..file.size);
         let below = segments.iter().filter(|(_, segment)| *segment == Segment::Lower);
         below.map(|(range, _)| range.end - range.start).sum()
+    }
+
+    /// Reads what is at `offset` of the file at this place, as long as `into`. Blocks.
+    pub fn read_at(&self, at: usize, offset: u64, into: &mut [u8]) -> Result<()> {
+        let (ino, file) = &self.files[at];
+        let range = offset..offset + into.len() as u64;
+        into.fill(0);
+        let mut pieces: Vec<Piece> = Vec::new();
+        let mut places = Vec::new();
+        let place = |range: &Range<u64>| (range.start - offset) as usize..(range.end - offset) as usize;
+        for (range, segment) in file.segments(range) {
+            match segment {
+                Segment::Zeros => {}
+                Segment::Upper { generation } => {
+                    let upper = &self.fs.upper;
+                    let read = upper
+                        .existing(*ino, generation)
+                        .and_then(|data| data.read_exact_at(&mut into[place(&range)], range.start));
+                    read.map_err(|error| Error::io("cannot read changes in", upper.folder(), error))?;
+                }
+                Segment::Lower => {
+                    for part in file.lower.iter().flat_map(|lower| lower.within(range.clone())) {
+                        let cut = part.start.max(range.start)..part.end.min(range.end);
+                        let skip = (cut.start - part.start) as usize;
+                        match &part.content {
+                            Content::Hole => {}
+                            Content::Inline(bytes) => {
+                                let to = place(&cut);
+                                into[to.clone()].copy_from_slice(&bytes[skip..skip + to.len()]);
+                            }
+                            Content::Chunk(piece) => {
+                                places.push((place(&cut), skip));
+                                pieces.push(*piece);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        if pieces.is_empty() {
+            return Ok(());
+        }
+        let lower = &self.fs.lower;
+        let chunks = match lower.now(&pieces) {
+            Some(chunks) => chunks?,
+            None => self.runtime.block_on(lower.fetch(&pieces))?,
+        };
+        for ((to, skip), chunk) in places.into_iter().zip(chunks) {
+            let len = to.len();
+            into[to].copy_from_slice(&chunk[skip..skip + len]);
+        }
+        Ok(())
     }
 }
 
@@ -45,17 +105,17 @@ impl Files for ChangedFiles {
     }
 
     fn read(&self, at: usize, cutter: &mut Cutter<'_>) -> Result<()> {
-        let (ino, file) = &self.files[at];
+        let (_, file) = &self.files[at];
         let parts = file.lower.iter().flat_map(|lower| lower.parts());
         let before = parts.map(|part| Before { start: part.start, extent: part.extent() }).collect();
-        let changed = ChangedFile { files: self, ino: *ino, file, holes: file.holes(), before };
+        let changed = ChangedFile { files: self, at, file, holes: file.holes(), before };
         recut(&changed, cutter)
     }
 }
 
 struct ChangedFile<'a> {
     files: &'a ChangedFiles,
-    ino: Ino,
+    at: usize,
     file: &'a FileNode,
     holes: Vec<Range<u64>>,
     before: Vec<Before>,
@@ -79,52 +139,6 @@ impl Changed for ChangedFile<'_> {
     }
 
     fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
-        let range = offset..offset + into.len() as u64;
-        into.fill(0);
-        let mut pieces: Vec<Piece> = Vec::new();
-        let mut places = Vec::new();
-        let place = |range: &Range<u64>| (range.start - offset) as usize..(range.end - offset) as usize;
-        for (range, segment) in self.file.segments(range) {
-            match segment {
-                Segment::Zeros => {}
-                Segment::Upper { generation } => {
-                    let upper = &self.files.fs.upper;
-                    let read = upper
-                        .existing(self.ino, generation)
-                        .and_then(|file| file.read_exact_at(&mut into[place(&range)], range.start));
-                    read.map_err(|error| Error::io("cannot read changes in", upper.folder(), error))?;
-                }
-                Segment::Lower => {
-                    for part in self.file.lower.iter().flat_map(|lower| lower.within(range.clone())) {
-                        let cut = part.start.max(range.start)..part.end.min(range.end);
-                        let skip = (cut.start - part.start) as usize;
-                        match &part.content {
-                            Content::Hole => {}
-                            Content::Inline(bytes) => {
-                                let to = place(&cut);
-                                into[to.clone()].copy_from_slice(&bytes[skip..skip + to.len()]);
-                            }
-                            Content::Chunk(piece) => {
-                                places.push((place(&cut), skip));
-                                pieces.push(*piece);
-                            }
-                        }
-                    }
-                }
-            }
-        }
-        if pieces.is_empty() {
-            return Ok(());
-        }
-        let lower = &self.files.fs.lower;
-        let chunks = match lower.now(&pieces) {
-            Some(chunks) => chunks?,
-            None => self.files.runtime.block_on(lower.fetch(&pieces))?,
-        };
-        for ((to, skip), chunk) in places.into_iter().zip(chunks) {
-            let len = to.len();
-            into[to].copy_from_slice(&chunk[skip..skip + len]);
-        }
-        Ok(())
+        self.files.read_at(self.at, offset, into)
     }
 }

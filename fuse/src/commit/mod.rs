@@ -9,6 +9,7 @@
 //! If anything fails before 3, nothing has left the overlay.
 
 mod files;
+pub mod look;
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -29,7 +30,7 @@ use crate::{
         change::Change,
         checkpoint::Below,
         collect::Collected,
-        node::{Ino, NodeKind},
+        node::{FileNode, Ino, NodeKind},
         recovery::Intent,
         session::SessionDir,
         spans::Bytes,
@@ -44,6 +45,8 @@ pub struct Frozen {
     /// The number of each entry's node.
     pub numbers: Vec<Ino>,
     pub files: Arc<ChangedFiles>,
+    /// The files that are as in the snapshot below.
+    pub others: ChangedFiles,
     /// While this exists, no data file is removed.
     _reading: Reading,
 }
@@ -75,12 +78,15 @@ impl Fs {
             .map_err(|error| Error::InvalidInput { what: format!("the tree cannot be stored: {error}") })?;
         state.make(&Change::Epoch { epoch: epoch + 1 }).map_err(unwritten)?;
         drop(state);
-        let Collected { entries, numbers, changed, skipped, bytes } = collected;
+        let Collected { entries, numbers, changed, others, skipped, bytes } = collected;
         let places = changed.iter().map(|(at, _)| *at).collect();
-        let files = changed.into_iter().map(|(at, file)| (numbers[at], file)).collect();
-        let files = Arc::new(ChangedFiles::new(Arc::clone(self), files, runtime.clone()));
+        let files = |of: Vec<(usize, FileNode)>| {
+            let numbered = of.into_iter().map(|(at, file)| (numbers[at], file)).collect();
+            ChangedFiles::new(Arc::clone(self), numbered, runtime.clone())
+        };
+        let (files, others) = (Arc::new(files(changed)), files(others));
         let tree = Tree { entries, changed: places, skipped, bytes };
-        Ok((closed, Frozen { epoch, tree, numbers, files, _reading: reading }))
+        Ok((closed, Frozen { epoch, tree, numbers, files, others, _reading: reading }))
     }
 
     /// Writes down, durably, that `record` is about to become the snapshot of what was written

@@ -1,6 +1,7 @@
 //! A mounted snapshot: the file system, its session, its right to the profile, its commits.
 
 pub mod control;
+mod examine;
 pub mod info;
 mod kernel;
 mod publish;

@@ -1,12 +1,6 @@
 //! Committing a mount.
 
 use std::{
-    collections::BTreeSet,
-    ffi::OsStr,
-    fs::File,
-    io::Read,
-    os::unix::ffi::OsStrExt,
-    path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
@@ -15,7 +9,6 @@ use store::{
     Error, ErrorKind, Result,
     catalog::lock::Hold,
     content::ingest::Files,
-    format::health::Finding,
     id::{ChunkId, RecordId},
     name::Lineage,
     ops::{
@@ -29,11 +22,7 @@ use store::{
 use super::{Mount, lock};
 use crate::{commit::Frozen, overlay::checkpoint::Below};
 
-/// Files of which more than this lies far away are not fetched to be checked.
-const MAX_FETCHED_TO_CHECK: u64 = 16 << 20;
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// How every database of SQLite's starts.
-const DATABASE: [u8; 16] = *b"SQLite format 3\0";
 
 /// Where a commit goes.
 #[derive(Clone, Debug)]
@@ -179,7 +168,8 @@ impl Mount {
         }
     }
 
-    /// Ends the epoch, and has the files looked at while nothing can change.
+    /// Ends the epoch, and has the files looked at as they were then. Says how long changes were
+    /// held up.
     async fn freeze(
         self: &Arc<Self>,
         request: &CommitRequest,
@@ -189,49 +179,16 @@ impl Mount {
         let work = move || {
             let started = Instant::now();
             let (closed, frozen) = mount.fs.freeze(&mount.runtime)?;
+            drop(closed);
+            let frozen_for = started.elapsed();
             size::check(&mount.info.mountpoint, &frozen.tree.entries, frozen.tree.bytes, limit)?;
             let examined = match examiner {
                 Some(examiner) => mount.examine(&*examiner, &frozen, base.as_ref())?,
                 None => Examined::default(),
             };
-            drop(closed);
-            Ok((frozen, examined, started.elapsed()))
+            Ok((frozen, examined, frozen_for))
         };
         joined(tokio::task::spawn_blocking(work).await)
-    }
-
-    fn examine(&self, examiner: &dyn Examiner, frozen: &Frozen, base: Option<&Base>) -> Result<Examined> {
-        let far = |at: usize| !self.is_near() && frozen.files.far_bytes(at) > MAX_FETCHED_TO_CHECK;
-        let path = |at: usize| PathBuf::from(OsStr::from_bytes(frozen.tree.entries[at].path.as_bytes()));
-        let mut changed = BTreeSet::new();
-        let mut unchecked = Vec::new();
-        for (at, entry) in frozen.tree.changed.iter().enumerate() {
-            if far(at) {
-                if self.is_database(&path(*entry)) {
-                    unchecked.push(Finding {
-                        path: path(*entry).to_string_lossy().into_owned(),
-                        problem: "most of it has not been read on this host".to_owned(),
-                        unknown: Default::default(),
-                    });
-                }
-            } else {
-                changed.insert(path(*entry));
-            }
-        }
-        let known = base.is_some_and(|base| base.record.health.is_some());
-        let scope = (known || base.is_some()).then_some(&changed);
-        let mut examined = examiner.examine(&self.info.mountpoint, scope, base.map(|base| &base.record))?;
-        if let Some(health) = &mut examined.health {
-            health.unchecked.extend(unchecked);
-        }
-        Ok(examined)
-    }
-
-    fn is_database(&self, path: &Path) -> bool {
-        let mut start = [0; DATABASE.len()];
-        let read =
-            File::open(self.info.mountpoint.join(path)).and_then(|mut file| file.read_exact(&mut start));
-        read.is_ok() && start == DATABASE
     }
 
     /// Something that writes to the session, where writing may take its time.

@@ -24,6 +24,8 @@ pub struct Collected {
     pub numbers: Vec<Ino>,
     /// Files whose bytes have changed, by the place of their entry.
     pub changed: Vec<(usize, FileNode)>,
+    /// The other files, likewise.
+    pub others: Vec<(usize, FileNode)>,
     /// What a snapshot does not keep.
     pub skipped: Skipped,
     /// Sizes of all files, each once.
@@ -95,13 +97,12 @@ impl Collector<'_> {
                     self.first.insert(ino, path.clone());
                 }
                 out.bytes += file.size;
+                let is_changed = !file.is_as_below();
+                let like = if is_changed { &mut out.changed } else { &mut out.others };
+                like.push((out.entries.len(), file.clone()));
                 let extents = match &file.lower {
-                    _ if !file.is_as_below() => {
-                        out.changed.push((out.entries.len(), file.clone()));
-                        Vec::new()
-                    }
-                    Some(lower) => lower.parts().iter().map(|part| part.extent()).collect(),
-                    None => Vec::<Extent>::new(),
+                    Some(lower) if !is_changed => lower.parts().iter().map(|part| part.extent()).collect(),
+                    _ => Vec::<Extent>::new(),
                 };
                 Kind::File { size: file.size, extents }
             }

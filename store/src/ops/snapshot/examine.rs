@@ -31,6 +31,15 @@ pub trait Examiner: Send + Sync + fmt::Debug {
         changed: Option<&BTreeSet<PathBuf>>,
         base: Option<&Record>,
     ) -> Result<Examined>;
+
+    /// Of `files`, which are all that there are, those whose bytes [`Self::examine`] would look
+    /// at. `head` gives the first bytes of a file, if it can be read.
+    fn reads(
+        &self,
+        files: &BTreeSet<PathBuf>,
+        changed: Option<&BTreeSet<PathBuf>>,
+        head: &dyn Fn(&Path, usize) -> Option<Vec<u8>>,
+    ) -> BTreeSet<PathBuf>;
 }
 
 /// What an examination found.

@@ -1,0 +1,178 @@
+//! Looking at the files of a commit.
+//!
+//! They are copied out of the frozen tree, and the copies are looked at: what is judged are the
+//! bytes that are stored, whatever is changed meanwhile. Nothing is read through the kernel.
+//! Whoever makes or removes a name has the kernel's lock of that directory until it is answered;
+//! a look through the mount would wait for that lock, and a change that waits for the commit
+//! would never be answered.
+
+use std::{
+    collections::BTreeSet,
+    fs::{self, File},
+    io,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+};
+
+use store::{
+    Error, Result,
+    format::health::{Finding, Health},
+    ops::{
+        commit::Base,
+        snapshot::{Examined, Examiner},
+    },
+};
+use tempfile::TempDir;
+
+use super::Mount;
+use crate::commit::{
+    Frozen,
+    look::{FrozenFile, Look, path},
+};
+
+/// Files of which more than this lies far away are not fetched to be checked.
+const MAX_FETCHED_TO_CHECK: u64 = 16 << 20;
+/// How every database of SQLite's starts.
+const DATABASE: [u8; 16] = *b"SQLite format 3\0";
+/// So much is copied at once.
+const AT_ONCE: u64 = 4 << 20;
+
+impl Mount {
+    /// Has the files looked at. Blocks.
+    pub(super) fn examine(
+        &self,
+        examiner: &dyn Examiner,
+        frozen: &Frozen,
+        base: Option<&Base>,
+    ) -> Result<Examined> {
+        let look = Look::at(frozen);
+        let far = |at: usize| !self.is_near() && frozen.files.far_bytes(at) > MAX_FETCHED_TO_CHECK;
+        let mut changed = BTreeSet::new();
+        let mut unchecked = Vec::new();
+        for (at, entry) in frozen.tree.changed.iter().enumerate() {
+            let path = path(&frozen.tree.entries[*entry]);
+            if !far(at) {
+                changed.insert(path);
+            } else if look.head(&path, DATABASE.len()).is_some_and(|head| head == DATABASE) {
+                unchecked.push(finding(&path, "most of it has not been read on this host"));
+            }
+        }
+        let files: BTreeSet<PathBuf> = look.paths().cloned().collect();
+        let scope = base.map(|_| &changed);
+        let read = examiner.reads(&files, scope, &|path, most| look.head(path, most));
+        let copy = Copy::of(&look, &read)?;
+        if let Some(health) = base.and_then(|base| base.record.health.as_ref()) {
+            copy.show(frozen, health)?;
+        }
+        // What could not be copied is said, and so is what it was a part of.
+        changed.retain(|path| !copy.is_without(path));
+        unchecked.extend(copy.without.iter().map(|(path, why)| finding(path, why)));
+        let scope = base.map(|_| &changed);
+        let mut examined = examiner.examine(copy.folder.path(), scope, base.map(|base| &base.record))?;
+        if let Some(health) = &mut examined.health {
+            health.unchecked.extend(unchecked);
+        }
+        Ok(examined)
+    }
+}
+
+/// Files of the frozen tree, where nobody else sees them.
+#[derive(Debug)]
+struct Copy {
+    folder: TempDir,
+    /// Files that could not be copied, and why. None of their directories is in it.
+    without: Vec<(PathBuf, String)>,
+}
+
+impl Copy {
+    fn of(look: &Look<'_>, paths: &BTreeSet<PathBuf>) -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("pstore-look-").tempdir();
+        let folder =
+            folder.map_err(|error| Error::io("cannot copy databases to", std::env::temp_dir(), error))?;
+        let mut copy = Self { folder, without: Vec::new() };
+        for path in paths {
+            let Some(file) = look.file(path) else { continue };
+            if copy.is_without(path) {
+                continue;
+            }
+            if let Err(error) = copy.add(path, file) {
+                tracing::warn!(%error, path = %path.display(), "a database is not checked");
+                copy.without.push((path.clone(), format!("it could not be copied: {error}")));
+                // A database of which a part is missing would be found damaged.
+                copy.remove_beside(path)?;
+            }
+        }
+        Ok(copy)
+    }
+
+    fn add(&self, path: &Path, file: FrozenFile<'_>) -> Result<()> {
+        let to = self.folder.path().join(path);
+        let failed = |error| Error::io("cannot write", &to, error);
+        let made = make(&to).map_err(failed)?;
+        let size = file.size();
+        made.set_len(size).map_err(failed)?;
+        let mut buffer = vec![0; AT_ONCE.min(size) as usize];
+        for start in (0..size).step_by(AT_ONCE as usize) {
+            let part = &mut buffer[..AT_ONCE.min(size - start) as usize];
+            file.read(start, part)?;
+            if part.iter().any(|byte| *byte != 0) {
+                made.write_all_at(part, start).map_err(failed)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the files of one directory away.
+    fn remove_beside(&self, path: &Path) -> Result<()> {
+        let folder = self.folder.path().join(path.parent().unwrap_or(Path::new("")));
+        let failed = |error| Error::io("cannot clear", &folder, error);
+        for entry in fs::read_dir(&folder).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            if entry.file_type().map_err(failed)?.is_file() {
+                fs::remove_file(entry.path()).map_err(failed)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether files of this one's directory are left out.
+    fn is_without(&self, path: &Path) -> bool {
+        self.without.iter().any(|(without, _)| without.parent() == path.parent())
+    }
+
+    /// What was found before still holds if what it was found of is still there: shows that it
+    /// is. Nobody looks at its bytes, since they are as they were.
+    fn show(&self, frozen: &Frozen, found: &Health) -> Result<()> {
+        let findings = found.damaged.iter().chain(&found.unchecked).map(|finding| &finding.path);
+        let named: BTreeSet<PathBuf> = findings.chain(&found.hot_journals).map(PathBuf::from).collect();
+        for entry in &frozen.tree.entries {
+            let path = path(entry);
+            if named.contains(&path) {
+                let to = self.folder.path().join(&path);
+                let shown = match entry.kind {
+                    store::format::tree::Kind::Directory => fs::create_dir_all(&to),
+                    _ if to.exists() => Ok(()),
+                    _ => make(&to).map(drop),
+                };
+                shown.map_err(|error| Error::io("cannot write", &to, error))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Makes a file, and the directories it is in.
+fn make(path: &Path) -> io::Result<File> {
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    File::create_new(path)
+}
+
+fn finding(path: &Path, problem: &str) -> Finding {
+    Finding {
+        path: path.to_string_lossy().into_owned(),
+        problem: problem.to_owned(),
+        unknown: Default::default(),
+    }
+}
