@@ -2,12 +2,18 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::{fs, path::Path, sync::Arc};
+use std::{fs, path::Path, sync::Arc, time::Duration};
 
-use store::bucket::{Bucket, Call, MemoryBucket, Recorder, Verb};
+use store::{
+    bucket::{Bucket, Call, MemoryBucket, Recorder, Verb},
+    ops::{
+        gc::{Collector, Options},
+        retention::{self, Applied, Keep, Limits, Policy},
+    },
+};
 use tests::{
     tree::{assert_same, noise},
-    world::World,
+    world::{World, actor},
 };
 
 const FILES: usize = 12_800;
@@ -77,4 +83,61 @@ async fn a_megabyte_changed_in_a_large_profile_is_two_megabytes_in_ten_requests(
     let out = dir.path().join("out");
     World::open(bucket, None).await.restore(&out).await.unwrap();
     assert_same(&source, &out);
+}
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// What a snapshot does after itself where the newest five are kept.
+async fn keep_five(world: &World) {
+    let policy = Policy { keep: Some(Keep::Newest(5)), ..Policy::default() };
+    let snapshots = retention::lineage(&world.store, &world.lineage).await.unwrap();
+    let decisions = retention::plan(snapshots, |_| policy.clone(), Limits::default(), u64::MAX >> 1);
+    for (_, applied) in retention::apply(&world.store, &actor("retention"), &decisions).await.unwrap() {
+        assert!(matches!(applied, Applied::Removed), "{applied:?}");
+    }
+}
+
+/// One profile of which a file changes every hour, with retention after each snapshot and a
+/// collection every other hour, for twelve days.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_deleted_long_ago_costs_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("source");
+    fs::create_dir_all(&source).unwrap();
+    fs::write(source.join("large"), noise(200_000, 1)).unwrap();
+    let memory = Arc::new(MemoryBucket::with_page_size(1000));
+    let recorder = Arc::new(Recorder::new(memory.clone()));
+    let world = World::open(recorder.clone(), Some(dir.path().join("cache"))).await;
+    let (mut day_two, mut last, mut fresh) = (0, 0, (0, 0));
+    for hour in 0..288_u64 {
+        memory.advance(HOUR);
+        fs::write(source.join("changed"), noise(30_000, 100 + hour)).unwrap();
+        // Once in a while on a host that has never seen this store.
+        let host = match hour % 24 {
+            23 => World::open(recorder.clone(), None).await,
+            _ => world.clone(),
+        };
+        recorder.take();
+        host.snapshot(&source).await.unwrap();
+        keep_five(&host).await;
+        let calls = recorder.take();
+        match hour {
+            47 => fresh.0 = calls.len(),
+            287 => fresh.1 = calls.len(),
+            24..47 => day_two = day_two.max(calls.len()),
+            264.. => last = last.max(calls.len()),
+            _ => {}
+        }
+        if hour % 2 == 1 {
+            Collector::new(world.store.clone(), Options::default()).run().await.unwrap();
+        }
+    }
+    eprintln!("{day_two} requests at most on day two, {last} on the last; a fresh host {fresh:?}");
+    assert!(last <= day_two + 2, "{day_two} requests on day two, {last} on day twelve");
+    assert!(fresh.1 <= fresh.0 + 4, "{fresh:?} requests of a host that knows nothing");
+    let events = memory.keys().iter().filter(|key| key.contains("/events/")).count();
+    let objects = memory.keys().len() - events;
+    eprintln!("{objects} objects, {events} events");
+    assert!(objects <= 120, "{:#?}", memory.keys());
+    world.assert_clean().await;
 }

@@ -34,7 +34,12 @@ const READER: Program = Program::Reader { target: 0, renewals: 0 };
 const RENEWING_READER: Program = Program::Reader { target: 0, renewals: 1 };
 
 const fn collector(runs: u32) -> Program {
-    Program::Collector { runs }
+    Program::Collector { runs, forgets: false }
+}
+
+/// Does not keep the documents of what is gone.
+const fn forgetful(runs: u32) -> Program {
+    Program::Collector { runs, forgets: true }
 }
 
 fn number(name: &str, otherwise: u64) -> u64 {
@@ -102,6 +107,21 @@ fn a_writer_a_deletion_and_a_collection() {
 #[test]
 fn two_collections_and_a_writer() {
     never(Scene::of([collector(2), collector(2), WRITER]).with(Packs::Orphan).within(CALM), 400);
+}
+
+#[test]
+fn a_writer_and_a_collection_that_forgets_what_is_gone() {
+    never(Scene::of([forgetful(3), WRITER]).with(Packs::Orphan).within(CALM), 400);
+    never(Scene::of([WRITER, DELETER, forgetful(2)]).with(Packs::Pardonable).within(CALM), 400);
+}
+
+#[test]
+fn by_lot_writers_and_collections_that_forget_what_is_gone() {
+    let bounds = Bounds { expiries: 2, crashes: 1, preemptions: None, ..CALM };
+    let scene = Scene::of([WRITER, Program::Writer { shares: 1, flips: true }, forgetful(3), forgetful(3)]);
+    hardly(scene.with(Packs::Orphan).within(bounds), 250);
+    let scene = Scene::of([WRITER, DELETER, forgetful(3), forgetful(2)]);
+    hardly(scene.with(Packs::Pardonable).within(bounds), 250);
 }
 
 #[test]
@@ -196,6 +216,26 @@ fn without_a_look_at_what_is_condemned_a_writer_refers_to_what_goes() {
 }
 
 #[test]
+fn without_asking_for_it_a_writer_refers_to_what_has_long_been_gone() {
+    let scene = Scene::of([forgetful(3), WRITER]).with(Packs::Orphan).within(AWAKE);
+    is_needed_by_sleepers(Rules { ask_for_packs: false, ..ALL }, scene, 20_000, LOST);
+}
+
+#[test]
+fn without_asking_late_a_writer_refers_to_what_goes_meanwhile() {
+    let scene = Scene::of([WRITER, forgetful(3)]).with(Packs::Orphan).within(AWAKE);
+    is_needed_by_sleepers(Rules { ask_after_condemned: false, ..ALL }, scene, 20_000, LOST);
+}
+
+/// What is pardoned for the snapshot is deleted with it, and forgotten, before the writer reads what
+/// is condemned.
+#[test]
+fn without_a_late_look_at_its_base_a_writer_refers_to_what_goes_meanwhile() {
+    let scene = Scene::of([WRITER, DELETER, forgetful(2)]).with(Packs::Pardonable).within(AWAKE);
+    is_needed_by_sleepers(Rules { base_after_condemned: false, ..ALL }, scene, 20_000, LOST);
+}
+
+#[test]
 fn without_a_look_at_writers_after_condemning_one_is_missed() {
     let scene = Scene::of([collector(2), WRITER]).with(Packs::Orphan).within(AWAKE);
     is_needed(Rules { blockers_after_condemned: false, ..ALL }, scene, 3000, LOST);
@@ -221,10 +261,12 @@ fn without_one_decision_two_collections_disagree_about_a_pardon() {
     is_needed(Rules { decide_by_swap: false, ..ALL }, scene.within(AWAKE), 10_000, LOST);
 }
 
+/// It asks for the pack between the removal of the document and that of the pack, and finds it.
 #[test]
 fn without_barring_packs_until_they_are_gone_a_writer_refers_to_them() {
-    let scene = Scene::of([collector(2), WRITER]).with(Packs::Orphan).within(AWAKE);
-    is_needed(Rules { bar_until_swept: false, ..ALL }, scene, 3000, LOST);
+    let scene = Scene::of([collector(2), WRITER]).with(Packs::Orphan);
+    let bounds = Bounds { preemptions: Some(1), ..AWAKE };
+    is_needed_by_sleepers(Rules { bar_until_swept: false, ..ALL }, scene.within(bounds), 20_000, LOST);
 }
 
 #[test]

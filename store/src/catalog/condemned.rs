@@ -1,31 +1,52 @@
 //! What collections have condemned: packs that nothing may refer to anew.
 //!
 //! A writer reads these after its own lease exists. A collection that condemns later sees
-//! the lease and waits for it; one that condemned earlier is seen here. Either way no
-//! reference is made to a pack that is about to go.
+//! the lease and waits for it; one that condemned earlier is seen here, or had deleted what it
+//! condemned before its document went: so whether a pack is there is asked after this
+//! ([`existing`](super::existing)). Either way no reference is made to a pack that is about to go.
+
+use futures::{StreamExt, TryStreamExt, stream};
 
 use super::records::list_all;
 use crate::{
     Result,
-    bucket::{BucketError, Depth},
-    content::TenantStore,
-    format::{condemned::Condemned, layout},
+    bucket::{BucketError, Depth, Key},
+    content::{TenantStore, cache::Shelf},
+    format::{
+        condemned::{Condemned, Phase},
+        layout,
+    },
     id::PackId,
 };
+
+const REQUESTS_AT_ONCE: usize = 16;
 
 /// All packs that are barred now. One document that cannot be read stops the writer.
 pub async fn barred(store: &TenantStore) -> Result<Vec<PackId>> {
     let (entries, _) = list_all(&*store.bucket, &layout::condemned(&store.tenant), Depth::All).await?;
-    let mut packs = Vec::new();
-    for entry in entries {
-        let object = match store.bucket.get(&entry.key).await {
-            Ok(object) => object,
-            // Its time was over: whatever it named is long gone from every index.
-            Err(BucketError::NotFound { .. }) => continue,
-            Err(error) => return Err(error.into()),
-        };
-        let condemned = Condemned::decode(&object.bytes).map_err(|error| error.of(&entry.key))?;
-        packs.extend(condemned.packs);
+    let found: Vec<Vec<PackId>> = stream::iter(entries)
+        .map(|entry| async move { packs_of(store, &entry.key).await })
+        .buffer_unordered(REQUESTS_AT_ONCE)
+        .try_collect()
+        .await?;
+    Ok(found.into_iter().flatten().collect())
+}
+
+/// The packs that a document names. One that is swept changes no more, so this host reads it once.
+async fn packs_of(store: &TenantStore, key: &Key) -> Result<Vec<PackId>> {
+    let kept = store.cache.as_ref().and_then(|cache| cache.read(Shelf::Swept, key.name()));
+    if let Some(swept) = kept.and_then(|bytes| Condemned::decode(&bytes).ok()) {
+        return Ok(swept.packs);
     }
-    Ok(packs)
+    let object = match store.bucket.get(key).await {
+        Ok(object) => object,
+        // Its time was over: what it named was gone before it.
+        Err(BucketError::NotFound { .. }) => return Ok(Vec::new()),
+        Err(error) => return Err(error.into()),
+    };
+    let condemned = Condemned::decode(&object.bytes).map_err(|error| error.of(key))?;
+    if let (Phase::Swept, Some(cache)) = (condemned.phase, &store.cache) {
+        cache.write(Shelf::Swept, key.name(), &object.bytes);
+    }
+    Ok(condemned.packs)
 }

@@ -115,22 +115,33 @@ impl Controls {
     }
 
     async fn require_unneeded(&self, record: &Record) -> Result<()> {
-        let (pinned, pointer, live) = futures::future::try_join3(
-            pins::pinned(&self.store),
-            self.pointer(),
-            records::live(&self.store, &self.lineage),
-        )
-        .await?;
+        let pointed = async {
+            let pointer = self.pointer().await?;
+            let another = self.another_is_live(record, pointer.as_ref()).await?;
+            Ok((pointer, another))
+        };
+        let (pinned, (pointer, another)) =
+            futures::future::try_join(pins::pinned(&self.store), pointed).await?;
         self.require_not_current(record, pointer.as_ref())?;
         let base = pointer.as_ref().and_then(|read| read.lease()).and_then(|lease| lease.base);
         let held = base == Some(record.record) && self.lock().await?.is_some_and(|read| read.is_live());
         if pinned.contains(&record.record) || held {
             return Err(self.needed(record, Needed::Mounted));
         }
-        if !live.iter().any(|other| other.record != record.record) {
-            return Err(self.needed(record, Needed::Only));
+        if another { Ok(()) } else { Err(self.needed(record, Needed::Only)) }
+    }
+
+    /// Whether the lineage has another snapshot: the current one, or else any.
+    async fn another_is_live(&self, record: &Record, pointer: Option<&Read>) -> Result<bool> {
+        if let Some(Target::Record(current)) = pointer.map(|read| read.pointer.target())
+            && current != record.record
+            && let Ok((current, _)) = records::get(&self.store, &self.lineage, current).await
+            && current.state == State::Live
+        {
+            return Ok(true);
         }
-        Ok(())
+        let live = records::live(&self.store, &self.lineage).await?;
+        Ok(live.iter().any(|other| other.record != record.record))
     }
 
     fn require_not_current(&self, record: &Record, pointer: Option<&Read>) -> Result<()> {

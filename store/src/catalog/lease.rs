@@ -1,26 +1,31 @@
 //! A write's record is born as its lease, so that exactly one of publishing and revoking
 //! can win, on one key.
 //!
-//! Order: create the record as `writing`; only then read what is barred; upload; replace
-//! the record by the live one against our own last version. Killed anywhere before that
+//! Order: create the record as `writing`; only then read what is barred; then find out whether
+//! what is to be referred to is there; upload; replace the record by the live one against our
+//! own last version. Killed anywhere before that
 //! last step, nothing has happened but some garbage for the next collection.
 
 mod keeper;
 
 use std::{
+    collections::HashSet,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use async_trait::async_trait;
-use tokio::{sync::Mutex, time::Instant};
+use tokio::{
+    sync::{Mutex, OnceCell},
+    time::Instant,
+};
 
 use self::keeper::Keeper;
 use super::{
-    clock, condemned,
+    clock, condemned, existing,
     records::{self, list_all},
     rules::Rules,
 };
@@ -34,13 +39,17 @@ use crate::{
         layout,
         record::{Record, State},
     },
-    id::RecordId,
+    id::{PackId, RecordId},
     name::Lineage,
 };
 
 /// A collection takes a lease that was not renewed for so long for dead.
 pub const LEASE_TTL: Duration = Duration::from_secs(900);
 const RENEW_AFTER: Duration = Duration::from_secs(240);
+/// How long a record stays after its write has ended, at least. A record that is gone can be
+/// brought back, as it was when it was made, by a request that was under way for that long; so
+/// who was asleep for half of it no longer trusts its record.
+pub const ENDED_FOR: Duration = Duration::from_secs(86_400);
 
 /// The lease of one write. It comes into being when the first thing is to be uploaded.
 #[derive(Debug)]
@@ -52,8 +61,12 @@ pub struct WriteLease {
     rules: Rules,
     /// How much the tenant may have stored when the write is done.
     quota_bytes: Option<u64>,
-    /// The bytes of all packs that were there when it was taken.
+    /// Whether all packs are listed when it is taken.
+    lists_packs: bool,
+    /// The bytes of all packs that were there then.
     stored_before: AtomicU64,
+    /// The first page of them was looked at.
+    looked: OnceCell<()>,
     /// Whether it is renewed by itself.
     is_kept: bool,
     held: Arc<Mutex<Option<Held>>>,
@@ -64,6 +77,7 @@ struct Held {
     record: Record,
     version: Version,
     renewed: Instant,
+    renewed_at: SystemTime,
     /// A renewal of which it is not known whether it was applied, or ever will be.
     unsure: Option<Vec<u8>>,
     is_revoked: bool,
@@ -73,7 +87,15 @@ struct Held {
 
 impl Held {
     fn new(record: Record, version: Version) -> Self {
-        Self { record, version, renewed: Instant::now(), unsure: None, is_revoked: false, keeper: None }
+        let (renewed, renewed_at) = (Instant::now(), SystemTime::now());
+        Self { record, version, renewed, renewed_at, unsure: None, is_revoked: false, keeper: None }
+    }
+
+    /// Whether any clock says that its record may be another by now that looks the same. A clock
+    /// that was set costs another attempt.
+    fn is_too_old(&self) -> bool {
+        let slept = self.renewed_at.elapsed().unwrap_or_default();
+        slept.max(self.renewed.elapsed()) > ENDED_FOR / 2
     }
 }
 
@@ -89,8 +111,20 @@ impl WriteLease {
     /// `draft` is the record to be, without an id; `known` learns which packs are barred.
     pub fn new(store: TenantStore, lineage: Lineage, draft: Record, known: Arc<Known>) -> Self {
         let (rules, stored_before) = (Rules::ALL, AtomicU64::new(0));
-        let (quota_bytes, is_kept, held) = Default::default();
-        Self { store, lineage, draft, known, rules, quota_bytes, stored_before, is_kept, held }
+        let (quota_bytes, lists_packs, looked, is_kept, held) = Default::default();
+        Self {
+            store,
+            lineage,
+            draft,
+            known,
+            rules,
+            quota_bytes,
+            lists_packs,
+            stored_before,
+            looked,
+            is_kept,
+            held,
+        }
     }
 
     /// Renews itself from when it is taken on, on the runtime on which that happens.
@@ -98,9 +132,16 @@ impl WriteLease {
         Self { is_kept: true, ..self }
     }
 
-    /// Refuses to store more than the tenant may.
+    /// Refuses to store more than the tenant may. To know what it has stored takes a list of
+    /// all its packs.
     pub fn within(self, quota_bytes: Option<u64>) -> Self {
-        Self { quota_bytes, ..self }
+        Self { quota_bytes, lists_packs: self.lists_packs || quota_bytes.is_some(), ..self }
+    }
+
+    /// Lists all packs when it is taken: for a write that reads its source once, and so has to
+    /// know before that what it may refer to.
+    pub fn listing_packs(self) -> Self {
+        Self { lists_packs: true, ..self }
     }
 
     /// Without some of the rules, to show what they are for.
@@ -134,6 +175,9 @@ impl WriteLease {
     /// The publish point: the record becomes live. Needs the proof that all it names is there.
     pub async fn publish(&self, durable: &DurableWrite, finish: impl FnOnce(&mut Record)) -> Result<Record> {
         let held = self.held.lock().await.take().ok_or_else(|| internal("a write without a lease"))?;
+        if held.is_too_old() {
+            return Err(Error::WriteRevoked { record: held.record.record });
+        }
         let mut record = held.record;
         if record.record != durable.write {
             return Err(internal("the proof of another write"));
@@ -170,24 +214,42 @@ impl WriteLease {
         }
     }
 
-    /// Only once the lease exists: what is condemned from then on waits for it. And what is
-    /// not there at all, however that came about, is stored again.
+    /// Only once the lease exists: what is condemned from then on waits for it.
     async fn learn_what_is_barred(&self) -> Result<()> {
         // A write that replaces records refers to nothing but its own packs and what they have.
         if !self.draft.updates.is_empty() {
             return Ok(());
         }
-        let (barred, packs) = futures::future::try_join(
-            condemned::barred(&self.store),
-            list_all(&*self.store.bucket, &layout::packs(&self.store.tenant), Depth::All),
-        )
-        .await?;
+        let barred = condemned::barred(&self.store).await?;
         if self.rules.bar_condemned {
             self.known.bar(barred);
         }
-        self.stored_before.store(packs.0.iter().map(|entry| entry.size).sum(), Ordering::Relaxed);
-        self.known.keep_only(packs.0.iter().filter_map(|entry| entry.key.name().parse().ok()));
+        if self.lists_packs {
+            let prefix = layout::packs(&self.store.tenant);
+            let (packs, _) = list_all(&*self.store.bucket, &prefix, Depth::All).await?;
+            self.stored_before.store(packs.iter().map(|entry| entry.size).sum(), Ordering::Relaxed);
+            self.known.keep_only(packs.iter().filter_map(|entry| entry.key.name().parse().ok()));
+        }
         Ok(())
+    }
+
+    /// Finds out which packs are there, if that is one request. Only once it is [open](Gate::open).
+    pub async fn look_at_packs(&self) -> Result<()> {
+        if self.lists_packs {
+            return Ok(());
+        }
+        self.looked.get_or_try_init(|| existing::first_page(&self.store, &self.known)).await.map(|_| ())
+    }
+
+    /// Makes sure that these packs are there; `false` if some are not, and so may not be referred
+    /// to. Only once it is [open](Gate::open): a pack that was there earlier may be gone by then.
+    pub async fn make_sure_of(&self, packs: impl IntoIterator<Item = PackId>) -> Result<bool> {
+        let unsure: HashSet<PackId> = packs.into_iter().filter(|pack| self.known.is_unsure(pack)).collect();
+        let missing = existing::missing(&self.store, unsure.clone()).await?;
+        let all = missing.is_empty();
+        self.known.is_there(unsure.into_iter().filter(|pack| !missing.contains(pack)));
+        self.known.is_gone(missing);
+        Ok(all)
     }
 
     async fn create(&self) -> Result<Held> {
@@ -279,7 +341,14 @@ async fn replace_own(
         match store.bucket.put(key, bytes.clone().into(), Write::Replace(version.clone())).await {
             Ok(version) => return Ok(version),
             Err(BucketError::VersionMismatch { .. }) => {
-                let object = store.bucket.get(key).await?;
+                let object = match store.bucket.get(key).await {
+                    Ok(object) => object,
+                    // Revoked so long ago that it has been removed since.
+                    Err(BucketError::NotFound { .. }) => {
+                        return Err(Error::WriteRevoked { record: record.record });
+                    }
+                    Err(error) => return Err(error.into()),
+                };
                 if object.bytes == bytes {
                     return Ok(object.version);
                 }

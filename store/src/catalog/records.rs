@@ -1,6 +1,10 @@
 //! Reading and listing records.
 
+use std::collections::HashSet;
+
 use futures::{StreamExt, TryStreamExt, stream};
+
+use super::ended::Ended;
 
 use crate::{
     Error, ErrorKind, Result,
@@ -85,11 +89,10 @@ pub async fn list(store: &TenantStore, lineage: &Lineage) -> Result<Vec<Result<R
     Ok(read(store, lineage, ids).await)
 }
 
-/// The records of a lineage that are newer than `than`, oldest first.
+/// The snapshots of a lineage that are newer than `than`, oldest first.
 pub async fn newer(store: &TenantStore, lineage: &Lineage, than: Option<RecordId>) -> Result<Vec<Record>> {
     let (entries, _) = list_all(&*store.bucket, &layout::lineage(lineage), Depth::Children).await?;
-    let ids = entries.iter().filter_map(|entry| layout::record_of(&entry.key)).filter(|id| Some(*id) > than);
-    readable(read(store, lineage, ids.collect()).await)
+    live_among(store, lineage, entries, |id| Some(id) > than).await
 }
 
 async fn read(store: &TenantStore, lineage: &Lineage, ids: Vec<RecordId>) -> Vec<Result<Record>> {
@@ -107,7 +110,25 @@ async fn read(store: &TenantStore, lineage: &Lineage, ids: Vec<RecordId>) -> Vec
 
 /// Records of a lineage that hold a snapshot, oldest first.
 pub async fn live(store: &TenantStore, lineage: &Lineage) -> Result<Vec<Record>> {
-    let records = readable(list(store, lineage).await?)?;
+    let (entries, _) = list_all(&*store.bucket, &layout::lineage(lineage), Depth::Children).await?;
+    live_among(store, lineage, entries, |_| true).await
+}
+
+/// Snapshots of a lineage whose records are listed. What has ended stays so, and is read once by
+/// each host.
+async fn live_among(
+    store: &TenantStore,
+    lineage: &Lineage,
+    listed: Vec<Entry>,
+    wanted: impl Fn(RecordId) -> bool,
+) -> Result<Vec<Record>> {
+    let mut ended = Ended::load(store, lineage);
+    let ids = listed.iter().filter(|entry| !ended.has(entry));
+    let ids = ids.filter_map(|entry| layout::record_of(&entry.key)).filter(|id| wanted(*id)).collect();
+    let records = readable(read(store, lineage, ids).await)?;
+    let over = records.iter().filter(|record| matches!(record.state, State::Tombstone | State::Revoked));
+    let over: HashSet<RecordId> = over.map(|record| record.record).collect();
+    ended.learn(store, &listed, &over);
     Ok(records.into_iter().filter(|record| record.state == State::Live).collect())
 }
 

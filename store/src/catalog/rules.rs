@@ -36,6 +36,13 @@ pub struct Rules {
     pub lease_before_condemned: bool,
     /// A writer refers to no pack that is condemned, whatever knows it.
     pub bar_condemned: bool,
+    /// A writer makes sure that a pack is there which it knows from elsewhere than a snapshot: what
+    /// is gone is named nowhere after a while.
+    pub ask_for_packs: bool,
+    /// It asks after it has read what is condemned: what is there then was not deleted before.
+    pub ask_after_condemned: bool,
+    /// It looks at the snapshot it builds on after that, too.
+    pub base_after_condemned: bool,
     /// A collection lists the writers it has to wait for when what it condemned is visible.
     pub blockers_after_condemned: bool,
     /// A writer that is taken for dead is revoked, so that it can no longer publish.
@@ -91,6 +98,9 @@ impl Rules {
         release_by_replacing: true,
         lease_before_condemned: true,
         bar_condemned: true,
+        ask_for_packs: true,
+        ask_after_condemned: true,
+        base_after_condemned: true,
         blockers_after_condemned: true,
         revoke_blockers: true,
         mark_again: true,

@@ -25,6 +25,10 @@ pub enum Shelf {
     Meta,
     /// File states, by directory.
     Stat,
+    /// Documents of packs that are gone, by their name.
+    Swept,
+    /// Records that have ended, by lineage.
+    Ended,
 }
 
 impl Shelf {
@@ -33,6 +37,8 @@ impl Shelf {
             Self::Index => "index",
             Self::Meta => "meta",
             Self::Stat => "stat",
+            Self::Swept => "swept",
+            Self::Ended => "ended",
         }
     }
 
@@ -41,6 +47,7 @@ impl Shelf {
         match self {
             Self::Index => 64 << 20,
             Self::Meta | Self::Stat => 256 << 20,
+            Self::Swept | Self::Ended => 16 << 20,
         }
     }
 }
@@ -50,7 +57,7 @@ impl Shelf {
 pub struct Cache {
     root: PathBuf,
     /// For each shelf, whether it has been looked through.
-    pruned: [AtomicBool; 3],
+    pruned: [AtomicBool; 5],
 }
 
 impl Cache {

@@ -31,8 +31,11 @@ pub struct Known {
     barred: RwLock<HashSet<PackId>>,
     /// What of the base is damaged.
     lost: RwLock<Lost>,
-    /// The packs that exist, once that is known.
+    /// All packs that exist, once that is known.
     existing: RwLock<Option<HashSet<PackId>>>,
+    /// Some that do, and some that do not.
+    there: RwLock<HashSet<PackId>>,
+    gone: RwLock<HashSet<PackId>>,
 }
 
 impl Known {
@@ -82,8 +85,11 @@ impl Known {
     pub fn locate_barred(&self, id: &ChunkId) -> Option<Location> {
         let places = [self.moved(id), self.base.get(id).copied()];
         let existing = self.existing.read().unwrap_or_else(PoisonError::into_inner);
-        let was_there =
-            |location: &Location| existing.as_ref().is_some_and(|packs| packs.contains(&location.pack));
+        let there = self.there.read().unwrap_or_else(PoisonError::into_inner);
+        let was_there = |location: &Location| {
+            let pack = &location.pack;
+            existing.as_ref().map_or(there.contains(pack), |existing| existing.contains(pack))
+        };
         let mut places = places.into_iter().flatten();
         places.clone().find(was_there).or_else(|| places.next())
     }
@@ -92,6 +98,7 @@ impl Known {
     /// read so in a live record, under its lease: so those packs exist, though they may be younger
     /// than the list of those that do, and if they are condemned from now on, that waits for the lease.
     pub fn learn_moved(&self, locations: Locations) {
+        self.is_there(locations.values().map(|location| location.pack));
         if let Some(existing) = &mut *self.existing.write().unwrap_or_else(PoisonError::into_inner) {
             existing.extend(locations.values().map(|location| location.pack));
         }
@@ -113,10 +120,32 @@ impl Known {
         known.get_or_insert_with(|| existing.into_iter().collect());
     }
 
+    /// These packs exist: somebody has asked, or a live record names them.
+    pub fn is_there(&self, packs: impl IntoIterator<Item = PackId>) {
+        self.there.write().unwrap_or_else(PoisonError::into_inner).extend(packs);
+    }
+
+    /// These packs do not: nothing may refer to them.
+    pub fn is_gone(&self, packs: impl IntoIterator<Item = PackId>) {
+        self.gone.write().unwrap_or_else(PoisonError::into_inner).extend(packs);
+    }
+
+    /// Whether nobody has found out yet that this pack exists. Nothing may refer to it until then.
+    pub fn is_unsure(&self, pack: &PackId) -> bool {
+        let existing = self.existing.read().unwrap_or_else(PoisonError::into_inner);
+        let there = self.there.read().unwrap_or_else(PoisonError::into_inner);
+        existing.is_none() && !there.contains(pack) && !self.was_missed(pack)
+    }
+
     /// Whether nothing may refer to this pack anew.
     pub fn is_barred(&self, pack: &PackId) -> bool {
         let existing = self.existing.read().unwrap_or_else(PoisonError::into_inner);
-        existing.as_ref().is_some_and(|existing| !existing.contains(pack)) || self.is_condemned(pack)
+        let unlisted = existing.as_ref().is_some_and(|existing| !existing.contains(pack));
+        unlisted || self.was_missed(pack) || self.is_condemned(pack)
+    }
+
+    fn was_missed(&self, pack: &PackId) -> bool {
+        self.gone.read().unwrap_or_else(PoisonError::into_inner).contains(pack)
     }
 
     fn is_condemned(&self, pack: &PackId) -> bool {

@@ -5,7 +5,7 @@
 //! base's own table says where their chunks are.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     ops::Range,
     path::PathBuf,
     sync::Arc,
@@ -14,7 +14,7 @@ use std::{
 
 use super::{
     again::store_again,
-    moved::{by_id, current, lineage_of},
+    moved::{by_id, current, lineage_of, packs_of},
     open::Opened,
     publish,
     snapshot::{About, Examined, HoldBack, Outcome, Report, Totals, draft},
@@ -130,7 +130,7 @@ pub async fn commit(
     let ingest = Ingest::new(store.clone(), Arc::clone(&known), Arc::clone(&uploader), progress);
     let writing = Writing { store, lease: &lease, uploader: &uploader, known: &known, old };
     let (changed, skipped, threads) = (tree.changed.len() as u64, tree.skipped, request.threads);
-    let written = writing.write(&request, tree, files, base, ingest, threads, intend).await;
+    let written = Box::pin(writing.write(&request, tree, files, base, ingest, threads, intend)).await;
     // Nothing may still be uploading under a lease that is given up.
     let finished = uploader.finish().await;
     let written = match (written, finished) {
@@ -238,7 +238,8 @@ impl Writing<'_> {
         }
         // From here on the lease exists, so what is barred is known.
         let record = self.lease.open().await?;
-        let (base_metadata, again) = self.follow_base(&entries, base_record, base_metadata).await?;
+        let followed = Box::pin(self.follow_base(&entries, base_record, base_metadata));
+        let (base_metadata, again) = followed.await?;
         intend(record).await?;
         let held_back = request.hold_back.clone().or_else(|| request.examined.hold_back.clone());
         let (health, word) = (request.examined.health.clone(), held_back.as_ref().map(|held| held.word));
@@ -280,8 +281,6 @@ impl Writing<'_> {
         record: Option<Record>,
         metadata: Option<Arc<Metadata>>,
     ) -> Result<(Option<Arc<Metadata>>, Ingested)> {
-        let unresolved = self.unresolved(entries);
-        let unresolved = unresolved.iter().next().map(|(id, (_, entry))| (*id, *entry));
         let lost = |id: &ChunkId, entry: &Entry| {
             Error::damaged(
                 format!("the snapshot {} is built on", entry.path),
@@ -289,22 +288,31 @@ impl Writing<'_> {
             )
         };
         let Some(before) = record else {
-            return match unresolved {
-                Some((id, entry)) => Err(lost(&id, entry)),
+            self.lease.look_at_packs().await?;
+            let unresolved = self.unresolved(entries).await?;
+            return match unresolved.into_iter().next() {
+                Some((id, (_, entry))) => Err(lost(&id, entry)),
                 None => Ok((metadata, Ingested::default())),
             };
         };
         let lineage = lineage_of(&before);
-        let now = match current(self.store, &lineage, before.record).await {
+        let now = current(self.store, &lineage, before.record);
+        let (looked, now) = futures::future::join(self.lease.look_at_packs(), now).await;
+        looked?;
+        if let Ok(now) = &now {
+            self.known.is_there(packs_of(now));
+        }
+        let is_whole = self.unresolved(entries).await?.is_empty();
+        let now = match now {
             // It was deleted since. All that is needed of it is there, and nothing may take it.
-            Err(error) if error.kind() == ErrorKind::NotFound && unresolved.is_none() => {
+            Err(error) if error.kind() == ErrorKind::NotFound && is_whole => {
                 return Ok((metadata, Ingested::default()));
             }
             now => now?,
         };
         // Even if it is the same, the metadata may be that of an earlier generation.
         let is_same = now.generation == before.generation && now.damage == before.damage;
-        if is_same && unresolved.is_none() {
+        if is_same && is_whole {
             return Ok((metadata, Ingested::default()));
         }
         let opened = Opened::load(self.store, now).await?;
@@ -313,7 +321,7 @@ impl Writing<'_> {
         self.known.learn_moved(by_id(&opened.entries, opened.locations));
         self.known.learn_lost(lost_now);
         let mut wants = Vec::new();
-        for (id, (raw_len, entry)) in self.unresolved(entries) {
+        for (id, (raw_len, entry)) in self.unresolved(entries).await? {
             let location = self.known.locate_barred(&id).ok_or_else(|| lost(&id, entry))?;
             wants.push(Want { id, raw_len, location, purpose: () });
         }
@@ -332,14 +340,24 @@ impl Writing<'_> {
 
     /// The chunks that this write neither stores nor may refer to, with their length and an
     /// entry that needs them. What is damaged stays so: whoever builds on it has no other.
-    fn unresolved<'e>(&self, entries: &'e [Entry]) -> HashMap<ChunkId, (u32, &'e Entry)> {
-        let resolves = |id: &ChunkId| {
-            let found = self.known.locate(id).or_else(|| self.uploader.locate(id));
-            found.or_else(|| self.known.locate_lost(id)).is_some()
-        };
-        let chunks = entries.iter().flat_map(|entry| entry.chunks().map(move |chunk| (chunk, entry)));
-        let missing = chunks.filter(|((id, _), _)| !resolves(id));
-        missing.map(|((id, raw_len), entry)| (id, (raw_len, entry))).collect()
+    async fn unresolved<'e>(&self, entries: &'e [Entry]) -> Result<HashMap<ChunkId, (u32, &'e Entry)>> {
+        loop {
+            let (mut missing, mut packs) = (HashMap::new(), HashSet::new());
+            for (entry, (id, raw_len)) in entries.iter().flat_map(|e| e.chunks().map(move |chunk| (e, chunk)))
+            {
+                if self.uploader.locate(&id).is_some() {
+                    continue;
+                }
+                match self.known.locate(&id) {
+                    Some(location) => drop(packs.insert(location.pack)),
+                    None if self.known.locate_lost(&id).is_some() => {}
+                    None => drop(missing.insert(id, (raw_len, entry))),
+                }
+            }
+            if self.lease.make_sure_of(packs).await? {
+                return Ok(missing);
+            }
+        }
     }
 }
 

@@ -19,7 +19,7 @@ use crate::{
         table::Location,
         tree::Entry,
     },
-    id::RecordId,
+    id::{PackId, RecordId},
     name::{Lineage, ProfileName},
 };
 
@@ -75,6 +75,11 @@ pub(super) async fn current(store: &TenantStore, lineage: &Lineage, id: RecordId
 pub(super) fn lineage_of(record: &Record) -> Lineage {
     let name = ProfileName { tenant: record.tenant_id.clone(), profile: record.profile_id.clone() };
     Lineage { name, chrome_major: record.chrome_major_version }
+}
+
+/// The packs that a snapshot needs.
+pub(super) fn packs_of(record: &Record) -> impl Iterator<Item = PackId> + '_ {
+    record.content.iter().flat_map(|content| &content.packs).map(|used| used.pack)
 }
 
 /// Where each chunk of a tree lies.

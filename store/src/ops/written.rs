@@ -38,10 +38,11 @@ impl Written<'_> {
         let chunks = tree.chunks().count() as u64;
         let (store, known) = (self.store.clone(), Arc::clone(self.known));
         let (packs, meta) = blocking(move || {
-            let stored = |id: &ChunkId| packs.locations.get(id).copied().or_else(|| known.locate(id));
+            let sure = |id: &ChunkId| known.locate(id).filter(|found| !known.is_unsure(&found.pack));
+            let stored = |id: &ChunkId| packs.locations.get(id).copied().or_else(|| sure(id));
             let locate = |id: &ChunkId| stored(id).or_else(|| known.locate_lost(id));
             let lost = known.lost();
-            let unfit = |pack: &PackId| known.is_barred(pack) || lost.has_pack(pack);
+            let unfit = |pack: &PackId| known.is_barred(pack) || known.is_unsure(pack) || lost.has_pack(pack);
             let meta = tree.seal(&store, write, base.as_deref(), locate, unfit)?;
             Ok((packs, meta))
         })

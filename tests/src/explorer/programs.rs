@@ -26,7 +26,7 @@ use store::{
     format::{
         frame::Codec,
         layout,
-        record::{PackUse, Record},
+        record::{PackUse, Record, State},
         table::Location,
     },
     id::{PackId, PackSeq, RecordId},
@@ -101,9 +101,10 @@ pub enum Program {
         target: usize,
         renewals: u32,
     },
-    /// Collects garbage, so many times.
+    /// Collects garbage, so many times; and forgets at once what is gone, if it is to.
     Collector {
         runs: u32,
+        forgets: bool,
     },
     /// Removes all but the current snapshot.
     Retention,
@@ -196,9 +197,12 @@ impl Host {
                 let read = self.read(target, renewals).await;
                 self.note(&format!("ends: {:?}", read.map_err(|error| error.kind())));
             }
-            Program::Collector { runs } => {
+            Program::Collector { runs, forgets } => {
                 let options = gc::Options::after(Duration::ZERO);
-                let collector = gc::Collector::new(self.store.clone(), options).with_rules(self.rules);
+                let mut collector = gc::Collector::new(self.store.clone(), options).with_rules(self.rules);
+                if forgets {
+                    collector = collector.forgetting_at_once();
+                }
                 for _ in 0..runs {
                     let ran = collector.run().await;
                     let told = ran.map(|plan| (plan.condemned.len(), plan.deleted.packs));
@@ -288,7 +292,8 @@ impl Host {
         self.report(&answer);
     }
 
-    /// As a capture does it: the lease, then what is barred, then packs, then the record.
+    /// As a capture does it whose tenant has many packs: the lease, then what is barred, then the
+    /// snapshot it builds on, then packs it knows from elsewhere; then its own packs, and the record.
     async fn write(&self, shares: usize, flips: bool) -> store::Result<()> {
         let shared = self.records[shares];
         let (base, _) = records::get(&self.store, &self.lineage, self.records[1]).await?;
@@ -299,7 +304,26 @@ impl Host {
         (draft.content, draft.deletion) = (None, None);
         let lease = WriteLease::new(self.store.clone(), self.lineage.clone(), draft, Arc::clone(&known))
             .with_rules(self.rules);
+        let look = async || match records::get(&self.store, &self.lineage, shared).await {
+            Ok((now, _)) if matches!(now.state, State::Live | State::Trashed) => {
+                let packs = now.content.iter().flat_map(|content| &content.packs);
+                known.is_there(packs.map(|used| used.pack).collect::<Vec<PackId>>());
+            }
+            _ => {}
+        };
+        if !self.rules.base_after_condemned {
+            look().await;
+        }
+        if !self.rules.ask_after_condemned {
+            lease.make_sure_of([place.pack]).await?;
+        }
         let write = lease.open().await?;
+        if self.rules.base_after_condemned {
+            look().await;
+        }
+        if self.rules.ask_for_packs {
+            lease.make_sure_of(known.locate(&chunk).map(|location| location.pack)).await?;
+        }
         let put = async |pack: PackId| {
             let key = layout::pack(&self.store.tenant, pack);
             store::bucket::put_unique(&*self.store.bucket, &key, pack.to_string().into_bytes().into()).await

@@ -7,7 +7,7 @@
 
 use std::{
     sync::{Arc, Weak},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use tokio::{
@@ -67,6 +67,9 @@ async fn keep(store: TenantStore, lineage: Lineage, lease: Weak<Mutex<Option<Hel
 
 impl Held {
     pub(super) async fn renew(&mut self, store: &TenantStore, lineage: &Lineage) -> Result<()> {
+        if self.is_too_old() {
+            return Err(Error::WriteRevoked { record: self.record.record });
+        }
         let mut record = self.record.clone();
         record.lease_seq += 1;
         let key = layout::record(lineage, record.record);
@@ -74,7 +77,8 @@ impl Held {
         // whoever replaces the record next may find it there.
         self.unsure = Some(super::readable(&record)?);
         self.version = replace_own(store, &key, &record, self.version.clone(), None).await?;
-        (self.record, self.renewed, self.unsure) = (record, Instant::now(), None);
+        (self.record, self.unsure) = (record, None);
+        (self.renewed, self.renewed_at) = (Instant::now(), SystemTime::now());
         Ok(())
     }
 }

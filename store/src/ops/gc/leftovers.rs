@@ -5,22 +5,25 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use futures::{StreamExt, TryStreamExt, stream};
+
 use super::{
-    HORIZON,
+    ENDED_FOR, HORIZON,
     documents::Filed,
     inventory::{self, Inventory},
     roots::{Marks, Seen},
 };
 use crate::{
     Error, Result,
-    bucket::Deleted,
+    bucket::{Deleted, Key},
     catalog::{controls::Controls, lease::LEASE_TTL},
     content::TenantStore,
     error::Needed,
-    format::{condemned::Phase, layout, record::State},
+    format::{layout, record::State},
     id::RecordId,
 };
 
+const DELETES_AT_ONCE: usize = 16;
 /// A probe takes seconds.
 const PROBE_AGE: Duration = Duration::from_secs(86_400);
 /// The largest archive takes hours at most.
@@ -28,67 +31,73 @@ const PUBLISH_AGE: Duration = Duration::from_secs(86_400);
 /// A reader that sleeps longer than its pin holds pins again when it wakes.
 const PIN_AGE: Duration = Duration::from_secs(86_400);
 
-/// How many leftovers went.
-pub(super) async fn remove(
-    store: &TenantStore,
-    filed: &[Filed],
-    marks: &Marks,
-    inventory: &Inventory,
-    now: SystemTime,
-    act: bool,
-) -> Result<u64> {
-    let mut removed = 0;
-    for document in filed.iter().filter(|document| document.phase() == Phase::Swept && document.age > HORIZON)
-    {
-        removed += 1;
-        if act {
-            document.remove(store).await?;
-        }
-    }
-    removed += publications(store, marks, act).await?;
-    removed += tombstones(store, marks, inventory, act).await?;
-    for found in marks.pins.iter().filter(|found| found.age > found.pin.ttl().saturating_add(PIN_AGE)) {
-        removed += 1;
-        if !act {
-            continue;
-        }
-        // With a condition: its reader may be renewing it now. Without conditions, only what
-        // is so old that no reader still goes by it.
-        let deleted = store.bucket.delete_if(&found.key, &found.version).await;
-        if matches!(deleted, Ok(Deleted::Unsupported)) && found.age > HORIZON {
-            store.bucket.delete(&found.key).await?;
-        }
-    }
-    for key in inventory::older(store, &layout::probe(&store.tenant), PROBE_AGE, now).await? {
-        removed += 1;
-        if act {
-            store.bucket.delete(&key).await?;
-        }
-    }
-    Ok(removed)
+/// What a run has seen when it has done everything else.
+pub(super) struct Leftovers<'a> {
+    pub store: &'a TenantStore,
+    pub marks: &'a Marks,
+    pub inventory: &'a Inventory,
+    pub now: SystemTime,
+    /// How long documents are kept.
+    pub swept_for: Duration,
+    pub act: bool,
 }
 
-/// Records of what is long gone. One stays as long as a pack of its write is there, so that
-/// every pack has a record that tells whose it is.
-async fn tombstones(store: &TenantStore, marks: &Marks, inventory: &Inventory, act: bool) -> Result<u64> {
-    let named: HashSet<RecordId> = marks
-        .pins
-        .iter()
-        .map(|found| found.pin.record)
-        .chain(marks.pointed.iter().map(|(record, _)| *record))
-        .collect();
-    let mut removed = 0;
-    for (id, seen) in &marks.records {
-        let over = matches!(seen.state, State::Tombstone | State::Revoked) && seen.has_ended();
-        if !over || seen.age <= HORIZON || named.contains(id) || inventory.packs.has_write(*id)? {
-            continue;
-        }
-        removed += 1;
+impl Leftovers<'_> {
+    /// How many leftovers went.
+    pub(super) async fn remove(&self, swept: &[Filed]) -> Result<u64> {
+        let (store, act) = (self.store, self.act);
+        let over = swept.iter().filter(|document| document.age > self.swept_for);
+        let mut gone: Vec<Key> =
+            over.map(|document| layout::condemned_by(&store.tenant, document.id)).collect();
+        gone.extend(self.ended_records()?);
+        gone.extend(inventory::older(store, &layout::probe(&store.tenant), PROBE_AGE, self.now).await?);
+        let removed = gone.len() as u64 + publications(store, self.marks, act).await? + self.pins().await?;
         if act {
-            store.bucket.delete(&layout::record(marks.lineage(seen), *id)).await?;
+            stream::iter(gone)
+                .map(|key| async move { store.bucket.delete(&key).await })
+                .buffer_unordered(DELETES_AT_ONCE)
+                .try_collect::<Vec<()>>()
+                .await?;
         }
+        Ok(removed)
     }
-    Ok(removed)
+
+    /// Records of what is gone. One stays as long as a pack of its write is there, so that
+    /// every pack has a record that tells whose it is.
+    fn ended_records(&self) -> Result<Vec<Key>> {
+        let pinned = self.marks.pins.iter().map(|found| found.pin.record);
+        let named: HashSet<RecordId> =
+            pinned.chain(self.marks.pointed.iter().map(|(record, _)| *record)).collect();
+        let mut keys = Vec::new();
+        for (id, seen) in &self.marks.records {
+            let over = matches!(seen.state, State::Tombstone | State::Revoked) && seen.has_ended();
+            if !over || seen.age <= ENDED_FOR || named.contains(id) || self.inventory.packs.has_write(*id)? {
+                continue;
+            }
+            keys.push(layout::record(self.marks.lineage(seen), *id));
+        }
+        Ok(keys)
+    }
+
+    /// Pins that no reader renews any more.
+    async fn pins(&self) -> Result<u64> {
+        let mut removed = 0;
+        for found in
+            self.marks.pins.iter().filter(|found| found.age > found.pin.ttl().saturating_add(PIN_AGE))
+        {
+            removed += 1;
+            if !self.act {
+                continue;
+            }
+            // With a condition: its reader may be renewing it now. Without conditions, only what
+            // is so old that no reader still goes by it.
+            let deleted = self.store.bucket.delete_if(&found.key, &found.version).await;
+            if matches!(deleted, Ok(Deleted::Unsupported)) && found.age > HORIZON {
+                self.store.bucket.delete(&found.key).await?;
+            }
+        }
+        Ok(removed)
+    }
 }
 
 /// Archives whose upload never ended.

@@ -8,7 +8,7 @@
 //!    were there already, and the document is *armed* with them as blockers.
 //! 2. Later, when every blocker has ended or was revoked: mark again, and fix by **one**
 //!    replacement of the document what goes, without what is needed after all. Then index
-//!    entries go, then packs, and the document stays as *swept* for [`HORIZON`].
+//!    entries go, then packs, and the document stays as *swept* for [`ENDED_FOR`].
 //!
 //! Why nothing is lost: whoever publishes a reference to a condemned pack has either read
 //! the document after its lease existed, and does not; or its lease existed before the
@@ -40,8 +40,12 @@ use std::{fmt, path::PathBuf, time::Duration};
 
 use crate::{Error, Result, catalog::rules::Rules, content::TenantStore, id::RecordId};
 
-/// How long tombstones and swept documents are kept: longer than any index is used that was
-/// read before, and any process sleeps.
+/// How long records that have ended and swept documents are kept at least, by the store's clock.
+/// Longer than a request is under way whose sender has given it up: what such a one brings back
+/// would be taken for what it was. A writer that was asleep for half of it begins anew, and a
+/// collection that was stops.
+pub const ENDED_FOR: Duration = crate::catalog::lease::ENDED_FOR;
+/// A pin that its reader has not renewed for so long has no reader any more.
 pub const HORIZON: Duration = Duration::from_secs(30 * 86_400);
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(3600);
 pub const DEFAULT_MAX_UNUSED_PERCENT: u64 = 4;
@@ -115,11 +119,13 @@ pub struct Collector {
     options: Options,
     rules: Rules,
     scratch: Option<PathBuf>,
+    /// How long documents are kept after they were swept.
+    swept_for: Duration,
 }
 
 impl Collector {
     pub fn new(store: TenantStore, options: Options) -> Self {
-        Self { store, options, rules: Rules::ALL, scratch: None }
+        Self { store, options, rules: Rules::ALL, scratch: None, swept_for: ENDED_FOR }
     }
 
     /// Puts into files in this directory what is more than the memory it may have. Without
@@ -137,6 +143,12 @@ impl Collector {
     #[cfg(any(test, feature = "test-support"))]
     pub fn with_rules(self, rules: Rules) -> Self {
         Self { rules, ..self }
+    }
+
+    /// Keeps no document for longer than it takes to sweep it.
+    #[cfg(any(test, feature = "test-support"))]
+    pub fn forgetting_at_once(self) -> Self {
+        Self { swept_for: Duration::ZERO, ..self }
     }
 
     /// What a run would do now. Writes nothing.

@@ -8,12 +8,12 @@ use std::{
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::{
-    Collector, HORIZON, NAP, Stopped,
+    Collector, ENDED_FOR, NAP, Stopped,
     documents::{self, Filed, MOST_PACKS},
     indexes,
     inventory::Inventory,
     leases::{self, Blocker},
-    leftovers,
+    leftovers::{self, Leftovers},
     plan::{Candidate, Cause, Document, Plan, Step, Tally},
     roots::{Catalog, Marks, look},
 };
@@ -76,7 +76,10 @@ impl<'a> Round<'a> {
 
     async fn steps(&mut self) -> Result<()> {
         let started = self.now().await?;
-        let mut filed = documents::all(self.store).await?;
+        // What a swept document names was gone before the packs are listed: if it is there, it has
+        // arrived since, and is garbage like any other.
+        let (swept, mut filed): (Vec<Filed>, Vec<Filed>) =
+            documents::all(self.store).await?.into_iter().partition(|filed| filed.phase() == Phase::Swept);
         // Before anything is marked: what a blocker has done is then all there to be seen.
         let mut steps = self.wait(&filed).await?;
         let mut inventory = Inventory::take(self.store, self.collector.room()).await?;
@@ -110,11 +113,22 @@ impl<'a> Round<'a> {
             self.condemn(&mut filed, &inventory, &marks, now).await?;
             self.arm(&mut filed, &marks).await?;
         }
-        let leftovers = leftovers::remove(self.store, &filed, &marks, &inventory, now, self.is_real());
-        self.plan.leftovers = leftovers.await?;
+        self.plan.leftovers = self.remove_leftovers(&swept, &marks, &inventory, now).await?;
         self.note_pending(&filed, &steps);
         self.tell_steps(steps);
         Ok(())
+    }
+
+    async fn remove_leftovers(
+        &self,
+        swept: &[Filed],
+        marks: &Marks,
+        inventory: &Inventory,
+        now: SystemTime,
+    ) -> Result<u64> {
+        let (store, act) = (self.store, self.is_real());
+        let leftovers = Leftovers { store, marks, inventory, now, swept_for: self.collector.swept_for, act };
+        leftovers.remove(swept).await
     }
 
     pub(super) async fn mark(&self) -> Result<Marks> {
@@ -276,7 +290,6 @@ impl<'a> Round<'a> {
         inventory: &mut Inventory,
         steps: &HashMap<RecordId, Step>,
     ) -> Result<()> {
-        // What is named by a swept document and is there again arrived late.
         let decided = filed.iter().filter(|document| document.is_decided());
         let doomed: HashSet<PackId> =
             decided.flat_map(|document| document.body.packs.iter().copied()).collect();
@@ -426,8 +439,8 @@ impl<'a> Round<'a> {
 
 /// Who took this long was asleep, and what it knows may be too old.
 fn check_duration(started: SystemTime, now: SystemTime) -> Result<()> {
-    if now.duration_since(started).unwrap_or_default() > HORIZON / 2 {
-        let what = "the catalog, while this collection slept for weeks,".to_owned();
+    if now.duration_since(started).unwrap_or_default() > ENDED_FOR / 2 {
+        let what = "the catalog, while this collection slept for half a day,".to_owned();
         return Err(Error::Conflict { what });
     }
     Ok(())

@@ -106,7 +106,7 @@ pub async fn import(
     let draft =
         draft(store, &lineage, request.about.clone(), base.record.as_ref(), Totals::default(), source);
     let lease = WriteLease::new(store.clone(), lineage, draft, Arc::clone(&known));
-    let lease = Arc::new(lease.within(request.quota_bytes).kept());
+    let lease = Arc::new(lease.within(request.quota_bytes).listing_packs().kept());
     let gate = Arc::clone(&lease) as Arc<dyn Gate>;
     let uploader = Arc::new(Uploader::new(store.clone(), gate, Arc::clone(&progress)));
     let ingest = Ingest::new(store.clone(), Arc::clone(&known), Arc::clone(&uploader), Arc::clone(&progress));

@@ -224,7 +224,7 @@ impl Capture<'_> {
         let mut attempt = 0;
         loop {
             attempt += 1;
-            match self.run().await {
+            match Box::pin(self.run()).await {
                 Err(Error::WriteRevoked { record }) if attempt < ATTEMPTS => {
                     tracing::warn!(%record, "the write was revoked; starting again");
                 }

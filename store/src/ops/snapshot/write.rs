@@ -1,6 +1,6 @@
 //! Reads what must be read, stores what is new, publishes, moves the pointer.
 
-use std::{fs::File, ops::Range, sync::Arc};
+use std::{collections::HashSet, fs::File, ops::Range, sync::Arc};
 
 use tokio::{sync::oneshot, task::JoinHandle};
 
@@ -30,10 +30,10 @@ use crate::{
         upload::{Gate, Uploader},
         workers::blocking,
     },
-    format::record::{Record, State},
-    id::{ChunkId, RecordId},
+    format::record::Record,
+    id::RecordId,
     ops::{
-        moved::{by_id, current},
+        moved::{by_id, current, packs_of},
         publish,
         written::Written,
     },
@@ -125,7 +125,7 @@ impl<'a> Writing<'a> {
     }
 
     pub async fn run(mut self, hold: &Hold) -> Result<(Plan, Ended)> {
-        let ended = self.store_all().await;
+        let ended = Box::pin(self.store_all()).await;
         // Nothing may still be uploading under a lease that is given up; and if an upload
         // failed, that is why the rest did.
         let ended = match (ended, self.uploader.finish().await) {
@@ -183,7 +183,7 @@ impl<'a> Writing<'a> {
             }
             // From here on the lease exists, so what is barred is known.
             self.lease.open().await?;
-            self.follow_base().await?;
+            Box::pin(self.follow_base()).await?;
             let again = self.unresolved().await?;
             if again.is_empty() {
                 // Whoever writes to the directory now would make files that do not fit together.
@@ -285,14 +285,19 @@ impl<'a> Writing<'a> {
     }
 
     /// Looks at the base again: since it was read, a repair may have found some of it damaged, or
-    /// have stored it elsewhere. Whoever starts one from now on finds this write under way.
+    /// have stored it elsewhere. Whoever starts one from now on finds this write under way. All
+    /// packs that it names while it is a snapshot are there.
     async fn follow_base(&mut self) -> Result<()> {
-        let Some(before) = &self.base else { return Ok(()) };
-        let now = match current(self.capture.store, &self.capture.request.lineage, before.record).await {
-            // What was read of it is there all the same, and what is barred is known.
+        let Some(before) = &self.base else { return self.lease.look_at_packs().await };
+        let now = current(self.capture.store, &self.capture.request.lineage, before.record);
+        let (looked, now) = futures::future::join(self.lease.look_at_packs(), now).await;
+        looked?;
+        let now = match now {
+            // What is still there of it may be referred to all the same.
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Damaged) => return Ok(()),
             now => now?,
         };
+        self.known.is_there(packs_of(&now));
         if now.generation == before.generation && now.damage == before.damage {
             return Ok(());
         }
@@ -315,26 +320,37 @@ impl<'a> Writing<'a> {
 
     /// Entries that refer to a chunk which neither this write stores nor may be referred to.
     async fn unresolved(&mut self) -> Result<Vec<usize>> {
-        let entries = std::mem::take(&mut self.plan.walk.entries);
-        let (known, uploader) = (Arc::clone(&self.known), Arc::clone(&self.uploader));
-        let (entries, missing) = blocking(move || {
-            let resolves = |id: &ChunkId| known.locate(id).is_some() || uploader.locate(id).is_some();
-            let lacks = |entry: &crate::format::tree::Entry| entry.chunks().any(|(id, _)| !resolves(&id));
-            let missing =
-                entries.iter().enumerate().filter(|(_, entry)| lacks(entry)).map(|(at, _)| at).collect();
-            Ok((entries, missing))
-        })
-        .await?;
-        self.plan.walk.entries = entries;
-        Ok(missing)
+        loop {
+            let entries = std::mem::take(&mut self.plan.walk.entries);
+            let (known, uploader) = (Arc::clone(&self.known), Arc::clone(&self.uploader));
+            let (entries, missing, packs) = blocking(move || {
+                let (mut missing, mut packs) = (Vec::new(), HashSet::new());
+                for (at, entry) in entries.iter().enumerate() {
+                    let mut lacks = false;
+                    for (id, _) in entry.chunks() {
+                        match known.locate(&id) {
+                            _ if uploader.locate(&id).is_some() => {}
+                            Some(location) => drop(packs.insert(location.pack)),
+                            None => lacks = true,
+                        }
+                    }
+                    missing.extend(lacks.then_some(at));
+                }
+                Ok((entries, missing, packs))
+            })
+            .await?;
+            self.plan.walk.entries = entries;
+            if self.lease.make_sure_of(packs).await? {
+                return Ok(missing);
+            }
+        }
     }
 
     /// A live snapshot with this very content that the pointer never got to.
     async fn twin(&self, tree: &NewTree) -> Result<Option<Record>> {
         let than = self.base.as_ref().map(|base| base.record);
         let newer = records::newer(self.capture.store, &self.capture.request.lineage, than).await?;
-        let same = |record: &Record| record.state == State::Live && is_whole(record, tree.id);
-        Ok(newer.into_iter().rfind(same))
+        Ok(newer.into_iter().rfind(|record| is_whole(record, tree.id)))
     }
 
     /// Stores the metadata once all packs are durable, then makes the record live.

@@ -1,0 +1,49 @@
+//! Which packs are there, for a write that is about to refer to them.
+//!
+//! Asked under the write's lease, and after it has read what is condemned. A pack that is there
+//! then, and that no document names, can only be condemned by a document that waits for the
+//! lease. What a live record names, read at such a moment, need not be asked for: to be deleted
+//! it would have to be in a document by then. So a write asks for what it knows from elsewhere
+//! alone; all packs are listed only where that is one request.
+
+use std::collections::HashSet;
+
+use futures::{StreamExt, TryStreamExt, stream};
+
+use crate::{
+    Result,
+    bucket::{BucketError, Depth},
+    content::{TenantStore, known::Known},
+    format::layout,
+    id::PackId,
+};
+
+const REQUESTS_AT_ONCE: usize = 16;
+
+/// Looks at the first page of all packs. If there are no more, what is not there is known too,
+/// however that came about.
+pub(super) async fn first_page(store: &TenantStore, known: &Known) -> Result<()> {
+    let page = store.bucket.list(&layout::packs(&store.tenant), Depth::All, None).await?;
+    let packs = page.entries.iter().filter_map(|entry| entry.key.name().parse().ok());
+    match page.next {
+        None => known.keep_only(packs),
+        Some(_) => known.is_there(packs),
+    }
+    Ok(())
+}
+
+/// Asks for each of these packs; those that are not there.
+pub(super) async fn missing(store: &TenantStore, packs: HashSet<PackId>) -> Result<Vec<PackId>> {
+    let asked: Vec<Option<PackId>> = stream::iter(packs)
+        .map(|pack| async move {
+            match store.bucket.get_range(&layout::pack(&store.tenant, pack), 0..1).await {
+                Ok(_) => Ok(None),
+                Err(BucketError::NotFound { .. } | BucketError::Truncated { .. }) => Ok(Some(pack)),
+                Err(error) => Err(error),
+            }
+        })
+        .buffer_unordered(REQUESTS_AT_ONCE)
+        .try_collect()
+        .await?;
+    Ok(asked.into_iter().flatten().collect())
+}
