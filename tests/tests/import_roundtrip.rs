@@ -117,6 +117,7 @@ fn what_was_exported_is_the_same_snapshot_again() {
         let name = format!("profile-{}.tar.zst", &exported["archive_sha256"].as_str().unwrap()[..12]);
         // The manifest lies beside it, and says which Chrome it is.
         let imported = desk.host.succeed(["import", archives.join(name).to_str().unwrap(), "acme/bob"]);
+        desk.host.verify("acme/bob", &["--chrome-major", "131"]);
         assert_eq!(imported["snapshot_id"], captured["snapshot_id"], "{more:?}");
         assert_eq!(imported["archive_sha256"], exported["archive_sha256"]);
         assert_eq!(imported["new_chunks"], 0, "{imported}");

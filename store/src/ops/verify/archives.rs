@@ -24,7 +24,10 @@ impl Check<'_> {
         let prefix = layout::lineage(self.lineage);
         // After the records: what one of them named then was there.
         let (entries, _) = records::list_all(&*self.store.bucket, &prefix, Depth::Children).await?;
-        for record in live.iter().filter(|record| record.state == State::Live) {
+        // Only a publication notes the digest of the tar: what was taken in from an archive names it,
+        // too, and that archive may never have been here.
+        let published = |record: &&Record| record.state == State::Live && record.tar_sha256.is_some();
+        for record in live.iter().filter(published) {
             let Some(sha) = record.archive_sha256.as_ref().and_then(|sha| sha.parse().ok()) else { continue };
             let Some((object, reason)) = self.archive(&entries, record, &sha).await? else { continue };
             // Deleted since, or published anew: then it may rightly be gone.
