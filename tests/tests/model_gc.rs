@@ -288,15 +288,6 @@ fn without_a_second_look_a_renewal_pins_what_is_deleted() {
     is_needed(Rules { look_after_pinning: false, ..ALL }, scene, 3000, "and reader 0 relies on it");
 }
 
-/// A pack is pardoned for a snapshot, which is pinned and then moved to another pack: who
-/// has read pins before that and records after it sees neither.
-#[test]
-fn without_reading_pins_last_a_collection_misses_both_pin_and_record() {
-    let scene = Scene::of([collector(1), READER, Program::Mover { target: 0 }]).with(Packs::Pardonable);
-    let bounds = Bounds { changes_first: true, ..AWAKE };
-    is_needed_by_sleepers(Rules { pins_after_records: false, ..ALL }, scene.within(bounds), 20_000, LOST);
-}
-
 /// It sleeps between its look at the lease and the record; meanwhile it is taken for dead, and
 /// what it has stored goes.
 #[test]
