@@ -34,6 +34,7 @@ const fn entry(kind: ErrorKind) -> (u8, &'static str) {
         ErrorKind::QuotaExceeded => (35, "quota_exceeded"),
         ErrorKind::Repaired => (36, "repaired"),
         ErrorKind::Uncommitted => (37, "uncommitted_changes"),
+        ErrorKind::SessionUnreadable => (38, "session_unreadable"),
         ErrorKind::Interrupted => (130, "interrupted"),
     }
 }
@@ -51,7 +52,7 @@ pub(crate) fn kind(name: &str) -> Option<ErrorKind> {
     KINDS.into_iter().find(|kind| entry(*kind).1 == name)
 }
 
-const KINDS: [ErrorKind; 30] = [
+const KINDS: [ErrorKind; 31] = [
     ErrorKind::Internal,
     ErrorKind::InvalidInput,
     ErrorKind::NotFound,
@@ -81,6 +82,7 @@ const KINDS: [ErrorKind; 30] = [
     ErrorKind::QuotaExceeded,
     ErrorKind::Repaired,
     ErrorKind::Uncommitted,
+    ErrorKind::SessionUnreadable,
     ErrorKind::Interrupted,
 ];
 

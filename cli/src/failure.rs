@@ -141,6 +141,9 @@ fn advice(error: &Error) -> Option<String> {
         ErrorKind::Uncommitted => {
             "--commit stores them, --discard drops them, --keep leaves them for the next mount"
         }
+        ErrorKind::SessionUnreadable => {
+            "`pstore sessions` lists it; `pstore sessions set-aside` keeps it out of the way"
+        }
         ErrorKind::Internal => "this is a defect of pstore; -vv shows more",
         ErrorKind::InvalidInput
         | ErrorKind::Repaired

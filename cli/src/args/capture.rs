@@ -113,6 +113,9 @@ pub(crate) struct RunArgs {
     /// Copy the profile instead of mounting it
     #[arg(long)]
     pub(crate) copy: bool,
+    /// Leave this session alone, whatever it holds; the first digits of its id
+    #[arg(long, value_name = "SESSION")]
+    pub(crate) ignore_session: Vec<String>,
     /// Copy this snapshot instead of the current one
     #[arg(long, value_name = "PREFIX", value_parser = sha_prefix)]
     pub(crate) sha: Option<String>,

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum};
-use store::name::{ChromeMajor, ProfileName};
+use store::name::{ChromeMajor, ProfileName, Tenant};
 
 use super::{
     capture::{CaptureArgs, LoadArgs},
@@ -38,6 +38,9 @@ pub(crate) struct MountArgs {
     /// Fail unless there is an unfinished session to continue
     #[arg(long)]
     pub(crate) resume: bool,
+    /// Leave this session alone, whatever it holds; the first digits of its id
+    #[arg(long, value_name = "SESSION")]
+    pub(crate) ignore_session: Vec<String>,
     /// Let other users use it
     #[arg(long)]
     pub(crate) allow_other: bool,
@@ -131,12 +134,16 @@ pub(crate) struct MountsArgs {}
 pub(crate) struct SessionsArgs {
     #[command(subcommand)]
     pub(crate) verb: Option<SessionsVerb>,
+    /// Those of any host for whose sake this tenant's snapshots are kept
+    #[arg(long, value_name = "TENANT")]
+    pub(crate) remote: Option<Tenant>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionsVerb {
     Rescue(Box<RescueArgs>),
     Discard(DiscardArgs),
+    SetAside(SetAsideArgs),
 }
 
 /// Make what an unfinished session holds a snapshot
@@ -162,7 +169,22 @@ pub(crate) struct DiscardArgs {
     /// The first digits of the session's id
     #[arg(value_name = "SESSION")]
     pub(crate) session: String,
+    /// Of a host that is gone for ever: what this tenant's snapshots are kept for no longer
+    #[arg(long, value_name = "TENANT")]
+    pub(crate) remote: Option<Tenant>,
     /// Really: what was not committed is gone
     #[arg(long)]
     pub(crate) confirm: bool,
+}
+
+/// Put a session where no mount looks for it; nothing in it is changed
+///
+/// It stays listed, and can be rescued or discarded.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  pstore sessions set-aside 01KA2ZQ3")]
+pub(crate) struct SetAsideArgs {
+    /// The first digits of the session's id
+    #[arg(value_name = "SESSION")]
+    pub(crate) session: String,
 }

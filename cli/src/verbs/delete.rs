@@ -20,6 +20,10 @@ pub(super) async fn run(context: Context, args: &DeleteArgs) -> Result<Answer, F
                 ),
                 Needed::Only => "a profile keeps at least one snapshot".to_owned(),
                 Needed::Mounted => "unmount it first".to_owned(),
+                Needed::Session { id, host } => format!(
+                    "on {host}, `pstore unmount` if it is mounted, else `pstore sessions rescue {id}` or `discard {id} --confirm`; if that host is gone for ever, `pstore sessions discard {id} --remote {} --confirm` here",
+                    lineage.name.tenant
+                ),
             };
             Failure::from(error).hint(hint)
         }

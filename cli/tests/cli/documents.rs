@@ -285,6 +285,8 @@ fn keep_mounts(desk: &Desk, keeper: &mut Keeper<'_>) {
     keeper.keep("unmount.kept", "unmount mnt --keep");
     let cut_short = keeper.keep("sessions", "sessions");
     let session = cut_short["sessions"][0]["session"].as_str().unwrap();
+    keeper.keep("sessions-remote", "sessions --remote acme");
+    keeper.keep("sessions-set-aside", &format!("sessions set-aside {session}"));
     keeper.keep("sessions-rescue", &format!("sessions rescue {session} --as acme/rescued"));
     desk.ok("mount acme/rescued mnt");
     fs::write(desk.path("mnt/note"), "newer").unwrap();

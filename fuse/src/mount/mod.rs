@@ -5,6 +5,7 @@ mod examine;
 pub mod info;
 mod kernel;
 mod publish;
+mod rooted;
 mod start;
 
 use std::{
@@ -35,6 +36,7 @@ use crate::{
     overlay::{node::Ino, session::SessionDir},
 };
 use info::{Info, Mode};
+use rooted::Rooted;
 
 /// Everything a mount consists of but the kernel's side of it.
 #[derive(Debug)]
@@ -48,6 +50,7 @@ pub struct Mount {
     /// Knows where the chunks of the snapshot below are, if they are moved.
     home: Arc<Below>,
     right: Right,
+    roots: Option<Rooted>,
     /// What the next commit builds on; held throughout a commit, so that there is one at a time.
     base: AsyncMutex<Option<Base>>,
     committed: Mutex<Option<Committed>>,
@@ -120,11 +123,17 @@ impl Mount {
     /// not committed is gone.
     pub async fn end(&self) -> Result<()> {
         self.let_go().await;
-        self.session.remove()
+        self.session.remove()?;
+        // Only now: while there is a session, what it builds on stays.
+        self.drop_roots().await;
+        Ok(())
     }
 
     /// Gives back what entitles it to the profile. The session stays for somebody to resume.
     pub async fn let_go(&self) {
+        if let Some(rooted) = &self.roots {
+            rooted.leave();
+        }
         match &self.right {
             Right::Held { hold, keeper } => {
                 keeper.stop();

@@ -101,7 +101,13 @@ impl Mount {
         };
         let built_on = base.clone().map(|base| commit::Base { record: base.record, metadata: base.metadata });
         let intend = async |record: RecordId| {
-            if same { self.journal(move |mount| mount.fs.intend(record, epoch)).await } else { Ok(()) }
+            if !same {
+                return Ok(());
+            }
+            // Before it is a snapshot that somebody could delete.
+            let intending = self.journal(move |mount| mount.fs.intend(record, epoch));
+            let (intended, rooted) = futures::future::join(intending, self.root_ahead(record)).await;
+            intended.and(rooted)
         };
         let committed =
             commit::commit(&self.tenant, wanted, tree, files, built_on, Some(&hold), intend, progress).await;
@@ -111,6 +117,7 @@ impl Mount {
                 // Whether the pointer was moved is not known: the next start finds out.
                 if error.kind() != ErrorKind::PointerUnknown {
                     self.journal(|mount| mount.fs.give_up_intent()).await?;
+                    self.keep_root_on(base.as_ref().map(|base| base.record.record)).await;
                 }
                 return Err(error);
             }
@@ -134,6 +141,7 @@ impl Mount {
         }
         // What is stored elsewhere stays in the overlay, but is no longer at stake.
         self.saved_epoch.fetch_max(epoch, Ordering::AcqRel);
+        self.keep_root_on(base.as_ref().map(|base| base.record.record)).await;
         drop(base);
         self.fs.reclaim();
         Ok((report, frozen_for))

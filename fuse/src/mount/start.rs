@@ -14,6 +14,7 @@ use store::{
         lock::{Hold, Keeper},
         pins::{PinKeeper, Pinned},
         records,
+        session_root::Roots,
     },
     content::{
         TenantStore,
@@ -32,7 +33,7 @@ use store::{
 };
 use tokio::{runtime::Handle, sync::Mutex as AsyncMutex};
 
-use super::{Mount, info::Info};
+use super::{Mount, info::Info, rooted::Rooted};
 use crate::{
     attributes::now,
     fs::Fs,
@@ -68,6 +69,9 @@ pub struct Opening {
     pub tenant: TenantStore,
     pub lineage: Lineage,
     pub right: Right,
+    /// What keeps the snapshot below for as long as there are changes; a mount that takes none
+    /// needs none.
+    pub roots: Option<Arc<Roots>>,
     /// Without one the mount is empty.
     pub snapshot: Option<Snapshot>,
     pub info: Info,
@@ -103,7 +107,7 @@ impl Mount {
     /// Blocks: for threads that may.
     pub fn start(opening: Opening, start: Start) -> Result<Self> {
         let round_trips = opening.tenant.bucket.round_trips();
-        let Opening { tenant, lineage, right, snapshot, info, exclusions, runtime, limits } = opening;
+        let Opening { tenant, lineage, right, roots, snapshot, info, exclusions, runtime, limits } = opening;
         let below = snapshot.as_ref().map(Snapshot::below);
         let (entries, locations) =
             snapshot.as_ref().map_or((&[][..], &[][..]), |Snapshot { opened, .. }| {
@@ -141,6 +145,7 @@ impl Mount {
             session.write_info(&info)?;
         }
         let base = snapshot.map(|snapshot| follow(&lazy, &runtime, snapshot));
+        let roots = roots.map(|roots| Rooted::new(roots, &runtime));
         Ok(Self {
             fs,
             info,
@@ -150,6 +155,7 @@ impl Mount {
             lazy: Some(lazy),
             home,
             right,
+            roots,
             base: AsyncMutex::new(base),
             committed: Mutex::default(),
             runtime,
@@ -192,6 +198,7 @@ impl Mount {
         tracing::info!(%record, "a commit that was cut short is finished");
         let numbers = std::mem::take(&mut *super::lock(&self.intended));
         let mut base = self.base.lock().await;
+        self.root(record).await?;
         self.fs.rebase(
             &self.session,
             epoch,
@@ -202,6 +209,8 @@ impl Mount {
         )?;
         self.home.becomes(self.lineage.clone(), record);
         *base = Some(snapshot.base());
+        drop(base);
+        self.keep_roots().await;
         Ok(())
     }
 }

@@ -5,6 +5,7 @@
 //!                 lock           flocked by the daemon for as long as it lives
 //!                 journal        names, attributes, and which bytes changed
 //!                 data/          the changed bytes
+//! <sessions>/.aside/<id>         a session that somebody has put out of the way
 //! ```
 
 use std::{
@@ -21,8 +22,19 @@ use serde::{Serialize, de::DeserializeOwned};
 use store::{Error, Result, error::IoContext};
 
 const INFO: &str = "session.json";
+const ASIDE: &str = ".aside";
+const REMOVED: &str = ".removed-";
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 const LOOKERS_ARE_DONE: Duration = Duration::from_secs(2);
+
+/// Where sessions are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Where mounts find them.
+    Here,
+    /// Where somebody has put them out of the way.
+    Aside,
+}
 
 /// A session's directory, held: no other process uses it.
 #[derive(Debug)]
@@ -65,7 +77,8 @@ impl SessionDir {
 
     fn locked(path: &Path, how: FlockOperation) -> Result<Option<Self>> {
         let lock = match File::open(path.join("lock")) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            // It was removed, all of it at once.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !path.exists() => return Ok(None),
             lock => lock.at("cannot open the session", path)?,
         };
         match flock(&lock, how) {
@@ -82,8 +95,10 @@ impl SessionDir {
         }
     }
 
-    /// The sessions below `sessions`, oldest first.
-    pub fn list(sessions: &Path) -> Result<Vec<PathBuf>> {
+    /// The sessions below `sessions`, oldest first; those included that cannot be read.
+    pub fn list(sessions: &Path, place: Place) -> Result<Vec<PathBuf>> {
+        let aside = sessions.join(ASIDE);
+        let sessions = if place == Place::Aside { &aside } else { sessions };
         let mut found = Vec::new();
         let entries = match fs::read_dir(sessions) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
@@ -91,7 +106,8 @@ impl SessionDir {
         };
         for entry in entries {
             let path = entry.at("cannot read", sessions)?.path();
-            if path.join(INFO).is_file() {
+            let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+            if !is_hidden && is_session(&path) {
                 found.push(path);
             }
         }
@@ -137,9 +153,47 @@ impl SessionDir {
 
     /// Removes the session and everything in it.
     pub fn remove(&self) -> Result<()> {
-        // First what makes it a session: what is left after an end in between is only rubbish.
-        let _ = fs::remove_file(self.path.join(INFO));
-        fs::remove_dir_all(&self.path).at("cannot remove", &self.path)
+        // All of it at once: what is left after an end in between is only rubbish, and nobody
+        // takes it for a session that has lost a part.
+        let removed = self.path.with_file_name(format!("{REMOVED}{}", self.id()));
+        fs::rename(&self.path, &removed).at("cannot remove", &self.path)?;
+        let rest = fs::read_dir(removed.parent().unwrap_or(&removed)).into_iter().flatten().flatten();
+        for entry in rest.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(REMOVED.as_bytes()))
+        {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+        Ok(())
+    }
+
+    /// Puts the session at `path`, which may be damaged, where no mount looks for it. Nothing in
+    /// it is changed. `None` if somebody uses it; else where it is now.
+    pub fn set_aside(path: &Path) -> Result<Option<PathBuf>> {
+        let has_lock = path.join("lock").try_exists().unwrap_or(true);
+        let held = if has_lock { Self::open(path)? } else { None };
+        if has_lock && held.is_none() {
+            return Ok(None);
+        }
+        let aside = path.parent().unwrap_or(path).join(ASIDE);
+        let to = aside.join(path.file_name().unwrap_or_default());
+        private(&aside, true).at("cannot make", &aside)?;
+        fs::rename(path, &to).at("cannot move", path)?;
+        for folder in [Some(aside.as_path()), aside.parent()].into_iter().flatten() {
+            File::open(folder).and_then(|folder| folder.sync_all()).at("cannot flush", folder)?;
+        }
+        Ok(Some(to))
+    }
+}
+
+/// Whether this is a session, whole or not. One that is being made has no description yet, and
+/// nothing was written in it.
+fn is_session(path: &Path) -> bool {
+    match fs::symlink_metadata(path.join(INFO)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match fs::read_dir(path.join("data")) {
+            Ok(mut data) => data.next().is_some(),
+            Err(error) => !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
+        },
+        Err(error) => error.kind() != io::ErrorKind::NotADirectory,
+        Ok(_) => true,
     }
 }
 

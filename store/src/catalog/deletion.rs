@@ -9,7 +9,7 @@
 //!    whoever finds that somebody needs it; whoever has made it live before that was faster.
 //! 5. Its archives go, then the record becomes a tombstone. The packs are for a collection.
 
-use super::{controls::Controls, pins, pointer::Read, records};
+use super::{controls::Controls, pins, pointer::Read, records, session_root};
 use crate::{
     Error, Result,
     bucket::{BucketError, RetryPolicy, Version, Write},
@@ -120,13 +120,13 @@ impl Controls {
             let another = self.another_is_live(record, pointer.as_ref()).await?;
             Ok((pointer, another))
         };
-        let (pinned, (pointer, another)) =
-            futures::future::try_join(pins::pinned(&self.store), pointed).await?;
+        let (pins, (pointer, another)) = futures::future::try_join(pins::read(&self.store), pointed).await?;
         self.require_not_current(record, pointer.as_ref())?;
         let base = pointer.as_ref().and_then(|read| read.lease()).and_then(|lease| lease.base);
         let held = base == Some(record.record) && self.lock().await?.is_some_and(|read| read.is_live());
-        if pinned.contains(&record.record) || held {
-            return Err(self.needed(record, Needed::Mounted));
+        let needed = if held { Some(Needed::Mounted) } else { session_root::needed(&pins, record.record) };
+        if let Some(needed) = needed {
+            return Err(self.needed(record, needed));
         }
         if another { Ok(()) } else { Err(self.needed(record, Needed::Only)) }
     }

@@ -15,5 +15,6 @@ pub mod pins;
 pub mod pointer;
 pub mod records;
 pub mod rules;
+pub mod session_root;
 pub mod store;
 pub mod swap;

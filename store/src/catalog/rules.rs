@@ -81,6 +81,8 @@ pub struct Rules {
     /// A publication that is given up is said to be so in the record before what has arrived of
     /// it is removed.
     pub abandoned_in_record: bool,
+    /// A session has a root on the snapshot it builds on, which outlives its daemon.
+    pub root_sessions: bool,
 }
 
 impl Rules {
@@ -116,5 +118,6 @@ impl Rules {
         fresh_archive_names: true,
         removal_in_record: true,
         abandoned_in_record: true,
+        root_sessions: true,
     };
 }

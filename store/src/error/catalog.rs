@@ -2,6 +2,8 @@
 
 use std::{fmt, time::Duration};
 
+use crate::id::RecordId;
+
 /// Who holds a lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holder {
@@ -34,19 +36,27 @@ impl fmt::Display for Holder {
 }
 
 /// Why a snapshot is not deleted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Needed {
     Latest,
     Only,
     Mounted,
+    /// A session that is not finished builds on it.
+    Session {
+        id: RecordId,
+        host: String,
+    },
 }
 
 impl fmt::Display for Needed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Latest => "it is the current one",
-            Self::Only => "it is the only one",
-            Self::Mounted => "it is in use",
-        })
+        match self {
+            Self::Latest => f.write_str("it is the current one"),
+            Self::Only => f.write_str("it is the only one"),
+            Self::Mounted => f.write_str("it is in use"),
+            Self::Session { id, host } => {
+                write!(f, "the unfinished session {id} on {host:?} builds on it")
+            }
+        }
     }
 }

@@ -73,6 +73,8 @@ pub enum ErrorKind {
     VersionMismatch,
     /// Changes in a mount are stored nowhere, and would be lost.
     Uncommitted,
+    /// A session that may hold changes cannot be read.
+    SessionUnreadable,
     /// It was told to end.
     Interrupted,
     /// Local files could not be read or written.

@@ -68,6 +68,15 @@ pub fn pin(tenant: &Tenant, id: RecordId) -> Key {
     pins(tenant).key(&id.to_string()).expect(VALID)
 }
 
+/// The roots of one session.
+pub fn session_roots(tenant: &Tenant, session: RecordId) -> Prefix {
+    pins(tenant).join(&format!("{session}/")).expect(VALID)
+}
+
+pub fn session_root(tenant: &Tenant, session: RecordId, id: RecordId) -> Key {
+    session_roots(tenant, session).key(&id.to_string()).expect(VALID)
+}
+
 /// All lineages of a profile.
 pub fn profile(name: &ProfileName) -> Prefix {
     Prefix::new(format!("snapshots/{name}/")).expect(VALID)

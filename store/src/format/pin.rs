@@ -1,11 +1,15 @@
-//! Pins: what readers without a lock keep from being deleted and collected.
+//! Pins: what readers without a lock, and sessions that are not finished, keep from being deleted
+//! and collected.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::{MAJOR, MINOR, Result, Unknown, WRITER, document};
-use crate::id::RecordId;
+use crate::{
+    id::RecordId,
+    name::{ChromeMajor, Lineage, Profile},
+};
 
 pub const SCHEMA: &str = "pstore.pin";
 pub const MAX_BYTES: usize = 1 << 20;
@@ -20,6 +24,22 @@ pub struct Pin {
     pub generation: u64,
     /// How long after its last write, by the server's clock, the pin holds.
     pub ttl_ms: u64,
+    /// The session that builds on the snapshot, if this is its root: then the snapshot stays, in
+    /// whatever generation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<Session>,
+    #[serde(flatten)]
+    pub unknown: Unknown,
+}
+
+/// A session that is not finished, and whose snapshot the pinned record is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    pub id: RecordId,
+    /// Where its changes lie, as that host calls itself.
+    pub host: String,
+    pub profile_id: Profile,
+    pub chrome_major_version: ChromeMajor,
     #[serde(flatten)]
     pub unknown: Unknown,
 }
@@ -34,8 +54,26 @@ impl Pin {
             record,
             generation,
             ttl_ms: u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX),
+            session: None,
             unknown: Unknown::new(),
         }
+    }
+
+    /// The root of a session that builds on `record` of `lineage`.
+    pub fn root(lineage: &Lineage, record: RecordId, session: RecordId, host: &str, ttl: Duration) -> Self {
+        let session = Session {
+            id: session,
+            host: host.to_owned(),
+            profile_id: lineage.name.profile.clone(),
+            chrome_major_version: lineage.chrome_major,
+            unknown: Unknown::new(),
+        };
+        Self { session: Some(session), ..Self::new(record, 0, ttl) }
+    }
+
+    /// The generation that must stay as it was; none for a session, which follows what is moved.
+    pub fn kept_generation(&self) -> Option<u64> {
+        self.session.is_none().then_some(self.generation)
     }
 
     pub fn ttl(&self) -> Duration {

@@ -238,9 +238,11 @@ impl Writing<'_> {
         }
         // From here on the lease exists, so what is barred is known.
         let record = self.lease.open().await?;
-        let followed = Box::pin(self.follow_base(&entries, base_record, base_metadata));
-        let (base_metadata, again) = followed.await?;
-        intend(record).await?;
+        // Both are waited for, whatever becomes of the other: what is intended may be taken back.
+        let following = Box::pin(self.follow_base(&entries, base_record, base_metadata));
+        let (followed, intended) = futures::future::join(following, intend(record)).await;
+        intended?;
+        let (base_metadata, again) = followed?;
         let held_back = request.hold_back.clone().or_else(|| request.examined.hold_back.clone());
         let (health, word) = (request.examined.health.clone(), held_back.as_ref().map(|held| held.word));
         let startup = places.plan(&entries);

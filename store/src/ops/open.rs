@@ -1,14 +1,15 @@
 //! Everything a mount needs before it is ready, in few requests one after another.
 //!
 //! ```text
-//! configuration, lock, pointer      the lineage is known; else these two come after a list
-//! PUT lock        | record          of the snapshot the pointer named just now
-//! PUT claim       | tree and table
+//! configuration, lock, pointer            the lineage is known; else these two come after a list
+//! PUT lock   | record         | PUT root  of the snapshot the pointer named just now
+//! PUT claim  | tree and table | record
 //! ```
 //!
 //! What is read beside the claim is used only if the claim was made on the very pointer it
 //! was read from; else it is read again. A snapshot cannot be deleted while the pointer names
-//! it, so what was read is then what the claim protects.
+//! it, so what was read is then what the claim protects. The root of a session is written before
+//! it is known that there will be one, if the lock seems to be free; else by whoever begins it.
 //!
 //! How much a tenant has stored does not matter: nothing here lists packs, records or indexes.
 
@@ -19,7 +20,7 @@ mod tests;
 use kept::{Attempt, Lasting};
 pub use kept::{Kept, kept};
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use futures::{
     StreamExt,
@@ -41,17 +42,18 @@ use crate::{
         pointer::{self, Read},
         records,
         rules::Rules,
+        session_root::{Owner, Roots},
         store::Store,
     },
     content::{TenantStore, chunk::Piece, meta::Metadata, whereabouts::LOOKS, workers::blocking},
     format::{
         event::Actor,
-        pointer::Pointer,
+        pointer::{Pointer, Target},
         record::{Record, State},
         table::Location,
         tree::Entry,
     },
-    id::FlipId,
+    id::{FlipId, RecordId},
     name::{ChromeMajor, Lineage, ProfileName},
 };
 
@@ -122,10 +124,14 @@ pub struct Locked {
     /// The snapshot that was claimed; `None` if there is none yet. The lock is held even if
     /// it cannot be read: its holder may start afresh, if the error allows that.
     pub opened: Result<Option<Opened>>,
+    /// Of the session that was named. Whoever begins it makes [sure](Roots::ensure) of the one on
+    /// the snapshot it builds on.
+    pub roots: Option<Arc<Roots>>,
 }
 
 /// Takes the lock, claims the pointer, and reads what it names. Without a `major` the newest
-/// lineage that has a snapshot is meant; with one, the profile need not exist yet.
+/// lineage that has a snapshot is meant; with one, the profile need not exist yet. `session` is
+/// for whoever will write.
 pub async fn locked(
     store: &Store,
     name: &ProfileName,
@@ -133,6 +139,7 @@ pub async fn locked(
     actor: Actor,
     terms: Terms,
     wait: Duration,
+    session: Option<Owner>,
 ) -> Result<Locked> {
     let bucket = &*store.bucket_of(&name.tenant);
     let chosen = match major {
@@ -156,13 +163,29 @@ pub async fn locked(
     let (store, lineage, survey) = chosen;
     let controls = Controls::new(store.clone(), lineage.clone(), actor);
     let seen = survey.pointer.clone();
-    let (hold, opened) = {
+    let roots = session.map(|owner| Arc::new(Roots::new(store.clone(), owner)));
+    let is_held = survey.lock.as_ref().is_some_and(|lock| lock.is_live());
+    let (acquired, opened) = {
         let acquiring = std::pin::pin!(controls.acquire_after(survey, terms, wait));
-        let reading = std::pin::pin!(load(&store, &lineage, seen.as_ref()));
-        // Who does not get the lock need not wait for what he may not use.
+        let early = seen.as_ref().filter(|_| !is_held);
+        let rooting = root_early(roots.as_deref(), &lineage, early);
+        let reading = futures::future::join(load(&store, &lineage, seen.as_ref()), rooting);
+        let reading = std::pin::pin!(reading);
         match select(acquiring, reading).await {
-            Either::Left((hold, reading)) => (hold?, reading.await),
-            Either::Right((opened, acquiring)) => (acquiring.await?, opened),
+            // Who does not get the lock need not wait for what he may not use, unless he has to
+            // take something away that is on its way.
+            Either::Left((Err(error), _)) if early.is_none() || roots.is_none() => return Err(error),
+            Either::Left((acquired, reading)) => (acquired, reading.await.0),
+            Either::Right(((opened, ()), acquiring)) => (acquiring.await, opened),
+        }
+    };
+    let hold = match (acquired, &roots) {
+        (Ok(hold), _) => hold,
+        (Err(error), roots) => {
+            if let Some(roots) = roots {
+                roots.keep_only(None).await;
+            }
+            return Err(error);
         }
     };
     let claimed = hold.read().await;
@@ -171,7 +194,17 @@ pub async fn locked(
     } else {
         load(&store, &lineage, Some(&claimed)).await
     };
-    Ok(Locked { store, lineage, hold, opened })
+    Ok(Locked { store, lineage, hold, opened, roots })
+}
+
+/// Roots what the pointer names. Whoever begins the session finds out whether that counts.
+async fn root_early(roots: Option<&Roots>, lineage: &Lineage, seen: Option<&Read>) {
+    let target = seen.map_or(Target::Nothing, |read| read.pointer.target());
+    if let (Some(roots), Target::Record(record)) = (roots, target)
+        && let Err(error) = roots.ensure(lineage, record).await
+    {
+        tracing::debug!(%error, "a session could not be rooted ahead");
+    }
 }
 
 /// A snapshot that is read without a lock.
@@ -181,15 +214,18 @@ pub struct Unlocked {
     pub lineage: Lineage,
     pub kept: Kept,
     pub opened: Opened,
+    /// Of the session that was named; the snapshot is rooted.
+    pub roots: Option<Arc<Roots>>,
 }
 
 /// Pins a snapshot, keeps it pinned and reads its metadata: the one whose id or digest starts
-/// with `sha`, else the current one.
+/// with `sha`, else the current one. `session` is for whoever will write.
 pub async fn pinned(
     store: &Store,
     name: &ProfileName,
     major: Option<ChromeMajor>,
     sha: Option<&str>,
+    session: Option<Owner>,
 ) -> Result<Unlocked> {
     let bucket = &*store.bucket_of(&name.tenant);
     let (store, lineage, pointer) = match major {
@@ -212,6 +248,7 @@ pub async fn pinned(
     };
     let lasting =
         Lasting { ttl: pins::DEFAULT_TTL, renew_every: pins::DEFAULT_RENEW_EVERY, rules: Rules::ALL };
+    let roots = session.map(|owner| Arc::new(Roots::new(store.clone(), owner)));
     let mut seen = Some(pointer);
     for attempt in 1..=ATTEMPTS {
         let record = match (sha, seen.take()) {
@@ -226,13 +263,40 @@ pub async fn pinned(
             tokio::time::sleep(RetryPolicy::default().pause(attempt)).await;
             continue;
         }
-        match Attempt::on(&store, &lineage, &record, lasting).await? {
-            Attempt::Kept(kept, opened) => return Ok(Unlocked { store, lineage, kept, opened }),
-            Attempt::Changed => {}
-            Attempt::Unpinned(error, _) => return Err(error),
+        let (id, rooting) = (record.record, root(roots.as_deref(), &lineage, record.record));
+        let (attempt, rooted) =
+            futures::future::join(Attempt::on(&store, &lineage, &record, lasting), rooting).await;
+        let failed = match (attempt, rooted) {
+            (Ok(Attempt::Kept(kept, opened)), Ok(())) => {
+                if let Some(roots) = &roots {
+                    // The pin held before the root was there and holds still: whoever deletes has
+                    // found one or the other.
+                    roots.counts(id).await;
+                }
+                return Ok(Unlocked { store, lineage, kept, opened, roots });
+            }
+            (Ok(Attempt::Kept((pinned, _), _)), Err(error)) => {
+                pinned.release().await;
+                Some(error)
+            }
+            (Ok(Attempt::Changed), _) => None,
+            (Ok(Attempt::Unpinned(error, _)) | Err(error), _) => Some(error),
+        };
+        if let Some(roots) = &roots {
+            roots.keep_only(None).await;
+        }
+        if let Some(error) = failed {
+            return Err(error);
         }
     }
     Err(Error::Conflict { what: format!("a snapshot of {lineage}") })
+}
+
+async fn root(roots: Option<&Roots>, lineage: &Lineage, record: RecordId) -> Result<()> {
+    match roots {
+        Some(roots) => roots.place(lineage, record).await,
+        None => Ok(()),
+    }
 }
 
 /// What a pointer names, if it names anything.

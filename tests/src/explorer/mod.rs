@@ -20,6 +20,7 @@ mod machine;
 mod programs;
 mod run;
 mod scene;
+mod session;
 mod words;
 
 pub use programs::Program;

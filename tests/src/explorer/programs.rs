@@ -101,6 +101,10 @@ pub enum Program {
         target: usize,
         renewals: u32,
     },
+    /// Works on a snapshot in a session whose daemon is killed, and is rescued.
+    Session {
+        target: usize,
+    },
     /// Collects garbage, so many times; and forgets at once what is gone, if it is to.
     Collector {
         runs: u32,
@@ -130,7 +134,7 @@ impl Program {
             Self::ForceUnlock => Role::ForceUnlock,
             Self::ContractWriter { .. } | Self::ContractReaper => Role::Contract,
             Self::Writer { .. } | Self::Mover { .. } | Self::Repacker => Role::Writer,
-            Self::Reader { .. } | Self::Follower => Role::Reader,
+            Self::Reader { .. } | Self::Follower | Self::Session { .. } => Role::Reader,
             Self::Collector { .. } => Role::Collector,
             Self::Retention => Role::Deleter,
         }
@@ -223,6 +227,10 @@ impl Host {
                     self.machine.inner().ghost.lacks(self.process, error);
                 }
                 self.note(&format!("ends: {:?}", read.map_err(|error| error.kind())));
+            }
+            Program::Session { target } => {
+                let rescued = self.session(target).await;
+                self.note(&format!("ends: {:?}", rescued.map_err(|error| error.kind())));
             }
             Program::Retention => {
                 let removed = self.retain_one().await;

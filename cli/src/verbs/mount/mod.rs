@@ -1,6 +1,7 @@
 //! `pstore mount`: the command that waits until the mount is ready, and the daemon behind it.
 
 mod daemon;
+mod found;
 mod opening;
 mod point;
 pub(super) mod remote;
@@ -18,7 +19,8 @@ use store::ErrorKind;
 use super::Context;
 use crate::{answer::Answer, args::MountArgs, failure::Failure};
 
-pub(super) use opening::{Candidate, Notes, Taking, candidates};
+pub(super) use found::{About, Candidate, Sessions, Taking, Unreadable};
+pub(super) use opening::{Notes, is_named};
 pub(super) use point::{Mountpoint, temporary};
 pub(super) use rescue::rescue;
 pub(super) use serving::{EndedBy, Serving};

@@ -9,17 +9,25 @@ use capture::{
 };
 use fuse::{
     mount::{
-        Mount, Opening, Right, Snapshot, Start, clean_up,
+        Mount, Opening, Right, Snapshot, Start,
         info::{self, Info, Mode},
-        is_stale, release_if_stuck,
     },
-    overlay::{checkpoint::Below, recovery::Unfinished, session::SessionDir},
+    overlay::{
+        checkpoint::Below,
+        session::{Place, SessionDir},
+    },
 };
 use store::{
     Error, ErrorKind,
-    catalog::{clock, lock::Terms, records},
+    catalog::{
+        clock,
+        lock::{Hold, Terms},
+        records,
+        session_root::{self, Owner, Roots},
+    },
     content::TenantStore,
     format::record,
+    id::RecordId,
     name::{ChromeMajor, Lineage},
     ops::{
         find,
@@ -27,21 +35,15 @@ use store::{
     },
 };
 
-use super::super::{Context, export};
+use super::{
+    super::{Context, export},
+    found::{About, Candidate, Sessions, Taking},
+};
 use crate::{
     args::{LineageArgs, MountArgs},
     failure::Failure,
     location::Purpose,
-    settings::Settings,
 };
-
-/// A session that was cut short with changes in it.
-#[derive(Debug)]
-pub(crate) struct Candidate {
-    pub(crate) session: SessionDir,
-    pub(crate) info: Info,
-    pub(crate) unfinished: Unfinished,
-}
 
 /// What a mount became, with what a person should know.
 pub(super) struct Begun {
@@ -77,64 +79,6 @@ impl Notes {
     }
 }
 
-/// What is done with sessions that are found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Taking {
-    /// They are taken, to be continued or removed. Those that hold no changes are removed at
-    /// once: there is nothing in them.
-    Take,
-    /// They are only told about.
-    Look,
-}
-
-/// The sessions that nobody serves and that hold changes, of those that are wanted; and those
-/// that somebody serves.
-pub(crate) fn candidates(
-    settings: &Settings,
-    taking: Taking,
-    wanted: impl Fn(&Path, &Info) -> bool,
-) -> Result<(Vec<Candidate>, Vec<Info>), Failure> {
-    let (mut found, mut busy) = (Vec::new(), Vec::new());
-    for path in SessionDir::list(&settings.sessions()?)? {
-        let info = match SessionDir::read_info::<Info>(&path) {
-            Ok(info) => info,
-            Err(error) => {
-                tracing::warn!(%error, "a session cannot be read and is left alone");
-                continue;
-            }
-        };
-        if !wanted(&path, &info) {
-            continue;
-        }
-        release_if_stuck(&info);
-        let held = match taking {
-            Taking::Take => SessionDir::open(&path)?,
-            Taking::Look => SessionDir::look(&path)?,
-        };
-        let Some(session) = held else {
-            busy.push(info);
-            continue;
-        };
-        if taking == Taking::Take && is_stale(&info.mountpoint) {
-            // Nobody serves it: whatever uses it gets errors, and it may be in the way.
-            clean_up(&info.mountpoint)?;
-        }
-        let unfinished = match Unfinished::read(&session, info.is_of_this_boot()) {
-            Ok(unfinished) => unfinished,
-            Err(error) => {
-                tracing::warn!(%error, "a session cannot be continued and is left alone");
-                continue;
-            }
-        };
-        if unfinished.has_changes() {
-            found.push(Candidate { session, info, unfinished });
-        } else if taking == Taking::Take {
-            session.remove()?;
-        }
-    }
-    Ok((found, busy))
-}
-
 /// Locks or pins, reads what there is to read, and begins or continues the session.
 pub(super) async fn open(context: &Context, args: &MountArgs) -> Result<Begun, Failure> {
     if args.read_only || args.fork {
@@ -143,14 +87,16 @@ pub(super) async fn open(context: &Context, args: &MountArgs) -> Result<Begun, F
     let (settings, store) = (context.settings.clone(), context.location.shown());
     let (profile, major) = (args.source.profile.to_string(), args.chrome_major);
     let named = profile.clone();
-    let wanted = move |_: &Path, info: &Info| {
-        info.store == store
-            && info.profile == named
-            && info.mode == Mode::Locked
-            && major.is_none_or(|major| u64::from(major) == info.chrome_major)
+    let ignored = args.ignore_session.clone();
+    let wanted = move |path: &Path, about: &About| {
+        about.may_be_of(&store, &named)
+            && about.mode.is_none_or(|mode| mode == Mode::Locked)
+            && major.zip(about.chrome_major).is_none_or(|(major, of)| u64::from(major) == of)
+            && !is_named(path, &ignored)
     };
-    let (mine, busy) = blocking(move || candidates(&settings, Taking::Take, wanted)).await?;
-    let mut mine = mine.into_iter();
+    let mut found = blocking(move || Sessions::find(&settings, Place::Here, Taking::Take, wanted)).await?;
+    found.require_readable(&profile)?;
+    let mut mine = std::mem::take(&mut found.unfinished).into_iter();
     let candidate = mine.next();
     if let (Some(first), Some(_)) = (&candidate, mine.next()) {
         let message =
@@ -163,7 +109,13 @@ pub(super) async fn open(context: &Context, args: &MountArgs) -> Result<Begun, F
     }
     let of_session =
         candidate.as_ref().and_then(|candidate| ChromeMajor::try_from(candidate.info.chrome_major).ok());
-    with_lock(context, args, candidate, &busy, of_session.or(args.chrome_major)).await
+    with_lock(context, args, candidate, found, of_session.or(args.chrome_major)).await
+}
+
+/// Whether a session is one of these, of which the first digits are given.
+pub(in crate::verbs) fn is_named(path: &Path, prefixes: &[String]) -> bool {
+    let id = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    prefixes.iter().any(|prefix| !prefix.is_empty() && id.starts_with(&prefix.to_ascii_uppercase()))
 }
 
 const SESSIONS: &str = "`pstore sessions` lists them; `pstore sessions rescue` and `discard` settle one";
@@ -172,7 +124,7 @@ async fn with_lock(
     context: &Context,
     args: &MountArgs,
     candidate: Option<Candidate>,
-    busy: &[Info],
+    others: Sessions,
     major: Option<ChromeMajor>,
 ) -> Result<Begun, Failure> {
     let profile = &args.source.profile;
@@ -185,16 +137,19 @@ async fn with_lock(
     let actor = context.actor(&args.actor);
     let run_id = actor.run_id.clone();
     let terms = Terms { ttl: settings.lock_ttl, with_process: true };
-    let locked = open::locked(&store, profile, major, actor, terms, args.wait).await.map_err(|error| {
-        let missing = error.kind() == ErrorKind::NotFound;
-        let failure = Failure::from(error);
-        if missing {
-            failure.hint("name a new one with its Chrome, for example --chrome-major 131")
-        } else {
-            failure
-        }
-    })?;
-    let open::Locked { store: tenant, lineage, hold, opened } = locked;
+    let (id, host) = (session_id(candidate.as_ref()), actor.host.clone());
+    let owner = id.parse().ok().map(|session| Owner { session, host });
+    let locked =
+        open::locked(&store, profile, major, actor, terms, args.wait, owner).await.map_err(|error| {
+            let missing = error.kind() == ErrorKind::NotFound;
+            let failure = Failure::from(error);
+            if missing {
+                failure.hint("name a new one with its Chrome, for example --chrome-major 131")
+            } else {
+                failure
+            }
+        })?;
+    let open::Locked { store: tenant, lineage, hold, opened, roots } = locked;
     let hold = Arc::new(hold);
     // From now on: an archive that is taken in may take longer than the lock lasts.
     let keeper = hold.keep(settings.lock_renew.max(Duration::from_millis(1)));
@@ -202,10 +157,13 @@ async fn with_lock(
         Err(Error::Foreign { .. }) => adopted(context, &tenant, &lineage).await,
         opened => opened,
     };
+    let built_on = candidate.as_ref().and_then(|candidate| candidate.unfinished.below());
+    let built_on = built_on.map(|below| below.record);
     let started = async {
         let mut notes = Notes::new();
+        drop_empty(&tenant, others.empty).await?;
         let request = load_request(context, args, lineage.chrome_major);
-        if let (None, Some(other)) = (&candidate, busy.first()) {
+        if let (None, Some(other)) = (&candidate, others.busy.first()) {
             return Err(lock_was_lost(other));
         }
         let (snapshot, start, fallback) = match candidate {
@@ -222,23 +180,64 @@ async fn with_lock(
                 };
                 let opened = choose(opened, &request, &mut notes)?;
                 let snapshot = opened.map(|opened| Snapshot { lineage: lineage.clone(), opened });
-                (snapshot, new_session(context)?, notes.fallback())
+                (snapshot, new_session(context, id)?, notes.fallback())
             }
         };
         let info = info(context, args, &lineage, Mode::Locked, snapshot.as_ref(), fallback, run_id);
         let right = Right::Held { hold: Arc::clone(&hold), keeper };
-        let opening = opening(tenant, lineage, right, snapshot, info);
+        root(roots.as_deref(), snapshot.as_ref()).await?;
+        let opening = opening(tenant, lineage, right, roots.clone(), snapshot, info);
         let mount = blocking(move || Ok(Mount::start(opening, start)?)).await?;
         mount.settle(&export::policy(context, &profile.tenant)).await?;
+        settle_roots(&mount, roots.as_deref()).await;
         Ok(Begun { mount, notes })
     }
     .await;
-    if started.is_err()
-        && let Err(error) = hold.release().await
-    {
-        tracing::warn!(%error, "the lock could not be given back; it expires by itself");
+    if started.is_err() {
+        give_back(&hold, roots.as_deref(), built_on).await;
     }
     started
+}
+
+/// Gives back what a mount that did not come about has taken. What a session builds on that was
+/// to be continued stays rooted.
+pub(super) async fn give_back(hold: &Hold, roots: Option<&Roots>, built_on: Option<RecordId>) {
+    if let Err(error) = hold.release().await {
+        tracing::warn!(%error, "the lock could not be given back; it expires by itself");
+    }
+    if let Some(roots) = roots {
+        roots.keep_only(built_on).await;
+    }
+}
+
+/// Makes sure that what the session builds on stays until it is decided about.
+pub(super) async fn root(roots: Option<&Roots>, snapshot: Option<&Snapshot>) -> Result<(), Failure> {
+    if let (Some(roots), Some(snapshot)) = (roots, snapshot) {
+        roots.ensure(&snapshot.lineage, snapshot.opened.record.record).await?;
+    }
+    Ok(())
+}
+
+/// What the session does not build on, it keeps no longer.
+pub(super) async fn settle_roots(mount: &Mount, roots: Option<&Roots>) {
+    if let (Some(roots), true) = (roots, mount.is_resumed())
+        && let Err(error) = roots.adopt().await
+    {
+        tracing::warn!(%error, "what earlier processes have rooted for the session is not known");
+    }
+    mount.keep_roots().await;
+}
+
+/// Removes sessions that hold nothing: first what they keep in the store, of which nobody would
+/// know any more.
+async fn drop_empty(tenant: &TenantStore, empty: Vec<(SessionDir, Info)>) -> Result<(), Failure> {
+    for (session, _) in empty {
+        if let Ok(id) = session.id().parse() {
+            session_root::forget(tenant, id).await?;
+        }
+        session.remove()?;
+    }
+    Ok(())
 }
 
 /// The archive that another program has made the current one, as a snapshot.
@@ -274,7 +273,10 @@ fn lock_was_lost(other: &Info) -> Failure {
 async fn without_lock(context: &Context, args: &MountArgs) -> Result<Begun, Failure> {
     let store = context.store(Purpose::Change).await?;
     let (profile, sha) = (&args.source.profile, args.source.sha.as_deref());
-    let pinned = || open::pinned(&store, profile, args.chrome_major, sha);
+    let id = session_id(None);
+    let host = context.actor(&args.actor).host;
+    let owner = id.parse().ok().filter(|_| args.fork).map(|session| Owner { session, host });
+    let pinned = || open::pinned(&store, profile, args.chrome_major, sha, owner.clone());
     let opened = match pinned().await {
         Err(Error::Foreign { .. }) => {
             let asked = LineageArgs { profile: profile.clone(), chrome_major: args.chrome_major };
@@ -284,7 +286,7 @@ async fn without_lock(context: &Context, args: &MountArgs) -> Result<Begun, Fail
         }
         opened => opened?,
     };
-    let open::Unlocked { store: tenant, lineage, kept: (pinned, keeper), opened } = opened;
+    let open::Unlocked { store: tenant, lineage, kept: (pinned, keeper), opened, roots } = opened;
     let mode = if args.fork { Mode::Fork } else { Mode::ReadOnly };
     let mut notes = Notes::new();
     let request = load_request(context, args, lineage.chrome_major);
@@ -292,12 +294,13 @@ async fn without_lock(context: &Context, args: &MountArgs) -> Result<Begun, Fail
     let snapshot = opened.map(|opened| Snapshot { lineage: lineage.clone(), opened });
     let run_id = context.actor(&args.actor).run_id;
     let info = info(context, args, &lineage, mode, snapshot.as_ref(), notes.fallback(), run_id);
-    let opening = opening(tenant, lineage, Right::Pinned { pinned, keeper }, snapshot, info);
-    let start = new_session(context)?;
+    let opening = opening(tenant, lineage, Right::Pinned { pinned, keeper }, roots, snapshot, info);
+    let start = new_session(context, id)?;
     let mount = blocking(move || Ok(Mount::start(opening, start)?)).await?;
     if mode == Mode::ReadOnly {
         mount.fs.make_read_only();
     }
+    mount.keep_roots().await;
     Ok(Begun { mount, notes })
 }
 
@@ -364,6 +367,7 @@ pub(super) fn opening(
     tenant: TenantStore,
     lineage: Lineage,
     right: Right,
+    roots: Option<Arc<Roots>>,
     snapshot: Option<Snapshot>,
     info: Info,
 ) -> Opening {
@@ -371,6 +375,7 @@ pub(super) fn opening(
         tenant,
         lineage,
         right,
+        roots,
         snapshot,
         info,
         exclusions: exclusions(),
@@ -384,8 +389,13 @@ pub(super) fn exclusions() -> Vec<String> {
     profile::EXCLUSIONS.iter().copied().chain([marker::NAME]).map(str::to_owned).collect()
 }
 
-fn new_session(context: &Context) -> Result<Start, Failure> {
-    Ok(Start::New { sessions: context.settings.sessions()?, id: clock::new_record_id().to_string() })
+fn new_session(context: &Context, id: String) -> Result<Start, Failure> {
+    Ok(Start::New { sessions: context.settings.sessions()?, id })
+}
+
+/// Of the session that is continued, else of a new one.
+fn session_id(candidate: Option<&Candidate>) -> String {
+    candidate.map_or_else(|| clock::new_record_id().to_string(), |candidate| candidate.session.id())
 }
 
 fn info(

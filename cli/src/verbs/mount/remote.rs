@@ -9,7 +9,7 @@ use std::{
 
 use fuse::{
     mount::{control, info::Info, release_if_stuck},
-    overlay::session::SessionDir,
+    overlay::session::{Place, SessionDir},
 };
 use serde_json::{Value, json};
 use store::ErrorKind;
@@ -26,10 +26,11 @@ pub(crate) struct Live {
 /// The mounts of this host's sessions that somebody serves.
 pub(crate) fn live(settings: &Settings) -> Result<Vec<Live>, Failure> {
     let mut found = Vec::new();
-    for session in SessionDir::list(&settings.sessions()?)? {
+    for session in SessionDir::list(&settings.sessions()?, Place::Here)? {
         let Ok(info) = SessionDir::read_info::<Info>(&session) else { continue };
         release_if_stuck(&info);
-        if SessionDir::look(&session)?.is_none() {
+        // One that cannot be looked at is told about by `pstore sessions`.
+        if matches!(SessionDir::look(&session), Ok(None)) {
             found.push(Live { session, info });
         }
     }

@@ -12,7 +12,7 @@ use fuse::{
 };
 use store::{
     ErrorKind,
-    catalog::lock::Terms,
+    catalog::{lock::Terms, session_root::Owner},
     format::event::Actor,
     name::ProfileName,
     ops::open::{Locked, locked},
@@ -27,7 +27,7 @@ use super::{
         export,
     },
     Candidate, Mountpoint,
-    opening::{at, below, blocking, opening},
+    opening::{at, below, blocking, give_back, opening, root, settle_roots},
 };
 use crate::{args::RescueArgs, failure::Failure, location::Purpose};
 
@@ -158,9 +158,12 @@ async fn open(
     let settings = context.settings.tenant(&name.tenant);
     let store = context.store(Purpose::Write).await?;
     let terms = Terms { ttl: settings.lock_ttl, with_process: true };
-    let found = locked(&store, name, Some(own.chrome_major), actor, terms, Duration::ZERO).await?;
-    let Locked { store: tenant, lineage, hold, opened } = found;
+    let host = actor.host.clone();
+    let owner = candidate.session.id().parse().ok().map(|session| Owner { session, host });
+    let found = locked(&store, name, Some(own.chrome_major), actor, terms, Duration::ZERO, owner).await?;
+    let Locked { store: tenant, lineage, hold, opened, roots } = found;
     let hold = Arc::new(hold);
+    let built_on = candidate.unfinished.below().map(|below| below.record);
     let started = async {
         let snapshot = match (other, candidate.unfinished.below()) {
             (None, _) => below(&tenant, &lineage, &candidate, opened?).await?,
@@ -172,7 +175,8 @@ async fn open(
         let right = Right::Held { hold: Arc::clone(&hold), keeper };
         let mountpoint = mountpoint.map_or(info.mountpoint, |point| point.path().to_owned());
         let info = Info { mode: Mode::Locked, pid: std::process::id(), mountpoint, ..info };
-        let opening = opening(tenant, lineage, right, snapshot, info);
+        root(roots.as_deref(), snapshot.as_ref()).await?;
+        let opening = opening(tenant, lineage, right, roots.clone(), snapshot, info);
         let mount = blocking(move || {
             Ok(Mount::start(opening, Start::Rescue { session, unfinished: Box::new(unfinished) })?)
         })
@@ -180,13 +184,12 @@ async fn open(
         if other.is_none() {
             mount.settle(&export::policy(context, &name.tenant)).await?;
         }
+        settle_roots(&mount, roots.as_deref()).await;
         Ok(mount)
     }
     .await;
-    if started.is_err()
-        && let Err(error) = hold.release().await
-    {
-        tracing::warn!(%error, "the lock could not be given back; it expires by itself");
+    if started.is_err() {
+        give_back(&hold, roots.as_deref(), built_on).await;
     }
     started
 }

@@ -3,6 +3,7 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use capture::load::Loaded;
+use fuse::overlay::session::Place as SessionPlace;
 use store::{
     catalog::{
         controls::Controls,
@@ -18,7 +19,7 @@ use super::{
         capture::{self as capturing, Job},
         guard::{self, Guarded, Signals},
         load,
-        mount::{Taking, candidates},
+        mount::{About, Sessions, Taking, is_named},
         retention,
     },
     Captured, Ended, command,
@@ -148,10 +149,12 @@ async fn lineage(context: &Context, args: &RunArgs) -> Result<Lineage, Failure> 
 /// A copy is of the snapshot; what a mount that was cut short has changed since is not in it.
 fn warn_of_sessions(context: &Context, args: &RunArgs) -> Result<(), Failure> {
     let (store, profile) = (context.location.shown(), args.profile.to_string());
-    let (left, _) = candidates(&context.settings, Taking::Look, |_, info| {
-        info.store == store && info.profile == profile
-    })?;
-    for candidate in left {
+    let wanted = |path: &Path, about: &About| {
+        about.may_be_of(&store, &profile) && !is_named(path, &args.ignore_session)
+    };
+    let left = Sessions::find(&context.settings, SessionPlace::Here, Taking::Look, wanted)?;
+    left.require_readable(&profile)?;
+    for candidate in left.unfinished {
         let id = candidate.session.id();
         context.console.warn(&format!(
             "session {id} has changes to {profile} that are not committed and not in the copy; `pstore sessions` shows it"

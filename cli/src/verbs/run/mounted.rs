@@ -89,6 +89,7 @@ fn mount_args(args: &RunArgs, place: &Mountpoint) -> MountArgs {
         read_only: false,
         fork: false,
         resume: false,
+        ignore_session: args.ignore_session.clone(),
         allow_other: false,
         on_lock_lost: LossArg::Warn,
         load: args.load.clone(),

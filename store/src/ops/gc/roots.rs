@@ -213,7 +213,7 @@ impl Marks {
     /// What pointers and pins name is a root whatever its state.
     async fn mark_named(&mut self, store: &TenantStore, rules: Rules, rehearsal: &Rehearsal) -> Result<()> {
         let pinned = self.pins.iter().filter(|found| found.holds);
-        let pinned = pinned.map(|found| (found.pin.record, Some(found.pin.generation)));
+        let pinned = pinned.map(|found| (found.pin.record, found.pin.kept_generation()));
         let pointed = self.pointed.iter().map(|(record, _)| (*record, None));
         let named: Vec<(RecordId, Option<u64>)> = pinned.chain(pointed).collect();
         self.mark_unlisted(store, rehearsal).await?;

@@ -103,11 +103,11 @@ impl Desk {
     }
 
     async fn lock(&self, major: Option<ChromeMajor>, wait: Duration) -> Result<Locked> {
-        locked(&self.store, &name(), major, actor("mount"), Terms::default(), wait).await
+        locked(&self.store, &name(), major, actor("mount"), Terms::default(), wait, None).await
     }
 
     async fn pin(&self, major: Option<ChromeMajor>, sha: Option<&str>) -> Result<Unlocked> {
-        pinned(&self.store, &name(), major, sha).await
+        pinned(&self.store, &name(), major, sha, None).await
     }
 
     /// How many round trips `work` waits for, one after another.
@@ -177,7 +177,7 @@ async fn a_profile_that_is_new_is_ready_as_soon() {
     assert_eq!(trips, 3);
     assert!(mount.opened.unwrap().is_none());
     let nobody = "acme/nobody".parse().unwrap();
-    let unknown = locked(&desk.store, &nobody, None, actor("mount"), Terms::default(), Duration::ZERO);
+    let unknown = locked(&desk.store, &nobody, None, actor("mount"), Terms::default(), Duration::ZERO, None);
     assert_eq!(unknown.await.unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(desk.lock(Some(major()), Duration::ZERO).await.unwrap_err().kind(), ErrorKind::LockHeld);
 }

@@ -82,8 +82,8 @@ pub(super) fn earlier(record: &Record, pins: &[pins::Found]) -> Vec<Earlier> {
     // The pins were read after a record of that generation: who pins an earlier one later
     // will find that it has changed.
     let is_pinned = |earlier: &&Earlier| {
-        let on = |found: &pins::Found| (found.pin.record, found.pin.generation);
-        pins.iter().any(|found| on(found) == (record.record, earlier.generation))
+        let on = |found: &pins::Found| (found.pin.record, found.pin.kept_generation());
+        pins.iter().any(|found| on(found) == (record.record, Some(earlier.generation)))
     };
     let packs = record.content.iter().flat_map(|content| &content.packs).map(|used| used.pack).collect();
     let last = Earlier { generation: record.generation, packs, unknown: Unknown::new() };

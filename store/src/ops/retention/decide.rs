@@ -124,9 +124,10 @@ impl Profile {
 
 /// What keeps a snapshot from every rule.
 fn protects(snapshot: &Snapshot, policy: &Policy, now_ms: u64) -> Option<Why> {
-    match snapshot.standing {
+    match &snapshot.standing {
         Standing::Current => return Some(Why::Current),
         Standing::Mounted => return Some(Why::Mounted),
+        Standing::Session { id, host } => return Some(Why::Session { id: *id, host: host.clone() }),
         Standing::Disputed => return Some(Why::Disputed),
         Standing::Free => {}
     }

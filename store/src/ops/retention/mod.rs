@@ -4,8 +4,8 @@
 //! snapshot whether it stays, and why. [`apply`] carries a plan out, and looks again at
 //! each snapshot before it goes: what was tagged, mounted or made current meanwhile stays.
 //!
-//! Never removed, whatever the rules: the current snapshot, mounted ones, tagged ones, the
-//! last one of a profile, and everything of a profile whose pointer another program moved.
+//! Never removed, whatever the rules: the current snapshot, mounted ones, those that unfinished
+//! sessions build on, tagged ones, the last one of a profile, and everything of a profile whose pointer another program moved.
 //! One that was held back waits for [`HELD_BACK_FOR`] for somebody to decide about it, if it is
 //! among the newest [`HELD_BACK_MOST`] such; until then no rule counts it, so that it takes no
 //! other's place.
@@ -55,11 +55,16 @@ pub struct Snapshot {
 }
 
 /// What protects a snapshot whatever the rules say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
     Free,
     Current,
     Mounted,
+    /// A session that is not finished builds on it.
+    Session {
+        id: RecordId,
+        host: String,
+    },
     /// Another program has moved the pointer: which snapshot it left is not known.
     Disputed,
 }
@@ -82,6 +87,11 @@ pub enum Verdict {
 pub enum Why {
     Current,
     Mounted,
+    /// A session that is not finished builds on it.
+    Session {
+        id: RecordId,
+        host: String,
+    },
     Disputed,
     Tagged {
         tag: String,
@@ -120,6 +130,7 @@ impl Why {
         match self {
             Self::Current => "current",
             Self::Mounted => "mounted",
+            Self::Session { .. } => "session",
             Self::Disputed => "disputed",
             Self::Tagged { .. } => "tagged",
             Self::HeldBack { .. } => "held_back",
@@ -149,6 +160,7 @@ impl fmt::Display for Why {
         match self {
             Self::Current => f.write_str("it is the current one"),
             Self::Mounted => f.write_str("it is in use"),
+            Self::Session { id, host } => write!(f, "the unfinished session {id} on {host:?} builds on it"),
             Self::Disputed => {
                 f.write_str("another program has moved the pointer, so which one is needed is not known")
             }

@@ -1,19 +1,17 @@
 //! What there is, as the rules want to see it.
 
-use std::collections::HashSet;
-
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::{Policy, Snapshot, Standing, tags};
 use crate::{
     Error, Result,
-    catalog::{controls::Controls, pins, records},
+    catalog::{controls::Controls, pins, records, session_root},
     content::TenantStore,
+    error::Needed,
     format::{
         pointer::Target,
         record::{Reason, Record},
     },
-    id::RecordId,
     name::Lineage,
 };
 
@@ -22,8 +20,8 @@ const LINEAGES_AT_ONCE: usize = 8;
 /// The snapshots of all profiles of a tenant.
 pub async fn survey(store: &TenantStore) -> Result<Vec<Snapshot>> {
     let (pinned, lineages) =
-        futures::future::try_join(pins::pinned(store), records::all_lineages(store)).await?;
-    let pinned = &pinned.into_iter().collect::<HashSet<RecordId>>();
+        futures::future::try_join(pins::read(store), records::all_lineages(store)).await?;
+    let pinned = &pinned;
     let found: Vec<Vec<Snapshot>> = stream::iter(lineages)
         .map(|lineage| async move { of_lineage(store, &lineage, pinned).await })
         .buffered(LINEAGES_AT_ONCE)
@@ -34,15 +32,11 @@ pub async fn survey(store: &TenantStore) -> Result<Vec<Snapshot>> {
 
 /// The snapshots of one profile.
 pub async fn lineage(store: &TenantStore, lineage: &Lineage) -> Result<Vec<Snapshot>> {
-    let pinned = pins::pinned(store).await?.into_iter().collect();
+    let pinned = pins::read(store).await?;
     of_lineage(store, lineage, &pinned).await
 }
 
-async fn of_lineage(
-    store: &TenantStore,
-    lineage: &Lineage,
-    pinned: &HashSet<RecordId>,
-) -> Result<Vec<Snapshot>> {
+async fn of_lineage(store: &TenantStore, lineage: &Lineage, pinned: &[pins::Found]) -> Result<Vec<Snapshot>> {
     let controls = Controls::new(store.clone(), lineage.clone(), Default::default());
     let (live, survey) = futures::future::try_join(records::live(store, lineage), controls.survey()).await?;
     let target = survey.pointer.as_ref().map_or(Target::Nothing, |read| read.pointer.target());
@@ -51,8 +45,12 @@ async fn of_lineage(
     let standing = |record: &Record| match target {
         Target::Record(current) if current == record.record => Standing::Current,
         Target::Foreign(_) => Standing::Disputed,
-        _ if pinned.contains(&record.record) || (held && base == Some(record.record)) => Standing::Mounted,
-        _ => Standing::Free,
+        _ if held && base == Some(record.record) => Standing::Mounted,
+        _ => match session_root::needed(pinned, record.record) {
+            Some(Needed::Session { id, host }) => Standing::Session { id, host },
+            Some(_) => Standing::Mounted,
+            None => Standing::Free,
+        },
     };
     Ok(live
         .iter()
