@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::{fs, sync::Arc};
+use std::{fs, sync::Arc, time::Duration};
 
 use fuse::{
     commit::look::Look,
@@ -204,7 +204,8 @@ async fn a_frozen_tree_is_read_as_it_was_whatever_is_changed_since() {
     write(changed, 40_000, &old[..1000]);
     fs.link(&fs.enter(), kept, Ino::ROOT, b"linked").unwrap();
 
-    let (closed, frozen) = fs.freeze(&tokio::runtime::Handle::current()).unwrap();
+    let closed = fs.close_when_quiet(Duration::ZERO).unwrap();
+    let frozen = fs.freeze(&closed, &tokio::runtime::Handle::current()).unwrap();
     drop(closed);
     [kept, changed, empty].into_iter().for_each(|ino| write(ino, 0, &new));
     make(b"later");

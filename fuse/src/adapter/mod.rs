@@ -24,6 +24,7 @@ use tokio::runtime::Handle;
 use self::translate::{errno, file_attr, file_type, time};
 use crate::{
     Errno, Result,
+    attributes::Attributes,
     fs::{Allocation, Caller, Fs, Must, Replace, Seek, SetAttributes, gate::Pass},
     overlay::{change::NewKind, node::Ino},
 };
@@ -256,10 +257,24 @@ impl Filesystem for Adapter {
         let writes = flags.acc_mode() != OpenAccMode::O_RDONLY;
         // Whoever cannot have written anything need not wait at the end until it is flushed.
         let at_the_end = if writes { FopenFlags::empty() } else { FopenFlags::FOPEN_NOFLUSH };
-        match self.fs.open(ino(number), writes) {
+        let answer = move |opened: Result<u64>| match opened {
             Ok(handle) => reply.opened(FileHandle(handle), FopenFlags::FOPEN_KEEP_CACHE | at_the_end),
             Err(error) => reply.error(errno(error)),
+        };
+        if !writes {
+            return answer(self.fs.open(ino(number), false));
         }
+        if let Some(pass) = self.fs.try_come() {
+            let opened = self.fs.open(ino(number), true);
+            drop(pass);
+            return answer(opened);
+        }
+        self.aside(move |fs| {
+            let pass = fs.come();
+            let opened = fs.open(ino(number), true);
+            drop(pass);
+            answer(opened);
+        });
     }
 
     fn read(
@@ -479,22 +494,34 @@ impl Filesystem for Adapter {
     ) {
         let (caller, name) = (caller(request), owned(name));
         let writes = OpenFlags(flags).acc_mode() != OpenAccMode::O_RDONLY;
-        self.change(
-            move |fs, pass| {
-                let made = fs.make(pass, caller, ino(parent), &name, NewKind::File, mode)?;
-                Ok((made, fs.open(made.ino, writes)?))
-            },
-            move |made| match made {
-                Ok((made, handle)) => reply.created(
-                    &FOREVER,
-                    &file_attr(&made),
-                    GENERATION,
-                    FileHandle(handle),
-                    FopenFlags::FOPEN_KEEP_CACHE,
-                ),
-                Err(error) => reply.error(errno(error)),
-            },
-        );
+        let create = move |fs: &Fs, pass: &Pass<'_>| {
+            let made = fs.make(pass, caller, ino(parent), &name, NewKind::File, mode)?;
+            Ok((made, fs.open(made.ino, writes)?))
+        };
+        let answer = move |made: Result<(Attributes, u64)>| match made {
+            Ok((made, handle)) => reply.created(
+                &FOREVER,
+                &file_attr(&made),
+                GENERATION,
+                FileHandle(handle),
+                FopenFlags::FOPEN_KEEP_CACHE,
+            ),
+            Err(error) => reply.error(errno(error)),
+        };
+        if let Some(come) = self.fs.try_come()
+            && let Some(pass) = self.fs.try_enter()
+        {
+            let made = create(&self.fs, &pass);
+            drop((pass, come));
+            return answer(made);
+        }
+        self.aside(move |fs| {
+            let come = fs.come();
+            let pass = fs.enter();
+            let made = create(fs, &pass);
+            drop((pass, come));
+            answer(made);
+        });
     }
 
     fn fallocate(

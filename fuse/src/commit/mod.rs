@@ -1,8 +1,9 @@
 //! What the overlay holds becomes the next snapshot, and the overlay is empty again.
 //!
-//! 1. [`Fs::freeze`]: changes are held up for as long as it takes to write down which epoch
-//!    ends here and to list the tree. What was written in that epoch is never overwritten, so
-//!    the rest goes on beside new changes.
+//! 1. [`Fs::close_when_quiet`], then [`Fs::freeze`]: at a moment when no file is open for writing
+//!    changes are held up, for as long as it takes to write down which epoch ends here and to
+//!    list the tree. What was written in that epoch is never overwritten, so the rest goes on
+//!    beside new changes.
 //! 2. The changed parts are cut and stored, the record published, the pointer moved.
 //! 3. [`Fs::rebase`]: the new snapshot is the one below, and what it holds leaves the overlay.
 //!
@@ -68,9 +69,8 @@ impl Drop for Reading {
 }
 
 impl Fs {
-    /// Ends the epoch. Changes are held up until the first value is dropped.
-    pub fn freeze<'a>(self: &'a Arc<Self>, runtime: &tokio::runtime::Handle) -> Result<(Closed<'a>, Frozen)> {
-        let closed = self.gate.close();
+    /// Ends the epoch, while changes are held up.
+    pub fn freeze(self: &Arc<Self>, _: &Closed<'_>, runtime: &tokio::runtime::Handle) -> Result<Frozen> {
         let reading = Reading::begin(self);
         let mut state = self.write_state();
         let epoch = state.table.epoch;
@@ -86,7 +86,7 @@ impl Fs {
         };
         let (files, others) = (Arc::new(files(changed)), files(others));
         let tree = Tree { entries, changed: places, skipped, bytes };
-        Ok((closed, Frozen { epoch, tree, numbers, files, others, _reading: reading }))
+        Ok(Frozen { epoch, tree, numbers, files, others, _reading: reading })
     }
 
     /// Writes down, durably, that `record` is about to become the snapshot of what was written

@@ -3,9 +3,10 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Condvar, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use store::content::lazy::ReadAhead;
@@ -16,6 +17,8 @@ use crate::{attributes::FileKind, overlay::node::Ino};
 pub struct Handles {
     next: AtomicU64,
     open: Mutex<HashMap<u64, Arc<Handle>>>,
+    /// One that writes was closed.
+    written: Condvar,
 }
 
 #[derive(Debug)]
@@ -56,7 +59,11 @@ impl Handles {
     }
 
     pub fn close(&self, id: u64) -> Option<Arc<Handle>> {
-        self.lock().remove(&id)
+        let closed = self.lock().remove(&id);
+        if closed.as_ref().is_some_and(|handle| handle.writes) {
+            self.written.notify_all();
+        }
+        closed
     }
 
     pub fn has(&self, ino: Ino) -> bool {
@@ -70,6 +77,14 @@ impl Handles {
         writers.sort_unstable();
         writers.dedup();
         writers
+    }
+
+    /// Waits, but no longer than this, until no file is open for writing; says whether none is.
+    pub fn await_no_writers(&self, patience: Duration) -> bool {
+        let writes = |open: &mut HashMap<u64, Arc<Handle>>| open.values().any(|handle| handle.writes);
+        let waited = self.written.wait_timeout_while(self.lock(), patience, writes);
+        let (mut open, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        !writes(&mut open)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Arc<Handle>>> {

@@ -1,7 +1,8 @@
 //! The file system in our own words: files, names and bytes; no kernel.
 //!
-//! Locks, in the order they are taken: the gate (by every change, for as long as it takes),
-//! then the state. No lock is held while bytes are fetched or flushed.
+//! Locks, in the order they are taken: the door (by whoever opens a file for writing), the gate
+//! (by every change, for as long as it takes), then the state. No lock is held while bytes are
+//! fetched or flushed.
 
 mod data;
 mod directories;
@@ -11,6 +12,7 @@ pub mod handles;
 mod keep;
 mod names;
 mod node_attributes;
+mod quiet;
 pub mod read;
 mod scan;
 mod xattrs;
@@ -58,6 +60,8 @@ pub struct Caller {
 
 #[derive(Debug)]
 pub struct Fs {
+    /// Closed while a commit waits for those to finish who have files open for writing.
+    pub(crate) door: Gate,
     pub(crate) gate: Gate,
     pub(crate) state: RwLock<State>,
     pub(crate) upper: Upper,
@@ -99,6 +103,7 @@ impl Fs {
     ) -> Self {
         let Recovered { table, journal, upper, intent, numbers, .. } = recovered;
         Self {
+            door: Gate::default(),
             gate: Gate::default(),
             state: RwLock::new(State { table, journal, below, numbers, intent }),
             upper,
@@ -122,6 +127,16 @@ impl Fs {
 
     pub fn is_read_only(&self) -> bool {
         self.read_only.load(Ordering::Acquire)
+    }
+
+    /// Lets somebody open a file for writing, unless that must wait; then `None`.
+    pub fn try_come(&self) -> Option<Pass<'_>> {
+        self.door.try_enter()
+    }
+
+    /// Waits until files may be opened for writing.
+    pub fn come(&self) -> Pass<'_> {
+        self.door.enter()
     }
 
     /// Lets a change in, unless it must wait; then `None`.

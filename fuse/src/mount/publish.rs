@@ -1,6 +1,7 @@
 //! Committing a mount.
 
 use std::{
+    path::Path,
     sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
@@ -21,8 +22,6 @@ use store::{
 
 use super::{Mount, lock};
 use crate::{commit::Frozen, overlay::checkpoint::Below};
-
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Where a commit goes.
 #[derive(Clone, Debug)]
@@ -73,7 +72,6 @@ impl Mount {
         if let (To::Own, Some(lost)) = (&request.to, self.keeper().and_then(|keeper| keeper.loss())) {
             return Err(lost_lock(&lost));
         }
-        self.wait_for_writers(request.patience).await?;
         let (frozen, examined, frozen_for) = self.freeze(&request, base.clone()).await?;
         let Frozen { epoch, numbers, .. } = &frozen;
         let (epoch, numbers) = (*epoch, numbers.clone());
@@ -153,40 +151,20 @@ impl Mount {
         self.lazy.as_ref().filter(|_| !moved).map(|lazy| lazy.first_reads()).unwrap_or_default()
     }
 
-    async fn wait_for_writers(&self, patience: Duration) -> Result<()> {
-        let started = Instant::now();
-        loop {
-            let writers = self.fs.writers();
-            if writers.is_empty() {
-                return Ok(());
-            }
-            if started.elapsed() >= patience {
-                let more = if writers.len() > 3 {
-                    format!(" and {} more", writers.len() - 3)
-                } else {
-                    String::new()
-                };
-                let by = format!(
-                    "whoever has {}{more} open for writing",
-                    writers.iter().take(3).cloned().collect::<Vec<_>>().join(", ")
-                );
-                return Err(Error::InUse { path: self.info.mountpoint.clone(), by });
-            }
-            tokio::time::sleep(LOOK_AGAIN).await;
-        }
-    }
-
-    /// Ends the epoch, and has the files looked at as they were then. Says how long changes were
-    /// held up.
+    /// Ends the epoch when no file is open for writing, and has the files looked at as they were
+    /// then. Says how long changes were held up.
     async fn freeze(
         self: &Arc<Self>,
         request: &CommitRequest,
         base: Option<Base>,
     ) -> Result<(Frozen, Examined, Duration)> {
         let (mount, examiner, limit) = (Arc::clone(self), request.examiner.clone(), request.max_bytes);
+        let patience = request.patience;
         let work = move || {
+            let quiet = mount.fs.close_when_quiet(patience);
+            let closed = quiet.map_err(|writers| in_use(&mount.info.mountpoint, &writers))?;
             let started = Instant::now();
-            let (closed, frozen) = mount.fs.freeze(&mount.runtime)?;
+            let frozen = mount.fs.freeze(&closed, &mount.runtime)?;
             drop(closed);
             let frozen_for = started.elapsed();
             size::check(&mount.info.mountpoint, &frozen.tree.entries, frozen.tree.bytes, limit)?;
@@ -211,6 +189,18 @@ impl Mount {
 
 fn joined<T>(ended: std::result::Result<Result<T>, tokio::task::JoinError>) -> Result<T> {
     ended.unwrap_or_else(|error| Err(Error::Internal { what: error.to_string() }))
+}
+
+fn in_use(mountpoint: &Path, writers: &[String]) -> Error {
+    const NAMED: usize = 3;
+    let more = match writers.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let named = writers.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    let named = if named.is_empty() { "a file".to_owned() } else { named };
+    let by = format!("whoever has {named}{more} open for writing");
+    Error::InUse { path: mountpoint.to_owned(), by }
 }
 
 fn lost_lock(lost: &Error) -> Error {

@@ -1,6 +1,6 @@
 //! A file system over a store, and everything needed to lose and find it again.
 
-use std::{collections::BTreeSet, path::Path, sync::Arc};
+use std::{collections::BTreeSet, path::Path, sync::Arc, time::Duration};
 
 use fuse::{
     fs::{Caller, Fs},
@@ -135,7 +135,8 @@ impl Mounted {
     }
 
     async fn store(&mut self, happens: impl FnOnce(&Fs)) -> SnapshotId {
-        let (closed, frozen) = self.fs.freeze(&Handle::current()).unwrap();
+        let closed = self.fs.close_when_quiet(Duration::ZERO).unwrap();
+        let frozen = self.fs.freeze(&closed, &Handle::current()).unwrap();
         drop(closed);
         happens(&self.fs);
         let (report, stored) = commit::commit(
