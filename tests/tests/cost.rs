@@ -90,8 +90,8 @@ const HOUR: Duration = Duration::from_secs(3600);
 /// What a snapshot does after itself where the newest five are kept.
 async fn keep_five(world: &World) {
     let policy = Policy { keep: Some(Keep::Newest(5)), ..Policy::default() };
-    let snapshots = retention::lineage(&world.store, &world.lineage).await.unwrap();
-    let decisions = retention::plan(snapshots, |_| policy.clone(), Limits::default(), u64::MAX >> 1);
+    let survey = retention::lineage(&world.store, &world.lineage).await.unwrap();
+    let decisions = retention::plan(survey, |_| policy.clone(), Limits::default());
     for (_, applied) in retention::apply(&world.store, &actor("retention"), &decisions).await.unwrap() {
         assert!(matches!(applied, Applied::Removed), "{applied:?}");
     }

@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 use store::{
-    catalog::clock,
     content::TenantStore,
     format::event::Actor,
     name::{Lineage, Tenant},
@@ -47,7 +46,7 @@ pub(super) async fn run(context: Context, args: &RetentionArgs) -> Result<Answer
     let mut table = Table::new(&[
         ("PROFILE", Left),
         ("SNAPSHOT", Left),
-        ("CAPTURED (UTC)", Left),
+        ("STORED (UTC)", Left),
         ("DECISION", Left),
         ("BECAUSE", Left),
     ]);
@@ -75,7 +74,7 @@ impl Line {
     }
 
     fn json(&self) -> Value {
-        let Snapshot { lineage, record, sha256_prefix, captured_at_ms, .. } = &self.snapshot;
+        let Snapshot { lineage, record, sha256_prefix, captured_at_ms, stored_at_ms, .. } = &self.snapshot;
         json!({
             "tenant_id": lineage.name.tenant,
             "profile_id": lineage.name.profile,
@@ -83,6 +82,7 @@ impl Line {
             "record": record,
             "sha256_prefix": sha256_prefix,
             "captured_at_ms": captured_at_ms,
+            "stored_at_ms": stored_at_ms,
             "decision": self.decision,
             "rule": self.rule,
             "because": self.because,
@@ -90,11 +90,11 @@ impl Line {
     }
 
     fn cells(&self) -> Vec<String> {
-        let Snapshot { lineage, sha256_prefix, captured_at_ms, .. } = &self.snapshot;
+        let Snapshot { lineage, sha256_prefix, stored_at_ms, .. } = &self.snapshot;
         vec![
             lineage.to_string(),
             sha256_prefix.clone(),
-            time::utc(*captured_at_ms),
+            time::utc(*stored_at_ms),
             self.decision.to_owned(),
             self.because.clone(),
         ]
@@ -112,10 +112,10 @@ async fn of_tenant(
         Some(_) => context.tenant_to_change(tenant).await?,
         None => context.tenant(tenant).await?,
     };
-    let snapshots = retention::survey(&store).await?;
+    let survey = retention::survey(&store).await?;
     let limits = context.settings.tenant(tenant).retention.limits;
     let policy = |lineage: &Lineage| context.settings.retention(&lineage.name).policy;
-    let decisions = retention::plan(snapshots, policy, limits, clock::unix_ms());
+    let decisions = retention::plan(survey, policy, limits);
     let meant = |decision: &Decision| match scope {
         Some(Scope::Profile(name)) => decision.snapshot.lineage.name == *name,
         _ => true,
@@ -146,8 +146,8 @@ pub(super) async fn prune(context: &Context, store: &TenantStore, lineage: &Line
     }
     let actor = Actor { run_id: "retention".to_owned(), ..Actor::default() };
     let pruned = async {
-        let snapshots = retention::lineage(store, lineage).await?;
-        let decisions = retention::plan(snapshots, |_| policy.clone(), Limits::default(), clock::unix_ms());
+        let survey = retention::lineage(store, lineage).await?;
+        let decisions = retention::plan(survey, |_| policy.clone(), Limits::default());
         let applied = retention::apply(store, &actor, &decisions).await?;
         Ok::<_, store::Error>(applied.iter().filter(|(_, done)| matches!(done, Applied::Removed)).count())
     };

@@ -1,8 +1,11 @@
-//! A host whose clock is an hour wrong.
+//! Hosts whose clocks are wrong, by an hour or by forty days.
 
 use std::{path::Path, time::Duration};
 
-use crate::desk::{Desk, Ran};
+use crate::{
+    desk::{Desk, Ran},
+    retention::configured,
+};
 
 const FAKETIME: &str = "/usr/bin/faketime";
 
@@ -80,5 +83,64 @@ fn a_lock_taken_on_a_wrong_clock_holds_as_long_as_any_other() {
         assert_eq!(ran.code, 0, "{ran:?}");
         desk.ok(&format!("lock renew acme/alice --token {token}"));
         assert_eq!(desk.json(&format!("lock release acme/alice --token {token}"))["outcome"], "released");
+    }
+}
+
+/// Takes a snapshot on a host whose clock is off by so much; its record.
+fn captured_at(desk: &Desk, offset: &str, change: &str) -> String {
+    desk.change(change);
+    let document = run_at(desk, offset, "snapshot udd acme/alice --json").json();
+    document["record"].as_str().unwrap_or_else(|| panic!("{document}")).to_owned()
+}
+
+/// The records there are, as they are listed.
+fn listed(desk: &Desk) -> Vec<String> {
+    let document = desk.json("list acme/alice");
+    let snapshots = document["snapshots"].as_array().unwrap();
+    snapshots.iter().map(|entry| entry["record"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_snapshot_of_a_host_with_a_wrong_clock_makes_no_other_old() {
+    for offset in ["+40d", "-40d"] {
+        let desk = configured("retention.max_age_days = 30");
+        let mut taken: Vec<String> =
+            ["1", "2", "3", "4"].map(|change| captured_at(&desk, "+0", change)).to_vec();
+        taken.push(captured_at(&desk, offset, "5"));
+        assert_eq!(listed(&desk), taken, "{offset}");
+        // Nor does it look old to others, once it is not the current one any more.
+        taken.push(captured_at(&desk, "+0", "6"));
+        assert_eq!(listed(&desk), taken, "{offset}");
+        for offset in ["+0", "+40d", "-40d"] {
+            let applied = run_at(&desk, offset, "retention apply --json").json();
+            assert_eq!(applied["removed"], 0, "{offset}: {applied}");
+        }
+    }
+}
+
+#[test]
+fn a_snapshot_of_a_host_with_a_wrong_clock_has_the_place_at_which_it_was_stored() {
+    for offset in ["+40d", "-40d"] {
+        let desk = configured("retention.keep = 3");
+        let taken: Vec<String> = [("+0", "1"), (offset, "2"), ("+0", "3"), ("+0", "4"), ("+0", "5")]
+            .map(|(offset, change)| captured_at(&desk, offset, change))
+            .to_vec();
+        assert_eq!(listed(&desk), taken[2..], "{offset}");
+        let desk = configured("retention.keep = 3");
+        let taken: Vec<String> = [("+0", "1"), ("+0", "2"), ("+0", "3"), (offset, "4"), ("+0", "5")]
+            .map(|(offset, change)| captured_at(&desk, offset, change))
+            .to_vec();
+        assert_eq!(listed(&desk), taken[2..], "{offset}");
+    }
+}
+
+#[test]
+fn a_tag_protects_for_its_time_whatever_the_clock_of_who_set_it_says() {
+    for offset in ["+40d", "-40d"] {
+        let desk = configured("retention.keep = \"one\"\nretention.tagged_days = 30");
+        let tagged = captured_at(&desk, "+0", "1");
+        assert_eq!(run_at(&desk, offset, "tag acme/alice keep").code, 0);
+        let current = captured_at(&desk, "+0", "2");
+        assert_eq!(listed(&desk), [tagged, current], "{offset}");
     }
 }

@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use crate::desk::Desk;
 
-fn configured(rules: &str) -> Desk {
+/// A profile with these rules.
+pub fn configured(rules: &str) -> Desk {
     let desk = Desk::new();
     let folder = desk.path(".config/pstore");
     fs::create_dir_all(&folder).unwrap();

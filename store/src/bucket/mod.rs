@@ -10,6 +10,7 @@
 //! because a resent conditional write may be answered by its own first delivery.
 
 mod buffers;
+mod clock;
 #[cfg(any(test, feature = "test-support"))]
 mod delay;
 #[cfg(any(test, feature = "test-support"))]
@@ -29,6 +30,7 @@ mod unique;
 mod verb;
 
 pub use buffers::Buffers;
+pub use clock::StoreClock;
 #[cfg(any(test, feature = "test-support"))]
 pub use delay::DelayBucket;
 #[cfg(any(test, feature = "test-support"))]

@@ -1,7 +1,8 @@
 //! A bucket narrowed to one tenant's prefixes.
 //!
 //! A key outside is refused before any request is made, so a mistake above cannot reach
-//! another tenant's data even where the server's credentials would allow it.
+//! another tenant's data even where the server's credentials would allow it. What it reads
+//! tells what time it is by the store's clock.
 
 use std::{fs::File, ops::Range, sync::Arc};
 
@@ -10,7 +11,7 @@ use bytes::Bytes;
 
 use super::{
     Body, Bucket, BucketError, Deleted, Depth, Key, Object, Page, Prefix, Result, RetryPolicy, ServerFacts,
-    Verdict, Version, Write,
+    StoreClock, Verdict, Version, Write,
 };
 
 /// Passes on what lies below one of its prefixes, and nothing else.
@@ -18,12 +19,18 @@ use super::{
 pub struct TenantBucket {
     inner: Arc<dyn Bucket>,
     allowed: Arc<[Prefix]>,
+    clock: Arc<StoreClock>,
 }
 
 impl TenantBucket {
     /// No prefix allows nothing; the root prefix allows everything.
     pub fn new(inner: Arc<dyn Bucket>, allowed: impl Into<Arc<[Prefix]>>) -> Self {
-        Self { inner, allowed: allowed.into() }
+        Self { inner, allowed: allowed.into(), clock: Arc::default() }
+    }
+
+    /// Sets this clock by what it reads.
+    pub fn with_clock(self, clock: Arc<StoreClock>) -> Self {
+        Self { clock, ..self }
     }
 
     fn allows(&self, name: &str) -> Result<()> {
@@ -81,7 +88,9 @@ impl Bucket for TenantBucket {
 
     async fn get(&self, key: &Key) -> Result<Object> {
         self.allows(key.as_str())?;
-        self.inner.get(key).await
+        let object = self.inner.get(key).await?;
+        self.clock.learn(object.stamp.now);
+        Ok(object)
     }
 
     async fn get_range(&self, key: &Key, range: Range<u64>) -> Result<Bytes> {

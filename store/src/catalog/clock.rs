@@ -1,15 +1,32 @@
-//! This host's clock, for what people read. Nothing that keeps data safe depends on it.
+//! This host's clock, for what people read, and the store's, for what is decided. Nothing that
+//! keeps data safe depends on a host's.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::{
+    content::TenantStore,
+    format::layout,
     id,
     id::{RecordId, StoreId},
 };
 
 pub fn unix_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    to_unix_ms(SystemTime::now())
+}
+
+pub fn to_unix_ms(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// What time it is by the store's clock. If no answer has told yet, as when the tenant has just
+/// been made, the store is asked; `None` if that fails.
+pub async fn of_store(store: &TenantStore) -> Option<u64> {
+    if store.clock.now().is_none() {
+        let asked = store.bucket.get(&layout::tenant_config(&store.tenant)).await;
+        asked.ok().inspect(|object| store.clock.learn(object.stamp.now));
+    }
+    store.clock.now().map(to_unix_ms)
 }
 
 /// A host's clock; in tests one that is wrong.

@@ -183,6 +183,7 @@ impl WriteLease {
             return Err(internal("the proof of another write"));
         }
         finish(&mut record);
+        record.stored_at_ms = clock::of_store(&self.store).await;
         record.state = State::Live;
         record.lease_seq += 1;
         let key = layout::record(&self.lineage, record.record);

@@ -11,6 +11,7 @@ mod existing;
 pub mod index;
 pub mod lease;
 pub mod lock;
+pub mod order;
 pub mod pins;
 pub mod pointer;
 pub mod records;

@@ -86,18 +86,18 @@ pub async fn get_stamped(
 pub async fn list(store: &TenantStore, lineage: &Lineage) -> Result<Vec<Result<Record>>> {
     let (entries, _) = list_all(&*store.bucket, &layout::lineage(lineage), Depth::Children).await?;
     let ids: Vec<RecordId> = entries.iter().filter_map(|entry| layout::record_of(&entry.key)).collect();
-    Ok(read(store, lineage, ids).await)
+    Ok(read(store, lineage, ids).await.into_iter().map(|read| read.map(|(record, _)| record)).collect())
 }
 
 /// The snapshots of a lineage that are newer than `than`, oldest first.
 pub async fn newer(store: &TenantStore, lineage: &Lineage, than: Option<RecordId>) -> Result<Vec<Record>> {
     let (entries, _) = list_all(&*store.bucket, &layout::lineage(lineage), Depth::Children).await?;
-    live_among(store, lineage, entries, |id| Some(id) > than).await
+    Ok(unstamped(live_among(store, lineage, entries, |id| Some(id) > than).await?))
 }
 
-async fn read(store: &TenantStore, lineage: &Lineage, ids: Vec<RecordId>) -> Vec<Result<Record>> {
+async fn read(store: &TenantStore, lineage: &Lineage, ids: Vec<RecordId>) -> Vec<Result<(Record, Stamp)>> {
     stream::iter(ids)
-        .map(|id| async move { get(store, lineage, id).await.map(|(record, _)| record) })
+        .map(|id| async move { get_stamped(store, lineage, id).await.map(|(record, _, stamp)| (record, stamp)) })
         .buffered(REQUESTS_AT_ONCE)
         .filter(|result| {
             // A tombstone whose time is over may go while we look.
@@ -108,8 +108,13 @@ async fn read(store: &TenantStore, lineage: &Lineage, ids: Vec<RecordId>) -> Vec
         .await
 }
 
-/// Records of a lineage that hold a snapshot, oldest first.
+/// Records of a lineage that hold a snapshot, in no order that means anything.
 pub async fn live(store: &TenantStore, lineage: &Lineage) -> Result<Vec<Record>> {
+    Ok(unstamped(live_stamped(store, lineage).await?))
+}
+
+/// As [`live`], and how old each object was.
+pub async fn live_stamped(store: &TenantStore, lineage: &Lineage) -> Result<Vec<(Record, Stamp)>> {
     let (entries, _) = list_all(&*store.bucket, &layout::lineage(lineage), Depth::Children).await?;
     live_among(store, lineage, entries, |_| true).await
 }
@@ -121,21 +126,25 @@ async fn live_among(
     lineage: &Lineage,
     listed: Vec<Entry>,
     wanted: impl Fn(RecordId) -> bool,
-) -> Result<Vec<Record>> {
+) -> Result<Vec<(Record, Stamp)>> {
     let mut ended = Ended::load(store, lineage);
     let ids = listed.iter().filter(|entry| !ended.has(entry));
     let ids = ids.filter_map(|entry| layout::record_of(&entry.key)).filter(|id| wanted(*id)).collect();
     let records = readable(read(store, lineage, ids).await)?;
-    let over = records.iter().filter(|record| matches!(record.state, State::Tombstone | State::Revoked));
-    let over: HashSet<RecordId> = over.map(|record| record.record).collect();
+    let over = records.iter().filter(|(record, _)| matches!(record.state, State::Tombstone | State::Revoked));
+    let over: HashSet<RecordId> = over.map(|(record, _)| record.record).collect();
     ended.learn(store, &listed, &over);
-    Ok(records.into_iter().filter(|record| record.state == State::Live).collect())
+    Ok(records.into_iter().filter(|(record, _)| record.state == State::Live).collect())
+}
+
+fn unstamped(records: Vec<(Record, Stamp)>) -> Vec<Record> {
+    records.into_iter().map(|(record, _)| record).collect()
 }
 
 /// The records that can be read. A damaged one takes no other with it: it is told, and
 /// left to `verify`.
-fn readable(records: Vec<Result<Record>>) -> Result<Vec<Record>> {
-    let told = |result: &Result<Record>| match result {
+fn readable(records: Vec<Result<(Record, Stamp)>>) -> Result<Vec<(Record, Stamp)>> {
+    let told = |result: &Result<_>| match result {
         Err(error) if matches!(error.kind(), ErrorKind::Damaged | ErrorKind::UnsupportedFormat) => {
             tracing::warn!(%error, "a record cannot be read and is passed over");
             false

@@ -12,8 +12,8 @@ use super::{clock, records::list_all};
 use crate::{
     Error, Result,
     bucket::{
-        Bucket, BucketError, Depth, KeptVerdicts, Prefix, ProbeOptions, TenantBucket, Verdict, Version,
-        Write, probe,
+        Bucket, BucketError, Depth, KeptVerdicts, Prefix, ProbeOptions, StoreClock, TenantBucket, Verdict,
+        Version, Write, probe,
     },
     content::{TenantStore, cache::Cache},
     format::{
@@ -30,6 +30,7 @@ use crate::{
 pub struct Store {
     bucket: Arc<dyn Bucket>,
     cache_root: Option<PathBuf>,
+    clock: Arc<StoreClock>,
     probe_handles: Vec<Arc<dyn Bucket>>,
 }
 
@@ -44,7 +45,7 @@ impl Store {
     /// `cache_root` is where this host keeps what it learns, if anywhere.
     pub fn new(bucket: Arc<dyn Bucket>, cache_root: Option<PathBuf>) -> Self {
         let probe_handles = vec![Arc::clone(&bucket)];
-        Self { bucket, cache_root, probe_handles }
+        Self { bucket, cache_root, clock: Arc::default(), probe_handles }
     }
 
     /// Probes through these handles to the same bucket, so that writers race over
@@ -104,7 +105,8 @@ impl Store {
     /// All that a tenant may see, before anything is known of it.
     pub fn bucket_of(&self, tenant: &Tenant) -> Arc<dyn Bucket> {
         let allowed = [layout::content(tenant), layout::snapshots(tenant)];
-        Arc::new(TenantBucket::new(Arc::clone(&self.bucket), allowed))
+        let bucket = TenantBucket::new(Arc::clone(&self.bucket), allowed);
+        Arc::new(bucket.with_clock(Arc::clone(&self.clock)))
     }
 
     /// A tenant to read from.
@@ -199,6 +201,7 @@ impl Store {
         let key = layout::tenant_config(tenant);
         let (config, version) = match self.bucket.get(&key).await {
             Ok(object) => {
+                self.clock.learn(object.stamp.now);
                 (TenantConfig::decode(&object.bytes).map_err(|error| error.of(&key))?, object.version)
             }
             Err(BucketError::NotFound { .. }) => return Ok(None),
@@ -287,6 +290,7 @@ impl Store {
     fn scoped(&self, tenant: &Tenant, config: TenantConfig) -> TenantStore {
         let bucket = self.bucket_of(tenant);
         let cache = self.cache_root.as_ref().map(|root| Arc::new(Cache::new(root, config.store_id, tenant)));
-        TenantStore { bucket, tenant: tenant.clone(), config: Arc::new(config), cache }
+        let (config, clock) = (Arc::new(config), Arc::clone(&self.clock));
+        TenantStore { bucket, tenant: tenant.clone(), config, clock, cache }
     }
 }

@@ -24,7 +24,7 @@ pub mod workers;
 use std::sync::Arc;
 
 use crate::{
-    bucket::Bucket,
+    bucket::{Bucket, StoreClock},
     format::config::{Chunking, TenantConfig},
     id::ChunkKey,
     name::Tenant,
@@ -36,6 +36,8 @@ pub struct TenantStore {
     pub bucket: Arc<dyn Bucket>,
     pub tenant: Tenant,
     pub config: Arc<TenantConfig>,
+    /// Set by every answer.
+    pub clock: Arc<StoreClock>,
     /// Where this host keeps what it has learnt; `None` to learn nothing.
     pub cache: Option<Arc<cache::Cache>>,
 }

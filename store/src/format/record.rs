@@ -242,6 +242,10 @@ pub struct Record {
     pub chunk_key: ChunkKey,
     /// What ids are made with.
     pub hash: String,
+    /// When the write published it, by the store's clock: what its age and its order go by,
+    /// where `captured_at_ms` is what the host's clock said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stored_at_ms: Option<u64>,
     /// The record this one was captured on top of.
     pub parent: Option<RecordId>,
     /// The records this write will rewrite; empty unless it moves chunks.

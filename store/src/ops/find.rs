@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::{
     Error, Result,
     catalog::{
+        order,
         pointer::{self, Read},
         records,
     },
@@ -80,9 +81,8 @@ pub async fn list(store: &TenantStore, lineage: &Lineage) -> Result<Listing> {
 
 /// Oldest first.
 async fn live(store: &TenantStore, lineage: &Lineage) -> Result<Vec<Record>> {
-    let mut records = records::live(store, lineage).await?;
-    records.sort_by_key(|record| (record.captured_at_ms, record.record));
-    Ok(records)
+    let dated = order::dated(records::live_stamped(store, lineage).await?);
+    Ok(dated.into_iter().map(|dated| dated.record).collect())
 }
 
 /// The snapshot with this prefix of its id, of its archive's digest, or of its record's id;

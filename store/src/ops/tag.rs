@@ -2,7 +2,7 @@
 
 use crate::{
     Error, Result,
-    catalog::{controls::Controls, records},
+    catalog::{clock, controls::Controls, records},
     format::Unknown,
     format::record::{Record, State, Tag},
     id::RecordId,
@@ -34,8 +34,7 @@ pub fn check_name(name: &str) -> Result<()> {
 /// Tags the snapshot. A tag it has already keeps its time.
 pub async fn tag(controls: &Controls, target: RecordId, name: &str) -> Result<Tagged> {
     check_name(name)?;
-    let tag = Tag { tagged_at_ms: controls.now_ms(), by: controls.actor().clone(), unknown: Unknown::new() };
-    change(controls, target, |record| {
+    change(controls, target, |record, now_ms| {
         if record.tags.contains_key(name) {
             return Ok(false);
         }
@@ -43,7 +42,8 @@ pub async fn tag(controls: &Controls, target: RecordId, name: &str) -> Result<Ta
             let what = format!("snapshot {} has {MAX_TAGS} tags already", record.sha256_prefix());
             return Err(Error::InvalidInput { what });
         }
-        record.tags.insert(name.to_owned(), tag.clone());
+        let tag = Tag { tagged_at_ms: now_ms, by: controls.actor().clone(), unknown: Unknown::new() };
+        record.tags.insert(name.to_owned(), tag);
         Ok(true)
     })
     .await
@@ -51,7 +51,7 @@ pub async fn tag(controls: &Controls, target: RecordId, name: &str) -> Result<Ta
 
 /// Takes a tag away.
 pub async fn untag(controls: &Controls, target: RecordId, name: &str) -> Result<Tagged> {
-    change(controls, target, |record| {
+    change(controls, target, |record, _| {
         let what = || format!("tag {name:?} of snapshot {}", record.sha256_prefix());
         let missing = what();
         record.tags.remove(name).map(|_| true).ok_or(Error::NotFound { what: missing })
@@ -59,18 +59,20 @@ pub async fn untag(controls: &Controls, target: RecordId, name: &str) -> Result<
     .await
 }
 
-/// Changes the record of a snapshot, whatever others do to it meanwhile.
+/// Changes the record of a snapshot, whatever others do to it meanwhile. `change` is also told
+/// what time it is by the store's clock.
 pub(super) async fn change(
     controls: &Controls,
     target: RecordId,
-    change: impl Fn(&mut Record) -> Result<bool>,
+    change: impl Fn(&mut Record, u64) -> Result<bool>,
 ) -> Result<Tagged> {
     for _ in 0..ATTEMPTS {
-        let (mut record, version) = records::get(controls.store(), controls.lineage(), target).await?;
+        let (mut record, version, stamp) =
+            records::get_stamped(controls.store(), controls.lineage(), target).await?;
         if record.state != State::Live {
             return Err(Error::NotFound { what: format!("snapshot {target} of {}", controls.lineage()) });
         }
-        if !change(&mut record)? {
+        if !change(&mut record, clock::to_unix_ms(stamp.now))? {
             return Ok(Tagged { record, changed: false });
         }
         record.lease_seq += 1;

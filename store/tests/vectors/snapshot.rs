@@ -406,6 +406,8 @@ fn record(entries: &[Entry], chunks: u64, content: Content) -> Record {
         lease_seq: 1,
         chunk_key: KEY,
         hash: HASH.to_owned(),
+        // The clock of the host was forty days ahead of the store's.
+        stored_at_ms: Some(CAPTURED_AT_MS - 40 * 86_400_000),
         parent: None,
         updates: Vec::new(),
         reason: Reason::Manual,

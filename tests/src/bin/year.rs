@@ -19,7 +19,7 @@ use std::{
 
 use store::{
     bucket::{Bucket, DelayBucket, MemoryBucket, Recorder, RetryBucket, RetryPolicy},
-    catalog::{clock, lock::Terms},
+    catalog::lock::Terms,
     content::ingest::{Cutter, Files},
     format::tree::Kind,
     ops::{
@@ -282,8 +282,8 @@ fn fill(source: &Path, number: u64) {
 /// What a snapshot removes after itself.
 async fn keep_newest(host: &World) {
     let policy = Policy { keep: Some(Keep::Newest(KEEP)), ..Policy::default() };
-    let snapshots = retention::lineage(&host.store, &host.lineage).await.expect("a survey");
-    let decisions = retention::plan(snapshots, |_| policy.clone(), Limits::default(), clock::unix_ms());
+    let survey = retention::lineage(&host.store, &host.lineage).await.expect("a survey");
+    let decisions = retention::plan(survey, |_| policy.clone(), Limits::default());
     retention::apply(&host.store, &actor("retention"), &decisions).await.expect("retention");
 }
 

@@ -421,8 +421,8 @@ impl Host {
 
     async fn retain_one(&self) -> store::Result<usize> {
         let policy = retention::Policy { keep: Some(retention::Keep::One), ..Default::default() };
-        let snapshots = retention::lineage(&self.store, &self.lineage).await?;
-        let decisions = retention::plan(snapshots, |_| policy.clone(), Default::default(), 0);
+        let survey = retention::lineage(&self.store, &self.lineage).await?;
+        let decisions = retention::plan(survey, |_| policy.clone(), Default::default());
         Ok(retention::apply(&self.store, &actor(&self.name()), &decisions).await?.len())
     }
 

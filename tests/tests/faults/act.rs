@@ -109,9 +109,9 @@ impl Act {
             Self::Unlock => drop(controls.force_unlock("test").await?),
             Self::Reap => drop(reap::reap(&world.store, &actor("me"), Duration::ZERO).await?),
             Self::Retention => {
-                let snapshots = retention::survey(&world.store).await?;
+                let survey = retention::survey(&world.store).await?;
                 let policy = Policy { keep: Some(Keep::One), ..Policy::default() };
-                let plan = retention::plan(snapshots, |_| policy.clone(), Limits::default(), u64::MAX >> 11);
+                let plan = retention::plan(survey, |_| policy.clone(), Limits::default());
                 retention::apply(&world.store, &actor("me"), &plan).await?;
             }
             Self::Collect => drop(Collector::new(world.store.clone(), NOW).run_through().await?),

@@ -64,7 +64,7 @@ fn tenant(bucket: Arc<dyn Bucket>, cache_root: Option<&Path>) -> TenantStore {
         unknown: Default::default(),
     };
     let cache = cache_root.map(|root| Arc::new(Cache::new(root, store_id, &tenant)));
-    TenantStore { bucket, tenant, config: Arc::new(config), cache }
+    TenantStore { bucket, tenant, config: Arc::new(config), clock: Arc::default(), cache }
 }
 
 /// Stores a pack of `count` chunks, every second of which compresses.

@@ -67,7 +67,7 @@ async fn decided(controls: &Controls, record: Record) -> Record {
     if record.held_back.is_none() {
         return record;
     }
-    let end = |record: &mut Record| Ok(record.held_back.take().is_some());
+    let end = |record: &mut Record, _| Ok(record.held_back.take().is_some());
     match tag::change(controls, record.record, end).await {
         Ok(changed) => changed.record,
         // The pointer was moved all the same, and only retention would have heard of it.

@@ -252,6 +252,7 @@ fn draft(like: Record, updates: Vec<RecordId>) -> Record {
         state: State::Writing,
         generation: 0,
         lease_seq: 0,
+        stored_at_ms: None,
         parent: None,
         updates,
         reason: Reason::moving(),

@@ -30,7 +30,7 @@ pub async fn apply<'a>(
             Verdict::Keep(_) => None,
         })
         .collect();
-    removals.sort_by_key(|(snapshot, _)| (snapshot.captured_at_ms, snapshot.record));
+    removals.sort_by_key(|(snapshot, _)| snapshot.place);
     let mut applied = Vec::with_capacity(removals.len());
     for (snapshot, rule) in removals {
         applied.push((snapshot, remove(store, actor, snapshot, rule).await?));

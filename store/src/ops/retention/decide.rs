@@ -6,27 +6,23 @@ use std::{
 };
 
 use super::{
-    Decision, HELD_BACK_FOR, HELD_BACK_MOST, Keep, Limits, Policy, Rule, Snapshot, Standing, Verdict, Why,
+    Decision, HELD_BACK_FOR, HELD_BACK_MOST, Keep, Limits, Policy, Rule, Snapshot, Standing, Survey, Verdict,
+    Why,
 };
 use crate::{format::record::PackUse, id::PackId, name::Lineage};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// What becomes of each of these snapshots, newest first within a profile. `now_ms` is by
-/// the same kind of clock as the times of capture.
-pub fn plan(
-    snapshots: Vec<Snapshot>,
-    policy: impl Fn(&Lineage) -> Policy,
-    limits: Limits,
-    now_ms: u64,
-) -> Vec<Decision> {
+/// What becomes of each of these snapshots, newest first within a profile.
+pub fn plan(survey: Survey, policy: impl Fn(&Lineage) -> Policy, limits: Limits) -> Vec<Decision> {
+    let Survey { snapshots, now_ms } = survey;
     let mut by_lineage: BTreeMap<Lineage, Vec<Snapshot>> = BTreeMap::new();
     for snapshot in snapshots {
         by_lineage.entry(snapshot.lineage.clone()).or_default().push(snapshot);
     }
     let mut decisions = Vec::new();
     for (lineage, mut snapshots) in by_lineage {
-        snapshots.sort_by_key(|snapshot| std::cmp::Reverse((snapshot.captured_at_ms, snapshot.record)));
+        snapshots.sort_by_key(|snapshot| std::cmp::Reverse(snapshot.place));
         decisions.extend(Profile::new(snapshots, policy(&lineage), now_ms).decide());
     }
     limit(&mut decisions, limits);
@@ -83,7 +79,7 @@ impl Profile {
         if let Some(max_age) = self.policy.max_age {
             let now_ms = self.now_ms;
             self.remove(|snapshot, _| {
-                let age = Duration::from_millis(now_ms.saturating_sub(snapshot.captured_at_ms));
+                let age = Duration::from_millis(now_ms.saturating_sub(snapshot.stored_at_ms));
                 (age > max_age).then(|| Rule::MaxAge { days: days(max_age), age_days: days(age) })
             });
         }
@@ -134,7 +130,9 @@ fn protects(snapshot: &Snapshot, policy: &Policy, now_ms: u64) -> Option<Why> {
     let left = |tagged_at_ms: u64| match policy.tagged_for {
         None => Some(None),
         Some(term) => {
-            // A tag from the future has just been set, by a host whose clock is ahead.
+            // An earlier pstore set tags by its host's clock: one from before the snapshot, or from
+            // the future, is as old as it can be at most, or has just been set.
+            let tagged_at_ms = tagged_at_ms.max(snapshot.stored_at_ms);
             let age = Duration::from_millis(now_ms.saturating_sub(tagged_at_ms));
             term.checked_sub(age).map(|left| Some(days(left)))
         }
@@ -148,7 +146,7 @@ fn protects(snapshot: &Snapshot, policy: &Policy, now_ms: u64) -> Option<Why> {
         return Some(Why::Checkpoint);
     }
     let word = snapshot.held_back.clone()?;
-    let age = Duration::from_millis(now_ms.saturating_sub(snapshot.captured_at_ms));
+    let age = Duration::from_millis(now_ms.saturating_sub(snapshot.stored_at_ms));
     HELD_BACK_FOR.checked_sub(age).map(|left| Why::HeldBack { word, days_left: days(left) })
 }
 
@@ -182,7 +180,7 @@ fn oldest_first(decisions: &[Decision]) -> Vec<usize> {
     let mut removable: Vec<usize> = (0..decisions.len())
         .filter(|at| matches!(decisions[*at].verdict, Verdict::Keep(Why::NoRule { .. })))
         .collect();
-    removable.sort_by_key(|at| (decisions[*at].snapshot.captured_at_ms, decisions[*at].snapshot.record));
+    removable.sort_by_key(|at| decisions[*at].snapshot.place);
     removable
 }
 

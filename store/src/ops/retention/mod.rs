@@ -1,7 +1,8 @@
 //! Which snapshots stay and which go, by rules.
 //!
-//! [`plan`] is a pure function of what there is, the rules and the time: it says of every
-//! snapshot whether it stays, and why. [`apply`] carries a plan out, and looks again at
+//! [`plan`] is a pure function of what there is and the rules: it says of every snapshot
+//! whether it stays, and why. What time it is, how old a snapshot is and which is newer is told
+//! by the store's clock and by which was built on which; a host's clock decides nothing. [`apply`] carries a plan out, and looks again at
 //! each snapshot before it goes: what was tagged, mounted or made current meanwhile stays.
 //!
 //! Never removed, whatever the rules: the current snapshot, mounted ones, those that unfinished
@@ -21,11 +22,12 @@ mod tests;
 pub use apply::{Applied, apply};
 pub use decide::plan;
 pub use policy::{Keep, Limits, Policy};
-pub use survey::{lineage, require_room, survey};
+pub use survey::{Survey, lineage, require_room, survey};
 
 use std::{fmt, time::Duration};
 
 use crate::{
+    catalog::order::Place,
     format::record::{PackUse, Tag},
     id::RecordId,
     name::Lineage,
@@ -44,6 +46,10 @@ pub struct Snapshot {
     pub lineage: Lineage,
     pub record: RecordId,
     pub sha256_prefix: String,
+    /// By the store's clock.
+    pub stored_at_ms: u64,
+    pub place: Place,
+    /// By the clock of the host that captured it; decides nothing.
     pub captured_at_ms: u64,
     /// Whether somebody asked for it.
     pub manual: bool,

@@ -5,7 +5,12 @@ use futures::{StreamExt, TryStreamExt, stream};
 use super::{Policy, Snapshot, Standing, tags};
 use crate::{
     Error, Result,
-    catalog::{controls::Controls, pins, records, session_root},
+    catalog::{
+        clock,
+        controls::Controls,
+        order::{self, Dated},
+        pins, records, session_root,
+    },
     content::TenantStore,
     error::Needed,
     format::{
@@ -17,28 +22,46 @@ use crate::{
 
 const LINEAGES_AT_ONCE: usize = 8;
 
+/// What there is, and when that was, by the store's clock.
+#[derive(Clone, Debug, Default)]
+pub struct Survey {
+    pub snapshots: Vec<Snapshot>,
+    pub now_ms: u64,
+}
+
+impl Survey {
+    fn add(&mut self, other: Self) {
+        self.snapshots.extend(other.snapshots);
+        self.now_ms = self.now_ms.max(other.now_ms);
+    }
+}
+
 /// The snapshots of all profiles of a tenant.
-pub async fn survey(store: &TenantStore) -> Result<Vec<Snapshot>> {
+pub async fn survey(store: &TenantStore) -> Result<Survey> {
     let (pinned, lineages) =
         futures::future::try_join(pins::read(store), records::all_lineages(store)).await?;
     let pinned = &pinned;
-    let found: Vec<Vec<Snapshot>> = stream::iter(lineages)
+    stream::iter(lineages)
         .map(|lineage| async move { of_lineage(store, &lineage, pinned).await })
         .buffered(LINEAGES_AT_ONCE)
-        .try_collect()
-        .await?;
-    Ok(found.into_iter().flatten().collect())
+        .try_fold(Survey::default(), |mut all, found| async move {
+            all.add(found);
+            Ok(all)
+        })
+        .await
 }
 
 /// The snapshots of one profile.
-pub async fn lineage(store: &TenantStore, lineage: &Lineage) -> Result<Vec<Snapshot>> {
+pub async fn lineage(store: &TenantStore, lineage: &Lineage) -> Result<Survey> {
     let pinned = pins::read(store).await?;
     of_lineage(store, lineage, &pinned).await
 }
 
-async fn of_lineage(store: &TenantStore, lineage: &Lineage, pinned: &[pins::Found]) -> Result<Vec<Snapshot>> {
+async fn of_lineage(store: &TenantStore, lineage: &Lineage, pinned: &[pins::Found]) -> Result<Survey> {
     let controls = Controls::new(store.clone(), lineage.clone(), Default::default());
-    let (live, survey) = futures::future::try_join(records::live(store, lineage), controls.survey()).await?;
+    let (live, survey) =
+        futures::future::try_join(records::live_stamped(store, lineage), controls.survey()).await?;
+    let now_ms = live.iter().map(|(_, stamp)| clock::to_unix_ms(stamp.now)).max().unwrap_or_default();
     let target = survey.pointer.as_ref().map_or(Target::Nothing, |read| read.pointer.target());
     let base = survey.pointer.as_ref().and_then(|read| read.pointer.block()?.lease.as_ref()?.base);
     let held = survey.lock.as_ref().is_some_and(|lock| lock.is_live());
@@ -52,20 +75,20 @@ async fn of_lineage(store: &TenantStore, lineage: &Lineage, pinned: &[pins::Foun
             None => Standing::Free,
         },
     };
-    Ok(live
-        .iter()
-        .map(|record| Snapshot {
-            lineage: lineage.clone(),
-            record: record.record,
-            sha256_prefix: record.sha256_prefix(),
-            captured_at_ms: record.captured_at_ms,
-            manual: record.reason == Reason::Manual,
-            tags: tags(&record.tags),
-            held_back: record.held_back.clone(),
-            standing: standing(record),
-            packs: record.content.as_ref().map(|content| content.packs.clone()).unwrap_or_default(),
-        })
-        .collect())
+    let snapshots = order::dated(live).into_iter().map(|Dated { record, stored_at_ms, place }| Snapshot {
+        lineage: lineage.clone(),
+        record: record.record,
+        sha256_prefix: record.sha256_prefix(),
+        stored_at_ms,
+        place,
+        captured_at_ms: record.captured_at_ms,
+        manual: record.reason == Reason::Manual,
+        tags: tags(&record.tags),
+        held_back: record.held_back.clone(),
+        standing: standing(&record),
+        packs: record.content.map(|content| content.packs).unwrap_or_default(),
+    });
+    Ok(Survey { snapshots: snapshots.collect(), now_ms })
 }
 
 /// Fails if another snapshot that somebody asks for would not fit into the pool of those.

@@ -16,7 +16,9 @@ fn snapshot(n: u8, age_days: u64) -> Snapshot {
         lineage: at("alice"),
         record: RecordId::from_parts(n.into(), [n; 10]),
         sha256_prefix: format!("{n:012x}"),
-        captured_at_ms: NOW - age_days * DAY_MS,
+        stored_at_ms: NOW - age_days * DAY_MS,
+        place: Place::new(NOW - age_days * DAY_MS, RecordId::from_parts(n.into(), [n; 10])),
+        captured_at_ms: 0,
         manual: false,
         tags: Vec::new(),
         held_back: None,
@@ -41,8 +43,12 @@ fn days(days: u64) -> Duration {
     Duration::from_millis(days * DAY_MS)
 }
 
+fn now(snapshots: Vec<Snapshot>) -> Survey {
+    Survey { snapshots, now_ms: NOW }
+}
+
 fn decided(snapshots: Vec<Snapshot>, policy: Policy) -> Vec<Decision> {
-    plan(snapshots, |_| policy.clone(), Limits::default(), NOW)
+    plan(now(snapshots), |_| policy.clone(), Limits::default())
 }
 
 /// Which go, by their number, and by which rule.
@@ -90,6 +96,7 @@ fn the_newest_are_kept() {
 fn a_tag_protects_for_its_time() {
     let tagged = |tagged_days_ago: u64| {
         let mut all = five();
+        all[4] = snapshot(5, 950);
         all[4].tags = vec![("before".to_owned(), NOW - tagged_days_ago * DAY_MS)];
         all
     };
@@ -110,7 +117,8 @@ fn what_was_held_back_waits_for_a_decision_and_takes_nobodys_place() {
         Snapshot { held_back, ..snapshot(n, age_days) }
     };
     let mut all = five();
-    all[0].captured_at_ms -= DAY_MS / 2;
+    all[0].stored_at_ms -= DAY_MS / 2;
+    all[0].place = Place::new(all[0].stored_at_ms, all[0].record);
     all.extend([held(6, 0), held(7, 0), held(8, 6), held(9, 8)]);
     let waits = |days_left| Why::HeldBack { word: "shrunk".to_owned(), days_left };
     let keep = |newest| Policy { keep: Some(Keep::Newest(newest)), ..Policy::default() };
@@ -126,12 +134,12 @@ fn what_was_held_back_waits_for_a_decision_and_takes_nobodys_place() {
     let oldest = Policy { max_age: Some(days(0)), max_count: Some(1), auto: Some(1), ..Policy::default() };
     assert_eq!(numbers(&decided(all.clone(), oldest)), [2, 3, 4, 5, 9]);
     let limits = Limits { max_count: Some(4), max_bytes: None };
-    let decisions = plan(all.clone(), |_| Policy::default(), limits, NOW);
+    let decisions = plan(now(all.clone()), |_| Policy::default(), limits);
     assert_eq!(numbers(&decisions), [5, 9], "nor that of another profile's");
     let limits = Limits { max_count: None, max_bytes: Some(0) };
-    assert_eq!(numbers(&plan(all.clone(), |_| Policy::default(), limits, NOW)), [2, 3, 4, 5, 9]);
+    assert_eq!(numbers(&plan(now(all.clone()), |_| Policy::default(), limits)), [2, 3, 4, 5, 9]);
     let limits = Limits { max_count: None, max_bytes: Some(500) };
-    let decisions = plan(all.clone(), |_| Policy::default(), limits, NOW);
+    let decisions = plan(now(all.clone()), |_| Policy::default(), limits);
     assert_eq!(numbers(&decisions), [9], "nor is its size counted");
     let mut often = five();
     often.extend([held(6, 0), held(7, 0), held(8, 1), held(9, 1)]);
@@ -214,11 +222,11 @@ fn a_tenants_limits_take_the_oldest_of_any_profile() {
     }
     all[1].standing = Standing::Current;
     let limits = Limits { max_count: Some(3), max_bytes: None };
-    let decisions = plan(all.clone(), |_| Policy::default(), limits, NOW);
+    let decisions = plan(now(all.clone()), |_| Policy::default(), limits);
     let rule = Rule::TenantMaxCount { most: 3, were: 5 };
     assert_eq!(removed(&decisions), [(4, rule), (5, rule)]);
     let limits = Limits { max_count: None, max_bytes: Some(0) };
-    let decisions = plan(all, |_| Policy::default(), limits, NOW);
+    let decisions = plan(now(all), |_| Policy::default(), limits);
     assert_eq!(numbers(&decisions), [3, 4, 5], "what is current stays");
 }
 
@@ -236,12 +244,12 @@ fn what_is_needed_never_goes() {
     let mut all = five();
     all[1].standing = Standing::Mounted;
     all[2].tags = vec![("keep".to_owned(), 0)];
-    let decisions = plan(all, |_| greedy.clone(), limits, NOW);
+    let decisions = plan(now(all), |_| greedy.clone(), limits);
     assert_eq!(numbers(&decisions), [4, 5]);
     let mut foreign = five();
     foreign.iter_mut().for_each(|snapshot| snapshot.standing = Standing::Disputed);
-    assert_eq!(numbers(&plan(foreign, |_| greedy.clone(), limits, NOW)), Vec::<u8>::new());
-    let last = plan(vec![snapshot(1, 900)], |_| greedy.clone(), limits, NOW);
+    assert_eq!(numbers(&plan(now(foreign), |_| greedy.clone(), limits)), Vec::<u8>::new());
+    let last = plan(now(vec![snapshot(1, 900)]), |_| greedy.clone(), limits);
     assert_eq!(why(&last, 1), Why::Last);
 }
 

@@ -74,6 +74,7 @@ pub(crate) fn draft(
         lease_seq: 0,
         chunk_key: *store.key(),
         hash: HASH.to_owned(),
+        stored_at_ms: None,
         parent: base.map(|base| base.record),
         updates: Vec::new(),
         reason: about.reason,
