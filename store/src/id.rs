@@ -2,7 +2,7 @@
 //!
 //! `Display` prints the whole id as it appears in keys and JSON; `Debug` the same.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, str::FromStr, time::SystemTime};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use ulid::Ulid;
@@ -250,11 +250,20 @@ impl FromStr for PackId {
 
 text_serde!(PackId);
 
-/// Fills `bytes` from the operating system.
+/// Random bytes that no other process has. Machines that were resumed from one image may have
+/// the same random numbers ahead of them, until their kernels notice; so the time is mixed in.
 pub fn random<const N: usize>() -> [u8; N] {
-    let mut bytes = [0; N];
+    let mut seed = [0; 32];
     // Without randomness no id is unique and nothing can be written safely.
-    getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
+    getrandom::fill(&mut seed).expect("the operating system gives random bytes");
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let mut bytes = [0; N];
+    blake3::Hasher::new()
+        .update(&seed)
+        .update(&now.as_nanos().to_le_bytes())
+        .update(&std::process::id().to_le_bytes())
+        .finalize_xof()
+        .fill(&mut bytes);
     bytes
 }
 

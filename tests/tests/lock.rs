@@ -69,7 +69,7 @@ async fn holds_through_its_life(bucket: Arc<dyn Bucket>) {
     let hold = acquire(&one).await.unwrap();
     assert_eq!(hold.outcome(), Outcome::Acquired);
     let read = one.lock().await.unwrap().unwrap();
-    assert!(read.is_live());
+    assert!(one.is_live(&read));
     assert_eq!((read.lock.holder_run_id.as_str(), read.lock.ttl()), ("one", TTL));
 
     let refused = acquire(&two).await.unwrap_err();
@@ -86,7 +86,7 @@ async fn holds_through_its_life(bucket: Arc<dyn Bucket>) {
     }
     hold.release().await.unwrap();
     let free = one.lock().await.unwrap().unwrap();
-    assert!(free.lock.is_free() && !free.is_live());
+    assert!(free.lock.is_free() && !one.is_live(&free));
     assert_eq!(acquire(&two).await.unwrap().outcome(), Outcome::Acquired);
 }
 
@@ -124,10 +124,9 @@ async fn an_expired_lock_is_taken_and_that_is_told() {
         );
     }
     old.release().await.unwrap();
-    assert!(
-        world.controls("new").lock().await.unwrap().unwrap().is_live(),
-        "a lock was freed by another holder"
-    );
+    let controls = world.controls("new");
+    let read = controls.lock().await.unwrap().unwrap();
+    assert!(controls.is_live(&read), "a lock was freed by another holder");
     assert_eq!(last(&world, EventKind::LockLost).await.unwrap().by.run_id, "old");
     assert!(matches!(new.flip(records[0]).await.unwrap(), Flip::Flipped { .. }));
 }
@@ -353,4 +352,121 @@ async fn an_unreadable_lock_is_taken_away_once_though_the_answer_is_lost() {
         let kinds: Vec<_> = log.into_iter().map(|event| event.unwrap().kind).collect();
         assert_eq!(kinds, [EventKind::ForceUnlock], "{fault:?}");
     }
+}
+
+const WITH_PROCESS: Terms = Terms { ttl: TTL, with_process: true };
+
+/// The same store on machines of their own, each with a cache of its own.
+async fn machines<const N: usize>() -> (World, [World; N], tempfile::TempDir, Vec<RecordId>) {
+    let (memory, world, records) = in_memory().await;
+    let caches = tempfile::tempdir().unwrap();
+    let mut machines = Vec::new();
+    for number in 0..N {
+        machines.push(World::open(memory.clone(), Some(caches.path().join(number.to_string()))).await);
+    }
+    (world, machines.try_into().unwrap(), caches, records)
+}
+
+#[tokio::test]
+async fn only_the_machine_of_a_holder_can_tell_that_it_is_dead() {
+    let (_, [here, elsewhere], ..) = machines().await;
+    let hold = here.controls("one").acquire(WITH_PROCESS, Duration::ZERO).await.unwrap();
+    hold.renew().await.unwrap();
+    for machine in [&here, &elsewhere] {
+        let error = acquire(&machine.controls("two")).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::LockHeld, "it lives");
+    }
+    // As the kernel does when a process ends.
+    drop(hold);
+    assert_eq!(acquire(&elsewhere.controls("two")).await.unwrap_err().kind(), ErrorKind::LockHeld);
+    let taken = acquire(&here.controls("two")).await.unwrap();
+    assert_eq!(taken.outcome(), Outcome::ForcedExpired);
+    let event = last(&here, EventKind::LockEvicted).await.unwrap();
+    assert_eq!((event.holder.unwrap().run_id.as_str(), event.reason.as_str()), ("one", "holder_dead"));
+}
+
+/// As on machines that were resumed from one image: boot id and process numbers are the same.
+#[tokio::test]
+async fn that_no_process_has_the_holders_number_proves_nothing() {
+    let (world, [here], ..) = machines().await;
+    let hold = acquire(&here.controls("one")).await.unwrap();
+    let mut lock = serde_json::to_value(hold.lock().await).unwrap();
+    let mut ended = std::process::Command::new("true").spawn().unwrap();
+    ended.wait().unwrap();
+    let read = |path: &str| std::fs::read_to_string(path).unwrap().trim().to_owned();
+    lock["pstore"]["process"] = json!({
+        "boot_id": read("/proc/sys/kernel/random/boot_id"),
+        "pid_namespace": std::fs::read_link("/proc/self/ns/pid").unwrap().to_str().unwrap(),
+        "pid": ended.id(),
+        "started": 1,
+    });
+    let lock: store::format::lock::Lock = serde_json::from_value(lock).unwrap();
+    write_lock(&world, lock.encode()).await;
+    assert_eq!(acquire(&here.controls("two")).await.unwrap_err().kind(), ErrorKind::LockHeld);
+}
+
+#[tokio::test]
+async fn of_two_twins_that_renew_the_first_keeps_the_lock() {
+    let (world, [one, other], _caches, records) = machines().await;
+    let hold = one.controls("run").acquire(WITH_PROCESS, Duration::ZERO).await.unwrap();
+    let twin = hold.twin(other.controls("run")).await;
+    twin.renew().await.unwrap();
+    assert_eq!(hold.renew().await.unwrap_err().kind(), ErrorKind::LockLost);
+    assert_eq!(last(&world, EventKind::LockLost).await.unwrap().by.run_id, "run");
+    // It neither gives back the lock of its twin nor is its death the twin's.
+    hold.release().await.unwrap();
+    drop(hold);
+    assert_eq!(acquire(&one.controls("next")).await.unwrap_err().kind(), ErrorKind::LockHeld);
+    twin.renew().await.unwrap();
+    assert!(matches!(twin.flip(records[0]).await.unwrap(), Flip::Flipped { .. }));
+    twin.release().await.unwrap();
+    acquire(&one.controls("next")).await.unwrap();
+}
+
+#[tokio::test]
+async fn of_two_twins_that_move_the_pointer_the_first_wins() {
+    for with_pointer in [true, false] {
+        let (world, [one, other], _caches, records) = machines().await;
+        if !with_pointer {
+            world.store.bucket.delete(&layout::latest(&world.lineage)).await.unwrap();
+        }
+        let hold = one.controls("run").acquire(WITH_PROCESS, Duration::ZERO).await.unwrap();
+        let twin = hold.twin(other.controls("run")).await;
+        assert!(matches!(twin.flip(records[0]).await.unwrap(), Flip::Flipped { .. }));
+        let error = hold.flip(records[1]).await.unwrap_err();
+        assert!(matches!(&error, Error::PointerMoved { record: Some(_), .. }), "{error}");
+        assert!(error.to_string().contains("under the same claim"), "{error}");
+        assert_eq!(twin.flip(records[0]).await.unwrap(), Flip::Unchanged);
+        // Nor does it take a lock again that is gone.
+        world.store.bucket.delete(&layout::lock(&world.lineage)).await.unwrap();
+        assert_eq!(hold.renew().await.unwrap_err().kind(), ErrorKind::LockLost);
+        twin.renew().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_process_that_shows_the_token_is_no_twin() {
+    let (_, [one], _caches, records) = machines().await;
+    let hold = one.controls("run").acquire(WITH_PROCESS, Duration::ZERO).await.unwrap();
+    let child = one.controls("").adopt(hold.token().await).await.unwrap();
+    child.renew().await.unwrap();
+    hold.renew().await.unwrap();
+    assert!(matches!(child.flip(records[0]).await.unwrap(), Flip::Flipped { .. }));
+    hold.renew().await.unwrap();
+    hold.release().await.unwrap();
+}
+
+/// A renewal whose answer is lost for good arrives later; it is our own all the same.
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_arrives_late_is_no_twins() {
+    let memory = Arc::new(MemoryBucket::new());
+    let faults = Arc::new(FaultBucket::new(memory.clone()));
+    let world = World::open(faults.clone(), None).await;
+    let hold = world.controls("one").acquire(WITH_PROCESS, Duration::ZERO).await.unwrap();
+    faults.inject(Rule::new(Fault::After).on(Verb::Replace).at("lock.json"));
+    faults.inject(Rule::new(Fault::Before).on(Verb::Get).at("lock.json").always());
+    hold.renew().await.unwrap_err();
+    faults.heal();
+    hold.renew().await.unwrap();
+    assert!(world.controls("one").lock().await.unwrap().unwrap().lock.renewal_count >= 2);
 }

@@ -87,6 +87,12 @@ fn two_holders_whose_answers_are_lost() {
 }
 
 #[test]
+fn two_twins_whose_answers_are_lost() {
+    let bounds = Bounds { faults: 1, expiries: 0, ..CALM };
+    never(Scene::of([Program::Twin { flip: 1 }, Program::Twin { flip: 2 }]).within(bounds), 5000, true);
+}
+
+#[test]
 fn a_holder_and_an_operator() {
     let bounds = Bounds { faults: 1, expiries: 0, ..CALM };
     never(Scene::of([holder(&[1]), OPERATOR]).within(bounds), 5000, false);

@@ -117,3 +117,10 @@ fn without_a_condition_a_release_frees_the_lock_of_the_next_holder() {
     let bounds = Bounds { faults: 0, ..Bounds::default() };
     is_needed(Rules { release_by_replacing: false, ..ALL }, holders(bounds), 3000, "without any right");
 }
+
+#[test]
+fn without_a_fence_a_twin_overwrites_what_the_other_has_stored() {
+    let bounds = Bounds { faults: 0, expiries: 0, ..Bounds::default() };
+    let scene = Scene::of([Program::Twin { flip: 1 }, Program::Twin { flip: 2 }]).within(bounds);
+    is_needed(Rules { fence_twins: false, ..ALL }, scene, 3000, "that it never loaded");
+}

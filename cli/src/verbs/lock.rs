@@ -108,7 +108,7 @@ async fn held(context: &Context, args: &HeldArgs) -> Result<(Controls, Nonce), F
 
 async fn show(context: Context, args: &LockShowArgs) -> Result<Answer, Failure> {
     let (tenant, lineage) = context.lineage_to_judge(&args.lineage).await?;
-    let controls = Controls::new(tenant, lineage.clone(), Default::default());
+    let controls = Controls::new(tenant, lineage, Default::default());
     let survey = controls.survey().await?;
-    Ok(told::shown(&lineage, &survey))
+    Ok(told::shown(&controls, &survey))
 }

@@ -142,7 +142,7 @@ fn a_holder_does_not_take_back_what_an_operator_took_away() {
 
 /// `pstore lock hold` in a session of its own, which has no terminal.
 fn hold_without_a_terminal(desk: &Desk, script: &str) -> std::process::Child {
-    let held = hold(desk, "", script);
+    let held = hold(desk, "", &format!("echo $PPID > holder; {script}"));
     let mut command = std::process::Command::new("setsid");
     command.arg("--wait").arg(held.get_program()).args(held.get_args()).env_clear();
     command.envs(held.get_envs().filter_map(|(name, value)| Some((name, value?))));
@@ -152,16 +152,13 @@ fn hold_without_a_terminal(desk: &Desk, script: &str) -> std::process::Child {
     child
 }
 
-/// The process that holds the lock.
+/// The process that holds the lock, as its command has noted it.
 fn holder(desk: &Desk) -> String {
-    let lock: serde_json::Value =
-        serde_json::from_slice(&fs::read(desk.object("lock.json")).unwrap()).unwrap();
-    lock["pstore"]["process"]["pid"].to_string()
+    fs::read_to_string(desk.path("holder")).unwrap().trim().to_owned()
 }
 
 /// A script that does not pass anything on, with a browser behind it.
-const BEHIND_A_SCRIPT: &str =
-    "sh -c 'trap \"touch told; exit 0\" TERM; touch up; while :; do sleep 0.1; done'; exit 9";
+const BEHIND_A_SCRIPT: &str = "echo $PPID > holder; sh -c 'trap \"touch told; exit 0\" TERM; touch up; while :; do sleep 0.1; done'; exit 9";
 
 #[test]
 fn what_a_command_has_started_is_told_too() {
@@ -223,4 +220,22 @@ fn the_lock_of_a_holder_that_was_killed_is_free_for_this_host() {
     assert!(desk.ok("lock show acme/alice").contains("the process that held it is dead"));
     assert_eq!(desk.json("lock acquire acme/alice")["outcome"], "forced_expired");
     assert_eq!(desk.event("lock_evicted")["reason"], "holder_dead");
+}
+
+/// As services do it that are told to see no processes but their own.
+#[test]
+fn a_holder_that_cannot_be_seen_in_proc_is_not_taken_for_dead() {
+    let desk = stored();
+    let mut child = hold(&desk, "--run-id run-1", "touch up; exec sleep 100").spawn().unwrap();
+    until("the command is up", || desk.path("up").exists());
+    fs::copy(env!("CARGO_BIN_EXE_pstore"), desk.path("pstore")).unwrap();
+    let hidden = "chmod -R a+rwX $HOME && mount -t proc -o hidepid=2 proc /proc && \
+        exec setpriv --reuid 65534 --regid 65534 --clear-groups $HOME/pstore lock acquire acme/alice";
+    let mut asking = std::process::Command::new("unshare");
+    asking.args(["--mount", "sh", "-c", hidden]).env_clear();
+    asking.env("HOME", desk.path("")).env("PATH", "/usr/bin:/bin:/usr/sbin:/sbin");
+    let ran = Ran::of("lock acquire", asking.output().unwrap());
+    ran.refused(24, &["run \"run-1\""]);
+    signal(&child, "TERM");
+    child.wait().unwrap();
 }

@@ -123,7 +123,7 @@ impl Controls {
         let (pins, (pointer, another)) = futures::future::try_join(pins::read(&self.store), pointed).await?;
         self.require_not_current(record, pointer.as_ref())?;
         let base = pointer.as_ref().and_then(|read| read.lease()).and_then(|lease| lease.base);
-        let held = base == Some(record.record) && self.lock().await?.is_some_and(|read| read.is_live());
+        let held = base == Some(record.record) && self.lock().await?.is_some_and(|read| self.is_live(&read));
         let needed = if held { Some(Needed::Mounted) } else { session_root::needed(&pins, record.record) };
         if let Some(needed) = needed {
             return Err(self.needed(record, needed));

@@ -29,6 +29,9 @@ pub struct Rules {
     pub touch_on_delete: bool,
     /// An operator's move, or taking the lock away, takes the claim from whoever had it.
     pub drop_lease: bool,
+    /// A holder goes on only from what it wrote itself: a machine that was resumed from an image
+    /// has a twin with the same claim.
+    pub fence_twins: bool,
     /// A lock is given back by replacing what was read, not by deleting whatever is there.
     pub release_by_replacing: bool,
     /// A writer's lease exists before it reads what is condemned: a collection that it
@@ -97,6 +100,7 @@ impl Rules {
         record_after_pointer: true,
         touch_on_delete: true,
         drop_lease: true,
+        fence_twins: true,
         release_by_replacing: true,
         lease_before_condemned: true,
         bar_condemned: true,

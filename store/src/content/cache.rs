@@ -67,8 +67,14 @@ impl Cache {
     }
 
     /// This tenant's folder for things that are kept by rules of their own.
-    pub(super) fn folder(&self, name: &str) -> PathBuf {
+    pub(crate) fn folder(&self, name: &str) -> PathBuf {
         self.root.join(name)
+    }
+
+    /// The same, made unless it is there.
+    pub(crate) fn private_folder(&self, name: &str) -> std::io::Result<PathBuf> {
+        let folder = self.folder(name);
+        make_private(&folder).map(|()| folder)
     }
 
     /// Where the folders of all stores and tenants are.

@@ -13,7 +13,6 @@ use super::{
     bytes::Put,
     document,
     event::{Actor, Event},
-    process::Process,
 };
 use crate::id::Nonce;
 
@@ -55,9 +54,12 @@ pub struct LockBlock {
     pub nonce: Nonce,
     /// Rises with every renewal.
     pub seq: u64,
-    /// Of a lock that is held for as long as a process runs: that process.
+    /// Fresh in every write, so that a holder knows its own from those of a twin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub process: Option<Process>,
+    pub mark: Option<Nonce>,
+    /// Whether whoever wrote this showed the token of a lock that another process took.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_token: bool,
     /// Why the lock is free, until that is stored as an object of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<Event>,
@@ -143,7 +145,8 @@ mod tests {
             bind: lock.binding(),
             nonce: Nonce::from_bytes([7; 16]),
             seq: 1,
-            process: None,
+            mark: Some(Nonce::from_bytes([9; 16])),
+            by_token: false,
             event: None,
             unknown: Unknown::new(),
         });

@@ -18,7 +18,6 @@ pub mod pack;
 pub mod pin;
 pub mod pointer;
 mod prefix;
-pub mod process;
 pub mod record;
 pub mod root;
 pub mod segment;

@@ -164,7 +164,7 @@ pub async fn locked(
     let controls = Controls::new(store.clone(), lineage.clone(), actor);
     let seen = survey.pointer.clone();
     let roots = session.map(|owner| Arc::new(Roots::new(store.clone(), owner)));
-    let is_held = survey.lock.as_ref().is_some_and(|lock| lock.is_live());
+    let is_held = survey.lock.as_ref().is_some_and(|lock| controls.is_live(lock));
     let (acquired, opened) = {
         let acquiring = std::pin::pin!(controls.acquire_after(survey, terms, wait));
         let early = seen.as_ref().filter(|_| !is_held);

@@ -9,7 +9,6 @@ use store::{
         manifest::Manifest,
         mark::{Mark, MarkedPack},
         pin::Pin,
-        process::Process,
         record::{Earlier, Record},
     },
     id::{EventId, FlipId, Nonce, PackId, PackSeq, RecordId, Sha256},
@@ -67,13 +66,8 @@ pub(super) fn lock() -> Lock {
         bind: lock.binding(),
         nonce: Nonce::from_bytes([0x88; 16]),
         seq: 1,
-        process: Some(Process {
-            boot_id: "7e0d2a5c-9f1b-4a53-8f0e-1c2d3e4f5a6b".to_owned(),
-            pid_namespace: "pid:[4026531836]".to_owned(),
-            pid: 4711,
-            started: 123_456,
-            unknown: tomorrow(),
-        }),
+        mark: Some(Nonce::from_bytes([0x99; 16])),
+        by_token: true,
         event: Some(eviction()),
         unknown: tomorrow(),
     });

@@ -29,7 +29,7 @@ use store::{
         record::{PackUse, Record, State},
         table::Location,
     },
-    id::{PackId, PackSeq, RecordId},
+    id::{Nonce, PackId, PackSeq, RecordId},
     name::Lineage,
     ops::{
         gc,
@@ -59,6 +59,11 @@ pub enum Program {
         flips: Vec<usize>,
         renewals: u32,
         release: bool,
+    },
+    /// Works with the lock that the scene begins with, as a twin does after its machine was
+    /// resumed from an image: moves the pointer to this.
+    Twin {
+        flip: usize,
     },
     /// Rolls back to a snapshot.
     Operator {
@@ -125,7 +130,7 @@ pub enum Program {
 impl Program {
     pub fn role(&self) -> Role {
         match self {
-            Self::Holder { .. } => Role::Holder,
+            Self::Holder { .. } | Self::Twin { .. } => Role::Holder,
             Self::Operator { .. } => Role::Operator,
             Self::Deleter { .. } | Self::Remover { .. } => Role::Deleter,
             Self::Publisher { .. } => Role::Publisher,
@@ -149,6 +154,8 @@ pub struct Host {
     pub store: TenantStore,
     pub lineage: Lineage,
     pub records: Vec<RecordId>,
+    /// The token of the lock that twins hold.
+    pub twins: Option<Nonce>,
     pub rules: Rules,
     pub ahead_ms: i64,
 }
@@ -157,6 +164,7 @@ impl Host {
     pub async fn run(self, program: Program) {
         match program {
             Program::Holder { flips, renewals, release } => self.hold(&flips, renewals, release).await,
+            Program::Twin { flip } => self.go_on(flip).await,
             Program::Operator { target, force } => self.operate(target, force).await,
             Program::Deleter { target } => {
                 let deleted = self.controls().delete(self.records[target], "explored").await;
@@ -291,6 +299,17 @@ impl Host {
             let released = hold.release().await;
             self.note(&format!("ends: release {released:?}"));
         }
+    }
+
+    async fn go_on(&self, flip: usize) {
+        let hold = match self.controls().adopt(self.twins.unwrap()).await {
+            Ok(hold) => hold,
+            Err(error) => return self.note(&format!("ends: {error}")),
+        };
+        self.machine.inner().ghost.loads(self.process, &hold.pointer().await);
+        self.machine.inner().begins_flip(self.process);
+        let answer = hold.flip(self.records[flip]).await;
+        self.report(&answer);
     }
 
     async fn operate(&self, target: usize, force: bool) {

@@ -79,6 +79,9 @@ pub fn run(
     if scene.with_pointer {
         objects.extend(stage.pointer.clone());
     }
+    if scene.programs.iter().any(|program| matches!(program, super::Program::Twin { .. })) {
+        objects.extend(stage.held.0.clone());
+    }
     if let Some(packs) = scene.packs {
         objects = with_packs(stage, packs);
     }
@@ -109,6 +112,7 @@ fn processes(scene: &Scene, stage: &Stage, machine: &Arc<Machine>) -> Vec<Option
             store: TenantStore { bucket: Arc::new(gate), ..stage.store.clone() },
             lineage: stage.lineage.clone(),
             records: stage.records.clone(),
+            twins: stage.held.1,
             rules: scene.rules,
             ahead_ms: scene.ahead_ms[process % scene.ahead_ms.len()],
         };

@@ -3,12 +3,13 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 
 use bytes::Bytes;
 use store::{
     bucket::{Bucket, Key, MemoryBucket},
-    catalog::{pointer::Move, records, rules::Rules},
+    catalog::{lock::Terms, pointer::Move, records, rules::Rules},
     content::{
         TenantStore,
         meta::{MetaPack, Metadata},
@@ -20,7 +21,7 @@ use store::{
         layout,
         record::{Content, Record, State},
     },
-    id::{ChunkId, PackId, PackSeq, RecordId},
+    id::{ChunkId, Nonce, PackId, PackSeq, RecordId},
     name::Lineage,
 };
 
@@ -201,6 +202,8 @@ pub struct Stage {
     contents: Vec<(Content, Bytes)>,
     pub pointer: BTreeMap<String, Bytes>,
     pub pointer_to_second: BTreeMap<String, Bytes>,
+    /// The pointer when a run has claimed it, the run's lock, and its token.
+    pub held: (BTreeMap<String, Bytes>, Option<Nonce>),
 }
 
 /// Made once: snapshots of a few small files.
@@ -232,8 +235,8 @@ async fn set_up_half() -> Stage {
         objects.insert(key, bytes);
     }
     let World { store, lineage, .. } = world;
-    let (contents, pointer, pointer_to_second) = Default::default();
-    Stage { store, lineage, records, objects, contents, pointer, pointer_to_second }
+    let (contents, pointer, pointer_to_second, held) = Default::default();
+    Stage { store, lineage, records, objects, contents, pointer, pointer_to_second, held }
 }
 
 async fn set_up() -> Stage {
@@ -248,6 +251,10 @@ async fn set_up() -> Stage {
         objects.extend([read(layout::record(&world.lineage, *record)).await]);
     }
     let pointer = [read(layout::latest(&world.lineage)).await].into();
+    let hold = world.controls("twin").acquire(Terms::default(), Duration::ZERO).await.unwrap();
+    let both = [read(layout::latest(&world.lineage)).await, read(layout::lock(&world.lineage)).await];
+    let held = (both.into(), Some(hold.token().await));
+    hold.release().await.unwrap();
     let second = Move { target: records[1], reason: String::new(), force: true };
     world.controls("stage").point(&second).await.unwrap();
     let pointer_to_second = [read(layout::latest(&world.lineage)).await].into();
@@ -256,7 +263,7 @@ async fn set_up() -> Stage {
         contents.push(alone(&world, *id).await);
     }
     let World { store, lineage, .. } = world;
-    Stage { store, lineage, records, objects, contents, pointer, pointer_to_second }
+    Stage { store, lineage, records, objects, contents, pointer, pointer_to_second, held }
 }
 
 /// A snapshot in one pack that no other snapshot needs.

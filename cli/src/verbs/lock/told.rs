@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use store::{catalog::lock::Survey, format::lock::Lock, name::Lineage};
+use store::{
+    catalog::{controls::Controls, lock::Survey},
+    format::lock::Lock,
+    name::Lineage,
+};
 
 use crate::{answer::Answer, plain, size, time};
 
@@ -48,13 +52,14 @@ pub(super) fn text(lineage: &Lineage, lock: &Lock, remaining: Duration) -> Strin
 }
 
 /// What `lock show` says.
-pub(super) fn shown(lineage: &Lineage, survey: &Survey) -> Answer {
+pub(super) fn shown(controls: &Controls, survey: &Survey) -> Answer {
+    let lineage = controls.lineage();
     let Some(read) = survey.lock.as_ref().filter(|read| !read.lock.is_free()) else {
         let mut document = names(lineage);
         document["state"] = json!("free");
         return Answer::new(document, format!("nobody holds the lock of {lineage}\n"));
     };
-    let state = if read.is_live() { "held" } else { "expired" };
+    let state = if controls.is_live(read) { "held" } else { "expired" };
     let mut document = document(lineage, &read.lock);
     document["state"] = json!(state);
     document["remaining_ms"] = json!(read.remaining().as_millis() as u64);
@@ -63,7 +68,7 @@ pub(super) fn shown(lineage: &Lineage, survey: &Survey) -> Answer {
     let claimed = read.lock.block().zip(claim).is_some_and(|(block, claim)| block.nonce == claim.nonce);
     document["claimed"] = json!(claimed);
     let mut text = text(lineage, &read.lock, read.remaining());
-    if read.is_orphan() {
+    if controls.is_orphan(read) {
         text.push_str("state     the process that held it is dead; whoever comes next takes it\n");
     } else if let Some(ago) = read.expired_for() {
         text.push_str(&format!("state     expired {} s ago; whoever comes next takes it\n", ago.as_secs()));

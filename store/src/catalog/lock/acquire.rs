@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Controls, Hold, Outcome, ReadLock, Survey, Terms, new_nonce};
+use super::{
+    Controls, Hold, Outcome, ReadLock, Survey, Terms, new_nonce,
+    presence::{Mark, Presence},
+};
 use crate::{
     Error, Result,
     bucket::{BucketError, RetryPolicy, Version, Write},
@@ -32,6 +35,8 @@ pub(in crate::catalog) struct Taken {
     pub pointer: Option<Read>,
     /// Whether a program that knows only the contract had it before.
     pub after_contract_only: bool,
+    /// What tells this machine that the holder lives.
+    pub(super) presence: Option<Presence>,
 }
 
 impl Controls {
@@ -75,8 +80,7 @@ impl Controls {
         match claimed {
             Ok(pointer) => Ok(Hold::new(self.clone(), taken, pointer, terms)),
             Err(error) => {
-                // Nobody should have to wait for a lock that is of no use.
-                self.release_lock(taken.nonce, taken.version).await.ok();
+                self.give_back(taken).await;
                 Err(error)
             }
         }
@@ -85,16 +89,18 @@ impl Controls {
     /// Takes the lock alone; whom it was taken from is told by [`Self::tell_eviction`].
     pub(super) async fn take(&self, mut survey: Option<Survey>, terms: Terms) -> Result<Taken> {
         let key = layout::lock(&self.lineage);
-        let (mut tried, mut after_contract_only) = (Vec::new(), false);
+        let mut tried: Vec<(Nonce, Outcome, Option<Presence>)> = Vec::new();
+        let mut after_contract_only = false;
         for attempt in 1..=ATTEMPTS {
             let Survey { lock: found, pointer } = match survey.take() {
                 Some(survey) => survey,
                 None => self.survey().await?,
             };
             let is_there = |nonce: Nonce| found.as_ref().is_some_and(|read| read.lock.is_held_by(nonce));
-            if let Some((nonce, outcome)) = tried.iter().copied().find(|(nonce, _)| is_there(*nonce)) {
+            if let Some(late) = tried.iter().position(|(nonce, ..)| is_there(*nonce)) {
+                let (nonce, outcome, presence) = tried.swap_remove(late);
                 match self.arrived_late(nonce, outcome).await? {
-                    Some(taken) => return Ok(Taken { after_contract_only, ..taken }),
+                    Some(taken) => return Ok(Taken { after_contract_only, presence, ..taken }),
                     None => continue,
                 }
             }
@@ -103,16 +109,24 @@ impl Controls {
             let (outcome, eviction) = self.make_way(found.as_ref()).await?;
             // A lost attempt that arrives late must not look like the one that counts.
             let nonce = if self.rules.fresh_nonce { new_nonce() } else { self.own_nonce() };
-            tried.push((nonce, outcome));
             let mut lock = self.new_lock(nonce, terms);
             // Born with the lock that makes it true, and stored once that is there.
             if let Some(block) = &mut lock.pstore {
                 block.event = eviction;
             }
+            let presence = self.announce(terms, &lock, nonce);
             let write = found.map_or(Write::Create, |read| Write::Replace(read.version));
             match self.store.bucket.put(&key, lock.encode().into(), write).await {
                 Ok(version) => {
-                    return Ok(Taken { nonce, lock, version, outcome, pointer, after_contract_only });
+                    return Ok(Taken {
+                        nonce,
+                        lock,
+                        version,
+                        outcome,
+                        pointer,
+                        after_contract_only,
+                        presence,
+                    });
                 }
                 Err(
                     error @ (BucketError::AlreadyExists { .. }
@@ -124,8 +138,17 @@ impl Controls {
                         && read.lock.is_held_by(nonce)
                     {
                         let ReadLock { lock, version, .. } = read;
-                        return Ok(Taken { nonce, lock, version, outcome, pointer, after_contract_only });
+                        return Ok(Taken {
+                            nonce,
+                            lock,
+                            version,
+                            outcome,
+                            pointer,
+                            after_contract_only,
+                            presence,
+                        });
                     }
+                    tried.push((nonce, outcome, presence));
                     tracing::debug!(%key, %error, attempt, "the lock was not taken");
                     tokio::time::sleep(RetryPolicy::default().pause(attempt)).await;
                 }
@@ -133,6 +156,22 @@ impl Controls {
             }
         }
         Err(Error::Conflict { what: format!("the lock of {}", self.lineage) })
+    }
+
+    /// Makes the file that tells this machine of the holder's life, before the lock names it.
+    fn announce(&self, terms: Terms, lock: &Lock, nonce: Nonce) -> Option<Presence> {
+        let cache = self.store.cache.as_ref().filter(|_| terms.with_process)?;
+        let presence = Presence::announce(cache, nonce)?;
+        presence.names(&[Mark::of(lock)]);
+        Some(presence)
+    }
+
+    /// Gives back a lock that is of no use: nobody should have to wait for it.
+    pub(super) async fn give_back(&self, taken: Taken) {
+        let released = self.release_lock(taken.version, |lock| lock.is_held_by(taken.nonce)).await;
+        if let (Ok(()), Some(presence)) = (released, taken.presence) {
+            presence.end();
+        }
     }
 
     /// The lock that an attempt of ours has made after it was given up, if it is still
@@ -143,7 +182,8 @@ impl Controls {
         let found = self.lock().await?.filter(|read| read.lock.is_held_by(nonce));
         match found {
             Some(ReadLock { lock, version, .. }) => {
-                Ok(Some(Taken { nonce, lock, version, outcome, pointer, after_contract_only: false }))
+                let (presence, after_contract_only) = (None, false);
+                Ok(Some(Taken { nonce, lock, version, outcome, pointer, after_contract_only, presence }))
             }
             None => Ok(None),
         }
@@ -166,7 +206,8 @@ impl Controls {
         }
         let mut event = self.event(EventKind::LockEvicted);
         event.reason =
-            if read.is_orphan() { super::evict::HOLDER_DEAD } else { super::evict::TTL_EXPIRED }.to_owned();
+            if self.is_orphan(read) { super::evict::HOLDER_DEAD } else { super::evict::TTL_EXPIRED }
+                .to_owned();
         event.holder = Some(read.lock.holder());
         Ok((Outcome::ForcedExpired, Some(event)))
     }
@@ -191,8 +232,15 @@ impl Controls {
         if controls.actor.run_id.is_empty() {
             controls.actor = lock.holder();
         }
-        let taken =
-            Taken { nonce, lock, version, outcome: Outcome::Held, pointer: None, after_contract_only: false };
+        let taken = Taken {
+            nonce,
+            lock,
+            version,
+            outcome: Outcome::Held,
+            pointer: None,
+            after_contract_only: false,
+            presence: None,
+        };
         Ok(Hold::new(controls, taken, pointer, terms))
     }
 }

@@ -7,7 +7,11 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::{Controls, Outcome, Terms, acquire::Taken};
+use super::{
+    Controls, Outcome, ReadLock, Terms,
+    acquire::Taken,
+    presence::{Mark, Presence},
+};
 use crate::{
     Error, Result,
     bucket::Version,
@@ -38,12 +42,72 @@ pub(super) struct State {
     pub version: Version,
     /// Our own last write of the pointer.
     pub pointer: Read,
+    /// What tells this machine that we live.
+    pub presence: Option<Presence>,
+    /// The renewals since `lock` of which no answer came.
+    pub sent: Vec<Mark>,
+}
+
+impl State {
+    pub(super) fn of(taken: Taken, pointer: Read) -> Self {
+        let Taken { nonce, lock, version, presence, .. } = taken;
+        Self { nonce, lock, version, pointer, presence, sent: Vec::new() }
+    }
+
+    /// A renewal is about to be sent.
+    pub(super) fn sends(&mut self, next: &Lock) {
+        self.sent.push(Mark::of(next));
+        if let Some(presence) = &self.presence {
+            let marks: Vec<Mark> =
+                [Mark::of(&self.lock)].into_iter().chain(self.sent.iter().copied()).collect();
+            presence.names(&marks);
+        }
+    }
+
+    /// This is what the store has: the lock as it was, or after a renewal that arrived late.
+    pub(super) fn finds(&mut self, read: ReadLock) {
+        if Mark::of(&read.lock).is_same(Mark::of(&self.lock)) {
+            self.version = read.version;
+        } else {
+            self.wrote(read.lock, read.version);
+        }
+    }
+
+    /// The lock is what we wrote last.
+    pub(super) fn wrote(&mut self, lock: Lock, version: Version) {
+        (self.lock, self.version) = (lock, version);
+        self.sent.clear();
+    }
+
+    /// Whether this lock, which has our nonce, is a write of ours, or of somebody who was given
+    /// our token. If it is neither, a twin of this process wrote it: the machine was resumed
+    /// from an image more than once.
+    pub(super) fn knows(&self, lock: &Lock) -> bool {
+        let mark = Mark::of(lock);
+        let by_token = lock.block().is_some_and(|block| block.by_token);
+        by_token || mark.is_same(Mark::of(&self.lock)) || self.sent.iter().any(|sent| mark.is_same(*sent))
+    }
 }
 
 impl Hold {
     pub(super) fn new(controls: Controls, taken: Taken, pointer: Read, terms: Terms) -> Self {
-        let Taken { nonce, lock, version, outcome, .. } = taken;
-        Self { controls, outcome, terms, state: Mutex::new(State { nonce, lock, version, pointer }) }
+        let outcome = taken.outcome;
+        Self { controls, outcome, terms, state: Mutex::new(State::of(taken, pointer)) }
+    }
+
+    /// The same hold in a process of a machine that was resumed from an image of this one.
+    #[cfg(any(test, feature = "test-support"))]
+    pub async fn twin(&self, controls: Controls) -> Self {
+        let State { nonce, lock, version, pointer, sent, .. } = &*self.state.lock().await;
+        let state = State {
+            nonce: *nonce,
+            lock: lock.clone(),
+            version: version.clone(),
+            pointer: pointer.clone(),
+            presence: None,
+            sent: sent.clone(),
+        };
+        Self { controls, outcome: self.outcome, terms: self.terms, state: Mutex::new(state) }
     }
 
     pub fn outcome(&self) -> Outcome {
@@ -101,10 +165,16 @@ impl Hold {
 
     /// Gives the lock back.
     pub async fn release(&self) -> Result<()> {
-        let state = self.state.lock().await;
+        let mut state = self.state.lock().await;
         // An event that only this lock carries would go with it.
         self.controls.settle(state.lock.block().and_then(|block| block.event.as_ref())).await?;
-        self.controls.release_lock(state.nonce, state.version.clone()).await
+        let is_ours =
+            |lock: &Lock| lock.is_held_by(state.nonce) && (!self.terms.with_process || state.knows(lock));
+        self.controls.release_lock(state.version.clone(), is_ours).await?;
+        if let Some(presence) = state.presence.take() {
+            presence.end();
+        }
+        Ok(())
     }
 
     /// Renews the lock every so often until the keeper is dropped.

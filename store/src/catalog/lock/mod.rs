@@ -7,7 +7,7 @@
 mod acquire;
 mod evict;
 mod hold;
-mod process;
+mod presence;
 mod release;
 mod renew;
 
@@ -66,7 +66,8 @@ impl Outcome {
 pub struct Terms {
     /// How long it is held after its last renewal.
     pub ttl: Duration,
-    /// Whether it ends with this process, and not only when it is given back or expires.
+    /// Whether it ends with this process, and not only when it is given back or expires. Others
+    /// on this machine then notice that the process has ended, if the store has a cache here.
     pub with_process: bool,
 }
 
@@ -85,17 +86,6 @@ pub struct ReadLock {
 }
 
 impl ReadLock {
-    /// Whether somebody holds it. Both times are the store's, so no host's clock matters.
-    pub fn is_live(&self) -> bool {
-        !self.lock.is_free() && self.stamp.age() <= self.lock.ttl() && !self.is_orphan()
-    }
-
-    /// Whether it was held by a process of this machine that is dead.
-    pub fn is_orphan(&self) -> bool {
-        let process = self.lock.block().and_then(|block| block.process.as_ref());
-        process.is_some_and(process::is_dead)
-    }
-
     /// How long it is held yet, if nobody renews it.
     pub fn remaining(&self) -> Duration {
         if self.lock.is_free() { Duration::ZERO } else { self.lock.ttl().saturating_sub(self.stamp.age()) }
@@ -169,6 +159,17 @@ impl Controls {
         ReadLock::of(&*self.store.bucket, &self.lineage).await
     }
 
+    /// Whether somebody holds it. Both times are the store's, so no host's clock matters.
+    pub fn is_live(&self, read: &ReadLock) -> bool {
+        !read.lock.is_free() && read.stamp.age() <= read.lock.ttl() && !self.is_orphan(read)
+    }
+
+    /// Whether it was held by a process of this machine that is proved to be dead.
+    pub fn is_orphan(&self, read: &ReadLock) -> bool {
+        let cache = self.store.cache.as_ref();
+        !read.lock.is_free() && cache.is_some_and(|cache| presence::is_dead(cache, &read.lock))
+    }
+
     /// Fails unless the lock is the one known by `nonce`. Whether it has expired does not
     /// matter as long as nobody has taken it.
     pub(super) async fn require_lock(&self, nonce: Nonce) -> Result<()> {
@@ -190,7 +191,7 @@ impl Controls {
     /// As before, of a lock that was read.
     pub fn must_be_free(&self, lock: Option<&ReadLock>) -> Result<()> {
         match lock {
-            Some(read) if read.is_live() => Err(self.held_by(read)),
+            Some(read) if self.is_live(read) => Err(self.held_by(read)),
             _ => Ok(()),
         }
     }
@@ -226,8 +227,7 @@ impl Controls {
             pstore: None,
             unknown: Unknown::new(),
         };
-        let process = if terms.with_process { process::this() } else { None };
-        lock.pstore = Some(LockBlock { process, ..block(&lock, nonce, None) });
+        lock.pstore = Some(block(&lock, nonce, None));
         lock
     }
 
@@ -258,7 +258,8 @@ fn block(lock: &Lock, nonce: Nonce, event: Option<Event>) -> LockBlock {
         bind: lock.binding(),
         nonce,
         seq: 0,
-        process: None,
+        mark: Some(new_nonce()),
+        by_token: false,
         event,
         unknown: Unknown::new(),
     }

@@ -4,7 +4,7 @@ use super::{Controls, ReadLock};
 use crate::{
     Result,
     bucket::{BucketError, Version, Write},
-    format::layout,
+    format::{layout, lock::Lock},
     id::Nonce,
 };
 
@@ -16,13 +16,13 @@ impl Controls {
         }
         // An event that only this lock carries would go with it.
         self.settle(read.lock.block().and_then(|block| block.event.as_ref())).await?;
-        self.release_lock(nonce, read.version).await?;
+        self.release_lock(read.version, |lock| lock.is_held_by(nonce)).await?;
         Ok(true)
     }
 
     /// Replaces our lock by a free one. It is never deleted: a delete has no condition on
     /// every store, and could hit the lock of whoever came after us.
-    pub(super) async fn release_lock(&self, nonce: Nonce, version: Version) -> Result<()> {
+    pub(super) async fn release_lock(&self, version: Version, is_ours: impl Fn(&Lock) -> bool) -> Result<()> {
         let key = layout::lock(&self.lineage);
         if !self.rules.release_by_replacing {
             return Ok(self.store.bucket.delete(&key).await?);
@@ -42,7 +42,7 @@ impl Controls {
                 Err(error) => return Err(error.into()),
             };
             match self.lock().await? {
-                Some(ReadLock { lock, version: now, .. }) if lock.is_held_by(nonce) => version = now,
+                Some(ReadLock { lock, version: now, .. }) if is_ours(&lock) => version = now,
                 // Given back by this very request, or taken by somebody else: not ours in any case.
                 _ => return Ok(()),
             }

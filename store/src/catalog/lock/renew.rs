@@ -1,8 +1,6 @@
 //! Renewing the lock.
 
-use std::time::Duration;
-
-use super::{Controls, ReadLock, Terms, hold::State, millis};
+use super::{Controls, ReadLock, Terms, hold::State, millis, new_nonce, presence::Mark};
 use crate::{
     Error, Result,
     bucket::{BucketError, RetryPolicy, Write},
@@ -18,21 +16,27 @@ impl Controls {
         let key = layout::lock(&self.lineage);
         let mut last = None;
         for attempt in 1..=ATTEMPTS {
-            let next = self.renewed(&state.lock, terms.ttl);
+            let next = self.renewed(&state.lock, terms);
+            state.sends(&next);
             let write = Write::Replace(state.version.clone());
             let error = match self.store.bucket.put(&key, next.encode().into(), write).await {
                 Ok(version) => {
-                    (state.lock, state.version) = (next, version);
+                    state.wrote(next, version);
                     return Ok(());
                 }
                 Err(error) if error.is_ambiguous() || is_lost(&error) => error,
                 Err(error) => return Err(error.into()),
             };
             match self.lock().await? {
-                Some(ReadLock { lock, version, .. }) if lock.is_held_by(state.nonce) => {
-                    let renewed = lock.renewal_count > state.lock.renewal_count;
-                    (state.lock, state.version) = (lock, version);
-                    if renewed {
+                Some(read) if read.lock.is_held_by(state.nonce) => {
+                    if terms.with_process && self.rules.fence_twins && !state.knows(&read.lock) {
+                        let lost = self.lost(Some(&read));
+                        self.tell_lost(&lost).await;
+                        return Err(lost);
+                    }
+                    let arrived = Mark::of(&read.lock).is_same(Mark::of(&next));
+                    state.finds(read);
+                    if arrived {
                         return Ok(());
                     }
                 }
@@ -44,14 +48,16 @@ impl Controls {
         Err(last.map_or_else(|| self.lost(None), Error::from))
     }
 
-    fn renewed(&self, lock: &Lock, ttl: Duration) -> Lock {
+    fn renewed(&self, lock: &Lock, terms: Terms) -> Lock {
         let now = self.clock.unix_ms();
         let mut next = lock.clone();
         next.renewed_at_ms = now;
-        next.expires_at_ms = now.saturating_add(millis(ttl));
+        next.expires_at_ms = now.saturating_add(millis(terms.ttl));
         next.renewal_count += 1;
         if let Some(block) = &mut next.pstore {
             block.seq += 1;
+            block.mark = Some(new_nonce());
+            block.by_token = !terms.with_process;
         }
         next
     }
@@ -61,9 +67,8 @@ impl Controls {
     async fn regain(&self, state: &mut State, terms: Terms, found: Option<&ReadLock>) -> Result<()> {
         let lost = self.lost(found);
         let pointer = self.pointer().await?;
-        let still_claimed =
-            pointer.as_ref().and_then(|read| read.lease()).is_some_and(|lease| lease.nonce == state.nonce);
-        if found.is_some_and(ReadLock::is_live) || !still_claimed || !self.rules.claim {
+        let still_claimed = pointer.as_ref().is_some_and(|now| self.is_as_left(&state.pointer, now));
+        if found.is_some_and(|found| self.is_live(found)) || !still_claimed || !self.rules.claim {
             self.tell_lost(&lost).await;
             return Err(lost);
         }
@@ -78,24 +83,23 @@ impl Controls {
         self.tell_eviction(&taken.lock).await;
         // Between the look and the taking somebody may have come and gone: the claim that
         // the pointer carries now tells.
-        let claimed_by_us = taken
-            .pointer
-            .as_ref()
-            .and_then(|read| read.lease())
-            .is_some_and(|lease| lease.nonce == state.nonce);
+        let claimed_by_us = taken.pointer.as_ref().is_some_and(|now| self.is_as_left(&state.pointer, now));
         if !claimed_by_us {
-            self.release_lock(taken.nonce, taken.version).await.ok();
+            self.give_back(taken).await;
             self.tell_lost(&lost).await;
             return Err(lost);
         }
-        state.pointer = match self.claim(&taken, Some(state.nonce)).await {
+        let pointer = match self.claim(&taken, Some(&state.pointer)).await {
             Ok(pointer) => pointer,
             Err(error) => {
-                self.release_lock(taken.nonce, taken.version).await.ok();
+                self.give_back(taken).await;
                 return Err(error);
             }
         };
-        (state.nonce, state.lock, state.version) = (taken.nonce, taken.lock, taken.version);
+        if let Some(presence) = state.presence.take() {
+            presence.end();
+        }
+        *state = State::of(taken, pointer);
         let mut event = self.event(EventKind::LockRegained);
         event.holder = Some(self.actor.clone());
         self.store_event(&event).await;

@@ -13,7 +13,6 @@ use crate::{
         Unknown,
         pointer::{Lease, Pointer, Target},
     },
-    id::Nonce,
 };
 
 /// Every lost attempt means that somebody else has written; more than this is no accident.
@@ -25,9 +24,9 @@ impl Controls {
     /// The pointer with it is what was read *before* the lock was taken: that the lock was granted
     /// after it counts as the look at the lock.
     ///
-    /// `instead_of` is an earlier claim of ours that this one replaces: if it is no longer
-    /// there, somebody else has worked on the profile, and the lock is as good as lost.
-    pub(in crate::catalog) async fn claim(&self, taken: &Taken, instead_of: Option<Nonce>) -> Result<Read> {
+    /// `instead_of` is our own last write of the pointer, whose claim this one replaces: if it is no
+    /// longer there, somebody else has worked on the profile, and the lock is as good as lost.
+    pub(in crate::catalog) async fn claim(&self, taken: &Taken, instead_of: Option<&Read>) -> Result<Read> {
         let (nonce, mut seen) = (taken.nonce, Some(taken.pointer.clone()));
         for attempt in 1..=ATTEMPTS {
             let before = match seen.take() {
@@ -39,7 +38,7 @@ impl Controls {
                 }
             };
             if let Some(old) = instead_of
-                && before.as_ref().and_then(Read::lease).is_none_or(|lease| lease.nonce != old)
+                && !before.as_ref().is_some_and(|now| self.is_as_left(old, now))
             {
                 return Err(self.lost(None));
             }

@@ -35,7 +35,7 @@ impl Controls {
                 // That it names it already must be true now, and not only when it was claimed.
                 match self.pointer().await? {
                     Some(now) if now.version == own.version => return Ok(Flip::Unchanged),
-                    Some(now) => *own = now,
+                    Some(now) => self.follow(own, now)?,
                     None => return Err(self.deleted(target)),
                 }
                 continue;
@@ -66,7 +66,7 @@ impl Controls {
                 Swap::Lost(Some(now)) => {
                     tracing::debug!(lineage = %self.lineage, attempt, "the pointer moved while it was being flipped");
                     self.notice_foreign(Some(&now)).await;
-                    *own = now;
+                    self.follow(own, now)?;
                     tokio::time::sleep(RetryPolicy::default().pause(attempt)).await;
                 }
                 Swap::Lost(None) => {
@@ -76,6 +76,33 @@ impl Controls {
             }
         }
         Err(self.moved_too_often(target))
+    }
+
+    /// Goes on from what the pointer is now. Nobody else moves it under our claim, unless this
+    /// machine was resumed from an image more than once, or the token was shown to two who work
+    /// at the same time: the first to move it wins.
+    fn follow(&self, own: &mut Read, now: Read) -> Result<()> {
+        let same_claim = own.lease().zip(now.lease()).is_some_and(|(own, now)| own.nonce == now.nonce);
+        if same_claim && !self.is_as_left(own, &now) {
+            let reason = format!(
+                "it names {:?} now, moved under the same claim by another process",
+                now.pointer.active_sha256_prefix
+            );
+            return Err(Error::PointerMoved { record: None, lineage: self.lineage.to_string(), reason });
+        }
+        *own = now;
+        Ok(())
+    }
+
+    /// Whether `now` has the claim of `own`, our last write, and names what it did. An archive
+    /// of somebody else's may have been recognised meanwhile.
+    pub(in crate::catalog) fn is_as_left(&self, own: &Read, now: &Read) -> bool {
+        let (Some(was), Some(is)) = (own.lease(), now.lease()) else { return false };
+        let recognised = || {
+            let event = now.pointer.block().and_then(|block| block.event.as_ref());
+            event.is_some_and(|event| event.kind == EventKind::Adopt)
+        };
+        was.nonce == is.nonce && (was.base == is.base || recognised() || !self.rules.fence_twins)
     }
 
     fn deleted(&self, target: RecordId) -> Error {

@@ -64,7 +64,7 @@ async fn of_lineage(store: &TenantStore, lineage: &Lineage, pinned: &[pins::Foun
     let now_ms = live.iter().map(|(_, stamp)| clock::to_unix_ms(stamp.now)).max().unwrap_or_default();
     let target = survey.pointer.as_ref().map_or(Target::Nothing, |read| read.pointer.target());
     let base = survey.pointer.as_ref().and_then(|read| read.pointer.block()?.lease.as_ref()?.base);
-    let held = survey.lock.as_ref().is_some_and(|lock| lock.is_live());
+    let held = survey.lock.as_ref().is_some_and(|lock| controls.is_live(lock));
     let standing = |record: &Record| match target {
         Target::Record(current) if current == record.record => Standing::Current,
         Target::Foreign(_) => Standing::Disputed,
