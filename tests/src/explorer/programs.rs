@@ -306,7 +306,8 @@ impl Host {
             Ok(hold) => hold,
             Err(error) => return self.note(&format!("ends: {error}")),
         };
-        self.machine.inner().ghost.loads(self.process, &hold.pointer().await);
+        let loaded = hold.pointer().await;
+        self.machine.inner().ghost.loads(self.process, &loaded);
         self.machine.inner().begins_flip(self.process);
         let answer = hold.flip(self.records[flip]).await;
         self.report(&answer);
