@@ -15,15 +15,22 @@ use store::{
         events,
         lock::{Hold, Terms},
         pointer::{Flip, Move},
+        records,
     },
     format::{
         event::EventKind,
         layout,
         pointer::{Pointer, Target},
+        record::{Record, State},
     },
     id::RecordId,
 };
-use tests::{interrupter::Interrupter, server::SeaweedFs, stranger::pointer_to, world::World};
+use tests::{
+    interrupter::{Deed, Interrupter},
+    server::SeaweedFs,
+    stranger::pointer_to,
+    world::World,
+};
 
 const TERMS: Terms = Terms { ttl: Duration::from_secs(300), with_process: false };
 /// A name that no snapshot of ours has.
@@ -231,6 +238,47 @@ async fn a_deleted_snapshot_cannot_be_pointed_at_and_a_current_one_not_deleted()
     let refused = operator.point(&to(records[0], true)).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::PointerNotFlipped, "{refused}");
     assert_eq!(pointer(&world).await.target(), Target::Record(records[3]));
+}
+
+/// Replaces a record as a collection does that moves its chunks.
+async fn touch(world: &World, id: RecordId) {
+    let (mut record, version) = records::get(&world.store, &world.lineage, id).await.unwrap();
+    record.lease_seq += 1;
+    world.controls("collector").replace_record(&record, version).await.unwrap();
+}
+
+/// Deletes the first snapshot, and something happens to it before the first call of this kind.
+async fn delete_beside(verb: Verb, below: &str, deed: Deed, world: &World, first: RecordId) -> Record {
+    let interrupter = Arc::new(Interrupter::before(Arc::clone(&world.root), verb, below, deed));
+    let slow = world.on(interrupter.clone());
+    let buried = slow.controls("retention").delete(first, "a test").await.unwrap();
+    assert!(interrupter.is_done());
+    assert_eq!(records::get(&world.store, &world.lineage, first).await.unwrap().0, buried);
+    buried
+}
+
+/// Whenever a collection replaces the record, and even if another ends what was begun.
+#[tokio::test]
+async fn a_deletion_goes_on_when_somebody_replaces_the_record_meanwhile() {
+    let (world, ids) = in_memory().await;
+    let (record, events) = (layout::record(&world.lineage, ids[0]), layout::events(&world.lineage));
+    let (other, first) = (world.clone(), ids[0]);
+    let touched = Box::new(move || async move { touch(&other, first).await }.boxed());
+    let buried = delete_beside(Verb::Replace, record.as_str(), touched, &world, ids[0]).await;
+    assert_eq!(buried.state, State::Tombstone);
+
+    let (other, second) = (world.clone(), ids[1]);
+    let touched = Box::new(move || async move { touch(&other, second).await }.boxed());
+    let buried = delete_beside(Verb::Get, events.as_str(), touched, &world, ids[1]).await;
+    assert_eq!(buried.state, State::Tombstone);
+
+    let (other, third) = (world.clone(), ids[2]);
+    let ended = async move { drop(other.controls("collector").delete(third, "").await.unwrap()) };
+    let ended = Box::new(move || ended.boxed());
+    let buried = delete_beside(Verb::Get, events.as_str(), ended, &world, ids[2]).await;
+    assert_eq!(buried.state, State::Tombstone);
+    assert_eq!(buried.deletion.unwrap().by.run_id, "retention");
+    assert_eq!(pointer(&world).await.target(), Target::Record(ids[3]));
 }
 
 const DAMAGED: [&[u8]; 4] = [b"", b"{", b"\0\xff not json", br#"{"version": 1, "active_sha256_prefix": 7}"#];

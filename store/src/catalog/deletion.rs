@@ -15,7 +15,7 @@ use crate::{
     bucket::{BucketError, RetryPolicy, Version, Write},
     error::Needed,
     format::{
-        event::EventKind,
+        event::{Event, EventKind},
         layout,
         pointer::Target,
         record::{Record, State},
@@ -31,35 +31,59 @@ impl Controls {
         self.delete_while(target, reason, |_| true).await
     }
 
-    /// As [`Self::delete`], but only if `still` holds of the very record that is trashed.
+    /// As [`Self::delete`], but only if `still` holds of the very record that is trashed. A record
+    /// that somebody else replaces meanwhile, as a collection does that moves its chunks, is read
+    /// again: that it has changed is no reason to keep it.
     pub async fn delete_while(
         &self,
         target: RecordId,
         reason: &str,
         still: impl Fn(&Record) -> bool,
     ) -> Result<Record> {
+        let mut event = self.event(EventKind::Delete);
+        event.reason = reason.to_owned();
+        event.record = Some(target);
+        for attempt in 1..=ATTEMPTS {
+            if let Some(buried) = self.try_delete(target, &event, &still).await? {
+                return Ok(buried);
+            }
+            tokio::time::sleep(RetryPolicy::default().pause(attempt)).await;
+        }
+        Err(self.changed(target))
+    }
+
+    /// `None` if somebody has replaced the record meanwhile.
+    async fn try_delete(
+        &self,
+        target: RecordId,
+        event: &Event,
+        still: &impl Fn(&Record) -> bool,
+    ) -> Result<Option<Record>> {
         let (record, version) = records::get(&self.store, &self.lineage, target).await?;
         let (trashed, version) = match record.state {
             State::Live => {
                 if !still(&record) {
-                    return Err(Error::Conflict { what: format!("record {target} of {}", self.lineage) });
+                    return Err(self.changed(target));
                 }
                 self.require_unneeded(&record).await?;
                 if record.archives().next().is_some() {
                     self.require_readable().await?;
                 }
-                let mut event = self.event(EventKind::Delete);
-                event.reason = reason.to_owned();
-                event.record = Some(target);
-                event.from_sha256_prefix = Some(record.sha256_prefix());
                 let mut next = record;
                 next.state = State::Trashed;
-                next.deletion = Some(event);
+                next.deletion =
+                    Some(Event { from_sha256_prefix: Some(next.sha256_prefix()), ..event.clone() });
                 next.lease_seq += 1;
-                let version = self.replace_record(&next, version).await?;
+                let Some(version) = unless_changed(self.replace_record(&next, version).await)? else {
+                    return Ok(None);
+                };
                 (next, version)
             }
             State::Trashed => (record, version),
+            // Somebody has finished what we began.
+            State::Tombstone if record.deletion.as_ref().is_some_and(|made| made.id == event.id) => {
+                return Ok(Some(record));
+            }
             State::Tombstone | State::Writing | State::Revoked => {
                 return Err(Error::NotFound { what: format!("snapshot {target} of {}", self.lineage) });
             }
@@ -72,7 +96,8 @@ impl Controls {
             }
             return Err(error);
         }
-        let (trashed, version) = self.announce_removal(trashed, version).await?;
+        let announced = self.announce_removal(trashed, version).await;
+        let Some((trashed, version)) = unless_changed(announced)? else { return Ok(None) };
         self.remove_archives(&trashed).await?;
         if let Some(event) = &trashed.deletion {
             self.settle(Some(event)).await?;
@@ -81,8 +106,12 @@ impl Controls {
         buried.state = State::Tombstone;
         buried.removing = false;
         buried.lease_seq += 1;
-        self.replace_record(&buried, version).await?;
-        Ok(buried)
+        let replaced = unless_changed(self.replace_record(&buried, version).await)?;
+        Ok(replaced.map(|_| buried))
+    }
+
+    fn changed(&self, target: RecordId) -> Error {
+        Error::Conflict { what: format!("record {target} of {}", self.lineage) }
     }
 
     /// Fails if [`Self::delete`] would because somebody needs the snapshot. Changes nothing.
@@ -196,5 +225,13 @@ impl Controls {
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+}
+
+/// `None` if somebody else has changed it.
+fn unless_changed<T>(done: Result<T>) -> Result<Option<T>> {
+    match done {
+        Err(Error::Conflict { .. }) => Ok(None),
+        done => done.map(Some),
     }
 }
