@@ -169,6 +169,24 @@ fn by_lot_somebody_who_moves_packs_beside_readers_and_collections() {
     hardly(scene.within(bounds), 150);
 }
 
+/// Two of one host: the second finds what the first has noted, dead or alive.
+const CAPTURE: Program = Program::Capture;
+
+#[test]
+fn a_capture_that_goes_on_from_what_another_has_left_beside_a_collection() {
+    let killed = Bounds { crashes: 1, preemptions: Some(1), ..CALM };
+    never(Scene::of([CAPTURE, CAPTURE, collector(2)]).with(Packs::Needed).within(killed), 400);
+    never(Scene::of([CAPTURE, CAPTURE, forgetful(2)]).with(Packs::Needed).within(CALM), 400);
+    never(Scene::of([CAPTURE, forgetful(3)]).with(Packs::Left).within(CALM), 400);
+}
+
+#[test]
+fn by_lot_captures_that_go_on_from_what_others_have_left() {
+    let bounds = Bounds { faults: 1, expiries: 2, crashes: 2, preemptions: None, ..CALM };
+    let scene = Scene::of([CAPTURE, CAPTURE, CAPTURE, collector(2), forgetful(3)]);
+    hardly(scene.with(Packs::Needed).within(bounds), 250);
+}
+
 const REPACKER: Program = Program::Repacker;
 /// The snapshot that needs a part of what is emptied.
 const READER_OF_HALF: Program = Program::Reader { target: 1, renewals: 0 };
@@ -327,4 +345,28 @@ fn without_following_what_was_moved_a_reader_loses_what_it_pinned_anew() {
     let rules = Rules { follow_moved: false, ..ALL };
     let bounds = Bounds { changes_first: true, ..AWAKE };
     is_needed_by_sleepers(rules, scene.within(bounds), 20_000, "cannot read its snapshot");
+}
+
+#[test]
+fn without_a_look_at_what_is_condemned_a_capture_goes_on_from_what_goes() {
+    let scene = Scene::of([collector(2), CAPTURE]).with(Packs::Left).within(AWAKE);
+    is_needed(Rules { bar_condemned: false, ..ALL }, scene, 3000, LOST);
+}
+
+#[test]
+fn without_a_lease_before_it_looks_a_capture_goes_on_from_what_goes() {
+    let scene = Scene::of([CAPTURE, collector(2)]).with(Packs::Left).within(AWAKE);
+    is_needed(Rules { lease_before_condemned: false, ..ALL }, scene, 3000, LOST);
+}
+
+#[test]
+fn without_asking_for_it_a_capture_goes_on_from_what_has_long_been_gone() {
+    let scene = Scene::of([forgetful(3), CAPTURE]).with(Packs::Left).within(AWAKE);
+    is_needed_by_sleepers(Rules { ask_for_packs: false, ..ALL }, scene, 20_000, LOST);
+}
+
+#[test]
+fn without_revoking_it_a_capture_that_slept_goes_on_from_what_is_gone() {
+    let scene = Scene::of([CAPTURE, collector(2)]).with(Packs::Left).within(CALM);
+    is_needed(Rules { revoke_blockers: false, ..ALL }, scene, 3000, LOST);
 }

@@ -201,10 +201,11 @@ pub(super) fn about(actor: &Actor) -> About {
 }
 
 fn answer(context: &Context, lineage: &Lineage, imported: Imported, flip: Flip) -> Answer {
-    let Imported { record, snapshot_id, outcome, held_back, arrived, skipped, elapsed } = imported;
+    let Imported { record, snapshot_id, outcome, held_back, arrived, skipped, taken_over, elapsed } =
+        imported;
     let read_files = record.counts.files;
     let report = Report::of(&record, snapshot_id, outcome, flip);
-    let report = Report { held_back, skipped, read_files, elapsed, ..report };
+    let report = Report { held_back, skipped, read_files, taken_over, elapsed, ..report };
     let warnings = snapshot::warnings(&report, Vec::new());
     warnings.iter().for_each(|warning| context.console.warn(warning));
     let verdict = capturing::held_back(&report);

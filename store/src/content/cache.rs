@@ -7,9 +7,10 @@
 use std::{
     fs,
     io::Write,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering},
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use crate::{id, id::StoreId, name::Tenant};
@@ -29,6 +30,8 @@ pub enum Shelf {
     Swept,
     /// Records that have ended, by lineage.
     Ended,
+    /// What is in packs of writes that have not ended, by pack.
+    Unfinished,
 }
 
 impl Shelf {
@@ -39,16 +42,34 @@ impl Shelf {
             Self::Stat => "stat",
             Self::Swept => "swept",
             Self::Ended => "ended",
+            Self::Unfinished => "unfinished",
         }
     }
 
     /// How many bytes a shelf may take before its oldest files go.
-    const fn max_bytes(self) -> u64 {
+    pub(super) const fn max_bytes(self) -> u64 {
         match self {
             Self::Index => 64 << 20,
             Self::Meta | Self::Stat => 256 << 20,
             Self::Swept | Self::Ended => 16 << 20,
+            // Of some 20 GB; they are all kept in memory by the write that goes on.
+            Self::Unfinished => 32 << 20,
         }
+    }
+}
+
+/// A file on a shelf, as it was seen.
+#[derive(Debug)]
+pub(super) struct Listed {
+    pub name: String,
+    pub len: u64,
+    modified: SystemTime,
+}
+
+impl Listed {
+    /// Since it was written; none if that is still to come.
+    pub(super) fn age(&self) -> Option<Duration> {
+        self.modified.elapsed().ok()
     }
 }
 
@@ -57,7 +78,7 @@ impl Shelf {
 pub struct Cache {
     root: PathBuf,
     /// For each shelf, whether it has been looked through.
-    pruned: [AtomicBool; 5],
+    pruned: [AtomicBool; 6],
 }
 
 impl Cache {
@@ -103,12 +124,33 @@ impl Cache {
         }
     }
 
+    /// What this user has put on a shelf, newest first.
+    pub(super) fn list_own(&self, shelf: Shelf) -> Vec<Listed> {
+        let Ok(folder) = fs::read_dir(self.root.join(shelf.folder())) else { return Vec::new() };
+        let user = rustix::process::geteuid().as_raw();
+        let own = |entry: fs::DirEntry| {
+            let (name, meta) = (entry.file_name().into_string().ok()?, entry.metadata().ok()?);
+            let is_own = meta.is_file() && meta.uid() == user && !name.starts_with('.');
+            is_own.then_some(Listed { modified: meta.modified().ok()?, len: meta.len(), name })
+        };
+        let mut listed: Vec<Listed> = folder.filter_map(|entry| own(entry.ok()?)).collect();
+        listed.sort_unstable_by(|a, b| (b.modified, &b.name).cmp(&(a.modified, &a.name)));
+        listed
+    }
+
+    /// Forgets a file. If that fails it is as it was.
+    pub(super) fn remove(&self, shelf: Shelf, name: &str) {
+        let _ = fs::remove_file(self.path(shelf, name));
+    }
+
     fn try_write(&self, shelf: Shelf, name: &str, bytes: &[u8]) -> std::io::Result<()> {
         let path = self.path(shelf, name);
         let folder = self.root.join(shelf.folder());
         make_private(&folder)?;
         let aside = folder.join(format!(".{}", u64::from_le_bytes(id::random())));
-        let written = fs::File::create_new(&aside).and_then(|mut file| {
+        let mut private = fs::File::options();
+        private.write(true).create_new(true).mode(0o600);
+        let written = private.open(&aside).and_then(|mut file| {
             file.write_all(bytes)?;
             file.write_all(blake3::hash(bytes).as_bytes())
         });

@@ -1,6 +1,7 @@
 //! Chunks that need not be stored again, and where they lie.
 //!
-//! First what the snapshot is built on holds, then the tenant's index. The index is
+//! First what the snapshot is built on holds, then the tenant's index, then what this host has stored
+//! for writes that have not ended. The index is
 //! fetched in the background and waited for only when the first chunk is missing from the
 //! base. A pack that a collection has condemned, or that is not there, is barred: nothing
 //! may refer to it anew. Nor to what a check has found damaged, but for those who cannot have
@@ -13,7 +14,7 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use super::lost::Lost;
+use super::{lost::Lost, unfinished::Unfinished};
 use crate::{
     format::table::Location,
     id::{ChunkId, PackId},
@@ -28,6 +29,7 @@ pub struct Known {
     moved: RwLock<Locations>,
     index: OnceLock<Locations>,
     arriving: Mutex<Option<oneshot::Receiver<Locations>>>,
+    unfinished: Unfinished,
     barred: RwLock<HashSet<PackId>>,
     /// What of the base is damaged.
     lost: RwLock<Lost>,
@@ -47,6 +49,15 @@ impl Known {
     /// With what is known to be damaged.
     pub fn without(self, lost: Lost) -> Self {
         Self { lost: RwLock::new(lost), ..self }
+    }
+
+    /// With what this host has stored for writes that have not ended.
+    pub fn beside(self, unfinished: Unfinished) -> Self {
+        Self { unfinished, ..self }
+    }
+
+    pub fn unfinished(&self) -> &Unfinished {
+        &self.unfinished
     }
 
     /// What is known to be damaged.
@@ -70,7 +81,10 @@ impl Known {
     pub fn locate(&self, id: &ChunkId) -> Option<Location> {
         // Where it is now before where it was: what was moved may have been damaged there.
         let moved = self.usable(self.moved(id).as_ref());
-        moved.or_else(|| self.usable(self.base.get(id))).or_else(|| self.usable(self.index().get(id)))
+        moved
+            .or_else(|| self.usable(self.base.get(id)))
+            .or_else(|| self.usable(self.index().get(id)))
+            .or_else(|| self.usable(self.unfinished.locate(id)))
     }
 
     /// Where a damaged chunk of the base lies, for those who have it from nowhere else. That its

@@ -17,6 +17,7 @@ pub mod meta;
 pub mod packer;
 pub mod reader;
 pub mod recut;
+pub mod unfinished;
 pub mod upload;
 pub mod whereabouts;
 pub mod workers;

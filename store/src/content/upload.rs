@@ -20,6 +20,7 @@ use super::{
     TenantStore,
     known::Locations,
     packer::{Packer, SealedPack},
+    unfinished,
 };
 use crate::{
     Error, Result,
@@ -54,6 +55,8 @@ pub struct Uploader {
     next: AtomicU32,
     failed: Arc<AtomicBool>,
     stored_bytes: AtomicU64,
+    /// Whether each pack is noted once the store has it.
+    is_noting: bool,
     sent: Mutex<Sent>,
 }
 
@@ -94,8 +97,14 @@ impl Uploader {
             next: AtomicU32::new(0),
             failed: Arc::new(AtomicBool::new(false)),
             stored_bytes: AtomicU64::new(0),
+            is_noting: false,
             sent: Mutex::default(),
         }
+    }
+
+    /// Notes on this host which packs the store has, for whoever goes on if this write is cut short.
+    pub fn noting(self) -> Self {
+        Self { is_noting: true, ..self }
     }
 
     /// There will be something to upload: makes ready for it while the first pack is filled.
@@ -128,17 +137,21 @@ impl Uploader {
         self.gate.allow(self.stored_bytes.fetch_add(len, Ordering::Relaxed) + len)?;
         let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
         sent.locations.extend(pack.locations());
-        sent.index.push(pack.index());
+        let index = pack.index();
+        let noted = self.is_noting.then(|| index.clone());
+        sent.index.push(index);
         let SealedPack { id, bytes, .. } = pack;
         let (store, progress, failed) =
             (self.store.clone(), Arc::clone(&self.progress), Arc::clone(&self.failed));
         sent.tasks.push(self.runtime.spawn(async move {
             let len = bytes.len() as u64;
             let result = put_unique(&*store.bucket, &layout::pack(&store.tenant, id), bytes.into()).await;
-            drop(place);
-            if result.is_err() {
-                failed.store(true, Ordering::Relaxed);
+            match noted {
+                _ if result.is_err() => failed.store(true, Ordering::Relaxed),
+                Some(index) => unfinished::note(&store, index),
+                None => {}
             }
+            drop(place);
             progress.tick(Tick { transferred_bytes: len, ..Tick::default() });
             Ok(result.map(drop)?)
         }));

@@ -18,7 +18,7 @@ use super::{
     open::Opened,
     publish,
     snapshot::{About, Examined, HoldBack, Outcome, Report, Totals, draft},
-    written::Written,
+    written::{Published, Written},
 };
 use crate::{
     Error, ErrorKind, Result,
@@ -255,7 +255,7 @@ impl Writing<'_> {
         };
         let written =
             Written { store: self.store, lease: self.lease, uploader: self.uploader, known: self.known };
-        let (record, metadata) = written.publish(new, base_metadata, finish).await?;
+        let Published { record, metadata, .. } = written.publish(new, base_metadata, finish).await?;
         let (entries, locations) = metadata.decode()?;
         let metadata = Arc::new(metadata);
         let (store, kept) = (self.store.clone(), Arc::clone(&metadata));

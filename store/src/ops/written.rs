@@ -9,10 +9,15 @@ use crate::{
         TenantStore,
         known::Known,
         meta::{Metadata, NewTree},
-        upload::{Gate, Uploader},
+        unfinished::{self, TakenOver},
+        upload::{DurablePacks, Gate, Uploader},
         workers::blocking,
     },
-    format::{record::Record, table::Location, tree::Entry},
+    format::{
+        record::{Content, Record},
+        table::Location,
+        tree::Entry,
+    },
     id::{ChunkId, PackId},
 };
 
@@ -24,6 +29,13 @@ pub(super) struct Written<'a> {
     pub known: &'a Arc<Known>,
 }
 
+/// What has become a snapshot.
+pub(super) struct Published {
+    pub record: Record,
+    pub metadata: Metadata,
+    pub taken_over: TakenOver,
+}
+
 impl Written<'_> {
     /// Stores the metadata once all packs are durable, then makes the record live. `finish`
     /// fills in what only the caller knows.
@@ -32,12 +44,12 @@ impl Written<'_> {
         tree: NewTree,
         base: Option<Arc<Metadata>>,
         finish: impl FnOnce(&mut Record),
-    ) -> Result<(Record, Metadata)> {
+    ) -> Result<Published> {
         let packs = self.uploader.finish().await?;
         let write = self.lease.open().await?;
         let chunks = tree.chunks().count() as u64;
         let (store, known) = (self.store.clone(), Arc::clone(self.known));
-        let (packs, meta) = blocking(move || {
+        let (mut packs, meta) = blocking(move || {
             let sure = |id: &ChunkId| known.locate(id).filter(|found| !known.is_unsure(&found.pack));
             let stored = |id: &ChunkId| packs.locations.get(id).copied().or_else(|| sure(id));
             let locate = |id: &ChunkId| stored(id).or_else(|| known.locate_lost(id));
@@ -48,7 +60,10 @@ impl Written<'_> {
         })
         .await?;
         self.lease.allow(packs.stored_bytes + meta.pack.bytes.len() as u64)?;
+        let taken_over = self.take_over(&mut packs, &meta.content);
+        let indexed: Vec<PackId> = packs.index.iter().map(|pack| pack.pack).collect();
         let durable = self.lease.upload_metadata(packs, &meta.pack).await?;
+        self.forget(indexed);
         let content = meta.content.clone();
         let inherited = self.inherited(&meta.metadata)?;
         let finish = |record: &mut Record| {
@@ -61,7 +76,27 @@ impl Written<'_> {
             finish(record);
         };
         let record = self.lease.publish(&durable, finish).await?;
-        Ok((record, meta.metadata))
+        Ok(Published { record, metadata: meta.metadata, taken_over })
+    }
+
+    /// Of the packs that earlier writes have left, those that the snapshot needs go into its index.
+    fn take_over(&self, packs: &mut DurablePacks, content: &Content) -> TakenOver {
+        let mut taken_over = TakenOver::default();
+        for used in &content.packs {
+            let Some(left) = self.known.unfinished().get(&used.pack) else { continue };
+            packs.index.push(left.clone());
+            taken_over.packs += 1;
+            taken_over.bytes += used.live_bytes;
+        }
+        taken_over
+    }
+
+    /// The index in the store names these packs from now on. What may not be referred to is no use
+    /// to anybody. All before the record is published: a note about a snapshot's packs would outlive
+    /// what a check finds out about them.
+    fn forget(&self, indexed: Vec<PackId>) {
+        let useless = self.known.unfinished().packs().filter(|pack| self.known.is_barred(pack));
+        unfinished::forget(self.store, indexed.into_iter().chain(useless));
     }
 
     /// What the snapshot consists of, if some of that may be damaged.

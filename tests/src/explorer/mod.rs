@@ -17,6 +17,7 @@ mod gate;
 mod ghost;
 mod keeper;
 mod machine;
+mod notes;
 mod programs;
 mod run;
 mod scene;

@@ -123,6 +123,9 @@ pub enum Program {
     },
     /// Empties the pack of the first snapshot, of which the second needs a part.
     Repacker,
+    /// Stores what every capture of this host stores: where another one has left it if that is noted
+    /// and allowed, else in a pack of its own, which it notes.
+    Capture,
     /// Reads the second snapshot without a pin, as a mount does that has the lock.
     Follower,
 }
@@ -138,7 +141,7 @@ impl Program {
             Self::Reaper => Role::Reaper,
             Self::ForceUnlock => Role::ForceUnlock,
             Self::ContractWriter { .. } | Self::ContractReaper => Role::Contract,
-            Self::Writer { .. } | Self::Mover { .. } | Self::Repacker => Role::Writer,
+            Self::Writer { .. } | Self::Mover { .. } | Self::Repacker | Self::Capture => Role::Writer,
             Self::Reader { .. } | Self::Follower | Self::Session { .. } => Role::Reader,
             Self::Collector { .. } => Role::Collector,
             Self::Retention => Role::Deleter,
@@ -228,6 +231,10 @@ impl Host {
             Program::Repacker => {
                 let moved = self.repack(data_of(self.records[0]), self.records[1]).await;
                 self.note(&format!("ends: {:?}", moved.map_err(|error| error.kind())));
+            }
+            Program::Capture => {
+                let stored = self.capture().await;
+                self.note(&format!("ends: {:?}", stored.map_err(|error| error.kind())));
             }
             Program::Follower => {
                 let read = self.follow().await;

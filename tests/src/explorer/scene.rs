@@ -25,7 +25,7 @@ use store::{
     name::Lineage,
 };
 
-use super::Program;
+use super::{Program, notes::note};
 use crate::{tree::noise, world::World};
 
 /// How many snapshots every scene has.
@@ -100,6 +100,8 @@ pub enum Packs {
     Needed,
     /// The first snapshot is a tombstone, so that nothing needs its pack.
     Orphan,
+    /// The first is no snapshot but a write that gave up when this host had noted its pack.
+    Left,
     /// The pack of the first snapshot was condemned before that was published, and nobody is
     /// waited for any more.
     Pardonable,
@@ -169,6 +171,10 @@ pub fn with_packs(stage: &Stage, packs: Packs) -> BTreeMap<String, Bytes> {
         record.content = Some(content.clone());
         if number == 0 && packs == Packs::Orphan {
             record.state = State::Tombstone;
+        }
+        if number == 0 && packs == Packs::Left {
+            (record.state, record.content) = (State::Revoked, None);
+            put(note(), pack.to_string().into_bytes());
         }
         put(key, record.encode());
         put(layout::pack(tenant, pack), bytes.to_vec());

@@ -1,7 +1,7 @@
 //! One connection of a client and the one to the server that belongs to it.
 
 use std::{
-    io::{self, BufReader, ErrorKind, Write},
+    io::{self, BufReader, ErrorKind, Read, Write},
     net::TcpStream,
     sync::{Arc, atomic::Ordering},
     thread,
@@ -40,7 +40,8 @@ impl<'a> Exchange<'a> {
         let Some(head) = read_head(&mut self.client)? else { return Ok(false) };
         let weather = self.shared.weather.lock().unwrap().clone();
         let number = self.shared.requests.fetch_add(1, Ordering::Relaxed);
-        let mishap = weather.mishap(number).filter(|_| is_long(&head, weather.least_body_bytes));
+        let is_long = is_long(&head, weather.least_body_bytes);
+        let mishap = weather.mishap(number).filter(|_| is_long);
         self.shared.mishaps.fetch_add(u64::from(mishap.is_some()), Ordering::Relaxed);
         if mishap == Some(Mishap::ResetBefore) {
             return self.reset();
@@ -49,6 +50,14 @@ impl<'a> Exchange<'a> {
             self.client.get_mut().write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
         }
         let mut body = read_body(&mut self.client, request_framing(&head))?;
+        if is_long && !body.is_empty() {
+            let bodies = &self.shared.bodies;
+            let before = bodies.arrived.fetch_add(1, Ordering::Relaxed);
+            if weather.most_bodies.is_some_and(|most| before >= most) {
+                return self.vanish();
+            }
+            bodies.bytes.fetch_add(body.len() as u64, Ordering::Relaxed);
+        }
         let middle = body.len() / 2;
         if let (Some(Mishap::Flipped), Some(byte)) = (mishap, body.get_mut(middle)) {
             *byte ^= 1;
@@ -131,6 +140,14 @@ impl<'a> Exchange<'a> {
         );
         self.client.get_mut().write_all(format!("{head}{body}").as_bytes())?;
         Ok(true)
+    }
+
+    /// Answers nothing, for as long as the client waits.
+    fn vanish(&mut self) -> io::Result<bool> {
+        *self.shared.bodies.vanished.lock().unwrap() += 1;
+        self.shared.bodies.more.notify_all();
+        while self.client.get_mut().read(&mut [0; 512])? > 0 {}
+        Ok(false)
     }
 
     /// Breaks both connections when the server has got half of the request.

@@ -15,7 +15,7 @@ use std::{
     io,
     net::{SocketAddr, TcpListener, TcpStream},
     sync::{
-        Arc, Mutex,
+        Arc, Condvar, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread,
@@ -43,7 +43,17 @@ struct Shared {
     turns: Turns,
     requests: AtomicU64,
     mishaps: AtomicU64,
+    bodies: Bodies,
     closing: AtomicBool,
+}
+
+/// Requests with a long body.
+#[derive(Debug, Default)]
+struct Bodies {
+    arrived: AtomicU64,
+    bytes: AtomicU64,
+    vanished: Mutex<u64>,
+    more: Condvar,
 }
 
 impl Proxy {
@@ -58,6 +68,7 @@ impl Proxy {
             turns: Turns::default(),
             requests: AtomicU64::new(0),
             mishaps: AtomicU64::new(0),
+            bodies: Bodies::default(),
             closing: AtomicBool::new(false),
         });
         let accepting = Arc::clone(&shared);
@@ -94,6 +105,19 @@ impl Proxy {
     /// How many of them had a mishap. Zero means that a test tested nothing.
     pub fn mishaps(&self) -> u64 {
         self.shared.mishaps.load(Ordering::Relaxed)
+    }
+}
+
+impl Proxy {
+    /// The bytes of all bodies that were long enough for mishaps and reached the server.
+    pub fn body_bytes(&self) -> u64 {
+        self.shared.bodies.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Waits until so many requests have vanished.
+    pub fn wait_for_vanished(&self, count: u64) {
+        let vanished = self.shared.bodies.vanished.lock().unwrap();
+        drop(self.shared.bodies.more.wait_while(vanished, |vanished| *vanished < count).unwrap());
     }
 }
 

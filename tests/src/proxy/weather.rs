@@ -66,6 +66,8 @@ pub struct Weather {
     pub mishaps: Vec<(Mishap, u64)>,
     /// Nothing goes wrong with requests whose body is shorter.
     pub least_body_bytes: usize,
+    /// So many requests with a body that long arrive; the later ones vanish, and nobody answers them.
+    pub most_bodies: Option<u64>,
     pub seed: u64,
 }
 

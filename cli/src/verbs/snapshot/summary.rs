@@ -46,6 +46,8 @@ pub(in crate::verbs) fn document(lineage: &Lineage, report: &Report, warnings: &
         "new_chunks": counts.new_chunks,
         "new_bytes": counts.new_bytes,
         "stored_bytes": counts.stored_bytes,
+        "taken_over_packs": report.taken_over.packs,
+        "taken_over_bytes": report.taken_over.bytes,
         "skipped": {
             "sockets": report.skipped.sockets,
             "fifos": report.skipped.fifos,
@@ -106,6 +108,14 @@ pub(in crate::verbs) fn text(lineage: &Lineage, report: &Report) -> String {
             size::plural(counts.chunks, "chunk", "chunks")
         );
         let _ = writeln!(text, "  stored   {}{}", size::bytes(counts.stored_bytes), saving(report));
+        if report.taken_over.packs > 0 {
+            let _ = writeln!(
+                text,
+                "  resumed  {} in {}, stored before by a write that was cut short",
+                size::bytes(report.taken_over.bytes),
+                size::plural(report.taken_over.packs, "pack", "packs")
+            );
+        }
     }
     let _ = match &report.flip {
         Flip::Flipped { from, .. } if from.is_empty() => writeln!(text, "  pointer  set to {prefix}"),

@@ -22,8 +22,8 @@ use std::{
 use super::{
     moved::by_id,
     scratch::Scratch,
-    snapshot::{About, HoldBack, Outcome, Totals, draft, load_index, snapshot_id},
-    written::Written,
+    snapshot::{About, HoldBack, Outcome, Totals, draft, load_index, read_unfinished, snapshot_id},
+    written::{Published, Written},
 };
 use crate::{
     Error, Result,
@@ -35,6 +35,7 @@ use crate::{
         known::{Known, Locations},
         lost::Lost,
         meta::{Metadata, NewTree},
+        unfinished::TakenOver,
         upload::{Gate, Uploader},
         workers::blocking,
     },
@@ -85,6 +86,7 @@ pub struct Imported {
     pub held_back: Option<HoldBack>,
     pub arrived: Arrived,
     pub skipped: Skipped,
+    pub taken_over: TakenOver,
     pub elapsed: Duration,
 }
 
@@ -101,14 +103,16 @@ pub async fn import(
     let (index, arriving) = load_index(store, INDEX_BUDGET_BYTES);
     let damage = base.record.as_ref().and_then(|record| record.damage.as_ref());
     let lost = damage.map(Lost::from).unwrap_or_default();
-    let known = Arc::new(Known::new(base.locations, Some(arriving)).without(lost));
+    let unfinished = read_unfinished(store).await?;
+    let known = Known::new(base.locations, Some(arriving)).without(lost).beside(unfinished);
+    let known = Arc::new(known);
     let (source, lineage) = (("archive", request.name.as_ref()), request.lineage.clone());
     let draft =
         draft(store, &lineage, request.about.clone(), base.record.as_ref(), Totals::default(), source);
     let lease = WriteLease::new(store.clone(), lineage, draft, Arc::clone(&known));
     let lease = Arc::new(lease.within(request.quota_bytes).listing_packs().kept());
     let gate = Arc::clone(&lease) as Arc<dyn Gate>;
-    let uploader = Arc::new(Uploader::new(store.clone(), gate, Arc::clone(&progress)));
+    let uploader = Arc::new(Uploader::new(store.clone(), gate, Arc::clone(&progress)).noting());
     let ingest = Ingest::new(store.clone(), Arc::clone(&known), Arc::clone(&uploader), Arc::clone(&progress));
     progress.begin("import", 0, request.manifest.as_ref().map_or(0, |of| of.uncompressed_size_bytes));
     let writing = Writing {
@@ -213,6 +217,7 @@ impl Writing<'_> {
             held_back,
             arrived,
             skipped,
+            taken_over: TakenOver::default(),
             elapsed: Duration::ZERO,
         };
         if let Some(twin) = self.twin(snapshot_id, &arrived).await? {
@@ -223,14 +228,14 @@ impl Writing<'_> {
         let finish = |record: &mut Record| describe(record, request, &arrived, totals, judged, ingested);
         let written =
             Written { store: self.store, lease: self.lease, uploader: self.uploader, known: self.known };
-        let (record, metadata) = written.publish(tree, self.base.1, finish).await?;
+        let Published { record, metadata, taken_over } = written.publish(tree, self.base.1, finish).await?;
         let (store, id, generation) = (self.store.clone(), record.record, record.generation);
         let _ = blocking(move || {
             metadata.remember(&store, id, generation);
             Ok(())
         })
         .await;
-        Ok(imported(record, Outcome::Stored))
+        Ok(Imported { taken_over, ..imported(record, Outcome::Stored) })
     }
 
     /// A live snapshot that was made of this very archive.

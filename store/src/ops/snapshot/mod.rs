@@ -31,7 +31,7 @@ use crate::{
         pointer::Flip,
         records,
     },
-    content::TenantStore,
+    content::{TenantStore, unfinished::TakenOver},
     format::event::Actor,
     format::health::Health,
     format::pointer::Target,
@@ -49,7 +49,7 @@ use plan::Plan;
 use right::Right;
 use tokio::sync::OnceCell;
 use write::Writing;
-pub(super) use write::load_index;
+pub(super) use write::{load_index, read_unfinished};
 
 /// How often a capture is started again: because a collection revoked the write, or
 /// because the directory changed under it.
@@ -138,6 +138,8 @@ pub struct Report {
     pub reused_files: u64,
     pub read_files: u64,
     pub index: IndexUse,
+    /// What it needs of what earlier writes of this host had stored before they were cut short.
+    pub taken_over: TakenOver,
     pub elapsed: Duration,
 }
 
@@ -166,6 +168,7 @@ impl Report {
             reused_files: 0,
             read_files: 0,
             index: IndexUse::default(),
+            taken_over: TakenOver::default(),
             elapsed: Duration::ZERO,
         }
     }
@@ -217,6 +220,7 @@ struct Ended {
     held_back: Option<HoldBack>,
     read_files: u64,
     index: IndexUse,
+    taken_over: TakenOver,
 }
 
 impl Capture<'_> {
@@ -299,12 +303,12 @@ impl Capture<'_> {
     }
 
     fn report(&self, plan: &Plan, ended: Ended) -> Result<Report> {
-        let Ended { outcome, record, flip, held_back, read_files, index } = ended;
+        let Ended { outcome, record, flip, held_back, read_files, index, taken_over } = ended;
         let snapshot_id = snapshot_id(&record)
             .ok_or_else(|| Error::Internal { what: "a record without content".to_owned() })?;
         let report = Report::of(&record, snapshot_id, outcome, flip);
         let (skipped, reused_files) = (plan.walk.skipped, plan.kept.len() as u64);
-        Ok(Report { held_back, skipped, reused_files, read_files, index, ..report })
+        Ok(Report { held_back, skipped, reused_files, read_files, index, taken_over, ..report })
     }
 }
 
@@ -317,6 +321,7 @@ impl Ended {
             held_back: None,
             read_files,
             index: IndexUse::default(),
+            taken_over: TakenOver::default(),
         }
     }
 }

@@ -27,6 +27,7 @@ use crate::{
         lazy::startup::{self, First, Places},
         lost::Lost,
         meta::{Metadata, NewTree},
+        unfinished::{TakenOver, Unfinished},
         upload::{Gate, Uploader},
         workers::blocking,
     },
@@ -35,7 +36,7 @@ use crate::{
     ops::{
         moved::{by_id, current, packs_of},
         publish,
-        written::Written,
+        written::{Published, Written},
     },
     progress::{Progress, Tick},
     tree::{
@@ -81,15 +82,16 @@ impl<'a> Writing<'a> {
     ) -> Result<Self> {
         let (store, progress) = (capture.store, &capture.progress);
         let (index, arriving) = load_index(store, capture.request.index_budget);
-        let (loaded, before) =
-            futures::future::join(base_metadata(capture, base.as_ref()), before_reading(&plan)).await;
+        let loading = base_metadata(capture, base.as_ref());
+        let (loaded, before, unfinished) =
+            futures::future::join3(loading, before_reading(&plan), read_unfinished(store)).await;
         let (base_metadata, loaded) = match loaded {
             Some((metadata, loaded)) => (Some(Arc::new(metadata)), loaded),
             None => (None, Loaded::default()),
         };
         let before = before?;
         let lost = base.as_ref().and_then(|base| base.damage.as_ref()).map(Lost::from).unwrap_or_default();
-        let known = Known::new(loaded.locations, Some(arriving)).without(lost);
+        let known = Known::new(loaded.locations, Some(arriving)).without(lost).beside(unfinished?);
         let known = Arc::new(known);
         let lineage = capture.request.lineage.clone();
         let totals = Totals::of(&plan.walk.entries, plan.walk.skipped, plan.walk.bytes);
@@ -99,7 +101,7 @@ impl<'a> Writing<'a> {
         let lease = WriteLease::new(store.clone(), lineage, draft, Arc::clone(&known));
         let lease = Arc::new(lease.within(capture.request.quota_bytes).kept());
         let gate = Arc::clone(&lease) as Arc<dyn Gate>;
-        let uploader = Arc::new(Uploader::new(store.clone(), gate, Arc::clone(progress)));
+        let uploader = Arc::new(Uploader::new(store.clone(), gate, Arc::clone(progress)).noting());
         let ingest =
             Ingest::new(store.clone(), Arc::clone(&known), Arc::clone(&uploader), Arc::clone(progress));
         let ingest = Arc::new(ingest);
@@ -200,7 +202,7 @@ impl<'a> Writing<'a> {
             let _ = self.uploader.finish().await?;
             return Ok(Ended { held_back, ..Ended::unchanged(twin, Flip::Unchanged, self.read_files) });
         }
-        let record = self.publish(tree, ingested, held_back.as_ref()).await?;
+        let (record, taken_over) = self.publish(tree, ingested, held_back.as_ref()).await?;
         Ok(Ended {
             outcome: Outcome::Stored,
             record,
@@ -208,6 +210,7 @@ impl<'a> Writing<'a> {
             held_back,
             read_files: self.read_files,
             index: IndexUse::default(),
+            taken_over,
         })
     }
 
@@ -359,7 +362,7 @@ impl<'a> Writing<'a> {
         tree: NewTree,
         ingested: Ingested,
         held_back: Option<&HoldBack>,
-    ) -> Result<Record> {
+    ) -> Result<(Record, TakenOver)> {
         let (health, held_back) = (self.examined.health.take(), held_back.map(|held| held.word.to_owned()));
         let startup = self.first_reads.plan(&self.plan.walk.entries);
         let finish = |record: &mut Record| {
@@ -376,9 +379,9 @@ impl<'a> Writing<'a> {
             uploader: &self.uploader,
             known: &self.known,
         };
-        let (record, metadata) = written.publish(tree, base, finish).await?;
+        let Published { record, metadata, taken_over } = written.publish(tree, base, finish).await?;
         self.stored = Some((metadata, record.record, record.generation));
-        Ok(record)
+        Ok((record, taken_over))
     }
 }
 
@@ -390,6 +393,12 @@ async fn before_reading(plan: &Plan) -> Result<Option<Trust>> {
     let root = Arc::clone(&plan.root);
     let files: Vec<_> = plan.to_read.iter().map(|file| plan.walk.entries[file.entry].path.clone()).collect();
     blocking(move || Trust::before_reading(&root, &files).map(Some)).await
+}
+
+/// What this host has stored for writes that have not ended.
+pub(in crate::ops) async fn read_unfinished(store: &TenantStore) -> Result<Unfinished> {
+    let store = store.clone();
+    blocking(move || Ok(Unfinished::load(&store))).await
 }
 
 /// Fetches the tenant's indexes in the background.

@@ -1,7 +1,11 @@
 //! Bodies on a network that changes or loses them: nothing is stored that was not sent, and
-//! what is sent again is no more than what was lost.
+//! what is sent again is no more than what was lost. And writes that are cut short: the next one goes
+//! on from what they have stored.
 
 #![allow(clippy::unwrap_used)]
+
+mod killed;
+mod resumed;
 
 use std::sync::Arc;
 

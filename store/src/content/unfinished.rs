@@ -1,0 +1,107 @@
+//! What this host has stored for writes that have not ended: packs that no index names yet.
+//!
+//! The index of a write is stored last, so the packs of one that was cut short are known to nobody.
+//! Therefore a host notes what is in each of its packs as soon as the store has it, and the next write
+//! of the tenant finds its chunks there.
+//!
+//! A note is a hint, as an index is: a write refers to what it found in one only as it refers to what
+//! it found in an index, under a lease of its own, to packs that nobody has condemned and that are
+//! there. So nothing hangs on whose note it is, on whether its writer is dead, or on a clock. Only packs
+//! that nobody but a collection removes may be noted.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::{
+    TenantStore,
+    cache::{Cache, Shelf},
+    known::Locations,
+};
+use crate::{
+    format::{
+        WRITER,
+        index::{Index, IndexPack},
+        table::Location,
+    },
+    id::{ChunkId, PackId},
+};
+
+/// Who has not gone on for so long will not: collections have had the time to free the packs.
+const KEPT_FOR: Duration = Duration::from_secs(7 * 86_400);
+
+/// The packs of writes that have not ended, as far as this host has stored them.
+#[derive(Debug, Default)]
+pub struct Unfinished {
+    packs: BTreeMap<PackId, IndexPack>,
+    places: Locations,
+}
+
+/// What a snapshot needs of what earlier writes have left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TakenOver {
+    pub packs: u64,
+    /// As they are stored.
+    pub bytes: u64,
+}
+
+impl Unfinished {
+    pub fn of(packs: impl IntoIterator<Item = IndexPack>) -> Self {
+        let mut unfinished = Self::default();
+        packs.into_iter().for_each(|pack| unfinished.learn(pack));
+        unfinished
+    }
+
+    /// Reads this user's notes about the tenant; blocking. One that is damaged, or of another key, is
+    /// as good as none.
+    pub fn load(store: &TenantStore) -> Self {
+        let Some(cache) = &store.cache else { return Self::default() };
+        let mut budget = Shelf::Unfinished.max_bytes();
+        let mut loaded = Self::default();
+        for listed in cache.list_own(Shelf::Unfinished) {
+            let is_old = listed.age().is_some_and(|age| age > KEPT_FOR);
+            budget = budget.saturating_sub(listed.len);
+            let index = if is_old || budget == 0 { None } else { read(cache, store, &listed.name) };
+            match index {
+                Some(index) => index.packs.into_iter().for_each(|pack| loaded.learn(pack)),
+                // Older ones come after it, and what is damaged stays so.
+                None => cache.remove(Shelf::Unfinished, &listed.name),
+            }
+        }
+        loaded
+    }
+
+    pub fn locate(&self, id: &ChunkId) -> Option<&Location> {
+        self.places.get(id)
+    }
+
+    pub fn get(&self, pack: &PackId) -> Option<&IndexPack> {
+        self.packs.get(pack)
+    }
+
+    pub fn packs(&self) -> impl Iterator<Item = PackId> + '_ {
+        self.packs.keys().copied()
+    }
+
+    fn learn(&mut self, pack: IndexPack) {
+        self.places.extend(pack.locations());
+        self.packs.insert(pack.pack, pack);
+    }
+}
+
+fn read(cache: &Cache, store: &TenantStore, name: &str) -> Option<Index> {
+    let index = Index::decode(&cache.read(Shelf::Unfinished, name)?).ok()?;
+    Some(index).filter(|index| index.key == *store.key())
+}
+
+/// Notes that the store has this pack. A host that cannot has more to send again.
+pub fn note(store: &TenantStore, pack: IndexPack) {
+    let Some(cache) = &store.cache else { return };
+    let name = pack.pack.to_string();
+    let index = Index { key: *store.key(), writer: WRITER.to_owned(), packs: vec![pack] };
+    cache.write(Shelf::Unfinished, &name, &index.encode());
+}
+
+/// These packs are named elsewhere by now, or may not be referred to.
+pub fn forget(store: &TenantStore, packs: impl IntoIterator<Item = PackId>) {
+    let Some(cache) = &store.cache else { return };
+    packs.into_iter().for_each(|pack| cache.remove(Shelf::Unfinished, &pack.to_string()));
+}
