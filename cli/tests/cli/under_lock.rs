@@ -2,11 +2,14 @@
 
 use std::{
     fs::{self, File},
-    os::unix::fs::MetadataExt,
+    mem::MaybeUninit,
+    os::{fd::OwnedFd, unix::fs::MetadataExt},
+    path::Path,
     process::{Child, Stdio},
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use serde_json::Value;
 
 use crate::desk::{Desk, Ran, ended, noise, signal, until};
@@ -129,6 +132,25 @@ fn advised(ran: &Ran) -> String {
     hint.split('`').next().unwrap().to_owned()
 }
 
+/// Everybody who opens a file.
+struct Looks(OwnedFd);
+
+impl Looks {
+    fn at(path: &Path) -> Self {
+        let watch = inotify::init(CreateFlags::CLOEXEC).unwrap();
+        inotify::add_watch(&watch, path, WatchFlags::OPEN).unwrap();
+        Self(watch)
+    }
+
+    fn wait_for(&self, count: usize) {
+        let mut buffer = [MaybeUninit::uninit(); 512];
+        let mut events = inotify::Reader::new(&self.0, &mut buffer);
+        for _ in 0..count {
+            assert_eq!(events.next().unwrap().events(), ReadFlags::OPEN);
+        }
+    }
+}
+
 #[test]
 fn somebody_elses_lock_is_respected() {
     let desk = stored();
@@ -140,8 +162,10 @@ fn somebody_elses_lock_is_respected() {
         &["is locked by run \"other\" on \"elsewhere\"", "--wait SECONDS", "`pstore force-unlock`"],
     );
     assert_eq!(desk.json("snapshot udd acme/alice")["error"]["holder_run_id"], "other");
+    let looks = Looks::at(&desk.object("lock.json"));
     let waiting = desk.start("snapshot udd acme/alice --wait 60");
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    // Who finds it held does not look again unless it waits.
+    looks.wait_for(3);
     desk.ok(&format!("lock release acme/alice --token {token}"));
     let ran = ended(waiting);
     assert!(ran.code == 0 && ran.stdout.contains("pointer  moved from"), "{ran:?}");
