@@ -81,7 +81,7 @@ impl Location {
         match &self.url {
             StoreUrl::Directory(_) => None,
             StoreUrl::S3 { bucket, prefix } => {
-                let config = S3Config::new(bucket, prefix.clone()).with(self.s3.clone());
+                let config = S3Config::new(bucket, prefix.clone()).with(self.overrides());
                 Some(S3Bucket::open(config).await)
             }
         }
@@ -94,8 +94,7 @@ impl Location {
             return Err(Failure::new(ErrorKind::NotFound, message).hint(hint));
         }
         let bucket = open(&self.url, &self.settings(purpose)).await?;
-        let policy = RetryPolicy { deadline: self.patience, ..RetryPolicy::default() };
-        Ok(Arc::new(RetryBucket::new(bucket, policy)))
+        Ok(Arc::new(RetryBucket::new(bucket, self.policy())))
     }
 
     /// A store that may have to be made, and so be probed.
@@ -110,7 +109,16 @@ impl Location {
             Purpose::Change => Access::ReadWrite,
             Purpose::Write => Access::Create,
         };
-        OpenSettings { access, s3: self.s3.clone() }
+        OpenSettings { access, s3: self.overrides() }
+    }
+
+    /// How long anything is sent again: a request, or a part of a large object.
+    fn policy(&self) -> RetryPolicy {
+        RetryPolicy { deadline: self.patience, ..RetryPolicy::default() }
+    }
+
+    fn overrides(&self) -> S3Overrides {
+        S3Overrides { part_patience: Some(self.policy()), ..self.s3.clone() }
     }
 }
 
@@ -123,4 +131,24 @@ fn resolved(path: &Path) -> PathBuf {
         }
     }
     absolute
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The server that refuses parts is asked no longer than one that refuses anything else.
+    #[test]
+    fn parts_of_large_objects_are_sent_again_for_as_long_as_requests_are() {
+        let patience = Duration::from_secs(7);
+        let location = Location::new("s3://bucket/prefix", S3Overrides::default(), patience).unwrap();
+        let deadline_at = |location: &Location| {
+            let StoreUrl::S3 { bucket, prefix } = &location.url else { panic!("{location:?}") };
+            let settings = location.settings(Purpose::Write);
+            S3Config::new(bucket, prefix.clone()).with(settings.s3).part_patience.deadline
+        };
+        assert_eq!(deadline_at(&location), patience);
+        let brief = Duration::from_secs(2);
+        assert_eq!(deadline_at(&location.with_patience(brief)), brief);
+    }
 }

@@ -62,6 +62,7 @@ impl Settings {
                 _ => IfMatch::Quoted,
             }),
             conditional_delete: view.switch(&key::S3_CONDITIONAL_DELETE).unwrap_or(false),
+            part_patience: None,
         }
     }
 

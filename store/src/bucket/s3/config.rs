@@ -42,6 +42,8 @@ pub struct S3Overrides {
     pub credentials: Option<S3Credentials>,
     pub if_match: Option<IfMatch>,
     pub conditional_delete: bool,
+    /// How long a single part of a large object is sent again.
+    pub part_patience: Option<RetryPolicy>,
 }
 
 /// Everything that can be set about an S3 bucket.
@@ -131,6 +133,7 @@ impl S3Config {
             credentials: overrides.credentials,
             if_match: overrides.if_match,
             conditional_delete: overrides.conditional_delete,
+            part_patience: overrides.part_patience.unwrap_or(self.part_patience),
             ..self
         }
     }
