@@ -202,6 +202,21 @@ fn two_repacks_of_the_same_pack_and_a_collection() {
     never(Scene::of([REPACKER, REPACKER, collector(2)]).with(Packs::Half).within(CALM), 200);
 }
 
+/// It moves one in the first write and the other in the second.
+#[test]
+fn a_repack_of_what_two_snapshots_share_a_deletion_and_a_collection() {
+    let scene = Scene::of([Program::LateRepacker, collector(2)]).with(Packs::Shared);
+    never(scene.within(CALM), 200);
+}
+
+#[test]
+fn by_lot_repacks_of_what_two_snapshots_share() {
+    let bounds = Bounds { faults: 1, expiries: 2, crashes: 1, preemptions: None, ..CALM };
+    let deleter = Program::Deleter { target: 1 };
+    let scene = Scene::of([REPACKER, REPACKER, deleter, READER_OF_HALF, collector(2), collector(2)]);
+    hardly(scene.with(Packs::Shared).within(bounds), 100);
+}
+
 #[test]
 fn a_repack_that_dies_anywhere_leaves_nothing_behind() {
     let bounds = Bounds { crashes: 1, preemptions: Some(1), ..CALM };
@@ -320,6 +335,15 @@ fn without_touching_what_a_revoked_repack_was_to_replace_it_refers_to_what_is_go
     let scene = Scene::of([REPACKER, collector(3)]).with(Packs::Half);
     let bounds = Bounds { preemptions: Some(1), ..CALM };
     is_needed_by_sleepers(Rules { touch_after_revoking: false, ..ALL }, scene.within(bounds), 20_000, LOST);
+}
+
+/// The first of two snapshots is deleted before it is moved, so nothing needs what was copied when the
+/// repack is taken for dead; and the lease for the second comes after what was copied is gone.
+#[test]
+fn without_a_look_at_the_lease_of_the_copies_a_later_write_refers_to_what_is_gone() {
+    let scene = Scene::of([Program::LateRepacker, collector(3)]).with(Packs::Shared);
+    let bounds = Bounds { preemptions: Some(1), ..CALM };
+    is_needed_by_sleepers(Rules { lease_of_copies: false, ..ALL }, scene.within(bounds), 20_000, LOST);
 }
 
 #[test]

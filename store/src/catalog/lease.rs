@@ -35,7 +35,7 @@ use crate::{
     content::{TenantStore, known::Known, packer::SealedPack, upload::DurablePacks, upload::Gate},
     format::{
         WRITER,
-        index::Index,
+        index::{Index, IndexPack},
         layout,
         record::{Record, State},
     },
@@ -153,23 +153,31 @@ impl WriteLease {
     /// Uploads metadata and index, once all packs are there.
     pub async fn upload_metadata(&self, packs: DurablePacks, meta: &SealedPack) -> Result<DurableWrite> {
         let write = self.open().await?;
-        let index = Index { key: *self.store.key(), writer: WRITER.to_owned(), packs: packs.index };
-        let pack_key = layout::pack(&self.store.tenant, meta.id);
-        let bytes = meta.bytes.clone();
-        let meta_len = bytes.len() as u64;
-        let put_pack = crate::bucket::put_unique(&*self.store.bucket, &pack_key, bytes.into());
-        let mut index_len = 0;
-        if index.packs.is_empty() {
-            put_pack.await?;
-        } else {
-            let index_key = layout::index(&self.store.tenant, write);
-            let bytes = index.encode();
-            index_len = bytes.len() as u64;
-            let put_index = crate::bucket::put_unique(&*self.store.bucket, &index_key, bytes.clone().into());
-            futures::future::try_join(put_pack, put_index).await?;
-            super::index::remember(&self.store, write, &bytes);
+        let DurablePacks { index, stored_bytes, .. } = packs;
+        let (meta, index) =
+            futures::future::try_join(self.upload_pack(meta), self.upload_index(index)).await?;
+        Ok(DurableWrite { write, stored_bytes: stored_bytes + meta + index })
+    }
+
+    /// How large it is.
+    pub async fn upload_pack(&self, pack: &SealedPack) -> Result<u64> {
+        let (key, bytes) = (layout::pack(&self.store.tenant, pack.id), pack.bytes.clone());
+        let len = bytes.len() as u64;
+        crate::bucket::put_unique(&*self.store.bucket, &key, bytes.into()).await?;
+        Ok(len)
+    }
+
+    /// Says what these packs hold, all of which are there. How large that is: nothing, if there are none.
+    pub async fn upload_index(&self, packs: Vec<IndexPack>) -> Result<u64> {
+        if packs.is_empty() {
+            return Ok(0);
         }
-        Ok(DurableWrite { write, stored_bytes: packs.stored_bytes + meta_len + index_len })
+        let write = self.open().await?;
+        let index = Index { key: *self.store.key(), writer: WRITER.to_owned(), packs };
+        let (key, bytes) = (layout::index(&self.store.tenant, write), index.encode());
+        crate::bucket::put_unique(&*self.store.bucket, &key, bytes.clone().into()).await?;
+        super::index::remember(&self.store, write, &bytes);
+        Ok(bytes.len() as u64)
     }
 
     /// The publish point: the record becomes live. Needs the proof that all it names is there.

@@ -66,6 +66,9 @@ pub struct Rules {
     /// Who moves packs makes sure of its lease after it has read the record that it replaces:
     /// a revocation that the look misses comes later, and touches that record.
     pub lease_after_record: bool,
+    /// Who moves snapshots in several writes makes sure, each time, of the lease under which the
+    /// frames were copied too: a later lease is none that the copies wait for.
+    pub lease_of_copies: bool,
     /// A record remembers what its earlier generations needed, and a collection keeps that for
     /// whoever has pinned one of them.
     pub keep_pinned_generations: bool,
@@ -115,6 +118,7 @@ impl Rules {
         pins_after_records: true,
         touch_after_revoking: true,
         lease_after_record: true,
+        lease_of_copies: true,
         keep_pinned_generations: true,
         follow_moved: true,
         pins_after_trash: true,

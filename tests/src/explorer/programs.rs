@@ -1,7 +1,7 @@
 //! What the processes do. Those of pstore run its own code; the others speak the contract
 //! and nothing else, as programs do that share a bucket with it.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use store::{
@@ -121,8 +121,10 @@ pub enum Program {
     Mover {
         target: usize,
     },
-    /// Empties the pack of the first snapshot, of which the second needs a part.
+    /// Empties the pack of the first snapshot, of which the others need a part, in a write for each of them.
     Repacker,
+    /// As before, but that the second snapshot is deleted once it has looked at them all.
+    LateRepacker,
     /// Stores what every capture of this host stores: where another one has left it if that is noted
     /// and allowed, else in a pack of its own, which it notes.
     Capture,
@@ -141,7 +143,8 @@ impl Program {
             Self::Reaper => Role::Reaper,
             Self::ForceUnlock => Role::ForceUnlock,
             Self::ContractWriter { .. } | Self::ContractReaper => Role::Contract,
-            Self::Writer { .. } | Self::Mover { .. } | Self::Repacker | Self::Capture => Role::Writer,
+            Self::Writer { .. } | Self::Mover { .. } => Role::Writer,
+            Self::Repacker | Self::LateRepacker | Self::Capture => Role::Writer,
             Self::Reader { .. } | Self::Follower | Self::Session { .. } => Role::Reader,
             Self::Collector { .. } => Role::Collector,
             Self::Retention => Role::Deleter,
@@ -225,11 +228,17 @@ impl Host {
                 }
             }
             Program::Mover { target } => {
-                let moved = self.repack(pack_of(self.records[target]), self.records[target]).await;
+                let (pack, of) = (pack_of(self.records[target]), [self.records[target]]);
+                let moved = self.repack(pack, &of, None).await;
                 self.note(&format!("ends: {:?}", moved.map_err(|error| error.kind())));
             }
             Program::Repacker => {
-                let moved = self.repack(data_of(self.records[0]), self.records[1]).await;
+                let moved = self.repack(data_of(self.records[0]), &self.records[1..], None).await;
+                self.note(&format!("ends: {:?}", moved.map_err(|error| error.kind())));
+            }
+            Program::LateRepacker => {
+                let (pack, second) = (data_of(self.records[0]), self.records[1]);
+                let moved = self.repack(pack, &self.records[1..], Some(second)).await;
                 self.note(&format!("ends: {:?}", moved.map_err(|error| error.kind())));
             }
             Program::Capture => {
@@ -384,16 +393,24 @@ impl Host {
         Ok(())
     }
 
-    /// Moves what the snapshot needs of the pack to another.
-    async fn repack(&self, emptied: PackId, of: RecordId) -> store::Result<u64> {
+    /// Moves what the snapshots need of the pack to another, one of them at a time; one may be deleted
+    /// in between.
+    async fn repack(
+        &self,
+        emptied: PackId,
+        of: &[RecordId],
+        deleted: Option<RecordId>,
+    ) -> store::Result<u64> {
         let key = layout::pack(&self.store.tenant, emptied);
         let len = self.store.bucket.get(&key).await?.bytes.len() as u64;
-        let packs = BTreeMap::from([(emptied, len)]);
-        let records = [(self.lineage.clone(), of)];
-        let survey = repack::survey(&self.store, &repack::Rehearsal::default(), packs, &records)
-            .await
-            .map_err(|(_, error)| error)?;
-        let moved = repack::run(&self.store, &survey, self.rules).await;
+        let records: Vec<_> = of.iter().map(|record| (self.lineage.clone(), *record)).collect();
+        let rehearsal = repack::Rehearsal::default();
+        let packs = [(emptied, len)];
+        let survey = repack::survey(&self.store, &rehearsal, &packs, &records, &[], u64::MAX).await?;
+        if let Some(deleted) = deleted {
+            self.controls().delete(deleted, "explored").await?;
+        }
+        let moved = repack::run(&self.store, &survey.in_batches_of(1), self.rules).await;
         moved.map(|moved| moved.records).map_err(|failed| failed.error)
     }
 

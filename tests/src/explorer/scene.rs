@@ -107,6 +107,15 @@ pub enum Packs {
     Pardonable,
     /// Real ones: of the pack of the first snapshot, which is deleted, the second needs a part.
     Half,
+    /// As before, but that two snapshots need that part, the second and the third.
+    Shared,
+}
+
+impl Packs {
+    /// Whether they are as captures have stored them.
+    pub fn are_real(self) -> bool {
+        matches!(self, Self::Half | Self::Shared)
+    }
 }
 
 impl Scene {
@@ -145,7 +154,7 @@ pub fn data_of(record: RecordId) -> PackId {
     PackId { write: record, seq: PackSeq::Data(0) }
 }
 
-/// The pack with the names that were stored for a record. But for [`Packs::Half`] there is
+/// The pack with the names that were stored for a record. But for [`Packs::Half`] and [`Packs::Shared`] there is
 /// nothing else: files are so small that they are part of it.
 pub fn pack_of(record: RecordId) -> PackId {
     PackId { write: record, seq: PackSeq::Meta }
@@ -158,7 +167,7 @@ pub fn chunk_of(store: &TenantStore, record: RecordId) -> ChunkId {
 
 /// What a run with packs begins with.
 pub fn with_packs(stage: &Stage, packs: Packs) -> BTreeMap<String, Bytes> {
-    if packs == Packs::Half {
+    if packs.are_real() {
         return stage.objects.clone();
     }
     let tenant = &stage.store.tenant;
@@ -216,21 +225,23 @@ pub struct Stage {
 pub fn stage(packs: Option<Packs>) -> &'static Stage {
     static STAGE: OnceLock<Stage> = OnceLock::new();
     static HALF: OnceLock<Stage> = OnceLock::new();
+    static SHARED: OnceLock<Stage> = OnceLock::new();
     let runtime = || tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     match packs {
-        Some(Packs::Half) => HALF.get_or_init(|| runtime().block_on(set_up_half())),
+        Some(Packs::Half) => HALF.get_or_init(|| runtime().block_on(set_up_real(2))),
+        Some(Packs::Shared) => SHARED.get_or_init(|| runtime().block_on(set_up_real(3))),
         _ => STAGE.get_or_init(|| runtime().block_on(set_up())),
     }
 }
 
-/// Two snapshots, the first of them deleted, with all that was stored for them.
-async fn set_up_half() -> Stage {
+/// Some snapshots, the first of them deleted, with all that was stored for them.
+async fn set_up_real(snapshots: u64) -> Stage {
     let memory = Arc::new(MemoryBucket::new());
     let world = World::open(memory.clone(), None).await;
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("kept"), noise(3000, 1)).unwrap();
     let mut records = Vec::new();
-    for round in 0..2 {
+    for round in 0..snapshots {
         std::fs::write(folder.path().join("other"), noise(6000, 2 + round)).unwrap();
         records.push(world.snapshot(folder.path()).await.unwrap().record);
     }

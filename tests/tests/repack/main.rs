@@ -7,6 +7,7 @@ mod commits;
 mod histories;
 mod plans;
 mod readers;
+mod shared;
 mod wrong;
 
 use std::{fs, path::Path, sync::Arc, time::Duration};

@@ -32,13 +32,16 @@ mod plan;
 mod repack;
 mod roots;
 mod round;
+mod users;
 
 pub use explain::{Explanation, Root, Subject, explain};
 pub use plan::{Candidate, Cause, Document, Plan, Repacked, Step, Tally};
 
 use std::{fmt, path::PathBuf, time::Duration};
 
-use crate::{Error, Result, catalog::rules::Rules, content::TenantStore, id::RecordId};
+use crate::{
+    Error, Result, catalog::rules::Rules, content::TenantStore, id::RecordId, ops::repack::BATCH_CHUNKS,
+};
 
 /// How long records that have ended and swept documents are kept at least, by the store's clock.
 /// Longer than a request is under way whose sender has given it up: what such a one brings back
@@ -69,6 +72,9 @@ pub struct Options {
     /// How much memory what is there and what is needed may take, and what is moved. Beyond it
     /// the first two are put on disk, and less is moved at a time.
     pub memory_bytes: u64,
+    /// The tables of snapshots with so many chunks are written anew by one write; those of the others
+    /// that share what is moved by the next.
+    pub batch_chunks: u64,
 }
 
 impl Options {
@@ -80,6 +86,7 @@ impl Options {
             min_unused_bytes: DEFAULT_MIN_UNUSED_BYTES,
             quota_bytes: None,
             memory_bytes: DEFAULT_MEMORY_BYTES,
+            batch_chunks: BATCH_CHUNKS,
         }
     }
 }

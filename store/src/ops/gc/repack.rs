@@ -4,42 +4,39 @@
 //! the limit. So no pack is touched that wastes less than the limit by itself, and what is
 //! rewritten goes with what is freed.
 
-use std::{
-    collections::{BTreeMap, HashMap, HashSet},
-    time::SystemTime,
-};
-
-use futures::{StreamExt, stream};
+use std::{collections::HashSet, time::SystemTime};
 
 use super::{
     documents::Filed,
     inventory::Inventory,
     roots::{Marks, Seen},
     round::Round,
+    users::Users,
 };
 use crate::{
     ErrorKind, Result,
-    format::record::{Record, State},
-    id::{PackId, RecordId},
-    name::Lineage,
+    id::PackId,
     ops::repack::{self, FRAME_BYTES, Failed, Survey, survey},
 };
 
-const REQUESTS_AT_ONCE: usize = 16;
 /// At most so much is emptied by one write.
 const MOST_BYTES: u64 = 4 << 30;
 /// So many frames are moved together, and so many packs looked at, whatever memory there is.
 const FEWEST: usize = 1000;
-/// A pack that is needed by snapshots with more chunks than this in all is left as it is:
-/// all their tables would have to be written anew.
-const MOST_CHUNKS: u64 = 4_000_000;
 
 /// A pack, and how much of it is needed at least.
 #[derive(Clone, Copy, Debug)]
-struct Half {
-    pack: PackId,
+pub(super) struct Half {
+    pub(super) pack: PackId,
     bytes: u64,
     unused: u64,
+}
+
+/// How far emptying packs has come.
+struct Ended {
+    moved: bool,
+    /// Not if the store takes nothing more.
+    goes_on: bool,
 }
 
 impl Round<'_> {
@@ -61,17 +58,40 @@ impl Round<'_> {
         let open = filed.iter().filter(|document| !document.is_decided());
         let mut passed_over: HashSet<PackId> =
             open.flat_map(|document| document.body.packs.iter().copied()).collect();
-        while let Some(survey) = choose(self, inventory, marks, &mut passed_over).await? {
+        loop {
+            let Ended { moved, goes_on } =
+                self.repack_as_marked(inventory, marks, &mut passed_over, now).await?;
+            if moved {
+                // All records are read again: once for all that was moved, not for each write.
+                *marks = self.mark().await?;
+                moved_any = true;
+            }
+            if !moved || !goes_on {
+                return Ok(moved_any);
+            }
+        }
+    }
+
+    /// Empties packs until what was marked before says that it is enough.
+    async fn repack_as_marked(
+        &mut self,
+        inventory: &mut Inventory,
+        marks: &mut Marks,
+        passed_over: &mut HashSet<PackId>,
+        now: SystemTime,
+    ) -> Result<Ended> {
+        let (mut ended, mut users) = (Ended { moved: false, goes_on: true }, None);
+        while let Some(survey) = choose(self, inventory, marks, &mut users, passed_over).await? {
             let stored = if self.is_real() {
                 let run = repack::run(self.store, &survey, self.collector.rules).await;
-                run.map(|moved| (moved.write, Vec::new()))
+                run.map(|moved| (moved.writes, Vec::new()))
             } else {
                 let stored = self.rehearsal.add(self.store, &survey, &marks.pins).await;
-                stored.map(|stored| (Some(stored.write), stored.packs))
+                stored.map(|stored| (stored.writes, stored.packs))
             };
             let imagined = match stored {
-                Ok((write, imagined)) => {
-                    self.filled.extend(write);
+                Ok((writes, imagined)) => {
+                    self.filled.extend(writes);
                     imagined
                 }
                 Err(failed) => {
@@ -81,6 +101,7 @@ impl Round<'_> {
                     if go_on {
                         continue;
                     }
+                    ended.goes_on = false;
                     break;
                 }
             };
@@ -88,13 +109,13 @@ impl Round<'_> {
                 *inventory = Inventory::take(self.store, self.collector.room()).await?;
             }
             imagined.into_iter().try_for_each(|(pack, bytes)| inventory.imagine(pack, bytes, now))?;
-            *marks = self.mark().await?;
-            moved_any = true;
+            ended.moved = true;
             self.note_repack(&survey);
             // What did not move for some reason is for the next run.
             passed_over.extend(survey.packs.keys());
+            survey.packs.keys().for_each(|pack| marks.packs.remove(*pack));
         }
-        Ok(moved_any)
+        Ok(ended)
     }
 
     fn note_repack(&mut self, survey: &Survey) {
@@ -103,7 +124,7 @@ impl Round<'_> {
             done.emptied.add(*bytes);
             done.kept_bytes += survey.kept_bytes(*pack);
         }
-        self.moved.extend(survey.records().map(|record| record.record));
+        self.moved.extend(survey.records());
         done.records = self.moved.len() as u64;
     }
 }
@@ -130,10 +151,11 @@ fn left(failed: Failed, survey: &Survey) -> Result<(Vec<PackId>, bool)> {
 
 /// The packs that one write should empty now, and what is needed of them. `None` if what is
 /// not needed is within the limit. What cannot be emptied is passed over from then on.
-pub(super) async fn choose(
+async fn choose(
     round: &Round<'_>,
     inventory: &Inventory,
     marks: &Marks,
+    users: &mut Option<Users>,
     passed_over: &mut HashSet<PackId>,
 ) -> Result<Option<Survey>> {
     let options = round.collector.options;
@@ -160,27 +182,31 @@ pub(super) async fn choose(
                 }
             }
         }
-        let chosen = worst(halves, all_unused, total, &limit);
-        if chosen.is_empty() || options.max_unused_percent >= 100 {
+        let chosen = worst(&mut halves, all_unused, total, &limit);
+        if chosen == 0 || options.max_unused_percent >= 100 {
             return Ok(None);
         }
-        let users = Users::find(round, marks, &chosen).await?;
-        let (packs, records) = users.affordable(&chosen, passed_over);
-        if packs.is_empty() {
+        let known = match users.take_if(|known| known.cover(&halves[0])) {
+            Some(known) => known,
+            None => {
+                let wasting = halves.partition_point(|half| half.unused > 0);
+                Users::find(round, marks, &halves[..wasting]).await?
+            }
+        };
+        let known = users.insert(known);
+        let chosen: Vec<Half> =
+            halves[..chosen].iter().take_while(|half| known.cover(half)).copied().collect();
+        let (idle, chosen): (Vec<Half>, Vec<Half>) = chosen.into_iter().partition(|half| known.lack(half));
+        passed_over.extend(idle.iter().map(|half| half.pack));
+        if chosen.is_empty() {
             continue;
         }
-        let surveyed = match survey(round.store, &round.rehearsal, packs, &records).await {
-            Ok(surveyed) => surveyed,
-            Err((Some(record), error)) if is_its_own(error.kind()) => {
-                tracing::warn!(record = %record.record, %error, "a snapshot cannot be moved; its packs stay as they are");
-                passed_over.extend(packs_of(&record));
-                continue;
-            }
-            Err((_, error)) => return Err(error),
-        };
-        if let Some((record, error)) = surveyed.forgetful(&marks.pins) {
-            tracing::warn!(%error, "a snapshot cannot be moved; its packs stay as they are");
-            passed_over.extend(packs_of(record));
+        let packs: Vec<(PackId, u64)> = chosen.iter().map(|half| (half.pack, half.bytes)).collect();
+        let room = most as u64 * FRAME_BYTES;
+        let surveyed =
+            survey(round.store, &round.rehearsal, &packs, &known.of(&chosen), &marks.pins, room).await?;
+        passed_over.extend(&surveyed.unmovable);
+        if surveyed.packs.is_empty() {
             continue;
         }
         // By now it is known exactly what is needed of each. More than was thought, perhaps.
@@ -199,19 +225,14 @@ pub(super) async fn choose(
         let room = options.quota_bytes.map_or(u64::MAX, |quota| quota.saturating_sub(stored));
         let no_room = surveyed.beyond(room);
         passed_over.extend(&no_room);
-        let surveyed = surveyed.without(&no_room).up_to(most);
+        let surveyed = surveyed.without(&no_room);
         let in_vain = surveyed.in_vain();
         passed_over.extend(&in_vain);
         let surveyed = surveyed.without(&in_vain);
         if !surveyed.packs.is_empty() {
-            return Ok(Some(surveyed));
+            return Ok(Some(surveyed.in_batches_of(options.batch_chunks)));
         }
     }
-}
-
-/// Whether an error is about one snapshot, and keeps no other from being moved.
-fn is_its_own(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::Damaged | ErrorKind::UnsupportedFormat | ErrorKind::InvalidInput)
 }
 
 fn sort_by_waste(halves: &mut [Half]) {
@@ -219,102 +240,27 @@ fn sort_by_waste(halves: &mut [Half]) {
     halves.sort_by(|a, b| share(b).total_cmp(&share(a)).then(a.pack.cmp(&b.pack)));
 }
 
-/// The worst first, if more than the limit is unused. Then until that is less by an eighth, for the
+/// How many of them, the worst first, if more than the limit is unused. So many until that is less by an eighth, for the
 /// tables that are written anew leave some unused themselves, and that must not ask for another write.
-fn worst(mut halves: Vec<Half>, mut unused: u64, mut total: u64, limit: &impl Fn(u64) -> u64) -> Vec<Half> {
+fn worst(halves: &mut [Half], mut unused: u64, mut total: u64, limit: &impl Fn(u64) -> u64) -> usize {
     if unused <= limit(total) {
-        return Vec::new();
+        return 0;
     }
-    sort_by_waste(&mut halves);
+    sort_by_waste(halves);
     let mut chosen_bytes = 0;
-    halves
-        .into_iter()
-        .take_while(|half| {
-            let more = unused > limit(total) / 8 * 7 && chosen_bytes < MOST_BYTES;
-            (unused, total) = (unused - half.unused, total - half.unused.min(total));
-            chosen_bytes += half.bytes;
-            more && half.unused > 0
-        })
-        .collect()
-}
-
-/// Who needs the packs that are to be emptied.
-struct Users {
-    records: Vec<(Lineage, RecordId, u64)>,
-    by_pack: HashMap<PackId, Vec<usize>>,
-}
-
-impl Users {
-    async fn find(round: &Round<'_>, marks: &Marks, chosen: &[Half]) -> Result<Self> {
-        let chosen: HashSet<PackId> = chosen.iter().map(|half| half.pack).collect();
-        let mut live: Vec<(RecordId, Lineage)> = marks
-            .records
-            .iter()
-            .filter(|(_, seen)| seen.state == State::Live)
-            .map(|(id, seen)| (*id, marks.lineage(seen).clone()))
-            .collect();
-        live.sort_unstable();
-        let mut users = Self { records: Vec::new(), by_pack: HashMap::new() };
-        let mut read =
-            stream::iter(live)
-                .map(|(id, lineage)| async move {
-                    (round.rehearsal.get(round.store, &lineage, id).await, lineage)
-                })
-                .buffered(REQUESTS_AT_ONCE);
-        while let Some((found, lineage)) = read.next().await {
-            let Some((record, _)) = found? else { continue };
-            let mut needs = packs_of(&record).filter(|pack| chosen.contains(pack)).peekable();
-            if record.state != State::Live || needs.peek().is_none() {
-                continue;
-            }
-            for pack in needs {
-                users.by_pack.entry(pack).or_default().push(users.records.len());
-            }
-            users.records.push((lineage, record.record, record.counts.chunks));
-        }
-        Ok(users)
-    }
-
-    /// As many of the packs as one write can empty, with all that needs them.
-    fn affordable(
-        &self,
-        chosen: &[Half],
-        passed_over: &mut HashSet<PackId>,
-    ) -> (BTreeMap<PackId, u64>, Vec<(Lineage, RecordId)>) {
-        let mut packs = BTreeMap::new();
-        let mut taken: HashSet<usize> = HashSet::new();
-        let mut chunks = 0;
-        for half in chosen {
-            let users = self.by_pack.get(&half.pack).map(Vec::as_slice).unwrap_or_default();
-            let chunks_of = |user: &usize| self.records[*user].2;
-            if users.is_empty() || users.iter().map(chunks_of).sum::<u64>() > MOST_CHUNKS {
-                passed_over.insert(half.pack);
-                continue;
-            }
-            let more: u64 = users.iter().filter(|user| !taken.contains(user)).map(chunks_of).sum();
-            // One that does not fit beside the others has its turn when they are done.
-            if chunks + more > MOST_CHUNKS {
-                continue;
-            }
-            chunks += more;
-            taken.extend(users);
-            packs.insert(half.pack, half.bytes);
-        }
-        let mut taken: Vec<usize> = taken.into_iter().collect();
-        taken.sort_unstable();
-        let records = taken.into_iter().map(|at| (self.records[at].0.clone(), self.records[at].1));
-        (packs, records.collect())
-    }
-}
-
-fn packs_of(record: &Record) -> impl Iterator<Item = PackId> {
-    record.content.iter().flat_map(|content| &content.packs).map(|used| used.pack)
+    let is_chosen = |half: &&Half| {
+        let more = unused > limit(total) / 8 * 7 && chosen_bytes < MOST_BYTES;
+        (unused, total) = (unused - half.unused, total - half.unused.min(total));
+        chosen_bytes += half.bytes;
+        more && half.unused > 0
+    };
+    halves.iter().take_while(is_chosen).count()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{id::PackSeq, name::ProfileName};
+    use crate::id::{PackSeq, RecordId};
 
     fn pack(seq: usize) -> PackId {
         PackId { write: RecordId::from_bytes([0; 16]), seq: PackSeq::Data(seq as u32) }
@@ -323,30 +269,11 @@ mod tests {
     /// Packs of 1000 bytes each, and how many of these are not needed.
     fn chosen(unused: &[u64], limit: u64) -> Vec<u64> {
         let halves = unused.iter().enumerate();
-        let halves =
+        let mut halves: Vec<Half> =
             halves.map(|(seq, unused)| Half { pack: pack(seq), bytes: 1000, unused: *unused }).collect();
         let total = 1000 * unused.len() as u64;
-        worst(halves, unused.iter().sum(), total, &|_| limit).iter().map(|half| half.unused).collect()
-    }
-
-    /// What does not fit beside others is for the next write; what no write can take stays as it is.
-    #[test]
-    fn a_pack_waits_for_its_turn() {
-        let half = |seq| Half { pack: pack(seq), bytes: 1000, unused: 500 };
-        let name: ProfileName = "acme/alice".parse().unwrap();
-        let lineage = Lineage { name, chrome_major: "131".parse().unwrap() };
-        let user = |number, chunks| (lineage.clone(), RecordId::from_bytes([number; 16]), chunks);
-        let most = MOST_CHUNKS;
-        let users = Users {
-            records: vec![user(1, most - 10), user(2, 11), user(3, most + 1), user(4, 10)],
-            by_pack: (0..4).map(|number| (pack(number), vec![number])).collect(),
-        };
-        let mut passed_over = HashSet::new();
-        let chosen: Vec<Half> = (0..5).map(half).collect();
-        let (packs, records) = users.affordable(&chosen, &mut passed_over);
-        assert_eq!(packs.into_keys().collect::<Vec<_>>(), [pack(0), pack(3)]);
-        assert_eq!(records.len(), 2);
-        assert_eq!(passed_over, [pack(2), pack(4)].into(), "one is too much, one is needed by nobody");
+        let chosen = worst(&mut halves, unused.iter().sum(), total, &|_| limit);
+        halves[..chosen].iter().map(|half| half.unused).collect()
     }
 
     #[test]

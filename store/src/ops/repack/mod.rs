@@ -11,56 +11,65 @@
 //! 3. The lease ends. Nothing refers to the old packs now but readers; a collection condemns
 //!    them like any others.
 //!
+//! Where many snapshots share what is moved, their tables are written in batches, each by a write of
+//! its own with a lease that lists its records: memory is bounded by one batch, and one lease by
+//! its list. The frames are copied once, by the first write, whose lease is kept to the end. A
+//! later write makes sure, after it has its own lease and has read a record, that the first one is still ours:
+//! until then no collection has condemned the copies, and one that does so later waits for the lease of the
+//! later write. Interrupted between two batches, some snapshots need the old packs and some the new
+//! ones, and a collection finds both needed.
+//!
 //! A record that somebody else has changed meanwhile is read again; one whose content is
 //! another by now is left as it is. A source that is gone or damaged ends the repack: what it
-//! has stored by then is removed if nothing names it yet, else it is garbage. If it is not known whether a record was replaced, the lease
-//! is left to expire, so that a collection settles it.
+//! has stored by then is removed if nothing names it yet, else it is garbage. If it is not known whether a record was replaced, the leases
+//! are left to expire, so that a collection settles it.
 //!
 //! A record remembers what its earlier generations needed for as long as a pin on one of them
 //! was seen: readers that pinned it then find what they have pinned.
 
 mod copy;
+mod leases;
 mod rehearsal;
 mod source;
 mod survey;
 mod update;
+mod user;
+mod worth;
 
 pub use rehearsal::Rehearsal;
 pub use source::{Frame, Part, Source};
 pub use survey::{Frames, Needed, Survey, survey};
+pub use user::BATCH_CHUNKS;
 
-use std::sync::{Mutex, PoisonError};
-
+use self::{
+    copy::Copied,
+    leases::{Leases, Unnamed},
+    update::{Grip, Update},
+    user::User,
+};
 use crate::{
     Error, Result,
     bucket::Depth,
-    catalog::{clock, lease::WriteLease, pins, records::list_all, rules::Rules},
+    catalog::{pins, records::list_all, rules::Rules},
     content::{
         TenantStore,
-        known::Known,
         meta::{MetaPack, Metadata},
         upload::Gate,
     },
-    format::{
-        layout,
-        record::{Content, Counts, Reason, Record, State},
-        table::Location,
-    },
+    format::{index::IndexPack, layout, record::Content, table::Location},
     id::{PackId, RecordId},
-    name::Lineage,
 };
 
 /// What is held of each frame that is moved until the end of the write, about.
 pub const FRAME_BYTES: u64 = 512;
 
 /// What became of a repack.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Moved {
     /// Whose packs these are.
-    pub write: Option<RecordId>,
+    pub writes: Vec<RecordId>,
     /// Records that refer to the new packs.
     pub records: u64,
-    pub stored_bytes: u64,
 }
 
 /// Why a repack was given up. Nothing was lost by it.
@@ -91,124 +100,114 @@ pub async fn run_from(
     source: &dyn Source,
     rules: Rules,
 ) -> Result<Moved, Failed> {
-    let leases = Leases::of(store, survey, rules);
-    let ended = leases.run(survey, source).await;
-    if ended.is_err()
-        && let Some(write) = leases.unnamed.get()
-    {
+    let Some(batch) = survey.batches().next() else { return Ok(Moved::default()) };
+    let (first, unnamed) = (Leases::of(store, batch, survey), Unnamed::default());
+    let mover = Mover { store, survey, source, rules, first: &first, unnamed: &unnamed };
+    let ended = mover.run().await;
+    if let Some(write) = unnamed.get() {
         // Nothing names them, and a store that is full needs the space now.
         remove_packs(store, write).await.unwrap_or_else(|error| {
             tracing::debug!(%error, "what was copied in vain is left to the next collection");
         });
     }
-    if !ended.as_ref().is_err_and(|failed| failed.unclear) {
-        for (_, lease) in &leases.leases {
-            lease.abandon().await;
-        }
-    }
+    first.end(&ended).await;
     ended
 }
 
-/// One lease for each lineage that has records to be replaced. All of them exist before
-/// anything is stored; packs carry the name of the first.
-struct Leases<'a> {
+struct Mover<'a> {
     store: &'a TenantStore,
-    leases: Vec<(Lineage, WriteLease)>,
+    survey: &'a Survey,
+    source: &'a dyn Source,
     rules: Rules,
-    /// The write, for as long as no index and no record names its packs.
-    unnamed: Unnamed,
+    /// Of the first batch. What is copied is theirs.
+    first: &'a Leases,
+    unnamed: &'a Unnamed,
 }
 
-#[derive(Default)]
-struct Unnamed(Mutex<Option<RecordId>>);
-
-impl Unnamed {
-    fn set(&self, write: Option<RecordId>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = write;
-    }
-
-    fn get(&self) -> Option<RecordId> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl<'a> Leases<'a> {
-    fn of(store: &'a TenantStore, survey: &Survey, rules: Rules) -> Self {
-        let mut leases: Vec<(Lineage, Vec<RecordId>, Record)> = Vec::new();
-        for (lineage, record) in &survey.records {
-            match leases.iter_mut().find(|(known, ..)| known == lineage) {
-                Some((_, updates, _)) => updates.push(record.record),
-                None => leases.push((lineage.clone(), vec![record.record], record.clone())),
-            }
-        }
-        let leases = leases.into_iter().map(|(lineage, updates, like)| {
-            let draft = draft(like, updates);
-            let lease = WriteLease::new(store.clone(), lineage.clone(), draft, Known::default().into());
-            (lineage, lease.kept())
-        });
-        Self { store, leases: leases.collect(), rules, unnamed: Unnamed::default() }
-    }
-
-    async fn run(&self, survey: &Survey, source: &dyn Source) -> Result<Moved, Failed> {
-        if self.leases.is_empty() {
-            return Ok(Moved::default());
-        }
-        let write = self.open().await?;
+impl Mover<'_> {
+    async fn run(&self) -> Result<Moved, Failed> {
+        let write = self.first.open().await?;
         self.unnamed.set(Some(write));
         // After the records were read: a pin on a generation before theirs is there, or never holds.
         let pins = pins::read(self.store).await?;
-        for (_, record) in &survey.records {
-            let mut packs = record.content.iter().flat_map(|content| &content.packs).map(|used| used.pack);
-            let pack = packs.find(|pack| survey.packs.contains_key(pack));
-            update::check_room(record, &pins).map_err(|error| Failed { pack, ..error.into() })?;
-        }
-        let copied = copy::copy(self.store, self, write, survey, source).await?;
-        let mut meta = MetaPack::new(self.store, write)?;
-        let mut updates = Vec::new();
-        for (lineage, record) in &survey.records {
-            let Some(metadata) = source.metadata(record).await? else { continue };
-            let Some(before) = &record.content else { continue };
-            let needs = |pack: &PackId| survey.packs.contains_key(pack);
-            let place = |location: &Location| copied.places.get(&(location.pack, location.offset)).copied();
-            let moved = moved(&mut meta, self.store, before.root.pack, &metadata, place, needs)?;
-            let Some((after, _)) = moved else { continue };
-            if source.is_complete()
-                && let Some(used) = after.packs.iter().find(|used| needs(&used.pack))
-            {
-                let what = format!("record {} still needs pack {}", record.record, used.pack);
-                return Err(Error::Internal { what }.into());
-            }
-            updates.push(update::Update { lineage, record, after });
-        }
-        if updates.is_empty() {
-            return Ok(Moved::default());
-        }
-        let (_, first) = &self.leases[0];
-        // Who reads the index from now on may refer to them.
-        self.unnamed.set(None);
-        let durable = first.upload_metadata(copied.packs, &meta.seal(self.store)).await?;
-        let mut moved = Moved { write: Some(write), records: 0, stored_bytes: durable.stored_bytes };
-        for update in updates {
-            let Some((_, lease)) = self.leases.iter().find(|(lineage, _)| lineage == update.lineage) else {
+        let mut copied = copy::copy(self.store, self.first, write, self.survey, self.source).await?;
+        let mut moved = Moved::default();
+        for (number, users) in self.survey.batches().enumerate() {
+            if number == 0 {
+                self.move_batch(users, self.first, &mut copied, &pins, &mut moved).await?;
                 continue;
-            };
-            // Renewed when due: there may be many records.
-            self.open().await?;
-            moved.records += u64::from(update.apply(self.store, lease, &pins, self.rules).await?);
+            }
+            let leases = Leases::of(self.store, users, self.survey);
+            let ended = self.move_batch(users, &leases, &mut copied, &pins, &mut moved).await;
+            leases.end(&ended).await;
+            ended?;
+        }
+        if !moved.writes.is_empty() && !moved.writes.contains(&write) {
+            moved.writes.push(write);
         }
         Ok(moved)
     }
-}
 
-#[async_trait::async_trait]
-impl Gate for Leases<'_> {
-    async fn open(&self) -> Result<RecordId> {
-        let mut first = None;
-        for (_, lease) in &self.leases {
-            let id = lease.open().await?;
-            first = first.or(Some(id));
+    /// Makes some snapshots refer to what was copied. Their new tables are all in memory.
+    async fn move_batch(
+        &self,
+        users: &[User],
+        leases: &Leases,
+        copied: &mut Copied,
+        pins: &[pins::Found],
+        moved: &mut Moved,
+    ) -> Result<(), Failed> {
+        let write = leases.open().await?;
+        let mut meta = MetaPack::new(self.store, write)?;
+        let mut updates = Vec::new();
+        for user in users {
+            updates.extend(self.update(user, &mut meta, copied, pins).await?);
         }
-        first.ok_or_else(|| Error::Internal { what: "a repack without a lease".to_owned() })
+        if updates.is_empty() {
+            return Ok(());
+        }
+        // Who reads the index from now on may refer to what was copied.
+        self.unnamed.set(None);
+        let index: Vec<IndexPack> = std::mem::take(&mut copied.packs.index);
+        let (pack, first) = (meta.seal(self.store), self.first.first()?);
+        futures::future::try_join(first.upload_index(index), leases.first()?.upload_pack(&pack)).await?;
+        moved.writes.push(write);
+        let is_first = std::ptr::eq(leases, self.first);
+        for update in updates {
+            // Renewed when due: there may be many records.
+            self.first.open().await?;
+            leases.open().await?;
+            let grip =
+                Grip { lease: leases.of_lineage(update.lineage)?, copies: (!is_first).then_some(first) };
+            moved.records += u64::from(update.apply(self.store, grip, pins, self.rules).await?);
+        }
+        Ok(())
+    }
+
+    /// `None` if there is nothing to be changed about it, or nothing can be.
+    async fn update<'a>(
+        &self,
+        user: &'a User,
+        meta: &mut MetaPack,
+        copied: &Copied,
+        pins: &[pins::Found],
+    ) -> Result<Option<Update<'a>>, Failed> {
+        let Some(record) = user.read(self.store, &Rehearsal::default()).await? else { return Ok(None) };
+        let pack = user.packs.first().copied();
+        update::check_room(&record, pins).map_err(|error| Failed { pack, ..error.into() })?;
+        let Some(metadata) = self.source.metadata(&record).await? else { return Ok(None) };
+        let Some(before) = &record.content else { return Ok(None) };
+        let needs = |pack: &PackId| self.survey.packs.contains_key(pack);
+        let place = |location: &Location| copied.places.get(&(location.pack, location.offset)).copied();
+        let moved = moved(meta, self.store, before.root.pack, &metadata, place, needs)?;
+        let Some((after, _)) = moved else { return Ok(None) };
+        if self.source.is_complete()
+            && let Some(used) = after.packs.iter().find(|used| needs(&used.pack))
+        {
+            let what = format!("record {} still needs pack {}", record.record, used.pack);
+            return Err(Error::Internal { what }.into());
+        }
+        Ok(Some(Update { lineage: &user.lineage, record, after }))
     }
 }
 
@@ -238,35 +237,4 @@ async fn remove_packs(store: &TenantStore, write: RecordId) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// The record that is the lease. It never becomes a snapshot.
-fn draft(like: Record, updates: Vec<RecordId>) -> Record {
-    Record {
-        archive_sha256: None,
-        archive_size_bytes: None,
-        uncompressed_size_bytes: 0,
-        captured_at_ms: clock::unix_ms(),
-        predecessor_sha256: String::new(),
-        notes: String::new(),
-        state: State::Writing,
-        generation: 0,
-        lease_seq: 0,
-        stored_at_ms: None,
-        parent: None,
-        updates,
-        reason: Reason::moving(),
-        labels: Default::default(),
-        counts: Counts::default(),
-        content: None,
-        earlier: Vec::new(),
-        damage: None,
-        health: None,
-        held_back: None,
-        fallback: None,
-        startup: Default::default(),
-        tags: Default::default(),
-        deletion: None,
-        ..like
-    }
 }

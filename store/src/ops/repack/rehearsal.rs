@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::{Failed, Needed, Source, Survey, moved, source::Packs, update};
+use super::{Failed, Needed, Source, Survey, User, moved, source::Packs, update};
 use crate::{
     Result,
     bucket::Stamp,
@@ -58,8 +58,8 @@ struct Changed {
     /// As it is in the store.
     generation: u64,
     before: Content,
-    /// The moves that change it, by number.
-    moves: Vec<usize>,
+    /// The moves that change it, by number, and the writes that its tables are from.
+    moves: Vec<(usize, RecordId)>,
     after: Content,
     earlier: Vec<Earlier>,
 }
@@ -67,7 +67,7 @@ struct Changed {
 /// What a move would store.
 #[derive(Debug)]
 pub struct Stored {
-    pub write: RecordId,
+    pub writes: Vec<RecordId>,
     /// With their size.
     pub packs: Vec<(PackId, u64)>,
 }
@@ -121,8 +121,8 @@ impl Rehearsal {
         let Changed { generation, before, moves, .. } = changed;
         let mut metadata = Metadata::load(store, record.record, *generation, before).await?;
         let mut root = before.root.pack;
-        for number in moves {
-            let mut pack = MetaPack::new(store, self.moves[*number].write)?;
+        for (number, write) in moves {
+            let mut pack = MetaPack::new(store, *write)?;
             if let Some((content, after)) = self.moves[*number].apply(&mut pack, store, root, &metadata)? {
                 (root, metadata) = (content.root.pack, after);
             }
@@ -138,33 +138,53 @@ impl Rehearsal {
         pins: &[pins::Found],
     ) -> Result<Stored, Failed> {
         read_marked(store, survey).await?;
-        let write = clock::new_record_id();
-        let (this, mut packs) = Move::of(store, write, survey);
+        let (number, first) = (self.moves.len(), clock::new_record_id());
+        let (this, packs) = Move::of(store, first, survey);
+        self.moves.push(this);
+        let mut stored = Stored { writes: Vec::new(), packs };
+        for users in survey.batches() {
+            let write = if stored.writes.is_empty() { first } else { clock::new_record_id() };
+            stored.writes.push(write);
+            stored.packs.extend(self.add_batch(store, users, (number, write), pins).await?);
+        }
+        Ok(stored)
+    }
+
+    /// The snapshots that one write makes refer to what was moved; with the pack of their tables.
+    async fn add_batch(
+        &mut self,
+        store: &TenantStore,
+        users: &[User],
+        (number, write): (usize, RecordId),
+        pins: &[pins::Found],
+    ) -> Result<Option<(PackId, u64)>> {
         let mut meta = MetaPack::new(store, write)?;
         let mut updates = Vec::new();
-        for record in survey.records() {
-            let (Some(metadata), Some(before)) = (self.metadata(store, record).await?, &record.content)
+        for user in users {
+            let Some(record) = user.read(store, self).await? else { continue };
+            let (Some(metadata), Some(before)) = (self.metadata(store, &record).await?, &record.content)
             else {
                 continue;
             };
-            if let Some((after, _)) = this.apply(&mut meta, store, before.root.pack, &metadata)? {
-                updates.push((record, before, after));
-            }
+            let after = self.moves[number].apply(&mut meta, store, before.root.pack, &metadata)?;
+            updates.extend(after.map(|(after, _)| (record, after)));
         }
-        packs.push((PackId { write, seq: PackSeq::Meta }, meta.seal(store).bytes.len() as u64));
-        for (record, before, after) in updates {
+        if updates.is_empty() {
+            return Ok(None);
+        }
+        for (record, after) in updates {
             let known = self.changed.remove(&record.record);
             let known = known.filter(|known| known.generation_after() == record.generation);
-            let (generation, before, mut moves) = match known {
-                Some(Changed { generation, before, moves, .. }) => (generation, before, moves),
-                None => (record.generation, before.clone(), Vec::new()),
+            let earlier = update::earlier(&record, pins);
+            let (generation, before, mut moves) = match (known, record.content) {
+                (Some(Changed { generation, before, moves, .. }), _) => (generation, before, moves),
+                (None, Some(content)) => (record.generation, content, Vec::new()),
+                (None, None) => continue,
             };
-            moves.push(self.moves.len());
-            let earlier = update::earlier(record, pins);
+            moves.push((number, write));
             self.changed.insert(record.record, Changed { generation, before, moves, after, earlier });
         }
-        self.moves.push(this);
-        Ok(Stored { write, packs })
+        Ok(Some((PackId { write, seq: PackSeq::Meta }, meta.seal(store).bytes.len() as u64)))
     }
 }
 

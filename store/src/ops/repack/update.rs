@@ -18,8 +18,27 @@ const ATTEMPTS: u32 = 16;
 pub(super) struct Update<'a> {
     pub lineage: &'a Lineage,
     /// As it was when its tables were read.
-    pub record: &'a Record,
+    pub record: Record,
     pub after: Content,
+}
+
+/// What must be ours still when a record is replaced.
+#[derive(Clone, Copy)]
+pub(super) struct Grip<'a> {
+    /// Lists the record, and has its new tables.
+    pub lease: &'a WriteLease,
+    /// Has the frames that were copied, if the first does not: it was taken later, so a collection
+    /// that found the copies given up before that does not wait for it.
+    pub copies: Option<&'a WriteLease>,
+}
+
+impl Grip<'_> {
+    async fn verify(&self, rules: Rules) -> Result<(), Error> {
+        if let Some(copies) = self.copies.filter(|_| rules.lease_of_copies) {
+            copies.verify().await?;
+        }
+        self.lease.verify().await
+    }
 }
 
 impl Update<'_> {
@@ -27,14 +46,14 @@ impl Update<'_> {
     pub(super) async fn apply(
         &self,
         store: &TenantStore,
-        lease: &WriteLease,
+        grip: Grip<'_>,
         pins: &[pins::Found],
         rules: Rules,
     ) -> Result<bool, Failed> {
         let controls = Controls::new(store.clone(), self.lineage.clone(), Default::default());
         for _ in 0..ATTEMPTS {
             if !rules.lease_after_record {
-                lease.verify().await?;
+                grip.verify(rules).await?;
             }
             let (mut record, version) = records::get(store, self.lineage, self.record.record).await?;
             if record.content.as_ref() == Some(&self.after) {
@@ -48,7 +67,7 @@ impl Update<'_> {
                 return Ok(false);
             }
             if rules.lease_after_record {
-                lease.verify().await?;
+                grip.verify(rules).await?;
             }
             self.move_on(&mut record, pins);
             match controls.replace_record(&record, version).await {

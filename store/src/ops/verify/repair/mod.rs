@@ -73,7 +73,7 @@ impl Check<'_> {
     async fn move_batch(&self, lost: &Lost, batch: Batch, twins: Twins<'_>) -> Result<()> {
         let Batch { lost: moving, records, frames, .. } = batch;
         let sizes = |pack: PackId| (pack, self.sizes.get(&pack).copied().unwrap_or_default());
-        let survey = Survey::of(moving.packs().into_iter().map(sizes).collect(), records, frames);
+        let survey = Survey::of(moving.packs().into_iter().map(sizes).collect(), &records, frames);
         let copies = Copies::find(self.store, lost, &survey, &self.sizes, twins).await?;
         if !copies.help(&survey) {
             return Ok(());
