@@ -35,6 +35,7 @@ const fn entry(kind: ErrorKind) -> (u8, &'static str) {
         ErrorKind::Repaired => (36, "repaired"),
         ErrorKind::Uncommitted => (37, "uncommitted_changes"),
         ErrorKind::SessionUnreadable => (38, "session_unreadable"),
+        ErrorKind::SessionBehind => (39, "session_behind"),
         ErrorKind::Interrupted => (130, "interrupted"),
     }
 }
@@ -52,7 +53,7 @@ pub(crate) fn kind(name: &str) -> Option<ErrorKind> {
     KINDS.into_iter().find(|kind| entry(*kind).1 == name)
 }
 
-const KINDS: [ErrorKind; 31] = [
+const KINDS: [ErrorKind; 32] = [
     ErrorKind::Internal,
     ErrorKind::InvalidInput,
     ErrorKind::NotFound,
@@ -83,6 +84,7 @@ const KINDS: [ErrorKind; 31] = [
     ErrorKind::Repaired,
     ErrorKind::Uncommitted,
     ErrorKind::SessionUnreadable,
+    ErrorKind::SessionBehind,
     ErrorKind::Interrupted,
 ];
 

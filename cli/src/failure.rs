@@ -144,6 +144,9 @@ fn advice(error: &Error) -> Option<String> {
         ErrorKind::SessionUnreadable => {
             "`pstore sessions` lists it; `pstore sessions set-aside` keeps it out of the way"
         }
+        ErrorKind::SessionBehind => {
+            "make room where the session lies; the next commit, or the next mount, does the rest and stores nothing twice"
+        }
         ErrorKind::Internal => "this is a defect of pstore; -vv shows more",
         ErrorKind::InvalidInput
         | ErrorKind::Repaired

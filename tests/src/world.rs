@@ -12,7 +12,7 @@ use store::{
     content::TenantStore,
     format::event::Actor,
     format::record::{CapturedBy, Reason, Record},
-    id::RecordId,
+    id::{FlipId, RecordId},
     name::Lineage,
     ops::{commit, find, restore, snapshot, verify},
     progress::Silent,
@@ -93,6 +93,7 @@ pub fn commit_request(lineage: &Lineage, path: &Path) -> commit::Request {
         hold_back: None,
         first_reads: Vec::new(),
         quota_bytes: None,
+        flip_id: FlipId::from_bytes(store::id::random()),
         archive: None,
     }
 }

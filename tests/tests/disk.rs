@@ -166,6 +166,18 @@ fn a_mount_whose_session_has_no_room_says_so_and_keeps_what_it_took_in() {
     assert!(taken > MIB, "{taken}");
     assert_eq!(fs::read(desk.mountpoint.join("before")).unwrap(), noise(500_000, 5));
     assert!(fs::metadata(desk.mountpoint.join("too large")).unwrap().len() >= taken);
+    // It is committed as it is: only what the session keeps of it has no room.
+    disk.fill_but(0);
+    let full = look_at(&desk.mountpoint);
+    let committed = sha_of(&behind(&host, place));
+    assert_eq!(count(&host, &committed), 2);
+    let out = desk.path("full");
+    host.restore(ALICE, &out);
+    assert_seen(&full, &out);
+    // However often that is tried, there is one snapshot of it.
+    assert_eq!(host.fail(39, ["commit", place])["kind"], "session_behind");
+    assert_eq!(count(&host, &committed), 2);
+    disk.relieve();
     fs::remove_file(desk.mountpoint.join("too large")).unwrap();
     // What is removed makes room as soon as the kernel has let go of it.
     let began = Instant::now();
@@ -174,11 +186,128 @@ fn a_mount_whose_session_has_no_room_says_so_and_keeps_what_it_took_in() {
         thread::sleep(Duration::from_millis(20));
     }
     let seen = look_at(&desk.mountpoint);
-    host.succeed(["unmount", place, "--commit"]);
+    let last = sha_of(&host.succeed(["unmount", place, "--commit"])["committed"]);
     let out = desk.path("out");
     host.restore(ALICE, &out);
     assert_seen(&seen, &out);
     host.verify(ALICE, &["--read-data", "--no-cache"]);
+    assert_eq!(count(&host, &last), 3);
+}
+
+fn sha_of(document: &Value) -> String {
+    document["sha256_prefix"].as_str().unwrap().to_owned()
+}
+
+/// How many snapshots Alice has. The current one is this.
+#[track_caller]
+fn count(host: &Host, current: &str) -> usize {
+    let listed = host.succeed(["list", ALICE]);
+    assert_eq!(listed["active_sha256_prefix"], current, "{listed:#}");
+    listed["snapshots"].as_array().unwrap().len()
+}
+
+/// Commits, while the session's disk has no room for the journal that says so.
+#[track_caller]
+fn behind(host: &Host, place: &str) -> Value {
+    let ended = host.run(["commit", place]);
+    assert_eq!(ended.code, Some(39), "{ended:#?}");
+    let document = ended.document;
+    assert_eq!(document["error"]["kind"], "session_behind");
+    assert_eq!((&document["outcome"], &document["pointer"]), (&"stored".into(), &"flipped".into()));
+    document
+}
+
+/// A mount whose daemon was killed after its commit had moved the pointer, and before the session
+/// had left behind what was committed.
+struct CutShort {
+    desk: MountDesk,
+    _disk: SmallDisk,
+    host: Host,
+    first: Value,
+    second: Value,
+}
+
+impl CutShort {
+    /// Something is changed `after` the commit.
+    fn new(after: impl FnOnce(&Path)) -> Self {
+        let (desk, disk) = (MountDesk::local(), SmallDisk::new(12 * MIB));
+        let sessions = disk.path().join("sessions");
+        let host = desk.host.clone().with("PSTORE_SESSION_DIR", sessions.to_str().unwrap());
+        let place = desk.mountpoint.to_str().unwrap();
+        let mounted = host.succeed(["mount", ALICE, place, "--chrome-major", "131"]);
+        fs::write(desk.mountpoint.join("state"), "first").unwrap();
+        let first = host.succeed(["commit", place]);
+        fs::write(desk.mountpoint.join("state"), "second").unwrap();
+        disk.fill_but(0);
+        let second = behind(&host, place);
+        after(&desk.mountpoint);
+        desk.kill(&mounted);
+        disk.relieve();
+        Self { desk, _disk: disk, host, first, second }
+    }
+
+    fn mount(&self) -> [&str; 5] {
+        ["mount", ALICE, self.desk.mountpoint.to_str().unwrap(), "--chrome-major", "131"]
+    }
+
+    fn roll_back(&self) {
+        self.host.succeed(["force-unlock", ALICE, "--reason", "the daemon is dead", "--confirm"]);
+        self.host.succeed(["rollback", ALICE, "--sha", &sha_of(&self.first), "--confirm"]);
+    }
+
+    #[track_caller]
+    fn is_current(&self, committed: &Value) {
+        assert_eq!(count(&self.host, &sha_of(committed)), 2);
+    }
+
+    fn state(&self) -> String {
+        fs::read_to_string(self.desk.mountpoint.join("state")).unwrap()
+    }
+}
+
+#[test]
+fn a_commit_that_moved_the_pointer_before_its_daemon_was_killed_is_finished() {
+    let cut = CutShort::new(|place| fs::create_dir(place.join("later")).unwrap());
+    assert_eq!(cut.host.succeed(cut.mount())["resumed"], true);
+    assert_eq!(cut.state(), "second");
+    assert!(cut.desk.mountpoint.join("later").is_dir());
+    cut.is_current(&cut.second);
+    cut.host.succeed(["unmount", cut.desk.mountpoint.to_str().unwrap(), "--discard"]);
+}
+
+#[test]
+fn a_rollback_is_not_undone_by_the_session_of_what_it_rolled_back() {
+    let cut = CutShort::new(|_| {});
+    cut.roll_back();
+    let mounted = cut.host.succeed(cut.mount());
+    assert_eq!((cut.state().as_str(), &mounted["resumed"]), ("first", &false.into()));
+    let warned = mounted["warnings"].to_string();
+    assert!(
+        warned.contains(cut.second["record"].as_str().unwrap()) && warned.contains("moved the pointer"),
+        "{warned}"
+    );
+    cut.is_current(&cut.first);
+    cut.host.succeed(["unmount", cut.desk.mountpoint.to_str().unwrap()]);
+    assert!(cut.host.succeed(["sessions"])["sessions"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn a_session_that_was_rolled_back_keeps_what_came_after_its_commit() {
+    let cut = CutShort::new(|place| fs::create_dir(place.join("later")).unwrap());
+    cut.roll_back();
+    for _ in 0..2 {
+        let refused = cut.host.fail(26, cut.mount());
+        assert!(refused["hint"].as_str().unwrap().contains("sessions rescue"), "{refused:#}");
+        cut.is_current(&cut.first);
+    }
+    let id = cut.host.succeed(["sessions"])["sessions"][0]["session"].as_str().unwrap().to_owned();
+    cut.host.fail(26, ["sessions", "rescue", &id]);
+    cut.host.succeed(["sessions", "rescue", &id, "--as", "acme/rescued"]);
+    let out = cut.desk.path("rescued");
+    cut.host.restore("acme/rescued", &out);
+    assert_eq!(fs::read_to_string(out.join("state")).unwrap(), "second");
+    assert!(out.join("later").is_dir());
+    cut.is_current(&cut.first);
 }
 
 #[test]

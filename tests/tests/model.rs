@@ -114,6 +114,41 @@ fn a_holder_and_a_program_of_the_contract() {
     never(Scene::of([holder(&[1]), FOREIGN]).within(FOREIGN_BOUNDS), 5000, true);
 }
 
+/// The daemon of a mount is killed anywhere in its commit, and somebody goes on with its session.
+const COMMIT: Program = Program::Commit { target: 1, resumes: false };
+const ROLLBACK: Program = Program::Operator { target: 0, force: true };
+
+#[test]
+fn a_commit_that_is_cut_short_and_an_operator() {
+    let bounds = Bounds { crashes: 1, preemptions: Some(2), ..CALM };
+    never(Scene::of([COMMIT, ROLLBACK]).within(bounds), 3000, true);
+}
+
+#[test]
+fn a_commit_that_is_cut_short_twice_while_answers_are_lost() {
+    let bounds = Bounds { crashes: 2, expiries: 2, faults: 1, preemptions: Some(1), ..CALM };
+    never(Scene::of([COMMIT, ROLLBACK]).within(bounds), 500, false);
+}
+
+#[test]
+fn the_first_commit_of_a_profile_that_is_cut_short() {
+    let scene = Scene { with_pointer: false, ..Scene::of([COMMIT, OPERATOR]) };
+    never(scene.within(Bounds { crashes: 1, preemptions: Some(2), ..CALM }), 3000, true);
+}
+
+#[test]
+fn by_lot_commits_that_are_cut_short_beside_others() {
+    let bounds = Bounds { faults: 2, expiries: 3, crashes: 2, ..CALM };
+    let scene = Scene::of([COMMIT, ROLLBACK, OPERATOR, renewing(&[2]), DELETER, Program::Reaper]);
+    hardly(scene.within(bounds), 700);
+}
+
+#[test]
+fn by_lot_commits_that_are_cut_short_beside_programs_of_the_contract() {
+    let bounds = Bounds { faults: 2, expiries: 2, crashes: 1, ..FOREIGN_BOUNDS };
+    hardly(Scene::of([COMMIT, FOREIGN, ROLLBACK, FOREIGN_WITH_LOCK]).within(bounds), 700);
+}
+
 #[test]
 fn by_lot_three_holders_an_operator_and_a_reaper() {
     let bounds = Bounds { faults: 2, expiries: 2, failing_reads: true, ..CALM };

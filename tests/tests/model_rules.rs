@@ -81,6 +81,16 @@ fn without_a_memory_of_flips_one_that_was_built_upon_is_taken_for_lost() {
     is_needed(Rules { remember_flips: false, ..ALL }, scene, 3000, "but it was");
 }
 
+/// The daemon of a mount is killed after its flip, and an operator rolls back before somebody goes
+/// on with the session.
+#[test]
+fn without_a_look_at_what_was_meant_a_session_undoes_a_rollback() {
+    let back = Program::Operator { target: 0, force: true };
+    let scene = Scene::of([Program::Commit { target: 1, resumes: false }, back]);
+    let bounds = Bounds { faults: 0, crashes: 1, preemptions: Some(2), ..Bounds::default() };
+    is_needed(Rules { flip_once: false, ..ALL }, scene.within(bounds), 3000, "has flipped twice for once");
+}
+
 #[test]
 fn without_settling_the_event_of_a_writer_that_died_is_overwritten() {
     let bounds = Bounds { faults: 0, crashes: 1, preemptions: Some(0), ..Bounds::default() };

@@ -432,6 +432,22 @@ fn a_commit_is_refused_while_a_file_is_open_for_writing() {
 }
 
 #[test]
+fn a_mount_that_is_in_use_says_that_it_was_committed_all_the_same() {
+    let desk = filled();
+    desk.mount();
+    let state = desk.mountpoint.join("Local State");
+    fs::write(&state, "changed").unwrap();
+    let reading = File::open(&state).unwrap();
+    let ended = desk.ask("unmount", &["--commit"]);
+    assert_eq!(ended.code, Some(32), "{ended:#?}");
+    says(&ended.document["error"], "committed");
+    assert_eq!(ended.document["committed"]["pointer"], "flipped");
+    assert_eq!(state_of(&desk.host, &desk, ALICE), "changed");
+    drop(reading);
+    assert_eq!(desk.unmount(&["--commit"])["committed"]["outcome"], "unchanged");
+}
+
+#[test]
 fn a_daemon_killed_in_a_commit_loses_nothing_and_the_next_one_finishes_it() {
     let desk = MountDesk::local();
     let mut mounted = desk.mount();

@@ -7,11 +7,17 @@ use std::{fs, sync::Arc, time::Duration};
 
 use fuse::{
     commit::look::Look,
-    fs::Must,
-    overlay::{change::NewKind, node::Ino},
+    fs::{Must, SetAttributes},
+    overlay::{
+        change::{Intent, NewKind},
+        node::Ino,
+        recovery::Unfinished,
+    },
 };
 use proptest::prelude::*;
+use store::id::RecordId;
 use tests::{
+    disk::SmallDisk,
     overlay::{ME, Mounted, Step, play},
     tree::noise,
 };
@@ -223,4 +229,62 @@ async fn a_frozen_tree_is_read_as_it_was_whatever_is_changed_since() {
         .collect();
     let expected = [("changed", half_old), ("empty", vec![]), ("kept", below.clone()), ("linked", below)];
     assert!(found == expected, "{:?}", look.paths().collect::<Vec<_>>());
+}
+
+/// The journal that a commit begins may find no room.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rebase_that_finds_no_room_has_changed_nothing_and_can_be_done_later() {
+    let disk = SmallDisk::new(16 << 20);
+    let mut mounted = Mounted::at(disk.path()).await;
+    let fs = Arc::clone(&mounted.fs);
+    let make = |name: &[u8]| fs.make(&fs.enter(), ME, Ino::ROOT, name, NewKind::File, 0o644).unwrap().ino;
+    let write = |ino, bytes: &[u8]| assert!(fs.write(&fs.enter(), ino, 0, bytes).is_ok());
+    let (kept, changed) = (make(b"kept"), make(b"changed"));
+    let (old, new, later) = (noise(300_000, 1), noise(300_000, 2), noise(300_000, 3));
+    [kept, changed].into_iter().for_each(|ino| write(ino, &old));
+    mounted.commit().await;
+    write(changed, &new);
+    let pending = mounted.stored(|_| {}).await;
+    disk.fill_but(0);
+    mounted.rebase(&pending).unwrap_err();
+    assert!(fs.dirty_bytes() >= 300_000, "what could not be written down has left the overlay");
+    assert_eq!(mounted.read("changed").await, new);
+    assert_eq!(mounted.read("kept").await, old);
+    // What is changed meanwhile stays so when there is room again.
+    for size in [1000, 2000] {
+        let set = SetAttributes { size: Some(size), ..SetAttributes::default() };
+        fs.set_attributes(&fs.enter(), kept, set).unwrap();
+    }
+    disk.relieve();
+    write(changed, &later[..1000]);
+    mounted.rebase(&pending).unwrap();
+    let mixed = [&later[..1000], &new[1000..]].concat();
+    let cut = [&old[..1000], &[0; 1000]].concat();
+    for _ in 0..2 {
+        assert_eq!(mounted.read("changed").await, mixed);
+        assert_eq!(mounted.read("kept").await, cut);
+        mounted.kill(true).await;
+    }
+    drop(fs);
+    mounted.commit().await;
+    assert_eq!(mounted.read("changed").await, mixed);
+}
+
+/// What a commit has taken cannot be told any more after another freeze.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_was_meant_is_forgotten_when_another_begins() {
+    let mut mounted = mounted().await;
+    let record = RecordId::from_bytes([7; 16]);
+    let freeze = |mounted: &Mounted| {
+        let closed = mounted.fs.close_when_quiet(Duration::ZERO).unwrap();
+        mounted.fs.freeze(&closed, &tokio::runtime::Handle::current()).unwrap().epoch
+    };
+    let epoch = freeze(&mounted);
+    mounted.fs.intend(Intent { record, epoch, flip: None }).unwrap();
+    mounted.kill(true).await;
+    assert_eq!(mounted.fs.intent().map(|intent| (intent.record, intent.epoch)), Some((record, epoch)));
+    freeze(&mounted);
+    assert_eq!(Unfinished::read(&mounted.session, true).unwrap().intent(), None);
+    mounted.kill(true).await;
+    assert_eq!(mounted.fs.intent(), None);
 }

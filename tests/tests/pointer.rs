@@ -14,7 +14,7 @@ use store::{
     catalog::{
         events,
         lock::{Hold, Terms},
-        pointer::{Flip, Move},
+        pointer::{Fate, Flip, Meant, Move},
         records,
     },
     format::{
@@ -361,4 +361,74 @@ async fn of_two_who_repair_a_pointer_one_comes_second() {
     assert!(!from.is_empty(), "it is built on what the other wrote");
     assert_eq!(pointer(&world).await.target(), Target::Record(records[2]));
     world.assert_clean().await;
+}
+
+/// Whoever goes on with a flip that another has meant.
+#[tokio::test]
+async fn what_became_of_a_flip_is_known_for_as_long_as_the_pointer_remembers() {
+    let (world, records) = in_memory().await;
+    let begin = async |run: &str| {
+        let hold = hold(&world, run).await;
+        let flip_id = hold.controls().new_flip_id();
+        let meant = hold.meant(flip_id).await;
+        hold.release().await.unwrap();
+        meant
+    };
+    let fate = async |target, meant| {
+        let hold = hold(&world, "later").await;
+        let fate = hold.fate(target, meant).await;
+        hold.release().await.unwrap();
+        fate
+    };
+    let operate = async |target| drop(world.controls("operator").point(&to(target, true)).await.unwrap());
+    let flip = async |target, meant: Meant| {
+        let hold = hold(&world, "one").await;
+        hold.flip_as(target, meant.flip_id).await.unwrap();
+        hold.release().await.unwrap();
+    };
+    operate(records[0]).await;
+    // However often the pointer is claimed, nobody has moved it.
+    let meant = begin("one").await;
+    for _ in 0..20 {
+        assert_eq!(fate(records[1], Some(meant)).await, Fate::Open);
+    }
+    // Without its id nobody can tell that it was not made.
+    assert_eq!(fate(records[1], None).await, Fate::Unknown);
+    assert_eq!(fate(records[0], None).await, Fate::Current);
+    // Somebody has moved it elsewhere and back: whatever is meant now, it is not this.
+    operate(records[2]).await;
+    operate(records[0]).await;
+    assert_eq!(fate(records[1], Some(meant)).await, Fate::Overtaken);
+    let meant = begin("one").await;
+    flip(records[1], meant).await;
+    assert_eq!(fate(records[1], Some(meant)).await, Fate::Current);
+    operate(records[0]).await;
+    assert_eq!(fate(records[1], Some(meant)).await, Fate::Passed);
+    // It is remembered for so long, and then nobody claims to know.
+    let mut asked = 0;
+    while fate(records[1], Some(meant)).await == Fate::Passed {
+        asked += 1;
+    }
+    assert!(asked >= 16, "{asked}");
+    assert_eq!(fate(records[1], Some(meant)).await, Fate::Unknown);
+}
+
+/// The answer of a flip was lost, and it may still arrive.
+#[tokio::test]
+async fn a_flip_that_was_overtaken_never_arrives() {
+    let (world, records) = in_memory().await;
+    let holding = hold(&world, "one").await;
+    let flip_id = holding.controls().new_flip_id();
+    let meant = holding.meant(flip_id).await;
+    let key = layout::latest(&world.lineage);
+    let seen = world.store.bucket.get(&key).await.unwrap();
+    holding.overtake(records[1]).await.unwrap();
+    let late = world.store.bucket.put(&key, seen.bytes.into(), Write::Replace(seen.version)).await;
+    late.unwrap_err();
+    assert_eq!(holding.fate(records[1], Some(meant)).await, Fate::Open);
+    assert!(matches!(holding.flip_as(records[1], flip_id).await.unwrap(), Flip::Flipped { .. }));
+    assert_eq!(holding.fate(records[1], Some(meant)).await, Fate::Current);
+    // Nobody overtakes what somebody else has moved.
+    world.controls("operator").point(&to(records[2], true)).await.unwrap();
+    assert_eq!(holding.overtake(records[1]).await.unwrap_err().kind(), ErrorKind::PointerMoved);
 }

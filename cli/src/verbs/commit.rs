@@ -3,10 +3,10 @@
 use std::{io, path::Path, sync::Arc, time::Duration};
 
 use capture::marker::{self, Marker};
-use fuse::mount::{CommitRequest, Mount, To};
+use fuse::mount::{Commit, CommitRequest, Mount, To};
 use serde_json::json;
 use store::{
-    ErrorKind,
+    Error, ErrorKind,
     catalog::{controls::Controls, lock::Terms},
     format::event::Actor,
     name::{Lineage, ProfileName},
@@ -29,6 +29,9 @@ use crate::{
 /// How long files may stay open for writing after the browser has ended.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+const ROOM: &str =
+    "make room where the session lies: the next commit does the rest, and stores nothing twice";
+
 pub(super) async fn run(settings: &Settings, args: &CommitArgs) -> Result<Answer, Failure> {
     capturing::check(&args.capture)?;
     remote::forward(remote::at(settings, &args.mountpoint)?).await
@@ -46,7 +49,7 @@ pub(super) async fn commit(
 ) -> Result<Answer, Failure> {
     let mount = &serving.mount;
     let published = publish(&serving.context, mount, args, other).await;
-    let Published { lineage, report, remarks, frozen_for } =
+    let Published { lineage, report, remarks, frozen_for, left } =
         published.map_err(|failure| explained(failure, mount))?;
     let warnings = snapshot::warnings(&report, remarks);
     let mut document = snapshot::document(&lineage, &report, &warnings);
@@ -62,7 +65,8 @@ pub(super) async fn commit(
             crate::size::bytes(report.counts.stored_bytes)
         ),
     };
-    let verdict = capturing::held_back(&report);
+    let behind = left.map(|left| (left.kind(), format!("{left}; {ROOM}")));
+    let verdict = capturing::held_back(&report).or(behind);
     let brief = Some(format!("{}\n", report.snapshot_id));
     Ok(Answer { brief, verdict, ..Answer::new(document, text) })
 }
@@ -74,6 +78,8 @@ pub(super) struct Published {
     /// About the directory, whatever is in it.
     pub remarks: Vec<String>,
     pub frozen_for: Duration,
+    /// Why what was committed is still in the session, if it is.
+    pub left: Option<Error>,
 }
 
 /// Ends the browser, and makes what was changed the next snapshot of the mount's profile or of
@@ -180,7 +186,9 @@ async fn store(
     // What it says is in the record now, and what comes after is another snapshot.
     mark(&marker, &mount.info.mountpoint, |mountpoint, _| Marker::remove(mountpoint));
     match mount.commit(request, Arc::new(Silent)).await {
-        Ok((report, frozen_for)) => Ok(Published { lineage, report, remarks, frozen_for }),
+        Ok(Commit { report, frozen_for, left }) => {
+            Ok(Published { lineage, report, remarks, frozen_for, left })
+        }
         Err(error) => {
             mark(&marker, &mount.info.mountpoint, |mountpoint, marker| marker.write(mountpoint));
             Err(capturing::over_quota(&mount.tenant, error).await)

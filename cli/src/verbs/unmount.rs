@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use fuse::mount::Mount;
 use serde_json::{Value, json};
-use store::Error;
+use store::{Error, ErrorKind};
 
 use super::{
     capture as capturing, commit,
@@ -25,7 +26,7 @@ pub(super) async fn serve(serving: &Arc<Serving>, args: &UnmountArgs) -> Result<
     let mut text = String::new();
     if args.commit {
         let answer = commit::commit(serving, &args.capture, None).await?;
-        if answer.verdict.is_some() {
+        if let Some((ErrorKind::HeldBack, _)) = &answer.verdict {
             // It is stored, but is not the current one: somebody has to decide.
             return Ok(answer);
         }
@@ -34,7 +35,9 @@ pub(super) async fn serve(serving: &Arc<Serving>, args: &UnmountArgs) -> Result<
         let (paths, count) = mount.at_stake(NAMED_AT_MOST);
         return Err(Error::Uncommitted { mountpoint: mount.info.mountpoint.clone(), paths, count }.into());
     }
-    serving.unmount().await?;
+    if let Err(failure) = serving.unmount().await {
+        return if committed.is_null() { Err(failure) } else { Ok(still_mounted(mount, committed, failure)) };
+    }
     // Asked only now: until it was unmounted somebody may have written more, after the commit.
     let kept = !args.discard && mount.is_at_stake();
     if kept {
@@ -59,4 +62,22 @@ pub(super) async fn serve(serving: &Arc<Serving>, args: &UnmountArgs) -> Result<
         "committed": committed,
     });
     Ok(Answer { brief: Some(String::new()), ..Answer::new(document, text) })
+}
+
+/// The commit was made, and the mount is in use: both are told.
+fn still_mounted(mount: &Mount, committed: Value, failure: Failure) -> Answer {
+    let shown = mount.info.mountpoint.display();
+    let document = json!({
+        "mountpoint": mount.info.mountpoint,
+        "session": mount.session_id(),
+        "kept": mount.is_at_stake(),
+        "discarded": false,
+        "committed": committed,
+    });
+    let text = format!("committed {shown} as {}\n", committed["sha256_prefix"].as_str().unwrap_or_default());
+    let message = format!(
+        "the changes are committed, but {}; end what uses it, then `pstore unmount {shown}`",
+        failure.message
+    );
+    Answer { verdict: Some((failure.kind, message)), ..Answer::new(document, text) }
 }

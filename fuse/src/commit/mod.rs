@@ -26,15 +26,13 @@ pub use files::ChangedFiles;
 use crate::{
     Errno,
     fs::{Fs, gate::Closed},
-    lower::LowerFile,
     overlay::{
-        change::Change,
+        change::{Change, Intent},
         checkpoint::Below,
         collect::Collected,
-        node::{FileNode, Ino, NodeKind},
-        recovery::Intent,
+        node::{FileNode, Ino},
+        rebase::Rebase,
         session::SessionDir,
-        spans::Bytes,
     },
 };
 
@@ -89,12 +87,12 @@ impl Fs {
         Ok(Frozen { epoch, tree, numbers, files, others, _reading: reading })
     }
 
-    /// Writes down, durably, that `record` is about to become the snapshot of what was written
-    /// up to `epoch`: whoever resumes after a crash then finds out whether it did.
-    pub fn intend(&self, record: RecordId, epoch: u64) -> Result<()> {
+    /// Writes down, durably, what is about to become the snapshot of what was written up to an
+    /// epoch: whoever resumes after a crash then finds out whether it did.
+    pub fn intend(&self, intent: Intent) -> Result<()> {
         let mut state = self.write_state();
-        state.make(&Change::Intent { record: record.to_bytes(), epoch }).map_err(unwritten)?;
-        state.intent = Some(Intent { record, epoch });
+        state.make(&Change::Intent(intent)).map_err(unwritten)?;
+        state.intent = Some(intent);
         drop(state);
         self.sync_journal().map_err(unwritten)
     }
@@ -104,17 +102,19 @@ impl Fs {
         self.read_state().intent
     }
 
-    /// The commit that was meant has failed, and will not come true later.
-    pub fn give_up_intent(&self) -> Result<()> {
+    /// The commit that was to publish `record` has failed, and will not come true later.
+    pub fn give_up_intent(&self, record: RecordId) -> Result<()> {
         let mut state = self.write_state();
-        if state.intent.take().is_some() {
+        if state.intent.is_some_and(|intent| intent.record == record) {
             state.make(&Change::NoIntent).map_err(unwritten)?;
+            state.intent = None;
         }
         Ok(())
     }
 
     /// Makes the snapshot of what was written up to `epoch` the one below. `numbers` are those
-    /// of its entries.
+    /// of its entries. If this fails nothing has happened, and it can be done later, but not after
+    /// another freeze.
     pub fn rebase(
         &self,
         session: &SessionDir,
@@ -125,47 +125,9 @@ impl Fs {
         locations: &[Location],
     ) -> Result<()> {
         let _closed = self.gate.close();
-        let mut state = self.write_state();
-        let mut locations = locations.iter().copied();
-        let mut doomed = Vec::new();
-        for (entry, ino) in entries.iter().zip(&numbers) {
-            let lower = LowerFile::of(entry, &mut locations);
-            let Some(node) = state.table.get_mut(*ino) else { continue };
-            let (NodeKind::File(file), Some(lower)) = (&mut node.kind, lower) else { continue };
-            let held: Vec<u32> = generations(file.spans.iter());
-            file.spans.forget_through(epoch);
-            file.limit = file.limit_since_freeze.min(lower.size());
-            file.lower = Some(Arc::new(lower));
-            let kept = generations(file.spans.iter());
-            doomed.extend(held.iter().filter(|held| !kept.contains(held)).map(|held| (*ino, *held)));
-            // A data file that is about to go takes no more bytes.
-            file.stale |= !held.is_empty() && !kept.contains(&file.generation);
-        }
-        for (_, node) in state.table.iter_mut().filter(|(_, node)| node.changed <= epoch) {
-            node.changed = 0;
-        }
-        let highest = numbers.iter().max().copied().unwrap_or(Ino::ROOT);
-        state.table.set_next_ino(Ino(highest.0 + 1));
-        (state.below, state.numbers, state.intent) = (Some(below), numbers, None);
-        drop(state);
-        self.rewrite_journal(session).map_err(unwritten)?;
-        // Open files may still be read from them; they go when the journal is flushed next and
-        // nobody reads.
-        self.doom(doomed);
-        Ok(())
+        let plan = Rebase::plan(&self.read_state().table, epoch, &numbers, entries, locations);
+        self.rewrite_journal(session, plan, Some(below), numbers).map_err(unwritten)
     }
-}
-
-fn generations(spans: impl Iterator<Item = (std::ops::Range<u64>, Bytes, u64)>) -> Vec<u32> {
-    let mut found: Vec<u32> = spans
-        .filter_map(|(_, bytes, _)| match bytes {
-            Bytes::Data { generation } => Some(generation),
-            Bytes::Zeros => None,
-        })
-        .collect();
-    found.sort_unstable();
-    found.dedup();
-    found
 }
 
 fn unwritten(errno: Errno) -> Error {

@@ -14,7 +14,12 @@ use super::{Fs, errno, gate::Pass};
 use crate::{
     Errno, Result,
     overlay::{
-        change::Change, checkpoint::Base, journal::Journal, node::Ino, session::SessionDir, spans::Bytes,
+        change::Change,
+        checkpoint::{Base, Below},
+        journal::Journal,
+        node::Ino,
+        rebase::{Rebase, generations},
+        session::SessionDir,
     },
 };
 
@@ -23,30 +28,20 @@ impl Fs {
     /// it names a record of the journal, which must not be replaced meanwhile.
     pub fn sync(&self, _: &Pass<'_>, ino: Ino) -> Result<()> {
         self.check_sure()?;
-        let (generations, number) = {
+        let (held, number) = {
             let state = self.read_state();
             let node = state.node(ino)?;
-            let mut generations: Vec<u32> = node
-                .file()
-                .into_iter()
-                .flat_map(|file| file.spans.iter())
-                .filter_map(|(_, bytes, _)| match bytes {
-                    Bytes::Data { generation } => Some(generation),
-                    Bytes::Zeros => None,
-                })
-                .collect();
-            generations.sort_unstable();
-            generations.dedup();
-            (generations, state.journal.last())
+            let held = node.file().map(|file| generations(&file.spans));
+            (held.unwrap_or_default(), state.journal.last())
         };
         let synced = || -> io::Result<()> {
-            for generation in &generations {
+            for generation in &held {
                 self.upper.existing(ino, *generation)?.sync_data()?;
             }
             self.upper.sync_names()
         };
         self.must_last(synced())?;
-        if !generations.is_empty() {
+        if !held.is_empty() {
             let mut state = self.write_state();
             state.make(&Change::Sync { ino, number })?;
         }
@@ -123,23 +118,37 @@ impl Fs {
         if self.commits.load(Ordering::Acquire) > 0 || self.intent().is_some() {
             return Ok(());
         }
-        self.rewrite_journal(session)
+        let (below, numbers) = {
+            let state = self.read_state();
+            (state.below.clone(), state.numbers.clone())
+        };
+        self.rewrite_journal(session, Rebase::default(), below, numbers)
     }
 
-    /// Puts a new journal in the place of the old one. No change may be under way.
-    pub(crate) fn rewrite_journal(&self, session: &SessionDir) -> Result<()> {
+    /// Puts a new journal in the place of the old one, of what things are after `rebase`, above the
+    /// snapshot `below` whose entries have these `numbers`; and makes them so. If this fails, all is
+    /// as it was, in memory as on disk. No change may be under way.
+    pub(crate) fn rewrite_journal(
+        &self,
+        session: &SessionDir,
+        rebase: Rebase,
+        below: Option<Below>,
+        numbers: Vec<Ino>,
+    ) -> Result<()> {
         // A base says what is on disk, so all of it must be.
-        for (ino, generation) in self.data_files() {
+        for (ino, generation) in self.data_files(&rebase) {
             self.must_last(self.upper.existing(ino, generation).and_then(|file| file.sync_data()))?;
         }
         self.must_last(self.upper.sync_names())?;
         let mut state = self.write_state();
-        let base = Base::of(&state.table, state.below.clone(), state.numbers.clone()).encode();
-        let intent = state
-            .intent
-            .map(|intent| Change::Intent { record: intent.record.to_bytes(), epoch: intent.epoch });
+        let base = Base::of(&state.table, &rebase, below.clone(), numbers.clone()).encode();
         // Until its rename the old journal is the one; nothing was lost if this fails.
-        state.journal = Journal::replace(&session.journal(), &base, intent.as_slice()).map_err(errno)?;
+        state.journal = Journal::replace(&session.journal(), &base, &[]).map_err(errno)?;
+        let doomed = rebase.apply(&mut state.table);
+        (state.below, state.numbers, state.intent) = (below, numbers, None);
+        // Open files may still be read from them; they go when the journal is flushed next and
+        // nobody reads.
+        self.doom(doomed);
         // The state is kept until the name is on disk: what only the new journal allows to be
         // removed must not be while the old one may come back.
         self.must_last(File::open(session.path()).and_then(|folder| folder.sync_all()))
@@ -147,23 +156,11 @@ impl Fs {
 
     /// The data files that hold bytes of some file that has a name: the others are gone at the
     /// next start.
-    fn data_files(&self) -> Vec<(Ino, u32)> {
+    fn data_files(&self, rebase: &Rebase) -> Vec<(Ino, u32)> {
         let state = self.read_state();
-        let mut files: Vec<(Ino, u32)> = state
-            .table
-            .iter()
-            .filter(|(_, node)| node.names > 0)
-            .flat_map(|(ino, node)| {
-                let spans = node.file().into_iter().flat_map(|file| file.spans.iter());
-                spans.filter_map(move |(_, bytes, _)| match bytes {
-                    Bytes::Data { generation } => Some((ino, generation)),
-                    Bytes::Zeros => None,
-                })
-            })
-            .collect();
-        files.sort_unstable();
-        files.dedup();
-        files
+        let named = state.table.iter().filter(|(_, node)| node.names > 0);
+        let held = named.filter_map(|(ino, node)| Some((ino, generations(&rebase.file(ino, node)?.spans))));
+        held.flat_map(|(ino, held)| held.into_iter().map(move |generation| (ino, generation))).collect()
     }
 
     /// How many bytes have been changed and not committed.

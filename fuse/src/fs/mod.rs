@@ -38,11 +38,11 @@ use crate::{
     attributes::{Attributes, kind_of},
     lower::Lower,
     overlay::{
-        change::Change,
+        change::{Change, Intent},
         checkpoint::Below,
         journal::Journal,
         node::{Ino, Node},
-        recovery::{Intent, Recovered},
+        recovery::Recovered,
         table::Table,
         upper::Upper,
     },

@@ -6,6 +6,7 @@ pub mod info;
 mod kernel;
 mod publish;
 mod rooted;
+mod settle;
 mod start;
 
 use std::{
@@ -28,7 +29,8 @@ use store::{
 use tokio::{runtime::Handle, sync::Mutex as AsyncMutex};
 
 pub use kernel::{Kernel, clean_up, is_possible, is_stale, release_if_stuck};
-pub use publish::{CommitRequest, Committed, To};
+pub use publish::{Commit, CommitRequest, Committed, To};
+pub use settle::Settled;
 pub use start::{Opening, Right, Snapshot, Start};
 
 use crate::{

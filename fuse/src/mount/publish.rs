@@ -20,8 +20,11 @@ use store::{
     progress::Progress,
 };
 
-use super::{Mount, lock};
-use crate::{commit::Frozen, overlay::checkpoint::Below};
+use super::{Mount, lock, settle::behind};
+use crate::{
+    commit::Frozen,
+    overlay::{change::Intent, checkpoint::Below},
+};
 
 /// Where a commit goes.
 #[derive(Clone, Debug)]
@@ -49,6 +52,16 @@ pub struct CommitRequest {
     pub patience: Duration,
 }
 
+/// What a commit has done.
+#[derive(Debug)]
+pub struct Commit {
+    pub report: Report,
+    /// How long changes were held up.
+    pub frozen_for: Duration,
+    /// Why what was committed is still in the session, if it is: nothing else is left to do.
+    pub left: Option<Error>,
+}
+
 /// What the last commit came to.
 #[derive(Clone, Debug)]
 pub struct Committed {
@@ -63,7 +76,7 @@ impl Mount {
         self: &Arc<Self>,
         request: CommitRequest,
         progress: Arc<dyn Progress>,
-    ) -> Result<(Report, Duration)> {
+    ) -> Result<Commit> {
         let mut base = self.base.lock().await;
         let (lineage, hold) = match &request.to {
             To::Own => (self.lineage.clone(), Arc::clone(self.own_hold()?)),
@@ -72,6 +85,7 @@ impl Mount {
         if let (To::Own, Some(lost)) = (&request.to, self.keeper().and_then(|keeper| keeper.loss())) {
             return Err(lost_lock(&lost));
         }
+        self.begin(&mut base, &request).await?;
         let (frozen, examined, frozen_for) = self.freeze(&request, base.clone()).await?;
         let Frozen { epoch, numbers, .. } = &frozen;
         let (epoch, numbers) = (*epoch, numbers.clone());
@@ -95,15 +109,21 @@ impl Mount {
             hold_back: request.hold_back,
             first_reads: self.first_reads(),
             quota_bytes: request.quota_bytes,
+            flip_id: hold.controls().new_flip_id(),
             archive: request.archive,
         };
+        let flip_id = wanted.flip_id;
         let built_on = base.clone().map(|base| commit::Base { record: base.record, metadata: base.metadata });
+        let mut meant = None;
         let intend = async |record: RecordId| {
             if !same {
                 return Ok(());
             }
+            meant = Some(record);
+            let flip = Some(hold.meant(flip_id).await);
+            let intent = Intent { record, epoch, flip };
             // Before it is a snapshot that somebody could delete.
-            let intending = self.journal(move |mount| mount.fs.intend(record, epoch));
+            let intending = self.journal(move |mount| mount.fs.intend(intent));
             let (intended, rooted) = futures::future::join(intending, self.root_ahead(record)).await;
             intended.and(rooted)
         };
@@ -113,8 +133,10 @@ impl Mount {
             Ok(done) => done,
             Err(error) => {
                 // Whether the pointer was moved is not known: the next start finds out.
-                if error.kind() != ErrorKind::PointerUnknown {
-                    self.journal(|mount| mount.fs.give_up_intent()).await?;
+                if error.kind() == ErrorKind::PointerUnknown {
+                    *lock(&self.intended) = numbers;
+                } else {
+                    self.give_up(meant).await;
                     self.keep_root_on(base.as_ref().map(|base| base.record.record)).await;
                 }
                 return Err(error);
@@ -122,27 +144,61 @@ impl Mount {
         };
         *lock(&self.committed) =
             Some(Committed { record: report.record, lineage: lineage.clone(), frozen_for });
-        match stored {
-            Some(stored) if same && report.held_back.is_none() => {
-                let below =
-                    Below { lineage, record: stored.record.record, generation: stored.record.generation };
-                let (entries, locations) = (stored.entries, stored.locations);
-                self.journal(move |mount| {
-                    mount.fs.rebase(&mount.session, epoch, numbers, below, &entries, &locations)
-                })
-                .await?;
-                self.home.becomes(self.lineage.clone(), stored.record.record);
-                *base = Some(Base { record: stored.record, metadata: stored.metadata });
-                self.rebased.store(true, Ordering::Release);
-            }
-            _ => self.journal(|mount| mount.fs.give_up_intent()).await?,
-        }
         // What is stored elsewhere stays in the overlay, but is no longer at stake.
         self.saved_epoch.fetch_max(epoch, Ordering::AcqRel);
-        self.keep_root_on(base.as_ref().map(|base| base.record.record)).await;
+        let mut left = None;
+        match stored {
+            Some(stored) if same && report.held_back.is_none() => {
+                let record = stored.record.record;
+                let below = Below { lineage, record, generation: stored.record.generation };
+                let (entries, locations, taken) = (stored.entries, stored.locations, numbers.clone());
+                let rebasing = self.journal(move |mount| {
+                    mount.fs.rebase(&mount.session, epoch, taken, below, &entries, &locations)
+                });
+                match rebasing.await {
+                    Ok(()) => {
+                        self.home.becomes(self.lineage.clone(), record);
+                        *base = Some(Base { record: stored.record, metadata: stored.metadata });
+                        self.rebased.store(true, Ordering::Release);
+                    }
+                    // The next commit does it, or whoever resumes the session.
+                    Err(error) => {
+                        *lock(&self.intended) = numbers;
+                        left = Some(behind(record, &error));
+                    }
+                }
+            }
+            _ => self.give_up(meant).await,
+        }
+        if left.is_none() {
+            self.keep_root_on(base.as_ref().map(|base| base.record.record)).await;
+        }
         drop(base);
         self.fs.reclaim();
-        Ok((report, frozen_for))
+        Ok(Commit { report, frozen_for, left })
+    }
+
+    /// Another commit begins, so the one before must be over.
+    async fn begin(&self, base: &mut Option<Base>, request: &CommitRequest) -> Result<()> {
+        let caught_up = self.catch_up(base, request.archive.as_ref()).await;
+        match (caught_up, self.fs.intent(), &request.to) {
+            // It will never be known here: all that is in the session goes elsewhere.
+            (Err(error), Some(intent), To::Other { .. })
+                if matches!(error.kind(), ErrorKind::LockLost | ErrorKind::PointerMoved) =>
+            {
+                self.fs.give_up_intent(intent.record)
+            }
+            (caught_up, ..) => caught_up,
+        }
+    }
+
+    /// The commit to this record has come to nothing, or to something that is not the base of this
+    /// mount. If that cannot be written down, the next start finds out.
+    async fn give_up(self: &Arc<Self>, meant: Option<RecordId>) {
+        let Some(record) = meant else { return };
+        if let Err(error) = self.journal(move |mount| mount.fs.give_up_intent(record)).await {
+            tracing::warn!(%error, %record, "that a commit has failed could not be written down");
+        }
     }
 
     /// What was read first. Only until the snapshot below is another: they are its chunks.

@@ -13,7 +13,6 @@ use store::{
     catalog::{
         lock::{Hold, Keeper},
         pins::{PinKeeper, Pinned},
-        records,
         session_root::Roots,
     },
     content::{
@@ -22,14 +21,12 @@ use store::{
         whereabouts::Whereabouts,
     },
     format::{
-        pointer::Target,
-        record::{Record, State},
+        record::Record,
         table::Location,
         tree::{Entry, Meta},
     },
     name::Lineage,
-    ops::{commit::Base, moved, open::Opened, publish},
-    progress::Silent,
+    ops::{commit::Base, moved, open::Opened},
 };
 use tokio::{runtime::Handle, sync::Mutex as AsyncMutex};
 
@@ -41,7 +38,7 @@ use crate::{
     overlay::{
         checkpoint::{self, Below},
         journal::Journal,
-        recovery::{Intent, Recovered, Unfinished},
+        recovery::{Recovered, Unfinished},
         session::SessionDir,
         upper::Upper,
     },
@@ -93,12 +90,12 @@ pub enum Start {
 }
 
 impl Snapshot {
-    fn below(&self) -> Below {
+    pub(super) fn below(&self) -> Below {
         let Record { record, generation, .. } = self.opened.record;
         Below { lineage: self.lineage.clone(), record, generation }
     }
 
-    fn base(self) -> Base {
+    pub(super) fn base(self) -> Base {
         Base { record: self.opened.record, metadata: Arc::new(self.opened.metadata) }
     }
 }
@@ -167,51 +164,6 @@ impl Mount {
             saved_epoch: AtomicU64::new(0),
             intended: Mutex::new(intended),
         })
-    }
-
-    /// Finds out what became of a commit that was cut short, and finishes it if it can be; its
-    /// archive, if `archive` wants one, is stored before the pointer is moved.
-    pub async fn settle(&self, archive: &publish::Job) -> Result<()> {
-        let Some(Intent { record, epoch }) = self.fs.intent() else { return Ok(()) };
-        let hold = self.own_hold()?;
-        let found = match records::get(&self.tenant, &self.lineage, record).await {
-            Ok((found, _)) if found.state == State::Live => found,
-            Ok(_) => return self.fs.give_up_intent(),
-            Err(error) if error.kind() == store::ErrorKind::NotFound => return self.fs.give_up_intent(),
-            Err(error) => return Err(error),
-        };
-        let pointed = matches!(hold.pointer().await.target(), Target::Record(now) if now == record);
-        let finished = async |found: Record| {
-            publish::flip(hold, found, Some(archive), Arc::new(Silent)).await.map(|(found, _)| found)
-        };
-        let finished = match pointed {
-            true => Some(found),
-            false if found.held_back.is_some() => None,
-            false => finished(found).await.ok(),
-        };
-        let Some(found) = finished else {
-            tracing::warn!(%record, "a commit that was cut short could not be finished; its snapshot is stored");
-            return self.fs.give_up_intent();
-        };
-        let opened = Opened::load(&self.tenant, found).await?;
-        let snapshot = Snapshot { lineage: self.lineage.clone(), opened };
-        tracing::info!(%record, "a commit that was cut short is finished");
-        let numbers = std::mem::take(&mut *super::lock(&self.intended));
-        let mut base = self.base.lock().await;
-        self.root(record).await?;
-        self.fs.rebase(
-            &self.session,
-            epoch,
-            numbers,
-            snapshot.below(),
-            &snapshot.opened.entries,
-            &snapshot.opened.locations,
-        )?;
-        self.home.becomes(self.lineage.clone(), record);
-        *base = Some(snapshot.base());
-        drop(base);
-        self.keep_roots().await;
-        Ok(())
     }
 }
 

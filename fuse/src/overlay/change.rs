@@ -3,10 +3,14 @@
 //! Integers are varints, names and values are length-prefixed, times are a signed varint of
 //! seconds and a varint of nanoseconds. The first byte tells the change.
 
-use store::format::{
-    FormatError, Result,
-    bytes::{Put, Reader},
-    tree::Time,
+use store::{
+    catalog::pointer::Meant,
+    format::{
+        FormatError, Result,
+        bytes::{Put, Reader},
+        tree::Time,
+    },
+    id::{FlipId, RecordId},
 };
 
 use super::node::Ino;
@@ -15,6 +19,16 @@ use super::node::Ino;
 const MAX_NAME: usize = 255;
 const MAX_TARGET: usize = 32 << 10;
 const MAX_XATTR: usize = 64 << 10;
+
+/// A commit that was under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Intent {
+    pub record: RecordId,
+    /// The last epoch that it takes.
+    pub epoch: u64,
+    /// How the pointer was to be moved. Journals of earlier versions do not say.
+    pub flip: Option<Meant>,
+}
 
 /// What a new node is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,11 +129,8 @@ pub enum Change {
     Epoch {
         epoch: u64,
     },
-    /// A commit will publish this record; `epoch` is the last it takes.
-    Intent {
-        record: [u8; 16],
-        epoch: u64,
-    },
+    /// A commit will publish a record and move the pointer to it.
+    Intent(Intent),
     /// The commit that was meant has failed for good.
     NoIntent,
 }
@@ -218,10 +229,14 @@ impl Change {
                 out.push(11);
                 out.put_varint(*epoch);
             }
-            Self::Intent { record, epoch } => {
-                out.push(12);
-                out.extend_from_slice(record);
+            Self::Intent(Intent { record, epoch, flip }) => {
+                out.push(if flip.is_some() { 14 } else { 12 });
+                out.extend_from_slice(&record.to_bytes());
                 out.put_varint(*epoch);
+                if let Some(Meant { flip_id, seen }) = flip {
+                    out.extend_from_slice(flip_id.as_bytes());
+                    out.extend_from_slice(seen.as_bytes());
+                }
             }
             Self::NoIntent => out.push(13),
         }
@@ -293,13 +308,22 @@ impl Change {
             },
             10 => Self::Sync { ino: ino(&mut reader)?, number: reader.varint()? },
             11 => Self::Epoch { epoch: reader.varint()? },
-            12 => Self::Intent { record: reader.array()?, epoch: reader.varint()? },
+            kind @ (12 | 14) => {
+                let (record, epoch) = (RecordId::from_bytes(reader.array()?), reader.varint()?);
+                let flip = (kind == 14).then(|| read_meant(&mut reader)).transpose()?;
+                Self::Intent(Intent { record, epoch, flip })
+            }
             13 => Self::NoIntent,
             other => return Err(FormatError::Malformed(format!("a change of unknown kind {other}"))),
         };
         reader.finish()?;
         Ok(change)
     }
+}
+
+fn read_meant(reader: &mut Reader<'_>) -> Result<Meant> {
+    let mut flip = || reader.array().map(FlipId::from_bytes);
+    Ok(Meant { flip_id: flip()?, seen: flip()? })
 }
 
 fn ino(reader: &mut Reader<'_>) -> Result<Ino> {
@@ -389,6 +413,7 @@ mod tests {
     fn every_change_is_read_back_as_written() {
         let time = Time { seconds: -5, nanos: 999_999_999 };
         let name = b"n\xff".to_vec();
+        let (record, id) = (RecordId::from_bytes([7; 16]), |byte| FlipId::from_bytes([byte; 16]));
         let create = |kind| Change::Create {
             parent: Ino::ROOT,
             name: b"x".to_vec(),
@@ -434,7 +459,8 @@ mod tests {
             Change::Truncate { ino: Ino(3), size: 0, time },
             Change::Sync { ino: Ino(3), number: 1234 },
             Change::Epoch { epoch: 2 },
-            Change::Intent { record: [7; 16], epoch: 2 },
+            Change::Intent(Intent { record, epoch: 2, flip: None }),
+            Change::Intent(Intent { record, epoch: 2, flip: Some(Meant { flip_id: id(3), seen: id(4) }) }),
             Change::NoIntent,
         ];
         for change in changes {

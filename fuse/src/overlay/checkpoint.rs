@@ -23,6 +23,7 @@ use store::{
 use super::{
     change::{put_time, read_time},
     node::{Directory, FileNode, Ino, Node, NodeKind},
+    rebase::Rebase,
     spans::{Bytes, Spans},
     table::{Misfit, Table},
 };
@@ -63,25 +64,28 @@ impl Base {
     pub fn fresh(below: Option<Below>, root: &Meta) -> Self {
         let nodes = match &below {
             Some(_) => Vec::new(),
-            None => Table::empty(root.clone()).iter().map(|(ino, node)| (ino, saved(node))).collect(),
+            None => Table::empty(root.clone()).iter().map(|(ino, node)| (ino, saved(node.clone()))).collect(),
         };
         Self { below, epoch: 1, next: Ino(2), numbers: Vec::new(), nodes }
     }
 
-    /// Where `table` is now, above the snapshot `below` whose entries have these `numbers`.
-    pub fn of(table: &Table, below: Option<Below>, numbers: Vec<Ino>) -> Self {
+    /// Where `table` will be after `rebase`, above the snapshot `below` whose entries have these
+    /// `numbers`.
+    pub fn of(table: &Table, rebase: &Rebase, below: Option<Below>, numbers: Vec<Ino>) -> Self {
         let in_snapshot: HashSet<Ino> = numbers.iter().copied().collect();
-        let is_below = |ino: &Ino| below.is_some() && (numbers.is_empty() || in_snapshot.contains(ino));
-        let differs = |ino: &Ino, node: &Node| {
-            !is_below(ino) || node.changed > 0 || node.file().is_some_and(|file| !file.is_as_below())
+        let is_below = |ino: Ino| below.is_some() && (numbers.is_empty() || in_snapshot.contains(&ino));
+        let differs = |ino: Ino, node: &Node| {
+            !is_below(ino)
+                || rebase.changed(node) > 0
+                || rebase.file(ino, node).is_some_and(|file| !file.is_as_below())
         };
         let mut nodes: Vec<(Ino, Saved)> = table
             .iter()
-            .filter(|(ino, node)| node.names > 0 && differs(ino, node))
-            .map(|(ino, node)| (ino, saved(node)))
+            .filter(|(ino, node)| node.names > 0 && differs(*ino, node))
+            .map(|(ino, node)| (ino, saved(rebase.node(ino, node))))
             .collect();
         nodes.sort_unstable_by_key(|(ino, _)| *ino);
-        Self { below, epoch: table.epoch, next: table.next_ino(), numbers, nodes }
+        Self { below, epoch: table.epoch, next: rebase.next_ino(table), numbers, nodes }
     }
 
     /// How many changed bytes the nodes hold.
@@ -199,8 +203,7 @@ fn read_lineage(reader: &mut Reader<'_>) -> Result<Lineage> {
     Ok(Lineage { name, chrome_major })
 }
 
-fn saved(node: &Node) -> Saved {
-    let mut node = node.clone();
+fn saved(mut node: Node) -> Saved {
     let on_lower = node.file_mut().is_some_and(|file| file.lower.take().is_some());
     Saved { node, on_lower }
 }

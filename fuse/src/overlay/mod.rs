@@ -10,6 +10,7 @@ pub mod checkpoint;
 pub mod collect;
 pub mod journal;
 pub mod node;
+pub mod rebase;
 pub mod recovery;
 pub mod session;
 pub mod spans;

@@ -11,11 +11,10 @@ use std::{collections::HashMap, fs::File, io, os::unix::fs::FileExt};
 use store::{
     Error, Result,
     format::{table::Location, tree::Entry},
-    id::RecordId,
 };
 
 use super::{
-    change::Change,
+    change::{Change, Intent},
     checkpoint::{Base, Below, drop_unreachable},
     collect::Collected,
     journal::{Found, Journal},
@@ -32,13 +31,6 @@ pub struct Unfinished {
     base: Base,
     found: Found,
     same_boot: bool,
-}
-
-/// A commit that was under way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Intent {
-    pub record: RecordId,
-    pub epoch: u64,
 }
 
 /// A session as it was.
@@ -82,11 +74,11 @@ impl Unfinished {
         writes.sum::<u64>() + self.base.data_bytes()
     }
 
-    /// The record of a commit that was under way.
-    pub fn intent(&self) -> Option<RecordId> {
+    /// The commit that was under way.
+    pub fn intent(&self) -> Option<Intent> {
         self.found.changes.iter().rev().find_map(|(_, change)| match change {
-            Change::Intent { record, .. } => Some(Some(RecordId::from_bytes(*record))),
-            Change::NoIntent => Some(None),
+            Change::Intent(intent) => Some(Some(*intent)),
+            Change::NoIntent | Change::Epoch { .. } => Some(None),
             _ => None,
         })?
     }
@@ -114,7 +106,7 @@ impl Unfinished {
         let mut table = base.table(entries, locations).map_err(|error| damaged(&error))?;
         let upper = Upper::new(session.data());
         let synced = synced(&found);
-        let (mut intent, mut intended) = (None, Vec::new());
+        let (mut intended, mut intent) = (Vec::new(), None);
         let mut lost_writes = 0;
         for (number, change) in &found.changes {
             if let Change::Write { ino, generation, offset, len, crc, .. } = change
@@ -126,14 +118,14 @@ impl Unfinished {
                 continue;
             }
             match change {
-                Change::Intent { record, epoch } => {
-                    intent = Some(Intent { record: RecordId::from_bytes(*record), epoch: *epoch });
+                Change::Epoch { .. } => {
+                    intended = Collected::of(&table, exclusions).map_err(|error| damaged(&error))?.numbers;
+                    // What files were when it was meant is no longer known.
+                    intent = None;
                 }
+                Change::Intent(meant) => intent = Some(*meant),
                 Change::NoIntent => intent = None,
                 _ => {}
-            }
-            if let Change::Epoch { .. } = change {
-                intended = Collected::of(&table, exclusions).map_err(|error| damaged(&error))?.numbers;
             }
             table.apply(change).map_err(|error| damaged(&error))?;
         }

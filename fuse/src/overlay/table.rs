@@ -271,7 +271,7 @@ impl Table {
                 self.freeze(*epoch);
                 Ok(())
             }
-            Change::Sync { .. } | Change::Intent { .. } | Change::NoIntent => Ok(()),
+            Change::Sync { .. } | Change::Intent(_) | Change::NoIntent => Ok(()),
         }
     }
 

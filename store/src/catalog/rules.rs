@@ -21,6 +21,9 @@ pub struct Rules {
     pub fresh_flip_id: bool,
     /// A pointer remembers the flips before it, for writers whose answer was lost.
     pub remember_flips: bool,
+    /// Who goes on with a flip that somebody else has meant makes it only if it was not made, and
+    /// nobody has moved the pointer since.
+    pub flip_once: bool,
     /// An event is stored before the write that carries it is overwritten.
     pub settle_events: bool,
     /// A flip looks at the record after it has read the pointer.
@@ -99,6 +102,7 @@ impl Rules {
         resolve_by_flip_id: true,
         fresh_flip_id: true,
         remember_flips: true,
+        flip_once: true,
         settle_events: true,
         record_after_pointer: true,
         touch_on_delete: true,

@@ -75,6 +75,8 @@ pub enum ErrorKind {
     Uncommitted,
     /// A session that may hold changes cannot be read.
     SessionUnreadable,
+    /// What was committed is stored and current, and is still in the session.
+    SessionBehind,
     /// It was told to end.
     Interrupted,
     /// Local files could not be read or written.
@@ -171,6 +173,10 @@ pub enum Error {
     VersionMismatch { reason: String },
     #[error("{} has changes that are not committed: {}", mountpoint.display(), named(paths, *count))]
     Uncommitted { mountpoint: PathBuf, paths: Vec<String>, count: usize },
+    #[error(
+        "snapshot {record} is stored and the pointer was moved to it, but the session still has what was committed: {reason}"
+    )]
+    SessionBehind { record: RecordId, reason: String },
     #[error("interrupted")]
     Interrupted,
     #[error("internal error: {what}")]
@@ -216,6 +222,7 @@ impl Error {
             Self::Foreign { .. } => ErrorKind::InvalidInput,
             Self::VersionMismatch { .. } => ErrorKind::VersionMismatch,
             Self::Uncommitted { .. } => ErrorKind::Uncommitted,
+            Self::SessionBehind { .. } => ErrorKind::SessionBehind,
             Self::Interrupted => ErrorKind::Interrupted,
             Self::Internal { .. } => ErrorKind::Internal,
         }

@@ -74,6 +74,20 @@ pub enum Target<'a> {
     Foreign(&'a str),
 }
 
+impl Block {
+    /// Whether the pointer remembers this flip: as what it is now, as its last move, or among
+    /// the flips before.
+    pub fn knows(&self, flip: FlipId) -> bool {
+        self.flip_id == flip || self.last_move() == Some(flip) || self.recent.contains(&flip)
+    }
+
+    /// The flip by which it came to name what it names; other flips change only what is said
+    /// about that. `None` if there is no memory of it.
+    pub fn last_move(&self) -> Option<FlipId> {
+        self.event.as_ref()?.flip_id
+    }
+}
+
 impl Pointer {
     pub fn encode(&self) -> Vec<u8> {
         document::encode_contract(self)

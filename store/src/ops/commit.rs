@@ -41,7 +41,7 @@ use crate::{
         table::Location,
         tree::{Entry, Extent, Kind},
     },
-    id::{ChunkId, RecordId},
+    id::{ChunkId, FlipId, RecordId},
     name::Lineage,
     progress::Progress,
     tree::walk::Skipped,
@@ -63,6 +63,8 @@ pub struct Request {
     pub first_reads: Vec<ChunkId>,
     /// How much the tenant may have stored when this is done; more is refused.
     pub quota_bytes: Option<u64>,
+    /// The id of the flip that moves the pointer to it.
+    pub flip_id: FlipId,
     /// How it is published before the pointer is moved to it; without, it is not.
     pub archive: Option<publish::Job>,
 }
@@ -148,7 +150,7 @@ pub async fn commit(
     if let (Some(hold), None) = (hold, &held_back) {
         match &mut stored {
             Some(stored) => {
-                (record, flip) = publish::flip(hold, record, job, told).await?;
+                (record, flip) = publish::flip(hold, record, request.flip_id, job, told).await?;
                 stored.record = record.clone();
             }
             None => {

@@ -13,7 +13,7 @@ use store::{
     bucket::{
         Bucket, BucketError, Deleted, Depth, Key, MemoryBucket, Object, Page, Prefix, Result, Version, Write,
     },
-    catalog::pointer::Flip,
+    catalog::pointer::{Flip, Meant},
     id::{PackId, RecordId},
 };
 
@@ -99,6 +99,8 @@ pub struct Inner {
     flying: Vec<Flying>,
     processes: Vec<Process>,
     pub ghost: Ghost,
+    /// What mounts have written down of the flip that they mean.
+    pub journals: HashMap<usize, Meant>,
     /// How often the clock has passed every lock's time, and when each key was written.
     epoch: u32,
     written: HashMap<String, u32>,
@@ -143,6 +145,7 @@ impl Machine {
             flying: Vec::new(),
             processes,
             ghost,
+            journals: HashMap::new(),
             epoch: 0,
             written: HashMap::new(),
             contents,
@@ -246,6 +249,13 @@ impl Machine {
         let name = inner.ghost.name(process);
         inner.say(format!("{name} dies"));
         inner.ended(process);
+    }
+
+    /// Somebody goes on with what a process has begun that died.
+    pub fn resume(&self, process: usize) {
+        let mut inner = self.inner();
+        let heard = inner.processes[process].heard;
+        (inner.processes[process].heard, inner.processes[process].ended) = (hash_of(&heard), false);
     }
 
     /// Everything that decides how it can go on, as one number.

@@ -13,12 +13,14 @@
 
 mod archives;
 mod choice;
+mod contract;
 mod gate;
 mod ghost;
 mod keeper;
 mod machine;
 mod notes;
 mod programs;
+mod resumed;
 mod run;
 mod scene;
 mod session;

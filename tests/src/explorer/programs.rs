@@ -3,10 +3,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use serde_json::{Value, json};
 use store::{
     Error,
-    bucket::{BucketError, Key, Version, Write},
     catalog::{
         clock::HostClock,
         controls::Controls,
@@ -46,9 +44,7 @@ use super::{
 };
 use crate::world::actor;
 
-const TERMS: Terms = Terms { ttl: Duration::from_secs(300), with_process: false };
-/// How often a program of the contract tries to flip.
-const CONTRACT_TRIES: u32 = 3;
+pub(super) const TERMS: Terms = Terms { ttl: Duration::from_secs(300), with_process: false };
 
 /// What a process does. Records are named by their number in the scene.
 #[derive(Clone, Debug)]
@@ -64,6 +60,12 @@ pub enum Program {
     /// resumed from an image: moves the pointer to this.
     Twin {
         flip: usize,
+    },
+    /// Commits a mount: takes the lock, writes down which flip it means, and makes it. If it
+    /// dies, somebody goes on with it.
+    Commit {
+        target: usize,
+        resumes: bool,
     },
     /// Rolls back to a snapshot.
     Operator {
@@ -135,7 +137,7 @@ pub enum Program {
 impl Program {
     pub fn role(&self) -> Role {
         match self {
-            Self::Holder { .. } | Self::Twin { .. } => Role::Holder,
+            Self::Holder { .. } | Self::Twin { .. } | Self::Commit { .. } => Role::Holder,
             Self::Operator { .. } => Role::Operator,
             Self::Deleter { .. } | Self::Remover { .. } => Role::Deleter,
             Self::Publisher { .. } => Role::Publisher,
@@ -171,6 +173,8 @@ impl Host {
         match program {
             Program::Holder { flips, renewals, release } => self.hold(&flips, renewals, release).await,
             Program::Twin { flip } => self.go_on(flip).await,
+            Program::Commit { target, resumes: false } => self.commit(target).await,
+            Program::Commit { target, resumes: true } => self.resume(target).await,
             Program::Operator { target, force } => self.operate(target, force).await,
             Program::Deleter { target } => {
                 let deleted = self.controls().delete(self.records[target], "explored").await;
@@ -273,18 +277,18 @@ impl Host {
         format!("run-{}", self.process)
     }
 
-    fn controls(&self) -> Controls {
+    pub(super) fn controls(&self) -> Controls {
         let actor = actor(&self.name());
         Controls::new(self.store.clone(), self.lineage.clone(), actor)
             .with_clock(HostClock::ahead_by_ms(self.ahead_ms))
             .with_rules(self.rules)
     }
 
-    fn note(&self, line: &str) {
+    pub(super) fn note(&self, line: &str) {
         self.machine.inner().notes(self.process, line);
     }
 
-    fn report(&self, answer: &store::Result<Flip>) {
+    pub(super) fn report(&self, answer: &store::Result<Flip>) {
         self.machine.inner().reports(self.process, answer);
     }
 
@@ -468,64 +472,5 @@ impl Host {
         let survey = retention::lineage(&self.store, &self.lineage).await?;
         let decisions = retention::plan(survey, |_| policy.clone(), Default::default());
         Ok(retention::apply(&self.store, &actor(&self.name()), &decisions).await?.len())
-    }
-
-    /// By its own clock, which is all the contract asks for.
-    async fn write_by_contract(&self, prefix: &str, locks: bool) -> Result<&'static str, BucketError> {
-        let clock = HostClock::ahead_by_ms(self.ahead_ms);
-        if locks && !self.lock_by_contract(clock.unix_ms()).await? {
-            return Ok("locked out");
-        }
-        let key = layout::latest(&self.lineage);
-        for _ in 0..CONTRACT_TRIES {
-            let (version, before) = match self.read_json(&key).await? {
-                Some((version, before)) => (Some(version), before),
-                None => (None, Value::Null),
-            };
-            if before["active_sha256_prefix"] == prefix {
-                return Ok("flipped");
-            }
-            let next = json!({
-                "version": 1,
-                "active_sha256_prefix": prefix,
-                "active_archive_key": layout::archive(&self.lineage, prefix),
-                "active_manifest_key": layout::manifest(&self.lineage, prefix),
-                "flipped_at_ms": clock.unix_ms(),
-                "flipped_from_sha256_prefix": before["active_sha256_prefix"].as_str().unwrap_or_default(),
-            });
-            let write = version.map_or(Write::Create, Write::Replace);
-            if self.store.bucket.put(&key, next.to_string().into_bytes().into(), write).await.is_ok() {
-                return Ok("flipped");
-            }
-        }
-        Ok("gave up")
-    }
-
-    async fn lock_by_contract(&self, now_ms: u64) -> Result<bool, BucketError> {
-        let key = layout::lock(&self.lineage);
-        let found = self.read_json(&key).await?;
-        if found.as_ref().is_some_and(|(_, lock)| lock["expires_at_ms"].as_u64() > Some(now_ms)) {
-            return Ok(false);
-        }
-        let lock = json!({
-            "version": 1,
-            "holder_run_id": format!("contract-{}", self.process),
-            "holder_host": "elsewhere",
-            "holder_host_run_id": "",
-            "acquired_at_ms": now_ms,
-            "renewed_at_ms": now_ms,
-            "expires_at_ms": now_ms + 300_000,
-            "renewal_count": 0,
-        });
-        let write = found.map_or(Write::Create, |(version, _)| Write::Replace(version));
-        Ok(self.store.bucket.put(&key, lock.to_string().into_bytes().into(), write).await.is_ok())
-    }
-
-    async fn read_json(&self, key: &Key) -> Result<Option<(Version, Value)>, BucketError> {
-        match self.store.bucket.get(key).await {
-            Ok(object) => Ok(Some((object.version, serde_json::from_slice(&object.bytes).unwrap()))),
-            Err(BucketError::NotFound { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
     }
 }

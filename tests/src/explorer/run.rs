@@ -104,21 +104,29 @@ pub fn run(
 }
 
 fn processes(scene: &Scene, stage: &Stage, machine: &Arc<Machine>) -> Vec<Option<Process>> {
-    let process = |(process, program): (usize, &super::Program)| {
-        let gate = Gate { process, machine: Arc::clone(machine) };
-        let host = Host {
-            process,
-            machine: Arc::clone(machine),
-            store: TenantStore { bucket: Arc::new(gate), ..stage.store.clone() },
-            lineage: stage.lineage.clone(),
-            records: stage.records.clone(),
-            twins: stage.held.1,
-            rules: scene.rules,
-            ahead_ms: scene.ahead_ms[process % scene.ahead_ms.len()],
-        };
-        Some(Box::pin(unconstrained(host.run(program.clone()))) as Process)
+    let programs = scene.programs.iter().enumerate();
+    programs.map(|(process, program)| Some(begin(scene, stage, machine, process, program.clone()))).collect()
+}
+
+fn begin(
+    scene: &Scene,
+    stage: &Stage,
+    machine: &Arc<Machine>,
+    process: usize,
+    program: super::Program,
+) -> Process {
+    let gate = Gate { process, machine: Arc::clone(machine) };
+    let host = Host {
+        process,
+        machine: Arc::clone(machine),
+        store: TenantStore { bucket: Arc::new(gate), ..stage.store.clone() },
+        lineage: stage.lineage.clone(),
+        records: stage.records.clone(),
+        twins: stage.held.1,
+        rules: scene.rules,
+        ahead_ms: scene.ahead_ms[process % scene.ahead_ms.len()],
     };
-    scene.programs.iter().enumerate().map(process).collect()
+    Box::pin(unconstrained(host.run(program)))
 }
 
 async fn drive(
@@ -178,7 +186,10 @@ async fn drive(
             Step::Crash(process) => {
                 left.crashes -= 1;
                 machine.crash(process);
-                processes[process] = None;
+                processes[process] = scene.programs[process].resumed().map(|program| {
+                    machine.resume(process);
+                    begin(scene, stage, machine, process, program)
+                });
             }
             Step::Stop => return end(scene, stage, machine),
         }

@@ -6,6 +6,6 @@ mod mounted;
 mod play;
 mod step;
 
-pub use mounted::{ME, Mounted};
+pub use mounted::{ME, Mounted, Pending};
 pub use play::play;
 pub use step::Step;

@@ -19,7 +19,7 @@ use store::{
     format::tree::Meta,
     id::SnapshotId,
     ops::{
-        commit::{self, Base},
+        commit::{self, Base, Stored},
         open::Opened,
     },
     progress::Silent,
@@ -42,6 +42,16 @@ pub struct Mounted {
     pub session: SessionDir,
     pub fs: Arc<Fs>,
     base: Option<Base>,
+}
+
+/// A snapshot that the overlay does not stand on yet.
+#[derive(Debug)]
+pub struct Pending {
+    id: SnapshotId,
+    epoch: u64,
+    numbers: Vec<Ino>,
+    /// `None` if nothing had changed.
+    stored: Option<Stored>,
 }
 
 impl Mounted {
@@ -135,6 +145,13 @@ impl Mounted {
     }
 
     async fn store(&mut self, happens: impl FnOnce(&Fs)) -> SnapshotId {
+        let pending = self.stored(happens).await;
+        self.rebase(&pending).unwrap();
+        pending.id
+    }
+
+    /// Stores what there is, and leaves it in the overlay.
+    pub async fn stored(&mut self, happens: impl FnOnce(&Fs)) -> Pending {
         let closed = self.fs.close_when_quiet(Duration::ZERO).unwrap();
         let frozen = self.fs.freeze(&closed, &Handle::current()).unwrap();
         drop(closed);
@@ -151,25 +168,18 @@ impl Mounted {
         )
         .await
         .unwrap();
-        if let Some(stored) = stored {
-            let below = Below {
-                lineage: self.world.lineage.clone(),
-                record: stored.record.record,
-                generation: stored.record.generation,
-            };
-            self.fs
-                .rebase(
-                    &self.session,
-                    frozen.epoch,
-                    frozen.numbers,
-                    below,
-                    &stored.entries,
-                    &stored.locations,
-                )
-                .unwrap();
-            self.base = Some(Base { record: stored.record, metadata: stored.metadata });
-        }
-        report.snapshot_id
+        Pending { id: report.snapshot_id, epoch: frozen.epoch, numbers: frozen.numbers, stored }
+    }
+
+    /// What was stored leaves the overlay.
+    pub fn rebase(&mut self, pending: &Pending) -> store::Result<()> {
+        let Pending { epoch, numbers, stored, .. } = pending;
+        let Some(Stored { record, metadata, entries, locations }) = stored else { return Ok(()) };
+        let (lineage, id) = (self.world.lineage.clone(), record.record);
+        let below = Below { lineage, record: id, generation: record.generation };
+        self.fs.rebase(&self.session, *epoch, numbers.clone(), below, entries, locations)?;
+        self.base = Some(Base { record: record.clone(), metadata: Arc::clone(metadata) });
+        Ok(())
     }
 
     pub(super) fn ino(&self, path: &str) -> Ino {

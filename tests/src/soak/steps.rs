@@ -61,9 +61,8 @@ impl Kind {
     /// Those that CI leaves out. They are taken if they are named, or all are; one leaves this
     /// list when it has passed for long with many seeds.
     ///
-    /// - `cut-commit` shows a defect: the next mount moves the pointer once more, over a rollback
-    ///   that came between.
-    /// - `commit-beside` showed a defect that is mended, and has not run for long since.
+    /// - `commit-beside` and `cut-commit` showed defects that are mended, and have not run for long
+    ///   since.
     pub const UNMENDED: [Self; 2] = [Self::CommitBeside, Self::CutCommit];
 }
 

@@ -6,6 +6,7 @@ mod opening;
 mod point;
 pub(super) mod remote;
 mod rescue;
+mod resume;
 mod serving;
 
 use std::{

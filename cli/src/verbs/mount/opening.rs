@@ -9,20 +9,16 @@ use capture::{
 };
 use fuse::{
     mount::{
-        Mount, Opening, Right, Snapshot, Start,
+        Mount, Opening, Right, Settled, Snapshot, Start,
         info::{self, Info, Mode},
     },
-    overlay::{
-        checkpoint::Below,
-        session::{Place, SessionDir},
-    },
+    overlay::session::{Place, SessionDir},
 };
 use store::{
     Error, ErrorKind,
     catalog::{
         clock,
         lock::{Hold, Terms},
-        records,
         session_root::{self, Owner, Roots},
     },
     content::TenantStore,
@@ -38,6 +34,7 @@ use store::{
 use super::{
     super::{Context, export},
     found::{About, Candidate, Sessions, Taking},
+    resume,
 };
 use crate::{
     args::{LineageArgs, MountArgs},
@@ -168,7 +165,8 @@ async fn with_lock(
         }
         let (snapshot, start, fallback) = match candidate {
             Some(candidate) => {
-                let snapshot = below(&tenant, &lineage, &candidate, opened?).await?;
+                let fate = resume::fate(&candidate, &hold).await;
+                let snapshot = resume::below(&tenant, &lineage, &candidate, fate, opened?).await?;
                 let Candidate { session, unfinished, info } = candidate;
                 // A session that had started afresh still must not replace what it could not load.
                 (snapshot, Start::Resume { session, unfinished: Box::new(unfinished) }, info.fallback)
@@ -188,15 +186,23 @@ async fn with_lock(
         root(roots.as_deref(), snapshot.as_ref()).await?;
         let opening = opening(tenant, lineage, right, roots.clone(), snapshot, info);
         let mount = blocking(move || Ok(Mount::start(opening, start)?)).await?;
-        mount.settle(&export::policy(context, &profile.tenant)).await?;
+        let settled = mount.settle(&export::policy(context, &profile.tenant)).await?;
+        if let Settled::Unknown { record, sha256_prefix } = settled {
+            return Err(resume::in_doubt(&mount, record, sha256_prefix));
+        }
         settle_roots(&mount, roots.as_deref()).await;
-        Ok(Begun { mount, notes })
+        Ok((Begun { mount, notes }, settled))
     }
     .await;
     if started.is_err() {
         give_back(&hold, roots.as_deref(), built_on).await;
     }
-    started
+    match started? {
+        (Begun { mount, .. }, Settled::Passed { record, finished }) => {
+            resume::passed(context, args, mount, record, finished).await
+        }
+        (begun, _) => Ok(begun),
+    }
 }
 
 /// Gives back what a mount that did not come about has taken. What a session builds on that was
@@ -327,40 +333,6 @@ fn choose(
         }
         _ => Err(error.into()),
     }
-}
-
-/// The snapshot a session was built on, if the session may still move the pointer.
-pub(super) async fn below(
-    tenant: &TenantStore,
-    lineage: &Lineage,
-    candidate: &Candidate,
-    current: Option<Opened>,
-) -> Result<Option<Snapshot>, Failure> {
-    let wanted: Option<&Below> = candidate.unfinished.below();
-    let now = current.as_ref().map(|opened| opened.record.record);
-    let intended = candidate.unfinished.intent();
-    if now == wanted.map(|below| below.record) {
-        return Ok(current.map(|opened| Snapshot { lineage: lineage.clone(), opened }));
-    }
-    if intended.is_none() || intended != now {
-        let id = candidate.session.id();
-        let message = format!(
-            "{} was changed by somebody else since session {id} began, which has changes that were not committed",
-            lineage.name
-        );
-        return Err(Failure::new(ErrorKind::PointerMoved, message).hint(format!(
-            "`pstore sessions rescue {id} --as TENANT/PROFILE` keeps them, `pstore sessions discard {id} --confirm` drops them"
-        )));
-    }
-    match wanted {
-        None => Ok(None),
-        Some(below) => at(tenant, below).await.map(Some),
-    }
-}
-
-pub(super) async fn at(tenant: &TenantStore, below: &Below) -> Result<Snapshot, Failure> {
-    let (record, _) = records::get(tenant, &below.lineage, below.record).await?;
-    Ok(Snapshot { lineage: below.lineage.clone(), opened: Opened::load(tenant, record).await? })
 }
 
 pub(super) fn opening(

@@ -5,14 +5,14 @@ use std::{sync::Arc, time::Duration};
 use fuse::{
     adapter::{Adapter, Options},
     mount::{
-        CommitRequest, Kernel, Mount, Right, Start, To,
+        Commit, CommitRequest, Kernel, Mount, Right, Settled, Start, To,
         info::{Info, Mode},
         is_possible,
     },
 };
 use store::{
     ErrorKind,
-    catalog::{lock::Terms, session_root::Owner},
+    catalog::{lock::Terms, pointer::Fate, session_root::Owner},
     format::event::Actor,
     name::ProfileName,
     ops::open::{Locked, locked},
@@ -27,7 +27,8 @@ use super::{
         export,
     },
     Candidate, Mountpoint,
-    opening::{at, below, blocking, give_back, opening, root, settle_roots},
+    opening::{blocking, give_back, opening, root, settle_roots},
+    resume::{at, below, fate, gone_past, in_doubt},
 };
 use crate::{args::RescueArgs, failure::Failure, location::Purpose};
 
@@ -135,8 +136,8 @@ async fn unexamined(
         archive: Some(export::policy(context, &mount.lineage.name.tenant)),
         patience: Duration::ZERO,
     };
-    let (report, frozen_for) = mount.commit(request, Arc::new(Silent)).await?;
-    Ok(Published { lineage: mount.lineage.clone(), report, remarks: Vec::new(), frozen_for })
+    let Commit { report, frozen_for, left } = mount.commit(request, Arc::new(Silent)).await?;
+    Ok(Published { lineage: mount.lineage.clone(), report, remarks: Vec::new(), frozen_for, left })
 }
 
 /// An unfinished session under the lock of the profile its changes are to go to: its own, if
@@ -166,7 +167,11 @@ async fn open(
     let built_on = candidate.unfinished.below().map(|below| below.record);
     let started = async {
         let snapshot = match (other, candidate.unfinished.below()) {
-            (None, _) => below(&tenant, &lineage, &candidate, opened?).await?,
+            (None, _) => match fate(&candidate, &hold).await {
+                // The pointer was where this would move it, and somebody wants it elsewhere.
+                Some(Fate::Passed) => return Err(gone_past(&lineage, &candidate.session.id())),
+                fate => below(&tenant, &lineage, &candidate, fate, opened?).await?,
+            },
             (Some(_), None) => None,
             (Some(_), Some(below)) => Some(at(&tenant, below).await?),
         };
@@ -181,8 +186,11 @@ async fn open(
             Ok(Mount::start(opening, Start::Rescue { session, unfinished: Box::new(unfinished) })?)
         })
         .await?;
-        if other.is_none() {
-            mount.settle(&export::policy(context, &name.tenant)).await?;
+        if other.is_none()
+            && let Settled::Unknown { record, sha256_prefix } =
+                mount.settle(&export::policy(context, &name.tenant)).await?
+        {
+            return Err(in_doubt(&mount, record, sha256_prefix));
         }
         settle_roots(&mount, roots.as_deref()).await;
         Ok(mount)

@@ -15,12 +15,12 @@ use super::{
 use crate::{
     Error, Result,
     bucket::Version,
-    catalog::pointer::{Flip, Read},
+    catalog::pointer::{Fate, Flip, Meant, Read},
     format::{
         lock::Lock,
         pointer::{Pointer, Target},
     },
-    id::{Nonce, RecordId},
+    id::{FlipId, Nonce, RecordId},
 };
 
 /// The lock and the claim that came with it.
@@ -147,9 +147,32 @@ impl Hold {
 
     /// Moves the pointer to `target`, which was published.
     pub async fn flip(&self, target: RecordId) -> Result<Flip> {
+        self.flip_as(target, self.controls.new_flip_id()).await
+    }
+
+    /// What is to be written down before a flip with this id is tried.
+    pub async fn meant(&self, flip_id: FlipId) -> Meant {
+        Meant::on(&self.state.lock().await.pointer.pointer, flip_id)
+    }
+
+    /// What became of a flip to `target` that somebody meant before this hold began.
+    pub async fn fate(&self, target: RecordId, meant: Option<Meant>) -> Fate {
+        self.controls.fate(&self.state.lock().await.pointer, target, meant)
+    }
+
+    /// Sees to it that a flip to `target` of which we do not know whether it was made has been, or
+    /// never will be.
+    pub async fn overtake(&self, target: RecordId) -> Result<()> {
         let mut state = self.state.lock().await;
         let nonce = state.nonce;
-        let flipped = self.controls.flip(nonce, &mut state.pointer, target).await;
+        self.controls.overtake(nonce, &mut state.pointer, target).await
+    }
+
+    /// Moves the pointer to `target`, which was published, by a flip of this id.
+    pub async fn flip_as(&self, target: RecordId, flip_id: FlipId) -> Result<Flip> {
+        let mut state = self.state.lock().await;
+        let nonce = state.nonce;
+        let flipped = self.controls.flip(nonce, &mut state.pointer, target, flip_id).await;
         if let Err(error @ Error::LockLost { .. }) = &flipped {
             self.controls.tell_lost(error).await;
         }

@@ -11,12 +11,13 @@ use crate::{
         pointer::{Lease, Target},
         record::{Record, State},
     },
-    id::{Nonce, RecordId},
+    id::{FlipId, Nonce, RecordId},
 };
 
 impl Controls {
     /// Moves the pointer to `target`, which was published, under the claim of `nonce`.
-    /// `own` is our own last write of the pointer, and is kept up to date.
+    /// `own` is our own last write of the pointer, and is kept up to date. Every attempt has the
+    /// id `flip_id`: one that was lost never arrives later.
     ///
     /// Whatever goes wrong, the snapshot is stored, and the error says so.
     pub(in crate::catalog) async fn flip(
@@ -24,11 +25,18 @@ impl Controls {
         nonce: Nonce,
         own: &mut Read,
         target: RecordId,
+        flip_id: FlipId,
     ) -> Result<Flip> {
-        self.try_flip(nonce, own, target).await.map_err(|error| self.not_flipped(target, error))
+        self.try_flip(nonce, own, target, flip_id).await.map_err(|error| self.not_flipped(target, error))
     }
 
-    async fn try_flip(&self, nonce: Nonce, own: &mut Read, target: RecordId) -> Result<Flip> {
+    async fn try_flip(
+        &self,
+        nonce: Nonce,
+        own: &mut Read,
+        target: RecordId,
+        flip_id: FlipId,
+    ) -> Result<Flip> {
         for attempt in 1..=ATTEMPTS {
             self.must_be_ours(nonce, own).await?;
             if own.pointer.target() == Target::Record(target) {
@@ -51,7 +59,6 @@ impl Controls {
             event.from_sha256_prefix = Some(own.pointer.active_sha256_prefix.clone());
             event.to_sha256_prefix = Some(record.sha256_prefix());
             event.record = Some(target);
-            let flip_id = self.new_flip_id();
             event.flip_id = Some(flip_id);
             let lease = Lease { nonce, base: Some(target), unknown: Unknown::new() };
             let next =
@@ -111,7 +118,7 @@ impl Controls {
     }
 
     /// A pointer that carries another claim, or none, was taken from us.
-    async fn must_be_ours(&self, nonce: Nonce, read: &Read) -> Result<()> {
+    pub(super) async fn must_be_ours(&self, nonce: Nonce, read: &Read) -> Result<()> {
         let Some(block) = read.pointer.block() else { return Ok(()) };
         if !self.rules.claim || block.lease.as_ref().is_some_and(|lease| lease.nonce == nonce) {
             return Ok(());

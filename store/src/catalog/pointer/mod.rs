@@ -11,12 +11,14 @@
 mod archive;
 mod claim;
 mod flip;
+mod meant;
 mod next;
 mod point;
 mod recognise;
 mod swap;
 mod touch;
 
+pub use meant::{Fate, Meant};
 pub use point::Move;
 
 use super::controls::Controls;

@@ -18,7 +18,8 @@ fn new_flip_id() -> FlipId {
 }
 
 impl Controls {
-    pub(super) fn new_flip_id(&self) -> FlipId {
+    /// For a flip that is about to be tried.
+    pub fn new_flip_id(&self) -> FlipId {
         if self.rules.fresh_flip_id { new_flip_id() } else { FlipId::from_bytes([0x77; 16]) }
     }
 }

@@ -15,6 +15,7 @@ use crate::{
         pointer::{Flip, Move},
     },
     format::{event::EventKind, record::Record},
+    id::FlipId,
     progress::Progress,
 };
 
@@ -25,16 +26,19 @@ impl Job {
     }
 }
 
-/// Moves the pointer to `record` as the holder of the lock. The record as it is then.
+/// Moves the pointer to `record` as the holder of the lock, by a flip of this id. The record as it
+/// is then.
 pub async fn flip(
     hold: &Hold,
     record: Record,
+    flip_id: FlipId,
     job: Option<&Job>,
     progress: Arc<dyn Progress>,
 ) -> Result<(Record, Flip)> {
     let seen = hold.pointer().await.contract_only_seen();
     let job = job.filter(|job| job.is_wanted(seen));
-    moved(hold.controls(), record, job, progress, async |record| hold.flip(record.record).await).await
+    moved(hold.controls(), record, job, progress, async |record| hold.flip_as(record.record, flip_id).await)
+        .await
 }
 
 /// Moves the pointer to `record` without the lock, as operators do: if it was held back, somebody

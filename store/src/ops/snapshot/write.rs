@@ -145,7 +145,8 @@ impl<'a> Writing<'a> {
         let mut flip = Ok(ended.flip);
         if ended.held_back.is_none() {
             let (request, progress) = (self.capture.request, Arc::clone(&self.capture.progress));
-            let moved = publish::flip(hold, ended.record.clone(), request.archive.as_ref(), progress).await;
+            let (record, id) = (ended.record.clone(), hold.controls().new_flip_id());
+            let moved = publish::flip(hold, record, id, request.archive.as_ref(), progress).await;
             flip = moved.map(|(record, flip)| {
                 ended.record = record;
                 flip

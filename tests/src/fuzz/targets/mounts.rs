@@ -3,16 +3,21 @@
 use std::{fs, hint::black_box};
 
 use fuse::overlay::{
-    change::{Change, NewKind},
+    change::{Change, Intent, NewKind},
     checkpoint,
     journal::Journal,
     node::Ino,
 };
-use store::format::tree::{Meta, Time};
+use store::{
+    catalog::pointer::Meant,
+    format::tree::{Meta, Time},
+    id::{FlipId, RecordId},
+};
 
 const TIME: Time = Time { seconds: -1, nanos: 999_999_999 };
 
 pub(super) fn changes() -> Vec<Vec<u8>> {
+    let (record, flip_id) = (RecordId::from_bytes([9; 16]), FlipId::from_bytes([5; 16]));
     let changes = [
         Change::Create {
             parent: Ino::ROOT,
@@ -37,7 +42,8 @@ pub(super) fn changes() -> Vec<Vec<u8>> {
         Change::Unlink { parent: Ino::ROOT, name: b"name".to_vec(), time: TIME },
         Change::Write { ino: Ino(7), generation: 1, offset: 4096, len: 100, crc: 5, time: TIME },
         Change::Truncate { ino: Ino(7), size: 1 << 40, time: TIME },
-        Change::Intent { record: [9; 16], epoch: 3 },
+        Change::Intent(Intent { record, epoch: 3, flip: None }),
+        Change::Intent(Intent { record, epoch: 3, flip: Some(Meant { flip_id, seen: flip_id }) }),
     ];
     changes.iter().map(Change::encode).collect()
 }

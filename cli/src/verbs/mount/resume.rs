@@ -1,0 +1,108 @@
+//! Going on with a session after others may have moved the profile's pointer.
+
+use fuse::{
+    mount::{Mount, Snapshot},
+    overlay::checkpoint::Below,
+};
+use store::{
+    ErrorKind,
+    catalog::{lock::Hold, pointer::Fate, records},
+    content::TenantStore,
+    id::RecordId,
+    name::Lineage,
+    ops::open::Opened,
+};
+
+use super::{
+    super::Context,
+    found::Candidate,
+    opening::{self, Begun},
+};
+use crate::{args::MountArgs, failure::Failure};
+
+/// What became of a commit of the session that was cut short.
+pub(super) async fn fate(candidate: &Candidate, hold: &Hold) -> Option<Fate> {
+    match candidate.unfinished.intent() {
+        Some(intent) => Some(intent.fate(hold).await),
+        None => None,
+    }
+}
+
+/// The snapshot a session was built on, if the session may still move the pointer, or has moved
+/// it.
+pub(super) async fn below(
+    tenant: &TenantStore,
+    lineage: &Lineage,
+    candidate: &Candidate,
+    fate: Option<Fate>,
+    current: Option<Opened>,
+) -> Result<Option<Snapshot>, Failure> {
+    let wanted: Option<&Below> = candidate.unfinished.below();
+    let now = current.as_ref().map(|opened| opened.record.record);
+    if now == wanted.map(|below| below.record) {
+        return Ok(current.map(|opened| Snapshot { lineage: lineage.clone(), opened }));
+    }
+    if !matches!(fate, Some(Fate::Current | Fate::Passed)) {
+        return Err(gone_past(lineage, &candidate.session.id()));
+    }
+    match wanted {
+        None => Ok(None),
+        Some(below) => at(tenant, below).await.map(Some),
+    }
+}
+
+/// Somebody has moved the pointer, and a session has changes on what it named before.
+pub(super) fn gone_past(lineage: &Lineage, id: &str) -> Failure {
+    let message = format!(
+        "{} was changed by somebody else since session {id} began, which has changes that were not committed",
+        lineage.name
+    );
+    Failure::new(ErrorKind::PointerMoved, message).hint(format!(
+        "`pstore sessions rescue {id} --as TENANT/PROFILE` keeps them, `pstore sessions discard {id} --confirm` drops them"
+    ))
+}
+
+pub(super) async fn at(tenant: &TenantStore, below: &Below) -> Result<Snapshot, Failure> {
+    let (record, _) = records::get(tenant, &below.lineage, below.record).await?;
+    Ok(Snapshot { lineage: below.lineage.clone(), opened: Opened::load(tenant, record).await? })
+}
+
+/// What was committed last was the current snapshot, and somebody has moved the pointer since.
+/// That is respected: what is current is mounted, if the session has nothing else to lose.
+pub(super) async fn passed(
+    context: &Context,
+    args: &MountArgs,
+    mount: Mount,
+    record: RecordId,
+    finished: bool,
+) -> Result<Begun, Failure> {
+    if !finished || mount.is_at_stake() {
+        let failure = gone_past(&mount.lineage, &mount.session_id());
+        mount.let_go().await;
+        return Err(failure);
+    }
+    let told = format!(
+        "all changes of session {} were committed, as {record}; somebody has moved the pointer of {} since, and what that names now is mounted",
+        mount.session_id(),
+        mount.lineage.name
+    );
+    mount.end().await?;
+    drop(mount);
+    let mut begun = Box::pin(opening::open(context, args)).await?;
+    begun.notes.warnings.push(told);
+    Ok(begun)
+}
+
+/// Nobody knows whether a commit that was cut short came about.
+pub(super) fn in_doubt(mount: &Mount, record: RecordId, sha256_prefix: Option<String>) -> Failure {
+    let (id, name) = (mount.session_id(), &mount.lineage.name);
+    let message = format!(
+        "a commit of session {id} was cut short, and it is not known whether {record} has been the current snapshot of {name}: nothing was moved"
+    );
+    let current = sha256_prefix.map_or_else(String::new, |sha| {
+        format!("`pstore rollback {name} --sha {sha} --confirm` makes it so, and the next mount goes on; ")
+    });
+    Failure::new(ErrorKind::Conflict, message).hint(format!(
+        "`pstore log {name}` tells what was; {current}`pstore sessions rescue {id} --as TENANT/PROFILE` keeps the changes, `pstore sessions discard {id} --confirm` drops them"
+    ))
+}

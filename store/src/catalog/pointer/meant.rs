@@ -1,0 +1,95 @@
+//! A flip that somebody else goes on with when whoever meant it has ended.
+//!
+//! Before the pointer is moved, the flip's id and the last move that was seen are written down
+//! where they survive. A flip is made once: if the pointer remembers its id, it was made, and
+//! whoever has moved the pointer since wanted that. Whoever asks has claimed the pointer, so that
+//! an attempt which is still on its way can no longer arrive.
+
+use super::{ATTEMPTS, Controls, Read, next, swap::Swap};
+use crate::{
+    Error, Result,
+    bucket::RetryPolicy,
+    format::pointer::{Pointer, Target},
+    id::{FlipId, Nonce, RecordId},
+};
+
+/// What was written down before a flip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Meant {
+    /// The id that it has, however often it is tried.
+    pub flip_id: FlipId,
+    /// The last move before it.
+    pub seen: FlipId,
+}
+
+/// What became of a flip that was meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// The pointer names its snapshot.
+    Current,
+    /// It was made, and somebody has moved the pointer since.
+    Passed,
+    /// It was not made, and nobody has moved the pointer: it may be made.
+    Open,
+    /// It was not made, and somebody has moved the pointer.
+    Overtaken,
+    /// The pointer remembers nothing of it.
+    Unknown,
+}
+
+impl Meant {
+    /// A flip that is about to be tried on what `pointer` says.
+    pub(in crate::catalog) fn on(pointer: &Pointer, flip_id: FlipId) -> Self {
+        let seen = pointer.block().map(|block| block.last_move().unwrap_or(block.flip_id));
+        // Without a block nothing is remembered: then this is not either.
+        Self { flip_id, seen: seen.unwrap_or(flip_id) }
+    }
+}
+
+impl Controls {
+    /// What became of a flip to `target`, by a pointer that we have claimed since. Without `meant`
+    /// nothing was written down but the target.
+    pub(in crate::catalog) fn fate(&self, now: &Read, target: RecordId, meant: Option<Meant>) -> Fate {
+        if now.pointer.target() == Target::Record(target) {
+            return Fate::Current;
+        }
+        if !self.rules.flip_once {
+            return Fate::Open;
+        }
+        let (Some(Meant { flip_id, seen }), Some(block)) = (meant, now.pointer.block()) else {
+            return Fate::Unknown;
+        };
+        match block.last_move() {
+            _ if block.knows(flip_id) => Fate::Passed,
+            Some(last) if last == seen => Fate::Open,
+            // What has never been moved is only claimed.
+            None if block.knows(seen) => Fate::Open,
+            _ if block.knows(seen) => Fate::Overtaken,
+            _ => Fate::Unknown,
+        }
+    }
+
+    /// Writes the pointer anew, which must still be ours: a flip to `target` whose answer was lost
+    /// has arrived by then, or never will.
+    pub(in crate::catalog) async fn overtake(
+        &self,
+        nonce: Nonce,
+        own: &mut Read,
+        target: RecordId,
+    ) -> Result<()> {
+        for attempt in 1..=ATTEMPTS {
+            let gone = || self.unknown(target, "the pointer was deleted".to_owned());
+            *own = self.pointer().await?.ok_or_else(gone)?;
+            self.must_be_ours(nonce, own).await?;
+            match self.swap(Some(&*own), &next::touched(Some(&*own))).await? {
+                Swap::Applied(now) => {
+                    *own = now;
+                    return Ok(());
+                }
+                Swap::Lost(_) => tokio::time::sleep(RetryPolicy::default().pause(attempt)).await,
+                Swap::Unknown(reason) => return Err(self.unknown(target, reason)),
+            }
+        }
+        Err(Error::Conflict { what: format!("the pointer of {}", self.lineage) })
+    }
+}
