@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use store::{
     Error, ErrorKind,
     error::{BucketError, Holder},
+    id::RecordId,
 };
 
 use crate::exit;
@@ -90,8 +91,24 @@ fn is_of_the_pointer(error: &Error) -> bool {
     object.ends_with("/latest.json") || object.starts_with("the pointer of ")
 }
 
+/// What helps if the damaged `object` is a record: its snapshot can be given up.
+pub(crate) fn record_remedy(object: &str) -> Option<String> {
+    let [tenant, profile, major, name] =
+        object.strip_prefix("snapshots/")?.split('/').collect::<Vec<_>>().try_into().ok()?;
+    let record: RecordId = name.strip_prefix("snap-")?.strip_suffix(".json")?.parse().ok()?;
+    Some(format!(
+        "bring the object back from a backup; or give the snapshot up: \
+         `pstore delete {tenant}/{profile} --chrome-major {major} --sha {record} --damaged --confirm`"
+    ))
+}
+
 /// What helps whatever the verb was. A verb that knows better replaces it.
 fn advice(error: &Error) -> Option<String> {
+    if let Error::Damaged { object, .. } = error
+        && let Some(remedy) = record_remedy(object)
+    {
+        return Some(remedy);
+    }
     let text = match error.kind() {
         ErrorKind::TargetExists => "use --force to replace it",
         ErrorKind::Unavailable if error.to_string().contains("no credentials") => CREDENTIALS,

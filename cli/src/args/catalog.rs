@@ -179,7 +179,8 @@ pub(crate) struct RollbackArgs {
 /// The space it alone needs is freed by the next garbage collection.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  pstore delete acme/alice --sha 3f2a91")]
+  pstore delete acme/alice --sha 3f2a91
+  pstore delete acme/alice --sha 01KA2ZQ3V5H8YJ4T6W9XEN0RBC --damaged --confirm")]
 pub(crate) struct DeleteArgs {
     #[command(flatten)]
     pub(crate) lineage: LineageArgs,
@@ -191,6 +192,13 @@ pub(crate) struct DeleteArgs {
     /// Why; it is written into the log
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     pub(crate) reason: String,
+    /// Give up a snapshot whose record cannot be read, so that collections go on; --sha is the
+    /// record's whole id, as `pstore verify` names it. Says what it would do; does it with --confirm
+    #[arg(long)]
+    pub(crate) damaged: bool,
+    /// Do it
+    #[arg(long, requires = "damaged")]
+    pub(crate) confirm: bool,
 }
 
 /// Name a snapshot, so that it is kept; `untag` takes the name away

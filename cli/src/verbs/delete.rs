@@ -1,7 +1,15 @@
 //! `pstore delete`
 
-use serde_json::json;
-use store::{Error, catalog::controls::Controls, error::Needed};
+use serde_json::{Value, json};
+use store::{
+    Error, ErrorKind,
+    catalog::{controls::Controls, records},
+    content::TenantStore,
+    error::Needed,
+    format::record::Record,
+    id::{RecordId, SnapshotId},
+    name::Lineage,
+};
 
 use super::{Context, force_unlock::checked_reason};
 use crate::{answer::Answer, args::DeleteArgs, failure::Failure, size, time};
@@ -9,42 +17,119 @@ use crate::{answer::Answer, args::DeleteArgs, failure::Failure, size, time};
 pub(super) async fn run(context: Context, args: &DeleteArgs) -> Result<Answer, Failure> {
     let reason = checked_reason(&args.reason)?;
     let (tenant, lineage) = context.lineage_to_change(&args.lineage).await?;
-    let record = context.snapshot(&tenant, &lineage, Some(&args.sha)).await?;
-    let controls = Controls::new(tenant, lineage.clone(), context.actor(&args.actor));
-    let deleted = controls.delete(record.record, &reason).await.map_err(|error| match &error {
-        Error::SnapshotNeeded { needed, .. } => {
-            let hint = match needed {
-                Needed::Latest => format!(
-                    "`pstore rollback {} --sha OTHER --confirm` makes another one current",
-                    lineage.name
-                ),
-                Needed::Only => "a profile keeps at least one snapshot".to_owned(),
-                Needed::Mounted => "unmount it first".to_owned(),
-                Needed::Session { id, host } => format!(
-                    "on {host}, `pstore unmount` if it is mounted, else `pstore sessions rescue {id}` or `discard {id} --confirm`; if that host is gone for ever, `pstore sessions discard {id} --remote {} --confirm` here",
-                    lineage.name.tenant
-                ),
-            };
-            Failure::from(error).hint(hint)
-        }
-        _ => error.into(),
-    })?;
-    let document = json!({
-        "outcome": "deleted",
-        "tenant_id": lineage.name.tenant,
-        "profile_id": lineage.name.profile,
-        "chrome_major_version": lineage.chrome_major,
-        "sha256_prefix": deleted.sha256_prefix(),
-        "snapshot_id": deleted.content.as_ref().map(|content| content.snapshot_id),
-        "record": deleted.record,
-        "captured_at_ms": deleted.captured_at_ms,
-        "reason": reason,
-    });
+    let controls = Controls::new(tenant.clone(), lineage.clone(), context.actor(&args.actor));
+    if args.damaged {
+        return give_up(&tenant, &controls, args, &reason).await;
+    }
+    let record = match context.snapshot(&tenant, &lineage, Some(&args.sha)).await {
+        // Its record may be there, and damaged.
+        Err(failure) if failure.kind == ErrorKind::NotFound => match whole_id(&args.sha) {
+            Some(id) => match records::get(&tenant, &lineage, id).await {
+                Err(error @ Error::Damaged { .. }) => return Err(error.into()),
+                _ => return Err(failure),
+            },
+            None => return Err(failure),
+        },
+        found => found?,
+    };
+    let deleted = controls.delete(record.record, &reason).await.map_err(|error| refused(&lineage, error))?;
     let text = format!(
         "deleted snapshot {} of {lineage}, captured {} UTC, {}\n",
         deleted.sha256_prefix(),
         time::utc(deleted.captured_at_ms),
         size::bytes(deleted.uncompressed_size_bytes)
     );
-    Ok(Answer::new(document, text))
+    Ok(Answer::new(document("deleted", &lineage, Told::of(&deleted), &reason), text))
+}
+
+async fn give_up(
+    tenant: &TenantStore,
+    controls: &Controls,
+    args: &DeleteArgs,
+    reason: &str,
+) -> Result<Answer, Failure> {
+    let lineage = controls.lineage();
+    let Some(id) = whole_id(&args.sha) else {
+        return Err(Failure::usage(format!(
+            "--damaged takes the whole id of a record, and {:?} is none; `pstore verify {}` names those that are damaged",
+            args.sha, lineage.name
+        )));
+    };
+    let reading = records::get(tenant, lineage, id).await;
+    let damage = match reading {
+        Err(Error::Damaged { reason, .. }) => reason,
+        Err(error) => return Err(error.into()),
+        Ok(_) => {
+            let message = format!("the record {id} of {lineage} can be read");
+            return Err(Failure::usage(message).hint("leave --damaged out to delete its snapshot"));
+        }
+    };
+    let told = format!("record    {id} of {lineage}\ndamage    {damage}\n");
+    if !args.confirm {
+        let text = format!(
+            "{told}nothing was written; add --confirm to give its snapshot up: a backup of the record \
+             is of no use after the next collection\n"
+        );
+        return Ok(Answer::new(document("planned", lineage, Told::unread(id), reason), text));
+    }
+    controls.give_up(id, reason).await.map_err(|error| refused(lineage, error))?;
+    let text = format!("{told}the snapshot was given up; the next collection frees what only it needed\n");
+    Ok(Answer::new(document("given_up", lineage, Told::unread(id), reason), text))
+}
+
+fn whole_id(text: &str) -> Option<RecordId> {
+    text.to_ascii_uppercase().parse().ok()
+}
+
+fn refused(lineage: &Lineage, error: Error) -> Failure {
+    let Error::SnapshotNeeded { needed, .. } = &error else { return error.into() };
+    let name = &lineage.name;
+    let hint = match needed {
+        Needed::Latest => format!("`pstore rollback {name} --sha OTHER --confirm` makes another one current"),
+        Needed::Only => "a profile keeps at least one snapshot".to_owned(),
+        Needed::Mounted => "unmount it first".to_owned(),
+        Needed::Session { id, host } => format!(
+            "on {host}, `pstore unmount` if it is mounted, else `pstore sessions rescue {id}` or `discard {id} --confirm`; if that host is gone for ever, `pstore sessions discard {id} --remote {} --confirm` here",
+            name.tenant
+        ),
+    };
+    Failure::from(error).hint(hint)
+}
+
+/// What is known of a snapshot that goes.
+struct Told {
+    record: RecordId,
+    sha256_prefix: String,
+    snapshot_id: Option<SnapshotId>,
+    captured_at_ms: u64,
+}
+
+impl Told {
+    fn of(record: &Record) -> Self {
+        Self {
+            record: record.record,
+            sha256_prefix: record.sha256_prefix(),
+            snapshot_id: record.content.as_ref().map(|content| content.snapshot_id),
+            captured_at_ms: record.captured_at_ms,
+        }
+    }
+
+    /// Of one whose record cannot be read: its id tells when it was made.
+    fn unread(record: RecordId) -> Self {
+        Self { record, sha256_prefix: String::new(), snapshot_id: None, captured_at_ms: record.unix_ms() }
+    }
+}
+
+fn document(outcome: &str, lineage: &Lineage, told: Told, reason: &str) -> Value {
+    json!({
+        "outcome": outcome,
+        "tenant_id": lineage.name.tenant,
+        "profile_id": lineage.name.profile,
+        "chrome_major_version": lineage.chrome_major,
+        "sha256_prefix": told.sha256_prefix,
+        "snapshot_id": told.snapshot_id,
+        "record": told.record,
+        "captured_at_ms": told.captured_at_ms,
+        "reason": reason,
+    })
 }

@@ -11,7 +11,13 @@ use store::{
 };
 
 use super::Context;
-use crate::{answer::Answer, args::GcArgs, failure::Failure, location::Purpose, size};
+use crate::{
+    answer::Answer,
+    args::GcArgs,
+    failure::{self, Failure},
+    location::Purpose,
+    size,
+};
 
 pub(super) async fn run(context: Context, args: &GcArgs) -> Result<Answer, Failure> {
     if let (Some(subject), Some(tenant)) = (&args.explain, &args.tenant) {
@@ -81,7 +87,12 @@ impl From<Failure> for Halt {
 }
 
 fn stopped(tenant: &Tenant, error: Error, condemned: u64) -> Halt {
-    let hint = format!("{}; `pstore verify` says what is damaged there", done(tenant, condemned));
+    let remedy = match &error {
+        Error::Damaged { object, .. } => failure::record_remedy(object),
+        _ => None,
+    };
+    let remedy = remedy.unwrap_or_else(|| "`pstore verify` says what is damaged there".to_owned());
+    let hint = format!("{}; {remedy}", done(tenant, condemned));
     Halt { failure: Failure::from(error).hint(hint), condemned }
 }
 

@@ -11,7 +11,12 @@ use store::{
 };
 
 use super::Context;
-use crate::{answer::Answer, args::VerifyArgs, failure::Failure, progress, size};
+use crate::{
+    answer::Answer,
+    args::VerifyArgs,
+    failure::{self, Failure},
+    progress, size,
+};
 
 pub(super) async fn run(context: Context, args: &VerifyArgs) -> Result<Answer, Failure> {
     let (tenant, lineage) = match args.repair {
@@ -67,6 +72,9 @@ fn text(lineage: &Lineage, options: Options, report: &Report) -> String {
     let mut text = String::new();
     for Damage { object, reason, snapshots, files, more_files } in &report.damage {
         let _ = writeln!(text, "damaged: {object}: {reason}");
+        if let Some(remedy) = failure::record_remedy(object) {
+            let _ = writeln!(text, "  hint       {remedy}");
+        }
         if !snapshots.is_empty() {
             let _ = writeln!(text, "  needed by  {}", snapshots.join(", "));
         }

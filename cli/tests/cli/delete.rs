@@ -102,3 +102,65 @@ fn a_prefix_must_fit_exactly_one() {
     desk.run("delete acme/alice --sha xyz").refused(2, &["0-9 a-f"]);
     desk.run("delete acme/alice").refused(2, &["--sha"]);
 }
+
+/// Cuts the record of a snapshot short; its id.
+fn cut_short(desk: &Desk, sha: &str) -> String {
+    let record = desk.json(&format!("show acme/alice --sha {sha}"))["record"].as_str().unwrap().to_owned();
+    let path = desk.object(&format!("snap-{record}.json"));
+    let bytes = fs::read(&path).unwrap();
+    fs::write(path, &bytes[..bytes.len() / 2]).unwrap();
+    record
+}
+
+#[test]
+fn a_snapshot_whose_record_cannot_be_read_can_be_given_up() {
+    let desk = Desk::new();
+    desk.capture("first");
+    let only = desk.path("udd/only");
+    fs::write(&only, (0..200_000_u64).flat_map(|n| (n * n).to_le_bytes()).collect::<Vec<u8>>()).unwrap();
+    let lost = desk.capture("second");
+    fs::remove_file(only).unwrap();
+    desk.capture("third");
+    let record = cut_short(&desk, &lost);
+    let remedy = format!("pstore delete acme/alice --chrome-major 131 --sha {record} --damaged --confirm");
+    // Whoever meets it says what to type.
+    desk.run("gc acme --grace 0").refused(10, &["nothing was condemned in acme", &remedy]);
+    assert!(desk.run("verify acme/alice").stdout.contains(&remedy));
+    desk.run(&format!("delete acme/alice --sha {record}")).refused(10, &[&remedy]);
+
+    let line = remedy.trim_start_matches("pstore ").to_owned();
+    let unsure = line.trim_end_matches(" --confirm");
+    assert!(desk.ok(unsure).contains("nothing was written"));
+    assert_eq!(desk.json(unsure)["outcome"], "planned");
+    desk.run("gc acme --grace 0").refused(10, &[&record]);
+    let given_up = desk.json(&format!("{line} --reason lost"));
+    assert_eq!((&given_up["outcome"], &given_up["record"]), (&"given_up".into(), &record.as_str().into()));
+    assert_eq!(desk.event("delete")["reason"], "lost");
+
+    desk.ok("verify acme/alice --read-data");
+    let collected = desk.json("gc acme --grace 0 --wait");
+    let packs = &collected["tenants"][0]["deleted"]["packs"];
+    assert!(packs.as_u64() > Some(0), "what only it needed is freed: {collected:#}");
+    desk.ok("verify acme/alice --read-data");
+    desk.run(&line).refused(2, &["can be read", "leave --damaged out"]);
+}
+
+#[test]
+fn a_record_is_given_up_only_if_nobody_relies_on_it() {
+    let (desk, first, second) = stored();
+    let record = cut_short(&desk, &second);
+    let line = format!("delete acme/alice --sha {record} --damaged --confirm");
+    desk.run(&line).refused(27, &["it is the current one", "pstore rollback"]);
+    desk.ok(&format!("rollback acme/alice --sha {first} --confirm"));
+    // Of a newer pstore.
+    let path = desk.object(&format!("snap-{record}.json"));
+    let damaged = fs::read(&path).unwrap();
+    let kept = desk.json(&format!("show acme/alice --sha {first}"))["record"].as_str().unwrap().to_owned();
+    let text = fs::read_to_string(desk.object(&format!("snap-{kept}.json"))).unwrap();
+    fs::write(&path, text.replacen("\"version\": 1", "\"version\": 2", 1)).unwrap();
+    desk.run(&line).refused(11, &["version 2"]);
+    fs::write(&path, damaged).unwrap();
+    desk.run(&format!("delete acme/alice --sha {first} --damaged")).refused(2, &["whole id"]);
+    desk.ok(&line);
+    desk.ok("gc acme --grace 0");
+}
