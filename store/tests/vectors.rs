@@ -25,6 +25,7 @@ use store::{
         index::Index,
         lock::Lock,
         manifest::Manifest,
+        merged_events::MergedEvents,
         pack::{self, Directory},
         pin::Pin,
         pointer::Pointer,
@@ -146,6 +147,9 @@ fn object(key: &str, bytes: &[u8]) {
         ["content", "acme", "packs", id] => return pack_is_as_expected(id, bytes),
         ["content", "acme", "index", _] => Index::decode(bytes).unwrap().encode(),
         ["content", "acme", "pins", _] => Pin::decode(bytes).unwrap().encode(),
+        ["snapshots", .., "events", name] if name.starts_with("merged-") => {
+            MergedEvents::decode(bytes).unwrap().encode()
+        }
         ["snapshots", .., "events", _] => Event::decode(bytes).unwrap().encode(),
         ["snapshots", .., "lock.json"] => Lock::decode(bytes).unwrap().encode(),
         ["content", "acme", "condemned", _] => Condemned::decode(bytes).unwrap().encode(),
@@ -308,6 +312,7 @@ fn refusal(read_as: &str, bytes: &[u8]) -> Result<(), FormatError> {
         "pointer" => Pointer::decode(bytes).map(drop),
         "lock" => Lock::decode(bytes).map(drop),
         "event" => Event::decode(bytes).map(drop),
+        "merged events" => MergedEvents::decode(bytes).map(drop),
         "pin" => Pin::decode(bytes).map(drop),
         "manifest" => Manifest::decode(bytes).map(drop),
         other => panic!("nothing is read as {other}"),
@@ -347,6 +352,7 @@ fn the_schemas_describe_the_documents() {
         ("lock", "/lock.json"),
         ("event", "/events/01JED0YKXR8H248H248H248H24.json"),
         ("event", "/events/01JED0YG0RNANANANANANANANA.json"),
+        ("events", "/events/merged-01JEFKB800EXVQEXVQEXVQEXVQ.json"),
         ("manifest", "manifest.json"),
         ("record", "records/damaged.json"),
         ("record", "records/moved.json"),

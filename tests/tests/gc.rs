@@ -18,14 +18,15 @@ use std::{
 
 use serde_json::Value;
 use store::{
-    bucket::{Bucket, Fault, FaultBucket, MemoryBucket, Recorder, Rule},
-    catalog::pointer::Move,
+    bucket::{Bucket, Fault, FaultBucket, MemoryBucket, Recorder, Rule, Verb},
+    catalog::{events, pointer::Move},
     content::TenantStore,
     format::layout,
     ops::gc::{Collector, Options},
 };
 use tests::{
     binary::{self, Host},
+    interrupter::{Interrupter, deed},
     server::SeaweedFs,
     tree::{assert_same, noise},
     world::{World, copy},
@@ -241,6 +242,52 @@ async fn many_small_indexes_become_few() {
     // What they knew is still known.
     let stored = world.rescan(dir.path()).await.unwrap();
     assert_eq!(stored.counts.new_chunks, 0);
+}
+
+/// The ids of all events that the log tells, in its order.
+async fn told(world: &World) -> Vec<store::id::EventId> {
+    let log = events::log(&world.store, &world.lineage, None).await.unwrap();
+    log.into_iter().map(|event| event.unwrap().id).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn old_events_become_few_objects_and_are_told_as_before() {
+    let memory = Arc::new(MemoryBucket::new());
+    let world = World::open(memory.clone(), None).await;
+    let objects = || memory.keys().iter().filter(|key| key.contains("/events/")).count();
+    let merging = || Collector::new(world.store.clone(), Options::default());
+    for days in 0..3 {
+        world.snapshots(20).await;
+        let before = told(&world).await;
+        assert_eq!(merging().run().await.unwrap().events_merged, 0, "they are new");
+        memory.advance(Duration::from_secs(2 * 86_400));
+        let planned = merging().plan().await.unwrap().events_merged;
+        let merged = merging().run().await.unwrap().events_merged;
+        assert!(merged >= 20 && merged == planned, "{days}: {merged} merged, {planned} planned");
+        assert!(objects() < 4, "{} objects are left", objects());
+        assert_eq!(told(&world).await, before);
+        assert_eq!(merging().run().await.unwrap().events_merged, 0, "there is nothing left to do");
+    }
+    world.assert_clean().await;
+    memory.advance(Duration::from_secs(401 * 86_400));
+    assert!(merging().run().await.unwrap().events_removed > 0);
+    assert_eq!(objects(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_is_read_while_events_are_merged_tells_all_of_them() {
+    let memory = Arc::new(MemoryBucket::new());
+    let world = World::open(memory.clone(), None).await;
+    world.snapshots(20).await;
+    let before = told(&world).await;
+    memory.advance(Duration::from_secs(2 * 86_400));
+    let collector = Collector::new(world.store.clone(), Options::default());
+    let merge = deed(move || async move { assert!(collector.run().await.unwrap().events_merged > 0) });
+    let events = layout::events(&world.lineage);
+    let interrupter = Arc::new(Interrupter::before(memory, Verb::Get, events.as_str(), merge));
+    let slow = world.on(interrupter.clone());
+    assert_eq!(told(&slow).await, before);
+    assert!(interrupter.is_done());
 }
 
 fn number(name: &str, otherwise: u64) -> u64 {

@@ -98,6 +98,19 @@ fn without_settling_the_event_of_a_writer_that_died_is_overwritten() {
     is_needed(Rules { settle_events: false, ..ALL }, scene, 3000, "events of what was applied are lost");
 }
 
+#[test]
+fn without_the_merged_document_first_a_merger_that_died_has_lost_events() {
+    let bounds = Bounds { faults: 0, crashes: 1, expiries: 0, ..Bounds::default() };
+    let mergers = [holder(&[1, 2]), Program::Merger { runs: 2 }, Program::Merger { runs: 1 }];
+    let scene = Scene { events_wait: true, ..Scene::of(mergers).within(bounds) };
+    is_needed(
+        Rules { merge_before_removing: false, ..ALL },
+        scene,
+        5000,
+        "events of what was applied are lost",
+    );
+}
+
 fn deletion() -> Scene {
     Scene::of([holder(&[1]), Program::Deleter { target: 1 }]).within(Bounds {
         faults: 0,

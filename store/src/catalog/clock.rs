@@ -7,7 +7,7 @@ use crate::{
     content::TenantStore,
     format::layout,
     id,
-    id::{RecordId, StoreId},
+    id::{EventId, RecordId, StoreId},
 };
 
 pub fn unix_ms() -> u64 {
@@ -52,6 +52,14 @@ pub fn new_record_id() -> RecordId {
         return id;
     }
     RecordId::from_parts(unix_ms(), id::random())
+}
+
+pub fn new_event_id(at_ms: u64) -> EventId {
+    #[cfg(any(test, feature = "test-support"))]
+    if let Some(id) = counted::next() {
+        return EventId::from_bytes(id.to_bytes());
+    }
+    EventId::from_parts(at_ms, id::random())
 }
 
 /// Ids that are the same in every run.

@@ -4,11 +4,13 @@
 //! check what entitles you to replace it, then replace the very version you read. If the
 //! check succeeds, any takeover comes later and changes that version.
 
-use super::{clock::HostClock, rules::Rules};
+use super::{
+    clock::{self, HostClock},
+    rules::Rules,
+};
 use crate::{
     content::TenantStore,
     format::event::{Actor, Event, EventKind},
-    id::EventId,
     name::Lineage,
 };
 
@@ -61,6 +63,6 @@ impl Controls {
 
     pub(super) fn event(&self, kind: EventKind) -> Event {
         let at_ms = self.clock.unix_ms();
-        Event::new(EventId::from_parts(at_ms, crate::id::random()), kind, at_ms, self.actor.clone())
+        Event::new(clock::new_event_id(at_ms), kind, at_ms, self.actor.clone())
     }
 }

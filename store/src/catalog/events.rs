@@ -1,5 +1,11 @@
 //! The log of a lineage: one object for each event, so that two hosts that write at once
-//! lose nothing.
+//! lose nothing. Collections put old ones together.
+
+mod merge;
+
+pub use merge::{Merged, Terms, merge};
+
+use std::collections::BTreeMap;
 
 use futures::{StreamExt, stream};
 
@@ -11,6 +17,7 @@ use crate::{
     format::{
         event::{Event, EventKind},
         layout,
+        merged_events::MergedEvents,
         pointer::Target,
     },
     id::EventId,
@@ -18,6 +25,8 @@ use crate::{
 };
 
 const REQUESTS_AT_ONCE: usize = 16;
+/// How often the log is read anew because collections put events together meanwhile.
+const LOOKS: u32 = 8;
 /// How many of the newest events are searched for the last move of the pointer.
 const LOOK_BACK: usize = 16;
 
@@ -73,25 +82,70 @@ async fn last_move(store: &TenantStore, lineage: &Lineage) -> Result<Option<Stri
 /// The newest `most` events, oldest first, with those that have not been stored yet. One
 /// that cannot be read comes as an error and takes no other with it.
 pub async fn log(store: &TenantStore, lineage: &Lineage, most: Option<usize>) -> Result<Vec<Result<Event>>> {
+    for _ in 0..LOOKS {
+        if let Some(events) = look(store, lineage, most).await? {
+            let skip = most.map_or(0, |most| events.len().saturating_sub(most));
+            return Ok(events.into_values().skip(skip).collect());
+        }
+    }
+    Err(Error::Conflict { what: format!("the log of {lineage}") })
+}
+
+/// `None` if something that was listed was put together with others before it was read.
+async fn look(
+    store: &TenantStore,
+    lineage: &Lineage,
+    most: Option<usize>,
+) -> Result<Option<BTreeMap<EventId, Result<Event>>>> {
+    // First, for it may be stored, and no longer be where it happened, when that is looked at.
+    let unstored = unstored(store, lineage).await?;
     let (entries, _) = list_all(&*store.bucket, &layout::events(lineage), Depth::All).await?;
     let mut ids: Vec<EventId> = entries.iter().filter_map(|entry| layout::event_of(&entry.key)).collect();
     ids.sort_unstable();
-    let mut events: Vec<(EventId, Result<Event>)> = unstored(store, lineage)
-        .await?
-        .into_iter()
-        .filter(|event| ids.binary_search(&event.id).is_err())
-        .map(|event| (event.id, Ok(event)))
-        .collect();
+    // What is by itself is newer than what was put together.
+    let documents = entries.iter().filter_map(|entry| layout::merged_events_of(&entry.key));
+    let documents: Vec<EventId> =
+        if most.is_some_and(|most| ids.len() >= most) { Vec::new() } else { documents.collect() };
     let skip = most.map_or(0, |most| ids.len().saturating_sub(most));
-    let stored: Vec<(EventId, Result<Event>)> = stream::iter(ids.into_iter().skip(skip))
+    let mut events: BTreeMap<EventId, Result<Event>> = BTreeMap::new();
+    let mut merged = stream::iter(documents)
+        .map(|id| async move { (id, get_merged(store, lineage, id).await) })
+        .buffered(REQUESTS_AT_ONCE);
+    while let Some((id, document)) = merged.next().await {
+        match document {
+            Ok(document) => {
+                events.extend(document.events.into_iter().map(|stored| (stored.event.id, Ok(stored.event))));
+            }
+            Err(error) if is_gone(&error) => return Ok(None),
+            Err(error) => drop(events.insert(id, Err(error))),
+        }
+    }
+    drop(merged);
+    let mut stored = stream::iter(ids.into_iter().skip(skip))
         .map(|id| async move { (id, get(store, lineage, id).await) })
-        .buffered(REQUESTS_AT_ONCE)
-        .collect()
-        .await;
-    events.extend(stored);
-    events.sort_by_key(|(id, _)| *id);
-    let skip = most.map_or(0, |most| events.len().saturating_sub(most));
-    Ok(events.into_iter().skip(skip).map(|(_, event)| event).collect())
+        .buffered(REQUESTS_AT_ONCE);
+    while let Some((id, event)) = stored.next().await {
+        match event {
+            Err(error) if is_gone(&error) => return Ok(None),
+            event => drop(events.insert(id, event)),
+        }
+    }
+    events.extend(unstored.into_iter().map(|event| (event.id, Ok(event))));
+    Ok(Some(events))
+}
+
+fn is_gone(error: &Error) -> bool {
+    matches!(error, Error::Bucket(BucketError::NotFound { .. }))
+}
+
+async fn get_merged(store: &TenantStore, lineage: &Lineage, id: EventId) -> Result<MergedEvents> {
+    let key = layout::merged_events(lineage, id);
+    let object = store.bucket.get(&key).await?;
+    let merged = MergedEvents::decode(&object.bytes).map_err(|error| error.of(&key))?;
+    if merged.id != id {
+        return Err(Error::damaged(&key, "it is another document"));
+    }
+    Ok(merged)
 }
 
 async fn get(store: &TenantStore, lineage: &Lineage, id: EventId) -> Result<Event> {

@@ -92,6 +92,8 @@ pub struct Rules {
     pub abandoned_in_record: bool,
     /// A session has a root on the snapshot it builds on, which outlives its daemon.
     pub root_sessions: bool,
+    /// Events that are put together are stored together before they are removed one by one.
+    pub merge_before_removing: bool,
 }
 
 impl Rules {
@@ -131,5 +133,6 @@ impl Rules {
         removal_in_record: true,
         abandoned_in_record: true,
         root_sessions: true,
+        merge_before_removing: true,
     };
 }

@@ -118,7 +118,9 @@ pub fn probe(tenant: &Tenant) -> Prefix {
     content(tenant).join("probe/").expect(VALID)
 }
 
-/// What has happened to a lineage, one object for each event.
+const MERGED: &str = "merged-";
+
+/// What has happened to a lineage, one object for each event, and old ones together.
 pub fn events(of: &Lineage) -> Prefix {
     lineage(of).join("events/").expect(VALID)
 }
@@ -130,6 +132,23 @@ pub fn event(of: &Lineage, id: EventId) -> Key {
 /// The event a key names, if it names one.
 pub fn event_of(key: &Key) -> Option<EventId> {
     key.name().strip_suffix(".json")?.parse().ok()
+}
+
+/// Events of a lineage that were put together.
+pub fn merged_events(of: &Lineage, id: EventId) -> Key {
+    events(of).key(&format!("{MERGED}{id}.json")).expect(VALID)
+}
+
+/// The document of merged events a key names, if it names one.
+pub fn merged_events_of(key: &Key) -> Option<EventId> {
+    key.name().strip_prefix(MERGED)?.strip_suffix(".json")?.parse().ok()
+}
+
+/// The lineage whose event, or events, a key names.
+pub fn lineage_of_event(tenant: &Tenant, key: &Key) -> Option<Lineage> {
+    let name = key.name();
+    let beside = key.as_str().strip_suffix(name)?.strip_suffix("events/")?;
+    lineage_of(tenant, &Key::new(format!("{beside}{name}")).ok()?)
 }
 
 /// The archive of a snapshot whose short name is `prefix`, as the pointer names it.

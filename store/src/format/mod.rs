@@ -14,6 +14,7 @@ pub mod layout;
 pub mod lock;
 pub mod manifest;
 pub mod mark;
+pub mod merged_events;
 pub mod pack;
 pub mod pin;
 pub mod pointer;

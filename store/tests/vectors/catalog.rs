@@ -8,6 +8,7 @@ use store::{
         lock::{Lock, LockBlock},
         manifest::Manifest,
         mark::{Mark, MarkedPack},
+        merged_events::{MergedEvents, StoredEvent},
         pin::Pin,
         record::{Earlier, Record},
     },
@@ -138,4 +139,18 @@ pub(super) fn health() -> Health {
         local_state: true,
         unknown: tomorrow(),
     }
+}
+
+/// An old event beside one that is also stored by itself still.
+pub(super) fn merged_events() -> MergedEvents {
+    let at_ms = CAPTURED_AT_MS - 86_400_000;
+    let mut old = Event::new(EventId::from_parts(at_ms, [0x66; 10]), EventKind::ForceUnlock, at_ms, actor());
+    old.reason = "it was stuck".to_owned();
+    old.unknown = tomorrow();
+    let events = [(old, at_ms + 500), (eviction(), CAPTURED_AT_MS - 600)];
+    let events = events
+        .map(|(event, at_ms)| StoredEvent { unknown: tomorrow(), ..StoredEvent::new(event, at_ms) })
+        .to_vec();
+    let id = EventId::from_parts(CAPTURED_AT_MS + 86_400_000, [0x77; 10]);
+    MergedEvents { writer: WRITER.to_owned(), unknown: tomorrow(), ..MergedEvents::new(id, events) }
 }

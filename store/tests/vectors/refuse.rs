@@ -621,6 +621,22 @@ fn events_and_pins(cases: &mut Cases<'_>) {
     cases.names(LATER);
     cases.malformed("event", "schema", "another schema", change(&event, "/schema", json!("pstore.pin")));
     cases.malformed("event", "id", "an id that is no ULID", change(&event, "/id", json!("1")));
+    let merged = stored(cases, &layout::merged_events(&snapshot::lineage(), catalog::merged_events().id));
+    cases.add("merged events", "major-2", "major version 2", "version", later(&merged));
+    cases.names(LATER);
+    cases.malformed(
+        "merged events",
+        "schema",
+        "another schema",
+        change(&merged, "/schema", json!("pstore.event")),
+    );
+    let twice = json!([merged["events"][1], merged["events"][0]]);
+    cases.malformed(
+        "merged events",
+        "order",
+        "events that are not sorted",
+        change(&merged, "/events", twice),
+    );
     let pin = stored(cases, &layout::pin(&snapshot::lineage().name.tenant, catalog::pin_id()));
     cases.add("pin", "major-2", "major version 2", "version", later(&pin));
     cases.names(LATER);

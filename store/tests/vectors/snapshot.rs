@@ -283,6 +283,8 @@ pub(super) fn add(files: &mut Files) -> Map<String, Value> {
     for event in [catalog::flip(&live), catalog::eviction()] {
         put(layout::event(&lineage(), event.id), event.encode());
     }
+    let merged = catalog::merged_events();
+    put(layout::merged_events(&lineage(), merged.id), merged.encode());
     put(layout::lock(&lineage()), catalog::lock().encode());
     put(layout::pin(&tenant, catalog::pin_id()), catalog::pin(&live).encode());
     put(layout::store_config(), store_config().encode());

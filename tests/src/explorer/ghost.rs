@@ -29,6 +29,7 @@ use store::{
         event::{Event, EventKind},
         layout,
         lock::Lock,
+        merged_events::MergedEvents,
         pointer::{Pointer, Target},
         record::{Record, State},
     },
@@ -393,6 +394,9 @@ impl Ghost {
         for key in memory.keys() {
             if layout::event_of(&Key::new(key.as_str()).unwrap()).is_some() && key.contains("/events/") {
                 known.push(Event::decode(&get(&key)).unwrap());
+            } else if key.contains("/events/merged-") {
+                let merged = MergedEvents::decode(&get(&key)).unwrap();
+                known.extend(merged.events.into_iter().map(|stored| stored.event));
             } else if key.ends_with("latest.json") {
                 known.extend(Pointer::decode(&get(&key)).unwrap().block().and_then(|b| b.event.clone()));
             } else if key.ends_with("lock.json") {

@@ -1,18 +1,23 @@
 //! What the processes do. Those of pstore run its own code; the others speak the contract
 //! and nothing else, as programs do that share a bucket with it.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use store::{
     Error,
+    bucket::Depth,
     catalog::{
         clock::HostClock,
         controls::Controls,
+        events,
         lease::{DurableWrite, WriteLease},
         lock::Terms,
         pins::Renewal,
         pointer::{Flip, Move},
-        records,
+        records::{self, list_all},
         rules::Rules,
     },
     content::{
@@ -119,6 +124,10 @@ pub enum Program {
     },
     /// Removes all but the current snapshot.
     Retention,
+    /// Puts all events together, so many times.
+    Merger {
+        runs: u32,
+    },
     /// Moves all of a snapshot to another pack.
     Mover {
         target: usize,
@@ -148,7 +157,7 @@ impl Program {
             Self::Writer { .. } | Self::Mover { .. } => Role::Writer,
             Self::Repacker | Self::LateRepacker | Self::Capture => Role::Writer,
             Self::Reader { .. } | Self::Follower | Self::Session { .. } => Role::Reader,
-            Self::Collector { .. } => Role::Collector,
+            Self::Collector { .. } | Self::Merger { .. } => Role::Collector,
             Self::Retention => Role::Deleter,
         }
     }
@@ -263,6 +272,12 @@ impl Host {
             Program::Retention => {
                 let removed = self.retain_one().await;
                 self.note(&format!("ends: {removed:?}"));
+            }
+            Program::Merger { runs } => {
+                for _ in 0..runs {
+                    let merged = self.merge_events().await;
+                    self.note(&format!("has merged: {merged:?}"));
+                }
             }
             Program::ContractReaper => {
                 let key = layout::lock(&self.lineage);
@@ -465,6 +480,13 @@ impl Host {
             whereabouts.fetch(&self.store, fetch).await?;
         }
         Ok(())
+    }
+
+    async fn merge_events(&self) -> store::Result<events::Merged> {
+        let prefix = layout::events(&self.lineage);
+        let (listed, _) = list_all(&*self.store.bucket, &prefix, Depth::All).await?;
+        let terms = events::Terms { after: Duration::ZERO, fewest: 1, ..Default::default() };
+        events::merge(&self.store, &self.lineage, &listed, SystemTime::now(), terms, (self.rules, true)).await
     }
 
     async fn retain_one(&self) -> store::Result<usize> {

@@ -54,6 +54,8 @@ pub(super) fn document(plan: &Plan) -> Value {
         "indexes_rewritten": plan.indexes_rewritten,
         "indexes_removed": plan.indexes_removed,
         "indexes_merged": plan.indexes_merged,
+        "events_merged": plan.events_merged,
+        "events_removed": plan.events_removed,
         "leftovers": plan.leftovers,
         "pending": plan.pending.len(),
     })
@@ -183,6 +185,8 @@ fn remarks(plan: &Plan, dry: bool) -> String {
         (plan.indexes_rewritten, "index rewritten", "indexes rewritten"),
         (plan.indexes_removed, "index removed", "indexes removed"),
         (plan.indexes_merged, "index merged", "indexes merged"),
+        (plan.events_merged, "event merged", "events merged"),
+        (plan.events_removed, "old event removed", "old events removed"),
         (plan.leftovers, "leftover removed", "leftovers removed"),
     ];
     let told: Vec<String> =

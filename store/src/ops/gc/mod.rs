@@ -18,6 +18,9 @@
 //! Packs of which only a part is needed are emptied then, if there is too much in them that
 //! is not, and condemned too: see [`repack`](super::repack).
 //!
+//! Old events of a lineage are put together, and go after 400 days: see
+//! [`events::merge`](crate::catalog::events::merge).
+//!
 //! Killed anywhere, the next run goes on from the documents. Anything that cannot be read
 //! ends a run before it condemns anything.
 
@@ -40,7 +43,11 @@ pub use plan::{Candidate, Cause, Document, Plan, Repacked, Step, Tally};
 use std::{fmt, path::PathBuf, time::Duration};
 
 use crate::{
-    Error, Result, catalog::rules::Rules, content::TenantStore, id::RecordId, ops::repack::BATCH_CHUNKS,
+    Error, Result,
+    catalog::{events, rules::Rules},
+    content::TenantStore,
+    id::RecordId,
+    ops::repack::BATCH_CHUNKS,
 };
 
 /// How long records that have ended and swept documents are kept at least, by the store's clock.
@@ -128,11 +135,20 @@ pub struct Collector {
     scratch: Option<PathBuf>,
     /// How long documents are kept after they were swept.
     swept_for: Duration,
+    /// What becomes of old events.
+    events: events::Terms,
 }
 
 impl Collector {
     pub fn new(store: TenantStore, options: Options) -> Self {
-        Self { store, options, rules: Rules::ALL, scratch: None, swept_for: ENDED_FOR }
+        Self {
+            store,
+            options,
+            rules: Rules::ALL,
+            scratch: None,
+            swept_for: ENDED_FOR,
+            events: Default::default(),
+        }
     }
 
     /// Puts into files in this directory what is more than the memory it may have. Without
@@ -156,6 +172,12 @@ impl Collector {
     #[cfg(any(test, feature = "test-support"))]
     pub fn forgetting_at_once(self) -> Self {
         Self { swept_for: Duration::ZERO, ..self }
+    }
+
+    /// Puts events together, and removes them, on other terms.
+    #[cfg(any(test, feature = "test-support"))]
+    pub fn with_events(self, events: events::Terms) -> Self {
+        Self { events, ..self }
     }
 
     /// What a run would do now. Writes nothing.

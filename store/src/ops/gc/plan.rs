@@ -139,6 +139,10 @@ pub struct Plan {
     pub indexes_rewritten: u64,
     pub indexes_removed: u64,
     pub indexes_merged: u64,
+    /// Events that were objects of their own, and are put together.
+    pub events_merged: u64,
+    /// Events, or documents of them, that were kept for long enough.
+    pub events_removed: u64,
     /// Old tombstones, swept documents, expired pins, scratch of probes.
     pub leftovers: u64,
     /// Documents that are not done yet, with how long they have to wait at least.
@@ -161,6 +165,8 @@ impl Plan {
             indexes_rewritten: 0,
             indexes_removed: 0,
             indexes_merged: 0,
+            events_merged: 0,
+            events_removed: 0,
             leftovers: 0,
             pending: Vec::new(),
         }
@@ -223,6 +229,8 @@ impl Plan {
             indexes_rewritten: self.indexes_rewritten + next.indexes_rewritten,
             indexes_removed: self.indexes_removed + next.indexes_removed,
             indexes_merged: self.indexes_merged + next.indexes_merged,
+            events_merged: self.events_merged + next.events_merged,
+            events_removed: self.events_removed + next.events_removed,
             leftovers: self.leftovers + next.leftovers,
             ..next
         }

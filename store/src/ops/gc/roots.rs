@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    bucket::{Key, Stamp},
+    bucket::{Entry, Key, Stamp},
     catalog::{lease::LEASE_TTL, pins, pointer, records, rules::Rules},
     content::TenantStore,
     format::{
@@ -36,6 +36,7 @@ const REQUESTS_AT_ONCE: usize = 16;
 pub(super) struct Catalog {
     pub records: Vec<(RecordId, Lineage)>,
     pointers: Vec<Lineage>,
+    events: HashMap<Lineage, Vec<Entry>>,
 }
 
 impl Catalog {
@@ -46,6 +47,9 @@ impl Catalog {
             let name = entry.key.name();
             let is_record = name.starts_with("snap-") && name.ends_with(".json");
             if !is_record && name != "latest.json" {
+                if let Some(lineage) = layout::lineage_of_event(&store.tenant, &entry.key) {
+                    catalog.events.entry(lineage).or_default().push(entry);
+                }
                 return;
             }
             match (layout::lineage_of(&store.tenant, &entry.key), layout::record_of(&entry.key)) {
@@ -143,6 +147,8 @@ pub(super) struct Marks {
     pub pins: Vec<pins::Found>,
     /// What each pointer names, and what whoever claimed it started from.
     pub pointed: Vec<(RecordId, u32)>,
+    /// What is listed of each lineage's events.
+    pub events: HashMap<Lineage, Vec<Entry>>,
     /// The latest time the store has told.
     pub now: Option<SystemTime>,
 }
@@ -165,6 +171,7 @@ impl Marks {
             packs: Ledger::new(room),
             pins: Vec::new(),
             pointed: Vec::new(),
+            events: catalog.events,
             now: None,
         };
         let mut numbers: HashMap<Lineage, u32> = HashMap::new();

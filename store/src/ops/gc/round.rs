@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    catalog::{clock, records},
+    catalog::{clock, events, records},
     content::TenantStore,
     format::{condemned::Phase, config::TenantConfig, layout, record::State},
     id::{PackId, RecordId},
@@ -28,6 +28,7 @@ use crate::{
 };
 
 const DELETES_AT_ONCE: usize = 16;
+const LINEAGES_AT_ONCE: usize = 4;
 /// Each may name many packs, and there may be many of them after a long pause.
 const DOCUMENTS_AT_ONCE: usize = 16;
 
@@ -114,8 +115,22 @@ impl<'a> Round<'a> {
             self.arm(&mut filed, &marks).await?;
         }
         self.plan.leftovers = self.remove_leftovers(&swept, &marks, &inventory, now).await?;
+        self.merge_events(&marks, now).await?;
         self.note_pending(&filed, &steps);
         self.tell_steps(steps);
+        Ok(())
+    }
+
+    async fn merge_events(&mut self, marks: &Marks, now: SystemTime) -> Result<()> {
+        let (store, terms) = (self.store, self.collector.events);
+        let how = (self.collector.rules, self.is_real());
+        let mut done = stream::iter(&marks.events)
+            .map(|(lineage, listed)| events::merge(store, lineage, listed, now, terms, how))
+            .buffer_unordered(LINEAGES_AT_ONCE);
+        while let Some(merged) = done.try_next().await? {
+            self.plan.events_merged += merged.merged;
+            self.plan.events_removed += merged.removed;
+        }
         Ok(())
     }
 

@@ -16,6 +16,7 @@ use store::format::{
     event::Event,
     index::Index,
     lock::Lock,
+    merged_events::MergedEvents,
     pack,
     pin::Pin,
     pointer::Pointer,
@@ -62,6 +63,7 @@ targets! {
     a_lock: vectors("/lock.json"), reseal::document, 4, |bytes| drop(black_box(Lock::decode(bytes)));
     a_pin: vectors("/pins/"), reseal::document, 4, |bytes| drop(black_box(Pin::decode(bytes)));
     an_event: vectors("/events/"), reseal::document, 4, |bytes| drop(black_box(Event::decode(bytes)));
+    merged_events: vectors("/events/merged-"), reseal::document, 4, |bytes| drop(black_box(MergedEvents::decode(bytes)));
     what_is_condemned: vectors("/condemned/"), reseal::document, 4, |bytes| drop(black_box(Condemned::decode(bytes)));
     a_store_configuration: vectors("/pstore.json"), reseal::document, 4, |bytes| drop(black_box(StoreConfig::decode(bytes)));
     a_tenant_configuration: vectors("/tenant.json"), reseal::document, 4, |bytes| drop(black_box(TenantConfig::decode(bytes)));
