@@ -81,6 +81,7 @@ impl Controls {
             let gone = || self.unknown(target, "the pointer was deleted".to_owned());
             *own = self.pointer().await?.ok_or_else(gone)?;
             self.must_be_ours(nonce, own).await?;
+            self.notice_foreign(Some(&*own)).await;
             match self.swap(Some(&*own), &next::touched(Some(&*own))).await? {
                 Swap::Applied(now) => {
                     *own = now;
