@@ -130,7 +130,10 @@ async fn look(
             event => drop(events.insert(id, event)),
         }
     }
-    events.extend(unstored.into_iter().map(|event| (event.id, Ok(event))));
+    // What is stored and damaged is told, though its writer still carries it.
+    for event in unstored {
+        events.entry(event.id).or_insert(Ok(event));
+    }
     Ok(Some(events))
 }
 

@@ -37,7 +37,8 @@ impl Host {
                 "active_sha256_prefix": prefix,
                 "active_archive_key": layout::archive(&self.lineage, prefix),
                 "active_manifest_key": layout::manifest(&self.lineage, prefix),
-                "flipped_at_ms": clock.unix_ms(),
+                // No two programs write the same bytes.
+                "flipped_at_ms": clock.unix_ms() + self.process as u64,
                 "flipped_from_sha256_prefix": before["active_sha256_prefix"].as_str().unwrap_or_default(),
             });
             let write = version.map_or(Write::Create, Write::Replace);

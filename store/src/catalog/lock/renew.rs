@@ -67,7 +67,8 @@ impl Controls {
     async fn regain(&self, state: &mut State, terms: Terms, found: Option<&ReadLock>) -> Result<()> {
         let lost = self.lost(found);
         let pointer = self.pointer().await?;
-        let still_claimed = pointer.as_ref().is_some_and(|now| self.is_as_left(&state.pointer, now));
+        let still_claimed =
+            pointer.as_ref().is_some_and(|now| self.is_as_left(state.nonce, &state.pointer, now));
         if found.is_some_and(|found| self.is_live(found)) || !still_claimed || !self.rules.claim {
             self.tell_lost(&lost).await;
             return Err(lost);
@@ -83,13 +84,14 @@ impl Controls {
         self.tell_eviction(&taken.lock).await;
         // Between the look and the taking somebody may have come and gone: the claim that
         // the pointer carries now tells.
-        let claimed_by_us = taken.pointer.as_ref().is_some_and(|now| self.is_as_left(&state.pointer, now));
+        let claimed_by_us =
+            taken.pointer.as_ref().is_some_and(|now| self.is_as_left(state.nonce, &state.pointer, now));
         if !claimed_by_us {
             self.give_back(taken).await;
             self.tell_lost(&lost).await;
             return Err(lost);
         }
-        let pointer = match self.claim(&taken, Some(&state.pointer)).await {
+        let pointer = match self.claim(&taken, Some((state.nonce, &state.pointer))).await {
             Ok(pointer) => pointer,
             Err(error) => {
                 self.give_back(taken).await;

@@ -13,6 +13,7 @@ use crate::{
         Unknown,
         pointer::{Lease, Pointer, Target},
     },
+    id::Nonce,
 };
 
 /// Every lost attempt means that somebody else has written; more than this is no accident.
@@ -24,9 +25,13 @@ impl Controls {
     /// The pointer with it is what was read *before* the lock was taken: that the lock was granted
     /// after it counts as the look at the lock.
     ///
-    /// `instead_of` is our own last write of the pointer, whose claim this one replaces: if it is no
+    /// `instead_of` is the claim that this one replaces, and the pointer as we know it: if that is no
     /// longer there, somebody else has worked on the profile, and the lock is as good as lost.
-    pub(in crate::catalog) async fn claim(&self, taken: &Taken, instead_of: Option<&Read>) -> Result<Read> {
+    pub(in crate::catalog) async fn claim(
+        &self,
+        taken: &Taken,
+        instead_of: Option<(Nonce, &Read)>,
+    ) -> Result<Read> {
         let (nonce, mut seen) = (taken.nonce, Some(taken.pointer.clone()));
         for attempt in 1..=ATTEMPTS {
             let before = match seen.take() {
@@ -37,8 +42,8 @@ impl Controls {
                     before
                 }
             };
-            if let Some(old) = instead_of
-                && !before.as_ref().is_some_and(|now| self.is_as_left(old, now))
+            if let Some((old, own)) = instead_of
+                && !before.as_ref().is_some_and(|now| self.is_as_left(old, own, now))
             {
                 return Err(self.lost(None));
             }

@@ -43,7 +43,7 @@ impl Controls {
                 // That it names it already must be true now, and not only when it was claimed.
                 match self.pointer().await? {
                     Some(now) if now.version == own.version => return Ok(Flip::Unchanged),
-                    Some(now) => self.follow(own, now)?,
+                    Some(now) => self.follow(nonce, own, now)?,
                     None => return Err(self.deleted(target)),
                 }
                 continue;
@@ -73,7 +73,7 @@ impl Controls {
                 Swap::Lost(Some(now)) => {
                     tracing::debug!(lineage = %self.lineage, attempt, "the pointer moved while it was being flipped");
                     self.notice_foreign(Some(&now)).await;
-                    self.follow(own, now)?;
+                    self.follow(nonce, own, now)?;
                     tokio::time::sleep(RetryPolicy::default().pause(attempt)).await;
                 }
                 Swap::Lost(None) => {
@@ -88,9 +88,9 @@ impl Controls {
     /// Goes on from what the pointer is now. Nobody else moves it under our claim, unless this
     /// machine was resumed from an image more than once, or the token was shown to two who work
     /// at the same time: the first to move it wins.
-    fn follow(&self, own: &mut Read, now: Read) -> Result<()> {
-        let same_claim = own.lease().zip(now.lease()).is_some_and(|(own, now)| own.nonce == now.nonce);
-        if same_claim && !self.is_as_left(own, &now) {
+    fn follow(&self, nonce: Nonce, own: &mut Read, now: Read) -> Result<()> {
+        let is_claimed = now.lease().is_some_and(|lease| lease.nonce == nonce);
+        if is_claimed && !self.is_as_left(nonce, own, &now) {
             let reason = format!(
                 "it names {:?} now, moved under the same claim by another process",
                 now.pointer.active_sha256_prefix
@@ -101,15 +101,17 @@ impl Controls {
         Ok(())
     }
 
-    /// Whether `now` has the claim of `own`, our last write, and names what it did. An archive
-    /// of somebody else's may have been recognised meanwhile.
-    pub(in crate::catalog) fn is_as_left(&self, own: &Read, now: &Read) -> bool {
+    /// Whether `now` still has our claim, which is known by `nonce`, and names what `own` did,
+    /// the pointer as we know it. An archive of somebody else's may have been recognised
+    /// meanwhile.
+    pub(in crate::catalog) fn is_as_left(&self, nonce: Nonce, own: &Read, now: &Read) -> bool {
         let (Some(was), Some(is)) = (own.lease(), now.lease()) else { return false };
         let recognised = || {
             let event = now.pointer.block().and_then(|block| block.event.as_ref());
             event.is_some_and(|event| event.kind == EventKind::Adopt)
         };
-        was.nonce == is.nonce && (was.base == is.base || recognised() || !self.rules.fence_twins)
+        let is_ours = was.nonce == nonce && is.nonce == nonce;
+        is_ours && (was.base == is.base || recognised() || !self.rules.fence_twins)
     }
 
     fn deleted(&self, target: RecordId) -> Error {
