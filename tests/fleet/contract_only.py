@@ -127,7 +127,9 @@ def load(directory):
         return {"outcome": "version_mismatch"}
     plain = subprocess.run(["zstd", "-dcq"], input=archive, stdout=subprocess.PIPE, check=True).stdout
     with tarfile.open(fileobj=io.BytesIO(plain)) as tar:
-        tar.extractall(directory, filter="tar")
+        # Older interpreters have no filters, and extract as this one does.
+        filters = {"filter": "tar"} if hasattr(tarfile, "tar_filter") else {}
+        tar.extractall(directory, **filters)
     return {"outcome": "success", "sha256_prefix": pointer["active_sha256_prefix"]}
 
 
