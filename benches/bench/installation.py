@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-BORG = "borgbackup{}>=1.4,<1.5"
+REQUIREMENTS = Path(__file__).parent / "requirements"
 BORG_PACKAGES = ("python3-venv python3-dev libssl-dev libacl1-dev liblz4-dev libxxhash-dev libzstd-dev libfuse3-dev fuse3 "
                  "pkg-config gcc").split()
 BUPSTASH_PACKAGES = ["libsodium-dev", "pkg-config", "gcc"]
@@ -57,16 +57,25 @@ def _borg(tools: Path, say: Say) -> None:
         return
     debian(BORG_PACKAGES, say)
     say("borg: building from PyPI")
-    _run(["python3", "-m", "venv", str(tools / "borg")])
-    for what in ("[pyfuse3]", ""):
-        try:
-            _run([str(tools / "borg/bin/pip"), "install", "-q", BORG.format(what)], {"BORG_OPENSSL_PREFIX": "/usr"})
-            return
-        except subprocess.CalledProcessError:
-            say(f"borg: borgbackup{what} cannot be built")
-    say("borg: taking Debian's package")
-    debian(["borgbackup"], say)
-    program.symlink_to("/usr/bin/borg")
+    try:
+        _run(["python3", "-m", "venv", "--clear", str(tools / "borg")])
+        _pip(tools / "borg", "wheels", "--only-binary", ":all:")
+        _pip(tools / "borg", "borgbackup")
+    except subprocess.CalledProcessError:
+        say("borg: cannot be built, taking Debian's package")
+        debian(["borgbackup"], say)
+        program.symlink_to("/usr/bin/borg")
+        return
+    try:
+        _pip(tools / "borg", "pyfuse3")
+    except subprocess.CalledProcessError:
+        say("borg: pyfuse3 cannot be built, so there are no mounts")
+
+
+def _pip(place: Path, what: str, *options: str) -> None:
+    """Installs what a list of requirements has, each by its hash, and nothing else: also what it takes to build it."""
+    _run([str(place / "bin/pip"), "install", "-q", "--require-hashes", "--no-deps", "--no-build-isolation", *options,
+          "-r", str(REQUIREMENTS / f"{what}.txt")], {"BORG_OPENSSL_PREFIX": "/usr"})
 
 
 def _bupstash(tools: Path, say: Say) -> None:
@@ -74,7 +83,7 @@ def _bupstash(tools: Path, say: Say) -> None:
         return
     debian(BUPSTASH_PACKAGES, say)
     say("bupstash: building from source")
-    _run(["cargo", "install", "--locked", "bupstash", "--root", str(tools)])
+    _run(["cargo", "install", "--locked", "bupstash@0.12.0", "--root", str(tools)])
 
 
 def _rustic(tools: Path, say: Say) -> None:
@@ -82,7 +91,7 @@ def _rustic(tools: Path, say: Say) -> None:
     if (tools / "bin/rustic").exists():
         return
     say("rustic: building from source, for many minutes")
-    _run(["cargo", "install", "--locked", "rustic-rs", "--no-default-features", "--features", "mount", "--root", str(tools)])
+    _run(["cargo", "install", "--locked", "rustic-rs@0.11.4", "--no-default-features", "--features", "mount", "--root", str(tools)])
 
 
 def _restic(tools: Path, say: Say) -> None:
