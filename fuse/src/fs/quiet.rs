@@ -13,8 +13,10 @@ use super::{Fs, gate::Closed};
 
 /// So long nobody may open a file for writing, so that those who have one open come to an end: else
 /// somebody always has, where several write file after file. Short, because one of them may be
-/// waiting to open another before it closes the first.
+/// waiting to open another before it closes the first. Twice as long each time, up to the longest,
+/// because on a slow disk a single file takes longer than that to write and to sync.
 const HOLD_UP: Duration = Duration::from_millis(100);
+const LONGEST_HOLD_UP: Duration = Duration::from_secs(1);
 const LET_GO_ON: Duration = Duration::from_millis(100);
 
 impl Fs {
@@ -23,10 +25,11 @@ impl Fs {
     pub fn close_when_quiet(&self, patience: Duration) -> Result<Closed<'_>, Vec<String>> {
         let started = Instant::now();
         let left = || patience.saturating_sub(started.elapsed());
+        let mut hold_up = HOLD_UP;
         loop {
             let door = self.door.close();
             // A file that has no name any more is not stored, and may stay open.
-            if self.writers().is_empty() || self.handles.await_no_writers(HOLD_UP.min(left())) {
+            if self.writers().is_empty() || self.handles.await_no_writers(hold_up.min(left())) {
                 let closed = self.gate.close();
                 // Nobody could come in until now, and whoever does from now on can change nothing;
                 // but a file may have been given a name again.
@@ -40,6 +43,7 @@ impl Fs {
                 return Err(self.writers());
             }
             thread::sleep(LET_GO_ON.min(left));
+            hold_up = (hold_up * 2).min(LONGEST_HOLD_UP);
         }
     }
 }
