@@ -3,10 +3,10 @@
 //! `v10` is encrypted with a key that every Chrome on Linux has, `v11` with one from the
 //! desktop's keyring: on another host those are lost.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use rusqlite::Connection;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::state::path_as_text;
 
@@ -27,7 +27,8 @@ pub struct Cookies {
 }
 
 /// `rows` is at least the sum of the others; the rest are cookies without a value.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Count {
     pub rows: u64,
     /// Not encrypted.
@@ -41,18 +42,18 @@ pub struct Count {
 impl Census {
     pub fn total(&self) -> Count {
         self.databases.iter().fold(Count::default(), |sum, Cookies { count, .. }| Count {
-            rows: sum.rows + count.rows,
-            plain: sum.plain + count.plain,
-            v10: sum.v10 + count.v10,
-            v11: sum.v11 + count.v11,
-            other: sum.other + count.other,
+            rows: sum.rows.saturating_add(count.rows),
+            plain: sum.plain.saturating_add(count.plain),
+            v10: sum.v10.saturating_add(count.v10),
+            v11: sum.v11.saturating_add(count.v11),
+            other: sum.other.saturating_add(count.other),
         })
     }
 }
 
 /// Counts the cookies in a database; `None` if it is no cookie database, which its schema
 /// tells, or cannot be read, which its check tells.
-pub(crate) fn count(connection: &Connection, path: &Path) -> Option<Cookies> {
+pub(crate) fn count(connection: &Connection) -> Option<Count> {
     let columns: i64 = connection
         .query_row(
             "SELECT count(*) FROM pragma_table_info('cookies') WHERE name IN ('value', 'encrypted_value')",
@@ -84,7 +85,7 @@ pub(crate) fn count(connection: &Connection, path: &Path) -> Option<Cookies> {
             })
         },
     );
-    Some(Cookies { path: path.to_owned(), count: count.ok()? })
+    count.ok()
 }
 
 #[cfg(test)]
@@ -94,7 +95,7 @@ mod tests {
     #[test]
     fn cookies_are_counted_by_their_encryption() {
         let connection = Connection::open_in_memory().unwrap();
-        assert_eq!(count(&connection, Path::new("x")), None);
+        assert_eq!(count(&connection), None);
         connection
             .execute_batch(
                 "CREATE TABLE cookies (name TEXT, value TEXT, encrypted_value BLOB);
@@ -103,11 +104,12 @@ mod tests {
                    ('d', '', x'763131aa'), ('e', '', x'01'), ('f', '', x''), ('g', NULL, NULL);",
             )
             .unwrap();
-        let cookies = count(&connection, Path::new("x")).unwrap();
-        assert_eq!(cookies.count, Count { rows: 7, plain: 1, v10: 2, v11: 1, other: 1 });
+        let counted = count(&connection).unwrap();
+        assert_eq!(counted, Count { rows: 7, plain: 1, v10: 2, v11: 1, other: 1 });
+        let cookies = Cookies { path: "x".into(), count: counted };
         let census = Census { databases: vec![cookies.clone(), cookies] };
         assert_eq!(census.total().rows, 14);
         connection.execute_batch("DELETE FROM cookies").unwrap();
-        assert_eq!(count(&connection, Path::new("x")).unwrap().count, Count::default());
+        assert_eq!(count(&connection), Some(Count::default()));
     }
 }

@@ -1,21 +1,19 @@
-//! Checks the databases of a profile, several at a time.
+//! Checks the databases of a profile.
 
 use std::{
     collections::BTreeSet,
     io,
     path::{Path, PathBuf},
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
     time::{Duration, Instant},
 };
 
 use serde::Serialize;
 
 use crate::{
-    cookies::{self, Census, Cookies},
+    cell::Cell,
+    cookies::{Census, Cookies},
     inventory::Inventory,
+    job::{Found, Job},
     leveldb,
     source::Source,
     sqlite::{self, Depth, Means},
@@ -30,14 +28,31 @@ pub enum Scope<'a> {
     Changed(&'a BTreeSet<PathBuf>),
 }
 
+/// Where databases are read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In this process, one after the other: for databases that somebody vouches for.
+    Here,
+    /// In a process that has nothing to lose, several at a time.
+    Apart(Cell),
+}
+
+impl Place {
+    /// Where the program itself reads databases: all of them are foreign.
+    pub fn apart() -> Self {
+        Self::Apart(Cell::own())
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     pub depth: Depth,
+    pub place: Place,
     /// At least one is used.
     pub threads: usize,
     /// What is not checked by then is `Unchecked`.
     pub deadline: Deadline,
-    /// An existing directory for copies of SQLite databases, one for each thread at a time.
+    /// An existing directory for copies of SQLite databases, one for each that is checked at a time.
     pub scratch: PathBuf,
 }
 
@@ -85,52 +100,39 @@ pub fn examine(root: &Path, scope: Scope<'_>, options: &Options) -> io::Result<E
         Scope::All => Inventory::of_all(&source)?,
         Scope::Changed(changed) => Inventory::of_changed(&source, changed)?,
     };
-    let mut examination = check(&source, &inventory, options);
-    examination.elapsed = start.elapsed();
-    Ok(examination)
+    let jobs = Job::all(&inventory);
+    let found = match &options.place {
+        Place::Here => {
+            let means = Means { depth: options.depth, deadline: options.deadline, scratch: &options.scratch };
+            jobs.iter().map(|job| job.check(&source, means)).collect()
+        }
+        Place::Apart(cell) => cell.examine(root, &jobs, options)?,
+    };
+    Ok(Examination { elapsed: start.elapsed(), ..Examination::of(found) })
 }
 
-fn check(source: &Source, inventory: &Inventory, options: &Options) -> Examination {
-    enum Job<'a> {
-        Sqlite(&'a Path),
-        LevelDb(&'a Path),
-    }
-    let sqlite = inventory.sqlite.iter().map(|path| Job::Sqlite(path));
-    let jobs: Vec<_> = sqlite.chain(inventory.leveldb.iter().map(|path| Job::LevelDb(path))).collect();
-    let means = Means { depth: options.depth, deadline: options.deadline, scratch: &options.scratch };
-    let next = AtomicUsize::new(0);
-    let found = Mutex::new((Examination::default(), Vec::<Cookies>::new()));
-    let work = || {
-        while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-            match job {
-                Job::Sqlite(path) => {
-                    let count = |connection: &_| cookies::count(connection, path);
-                    let (checked, cookies) = sqlite::check(source, path, means, count);
-                    let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
-                    found.0.sqlite.push(checked);
-                    found.1.extend(cookies);
+impl Examination {
+    fn of(found: Vec<Found>) -> Self {
+        let mut examination = Self::default();
+        let mut databases = Vec::new();
+        for found in found {
+            match found {
+                Found::Sqlite(checked, count) => {
+                    databases.extend(count.map(|count| Cookies { path: checked.path.clone(), count }));
+                    examination.sqlite.push(checked);
                 }
-                Job::LevelDb(path) => {
-                    let checked = leveldb::check(source, path, options.deadline);
-                    found.lock().unwrap_or_else(PoisonError::into_inner).0.leveldb.push(checked);
-                }
+                Found::LevelDb(checked) => examination.leveldb.push(checked),
             }
         }
-    };
-    std::thread::scope(|scope| {
-        for _ in 1..options.threads.min(jobs.len()) {
-            scope.spawn(work);
-        }
-        work();
-    });
-    let (mut examination, mut databases) = found.into_inner().unwrap_or_else(PoisonError::into_inner);
-    examination.sqlite.sort_by(|a, b| a.path.cmp(&b.path));
-    examination.leveldb.sort_by(|a, b| a.path.cmp(&b.path));
-    databases.sort_by(|a, b| a.path.cmp(&b.path));
-    let sqlite_bytes = examination.sqlite.iter().map(|checked| checked.bytes);
-    examination.bytes = sqlite_bytes.chain(examination.leveldb.iter().map(|checked| checked.bytes)).sum();
-    examination.cookies = (!databases.is_empty()).then_some(Census { databases });
-    examination
+        examination.sqlite.sort_by(|a, b| a.path.cmp(&b.path));
+        examination.leveldb.sort_by(|a, b| a.path.cmp(&b.path));
+        databases.sort_by(|a, b| a.path.cmp(&b.path));
+        let sqlite_bytes = examination.sqlite.iter().map(|checked| checked.bytes);
+        let bytes = sqlite_bytes.chain(examination.leveldb.iter().map(|checked| checked.bytes));
+        examination.bytes = bytes.fold(0, u64::saturating_add);
+        examination.cookies = (!databases.is_empty()).then_some(Census { databases });
+        examination
+    }
 }
 
 #[cfg(test)]

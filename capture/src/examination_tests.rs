@@ -25,7 +25,8 @@ fn profile() -> tempfile::TempDir {
 }
 
 fn options(scratch: &Path) -> Options {
-    Options { depth: Depth::Quick, threads: 3, deadline: Deadline::NEVER, scratch: scratch.to_owned() }
+    let scratch = scratch.to_owned();
+    Options { depth: Depth::Quick, place: Place::Here, threads: 3, deadline: Deadline::NEVER, scratch }
 }
 
 #[test]

@@ -18,12 +18,13 @@ use store::{
         record::Record,
     },
     ops::snapshot::{Examined, Examiner, HoldBack},
+    scratch::{self, Scratch},
 };
 
 use crate::{
     chrome::{profile, stop::Stopped},
     cookies::Census,
-    examination::{self, Examination, Options, Scope},
+    examination::{self, Examination, Options, Place, Scope},
     needed::needed,
     sqlite::Depth,
     state::Deadline,
@@ -37,6 +38,8 @@ const MOST_TIME: Duration = Duration::from_secs(120);
 pub struct Policy {
     /// `None`: databases are not checked.
     pub depth: Option<Depth>,
+    /// Where databases are read.
+    pub place: Place,
     pub threads: usize,
     /// More than so many per cent of the cookies gone is no accident; `None` for any number.
     pub max_shrink_percent: Option<u64>,
@@ -85,11 +88,10 @@ impl Examiner for ProfileExaminer {
 impl ProfileExaminer {
     fn look(&self, root: &Path, changed: Option<&BTreeSet<PathBuf>>) -> Result<Examination> {
         let Some(depth) = self.policy.depth else { return Ok(Examination::default()) };
-        let scratch = tempfile::Builder::new().prefix("pstore-check-").tempdir();
-        let scratch =
-            scratch.map_err(|error| Error::io("cannot copy databases to", std::env::temp_dir(), error))?;
+        let scratch = Scratch::make(&std::env::temp_dir(), scratch::Kind::Check)?;
         let options = Options {
             depth,
+            place: self.policy.place.clone(),
             threads: self.policy.threads,
             deadline: Deadline::after(MOST_TIME),
             scratch: scratch.path().to_owned(),

@@ -3,13 +3,15 @@
 //! [`chrome`] knows the browser: which processes use a directory, how to end them without
 //! losing anything, what the profile says about itself. [`sqlite`] and [`leveldb`] know its
 //! databases: they are found by what they are, not by their names, and checked without
-//! changing a byte of them.
+//! changing a byte of them. [`cell`] is the process in which that happens.
 
+pub mod cell;
 pub mod chrome;
 pub mod cookies;
 pub mod examination;
 pub mod examiner;
 pub mod inventory;
+mod job;
 pub mod judge;
 pub mod leveldb;
 pub mod load;

@@ -4,8 +4,16 @@
 //! load, and whoever captures it may be another process. So the directory itself says it.
 //! Only a directory that differs from its snapshot carries a marker; it is never captured.
 
-use std::{fs, io, path::Path};
+use std::{
+    fs::{self, File},
+    io::{self, Read, Write},
+    path::Path,
+};
 
+use rustix::{
+    fs::{AtFlags, CWD, Mode, OFlags, openat, unlinkat},
+    io::Errno,
+};
 use serde::{Deserialize, Serialize};
 
 pub const NAME: &str = ".pstore-load";
@@ -27,21 +35,38 @@ impl Marker {
     }
 
     pub fn write(&self, directory: &Path) -> io::Result<()> {
-        fs::write(directory.join(NAME), serde_json::to_vec_pretty(self)?)
+        let bytes = serde_json::to_vec_pretty(self)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = openat(CWD, directory, flags, Mode::empty())?;
+        // A new file, whatever lay there: the directory's content is somebody else's, and a link in
+        // it may lead anywhere.
+        match unlinkat(&directory, NAME, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        File::from(openat(&directory, NAME, flags, Mode::from(0o644))?).write_all(&bytes)
     }
 
     /// The marker of a directory; empty if there is none. One that cannot be read is an
     /// error: what it would forbid is not known.
     pub fn read(directory: &Path) -> io::Result<Self> {
-        let path = directory.join(NAME);
-        match fs::symlink_metadata(&path) {
-            Ok(found) if found.is_file() && found.len() <= MAX_BYTES => {
-                Ok(serde_json::from_slice(&fs::read(path)?)?)
-            }
-            Ok(_) => Err(io::Error::other("it is no marker of pstore's")),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
-            Err(error) => Err(error),
+        // Opening a FIFO must not wait for who writes to it.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let strange = || io::Error::other("it is no marker of pstore's");
+        let file = match openat(CWD, directory.join(NAME), flags, Mode::empty()) {
+            Ok(fd) => File::from(fd),
+            Err(Errno::NOENT) => return Ok(Self::default()),
+            Err(Errno::LOOP | Errno::NXIO) => return Err(strange()),
+            Err(error) => return Err(error.into()),
+        };
+        let found = file.metadata()?;
+        if !found.is_file() || found.len() > MAX_BYTES {
+            return Err(strange());
         }
+        let mut bytes = Vec::new();
+        file.take(MAX_BYTES).read_to_end(&mut bytes)?;
+        Ok(serde_json::from_slice(&bytes)?)
     }
 
     pub fn remove(directory: &Path) -> io::Result<()> {
@@ -69,5 +94,19 @@ mod tests {
         Marker::remove(dir.path()).unwrap();
         Marker::remove(dir.path()).unwrap();
         assert!(Marker::read(dir.path()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_marker_is_written_and_read_through_no_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let (root, outside) = (dir.path().join("root"), dir.path().join("outside"));
+        fs::create_dir(&root).unwrap();
+        fs::write(&outside, "{}").unwrap();
+        std::os::unix::fs::symlink(&outside, root.join(NAME)).unwrap();
+        Marker::read(&root).unwrap_err();
+        let marker = Marker { fallback: None, transforms: vec!["normalise-exit".into()] };
+        marker.write(&root).unwrap();
+        assert_eq!(Marker::read(&root).unwrap(), marker);
+        assert_eq!(fs::read(&outside).unwrap(), b"{}", "a link was followed");
     }
 }

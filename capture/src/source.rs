@@ -7,7 +7,10 @@ use std::{
     ffi::{OsStr, OsString},
     fs::File,
     io,
-    os::unix::ffi::{OsStrExt, OsStringExt},
+    os::{
+        fd::BorrowedFd,
+        unix::ffi::{OsStrExt, OsStringExt},
+    },
     path::Path,
 };
 
@@ -43,6 +46,10 @@ impl Source {
     /// `root` itself may be reached through links: it is the caller's choice.
     pub fn open(root: &Path) -> io::Result<Self> {
         Ok(Self { beneath: Beneath::open(root).map_err(io::Error::other)? })
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.beneath.fd()
     }
 
     /// The regular file at `path`; `None` if there is none.

@@ -13,7 +13,7 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
-use crate::{answer::Answer, exit, failure::Failure, plain, progress::Beside};
+use crate::{answer::Answer, exit, failure::Failure, plain, progress::Beside, secret};
 
 /// How much to say, and how.
 #[derive(Clone, Copy, Debug)]
@@ -38,8 +38,9 @@ impl Console {
             .with_target("fuse", own)
             .with_target("pstore", own)
             .with_default(others);
-        let written = fmt::layer().with_writer(|| Beside).without_time().with_target(self.verbose > 1);
-        let written = written.with_ansi(io::stderr().is_terminal());
+        // Without colours: what is written escapes every control character, be it in a field that quotes others.
+        let written = fmt::layer().with_writer(|| OneLine).without_time().with_target(self.verbose > 1);
+        let written = written.with_ansi(false);
         tracing_subscriber::registry().with(written).with(shown).init();
     }
 
@@ -47,10 +48,10 @@ impl Console {
         !self.quiet && io::stderr().is_terminal()
     }
 
-    /// A remark that is not the result.
+    /// A remark that is not the result, on one line.
     pub(crate) fn say(self, text: &str) {
         if !self.quiet {
-            let _ = writeln!(io::stderr(), "{}", plain::lines(text));
+            let _ = writeln!(io::stderr(), "{}", shown(text));
         }
     }
 
@@ -71,7 +72,7 @@ impl Console {
             print(&plain::lines(brief.unwrap_or(&answer.text)))
         };
         if let Some((kind, message)) = &answer.verdict {
-            let _ = writeln!(io::stderr(), "error: {}", plain::lines(message));
+            let _ = writeln!(io::stderr(), "error: {}", shown(message));
             return ExitCode::from(exit::code(*kind));
         }
         if let Some(code) = answer.exit {
@@ -82,15 +83,38 @@ impl Console {
 
     pub(crate) fn failure(self, failure: &Failure) -> ExitCode {
         let mut stderr = io::stderr();
-        let _ = writeln!(stderr, "error: {}", plain::lines(&failure.message));
+        let _ = writeln!(stderr, "error: {}", shown(&failure.message));
         if let Some(hint) = &failure.hint {
-            let _ = writeln!(stderr, "hint: {}", plain::lines(hint));
+            let _ = writeln!(stderr, "hint: {}", shown(hint));
         }
         if self.json {
             print(&pretty(&failure.document()));
         }
         ExitCode::from(failure.code())
     }
+}
+
+/// Writes each event of the log as one line, whatever its fields quote.
+#[derive(Clone, Copy, Debug)]
+struct OneLine;
+
+impl Write for OneLine {
+    /// An event arrives whole, and ends with a line's end.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(bytes);
+        let line = shown(text.strip_suffix('\n').unwrap_or(&text));
+        Beside.write_all(format!("{line}\n").as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Beside.flush()
+    }
+}
+
+/// One line, with nothing in it that a terminal would act upon or that is nobody's business.
+fn shown(text: &str) -> String {
+    plain::line(&secret::hidden(text)).into_owned()
 }
 
 fn pretty(document: &Value) -> String {
@@ -104,7 +128,7 @@ fn pretty(document: &Value) -> String {
 /// Whoever reads stdout may stop at any time; that is no failure.
 pub(crate) fn print(text: &str) -> ExitCode {
     let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    match stdout.write_all(secret::hidden(text).as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             let _ = writeln!(io::stderr(), "error: cannot write to stdout: {error}");
             ExitCode::from(exit::code(store::ErrorKind::Io))

@@ -36,6 +36,7 @@ const fn entry(kind: ErrorKind) -> (u8, &'static str) {
         ErrorKind::Uncommitted => (37, "uncommitted_changes"),
         ErrorKind::SessionUnreadable => (38, "session_unreadable"),
         ErrorKind::SessionBehind => (39, "session_behind"),
+        ErrorKind::TenantsFailed => (40, "tenants_failed"),
         ErrorKind::Interrupted => (130, "interrupted"),
     }
 }
@@ -53,7 +54,7 @@ pub(crate) fn kind(name: &str) -> Option<ErrorKind> {
     KINDS.into_iter().find(|kind| entry(*kind).1 == name)
 }
 
-const KINDS: [ErrorKind; 32] = [
+const KINDS: [ErrorKind; 33] = [
     ErrorKind::Internal,
     ErrorKind::InvalidInput,
     ErrorKind::NotFound,
@@ -85,6 +86,7 @@ const KINDS: [ErrorKind; 32] = [
     ErrorKind::Uncommitted,
     ErrorKind::SessionUnreadable,
     ErrorKind::SessionBehind,
+    ErrorKind::TenantsFailed,
     ErrorKind::Interrupted,
 ];
 

@@ -164,6 +164,7 @@ fn advice(error: &Error) -> Option<String> {
         ErrorKind::SessionBehind => {
             "make room where the session lies; the next commit, or the next mount, does the rest and stores nothing twice"
         }
+        ErrorKind::TenantsFailed => "each of them has a warning above, with the command that looks at it",
         ErrorKind::Internal => "this is a defect of pstore; -vv shows more",
         ErrorKind::InvalidInput
         | ErrorKind::Repaired

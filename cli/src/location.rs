@@ -1,6 +1,7 @@
 //! Where the store is, and opening it.
 
 use std::{
+    net::IpAddr,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -55,6 +56,23 @@ impl Location {
     /// As messages and JSON show it.
     pub(crate) fn shown(&self) -> String {
         self.url.to_string().trim_end_matches('/').to_owned()
+    }
+
+    /// Where requests go in the clear, though not to this host: whoever is on the way reads them.
+    pub(crate) fn exposed_to(&self) -> Option<&str> {
+        let StoreUrl::S3 { .. } = &self.url else { return None };
+        let rest = self.s3.endpoint.as_deref()?.strip_prefix("http://")?;
+        let rest = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
+        let host = match authority.strip_prefix('[') {
+            Some(address) => address.split(']').next().unwrap_or(address),
+            None => authority.split(':').next().unwrap_or(authority),
+        };
+        let is_here = host.parse::<IpAddr>().map_or_else(
+            |_| host.eq_ignore_ascii_case("localhost") || host.to_ascii_lowercase().ends_with(".localhost"),
+            |address| address.is_loopback(),
+        );
+        (!is_here).then_some(authority)
     }
 
     /// Whether it is a directory that does not exist.
@@ -136,6 +154,36 @@ fn resolved(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_requests_that_leave_this_host_in_the_clear_are_exposed() {
+        let exposed = |url: &str, endpoint: Option<&str>| {
+            let s3 = S3Overrides { endpoint: endpoint.map(str::to_owned), ..S3Overrides::default() };
+            Location::new(url, s3, Duration::ZERO).unwrap().exposed_to().map(str::to_owned)
+        };
+        for here in [
+            "https://store.example",
+            "http://127.0.0.1:9000",
+            "http://127.8.9.1/",
+            "http://localhost:9000",
+            "http://s3.LOCALHOST",
+            "http://[::1]:9000",
+            "http://me:127.0.0.1@localhost",
+        ] {
+            assert_eq!(exposed("s3://b", Some(here)), None, "{here}");
+        }
+        for (away, host) in [
+            ("http://store.example:9000/path", "store.example:9000"),
+            ("http://10.0.0.7", "10.0.0.7"),
+            ("http://localhost@store.example", "store.example"),
+            ("http://localhost.example", "localhost.example"),
+            ("http://[fd00::1]:9000", "[fd00::1]:9000"),
+        ] {
+            assert_eq!(exposed("s3://b", Some(away)).as_deref(), Some(host));
+        }
+        assert_eq!(exposed("s3://b", None), None);
+        assert_eq!(exposed("file:///x", Some("http://store.example")), None);
+    }
 
     /// The server that refuses parts is asked no longer than one that refuses anything else.
     #[test]

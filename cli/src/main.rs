@@ -12,16 +12,20 @@ mod interrupt;
 mod location;
 mod path;
 mod plain;
+mod private;
 mod progress;
+mod secret;
 mod settings;
 mod signals;
 mod size;
 mod table;
 mod time;
+mod user;
 mod verbs;
 
 use std::{process::ExitCode, time::Duration};
 
+use capture::cell;
 use tokio::signal::unix::SignalKind;
 
 use crate::{answer::Answer, args::Invocation, console::Console, failure::Failure, interrupt::Interrupt};
@@ -30,6 +34,9 @@ use crate::{answer::Answer, args::Invocation, console::Console, failure::Failure
 const LAST_BREATH: Duration = Duration::from_secs(2);
 
 fn main() -> ExitCode {
+    if std::env::args_os().skip(1).eq([cell::VERB]) {
+        return cell();
+    }
     let invocation = match args::parse() {
         Ok(invocation) => invocation,
         Err(refusal) => return refusal.print(),
@@ -43,6 +50,15 @@ fn main() -> ExitCode {
             console.say("interrupted; what was there before is untouched");
             ExitCode::from(exit::code(store::ErrorKind::Interrupted))
         }
+    }
+}
+
+/// This process is one that another has started to examine databases. It has no console and no
+/// settings, and starts no threads before it has confined itself.
+fn cell() -> ExitCode {
+    match cell::serve(std::io::stdin().lock(), std::io::stdout()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::from(exit::code(store::ErrorKind::Io)),
     }
 }
 

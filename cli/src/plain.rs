@@ -1,42 +1,10 @@
 //! Text that others have written, for a terminal.
-//!
-//! Names of runs and hosts, reasons, labels and notes come from every host that writes to
-//! the store. None of them may move the cursor, break a line or pass for another.
 
-use std::borrow::Cow;
-
-/// One line, with whatever a terminal would act upon escaped.
-pub(crate) fn line(text: &str) -> Cow<'_, str> {
-    escaped(text, &[])
-}
-
-/// As [`line`], of text that is lines already.
-pub(crate) fn lines(text: &str) -> Cow<'_, str> {
-    escaped(text, &['\n', '\t'])
-}
+pub(crate) use store::error::plain::{line, lines};
 
 /// `name      value`, one below the other.
 pub(crate) fn fields(fields: &[(&str, String)]) -> String {
     fields.iter().map(|(name, value)| format!("{name:<9} {}\n", line(value))).collect()
-}
-
-fn escaped<'a>(text: &'a str, kept: &[char]) -> Cow<'a, str> {
-    let acts = |c: char| !kept.contains(&c) && (c.is_control() || is_invisible(c));
-    if !text.contains(acts) {
-        return Cow::Borrowed(text);
-    }
-    let mut plain = String::with_capacity(text.len() + 8);
-    for c in text.chars() {
-        if acts(c) { plain.extend(c.escape_debug()) } else { plain.push(c) }
-    }
-    Cow::Owned(plain)
-}
-
-/// What reorders or hides what is beside it, and line separators.
-fn is_invisible(c: char) -> bool {
-    matches!(c,
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 #[cfg(test)]
@@ -44,17 +12,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_would_act_upon_is_escaped() {
-        for (text, expected) in [
-            ("run-1", "run-1"),
-            ("Zoë \"quoted\" C:\\x 日本", "Zoë \"quoted\" C:\\x 日本"),
-            ("\x1b[2Jred\r\n\tx", "\\u{1b}[2Jred\\r\\n\\tx"),
-            ("\u{9b}31m", "\\u{9b}31m"),
-            ("a\u{202e}b\u{2028}c", "a\\u{202e}b\\u{2028}c"),
-        ] {
-            assert_eq!(line(text), expected);
-        }
-        assert_eq!(lines("a\n\tb\x1b"), "a\n\tb\\u{1b}");
+    fn a_value_stays_on_its_line() {
         assert_eq!(fields(&[("by", "a\nb".to_owned())]), "by        a\\nb\n");
     }
 }

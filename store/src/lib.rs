@@ -3,7 +3,7 @@
 //! The layers, each knowing only those to its right:
 //!
 //! ```text
-//! ops ──> catalog ──> content ──> format, bucket ──> id, name, key, error
+//! ops ──> catalog ──> content ──> format, bucket ──> id, name, key, error, scratch
 //! ops ──> tree ─────────────────> format
 //! ops ──> archive ──────────────> format
 //! ```
@@ -21,6 +21,7 @@ pub mod key;
 pub mod name;
 pub mod ops;
 pub mod progress;
+pub mod scratch;
 pub mod tree;
 
 pub use error::{Error, ErrorKind, Result};

@@ -16,9 +16,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("id", &[]),
     ("name", &[]),
     ("key", &[]),
+    ("scratch", &[]),
 ];
 /// What everybody may know.
-const GROUND: &[&str] = &["error", "id", "name", "key", "Error", "ErrorKind", "Result"];
+const GROUND: &[&str] = &["error", "id", "name", "key", "scratch", "Error", "ErrorKind", "Result"];
 
 #[test]
 fn no_import_goes_against_the_drawing() {

@@ -466,7 +466,8 @@ async fn an_export_is_the_expected_stream() {
     let record = store::ops::find::snapshot(&store, &lineage, None).await.unwrap();
     let expected = expected("tar");
     for framing in [Framing::Splice, Framing::Solid { level: 1, threads: 1 }] {
-        let request = export::Request { framing, times: export::Times::Exact, seal: None };
+        let request =
+            export::Request { framing, times: export::Times::Exact, seal: None, max_bytes: u64::MAX };
         let out = (Vec::new(), "a vector".into());
         let (archive, bytes) = export::write(&store, &record, request, out, Arc::new(Silent)).await.unwrap();
         assert_eq!(json!(archive.tar_sha256), expected["sha256"]);

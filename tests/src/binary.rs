@@ -7,6 +7,8 @@ use std::{
     os::unix::process::ExitStatusExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 
 use serde_json::Value;
@@ -26,6 +28,17 @@ pub fn program() -> PathBuf {
 #[derive(Clone, Debug)]
 pub struct Host {
     variables: Vec<(String, String)>,
+    /// What `prlimit` is told of its commands, if they have limits.
+    limits: Vec<String>,
+}
+
+/// What a command may take before the kernel ends it.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Of memory that is its own.
+    pub data_bytes: u64,
+    /// Of all processors together: so that a busy machine does not matter.
+    pub cpu_seconds: u64,
 }
 
 impl Host {
@@ -46,7 +59,7 @@ impl Host {
     fn new(home: &Path) -> Self {
         fs::create_dir_all(home).unwrap();
         let cache = home.join("cache");
-        Self { variables: Vec::new() }
+        Self { variables: Vec::new(), limits: Vec::new() }
             .with("HOME", &home.display().to_string())
             .with("PSTORE_CACHE_DIR", &cache.display().to_string())
     }
@@ -57,16 +70,43 @@ impl Host {
         self
     }
 
+    /// The same host, whose commands end when they take more than this.
+    pub fn within(self, limits: Limits) -> Self {
+        let Limits { data_bytes, cpu_seconds } = limits;
+        Self { limits: vec![format!("--data={data_bytes}"), format!("--cpu={cpu_seconds}")], ..self }
+    }
+
     /// Does not wait long for a server that does not answer.
     pub fn impatient(self) -> Self {
         self.with("PSTORE_RETRY_SECONDS", "1")
     }
 
+    /// The same host, where a command that takes more memory than this is refused it, and aborts.
+    pub fn within_memory(self, bytes: u64) -> Self {
+        Self { limits: vec![format!("--as={bytes}")], ..self }
+    }
+
     /// Starts the command. Its output goes to files, so it never waits for a reader.
     pub fn start<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Running {
+        self.start_as(&program(), arguments)
+    }
+
+    /// The same with a copy of the program.
+    pub fn start_as<A: AsRef<OsStr>>(
+        &self,
+        program: &Path,
+        arguments: impl IntoIterator<Item = A>,
+    ) -> Running {
         let (stdout, stderr) =
             (tempfile::NamedTempFile::new().unwrap(), tempfile::NamedTempFile::new().unwrap());
-        let mut command = Command::new(program());
+        let mut command = match self.limits.is_empty() {
+            true => Command::new(program),
+            false => {
+                let mut command = Command::new("prlimit");
+                command.args(&self.limits).arg(program);
+                command
+            }
+        };
         // Nothing of whoever runs the tests.
         for (name, _) in env::vars_os() {
             let text = name.to_string_lossy();
@@ -150,6 +190,20 @@ impl Running {
 
     pub fn runs(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
+    }
+
+    /// Waits until it has said this.
+    #[track_caller]
+    pub fn await_stderr(&mut self, words: &str) {
+        let began = Instant::now();
+        loop {
+            let said = fs::read_to_string(self.stderr.path()).unwrap();
+            if said.contains(words) {
+                return;
+            }
+            assert!(self.runs() && began.elapsed() < Duration::from_secs(60), "no {words:?} in {said:?}");
+            thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// Ends it as nothing can be prepared for. It may have ended by itself just before.

@@ -25,6 +25,7 @@ pub async fn hold(bucket: Arc<dyn Bucket>) {
         a_replace_needs_the_version_that_is_there,
         what_is_missing_is_not_found,
         a_range_is_exact_or_truncated,
+        what_is_larger_than_its_reader_takes_is_refused,
         a_delete_is_final_and_may_be_repeated,
         a_conditional_delete_spares_other_versions,
         a_listing_shows_everything_below_its_prefix,
@@ -58,7 +59,7 @@ impl Place {
     }
 
     async fn bytes(&self, rest: &str) -> Bytes {
-        self.bucket.get(&self.key(rest)).await.unwrap().bytes
+        self.bucket.get(&self.key(rest), u64::MAX).await.unwrap().bytes
     }
 
     /// Keys and folders over all pages, without the prefix.
@@ -90,7 +91,7 @@ async fn what_was_created_is_read_back(place: Place) {
         [("empty", Bytes::new()), ("one", Bytes::from_static(b"1")), ("nul", vec![0; 4096].into())]
     {
         let version = place.create(name, bytes.clone()).await;
-        let object = place.bucket.get(&place.key(name)).await.unwrap();
+        let object = place.bucket.get(&place.key(name), u64::MAX).await.unwrap();
         assert_eq!(object.bytes, bytes);
         assert_eq!(object.version, version);
         assert!(object.stamp.age() < Duration::from_secs(60), "{:?}", object.stamp);
@@ -105,7 +106,7 @@ async fn a_create_never_overwrites(place: Place) {
         let answer = place.bucket.put(&place.key("a"), bytes.as_bytes().to_vec().into(), Write::Create).await;
         assert!(matches!(answer, Err(BucketError::AlreadyExists { .. })), "{answer:?}");
     }
-    let object = place.bucket.get(&place.key("a")).await.unwrap();
+    let object = place.bucket.get(&place.key("a"), u64::MAX).await.unwrap();
     assert_eq!((&object.bytes[..], object.version), (&b"first"[..], version));
 }
 
@@ -122,17 +123,17 @@ async fn a_replace_needs_the_version_that_is_there(place: Place) {
     assert!(matches!(answer, Err(BucketError::VersionMismatch { .. })), "{answer:?}");
     assert_eq!(&place.bytes("a").await[..], b"second");
     let third = replace("third", &second).await.unwrap();
-    assert_eq!(place.bucket.get(&key).await.unwrap().version, third);
+    assert_eq!(place.bucket.get(&key, u64::MAX).await.unwrap().version, third);
 
     place.bucket.delete(&key).await.unwrap();
     let answer = replace("fourth", &third).await;
     assert!(matches!(answer, Err(BucketError::VersionMismatch { .. })), "{answer:?}");
-    let answer = place.bucket.get(&key).await;
+    let answer = place.bucket.get(&key, u64::MAX).await;
     assert!(matches!(answer, Err(BucketError::NotFound { .. })), "{answer:?}");
 }
 
 async fn what_is_missing_is_not_found(place: Place) {
-    let answer = place.bucket.get(&place.key("no/such")).await.map(drop);
+    let answer = place.bucket.get(&place.key("no/such"), u64::MAX).await.map(drop);
     assert!(matches!(answer, Err(BucketError::NotFound { .. })), "{answer:?}");
     let answer = place.bucket.get_range(&place.key("no/such"), 0..1).await.map(drop);
     assert!(matches!(answer, Err(BucketError::NotFound { .. })), "{answer:?}");
@@ -156,6 +157,26 @@ async fn a_range_is_exact_or_truncated(place: Place) {
     place.create("empty", Bytes::new()).await;
     let answer = place.bucket.get_range(&place.key("empty"), 0..1).await;
     assert!(matches!(answer, Err(BucketError::Truncated { .. })), "{answer:?}");
+}
+
+/// Whoever knows better replaces it all the same: the refusal says which version it was.
+async fn what_is_larger_than_its_reader_takes_is_refused(place: Place) {
+    let key = place.key("a");
+    place.create("a", vec![7; 3000]).await;
+    assert_eq!(place.bucket.get(&key, 3000).await.unwrap().bytes.len(), 3000);
+    for limit in [0, 2999] {
+        match place.bucket.get(&key, limit).await {
+            Err(BucketError::TooLarge { key: named, bytes: 3000, max_bytes, version }) => {
+                assert_eq!((named.as_str(), max_bytes), (key.as_str(), limit));
+                assert_eq!(Version::new(version), place.bucket.get(&key, 3000).await.unwrap().version);
+            }
+            answer => panic!("{answer:?}"),
+        }
+    }
+    let Err(BucketError::TooLarge { version, .. }) = place.bucket.get(&key, 1).await else { panic!() };
+    let write = Write::Replace(Version::new(version));
+    place.bucket.put(&key, b"small".to_vec().into(), write).await.unwrap();
+    assert_eq!(&place.bytes("a").await[..], b"small");
 }
 
 async fn a_delete_is_final_and_may_be_repeated(place: Place) {
@@ -319,7 +340,7 @@ async fn no_increment_of_a_shared_counter_is_lost(place: Place) {
 
 async fn add_line(place: &Place, line: &str) {
     loop {
-        let object = place.bucket.get(&place.key("a")).await.unwrap();
+        let object = place.bucket.get(&place.key("a"), u64::MAX).await.unwrap();
         let text = String::from_utf8(object.bytes.to_vec()).unwrap();
         if text.lines().any(|have| have == line) {
             return;

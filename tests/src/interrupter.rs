@@ -43,6 +43,16 @@ impl Interrupter {
         Self::before(inner, Verb::GetRange, prefix, deed)
     }
 
+    /// Before the call of this number, whatever it is; the first is 1. Listings do not count.
+    pub fn at(inner: Arc<dyn Bucket>, number: usize, deed: Deed) -> Self {
+        let (mut calls, mut deed) = (0, Some(deed));
+        let trap: Trap = Box::new(move |_, _| {
+            calls += 1;
+            if calls == number { deed.take().map(|deed| deed()) } else { None }
+        });
+        Self { inner, trap: Mutex::new(Some(trap)) }
+    }
+
     /// Before the first call of this kind below a prefix.
     pub fn before(inner: Arc<dyn Bucket>, chosen: Verb, prefix: &str, deed: Deed) -> Self {
         let (prefix, mut deed) = (prefix.to_owned(), Some(deed));
@@ -95,7 +105,7 @@ impl Interrupter {
 }
 
 async fn revoke(bucket: Arc<dyn Bucket>, key: Key) {
-    let object = bucket.get(&key).await.unwrap();
+    let object = bucket.get(&key, u64::MAX).await.unwrap();
     let mut record = Record::decode(&object.bytes).unwrap();
     record.state = State::Revoked;
     bucket.put(&key, record.encode().into(), Write::Replace(object.version)).await.unwrap();
@@ -125,9 +135,9 @@ impl Bucket for Interrupter {
         self.inner.patience()
     }
 
-    async fn get(&self, key: &Key) -> Result<Object> {
+    async fn get(&self, key: &Key, max_bytes: u64) -> Result<Object> {
         self.pass(Verb::Get, key).await;
-        self.inner.get(key).await
+        self.inner.get(key, max_bytes).await
     }
 
     async fn get_range(&self, key: &Key, range: Range<u64>) -> Result<Bytes> {

@@ -12,6 +12,7 @@ pub mod contract;
 pub mod desk;
 pub mod disk;
 pub mod explorer;
+pub mod forge;
 pub mod fuzz;
 pub mod interrupter;
 pub mod mount;

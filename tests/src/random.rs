@@ -12,6 +12,7 @@ use std::{
 
 use proptest::prelude::*;
 use rustix::fs::{XattrFlags, lsetxattr};
+use store::format::tree::PLAIN_MODE_BITS;
 
 use crate::tree::{noise, set_mtime};
 
@@ -42,10 +43,11 @@ pub enum Entry {
 /// Entries and the numbers of their paths, for [`make`].
 pub fn entries() -> impl Strategy<Value = Vec<(Vec<u8>, Entry)>> {
     let file = (prop_oneof![0..2000_usize, 100_000..300_000_usize], any::<u64>(), 0..0o10000_u32)
-        .prop_map(|(len, seed, mode)| Entry::File { len, seed, mode: mode | 0o400 });
+        .prop_map(|(len, seed, mode)| Entry::File { len, seed, mode: (mode | 0o400) & PLAIN_MODE_BITS });
     let sparse = (prop::collection::vec((0..40_000_u16, 1..50_u16), 1..12), any::<u64>())
         .prop_map(|(runs, seed)| Entry::Sparse { runs, seed });
-    let directory = (0..0o10000_u32).prop_map(|mode| Entry::Directory { mode: mode | 0o700 });
+    let directory =
+        (0..0o10000_u32).prop_map(|mode| Entry::Directory { mode: (mode | 0o700) & PLAIN_MODE_BITS });
     let link = "[a-z./]{1,150}".prop_map(|target| Entry::Symlink { target });
     let hard = any::<usize>().prop_map(|to| Entry::HardLink { to });
     let entry = prop_oneof![8 => file, 2 => sparse, 4 => directory, 2 => link, 2 => hard];

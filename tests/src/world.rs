@@ -16,6 +16,7 @@ use store::{
     name::Lineage,
     ops::{commit, find, restore, snapshot, verify},
     progress::Silent,
+    tree::write::Keeping,
 };
 
 /// One host's view of a store.
@@ -41,7 +42,7 @@ pub async fn copy(from: &MemoryBucket) -> Arc<MemoryBucket> {
     let memory = Arc::new(MemoryBucket::with_page_size(1000));
     for key in from.keys() {
         let key = Key::new(key).unwrap();
-        let bytes = from.get(&key).await.unwrap().bytes;
+        let bytes = from.get(&key, u64::MAX).await.unwrap().bytes;
         memory.put(&key, bytes.into(), Write::Create).await.unwrap();
     }
     memory
@@ -160,7 +161,7 @@ impl World {
         let request = restore::Request {
             target: target.to_owned(),
             force: false,
-            same_owner: false,
+            keeping: Keeping { owner: false, special: true },
             threads: 2,
             inspector: None,
             commitment: Default::default(),

@@ -49,7 +49,7 @@ impl Scene {
     }
 
     async fn export(&self, framing: Framing, to: &str) -> Exported {
-        let request = Request { framing, times: Times::Exact, seal: None };
+        let request = Request { framing, times: Times::Exact, seal: None, max_bytes: u64::MAX };
         self.export_as(request, to).await.unwrap()
     }
 
@@ -139,7 +139,7 @@ async fn times_can_be_left_at_whole_seconds() {
     })
     .await;
     let exact = scene.export(SOLID, "exact").await.archive;
-    let request = Request { framing: SOLID, times: Times::Seconds, seal: None };
+    let request = Request { framing: SOLID, times: Times::Seconds, seal: None, max_bytes: u64::MAX };
     let seconds = scene.export_as(request, "seconds").await.unwrap();
     // A pax header less for each of the two.
     assert_eq!(exact.tar_size_bytes - seconds.archive.tar_size_bytes, 2 * 1024);
@@ -165,13 +165,13 @@ async fn a_damaged_chunk_ends_the_export_and_leaves_nothing() {
     let root: &Arc<dyn Bucket> = &scene.world.root;
     let page = root.list(&packs, store::bucket::Depth::All, None).await.unwrap();
     let key = page.entries.iter().map(|entry| &entry.key).find(|key| !key.name().ends_with("-meta")).unwrap();
-    let object = root.get(key).await.unwrap();
+    let object = root.get(key, u64::MAX).await.unwrap();
     let mut bytes = object.bytes.to_vec();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     root.put(key, bytes.into(), store::bucket::Write::Replace(object.version)).await.unwrap();
     for framing in BOTH {
-        let request = Request { framing, times: Times::Exact, seal: None };
+        let request = Request { framing, times: Times::Exact, seal: None, max_bytes: u64::MAX };
         let error = scene.export_as(request, "archives").await.unwrap_err();
         assert_eq!(error.kind(), store::ErrorKind::Damaged, "{error}");
         assert_eq!(fs::read_dir(scene.path("archives")).unwrap().count(), 0);

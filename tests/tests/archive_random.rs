@@ -49,7 +49,7 @@ async fn round_trip(entries: &[(Vec<u8>, Entry)], framing: Framing) {
     let world = World::open(Arc::new(MemoryBucket::new()), None).await;
     let captured = world.snapshot(&source).await.unwrap().snapshot_id;
     let record = world.current().await.unwrap();
-    let request = export::Request { framing, times: Times::Exact, seal: None };
+    let request = export::Request { framing, times: Times::Exact, seal: None, max_bytes: u64::MAX };
     let archives = folder.path().join("archives");
     let exported =
         export::to_directory(&world.store, &world.lineage, &record, request, &archives, Arc::new(Silent));

@@ -5,7 +5,14 @@
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use store::{
-    bucket::{Bucket, Call, MemoryBucket, Recorder, Verb},
+    bucket::{Bucket, Call, DelayBucket, MemoryBucket, Recorder, Verb, Write},
+    catalog::records,
+    format::{
+        layout,
+        pin::Pin,
+        record::{Record, State},
+    },
+    id::{PackId, PackSeq, RecordId},
     ops::{
         gc::{Collector, Options},
         retention::{self, Applied, Keep, Limits, Policy},
@@ -140,4 +147,59 @@ async fn what_was_deleted_long_ago_costs_nothing() {
     eprintln!("{objects} objects, {events} events");
     assert!(objects <= 120, "{:#?}", memory.keys());
     world.assert_clean().await;
+}
+
+/// How many answers are waited for, one after another, on a clock that stands still otherwise.
+async fn round_trips(delayed: &DelayBucket, work: impl Future<Output = ()>) -> u64 {
+    let began = tokio::time::Instant::now();
+    delayed.set(Duration::from_secs(1));
+    work.await;
+    delayed.set(Duration::ZERO);
+    began.elapsed().as_secs()
+}
+
+/// The round trips of two collections and of retention, beside so many readers and so many writers.
+async fn trips_beside(others: u8) -> [u64; 3] {
+    let memory = Arc::new(MemoryBucket::new());
+    let delayed = Arc::new(DelayBucket::new(memory.clone()));
+    let world = World::open(delayed.clone(), None).await;
+    let records = world.snapshots(2).await;
+    let (record, _) = records::get(&world.store, &world.lineage, records[1]).await.unwrap();
+    // Garbage, so that there is something to wait for.
+    let orphan = PackId { write: RecordId::from_bytes([99; 16]), seq: PackSeq::Data(0) };
+    let key = layout::pack(&world.store.tenant, orphan);
+    memory.put(&key, b"garbage".to_vec().into(), Write::Create).await.unwrap();
+    for number in 0..others {
+        let id = RecordId::from_bytes([number + 1; 16]);
+        let pin = Pin::new(records[1], 0, Duration::from_secs(900));
+        let writing = Record { record: id, state: State::Writing, content: None, ..record.clone() };
+        let objects = [
+            (layout::pin(&world.store.tenant, id), pin.encode()),
+            (layout::record(&world.lineage, id), writing.encode()),
+        ];
+        for (key, bytes) in objects {
+            memory.put(&key, bytes.into(), Write::Create).await.unwrap();
+        }
+    }
+    let collector = Collector::new(world.store.clone(), Options::after(Duration::ZERO));
+    let run = async || {
+        let plan = collector.run().await.unwrap();
+        assert_eq!(plan.pending.len(), 1, "{plan:#?}");
+    };
+    let condemning = round_trips(&delayed, run()).await;
+    let waiting = round_trips(&delayed, run()).await;
+    let retention = round_trips(&delayed, async {
+        retention::lineage(&world.store, &world.lineage).await.unwrap();
+    });
+    [condemning, waiting, retention.await]
+}
+
+#[tokio::test(start_paused = true)]
+async fn pins_and_writers_are_looked_at_side_by_side() {
+    let (few, many) = (trips_beside(1).await, trips_beside(12).await);
+    // Only so many requests run at a time. One after another, there would be eleven more of each.
+    for (few, many) in few.iter().zip(&many) {
+        assert!(*many < few + 11, "{few} beside one, {many} beside twelve");
+    }
+    assert!(few[2] <= 2, "retention lists, and then reads: {few:?}");
 }

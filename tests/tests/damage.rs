@@ -35,7 +35,7 @@ const BLOWS: [Blow; 8] = [
 ];
 
 async fn strike(bucket: &MemoryBucket, key: &Key, blow: Blow) {
-    let bytes = bucket.get(key).await.unwrap().bytes.to_vec();
+    let bytes = bucket.get(key, u64::MAX).await.unwrap().bytes.to_vec();
     let damaged = match blow {
         Blow::FlippedAt(share) => {
             let mut bytes = bytes;
@@ -51,7 +51,7 @@ async fn strike(bucket: &MemoryBucket, key: &Key, blow: Blow) {
 }
 
 async fn still_a_lock(bucket: &MemoryBucket, key: &Key) -> bool {
-    Lock::decode(&bucket.get(key).await.unwrap().bytes).is_ok()
+    Lock::decode(&bucket.get(key, u64::MAX).await.unwrap().bytes).is_ok()
 }
 
 async fn mend(bucket: &MemoryBucket, key: &Key, whole: &bytes::Bytes) {
@@ -85,7 +85,7 @@ async fn every_damaged_object_is_found_and_named_and_no_wrong_byte_is_restored()
     );
     for name in bucket.keys() {
         let key = Key::new(&name).unwrap();
-        let whole = bucket.get(&key).await.unwrap().bytes;
+        let whole = bucket.get(&key, u64::MAX).await.unwrap().bytes;
         for blow in BLOWS {
             strike(&bucket, &key, blow).await;
             if !matches!(kind(&name), "store" | "tenant") {

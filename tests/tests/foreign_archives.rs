@@ -87,6 +87,41 @@ fn an_archive_is_taken_in_once_and_its_pointer_stays_as_it_is() {
 }
 
 /// Each does the work; one of them says so in the pointer, and the other goes by that.
+/// Looking at a profile neither writes to the store nor hands anybody's databases to SQLite.
+#[test]
+fn an_archive_is_taken_in_by_who_loads_it_or_says_so_and_by_nobody_else() {
+    let desk = Desk::local();
+    desk.fill(3);
+    desk.keep(PROFILE, &[]);
+    change(&desk, "more");
+    flip(&desk.path("store"), &archive(&desk.profile), |_| {});
+    let objects = || tests::tree::look_at(&desk.path("store/objects"));
+    let before = objects();
+    let out = desk.path("never.tar.zst");
+    let looks: [&[&str]; 6] = [
+        &["list", PROFILE],
+        &["show", PROFILE],
+        &["history", PROFILE],
+        &["export", PROFILE, "--output", out.to_str().unwrap()],
+        &["verify", PROFILE],
+        &["log", PROFILE],
+    ];
+    for look in looks {
+        let ended = desk.host.run(look);
+        if matches!(look[0], "list" | "show" | "history" | "export") {
+            assert!(ended.stderr.contains("`pstore import --current"), "{look:?}: {ended:#?}");
+        }
+        assert!(objects() == before, "{look:?} has changed the store");
+    }
+    assert_eq!(desk.host.succeed(["list", PROFILE])["foreign"], true);
+    let taken = desk.host.succeed(["import", "--current", PROFILE]);
+    assert_eq!(taken["outcome"], "stored", "{taken}");
+    assert_eq!(desk.host.succeed(["list", PROFILE])["foreign"], false);
+    assert_eq!(desk.host.succeed(["show", PROFILE])["record"], taken["record"]);
+    assert_eq!(desk.host.succeed(["import", "--current", PROFILE])["outcome"], "unchanged");
+    desk.host.verify(PROFILE, &[]);
+}
+
 #[test]
 fn of_two_that_take_an_archive_in_at_once_both_get_it() {
     let desk = Desk::local();
@@ -205,7 +240,7 @@ async fn a_manifest_that_is_too_long_is_not_fetched() {
         judge: None,
     };
     let error = adoption.adopt(&world.store, &world.lineage, Arc::new(Silent)).await.unwrap_err();
-    assert!(error.to_string().contains("longer than 1048576 bytes"), "{error}");
+    assert!(error.to_string().contains("at most 1048576"), "{error}");
     assert!(recorder.downloaded_bytes() < 1 << 20, "{}", recorder.downloaded_bytes());
 }
 

@@ -18,11 +18,25 @@ use std::{
 
 use serde_json::Value;
 use store::{
-    bucket::{Bucket, Fault, FaultBucket, MemoryBucket, Recorder, Rule, Verb},
-    catalog::{events, pointer::Move},
+    bucket::{Bucket, Fault, FaultBucket, Key, MemoryBucket, Recorder, Rule, Verb, Write},
+    catalog::{
+        events,
+        pointer::Move,
+        records,
+        rules::Rules,
+        session_root::{self, Owner, Roots},
+    },
     content::TenantStore,
-    format::layout,
-    ops::gc::{Collector, Options},
+    format::{
+        condemned::{Condemned, Phase},
+        layout,
+        pin::Pin,
+    },
+    id::{PackId, RecordId},
+    ops::{
+        gc::{Collector, Options, Stranded},
+        repack,
+    },
 };
 use tests::{
     binary::{self, Host},
@@ -82,6 +96,74 @@ async fn a_pointer_whose_record_is_missing_stops_a_collection_until_it_is_moved(
     }
     assert!(packs(&memory) < before.iter().filter(|key| key.contains("/packs/")).count());
     world.assert_clean().await;
+}
+
+/// A record that a root names is never removed. If it is gone all the same, somebody has to decide about the session.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_on_a_snapshot_whose_record_is_missing_is_named() {
+    let memory = Arc::new(MemoryBucket::new());
+    let world = World::open(memory.clone(), None).await;
+    let record = world.snapshots(2).await[0];
+    let (session, host) = (RecordId::from_bytes([7; 16]), "desk".to_owned());
+    let roots = Roots::new(world.store.clone(), Owner { session, host: host.clone() });
+    roots.ensure(&world.lineage, record).await.unwrap();
+    let collector = Collector::new(world.store.clone(), NOW);
+    assert_eq!(collector.run().await.unwrap().stranded, []);
+    memory.delete(&layout::record(&world.lineage, record)).await.unwrap();
+    let stranded = [Stranded { session, host, lineage: world.lineage.clone(), record }];
+    assert_eq!(collector.plan().await.unwrap().stranded, stranded);
+    assert_eq!(collector.run().await.unwrap().stranded, stranded);
+    session_root::forget(&world.store, session).await.unwrap();
+    assert_eq!(collector.run().await.unwrap().stranded, []);
+}
+
+/// While a collection reads pins, somebody pins a snapshot, and it is moved. What was pinned is in packs that were
+/// condemned before the snapshot was published, so nothing but the pin keeps them any more.
+#[tokio::test(flavor = "multi_thread")]
+async fn pins_are_read_after_records_or_what_somebody_has_pinned_goes() {
+    for pins_after_records in [true, false] {
+        let (memory, dir) = (Arc::new(MemoryBucket::new()), tempfile::tempdir().unwrap());
+        let world = World::open(memory.clone(), None).await;
+        fill(dir.path(), 0, 0);
+        let pinned = world.snapshot(dir.path()).await.unwrap().record;
+        let bob = world.of("acme/bob").snapshots(1).await[0];
+        let (record, _) = records::get(&world.store, &world.lineage, pinned).await.unwrap();
+        let needed: Vec<PackId> = record.content.unwrap().packs.iter().map(|used| used.pack).collect();
+        let (tenant, held) = (world.store.tenant.clone(), Duration::from_secs(900));
+        let mut armed = Condemned::new(needed.clone());
+        armed.phase = Phase::Armed;
+        let put =
+            async |key: Key, bytes: Vec<u8>| memory.put(&key, bytes.into(), Write::Create).await.unwrap();
+        put(layout::condemned_by(&tenant, bob), armed.encode()).await;
+        put(layout::pin(&tenant, bob), Pin::new(bob, 0, held).encode()).await;
+        let (meanwhile, memory_too, from) = (world.clone(), memory.clone(), needed.clone());
+        let deed = deed(move || async move {
+            let World { store, lineage, .. } = meanwhile;
+            let pin = Pin::new(pinned, 0, held).encode();
+            memory_too.put(&layout::pin(&store.tenant, pinned), pin.into(), Write::Create).await.unwrap();
+            let mut packs = Vec::new();
+            for pack in from {
+                let bytes = memory_too.get(&layout::pack(&store.tenant, pack), u64::MAX).await.unwrap().bytes;
+                packs.push((pack, bytes.len() as u64));
+            }
+            let rehearsal = repack::Rehearsal::default();
+            let users = [(lineage.clone(), pinned)];
+            let survey =
+                repack::survey(&store, &rehearsal, &packs, &users, &[], (u64::MAX, u64::MAX)).await.unwrap();
+            assert_eq!(repack::run(&store, &survey, Rules::ALL).await.unwrap().records, 1);
+        });
+        let pins = layout::pins(&tenant);
+        let bucket = Arc::new(Interrupter::before(memory.clone(), Verb::Get, pins.as_str(), deed));
+        let rules = Rules { pins_after_records, ..Rules::ALL };
+        let collector = Collector::new(world.on(bucket.clone()).store, NOW).with_rules(rules);
+        collector.run().await.unwrap();
+        assert!(bucket.is_done());
+        let mut left = 0;
+        for pack in &needed {
+            left += usize::from(memory.get(&layout::pack(&tenant, *pack), u64::MAX).await.is_ok());
+        }
+        assert_eq!(left, if pins_after_records { needed.len() } else { 0 });
+    }
 }
 
 fn packs(memory: &MemoryBucket) -> usize {
@@ -217,7 +299,12 @@ async fn a_capture_between_the_two_steps_refers_to_nothing_that_goes() {
     let done = collector.run().await.unwrap();
     assert_eq!(done.deleted.packs, condemned.len() as u64, "nothing was pardoned");
     for candidate in condemned {
-        world.store.bucket.get(&layout::pack(&world.store.tenant, candidate.pack)).await.unwrap_err();
+        world
+            .store
+            .bucket
+            .get(&layout::pack(&world.store.tenant, candidate.pack), u64::MAX)
+            .await
+            .unwrap_err();
     }
     world.assert_clean().await;
     let out = dir.path().join("out");

@@ -10,14 +10,17 @@ use rustix::{
     process::{Pid, Signal, kill_process},
 };
 use serde_json::Value;
-use store::archive::{
-    header::{Header, MemberKind},
-    pax,
+use store::{
+    archive::{
+        header::{Header, MemberKind},
+        pax,
+    },
+    scratch::{self, Scratch},
 };
 use tests::{
     desk::Desk,
     tarball::{Tarball, compressed, manifest},
-    tree::{noise, set_mtime},
+    tree::noise,
 };
 
 const TOO_LARGE: i32 = 31;
@@ -332,10 +335,8 @@ fn what_is_not_what_its_manifest_says_is_refused() {
 #[test]
 fn an_import_that_is_interrupted_leaves_nothing_behind() {
     let scene = Scene::new();
-    let old = scene.desk.path("tmp/pstore-import-of-one-that-was-killed");
-    fs::create_dir(&old).unwrap();
+    let old = Scratch::make(&scene.desk.path("tmp"), scratch::Kind::Import).unwrap().keep();
     fs::write(old.join("Cookies"), "half of them").unwrap();
-    set_mtime(&old, 1_700_000_000, 0);
     let pipe = scene.desk.path("pipe.tar.zst");
     mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     let line = ["import", pipe.to_str().unwrap(), "acme/alice", "--chrome-major", "131"];

@@ -5,8 +5,22 @@
 //! leave a tree are refused by `store/src/tree/beneath.rs` and `format-spec/vectors/refuse/`,
 //! names by `store/src/name.rs`, texts for an operator's terminal are escaped
 //! (`cli/tests/cli/strangers.rs`), and foreign bytes are decoded without a panic (`fuzz.rs`).
+//! Trees, records and other documents that are forged whole are in `hostile_tenant/`.
 
 #![allow(clippy::unwrap_used)]
+
+#[path = "hostile_tenant/forged.rs"]
+mod forged;
+#[path = "hostile_tenant/leftovers.rs"]
+mod leftovers;
+#[path = "hostile_tenant/limits.rs"]
+mod limits;
+#[path = "hostile_tenant/sizes.rs"]
+mod sizes;
+#[path = "hostile_tenant/special.rs"]
+mod special;
+#[path = "hostile_tenant/turns.rs"]
+mod turns;
 
 use std::{
     collections::BTreeSet,
@@ -27,7 +41,7 @@ use tests::{
 const ACME: &str = "acme/alice";
 const GLOBEX: &str = "globex/bob";
 
-fn fill(source: &Path) {
+pub(crate) fn fill(source: &Path) {
     fs::create_dir_all(source.join("Default")).unwrap();
     fs::write(source.join("Default/History"), noise(1_000_000, 1)).unwrap();
     fs::write(source.join("Default/Cookies"), "cookie ".repeat(50_000)).unwrap();

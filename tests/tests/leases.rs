@@ -13,7 +13,7 @@ use store::{
         records,
     },
     content::{known::Known, upload::Gate},
-    format::record::State,
+    format::record::{Record, State},
     id::RecordId,
     ops::gc::{Collector, Options},
 };
@@ -64,7 +64,11 @@ impl Desk {
     async fn publish(&self, lease: &WriteLease, write: RecordId) {
         let (like, _) = records::get(&self.world.store, &self.world.lineage, self.snapshot).await.unwrap();
         let durable = DurableWrite { write, stored_bytes: 0 };
-        lease.publish(&durable, |record| record.content = like.content).await.unwrap();
+        let finish = |record: &mut Record| {
+            record.content = like.content;
+            record.uncompressed_size_bytes = like.uncompressed_size_bytes;
+        };
+        lease.publish(&durable, finish).await.unwrap();
         assert_eq!(self.state(write).await, State::Live);
     }
 

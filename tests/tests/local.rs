@@ -33,7 +33,7 @@ async fn processes_that_replace_one_object_lose_nothing() {
     for mut writer in writers {
         assert!(writer.wait().unwrap().success());
     }
-    let text = String::from_utf8(bucket.get(&key).await.unwrap().bytes.to_vec()).unwrap();
+    let text = String::from_utf8(bucket.get(&key, u64::MAX).await.unwrap().bytes.to_vec()).unwrap();
     let lines: BTreeSet<_> = text.lines().collect();
     assert_eq!((lines.len(), text.lines().count()), (200, 200));
 }
@@ -59,7 +59,7 @@ async fn a_killed_writer_leaves_whole_objects_and_no_litter() {
         seen = all.len();
         for entry in all {
             let (_, len) = entry.key.name().split_once('-').unwrap();
-            let bytes = bucket.get(&entry.key).await.unwrap().bytes;
+            let bytes = bucket.get(&entry.key, u64::MAX).await.unwrap().bytes;
             assert_eq!(bytes.len(), len.parse::<usize>().unwrap(), "{}", entry.key);
             assert!(bytes.iter().all(|byte| *byte == bytes[0]), "{} is torn", entry.key);
         }

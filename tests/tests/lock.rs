@@ -55,7 +55,7 @@ async fn last(world: &World, kind: EventKind) -> Option<Event> {
 /// Puts a lock there, or replaces the one that is.
 async fn write_lock(world: &World, bytes: Vec<u8>) {
     let key = layout::lock(&world.lineage);
-    let write = match world.store.bucket.get(&key).await {
+    let write = match world.store.bucket.get(&key, u64::MAX).await {
         Ok(object) => Write::Replace(object.version),
         Err(_) => Write::Create,
     };
@@ -258,7 +258,7 @@ async fn a_lock_of_the_contract_is_not_forgotten_when_it_is_taken_away() {
 async fn what_a_pointer_remembers_of_others_takes_no_claim_away() {
     let (memory, world, records) = in_memory().await;
     let hold = acquire(&world.controls("one")).await.unwrap();
-    let mine = memory.get(&layout::lock(&world.lineage)).await.unwrap().bytes.to_vec();
+    let mine = memory.get(&layout::lock(&world.lineage), u64::MAX).await.unwrap().bytes.to_vec();
     write_lock(&world, foreign_lock(0)).await;
     memory.advance(GRACE + Duration::from_secs(1));
     assert_eq!(world.controls("reaper").reap(GRACE).await.unwrap(), Reaped::Free);

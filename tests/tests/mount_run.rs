@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tests::{
     binary::{Ended, Host, Running},
     mount::{ALICE, MountDesk},
@@ -120,8 +120,8 @@ fn a_run_that_was_killed_is_continued_by_the_next_with_all_it_had_changed() {
     let out = desk.desk.path("out");
     desk.host.restore(ALICE, &out);
     assert_eq!(fs::read_to_string(out.join("file")).unwrap(), "one\ntwo\nthree\n");
-    // The mount of the one that was killed is gone, too; its directory is empty.
-    assert_eq!(fs::read_dir(place.trim()).unwrap().count(), 0);
+    // The mount of the one that was killed is gone, too, and the directory it was on.
+    assert!(!Path::new(place.trim()).exists());
     assert_eq!(desk.desk.session_directories(), 0);
 }
 
@@ -227,9 +227,20 @@ fn a_run_that_cannot_start_its_command_leaves_nothing() {
 #[test]
 fn a_command_that_somebody_unmounts_the_profile_from_loses_nothing() {
     let desk = RunDesk::new();
-    let mut running = desk.start(&[], &waiting(&desk, "echo one > $0/file; touch $0/here"));
+    // It looks for nothing on the mount, which is gone.
+    let (at, go) = (desk.desk.path("at"), desk.desk.path("go"));
+    let (at, go) = (at.display(), go.display());
+    let script = format!(
+        "echo one > $0/file; echo $0 > {at}.new && mv {at}.new {at}; while [ ! -e {go} ]; do sleep 0.02; done"
+    );
+    let mut running = desk.start(&[], &script);
     let place = fs::read_to_string(desk.await_file("at", &mut running)).unwrap();
     rustix::mount::unmount(place.trim(), rustix::mount::UnmountFlags::DETACH).unwrap();
+    let began = Instant::now();
+    while desk.host.succeed(["mounts"])["mounts"] != json!([]) {
+        assert!(began.elapsed() < Duration::from_secs(60), "the mount that is gone is still listed");
+        thread::sleep(Duration::from_millis(10));
+    }
     fs::write(desk.desk.path("go"), "").unwrap();
     let ended = running.wait();
     assert_eq!((ended.code, &ended.document["snapshot_failed"]), (Some(0), &true.into()), "{ended:#?}");
@@ -298,4 +309,45 @@ fn what_a_commit_replaces_goes_as_the_rules_say() {
     }
     let listed = host.succeed(["list", ALICE]);
     assert_eq!(listed["snapshots"].as_array().unwrap().len(), 1, "{listed:#}");
+}
+
+#[test]
+fn runs_that_wait_on_one_host_follow_each_other_and_nothing_is_lost() {
+    let desk = RunDesk::new();
+    desk.succeed("touch $0/here $0/file");
+    let mut first = desk.start(&[], &waiting(&desk, "echo 0 >> $0/file"));
+    desk.await_file("at", &mut first);
+    let mut waiters = Vec::new();
+    for number in 1..=4 {
+        let mut waiter = desk.start(&["--wait", "600"], &format!("echo {number} >> $0/file"));
+        waiter.await_stderr("waiting up to 600 s for acme/alice, held since");
+        waiters.push(waiter);
+    }
+    fs::write(desk.desk.path("go"), "").unwrap();
+    for ended in std::iter::once(first).chain(waiters).map(Running::wait) {
+        assert_eq!((ended.code, &ended.document["snapshot_failed"]), (Some(0), &false.into()), "{ended:#?}");
+    }
+    let out = desk.desk.path("out");
+    desk.host.restore(ALICE, &out);
+    // In the order in which they came.
+    assert_eq!(fs::read_to_string(out.join("file")).unwrap(), "0\n1\n2\n3\n4\n");
+    desk.is_clean();
+}
+
+#[test]
+fn who_waits_continues_the_session_of_a_holder_that_died_meanwhile() {
+    let desk = RunDesk::new();
+    desk.succeed("touch $0/here; echo one > $0/file");
+    let mut first = desk.start(&[], &waiting(&desk, "echo two >> $0/file"));
+    desk.await_file("at", &mut first);
+    let mut waiter = desk.start(&["--wait", "600"], "cat $0/file; echo three >> $0/file");
+    waiter.await_stderr("waiting up to 600 s");
+    assert_eq!(first.kill().code, None);
+    let ended = waiter.wait();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    assert!(ended.stderr.contains("was cut short and is continued"), "{ended:#?}");
+    let out = desk.desk.path("out");
+    desk.host.restore(ALICE, &out);
+    assert_eq!(fs::read_to_string(out.join("file")).unwrap(), "one\ntwo\nthree\n");
+    assert_eq!(desk.desk.session_directories(), 0);
 }

@@ -75,7 +75,7 @@ fn where_another_program_was_seen_a_rollback_is_to_a_snapshot_with_an_archive() 
     let (desk, [first, _]) = two();
     let archive = Tarball::new().file("Local State", b"{}").end().zstd();
     flip(&desk.path("store"), &archive, |_| {});
-    desk.host.succeed(["show", PROFILE]);
+    desk.host.succeed(["import", "--current", PROFILE]);
     roll_back(&desk.host, &first);
     find(&desk.path("store")).unwrap();
 }

@@ -187,6 +187,14 @@ async fn a_large_base_is_written_once_and_read_back() {
     }
 }
 
+/// A mode that is set to what it was changes a file, and the tree is the same: there is nothing to store.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_of_what_was_changed_to_what_it_had_been_stores_nothing_and_leaves_nothing_at_stake() {
+    let make = Step::Make { folder: 0, name: 0, folder_too: false };
+    let mark = Step::Mark { what: 0, value: 1 };
+    play(mounted().await, &[make, mark.clone(), Step::Commit, mark, Step::Commit]).await;
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), max_shrink_iters: 300, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]

@@ -66,7 +66,7 @@ async fn kinds(world: &World) -> Vec<EventKind> {
 /// Changes the pointer's JSON as a program would that knows nothing of pstore.
 async fn rewrite(world: &World, change: impl FnOnce(&mut Value)) {
     let key = layout::latest(&world.lineage);
-    let object = world.store.bucket.get(&key).await.unwrap();
+    let object = world.store.bucket.get(&key, u64::MAX).await.unwrap();
     let mut json: Value = serde_json::from_slice(&object.bytes).unwrap();
     change(&mut json);
     let body = json.to_string().into_bytes().into();
@@ -285,7 +285,7 @@ const DAMAGED: [&[u8]; 4] = [b"", b"{", b"\0\xff not json", br#"{"version": 1, "
 
 async fn damage(world: &World, with: &'static [u8]) {
     let key = layout::latest(&world.lineage);
-    let object = world.store.bucket.get(&key).await.unwrap();
+    let object = world.store.bucket.get(&key, u64::MAX).await.unwrap();
     world.store.bucket.put(&key, with.to_vec().into(), Write::Replace(object.version)).await.unwrap();
 }
 
@@ -421,7 +421,7 @@ async fn a_flip_that_was_overtaken_never_arrives() {
     let flip_id = holding.controls().new_flip_id();
     let meant = holding.meant(flip_id).await;
     let key = layout::latest(&world.lineage);
-    let seen = world.store.bucket.get(&key).await.unwrap();
+    let seen = world.store.bucket.get(&key, u64::MAX).await.unwrap();
     holding.overtake(records[1]).await.unwrap();
     let late = world.store.bucket.put(&key, seen.bytes.into(), Write::Replace(seen.version)).await;
     late.unwrap_err();

@@ -35,7 +35,7 @@ fn assert_finds(desk: &Desk, site: &Site, mark: &str) {
 async fn pointer(config: &S3Config, major: &str) -> Value {
     let bucket = S3Bucket::open(config.clone()).await;
     let key = Key::new(format!("snapshots/{ALICE}/{major}/latest.json")).unwrap();
-    serde_json::from_slice(&bucket.get(&key).await.unwrap().bytes).unwrap()
+    serde_json::from_slice(&bucket.get(&key, u64::MAX).await.unwrap().bytes).unwrap()
 }
 
 fn record(host: &Host) -> Value {
@@ -340,6 +340,58 @@ fn a_run_with_a_browser_finds_what_the_run_before_left() {
         assert_eq!(ended.document["snapshot"]["pointer"], "flipped", "{ended:#?}");
         fs::remove_dir_all(&place).unwrap();
     }
+}
+
+/// `PSTORE_SIGNAL_ROUNDS=17` for fifty ends on a mount and fifty on a copy.
+#[test]
+fn a_run_that_is_told_to_end_has_its_browser_close_and_loses_no_cookie() {
+    let rounds: usize = env::var("PSTORE_SIGNAL_ROUNDS").map_or(1, |rounds| rounds.parse().unwrap());
+    let desk = Desk::local();
+    let (tmp, major) = (desk.path("tmp"), Chromium::major());
+    fs::create_dir(&tmp).unwrap();
+    let host = desk.host.clone().with("TMPDIR", tmp.to_str().unwrap());
+    let mut cookies = Vec::new();
+    for (round, signal) in
+        [Signal::TERM, Signal::HUP, Signal::INT].into_iter().cycle().take(3 * rounds).enumerate()
+    {
+        for how in [&[][..], &["--copy"]] {
+            let run = [&["run", ALICE, "--chrome-major", &major], how, &["--", "chromium"]].concat();
+            let more = ["--user-data-dir={profile}", "--remote-debugging-port=0", "about:blank"];
+            let mut running = host.start([&run[..], &ARGUMENTS, &more].concat());
+            let _guard = EndedOnFailure(running.id());
+            let (port, path) = loop {
+                match noted_port(&tmp) {
+                    Some(noted) => break noted,
+                    None => assert!(running.runs(), "{:#?}", running.wait()),
+                }
+                thread::sleep(Duration::from_millis(20));
+            };
+            let mut devtools = Devtools::connect(port, &path);
+            let cookie = format!("cookie-{round}-{}", how.len());
+            devtools.set_cookie(&cookie, "here");
+            drop(devtools);
+            cookies.push(cookie.clone());
+            thread::sleep(Duration::from_millis(500));
+            kill_process(Pid::from_raw(running.id() as i32).unwrap(), signal).unwrap();
+            let ended = running.wait();
+            assert_eq!(ended.code, Some(0), "{ended:#?}");
+            assert_eq!(ended.document["snapshot_failed"], false, "{ended:#?}");
+            let out = desk.path(&cookie);
+            host.succeed(["restore", ALICE, out.to_str().unwrap(), "--chrome-major", &major]);
+            let found = Desk::cookies(&out);
+            assert!(cookies.iter().all(|cookie| found.contains(cookie)), "{signal:?}: {found:?}\n{ended:#?}");
+        }
+    }
+}
+
+/// What the browser of a run, somewhere below `tmp`, has noted of itself.
+fn noted_port(tmp: &Path) -> Option<(u16, String)> {
+    let places =
+        fs::read_dir(tmp).ok()?.flatten().flat_map(|place| [place.path(), place.path().join("profile")]);
+    let mut noted = places.filter_map(|place| fs::read_to_string(place.join("DevToolsActivePort")).ok());
+    let (port, path) =
+        noted.find_map(|text| text.split_once('\n').map(|(a, b)| (a.to_owned(), b.to_owned())))?;
+    Some((port.parse().ok()?, path)).filter(|(_, path)| path.len() > 20)
 }
 
 /// What can befall a database, by the name of the profile it befalls.

@@ -76,8 +76,12 @@ async fn disturbed(memory: &Arc<MemoryBucket>, prefix: &str, beside: Beside) -> 
 }
 
 async fn tar(world: &World, record: &Record) -> store::Result<Sha256> {
-    let request =
-        export::Request { framing: Framing::Solid { level: 1, threads: 1 }, times: Times::Exact, seal: None };
+    let request = export::Request {
+        framing: Framing::Solid { level: 1, threads: 1 },
+        times: Times::Exact,
+        seal: None,
+        max_bytes: u64::MAX,
+    };
     let out = (Vec::new(), "memory".into());
     let written = export::write(&world.store, record, request, out, Arc::new(Silent)).await;
     written.map(|(archive, _)| archive.tar_sha256)

@@ -15,6 +15,7 @@ use store::{
     name::Lineage,
     ops::{commitment::Commitment, find, restore, snapshot::Outcome},
     progress::Silent,
+    tree::write::Keeping,
 };
 use tests::{
     interrupter::Interrupter,
@@ -150,7 +151,7 @@ async fn a_mode_that_a_later_pstore_wrote_is_kept_and_shown() {
     let world = World::open(memory.clone(), None).await;
     let record = world.snapshot(&source).await.unwrap().record;
     let key = layout::record(&world.lineage, record);
-    let object = memory.get(&key).await.unwrap();
+    let object = memory.get(&key, u64::MAX).await.unwrap();
     let mut record = Record::decode(&object.bytes).unwrap();
     record.mode = "lukewarm".to_owned().into();
     memory.put(&key, record.encode().into(), Write::Replace(object.version)).await.unwrap();
@@ -172,7 +173,7 @@ async fn an_interruption_and_the_last_step_of_a_restore_exclude_each_other() {
     let request = restore::Request {
         target: target.clone(),
         force: false,
-        same_owner: false,
+        keeping: Keeping { owner: false, special: true },
         threads: 2,
         inspector: None,
         commitment: commitment.clone(),

@@ -107,7 +107,7 @@ async fn a_credential_for_one_tenant_suffices_for_it_and_for_nothing_else() {
     }
     // And from inside acme's own view nothing else can be named at all.
     let outside = Key::new("content/globex/tenant.json").unwrap();
-    let error = world.store.bucket.get(&outside).await.unwrap_err();
+    let error = world.store.bucket.get(&outside, u64::MAX).await.unwrap_err();
     assert!(matches!(error, BucketError::Denied { .. }), "{error}");
 }
 

@@ -31,7 +31,7 @@ async fn a_bucket_that_does_not_exist_is_named() {
     let config = S3Config { bucket: "no-such-bucket".into(), ..server.whole_bucket() };
     let bucket = S3Bucket::open(config).await;
     for error in [
-        bucket.get(&key("a")).await.unwrap_err(),
+        bucket.get(&key("a"), u64::MAX).await.unwrap_err(),
         bucket.list(&Prefix::root(), Depth::All, None).await.unwrap_err(),
     ] {
         assert!(matches!(error, BucketError::Rejected { .. }), "{error:?}");
@@ -49,7 +49,7 @@ async fn wrong_credentials_are_denied_with_the_servers_words() {
     };
     let config = S3Config { credentials: Some(credentials), ..server.whole_bucket() };
     let bucket = S3Bucket::open(config).await;
-    let error = bucket.get(&key("a")).await.unwrap_err();
+    let error = bucket.get(&key("a"), u64::MAX).await.unwrap_err();
     assert!(matches!(error, BucketError::Denied { .. }), "{error:?}");
     assert!(error.to_string().contains("InvalidAccessKeyId"), "{error}");
 }
@@ -93,7 +93,7 @@ async fn a_tenant_is_kept_out_by_our_scope_and_by_the_server() {
     let scoped = TenantBucket::new(acme.clone(), allowed);
     let mine = key(&format!("snapshots/acme/{name}"));
     scoped.put(&mine, body("mine"), Write::Create).await.unwrap();
-    assert_eq!(&scoped.get(&mine).await.unwrap().bytes[..], b"mine");
+    assert_eq!(&scoped.get(&mine, u64::MAX).await.unwrap().bytes[..], b"mine");
     let own = Prefix::new("snapshots/acme/").unwrap();
     assert!(scoped.list(&own, Depth::All, None).await.unwrap().entries.iter().any(|entry| entry.key == mine));
     acme.take();
@@ -101,7 +101,7 @@ async fn a_tenant_is_kept_out_by_our_scope_and_by_the_server() {
     let below = Prefix::new("content/globex/").unwrap();
     for bucket in [&scoped as &dyn Bucket, &*acme] {
         let answers = [
-            bucket.get(&foreign).await.map(drop),
+            bucket.get(&foreign, u64::MAX).await.map(drop),
             bucket.get_range(&foreign, 0..1).await.map(drop),
             bucket.put(&foreign, body("x"), Write::Replace(version.clone())).await.map(drop),
             bucket.put(&key(&format!("content/globex/{name}-2")), body("x"), Write::Create).await.map(drop),
@@ -114,7 +114,7 @@ async fn a_tenant_is_kept_out_by_our_scope_and_by_the_server() {
     }
     // Six from the second turn: the scope made none.
     assert_eq!(acme.calls().len(), 6);
-    assert_eq!(&globex.get(&foreign).await.unwrap().bytes[..], b"secret");
+    assert_eq!(&globex.get(&foreign, u64::MAX).await.unwrap().bytes[..], b"secret");
 }
 
 /// Answers every request so, for as long as the test runs.
@@ -136,6 +136,43 @@ fn stubborn(status: &'static str, code: &'static str) -> S3Config {
     config
 }
 
+/// Does not say how long its answers are, and goes on for 64 MiB.
+fn endless() -> S3Config {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let config = tests::server::config(&format!("http://{}", listener.local_addr().unwrap()), "b", "k", "s");
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut asked = [0; 16 << 10];
+            let len = stream.read(&mut asked).unwrap_or(0);
+            let ranged = String::from_utf8_lossy(&asked[..len]).to_lowercase().contains("\r\nrange: ");
+            let status = if ranged { "206 Partial Content\r\nContent-Range: bytes 0-9/99" } else { "200 OK" };
+            let mut answer = format!(
+                "HTTP/1.1 {status}\r\nETag: \"1\"\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+            )
+            .into_bytes();
+            let part = [&b"100000\r\n"[..], &vec![7; 1 << 20], b"\r\n"].concat();
+            let mut parts = 64;
+            while stream.write_all(&answer).is_ok() && parts > 0 {
+                parts -= 1;
+                answer.clone_from(&part);
+            }
+            let _ = stream.write_all(b"0\r\n\r\n");
+        }
+    });
+    config
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_more_is_taken_from_a_server_than_was_asked_for() {
+    let bucket = S3Bucket::open(endless()).await;
+    let answer = bucket.get(&key("a"), 1000).await;
+    assert!(matches!(answer, Err(BucketError::TooLarge { max_bytes: 1000, .. })), "{:?}", answer.map(drop));
+    let answer = bucket.get_range(&key("a"), 0..10).await;
+    assert!(matches!(answer, Err(BucketError::Rejected { .. })), "{:?}", answer.map(|bytes| bytes.len()));
+    assert_eq!(bucket.get(&key("a"), 64 << 20).await.unwrap().bytes.len(), 64 << 20);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_knows_no_versioning_is_not_versioned() {
     let bucket = S3Bucket::open(stubborn("501 Not Implemented", "NotImplemented")).await;
@@ -149,10 +186,10 @@ async fn a_server_that_knows_no_versioning_is_not_versioned() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_is_not_named_by_its_failures() {
     let bucket = S3Bucket::open(stubborn("503 Service Unavailable", "SlowDown")).await;
-    bucket.get(&key("a")).await.unwrap_err();
+    bucket.get(&key("a"), u64::MAX).await.unwrap_err();
     assert_eq!(bucket.server().name, None);
     let bucket = S3Bucket::open(stubborn("404 Not Found", "NoSuchKey")).await;
-    bucket.get(&key("a")).await.unwrap_err();
+    bucket.get(&key("a"), u64::MAX).await.unwrap_err();
     assert_eq!(bucket.server().name.as_deref(), Some("proxy"));
     let place = bucket.server().place.unwrap();
     assert!(place.starts_with("s3://b at http://127.0.0.1:"), "{place}");

@@ -77,7 +77,7 @@ async fn examine(
     reader.verify(profile, &[]);
     let list = reader.succeed(["list", profile]);
     let key = Key::new(format!("snapshots/{profile}/131/latest.json")).unwrap();
-    let pointer: Value = serde_json::from_slice(&bucket.get(&key).await.unwrap().bytes).unwrap();
+    let pointer: Value = serde_json::from_slice(&bucket.get(&key, u64::MAX).await.unwrap().bytes).unwrap();
     let active = pointer["active_sha256_prefix"].as_str().unwrap();
     assert_eq!(list["active_sha256_prefix"], active);
     let known: Vec<&Value> =

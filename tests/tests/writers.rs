@@ -46,7 +46,7 @@ async fn many_writers_end_well(bucket: Arc<dyn Bucket>, writers: u64, rounds: u6
                 // Half of them wait for the lock, the others are told who holds it.
                 let wait = if writer % 4 < 2 { Duration::from_secs(60) } else { Duration::ZERO };
                 let renew_every = lock::DEFAULT_RENEW_EVERY;
-                let lock = LockUse::Take { terms: Terms::default(), renew_every, wait };
+                let lock = LockUse::Take { terms: Terms::default(), renew_every, patience: wait.into() };
                 let request = Request { lock, ..request(&lineage, &source) };
                 match world.capture(&request).await {
                     Ok(_) => moved += 1,
@@ -115,11 +115,11 @@ async fn a_snapshot_that_was_stored_but_not_pointed_at_is_not_stored_twice() {
     fill(dir.path(), 0, 0);
     world.snapshot(dir.path()).await.unwrap();
     let key = layout::latest(&world.lineage);
-    let old = world.store.bucket.get(&key).await.unwrap();
+    let old = world.store.bucket.get(&key, u64::MAX).await.unwrap();
     fill(dir.path(), 0, 1);
     let stored = world.snapshot(dir.path()).await.unwrap();
     // As if the flip had never happened.
-    let now = world.store.bucket.get(&key).await.unwrap();
+    let now = world.store.bucket.get(&key, u64::MAX).await.unwrap();
     world.store.bucket.put(&key, old.bytes.into(), Write::Replace(now.version)).await.unwrap();
     let again = world.rescan(dir.path()).await.unwrap();
     assert_eq!((again.outcome, again.record), (snapshot::Outcome::Unchanged, stored.record));

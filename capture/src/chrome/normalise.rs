@@ -2,11 +2,17 @@
 //! offer to restore it.
 
 use std::{
-    fs, io,
-    io::Write,
-    os::unix::fs::{MetadataExt, fchown},
+    fs::File,
+    io::{self, Write},
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::{ffi::OsStrExt, fs::MetadataExt},
+    },
     path::{Path, PathBuf},
 };
+
+use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid, fchmod, fchown, openat, renameat, statat, unlinkat};
+use store::{format::tree::PLAIN_MODE_BITS, tree::beneath::Beneath};
 
 use super::{
     json_edit,
@@ -22,10 +28,17 @@ const NORMAL: [(&str, &str); 2] = [("exit_type", "\"Normal\""), ("exited_cleanly
 /// Changes the preferences of every profile that says otherwise, each at once, and returns
 /// which, relative to `directory`. Nobody may use the directory yet: a Chrome that runs would
 /// write over this. Preferences that cannot be understood are left for Chrome to deal with.
+///
+/// Every path is resolved beneath `directory` and through no link: its content may be anybody's.
 pub fn normalise_exit(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let root = Beneath::open(directory).map_err(io::Error::other)?;
     let mut changed = Vec::new();
     for path in profile::preferences(directory) {
-        let Some(text) = profile::read_bounded(&path, MAX_PREFERENCES_BYTES) else { continue };
+        let path = path.strip_prefix(directory).unwrap_or(&path);
+        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { continue };
+        let folder = root.dir(folder.as_os_str().as_bytes())?;
+        let name = Path::new(name);
+        let Some(text) = profile::read_bounded_at(&folder, name, MAX_PREFERENCES_BYTES) else { continue };
         let exit = Exit::parse(&text).unwrap_or_default();
         // Chrome takes an exit that is not told for a normal one.
         let is_normal = exit.exit_type.as_deref().is_none_or(|word| word == "Normal")
@@ -34,34 +47,60 @@ pub fn normalise_exit(directory: &Path) -> io::Result<Vec<PathBuf>> {
             continue;
         }
         if let Some(edited) = json_edit::set(&text, "profile", &NORMAL) {
-            replace(&path, &edited)?;
-            changed.push(path.strip_prefix(directory).unwrap_or(&path).to_owned());
+            replace(folder.as_fd(), name, &edited)?;
+            changed.push(path.to_owned());
         }
     }
     Ok(changed)
 }
 
 /// With the same owner and mode.
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let meta = fs::symlink_metadata(path)?;
-    let parent = path.parent().unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(parent)?;
+fn replace(folder: BorrowedFd<'_>, name: &Path, bytes: &[u8]) -> io::Result<()> {
+    let aside = format!(".pstore-{:016x}", u64::from_le_bytes(store::id::random()));
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = File::from(openat(folder, &aside, flags, Mode::from(0o600))?);
+    let replaced =
+        write_like(folder, name, file, bytes).and_then(|()| Ok(renameat(folder, &aside, folder, name)?));
+    if replaced.is_err() {
+        let _ = unlinkat(folder, &aside, AtFlags::empty());
+    }
+    replaced
+}
+
+fn write_like(folder: BorrowedFd<'_>, name: &Path, mut file: File, bytes: &[u8]) -> io::Result<()> {
+    let like = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
     file.write_all(bytes)?;
-    let made = file.as_file().metadata()?;
-    if (made.uid(), made.gid()) != (meta.uid(), meta.gid()) {
-        fchown(file.as_file(), Some(meta.uid()), Some(meta.gid()))?;
+    let made = file.metadata()?;
+    if (made.uid(), made.gid()) != (like.st_uid, like.st_gid) {
+        fchown(&file, Some(Uid::from_raw(like.st_uid)), Some(Gid::from_raw(like.st_gid)))?;
     }
     // After the owner, since a change of that takes bits away.
-    file.as_file().set_permissions(meta.permissions())?;
-    file.as_file().sync_all()?;
-    file.persist(path)?;
-    Ok(())
+    fchmod(&file, Mode::from(like.st_mode & PLAIN_MODE_BITS))?;
+    file.sync_all()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
+    use std::{
+        fs,
+        os::unix::fs::{PermissionsExt, symlink},
+    };
+
+    #[test]
+    fn nothing_is_changed_through_a_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let (root, outside) = (dir.path().join("root"), dir.path().join("outside"));
+        fs::create_dir_all(root.join("Profile 1")).unwrap();
+        fs::create_dir(&outside).unwrap();
+        let crashed = r#"{"profile":{"exit_type":"Crashed"}}"#;
+        fs::write(outside.join("Preferences"), crashed).unwrap();
+        symlink(&outside, root.join("Default")).unwrap();
+        symlink(outside.join("Preferences"), root.join("Profile 1/Preferences")).unwrap();
+        assert!(normalise_exit(&root).unwrap().is_empty());
+        assert_eq!(fs::read_to_string(outside.join("Preferences")).unwrap(), crashed);
+        assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
+    }
 
     #[test]
     fn every_profile_that_crashed_is_made_normal_and_the_others_are_not_touched() {

@@ -5,6 +5,10 @@
 //! *Children* are a browser's own. *Holders* are all others that could still write to a file
 //! in it. A program that merely has the directory among its arguments, as whatever started
 //! Chrome may, is none of these.
+//!
+//! Anybody can call a process `chrome` and give it any argument. What a process says of itself
+//! counts only if its user could have written to the directory; of others only what they have
+//! open for writing counts. So no user can keep another from capturing a profile.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,7 +18,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use rustix::fs::{AtFlags, CWD, StatxFlags, makedev, statx};
+use rustix::{
+    fs::{AtFlags, CWD, StatxFlags, makedev, statx},
+    process::geteuid,
+};
 
 use super::{
     arguments::Arguments,
@@ -77,6 +84,8 @@ struct Seen {
     named: bool,
     /// Has it as the argument after the switch.
     beside: bool,
+    /// Whether its user could write to the directory.
+    may_write: bool,
     /// `None` if that was not to be seen.
     files: Option<OpenFiles>,
 }
@@ -131,14 +140,20 @@ impl Seen {
         let started_on_it = self.is_chrome && (self.named || self.beside && uses_files);
         // The number in a lock that was left may be another process's by now.
         let holds_lock = has_lock && (self.named || uses_files || self.files.is_none() && self.is_chrome);
-        !self.arguments.is_child && (started_on_it || holds_lock)
+        self.is_credible() && !self.arguments.is_child && (started_on_it || holds_lock)
+    }
+
+    /// Whether it can have to do with the directory, whatever it says of itself.
+    fn is_credible(&self) -> bool {
+        self.may_write || self.files.as_ref().is_some_and(|files| !files.writable.is_empty())
     }
 }
 
 fn children(seen: &BTreeMap<u32, Seen>, browsers: &BTreeSet<u32>) -> BTreeSet<u32> {
     let own_line = process::own_line();
     let belongs = |pid: &u32, process: &Seen| {
-        let orphan = process.named && process.arguments.is_child && process.is_chrome;
+        let orphan =
+            process.named && process.arguments.is_child && process.is_chrome && process.is_credible();
         let mut ancestors = BTreeSet::new();
         let mut at = *pid;
         while let Some(process) = seen.get(&at).filter(|_| ancestors.insert(at)) {
@@ -161,13 +176,17 @@ struct Place {
     name: PathBuf,
     device: u64,
     inode: u64,
+    owner: u32,
+    /// Whether others than the owner may write there.
+    is_open: bool,
 }
 
 impl Place {
     fn of(directory: &Path) -> io::Result<Self> {
         let name = directory.canonicalize()?;
         let meta = fs::metadata(&name)?;
-        Ok(Self { name, device: meta.dev(), inode: meta.ino() })
+        let is_open = meta.mode() & 0o022 != 0;
+        Ok(Self { name, device: meta.dev(), inode: meta.ino(), owner: meta.uid(), is_open })
     }
 
     /// By what the kernel knows already: the path may be that of another browser, on a mount that
@@ -203,7 +222,12 @@ impl Place {
         if files.is_none() && !stat.id.runs() {
             return None;
         }
-        Some(Seen { stat, arguments, is_chrome, named, beside, files })
+        let may_write = process::real_user(pid).is_none_or(|user| self.may_write(user));
+        Some(Seen { stat, arguments, is_chrome, named, beside, may_write, files })
+    }
+
+    fn may_write(&self, user: u32) -> bool {
+        self.is_open || [0, self.owner, geteuid().as_raw()].contains(&user)
     }
 
     /// Whether an argument of `pid` means this directory: seen from where the process is, or,

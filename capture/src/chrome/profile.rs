@@ -3,11 +3,11 @@
 use std::{
     fs,
     io::Read,
-    os::unix::ffi::OsStrExt,
+    os::{fd::AsFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
 };
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use serde::Deserialize;
 use store::name::ChromeMajor;
 
@@ -154,9 +154,14 @@ fn is_file(path: &Path) -> bool {
 
 /// A regular file of at most `max` bytes; a link is not followed.
 pub(super) fn read_bounded(path: &Path, max: u64) -> Option<Vec<u8>> {
+    read_bounded_at(CWD, path, max)
+}
+
+/// The same, of a path that begins in `dir`.
+pub(super) fn read_bounded_at(dir: impl AsFd, path: &Path, max: u64) -> Option<Vec<u8>> {
     // Opening a FIFO must not wait for who writes to it.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = fs::File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
+    let file = fs::File::from(openat(dir, path, flags, Mode::empty()).ok()?);
     let meta = file.metadata().ok()?;
     if !meta.is_file() || meta.len() > max {
         return None;

@@ -70,6 +70,16 @@ pub fn stop(directory: &Path, options: &StopOptions) -> Result<Stopped, StopErro
     })
 }
 
+/// Has every browser on `directory` close as a person would, and waits until they have. What else
+/// uses the directory is left alone.
+pub fn close(directory: &Path, wait: Duration) -> Result<Ended, StopError> {
+    let found = look(directory)?;
+    match found.browsers.is_empty() {
+        true => Ok(Ended::NotRunning),
+        false => end(directory, &found, Instant::now() + wait, wait / 4),
+    }
+}
+
 /// A Chrome that runs has links and says `Crashed`, to be found if it never comes to say
 /// otherwise; so this means something only while none runs.
 fn left_by_a_crash(directory: &Path) -> bool {

@@ -16,7 +16,7 @@ mod writer;
 
 use std::path::PathBuf;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use check::check;
 pub(crate) use names::{is_file_name, is_leveldb};
@@ -37,7 +37,8 @@ pub struct Checked {
 }
 
 /// What is worth knowing of a LevelDB and no damage.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Notes {
     /// At the ends of newest log and MANIFEST, left by a writer that died; LevelDB drops it.
     pub torn_tail_bytes: u64,

@@ -6,12 +6,16 @@ use std::{
     time::Duration,
 };
 
-use store::{Error, Result, ops::restore::Inspector};
+use store::{
+    Error, Result,
+    ops::restore::Inspector,
+    scratch::{self, Scratch},
+};
 
-use super::{Request, links};
+use super::{Request, leftovers};
 use crate::{
     chrome::normalise,
-    examination::{self, Options, Scope},
+    examination::{self, Options, Place, Scope},
     marker::Marker,
     sqlite::Depth,
     state::Deadline,
@@ -22,6 +26,7 @@ const MOST_TIME: Duration = Duration::from_secs(120);
 #[derive(Debug)]
 pub(super) struct LoadInspector {
     depth: Option<Depth>,
+    place: Place,
     threads: usize,
     normalise_exit: bool,
     found: Mutex<Found>,
@@ -37,6 +42,7 @@ impl LoadInspector {
     pub fn new(request: &Request) -> Self {
         Self {
             depth: request.policy.depth,
+            place: request.policy.place.clone(),
             threads: request.threads,
             normalise_exit: request.normalise_exit,
             found: Mutex::default(),
@@ -52,11 +58,10 @@ impl LoadInspector {
     }
 
     fn check(&self, directory: &Path, depth: Depth) -> Result<Vec<String>> {
-        let scratch = tempfile::Builder::new().prefix("pstore-check-").tempdir();
-        let scratch =
-            scratch.map_err(|error| Error::io("cannot copy databases to", std::env::temp_dir(), error))?;
+        let scratch = Scratch::make(&std::env::temp_dir(), scratch::Kind::Check)?;
         let options = Options {
             depth,
+            place: self.place.clone(),
             threads: self.threads,
             deadline: Deadline::after(MOST_TIME),
             scratch: scratch.path().to_owned(),
@@ -79,7 +84,7 @@ impl Inspector for LoadInspector {
     fn inspect(&self, directory: &Path) -> Result<()> {
         let mut warnings =
             self.depth.map(|depth| self.check(directory, depth)).transpose()?.unwrap_or_default();
-        warnings.extend(links::remove(directory)?);
+        warnings.extend(leftovers::remove(directory)?);
         let mut transforms = Vec::new();
         if self.normalise_exit {
             let changed = normalise::normalise_exit(directory)

@@ -5,13 +5,13 @@
 //! is known then, so nothing is loaded and the error is told.
 
 mod inspector;
-mod links;
+mod leftovers;
 mod outcome;
 mod suitability;
 
-pub use links::{WithoutLinks, remove as remove_links};
+pub use leftovers::{WithoutLeftovers, remove as remove_leftovers};
 pub use outcome::Outcome;
-pub use suitability::damaged;
+pub use suitability::{damaged, made_plain};
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -23,9 +23,10 @@ use store::{
     name::{ChromeMajor, Lineage, ProfileName},
     ops::{adopt::Adoption, commitment::Commitment, find, restore},
     progress::Progress,
+    tree::write::Keeping,
 };
 
-use crate::{marker::Marker, sqlite::Depth};
+use crate::{examination::Place, marker::Marker, sqlite::Depth};
 use inspector::LoadInspector;
 
 /// What to load, and for whom.
@@ -40,7 +41,7 @@ pub struct Request {
     pub sha: Option<String>,
     pub target: PathBuf,
     pub force: bool,
-    pub same_owner: bool,
+    pub keeping: Keeping,
     pub threads: usize,
     pub commitment: Commitment,
     pub policy: Policy,
@@ -61,6 +62,8 @@ pub struct Policy {
     pub max_bytes: u64,
     /// `None`: databases are not checked.
     pub depth: Option<Depth>,
+    /// Where databases are read.
+    pub place: Place,
     /// Fail rather than start afresh.
     pub require: bool,
 }
@@ -95,6 +98,8 @@ pub async fn load(
     let (outcome, error, record) = match attempt(store, request, progress).await {
         Attempt::Done(loaded) => return Ok(*loaded),
         Attempt::Failed(error, record) => match Outcome::of(&error) {
+            // Who names a snapshot wants that one, and no empty profile in its place.
+            Some(Outcome::NoPriorState) if request.sha.is_some() => return Err(error),
             Some(outcome) if !request.policy.require || outcome == Outcome::NoPriorState => {
                 (outcome, error, record)
             }
@@ -142,6 +147,7 @@ async fn attempt(store: Option<&TenantStore>, request: &Request, progress: Arc<d
         Err(error) => return Attempt::Failed(error, Some(Box::new(record))),
     };
     let mut warnings = suitability::warnings(&record, request);
+    warnings.extend(made_plain(&report));
     warnings.extend(inspector.warnings());
     Attempt::Done(Box::new(Loaded {
         outcome: Outcome::Success,
@@ -191,7 +197,7 @@ fn restore_request(request: &Request, inspector: Option<Arc<dyn restore::Inspect
     restore::Request {
         target: request.target.clone(),
         force: request.force,
-        same_owner: request.same_owner,
+        keeping: request.keeping,
         threads: request.threads,
         inspector,
         commitment: request.commitment.clone(),

@@ -9,6 +9,7 @@ use store::{
         record::{Mode, Record, Source},
     },
     name::Lineage,
+    ops::restore::Report,
 };
 
 use super::Request;
@@ -70,6 +71,19 @@ pub fn damaged(record: &Record) -> Option<String> {
         record.sha256_prefix(),
         lost.files,
         record.counts.files
+    ))
+}
+
+/// What to say of a snapshot of which something that lends rights was left out.
+pub fn made_plain(report: &Report) -> Option<String> {
+    let what = match report.made_plain {
+        0 => return None,
+        1 => "one file or directory".to_owned(),
+        count => format!("{count} files or directories"),
+    };
+    Some(format!(
+        "set-user-id and set-group-id bits and attributes other than user.* of {what} were left out; \
+         `pstore restore --preserve-special` keeps them"
     ))
 }
 

@@ -1,6 +1,6 @@
 //! Lets SQLite check the copy of a database, and says what its answer means.
 
-use std::path::Path;
+use std::{io, path::Path};
 
 use rusqlite::Connection;
 
@@ -51,9 +51,12 @@ pub fn check<T>(
     if means.deadline.passed() {
         return (checked(State::out_of_time(), None), None);
     }
-    let copy = match Copy::make(source, path, means.scratch) {
+    let copy = match Copy::make(source, path, means.scratch, means.deadline) {
         Ok(Some(copy)) => copy,
         Ok(None) => return (checked(State::unchecked("the file is gone"), None), None),
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+            return (checked(State::out_of_time(), None), None);
+        }
         Err(error) => {
             return (checked(State::unchecked(format!("it cannot be copied: {error}")), None), None);
         }
@@ -171,6 +174,7 @@ fn told(meaning: Meaning, path: &Path) -> State {
     match meaning {
         Meaning::Damaged(problem) => State::damaged(problem),
         Meaning::OutOfTime => State::out_of_time(),
+        Meaning::OutOfMemory => State::out_of_memory(),
         Meaning::Unchecked(reason) => State::unchecked(reason),
         Meaning::NotADatabase
             if path.file_name().is_some_and(|name| CHROME_NAMES.iter().any(|known| name == *known)) =>

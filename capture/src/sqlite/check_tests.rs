@@ -172,7 +172,8 @@ fn time_may_run_out_before_or_within_a_check() {
     let state = |time| fixture.check_at("Cookies", Depth::Full, Deadline::after(time)).0.state;
     assert_eq!(state(Duration::ZERO), State::out_of_time());
     let source = Source::open(fixture.dir.path()).unwrap();
-    let copy = Copy::make(&source, Path::new("Cookies"), fixture.scratch.path()).unwrap().unwrap();
+    let copy = Copy::make(&source, Path::new("Cookies"), fixture.scratch.path(), Deadline::NEVER);
+    let copy = copy.unwrap().unwrap();
     let deadline = Deadline::after(Duration::ZERO);
     let means = Means { depth: Depth::Full, deadline, scratch: fixture.scratch.path() };
     let mut connection = connection::open(&copy.path(), Deadline::NEVER).unwrap();

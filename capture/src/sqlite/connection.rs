@@ -47,6 +47,7 @@ pub(super) enum Meaning {
     Damaged(String),
     NotADatabase,
     OutOfTime,
+    OutOfMemory,
     /// Something in its schema is Chrome's own (a collation, a tokenizer, a function), or
     /// the machine is at fault.
     Unchecked(String),
@@ -57,6 +58,7 @@ pub(super) fn meaning(error: &Error) -> Meaning {
         Some(ErrorCode::DatabaseCorrupt) => Meaning::Damaged(error.to_string()),
         Some(ErrorCode::NotADatabase) => Meaning::NotADatabase,
         Some(ErrorCode::OperationInterrupted) => Meaning::OutOfTime,
+        Some(ErrorCode::OutOfMemory) => Meaning::OutOfMemory,
         _ => Meaning::Unchecked(error.to_string()),
     }
 }

@@ -4,9 +4,9 @@
 //! written to. The `-shm` file is left out, as SQLite makes it anew from the `-wal`.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::{File, OpenOptions, Permissions},
     io::{self, Read, Seek, SeekFrom},
-    os::unix::fs::{FileExt, MetadataExt},
+    os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
@@ -14,7 +14,10 @@ use rustix::fs::{SeekFrom as Extent, copy_file_range, ioctl_ficlone, seek};
 use tempfile::TempDir;
 
 use super::header::{self, HEADER_BYTES, Identity};
-use crate::source::{Source, with_suffix};
+use crate::{
+    source::{Source, with_suffix},
+    state::Deadline,
+};
 
 /// The copy's own name: no source's name, however odd, reaches SQLite.
 const NAME: &str = "database";
@@ -22,6 +25,8 @@ const JOURNAL: &str = "-journal";
 const WAL: &str = "-wal";
 
 const BUFFER_BYTES: usize = 256 << 10;
+/// So much is copied between two looks at the clock.
+const PIECE_BYTES: usize = 64 << 20;
 
 /// What was copied, in a directory that goes when this does.
 #[derive(Debug)]
@@ -40,17 +45,25 @@ pub(super) struct Copy {
 }
 
 impl Copy {
-    /// `None` if there is no such file.
-    pub(super) fn make(source: &Source, path: &Path, scratch: &Path) -> io::Result<Option<Self>> {
+    /// `None` if there is no such file; an error of the kind `TimedOut` if it takes too long.
+    pub(super) fn make(
+        source: &Source,
+        path: &Path,
+        scratch: &Path,
+        deadline: Deadline,
+    ) -> io::Result<Option<Self>> {
         let Some(database) = source.file(path)? else { return Ok(None) };
         let (journal, wal) =
             (source.file(&with_suffix(path, JOURNAL))?, source.file(&with_suffix(path, WAL))?);
         let files = [Some(&database), journal.as_ref(), wal.as_ref()];
         let before = states(files)?;
         // An absolute path is never taken for a URI.
-        let directory =
-            tempfile::Builder::new().prefix("check-").tempdir_in(std::path::absolute(scratch)?)?;
+        let directory = tempfile::Builder::new()
+            .prefix("check-")
+            .permissions(Permissions::from_mode(0o700))
+            .tempdir_in(std::path::absolute(scratch)?)?;
         let place = directory.path().join(NAME);
+        let copy = |from: &File, to: &Path| copy(from, to, deadline);
         let database_copy = copy(&database, &place)?;
         let journal_copy =
             journal.as_ref().map(|journal| copy(journal, &with_suffix(&place, JOURNAL))).transpose()?;
@@ -112,8 +125,8 @@ fn states(files: [Option<&File>; 3]) -> io::Result<[Option<FileTimes>; 3]> {
 }
 
 /// Shares the blocks where the file system can; else copies what is not a hole.
-fn copy(from: &File, to: &Path) -> io::Result<File> {
-    let to = OpenOptions::new().read(true).write(true).create_new(true).open(to)?;
+fn copy(from: &File, to: &Path, deadline: Deadline) -> io::Result<File> {
+    let to = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(to)?;
     let bytes = from.metadata()?.len();
     if bytes == 0 || ioctl_ficlone(&to, from).is_ok() {
         return Ok(to);
@@ -131,30 +144,32 @@ fn copy(from: &File, to: &Path) -> io::Result<File> {
         if end <= at {
             break;
         }
-        copy_extent(from, &to, data, end)?;
+        copy_extent(from, &to, data, end, deadline)?;
         at = end;
     }
     Ok(to)
 }
 
-fn copy_extent(from: &File, to: &File, mut at: u64, end: u64) -> io::Result<()> {
+fn copy_extent(from: &File, to: &File, mut at: u64, end: u64, deadline: Deadline) -> io::Result<()> {
     while at < end {
+        in_time(deadline)?;
         let (mut read_at, mut write_at) = (at, at);
-        let count = usize::try_from(end - at).unwrap_or(usize::MAX).min(1 << 30);
+        let count = usize::try_from(end - at).unwrap_or(usize::MAX).min(PIECE_BYTES);
         match copy_file_range(from, Some(&mut read_at), to, Some(&mut write_at), count) {
             Ok(0) => return Ok(()),
             Ok(copied) => at += copied as u64,
             // Whatever it is that the kernel cannot do here, reading and writing can; and
             // if not, that error is the one to tell.
-            Err(_) => return copy_by_hand(from, to, at, end),
+            Err(_) => return copy_by_hand(from, to, at, end, deadline),
         }
     }
     Ok(())
 }
 
-fn copy_by_hand(from: &File, to: &File, mut at: u64, end: u64) -> io::Result<()> {
+fn copy_by_hand(from: &File, to: &File, mut at: u64, end: u64, deadline: Deadline) -> io::Result<()> {
     let mut buffer = vec![0; BUFFER_BYTES];
     while at < end {
+        in_time(deadline)?;
         let wanted = (end - at).min(BUFFER_BYTES as u64) as usize;
         match from.read_at(&mut buffer[..wanted], at) {
             Ok(0) => return Ok(()),
@@ -167,6 +182,10 @@ fn copy_by_hand(from: &File, to: &File, mut at: u64, end: u64) -> io::Result<()>
         }
     }
     Ok(())
+}
+
+fn in_time(deadline: Deadline) -> io::Result<()> {
+    if deadline.passed() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -9,7 +9,12 @@ fn holes_and_content_are_kept() {
     file.set_len(64 << 20).unwrap();
     file.write_all_at(b"SQLite", 0).unwrap();
     file.write_all_at(&[7; 5000], 9 << 20).unwrap();
-    let copy = Copy::make(&Source::open(source.path()).unwrap(), Path::new("sparse"), scratch.path());
+    let copy = Copy::make(
+        &Source::open(source.path()).unwrap(),
+        Path::new("sparse"),
+        scratch.path(),
+        Deadline::NEVER,
+    );
     let copy = copy.unwrap().unwrap();
     assert_eq!(copy.bytes, 64 << 20);
     let copied = File::open(copy.path()).unwrap();
@@ -26,7 +31,8 @@ fn copying_by_hand_is_the_same() {
     fs::write(dir.path().join("a"), &content).unwrap();
     let to = OpenOptions::new().read(true).write(true).create_new(true).open(dir.path().join("b")).unwrap();
     to.set_len(content.len() as u64).unwrap();
-    copy_by_hand(&File::open(dir.path().join("a")).unwrap(), &to, 0, content.len() as u64).unwrap();
+    copy_by_hand(&File::open(dir.path().join("a")).unwrap(), &to, 0, content.len() as u64, Deadline::NEVER)
+        .unwrap();
     assert!(fs::read(dir.path().join("b")).unwrap() == content);
 }
 
@@ -39,9 +45,37 @@ fn links_are_not_followed_and_no_fifo_is_waited_for() {
     symlink("real", source.path().join("db-journal")).unwrap();
     rustix::fs::mkfifoat(rustix::fs::CWD, source.path().join("fifo"), 0o600.into()).unwrap();
     let opened = Source::open(source.path()).unwrap();
-    let make = |name: &str| Copy::make(&opened, Path::new(name), scratch.path()).unwrap();
+    let make = |name: &str| Copy::make(&opened, Path::new(name), scratch.path(), Deadline::NEVER).unwrap();
     assert!(make("link").is_none());
     assert!(make("fifo").is_none());
     assert!(make("../etc/passwd").is_none());
     assert_eq!(make("db").unwrap().bytes, 1, "the journal that is a link is none");
+}
+
+/// Whatever the original allows: the place it lies in may have been closed, and this one is not.
+#[test]
+fn a_copy_is_for_its_owner_alone() {
+    let (source, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for name in ["db", "db-journal", "db-wal"] {
+        fs::write(source.path().join(name), "x").unwrap();
+        fs::set_permissions(source.path().join(name), Permissions::from_mode(0o666)).unwrap();
+    }
+    let opened = Source::open(source.path()).unwrap();
+    let copy = Copy::make(&opened, Path::new("db"), scratch.path(), Deadline::NEVER).unwrap().unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let folder = copy.path().parent().unwrap().to_owned();
+    assert_eq!(mode(&folder), 0o700);
+    let files: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| mode(&entry.unwrap().path())).collect();
+    assert_eq!(files, [0o600; 3]);
+}
+
+#[test]
+fn a_copy_is_given_up_when_its_time_is_over() {
+    let (source, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(source.path().join("db"), [1; 5000]).unwrap();
+    let late = Deadline::after(std::time::Duration::ZERO);
+    let made = Copy::make(&Source::open(source.path()).unwrap(), Path::new("db"), scratch.path(), late);
+    // Where blocks are shared, no time is needed.
+    assert!(made.is_ok() || made.is_err_and(|error| error.kind() == io::ErrorKind::TimedOut));
+    assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0);
 }

@@ -13,7 +13,7 @@ pub(crate) mod header;
 
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use check::check;
 pub(crate) use copy::start;
@@ -21,7 +21,7 @@ pub(crate) use copy::start;
 use crate::state::{Deadline, State, path_as_text};
 
 /// How thoroughly a database is checked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Depth {
     /// All pages and rows; not whether indexes agree with their tables.

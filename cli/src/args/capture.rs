@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-use capture::{examiner::Policy, sqlite::Depth};
+use capture::{examination::Place, examiner::Policy, sqlite::Depth};
 use clap::{Args, ValueEnum};
 use store::name::{ChromeMajor, ProfileName};
 
@@ -68,6 +68,7 @@ impl ChecksArgs {
     pub(crate) fn policy(&self) -> Policy {
         Policy {
             depth: self.check.depth(),
+            place: Place::apart(),
             threads: crate::threads(),
             max_shrink_percent: Some(self.max_shrink).filter(|_| !self.allow_shrink),
             allow_damaged: self.allow_damaged,
@@ -97,9 +98,14 @@ pub(crate) struct LoadArgs {
 /// The command finds the profile at {profile}, wherever that is in its arguments; without
 /// it, --user-data-dir is added. Its exit code is passed on, its stdout too, with --json to
 /// stderr. Should the lock be lost, the command is stopped and the pointer stays.
+///
+/// The command does not get the variables AWS_* and PSTORE_*, which carry the credentials of the
+/// store; PSTORE_RUN_ID and PSTORE_PROFILE are set. As the same user it could still read the
+/// files that hold them: --user keeps it from them.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  pstore run acme/alice --chrome-major 131 -- chromium --user-data-dir={profile} --headless=new")]
+  pstore run acme/alice --chrome-major 131 -- chromium --user-data-dir={profile} --headless=new
+  pstore run acme/alice --user agent -- chromium --headless=new")]
 pub(crate) struct RunArgs {
     #[arg(value_name = "TENANT/PROFILE", help = "Whose profile")]
     pub(crate) profile: ProfileName,
@@ -125,6 +131,12 @@ pub(crate) struct RunArgs {
     /// How long to wait for another holder of the lock
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0", hide_default_value = true)]
     pub(crate) wait: Duration,
+    /// Let the command have this variable, though it may carry credentials; NAME* for all that begin so
+    #[arg(long, value_name = "NAME")]
+    pub(crate) pass_env: Vec<String>,
+    /// Start the command as this user, and give it the profile; only root can
+    #[arg(long, value_name = "NAME|UID[:GID]", conflicts_with = "directory")]
+    pub(crate) user: Option<String>,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,

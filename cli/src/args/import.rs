@@ -12,14 +12,22 @@ use super::{capture::ChecksArgs, catalog::ActorArgs};
 /// A tar archive compressed with zstd. It is checked against its manifest, which lies beside
 /// it as NAME.manifest.json or is named; nothing is unpacked.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:
+#[command(
+    after_help = "Example:
   pstore import profile-1a2b3c4d5e6f.tar.zst acme/alice
-  tar -C udd -c . | zstd | pstore import - acme/alice --chrome-major 131")]
+  tar -C udd -c . | zstd | pstore import - acme/alice --chrome-major 131
+  pstore import --current acme/alice",
+    allow_missing_positional = true
+)]
 pub(crate) struct ImportArgs {
     /// The archive; - reads it from stdin
-    pub(crate) file: PathBuf,
+    #[arg(required_unless_present = "current")]
+    pub(crate) file: Option<PathBuf>,
     #[arg(value_name = "TENANT/PROFILE", help = "Whose snapshot it becomes")]
     pub(crate) profile: ProfileName,
+    /// Instead of a file: the archive in the store that another program has made the current one
+    #[arg(long, conflicts_with_all = ["file", "manifest", "force"])]
+    pub(crate) current: bool,
     /// What is known of the archive [default: NAME.manifest.json beside NAME.tar.zst, if there is one]
     #[arg(long, value_name = "FILE")]
     pub(crate) manifest: Option<PathBuf>,

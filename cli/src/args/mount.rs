@@ -3,6 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum};
+use fuse::adapter::Owner;
 use store::name::{ChromeMajor, ProfileName, Tenant};
 
 use super::{
@@ -63,6 +64,9 @@ pub(crate) struct MountArgs {
     /// Serve the mount, and tell on stdout when it is ready
     #[arg(long, hide = true, conflicts_with = "foreground")]
     pub(crate) daemon: bool,
+    /// Whom `pstore run` gives it to.
+    #[arg(skip)]
+    pub(crate) owner: Option<Owner>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -224,6 +224,10 @@ pub(crate) struct RestoreArgs {
     /// Give files the owner they had; needs root
     #[arg(long)]
     pub(crate) same_owner: bool,
+    /// Keep set-user-id and set-group-id bits, and attributes other than user.*: whoever made the
+    /// snapshot then decides what its files may do here
+    #[arg(long)]
+    pub(crate) preserve_special: bool,
     #[command(flatten)]
     pub(crate) load: LoadArgs,
     /// How thoroughly its databases are checked, if it is loaded for a Chrome

@@ -6,6 +6,8 @@ use serde_json::{Value as Json, json};
 use store::bucket::StoreUrl;
 use toml::de::{DeInteger, DeValue};
 
+use crate::secret;
+
 /// The only word there is for a count of snapshots to keep.
 pub(super) const ONE: &str = "one";
 
@@ -91,6 +93,9 @@ impl Kind {
     }
 
     fn text(self, text: &str) -> Result<Value, Misfit> {
+        if matches!(self, Self::Endpoint | Self::StoreUrl) {
+            secret::note(text);
+        }
         match self {
             Self::StoreUrl => {
                 text.parse::<StoreUrl>().map_err(|error| Misfit::Says(error.to_string()))?;

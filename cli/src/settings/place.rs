@@ -8,7 +8,7 @@ use super::{
     Settings, Value,
     key::{self, Key},
 };
-use crate::{failure::Failure, location::Location};
+use crate::{failure::Failure, location::Location, private};
 
 /// The region of a server that is not AWS. Most have none, but the SDK would look for one,
 /// even by asking for the metadata of an instance, which takes seconds where there is none.
@@ -38,7 +38,10 @@ impl Settings {
     /// Where mounts keep what was changed in them and not committed.
     pub(crate) fn sessions(&self) -> Result<PathBuf, Failure> {
         match self.of(None).value(&key::SESSION_DIR) {
-            Some(Value::Path(root)) => Ok(root),
+            Some(Value::Path(root)) => {
+                private::require(&root, "sessions", "PSTORE_SESSION_DIR")?;
+                Ok(root)
+            }
             _ => Err(Failure::usage("without HOME there is no place for the changes of a mount")
                 .hint("set PSTORE_SESSION_DIR")),
         }

@@ -3,6 +3,7 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use capture::{
+    examination::Place,
     examiner::{Policy, ProfileExaminer},
     judge::ArchiveJudge,
     sqlite::Depth,
@@ -10,21 +11,23 @@ use capture::{
 use store::{
     Error, ErrorKind,
     bucket::Depth as Look,
-    catalog::{clock, controls::Controls, records, store::Store},
+    catalog::{clock, controls::Controls, lock::Patience, records, store::Store},
     content::TenantStore,
     format::{event::Actor, layout, pointer::Pointer, record::Record},
     id::Nonce,
     name::{ChromeMajor, Lineage, ProfileName, Tenant},
     ops::{adopt::Adoption, find},
+    scratch,
 };
 
+use super::{lock::told, mount::Mountpoint};
 use crate::{
     args::{ActorArgs, Global, LineageArgs},
     console::Console,
     failure::Failure,
     interrupt::Interrupt,
     location::{Location, Purpose},
-    progress,
+    private, progress,
     settings::Settings,
 };
 
@@ -47,6 +50,17 @@ impl Context {
     pub(crate) fn new(global: &Global, console: Console, interrupt: Interrupt) -> Result<Self, Failure> {
         let settings = Settings::load(global)?;
         let (location, cache_root) = (settings.location()?, settings.cache_root());
+        if let Some(root) = &cache_root {
+            private::require(root, "the cache", "--cache-dir")?;
+        }
+        scratch::sweep(&std::env::temp_dir());
+        cache_root.iter().for_each(|root| scratch::sweep(root));
+        Mountpoint::sweep();
+        if let Some(server) = location.exposed_to() {
+            console.warn(&format!(
+                "requests to {server} are not encrypted: whoever is on the way can read what is stored; use https://"
+            ));
+        }
         Ok(Self { console, settings, location, cache_root, interrupt })
     }
 
@@ -59,6 +73,12 @@ impl Context {
             host_run_id: args.host_run_id.clone(),
             ..Actor::default()
         }
+    }
+
+    /// Waits for whoever holds a profile, and says so.
+    pub(crate) fn patience(&self, profile: &ProfileName, wait: Duration) -> Patience {
+        let (console, profile) = (self.console, profile.clone());
+        Patience::telling(wait, move |waiting| console.say(&told::waiting(&profile, waiting)))
     }
 
     /// The token of a lock that is held already: as typed, else from the environment, where
@@ -84,7 +104,11 @@ impl Context {
         let store = self.store(purpose).await?;
         match self.answer(store.tenant(tenant)).await {
             Err(error) if error.kind() == ErrorKind::NotFound && self.has_archives(&store, tenant).await => {
-                self.writable_tenant(tenant).await
+                let message =
+                    format!("{error} in {}, but for archives of another program", self.location.shown());
+                Err(Failure::new(ErrorKind::NotFound, message).hint(format!(
+                    "`pstore import --current {tenant}/PROFILE --chrome-major N` takes in what it has made current"
+                )))
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let failure =
@@ -98,6 +122,18 @@ impl Context {
                 }))
             }
             answer => Ok(answer?),
+        }
+    }
+
+    /// A tenant to load from: what another program has stored for one that pstore does not know counts.
+    async fn tenant_to_load(&self, tenant: &Tenant, purpose: Purpose) -> Result<TenantStore, Failure> {
+        let store = self.store(purpose).await?;
+        match self.answer(store.tenant(tenant)).await {
+            Ok(found) => Ok(found),
+            Err(error) if error.kind() == ErrorKind::NotFound && self.has_archives(&store, tenant).await => {
+                self.writable_tenant(tenant).await
+            }
+            Err(_) => self.existing(tenant, purpose).await,
         }
     }
 
@@ -115,8 +151,13 @@ impl Context {
         let settings = self.settings.tenant(tenant);
         let threads = crate::threads();
         // It is the current one already: what is found about it is only written down.
-        let policy =
-            Policy { depth: Some(Depth::Full), threads, max_shrink_percent: None, allow_damaged: true };
+        let policy = Policy {
+            depth: Some(Depth::Full),
+            place: Place::apart(),
+            threads,
+            max_shrink_percent: None,
+            allow_damaged: true,
+        };
         let judge = ArchiveJudge(ProfileExaminer { policy, stopped: None });
         Adoption {
             about: super::import::about(&actor),
@@ -235,6 +276,16 @@ impl Context {
         self.lineage_in(tenant, args).await
     }
 
+    /// As [`Self::lineage_to_judge`], to load what is current, whoever has stored it.
+    pub(crate) async fn lineage_to_load(
+        &self,
+        args: &LineageArgs,
+    ) -> Result<(TenantStore, Lineage), Failure> {
+        let purpose = self.purpose_of_keeping().await?;
+        let tenant = self.tenant_to_load(&args.profile.tenant, purpose).await?;
+        self.lineage_in(tenant, args).await
+    }
+
     /// For those who read, and would keep others from deleting what they read: where that
     /// cannot be written down, they only read.
     pub(crate) async fn purpose_of_keeping(&self) -> Result<Purpose, Failure> {
@@ -290,22 +341,32 @@ impl Context {
         Ok((tenant, lineage))
     }
 
+    /// As [`Self::snapshot`], to load it: what another program has made the current one is taken in.
+    pub(crate) async fn snapshot_to_load(
+        &self,
+        tenant: &TenantStore,
+        lineage: &Lineage,
+        sha: Option<&str>,
+    ) -> Result<Record, Failure> {
+        if let Err(Error::Foreign { .. }) = find::snapshot(tenant, lineage, sha).await {
+            self.adopt(lineage).await?;
+        }
+        self.snapshot(tenant, lineage, sha).await
+    }
+
+    /// The snapshot that is meant. An archive of another program is told of, and not taken in: that
+    /// hands its databases to SQLite, and writes to the store.
     pub(crate) async fn snapshot(
         &self,
         tenant: &TenantStore,
         lineage: &Lineage,
         sha: Option<&str>,
     ) -> Result<Record, Failure> {
-        let found = match find::snapshot(tenant, lineage, sha).await {
-            Err(Error::Foreign { .. }) => {
-                self.adopt(lineage).await?;
-                find::snapshot(tenant, lineage, sha).await
-            }
-            found => found,
-        };
+        let found = find::snapshot(tenant, lineage, sha).await;
         found.map_err(|error| {
             let list = format!("`pstore list {} --chrome-major {}`", lineage.name, lineage.chrome_major);
             let hint = match &error {
+                Error::Foreign { .. } => taking_in(lineage),
                 Error::AmbiguousPrefix { .. } => "give more digits to --sha".to_owned(),
                 Error::NotFound { .. } | Error::InvalidInput { .. } => {
                     format!("{list} shows the snapshots there are")
@@ -315,6 +376,12 @@ impl Context {
             Failure::from(error).hint(hint)
         })
     }
+}
+
+/// How to take in the archive that another program has made the current snapshot.
+pub(super) fn taking_in(lineage: &Lineage) -> String {
+    let Lineage { name, chrome_major } = lineage;
+    format!("`pstore import --current {name} --chrome-major {chrome_major}` takes it in; so does loading it")
 }
 
 async fn missing(

@@ -63,7 +63,9 @@ impl Check {
 pub(super) async fn run(context: Context) -> Result<Answer, Failure> {
     let mut checks = place::checks(&context).await;
     checks.push(host::cache(context.cache_root.as_deref()));
+    checks.extend(host::temporary());
     checks.push(host::fuse());
+    checks.push(host::databases());
     let failed: Vec<ErrorKind> = checks
         .iter()
         .filter_map(|check| match check.status {

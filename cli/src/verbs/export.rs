@@ -85,9 +85,11 @@ fn explained(error: Error, lineage: &Lineage) -> Failure {
 }
 
 fn request(context: &Context, args: &ExportArgs) -> Request {
-    let level = || context.settings.tenant(&args.lineage.profile.tenant).archive_level;
-    let framing = if args.splice { Framing::Splice } else { solid(args.level.unwrap_or_else(level)) };
-    Request { framing, times: if args.whole_seconds { Times::Seconds } else { Times::Exact }, seal: None }
+    let settings = context.settings.tenant(&args.lineage.profile.tenant);
+    let level = args.level.unwrap_or(settings.archive_level);
+    let framing = if args.splice { Framing::Splice } else { solid(level) };
+    let times = if args.whole_seconds { Times::Seconds } else { Times::Exact };
+    Request { framing, times, seal: None, max_bytes: settings.max_profile_bytes }
 }
 
 fn solid(level: i32) -> Framing {
@@ -97,7 +99,8 @@ fn solid(level: i32) -> Framing {
 /// How a tenant's snapshots are published before the pointer is moved to them, and which.
 pub(super) fn policy(context: &Context, tenant: &Tenant) -> Job {
     let settings = context.settings.tenant(tenant);
-    let export = Request { framing: solid(settings.archive_level), times: Times::Exact, seal: None };
+    let framing = solid(settings.archive_level);
+    let export = Request { framing, times: Times::Exact, seal: None, max_bytes: settings.max_profile_bytes };
     Job { export, always: settings.archive == ArchivePolicy::Always, scratch: scratch(context) }
 }
 

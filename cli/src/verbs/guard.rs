@@ -7,14 +7,17 @@ mod signals;
 pub(super) use preparation::{prepare, take, take_lock};
 pub(super) use signals::Signals;
 
-use std::{ffi::OsString, io, os::unix::process::ExitStatusExt, process::ExitStatus};
+use std::{
+    ffi::OsString, io, os::unix::process::ExitStatusExt, path::Path, process::ExitStatus, time::Duration,
+};
 
+use capture::chrome::stop::{self, Ended};
 use store::{ErrorKind, catalog::lock::Keeper};
 use tokio::process::Command;
 
 use self::running::Running;
 use super::Context;
-use crate::failure::Failure;
+use crate::{args::CaptureArgs, failure::Failure, user::User};
 
 /// How a command ended.
 pub(super) struct Guarded {
@@ -24,34 +27,75 @@ pub(super) struct Guarded {
     pub lost: Option<String>,
 }
 
+/// The command, without anything said of its environment.
+pub(super) fn command(words: &[OsString]) -> Command {
+    let (program, arguments) = words.split_first().expect("clap wants at least one word");
+    let mut command = Command::new(program);
+    command.args(arguments);
+    command
+}
+
 /// Runs the command until it ends, or until the lock is lost.
 pub(super) async fn run(
     context: &Context,
     signals: &mut Signals,
-    command: &[OsString],
-    environment: &[(&str, OsString)],
+    mut command: Command,
+    user: Option<&User>,
     keeper: &Keeper,
+    browsers: Option<Browsers<'_>>,
 ) -> Result<Guarded, Failure> {
-    let (program, arguments) = command.split_first().expect("clap wants at least one word");
-    let mut command = Command::new(program);
-    command.args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
+    let program = command.as_std().get_program().to_string_lossy().into_owned();
     if context.console.json {
         // On stdout there is one document and nothing else.
         command.stdout(io::stderr());
     }
-    let mut running = Running::start(command).map_err(|error| {
-        Failure::new(ErrorKind::Io, format!("{} cannot be started: {error}", program.to_string_lossy()))
-    })?;
+    let mut running = Running::start(command, user)
+        .map_err(|error| Failure::new(ErrorKind::Io, format!("{program} cannot be started: {error}")))?;
+    let mut browsers = browsers;
     loop {
         tokio::select! {
             status = running.wait() => return Ok(Guarded { code: code(status)?, lost: None }),
             lost = keeper.lost() => {
                 let message = lost.to_string();
                 context.console.warn(&format!("{message}; stopping the command"));
+                close(context, browsers).await;
                 return Ok(Guarded { code: code(running.stop().await)?, lost: Some(message) });
             }
-            number = signals.next_to_pass_on() => running.signal(number),
+            number = signals.next_to_pass_on() => {
+                close(context, browsers.take()).await;
+                running.signal(number);
+            }
         }
+    }
+}
+
+/// The browsers that run on the profile of a command, whoever has started them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Browsers<'a> {
+    pub profile: &'a Path,
+    /// How long they may take to close.
+    pub wait: Duration,
+}
+
+impl<'a> Browsers<'a> {
+    /// Unless they may not be stopped.
+    pub(super) fn of(args: &CaptureArgs, profile: &'a Path) -> Option<Self> {
+        (!args.no_stop).then_some(Self { profile, wait: args.stop_wait })
+    }
+}
+
+/// Has the browsers close before anybody is told to end: by most signals, and with a parent that
+/// is gone, they end at once and drop what they have not written.
+async fn close(context: &Context, browsers: Option<Browsers<'_>>) {
+    let Some(Browsers { profile, wait }) = browsers else { return };
+    let profile = profile.to_owned();
+    let closed = tokio::task::spawn_blocking(move || stop::close(&profile, wait)).await;
+    match closed {
+        Ok(Ok(Ended::Killed)) => context
+            .console
+            .warn("the browser did not end by itself and was killed: what it had not written is lost"),
+        Ok(Err(error)) => context.console.warn(&format!("the browser could not be closed: {error}")),
+        _ => {}
     }
 }
 

@@ -16,7 +16,8 @@ use store::{
     format::{
         WRITER,
         event::{Actor, EventKind},
-        manifest::{self, Manifest},
+        limits,
+        manifest::Manifest,
         pointer::{Pointer, Target},
         record::{CapturedBy, Reason, Record},
     },
@@ -25,25 +26,31 @@ use store::{
         find,
         import::{self, Imported, Request},
         publish, retention,
-        snapshot::{About, Report},
+        snapshot::{About, Outcome, Report},
     },
 };
 
 use super::{Context, capture as capturing, snapshot};
-use crate::{answer::Answer, args::ImportArgs, failure::Failure, progress, size};
+use crate::{
+    answer::Answer,
+    args::{ImportArgs, LineageArgs},
+    failure::Failure,
+    progress, size,
+};
 
 const STDIN: &str = "-";
 const ARCHIVE: &str = ".tar.zst";
 const MANIFEST: &str = ".manifest.json";
 
 pub(super) async fn run(context: Context, args: &ImportArgs) -> Result<Answer, Failure> {
-    let manifest = manifest(&context, args)?;
+    let Some(file) = &args.file else { return current(&context, args).await };
+    let manifest = manifest(&context, args, file)?;
     let lineage =
-        Lineage { name: args.profile.clone(), chrome_major: chrome_major(args, manifest.as_ref())? };
+        Lineage { name: args.profile.clone(), chrome_major: chrome_major(args, file, manifest.as_ref())? };
     if let Some(manifest) = manifest.as_ref().filter(|manifest| manifest.lineage() != lineage) {
         context.console.say(&format!("the archive is of {}, and is stored as {lineage}", manifest.lineage()));
     }
-    let stream = open(&args.file)?;
+    let stream = open(file)?;
     let tenant = context.writable_tenant(&lineage.name.tenant).await?;
     let actor = context.actor(&args.actor);
     let controls = Controls::new(tenant.clone(), lineage.clone(), actor.clone());
@@ -51,7 +58,7 @@ pub(super) async fn run(context: Context, args: &ImportArgs) -> Result<Answer, F
     let policy = context.settings.retention(&lineage.name).policy;
     retention::require_room(&tenant, &lineage, &policy, &Reason::Manual).await?;
     let base = base(&tenant, &lineage, pointer.as_ref()).await?;
-    let request = request(&context, args, &lineage, &actor, manifest);
+    let request = request(&context, (args, file), &lineage, &actor, manifest);
     let name = request.name.clone();
     let importing = import::import(&tenant, request, base, stream, progress::watch(context.console));
     let mut imported = tokio::select! {
@@ -69,11 +76,35 @@ pub(super) async fn run(context: Context, args: &ImportArgs) -> Result<Answer, F
     Ok(answer(&context, &lineage, imported, flip))
 }
 
+/// Takes in the archive that another program has made the current snapshot.
+async fn current(context: &Context, args: &ImportArgs) -> Result<Answer, Failure> {
+    let asked = LineageArgs { profile: args.profile.clone(), chrome_major: args.chrome_major };
+    let (tenant, lineage) = context.lineage_to_load(&asked).await?;
+    let (record, outcome) = match find::snapshot(&tenant, &lineage, None).await {
+        Err(Error::Foreign { .. }) => {
+            context.adopt(&lineage).await?;
+            (find::snapshot(&tenant, &lineage, None).await?, Outcome::Stored)
+        }
+        found => (found?, Outcome::Unchanged),
+    };
+    let Some(content) = &record.content else {
+        return Err(Failure::internal(format!("the snapshot {} has no content", record.record)));
+    };
+    let report = Report::of(&record, content.snapshot_id, outcome, Flip::Unchanged);
+    let warnings = snapshot::warnings(&report, Vec::new());
+    warnings.iter().for_each(|warning| context.console.warn(warning));
+    let mut document = snapshot::document(&lineage, &report, &warnings);
+    document["archive_sha256"] = json!(record.archive_sha256);
+    document["archive_size_bytes"] = json!(record.archive_size_bytes);
+    let brief = Some(format!("{}\n", content.snapshot_id));
+    Ok(Answer { brief, ..Answer::new(document, snapshot::text(&lineage, &report)) })
+}
+
 /// What is said of the archive: in the file that is named, else in the one beside it.
-fn manifest(context: &Context, args: &ImportArgs) -> Result<Option<Manifest>, Failure> {
+fn manifest(context: &Context, args: &ImportArgs, file: &Path) -> Result<Option<Manifest>, Failure> {
     let beside = || {
-        let name = args.file.file_name()?.to_str()?.strip_suffix(ARCHIVE)?;
-        Some(args.file.with_file_name(format!("{name}{MANIFEST}"))).filter(|path| path.is_file())
+        let name = file.file_name()?.to_str()?.strip_suffix(ARCHIVE)?;
+        Some(file.with_file_name(format!("{name}{MANIFEST}"))).filter(|path| path.is_file())
     };
     let Some(path) = args.manifest.clone().or_else(beside) else {
         context.console.warn("there is no manifest: that the archive is whole cannot be checked");
@@ -82,7 +113,7 @@ fn manifest(context: &Context, args: &ImportArgs) -> Result<Option<Manifest>, Fa
     let failed = |error: io::Error| Error::io("cannot read", &path, error);
     let mut bytes = Vec::new();
     let file = File::open(&path).map_err(failed)?;
-    file.take(manifest::MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
+    file.take(limits::MANIFEST + 1).read_to_end(&mut bytes).map_err(failed)?;
     let decoded = Manifest::decode(&bytes).map_err(|error| error.of(path.display()));
     Ok(Some(decoded.map_err(|error| refused(error, &path.display().to_string()))?))
 }
@@ -100,7 +131,7 @@ fn refused(error: Error, name: &str) -> Failure {
     }
 }
 
-fn chrome_major(args: &ImportArgs, manifest: Option<&Manifest>) -> Result<ChromeMajor, Failure> {
+fn chrome_major(args: &ImportArgs, file: &Path, manifest: Option<&Manifest>) -> Result<ChromeMajor, Failure> {
     match (args.chrome_major, manifest.map(|manifest| manifest.chrome_major_version)) {
         (Some(given), Some(told)) if given != told => {
             let reason = format!("the archive is of Chrome {told}, and not of Chrome {given}");
@@ -109,7 +140,7 @@ fn chrome_major(args: &ImportArgs, manifest: Option<&Manifest>) -> Result<Chrome
         }
         (Some(major), _) | (None, Some(major)) => Ok(major),
         (None, None) => {
-            let message = format!("which Chrome wrote {} is not known", args.file.display());
+            let message = format!("which Chrome wrote {} is not known", file.display());
             Err(Failure::usage(message)
                 .hint("say it with --chrome-major, for example --chrome-major 131, or name a --manifest"))
         }
@@ -147,18 +178,18 @@ async fn base(
 
 fn request(
     context: &Context,
-    args: &ImportArgs,
+    (args, file): (&ImportArgs, &Path),
     lineage: &Lineage,
     actor: &Actor,
     manifest: Option<Manifest>,
 ) -> Request {
     let settings = context.settings.tenant(&lineage.name.tenant);
-    let name = match args.file == Path::new(STDIN) {
+    let name = match file == Path::new(STDIN) {
         true => "the archive".to_owned(),
-        false => args.file.display().to_string(),
+        false => file.display().to_string(),
     };
-    let path = std::path::absolute(&args.file).unwrap_or_else(|_| PathBuf::from(&args.file));
-    let source = match args.file == Path::new(STDIN) {
+    let path = std::path::absolute(file).unwrap_or_else(|_| PathBuf::from(file));
+    let source = match file == Path::new(STDIN) {
         true => STDIN.to_owned(),
         false => path.to_string_lossy().into_owned(),
     };

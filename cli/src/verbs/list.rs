@@ -10,7 +10,7 @@ use store::{
     ops::find::{self, Listing},
 };
 
-use super::Context;
+use super::{Context, context::taking_in};
 use crate::{
     answer::Answer,
     args::{LineageArgs, ListArgs, Scope},
@@ -68,16 +68,13 @@ async fn profiles(context: Context, tenant: &Tenant) -> Result<Answer, Failure> 
 
 async fn snapshots(context: Context, args: &LineageArgs) -> Result<Answer, Failure> {
     let (tenant, lineage) = context.lineage(args).await?;
-    let mut listing = find::list(&tenant, &lineage).await?;
-    if let Some(prefix) = listing.foreign.clone() {
-        match context.adopt(&lineage).await {
-            Ok(_) => listing = find::list(&tenant, &lineage).await?,
-            Err(failure) => context.console.warn(&format!(
-                "another program has moved the pointer of {lineage} to the archive {}, which is not listed here: {}",
-                plain::line(&prefix),
-                failure.message
-            )),
-        }
+    let listing = find::list(&tenant, &lineage).await?;
+    if let Some(prefix) = &listing.foreign {
+        context.console.warn(&format!(
+            "another program has moved the pointer of {lineage} to the archive {}, which is not listed here",
+            plain::line(prefix)
+        ));
+        context.console.say(&format!("hint: {}", taking_in(&lineage)));
     }
     let damage = listing.pointer_damage.as_ref().map(ToString::to_string);
     if let Some(damage) = &damage {

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use capture::load::{self, Loaded, Outcome, Policy};
+use capture::{
+    examination::Place,
+    load::{self, Loaded, Outcome, Policy},
+};
 use serde_json::{Value, json};
 use store::{
     Error, ErrorKind,
@@ -11,6 +14,7 @@ use store::{
     format::record::Mode,
     name::{ChromeMajor, ProfileName},
     ops::commitment::Commitment,
+    tree::write::Keeping,
 };
 
 use super::Context;
@@ -27,7 +31,7 @@ pub(super) struct Job<'a> {
     pub sha: Option<&'a str>,
     pub target: &'a Path,
     pub force: bool,
-    pub same_owner: bool,
+    pub keeping: Keeping,
     pub check: CheckArg,
     pub commitment: Commitment,
     pub host_region: Option<String>,
@@ -43,13 +47,14 @@ pub(super) async fn load(context: &Context, args: &LoadArgs, job: Job<'_>) -> Re
         sha: job.sha.map(ToOwned::to_owned),
         target: job.target.to_owned(),
         force: job.force,
-        same_owner: job.same_owner,
+        keeping: job.keeping,
         threads: crate::threads(),
         commitment: job.commitment,
         policy: Policy {
             allow_hot: settings.modes.contains(&Mode::Hot),
             max_bytes: settings.max_profile_bytes,
             depth: job.check.depth(),
+            place: Place::apart(),
             require: args.require,
         },
         host_region: job.host_region.or_else(|| context.settings.host_region()),

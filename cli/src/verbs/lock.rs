@@ -1,7 +1,7 @@
 //! `pstore lock …`
 
 mod hold;
-mod told;
+pub(super) mod told;
 
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -48,7 +48,8 @@ async fn acquire(context: Context, args: &AcquireArgs) -> Result<Answer, Failure
         return Err(Failure::usage("--ttl takes from 1 to 86400 seconds").hint("--ttl 300"));
     }
     // This process ends at once; the lock must not end with it.
-    let hold = controls.acquire(Terms { ttl, with_process: false }, args.wait).await?;
+    let patience = context.patience(&args.lineage.profile, args.wait);
+    let hold = controls.acquire(Terms { ttl, with_process: false }, patience).await?;
     let (token, lock, pointer) = (hold.token().await, hold.lock().await, hold.pointer().await);
     let mut document = told::document(controls.lineage(), &lock);
     let fields = document.as_object_mut().expect("an object");

@@ -5,6 +5,7 @@ mod commit;
 mod completions;
 mod config;
 mod context;
+mod copies;
 mod delete;
 mod diff;
 mod doctor;
@@ -32,6 +33,7 @@ mod show;
 mod snapshot;
 mod stats;
 mod tag;
+mod tenants;
 mod unmount;
 mod verify;
 

@@ -2,7 +2,7 @@
 
 use std::{fmt::Write, sync::Arc};
 
-use capture::load::{WithoutLinks, damaged};
+use capture::load::{WithoutLeftovers, damaged, made_plain};
 use serde_json::json;
 use store::{
     ErrorKind,
@@ -12,6 +12,7 @@ use store::{
         commitment::Commitment,
         restore::{self, Report, Request},
     },
+    tree::write::Keeping,
 };
 
 use super::{Context, load::Job};
@@ -31,17 +32,17 @@ pub(super) async fn run(
             "--require and --normalise-exit go with --chrome-major, which loads a profile for a Chrome";
         return Err(Failure::usage(message));
     }
-    let (tenant, lineage) = context.lineage_to_judge(&args.lineage).await?;
-    let record = context.snapshot(&tenant, &lineage, args.sha.as_deref()).await?;
+    let (tenant, lineage) = context.lineage_to_load(&args.lineage).await?;
+    let record = context.snapshot_to_load(&tenant, &lineage, args.sha.as_deref()).await?;
     let marked = damaged(&record);
     marked.iter().for_each(|warning| context.console.warn(warning));
-    let links = Arc::new(WithoutLinks::default());
+    let leftovers = Arc::new(WithoutLeftovers::default());
     let request = Request {
         target: args.target.clone(),
         force: args.force,
-        same_owner: args.same_owner,
+        keeping: keeping(args),
         threads: crate::threads(),
-        inspector: Some(links.clone()),
+        inspector: Some(leftovers.clone()),
         commitment,
     };
     let progress = progress::watch(context.console);
@@ -54,7 +55,7 @@ pub(super) async fn run(
         _ => error.into(),
     })?;
     let mut warnings = warnings(&report);
-    warnings.extend(links.warning());
+    warnings.extend(leftovers.warnings());
     warnings.iter().for_each(|warning| context.console.warn(warning));
     warnings.splice(0..0, marked);
     let document = json!({
@@ -82,6 +83,10 @@ pub(super) async fn run(
     Ok(Answer { brief, ..Answer::new(document, text(args, &record, &report)) })
 }
 
+fn keeping(args: &RestoreArgs) -> Keeping {
+    Keeping { owner: args.same_owner, special: args.preserve_special }
+}
+
 /// The Chrome it is loaded for, if it is said.
 fn for_chrome(args: &RestoreArgs) -> Option<ChromeMajor> {
     let of_version = || args.load.chrome_version.as_deref()?.split('.').next()?.parse().ok();
@@ -101,7 +106,7 @@ async fn load(
         sha: args.sha.as_deref(),
         target: &args.target,
         force: args.force,
-        same_owner: args.same_owner,
+        keeping: keeping(args),
         check: args.check,
         commitment,
         host_region: None,
@@ -127,6 +132,7 @@ fn warnings(report: &Report) -> Vec<String> {
         let what = size::plural(report.lost_xattrs, "extended attribute", "extended attributes");
         warnings.push(format!("the target's file system did not take {what}"));
     }
+    warnings.extend(made_plain(report));
     warnings
 }
 

@@ -11,12 +11,11 @@ use store::{
     },
 };
 
-use super::Context;
+use super::{Context, tenants::Turns};
 use crate::{
     answer::Answer,
     args::{RetentionArgs, RetentionVerb, Scope},
     failure::Failure,
-    location::Purpose,
     size::plural,
     table::{Align::Left, Table},
     time,
@@ -27,14 +26,15 @@ pub(super) async fn run(context: Context, args: &RetentionArgs) -> Result<Answer
         RetentionVerb::Plan(args) => (&args.scope, None),
         RetentionVerb::Apply(args) => (&args.scope, Some(context.actor(&args.actor))),
     };
-    let tenants = match scope {
-        Some(Scope::Tenant(tenant)) => vec![tenant.clone()],
-        Some(Scope::Profile(name)) => vec![name.tenant.clone()],
-        None => context.answer(context.store(Purpose::Read).await?.tenants()).await?,
-    };
+    let named = scope.as_ref().map(|scope| match scope {
+        Scope::Tenant(tenant) => tenant,
+        Scope::Profile(name) => &name.tenant,
+    });
+    let mut turns = Turns::of(&context, named, "retention plan").await?;
     let mut lines = Vec::new();
-    for tenant in &tenants {
-        lines.extend(of_tenant(&context, tenant, scope.as_ref(), actor.as_ref()).await?);
+    for tenant in turns.tenants() {
+        let decided = of_tenant(&context, &tenant, scope.as_ref(), actor.as_ref()).await;
+        lines.extend(turns.took(&tenant, decided)?.into_iter().flatten());
     }
     let count = |decision: &str| lines.iter().filter(|line| line.decision == decision).count() as u64;
     let document = json!({
@@ -42,6 +42,7 @@ pub(super) async fn run(context: Context, args: &RetentionArgs) -> Result<Answer
         "snapshots": lines.iter().map(Line::json).collect::<Vec<Value>>(),
         "kept": lines.len() as u64 - count("remove") - count("removed"),
         "removed": count("remove") + count("removed"),
+        "failed": turns.failed(),
     });
     let mut table = Table::new(&[
         ("PROFILE", Left),
@@ -54,7 +55,7 @@ pub(super) async fn run(context: Context, args: &RetentionArgs) -> Result<Answer
     let removed = count("remove") + count("removed");
     let done = if actor.is_some() { "removed" } else { "would be removed" };
     let text = format!("{}\n{} {done}\n", table.render(), plural(removed, "snapshot", "snapshots"));
-    Ok(Answer::new(document, text))
+    Ok(Answer { verdict: turns.verdict(), ..Answer::new(document, text) })
 }
 
 struct Line {

@@ -14,6 +14,7 @@ use store::{
 use super::{
     Context, capture as capturing,
     commit::Published,
+    copies,
     mount::{About, Candidate, Sessions, Taking, Unreadable, is_named, rescue},
     snapshot,
 };
@@ -51,6 +52,7 @@ fn list(settings: &Settings) -> Result<Answer, Failure> {
         described.extend(found.unfinished.iter().map(|candidate| describe(candidate, place, now)));
         described.extend(found.unreadable.iter().map(|unreadable| describe_unreadable(unreadable, place)));
     }
+    let copies = copies::left();
     let mut text = "there is no unfinished session\n".to_owned();
     if !described.is_empty() {
         let mut table = Table::new(&[
@@ -84,7 +86,9 @@ fn list(settings: &Settings) -> Result<Answer, Failure> {
         }
         text = table.render() + &problems;
     }
-    Ok(Answer::new(json!({ "sessions": described }), text))
+    copies.iter().for_each(|copy| text += &format!("{}\n", copy.told()));
+    let copies: Vec<Value> = copies.iter().map(copies::Copy::document).collect();
+    Ok(Answer::new(json!({ "sessions": described, "copies": copies }), text))
 }
 
 fn state(place: Place, is_readable: bool) -> &'static str {
@@ -231,6 +235,11 @@ async fn discard(
     settings: &Settings,
     args: &DiscardArgs,
 ) -> Result<Answer, Failure> {
+    if let Some(copy) = copies::find(&args.session)? {
+        let id = copy.discard(args.confirm)?;
+        let text = format!("the copy {id} is gone\n");
+        return Ok(Answer::new(json!({ "session": id, "discarded": true }), text));
+    }
     let found = chosen(settings, &args.session, Taking::Take)?;
     let id = found.id();
     if !args.confirm {

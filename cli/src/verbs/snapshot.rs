@@ -93,7 +93,8 @@ fn lock_use(args: &SnapshotArgs, context: &Context, lineage: &Lineage, token: Op
         None => {
             let settings = context.settings.tenant(&lineage.name.tenant);
             let terms = Terms { ttl: settings.lock_ttl, with_process: true };
-            LockUse::Take { terms, renew_every: settings.lock_renew, wait: args.wait }
+            let patience = context.patience(&lineage.name, args.wait);
+            LockUse::Take { terms, renew_every: settings.lock_renew, patience }
         }
     }
 }

@@ -6,12 +6,11 @@ use store::{
     ops::stats::{self, Stats, Tally},
 };
 
-use super::Context;
+use super::{Context, tenants::Turns};
 use crate::{
     answer::Answer,
     args::StatsArgs,
     failure::Failure,
-    location::Purpose,
     size,
     table::{
         Align::{Left, Right},
@@ -21,15 +20,10 @@ use crate::{
 
 pub(super) async fn run(context: Context, args: &StatsArgs) -> Result<Answer, Failure> {
     let mut all: Vec<(Tenant, Stats)> = Vec::new();
-    match &args.tenant {
-        Some(tenant) => all.push((tenant.clone(), stats::stats(&context.tenant(tenant).await?).await?)),
-        None => {
-            let store = context.store(Purpose::Read).await?;
-            for tenant in context.answer(store.tenants()).await? {
-                let stats = stats::stats(&store.tenant(&tenant).await?).await?;
-                all.push((tenant, stats));
-            }
-        }
+    let mut turns = Turns::of(&context, args.tenant.as_ref(), "stats").await?;
+    for tenant in turns.tenants() {
+        let counted = count(&context, &tenant).await;
+        all.extend(turns.took(&tenant, counted)?.map(|stats| (tenant, stats)));
     }
     let total: Stats = all.iter().map(|(_, stats)| *stats).sum();
     if total.unreadable_records > 0 {
@@ -45,8 +39,13 @@ pub(super) async fn run(context: Context, args: &StatsArgs) -> Result<Answer, Fa
         "store": context.location.shown(),
         "tenants": tenants.collect::<Vec<Value>>(),
         "total": numbers(&total),
+        "failed": turns.failed(),
     });
-    Ok(Answer::new(document, text(&all, &total)))
+    Ok(Answer { verdict: turns.verdict(), ..Answer::new(document, text(&all, &total)) })
+}
+
+async fn count(context: &Context, tenant: &Tenant) -> Result<Stats, Failure> {
+    Ok(stats::stats(&context.tenant(tenant).await?).await?)
 }
 
 fn kinds(stats: &Stats) -> [(&'static str, &'static str, Tally); 5] {

@@ -15,7 +15,7 @@ use crate::{
     answer::Answer,
     args::VerifyArgs,
     failure::{self, Failure},
-    progress, size,
+    plain, progress, size,
 };
 
 pub(super) async fn run(context: Context, args: &VerifyArgs) -> Result<Answer, Failure> {
@@ -71,25 +71,25 @@ fn line(damage: &Damage) -> Value {
 fn text(lineage: &Lineage, options: Options, report: &Report) -> String {
     let mut text = String::new();
     for Damage { object, reason, snapshots, files, more_files } in &report.damage {
-        let _ = writeln!(text, "damaged: {object}: {reason}");
+        let _ = writeln!(text, "damaged: {}: {}", plain::line(object), plain::line(reason));
         if let Some(remedy) = failure::record_remedy(object) {
             let _ = writeln!(text, "  hint       {remedy}");
         }
         if !snapshots.is_empty() {
-            let _ = writeln!(text, "  needed by  {}", snapshots.join(", "));
+            let _ = writeln!(text, "  needed by  {}", plain::line(&snapshots.join(", ")));
         }
         for file in files {
-            let _ = writeln!(text, "  file       {file}");
+            let _ = writeln!(text, "  file       {}", plain::line(file));
         }
         if *more_files > 0 {
             let _ = writeln!(text, "  and {} more files", size::count(*more_files));
         }
     }
     for Damage { object, reason, .. } in &report.repaired {
-        let _ = writeln!(text, "repaired: {object}: {reason}");
+        let _ = writeln!(text, "repaired: {}: {}", plain::line(object), plain::line(reason));
     }
     if !report.marked.is_empty() {
-        let _ = writeln!(text, "marked as damaged: {}", report.marked.join(", "));
+        let _ = writeln!(text, "marked as damaged: {}", plain::line(&report.marked.join(", ")));
         if report.damage.is_empty() && !options.repair {
             let _ = writeln!(text, "  `pstore verify {} --repair` takes the mark away", lineage.name);
         }

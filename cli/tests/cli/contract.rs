@@ -35,6 +35,8 @@ fn a_pointer_of_theirs_is_told_of_and_built_upon() {
     assert_eq!((&list["foreign"], &list["active_sha256_prefix"]), (&true.into(), &"aaaaaaaaaaaa".into()));
     assert_eq!(list["snapshots"][0]["latest"], false);
     desk.run("show acme/alice")
+        .refused(2, &["archive aaaaaaaaaaaa, which another program", "`pstore import --current acme/alice"]);
+    desk.run("import --current acme/alice")
         .refused(10, &["profile-aaaaaaaaaaaa.manifest.json is damaged: it is missing"]);
     desk.ok(&format!("show acme/alice --sha {first}"));
     desk.ok(&format!("restore acme/alice out --sha {first}"));

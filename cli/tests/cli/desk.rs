@@ -14,11 +14,13 @@ use crate::schema::Schema;
 
 pub struct Desk {
     home: TempDir,
+    /// Where nothing of other tests is found.
+    temporary: TempDir,
 }
 
 impl Desk {
     pub fn new() -> Self {
-        let desk = Self { home: tempfile::tempdir().unwrap() };
+        let desk = Self { home: tempfile::tempdir().unwrap(), temporary: tempfile::tempdir().unwrap() };
         fs::create_dir_all(desk.path("udd/Default")).unwrap();
         fs::write(desk.path("udd/Default/History"), noise(300_000)).unwrap();
         fs::write(desk.path("udd/Default/Preferences"), r#"{"profile":{"exit_type":"Normal"}}"#).unwrap();
@@ -33,6 +35,7 @@ impl Desk {
     pub fn command(&self, line: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pstore"));
         command.env_clear().env("HOME", self.home.path()).env("PATH", "/usr/bin:/bin");
+        command.env("TMPDIR", self.temporary.path());
         command.args(line.split_whitespace()).current_dir(self.home.path());
         command
     }

@@ -160,10 +160,13 @@ fn documents_are_those_that_are_kept() {
     keeper.keep("init.created", "init");
     keeper.keep("init.existing", "init");
     let first = keeper.keep("snapshot.first", "snapshot udd acme/alice --label task=checkout --notes hello");
-    keeper.keep("snapshot.unchanged", "snapshot udd acme/alice");
+    // A cache would tell that files are what they were, once they are old enough.
+    keeper.keep("snapshot.unchanged", "snapshot udd acme/alice --no-cache");
     fs::write(desk.path("udd/new"), "new").unwrap();
-    let second =
-        keeper.keep("snapshot.next", "snapshot udd acme/alice --host-region eu-central-1 --reason autosave");
+    let second = keeper.keep(
+        "snapshot.next",
+        "snapshot udd acme/alice --no-cache --host-region eu-central-1 --reason autosave",
+    );
     let prefix = |snapshot: &Value| snapshot["active_sha256_prefix"].as_str().unwrap().to_owned();
     let (first, second) = (prefix(&first), prefix(&second));
     keeper.keep("tag.tagged", "tag acme/alice keep-me");
@@ -292,6 +295,17 @@ fn keep_mounts(desk: &Desk, keeper: &mut Keeper<'_>) {
     fs::write(desk.path("mnt/note"), "newer").unwrap();
     keeper.keep("commit", "commit mnt");
     keeper.keep("commit.unchanged", "commit mnt");
+    fs::write(desk.path("mnt/note"), "newest").unwrap();
+    // The journal that says what was committed cannot be begun.
+    let session = desk.json("mounts")["mounts"][0]["session"].as_str().unwrap().to_owned();
+    let in_the_way = desk.path(".local/state/pstore/sessions").join(session).join("journal.new");
+    fs::create_dir(&in_the_way).unwrap();
+    keeper.keep("commit.behind", "commit mnt");
+    fs::remove_dir(&in_the_way).unwrap();
+    let reader = fs::File::open(desk.path("mnt/note")).unwrap();
+    keeper.keep("unmount.busy", "unmount mnt --commit");
+    drop(reader);
+    fs::write(desk.path("mnt/note"), "last").unwrap();
     keeper.keep("unmount", "unmount mnt --commit");
     desk.ok("mount acme/rescued mnt");
     fs::write(desk.path("mnt/note"), "dropped").unwrap();

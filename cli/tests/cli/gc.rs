@@ -196,7 +196,15 @@ fn a_tenant_that_cannot_be_read_keeps_no_other_from_being_collected() {
     let records = desk.path(".local/share/pstore/store/objects/snapshots/aaa/alice/131");
     fs::write(records.join("snap-7.json"), "{}").unwrap();
     let ran = desk.run("gc --grace 0 --json");
-    ran.refused(10, &["nothing was condemned in aaa", "snap-7.json"]);
+    ran.refused(
+        40,
+        &["nothing was condemned in aaa", "snap-7.json", "`pstore gc aaa`", "1 of 2 tenants failed"],
+    );
+    assert_eq!(
+        (&ran.json()["failed"][0]["tenant_id"], &ran.json()["failed"][0]["kind"]),
+        (&"aaa".into(), &"damaged".into())
+    );
+    desk.run("gc aaa --grace 0").refused(10, &["nothing was condemned in aaa", "snap-7.json"]);
     assert_eq!(objects(&desk, "condemned"), 1);
     fs::remove_file(records.join("snap-7.json")).unwrap();
     desk.ok("gc --grace 0");

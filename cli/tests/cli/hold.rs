@@ -229,8 +229,10 @@ fn a_holder_that_cannot_be_seen_in_proc_is_not_taken_for_dead() {
     let mut child = hold(&desk, "--run-id run-1", "touch up; exec sleep 100").spawn().unwrap();
     until("the command is up", || desk.path("up").exists());
     fs::copy(env!("CARGO_BIN_EXE_pstore"), desk.path("pstore")).unwrap();
-    let hidden = "chmod -R a+rwX $HOME && mount -t proc -o hidepid=2 proc /proc && \
-        exec setpriv --reuid 65534 --regid 65534 --clear-groups $HOME/pstore lock acquire acme/alice";
+    // The store is shared with the group. The cache is its own: one of another user's it would refuse.
+    let hidden = "chmod -R a+rwX $HOME && chown 65534 $HOME/.cache/pstore && \
+        chmod 755 $HOME/.cache/pstore && mount -t proc -o hidepid=2 proc /proc && \
+        exec setpriv --reuid 65534 --regid 0 --clear-groups $HOME/pstore lock acquire acme/alice";
     let mut asking = std::process::Command::new("unshare");
     asking.args(["--mount", "sh", "-c", hidden]).env_clear();
     asking.env("HOME", desk.path("")).env("PATH", "/usr/bin:/bin:/usr/sbin:/sbin");

@@ -269,3 +269,18 @@ fn a_run_that_is_told_to_end_while_it_waits_for_the_lock_ends() {
     assert!(!desk.path("started").exists());
     desk.ok(&format!("lock release acme/alice --token {token}"));
 }
+
+#[test]
+fn a_snapshot_that_is_not_there_never_becomes_an_empty_profile() {
+    let desk = Desk::new();
+    desk.ok("snapshot udd acme/alice");
+    let current = desk.json("show acme/alice")["record"].clone();
+    for more in ["", "--require"] {
+        let restored = desk.run(&format!("restore acme/alice out --sha ffffff --chrome-major 131 {more}"));
+        assert_eq!((restored.code, desk.path("out").exists()), (3, false), "{restored:?}");
+        let ran = run(&desk, &format!("--sha ffffff {more}"), "touch $0/new");
+        assert_eq!(ran.code, 3, "{ran:?}");
+    }
+    assert_eq!(desk.json("show acme/alice")["record"], current);
+    assert_eq!(desk.json("lock show acme/alice")["state"], "free");
+}

@@ -15,6 +15,7 @@ mod generated;
 mod help;
 mod history;
 mod hold;
+mod hostile_text;
 mod json;
 mod load;
 mod local;

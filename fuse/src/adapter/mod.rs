@@ -4,6 +4,9 @@
 //! what cannot be answered at once is answered by another.
 
 mod translate;
+mod view;
+
+pub use view::Owner;
 
 use std::{
     ffi::OsStr,
@@ -21,7 +24,10 @@ use fuser::{
 };
 use tokio::runtime::Handle;
 
-use self::translate::{errno, file_attr, file_type, time};
+use self::{
+    translate::{errno, file_type, time},
+    view::View,
+};
 use crate::{
     Errno, Result,
     attributes::Attributes,
@@ -39,12 +45,18 @@ pub const MAX_READAHEAD: u32 = 1 << 20;
 pub struct Adapter {
     fs: Arc<Fs>,
     runtime: Handle,
+    view: View,
 }
 
 impl Adapter {
     /// Whatever must be waited for is waited for on `runtime`.
     pub fn new(fs: Arc<Fs>, runtime: Handle) -> Self {
-        Self { fs, runtime }
+        Self { fs, runtime, view: View::default() }
+    }
+
+    /// Gives the mount to `owner`, if there is one.
+    pub fn given_to(self, owner: Option<Owner>) -> Self {
+        Self { view: View(owner), ..self }
     }
 
     /// Makes a change now, or, if changes are held up, where nobody else waits for it.
@@ -86,9 +98,9 @@ fn owned(name: &OsStr) -> Vec<u8> {
     name.as_bytes().to_vec()
 }
 
-fn answer_entry(reply: ReplyEntry) -> impl FnOnce(Result<crate::attributes::Attributes>) {
+fn answer_entry(reply: ReplyEntry, view: View) -> impl FnOnce(Result<Attributes>) {
     move |made| match made {
-        Ok(found) => reply.entry(&FOREVER, &file_attr(&found), GENERATION),
+        Ok(found) => reply.entry(&FOREVER, &view.attr(&found), GENERATION),
         Err(error) => reply.error(errno(error)),
     }
 }
@@ -119,7 +131,7 @@ impl Filesystem for Adapter {
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         match self.fs.lookup(ino(parent), name.as_bytes()) {
-            Ok(found) => reply.entry(&FOREVER, &file_attr(&found), GENERATION),
+            Ok(found) => reply.entry(&FOREVER, &self.view.attr(&found), GENERATION),
             // That something is not there may be kept, too: number 0 says so.
             Err(Errno::NOENT) => reply.entry(&FOREVER, &translate::absent(), GENERATION),
             Err(error) => reply.error(errno(error)),
@@ -132,7 +144,7 @@ impl Filesystem for Adapter {
 
     fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         match self.fs.attributes(ino(number)) {
-            Ok(found) => reply.attr(&FOREVER, &file_attr(&found)),
+            Ok(found) => reply.attr(&FOREVER, &self.view.attr(&found)),
             Err(error) => reply.error(errno(error)),
         }
     }
@@ -155,11 +167,13 @@ impl Filesystem for Adapter {
         _: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
+        let view = self.view;
+        let (uid, gid) = (view.owner(uid), view.owner(gid));
         let set = SetAttributes { mode, uid, gid, size, atime: atime.map(time), mtime: mtime.map(time) };
         self.change(
             move |fs, pass| fs.set_attributes(pass, ino(number), set),
             move |set| match set {
-                Ok(found) => reply.attr(&FOREVER, &file_attr(&found)),
+                Ok(found) => reply.attr(&FOREVER, &view.attr(&found)),
                 Err(error) => reply.error(errno(error)),
             },
         );
@@ -182,11 +196,14 @@ impl Filesystem for Adapter {
         device: u32,
         reply: ReplyEntry,
     ) {
-        let (caller, name) = (caller(request), owned(name));
+        let (caller, name, view) = (caller(request), owned(name), self.view);
         let Some(kind) = translate::new_kind(mode, device) else { return reply.error(errno(Errno::INVAL)) };
         self.change(
-            move |fs, pass| fs.make(pass, caller, ino(parent), &name, kind, mode),
-            answer_entry(reply),
+            move |fs, pass| {
+                let maker = view.maker(fs, caller, ino(parent))?;
+                fs.make(pass, maker, ino(parent), &name, kind, mode)
+            },
+            answer_entry(reply, view),
         );
     }
 
@@ -199,10 +216,13 @@ impl Filesystem for Adapter {
         _umask: u32,
         reply: ReplyEntry,
     ) {
-        let (caller, name) = (caller(request), owned(name));
+        let (caller, name, view) = (caller(request), owned(name), self.view);
         self.change(
-            move |fs, pass| fs.make(pass, caller, ino(parent), &name, NewKind::Directory, mode),
-            answer_entry(reply),
+            move |fs, pass| {
+                let maker = view.maker(fs, caller, ino(parent))?;
+                fs.make(pass, maker, ino(parent), &name, NewKind::Directory, mode)
+            },
+            answer_entry(reply, view),
         );
     }
 
@@ -217,11 +237,14 @@ impl Filesystem for Adapter {
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
-        let (caller, name) = (caller(request), owned(name));
+        let (caller, name, view) = (caller(request), owned(name), self.view);
         let kind = NewKind::Symlink { target: owned(target.as_os_str()) };
         self.change(
-            move |fs, pass| fs.make(pass, caller, ino(parent), &name, kind, 0o777),
-            answer_entry(reply),
+            move |fs, pass| {
+                let maker = view.maker(fs, caller, ino(parent))?;
+                fs.make(pass, maker, ino(parent), &name, kind, 0o777)
+            },
+            answer_entry(reply, view),
         );
     }
 
@@ -250,7 +273,10 @@ impl Filesystem for Adapter {
 
     fn link(&self, _: &Request, number: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let name = owned(name);
-        self.change(move |fs, pass| fs.link(pass, ino(number), ino(parent), &name), answer_entry(reply));
+        self.change(
+            move |fs, pass| fs.link(pass, ino(number), ino(parent), &name),
+            answer_entry(reply, self.view),
+        );
     }
 
     fn open(&self, _: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
@@ -401,7 +427,7 @@ impl Filesystem for Adapter {
             let Ok(found) = self.fs.attributes(listed.ino) else { continue };
             let name = OsStr::from_bytes(&listed.name);
             let number = INodeNo(listed.ino.0);
-            if reply.add(number, at as u64 + 1, name, &FOREVER, &file_attr(&found), GENERATION) {
+            if reply.add(number, at as u64 + 1, name, &FOREVER, &self.view.attr(&found), GENERATION) {
                 break;
             }
             // The kernel does not count these two.
@@ -492,16 +518,17 @@ impl Filesystem for Adapter {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        let (caller, name) = (caller(request), owned(name));
+        let (caller, name, view) = (caller(request), owned(name), self.view);
         let writes = OpenFlags(flags).acc_mode() != OpenAccMode::O_RDONLY;
         let create = move |fs: &Fs, pass: &Pass<'_>| {
-            let made = fs.make(pass, caller, ino(parent), &name, NewKind::File, mode)?;
+            let maker = view.maker(fs, caller, ino(parent))?;
+            let made = fs.make(pass, maker, ino(parent), &name, NewKind::File, mode)?;
             Ok((made, fs.open(made.ino, writes)?))
         };
         let answer = move |made: Result<(Attributes, u64)>| match made {
             Ok((made, handle)) => reply.created(
                 &FOREVER,
-                &file_attr(&made),
+                &view.attr(&made),
                 GENERATION,
                 FileHandle(handle),
                 FopenFlags::FOPEN_KEEP_CACHE,

@@ -1,6 +1,6 @@
 //! Extended attributes: those that a snapshot keeps, and no others.
 
-use store::format::tree::{MAX_META_BYTES, MAX_NAME_BYTES, MAX_XATTR_BYTES, MAX_XATTRS};
+use store::format::tree::{MAX_META_BYTES, MAX_NAME_BYTES, MAX_XATTR_BYTES, MAX_XATTRS, is_plain_xattr};
 
 use super::{Fs, gate::Pass};
 use crate::{
@@ -24,6 +24,9 @@ pub enum Must {
 
 impl Fs {
     pub fn xattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
+        if !is_plain_xattr(name) {
+            return Err(Errno::NODATA);
+        }
         let state = self.read_state();
         state.node(ino)?.xattrs.get(name).cloned().ok_or(Errno::NODATA)
     }
@@ -31,7 +34,8 @@ impl Fs {
     /// The names, each with a zero byte after it.
     pub fn xattr_names(&self, ino: Ino) -> Result<Vec<u8>> {
         let state = self.read_state();
-        let names = state.node(ino)?.xattrs.keys();
+        // A session of an earlier version may hold others.
+        let names = state.node(ino)?.xattrs.keys().filter(|name| is_plain_xattr(name));
         Ok(names.flat_map(|name| name.iter().copied().chain([0])).collect())
     }
 

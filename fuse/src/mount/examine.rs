@@ -8,9 +8,9 @@
 
 use std::{
     collections::BTreeSet,
-    fs::{self, File},
+    fs::{self, DirBuilder, File},
     io,
-    os::unix::fs::FileExt,
+    os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
@@ -21,8 +21,8 @@ use store::{
         commit::Base,
         snapshot::{Examined, Examiner},
     },
+    scratch::{self, Scratch},
 };
-use tempfile::TempDir;
 
 use super::Mount;
 use crate::commit::{
@@ -79,16 +79,14 @@ impl Mount {
 /// Files of the frozen tree, where nobody else sees them.
 #[derive(Debug)]
 struct Copy {
-    folder: TempDir,
+    folder: Scratch,
     /// Files that could not be copied, and why. None of their directories is in it.
     without: Vec<(PathBuf, String)>,
 }
 
 impl Copy {
     fn of(look: &Look<'_>, paths: &BTreeSet<PathBuf>) -> Result<Self> {
-        let folder = tempfile::Builder::new().prefix("pstore-look-").tempdir();
-        let folder =
-            folder.map_err(|error| Error::io("cannot copy databases to", std::env::temp_dir(), error))?;
+        let folder = Scratch::make(&std::env::temp_dir(), scratch::Kind::Look)?;
         let mut copy = Self { folder, without: Vec::new() };
         for path in paths {
             let Some(file) = look.file(path) else { continue };
@@ -150,7 +148,7 @@ impl Copy {
             if named.contains(&path) {
                 let to = self.folder.path().join(&path);
                 let shown = match entry.kind {
-                    store::format::tree::Kind::Directory => fs::create_dir_all(&to),
+                    store::format::tree::Kind::Directory => private(&to),
                     _ if to.exists() => Ok(()),
                     _ => make(&to).map(drop),
                 };
@@ -164,9 +162,13 @@ impl Copy {
 /// Makes a file, and the directories it is in.
 fn make(path: &Path) -> io::Result<File> {
     if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent)?;
+        private(parent)?;
     }
-    File::create_new(path)
+    File::options().read(true).write(true).create_new(true).mode(0o600).open(path)
+}
+
+fn private(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
 fn finding(path: &Path, problem: &str) -> Finding {

@@ -121,11 +121,13 @@ impl Mount {
         (paths, count)
     }
 
-    /// Ends the session: gives the lock back, and removes the session's directory. What was
-    /// not committed is gone.
+    /// Ends the session: removes its directory, and gives the lock back. What was not committed
+    /// is gone.
     pub async fn end(&self) -> Result<()> {
+        // In this order: who has the profile's lock next must not find the session in use.
+        let removed = self.session.remove();
         self.let_go().await;
-        self.session.remove()?;
+        removed?;
         // Only now: while there is a session, what it builds on stays.
         self.drop_roots().await;
         Ok(())

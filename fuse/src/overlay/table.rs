@@ -8,7 +8,7 @@ use std::{
 
 use store::format::{
     table::Location,
-    tree::{Entry, Kind, Meta, Time},
+    tree::{Entry, Kind, Meta, Time, is_plain_xattr},
 };
 
 use super::{
@@ -99,7 +99,7 @@ impl Table {
             }
             next = next.max(Ino(ino.0 + 1));
             if let Some(kind) = below(entry, parent, &mut locations) {
-                let node = node(&entry.meta, kind);
+                let node = plain_node(&entry.meta, kind);
                 match nodes.entry(ino) {
                     MapEntry::Vacant(vacant) => drop(vacant.insert(Box::new(node))),
                     // Another name of a link, which a snapshot has as another link.
@@ -331,6 +331,15 @@ impl Table {
 /// Whether both are symbolic links to the same, with the same attributes.
 fn is_same_link(first: &Node, other: &Node) -> bool {
     matches!(first.kind, NodeKind::Symlink { .. }) && Node { names: other.names, ..first.clone() } == *other
+}
+
+/// A node of the snapshot. Whoever copies files out of a mount copies what they are given: nothing
+/// that lends rights.
+fn plain_node(meta: &Meta, kind: NodeKind) -> Node {
+    let mut node = node(meta, kind);
+    node.mode = meta.plain_mode();
+    node.xattrs.retain(|name, _| is_plain_xattr(name));
+    node
 }
 
 fn node(meta: &Meta, kind: NodeKind) -> Node {

@@ -72,7 +72,9 @@ impl Gathered {
     /// Takes in a member, but for its content: that of a file is to be given to
     /// [`Gathered::fill`].
     pub fn add(&mut self, member: Member) -> Result<()> {
-        let Member { path, meta, what } = member;
+        let Member { path, mut meta, what } = member;
+        // As a capture stores it: what would lend rights is not the archive's to give.
+        meta.make_plain();
         let shown = path.to_string();
         let state = match what {
             What::Directory => State::Directory,

@@ -66,8 +66,8 @@ impl Bucket for DelayBucket {
         self.inner.patience()
     }
 
-    async fn get(&self, key: &Key) -> Result<Object> {
-        self.late(self.inner.get(key)).await
+    async fn get(&self, key: &Key, max_bytes: u64) -> Result<Object> {
+        self.late(self.inner.get(key, max_bytes)).await
     }
 
     async fn get_range(&self, key: &Key, range: Range<u64>) -> Result<Bytes> {

@@ -201,9 +201,9 @@ impl Bucket for FaultBucket {
         self.inner.patience()
     }
 
-    async fn get(&self, key: &Key) -> Result<Object> {
+    async fn get(&self, key: &Key, max_bytes: u64) -> Result<Object> {
         let damage = |object: Object, fault| Ok(Object { bytes: damaged(object.bytes, fault), ..object });
-        self.through(Verb::Get, key.as_str(), self.inner.get(key), damage).await
+        self.through(Verb::Get, key.as_str(), self.inner.get(key, max_bytes), damage).await
     }
 
     async fn get_range(&self, key: &Key, range: Range<u64>) -> Result<Bytes> {
@@ -275,7 +275,7 @@ mod tests {
             let bucket = bucket();
             bucket.inject(Rule::new(fault).on(Verb::Create));
             assert!(create(&bucket).await.unwrap_err().is_ambiguous());
-            assert_eq!(bucket.get(&key()).await.is_ok(), applied);
+            assert_eq!(bucket.get(&key(), u64::MAX).await.is_ok(), applied);
         }
     }
 
@@ -284,11 +284,11 @@ mod tests {
         let bucket = bucket();
         bucket.inject(Rule::new(Fault::Refused).on(Verb::Create));
         assert!(matches!(create(&bucket).await, Err(BucketError::AlreadyExists { .. })));
-        let version = bucket.get(&key()).await.unwrap().version;
+        let version = bucket.get(&key(), u64::MAX).await.unwrap().version;
         bucket.inject(Rule::new(Fault::Refused).on(Verb::Replace));
         let answer = bucket.put(&key(), b"new".to_vec().into(), Write::Replace(version)).await;
         assert!(matches!(answer, Err(BucketError::VersionMismatch { .. })));
-        assert_eq!(&bucket.get(&key()).await.unwrap().bytes[..], b"new");
+        assert_eq!(&bucket.get(&key(), u64::MAX).await.unwrap().bytes[..], b"new");
     }
 
     #[tokio::test]
@@ -298,9 +298,9 @@ mod tests {
         bucket.inject(Rule::new(Fault::Truncated).on(Verb::Get));
         bucket.inject(Rule::new(Fault::Flipped).on(Verb::Get).nth(2));
         bucket.inject(Rule::new(Fault::Truncated).on(Verb::GetRange));
-        assert_eq!(&bucket.get(&key()).await.unwrap().bytes[..], b"fo");
-        assert_eq!(&bucket.get(&key()).await.unwrap().bytes[..], b"fotr");
-        assert_eq!(&bucket.get(&key()).await.unwrap().bytes[..], b"four");
+        assert_eq!(&bucket.get(&key(), u64::MAX).await.unwrap().bytes[..], b"fo");
+        assert_eq!(&bucket.get(&key(), u64::MAX).await.unwrap().bytes[..], b"fotr");
+        assert_eq!(&bucket.get(&key(), u64::MAX).await.unwrap().bytes[..], b"four");
         let answer = bucket.get_range(&key(), 0..4).await;
         assert!(matches!(answer, Err(BucketError::Truncated { actual: 2, .. })), "{answer:?}");
         assert_eq!(bucket.strikes(), 3);
@@ -311,10 +311,10 @@ mod tests {
         let bucket = bucket();
         bucket.inject(Rule::new(Fault::KilledAfter).nth(2));
         create(&bucket).await.unwrap();
-        bucket.get(&key()).await.unwrap_err();
+        bucket.get(&key(), u64::MAX).await.unwrap_err();
         bucket.delete(&key()).await.unwrap_err();
         bucket.heal();
-        bucket.get(&key()).await.unwrap();
+        bucket.get(&key(), u64::MAX).await.unwrap();
         assert_eq!(bucket.calls(), 4);
     }
 
@@ -323,6 +323,6 @@ mod tests {
         let bucket = bucket();
         bucket.inject(Rule::new(Fault::Silence).at("a"));
         let hour = std::time::Duration::from_secs(3600);
-        tokio::time::timeout(hour, bucket.get(&key())).await.unwrap_err();
+        tokio::time::timeout(hour, bucket.get(&key(), u64::MAX)).await.unwrap_err();
     }
 }

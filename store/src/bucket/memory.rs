@@ -123,10 +123,10 @@ impl Bucket for MemoryBucket {
         self.state().trusted = Some(verdict.clone());
     }
 
-    async fn get(&self, key: &Key) -> Result<Object> {
+    async fn get(&self, key: &Key, max_bytes: u64) -> Result<Object> {
         let state = self.state();
         let Stored { bytes, version, modified } = state.stored(key)?.clone();
-        Ok(Object { bytes, version, stamp: Stamp { modified, now: state.now() } })
+        Object { bytes, version, stamp: Stamp { modified, now: state.now() } }.within(key, max_bytes)
     }
 
     async fn get_range(&self, key: &Key, range: Range<u64>) -> Result<Bytes> {

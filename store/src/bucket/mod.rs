@@ -163,6 +163,19 @@ pub struct Object {
     pub stamp: Stamp,
 }
 
+impl Object {
+    /// The object, unless it has more than `max_bytes`: for stores that have it in memory anyway.
+    #[cfg(any(test, feature = "test-support"))]
+    pub fn within(self, key: &Key, max_bytes: u64) -> Result<Self> {
+        let bytes = self.bytes.len() as u64;
+        if bytes <= max_bytes {
+            return Ok(self);
+        }
+        let version = self.version.to_string();
+        Err(BucketError::TooLarge { key: key.to_string(), bytes, max_bytes, version })
+    }
+}
+
 /// One line of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
@@ -250,7 +263,9 @@ pub trait Bucket: Send + Sync + fmt::Debug {
         None
     }
 
-    async fn get(&self, key: &Key) -> Result<Object>;
+    /// The whole object, or [`BucketError::TooLarge`] if it has more than `max_bytes`, of which no
+    /// more is taken into memory.
+    async fn get(&self, key: &Key, max_bytes: u64) -> Result<Object>;
 
     /// Exactly the bytes of `range`, or [`BucketError::Truncated`]. An empty range is
     /// empty without asking the store.

@@ -87,8 +87,8 @@ impl Bucket for Recorder {
         self.inner.patience()
     }
 
-    async fn get(&self, key: &Key) -> Result<Object> {
-        let answer = self.inner.get(key).await;
+    async fn get(&self, key: &Key, max_bytes: u64) -> Result<Object> {
+        let answer = self.inner.get(key, max_bytes).await;
         let bytes = answer.as_ref().map_or(0, |object| object.bytes.len() as u64);
         self.note(Verb::Get, key.as_str(), bytes, &answer);
         answer
@@ -137,7 +137,7 @@ mod tests {
         let key = Key::new("a").unwrap();
         let version = recorder.put(&key, b"four".to_vec().into(), Write::Create).await.unwrap();
         recorder.put(&key, b"four".to_vec().into(), Write::Create).await.unwrap_err();
-        recorder.get(&key).await.unwrap();
+        recorder.get(&key, u64::MAX).await.unwrap();
         recorder.get_range(&key, 1..3).await.unwrap();
         recorder.list(&Prefix::root(), Depth::All, None).await.unwrap();
         recorder.delete_if(&key, &version).await.unwrap();

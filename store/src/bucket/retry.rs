@@ -142,8 +142,8 @@ impl Bucket for RetryBucket {
         self.inner.file(key)
     }
 
-    async fn get(&self, key: &Key) -> Result<Object> {
-        self.repeat(|| self.inner.get(key)).await
+    async fn get(&self, key: &Key, max_bytes: u64) -> Result<Object> {
+        self.repeat(|| self.inner.get(key, max_bytes)).await
     }
 
     async fn get_range(&self, key: &Key, range: Range<u64>) -> Result<Bytes> {
@@ -202,7 +202,7 @@ mod tests {
                 faults.inject(Rule::new(Fault::Before).on(verb).nth(nth));
             }
         }
-        retry.get(&key()).await.unwrap();
+        retry.get(&key(), u64::MAX).await.unwrap();
         retry.get_range(&key(), 0..1).await.unwrap();
         retry.list(&Prefix::root(), Depth::All, None).await.unwrap();
         retry.delete(&key()).await.unwrap();
@@ -227,13 +227,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn it_ends_at_the_deadline_and_never_starts_after_a_definite_answer() {
         let (faults, retry) = buckets();
-        let answer = retry.get(&key()).await;
+        let answer = retry.get(&key(), u64::MAX).await;
         assert!(matches!(answer, Err(BucketError::NotFound { .. })), "{answer:?}");
         assert_eq!(faults.calls(), 1);
 
         faults.kill();
         let started = Instant::now();
-        assert!(retry.get(&key()).await.unwrap_err().is_retryable());
+        assert!(retry.get(&key(), u64::MAX).await.unwrap_err().is_retryable());
         assert!(started.elapsed() <= RetryPolicy::default().deadline, "{:?}", started.elapsed());
         assert!(faults.calls() > 10, "{}", faults.calls());
     }
@@ -249,11 +249,11 @@ mod tests {
         for nth in 1..=2 {
             faults.inject(Rule::new(Fault::Before).on(Verb::Get).nth(nth));
         }
-        retry.get(&key()).await.unwrap();
+        retry.get(&key(), u64::MAX).await.unwrap();
         assert_eq!(faults.strikes(), 2);
         faults.kill();
         let before = faults.calls();
-        retry.get(&key()).await.unwrap_err();
+        retry.get(&key(), u64::MAX).await.unwrap_err();
         assert_eq!(faults.calls() - before, 3);
     }
 }

@@ -86,9 +86,9 @@ impl Bucket for TenantBucket {
         }
     }
 
-    async fn get(&self, key: &Key) -> Result<Object> {
+    async fn get(&self, key: &Key, max_bytes: u64) -> Result<Object> {
         self.allows(key.as_str())?;
-        let object = self.inner.get(key).await?;
+        let object = self.inner.get(key, max_bytes).await?;
         self.clock.learn(object.stamp.now);
         Ok(object)
     }
@@ -147,7 +147,7 @@ mod tests {
             let key = Key::new(foreign).unwrap();
             let prefix = Prefix::new(format!("{foreign}x/")).unwrap();
             let denied = [
-                acme.get(&key).await.map(drop),
+                acme.get(&key, u64::MAX).await.map(drop),
                 acme.file(&key).unwrap_or_else(|| panic!("{key} was asked for")).map(drop),
                 acme.get_range(&key, 0..1).await.map(drop),
                 acme.put(&key, b"1".to_vec().into(), Write::Create).await.map(drop),

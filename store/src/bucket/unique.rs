@@ -93,7 +93,7 @@ mod tests {
                     bucket.inject(Rule::new(fault).on(Verb::Create).nth(nth));
                 }
                 put_unique(&bucket, &key, vec![7; len].into()).await.unwrap();
-                assert_eq!(bucket.get(&key).await.unwrap().bytes, vec![7; len]);
+                assert_eq!(bucket.get(&key, u64::MAX).await.unwrap().bytes, vec![7; len]);
             }
         }
     }

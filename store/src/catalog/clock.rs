@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::{
     content::TenantStore,
-    format::layout,
+    format::{layout, limits},
     id,
     id::{EventId, RecordId, StoreId},
 };
@@ -23,7 +23,7 @@ pub fn to_unix_ms(time: SystemTime) -> u64 {
 /// been made, the store is asked; `None` if that fails.
 pub async fn of_store(store: &TenantStore) -> Option<u64> {
     if store.clock.now().is_none() {
-        let asked = store.bucket.get(&layout::tenant_config(&store.tenant)).await;
+        let asked = store.bucket.get(&layout::tenant_config(&store.tenant), limits::CONFIG).await;
         asked.ok().inspect(|object| store.clock.learn(object.stamp.now));
     }
     store.clock.now().map(to_unix_ms)

@@ -14,7 +14,7 @@ use crate::{
     content::{TenantStore, cache::Shelf},
     format::{
         condemned::{Condemned, Phase},
-        layout,
+        layout, limits,
     },
     id::PackId,
 };
@@ -38,7 +38,7 @@ async fn packs_of(store: &TenantStore, key: &Key) -> Result<Vec<PackId>> {
     if let Some(swept) = kept.and_then(|bytes| Condemned::decode(&bytes).ok()) {
         return Ok(swept.packs);
     }
-    let object = match store.bucket.get(key).await {
+    let object = match store.bucket.get(key, limits::CONDEMNED).await {
         Ok(object) => object,
         // Its time was over: what it named was gone before it.
         Err(BucketError::NotFound { .. }) => return Ok(Vec::new()),

@@ -213,9 +213,10 @@ impl Controls {
             match self.store.bucket.put(&key, bytes.clone().into(), Write::Replace(version.clone())).await {
                 Ok(version) => return Ok(version),
                 Err(BucketError::VersionMismatch { .. }) => {
-                    let object = self.store.bucket.get(&key).await?;
-                    if object.bytes == bytes {
-                        return Ok(object.version);
+                    match self.store.bucket.get(&key, bytes.len() as u64).await {
+                        Ok(object) if object.bytes == bytes => return Ok(object.version),
+                        Ok(_) | Err(BucketError::TooLarge { .. }) => {}
+                        Err(error) => return Err(error.into()),
                     }
                     return Err(Error::Conflict {
                         what: format!("record {} of {}", record.record, self.lineage),

@@ -16,7 +16,7 @@ use crate::{
     content::TenantStore,
     format::{
         event::{Event, EventKind},
-        layout,
+        layout, limits,
         merged_events::MergedEvents,
         pointer::Target,
     },
@@ -44,8 +44,8 @@ impl Controls {
     pub(super) async fn settle(&self, event: Option<&Event>) -> Result<()> {
         let Some(event) = event.filter(|_| self.rules.settle_events) else { return Ok(()) };
         let key = layout::event(&self.lineage, event.id);
-        match self.store.bucket.get(&key).await {
-            Ok(_) => Ok(()),
+        match self.store.bucket.get(&key, limits::EVENT).await {
+            Ok(_) | Err(BucketError::TooLarge { .. }) => Ok(()),
             Err(BucketError::NotFound { .. }) => {
                 Ok(put_unique(&*self.store.bucket, &key, event.encode().into()).await?)
             }
@@ -143,7 +143,7 @@ fn is_gone(error: &Error) -> bool {
 
 async fn get_merged(store: &TenantStore, lineage: &Lineage, id: EventId) -> Result<MergedEvents> {
     let key = layout::merged_events(lineage, id);
-    let object = store.bucket.get(&key).await?;
+    let object = store.bucket.get(&key, limits::MERGED_EVENTS).await?;
     let merged = MergedEvents::decode(&object.bytes).map_err(|error| error.of(&key))?;
     if merged.id != id {
         return Err(Error::damaged(&key, "it is another document"));
@@ -153,7 +153,7 @@ async fn get_merged(store: &TenantStore, lineage: &Lineage, id: EventId) -> Resu
 
 async fn get(store: &TenantStore, lineage: &Lineage, id: EventId) -> Result<Event> {
     let key = layout::event(lineage, id);
-    let object = store.bucket.get(&key).await?;
+    let object = store.bucket.get(&key, limits::EVENT).await?;
     let event = Event::decode(&object.bytes).map_err(|error| error.of(&key))?;
     if event.id != id {
         return Err(Error::damaged(&key, "it is another event"));

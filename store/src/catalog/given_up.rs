@@ -7,13 +7,13 @@
 use super::{controls::Controls, pins, records, session_root};
 use crate::{
     Error, Result,
-    bucket::Version,
+    bucket::{BucketError, Version},
     error::Needed,
     format::{
         FormatError, Unknown, WRITER,
         config::HASH,
         event::EventKind,
-        layout,
+        layout, limits,
         pointer::Target,
         record::{self, CapturedBy, Counts, Mode, Reason, Record, SCHEMA, State},
     },
@@ -40,7 +40,10 @@ impl Controls {
     /// The version of the record, which must be damaged.
     async fn damaged_record(&self, target: RecordId) -> Result<Version> {
         let key = layout::record(&self.lineage, target);
-        let object = self.store.bucket.get(&key).await?;
+        let object = match self.store.bucket.get(&key, limits::RECORD).await {
+            Err(BucketError::TooLarge { version, .. }) => return Ok(Version::new(version)),
+            object => object?,
+        };
         match Record::decode(&object.bytes) {
             Err(FormatError::Malformed(_)) => Ok(object.version),
             Err(error) => Err(error.of(&key)),

@@ -8,7 +8,7 @@ use crate::{
     Result,
     bucket::{BucketError, Depth, Entry, Key, put_unique},
     content::{TenantStore, cache::Shelf, known::Locations},
-    format::{index::Index, layout},
+    format::{index::Index, layout, limits},
     id::RecordId,
 };
 
@@ -55,9 +55,11 @@ pub async fn load(store: &TenantStore, budget: u64) -> Result<(Locations, IndexU
 /// is gone, or cannot be read, is left alone: it is a hint.
 pub async fn amend(store: &TenantStore, key: &Key, change: impl Fn(&mut Index) -> bool) -> Result<()> {
     loop {
-        let object = match store.bucket.get(key).await {
+        let object = match store.bucket.get(key, limits::INDEX).await {
             Ok(object) => object,
             Err(BucketError::NotFound { .. }) => return Ok(()),
+            // No reader takes it, so nothing of it is of use to anybody.
+            Err(BucketError::TooLarge { .. }) => return Ok(store.bucket.delete(key).await?),
             Err(error) => return Err(error.into()),
         };
         let Ok(mut index) = Index::decode(&object.bytes) else { return Ok(()) };
@@ -80,8 +82,22 @@ pub async fn amend(store: &TenantStore, key: &Key, change: impl Fn(&mut Index) -
     }
 }
 
-/// Keeps the index of a write this host has just made.
-pub fn remember(store: &TenantStore, write: RecordId, bytes: &[u8]) {
+/// Stores the index of a write, and others beside it if it has too much to tell for one; says how
+/// many bytes that took.
+pub async fn upload(store: &TenantStore, write: RecordId, index: Index) -> Result<u64> {
+    let mut total = 0;
+    for (number, part) in index.parts(limits::INDEX).into_iter().enumerate() {
+        let name = if number == 0 { write } else { clock::new_record_id() };
+        let (key, bytes) = (layout::index(&store.tenant, name), Bytes::from(part.encode()));
+        put_unique(&*store.bucket, &key, bytes.clone().into()).await?;
+        remember(store, name, &bytes);
+        total += bytes.len() as u64;
+    }
+    Ok(total)
+}
+
+/// Keeps an index that this host has just written.
+fn remember(store: &TenantStore, write: RecordId, bytes: &[u8]) {
     if let Some(cache) = &store.cache {
         cache.write(Shelf::Index, &cache_name(&write.to_string(), bytes.len() as u64), bytes);
     }
@@ -99,7 +115,7 @@ async fn one(store: &TenantStore, entry: Entry) -> Option<Index> {
     {
         return Some(index);
     }
-    let object = store.bucket.get(&entry.key).await;
+    let object = store.bucket.get(&entry.key, limits::INDEX).await;
     let decoded = object.map_err(crate::Error::from).and_then(|object| {
         let index = Index::decode(&object.bytes).map_err(|error| error.of(&entry.key))?;
         if let Some(cache) = &store.cache {

@@ -7,6 +7,7 @@
 //! last step, nothing has happened but some garbage for the next collection.
 
 mod keeper;
+pub mod revocation;
 
 use std::{
     collections::HashSet,
@@ -36,7 +37,7 @@ use crate::{
     format::{
         WRITER,
         index::{Index, IndexPack},
-        layout,
+        layout, limits,
         record::{Record, State},
     },
     id::{PackId, RecordId},
@@ -174,10 +175,7 @@ impl WriteLease {
         }
         let write = self.open().await?;
         let index = Index { key: *self.store.key(), writer: WRITER.to_owned(), packs };
-        let (key, bytes) = (layout::index(&self.store.tenant, write), index.encode());
-        crate::bucket::put_unique(&*self.store.bucket, &key, bytes.clone().into()).await?;
-        super::index::remember(&self.store, write, &bytes);
-        Ok(bytes.len() as u64)
+        super::index::upload(&self.store, write, index).await
     }
 
     /// The publish point: the record becomes live. Needs the proof that all it names is there.
@@ -278,7 +276,7 @@ impl WriteLease {
             if !unclear || !attempts.again(&error).await {
                 return Err(error.into());
             }
-            if let Ok(object) = self.store.bucket.get(&key).await
+            if let Ok(object) = self.store.bucket.get(&key, bytes.len() as u64).await
                 && object.bytes == bytes
             {
                 return Ok(Held::new(record, object.version));
@@ -350,7 +348,7 @@ async fn replace_own(
         match store.bucket.put(key, bytes.clone().into(), Write::Replace(version.clone())).await {
             Ok(version) => return Ok(version),
             Err(BucketError::VersionMismatch { .. }) => {
-                let object = match store.bucket.get(key).await {
+                let object = match store.bucket.get(key, limits::RECORD).await {
                     Ok(object) => object,
                     // Revoked so long ago that it has been removed since.
                     Err(BucketError::NotFound { .. }) => {

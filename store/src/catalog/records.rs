@@ -11,7 +11,7 @@ use crate::{
     bucket::{Bucket, BucketError, Depth, Entry, Prefix, Stamp, Version},
     content::TenantStore,
     format::{
-        layout,
+        layout, limits,
         record::{Record, State},
     },
     id::RecordId,
@@ -69,7 +69,7 @@ pub async fn get_stamped(
     id: RecordId,
 ) -> Result<(Record, Version, Stamp)> {
     let key = layout::record(lineage, id);
-    let object = store.bucket.get(&key).await?;
+    let object = store.bucket.get(&key, limits::RECORD).await?;
     let record = Record::decode(&object.bytes).map_err(|error| error.of(&key))?;
     if record.record != id
         || record.tenant_id != lineage.name.tenant

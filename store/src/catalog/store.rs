@@ -19,7 +19,7 @@ use crate::{
     format::{
         WRITER,
         config::{self, Chunking, Features, HASH, STORE_SCHEMA, StoreConfig, TENANT_SCHEMA, TenantConfig},
-        layout,
+        layout, limits,
     },
     id::{self, ChunkKey},
     name::Tenant,
@@ -89,7 +89,7 @@ impl Store {
     /// The store's configuration, if it has been made.
     pub async fn config(&self) -> Result<Option<StoreConfig>> {
         let key = layout::store_config();
-        match self.bucket.get(&key).await {
+        match self.bucket.get(&key, limits::CONFIG).await {
             Ok(object) => Ok(Some(StoreConfig::decode(&object.bytes).map_err(|error| error.of(&key))?)),
             Err(BucketError::NotFound { .. }) => Ok(None),
             Err(error) => Err(error.into()),
@@ -199,7 +199,7 @@ impl Store {
 
     async fn tenant_config(&self, tenant: &Tenant) -> Result<Option<(TenantConfig, Version)>> {
         let key = layout::tenant_config(tenant);
-        let (config, version) = match self.bucket.get(&key).await {
+        let (config, version) = match self.bucket.get(&key, limits::CONFIG).await {
             Ok(object) => {
                 self.clock.learn(object.stamp.now);
                 (TenantConfig::decode(&object.bytes).map_err(|error| error.of(&key))?, object.version)
@@ -268,7 +268,7 @@ impl Store {
             match self.bucket.put(key, bytes.clone().into(), Write::Create).await {
                 Ok(_) => return Ok(true),
                 Err(BucketError::AlreadyExists { .. }) => {
-                    return Ok(self.bucket.get(key).await?.bytes == bytes);
+                    return Ok(self.bucket.get(key, limits::CONFIG).await?.bytes == bytes);
                 }
                 Err(error) if error.is_retryable() && attempts.again(&error).await => {}
                 Err(error) => return Err(error.into()),

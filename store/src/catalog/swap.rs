@@ -23,9 +23,9 @@ pub async fn replace(
         match bucket.put(key, bytes.clone().into(), Write::Replace(version.clone())).await {
             Ok(version) => return Ok(Some(version)),
             Err(BucketError::VersionMismatch { .. }) => {
-                return match bucket.get(key).await {
+                return match bucket.get(key, bytes.len() as u64).await {
                     Ok(object) if object.bytes == bytes => Ok(Some(object.version)),
-                    Ok(_) | Err(BucketError::NotFound { .. }) => Ok(None),
+                    Ok(_) | Err(BucketError::NotFound { .. } | BucketError::TooLarge { .. }) => Ok(None),
                     Err(error) => Err(error.into()),
                 };
             }

@@ -25,9 +25,10 @@ use crate::{
         pack::{EntryKind, MAX_RAW_LEN},
         record::{Content, PackRange, PackUse},
         root::{Blob, Root, SegmentRef},
-        segment::{Segment, SegmentReader, snapshot_id},
+        segment::{Segment, SegmentReader, SegmentWriter, snapshot_id},
         table::{self, Location},
         tree::Entry,
+        tree_limits::MAX_METADATA_BYTES,
     },
     id::{ChunkId, PackId, PackSeq, RecordId, SnapshotId},
 };
@@ -37,6 +38,8 @@ pub const MAX_META_PACKS: usize = 8;
 const REQUESTS_AT_ONCE: usize = 8;
 /// Blobs this close together are fetched with what lies between.
 const MAX_GAP: u64 = 32 * 1024;
+/// With what lies between, so many times as many bytes are fetched at most as the segments take.
+const FETCHED_FOR_EACH: u64 = 2;
 
 /// Verified metadata, decompressed but not decoded.
 #[derive(Debug)]
@@ -55,23 +58,42 @@ impl Metadata {
         generation: u64,
         content: &Content,
     ) -> Result<Self> {
+        Self::load_within(store, record, generation, content, MAX_METADATA_BYTES).await
+    }
+
+    /// The same, if it takes no more than `most` bytes.
+    pub async fn load_within(
+        store: &TenantStore,
+        record: RecordId,
+        generation: u64,
+        content: &Content,
+        most: u64,
+    ) -> Result<Self> {
         let name = cache_name(record, generation);
         if let Some(cache) = &store.cache
             && let Some(bytes) = cache.read(Shelf::Meta, &name)
         {
-            match Self::from_cached(store, content, &bytes.into()) {
+            match Self::from_cached(store, content, &bytes.into(), most) {
                 Ok(metadata) => return Ok(metadata),
                 Err(error) => tracing::warn!(%record, %error, "cached metadata is useless"),
             }
         }
-        let metadata = Self::fetch(store, content).await?;
+        let metadata = Self::fetch_within(store, content, most).await?;
         metadata.remember(store, record, generation);
         Ok(metadata)
     }
 
     /// From the bucket, in one round of requests.
     pub async fn fetch(store: &TenantStore, content: &Content) -> Result<Self> {
-        let ranges: Vec<(PackRange, Bytes)> = stream::iter(content.meta_ranges.iter().copied())
+        Self::fetch_within(store, content, MAX_METADATA_BYTES).await
+    }
+
+    async fn fetch_within(store: &TenantStore, content: &Content, most: u64) -> Result<Self> {
+        let of_snapshot = || format!("snapshot {}", content.snapshot_id);
+        if fetched_bytes(&content.meta_ranges) > most.saturating_mul(FETCHED_FOR_EACH) {
+            return Err(too_much(of_snapshot(), fetched_bytes(&content.meta_ranges), most));
+        }
+        let mut ranges: Vec<(PackRange, Bytes)> = stream::iter(content.meta_ranges.iter().copied())
             .map(|range| async move {
                 let end = range.offset.saturating_add(range.len);
                 Ok::<_, Error>((range, store.pack_range(range.pack, range.offset, end).await?))
@@ -79,10 +101,19 @@ impl Metadata {
             .buffer_unordered(REQUESTS_AT_ONCE)
             .try_collect()
             .await?;
-        let blob = |blob: &Blob| -> Result<Bytes> {
-            let stored = ranges.iter().find_map(|(range, bytes)| {
+        ranges.sort_unstable_by_key(|(range, _)| (range.pack, range.offset));
+        // A file of equal chunks has equal segments: they are in memory once.
+        let mut read: HashMap<ChunkId, Bytes> = HashMap::new();
+        let mut blob = |blob: &Blob| -> Result<Bytes> {
+            if let Some(bytes) = read.get(&blob.id).filter(|bytes| bytes.len() == blob.raw_len as usize) {
+                return Ok(bytes.clone());
+            }
+            let after =
+                ranges.partition_point(|(range, _)| (range.pack, range.offset) <= (blob.pack, blob.offset));
+            let stored = ranges[..after].last().and_then(|(range, bytes)| {
                 let start = usize::try_from(blob.offset.checked_sub(range.offset)?).ok()?;
-                bytes.get(start..start + blob.stored_len as usize).filter(|_| range.pack == blob.pack)
+                let end = start.checked_add(blob.stored_len as usize)?;
+                bytes.get(start..end).filter(|_| range.pack == blob.pack)
             });
             let stored = stored.ok_or_else(|| {
                 Error::damaged(
@@ -92,7 +123,9 @@ impl Metadata {
             })?;
             let verified = Verified::check(store.key(), &blob.id, blob.codec, stored, blob.raw_len)
                 .map_err(|error| Error::damaged(format!("pack {}", blob.pack), error))?;
-            Ok(verified.into_bytes().into())
+            let bytes = Bytes::from(verified.into_bytes());
+            read.insert(blob.id, bytes.clone());
+            Ok(bytes)
         };
         let root = content
             .root
@@ -100,6 +133,9 @@ impl Metadata {
             .map_err(|error| error.of(format!("root {}", content.root.id)))?;
         let bytes = blob(&root)?;
         let root = Root::decode(&bytes).map_err(|error| error.of(format!("root {}", content.root.id)))?;
+        if root.metadata_bytes() > most {
+            return Err(too_much(of_snapshot(), root.metadata_bytes(), most));
+        }
         let trees = root.segments.iter().map(|segment| blob(&segment.tree)).collect::<Result<_>>()?;
         let tables = root.segments.iter().map(|segment| blob(&segment.table)).collect::<Result<_>>()?;
         Self { root, trees, tables }.identified(store, content.snapshot_id)
@@ -180,7 +216,7 @@ impl Metadata {
         cache.write(Shelf::Meta, &cache_name(record, generation), &bytes);
     }
 
-    fn from_cached(store: &TenantStore, content: &Content, bytes: &Bytes) -> Result<Self> {
+    fn from_cached(store: &TenantStore, content: &Content, bytes: &Bytes, most: u64) -> Result<Self> {
         let mut reader = Reader::new(bytes);
         let mut next = |id: Option<&ChunkId>| -> Result<Bytes> {
             let blob = reader.bytes(usize::MAX >> 1, "a blob").map_err(|error| error.of("a cache file"))?;
@@ -192,6 +228,9 @@ impl Metadata {
             }
         };
         let root = Root::decode(&next(Some(&content.root.id))?).map_err(|error| error.of("a cache file"))?;
+        if root.metadata_bytes() > most {
+            return Err(too_much("a cache file".to_owned(), root.metadata_bytes(), most));
+        }
         let (mut trees, mut tables) = (Vec::new(), Vec::new());
         for segment in &root.segments {
             trees.push(next(Some(&segment.tree.id))?);
@@ -209,6 +248,18 @@ impl Metadata {
     }
 }
 
+/// What all ranges have together.
+fn fetched_bytes(ranges: &[PackRange]) -> u64 {
+    ranges.iter().fold(0, |sum, range| sum.saturating_add(range.len))
+}
+
+fn too_much(of: String, found: u64, most: u64) -> Error {
+    if most >= MAX_METADATA_BYTES {
+        return Error::damaged(of, format!("{found} bytes of metadata; {most} are the most"));
+    }
+    Error::InvalidInput { what: format!("{of} has {found} bytes of metadata; {most} may be taken for it") }
+}
+
 /// Where the chunks of one segment lie.
 fn table_of(segment: &SegmentRef, bytes: &[u8]) -> Result<Vec<Location>> {
     table::decode(bytes, segment.chunks as usize)
@@ -223,14 +274,17 @@ fn cache_name(record: RecordId, generation: u64) -> String {
 #[derive(Debug)]
 pub struct NewTree {
     pub id: SnapshotId,
+    /// The sizes of all files.
+    pub content_bytes: u64,
     segments: Vec<(ChunkId, Segment)>,
 }
 
 impl NewTree {
-    pub fn new(store: &TenantStore, segments: Vec<Segment>) -> Self {
-        let segments: Vec<_> =
-            segments.into_iter().map(|segment| (store.key().id_of(&segment.bytes), segment)).collect();
-        Self { id: snapshot_id(store.key(), segments.iter().map(|(id, _)| *id)), segments }
+    pub fn new(store: &TenantStore, writer: SegmentWriter) -> Self {
+        let content_bytes = writer.content_bytes();
+        let segments = writer.finish().into_iter();
+        let segments: Vec<_> = segments.map(|segment| (store.key().id_of(&segment.bytes), segment)).collect();
+        Self { id: snapshot_id(store.key(), segments.iter().map(|(id, _)| *id)), content_bytes, segments }
     }
 
     /// Every chunk of the tree, repeated as often as it occurs.
@@ -347,6 +401,8 @@ impl MetaPack {
             });
         }
         let root = Root { segments };
+        root.check()
+            .map_err(|error| Error::InvalidInput { what: format!("it cannot be stored: {error}") })?;
         let bytes = root.encode();
         let root_blob = self.place(&shared, store.key().id_of(&bytes), EntryKind::Root, &bytes)?;
         let blobs: Vec<Blob> = root.blobs().copied().chain([root_blob]).collect();

@@ -19,6 +19,17 @@ pub enum BucketError {
     /// The object ends before the range that was asked for.
     #[error("{key} holds {actual} bytes, but bytes {start}..{end} were expected")]
     Truncated { key: String, actual: u64, start: u64, end: u64 },
+    /// The object is larger than one of its kind may be. None of it was kept.
+    #[error(
+        "{key} is too large: it has {bytes} bytes or more, and an object of its kind at most {max_bytes}"
+    )]
+    TooLarge {
+        key: String,
+        bytes: u64,
+        max_bytes: u64,
+        /// To replace it by: see [`crate::bucket::Version`].
+        version: String,
+    },
     #[error("access to {key} is denied: {reason}")]
     Denied { key: String, reason: String },
     /// No definite answer. After a write it is unknown whether the write was applied.

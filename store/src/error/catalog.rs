@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use crate::id::RecordId;
+use crate::id::{Nonce, RecordId};
 
 /// Who holds a lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub struct Holder {
     pub renewal_count: u64,
     /// How long it is held yet, if nobody renews it.
     pub remaining: Duration,
+    /// Unknown of a program that knows only the contract.
+    pub nonce: Option<Nonce>,
 }
 
 impl fmt::Display for Holder {

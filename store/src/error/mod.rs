@@ -2,6 +2,7 @@
 
 mod bucket;
 mod catalog;
+pub mod plain;
 
 pub use bucket::BucketError;
 pub use catalog::{Holder, Needed};
@@ -77,6 +78,8 @@ pub enum ErrorKind {
     SessionUnreadable,
     /// What was committed is stored and current, and is still in the session.
     SessionBehind,
+    /// Of several tenants some failed and were passed over; the others are done.
+    TenantsFailed,
     /// It was told to end.
     Interrupted,
     /// Local files could not be read or written.
@@ -96,7 +99,7 @@ pub enum Error {
     #[error("{what}")]
     InvalidInput { what: String },
     #[error(transparent)]
-    Bucket(#[from] BucketError),
+    Bucket(BucketError),
     #[error("{object} is damaged: {reason}")]
     Damaged { object: String, reason: String },
     /// An object is gone that something else names: damage of what names it.
@@ -193,7 +196,7 @@ impl Error {
                 | BucketError::VersionMismatch { .. }
                 | BucketError::Contended { .. }
                 | BucketError::Unavailable { .. } => ErrorKind::Unavailable,
-                BucketError::Truncated { .. } => ErrorKind::Damaged,
+                BucketError::Truncated { .. } | BucketError::TooLarge { .. } => ErrorKind::Damaged,
                 BucketError::Denied { .. } => ErrorKind::Denied,
                 BucketError::Rejected { .. } | BucketError::Unsuitable { .. } => ErrorKind::StoreRefused,
                 BucketError::Io { .. } => ErrorKind::Io,
@@ -228,12 +231,28 @@ impl Error {
         }
     }
 
+    /// What documents say of themselves may be in the reason: it is one line.
     pub fn damaged(object: impl ToString, reason: impl ToString) -> Self {
-        Self::Damaged { object: object.to_string(), reason: reason.to_string() }
+        let line = |text: String| plain::line(&text).into_owned();
+        Self::Damaged { object: line(object.to_string()), reason: line(reason.to_string()) }
     }
 
     pub fn io(action: &'static str, path: impl Into<PathBuf>, source: impl Into<io::Error>) -> Self {
         Self::Io { action, path: path.into(), source: source.into() }
+    }
+}
+
+impl From<BucketError> for Error {
+    /// What is larger than its kind may be is damaged, as what is shorter or other than it should be.
+    fn from(error: BucketError) -> Self {
+        match error {
+            BucketError::TooLarge { key, bytes, max_bytes, .. } => {
+                let reason =
+                    format!("it has {bytes} bytes or more, and an object of its kind at most {max_bytes}");
+                Self::damaged(key, reason)
+            }
+            error => Self::Bucket(error),
+        }
     }
 }
 

@@ -2,10 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{MAJOR, MINOR, Result, Unknown, WRITER, document};
+use super::{MAJOR, MINOR, Result, Unknown, WRITER, document, limits};
 use crate::id::{PackId, RecordId};
 
-pub const MAX_BYTES: usize = 8 << 20;
 pub const SCHEMA: &str = "pstore.condemned";
 
 /// How far a collection has got. Packs stay barred in every phase.
@@ -55,7 +54,7 @@ impl Condemned {
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let fields = document::open(bytes, MAX_BYTES)?;
+        let fields = document::open(bytes, limits::CONDEMNED)?;
         document::check_schema(&fields, SCHEMA)?;
         document::known_word(&fields, "phase", &PHASES)?;
         document::typed(fields)

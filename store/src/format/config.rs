@@ -7,14 +7,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    FormatError, MINOR, Result, Unknown, WRITER, document, pack::MAX_RAW_LEN, tree::MAX_INLINE_BYTES,
+    FormatError, MINOR, Result, Unknown, WRITER, document, limits, pack::MAX_RAW_LEN, tree::MAX_INLINE_BYTES,
 };
 use crate::{
     id::{ChunkKey, StoreId},
     name::Tenant,
 };
 
-pub const MAX_BYTES: usize = 1 << 20;
 pub const STORE_SCHEMA: &str = "pstore.store";
 pub const TENANT_SCHEMA: &str = "pstore.tenant";
 
@@ -146,7 +145,7 @@ impl StoreConfig {
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let fields = document::open(bytes, MAX_BYTES)?;
+        let fields = document::open(bytes, limits::CONFIG)?;
         document::check_schema(&fields, STORE_SCHEMA)?;
         let config: Self = document::typed(fields)?;
         config.features.check_read(&config.writer)?;
@@ -186,7 +185,7 @@ impl TenantConfig {
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let fields = document::open(bytes, MAX_BYTES)?;
+        let fields = document::open(bytes, limits::CONFIG)?;
         document::check_schema(&fields, TENANT_SCHEMA)?;
         document::known_word(&fields, "hash", &[HASH])?;
         let config: Self = document::typed(fields)?;

@@ -23,7 +23,7 @@ pub(super) fn encode(document: &impl Serialize) -> Vec<u8> {
 }
 
 /// The fields of a sound document of our major version that is no longer than `max` bytes.
-pub(super) fn open(bytes: &[u8], max: usize) -> Result<Map<String, Value>> {
+pub(super) fn open(bytes: &[u8], max: u64) -> Result<Map<String, Value>> {
     let mut fields = parse(bytes, max)?;
     unseal(&mut fields)?;
     Ok(fields)
@@ -34,8 +34,8 @@ pub(super) fn typed<T: DeserializeOwned>(fields: Map<String, Value>) -> Result<T
 }
 
 /// The fields of a document of our major version.
-pub(super) fn parse(bytes: &[u8], max: usize) -> Result<Map<String, Value>> {
-    if bytes.len() > max {
+pub(super) fn parse(bytes: &[u8], max: u64) -> Result<Map<String, Value>> {
+    if bytes.len() as u64 > max {
         return Err(FormatError::malformed(format!("{} bytes, at most {max} are allowed", bytes.len())));
     }
     let strict: Result<Strict> = serde_json::from_slice(bytes).map_err(malformed);
@@ -104,7 +104,7 @@ pub(super) fn encode_contract(document: &impl Serialize) -> Vec<u8> {
 }
 
 /// A document of the contract, whose block, if it has one, is of our version and sound.
-pub(super) fn decode_contract<T: DeserializeOwned>(bytes: &[u8], max: usize) -> Result<T> {
+pub(super) fn decode_contract<T: DeserializeOwned>(bytes: &[u8], max: u64) -> Result<T> {
     let mut fields = parse(bytes, max)?;
     if let Some(Value::Object(block)) = fields.get_mut(BLOCK) {
         check_block(block)?;

@@ -6,11 +6,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{MAJOR, MINOR, Result, Unknown, WRITER, document};
+use super::{MAJOR, MINOR, Result, Unknown, WRITER, document, limits};
 use crate::id::{EventId, FlipId, RecordId};
 
 pub const SCHEMA: &str = "pstore.event";
-pub const MAX_BYTES: usize = 1 << 20;
 /// The longest reason a person may give.
 pub const MAX_REASON_BYTES: usize = 4096;
 
@@ -155,7 +154,7 @@ impl Event {
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let fields = document::open(bytes, MAX_BYTES)?;
+        let fields = document::open(bytes, limits::EVENT)?;
         document::check_schema(&fields, SCHEMA)?;
         document::typed(fields)
     }

@@ -56,9 +56,7 @@ impl IndexPack {
 
 impl Index {
     pub fn encode(&self) -> Vec<u8> {
-        let chunks: usize = self.packs.iter().map(|pack| pack.chunks.len()).sum();
-        let mut out =
-            Vec::with_capacity(HEADER_LEN + self.packs.len() * PACK_LEN + chunks * ENTRY_LEN + CHECK_LEN);
+        let mut out = Vec::with_capacity(self.encoded_len());
         out.extend_from_slice(&MAGIC);
         out.extend_from_slice(&MAJOR.to_le_bytes());
         out.extend_from_slice(&MINOR.to_le_bytes());
@@ -81,6 +79,43 @@ impl Index {
         let check = blake3::hash(&out);
         out.extend_from_slice(check.as_bytes());
         out
+    }
+
+    fn encoded_len(&self) -> usize {
+        let chunks: usize = self.packs.iter().map(|pack| pack.chunks.len()).sum();
+        HEADER_LEN + self.packs.len() * PACK_LEN + chunks * ENTRY_LEN + CHECK_LEN
+    }
+
+    /// The same in as many indexes as it takes for none to have more than `max_bytes` when encoded.
+    pub fn parts(self, max_bytes: u64) -> Vec<Self> {
+        if self.encoded_len() as u64 <= max_bytes {
+            return vec![self];
+        }
+        let Self { key, writer, packs } = self;
+        let room = max_bytes as usize - HEADER_LEN - CHECK_LEN;
+        let new = || Self { key, writer: writer.clone(), packs: Vec::new() };
+        let (mut parts, mut left) = (vec![new()], room);
+        for IndexPack { pack, chunks } in packs {
+            let mut rest = &chunks[..];
+            loop {
+                let fits = left.saturating_sub(PACK_LEN) / ENTRY_LEN;
+                if fits == 0 || (rest.len() > fits && left < room) {
+                    parts.push(new());
+                    left = room;
+                    continue;
+                }
+                let (now, later) = rest.split_at(fits.min(rest.len()));
+                left -= PACK_LEN + now.len() * ENTRY_LEN;
+                if let Some(part) = parts.last_mut() {
+                    part.packs.push(IndexPack { pack, chunks: now.to_vec() });
+                }
+                rest = later;
+                if rest.is_empty() {
+                    break;
+                }
+            }
+        }
+        parts
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self> {
@@ -214,5 +249,35 @@ mod tests {
         assert_eq!(packs_of(&bytes[..needed]), Ok(Head::Packs(named)));
         assert_eq!(packs_of(&bytes[..needed - 1]), Ok(Head::Needs(needed as u64)));
         assert_eq!(packs_of(&bytes[..5]), Ok(Head::Needs(HEADER_LEN as u64)));
+    }
+
+    #[test]
+    fn an_index_is_written_in_parts_that_a_reader_takes() {
+        let key = ChunkKey::from_bytes([3; 32]);
+        let pack = |number: u32, chunks: u32| IndexPack {
+            pack: PackId { write: RecordId::from_parts(5, [1; 10]), seq: PackSeq::from_u32(number).unwrap() },
+            chunks: (0..chunks)
+                .map(|chunk| IndexEntry {
+                    id: key.id_of(&[number.to_le_bytes(), chunk.to_le_bytes()].concat()),
+                    offset: 16,
+                    stored_len: 9,
+                    codec: Codec::Zstd,
+                })
+                .collect(),
+        };
+        let packs: Vec<IndexPack> =
+            [0, 1, 7, 40, 2, 0, 3].into_iter().zip(0..).map(|(n, at)| pack(at, n)).collect();
+        let whole = Index { key, writer: "pstore 0.1.0".to_owned(), packs };
+        let chunks = |indexes: &[Index]| -> Vec<(ChunkId, Location)> {
+            indexes.iter().flat_map(|index| &index.packs).flat_map(|pack| pack.locations()).collect()
+        };
+        for room in [1, 2, 3, 10, 100] {
+            let max_bytes = HEADER_LEN + PACK_LEN + room * ENTRY_LEN + CHECK_LEN;
+            let parts = whole.clone().parts(max_bytes as u64);
+            assert!(parts.iter().all(|part| part.encode().len() <= max_bytes), "{room}");
+            assert_eq!(chunks(&parts), chunks(std::slice::from_ref(&whole)), "{room}");
+            assert!(parts.iter().all(|part| !part.packs.is_empty()), "{room}");
+        }
+        assert_eq!(whole.clone().parts(1 << 20), [whole]);
     }
 }

@@ -13,10 +13,10 @@ use super::{
     bytes::Put,
     document,
     event::{Actor, Event},
+    limits,
 };
 use crate::id::Nonce;
 
-pub const MAX_BYTES: usize = 1 << 20;
 /// The holder of a lock that an operator has taken away.
 pub const OPERATOR_FORCE: &str = "operator-force";
 
@@ -73,7 +73,7 @@ impl Lock {
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        document::decode_contract(bytes, MAX_BYTES)
+        document::decode_contract(bytes, limits::LOCK)
     }
 
     /// The digest that ties our block to the acquisition it was written for.

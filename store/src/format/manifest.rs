@@ -8,16 +8,13 @@
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{
-    MAJOR, Result, Unknown, document,
+    MAJOR, Result, Unknown, document, limits,
     record::{CapturedBy, CapturedIn, Mode, Record, SCHEMA},
 };
 use crate::{
     id::Sha256,
     name::{ChromeMajor, Lineage, Profile, ProfileName, Tenant},
 };
-
-/// The longest manifest a reader accepts.
-pub const MAX_BYTES: usize = 1 << 20;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
@@ -87,7 +84,7 @@ impl Manifest {
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let fields = document::parse(bytes, MAX_BYTES)?;
+        let fields = document::parse(bytes, limits::MANIFEST)?;
         document::check_schema(&fields, SCHEMA)?;
         document::typed(fields)
     }
@@ -214,7 +211,7 @@ mod tests {
             assert!(matches!(decode(&json), Err(FormatError::Malformed(_))), "{field}: {value}");
         }
         let mut long = example();
-        long["notes"] = "x".repeat(MAX_BYTES).into();
+        long["notes"] = "x".repeat(limits::MANIFEST as usize).into();
         decode(&long).unwrap_err();
         Manifest::decode(br#"{"version": 1, "version": 1}"#).unwrap_err();
     }

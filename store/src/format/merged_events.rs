@@ -2,12 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{FormatError, MAJOR, MINOR, Result, Unknown, WRITER, document, event::Event};
+use super::{FormatError, MAJOR, MINOR, Result, Unknown, WRITER, document, event::Event, limits};
 use crate::id::EventId;
 
 pub const SCHEMA: &str = "pstore.events";
-/// The longest document a reader accepts; writers begin another one long before.
-pub const MAX_BYTES: usize = 8 << 20;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MergedEvents {
@@ -51,7 +49,7 @@ impl MergedEvents {
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let fields = document::open(bytes, MAX_BYTES)?;
+        let fields = document::open(bytes, limits::MERGED_EVENTS)?;
         document::check_schema(&fields, SCHEMA)?;
         let merged: Self = document::typed(fields)?;
         if !merged.events.is_sorted_by(|a, b| a.event.id < b.event.id) {

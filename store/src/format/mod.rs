@@ -11,6 +11,7 @@ pub mod health;
 pub mod index;
 mod json;
 pub mod layout;
+pub mod limits;
 pub mod lock;
 pub mod manifest;
 pub mod mark;
@@ -25,8 +26,11 @@ pub mod segment;
 pub mod startup;
 pub mod table;
 pub mod tree;
+pub mod tree_limits;
 
 pub use document::Unknown;
+
+use crate::error::plain;
 
 /// The version of every binary object and JSON document this code writes.
 pub const MAJOR: u16 = 1;
@@ -62,15 +66,18 @@ impl FormatError {
     /// The error of the object called `object`.
     pub fn of(self, object: impl ToString) -> crate::Error {
         let object = object.to_string();
+        let line = |text: String| plain::line(&text).into_owned();
         match self {
-            Self::Malformed(reason) => crate::Error::Damaged { object, reason },
+            Self::Malformed(reason) => crate::Error::damaged(object, reason),
             Self::Version { found, writer } => crate::Error::UnsupportedFormat {
                 object,
                 found: found.to_string(),
                 supported: MAJOR.to_string(),
-                writer,
+                writer: line(writer),
             },
-            Self::Feature { feature, writer } => crate::Error::UnsupportedFeature { object, feature, writer },
+            Self::Feature { feature, writer } => {
+                crate::Error::UnsupportedFeature { object, feature: line(feature), writer: line(writer) }
+            }
         }
     }
 }

@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{MAJOR, MINOR, Result, Unknown, WRITER, document};
+use super::{MAJOR, MINOR, Result, Unknown, WRITER, document, limits};
 use crate::{
     id::RecordId,
     name::{ChromeMajor, Lineage, Profile},
 };
 
 pub const SCHEMA: &str = "pstore.pin";
-pub const MAX_BYTES: usize = 1 << 20;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pin {
@@ -85,7 +84,7 @@ impl Pin {
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let fields = document::open(bytes, MAX_BYTES)?;
+        let fields = document::open(bytes, limits::PIN)?;
         document::check_schema(&fields, SCHEMA)?;
         document::typed(fields)
     }

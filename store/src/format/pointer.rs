@@ -7,10 +7,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Result, Unknown, bytes::Put, document, event::Event};
+use super::{Result, Unknown, bytes::Put, document, event::Event, limits};
 use crate::id::{FlipId, Nonce, RecordId, SnapshotId};
 
-pub const MAX_BYTES: usize = 1 << 20;
 pub use super::document::BLOCK_VERSION;
 /// How many flips a pointer remembers, for writers that must find out what became of theirs.
 pub const RECENT: usize = 32;
@@ -94,7 +93,7 @@ impl Pointer {
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        document::decode_contract(bytes, MAX_BYTES)
+        document::decode_contract(bytes, limits::POINTER)
     }
 
     /// The digest that ties our block to the contract's fields.

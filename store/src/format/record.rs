@@ -15,6 +15,7 @@ use super::{
     event::{Actor, Event},
     frame::Codec,
     health::Health,
+    limits,
     mark::Mark,
     pack::MAX_OFFSET,
     root::Blob,
@@ -26,8 +27,6 @@ use crate::{
 };
 
 pub const SCHEMA: &str = "computer-plane.profile-snapshot";
-/// The longest record a reader accepts.
-pub const MAX_BYTES: usize = 8 << 20;
 
 /// Where a record is in its life. It moves to the right:
 /// `writing → live → trashed → tombstone`, or `writing → revoked`; only a deletion that
@@ -407,7 +406,7 @@ impl Record {
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let fields = document::open(bytes, MAX_BYTES)?;
+        let fields = document::open(bytes, limits::RECORD)?;
         document::check_schema(&fields, SCHEMA)?;
         // What this code does not know is told before what it cannot make sense of.
         if let Some(Value::String(feature)) = fields.get("features").and_then(|features| features.get(0)) {

@@ -9,6 +9,7 @@ use super::{
     pack::{MAX_RAW_LEN, check_place},
     prefix,
     table::{pack_at, put_packs, read_packs},
+    tree_limits::{MAX_CHUNKS, MAX_METADATA_BYTES},
 };
 use crate::id::{ChunkId, PackId};
 
@@ -91,11 +92,32 @@ impl Root {
             .collect::<Result<Vec<_>>>()?;
         reader.finish()?;
         let root = Self { segments };
+        root.check()?;
         let used: HashSet<PackId> = root.blobs().map(|blob| blob.pack).collect();
         if used.len() != packs.len() {
             return Err(FormatError::malformed("a pack in the list that holds no segment"));
         }
         Ok(root)
+    }
+
+    /// Whether it is no larger than a reader accepts: known before any segment is read.
+    pub fn check(&self) -> Result<()> {
+        let chunks: u64 = self.segments.iter().map(|segment| u64::from(segment.chunks)).sum();
+        for (found, most, what) in
+            [(self.metadata_bytes(), MAX_METADATA_BYTES, "bytes of metadata"), (chunks, MAX_CHUNKS, "chunks")]
+        {
+            if found > most {
+                return Err(FormatError::malformed(format!(
+                    "a tree with {found} {what}; {most} are the most"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// How long all segments are together.
+    pub fn metadata_bytes(&self) -> u64 {
+        self.blobs().map(|blob| u64::from(blob.raw_len)).sum()
     }
 
     pub fn blobs(&self) -> impl Iterator<Item = &Blob> {

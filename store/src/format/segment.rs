@@ -14,6 +14,7 @@ use super::{
         MAX_NAME_BYTES, MAX_PATH_BYTES, MAX_TARGET_BYTES, MAX_XATTR_BYTES, MAX_XATTRS, MODE_BITS, Meta, Time,
         TreePath,
     },
+    tree_limits::Tally,
 };
 use crate::id::{ChunkId, ChunkKey, SnapshotId};
 
@@ -66,11 +67,19 @@ pub struct SegmentWriter {
     current: Segment,
     previous: Vec<u8>,
     finished: Vec<Segment>,
+    finished_bytes: u64,
+    tally: Tally,
 }
 
 impl Default for SegmentWriter {
     fn default() -> Self {
-        Self { current: empty(), previous: Vec::new(), finished: Vec::new() }
+        Self {
+            current: empty(),
+            previous: Vec::new(),
+            finished: Vec::new(),
+            finished_bytes: 0,
+            tally: Tally::default(),
+        }
     }
 }
 
@@ -78,6 +87,7 @@ impl SegmentWriter {
     /// Appends an entry that every reader will accept, or nothing.
     pub fn push(&mut self, entry: &Entry) -> Result<()> {
         entry.check()?;
+        self.tally.add(entry, self.finished_bytes + self.current.bytes.len() as u64)?;
         let items = match &entry.kind {
             Kind::File { extents, .. } => split(extents),
             _ => Vec::new(),
@@ -98,6 +108,11 @@ impl SegmentWriter {
         Ok(())
     }
 
+    /// The sizes of all files so far.
+    pub fn content_bytes(&self) -> u64 {
+        self.tally.content_bytes()
+    }
+
     pub fn finish(mut self) -> Vec<Segment> {
         if self.current.bytes.len() > PREFIX.len() {
             self.finished.push(self.current);
@@ -108,6 +123,7 @@ impl SegmentWriter {
     fn end_item(&mut self, boundary: bool) {
         let len = self.current.bytes.len();
         if len >= MAX_SEGMENT || boundary && len >= MIN_SEGMENT {
+            self.finished_bytes += len as u64;
             self.finished.push(std::mem::replace(&mut self.current, empty()));
             self.previous.clear();
         }
@@ -212,6 +228,9 @@ fn split(extents: &[Extent]) -> Vec<&[Extent]> {
 #[derive(Debug, Default)]
 pub struct SegmentReader {
     checker: Checker,
+    tally: Tally,
+    /// Of all segments so far.
+    bytes: u64,
     /// The file whose extents are not complete yet, and how many bytes they cover.
     open: Option<(Entry, u64)>,
 }
@@ -220,6 +239,7 @@ impl SegmentReader {
     /// Decodes the next segment, handing on every entry that is complete.
     pub fn read(&mut self, bytes: &[u8], mut each: impl FnMut(Entry)) -> Result<()> {
         let mut reader = prefix::strip(bytes, "tree")?;
+        self.bytes += bytes.len() as u64;
         if reader.is_empty() {
             return Err(FormatError::malformed("a segment without items"));
         }
@@ -243,6 +263,7 @@ impl SegmentReader {
                 }
                 (tag, None) => {
                     let (entry, covered) = read_entry(tag, &mut reader, &mut previous)?;
+                    self.tally.add(&entry, self.bytes)?;
                     self.checker.check(&entry)?;
                     self.hand_on(entry, 0, covered, &mut each)?;
                 }

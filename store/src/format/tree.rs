@@ -23,6 +23,10 @@ pub const MAX_INLINE_BYTES: usize = 4096;
 /// The encoding of an extent needs two bits beside its length.
 pub const MAX_FILE_BYTES: u64 = (1 << 62) - 1;
 pub const MODE_BITS: u32 = 0o7777;
+/// The bits of a mode that lend nobody's rights: all but set-user-id and set-group-id.
+pub const PLAIN_MODE_BITS: u32 = 0o1777;
+/// How the attributes are called that are data and nothing else.
+const PLAIN_XATTRS: &[u8] = b"user.";
 
 /// A path below the snapshot's root: names joined by slashes, empty for the root.
 ///
@@ -150,7 +154,29 @@ pub struct Meta {
     pub extensions: Vec<Extension>,
 }
 
+/// Whether an extended attribute is data and nothing else. Others lend rights, as capabilities do,
+/// or say who has them, as access lists do.
+pub fn is_plain_xattr(name: &[u8]) -> bool {
+    name.starts_with(PLAIN_XATTRS)
+}
+
+/// Set-user-id and set-group-id bits, and extended attributes beside `user.*`, are *special*: what
+/// they lend are the rights of whoever makes the file, and a tree may be anybody's.
 impl Meta {
+    pub fn is_special(&self) -> bool {
+        self.mode != self.plain_mode() || self.xattrs.iter().any(|(name, _)| !is_plain_xattr(name))
+    }
+
+    pub fn plain_mode(&self) -> u32 {
+        self.mode & PLAIN_MODE_BITS
+    }
+
+    /// Takes away what is special.
+    pub fn make_plain(&mut self) {
+        self.mode = self.plain_mode();
+        self.xattrs.retain(|(name, _)| is_plain_xattr(name));
+    }
+
     pub(super) fn check(&self) -> Result<()> {
         let bad = |what: &str| Err(FormatError::malformed(what));
         if self.mode > MODE_BITS || self.mtime.nanos > 999_999_999 {
@@ -295,6 +321,14 @@ impl Entry {
             return Err(FormatError::malformed(format!("a size of {size} with extents for {covered}")));
         }
         Ok(())
+    }
+
+    /// Of a regular file; 0 of all else.
+    pub fn size(&self) -> u64 {
+        match self.kind {
+            Kind::File { size, .. } => size,
+            _ => 0,
+        }
     }
 
     /// The chunks of a regular file, in order, repeated as often as they occur.

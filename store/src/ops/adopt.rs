@@ -28,8 +28,8 @@ use crate::{
     content::TenantStore,
     format::{
         event::Actor,
-        layout,
-        manifest::{self, Manifest},
+        layout, limits,
+        manifest::Manifest,
         pointer::{Pointer, Target},
         record::Record,
     },
@@ -132,14 +132,7 @@ async fn manifest(store: &TenantStore, lineage: &Lineage, pointer: &Pointer) -> 
         BucketError::NotFound { key } => Error::Missing { object: key, by: NAMED },
         error => error.into(),
     };
-    // Before any of it is fetched: it is somebody else's.
-    let most = manifest::MAX_BYTES as u64;
-    match store.bucket.get_range(&key, most..most + 1).await {
-        Err(BucketError::Truncated { .. }) => {}
-        Ok(_) => return Err(Error::damaged(key, format!("it is longer than {most} bytes"))),
-        Err(error) => return Err(absent(error)),
-    }
-    let object = store.bucket.get(&key).await.map_err(absent)?;
+    let object = store.bucket.get(&key, limits::MANIFEST).await.map_err(absent)?;
     let manifest = Manifest::decode(&object.bytes).map_err(|error| error.of(&key))?;
     if manifest.lineage().name != lineage.name {
         return Err(Error::damaged(key, format!("it is the manifest of {}", manifest.lineage())));

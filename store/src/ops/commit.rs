@@ -206,19 +206,13 @@ impl Writing<'_> {
     ) -> Result<Ended> {
         let Tree { mut entries, changed, .. } = tree;
         let (store, places) = (self.store.clone(), self.first_reads(request, base.as_ref()));
-        let read_first = places.clone();
-        let (entries, new, ingested) = blocking(move || {
-            let extents = match changed.is_empty() {
-                true => Vec::new(),
-                false => {
-                    let first = First::of(&read_first, &entries);
-                    let files = Laid { files: &*files, entries: &entries, changed: &changed, first };
-                    ingest.run(&files, threads)?
-                }
-            };
-            let ingested = ingest.flush()?;
-            for (at, extents) in changed.into_iter().zip(extents) {
-                set_extents(&mut entries[at], extents);
+        let rewritten = Arc::new(Rewritten { files, changed, first: places.clone(), ingest, threads });
+        let reading = Arc::clone(&rewritten);
+        let (entries, new, mut ingested) = blocking(move || {
+            let all: Vec<usize> = (0..reading.changed.len()).collect();
+            let (extents, ingested) = reading.store(&entries, &all)?;
+            for (at, extents) in reading.changed.iter().zip(extents) {
+                set_extents(&mut entries[*at], extents);
             }
             let mut writer = SegmentWriter::default();
             for entry in &entries {
@@ -226,17 +220,18 @@ impl Writing<'_> {
                     what: format!("{} cannot be stored: {error}", entry.path),
                 })?;
             }
-            Ok((entries, NewTree::new(&store, writer.finish()), ingested))
+            Ok((entries, NewTree::new(&store, writer), ingested))
         })
         .await?;
         let (base_record, base_metadata) = match base {
             Some(base) => (Some(base.record), Some(base.metadata)),
             None => (None, None),
         };
-        if base_record.as_ref().and_then(super::snapshot::snapshot_id) == Some(new.id)
-            && let Some(record) = base_record
+        if let Some(record) = &base_record
+            && super::snapshot::snapshot_id(record) == Some(new.id)
+            && self.holds_all(record, &rewritten, ingested).await
         {
-            return Ok(Ended { record, held_back: None, stored: None });
+            return Ok(Ended { record: record.clone(), held_back: None, stored: None });
         }
         // From here on the lease exists, so what is barred is known.
         let record = self.lease.open().await?;
@@ -245,6 +240,15 @@ impl Writing<'_> {
         let (followed, intended) = futures::future::join(following, intend(record)).await;
         intended?;
         let (base_metadata, again) = followed?;
+        let hit = self.hit(&entries, &rewritten.changed);
+        let entries = match hit.is_empty() {
+            true => entries,
+            false => {
+                let stored = blocking(move || Ok((rewritten.store(&entries, &hit)?.1, entries))).await?;
+                ingested = stored.0;
+                stored.1
+            }
+        };
         let held_back = request.hold_back.clone().or_else(|| request.examined.hold_back.clone());
         let (health, word) = (request.examined.health.clone(), held_back.as_ref().map(|held| held.word));
         let startup = places.plan(&entries);
@@ -266,6 +270,27 @@ impl Writing<'_> {
         tokio::task::spawn_blocking(move || kept.remember(&store, id, generation));
         let stored = Some(Stored { record: record.clone(), metadata, entries, locations });
         Ok(Ended { record, held_back, stored })
+    }
+
+    /// Whether the base has the bytes of every file that was written again, though they are the same. What it
+    /// has lost by now, or had lost before, is to be had in the mount alone.
+    async fn holds_all(&self, base: &Record, rewritten: &Rewritten, ingested: Ingested) -> bool {
+        if rewritten.changed.is_empty() {
+            return true;
+        }
+        let now = current(self.store, &lineage_of(base), base.record).await;
+        ingested.new_chunks == 0 && now.is_ok_and(|now| now.damage == base.damage)
+    }
+
+    /// Those of the changed files, by number, that need a chunk which the base turned out to have lost.
+    fn hit(&self, entries: &[Entry], changed: &[usize]) -> Vec<usize> {
+        let is_lost = |id: &ChunkId| {
+            self.uploader.locate(id).is_none()
+                && self.known.locate(id).is_none()
+                && self.known.locate_lost(id).is_some()
+        };
+        let is_hit = |at: usize| entries[at].chunks().any(|(id, _)| is_lost(&id));
+        (0..changed.len()).filter(|number| is_hit(changed[*number])).collect()
     }
 
     /// What is read first, by the mount that commits, or else by those before it.
@@ -365,25 +390,52 @@ impl Writing<'_> {
     }
 }
 
-/// The changed files of a tree whose names say what of them is read first.
+/// The changed files of a tree, and what is needed to store them.
+struct Rewritten {
+    files: Arc<dyn Files + Send>,
+    /// The places of their entries.
+    changed: Vec<usize>,
+    first: Places,
+    ingest: Ingest,
+    threads: usize,
+}
+
+impl Rewritten {
+    /// Stores what is new of those that are `chosen`, by number; blocking. With the extents of each, and
+    /// how much was stored so far.
+    fn store(&self, entries: &[Entry], chosen: &[usize]) -> Result<(Vec<Vec<Extent>>, Ingested)> {
+        let extents = match chosen.is_empty() {
+            true => Vec::new(),
+            false => {
+                let first = First::of(&self.first, entries);
+                let Self { files, changed, .. } = self;
+                self.ingest.run(&Laid { files: &**files, entries, changed, chosen, first }, self.threads)?
+            }
+        };
+        Ok((extents, self.ingest.flush()?))
+    }
+}
+
+/// Changed files of a tree whose names say what of them is read first.
 struct Laid<'a> {
     files: &'a dyn Files,
     entries: &'a [Entry],
     changed: &'a [usize],
+    chosen: &'a [usize],
     first: First,
 }
 
 impl Files for Laid<'_> {
     fn len(&self) -> usize {
-        self.files.len()
+        self.chosen.len()
     }
 
     fn read(&self, at: usize, cutter: &mut Cutter<'_>) -> Result<()> {
-        self.files.read(at, cutter)
+        self.files.read(self.chosen[at], cutter)
     }
 
     fn is_first(&self, at: usize, part: Range<u64>) -> bool {
-        let entry = &self.entries[self.changed[at]];
+        let entry = &self.entries[self.changed[self.chosen[at]]];
         let size = if let Kind::File { size, .. } = entry.kind { size } else { 0 };
         self.first.has(&entry.path, size, part)
     }

@@ -18,7 +18,6 @@ pub mod reap;
 pub mod repack;
 pub mod restore;
 pub mod retention;
-mod scratch;
 pub mod snapshot;
 pub mod stats;
 pub mod tag;

@@ -20,7 +20,7 @@ mod tests;
 use kept::{Attempt, Lasting};
 pub use kept::{Kept, kept};
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use futures::{
     StreamExt,
@@ -37,7 +37,7 @@ use crate::{
     bucket::RetryPolicy,
     catalog::{
         controls::Controls,
-        lock::{Hold, Survey, Terms},
+        lock::{Hold, Patience, Survey, Terms},
         pins,
         pointer::{self, Read},
         records,
@@ -78,6 +78,7 @@ impl Opened {
         let (record, metadata) = Self::metadata(store, record).await?;
         blocking(move || {
             let (entries, locations) = metadata.decode()?;
+            check_size(&record, &entries)?;
             Ok(Self { record, metadata, entries, locations })
         })
         .await
@@ -115,6 +116,17 @@ impl Opened {
     }
 }
 
+/// A record says how large its files are, and limits are compared with that before anything is
+/// fetched: so it must be so.
+pub(super) fn check_size(record: &Record, entries: &[Entry]) -> Result<()> {
+    let found: u64 = entries.iter().map(Entry::size).sum();
+    if found == record.uncompressed_size_bytes {
+        return Ok(());
+    }
+    let reason = format!("its files have {found} bytes, and {} in it", record.uncompressed_size_bytes);
+    Err(Error::damaged(format!("record {}", record.record), reason))
+}
+
 /// A profile in the hands of one holder.
 #[derive(Debug)]
 pub struct Locked {
@@ -138,7 +150,7 @@ pub async fn locked(
     major: Option<ChromeMajor>,
     actor: Actor,
     terms: Terms,
-    wait: Duration,
+    patience: Patience,
     session: Option<Owner>,
 ) -> Result<Locked> {
     let bucket = &*store.bucket_of(&name.tenant);
@@ -166,7 +178,7 @@ pub async fn locked(
     let roots = session.map(|owner| Arc::new(Roots::new(store.clone(), owner)));
     let is_held = survey.lock.as_ref().is_some_and(|lock| controls.is_live(lock));
     let (acquired, opened) = {
-        let acquiring = std::pin::pin!(controls.acquire_after(survey, terms, wait));
+        let acquiring = std::pin::pin!(controls.acquire_after(survey, terms, patience));
         let early = seen.as_ref().filter(|_| !is_held);
         let rooting = root_early(roots.as_deref(), &lineage, early);
         let reading = futures::future::join(load(&store, &lineage, seen.as_ref()), rooting);

@@ -16,28 +16,24 @@ use std::{path::PathBuf, sync::Arc};
 
 use async_trait::async_trait;
 
-use super::{
-    export::{self, Archive, Exported, Seal},
-    scratch::Scratch,
-};
+use super::export::{self, Archive, Exported, Seal};
 use crate::{
     Error, Result,
     bucket::{Body, Bucket, BucketError, Depth, Key, RetryPolicy, Version, put_unique},
     catalog::{controls::Controls, records, swap},
     format::{
-        Unknown, layout,
+        Unknown, layout, limits,
         manifest::Manifest,
         record::{Publishing, Record, State},
     },
     id::{RecordId, Sha256},
     progress::Progress,
+    scratch::{self, Scratch},
 };
 
 /// How often an upload is tried again before the snapshot counts as failed.
 const RETRIES: u32 = 3;
 const ATTEMPTS: u32 = 5;
-/// How the names of directories start in which archives are written.
-const SCRATCH: &str = "pstore-publish-";
 
 /// How snapshots are published.
 #[derive(Clone, Debug)]
@@ -122,7 +118,7 @@ struct ExportJob<'a> {
 #[async_trait]
 impl Packer for ExportJob<'_> {
     async fn pack(&self, record: &Record, seal: Option<Seal>) -> Result<Parcel> {
-        let folder = Scratch::make(&self.job.scratch, SCRATCH)?;
+        let folder = Scratch::make(&self.job.scratch, scratch::Kind::Publish)?;
         let (store, lineage) = (self.controls.store(), self.controls.lineage());
         let request = export::Request { seal, ..self.job.export };
         let progress = Arc::clone(&self.progress);
@@ -260,7 +256,7 @@ async fn send(controls: &Controls, parcel: &Parcel) -> Result<()> {
     match put(bucket, &key, manifest.encode().into()).await {
         // One of an earlier publication, from before its predecessor had an archive.
         Err(Error::Bucket(BucketError::AlreadyExists { .. })) => {
-            let found = bucket.get(&key).await?;
+            let found = bucket.get(&key, limits::MANIFEST).await?;
             // Whoever replaces it meanwhile says the same of the same archive.
             swap::replace(bucket, &key, manifest.encode().into(), found.version).await?;
         }

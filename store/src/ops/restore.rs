@@ -41,7 +41,7 @@ use crate::{
     },
     id::SnapshotId,
     progress::{Progress, Tick},
-    tree::write::Staging,
+    tree::write::{Keeping, Staging},
 };
 
 const REQUESTS_AT_ONCE: usize = 4;
@@ -54,7 +54,7 @@ pub struct Request {
     pub target: PathBuf,
     /// Replace a target that is not empty.
     pub force: bool,
-    pub same_owner: bool,
+    pub keeping: Keeping,
     pub threads: usize,
     /// Asked about the whole directory before it is moved into place.
     pub inspector: Option<Arc<dyn Inspector>>,
@@ -77,6 +77,8 @@ pub struct Report {
     pub skipped: u64,
     /// Extended attributes the target could not take.
     pub lost_xattrs: u64,
+    /// Entries of which something [special](crate::format::tree::Meta::is_special) was left out.
+    pub made_plain: u64,
     pub elapsed: Duration,
 }
 
@@ -95,7 +97,7 @@ pub async fn restore(
 ) -> Result<Report> {
     let started = Instant::now();
     // Before anything is fetched: most mistakes are about the target.
-    let staging = Staging::create(&request.target, request.force, request.same_owner)?;
+    let staging = Staging::create(&request.target, request.force, request.keeping)?;
     let (kept, opened) = open::kept(store, record, Rules::ALL).await?;
     let written = write_snapshot(store, opened, staging, request, progress).await;
     if let Some((pinned, _)) = kept {
@@ -115,7 +117,10 @@ async fn write_snapshot(
     drop(metadata);
     let snapshot_id = super::snapshot::snapshot_id(&record)
         .ok_or_else(|| Error::damaged(format!("record {}", record.record), "it has no content"))?;
-    let bytes = entries.iter().map(file_size).sum();
+    check_owners(&entries, request.keeping)?;
+    let made_plain =
+        entries.iter().filter(|entry| !request.keeping.special && entry.meta.is_special()).count();
+    let bytes = entries.iter().map(Entry::size).sum();
     progress.begin("restore", entries.len() as u64, bytes);
     let fetches = plan(wants(&entries, &locations));
     let fetched_bytes = fetches.iter().map(|fetch| fetch.end - fetch.start).sum();
@@ -136,6 +141,7 @@ async fn write_snapshot(
         fetched_bytes,
         skipped: target.entries.iter().filter(|entry| is_special(entry)).count() as u64,
         lost_xattrs: target.staging.lost_xattrs(),
+        made_plain: made_plain as u64,
         elapsed: Duration::ZERO,
     };
     let (commitment, inspector) = (request.commitment.clone(), request.inspector.clone());
@@ -145,7 +151,7 @@ async fn write_snapshot(
 
 /// Makes an empty directory in the target's place.
 pub fn empty(request: &Request) -> Result<()> {
-    let staging = Staging::create(&request.target, request.force, request.same_owner)?;
+    let staging = Staging::create(&request.target, request.force, request.keeping)?;
     if let Some(inspector) = &request.inspector {
         inspector.inspect(staging.path())?;
     }
@@ -322,11 +328,20 @@ fn remaining(entries: &[Entry]) -> Vec<AtomicU32> {
     entries.iter().map(|entry| AtomicU32::new(entry.chunks().count() as u32)).collect()
 }
 
-fn file_size(entry: &Entry) -> u64 {
-    match entry.kind {
-        Kind::File { size, .. } => size,
-        _ => 0,
+/// What is special lends the rights of a file's owner: it must not come to lend another's.
+fn check_owners(entries: &[Entry], keeping: Keeping) -> Result<()> {
+    if keeping.owner || !keeping.special {
+        return Ok(());
     }
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let stranger = |entry: &&Entry| entry.meta.is_special() && (entry.meta.uid, entry.meta.gid) != (uid, gid);
+    let Some(Entry { path, meta, .. }) = entries.iter().find(stranger) else { return Ok(()) };
+    let what = format!(
+        "{path} has special attributes and belonged to {}:{}; they would lend the rights of {uid}:{gid}. \
+         As root, --same-owner with --preserve-special keeps both; without --preserve-special neither is kept",
+        meta.uid, meta.gid
+    );
+    Err(Error::InvalidInput { what })
 }
 
 fn is_special(entry: &Entry) -> bool {

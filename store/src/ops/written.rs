@@ -47,7 +47,7 @@ impl Written<'_> {
     ) -> Result<Published> {
         let packs = self.uploader.finish().await?;
         let write = self.lease.open().await?;
-        let chunks = tree.chunks().count() as u64;
+        let (chunks, content_bytes) = (tree.chunks().count() as u64, tree.content_bytes);
         let (store, known) = (self.store.clone(), Arc::clone(self.known));
         let (mut packs, meta) = blocking(move || {
             let sure = |id: &ChunkId| known.locate(id).filter(|found| !known.is_unsure(&found.pack));
@@ -74,6 +74,8 @@ impl Written<'_> {
             record.counts.chunks = chunks;
             record.counts.stored_bytes = durable.stored_bytes;
             finish(record);
+            // What was found before the files were read may have grown since.
+            record.uncompressed_size_bytes = content_bytes;
         };
         let record = self.lease.publish(&durable, finish).await?;
         Ok(Published { record, metadata: meta.metadata, taken_over })

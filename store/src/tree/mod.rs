@@ -2,6 +2,7 @@
 
 pub mod beneath;
 pub mod read;
+pub mod remove;
 pub mod stat_cache;
 pub mod trust;
 pub mod walk;

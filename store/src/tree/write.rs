@@ -6,6 +6,7 @@
 use std::{
     ffi::{OsStr, OsString},
     fs::{self, File},
+    io::ErrorKind,
     os::unix::{ffi::OsStrExt, fs::DirBuilderExt},
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
@@ -21,16 +22,25 @@ use rustix::{
     io::Errno,
 };
 
-use super::beneath::Beneath;
+use super::{beneath::Beneath, remove::remove_all};
 use crate::{
     Error, Result,
     error::IoContext,
-    format::tree::{Entry, Kind, Meta},
+    format::tree::{Entry, Kind, Meta, is_plain_xattr},
     id,
 };
 
 /// A staging directory younger than this may belong to somebody who is about to lock it.
 const YOUNG: Duration = Duration::from_secs(10);
+
+/// What a file gets of its entry beside content, time and the plain part of its mode and attributes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Keeping {
+    /// Its owner. Else it belongs to whoever makes it.
+    pub owner: bool,
+    /// What is [special](Meta::is_special).
+    pub special: bool,
+}
 
 /// A directory under construction; removed again unless it is published.
 #[derive(Debug)]
@@ -38,7 +48,7 @@ pub struct Staging {
     dir: Beneath,
     target: PathBuf,
     replace: bool,
-    same_owner: bool,
+    keeping: Keeping,
     published: bool,
     /// Extended attributes the target's file system would not take.
     lost_xattrs: AtomicU64,
@@ -46,7 +56,7 @@ pub struct Staging {
 
 impl Staging {
     /// Starts building `target`. One that exists and is not empty is refused unless `replace`.
-    pub fn create(target: &Path, replace: bool, same_owner: bool) -> Result<Self> {
+    pub fn create(target: &Path, replace: bool, keeping: Keeping) -> Result<Self> {
         let target = std::path::absolute(target).at("cannot resolve", target)?;
         match fs::symlink_metadata(&target) {
             Ok(meta) if !meta.is_dir() => {
@@ -72,7 +82,7 @@ impl Staging {
         // Held as long as this process lives, so that others can tell it from what is left of
         // a dead one.
         flock(dir.fd(), FlockOperation::NonBlockingLockExclusive).at("cannot lock", &path)?;
-        Ok(Self { dir, target, replace, same_owner, published: false, lost_xattrs: AtomicU64::new(0) })
+        Ok(Self { dir, target, replace, keeping, published: false, lost_xattrs: AtomicU64::new(0) })
     }
 
     pub fn lost_xattrs(&self) -> u64 {
@@ -125,6 +135,12 @@ impl Staging {
         for entry in entries.iter().rev().filter(|entry| entry.kind == Kind::Directory) {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY;
             let fd = self.dir.open_at(entry.path.as_bytes(), flags, Mode::empty());
+            if let Err(error) = &fd
+                && matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+            {
+                // Whoever inspected the directory has taken it out.
+                continue;
+            }
             fd.and_then(|fd| Ok(self.set_attributes(&File::from(fd), &entry.meta)?))
                 .at("cannot set the attributes of", self.dir.display(&entry.path))?;
         }
@@ -163,7 +179,7 @@ impl Staging {
         self.published = true;
         File::open(parent).and_then(|dir| Ok(fsync(dir)?)).at("cannot flush", parent)?;
         if let Some(old) = old {
-            fs::remove_dir_all(old).at("restored, but cannot remove what was there before, now at", old)?;
+            remove_all(old).at("restored, but cannot remove what was there before, now at", old)?;
         }
         Ok(())
     }
@@ -176,7 +192,7 @@ impl Staging {
         let dir = self.parent(entry)?;
         let name = entry.path.name();
         symlinkat(target, &dir, name)?;
-        if self.same_owner {
+        if self.keeping.owner {
             let (uid, gid) = owner(&entry.meta);
             chownat(&dir, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW)?;
         }
@@ -194,18 +210,22 @@ impl Staging {
     }
 
     fn set_attributes(&self, file: &File, meta: &Meta) -> rustix::io::Result<()> {
-        if self.same_owner {
+        if self.keeping.owner {
             let (uid, gid) = owner(meta);
             fchown(file, uid, gid)?;
         }
         for (name, value) in &meta.xattrs {
+            if !self.keeping.special && !is_plain_xattr(name) {
+                continue;
+            }
             match fsetxattr(file, OsStr::from_bytes(name), value, XattrFlags::empty()) {
                 Err(Errno::NOTSUP) => drop(self.lost_xattrs.fetch_add(1, Ordering::Relaxed)),
                 result => result?,
             }
         }
         // After the owner: changing it clears the set-id bits.
-        fchmod(file, Mode::from(meta.mode))?;
+        let mode = if self.keeping.special { meta.mode } else { meta.plain_mode() };
+        fchmod(file, Mode::from(mode))?;
         futimens(file, &timestamps(meta))
     }
 }
@@ -213,7 +233,7 @@ impl Staging {
 impl Drop for Staging {
     fn drop(&mut self) {
         if !self.published
-            && let Err(error) = fs::remove_dir_all(self.dir.path())
+            && let Err(error) = remove_all(self.dir.path())
         {
             tracing::warn!(path = %self.dir.path().display(), %error, "an unfinished directory is left behind");
         }
@@ -233,7 +253,7 @@ fn remove_abandoned(parent: &Path, prefix: &OsStr) {
             && flock(dir.fd(), FlockOperation::NonBlockingLockExclusive).is_ok()
         {
             tracing::info!(path = %entry.path().display(), "removing what a killed restore left behind");
-            let _ = fs::remove_dir_all(entry.path());
+            let _ = remove_all(&entry.path());
         }
     }
 }

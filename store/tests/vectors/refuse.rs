@@ -15,6 +15,7 @@ use store::format::{
     root::{self, Blob, Root, SegmentRef},
     segment,
     table::{self, Location},
+    tree_limits::{MAX_CHUNKS, MAX_CONTENT_BYTES, MAX_DEPTH},
 };
 use store::id::{PackId, PackSeq};
 
@@ -206,6 +207,27 @@ fn file(size: u64, extents: &[Vec<u8>]) -> Vec<u8> {
     item(FILE, b"f", &rest)
 }
 
+/// A file at `path` that is one hole.
+fn empty_hole(path: &[u8], size: u64) -> Vec<u8> {
+    let mut rest = META.to_vec();
+    rest.put_varint(size);
+    rest.put_varint(1);
+    rest.extend(extent(0, size, &[]));
+    item(FILE, path, &rest)
+}
+
+/// Directories of which each is in the one before.
+fn chain(levels: usize) -> Vec<Vec<u8>> {
+    let level = |above: usize| {
+        let mut out = vec![DIRECTORY];
+        out.put_varint((2 * above).saturating_sub(1) as u64);
+        out.put_bytes(if above == 0 { b"d" } else { b"/d" });
+        out.extend_from_slice(&META);
+        out
+    };
+    (0..levels).map(level).collect()
+}
+
 fn extent(kind: u64, len: u64, rest: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     out.put_varint(len << 2 | kind);
@@ -248,6 +270,9 @@ fn trees(cases: &mut Cases<'_>) {
     bad("long-inline", "4097 bytes inline", &[file(4097, &[extent(2, 4097, &[0; 4097])])]);
     bad("many-extents", "257 extents in one item", &[file(257 * 64, &vec![chunk(64); 257])]);
     bad("size", "a size of 2^62", &[file(1 << 62, &[hole((1 << 62) - 1), chunk(1)])]);
+    let most = MAX_CONTENT_BYTES;
+    bad("content", "files of 2^44 bytes and one more", &[file(most, &[hole(most)]), empty_hole(b"g", 1)]);
+    bad("depth", "2049 directories, one in the other", &chain(MAX_DEPTH + 1));
     bad("symlink-nul", "a symbolic link with a NUL", &[item(3, b"x", &[&META[..], &[2, b'a', 0]].concat())]);
     bad("symlink-empty", "a symbolic link to nothing", &[item(3, b"x", &[&META[..], &[0]].concat())]);
     bad("holes", "two holes side by side", &[file(2, &[hole(1), hole(1)])]);
@@ -414,6 +439,12 @@ fn roots(cases: &mut Cases<'_>) {
     let mut many = good;
     many[body + 21] = 2;
     cases.malformed("root", "count", "more segments than there are bytes for", many);
+    let long = SegmentRef { tree: blob(16 << 20), table: blob(16 << 20), chunks: 1 };
+    let metadata = Root { segments: vec![long; 65] };
+    cases.malformed("root", "metadata", "one segment of 16 MiB, and its table, 65 times", metadata.encode());
+    let chunks = MAX_CHUNKS as u32 + 1;
+    let chunks = Root { segments: vec![SegmentRef { tree: blob(64), table: blob(64), chunks }] };
+    cases.malformed("root", "chunks", "2^25 chunks and one more", chunks.encode());
 }
 
 /// Read as the frame of [`TEXT`].

@@ -26,7 +26,7 @@ async fn count(root: &str, key: &str, lines: usize, name: &str) {
     let (bucket, key) = (open(root), Key::new(key).expect("a key"));
     for line in 0..lines {
         loop {
-            let object = bucket.get(&key).await.expect("the object is there");
+            let object = bucket.get(&key, u64::MAX).await.expect("the object is there");
             let mut bytes = object.bytes.to_vec();
             bytes.extend(format!("{name}.{line}\n").bytes());
             match bucket.put(&key, bytes.into(), Write::Replace(object.version)).await {

@@ -57,7 +57,7 @@ pub async fn look(bucket: &dyn Bucket) -> State {
     loop {
         let page = bucket.list(&Prefix::root(), Depth::All, cursor).await.unwrap();
         for entry in page.entries {
-            let bytes = bucket.get(&entry.key).await.unwrap().bytes;
+            let bytes = bucket.get(&entry.key, u64::MAX).await.unwrap().bytes;
             objects.insert(entry.key.to_string(), bytes);
         }
         cursor = page.next;

@@ -39,12 +39,13 @@ impl State {
         self.findings.must(known, "I5", format_args!("{key} is {state}"));
         if ["live", "trashed"].contains(&state) {
             let chunk_key = hex(text(config, "chunk_key"));
-            let checked = self.check_content(tenant, &chunk_key, &record["content"]);
-            self.findings.whole(checked, "I6–I13", key);
+            let checked = self.check_content(tenant, &chunk_key, record);
+            self.findings.whole(checked, "I6–I13, I21", key);
         }
     }
 
-    fn check_content(&self, tenant: &str, chunk_key: &[u8], content: &Value) -> Read<()> {
+    fn check_content(&self, tenant: &str, chunk_key: &[u8], record: &Value) -> Read<()> {
+        let content = &record["content"];
         let swept = self.swept(tenant);
         let mut listed = BTreeMap::new();
         for used in content["packs"].as_array().ok_or("I5: no content")? {
@@ -57,7 +58,12 @@ impl State {
             listed.insert(pack, number(used, "live_bytes"));
         }
         let walk = Walk { state: self, tenant, used: BTreeSet::new() };
-        let used = walk.through(content, chunk_key)?;
+        let (used, content_bytes) = walk.through(content, chunk_key)?;
+        let said = number(record, "uncompressed_size_bytes");
+        must(
+            said == content_bytes,
+            format!("I21: {said} bytes of files are said, {content_bytes} are there"),
+        )?;
         let mut bytes: BTreeMap<String, u64> = BTreeMap::new();
         for (pack, _, stored_len) in used {
             *bytes.entry(pack).or_default() += stored_len;
@@ -79,15 +85,18 @@ fn must(holds: bool, otherwise: impl Into<String>) -> Read<()> {
     if holds { Ok(()) } else { Err(otherwise.into()) }
 }
 
-/// Through one snapshot, noting what it uses: pack, offset and stored length of each frame.
+/// Pack, offset and stored length of each.
+type Frames = BTreeSet<(String, u64, u64)>;
+
+/// Through one snapshot, noting what it uses.
 struct Walk<'a> {
     state: &'a State,
     tenant: &'a str,
-    used: BTreeSet<(String, u64, u64)>,
+    used: Frames,
 }
 
 impl<'a> Walk<'a> {
-    fn through(mut self, content: &Value, chunk_key: &[u8]) -> Read<BTreeSet<(String, u64, u64)>> {
+    fn through(mut self, content: &Value, chunk_key: &[u8]) -> Read<(Frames, u64)> {
         let root = &content["root"];
         let place = Place {
             pack: text(root, "pack").to_owned(),
@@ -118,7 +127,7 @@ impl<'a> Walk<'a> {
         must(input.0.is_empty(), "bytes after the root")?;
         tree.end().map_err(|error| format!("I8: {error}"))?;
         must(digest.finalize().as_bytes()[..] == hex(text(content, "snapshot_id")), "I7: the snapshot id")?;
-        Ok(self.used)
+        Ok((self.used, tree.content_bytes))
     }
 
     fn frame(&mut self, place: &Place) -> Read<&'a Frame> {

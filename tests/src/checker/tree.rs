@@ -14,6 +14,8 @@ pub(super) struct Tree {
     /// Of the file that is being read: how many bytes are still to come, and whether its last
     /// item ended where only one that goes on may end.
     file: Option<(u64, bool)>,
+    /// The sizes of all files.
+    pub(super) content_bytes: u64,
 }
 
 /// A chunk and its length.
@@ -66,6 +68,8 @@ impl Tree {
                 meta(input)?;
                 let size = input.varint()?;
                 self.file = Some((size, false));
+                self.content_bytes = self.content_bytes.saturating_add(size);
+                must(self.content_bytes <= 1 << 44, "more bytes of files than there may be")?;
                 self.extents(input, chunks)?;
             }
             2 | 4 | 5 => meta(input)?,
@@ -106,6 +110,7 @@ impl Tree {
                         && !name.contains(&0)
                 };
                 must(path.split(|byte| *byte == b'/').all(plain), "a name that is none")?;
+                must(path.split(|byte| *byte == b'/').count() <= 2048, "a path of too many names")?;
             }
         }
         self.last = Some(path.to_owned());

@@ -70,7 +70,7 @@ impl Host {
     }
 
     async fn read_json(&self, key: &Key) -> Result<Option<(Version, Value)>, BucketError> {
-        match self.store.bucket.get(key).await {
+        match self.store.bucket.get(key, u64::MAX).await {
             Ok(object) => Ok(Some((object.version, serde_json::from_slice(&object.bytes).unwrap()))),
             Err(BucketError::NotFound { .. }) => Ok(None),
             Err(error) => Err(error),

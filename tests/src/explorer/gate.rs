@@ -42,15 +42,15 @@ impl Bucket for Gate {
         RetryPolicy::default()
     }
 
-    async fn get(&self, key: &Key) -> Result<Object> {
+    async fn get(&self, key: &Key, max_bytes: u64) -> Result<Object> {
         match self.pass(Op::Get(key.clone())).await? {
-            Reply::Object(object) => Ok(object),
+            Reply::Object(object) => object.within(key, max_bytes),
             other => unreachable!("{other:?}"),
         }
     }
 
     async fn get_range(&self, key: &Key, range: Range<u64>) -> Result<Bytes> {
-        let bytes = self.get(key).await?.bytes;
+        let bytes = self.get(key, u64::MAX).await?.bytes;
         let (start, end, actual) = (range.start, range.end, bytes.len() as u64);
         if end > actual {
             return Err(BucketError::Truncated { key: key.to_string(), actual, start, end });

@@ -389,7 +389,8 @@ impl Ghost {
         if self.violation.is_some() {
             return self.violation.clone();
         }
-        let get = |key: &str| memory.get(&Key::new(key).unwrap()).now_or_never().unwrap().unwrap().bytes;
+        let get =
+            |key: &str| memory.get(&Key::new(key).unwrap(), u64::MAX).now_or_never().unwrap().unwrap().bytes;
         let mut known: Vec<Event> = Vec::new();
         for key in memory.keys() {
             if layout::event_of(&Key::new(key.as_str()).unwrap()).is_some() && key.contains("/events/") {

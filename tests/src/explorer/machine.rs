@@ -267,7 +267,8 @@ impl Machine {
             if is_event_key(&key) {
                 continue;
             }
-            let object = self.memory.get(&Key::new(key.as_str()).unwrap()).now_or_never().unwrap().unwrap();
+            let object =
+                self.memory.get(&Key::new(key.as_str()).unwrap(), u64::MAX).now_or_never().unwrap().unwrap();
             (key.len(), inner.content(&object.version), inner.is_fresh(&key)).hash(&mut hasher);
         }
         let mut flying: Vec<u64> = inner
@@ -293,10 +294,11 @@ impl Machine {
 
     fn perform(&self, inner: &mut Inner, process: usize, op: &Op, flip: usize) -> Answer {
         let bucket = &*self.memory;
-        let now = |key: &Key| bucket.get(key).now_or_never().unwrap().ok().map(|object| object.bytes);
+        let now =
+            |key: &Key| bucket.get(key, u64::MAX).now_or_never().unwrap().ok().map(|object| object.bytes);
         match op {
             Op::Get(key) => {
-                let object = bucket.get(key).now_or_never().unwrap();
+                let object = bucket.get(key, u64::MAX).now_or_never().unwrap();
                 let expired = inner.written.get(key.as_str()) != Some(&inner.epoch);
                 inner.ghost.read(process, key, object.as_ref().ok().map(|object| &object.bytes), expired);
                 object.map(Reply::Object)

@@ -67,7 +67,7 @@ impl Host {
     }
 
     async fn noted(&self) -> store::Result<Option<PackId>> {
-        match self.store.bucket.get(&note()).await {
+        match self.store.bucket.get(&note(), u64::MAX).await {
             Ok(object) => Ok(std::str::from_utf8(&object.bytes).unwrap().parse().ok()),
             Err(BucketError::NotFound { .. }) => Ok(None),
             Err(error) => Err(error.into()),

@@ -281,7 +281,7 @@ impl Host {
             }
             Program::ContractReaper => {
                 let key = layout::lock(&self.lineage);
-                if self.store.bucket.get(&key).await.is_ok() {
+                if self.store.bucket.get(&key, u64::MAX).await.is_ok() {
                     self.store.bucket.delete(&key).await.ok();
                 }
             }
@@ -421,11 +421,12 @@ impl Host {
         deleted: Option<RecordId>,
     ) -> store::Result<u64> {
         let key = layout::pack(&self.store.tenant, emptied);
-        let len = self.store.bucket.get(&key).await?.bytes.len() as u64;
+        let len = self.store.bucket.get(&key, u64::MAX).await?.bytes.len() as u64;
         let records: Vec<_> = of.iter().map(|record| (self.lineage.clone(), *record)).collect();
         let rehearsal = repack::Rehearsal::default();
         let packs = [(emptied, len)];
-        let survey = repack::survey(&self.store, &rehearsal, &packs, &records, &[], u64::MAX).await?;
+        let survey =
+            repack::survey(&self.store, &rehearsal, &packs, &records, &[], (u64::MAX, u64::MAX)).await?;
         if let Some(deleted) = deleted {
             self.controls().delete(deleted, "explored").await?;
         }

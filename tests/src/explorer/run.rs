@@ -221,7 +221,8 @@ fn quiet(stage: &Stage, machine: &Machine) -> Option<String> {
     }
     let mut keeper = super::keeper::Keeper::default();
     for key in machine.memory().keys() {
-        let object = machine.memory().get(&Key::new(key.as_str()).unwrap()).now_or_never().unwrap().unwrap();
+        let object =
+            machine.memory().get(&Key::new(key.as_str()).unwrap(), u64::MAX).now_or_never().unwrap().unwrap();
         keeper.sees(&key, Some(&object.bytes));
     }
     let garbage = keeper.garbage();

@@ -248,7 +248,7 @@ async fn set_up_real(snapshots: u64) -> Stage {
     world.controls("stage").delete(records[0], "").await.unwrap();
     let mut objects = BTreeMap::new();
     for key in memory.keys().into_iter().filter(|key| !key.contains("/events/")) {
-        let bytes = memory.get(&Key::new(key.as_str()).unwrap()).await.unwrap().bytes;
+        let bytes = memory.get(&Key::new(key.as_str()).unwrap(), u64::MAX).await.unwrap().bytes;
         objects.insert(key, bytes);
     }
     let World { store, lineage, .. } = world;
@@ -262,7 +262,7 @@ async fn set_up() -> Stage {
     let records = world.snapshots(RECORDS).await;
     let first = Move { target: records[0], reason: String::new(), force: true };
     world.controls("stage").point(&first).await.unwrap();
-    let read = async |key: Key| (key.to_string(), memory.get(&key).await.unwrap().bytes);
+    let read = async |key: Key| (key.to_string(), memory.get(&key, u64::MAX).await.unwrap().bytes);
     let mut objects = BTreeMap::new();
     for record in &records {
         objects.extend([read(layout::record(&world.lineage, *record)).await]);

@@ -41,7 +41,7 @@ impl Host {
             }
             let mut missing = None;
             for used in record.content.iter().flat_map(|content| &content.packs) {
-                match self.store.bucket.get(&layout::pack(&self.store.tenant, used.pack)).await {
+                match self.store.bucket.get(&layout::pack(&self.store.tenant, used.pack), u64::MAX).await {
                     Ok(_) => {}
                     Err(error @ BucketError::NotFound { .. }) => missing = Some(error),
                     Err(error) => return Err(error.into()),

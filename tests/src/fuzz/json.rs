@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::mutation::Dice;
 
 /// Puts something else in the place of one value, or leaves it out.
-pub(super) fn change(bytes: &mut Vec<u8>, dice: &mut Dice) {
+pub(crate) fn change(bytes: &mut Vec<u8>, dice: &mut Dice) {
     let Ok(mut document) = serde_json::from_slice::<Value>(bytes) else { return };
     let mut chosen = dice.below(count(&document));
     let other = nth(&document, &mut dice.below(count(&document))).cloned();

@@ -9,9 +9,9 @@
 //! `PSTORE_FUZZ_ROUNDS` is how many inputs each target gets, `PSTORE_FUZZ_SEED` which ones,
 //! `PSTORE_FUZZ_INPUT` a file to try instead.
 
-mod json;
+pub(crate) mod json;
 mod limit;
-mod mutation;
+pub(crate) mod mutation;
 mod reseal;
 pub mod targets;
 

@@ -23,13 +23,13 @@ const NUMBERS: [u64; 14] = [
 const MOST_BYTES: usize = 1 << 20;
 
 #[derive(Debug)]
-pub(super) struct Mutator<'a> {
+pub(crate) struct Mutator<'a> {
     corpus: &'a [Vec<u8>],
     dice: Dice,
 }
 
 impl<'a> Mutator<'a> {
-    pub(super) fn new(corpus: &'a [Vec<u8>], seed: u64) -> Self {
+    pub(crate) fn new(corpus: &'a [Vec<u8>], seed: u64) -> Self {
         Self { corpus, dice: Dice(seed) }
     }
 
@@ -39,7 +39,7 @@ impl<'a> Mutator<'a> {
         self.changed(known)
     }
 
-    pub(super) fn changed(&mut self, input: &[u8]) -> Vec<u8> {
+    pub(crate) fn changed(&mut self, input: &[u8]) -> Vec<u8> {
         let mut bytes = input.to_vec();
         for _ in 0..=self.dice.below(4) {
             let is_json = bytes.first() == Some(&b'{');
@@ -113,10 +113,10 @@ fn overwrite(bytes: &mut [u8], at: usize, with: &[u8]) {
 
 /// The same throws for the same seed.
 #[derive(Debug)]
-pub(super) struct Dice(u64);
+pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
-    pub(super) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -124,11 +124,11 @@ impl Dice {
         z ^ (z >> 31)
     }
 
-    pub(super) fn below(&mut self, end: usize) -> usize {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
         (self.next() % end.max(1) as u64) as usize
     }
 
-    pub(super) fn number(&mut self) -> u64 {
+    pub(crate) fn number(&mut self) -> u64 {
         NUMBERS[self.below(NUMBERS.len())]
     }
 }

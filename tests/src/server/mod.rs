@@ -103,7 +103,7 @@ async fn ready(config: &S3Config, still_runs: impl Fn() -> bool) -> Result<(), S
                 .put(&key, b"ready".to_vec().into(), Write::Create)
                 .await
                 .map_err(|error| error.to_string())?;
-            bucket.get(&key).await.map_err(|error| error.to_string())
+            bucket.get(&key, u64::MAX).await.map_err(|error| error.to_string())
         };
         match tried.await {
             Ok(object) if &object.bytes[..] == b"ready" => return Ok(()),

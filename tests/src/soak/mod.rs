@@ -39,11 +39,7 @@ impl Plan {
     pub fn from_environment() -> Self {
         let number = |name: &str, default| env::var(name).map_or(default, |text| text.parse().expect(name));
         let wanted = env::var("PSTORE_SOAK_STEPS").unwrap_or_default();
-        let named = |kind: &Kind| match &*wanted {
-            "" => !Kind::UNMENDED.contains(kind),
-            "all" => true,
-            words => words.split(',').any(|word| word == kind.name()),
-        };
+        let named = |kind: &Kind| wanted.is_empty() || wanted.split(',').any(|word| word == kind.name());
         Self {
             seed: number("PSTORE_SOAK_SEED", 1),
             time: Duration::from_secs(number("PSTORE_SOAK_SECONDS", 120)),

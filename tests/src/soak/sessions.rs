@@ -160,6 +160,16 @@ fn committed(
     Ok(record)
 }
 
+/// What a commit to this profile may end with. Somebody may always have a file open. Another profile than the
+/// session's own may be locked by one that died on another host.
+fn commit_codes(world: &World, session: &Session, profile: &str) -> Vec<i32> {
+    let mut codes = if session.lost && !session.fork { vec![25, 26, 32] } else { vec![0, 32] };
+    if session.fork && world.may_be_locked(profile) {
+        codes.push(24);
+    }
+    codes
+}
+
 /// Commits when the writer has finished what it had begun.
 pub fn commit(world: &mut World, host: usize) -> Step {
     let Some(at) = draw(world, host) else { return Ok(None) };
@@ -183,9 +193,8 @@ fn commit_at(world: &mut World, host: usize, at: usize) -> Result<String, String
     let (profile, before) = (destination(session), session.ledger());
     let ended = world.hosts[host].commands().run(commit_words(session));
     let session = &world.hosts[host].mounts[at];
-    let (after, lost) = (session.ledger(), session.lost && !session.fork);
-    // Somebody may always have a file open; the lock may have been taken away.
-    expect(&ended, if lost { &[25, 26, 32] } else { &[0, 32] })?;
+    let after = session.ledger();
+    expect(&ended, &commit_codes(world, session, &profile))?;
     if ended.code != Some(0) {
         return Ok(format!("cannot commit {profile}: {:?}", ended.code));
     }
@@ -211,6 +220,8 @@ pub fn cut_commit(world: &mut World, host: usize) -> Step {
     let after = session.ledger();
     let ended = running.wait();
     let lost = session.lost && !session.fork;
+    let mut codes = commit_codes(world, &session, &profile);
+    codes.extend([3, 14]);
     let pointer = world.pointers.get(&profile).cloned();
     let (_, current) = world.list(&profile)?;
     world.deaths.insert(session.profile.clone(), Instant::now());
@@ -232,7 +243,7 @@ pub fn cut_commit(world: &mut World, host: usize) -> Step {
         }
         session.cut = (!unchanged).then_some(Cut::Unmoved);
     }
-    expect(&ended, if lost { &[3, 14, 25, 26, 32] } else { &[0, 3, 14, 32] })?;
+    expect(&ended, &codes)?;
     world.hosts[host].left.push(session);
     Ok(Some(words))
 }

@@ -57,15 +57,6 @@ kinds! {
     Clock "clock" 2 catalog::clock,
 }
 
-impl Kind {
-    /// Those that CI leaves out. They are taken if they are named, or all are; one leaves this
-    /// list when it has passed for long with many seeds.
-    ///
-    /// - `commit-beside` and `cut-commit` showed defects that are mended, and have not run for long
-    ///   since.
-    pub const UNMENDED: [Self; 2] = [Self::CommitBeside, Self::CutCommit];
-}
-
 /// Takes one step that something can be done with, by lot, and judges it.
 pub fn take(world: &mut World, kinds: &[Kind]) -> Result<(), String> {
     let total: usize = kinds.iter().map(|kind| kind.weight()).sum();

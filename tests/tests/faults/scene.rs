@@ -47,7 +47,7 @@ impl Template {
         let mut objects = Vec::new();
         for key in memory.keys() {
             let key = Key::new(key).unwrap();
-            let bytes = memory.get(&key).await.unwrap().bytes;
+            let bytes = memory.get(&key, u64::MAX).await.unwrap().bytes;
             objects.push((key, bytes));
         }
         Self { objects, records, folder }

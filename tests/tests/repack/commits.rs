@@ -5,7 +5,14 @@ use std::{fs, path::Path, sync::Arc, time::Duration};
 use store::{
     bucket::{Bucket, Key, MemoryBucket},
     content::ingest::{Cutter, Files},
-    ops::{commit, gc::Collector, open::Opened, snapshot::Report, verify},
+    format::tree::Kind,
+    ops::{
+        commit,
+        gc::Collector,
+        open::Opened,
+        snapshot::{Outcome, Report},
+        verify,
+    },
     progress::Silent,
 };
 use tests::world::{World, commit_request};
@@ -135,7 +142,7 @@ const REPAIR: verify::Options = verify::Options {
 async fn spoil(memory: &MemoryBucket) -> Key {
     let first = memory.keys().into_iter().find(|key| key.contains("/packs/")).unwrap();
     let first = Key::new(first).unwrap();
-    let mut bytes = memory.get(&first).await.unwrap().bytes.to_vec();
+    let mut bytes = memory.get(&first, u64::MAX).await.unwrap().bytes.to_vec();
     bytes[1000] ^= 1;
     memory.damage(&first, bytes);
     first
@@ -167,6 +174,65 @@ async fn a_commit_on_a_damaged_snapshot_goes_on_and_carries_the_mark() {
     }
 }
 
+/// Files of a mount, written again with these bytes.
+struct Rewritten(Vec<Vec<u8>>);
+
+impl Files for Rewritten {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn read(&self, at: usize, cutter: &mut Cutter<'_>) -> store::Result<()> {
+        cutter.read_from(&mut &*self.0[at], u64::MAX).unwrap().map(drop)
+    }
+}
+
+/// Commits what `base` holds, with all files written again as they were.
+async fn commit_rewritten(world: &World, base: commit::Base, source: &Path) -> Report {
+    let (entries, _) = base.metadata.decode().unwrap();
+    let is_file = |at: &usize| matches!(entries[*at].kind, Kind::File { .. });
+    let changed: Vec<usize> = (0..entries.len()).filter(is_file).collect();
+    let read = |at: &usize| fs::read(source.join(entries[*at].path.to_string())).unwrap();
+    let files = Arc::new(Rewritten(changed.iter().map(read).collect()));
+    let tree = commit::Tree { entries, changed, skipped: Default::default(), bytes: 1 };
+    let hold = world.controls("test").acquire(Default::default(), Duration::ZERO).await.unwrap();
+    let request = commit_request(&world.lineage, source);
+    let intend = async |_| Ok(());
+    let committed =
+        commit::commit(&world.store, request, tree, files, Some(base), Some(&hold), intend, Arc::new(Silent));
+    let (report, _) = committed.await.unwrap();
+    hold.release().await.unwrap();
+    report
+}
+
+/// Somebody puts a damaged file back as it was, with its time. The tree is the same, so there would be nothing
+/// to commit; but the mount alone has what the store has lost, whether it knew that from the start or not.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_of_what_the_base_has_lost_stores_it_though_the_tree_is_the_same() {
+    for is_known in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        let memory = Arc::new(MemoryBucket::new());
+        let world = World::open(memory.clone(), None).await;
+        fill(dir.path(), 0);
+        let before = world.snapshot(dir.path()).await.unwrap();
+        let opened = base(&world).await;
+        let report = commit_rewritten(&world, base(&world).await, dir.path()).await;
+        assert_eq!(report.outcome, Outcome::Unchanged);
+        spoil(&memory).await;
+        let report = verify::verify(&world.store, &world.lineage, REPAIR, Arc::new(Silent)).await.unwrap();
+        assert_eq!(report.marked.len(), 1);
+        let base = if is_known { base(&world).await } else { opened };
+        let report = commit_rewritten(&world, base, dir.path()).await;
+        assert_eq!((report.outcome, report.snapshot_id), (Outcome::Stored, before.snapshot_id), "{is_known}");
+        let current = world.current().await.unwrap();
+        assert_eq!((current.record, &current.damage), (report.record, &None), "{is_known}");
+        let out = tempfile::tempdir().unwrap();
+        let out = out.path().join("out");
+        world.restore(&out).await.unwrap();
+        tests::tree::assert_same(dir.path(), &out);
+    }
+}
+
 /// The mount knows its base as it was; the good copy that a repair has found is what counts.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_on_a_snapshot_that_was_repaired_meanwhile_refers_to_the_good_copy() {
@@ -184,7 +250,7 @@ async fn a_commit_on_a_snapshot_that_was_repaired_meanwhile_refers_to_the_good_c
     bob.capture(&apart).await.unwrap();
     let report = verify::verify(&world.store, &world.lineage, REPAIR, Arc::new(Silent)).await.unwrap();
     assert!(report.damage.is_empty() && !report.repaired.is_empty(), "{report:#?}");
-    memory.get(&pack).await.unwrap();
+    memory.get(&pack, u64::MAX).await.unwrap();
     let (_, stored) = commit_without(&world, base, dir.path(), "05", async || {}).await;
     assert_eq!(stored.record.damage, None);
     assert_holds(&world, dir.path(), 23).await;

@@ -186,7 +186,7 @@ impl History<'_> {
     /// Unless it is long gone.
     async fn read(&self, profile: usize, id: RecordId) -> Option<Record> {
         let key = layout::record(&self.worlds[profile].lineage, id);
-        Some(Record::decode(&self.memory.get(&key).await.ok()?.bytes).unwrap())
+        Some(Record::decode(&self.memory.get(&key, u64::MAX).await.ok()?.bytes).unwrap())
     }
 }
 

@@ -16,9 +16,9 @@ use store::{
     bucket::{Bucket, DelayBucket, Fault, FaultBucket, Key, MemoryBucket, Rule, Verb, Write},
     content::{TenantStore, meta::Metadata},
     format::{
-        layout,
+        layout, limits,
         pin::Pin,
-        record::{Earlier, MAX_BYTES, Record},
+        record::{Earlier, Record},
     },
     ops::{
         gc::{Collector, Options},
@@ -70,7 +70,7 @@ fn first_pack(memory: &MemoryBucket) -> Key {
 async fn packed_bytes(memory: &MemoryBucket) -> u64 {
     let mut bytes = 0;
     for key in memory.keys().into_iter().filter(|key| key.contains("/packs/")) {
-        bytes += memory.get(&Key::new(key).unwrap()).await.unwrap().bytes.len() as u64;
+        bytes += memory.get(&Key::new(key).unwrap(), u64::MAX).await.unwrap().bytes.len() as u64;
     }
     bytes
 }
@@ -224,7 +224,7 @@ async fn a_generation_that_is_pinned_stays_until_it_is_let_go() {
     let used = before.content.unwrap().packs.into_iter().map(|used| used.pack);
     let kept = after.content.unwrap().packs;
     for pack in used.filter(|pack| !kept.iter().any(|kept| kept.pack == *pack)) {
-        memory.get(&layout::pack(&world.store.tenant, pack)).await.unwrap_err();
+        memory.get(&layout::pack(&world.store.tenant, pack), u64::MAX).await.unwrap_err();
     }
 }
 
@@ -235,14 +235,14 @@ async fn a_damaged_pack_is_not_copied_and_stays() {
     let memory = Arc::new(MemoryBucket::new());
     let world = deleted(memory.clone(), &source).await;
     let first = first_pack(&memory);
-    let mut bytes = memory.get(&first).await.unwrap().bytes.to_vec();
+    let mut bytes = memory.get(&first, u64::MAX).await.unwrap().bytes.to_vec();
     // Every frame, and neither head nor directory.
     let frames = bytes.len() / 2;
     bytes[20..frames].iter_mut().for_each(|byte| *byte ^= 1);
     memory.damage(&first, bytes);
     let done = Collector::new(world.store.clone(), NOW).run_through().await.unwrap();
     assert_eq!(done.repacked.failed, 1, "{done:#?}");
-    memory.get(&first).await.unwrap();
+    memory.get(&first, u64::MAX).await.unwrap();
 }
 
 /// Its entry is cut, so that a segment's table has places of chunks that a later segment ends.
@@ -333,7 +333,7 @@ async fn a_lease_is_renewed_for_as_long_as_chunks_are_moved() {
     assert_eq!((done.repacked.records, done.repacked.failed), (1, 0), "{done:#?}");
     let mut renewed = 0;
     for key in memory.keys().into_iter().filter(|key| key.contains("/snap-")) {
-        let object = memory.get(&Key::new(key).unwrap()).await.unwrap();
+        let object = memory.get(&Key::new(key).unwrap(), u64::MAX).await.unwrap();
         let record = Record::decode(&object.bytes).unwrap();
         if record.reason.as_str() == "repack" {
             // Given up once, and before that renewed.
@@ -360,7 +360,7 @@ async fn a_record_that_can_remember_no_more_is_passed_over() {
         record.encode().len()
     };
     let (one, two) = (remembering(1), remembering(2));
-    remembering(1 + (MAX_BYTES - one) / (two - one));
+    remembering(1 + (limits::RECORD as usize - one) / (two - one));
     record.encode_readable().unwrap();
     memory.damage(&key, record.encode());
     let pin = layout::pin(&world.store.tenant, store::catalog::clock::new_record_id());

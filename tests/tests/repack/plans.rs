@@ -186,7 +186,7 @@ async fn deletions_that_were_cut_short_are_foreseen() {
             records.push(world.snapshot(dir.path()).await.unwrap().record);
         }
         let key = layout::record(&world.lineage, records[0]);
-        let record = Record::decode(&memory.get(&key).await.unwrap().bytes).unwrap();
+        let record = Record::decode(&memory.get(&key, u64::MAX).await.unwrap().bytes).unwrap();
         memory.damage(&key, Record { state: State::Trashed, ..record }.encode());
         memory.advance(LEASE_TTL + Duration::from_secs(1));
         if pinned {

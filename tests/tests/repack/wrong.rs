@@ -21,7 +21,7 @@ use crate::{NOW, assert_restores, deleted, first_pack, store_and_delete};
 
 /// Makes a pack one that was written with these changes of its frames and of what it says of them.
 async fn write_so(memory: &MemoryBucket, key: &Key, change: impl FnOnce(&mut [u8], &mut Directory)) {
-    let mut bytes = memory.get(key).await.unwrap().bytes.to_vec();
+    let mut bytes = memory.get(key, u64::MAX).await.unwrap().bytes.to_vec();
     let len = bytes.len() as u64;
     let mut directory = pack::decode_directory(&bytes, len).unwrap();
     bytes.truncate(pack::directory_offset(&bytes[bytes.len() - pack::TRAILER_LEN..], len).unwrap() as usize);
@@ -66,7 +66,7 @@ async fn a_frame_that_its_pack_takes_for_another_than_the_snapshots_is_not_copie
     .await;
     let done = Collector::new(world.store.clone(), NOW).run_through().await.unwrap();
     assert_eq!(done.repacked.failed, 1, "{done:#?}");
-    memory.get(&first).await.unwrap();
+    memory.get(&first, u64::MAX).await.unwrap();
     assert_restores(&world, dir.path()).await;
 }
 
@@ -82,7 +82,7 @@ async fn what_is_known_to_be_lost_is_not_copied() {
     let before = world.current().await.unwrap();
     let done = Collector::new(world.store.clone(), NOW).run_through().await.unwrap();
     assert_eq!(done.repacked.failed, 1, "{done:#?}");
-    memory.get(&first).await.unwrap();
+    memory.get(&first, u64::MAX).await.unwrap();
     assert_eq!(world.current().await.unwrap(), before);
     // Nor is it where others look for what need not be stored again.
     let dave = world.of("acme/dave");
@@ -108,7 +108,7 @@ async fn what_is_found_to_be_lost_while_it_is_copied_stays_where_it_is() {
     let after = world.current().await.unwrap();
     assert!(before.damage.is_none() && after.damage.is_some());
     assert_eq!(after.content, before.content);
-    memory.get(&first).await.unwrap();
+    memory.get(&first, u64::MAX).await.unwrap();
 }
 
 /// Both are moved at once, and have the same ids.

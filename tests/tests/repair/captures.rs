@@ -95,6 +95,39 @@ async fn a_snapshot_does_not_refer_to_what_was_found_damaged_since_it_began() {
     }
 }
 
+/// A repair may come before any request of a capture, also between its last look at what it builds on and its
+/// publication: nothing that is lost is referred to without a mark, and once more makes it whole.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repair_at_any_moment_of_a_capture_leaves_no_snapshot_that_lacks_something_silently() {
+    let Scene { dir: _dir, source, memory: stage, world } = Scene::new().await;
+    world.snapshot(&source).await.unwrap();
+    fs::write(source.join("new"), noise(60_000, 99)).unwrap();
+    let (mut again, mut marked) = (0, 0);
+    for number in 1.. {
+        let memory = copy(&stage).await;
+        let world = world.on(memory.clone());
+        let (meanwhile, damaged) = (world.clone(), memory.clone());
+        let deed = deed(move || async move {
+            spoil(&damaged, &data_pack(&meanwhile).await).await;
+            assert!(!repair(&meanwhile).await.marked.is_empty());
+        });
+        let bucket = Arc::new(Interrupter::at(memory, number, deed));
+        let report = world.on(bucket.clone()).snapshot(&source).await.unwrap();
+        if !bucket.is_done() {
+            break;
+        }
+        let current = world.current().await.unwrap();
+        assert_eq!(current.record, report.record);
+        let is_hit = hit(&world).await.contains(&report.sha256_prefix);
+        assert_eq!(current.damage.is_some(), is_hit, "a repair before request {number}");
+        marked += usize::from(is_hit);
+        again += usize::from(!is_hit);
+        world.snapshot(&source).await.unwrap();
+        assert_restores(&world, &world.current().await.unwrap(), &source).await;
+    }
+    assert!(again > 5 && marked > 0, "{again} {marked}");
+}
+
 /// What was lost when a capture began is found by a repair beside it, which writes down where; then what
 /// it wrote down is lost too. The capture has that from elsewhere, and does not go back to the place
 /// that nobody calls lost any more.
@@ -138,7 +171,7 @@ async fn a_directory_that_is_again_what_was_damaged_meanwhile_is_stored() {
     let (meanwhile, harmed) = (world.clone(), memory.clone());
     let deed = deed(move || async move {
         let pack = data_pack(&meanwhile).await;
-        let end = harmed.get(&pack).await.unwrap().bytes.len() - 10_000;
+        let end = harmed.get(&pack, u64::MAX).await.unwrap().bytes.len() - 10_000;
         change(&harmed, &pack, |bytes| bytes[20..end].iter_mut().for_each(|byte| *byte ^= 1)).await;
         assert_eq!(repair(&meanwhile).await.marked.len(), 1);
         fs::write(&changing, noise(60_000, 0)).unwrap();

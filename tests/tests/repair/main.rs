@@ -27,6 +27,7 @@ use store::{
 };
 use tempfile::TempDir;
 use tests::{
+    interrupter::{Interrupter, deed},
     tree::{assert_same, noise},
     world::{World, copy, request},
 };
@@ -93,7 +94,7 @@ async fn meta_pack(world: &World) -> Key {
 }
 
 async fn change(memory: &MemoryBucket, key: &Key, change: impl FnOnce(&mut Vec<u8>)) {
-    let mut bytes = memory.get(key).await.unwrap().bytes.to_vec();
+    let mut bytes = memory.get(key, u64::MAX).await.unwrap().bytes.to_vec();
     change(&mut bytes);
     memory.damage(key, bytes);
 }
@@ -130,6 +131,7 @@ async fn damaged_and_missing_content_comes_from_another_pack() {
         assert!(!world.verify().await.unwrap().damage.is_empty());
         let report = repair(&world).await;
         assert!(report.damage.is_empty() && !report.repaired.is_empty(), "{blow}: {report:#?}");
+        assert_eq!(report.chunks, world.verify().await.unwrap().chunks, "places that are left count no more");
         let record = world.current().await.unwrap();
         assert_eq!((record.generation, record.damage.is_none()), (1, true));
         assert_restores(&world, &record, &source).await;
@@ -144,7 +146,7 @@ async fn damaged_and_missing_content_comes_from_another_pack() {
             world.assert_clean().await;
         }
         if blow > 0 {
-            memory.get(&pack).await.unwrap_err();
+            memory.get(&pack, u64::MAX).await.unwrap_err();
         }
         let quiet = repair(&world).await;
         assert!(quiet.damage.is_empty() && quiet.repaired.is_empty(), "{quiet:#?}");
@@ -241,7 +243,7 @@ async fn content_and_trees_come_from_this_hosts_cache() {
     let world = World::open(memory.clone(), Some(cache)).await;
     world.snapshot(&source).await.unwrap();
     let key = data_pack(&world).await;
-    let bytes = memory.get(&key).await.unwrap().bytes;
+    let bytes = memory.get(&key, u64::MAX).await.unwrap().bytes;
     let id = key.name().parse().unwrap();
     let (directory, _) = world.store.pack_directory(id, bytes.len() as u64).await.unwrap();
     let frames: Vec<NewFrame> = directory
@@ -319,7 +321,7 @@ async fn what_comes_back_by_itself_loses_its_mark() {
     let Scene { dir: _dir, source, memory, world } = Scene::new().await;
     world.snapshot(&source).await.unwrap();
     let key = data_pack(&world).await;
-    let whole = memory.get(&key).await.unwrap().bytes;
+    let whole = memory.get(&key, u64::MAX).await.unwrap().bytes;
     spoil(&memory, &key).await;
     assert_eq!(repair(&world).await.marked.len(), 1);
     memory.damage(&key, whole);
@@ -328,6 +330,41 @@ async fn what_comes_back_by_itself_loses_its_mark() {
     let report = repair(&world).await;
     assert_eq!((report.damage.len(), report.marked.len()), (0, 0));
     assert_eq!(world.current().await.unwrap().damage, None);
+}
+
+/// It is whole again when the repair looks for the second time: nothing is said of what was wrong before.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_comes_back_during_a_repair_is_not_called_damaged() {
+    let Scene { dir: _dir, source, memory, world } = Scene::new().await;
+    world.snapshot(&source).await.unwrap();
+    let (key, harmed) = (data_pack(&world).await, memory.clone());
+    let whole = memory.get(&key, u64::MAX).await.unwrap().bytes;
+    spoil(&memory, &key).await;
+    let records = layout::record(&world.lineage, world.current().await.unwrap().record);
+    let records = records.as_str().trim_end_matches(records.name());
+    let heal = deed(move || async move { harmed.damage(&key, whole) });
+    // It tries to move what is lost, and reads the pointer when it looks again.
+    let bucket = Arc::new(Interrupter::between(memory, records, &layout::latest(&world.lineage), heal));
+    let report = repair(&world.on(bucket.clone())).await;
+    assert!(bucket.is_done());
+    assert!(report.damage.is_empty() && report.marked.is_empty(), "{report:#?}");
+    assert_eq!(world.current().await.unwrap().damage, None);
+}
+
+/// A sample reads what is marked and little else; what it has made good is read, and all the rest with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_repair_has_written_is_not_left_to_the_sample_of_another_day() {
+    let Scene { dir: _dir, source, memory, world } = Scene::new().await;
+    world.snapshot(&source).await.unwrap();
+    spoil(&memory, &data_pack(&world).await).await;
+    assert_eq!(repair(&world).await.marked.len(), 1);
+    let none = Some(Sample { part: 7, of: 1_000_000_007 });
+    let options = verify::Options { sample: none, ..REPAIR };
+    let unable = verify::verify(&world.store, &world.lineage, options, Arc::new(Silent)).await.unwrap();
+    apart(&world.of("acme/bob"), &source).await;
+    let able = verify::verify(&world.store, &world.lineage, options, Arc::new(Silent)).await.unwrap();
+    assert!(able.damage.is_empty() && able.marked.is_empty(), "{able:#?}");
+    assert!(!unable.damage.is_empty() && able.read_bytes > 700_000, "{unable:#?} {able:#?}");
 }
 
 /// Its k-th request fails, or it is killed there, for every k: nothing is worse, and the next

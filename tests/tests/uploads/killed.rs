@@ -42,7 +42,7 @@ async fn with_small_packs(config: &S3Config, host: &Host, dir: &Path) {
     host.snapshot(&source, "acme/bob");
     let bucket = S3Bucket::open(config.clone()).await;
     let key = layout::tenant_config(&"acme".parse().unwrap());
-    let object = bucket.get(&key).await.unwrap();
+    let object = bucket.get(&key, u64::MAX).await.unwrap();
     let mut tenant = TenantConfig::decode(&object.bytes).unwrap();
     tenant.chunking.pack_bytes = PACK_BYTES;
     bucket.put(&key, tenant.encode().into(), Write::Replace(object.version)).await.unwrap();

@@ -50,17 +50,17 @@ async fn what_was_changed_on_its_way_is_refused_and_sent_again() {
         assert_eq!(proxy.mishaps(), 1);
         if is_stored {
             // Which is why it is not sent so where there is another way.
-            assert_ne!(direct.get(&key()).await.unwrap().bytes, sent);
+            assert_ne!(direct.get(&key(), u64::MAX).await.unwrap().bytes, sent);
             continue;
         }
         assert!(answer.unwrap_err().is_retryable());
-        assert!(matches!(direct.get(&key()).await, Err(BucketError::NotFound { .. })));
+        assert!(matches!(direct.get(&key(), u64::MAX).await, Err(BucketError::NotFound { .. })));
         proxy.set(bad(Mishap::Flipped, 2));
         let retry = RetryBucket::new(Arc::new(bucket), RetryPolicy::default());
         for number in 0..6 {
             let key = Key::new(format!("pack-{number}")).unwrap();
             put_unique(&retry, &key, sent.clone().into()).await.unwrap();
-            assert_eq!(direct.get(&key).await.unwrap().bytes, sent);
+            assert_eq!(direct.get(&key, u64::MAX).await.unwrap().bytes, sent);
         }
         assert!(proxy.mishaps() > 1, "{}", proxy.mishaps());
     }
@@ -85,7 +85,7 @@ async fn a_part_that_was_lost_or_changed_is_sent_again_alone() {
             let bucket = open(&proxy.through(&config), checksum).await;
             let body = Body::File { path: path.clone(), len: sent.len() as u64 };
             bucket.put(&key(), body, Write::Create).await.unwrap();
-            assert!(bucket.get(&key()).await.unwrap().bytes == sent, "{checksum:?} {mishap:?}");
+            assert!(bucket.get(&key(), u64::MAX).await.unwrap().bytes == sent, "{checksum:?} {mishap:?}");
             let (requests, mishaps) = (proxy.requests(), proxy.mishaps());
             assert!(mishaps > 0, "{requests}");
             // Begin, six parts, look, complete, and the read back.

@@ -1,10 +1,12 @@
-//! This host: the cache directory, free space, FUSE.
+//! This host: the cache directory, free space, FUSE, where databases are read.
 
 use std::{
     env, fs,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
+use capture::cell::{Cell, Confinement};
 use rustix::fs::{Access, access, statfs, statvfs};
 use store::ErrorKind;
 
@@ -13,6 +15,8 @@ use crate::{failure::Failure, size};
 
 const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
 const LITTLE_SPACE_BYTES: u64 = 1 << 30;
+const OTHERS: u32 = 0o007;
+const STICKY: u32 = 0o1000;
 
 pub(super) fn cache(root: Option<&Path>) -> Check {
     let name = "cache";
@@ -50,6 +54,24 @@ pub(super) fn space(name: &'static str, root: &Path) -> Check {
     }
 }
 
+/// A directory for a store that others may look into: what was written there before files were
+/// closed to them can still be read, and its locks can be held.
+pub(super) fn openness(root: &Path) -> Option<Check> {
+    let mode = fs::metadata(root).ok()?.mode() & 0o7777;
+    let advice = format!("`chmod -R o= {}` closes it", root.display());
+    let found = format!("other users of this host may look into {} (mode {mode:04o})", root.display());
+    (mode & OTHERS != 0).then(|| Check::warn("privacy", found, advice))
+}
+
+/// Where others can move directories, they can put their own in the place of one of ours.
+pub(super) fn temporary() -> Option<Check> {
+    let folder = env::temp_dir();
+    let mode = fs::metadata(&folder).ok()?.mode() & 0o7777;
+    let found = format!("other users can move what is in {} (mode {mode:04o})", folder.display());
+    let advice = format!("`chmod +t {}`, or set TMPDIR to a directory of your own", folder.display());
+    (mode & 0o022 != 0 && mode & STICKY == 0).then(|| Check::warn("temporary", found, advice))
+}
+
 /// Mounting needs it; nothing else does.
 pub(super) fn fuse() -> Check {
     let name = "fuse";
@@ -67,6 +89,28 @@ pub(super) fn fuse() -> Check {
         return Check::warn(name, found, "install the package fuse3");
     }
     Check::ok(name, "/dev/fuse opens")
+}
+
+/// Where foreign databases are read: captures, loads and imports need it, unless they do not look.
+pub(super) fn databases() -> Check {
+    let name = "databases";
+    let missing = match Cell::own().confinement() {
+        Ok(Confinement { seccomp: true, landlock: true }) => {
+            let found =
+                "examined in a process of their own, without network and other files (seccomp, Landlock)";
+            return Check::ok(name, found);
+        }
+        Ok(Confinement { seccomp: false, landlock: true }) => "seccomp",
+        Ok(Confinement { seccomp: true, landlock: false }) => "Landlock",
+        Ok(_) => "seccomp and Landlock",
+        Err(error) => {
+            let failure = Failure::new(ErrorKind::Io, format!("no database can be examined: {error}"));
+            return Check::fail(name, failure).advise("mount /proc; --check none captures without looking");
+        }
+    };
+    let found = format!("examined in a process of their own, with limits but without {missing}");
+    let advice = "allow it in the container's profile, or use a kernel that has it (5.13 or newer has both)";
+    Check::warn(name, found, advice)
 }
 
 fn on_path(program: &str) -> bool {

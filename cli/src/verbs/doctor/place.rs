@@ -32,10 +32,21 @@ pub(super) async fn checks(context: &Context) -> Vec<Check> {
     if !reached {
         return checks;
     }
+    if let Some(server) = location.exposed_to() {
+        let found = format!("requests to {server} are not encrypted");
+        checks.push(Check::warn(
+            "transport",
+            found,
+            "use https://: whoever is on the way can read what is stored",
+        ));
+    }
     checks.push(conditions(&store).await);
     checks.push(clock(&**store.bucket()).await);
     match &location.url {
-        StoreUrl::Directory(root) => checks.push(host::space("disk", root)),
+        StoreUrl::Directory(root) => {
+            checks.push(host::space("disk", root));
+            checks.extend(host::openness(root));
+        }
         StoreUrl::S3 { .. } => checks.extend(settings(context).await),
     }
     checks
@@ -84,6 +95,8 @@ async fn conditions(store: &Store) -> Check {
     }
 }
 
+const TICK: &[u8] = b"tick";
+
 /// Compares the clocks by an object that is written for it.
 async fn clock(bucket: &dyn Bucket) -> Check {
     let name = "clock";
@@ -92,11 +105,11 @@ async fn clock(bucket: &dyn Bucket) -> Check {
         Ok(key) => key,
         Err(error) => return Check::fail(name, Error::from(error).into()),
     };
-    if let Err(error) = bucket.put(&key, b"tick".to_vec().into(), Write::Create).await {
+    if let Err(error) = bucket.put(&key, TICK.to_vec().into(), Write::Create).await {
         return Check::fail(name, error.into());
     }
     let before = SystemTime::now();
-    let read = bucket.get(&key).await;
+    let read = bucket.get(&key, TICK.len() as u64).await;
     let after = SystemTime::now();
     let _ = bucket.delete(&key).await;
     match read {

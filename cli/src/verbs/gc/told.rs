@@ -5,7 +5,7 @@ use std::{fmt::Write, time::Duration};
 use serde_json::{Value, json};
 use store::{
     format::condemned::Phase,
-    ops::gc::{Document, Plan, Step, Tally},
+    ops::gc::{Document, Plan, Step, Stranded, Tally},
 };
 
 use crate::{
@@ -57,7 +57,19 @@ pub(super) fn document(plan: &Plan) -> Value {
         "events_merged": plan.events_merged,
         "events_removed": plan.events_removed,
         "leftovers": plan.leftovers,
+        "stranded_sessions": plan.stranded.iter().map(stranded).collect::<Vec<Value>>(),
         "pending": plan.pending.len(),
+    })
+}
+
+fn stranded(stranded: &Stranded) -> Value {
+    let Stranded { session, host, lineage, record } = stranded;
+    json!({
+        "session": session,
+        "host": host,
+        "profile_id": lineage.name.profile,
+        "chrome_major_version": lineage.chrome_major,
+        "record": record,
     })
 }
 
@@ -193,6 +205,15 @@ fn remarks(plan: &Plan, dry: bool) -> String {
         counts.iter().filter(|(n, ..)| *n > 0).map(|(n, one, many)| plural(*n, one, many)).collect();
     if !told.is_empty() {
         let _ = writeln!(text, "\n{}: {}", plan.tenant, told.join(", "));
+    }
+    for Stranded { session, host, lineage, record } in &plan.stranded {
+        let tenant = &plan.tenant;
+        let _ = writeln!(
+            text,
+            "\nwarning: session {session} of {lineage} on {host:?} builds on record {record}, which is missing; on that \
+             host `pstore sessions rescue {session} --as {tenant}/rescued` stores what it holds, if the snapshot is in \
+             its cache, and `pstore sessions discard {session} --confirm` gives it up"
+        );
     }
     let repacked = plan.repacked;
     if repacked.emptied.packs > 0 {

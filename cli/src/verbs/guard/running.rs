@@ -3,9 +3,12 @@
 use std::{io, process::ExitStatus, time::Duration};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
-use tokio::process::{Child, Command};
+use tokio::{
+    process::{Child, Command},
+    runtime::Handle,
+};
 
-use crate::signals;
+use crate::{signals, user::User};
 
 /// How long a command may take to end by itself.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -22,12 +25,20 @@ pub(super) struct Running {
 }
 
 impl Running {
-    pub(super) fn start(mut command: Command) -> io::Result<Self> {
+    /// As `user`, or with our own rights.
+    pub(super) fn start(mut command: Command, user: Option<&User>) -> io::Result<Self> {
         let leads_a_group = !signals::have_a_terminal();
         if leads_a_group {
             command.process_group(0);
         }
-        let child = command.spawn()?;
+        let runtime = Handle::current();
+        let child = match user {
+            Some(user) => user.act(|| {
+                let _entered = runtime.enter();
+                command.spawn()
+            })?,
+            None => command.spawn()?,
+        };
         let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         Ok(Self { child, id, leads_a_group })
     }

@@ -23,7 +23,8 @@ pub(super) async fn run(context: Context, args: &HoldArgs) -> Result<Answer, Fai
     let taking = async {
         let controls = controls(&context, &args.lineage, &args.actor).await?;
         let terms = Terms { ttl: settings.lock_ttl, with_process: true };
-        Ok(controls.acquire(terms, args.wait).await?)
+        let patience = context.patience(&args.lineage.profile, args.wait);
+        Ok(controls.acquire(terms, patience).await?)
     };
     let hold = Arc::new(guard::take_lock(&mut signals, taking).await?);
     let environment = [
@@ -31,7 +32,9 @@ pub(super) async fn run(context: Context, args: &HoldArgs) -> Result<Answer, Fai
         ("PSTORE_RUN_ID", OsString::from(&hold.controls().actor().run_id)),
     ];
     let keeper = hold.keep(settings.lock_renew);
-    let guarded = guard::run(&context, &mut signals, &args.command, &environment, &keeper).await;
+    let mut command = guard::command(&args.command);
+    command.envs(environment);
+    let guarded = guard::run(&context, &mut signals, command, None, &keeper, None).await;
     drop(keeper);
     if let Err(error) = hold.release().await {
         context.console.warn(&format!("the lock could not be given back ({error}); it expires by itself"));

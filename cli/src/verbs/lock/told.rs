@@ -4,9 +4,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use store::{
-    catalog::{controls::Controls, lock::Survey},
+    catalog::{
+        controls::Controls,
+        lock::{Survey, Waiting},
+    },
     format::lock::Lock,
-    name::Lineage,
+    name::{Lineage, ProfileName},
 };
 
 use crate::{answer::Answer, plain, size, time};
@@ -35,6 +38,19 @@ pub(super) fn document(lineage: &Lineage, lock: &Lock) -> Value {
         document.extend(fields);
     }
     document
+}
+
+/// Whom somebody waits for, and how long he will.
+pub(in crate::verbs) fn waiting(profile: &ProfileName, waiting: &Waiting<'_>) -> String {
+    let Waiting { holder, ahead, left } = waiting;
+    let since = time::utc(holder.acquired_at_ms);
+    let queue = match ahead {
+        0 => String::new(),
+        1 => "; one other on this host comes first".to_owned(),
+        count => format!("; {count} others on this host come first"),
+    };
+    let seconds = left.as_secs_f64().ceil();
+    format!("waiting up to {seconds} s for {profile}, held since {since} by {holder}{queue}")
 }
 
 pub(super) fn text(lineage: &Lineage, lock: &Lock, remaining: Duration) -> String {

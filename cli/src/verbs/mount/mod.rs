@@ -7,6 +7,7 @@ mod point;
 pub(super) mod remote;
 mod rescue;
 mod resume;
+mod search;
 mod serving;
 
 use std::{
@@ -21,9 +22,10 @@ use super::Context;
 use crate::{answer::Answer, args::MountArgs, failure::Failure};
 
 pub(super) use found::{About, Candidate, Sessions, Taking, Unreadable};
-pub(super) use opening::{Notes, is_named};
-pub(super) use point::{Mountpoint, temporary};
+pub(super) use opening::Notes;
+pub(super) use point::{Mountpoint, open_to, temporary};
 pub(super) use rescue::rescue;
+pub(super) use search::is_named;
 pub(super) use serving::{EndedBy, Serving};
 
 pub(super) async fn run(context: Context, args: &MountArgs) -> Result<Answer, Failure> {

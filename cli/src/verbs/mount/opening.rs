@@ -1,9 +1,10 @@
 //! What is mounted: a snapshot, an unfinished session, or an empty profile.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use capture::{
     chrome::profile,
+    examination,
     load::{self, Outcome, Policy},
     marker,
 };
@@ -12,7 +13,7 @@ use fuse::{
         Mount, Opening, Right, Settled, Snapshot, Start,
         info::{self, Info, Mode},
     },
-    overlay::session::{Place, SessionDir},
+    overlay::session::SessionDir,
 };
 use store::{
     Error, ErrorKind,
@@ -33,8 +34,9 @@ use store::{
 
 use super::{
     super::{Context, export},
-    found::{About, Candidate, Sessions, Taking},
+    found::Candidate,
     resume,
+    search::{Search, Seen},
 };
 use crate::{
     args::{LineageArgs, MountArgs},
@@ -81,52 +83,26 @@ pub(super) async fn open(context: &Context, args: &MountArgs) -> Result<Begun, F
     if args.read_only || args.fork {
         return without_lock(context, args).await;
     }
-    let (settings, store) = (context.settings.clone(), context.location.shown());
-    let (profile, major) = (args.source.profile.to_string(), args.chrome_major);
-    let named = profile.clone();
-    let ignored = args.ignore_session.clone();
-    let wanted = move |path: &Path, about: &About| {
-        about.may_be_of(&store, &named)
-            && about.mode.is_none_or(|mode| mode == Mode::Locked)
-            && major.zip(about.chrome_major).is_none_or(|(major, of)| u64::from(major) == of)
-            && !is_named(path, &ignored)
-    };
-    let mut found = blocking(move || Sessions::find(&settings, Place::Here, Taking::Take, wanted)).await?;
-    found.require_readable(&profile)?;
-    let mut mine = std::mem::take(&mut found.unfinished).into_iter();
-    let candidate = mine.next();
-    if let (Some(first), Some(_)) = (&candidate, mine.next()) {
-        let message =
-            format!("{profile} has several unfinished sessions, one of them {}", first.session.id());
-        return Err(Failure::new(ErrorKind::Conflict, message).hint(SESSIONS));
-    }
-    if args.resume && candidate.is_none() {
-        let message = format!("{profile} has no unfinished session on this host");
+    let search = Search::new(context, args);
+    // Whoever waits for the lock takes nothing from anybody; what is here when he has it counts.
+    let seen = search.look().await?;
+    if args.resume && seen.is_none() {
+        let message = format!("{} has no unfinished session on this host", args.source.profile);
         return Err(Failure::new(ErrorKind::NotFound, message).hint("without --resume it is mounted afresh"));
     }
-    let of_session =
-        candidate.as_ref().and_then(|candidate| ChromeMajor::try_from(candidate.info.chrome_major).ok());
-    with_lock(context, args, candidate, found, of_session.or(args.chrome_major)).await
+    with_lock(context, args, search, seen).await
 }
-
-/// Whether a session is one of these, of which the first digits are given.
-pub(in crate::verbs) fn is_named(path: &Path, prefixes: &[String]) -> bool {
-    let id = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    prefixes.iter().any(|prefix| !prefix.is_empty() && id.starts_with(&prefix.to_ascii_uppercase()))
-}
-
-const SESSIONS: &str = "`pstore sessions` lists them; `pstore sessions rescue` and `discard` settle one";
 
 async fn with_lock(
     context: &Context,
     args: &MountArgs,
-    candidate: Option<Candidate>,
-    others: Sessions,
-    major: Option<ChromeMajor>,
+    search: Search,
+    seen: Option<Seen>,
 ) -> Result<Begun, Failure> {
     let profile = &args.source.profile;
     let settings = context.settings.tenant(&profile.tenant);
-    let major = major.or_else(|| args.load.chrome_version.as_deref()?.split('.').next()?.parse().ok());
+    let of_version = || args.load.chrome_version.as_deref()?.split('.').next()?.parse().ok();
+    let major = seen.as_ref().and_then(|seen| seen.chrome_major).or(args.chrome_major).or_else(of_version);
     if context.location.is_missing() {
         context.console.say(&format!("making a store at {}", context.location.shown()));
     }
@@ -134,20 +110,47 @@ async fn with_lock(
     let actor = context.actor(&args.actor);
     let run_id = actor.run_id.clone();
     let terms = Terms { ttl: settings.lock_ttl, with_process: true };
-    let (id, host) = (session_id(candidate.as_ref()), actor.host.clone());
-    let owner = id.parse().ok().map(|session| Owner { session, host });
-    let locked =
-        open::locked(&store, profile, major, actor, terms, args.wait, owner).await.map_err(|error| {
-            let missing = error.kind() == ErrorKind::NotFound;
-            let failure = Failure::from(error);
-            if missing {
-                failure.hint("name a new one with its Chrome, for example --chrome-major 131")
-            } else {
-                failure
-            }
-        })?;
-    let open::Locked { store: tenant, lineage, hold, opened, roots } = locked;
+    let is_new = seen.is_none();
+    let (host, rooted) = (actor.host.clone(), seen.map_or_else(new_id, |seen| seen.id));
+    let owner = |id: &str| id.parse().ok().map(|session| Owner { session, host: host.clone() });
+    let patience = context.patience(profile, args.wait);
+    let locked = open::locked(&store, profile, major, actor, terms, patience, owner(&rooted));
+    let locked = locked.await.map_err(|error| {
+        let missing = error.kind() == ErrorKind::NotFound;
+        let failure = Failure::from(error);
+        if missing {
+            failure.hint("name a new one with its Chrome, for example --chrome-major 131")
+        } else {
+            failure
+        }
+    })?;
+    let open::Locked { store: tenant, lineage, hold, opened, mut roots } = locked;
     let hold = Arc::new(hold);
+    let (candidate, others) = match search.take().await {
+        Ok(taken) => taken,
+        Err(failure) => {
+            give_back(&hold, roots.as_deref(), None).await;
+            return Err(failure);
+        }
+    };
+    if candidate.as_ref().is_some_and(|found| found.info.chrome_major != u64::from(lineage.chrome_major)) {
+        // It was left by whoever had another lineage of the profile just now.
+        drop((candidate, others));
+        give_back(&hold, roots.as_deref(), None).await;
+        return Box::pin(open(context, args)).await;
+    }
+    let id = match &candidate {
+        Some(candidate) => candidate.session.id(),
+        None if is_new => rooted.clone(),
+        None => new_id(),
+    };
+    if id != rooted {
+        // The session that was to be continued is over, or there is one now.
+        if let Some(roots) = &roots {
+            roots.keep_only(None).await;
+        }
+        roots = owner(&id).map(|owner| Arc::new(Roots::new(tenant.clone(), owner)));
+    }
     // From now on: an archive that is taken in may take longer than the lock lasts.
     let keeper = hold.keep(settings.lock_renew.max(Duration::from_millis(1)));
     let opened = match opened {
@@ -279,7 +282,7 @@ fn lock_was_lost(other: &Info) -> Failure {
 async fn without_lock(context: &Context, args: &MountArgs) -> Result<Begun, Failure> {
     let store = context.store(Purpose::Change).await?;
     let (profile, sha) = (&args.source.profile, args.source.sha.as_deref());
-    let id = session_id(None);
+    let id = new_id();
     let host = context.actor(&args.actor).host;
     let owner = id.parse().ok().filter(|_| args.fork).map(|session| Owner { session, host });
     let pinned = || open::pinned(&store, profile, args.chrome_major, sha, owner.clone());
@@ -365,9 +368,8 @@ fn new_session(context: &Context, id: String) -> Result<Start, Failure> {
     Ok(Start::New { sessions: context.settings.sessions()?, id })
 }
 
-/// Of the session that is continued, else of a new one.
-fn session_id(candidate: Option<&Candidate>) -> String {
-    candidate.map_or_else(|| clock::new_record_id().to_string(), |candidate| candidate.session.id())
+fn new_id() -> String {
+    clock::new_record_id().to_string()
 }
 
 fn info(
@@ -409,13 +411,14 @@ fn load_request(context: &Context, args: &MountArgs, chrome_major: ChromeMajor) 
         sha: args.source.sha.clone(),
         target: args.mountpoint.clone(),
         force: false,
-        same_owner: false,
+        keeping: Default::default(),
         threads: crate::threads(),
         commitment: Default::default(),
         policy: Policy {
             allow_hot: settings.modes.contains(&record::Mode::Hot),
             max_bytes: settings.max_profile_bytes,
             depth: None,
+            place: examination::Place::apart(),
             require: args.load.require,
         },
         host_region: args.host_region.clone().or_else(|| context.settings.host_region()),

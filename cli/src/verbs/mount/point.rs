@@ -1,56 +1,66 @@
 //! A directory of our own to mount on.
 
 use std::{
-    fs,
+    fs::{self, Permissions},
+    os::unix::fs::{PermissionsExt, chown},
     path::{Path, PathBuf},
 };
 
 use fuse::mount::{clean_up, is_stale};
-use store::ErrorKind;
+use store::{
+    Error, ErrorKind,
+    scratch::{self, Scratch},
+};
 
-use super::super::Context;
+use super::super::{Context, copies::PROFILE};
 use crate::failure::Failure;
 
-const PREFIX: &str = "pstore-run-";
-const PROFILE: &str = "profile";
-
-/// A directory for a profile that is used for a while.
-pub(in crate::verbs) fn temporary() -> Result<tempfile::TempDir, Failure> {
-    tempfile::Builder::new().prefix(PREFIX).tempdir().map_err(|error| {
-        Failure::new(ErrorKind::Io, format!("no directory can be made for the profile: {error}"))
-    })
+/// A directory for a profile that is used for a while. It stays until it is removed: what is in
+/// it may be nowhere else.
+pub(in crate::verbs) fn temporary() -> Result<Scratch, Failure> {
+    Ok(Scratch::make(&std::env::temp_dir(), scratch::Kind::Run)?.lasting())
 }
 
 /// An empty directory to mount on. Whatever happens, nothing below it is ever removed: that
 /// could be the profile.
 pub(in crate::verbs) struct Mountpoint {
-    folder: PathBuf,
+    folder: Scratch,
     path: PathBuf,
 }
 
 impl Mountpoint {
     pub(in crate::verbs) fn make() -> Result<Self, Failure> {
-        let folder = temporary()?.keep();
-        let path = folder.join(PROFILE);
+        let folder = temporary()?;
+        let path = folder.path().join(PROFILE);
         fs::create_dir(&path).map_err(|error| {
             Failure::new(ErrorKind::Io, format!("{} cannot be made: {error}", path.display()))
         })?;
         Ok(Self { folder, path })
     }
 
-    /// Takes away what a process that was killed has left in the way this makes them.
+    /// Takes away the empty directories that processes that were killed have left. A mount that
+    /// nobody answers for stays in sight.
     pub(in crate::verbs) fn sweep() {
-        let Ok(entries) = fs::read_dir(std::env::temp_dir()) else { return };
-        let ours = entries
-            .flatten()
-            .filter(|entry| entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes()));
-        for folder in ours.map(|entry| entry.path()) {
-            let path = folder.join(PROFILE);
-            if is_stale(&path) && clean_up(&path).is_ok() {
-                // Whoever else does the same may be faster.
-                let _ = fs::remove_dir(&path).and_then(|()| fs::remove_dir(&folder));
+        for left in left() {
+            // Neither can be removed with anything in it, or on it.
+            let _ = fs::remove_dir(left.path().join(PROFILE));
+            let _ = fs::remove_dir(left.path());
+        }
+    }
+
+    /// As [`Self::sweep`], and takes away such mounts as well.
+    pub(in crate::verbs) fn sweep_mounts() {
+        for path in left().map(|left| left.path().join(PROFILE)) {
+            if is_stale(&path) {
+                let _ = clean_up(&path);
             }
         }
+        Self::sweep();
+    }
+
+    /// Lets the members of a group reach what is mounted there.
+    pub(in crate::verbs) fn open_to(&self, gid: u32) -> Result<(), Failure> {
+        open_to(&self.folder, gid)
     }
 
     pub(in crate::verbs) fn path(&self) -> &Path {
@@ -58,8 +68,21 @@ impl Mountpoint {
     }
 
     pub(in crate::verbs) fn remove(self, context: &Context) {
-        if let Err(error) = fs::remove_dir(&self.path).and_then(|()| fs::remove_dir(&self.folder)) {
-            context.console.warn(&format!("{} could not be removed: {error}", self.folder.display()));
+        if let Err(error) = fs::remove_dir(&self.path).and_then(|()| fs::remove_dir(self.folder.path())) {
+            context.console.warn(&format!("{} could not be removed: {error}", self.folder.path().display()));
         }
     }
+}
+
+/// Lets the members of a group reach what is in a directory; they still cannot list it.
+pub(in crate::verbs) fn open_to(folder: &Scratch, gid: u32) -> Result<(), Failure> {
+    let opened = chown(folder.path(), None, Some(gid))
+        .and_then(|()| fs::set_permissions(folder.path(), Permissions::from_mode(0o710)));
+    opened.map_err(|error| Error::io("cannot give to another user", folder.path(), error).into())
+}
+
+/// The directories that dead processes of this user have left.
+fn left() -> impl Iterator<Item = Scratch> {
+    let found = scratch::list(&std::env::temp_dir(), scratch::Kind::Run);
+    found.into_iter().filter_map(|path| Scratch::take(&path))
 }

@@ -44,7 +44,7 @@ pub(in crate::verbs) async fn rescue(
     let actor = context.actor(&args.capture.actor);
     let point = match is_possible() {
         Ok(()) => {
-            Mountpoint::sweep();
+            Mountpoint::sweep_mounts();
             Some(Mountpoint::make()?)
         }
         Err(error) => {
@@ -161,7 +161,8 @@ async fn open(
     let terms = Terms { ttl: settings.lock_ttl, with_process: true };
     let host = actor.host.clone();
     let owner = candidate.session.id().parse().ok().map(|session| Owner { session, host });
-    let found = locked(&store, name, Some(own.chrome_major), actor, terms, Duration::ZERO, owner).await?;
+    let found =
+        locked(&store, name, Some(own.chrome_major), actor, terms, Duration::ZERO.into(), owner).await?;
     let Locked { store: tenant, lineage, hold, opened, roots } = found;
     let hold = Arc::new(hold);
     let built_on = candidate.unfinished.below().map(|below| below.record);

@@ -78,7 +78,7 @@ pub(super) async fn passed(
 ) -> Result<Begun, Failure> {
     if !finished || mount.is_at_stake() {
         let failure = gone_past(&mount.lineage, &mount.session_id());
-        mount.let_go().await;
+        mount.set_aside().await;
         return Err(failure);
     }
     let told = format!(

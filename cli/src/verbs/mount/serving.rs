@@ -79,7 +79,7 @@ impl Serving {
             Err(failure) => {
                 // Nothing was changed by us; what the session held before is still there.
                 if mount.is_resumed() {
-                    mount.let_go().await
+                    mount.set_aside().await
                 } else {
                     mount.end().await?
                 }
@@ -110,8 +110,8 @@ impl Serving {
             turn: tokio::sync::Mutex::default(),
         });
         match serving.prepare(args).await {
-            Ok(warning) => {
-                notes.warnings.extend(warning);
+            Ok(warnings) => {
+                notes.warnings.extend(warnings);
                 Ok((serving, notes))
             }
             Err(failure) => {
@@ -122,12 +122,12 @@ impl Serving {
     }
 
     /// Makes it ready for a browser, and says what a person should know about that.
-    async fn prepare(self: &Arc<Self>, args: &MountArgs) -> Result<Option<String>, Failure> {
-        let mut warning = None;
+    async fn prepare(self: &Arc<Self>, args: &MountArgs) -> Result<Vec<String>, Failure> {
+        let mut warnings = Vec::new();
         if !args.read_only && !self.mount.is_resumed() {
             let (mountpoint, normalise) = (self.mount.info.mountpoint.clone(), args.load.normalise_exit);
             let changing = tokio::task::spawn_blocking(move || change(&mountpoint, normalise));
-            warning = joined(changing.await)?;
+            warnings = joined(changing.await)?;
         }
         let (runtime, asked) = (Handle::current(), Arc::clone(self));
         let answer = move |request: Value| runtime.block_on(asked.respond(request));
@@ -139,7 +139,7 @@ impl Serving {
         };
         control::listen(&self.mount.session_path(), Arc::new(answer), Arc::new(answered))
             .map_err(|error| Error::io("cannot listen in", self.mount.session_path(), error))?;
-        Ok(warning)
+        Ok(warnings)
     }
 
     pub(in crate::verbs) async fn unmount(self: &Arc<Self>) -> Result<(), Failure> {
@@ -252,19 +252,19 @@ async fn mount_it(mount: &Arc<Mount>, args: &MountArgs) -> Result<Kernel, Failur
         mountpoint: mount.info.mountpoint.clone(),
         name: format!("pstore:{}", mount.lineage.name),
         read_only: args.read_only,
-        allow_other: args.allow_other,
+        allow_other: args.allow_other || args.owner.is_some(),
         threads: THREADS,
         near: mount.is_near(),
     };
-    let adapter = Adapter::new(Arc::clone(&mount.fs), Handle::current());
+    let adapter = Adapter::new(Arc::clone(&mount.fs), Handle::current()).given_to(args.owner);
     let mounted = tokio::task::spawn_blocking(move || Kernel::mount(adapter, &options));
     Ok(joined(mounted.await)?)
 }
 
 /// Changes what would keep a browser from starting, or what it is not to see. The marker is how
 /// whoever commits learns of the latter.
-fn change(mountpoint: &Path, normalise: bool) -> store::Result<Option<String>> {
-    let warning = load::remove_links(mountpoint)?;
+fn change(mountpoint: &Path, normalise: bool) -> store::Result<Vec<String>> {
+    let warnings = load::remove_leftovers(mountpoint)?;
     if normalise {
         let changed = normalise::normalise_exit(mountpoint)
             .map_err(|error| Error::io("cannot normalise", mountpoint, error))?;
@@ -273,7 +273,7 @@ fn change(mountpoint: &Path, normalise: bool) -> store::Result<Option<String>> {
             marker.write(mountpoint).map_err(|error| Error::io("cannot mark", mountpoint, error))?;
         }
     }
-    Ok(warning)
+    Ok(warnings)
 }
 
 fn on_tmpfs(mount: &Mount) -> bool {

@@ -17,7 +17,7 @@ use super::{
     super::{
         Context,
         capture::{self as capturing, Job},
-        guard::{self, Guarded, Signals},
+        guard::{self, Browsers, Guarded, Signals},
         load,
         mount::{About, Sessions, Taking, is_named},
         retention,
@@ -29,9 +29,15 @@ use crate::{
     args::{LineageArgs, RunArgs},
     failure::Failure,
     progress,
+    user::User,
 };
 
-pub(super) async fn run(context: &Context, args: &RunArgs, signals: &mut Signals) -> Result<Ended, Failure> {
+pub(super) async fn run(
+    context: &Context,
+    args: &RunArgs,
+    user: Option<&User>,
+    signals: &mut Signals,
+) -> Result<Ended, Failure> {
     warn_of_sessions(context, args)?;
     let settings = context.settings.tenant(&args.profile.tenant);
     let taking = async {
@@ -39,13 +45,14 @@ pub(super) async fn run(context: &Context, args: &RunArgs, signals: &mut Signals
         let tenant = context.writable_tenant(&lineage.name.tenant).await?;
         let controls = Controls::new(tenant, lineage, context.actor(&args.capture.actor));
         let terms = Terms { ttl: settings.lock_ttl, with_process: true };
-        Ok(controls.acquire(terms, args.wait).await?)
+        let patience = context.patience(&args.profile, args.wait);
+        Ok(controls.acquire(terms, patience).await?)
     };
     let hold = Arc::new(guard::take_lock(signals, taking).await?);
     let lineage = hold.controls().lineage();
-    let (place, ended) = match Place::choose(args) {
+    let (place, ended) = match Place::choose(context, args, lineage) {
         Ok(place) => {
-            let ended = session(context, args, signals, &hold, &place, settings.lock_renew).await;
+            let ended = session(context, args, signals, &hold, &place, user, settings.lock_renew).await;
             (Some(place), ended)
         }
         Err(failure) => (None, Err(failure)),
@@ -85,6 +92,7 @@ async fn session(
     signals: &mut Signals,
     hold: &Arc<Hold>,
     place: &Place,
+    user: Option<&User>,
     renew_every: Duration,
 ) -> Result<Session, Failure> {
     let keeper = hold.keep(renew_every);
@@ -96,16 +104,19 @@ async fn session(
         sha: args.sha.as_deref(),
         target: place.path(),
         force: false,
-        same_owner: false,
+        keeping: Default::default(),
         check: args.capture.checks.check,
         commitment: commitment.clone(),
         host_region: args.capture.host_region.clone(),
     };
     let loading = load::load(context, &args.load, job);
     let loaded = guard::prepare(signals, commitment, loading).await?;
-    let words = command::words(&args.command, place.path());
-    let environment = command::environment(hold, place.path()).await;
-    let guarded = guard::run(context, signals, &words, &environment, &keeper).await?;
+    if let Some(user) = user {
+        place.give_to(user)?;
+    }
+    let command = command::command(args, user, hold, place.path()).await;
+    let browsers = Browsers::of(&args.capture, place.path());
+    let guarded = guard::run(context, signals, command, user, &keeper, browsers).await?;
     let captured = match guarded.lost {
         Some(_) => None,
         None => Some(capture(context, args, hold, place.path()).await),

@@ -8,24 +8,32 @@ mod mounted;
 mod place;
 
 use capture::load::{Loaded, Outcome};
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use serde_json::{Value, json};
 use store::{ErrorKind, name::Lineage, ops::snapshot::Report};
 
 use super::{
     Context, capture as capturing,
     commit::Published,
+    copies,
     guard::{Guarded, Signals},
     mount::Notes,
 };
-use crate::{answer::Answer, args::RunArgs, failure::Failure};
+use crate::{answer::Answer, args::RunArgs, failure::Failure, user::User};
 
 pub(super) async fn run(context: Context, args: &RunArgs) -> Result<Answer, Failure> {
     capturing::check(&args.capture)?;
+    let user = args.user.as_deref().map(User::find).transpose()?;
+    // The command could read our environment in `/proc`, if it is started as the same user.
+    if let Err(errno) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
+        tracing::warn!(%errno, "the command may be able to read the credentials of the store");
+    }
+    copies::tell(&context, &args.profile);
     let mut signals = Signals::listen();
     let ended = if is_mounted(&context, args) {
-        mounted::run(&context, args, &mut signals).await?
+        mounted::run(&context, args, user.as_ref(), &mut signals).await?
     } else {
-        copied::run(&context, args, &mut signals).await?
+        copied::run(&context, args, user.as_ref(), &mut signals).await?
     };
     Ok(answer(&context, args, ended))
 }

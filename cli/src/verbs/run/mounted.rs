@@ -4,12 +4,13 @@
 use std::time::Duration;
 
 use capture::load::Outcome;
+use fuse::adapter::Owner;
 use store::ErrorKind;
 
 use super::{
     super::{
         Context, commit,
-        guard::{self, Signals},
+        guard::{self, Browsers, Signals},
         mount::{EndedBy, Mountpoint, Notes, Serving},
     },
     Captured, Ended, command,
@@ -17,15 +18,24 @@ use super::{
 use crate::{
     args::{LossArg, MountArgs, MountSource, RunArgs},
     failure::Failure,
+    user::User,
 };
 
 /// How long a mount that is being made is waited for when it is not wanted any more: what it
 /// may have taken is given back.
 const LAST_BREATH: Duration = Duration::from_secs(10);
 
-pub(super) async fn run(context: &Context, args: &RunArgs, signals: &mut Signals) -> Result<Ended, Failure> {
+pub(super) async fn run(
+    context: &Context,
+    args: &RunArgs,
+    user: Option<&User>,
+    signals: &mut Signals,
+) -> Result<Ended, Failure> {
     let place = Mountpoint::make()?;
-    let ended = on(context, args, signals, &place).await;
+    if let Some(user) = user {
+        place.open_to(user.gid)?;
+    }
+    let ended = on(context, args, user, signals, &place).await;
     place.remove(context);
     ended
 }
@@ -33,10 +43,11 @@ pub(super) async fn run(context: &Context, args: &RunArgs, signals: &mut Signals
 async fn on(
     context: &Context,
     args: &RunArgs,
+    user: Option<&User>,
     signals: &mut Signals,
     place: &Mountpoint,
 ) -> Result<Ended, Failure> {
-    let mount_args = mount_args(args, place);
+    let mount_args = mount_args(args, user, place);
     let beginning = Serving::begin(context, &mount_args, EndedBy::Command);
     let give_back = async |(serving, _): (std::sync::Arc<Serving>, Notes)| drop(serving.put_aside().await);
     let (serving, notes) = guard::take(signals, beginning, LAST_BREATH, give_back).await?;
@@ -47,9 +58,9 @@ async fn on(
     }
     let tidying = serving.tidying();
     let (hold, keeper) = (mount.hold().zip(mount.keeper())).expect("a run mounts under the lock");
-    let words = command::words(&args.command, place.path());
-    let environment = command::environment(hold, place.path()).await;
-    let guarded = guard::run(context, signals, &words, &environment, keeper).await;
+    let command = command::command(args, user, hold, place.path()).await;
+    let browsers = Browsers::of(&args.capture, place.path());
+    let guarded = guard::run(context, signals, command, user, keeper, browsers).await;
     let captured = match &guarded {
         Ok(guarded) if guarded.lost.is_none() => Some(capture(context, args, &serving).await),
         _ => None,
@@ -81,7 +92,7 @@ async fn capture(
 }
 
 /// The same as would be asked of `pstore mount`.
-fn mount_args(args: &RunArgs, place: &Mountpoint) -> MountArgs {
+fn mount_args(args: &RunArgs, user: Option<&User>, place: &Mountpoint) -> MountArgs {
     MountArgs {
         source: MountSource { profile: args.profile.clone(), sha: None },
         mountpoint: place.path().to_owned(),
@@ -98,5 +109,6 @@ fn mount_args(args: &RunArgs, place: &Mountpoint) -> MountArgs {
         wait: args.wait,
         foreground: true,
         daemon: false,
+        owner: user.map(|user| Owner { uid: user.uid, gid: user.gid }),
     }
 }

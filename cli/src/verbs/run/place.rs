@@ -1,32 +1,40 @@
 //! Where the profile is while the command runs.
 
 use std::{
-    fs,
+    fs::{self, Permissions},
+    io,
+    os::unix::fs::{PermissionsExt, lchown},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
-use super::super::{Context, mount::temporary};
-use crate::{args::RunArgs, failure::Failure};
+use store::{Error, name::Lineage, scratch::Scratch};
 
-const PROFILE: &str = "profile";
+use super::super::{
+    Context,
+    copies::{self, PROFILE},
+    mount::{open_to, temporary},
+};
+use crate::{args::RunArgs, failure::Failure, user::User};
+
 /// A load that nobody waits for any more has ended by then.
 const LOADING_ENDS: Duration = Duration::from_secs(5);
 
 /// Where a copy is put.
 pub(super) enum Place {
     /// Ours, to be removed.
-    Temporary(tempfile::TempDir, PathBuf),
+    Temporary(Scratch, PathBuf),
     /// The user's, to be left.
     Named(PathBuf),
 }
 
 impl Place {
-    pub(super) fn choose(args: &RunArgs) -> Result<Self, Failure> {
+    pub(super) fn choose(context: &Context, args: &RunArgs, lineage: &Lineage) -> Result<Self, Failure> {
         if let Some(directory) = &args.directory {
             return Ok(Self::Named(std::path::absolute(directory).unwrap_or_else(|_| directory.clone())));
         }
         let directory = temporary()?;
+        copies::note(context, &directory, lineage)?;
         let profile = directory.path().join(PROFILE);
         Ok(Self::Temporary(directory, profile))
     }
@@ -35,6 +43,16 @@ impl Place {
         match self {
             Self::Temporary(_, path) | Self::Named(path) => path,
         }
+    }
+
+    /// Gives the profile to the user who is to use it. Until that is done nobody else reaches it,
+    /// so nobody can put a link in the way.
+    pub(super) fn give_to(&self, user: &User) -> Result<(), Failure> {
+        let Self::Temporary(folder, profile) = self else { return Ok(()) };
+        let given = fs::set_permissions(profile, Permissions::from_mode(0o700))
+            .and_then(|()| give(profile, user.uid, user.gid));
+        given.map_err(|error| Error::io("cannot give to another user", profile, error))?;
+        open_to(folder, user.gid)
     }
 
     /// Nobody has used it. What was being loaded into it goes first: threads that are at work
@@ -49,20 +67,35 @@ impl Place {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         let path = directory.path().to_owned();
-        if let Err(error) = directory.close() {
+        if let Err(error) = directory.remove() {
             context.console.warn(&format!("{} could not be removed: {error}", path.display()));
         }
     }
 
     /// What was not captured is not thrown away.
     pub(super) fn finish(self, context: &Context, captured: bool) {
-        if let Self::Temporary(directory, _) = self
-            && !captured
-        {
-            let kept = directory.keep();
-            context
-                .console
-                .warn(&format!("what was not captured is kept in {}", kept.join(PROFILE).display()));
+        let Self::Temporary(directory, profile) = self else { return };
+        if !captured {
+            context.console.warn(&format!(
+                "what was not captured is kept in {}; `pstore sessions` tells what can be done with it",
+                profile.display()
+            ));
+        } else if let Err(error) = directory.remove() {
+            context.console.warn(&format!("{} could not be removed: {error}", profile.display()));
         }
     }
+}
+
+/// All of a tree, and no link's target.
+fn give(top: &Path, uid: u32, gid: u32) -> io::Result<()> {
+    let mut open = vec![top.to_owned()];
+    while let Some(path) = open.pop() {
+        lchown(&path, Some(uid), Some(gid))?;
+        if path.symlink_metadata()?.is_dir() {
+            for entry in fs::read_dir(&path)? {
+                open.push(entry?.path());
+            }
+        }
+    }
+    Ok(())
 }

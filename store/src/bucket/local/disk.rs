@@ -22,7 +22,7 @@ use super::{
     failed,
     folder::Listing,
     lock::{FolderLock, KeyLock},
-    suitability, temp,
+    sharing, suitability, temp,
     temp::Temp,
 };
 use crate::bucket::{
@@ -58,7 +58,7 @@ impl Disk {
             return Ok(Self::with(layout, Clock::Host, durability));
         }
         for folder in [layout.objects(), layout.tmp(), layout.locks()] {
-            match fs::create_dir(&folder) {
+            match sharing::create_folder(&folder) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                     return Err(failed(&folder)(error));
                 }
@@ -89,17 +89,29 @@ impl Disk {
         format!("file://{}", self.layout.root.display())
     }
 
-    pub(super) fn get(&self, key: &Key) -> Result<Object> {
-        let answer = self.read(key);
+    pub(super) fn get(&self, key: &Key, max_bytes: u64) -> Result<Object> {
+        let answer = self.read(key, max_bytes);
         self.durability.check(key.as_str())?;
         answer
     }
 
-    fn read(&self, key: &Key) -> Result<Object> {
+    fn read(&self, key: &Key, max_bytes: u64) -> Result<Object> {
         let path = self.layout.object(key);
         let (file, len) = self.object(key)?.ok_or_else(|| BucketError::NotFound { key: key.to_string() })?;
         let modified = file.metadata().and_then(|metadata| metadata.modified()).map_err(failed(&path))?;
-        let bytes = read_all(&file, len).map_err(failed(&path))?;
+        let too_large = |bytes, version: Version| {
+            let (key, version) = (key.to_string(), version.to_string());
+            Err(BucketError::TooLarge { key, bytes, max_bytes, version })
+        };
+        // One that can be replaced is read all the same, for its version.
+        let most = max_bytes.max(MUTABLE_MAX_BYTES);
+        if len > most {
+            return too_large(len, Version::new(UNHASHED));
+        }
+        let bytes = read_all(&file, len, most).map_err(failed(&path))?;
+        if bytes.len() as u64 > max_bytes {
+            return too_large(bytes.len() as u64, version(&bytes));
+        }
         let now = self.clock.now().map_err(failed(&path))?;
         Ok(Object { version: version(&bytes), bytes: bytes.into(), stamp: Stamp { modified, now } })
     }
@@ -227,7 +239,7 @@ impl Disk {
         if len > MUTABLE_MAX_BYTES {
             return Err(mismatch());
         }
-        let bytes = read_all(&file, len).map_err(failed(path))?;
+        let bytes = read_all(&file, len, MUTABLE_MAX_BYTES).map_err(failed(path))?;
         if version(&bytes) == *expected { Ok(()) } else { Err(mismatch()) }
     }
 
@@ -296,7 +308,7 @@ fn copy(from: &Path, len: u64, mut to: &File) -> io::Result<Version> {
     let (copied, version) = if len > MUTABLE_MAX_BYTES {
         (io::copy(&mut file, &mut to)?, Version::new(UNHASHED))
     } else {
-        let bytes = read_all(&file, len)?;
+        let bytes = read_all(&file, len, MUTABLE_MAX_BYTES)?;
         to.write_all(&bytes)?;
         (bytes.len() as u64, version(&bytes))
     };
@@ -309,9 +321,10 @@ fn copy(from: &Path, len: u64, mut to: &File) -> io::Result<Version> {
     ))
 }
 
-fn read_all(mut file: &File, len: u64) -> io::Result<Vec<u8>> {
+/// All of a file of `len` bytes; if it has grown since, no more than one byte above `most`.
+fn read_all(file: &File, len: u64, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(len as usize);
-    file.read_to_end(&mut bytes)?;
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

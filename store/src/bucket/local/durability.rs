@@ -8,7 +8,7 @@
 
 use std::{
     collections::HashSet,
-    fs::{self, File},
+    fs::File,
     io,
     path::{Path, PathBuf},
     sync::{
@@ -18,7 +18,7 @@ use std::{
     thread,
 };
 
-use super::failed;
+use super::{failed, sharing};
 use crate::bucket::{BucketError, Result};
 
 #[derive(Debug)]
@@ -107,7 +107,7 @@ impl Durability {
     }
 
     fn create_folder(&self, key: &str, folder: &Path) -> Result<()> {
-        match fs::create_dir(folder) {
+        match sharing::create_folder(folder) {
             Ok(()) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(BucketError::Rejected {

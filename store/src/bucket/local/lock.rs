@@ -17,7 +17,7 @@ use rustix::{
     io::Errno,
 };
 
-use super::{Layout, failed};
+use super::{Layout, failed, sharing};
 use crate::bucket::{BucketError, Key, Result};
 
 /// A holder needs milliseconds. One that takes this long was stopped, not slow.
@@ -85,7 +85,9 @@ fn slot(name: &[u8]) -> String {
 }
 
 fn open_to_lock(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
+    let mut options = OpenOptions::new();
+    let folder = path.parent().unwrap_or(path);
+    sharing::open(options.read(true).write(true).create(true).truncate(false), folder, path)
 }
 
 fn lock(file: &File, operation: FlockOperation, path: &Path, what: &str) -> Result<()> {

@@ -31,6 +31,7 @@ mod disk;
 mod durability;
 mod folder;
 mod lock;
+mod sharing;
 mod suitability;
 mod temp;
 
@@ -114,9 +115,9 @@ impl Bucket for LocalBucket {
         Some(self.disk.file(key))
     }
 
-    async fn get(&self, key: &Key) -> Result<Object> {
+    async fn get(&self, key: &Key, max_bytes: u64) -> Result<Object> {
         let at = key.clone();
-        self.run(key.as_str(), move |disk| disk.get(&at)).await
+        self.run(key.as_str(), move |disk| disk.get(&at, max_bytes)).await
     }
 
     async fn get_range(&self, key: &Key, range: Range<u64>) -> Result<Bytes> {

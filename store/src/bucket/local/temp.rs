@@ -11,6 +11,8 @@ use std::{
 
 use rustix::fs::{FlockOperation, flock};
 
+use super::sharing;
+
 /// A file of our own in `tmp/`, gone when dropped unless it was renamed.
 #[derive(Debug)]
 pub(super) struct Temp {
@@ -23,7 +25,8 @@ impl Temp {
     pub(super) fn create(folder: &Path) -> io::Result<Self> {
         loop {
             let path = folder.join(random_name()?);
-            let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
+            let mut options = OpenOptions::new();
+            let file = sharing::open(options.read(true).write(true).create_new(true), folder, &path)?;
             // A cleaner may come between these two calls; its victim has no name any more.
             let locked = flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
             if locked && file.metadata()?.nlink() > 0 {

@@ -29,8 +29,8 @@ async fn a_failed_fsync_is_ambiguous_and_ends_all_writing_and_reading() {
         bucket.put(&key("a/kept"), body("3"), Write::Replace(version.clone())).await.map(drop),
         bucket.delete(&key("a/kept")).await,
         bucket.delete_if(&key("a/kept"), &version).await.map(drop),
-        bucket.get(&key("a/kept")).await.map(drop),
-        bucket.get(&key("a/none")).await.map(drop),
+        bucket.get(&key("a/kept"), u64::MAX).await.map(drop),
+        bucket.get(&key("a/none"), u64::MAX).await.map(drop),
         bucket.get_range(&key("a/kept"), 0..1).await.map(drop),
         bucket.list(&Prefix::root(), Depth::All, None).await.map(drop),
     ];
@@ -38,7 +38,7 @@ async fn a_failed_fsync_is_ambiguous_and_ends_all_writing_and_reading() {
         assert!(matches!(answer, Err(BucketError::Rejected { .. })), "{answer:?}");
     }
     let other = LocalBucket::open(folder.path(), Access::ReadOnly).unwrap();
-    assert_eq!(&other.get(&key("a/kept")).await.unwrap().bytes[..], b"1");
+    assert_eq!(&other.get(&key("a/kept"), u64::MAX).await.unwrap().bytes[..], b"1");
 }
 
 /// The new value is in place, but it may not survive a crash.
@@ -50,7 +50,7 @@ async fn a_replace_that_was_not_flushed_is_not_read_back_as_a_success() {
     bucket.disk.durability.fail_in.store(2, Ordering::SeqCst);
     let error = bucket.put(&key("latest"), body("2"), Write::Replace(version)).await.unwrap_err();
     assert!(error.is_ambiguous(), "{error}");
-    let answer = bucket.get(&key("latest")).await;
+    let answer = bucket.get(&key("latest"), u64::MAX).await;
     assert!(matches!(answer, Err(BucketError::Rejected { .. })), "{answer:?}");
 }
 
@@ -78,7 +78,7 @@ fn race_lists_with_replaces(folder: &Path, bucket: &LocalBucket) {
         let _ended = Ended(&done);
         for round in 0..10 {
             for key in keys.iter().chain(&flat) {
-                let version = bucket.disk.get(key).unwrap().version;
+                let version = bucket.disk.get(key, u64::MAX).unwrap().version;
                 let next = body(&format!("{round}, {key}"));
                 bucket.disk.put(key, &next, &Write::Replace(version)).unwrap();
             }
@@ -117,11 +117,11 @@ async fn a_name_is_an_object_or_a_folder_but_not_both() {
     for clash in ["a", "a/b/c", "a/b/c/d"] {
         let answer = bucket.put(&key(clash), body("2"), Write::Create).await;
         assert!(matches!(answer, Err(BucketError::Rejected { .. })), "{answer:?}");
-        let answer = bucket.get(&key(clash)).await;
+        let answer = bucket.get(&key(clash), u64::MAX).await;
         assert!(matches!(answer, Err(BucketError::NotFound { .. })), "{answer:?}");
         bucket.delete(&key(clash)).await.unwrap();
     }
-    assert_eq!(&bucket.get(&key("a/b")).await.unwrap().bytes[..], b"1");
+    assert_eq!(&bucket.get(&key("a/b"), u64::MAX).await.unwrap().bytes[..], b"1");
 }
 
 #[tokio::test]
@@ -145,7 +145,7 @@ async fn a_large_object_is_created_from_a_file_but_never_replaced() {
     std::fs::write(&source, vec![7; len as usize]).unwrap();
     let large = Body::File { path: source.clone(), len };
     let version = bucket.put(&key("large"), large.clone(), Write::Create).await.unwrap();
-    assert_eq!(bucket.get(&key("large")).await.unwrap().version, version);
+    assert_eq!(bucket.get(&key("large"), u64::MAX).await.unwrap().version, version);
     assert_eq!(bucket.get_range(&key("large"), len - 2..len).await.unwrap().len(), 2);
 
     let answer = bucket.put(&key("large"), body("x"), Write::Replace(version.clone())).await;
@@ -158,7 +158,7 @@ async fn a_large_object_is_created_from_a_file_but_never_replaced() {
 
     // The object is a copy: what happens to the source later is its own affair.
     std::fs::write(&source, "changed").unwrap();
-    assert_eq!(bucket.get(&key("large")).await.unwrap().bytes.len() as u64, len);
+    assert_eq!(bucket.get(&key("large"), u64::MAX).await.unwrap().bytes.len() as u64, len);
 }
 
 #[tokio::test]
@@ -199,7 +199,7 @@ async fn age_is_told_by_the_file_system() {
     let hour = Duration::from_secs(3600);
     let file = std::fs::File::options().write(true).open(folder.path().join("objects/a")).unwrap();
     file.set_modified(std::time::SystemTime::now() - hour).unwrap();
-    let age = bucket.get(&key("a")).await.unwrap().stamp.age();
+    let age = bucket.get(&key("a"), u64::MAX).await.unwrap().stamp.age();
     // A file system's clock ticks coarsely, so it may be a little behind the host's.
     assert!(age.abs_diff(hour) < Duration::from_secs(60), "{age:?}");
 }
@@ -224,7 +224,7 @@ async fn what_is_no_file_is_no_object() {
     std::os::unix::fs::symlink(&secret, objects.join("link")).unwrap();
     rustix::fs::mkfifoat(rustix::fs::CWD, objects.join("pipe"), rustix::fs::Mode::RWXU).unwrap();
     for name in ["link", "pipe"] {
-        let answer = bucket.get(&key(name)).await;
+        let answer = bucket.get(&key(name), u64::MAX).await;
         assert!(matches!(answer, Err(BucketError::NotFound { .. })), "{answer:?}");
         let answer = bucket.get_range(&key(name), 0..1).await;
         assert!(matches!(answer, Err(BucketError::NotFound { .. })), "{answer:?}");

@@ -7,7 +7,7 @@ use tokio::{sync::Barrier, task::JoinSet};
 
 use super::{
     ProbeOptions,
-    scratch::{ATTEMPTS, Outcome, Scratch, pause},
+    scratch::{ATTEMPTS, MOST_BYTES, Outcome, Scratch, pause},
 };
 use crate::bucket::{Bucket, BucketError, Key, Result, Write};
 
@@ -84,7 +84,7 @@ impl<'a> Race<'a> {
     /// Opens the racers' connections, so that the first race is not decided by who connects first.
     async fn warm(&self) {
         let key = self.scratch.key();
-        let reads = (0..self.racers).map(|racer| self.handle(racer).get(&key));
+        let reads = (0..self.racers).map(|racer| self.handle(racer).get(&key, MOST_BYTES));
         futures::future::join_all(reads).await;
     }
 

@@ -15,6 +15,9 @@ use crate::bucket::{Bucket, BucketError, Depth, Key, Prefix, Result, Version, Wr
 /// How often an ambiguous step is tried before the probe gives up.
 pub(super) const ATTEMPTS: u32 = 5;
 
+/// More than any body has that the probe writes.
+pub(super) const MOST_BYTES: u64 = 8 << 20;
+
 #[derive(Debug)]
 pub(super) struct Scratch {
     bucket: Arc<dyn Bucket>,
@@ -88,7 +91,7 @@ impl Scratch {
     pub(super) async fn get(&self, key: &Key) -> Result<Option<(Bytes, Version)>> {
         let mut attempt = 0;
         loop {
-            match self.bucket.get(key).await {
+            match self.bucket.get(key, MOST_BYTES).await {
                 Ok(object) => return Ok(Some((object.bytes, object.version))),
                 Err(BucketError::NotFound { .. }) => return Ok(None),
                 Err(error) if error.is_retryable() && attempt + 1 < ATTEMPTS => attempt += 1,

@@ -18,8 +18,8 @@ impl Bucket for CheckThenWrite {
         "check-then-write".into()
     }
 
-    async fn get(&self, key: &Key) -> Result<Object> {
-        self.0.get(key).await
+    async fn get(&self, key: &Key, max_bytes: u64) -> Result<Object> {
+        self.0.get(key, max_bytes).await
     }
 
     async fn get_range(&self, key: &Key, range: Range<u64>) -> Result<Bytes> {
@@ -27,7 +27,7 @@ impl Bucket for CheckThenWrite {
     }
 
     async fn put(&self, key: &Key, body: Body, write: Write) -> Result<Version> {
-        let found = self.0.get(key).await.ok().map(|object| object.version);
+        let found = self.0.get(key, u64::MAX).await.ok().map(|object| object.version);
         match (write, found) {
             (Write::Create, None) => {}
             (Write::Create, Some(_)) => return Err(BucketError::AlreadyExists { key: key.to_string() }),

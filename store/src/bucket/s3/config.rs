@@ -138,8 +138,21 @@ impl S3Config {
         }
     }
 
+    /// The endpoint without a login, for messages and for what is written down.
+    pub fn shown_endpoint(&self) -> Option<String> {
+        self.endpoint.as_deref().map(without_login)
+    }
+
     pub fn url(&self) -> String {
         format!("s3://{}/{}", self.bucket, self.prefix)
+    }
+}
+
+/// A URL without what is between its scheme and an `@`: a password may hold any character.
+pub(super) fn without_login(url: &str) -> String {
+    match url.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?))) {
+        Some((scheme, (_, host))) => format!("{scheme}://{host}"),
+        None => url.to_owned(),
     }
 }
 
@@ -192,6 +205,19 @@ mod tests {
         assert!(!parse("s3://b").unwrap().path_style);
         let overrides = S3Overrides { path_style: Some(false), ..overrides };
         assert!(!S3Config::from_url("s3://b", overrides).unwrap().path_style);
+    }
+
+    #[test]
+    fn a_login_in_an_endpoint_is_not_shown() {
+        for (endpoint, shown) in [
+            ("http://127.0.0.1:9000", "http://127.0.0.1:9000"),
+            ("https://me:hush@host/", "https://host/"),
+            ("https://me:hu/s@h@host", "https://host"),
+        ] {
+            let overrides = S3Overrides { endpoint: Some(endpoint.into()), ..S3Overrides::default() };
+            let config = S3Config::from_url("s3://b", overrides).unwrap();
+            assert_eq!(config.shown_endpoint().unwrap(), shown);
+        }
     }
 
     #[test]

@@ -33,7 +33,7 @@ use aws_sdk_s3::{
     Client,
     primitives::{ByteStream, Length},
 };
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 use self::{
     answer::{Asked, Condition},
@@ -68,7 +68,10 @@ impl S3Bucket {
         let server = ServerName::default();
         let (client, endpoint) = client::connect(&config, server.clone()).await;
         let place = match endpoint {
-            Some(endpoint) => format!("s3://{} at {}", config.bucket, endpoint.trim_end_matches('/')),
+            Some(endpoint) => {
+                let endpoint = config::without_login(&endpoint);
+                format!("s3://{} at {}", config.bucket, endpoint.trim_end_matches('/'))
+            }
             None => format!("s3://{}", config.bucket),
         };
         let form = Form::new(config.if_match);
@@ -150,7 +153,7 @@ impl S3Bucket {
 #[async_trait]
 impl Bucket for S3Bucket {
     fn describe(&self) -> String {
-        match &self.config.endpoint {
+        match self.config.shown_endpoint() {
             Some(endpoint) => format!("{} at {endpoint}", self.config.url()),
             None => self.config.url(),
         }
@@ -183,7 +186,7 @@ impl Bucket for S3Bucket {
         }
     }
 
-    async fn get(&self, key: &Key) -> Result<Object> {
+    async fn get(&self, key: &Key, max_bytes: u64) -> Result<Object> {
         let asked = self.asked(key, Condition::None);
         let date = AnswerDate::default();
         let request = self.client.get_object().bucket(&self.config.bucket).key(self.name(key));
@@ -196,7 +199,17 @@ impl Bucket for S3Bucket {
         let tag = answer.e_tag().ok_or_else(|| asked.rejected("the object has no entity tag".into()))?;
         let version = entity_tag::version(tag);
         let stamp = Stamp { modified: headers::time(answer.last_modified()), now: date.get() };
-        let bytes = collect(&asked, answer.body).await?;
+        let too_large = |bytes| {
+            let (key, version) = (key.to_string(), version.to_string());
+            BucketError::TooLarge { key, bytes, max_bytes, version }
+        };
+        let told = answer.content_length().and_then(|len| u64::try_from(len).ok()).unwrap_or(0);
+        if told > max_bytes {
+            return Err(too_large(told));
+        }
+        let Some(bytes) = collect(&asked, answer.body, told, max_bytes).await? else {
+            return Err(too_large(max_bytes.saturating_add(1)));
+        };
         Ok(Object { bytes, version, stamp })
     }
 
@@ -215,13 +228,13 @@ impl Bucket for S3Bucket {
         if length.is_none() {
             return Err(asked.rejected("it answered a ranged read with something else".into()));
         }
-        let bytes = collect(&asked, answer.body).await?;
-        let (got, wanted) = (bytes.len() as u64, range.end - range.start);
+        let wanted = range.end - range.start;
+        let Some(bytes) = collect(&asked, answer.body, wanted, wanted).await? else {
+            return Err(asked.rejected(format!("it sent more than the {wanted} bytes that were asked for")));
+        };
+        let got = bytes.len() as u64;
         if got == wanted {
             return Ok(bytes);
-        }
-        if got > wanted {
-            return Err(asked.rejected(format!("it sent {got} bytes where {wanted} were asked for")));
         }
         let actual = length.unwrap_or(range.start + got);
         Err(BucketError::Truncated { key: key.to_string(), actual, start: range.start, end: range.end })
@@ -292,10 +305,28 @@ fn unreadable(path: &Path, error: impl std::error::Error + Send + Sync + 'static
     BucketError::Io { path: path.display().to_string(), source: io::Error::other(error) }
 }
 
-/// Bytes that end early are an error of the connection, not a short object.
-async fn collect(asked: &Asked, body: ByteStream) -> Result<Bytes> {
-    match body.collect().await {
-        Ok(bytes) => Ok(bytes.into_bytes()),
-        Err(error) => Err(asked.unavailable(answer::told(&error))),
+/// All of a body of about `expected` bytes; `None` if it has more than `max_bytes`, whatever the
+/// server had said. Bytes that end early are an error of the connection, not a short object.
+async fn collect(
+    asked: &Asked,
+    mut body: ByteStream,
+    expected: u64,
+    max_bytes: u64,
+) -> Result<Option<Bytes>> {
+    let mut all = BytesMut::new();
+    while let Some(part) = body.next().await {
+        let part = part.map_err(|error| asked.unavailable(answer::told(&error)))?;
+        let len = (all.len() + part.len()) as u64;
+        if len > max_bytes {
+            return Ok(None);
+        }
+        if all.is_empty() && len == expected {
+            return Ok(Some(part));
+        }
+        if all.is_empty() {
+            all.reserve(expected.max(len) as usize);
+        }
+        all.extend_from_slice(&part);
     }
+    Ok(Some(all.freeze()))
 }

@@ -1,9 +1,5 @@
 //! Taking the lock, and claiming the pointer with it.
 
-use std::time::Duration;
-
-use tokio::time::Instant;
-
 use super::{
     Controls, Hold, Outcome, ReadLock, Survey, Terms, new_nonce,
     presence::{Mark, Presence},
@@ -22,8 +18,6 @@ use crate::{
 
 /// Every lost attempt means that somebody else has written the lock.
 const ATTEMPTS: u32 = 8;
-/// How often somebody who waits looks again.
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// A lock that was just taken, before the pointer is claimed.
 pub(in crate::catalog) struct Taken {
@@ -40,33 +34,7 @@ pub(in crate::catalog) struct Taken {
 }
 
 impl Controls {
-    /// Takes the lock and claims the pointer; waits up to `wait` for a holder to give it back.
-    pub async fn acquire(&self, terms: Terms, wait: Duration) -> Result<Hold> {
-        let survey = self.survey().await?;
-        self.acquire_after(survey, terms, wait).await
-    }
-
-    /// As [`Self::acquire`], by somebody who has just looked.
-    pub async fn acquire_after(&self, survey: Survey, terms: Terms, wait: Duration) -> Result<Hold> {
-        let until = Instant::now() + wait;
-        let mut survey = Some(survey);
-        loop {
-            match self.acquire_now(survey.take(), terms).await {
-                Err(error @ Error::LockHeld { .. }) => {
-                    let Error::LockHeld { holder, .. } = &error else { return Err(error) };
-                    let left = until.saturating_duration_since(Instant::now());
-                    if left.is_zero() {
-                        return Err(error);
-                    }
-                    let pause = LOOK_AGAIN.min(left).min(holder.remaining.max(Duration::from_millis(50)));
-                    tokio::time::sleep(pause).await;
-                }
-                answer => return answer,
-            }
-        }
-    }
-
-    async fn acquire_now(&self, survey: Option<Survey>, terms: Terms) -> Result<Hold> {
+    pub(super) async fn acquire_now(&self, survey: Option<Survey>, terms: Terms) -> Result<Hold> {
         let taken = self.take(survey, terms).await?;
         let claim = async {
             if self.rules.claim {

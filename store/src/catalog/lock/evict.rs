@@ -7,11 +7,11 @@ use bytes::Bytes;
 use super::{Controls, ReadLock};
 use crate::{
     Error, Result,
-    bucket::{BucketError, Deleted, Key, RetryPolicy, Version, Write},
+    bucket::{BucketError, Deleted, Key, Object, RetryPolicy, Version, Write},
     error::Holder,
     format::{
         event::{Event, EventKind},
-        layout,
+        layout, limits,
         lock::{Lock, OPERATOR_FORCE},
     },
 };
@@ -90,16 +90,15 @@ impl Controls {
     pub async fn force_unlock(&self, reason: &str) -> Result<Option<Eviction>> {
         for attempt in 1..=ATTEMPTS {
             let key = layout::lock(&self.lineage);
-            let object = match self.store.bucket.get(&key).await {
-                Ok(object) => object,
+            let (read, version) = match self.store.bucket.get(&key, limits::LOCK).await {
+                Ok(Object { bytes, version, stamp }) => {
+                    let lock = Lock::decode(&bytes).ok();
+                    (lock.map(|lock| ReadLock { lock, version: version.clone(), stamp }), version)
+                }
                 Err(BucketError::NotFound { .. }) => return Ok(None),
+                Err(BucketError::TooLarge { version, .. }) => (None, Version::new(version)),
                 Err(error) => return Err(error.into()),
             };
-            let read = Lock::decode(&object.bytes).ok().map(|lock| ReadLock {
-                lock,
-                version: object.version.clone(),
-                stamp: object.stamp,
-            });
             if let Some(read) = &read {
                 self.settle(read.lock.block().and_then(|block| block.event.as_ref())).await?;
                 if read.lock.is_free() {
@@ -111,7 +110,7 @@ impl Controls {
             let mut event = self.event(EventKind::ForceUnlock);
             event.reason = reason.to_owned();
             event.holder = read.as_ref().map(|read| read.lock.holder());
-            if self.free(&object.version, OPERATOR_FORCE, event).await?.is_none() {
+            if self.free(&version, OPERATOR_FORCE, event).await?.is_none() {
                 tokio::time::sleep(RetryPolicy::default().pause(attempt)).await;
                 continue;
             }
@@ -155,9 +154,9 @@ impl Controls {
     /// Whether `free` is what is there now. Its bytes are compared, for what it was to replace
     /// may be no lock at all.
     async fn freed(&self, key: &Key, free: &Bytes) -> Result<Option<Version>> {
-        match self.store.bucket.get(key).await {
+        match self.store.bucket.get(key, free.len() as u64).await {
             Ok(object) => Ok(Some(object.version).filter(|_| object.bytes == *free)),
-            Err(BucketError::NotFound { .. }) => Ok(None),
+            Err(BucketError::NotFound { .. } | BucketError::TooLarge { .. }) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }

@@ -7,13 +7,16 @@
 mod acquire;
 mod evict;
 mod hold;
+mod patience;
 mod presence;
+mod queue;
 mod release;
 mod renew;
 
 pub(super) use acquire::Taken;
 pub use evict::{Eviction, Reaped};
 pub use hold::{Hold, Keeper};
+pub use patience::{Patience, Waiting};
 
 use std::time::Duration;
 
@@ -28,7 +31,7 @@ use crate::{
     format::{
         Unknown, WRITER,
         event::{Actor, Event},
-        layout,
+        layout, limits,
         lock::{Lock, LockBlock},
         pointer::BLOCK_VERSION,
     },
@@ -108,6 +111,7 @@ impl From<&ReadLock> for Holder {
             acquired_at_ms: read.lock.acquired_at_ms,
             renewal_count: read.lock.renewal_count,
             remaining: read.remaining(),
+            nonce: read.lock.block().map(|block| block.nonce),
         }
     }
 }
@@ -137,7 +141,7 @@ impl Survey {
 impl ReadLock {
     async fn of(bucket: &dyn Bucket, lineage: &Lineage) -> Result<Option<Self>> {
         let key = layout::lock(lineage);
-        match bucket.get(&key).await {
+        match bucket.get(&key, limits::LOCK).await {
             Ok(object) => {
                 let lock = Lock::decode(&object.bytes).map_err(|error| error.of(&key))?;
                 Ok(Some(Self { lock, version: object.version, stamp: object.stamp }))

@@ -96,6 +96,12 @@ impl Presence {
     }
 }
 
+/// Whether a holder's file is here and somebody holds it.
+pub(super) fn lives(cache: &Cache, nonce: Nonce) -> bool {
+    let file = File::open(cache.folder(FOLDER).join(nonce.to_string()));
+    file.is_ok_and(|file| flock(file, FlockOperation::NonBlockingLockShared).is_err())
+}
+
 /// Whether it is proved that the holder of `lock` is dead.
 pub(super) fn is_dead(cache: &Cache, lock: &Lock) -> bool {
     let Some(block) = lock.block() else { return false };

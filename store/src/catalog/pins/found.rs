@@ -2,17 +2,20 @@
 
 use std::time::Duration;
 
+use futures::{StreamExt, stream};
+
 use crate::{
     Error, Result,
     bucket::{BucketError, Depth, Key, Version},
     catalog::records::list_all,
     content::TenantStore,
-    format::{layout, pin::Pin},
+    format::{layout, limits, pin::Pin},
     id::RecordId,
 };
 
 /// How often pins are listed again that change while they are read.
 const LOOKS: u32 = 100;
+const REQUESTS_AT_ONCE: usize = 16;
 
 /// The records that are pinned now. A pin that cannot be read stops whoever asks: what it
 /// protects is not known.
@@ -38,11 +41,13 @@ pub async fn read(store: &TenantStore) -> Result<Vec<Found>> {
     for look in 1.. {
         let (entries, _) = list_all(&*store.bucket, &layout::pins(&store.tenant), Depth::All).await?;
         let mut gone = false;
-        for entry in entries {
-            if found.iter().any(|found| found.key == entry.key) {
-                continue;
-            }
-            let object = match store.bucket.get(&entry.key).await {
+        let unread = entries.into_iter().map(|entry| entry.key);
+        let unread: Vec<Key> = unread.filter(|key| !found.iter().any(|found| found.key == *key)).collect();
+        let mut reading = stream::iter(unread)
+            .map(|key| async move { (store.bucket.get(&key, limits::PIN).await, key) })
+            .buffered(REQUESTS_AT_ONCE);
+        while let Some((read, key)) = reading.next().await {
+            let object = match read {
                 Ok(object) => object,
                 Err(BucketError::NotFound { .. }) => {
                     gone = true;
@@ -50,9 +55,9 @@ pub async fn read(store: &TenantStore) -> Result<Vec<Found>> {
                 }
                 Err(error) => return Err(error.into()),
             };
-            let pin = Pin::decode(&object.bytes).map_err(|error| error.of(&entry.key))?;
+            let pin = Pin::decode(&object.bytes).map_err(|error| error.of(&key))?;
             let age = object.stamp.age();
-            found.push(Found { key: entry.key, holds: age <= pin.ttl(), pin, version: object.version, age });
+            found.push(Found { key, holds: age <= pin.ttl(), pin, version: object.version, age });
         }
         // A pin is renewed by a new one, and then the old one goes: one that was listed and is
         // gone may have been renewed after the listing.

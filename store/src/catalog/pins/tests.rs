@@ -41,7 +41,7 @@ impl Desk {
     /// Somebody else rewrites the record.
     async fn write(&self, state: &str, generation: u64) {
         let key = layout::record(&self.lineage, ID);
-        let write = match self.memory.get(&key).await {
+        let write = match self.memory.get(&key, u64::MAX).await {
             Ok(object) => Write::Replace(object.version),
             Err(_) => Write::Create,
         };

@@ -49,6 +49,8 @@ pub struct Request {
     pub times: Times,
     /// Of an archive that is to be published.
     pub seal: Option<Seal>,
+    /// The most that its files may have: the zeros of holes are in the stream.
+    pub max_bytes: u64,
 }
 
 /// An archive that was written.
@@ -98,6 +100,11 @@ async fn write_snapshot<W: Write + Send + 'static>(
     (out, shown): (W, PathBuf),
     progress: Arc<dyn Progress>,
 ) -> Result<(Archive, W)> {
+    let bytes = opened.record.uncompressed_size_bytes;
+    if bytes > request.max_bytes {
+        let path = format!("snapshot {}", opened.record.sha256_prefix()).into();
+        return Err(Error::ProfileTooLarge { path, bytes, limit: request.max_bytes, largest: Vec::new() });
+    }
     let whereabouts = Arc::new(followed(store, &opened.record, Rules::ALL));
     let pieces: Vec<_> = opened.pieces().flatten().collect();
     let members = stream::Members::new(opened.entries, request.times);

@@ -68,7 +68,7 @@ impl Members {
     /// How long the stream is.
     pub fn tar_bytes(&self) -> u64 {
         let member = |entry: &Entry| {
-            let size = size(entry);
+            let size = entry.size();
             self.head(entry).map_or(0, |head| head.len() as u64 + size + padding(size) as u64)
         };
         self.entries.iter().map(member).sum::<u64>() + members::END.len() as u64
@@ -80,14 +80,7 @@ impl Members {
 
     /// The sizes of all files.
     pub fn bytes(&self) -> u64 {
-        self.entries.iter().map(size).sum()
-    }
-}
-
-fn size(entry: &Entry) -> u64 {
-    match entry.kind {
-        Kind::File { size, .. } => size,
-        _ => 0,
+        self.entries.iter().map(Entry::size).sum()
     }
 }
 

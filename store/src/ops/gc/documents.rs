@@ -11,7 +11,7 @@ use crate::{
     content::TenantStore,
     format::{
         condemned::{Condemned, Phase},
-        layout,
+        layout, limits,
     },
     id::{PackId, RecordId},
 };
@@ -43,7 +43,7 @@ pub(super) async fn all(store: &TenantStore) -> Result<Vec<Filed>> {
 }
 
 async fn read(store: &TenantStore, id: RecordId, key: &Key) -> Result<Option<Filed>> {
-    match store.bucket.get(key).await {
+    match store.bucket.get(key, limits::CONDEMNED).await {
         Ok(object) => {
             let body = Condemned::decode(&object.bytes).map_err(|error| error.of(key))?;
             Ok(Some(Filed { id, body, version: object.version, age: object.stamp.age() }))

@@ -15,7 +15,7 @@ use crate::{
     format::{
         WRITER,
         index::{self, Index},
-        layout,
+        layout, limits,
     },
     id::PackId,
 };
@@ -83,7 +83,7 @@ async fn head(store: &TenantStore, entry: &Entry) -> Result<Option<Vec<PackId>>>
         };
         match index::packs_of(&bytes) {
             Ok(index::Head::Packs(packs)) => return Ok(Some(packs)),
-            Ok(index::Head::Needs(more)) if more <= entry.size && more > len => len = more,
+            Ok(index::Head::Needs(more)) if more <= entry.size.min(limits::INDEX) && more > len => len = more,
             Ok(index::Head::Needs(_)) => return Ok(None),
             Err(error) => {
                 tracing::warn!(key = %entry.key, %error, "an index cannot be read and is left as it is");
@@ -107,11 +107,11 @@ async fn merge(store: &TenantStore, small: &[&Entry], doomed: &HashSet<PackId>) 
     let mut seen = HashSet::new();
     let mut batch = Batch::default();
     let mut read = stream::iter(small)
-        .map(|entry| async move { (store.bucket.get(&entry.key).await, *entry) })
+        .map(|entry| async move { (store.bucket.get(&entry.key, limits::INDEX).await, *entry) })
         .buffered(REQUESTS_AT_ONCE);
     while let Some((object, entry)) = read.next().await {
         let object = match object {
-            Err(BucketError::NotFound { .. }) => continue,
+            Err(BucketError::NotFound { .. } | BucketError::TooLarge { .. }) => continue,
             object => object?,
         };
         let Ok(index) = Index::decode(&object.bytes) else { continue };

@@ -5,9 +5,9 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
-    fs::{self, File},
+    fs::{self, DirBuilder, File},
     io::{self, BufWriter, Write},
-    os::unix::fs::{FileExt, OpenOptionsExt},
+    os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
@@ -235,7 +235,7 @@ impl Run {
 
 /// A file that is nobody else's, and gone when it is closed.
 fn unnamed(scratch: &Path) -> io::Result<File> {
-    fs::create_dir_all(scratch)?;
+    DirBuilder::new().recursive(true).mode(0o700).create(scratch)?;
     let path = scratch.join(format!("pstore-gc-{}", Nonce::from_bytes(id::random())));
     let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
     fs::remove_file(&path)?;
@@ -317,6 +317,13 @@ mod tests {
             let lines: BTreeMap<PackId, u64> = ledger.lines().map(Result::unwrap).collect();
             let kept = truth.iter().filter(|(pack, _)| **pack != gone);
             assert!(lines.iter().eq(kept) && !ledger.has(&gone).unwrap());
+            // A write whose last pack goes has none, though others have.
+            for number in 78..84 {
+                assert!(ledger.has_write(gone.write).unwrap(), "{number}");
+                ledger.remove(pack(number));
+            }
+            assert!(!ledger.has_write(gone.write).unwrap());
+            assert!(ledger.has_write(pack(70).write).unwrap() && ledger.has_write(pack(84).write).unwrap());
         }
     }
 }

@@ -38,7 +38,7 @@ mod round;
 mod users;
 
 pub use explain::{Explanation, Root, Subject, explain};
-pub use plan::{Candidate, Cause, Document, Plan, Repacked, Step, Tally};
+pub use plan::{Candidate, Cause, Document, Plan, Repacked, Step, Stranded, Tally};
 
 use std::{fmt, path::PathBuf, time::Duration};
 

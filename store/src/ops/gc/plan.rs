@@ -26,6 +26,16 @@ impl Tally {
     }
 }
 
+/// A session that is not finished, on a snapshot whose record is missing: nothing tells what it needs.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Stranded {
+    pub session: RecordId,
+    /// Where its changes lie.
+    pub host: String,
+    pub lineage: Lineage,
+    pub record: RecordId,
+}
+
 /// Why nothing needs a pack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
@@ -145,6 +155,7 @@ pub struct Plan {
     pub events_removed: u64,
     /// Old tombstones, swept documents, expired pins, scratch of probes.
     pub leftovers: u64,
+    pub stranded: Vec<Stranded>,
     /// Documents that are not done yet, with how long they have to wait at least.
     pub pending: Vec<(RecordId, Duration)>,
 }
@@ -168,6 +179,7 @@ impl Plan {
             events_merged: 0,
             events_removed: 0,
             leftovers: 0,
+            stranded: Vec::new(),
             pending: Vec::new(),
         }
     }

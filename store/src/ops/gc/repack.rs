@@ -20,6 +20,8 @@ use crate::{
 };
 
 /// At most so much is emptied by one write.
+/// However little memory is allowed, a tree may take this much of it.
+const LEAST_FOR_A_TREE: u64 = 16 << 20;
 const MOST_BYTES: u64 = 4 << 30;
 /// So many frames are moved together, and so many packs looked at, whatever memory there is.
 const FEWEST: usize = 1000;
@@ -202,7 +204,7 @@ async fn choose(
             continue;
         }
         let packs: Vec<(PackId, u64)> = chosen.iter().map(|half| (half.pack, half.bytes)).collect();
-        let room = most as u64 * FRAME_BYTES;
+        let room = (most as u64 * FRAME_BYTES, options.memory_bytes.max(LEAST_FOR_A_TREE));
         let surveyed =
             survey(round.store, &round.rehearsal, &packs, &known.of(&chosen), &marks.pins, room).await?;
         passed_over.extend(&surveyed.unmovable);

@@ -4,7 +4,7 @@
 //! and of those no more are kept in memory than is allowed.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     time::{Duration, SystemTime},
 };
 
@@ -13,6 +13,7 @@ use futures::{StreamExt, stream};
 use super::{
     inventory::each,
     ledger::{Ledger, Line, Room, number},
+    plan::Stranded,
 };
 use crate::{
     Error, Result,
@@ -21,11 +22,12 @@ use crate::{
     content::TenantStore,
     format::{
         layout,
+        pin::Pin,
         pointer::Target,
         record::{Reason, Record, State},
     },
     id::RecordId,
-    name::Lineage,
+    name::{Lineage, ProfileName},
     ops::repack::Rehearsal,
 };
 
@@ -147,6 +149,8 @@ pub(super) struct Marks {
     pub pins: Vec<pins::Found>,
     /// What each pointer names, and what whoever claimed it started from.
     pub pointed: Vec<(RecordId, u32)>,
+    /// The sessions whose root is on a record that is missing.
+    pub stranded: Vec<Stranded>,
     /// What is listed of each lineage's events.
     pub events: HashMap<Lineage, Vec<Entry>>,
     /// The latest time the store has told.
@@ -171,6 +175,7 @@ impl Marks {
             packs: Ledger::new(room),
             pins: Vec::new(),
             pointed: Vec::new(),
+            stranded: Vec::new(),
             events: catalog.events,
             now: None,
         };
@@ -214,7 +219,29 @@ impl Marks {
             None => pins::read(store).await?,
         };
         marks.mark_named(store, rules, rehearsal).await?;
+        marks.find_stranded(store, rehearsal).await?;
         Ok(marks)
+    }
+
+    /// Roots of sessions on records that were not listed, and are not there: a record that a root names is
+    /// never removed, so it was lost.
+    async fn find_stranded(&mut self, store: &TenantStore, rehearsal: &Rehearsal) -> Result<()> {
+        let mut found = BTreeSet::new();
+        for Pin { session, record, .. } in
+            self.pins.iter().filter(|found| found.holds).map(|found| &found.pin)
+        {
+            let Some(session) = session.as_ref().filter(|_| !self.records.contains_key(record)) else {
+                continue;
+            };
+            let name = ProfileName { tenant: store.tenant.clone(), profile: session.profile_id.clone() };
+            let lineage = Lineage { name, chrome_major: session.chrome_major_version };
+            if rehearsal.get(store, &lineage, *record).await?.is_none() {
+                let (session, host) = (session.id, session.host.clone());
+                found.insert(Stranded { session, host, lineage, record: *record });
+            }
+        }
+        self.stranded = found.into_iter().collect();
+        Ok(())
     }
 
     /// What pointers and pins name is a root whatever its state.

@@ -21,7 +21,7 @@ use crate::{
     Error, Result,
     catalog::{clock, events, records},
     content::TenantStore,
-    format::{condemned::Phase, config::TenantConfig, layout, record::State},
+    format::{condemned::Phase, config::TenantConfig, layout, limits, record::State},
     id::{PackId, RecordId},
     name::Lineage,
     ops::repack::Rehearsal,
@@ -29,6 +29,7 @@ use crate::{
 
 const DELETES_AT_ONCE: usize = 16;
 const LINEAGES_AT_ONCE: usize = 4;
+const RECORDS_AT_ONCE: usize = 16;
 /// Each may name many packs, and there may be many of them after a long pause.
 const DOCUMENTS_AT_ONCE: usize = 16;
 
@@ -94,6 +95,7 @@ impl<'a> Round<'a> {
             }
             marks = self.mark().await?;
         }
+        self.plan.stranded = std::mem::take(&mut marks.stranded);
         let now = marks.now.unwrap_or(started);
         check_duration(started, now)?;
         if marks.records.is_empty() && !inventory.packs.is_empty() {
@@ -153,7 +155,7 @@ impl<'a> Round<'a> {
     /// The store's time, from a document that also says whether we may collect here.
     async fn now(&self) -> Result<SystemTime> {
         let key = layout::tenant_config(&self.store.tenant);
-        let object = self.store.bucket.get(&key).await?;
+        let object = self.store.bucket.get(&key, limits::CONFIG).await?;
         let config = TenantConfig::decode(&object.bytes).map_err(|error| error.of(&key))?;
         config.check_write().map_err(|error| error.of(&key))?;
         Ok(object.stamp.now)
@@ -192,14 +194,22 @@ impl<'a> Round<'a> {
         blockers: &[RecordId],
         lineages: &HashMap<RecordId, Lineage>,
     ) -> Result<Vec<RecordId>> {
+        let (store, is_real, rules) = (self.store, self.is_real(), self.collector.rules);
+        // A record that is no longer listed was a tombstone for longer than anything lasts.
+        let listed = blockers.iter().filter_map(|id| Some((*id, lineages.get(id)?)));
+        let settled: Vec<(RecordId, &Lineage, Blocker)> = stream::iter(listed)
+            .map(|(id, lineage)| async move {
+                let blocker = leases::settle(store, lineage, id, is_real, rules).await?;
+                Ok::<_, Error>((id, lineage, blocker))
+            })
+            .buffered(RECORDS_AT_ONCE)
+            .try_collect()
+            .await?;
         let mut busy = Vec::new();
-        for id in blockers {
-            // A record that is no longer listed was a tombstone for longer than anything lasts.
-            let Some(lineage) = lineages.get(id) else { continue };
-            let rules = self.collector.rules;
-            match leases::settle(self.store, lineage, *id, self.is_real(), rules).await? {
-                Blocker::Writing => busy.push(*id),
-                Blocker::Revoked => self.note_revoked(*id, lineage).await?,
+        for (id, lineage, blocker) in settled {
+            match blocker {
+                Blocker::Writing => busy.push(id),
+                Blocker::Revoked => self.note_revoked(id, lineage).await?,
                 Blocker::Ended => {}
             }
         }
@@ -415,13 +425,13 @@ impl<'a> Round<'a> {
         if !self.collector.rules.blockers_after_condemned {
             return Ok(marks.records.keys().filter(|id| !ended(id)).copied().collect());
         }
-        let mut writers = Vec::new();
-        for (id, lineage) in Catalog::list(self.store).await?.records {
-            if !ended(&id) && look(self.store, &lineage, id).await?.is_some_and(|seen| !seen.has_ended()) {
-                writers.push(id);
-            }
-        }
-        Ok(writers)
+        let unsure = Catalog::list(self.store).await?.records.into_iter().filter(|(id, _)| !ended(id));
+        stream::iter(unsure)
+            .map(|(id, lineage)| async move { Ok((id, look(self.store, &lineage, id).await?)) })
+            .buffered(RECORDS_AT_ONCE)
+            .try_filter_map(async |(id, seen)| Ok(seen.filter(|seen| !seen.has_ended()).map(|_| id)))
+            .try_collect()
+            .await
     }
 
     fn note_pending(&mut self, filed: &[Filed], steps: &HashMap<RecordId, Step>) {

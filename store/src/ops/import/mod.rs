@@ -21,7 +21,6 @@ use std::{
 
 use super::{
     moved::by_id,
-    scratch::Scratch,
     snapshot::{About, HoldBack, Outcome, Totals, draft, load_index, read_unfinished, snapshot_id},
     written::{Published, Written},
 };
@@ -48,13 +47,12 @@ use crate::{
     id::SnapshotId,
     name::Lineage,
     progress::Progress,
+    scratch::{self, Scratch},
     tree::walk::Skipped,
 };
 
 /// How much of the tenant's indexes is looked at to find known content.
 const INDEX_BUDGET_BYTES: u64 = 16 << 20;
-/// How the names of directories start in which files are put aside to be looked at.
-const SCRATCH: &str = "pstore-import-";
 
 /// What to take in, and what to write down about it.
 #[derive(Clone, Debug)]
@@ -183,7 +181,11 @@ impl Writing<'_> {
         self.lease.open().await?;
         let request = self.request;
         // Ours, and not the reading thread's: whoever gives the import up does not wait for that.
-        let scratch = request.judge.as_ref().map(|(_, below)| Scratch::make(below, SCRATCH)).transpose()?;
+        let scratch = request
+            .judge
+            .as_ref()
+            .map(|(_, below)| Scratch::make(below, scratch::Kind::Import))
+            .transpose()?;
         let judge = request.judge.as_ref().zip(scratch.as_ref());
         let judge = judge.map(|((judge, _), scratch)| (Arc::clone(judge), scratch.path().to_owned()));
         let job = stream::Job {
@@ -203,7 +205,7 @@ impl Writing<'_> {
                 writer.push(entry).map_err(|error| job.bad(format!("{}: {error}", entry.path)))?;
             }
             let judged = job.judge(base.as_ref())?;
-            Ok((read, NewTree::new(&store, writer.finish()), judged, ingested))
+            Ok((read, NewTree::new(&store, writer), judged, ingested))
         })
         .await?;
         drop(scratch);

@@ -1,4 +1,4 @@
-use std::{path::Path, sync::Arc};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
@@ -103,7 +103,7 @@ impl Desk {
     }
 
     async fn lock(&self, major: Option<ChromeMajor>, wait: Duration) -> Result<Locked> {
-        locked(&self.store, &name(), major, actor("mount"), Terms::default(), wait, None).await
+        locked(&self.store, &name(), major, actor("mount"), Terms::default(), wait.into(), None).await
     }
 
     async fn pin(&self, major: Option<ChromeMajor>, sha: Option<&str>) -> Result<Unlocked> {
@@ -177,7 +177,8 @@ async fn a_profile_that_is_new_is_ready_as_soon() {
     assert_eq!(trips, 3);
     assert!(mount.opened.unwrap().is_none());
     let nobody = "acme/nobody".parse().unwrap();
-    let unknown = locked(&desk.store, &nobody, None, actor("mount"), Terms::default(), Duration::ZERO, None);
+    let unknown =
+        locked(&desk.store, &nobody, None, actor("mount"), Terms::default(), Duration::ZERO.into(), None);
     assert_eq!(unknown.await.unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(desk.lock(Some(major()), Duration::ZERO).await.unwrap_err().kind(), ErrorKind::LockHeld);
 }
@@ -256,7 +257,7 @@ async fn a_snapshot_that_cannot_be_read_leaves_the_lock_in_hand() {
     let record = desk.snapshot("acme/alice", "131", "a").await;
     let pack = desk.memory.keys().into_iter().find(|key| key.ends_with("-meta")).unwrap();
     let pack = crate::bucket::Key::new(pack).unwrap();
-    let whole = crate::bucket::Bucket::get(&*desk.memory, &pack).await.unwrap().bytes;
+    let whole = crate::bucket::Bucket::get(&*desk.memory, &pack, u64::MAX).await.unwrap().bytes;
 
     desk.memory.damage(&pack, vec![7; whole.len()]);
     let mount = desk.lock(Some(major()), Duration::ZERO).await.unwrap();

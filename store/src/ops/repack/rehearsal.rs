@@ -23,6 +23,7 @@ use crate::{
         pack::{ENTRY_LEN, HEADER_LEN, TRAILER_LEN},
         record::{Content, Earlier, Record, State},
         table::Location,
+        tree_limits::MAX_METADATA_BYTES,
     },
     id::{PackId, PackSeq, RecordId},
     name::Lineage,
@@ -111,15 +112,21 @@ impl Rehearsal {
         Ok(Some((record, stamp)))
     }
 
-    /// The tables of a record as it would be.
-    pub(super) async fn metadata(&self, store: &TenantStore, record: &Record) -> Result<Option<Metadata>> {
+    /// The tables of a record as it would be, if they take no more than `most` bytes.
+    pub(super) async fn metadata(
+        &self,
+        store: &TenantStore,
+        record: &Record,
+        most: u64,
+    ) -> Result<Option<Metadata>> {
         let Some(content) = &record.content else { return Ok(None) };
         let changed = self.changed.get(&record.record);
         let Some(changed) = changed.filter(|changed| changed.generation_after() == record.generation) else {
-            return Metadata::load(store, record.record, record.generation, content).await.map(Some);
+            let loaded = Metadata::load_within(store, record.record, record.generation, content, most).await;
+            return loaded.map(Some);
         };
         let Changed { generation, before, moves, .. } = changed;
-        let mut metadata = Metadata::load(store, record.record, *generation, before).await?;
+        let mut metadata = Metadata::load_within(store, record.record, *generation, before, most).await?;
         let mut root = before.root.pack;
         for (number, write) in moves {
             let mut pack = MetaPack::new(store, *write)?;
@@ -162,7 +169,8 @@ impl Rehearsal {
         let mut updates = Vec::new();
         for user in users {
             let Some(record) = user.read(store, self).await? else { continue };
-            let (Some(metadata), Some(before)) = (self.metadata(store, &record).await?, &record.content)
+            let (Some(metadata), Some(before)) =
+                (self.metadata(store, &record, MAX_METADATA_BYTES).await?, &record.content)
             else {
                 continue;
             };

@@ -63,14 +63,15 @@ pub(super) struct Names {
 /// that are not live, or need none of them, are left out; each is taken for what it would be.
 ///
 /// What is found out takes no more memory than `room`, but for what one snapshot adds: beyond that the
-/// last of the packs are left for another time, but for the first of them.
+/// last of the packs are left for another time, but for the first of them. A snapshot whose segments
+/// take more than `memory` is not looked into: it cannot be moved.
 pub async fn survey(
     store: &TenantStore,
     rehearsal: &Rehearsal,
     packs: &[(PackId, u64)],
     records: &[(Lineage, RecordId)],
     pins: &[pins::Found],
-    room: u64,
+    (room, memory): (u64, u64),
 ) -> Result<Survey> {
     let mut survey = Survey { packs: packs.iter().copied().collect(), ..Survey::default() };
     let mut order: Vec<PackId> = packs.iter().map(|(pack, _)| *pack).collect();
@@ -82,7 +83,7 @@ pub async fn survey(
             continue;
         }
         let added = match check_room(&record, pins) {
-            Ok(()) => survey.add(store, rehearsal, &record).await,
+            Ok(()) => survey.add(store, rehearsal, &record, memory).await,
             Err(error) => Err(error),
         };
         match added {
@@ -121,9 +122,15 @@ impl Survey {
         Self { users: users.collect(), likes: likes.collect(), packs, frames, ..Self::default() }
     }
 
-    async fn add(&mut self, store: &TenantStore, rehearsal: &Rehearsal, record: &Record) -> Result<()> {
+    async fn add(
+        &mut self,
+        store: &TenantStore,
+        rehearsal: &Rehearsal,
+        record: &Record,
+        memory: u64,
+    ) -> Result<()> {
         let Some(content) = &record.content else { return Ok(()) };
-        let Some(metadata) = rehearsal.metadata(store, record).await? else { return Ok(()) };
+        let Some(metadata) = rehearsal.metadata(store, record, memory).await? else { return Ok(()) };
         metadata.read_segments(|segment, chunks| {
             for (id, raw_len, location) in chunks {
                 if !self.packs.contains_key(&location.pack) {

@@ -126,6 +126,18 @@ mod tests {
     fn what_lies_in_a_pack_that_is_emptied_too_is_not_spoilt() {
         assert_eq!(in_vain(&[(1, 600), (2, 600)], &[(500, 2, &[1])]), NONE);
         assert_eq!(in_vain(&[(1, 600)], &[(500, 1, &[1])]), NONE);
+        // Nor if it is more than all of it frees, or others are not worth it.
+        assert_eq!(in_vain(&[(1, 400), (2, 400)], &[(500, 2, &[1])]), NONE);
+        let names: &[(u64, u8, &[u8])] = &[(500, 1, &[1]), (1400, ELSEWHERE, &[2, 3])];
+        assert_eq!(in_vain(&[(1, 600), (2, 1000), (3, 1000)], names), [2, 3]);
+    }
+
+    /// Each is worth it only together with the one before.
+    #[test]
+    fn packs_are_left_out_one_after_another_while_the_rest_is_worth_it() {
+        let names: &[(u64, u8, &[u8])] =
+            &[(2000, ELSEWHERE, &[1]), (500, ELSEWHERE, &[1, 2]), (500, ELSEWHERE, &[2, 3])];
+        assert_eq!(in_vain(&[(1, 4000), (2, 1000), (3, 1000), (4, 9000)], names), [1, 2, 3]);
     }
 
     #[test]

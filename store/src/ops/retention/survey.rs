@@ -5,9 +5,11 @@ use futures::{StreamExt, TryStreamExt, stream};
 use super::{Policy, Snapshot, Standing, tags};
 use crate::{
     Error, Result,
+    bucket::Stamp,
     catalog::{
         clock,
         controls::Controls,
+        lock,
         order::{self, Dated},
         pins, records, session_root,
     },
@@ -42,7 +44,7 @@ pub async fn survey(store: &TenantStore) -> Result<Survey> {
         futures::future::try_join(pins::read(store), records::all_lineages(store)).await?;
     let pinned = &pinned;
     stream::iter(lineages)
-        .map(|lineage| async move { of_lineage(store, &lineage, pinned).await })
+        .map(|lineage| async move { Ok(of_lineage(&lineage, look_at(store, &lineage).await?, pinned)) })
         .buffered(LINEAGES_AT_ONCE)
         .try_fold(Survey::default(), |mut all, found| async move {
             all.add(found);
@@ -53,14 +55,27 @@ pub async fn survey(store: &TenantStore) -> Result<Survey> {
 
 /// The snapshots of one profile.
 pub async fn lineage(store: &TenantStore, lineage: &Lineage) -> Result<Survey> {
-    let pinned = pins::read(store).await?;
-    of_lineage(store, lineage, &pinned).await
+    // In any order: a deletion looks at all of it again.
+    let (pinned, seen) = futures::future::try_join(pins::read(store), look_at(store, lineage)).await?;
+    Ok(of_lineage(lineage, seen, &pinned))
 }
 
-async fn of_lineage(store: &TenantStore, lineage: &Lineage, pinned: &[pins::Found]) -> Result<Survey> {
+/// What is stored of a profile: its live records, its lock and its pointer.
+struct Seen {
+    live: Vec<(Record, Stamp)>,
+    controls: Controls,
+    survey: lock::Survey,
+}
+
+async fn look_at(store: &TenantStore, lineage: &Lineage) -> Result<Seen> {
     let controls = Controls::new(store.clone(), lineage.clone(), Default::default());
     let (live, survey) =
         futures::future::try_join(records::live_stamped(store, lineage), controls.survey()).await?;
+    Ok(Seen { live, controls, survey })
+}
+
+fn of_lineage(lineage: &Lineage, seen: Seen, pinned: &[pins::Found]) -> Survey {
+    let Seen { live, controls, survey } = seen;
     let now_ms = live.iter().map(|(_, stamp)| clock::to_unix_ms(stamp.now)).max().unwrap_or_default();
     let target = survey.pointer.as_ref().map_or(Target::Nothing, |read| read.pointer.target());
     let base = survey.pointer.as_ref().and_then(|read| read.pointer.block()?.lease.as_ref()?.base);
@@ -88,7 +103,7 @@ async fn of_lineage(store: &TenantStore, lineage: &Lineage, pinned: &[pins::Foun
         standing: standing(&record),
         packs: record.content.map(|content| content.packs).unwrap_or_default(),
     });
-    Ok(Survey { snapshots: snapshots.collect(), now_ms })
+    Survey { snapshots: snapshots.collect(), now_ms }
 }
 
 /// Fails if another snapshot that somebody asks for would not fit into the pool of those.

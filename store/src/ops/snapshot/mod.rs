@@ -27,7 +27,7 @@ use crate::{
     catalog::{
         controls::Controls,
         index::IndexUse,
-        lock::{self, Survey, Terms},
+        lock::{self, Patience, Survey, Terms},
         pointer::Flip,
         records,
     },
@@ -88,7 +88,7 @@ pub enum LockUse {
         terms: Terms,
         renew_every: Duration,
         /// How long to wait for somebody else's.
-        wait: Duration,
+        patience: Patience,
     },
     /// The one the caller holds.
     Held(Nonce),
@@ -96,7 +96,8 @@ pub enum LockUse {
 
 impl Default for LockUse {
     fn default() -> Self {
-        Self::Take { terms: Terms::default(), renew_every: lock::DEFAULT_RENEW_EVERY, wait: Duration::ZERO }
+        let (terms, patience) = (Terms::default(), Patience::default());
+        Self::Take { terms, renew_every: lock::DEFAULT_RENEW_EVERY, patience }
     }
 }
 
@@ -275,7 +276,7 @@ impl Capture<'_> {
         let survey = self.controls.survey().await?;
         match &self.request.lock {
             _ if self.right.initialized() => {}
-            LockUse::Take { wait, .. } if wait.is_zero() => {
+            LockUse::Take { patience, .. } if patience.is_zero() => {
                 self.controls.must_be_free(survey.lock.as_ref())?
             }
             LockUse::Take { .. } => {}

@@ -8,8 +8,10 @@ use crate::{
     content::{TenantStore, cache::Shelf, meta::NewTree, workers::blocking},
     error::IoContext,
     format::{
+        FormatError,
         segment::SegmentWriter,
         tree::{Entry, Extent, Kind, TreePath},
+        tree_limits::Tally,
     },
     progress::Tick,
     tree::{
@@ -57,6 +59,7 @@ impl Plan {
             };
             let mut walk = walk_with(&root, &exclusions, &cache, threads)?;
             super::size::check(&directory, &walk.entries, walk.bytes, max_bytes)?;
+            check_limits(&root, &walk.entries)?;
             let (mut to_read, mut kept) = (Vec::new(), Vec::new());
             for file in std::mem::take(&mut walk.files) {
                 let entry = &mut walk.entries[file.entry];
@@ -112,11 +115,9 @@ impl Plan {
     pub fn tree(&self, store: &TenantStore) -> Result<NewTree> {
         let mut writer = SegmentWriter::default();
         for entry in &self.walk.entries {
-            writer.push(entry).map_err(|error| Error::InvalidInput {
-                what: format!("{} cannot be stored: {error}", self.root.display(&entry.path).display()),
-            })?;
+            writer.push(entry).map_err(|error| unusable(&self.root, entry, &error))?;
         }
-        Ok(NewTree::new(store, writer.finish()))
+        Ok(NewTree::new(store, writer))
     }
 
     /// Takes in what reading a file gave.
@@ -199,6 +200,21 @@ impl Plan {
         current.for_each(|(entry, state)| insert(*entry, *state, self.checked));
         cache.write(Shelf::Stat, name, &states.encode());
     }
+}
+
+/// Before anything is stored: what could not be read back is not worth it.
+fn check_limits(root: &Beneath, entries: &[Entry]) -> Result<()> {
+    let mut tally = Tally::default();
+    let mut checked = entries.iter().map(|entry| (entry, tally.add(entry, u64::MAX)));
+    match checked.find_map(|(entry, added)| Some((entry, added.err()?))) {
+        None => Ok(()),
+        Some((entry, error)) => Err(unusable(root, entry, &error)),
+    }
+}
+
+fn unusable(root: &Beneath, entry: &Entry, error: &FormatError) -> Error {
+    let path = root.display(&entry.path);
+    Error::InvalidInput { what: format!("{} cannot be stored: {error}", path.display()) }
 }
 
 fn walk_with(root: &Beneath, exclusions: &[String], cache: &StatCache, threads: usize) -> Result<Walk> {

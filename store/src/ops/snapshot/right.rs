@@ -19,8 +19,8 @@ impl Right {
         let controls = &capture.controls;
         match &capture.request.lock {
             LockUse::Held(token) => Ok(Self { hold: Arc::new(controls.adopt(*token).await?), keeper: None }),
-            LockUse::Take { terms, renew_every, wait } => {
-                let hold = Arc::new(controls.acquire_after(survey, *terms, *wait).await?);
+            LockUse::Take { terms, renew_every, patience } => {
+                let hold = Arc::new(controls.acquire_after(survey, *terms, patience.clone()).await?);
                 let keeper = hold.keep((*renew_every).max(Duration::from_millis(1)));
                 Ok(Self { hold, keeper: Some(keeper) })
             }

@@ -3,18 +3,21 @@
 use std::collections::{BTreeSet, HashSet};
 
 use futures::{StreamExt, stream};
+use tokio::sync::Semaphore;
 
 use super::{Check, REQUESTS_AT_ONCE};
 use crate::{
     Result,
-    bucket::{BucketError, Depth, Key},
+    bucket::{Bucket, BucketError, Depth, Entry, Key},
     catalog::records::list_all,
-    format::{FormatError, index::Index, layout, record::Record},
+    format::{FormatError, index::Index, layout, limits, record::Record},
     id::{PackId, PackSeq},
 };
 
 /// How often indexes are looked at before one is said to be missing.
 const LOOKS: u32 = 3;
+/// What is larger is read when no other such index is.
+const LARGE_BYTES: u64 = 4 << 20;
 
 /// What no index names, though snapshots need it, and indexes that cannot be read.
 #[derive(Default)]
@@ -48,17 +51,14 @@ impl Check<'_> {
         let (entries, _) =
             list_all(&*self.store.bucket, &layout::indexes(&self.store.tenant), Depth::All).await?;
         let mut covered = HashSet::new();
-        let bucket = &self.store.bucket;
+        let (bucket, alone) = (&*self.store.bucket, &Semaphore::new(1));
         let mut objects = stream::iter(entries)
-            .map(|entry| async move { (bucket.get(&entry.key).await, entry) })
+            .map(|entry| async move { (read(bucket, &entry, alone).await, entry) })
             .buffered(REQUESTS_AT_ONCE);
-        while let Some((object, entry)) = objects.next().await {
-            let object = match object {
-                Err(BucketError::NotFound { .. }) => continue,
-                object => object?,
-            };
-            match Index::decode(&object.bytes) {
-                Ok(index) => covered.extend(index.packs.into_iter().map(|pack| pack.pack)),
+        while let Some((index, entry)) = objects.next().await {
+            let Some(index) = index? else { continue };
+            match index {
+                Ok(packs) => covered.extend(packs),
                 Err(error) => {
                     self.findings.find(&entry.key, error.to_string(), "", None);
                     // One that a newer pstore wrote is not damaged.
@@ -81,4 +81,27 @@ impl Check<'_> {
         }
         Ok(())
     }
+}
+
+/// The packs an index names; `None` if it is gone. Large ones are read one after another, so that
+/// many of them take no more memory than one.
+async fn read(
+    bucket: &dyn Bucket,
+    entry: &Entry,
+    alone: &Semaphore,
+) -> Result<Option<Result<Vec<PackId>, FormatError>>> {
+    let _turn = match entry.size > LARGE_BYTES {
+        true => alone.acquire().await.ok(),
+        false => None,
+    };
+    Ok(match bucket.get(&entry.key, limits::INDEX).await {
+        Ok(object) => Some(
+            Index::decode(&object.bytes).map(|index| index.packs.into_iter().map(|pack| pack.pack).collect()),
+        ),
+        Err(BucketError::NotFound { .. }) => None,
+        Err(BucketError::TooLarge { bytes, max_bytes, .. }) => Some(Err(FormatError::Malformed(format!(
+            "it has {bytes} bytes, and an index at most {max_bytes}"
+        )))),
+        Err(error) => return Err(error.into()),
+    })
 }

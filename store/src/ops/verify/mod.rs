@@ -37,6 +37,7 @@ use crate::{
     },
     id::{PackId, PackSeq, RecordId},
     name::Lineage,
+    ops::open::check_size,
     progress::Progress,
 };
 
@@ -209,6 +210,9 @@ impl Check<'_> {
             }
             decoded => decoded?,
         };
+        if let Err(error) = check_size(record, &entries) {
+            self.findings.damaged(error, name, None)?;
+        }
         let mut needed: BTreeSet<PackId> = locations.iter().map(|location| location.pack).collect();
         needed.extend(metadata.root.blobs().map(|blob| blob.pack));
         drop(metadata);

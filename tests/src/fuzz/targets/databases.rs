@@ -75,6 +75,18 @@ pub(super) fn databases() -> Vec<Vec<u8>> {
     found
 }
 
+/// What a process that examines databases says of two whole ones.
+pub(super) fn answers() -> Vec<Vec<u8>> {
+    let answers = r#"{"ready":{"seccomp":true,"landlock":true}}
+{"began":0}
+{"began":1}
+{"sqlite":[0,{"state":{"state":"unchecked","detail":"why"},"hot_journal":false,"wal":true,"bytes":9,"cookies":{"rows":1,"plain":0,"v10":1,"v11":0,"other":0}}]}
+{"level_db":[1,{"state":{"state":"damaged","detail":["a","b"]},"notes":{"torn_tail_bytes":0,"comparator":"x","tables":1,"logs":1},"bytes":9}]}
+"#;
+    assert!(capture::cell::is_understood(answers.as_bytes()));
+    vec![answers.as_bytes().to_vec()]
+}
+
 pub(super) fn check_sqlite(name: &str, bytes: &[u8]) {
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let database = Connection::open(folder.path().join("Cookies")).unwrap();

@@ -23,7 +23,7 @@ use crate::{
         reader::{Verified, Want},
         workers::blocking,
     },
-    format::{frame::Codec, index::Index, layout, pack::PackEntry, record::Record, table::Location},
+    format::{frame::Codec, index::Index, layout, limits, pack::PackEntry, record::Record, table::Location},
     id::{ChunkId, PackId, PackSeq},
     ops::{
         repack::{Frame, Needed, Part, Source, Survey},
@@ -206,9 +206,9 @@ impl Source for Copies<'_> {
 
 /// An index, if it is still there and can be read.
 async fn read_index(store: &TenantStore, key: &Key) -> Result<Option<Index>> {
-    match store.bucket.get(key).await {
+    match store.bucket.get(key, limits::INDEX).await {
         Ok(object) => Ok(Index::decode(&object.bytes).ok()),
-        Err(BucketError::NotFound { .. }) => Ok(None),
+        Err(BucketError::NotFound { .. } | BucketError::TooLarge { .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }

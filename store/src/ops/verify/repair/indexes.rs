@@ -2,8 +2,12 @@
 
 use crate::{
     Result,
-    bucket::{Depth, put_unique},
-    catalog::{clock, index::amend, records::list_all},
+    bucket::Depth,
+    catalog::{
+        clock,
+        index::{amend, upload},
+        records::list_all,
+    },
     content::lost::Lost,
     format::{
         WRITER,
@@ -49,8 +53,7 @@ impl Check<'_> {
         }
         drop_lost(&mut index, lost);
         if !index.packs.is_empty() {
-            let key = layout::index(&self.store.tenant, clock::new_record_id());
-            put_unique(&*self.store.bucket, &key, index.encode().into()).await?;
+            upload(self.store, clock::new_record_id(), index).await?;
         }
         for key in unreadable {
             self.store.bucket.delete(&key).await?;

@@ -8,6 +8,8 @@
 //!    is, only so much is moved together as there is memory for.
 //! 3. Everything is looked at again. What is not found any more was made good.
 //! 4. Snapshots of which something is still lost are marked, and no others are.
+//! 5. Writes that began before the marks are revoked, and start again: they may refer to what is lost. What
+//!    has become a snapshot instead is marked too.
 //!
 //! Killed anywhere, nothing is worse than it was, and the next time goes on.
 
@@ -16,6 +18,7 @@ mod copies;
 mod indexes;
 mod marks;
 mod twins;
+mod writers;
 
 use self::{batch::Batch, copies::Copies, twins::Twins};
 use super::{
@@ -52,7 +55,11 @@ impl Check<'_> {
             self.look_again(&lost).await?;
         }
         self.report.repaired = found.without(&self.findings).told();
-        self.mark(&known).await
+        self.mark(&known).await?;
+        if !known.is_empty() && self.revoke_writes().await? {
+            self.mark(&known).await?;
+        }
+        Ok(())
     }
 
     /// Moves what is lost, as far as it is to be had elsewhere.

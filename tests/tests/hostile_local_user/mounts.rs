@@ -1,98 +1,18 @@
 //! Mounts of users other than root, mounts that others use, and mounts whose lock is taken away.
 
-#![allow(clippy::unwrap_used)]
-
 use std::{
     fs::{self, Permissions},
-    os::unix::{
-        fs::{PermissionsExt, chown},
-        process::CommandExt,
-    },
-    process::{Child, Command, Output, Stdio},
-    thread,
-    time::{Duration, Instant},
+    os::unix::{fs::PermissionsExt, process::CommandExt},
+    process::Command,
 };
 
 use serde_json::Value;
-use tempfile::TempDir;
 use tests::{
-    binary::program,
     chromium::Chromium,
     mount::{ALICE, MountDesk, await_end},
 };
 
-/// A user that owns nothing but what is given to it here.
-const NOBODY: u32 = 65534;
-
-/// A user's own home, with the program and a store in it, on a machine whose `/dev/fuse` is for
-/// everybody, as it mostly is. What is mounted there is seen nowhere else.
-struct User {
-    home: TempDir,
-    /// Keeps the namespace of those mounts.
-    keeper: Child,
-}
-
-impl User {
-    fn new() -> Self {
-        let home = tempfile::tempdir().unwrap();
-        let at = |name: &str| home.path().join(name);
-        // Where the tests were built others may not look.
-        fs::copy(program(), at("pstore")).unwrap();
-        fs::create_dir(at("mounted")).unwrap();
-        for place in [".", "pstore", "mounted"] {
-            chown(at(place), Some(NOBODY), Some(NOBODY)).unwrap();
-        }
-        let prepare = "mknod -m 666 fuse c 10 229 && mount --bind fuse /dev/fuse && touch ready && exec cat";
-        let mut keeper = Command::new("unshare");
-        keeper.args(["--mount", "--propagation", "private", "sh", "-c", prepare]).current_dir(home.path());
-        // It ends when nobody holds the other end of its input any more.
-        let keeper = keeper.stdin(Stdio::piped()).spawn().unwrap();
-        until(|| at("ready").exists());
-        Self { home, keeper }
-    }
-
-    fn command(&self, program: &str) -> Command {
-        let mut command = Command::new("nsenter");
-        let namespace = format!("--mount=/proc/{}/ns/mnt", self.keeper.id());
-        let home = self.home.path().to_str().unwrap();
-        command.args([&namespace, "setpriv"]);
-        command.args([&format!("--reuid={NOBODY}"), &format!("--regid={NOBODY}"), "--clear-groups"]);
-        command.args(["env", "-i", "-C", home, &format!("HOME={home}"), "PATH=/usr/bin:/bin"]).arg(program);
-        command
-    }
-
-    fn pstore(&self, line: &str) -> Output {
-        self.command("./pstore").arg("--json").args(line.split(' ')).output().unwrap()
-    }
-
-    #[track_caller]
-    fn succeed(&self, line: &str) -> Value {
-        let output = self.pstore(line);
-        assert!(output.status.success(), "{line}: {output:?}");
-        serde_json::from_slice(&output.stdout).unwrap()
-    }
-
-    /// Changes the machine as the user sees it.
-    fn as_root(&self, script: &str) {
-        let namespace = format!("--mount=/proc/{}/ns/mnt", self.keeper.id());
-        let script = format!("cd {} && {script}", self.home.path().display());
-        assert!(Command::new("nsenter").args([&namespace, "sh", "-ec", &script]).status().unwrap().success());
-    }
-
-    /// What a shell prints, run as that user.
-    fn shell(&self, script: &str) -> String {
-        let output = self.command("sh").args(["-c", script]).output().unwrap();
-        String::from_utf8_lossy(&output.stdout).trim().to_owned()
-    }
-}
-
-impl Drop for User {
-    fn drop(&mut self) {
-        self.shell("for place in mounted; do fusermount3 -uz $place 2>/dev/null; done");
-        drop(self.keeper.stdin.take());
-        let _ = self.keeper.wait();
-    }
-}
+use crate::user::{NOBODY, User, until};
 
 #[test]
 fn a_user_other_than_root_mounts_commits_and_unmounts() {
@@ -165,15 +85,6 @@ fn robbed(choice: &str) -> (MountDesk, Value) {
 
 fn status(desk: &MountDesk) -> Value {
     desk.host.succeed(["mounts"])["mounts"][0].take()
-}
-
-#[track_caller]
-fn until(mut met: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !met() {
-        assert!(began.elapsed() < Duration::from_secs(60), "it does not happen");
-        thread::sleep(Duration::from_millis(50));
-    }
 }
 
 /// What was changed is still there, cannot be committed to the profile, and can be to another.

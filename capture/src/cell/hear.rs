@@ -1,0 +1,89 @@
+//! Understands what the process that examines databases says, and believes none of it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::{BufRead, BufReader, Read},
+    sync::mpsc::SyncSender,
+};
+
+use super::{
+    walls::Confinement,
+    words::{Answer, MAX_ANSWER_BYTES},
+};
+use crate::{
+    job::{Found, Job},
+    state::brief,
+};
+
+/// What was said so far. Jobs are told by their place in the order.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    pub ready: Option<Confinement>,
+    /// Begun, and not answered.
+    pub begun: BTreeSet<usize>,
+    pub found: BTreeMap<usize, Found>,
+}
+
+/// Why no more is listened to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    OutOfMemory,
+    /// It could not begin.
+    Failed(String),
+    /// No answer at all, or one to what was not asked.
+    Nonsense,
+}
+
+impl Heard {
+    /// Takes one line in. Each job can be begun and answered once, so their number is bounded.
+    pub(super) fn hear(&mut self, line: &[u8], jobs: &[&Job]) -> Result<(), Stop> {
+        let answer = serde_json::from_slice(line).map_err(|_| Stop::Nonsense)?;
+        match (answer, self.ready) {
+            (Answer::Ready(confinement), None) => self.ready = Some(confinement),
+            (Answer::Failed(why), None) => return Err(Stop::Failed(brief(&why))),
+            (Answer::OutOfMemory, Some(_)) => return Err(Stop::OutOfMemory),
+            (Answer::Began(at), Some(_))
+                if at < jobs.len() && !self.found.contains_key(&at) && self.begun.insert(at) => {}
+            (Answer::Sqlite(at, found), Some(_)) if self.begun.contains(&at) => {
+                let Some(Job::Sqlite(path)) = jobs.get(at) else { return Err(Stop::Nonsense) };
+                self.take(at, found.of(path.clone()))?;
+            }
+            (Answer::LevelDb(at, found), Some(_)) if self.begun.contains(&at) => {
+                let Some(Job::LevelDb(path)) = jobs.get(at) else { return Err(Stop::Nonsense) };
+                self.take(at, found.of(path.clone()))?;
+            }
+            _ => return Err(Stop::Nonsense),
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, at: usize, found: Option<Found>) -> Result<(), Stop> {
+        self.found.insert(at, found.ok_or(Stop::Nonsense)?);
+        self.begun.remove(&at);
+        Ok(())
+    }
+}
+
+/// Passes lines on, until there are none, or one is too long, or nobody listens.
+pub(super) fn listen(answers: impl Read, tell: &SyncSender<Vec<u8>>) {
+    let mut answers = BufReader::new(answers);
+    loop {
+        let mut line = Vec::new();
+        let read = answers.by_ref().take(MAX_ANSWER_BYTES).read_until(b'\n', &mut line);
+        // One that is cut off is passed on as it is, and is nonsense.
+        if read.is_err() || line.is_empty() || tell.send(line).is_err() {
+            return;
+        }
+    }
+}
+
+/// Whether these answers make sense to who has asked about a database of SQLite's and a LevelDB.
+pub fn is_understood(answers: &[u8]) -> bool {
+    let jobs = [Job::Sqlite("Cookies".into()), Job::LevelDb("leveldb".into())];
+    let mut heard = Heard::default();
+    answers.split_inclusive(|byte| *byte == b'\n').all(|line| heard.hear(line, &jobs.each_ref()).is_ok())
+}
+
+#[cfg(test)]
+#[path = "hear_tests.rs"]
+mod tests;

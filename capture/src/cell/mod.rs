@@ -1,0 +1,59 @@
+//! The process in which databases are examined that nobody vouches for.
+//!
+//! What a website, or whoever made a snapshot, has put into a database is read by SQLite, which
+//! is written in C, and by our reader of LevelDB. Should either be led astray, that happens in a
+//! process that can do nothing: it has an empty environment, little memory and time, may open
+//! nothing but the directory examined and write to nothing but its copies, and can neither
+//! reach the network nor start anything. It is this program, started once more; it
+//! dies with whoever started it. One is enough for all databases of an examination.
+//!
+//! What it answers is foreign too: bounded, parsed strictly, and never more than a verdict on the
+//! databases it was asked about. That it died, or went beyond a limit, is a verdict as well.
+
+mod examine;
+mod hear;
+mod limits;
+mod process;
+mod serve;
+mod walls;
+mod words;
+
+use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+pub use hear::is_understood;
+pub use serve::serve;
+pub use walls::Confinement;
+
+/// The one argument with which the program serves as such a process.
+pub const VERB: &str = "examine-databases";
+
+const MEMORY_BYTES: u64 = 256 << 20;
+/// Longer than checks may take: whoever waits for them ends them first.
+const CPU_SECONDS: u64 = 150;
+const GRACE: Duration = Duration::from_secs(10);
+
+/// How such a process is started, and what it may use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cell {
+    pub program: PathBuf,
+    pub arguments: Vec<OsString>,
+    /// Of memory, for each database that is checked at a time and once for all the rest.
+    pub memory_bytes: u64,
+    /// For each database that is checked at a time.
+    pub cpu_seconds: u64,
+    /// How long it is waited for when its time is over, before it is killed.
+    pub grace: Duration,
+}
+
+impl Cell {
+    /// This very program, even if another version has taken its place on disk meanwhile.
+    pub fn own() -> Self {
+        Self {
+            program: "/proc/self/exe".into(),
+            arguments: vec![VERB.into()],
+            memory_bytes: MEMORY_BYTES,
+            cpu_seconds: CPU_SECONDS,
+            grace: GRACE,
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The process itself: takes its order, confines itself, and answers.
+
+use std::{
+    fs::File,
+    io::{self, Read, Write},
+    path::Path,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+        mpsc,
+    },
+    time::Duration,
+};
+
+use super::{
+    limits,
+    walls::{Confinement, Walls},
+    words::{Answer, Order},
+};
+use crate::{
+    job::{Found, Job},
+    source::{Source, with_suffix},
+    sqlite::Means,
+    state::{Deadline, State},
+};
+
+/// Serves whoever has started this process. It must have no other threads yet: they would not be
+/// confined.
+pub fn serve(order: impl Read, answers: impl Write + Send) -> io::Result<()> {
+    // There is nobody to tell, and nothing to save.
+    std::panic::set_hook(Box::new(|_| std::process::abort()));
+    let order: Order = serde_json::from_reader(io::BufReader::new(order))?;
+    let answers = Mutex::new(answers);
+    match prepare(&order) {
+        Ok((source, walls)) => work(&order, &source, &walls, &answers),
+        Err(error) => say(&answers, &Answer::Failed(error.to_string())),
+    }
+}
+
+fn prepare(order: &Order) -> io::Result<(Source, Walls)> {
+    let source = Source::open(&order.root)?;
+    let scratch = File::open(&order.scratch)?;
+    let largest = order.jobs.iter().map(|job| bytes(&source, job)).max().unwrap_or(0);
+    order.limits.set(order.threads, largest)?;
+    let walls = Walls::around(source.fd(), std::os::fd::AsFd::as_fd(&scratch));
+    Ok((source, walls))
+}
+
+/// Of all that is copied for a check.
+fn bytes(source: &Source, job: &Job) -> u64 {
+    let Job::Sqlite(path) = job else { return 0 };
+    let length = |path: &Path| {
+        let file = source.file(path).ok().flatten();
+        file.and_then(|file| file.metadata().ok()).map_or(0, |meta| meta.len())
+    };
+    let beside = ["-journal", "-wal"].map(|suffix| length(&with_suffix(path, suffix)));
+    beside.into_iter().fold(length(path), u64::saturating_add)
+}
+
+fn work(order: &Order, source: &Source, walls: &Walls, answers: &Mutex<impl Write + Send>) -> io::Result<()> {
+    let deadline = order.time_ms.map_or(Deadline::NEVER, |time| Deadline::after(Duration::from_millis(time)));
+    let means = Means { depth: order.depth, deadline, scratch: &order.scratch };
+    let (next, broken) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let check = || -> io::Result<()> {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(job) = order.jobs.get(at) else { return Ok(()) };
+            say(answers, &Answer::Began(at))?;
+            let found = job.check(source, means);
+            let needs_more = match &found {
+                Found::Sqlite(checked, _) => checked.state == State::out_of_memory(),
+                Found::LevelDb(_) => false,
+            };
+            say(answers, &if needs_more { Answer::OutOfMemory } else { Answer::found(at, found) })?;
+        }
+    };
+    // Nobody begins before all are confined: they share one memory.
+    let gate = Mutex::new(());
+    let closed = gate.lock().unwrap_or_else(PoisonError::into_inner);
+    let (tell, told) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let mut started = 0;
+        for _ in 1..order.threads.min(order.jobs.len()) {
+            let tell = tell.clone();
+            let (gate, broken, check) = (&gate, &broken, &check);
+            let thread = std::thread::Builder::new().spawn_scoped(scope, move || {
+                let _ = tell.send(walls.close());
+                drop(gate.lock());
+                broken.fetch_or(check().is_err(), Ordering::Relaxed);
+            });
+            started += usize::from(thread.is_ok());
+        }
+        // A wall behind the wall: if it cannot be built, the others stand.
+        let _ = limits::no_more_threads();
+        let others = told.iter().take(started).collect::<Vec<Confinement>>();
+        let all = others.into_iter().fold(walls.close(), |all, one| Confinement {
+            seccomp: all.seccomp && one.seccomp,
+            landlock: all.landlock && one.landlock,
+        });
+        say(answers, &Answer::Ready(all))?;
+        drop(closed);
+        check()
+    })?;
+    if broken.into_inner() { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(()) }
+}
+
+fn say(answers: &Mutex<impl Write>, answer: &Answer) -> io::Result<()> {
+    let mut line = serde_json::to_vec(answer)?;
+    line.push(b'\n');
+    let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
+    answers.write_all(&line)?;
+    answers.flush()
+}

@@ -1,0 +1,103 @@
+//! What is said between the two processes: one order, then a line of JSON for each answer.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::{limits::Limits, walls::Confinement};
+use crate::{
+    cookies::Count,
+    job::{Found, Job},
+    leveldb::{self, Notes},
+    sqlite::{self, Depth},
+    state::{State, brief, path_as_bytes},
+};
+
+/// No answer is longer: twenty problems of 240 characters, each escaped, take 30 kB.
+pub(super) const MAX_ANSWER_BYTES: u64 = 64 << 10;
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Order {
+    /// Read, and never changed.
+    #[serde(with = "path_as_bytes")]
+    pub root: PathBuf,
+    /// For copies.
+    #[serde(with = "path_as_bytes")]
+    pub scratch: PathBuf,
+    pub depth: Depth,
+    /// How many databases are checked at a time.
+    pub threads: usize,
+    /// How long that may take.
+    pub time_ms: Option<u64>,
+    pub limits: Limits,
+    pub jobs: Vec<Job>,
+}
+
+/// Jobs are told by their place in the order.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum Answer {
+    /// It is confined, and begins.
+    Ready(Confinement),
+    Began(usize),
+    Sqlite(usize, SqliteFound),
+    LevelDb(usize, LevelDbFound),
+    /// One of those that were begun needs more memory than there is for all of them.
+    OutOfMemory,
+    /// It cannot begin, and why.
+    Failed(String),
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SqliteFound {
+    state: State,
+    hot_journal: bool,
+    wal: bool,
+    bytes: u64,
+    cookies: Option<Count>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LevelDbFound {
+    state: State,
+    notes: Notes,
+    bytes: u64,
+}
+
+impl Answer {
+    pub(super) fn found(job: usize, found: Found) -> Self {
+        match found {
+            Found::Sqlite(checked, cookies) => {
+                let sqlite::Checked { path: _, state, hot_journal, wal, bytes } = checked;
+                Self::Sqlite(job, SqliteFound { state, hot_journal, wal, bytes, cookies })
+            }
+            Found::LevelDb(leveldb::Checked { path: _, state, notes, bytes }) => {
+                Self::LevelDb(job, LevelDbFound { state, notes: told(notes), bytes })
+            }
+        }
+    }
+}
+
+impl SqliteFound {
+    /// `None` if it makes no sense.
+    pub(super) fn of(self, path: PathBuf) -> Option<Found> {
+        let Self { state, hot_journal, wal, bytes, cookies } = self;
+        Some(Found::Sqlite(sqlite::Checked { path, state: state.told()?, hot_journal, wal, bytes }, cookies))
+    }
+}
+
+impl LevelDbFound {
+    /// `None` if it makes no sense.
+    pub(super) fn of(self, path: PathBuf) -> Option<Found> {
+        let Self { state, notes, bytes } = self;
+        Some(Found::LevelDb(leveldb::Checked { path, state: state.told()?, notes: told(notes), bytes }))
+    }
+}
+
+/// A comparator's name is whatever a MANIFEST says.
+fn told(notes: Notes) -> Notes {
+    Notes { comparator: notes.comparator.as_deref().map(brief), ..notes }
+}

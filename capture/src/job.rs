@@ -1,0 +1,64 @@
+//! One database to check, and what was found in it.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    cookies::{self, Count},
+    inventory::Inventory,
+    leveldb,
+    source::Source,
+    sqlite::{self, Means},
+    state::{State, path_as_bytes},
+};
+
+/// Where it is, below the directory examined.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Job {
+    Sqlite(#[serde(with = "path_as_bytes")] PathBuf),
+    LevelDb(#[serde(with = "path_as_bytes")] PathBuf),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    Sqlite(sqlite::Checked, Option<Count>),
+    LevelDb(leveldb::Checked),
+}
+
+impl Job {
+    pub(crate) fn all(inventory: &Inventory) -> Vec<Self> {
+        let sqlite = inventory.sqlite.iter().cloned().map(Self::Sqlite);
+        sqlite.chain(inventory.leveldb.iter().cloned().map(Self::LevelDb)).collect()
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        match self {
+            Self::Sqlite(path) | Self::LevelDb(path) => path,
+        }
+    }
+
+    pub(crate) fn check(&self, source: &Source, means: Means<'_>) -> Found {
+        match self {
+            Self::Sqlite(path) => {
+                let (checked, count) = sqlite::check(source, path, means, cookies::count);
+                Found::Sqlite(checked, count)
+            }
+            Self::LevelDb(path) => Found::LevelDb(leveldb::check(source, path, means.deadline)),
+        }
+    }
+
+    /// What is said of one that nobody has looked at.
+    pub(crate) fn unseen(&self, state: State) -> Found {
+        let path = self.path().to_owned();
+        match self {
+            Self::Sqlite(_) => {
+                Found::Sqlite(sqlite::Checked { path, state, hot_journal: false, wal: false, bytes: 0 }, None)
+            }
+            Self::LevelDb(_) => {
+                Found::LevelDb(leveldb::Checked { path, state, notes: leveldb::Notes::default(), bytes: 0 })
+            }
+        }
+    }
+}

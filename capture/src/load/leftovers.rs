@@ -1,0 +1,87 @@
+//! What came with a snapshot and is no part of a profile: the links of a Chrome that ran
+//! elsewhere, and a marker of pstore's about another directory.
+//!
+//! pstore stores neither; other programs may. They are taken out before anybody can use the
+//! directory, so none of the links is that of a Chrome that runs on it.
+
+use std::{
+    fs, io,
+    path::Path,
+    sync::{Mutex, PoisonError},
+};
+
+use store::{Error, Result, ops::restore::Inspector, tree::remove::remove_all};
+
+use crate::{
+    chrome::singleton::{self, Lock},
+    marker,
+};
+
+/// Removes them, and says what a person should know.
+pub fn remove(directory: &Path) -> Result<Vec<String>> {
+    let mut warnings = Vec::new();
+    let lock = Lock::read(directory);
+    let removed = singleton::remove_copied(directory)
+        .map_err(|error| Error::io("cannot remove the links of a browser from", directory, error))?;
+    if !removed.is_empty() {
+        let of = lock.map_or_else(String::new, |lock| format!(" of process {} on {:?}", lock.pid, lock.host));
+        let names = removed.join(", ");
+        warnings.push(format!(
+            "{names}{of} came with the snapshot and were left out: Chrome would not have started"
+        ));
+    }
+    let path = directory.join(marker::NAME);
+    match fs::symlink_metadata(&path) {
+        Ok(_) => {
+            remove_all(&path).map_err(|error| Error::io("cannot remove", &path, error))?;
+            warnings.push(format!("{} came with the snapshot and was left out", marker::NAME));
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(Error::io("cannot look at", &path, error)),
+    }
+    Ok(warnings)
+}
+
+/// For a directory that is written as it was captured, but for these.
+#[derive(Debug, Default)]
+pub struct WithoutLeftovers(Mutex<Vec<String>>);
+
+impl WithoutLeftovers {
+    /// What was removed, for a person.
+    pub fn warnings(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Inspector for WithoutLeftovers {
+    fn inspect(&self, directory: &Path) -> Result<()> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = remove(directory)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_marker_that_came_with_a_snapshot_goes_whatever_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let (root, kept) = (dir.path().join("root"), dir.path().join("kept"));
+        fs::create_dir(&root).unwrap();
+        fs::write(&kept, "kept").unwrap();
+        let marker = root.join(marker::NAME);
+        let make: [&dyn Fn(); 3] =
+            [&|| symlink(&kept, &marker).unwrap(), &|| fs::write(&marker, "{}").unwrap(), &|| {
+                fs::create_dir_all(marker.join("a/b")).unwrap()
+            }];
+        for make in make {
+            make();
+            assert_eq!(remove(&root).unwrap().len(), 1);
+            assert_eq!(fs::read_dir(&root).unwrap().count(), 0);
+        }
+        assert!(remove(&root).unwrap().is_empty());
+        assert_eq!(fs::read(&kept).unwrap(), b"kept");
+    }
+}

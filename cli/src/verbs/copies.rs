@@ -1,0 +1,155 @@
+//! Copies of profiles that runs have left: they were killed, or could not store what was changed.
+//!
+//! Such a copy may hold what is nowhere else. So nothing removes it by itself; it is closed to
+//! other users, and told about until somebody stores or discards it.
+
+use std::{
+    fs::{self, OpenOptions},
+    io::Write,
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+
+use capture::chrome::processes;
+use serde_json::{Value, json};
+use store::{
+    Error, ErrorKind,
+    catalog::clock,
+    name::{Lineage, ProfileName},
+    scratch::{self, Scratch},
+};
+
+use super::Context;
+use crate::failure::Failure;
+
+/// Where the profile is in the directory of a run.
+pub(super) const PROFILE: &str = "profile";
+/// Beside it: whose it is.
+const ABOUT: &str = "copy.json";
+
+/// One that no run uses any more.
+#[derive(Debug)]
+pub(super) struct Copy {
+    folder: Scratch,
+    about: Value,
+}
+
+/// Notes whose profile is about to be copied to `folder`.
+pub(super) fn note(context: &Context, folder: &Scratch, lineage: &Lineage) -> Result<(), Failure> {
+    let about = json!({
+        "v": 1,
+        "store": context.location.shown(),
+        "tenant_id": lineage.name.tenant,
+        "profile_id": lineage.name.profile,
+        "chrome_major_version": lineage.chrome_major,
+        "started_at_ms": clock::unix_ms(),
+    });
+    let path = folder.path().join(ABOUT);
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+    let noted = file.and_then(|mut file| file.write_all(about.to_string().as_bytes()));
+    noted.map_err(|error| Error::io("cannot write", &path, error).into())
+}
+
+/// All that runs of this user have left. Of those that were killed before the profile was in its
+/// place, nothing is kept: nobody has used them.
+pub(super) fn left() -> Vec<Copy> {
+    let mut found = Vec::new();
+    for path in scratch::list(&std::env::temp_dir(), scratch::Kind::Run) {
+        // First: what is not ours may be anything, even what nobody ever finishes reading.
+        let Some(folder) = Scratch::take(&path) else { continue };
+        let Ok(about) = fs::read(path.join(ABOUT)) else { continue };
+        if folder.path().join(PROFILE).exists() {
+            found.push(Copy { folder, about: serde_json::from_slice(&about).unwrap_or_default() });
+        } else if let Err(error) = folder.remove() {
+            tracing::debug!(%error, path = %path.display(), "what a killed run has left could not be removed");
+        }
+    }
+    found
+}
+
+/// Tells of those of this profile.
+pub(super) fn tell(context: &Context, profile: &ProfileName) {
+    let store = json!(context.location.shown());
+    for copy in left().iter().filter(|copy| copy.about["store"] == store) {
+        if copy.profile().is_some_and(|of| of == profile.to_string()) {
+            context.console.warn(&copy.told());
+        }
+    }
+}
+
+impl Copy {
+    /// The digits of the directory's name.
+    pub(super) fn id(&self) -> String {
+        let name = self.folder.path().file_name().unwrap_or_default().to_string_lossy();
+        name.rsplit('-').next().unwrap_or_default().to_owned()
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join(PROFILE)
+    }
+
+    fn profile(&self) -> Option<String> {
+        Some(format!("{}/{}", self.about["tenant_id"].as_str()?, self.about["profile_id"].as_str()?))
+    }
+
+    pub(super) fn document(&self) -> Value {
+        let started = self.about["started_at_ms"].as_u64();
+        json!({
+            "copy": self.id(),
+            "path": self.path(),
+            "store": self.about["store"],
+            "tenant_id": self.about["tenant_id"],
+            "profile_id": self.about["profile_id"],
+            "chrome_major_version": self.about["chrome_major_version"],
+            "started_at_ms": started,
+            "age_ms": started.map(|at| clock::unix_ms().saturating_sub(at)),
+        })
+    }
+
+    /// For people: what it is, and what can be done with it.
+    pub(super) fn told(&self) -> String {
+        let (id, path) = (self.id(), self.path());
+        let (profile, major) = (self.profile(), self.about["chrome_major_version"].as_u64());
+        let profile = profile.unwrap_or_else(|| "TENANT/PROFILE".to_owned());
+        let major = major.map(|major| format!(" --chrome-major {major}")).unwrap_or_default();
+        format!(
+            "a run has left a copy of {profile} that may hold changes which are in no snapshot: \
+             `pstore snapshot {} {profile}{major}` stores it, `pstore sessions discard {id} --confirm` removes it",
+            path.display()
+        )
+    }
+
+    /// Removes it, if no browser uses it.
+    pub(super) fn discard(self, confirm: bool) -> Result<String, Failure> {
+        let (id, path) = (self.id(), self.path());
+        if is_used(&path) {
+            let message = format!("a browser still uses {}", path.display());
+            return Err(Failure::new(ErrorKind::InUse, message).hint("end it first"));
+        }
+        if !confirm {
+            let message = format!("what was changed in the copy {id}, {}, would be gone", path.display());
+            return Err(
+                Failure::usage(message).hint(format!("`pstore sessions discard {id} --confirm` removes it"))
+            );
+        }
+        self.folder.remove().map_err(|error| Error::io("cannot remove", &path, error))?;
+        Ok(id)
+    }
+}
+
+fn is_used(profile: &Path) -> bool {
+    processes::users(profile).is_ok_and(|users| users.runs() || !users.holders.is_empty())
+}
+
+/// The one whose digits begin so; `None` if there is none.
+pub(super) fn find(prefix: &str) -> Result<Option<Copy>, Failure> {
+    let wanted = prefix.to_ascii_lowercase();
+    let mut fitting = left().into_iter().filter(|copy| !wanted.is_empty() && copy.id().starts_with(&wanted));
+    match (fitting.next(), fitting.next()) {
+        (Some(_), Some(_)) => {
+            Err(Failure::new(ErrorKind::Ambiguous, format!("{prefix} fits several copies"))
+                .hint("give more of it"))
+        }
+        (found, _) => Ok(found),
+    }
+}

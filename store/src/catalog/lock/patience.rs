@@ -1,0 +1,153 @@
+//! Waiting for a lock that somebody else holds.
+//!
+//! On one machine those who wait stand in line, and only the first of them asks the store. He
+//! asks every half second, and at once when he sees that a holder on this machine has gone.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use tokio::time::Instant;
+
+use super::{Controls, Hold, Survey, Terms, presence, queue::Ticket};
+use crate::{Error, Result, error::Holder, id::Nonce};
+
+/// How often the store is asked.
+const ASK_AGAIN: Duration = Duration::from_millis(500);
+/// How often this machine's files are looked at.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// How long somebody waits for a lock, and how he learns whom he waits for.
+#[derive(Clone, Default)]
+pub struct Patience {
+    wait: Duration,
+    teller: Option<Arc<Teller>>,
+}
+
+type Teller = dyn Fn(&Waiting<'_>) + Send + Sync;
+
+/// What is known while somebody waits.
+#[derive(Clone, Copy, Debug)]
+pub struct Waiting<'a> {
+    pub holder: &'a Holder,
+    /// How many others on this machine come first.
+    pub ahead: usize,
+    /// How long he will wait yet.
+    pub left: Duration,
+}
+
+impl Patience {
+    /// Calls `teller` when the wait begins, and whenever somebody else holds the lock.
+    #[must_use]
+    pub fn telling(wait: Duration, teller: impl Fn(&Waiting<'_>) + Send + Sync + 'static) -> Self {
+        Self { wait, teller: Some(Arc::new(teller)) }
+    }
+
+    pub fn is_zero(&self) -> bool {
+        self.wait.is_zero()
+    }
+}
+
+impl From<Duration> for Patience {
+    fn from(wait: Duration) -> Self {
+        Self { wait, teller: None }
+    }
+}
+
+impl fmt::Debug for Patience {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Patience").field("wait", &self.wait).finish_non_exhaustive()
+    }
+}
+
+impl Controls {
+    /// Takes the lock and claims the pointer; waits for a holder to give it back.
+    pub async fn acquire(&self, terms: Terms, patience: impl Into<Patience>) -> Result<Hold> {
+        let survey = self.survey().await?;
+        self.acquire_after(survey, terms, patience).await
+    }
+
+    /// As [`Self::acquire`], by somebody who has just looked.
+    pub async fn acquire_after(
+        &self,
+        survey: Survey,
+        terms: Terms,
+        patience: impl Into<Patience>,
+    ) -> Result<Hold> {
+        let patience = patience.into();
+        let until = Instant::now() + patience.wait;
+        let mut survey = Some(survey);
+        let mut told: Option<(String, u64)> = None;
+        // Whoever waits already comes first.
+        let mut ticket = self.ticket(&patience).filter(|ticket| ticket.ahead() > 0);
+        loop {
+            let ahead = ticket.as_ref().map_or(0, Ticket::ahead);
+            let left = until.saturating_duration_since(Instant::now());
+            if ahead > 0 && !left.is_zero() {
+                if told.is_none() {
+                    told = self.tell_of_holder(&patience, ahead, left).await;
+                }
+                survey = None;
+                tokio::time::sleep(LOOK_AGAIN.min(left)).await;
+                continue;
+            }
+            let error = match self.acquire_now(survey.take(), terms).await {
+                Err(error @ Error::LockHeld { .. }) => error,
+                answer => return answer,
+            };
+            let Error::LockHeld { holder, .. } = &error else { return Err(error) };
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(error);
+            }
+            let who = (holder.run_id.clone(), holder.acquired_at_ms);
+            if told.as_ref() != Some(&who) {
+                patience.tell(holder, ahead, left);
+                told = Some(who);
+            }
+            if ticket.is_none() {
+                ticket = self.ticket(&patience);
+            }
+            let pause = ASK_AGAIN.min(left).min(holder.remaining.max(Duration::from_millis(50)));
+            self.pause(holder.nonce, pause).await;
+        }
+    }
+
+    fn ticket(&self, patience: &Patience) -> Option<Ticket> {
+        let cache = self.store.cache.as_ref().filter(|_| !patience.is_zero())?;
+        Ticket::draw(cache, &self.lineage)
+    }
+
+    /// Says whom somebody waits for who does not ask the store himself.
+    async fn tell_of_holder(
+        &self,
+        patience: &Patience,
+        ahead: usize,
+        left: Duration,
+    ) -> Option<(String, u64)> {
+        let read = self.lock().await.ok().flatten().filter(|read| !read.lock.is_free())?;
+        let holder = Holder::from(&read);
+        patience.tell(&holder, ahead, left);
+        Some((holder.run_id, holder.acquired_at_ms))
+    }
+
+    /// Pauses, until a holder that lived on this machine has gone at the latest.
+    async fn pause(&self, holder: Option<Nonce>, pause: Duration) {
+        let until = Instant::now() + pause;
+        let cache = self.store.cache.as_ref();
+        let lives = || cache.zip(holder).is_some_and(|(cache, nonce)| presence::lives(cache, nonce));
+        let lived = lives();
+        while Instant::now() < until {
+            tokio::time::sleep(LOOK_AGAIN.min(until - Instant::now())).await;
+            if lived && !lives() {
+                return;
+            }
+        }
+    }
+}
+
+impl Patience {
+    fn tell(&self, holder: &Holder, ahead: usize, left: Duration) {
+        if let Some(teller) = &self.teller {
+            teller(&Waiting { holder, ahead, left });
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! How many bytes an object of each kind may have.
+//!
+//! Whoever reads an object says of which kind it should be, and a bucket takes no more than that
+//! into memory: what a tenant has put in its place, however large, costs its readers no more than a
+//! refusal. Writers stay below. Packs and archives are read in ranges and have no bound here.
+//!
+//! Section 14 of `format-spec/README.md` says the same; a test compares the two.
+
+const MIB: u64 = 1 << 20;
+
+/// `pstore.json` and `tenant.json`.
+pub const CONFIG: u64 = MIB;
+/// `latest.json`.
+pub const POINTER: u64 = MIB;
+/// `lock.json`.
+pub const LOCK: u64 = MIB;
+/// Of readers, and the roots of sessions.
+pub const PIN: u64 = MIB;
+pub const EVENT: u64 = MIB;
+/// Writers begin another one long before.
+pub const MERGED_EVENTS: u64 = 8 * MIB;
+pub const RECORD: u64 = 8 * MIB;
+pub const CONDEMNED: u64 = 8 * MIB;
+/// Of an archive.
+pub const MANIFEST: u64 = MIB;
+/// A write that has more to tell writes several.
+pub const INDEX: u64 = 128 * MIB;
+
+/// Each kind as the specification calls it.
+pub const ALL: [(&str, u64); 10] = [
+    ("configuration", CONFIG),
+    ("pointer", POINTER),
+    ("lock", LOCK),
+    ("pin", PIN),
+    ("event", EVENT),
+    ("merged events", MERGED_EVENTS),
+    ("record", RECORD),
+    ("condemned", CONDEMNED),
+    ("manifest", MANIFEST),
+    ("index", INDEX),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SPECIFIED: &str = include_str!("../../../format-spec/README.md");
+
+    #[test]
+    fn the_specification_names_the_same_bounds() {
+        for (kind, bytes) in ALL {
+            let row = format!("\n| {kind} | {} MiB |\n", bytes / MIB);
+            assert!(SPECIFIED.contains(&row), "{row}");
+        }
+    }
+}
