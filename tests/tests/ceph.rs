@@ -3,7 +3,7 @@
 //! upload, and answers a lost race with 500.
 //!
 //! Needs `scripts/start-ceph` running in another terminal, and is run by
-//! `cargo nextest run -p pstore-tests --features ceph --test ceph`.
+//! `cargo nextest run --workspace --features pstore-tests/ceph --test ceph`.
 
 #![allow(clippy::unwrap_used)]
 

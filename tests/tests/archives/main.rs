@@ -1,0 +1,9 @@
+//! Archives of snapshots, ours and those of other programs.
+
+#![allow(clippy::unwrap_used)]
+
+mod archive;
+mod foreign;
+mod imported;
+mod publish;
+mod random;

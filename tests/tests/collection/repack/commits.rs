@@ -1,0 +1,257 @@
+//! Commits on a snapshot whose chunks are moved, damaged or repaired meanwhile.
+
+use std::{fs, path::Path, sync::Arc, time::Duration};
+
+use store::{
+    bucket::{Bucket, Key, MemoryBucket},
+    content::ingest::{Cutter, Files},
+    format::tree::Kind,
+    ops::{
+        commit,
+        gc::Collector,
+        open::Opened,
+        snapshot::{Outcome, Report},
+        verify,
+    },
+    progress::Silent,
+};
+use tests::world::{World, commit_request};
+
+use crate::repack::{NOW, deleted, fill, readers::opened};
+
+struct NoFiles;
+
+impl Files for NoFiles {
+    fn len(&self) -> usize {
+        0
+    }
+
+    fn read(&self, _: usize, _: &mut Cutter<'_>) -> store::Result<()> {
+        unreachable!()
+    }
+}
+
+async fn base(world: &World) -> commit::Base {
+    let Opened { record, metadata, .. } = opened(world).await.1;
+    commit::Base { record, metadata: Arc::new(metadata) }
+}
+
+/// Commits what `base` holds without one of its files. `meanwhile` happens before it is published.
+async fn commit_without(
+    world: &World,
+    base: commit::Base,
+    source: &Path,
+    file: &str,
+    meanwhile: impl AsyncFnOnce(),
+) -> (Report, commit::Stored) {
+    let (mut entries, _) = base.metadata.decode().unwrap();
+    entries.retain(|entry| !entry.path.to_string().ends_with(file));
+    fs::remove_file(source.join(file)).unwrap();
+    let tree = commit::Tree { entries, changed: Vec::new(), skipped: Default::default(), bytes: 1 };
+    let hold = world.controls("test").acquire(Default::default(), Duration::ZERO).await.unwrap();
+    let intend = async |_| {
+        meanwhile().await;
+        Ok(())
+    };
+    let committed = commit::commit(
+        &world.store,
+        commit_request(&world.lineage, source),
+        tree,
+        Arc::new(NoFiles),
+        Some(base),
+        Some(&hold),
+        intend,
+        Arc::new(Silent),
+    );
+    let (report, stored) = committed.await.unwrap();
+    hold.release().await.unwrap();
+    (report, stored.unwrap())
+}
+
+/// The current snapshot is whole, and holds what is left in `source`.
+async fn assert_holds(world: &World, source: &Path, files: usize) {
+    world.assert_clean().await;
+    let out = tempfile::tempdir().unwrap();
+    let out = out.path().join("out");
+    world.restore(&out).await.unwrap();
+    for file in fs::read_dir(source).unwrap() {
+        let name = file.unwrap().file_name();
+        assert!(fs::read(source.join(&name)).unwrap() == fs::read(out.join(&name)).unwrap(), "{name:?}");
+    }
+    assert_eq!(fs::read_dir(&out).unwrap().count(), files);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_on_what_was_moved_refers_to_where_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = deleted(Arc::new(MemoryBucket::new()), dir.path()).await;
+    let base = base(&world).await;
+    let collector = Collector::new(world.store.clone(), NOW);
+    assert!(collector.run_through().await.unwrap().repacked.records == 1);
+    let (report, _) = commit_without(&world, base, dir.path(), "05", async || {}).await;
+    assert_eq!(report.counts.new_chunks, 0);
+    collector.run_through().await.unwrap();
+    assert_holds(&world, dir.path(), 23).await;
+}
+
+/// As after a commit whose record was changed when it was published already.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_goes_on_from_metadata_that_is_older_than_the_record() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = deleted(Arc::new(MemoryBucket::new()), dir.path()).await;
+    let before = base(&world).await;
+    Collector::new(world.store.clone(), NOW).run_through().await.unwrap();
+    let base = commit::Base { record: world.current().await.unwrap(), ..before };
+    let (report, _) = commit_without(&world, base, dir.path(), "05", async || {}).await;
+    assert_eq!(report.counts.new_chunks, 0);
+    assert_holds(&world, dir.path(), 23).await;
+}
+
+/// What a commit was built on is emptied before it is published: it refers to packs that are
+/// condemned by then. Until they are pardoned, commits on it store their content again.
+#[tokio::test(flavor = "multi_thread")]
+async fn commits_go_on_after_one_that_a_collection_ran_beside() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = deleted(Arc::new(MemoryBucket::new()), dir.path()).await;
+    let collector = Collector::new(world.store.clone(), NOW);
+    let meanwhile = async || {
+        let done = collector.run().await.unwrap();
+        assert!(done.repacked.records == 1 && !done.condemned.is_empty(), "{done:#?}");
+    };
+    let (report, stored) = commit_without(&world, base(&world).await, dir.path(), "05", meanwhile).await;
+    assert_eq!(report.counts.new_chunks, 0);
+    let next = commit::Base { record: stored.record, metadata: stored.metadata };
+    let (report, stored) = commit_without(&world, next, dir.path(), "07", async || {}).await;
+    assert!(report.counts.new_chunks > 0, "{report:?}");
+    assert_holds(&world, dir.path(), 22).await;
+    let next = commit::Base { record: stored.record, metadata: stored.metadata };
+    let (report, _) = commit_without(&world, next, dir.path(), "08", async || {}).await;
+    assert_eq!(report.counts.new_chunks, 0);
+    collector.run_through().await.unwrap();
+    assert_holds(&world, dir.path(), 21).await;
+}
+
+const REPAIR: verify::Options = verify::Options {
+    read_data: true,
+    sample: None,
+    repair: true,
+    memory_bytes: verify::DEFAULT_MEMORY_BYTES,
+};
+
+/// Damages the first frame of the first pack there is.
+async fn spoil(memory: &MemoryBucket) -> Key {
+    let first = memory.keys().into_iter().find(|key| key.contains("/packs/")).unwrap();
+    let first = Key::new(first).unwrap();
+    let mut bytes = memory.get(&first, u64::MAX).await.unwrap().bytes.to_vec();
+    bytes[1000] ^= 1;
+    memory.damage(&first, bytes);
+    first
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_on_a_damaged_snapshot_goes_on_and_carries_the_mark() {
+    for is_missing in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let memory = Arc::new(MemoryBucket::new());
+        let world = World::open(memory.clone(), None).await;
+        fill(dir.path(), 0);
+        world.snapshot(dir.path()).await.unwrap();
+        let pack = spoil(&memory).await;
+        if is_missing {
+            memory.delete(&pack).await.unwrap();
+        }
+        let report = verify::verify(&world.store, &world.lineage, REPAIR, Arc::new(Silent)).await.unwrap();
+        let lost = report.damage.iter().flat_map(|damage| &damage.files).next().unwrap().clone();
+        let whole = if lost == "05" { "06" } else { "05" };
+        let (_, stored) = commit_without(&world, base(&world).await, dir.path(), whole, async || {}).await;
+        let files = stored.record.damage.as_ref().map(|mark| mark.files);
+        assert_eq!(files, Some(if is_missing { 23 } else { 1 }));
+        let (_, stored) = commit_without(&world, base(&world).await, dir.path(), &lost, async || {}).await;
+        assert_eq!(stored.record.damage.is_some(), is_missing);
+        let out = tempfile::tempdir().unwrap();
+        let restored = world.restore(&out.path().join("out")).await;
+        assert_eq!(restored.is_err(), is_missing);
+    }
+}
+
+/// Files of a mount, written again with these bytes.
+struct Rewritten(Vec<Vec<u8>>);
+
+impl Files for Rewritten {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn read(&self, at: usize, cutter: &mut Cutter<'_>) -> store::Result<()> {
+        cutter.read_from(&mut &*self.0[at], u64::MAX).unwrap().map(drop)
+    }
+}
+
+/// Commits what `base` holds, with all files written again as they were.
+async fn commit_rewritten(world: &World, base: commit::Base, source: &Path) -> Report {
+    let (entries, _) = base.metadata.decode().unwrap();
+    let is_file = |at: &usize| matches!(entries[*at].kind, Kind::File { .. });
+    let changed: Vec<usize> = (0..entries.len()).filter(is_file).collect();
+    let read = |at: &usize| fs::read(source.join(entries[*at].path.to_string())).unwrap();
+    let files = Arc::new(Rewritten(changed.iter().map(read).collect()));
+    let tree = commit::Tree { entries, changed, skipped: Default::default(), bytes: 1 };
+    let hold = world.controls("test").acquire(Default::default(), Duration::ZERO).await.unwrap();
+    let request = commit_request(&world.lineage, source);
+    let intend = async |_| Ok(());
+    let committed =
+        commit::commit(&world.store, request, tree, files, Some(base), Some(&hold), intend, Arc::new(Silent));
+    let (report, _) = committed.await.unwrap();
+    hold.release().await.unwrap();
+    report
+}
+
+/// Somebody puts a damaged file back as it was, with its time. The tree is the same, so there would be nothing
+/// to commit; but the mount alone has what the store has lost, whether it knew that from the start or not.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_of_what_the_base_has_lost_stores_it_though_the_tree_is_the_same() {
+    for is_known in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        let memory = Arc::new(MemoryBucket::new());
+        let world = World::open(memory.clone(), None).await;
+        fill(dir.path(), 0);
+        let before = world.snapshot(dir.path()).await.unwrap();
+        let opened = base(&world).await;
+        let report = commit_rewritten(&world, base(&world).await, dir.path()).await;
+        assert_eq!(report.outcome, Outcome::Unchanged);
+        spoil(&memory).await;
+        let report = verify::verify(&world.store, &world.lineage, REPAIR, Arc::new(Silent)).await.unwrap();
+        assert_eq!(report.marked.len(), 1);
+        let base = if is_known { base(&world).await } else { opened };
+        let report = commit_rewritten(&world, base, dir.path()).await;
+        assert_eq!((report.outcome, report.snapshot_id), (Outcome::Stored, before.snapshot_id), "{is_known}");
+        let current = world.current().await.unwrap();
+        assert_eq!((current.record, &current.damage), (report.record, &None), "{is_known}");
+        let out = tempfile::tempdir().unwrap();
+        let out = out.path().join("out");
+        world.restore(&out).await.unwrap();
+        tests::tree::assert_same(dir.path(), &out);
+    }
+}
+
+/// The mount knows its base as it was; the good copy that a repair has found is what counts.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_on_a_snapshot_that_was_repaired_meanwhile_refers_to_the_good_copy() {
+    let dir = tempfile::tempdir().unwrap();
+    let memory = Arc::new(MemoryBucket::new());
+    let world = World::open(memory.clone(), None).await;
+    fill(dir.path(), 0);
+    world.snapshot(dir.path()).await.unwrap();
+    let pack = spoil(&memory).await;
+    let base = base(&world).await;
+    // Somebody else stores the same, and the damage is made good by that.
+    let bob = World { lineage: tests::world::lineage("acme/bob"), ..world.clone() };
+    let apart =
+        store::ops::snapshot::Request { index_budget: 0, ..tests::world::request(&bob.lineage, dir.path()) };
+    bob.capture(&apart).await.unwrap();
+    let report = verify::verify(&world.store, &world.lineage, REPAIR, Arc::new(Silent)).await.unwrap();
+    assert!(report.damage.is_empty() && !report.repaired.is_empty(), "{report:#?}");
+    memory.get(&pack, u64::MAX).await.unwrap();
+    let (_, stored) = commit_without(&world, base, dir.path(), "05", async || {}).await;
+    assert_eq!(stored.record.damage, None);
+    assert_holds(&world, dir.path(), 23).await;
+}

@@ -1,0 +1,111 @@
+//! Whoever reads a snapshot goes on where its chunks are, or is told what became of it.
+
+use std::{fs, path::Path, sync::Arc, time::Duration};
+
+use store::{
+    ErrorKind,
+    bucket::{Access, Bucket, LocalBucket, MemoryBucket, Verb},
+    catalog::pins,
+    content::{
+        lazy::{Lazy, Limits},
+        whereabouts::Whereabouts,
+    },
+    format::{
+        layout,
+        record::{Record, State},
+    },
+    ops::{gc::Collector, moved::Below, open::Opened},
+};
+use tests::{interrupter::Interrupter, tree::assert_same, world::World};
+use tokio::runtime::Handle;
+
+use crate::repack::{NOW, deleted, fill};
+
+/// What somebody has opened who reads it lazily, as a mount does.
+pub async fn opened(world: &World) -> (Arc<Lazy>, Opened) {
+    let record = world.current().await.unwrap();
+    let below = Below::new(world.store.clone(), Some((world.lineage.clone(), record.record)));
+    let whereabouts = Whereabouts::new(Arc::new(below));
+    let lazy = Lazy::new(world.store.clone(), Handle::current(), Limits::default(), whereabouts);
+    (lazy, Opened::load(&world.store, record).await.unwrap())
+}
+
+async fn read_all(lazy: &Arc<Lazy>, opened: &Opened, source: &Path) {
+    for (entry, pieces) in opened.entries.iter().zip(opened.pieces()) {
+        if pieces.is_empty() {
+            continue;
+        }
+        let chunks = match lazy.now(&pieces) {
+            Some(chunks) => chunks.unwrap(),
+            None => lazy.chunks(&pieces).await.unwrap(),
+        };
+        let read: Vec<u8> = chunks.iter().flat_map(|chunk| chunk.to_vec()).collect();
+        assert!(read == fs::read(source.join(entry.path.to_string())).unwrap(), "{}", entry.path);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_reads_lazily_goes_on_where_the_chunks_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = LocalBucket::open(&dir.path().join("store"), Access::Create).unwrap();
+    let buckets: [Arc<dyn Bucket>; 2] = [Arc::new(MemoryBucket::new()), Arc::new(disk)];
+    for (number, bucket) in buckets.into_iter().enumerate() {
+        let source = dir.path().join(format!("source{number}"));
+        let world = deleted(bucket, &source).await;
+        let (lazy, opened) = opened(&world).await;
+        let before = world.current().await.unwrap();
+        let done = Collector::new(world.store.clone(), NOW).run_through().await.unwrap();
+        assert!(done.repacked.records == 1 && done.deleted.packs > 0, "{done:#?}");
+        read_all(&lazy, &opened, &source).await;
+        // And so does whoever has read the record before.
+        let out = dir.path().join(format!("out{number}"));
+        world.restore_record(&before, &out).await.unwrap();
+        assert_same(&source, &out);
+        assert!(pins::read(&world.store).await.unwrap().is_empty(), "a restore lets go of what it pinned");
+    }
+}
+
+/// Once the snapshot is deleted, whoever reads it is told so, and not that it is damaged.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_deleted_is_not_called_damaged() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("source");
+    let world = deleted(Arc::new(MemoryBucket::new()), &source).await;
+    let (lazy, opened) = opened(&world).await;
+    fill(&source, 7);
+    world.snapshot(&source).await.unwrap();
+    world.controls("test").delete(opened.record.record, "").await.unwrap();
+    Collector::new(world.store.clone(), NOW).run_through().await.unwrap();
+    let pieces: Vec<_> = opened.pieces().flatten().collect();
+    let error = lazy.chunks(&pieces).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+}
+
+/// A deletion that is given up for a pin has the record in the trash for a moment.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restore_waits_while_a_deletion_is_undecided() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("source");
+    let memory = Arc::new(MemoryBucket::new());
+    let world = deleted(memory.clone(), &source).await;
+    let live = world.current().await.unwrap();
+    let key = layout::record(&world.lineage, live.record);
+    let trashed = Record { state: State::Trashed, ..live.clone() };
+    memory.damage(&key, trashed.encode());
+    let (back, undone) = (memory.clone(), live.encode());
+    // Who may not keep its pin takes it away, and looks again a while later.
+    let deed = move || {
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            back.damage(&key, undone);
+        });
+        Box::pin(async {}) as _
+    };
+    let pins = layout::pins(&world.store.tenant);
+    let bucket = Arc::new(Interrupter::before(memory, Verb::Delete, pins.as_str(), Box::new(deed)));
+    let reader = World::open(bucket.clone(), None).await;
+    let out = dir.path().join("out");
+    reader.restore_record(&live, &out).await.unwrap();
+    assert!(bucket.is_done(), "the reader kept its pin");
+    assert_same(&source, &out);
+}

@@ -1,0 +1,130 @@
+//! Mounts of users other than root, mounts that others use, and mounts whose lock is taken away.
+
+use std::{
+    fs::{self, Permissions},
+    os::unix::{fs::PermissionsExt, process::CommandExt},
+    process::Command,
+};
+
+use serde_json::Value;
+use tests::{
+    chromium::Chromium,
+    mount::{ALICE, MountDesk, await_end},
+};
+
+use crate::local_user::user::{NOBODY, User, until};
+
+#[test]
+fn a_user_other_than_root_mounts_commits_and_unmounts() {
+    let user = User::new();
+    let mounted = user.succeed("mount acme/alice mounted --chrome-major 131");
+    assert_eq!(mounted["mode"], "locked", "{mounted:#}");
+    assert_eq!(user.shell("echo mine > mounted/file && stat -c %u mounted/file"), NOBODY.to_string());
+    let committed = user.succeed("commit mounted");
+    assert_eq!(committed["outcome"], "stored", "{committed:#}");
+    user.shell("echo more >> mounted/file");
+    user.succeed("unmount mounted --commit");
+    await_end(&mounted);
+    assert_eq!(user.shell("ls mounted"), "");
+    user.succeed("restore acme/alice out");
+    assert_eq!(user.shell("cat out/file"), "mine\nmore");
+    let ran = user.succeed("run acme/alice -- sh -c true {profile}");
+    assert_eq!(
+        (&ran["mounted"], &ran["snapshot"]["outcome"]),
+        (&true.into(), &"unchanged".into()),
+        "{ran:#}"
+    );
+}
+
+#[test]
+fn a_user_without_the_helper_is_told_what_to_install_and_can_copy() {
+    let user = User::new();
+    // Something that cannot be run lies over them.
+    user.as_root("for helper in fusermount3 fusermount; do mount --bind ready /usr/bin/$helper; done");
+    let refused = user.pstore("mount acme/alice mounted --chrome-major 131");
+    let told = String::from_utf8_lossy(&refused.stdout).into_owned();
+    assert_eq!(refused.status.code(), Some(6), "{refused:?}");
+    assert!(told.contains("fusermount3 is not installed") && told.contains("apt install fuse3"), "{told}");
+    let ran = user.pstore("run acme/alice --chrome-major 131 -- /bin/sh -c true {profile}");
+    let document: Value = serde_json::from_slice(&ran.stdout).unwrap();
+    assert_eq!((ran.status.code(), &document["mounted"]), (Some(0), &false.into()), "{ran:?}");
+    assert!(String::from_utf8_lossy(&ran.stderr).contains("the profile is copied"), "{ran:?}");
+}
+
+#[test]
+fn other_users_see_a_mount_only_if_they_may() {
+    for (more, is_seen) in [(&[][..], false), (&["--allow-other"][..], true)] {
+        let desk = MountDesk::local();
+        desk.mount_as(&desk.host, more);
+        fs::write(desk.mountpoint.join("open"), "for all").unwrap();
+        fs::write(desk.mountpoint.join("closed"), "for root").unwrap();
+        fs::set_permissions(desk.mountpoint.join("closed"), Permissions::from_mode(0o600)).unwrap();
+        // Everybody may pass through a test's own directory.
+        for folder in [&desk.path(""), &desk.mountpoint] {
+            fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
+        }
+        let read = |name: &str| {
+            let path = desk.mountpoint.join(name);
+            Command::new("cat").arg(path).uid(NOBODY).gid(NOBODY).output().unwrap().status.success()
+        };
+        assert_eq!((read("open"), read("closed")), (is_seen, false), "{more:?}");
+        desk.unmount(&["--discard"]);
+    }
+}
+
+/// A mount whose lock an operator has just taken away, and that has noticed.
+fn robbed(choice: &str) -> (MountDesk, Value) {
+    let desk = MountDesk::local();
+    let host = desk.host.clone().with("PSTORE_LOCK_RENEW_SECONDS", "1");
+    let mounted = desk.mount_as(&host, &["--on-lock-lost", choice]);
+    fs::write(desk.mountpoint.join("before"), "before").unwrap();
+    desk.host.succeed(["force-unlock", ALICE, "--chrome-major", "131", "--reason", "test", "--confirm"]);
+    until(|| status(&desk)["lock_lost"] == true);
+    (desk, mounted)
+}
+
+fn status(desk: &MountDesk) -> Value {
+    desk.host.succeed(["mounts"])["mounts"][0].take()
+}
+
+/// What was changed is still there, cannot be committed to the profile, and can be to another.
+fn can_be_saved_elsewhere(desk: &MountDesk) {
+    let refused = desk.ask("commit", &[]);
+    assert_eq!(refused.code, Some(25), "{refused:#?}");
+    assert!(refused.stderr.contains("--as TENANT/PROFILE"), "{refused:#?}");
+    desk.host.succeed(["commit", desk.mountpoint.to_str().unwrap(), "--as", "acme/saved"]);
+    desk.unmount(&[]);
+    let out = desk.path("out");
+    desk.host.restore("acme/saved", &out);
+    assert_eq!(fs::read_to_string(out.join("before")).unwrap(), "before");
+}
+
+#[test]
+fn a_mount_whose_lock_was_taken_away_stays_usable() {
+    let (desk, _) = robbed("warn");
+    fs::write(desk.mountpoint.join("after"), "after").unwrap();
+    can_be_saved_elsewhere(&desk);
+}
+
+#[test]
+fn a_mount_that_freezes_when_its_lock_is_taken_away_takes_no_more_changes() {
+    let (desk, _) = robbed("freeze");
+    until(|| status(&desk)["read_only"] == true);
+    let error = fs::write(desk.mountpoint.join("after"), "after").unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::ReadOnlyFilesystem, "{error}");
+    assert_eq!(fs::read_to_string(desk.mountpoint.join("before")).unwrap(), "before");
+    can_be_saved_elsewhere(&desk);
+}
+
+#[test]
+fn a_browser_whose_lock_was_taken_away_is_ended_if_that_is_asked_for() {
+    let desk = MountDesk::local();
+    let host = desk.host.clone().with("PSTORE_LOCK_RENEW_SECONDS", "1");
+    desk.mount_as(&host, &["--on-lock-lost", "kill"]);
+    fs::write(desk.mountpoint.join("before"), "before").unwrap();
+    let browser = Chromium::start(&desk.mountpoint);
+    desk.host.succeed(["force-unlock", ALICE, "--chrome-major", "131", "--reason", "test", "--confirm"]);
+    until(|| !browser.runs());
+    until(|| status(&desk)["open_for_writing"].as_array().unwrap().is_empty());
+    can_be_saved_elsewhere(&desk);
+}

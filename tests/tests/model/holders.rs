@@ -1,0 +1,204 @@
+//! The pointer and the lock in every order of events within bounds, and in many orders
+//! beyond them drawn by lot. What must hold is written in `tests::explorer`.
+//!
+//! `PSTORE_MODEL_EFFORT` multiplies how much is tried, and `PSTORE_MODEL_SEED` is where the
+//! drawing starts.
+
+use std::env;
+
+use tests::explorer::{Bounds, Program, Scene, exhaust, sample};
+
+fn number(name: &str, otherwise: u64) -> u64 {
+    env::var(name).ok().map_or(otherwise, |text| text.parse().unwrap())
+}
+
+/// Everything within the bounds; `most` runs, times the effort, must be enough for that
+/// where `whole` says so.
+#[track_caller]
+fn never(scene: Scene, most: u64, whole: bool) {
+    let explored = exhaust(&scene, most * number("PSTORE_MODEL_EFFORT", 1));
+    eprintln!("{} runs, {} states, complete: {}", explored.runs, explored.states, explored.complete);
+    assert!(explored.found.is_none(), "{}", explored.found.unwrap());
+    assert!(explored.complete || !whole, "not everything was tried in {} runs", explored.runs);
+}
+
+/// So many runs by lot, times the effort.
+#[track_caller]
+fn hardly(scene: Scene, runs: u64) {
+    let first = number("PSTORE_MODEL_SEED", 0);
+    let explored = sample(&scene, first..first + runs * number("PSTORE_MODEL_EFFORT", 1));
+    eprintln!("{} runs by lot", explored.runs);
+    assert!(explored.found.is_none(), "{}", explored.found.unwrap());
+}
+
+fn holder(flips: &[usize]) -> Program {
+    Program::Holder { flips: flips.to_vec(), renewals: 0, release: true }
+}
+
+fn renewing(flips: &[usize]) -> Program {
+    Program::Holder { flips: flips.to_vec(), renewals: 1, release: true }
+}
+
+const OPERATOR: Program = Program::Operator { target: 3, force: true };
+const DELETER: Program = Program::Deleter { target: 1 };
+/// No snapshot of ours has this name.
+const FOREIGN: Program = Program::ContractWriter { prefix: "0123456789ab", locks: false };
+const FOREIGN_WITH_LOCK: Program = Program::ContractWriter { prefix: "0123456789ab", locks: true };
+const CALM: Bounds = Bounds {
+    faults: 0,
+    faulty: None,
+    refused: true,
+    failing_reads: false,
+    expiries: 1,
+    crashes: 0,
+    preemptions: None,
+    reorder: false,
+    faults_first: false,
+    changes_first: false,
+    lots: false,
+};
+/// Beside programs of the contract.
+const FOREIGN_BOUNDS: Bounds = Bounds { refused: false, ..CALM };
+
+#[test]
+fn one_holder_whose_answers_are_lost_twice() {
+    let bounds = Bounds { faults: 2, expiries: 0, ..CALM };
+    never(Scene::of([holder(&[1])]).within(bounds), 5000, true);
+}
+
+#[test]
+fn the_first_holder_of_a_profile() {
+    let bounds = Bounds { faults: 1, ..CALM };
+    let scene = Scene { with_pointer: false, ..Scene::of([holder(&[1])]) };
+    never(scene.within(bounds), 3000, true);
+}
+
+#[test]
+fn two_holders() {
+    never(Scene::of([holder(&[1]), holder(&[2])]).within(CALM), 5000, true);
+}
+
+#[test]
+fn two_holders_whose_answers_are_lost() {
+    let bounds = Bounds { faults: 1, preemptions: Some(2), ..CALM };
+    never(Scene::of([holder(&[1]), holder(&[2])]).within(bounds), 3000, false);
+}
+
+#[test]
+fn two_twins_whose_answers_are_lost() {
+    let bounds = Bounds { faults: 1, expiries: 0, ..CALM };
+    never(Scene::of([Program::Twin { flip: 1 }, Program::Twin { flip: 2 }]).within(bounds), 5000, true);
+}
+
+#[test]
+fn a_holder_and_an_operator() {
+    let bounds = Bounds { faults: 1, expiries: 0, ..CALM };
+    never(Scene::of([holder(&[1]), OPERATOR]).within(bounds), 5000, false);
+}
+
+#[test]
+fn a_holder_and_a_deleter() {
+    let bounds = Bounds { expiries: 0, ..CALM };
+    never(Scene::of([holder(&[1]), DELETER]).within(bounds), 5000, true);
+}
+
+#[test]
+fn a_holder_that_renews_and_a_reaper() {
+    never(Scene::of([renewing(&[1]), Program::Reaper]).within(CALM), 5000, true);
+}
+
+#[test]
+fn a_holder_and_a_program_of_the_contract() {
+    never(Scene::of([holder(&[1]), FOREIGN]).within(FOREIGN_BOUNDS), 5000, true);
+}
+
+/// The daemon of a mount is killed anywhere in its commit, and somebody goes on with its session.
+const COMMIT: Program = Program::Commit { target: 1, resumes: false };
+const ROLLBACK: Program = Program::Operator { target: 0, force: true };
+
+#[test]
+fn a_commit_that_is_cut_short_and_an_operator() {
+    let bounds = Bounds { crashes: 1, preemptions: Some(2), ..CALM };
+    never(Scene::of([COMMIT, ROLLBACK]).within(bounds), 3000, true);
+}
+
+#[test]
+fn a_commit_that_is_cut_short_twice_while_answers_are_lost() {
+    let bounds = Bounds { crashes: 2, expiries: 2, faults: 1, preemptions: Some(1), ..CALM };
+    never(Scene::of([COMMIT, ROLLBACK]).within(bounds), 500, false);
+}
+
+#[test]
+fn the_first_commit_of_a_profile_that_is_cut_short() {
+    let scene = Scene { with_pointer: false, ..Scene::of([COMMIT, OPERATOR]) };
+    never(scene.within(Bounds { crashes: 1, preemptions: Some(2), ..CALM }), 3000, true);
+}
+
+#[test]
+fn by_lot_commits_that_are_cut_short_beside_others() {
+    let bounds = Bounds { faults: 2, expiries: 3, crashes: 2, ..CALM };
+    let scene = Scene::of([COMMIT, ROLLBACK, OPERATOR, renewing(&[2]), DELETER, Program::Reaper]);
+    hardly(scene.within(bounds), 700);
+}
+
+#[test]
+fn by_lot_commits_that_are_cut_short_beside_programs_of_the_contract() {
+    let bounds = Bounds { faults: 2, expiries: 2, crashes: 1, ..FOREIGN_BOUNDS };
+    hardly(Scene::of([COMMIT, FOREIGN, ROLLBACK, FOREIGN_WITH_LOCK]).within(bounds), 700);
+}
+
+#[test]
+fn by_lot_three_holders_an_operator_and_a_reaper() {
+    let bounds = Bounds { faults: 2, expiries: 2, failing_reads: true, ..CALM };
+    let scene =
+        Scene::of([renewing(&[1, 2]), holder(&[2]), holder(&[4]), OPERATOR, Program::Reaper]).within(bounds);
+    hardly(Scene { ahead_ms: vec![3_600_000, 0, -3_600_000], ..scene }, 1500);
+}
+
+#[test]
+fn by_lot_holders_and_deleters() {
+    let bounds = Bounds { faults: 2, expiries: 2, ..CALM };
+    let scene = Scene::of([
+        holder(&[1]),
+        renewing(&[2]),
+        DELETER,
+        DELETER,
+        Program::Operator { target: 1, force: true },
+    ]);
+    hardly(scene.within(bounds), 1000);
+}
+
+#[test]
+fn by_lot_programs_of_the_contract_beside_holders() {
+    let bounds = Bounds { faults: 1, expiries: 1, ..FOREIGN_BOUNDS };
+    let scene =
+        Scene::of([renewing(&[1, 2]), holder(&[2]), FOREIGN, FOREIGN_WITH_LOCK, Program::ContractReaper]);
+    hardly(Scene { ahead_ms: vec![0, 0, 0, 3_600_000], ..scene }.within(bounds), 1500);
+}
+
+#[test]
+fn by_lot_a_deleter_beside_a_program_of_the_contract() {
+    let scene = Scene::of([FOREIGN, Program::Deleter { target: 2 }, holder(&[1])]);
+    hardly(scene.within(FOREIGN_BOUNDS), 500);
+}
+
+#[test]
+fn by_lot_locks_that_are_taken_away() {
+    let bounds = Bounds { faults: 2, expiries: 2, ..CALM };
+    let scene = Scene::of([
+        renewing(&[1, 2]),
+        renewing(&[3]),
+        Program::Reaper,
+        Program::Reaper,
+        Program::ForceUnlock,
+        Program::ContractReaper,
+    ]);
+    hardly(scene.within(bounds), 1500);
+}
+
+#[test]
+fn by_lot_no_event_is_lost_when_somebody_dies() {
+    let bounds = Bounds { faults: 1, expiries: 2, crashes: 2, ..CALM };
+    let scene = Scene::of([holder(&[1]), renewing(&[2]), OPERATOR, Program::Reaper, Program::ForceUnlock]);
+    hardly(Scene { events_wait: true, ..scene }.within(bounds), 1500);
+}

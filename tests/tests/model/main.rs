@@ -1,0 +1,9 @@
+//! The explorer runs the real code of several processes in chosen orders.
+
+#![allow(clippy::unwrap_used)]
+
+mod archives;
+mod collections;
+mod holders;
+mod rules;
+mod sessions;

@@ -1,0 +1,13 @@
+//! Profiles that are mounted: files, sessions, commits, and commands that run on them.
+
+#![allow(clippy::unwrap_used)]
+
+mod files;
+mod moment;
+mod mount;
+mod overlay;
+mod posix;
+mod power;
+mod run;
+mod sessions;
+mod sqlite;

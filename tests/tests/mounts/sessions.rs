@@ -1,0 +1,193 @@
+//! A session that was cut short is neither lost nor passed over: what it builds on stays in the
+//! store until it is decided about, and one that cannot be read is told about.
+
+use std::{
+    fs::{self, File},
+    io::Write,
+    path::Path,
+};
+
+use serde_json::Value;
+use tests::{
+    binary::Host,
+    mount::{ALICE, MountDesk},
+    tree::noise,
+};
+
+/// A profile of one snapshot.
+fn filled() -> MountDesk {
+    let desk = MountDesk::local();
+    let source = desk.path("source");
+    fs::create_dir(&source).unwrap();
+    fs::write(source.join("Local State"), "{}").unwrap();
+    fs::write(source.join("History"), noise(200_000, 1)).unwrap();
+    desk.host.snapshot(&source, ALICE);
+    desk
+}
+
+fn write_synced(path: &Path, bytes: &[u8]) {
+    let mut file = File::options().create(true).append(true).open(path).unwrap();
+    file.write_all(bytes).unwrap();
+    file.sync_all().unwrap();
+}
+
+fn records(host: &Host) -> Vec<Value> {
+    let list = host.succeed(["list", ALICE]);
+    list["snapshots"].as_array().unwrap().iter().map(|line| line["record"].clone()).collect()
+}
+
+/// Another host goes on with the profile, and removes whatever it may.
+fn pass_by(desk: &MountDesk) -> Host {
+    let rules = desk.path("pstore.toml");
+    fs::write(&rules, "[tenants.acme]\nretention.keep = \"one\"\n").unwrap();
+    let other = desk.another("two").with("PSTORE_CONFIG", rules.to_str().unwrap());
+    other.succeed(["force-unlock", ALICE, "--reason", "the host is gone", "--confirm"]);
+    let later = desk.path("later");
+    fs::create_dir(&later).unwrap();
+    fs::write(later.join("Local State"), "later").unwrap();
+    other.snapshot(&later, ALICE);
+    // What a reader has pinned has expired by now.
+    for entry in fs::read_dir(desk.path("store/objects/content/acme/pins")).unwrap() {
+        let _ = fs::remove_file(entry.unwrap().path());
+    }
+    other.succeed(["retention", "apply", "acme"]);
+    for _ in 0..3 {
+        other.succeed(["gc", "acme", "--grace", "0", "--wait"]);
+    }
+    other
+}
+
+fn rescued_with_every_byte(how: &[&str]) {
+    let desk = filled();
+    let base = records(&desk.host)[0].clone();
+    let mounted = desk.mount_as(&desk.host, how);
+    write_synced(&desk.mountpoint.join("History"), b"synced");
+    desk.kill(&mounted);
+    let id = desk.sessions()[0]["session"].as_str().unwrap().to_owned();
+    let other = pass_by(&desk);
+    assert!(records(&other).contains(&base), "what a session builds on was removed");
+    let said = other.fail(27, ["delete", ALICE, "--sha", &short(&other, &base)]);
+    assert!(said["message"].as_str().unwrap().contains(&id), "{said:#}");
+    let kept = other.succeed(["sessions", "--remote", "acme"]);
+    assert_eq!(kept["kept"][0]["session"], id.as_str(), "{kept:#}");
+    // Nothing is left of it on the host that it was read on.
+    fs::remove_dir_all(desk.path("one/.cache")).ok();
+    desk.host.succeed(["sessions", "rescue", &id, "--as", "acme/rescued"]);
+    let target = desk.path("target");
+    desk.host.restore("acme/rescued", &target);
+    let expected = [noise(200_000, 1), b"synced".to_vec()].concat();
+    assert!(fs::read(target.join("History")).unwrap() == expected);
+    // It is decided about: nothing keeps its base any more.
+    let kept = other.succeed(["sessions", "--remote", "acme"]);
+    assert_eq!(kept["kept"].as_array().unwrap().len(), 0, "{kept:#}");
+    other.succeed(["retention", "apply", "acme"]);
+    assert!(!records(&other).contains(&base));
+}
+
+fn short(host: &Host, record: &Value) -> String {
+    let list = host.succeed(["list", ALICE]);
+    let lines = list["snapshots"].as_array().unwrap();
+    let line = lines.iter().find(|line| line["record"] == *record).unwrap();
+    line["sha256_prefix"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_session_that_was_cut_short_keeps_what_it_builds_on() {
+    rescued_with_every_byte(&[]);
+}
+
+#[test]
+fn so_does_a_fork() {
+    rescued_with_every_byte(&["--fork"]);
+}
+
+/// Roots come and go with what they are for.
+#[test]
+fn nothing_is_kept_for_a_session_that_is_over() {
+    let desk = filled();
+    let kept = || desk.host.succeed(["sessions", "--remote", "acme"])["kept"].as_array().unwrap().clone();
+    for end in [["--discard"], ["--commit"]] {
+        desk.mount();
+        fs::write(desk.mountpoint.join("new"), end[0]).unwrap();
+        assert_eq!(kept().len(), 1);
+        desk.unmount(&end);
+        assert_eq!(kept().len(), 0, "{end:?}");
+    }
+    desk.mount();
+    fs::write(desk.mountpoint.join("new"), "more").unwrap();
+    let committed = desk.commit();
+    let now = kept();
+    assert_eq!((now.len(), &now[0]["record"]), (1, &committed["record"]), "it follows what is committed");
+    desk.unmount(&[]);
+    assert_eq!(kept().len(), 0);
+    // One that was killed before anything was changed holds nothing, and the next removes it.
+    let mounted = desk.mount();
+    desk.kill(&mounted);
+    assert_eq!(kept().len(), 1);
+    desk.mount();
+    assert_eq!(kept().len(), 1);
+    desk.unmount(&[]);
+    assert_eq!(kept().len(), 0);
+    desk.mount_as(&desk.host, &["--read-only"]);
+    assert_eq!(kept().len(), 0, "nothing can be changed");
+    desk.unmount(&[]);
+}
+
+/// A session with changes whose journal cannot be read.
+fn unreadable() -> (MountDesk, String) {
+    let desk = filled();
+    let mounted = desk.mount();
+    write_synced(&desk.mountpoint.join("Local State"), b"newer");
+    desk.kill(&mounted);
+    let id = desk.sessions()[0]["session"].as_str().unwrap().to_owned();
+    fs::write(desk.path("one/sessions").join(&id).join("journal"), "pstore/journal/9\n").unwrap();
+    (desk, id)
+}
+
+#[test]
+fn a_session_that_cannot_be_read_is_told_about_and_keeps_the_older_snapshot_from_being_mounted() {
+    let (desk, id) = unreadable();
+    let listed = desk.sessions();
+    assert_eq!((listed.len(), &listed[0]["state"]), (1, &Value::from("unreadable")), "{listed:#?}");
+    assert_eq!((&listed[0]["session"], &listed[0]["profile_id"]), (&id.as_str().into(), &"alice".into()));
+    let place = desk.mountpoint.to_str().unwrap();
+    let mount = ["mount", ALICE, place, "--chrome-major", "131"];
+    let said = desk.host.fail(38, mount);
+    assert!(said["message"].as_str().unwrap().contains(&id), "{said:#}");
+    assert!(said["hint"].as_str().unwrap().contains("set-aside"), "{said:#}");
+    for more in [&["--copy"][..], &[]] {
+        let words = [&["run", ALICE, "--chrome-major", "131"], more, &["--", "true"]].concat();
+        desk.host.fail(38, words);
+    }
+    desk.host.fail(2, ["sessions", "discard", &id]);
+    desk.host.fail(38, ["sessions", "rescue", &id]);
+    // Another profile is not concerned.
+    desk.host.succeed(["mount", "acme/bob", place, "--chrome-major", "131"]);
+    desk.unmount(&[]);
+    // This once.
+    desk.host.succeed([&mount[..], &["--ignore-session", &id[..14]]].concat());
+    desk.unmount(&[]);
+    desk.host.fail(38, mount);
+    desk.host.succeed(["sessions", "set-aside", &id]);
+    let listed = desk.sessions();
+    assert_eq!((listed.len(), &listed[0]["state"]), (1, &Value::from("set_aside")), "{listed:#?}");
+    desk.mount();
+    desk.unmount(&[]);
+    desk.host.succeed(["sessions", "discard", &id, "--confirm"]);
+    assert_eq!(desk.sessions().len(), 0);
+}
+
+#[test]
+fn a_session_of_which_nothing_is_known_may_be_of_any_profile() {
+    let (desk, id) = unreadable();
+    let session = desk.path("one/sessions").join(&id);
+    fs::write(session.join("session.json"), "{").unwrap();
+    let place = desk.mountpoint.to_str().unwrap();
+    desk.host.fail(38, ["mount", "acme/bob", place, "--chrome-major", "131"]);
+    fs::remove_file(session.join("session.json")).unwrap();
+    desk.host.fail(38, ["mount", "acme/bob", place, "--chrome-major", "131"]);
+    assert_eq!(desk.sessions()[0]["profile_id"], Value::Null);
+    desk.host.succeed(["sessions", "set-aside", &id]);
+    desk.mount();
+    desk.unmount(&[]);
+}

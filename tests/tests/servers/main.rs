@@ -1,0 +1,12 @@
+//! Real servers, and what a network does to requests.
+
+#![allow(clippy::unwrap_used)]
+
+mod contract;
+mod mixed_fleet;
+mod network;
+mod patience;
+mod probe;
+mod program;
+mod s3;
+mod verdict;

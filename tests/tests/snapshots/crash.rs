@@ -1,0 +1,99 @@
+//! A host that dies, or a store that answers badly, at any moment of a snapshot: what was
+//! there stays whole, and the next snapshot succeeds.
+
+use std::{fs, path::Path, sync::Arc, time::Duration};
+
+use store::{
+    bucket::{Fault, FaultBucket, MemoryBucket, Rule},
+    catalog::lock,
+};
+use tests::{
+    tree::{assert_same, noise},
+    world::World,
+};
+
+fn first(source: &Path) {
+    fs::create_dir_all(source.join("Default")).unwrap();
+    fs::write(source.join("Default/History"), noise(700_000, 1)).unwrap();
+    fs::write(source.join("Default/Cookies"), "cookie ".repeat(9000)).unwrap();
+    fs::write(source.join("Local State"), "{}").unwrap();
+}
+
+fn second(source: &Path) {
+    fs::write(source.join("Default/History"), noise(800_000, 2)).unwrap();
+    fs::write(source.join("Default/New"), noise(100_000, 3)).unwrap();
+    fs::remove_file(source.join("Local State")).unwrap();
+}
+
+/// Lets the k-th call of a snapshot go wrong, for every k, and looks at what is left.
+async fn survives(fault: Fault) {
+    let dir = tempfile::tempdir().unwrap();
+    let (before, after) = (dir.path().join("before"), dir.path().join("after"));
+    first(&before);
+    first(&after);
+    second(&after);
+    let mut k = 1;
+    loop {
+        let memory = Arc::new(MemoryBucket::new());
+        let calm = World::open(memory.clone(), None).await;
+        calm.snapshot(&before).await.unwrap();
+        let faulty = Arc::new(FaultBucket::new(memory.clone()));
+        let struck = World::open(faulty.clone(), None).await;
+        faulty.inject(Rule::new(fault).nth(k));
+        let result = struck.snapshot(&after).await;
+        if faulty.strikes() == 0 {
+            assert!(k > 8, "only {k} calls");
+            return;
+        }
+        calm.assert_clean().await;
+        let out = dir.path().join(format!("out{k}"));
+        calm.restore(&out).await.unwrap();
+        let current = if result.is_ok() { &after } else { &before };
+        // A pointer whose flip was not confirmed may be at either, but never at anything else.
+        let flipped = calm.current().await.unwrap().parent.is_some();
+        assert_same(if flipped { &after } else { current }, &out);
+        // Whoever died may have left a lock; it expires.
+        memory.advance(lock::DEFAULT_TTL + Duration::from_secs(1));
+        calm.snapshot(&after).await.unwrap();
+        calm.assert_clean().await;
+        let again = dir.path().join(format!("again{k}"));
+        calm.restore(&again).await.unwrap();
+        assert_same(&after, &again);
+        k += 1;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_before_any_call() {
+    survives(Fault::KilledBefore).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_after_any_call() {
+    survives(Fault::KilledAfter).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn any_call_unanswered_and_not_applied() {
+    survives(Fault::Before).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn any_call_unanswered_though_applied() {
+    survives(Fault::After).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn any_call_refused_though_applied() {
+    survives(Fault::Refused).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn any_answer_with_a_flipped_bit() {
+    survives(Fault::Flipped).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn any_answer_cut_short() {
+    survives(Fault::Truncated).await;
+}

@@ -1,0 +1,22 @@
+//! Trees become snapshots and trees again: what is read, stored, changed, damaged, killed in the middle.
+
+#![allow(clippy::unwrap_used)]
+
+mod cost;
+mod crash;
+mod damage;
+mod disk;
+mod failures;
+mod faults;
+mod generations;
+mod kill;
+mod layout;
+mod local;
+mod memory;
+mod readers;
+mod recovery;
+mod repair;
+mod repair_killed;
+mod roundtrip;
+mod unchanged;
+mod uploads;

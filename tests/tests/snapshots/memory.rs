@@ -1,0 +1,74 @@
+//! How much memory the program needs: a bound that the size of a profile does not move.
+
+use std::{fs, path::Path, thread, time::Duration};
+
+use tests::{
+    binary::{self, Host, Running},
+    tree::noise,
+};
+
+const BOUND: u64 = 120 << 20;
+
+/// About 400 MB: caches that do not compress, databases that do, and many small files.
+fn fill(source: &Path) {
+    for folder in 0..8_u64 {
+        let place = source.join(format!("Default/{folder}"));
+        fs::create_dir_all(&place).unwrap();
+        for file in 0..15 {
+            fs::write(place.join(format!("cache {file}")), noise(2_000_000, 100 * folder + file)).unwrap();
+        }
+        for file in 0..500_u64 {
+            let len = 200 + 17 * file as usize;
+            fs::write(place.join(format!("small {file}")), noise(len, 100_000 + 1000 * folder + file))
+                .unwrap();
+        }
+    }
+    for database in 0..4 {
+        let lines = (0..600_000).map(|line| format!("{database} visited https://example.org/{line}\n"));
+        fs::write(source.join(format!("Default/database {database}")), lines.collect::<String>()).unwrap();
+    }
+    fs::write(source.join("Default/one large file"), noise(60_000_000, 9)).unwrap();
+}
+
+/// The most memory that was ever resident, watched until the end.
+fn peak(mut running: Running) -> u64 {
+    let status = format!("/proc/{}/status", running.id());
+    let mut peak = 0;
+    while running.runs() {
+        let text = fs::read_to_string(&status).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        // Absent once it ends.
+        let kibibytes = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+        peak = peak.max(kibibytes.unwrap_or(0) << 10);
+        thread::sleep(Duration::from_millis(2));
+    }
+    let ended = running.wait();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    assert!(peak > 0, "it ended unseen");
+    peak
+}
+
+#[test]
+fn a_large_profile_needs_little_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("source");
+    fill(&source);
+    let host = Host::local(&dir.path().join("home"), &dir.path().join("store"));
+    let out = dir.path().join("out").display().to_string();
+    let snapshot = peak(host.start(binary::snapshot(&source, "acme/alice")));
+    // Little has changed, and what is known is found in the index.
+    fs::write(source.join("Default/new"), noise(5_000_000, 10)).unwrap();
+    let next = peak(host.start(binary::snapshot(&source, "acme/alice")));
+    let restore = peak(host.start(["restore", "acme/alice", &out]));
+    let verify = peak(host.start(["verify", "acme/alice", "--read-data"]));
+    let peaks = [
+        ("snapshot", snapshot, BOUND),
+        ("next snapshot", next, BOUND),
+        ("restore", restore, BOUND),
+        ("verify", verify, BOUND),
+    ];
+    println!("{:?}", peaks.map(|(command, peak, _)| format!("{command}: {} MiB", peak >> 20)));
+    for (command, peak, bound) in peaks {
+        assert!(peak <= bound, "{command} took {} MiB", peak >> 20);
+    }
+}

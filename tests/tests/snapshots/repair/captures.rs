@@ -1,0 +1,195 @@
+//! Captures after a repair, and beside one.
+
+use std::{collections::BTreeSet, fs, path::Path, sync::Arc};
+
+use store::{
+    ErrorKind,
+    bucket::{Bucket, Verb},
+    format::layout,
+    id::PackSeq,
+    ops::snapshot::Outcome,
+};
+use tests::{
+    interrupter::{Interrupter, deed},
+    tree::noise,
+    world::{World, copy},
+};
+
+use crate::repair::{Scene, apart, assert_restores, change, data_pack, meta_pack, repair, spoil, used};
+
+/// The snapshots of alice's in which a check of every byte finds damage.
+async fn hit(world: &World) -> BTreeSet<String> {
+    let found = world.verify().await.unwrap().damage;
+    found.into_iter().flat_map(|damage| damage.snapshots).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_next_snapshot_stores_anew_what_is_lost_and_heals_those_before_it() {
+    let Scene { dir: _dir, source, memory: stage, world } = Scene::new().await;
+    world.snapshot(&source).await.unwrap();
+    let before = world.current().await.unwrap();
+    let (pack, meta) = (data_pack(&world).await, meta_pack(&world).await);
+    for blow in 0..3 {
+        let memory = copy(&stage).await;
+        let world = world.on(memory.clone());
+        match blow {
+            0 => spoil(&memory, &pack).await,
+            1 => memory.delete(&pack).await.unwrap(),
+            _ => memory.delete(&meta).await.unwrap(),
+        }
+        assert_eq!(repair(&world).await.marked, [before.sha256_prefix()], "{blow}");
+        // Of another profile by the index, of the same by the base.
+        let bob = world.of("acme/bob");
+        let stored = bob.snapshot(&source).await.unwrap().counts.new_chunks;
+        assert_eq!(stored > 0, blow < 2, "{blow}: {stored} chunks");
+        bob.assert_clean().await;
+        let again = world.snapshot(&source).await.unwrap();
+        assert_eq!(
+            (again.outcome, again.snapshot_id),
+            (Outcome::Stored, before.content.as_ref().unwrap().snapshot_id)
+        );
+        let current = world.current().await.unwrap();
+        assert!(current.record != before.record && current.damage.is_none());
+        assert_restores(&world, &current, &source).await;
+        let report = repair(&world).await;
+        assert!(report.damage.is_empty() && report.marked.is_empty(), "{blow}: {report:#?}");
+        let (healed, _) =
+            store::catalog::records::get(&world.store, &world.lineage, before.record).await.unwrap();
+        assert_eq!((healed.generation, &healed.damage), (1, &None), "{blow}");
+        assert_restores(&world, &healed, &source).await;
+        assert_eq!(world.snapshot(&source).await.unwrap().outcome, Outcome::Unchanged);
+    }
+}
+
+/// A repair that ends between a capture's look at what it builds on and its lease, or when the lease
+/// is there and before that is looked at again: what the repair has found lost is stored anew, and what
+/// it has found elsewhere is referred to there, in a pack that is younger than the lease.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_does_not_refer_to_what_was_found_damaged_since_it_began() {
+    for (has_copy, is_leased) in [(false, false), (true, false), (false, true), (true, true)] {
+        let Scene { dir: _dir, source, memory, world } = Scene::new().await;
+        let before = world.snapshot(&source).await.unwrap().record;
+        if has_copy {
+            apart(&world.of("acme/bob"), &source).await;
+        }
+        fs::write(source.join("new"), noise(60_000, 99)).unwrap();
+        let (meanwhile, damaged) = (world.clone(), memory.clone());
+        let deed = deed(move || async move {
+            spoil(&damaged, &data_pack(&meanwhile).await).await;
+            assert_eq!(repair(&meanwhile).await.marked.len(), usize::from(!has_copy));
+        });
+        let base = layout::record(&world.lineage, before);
+        let records = base.as_str().trim_end_matches(base.name());
+        let bucket = Arc::new(match is_leased {
+            false => Interrupter::before(memory, Verb::Create, records, deed),
+            true => Interrupter::between(memory, records, &base, deed),
+        });
+        let report = world.on(bucket.clone()).snapshot(&source).await.unwrap();
+        assert!(bucket.is_done());
+        let current = world.current().await.unwrap();
+        assert_eq!((current.record, &current.damage), (report.record, &None));
+        assert_restores(&world, &current, &source).await;
+        let hit = hit(&world).await;
+        assert!(!hit.contains(&report.sha256_prefix), "{hit:?}");
+        assert_eq!(hit.len(), usize::from(!has_copy));
+    }
+}
+
+/// A repair may come before any request of a capture, also between its last look at what it builds on and its
+/// publication: nothing that is lost is referred to without a mark, and once more makes it whole.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repair_at_any_moment_of_a_capture_leaves_no_snapshot_that_lacks_something_silently() {
+    let Scene { dir: _dir, source, memory: stage, world } = Scene::new().await;
+    world.snapshot(&source).await.unwrap();
+    fs::write(source.join("new"), noise(60_000, 99)).unwrap();
+    let (mut again, mut marked) = (0, 0);
+    for number in 1.. {
+        let memory = copy(&stage).await;
+        let world = world.on(memory.clone());
+        let (meanwhile, damaged) = (world.clone(), memory.clone());
+        let deed = deed(move || async move {
+            spoil(&damaged, &data_pack(&meanwhile).await).await;
+            assert!(!repair(&meanwhile).await.marked.is_empty());
+        });
+        let bucket = Arc::new(Interrupter::at(memory, number, deed));
+        let report = world.on(bucket.clone()).snapshot(&source).await.unwrap();
+        if !bucket.is_done() {
+            break;
+        }
+        let current = world.current().await.unwrap();
+        assert_eq!(current.record, report.record);
+        let is_hit = hit(&world).await.contains(&report.sha256_prefix);
+        assert_eq!(current.damage.is_some(), is_hit, "a repair before request {number}");
+        marked += usize::from(is_hit);
+        again += usize::from(!is_hit);
+        world.snapshot(&source).await.unwrap();
+        assert_restores(&world, &world.current().await.unwrap(), &source).await;
+    }
+    assert!(again > 5 && marked > 0, "{again} {marked}");
+}
+
+/// What was lost when a capture began is found by a repair beside it, which writes down where; then what
+/// it wrote down is lost too. The capture has that from elsewhere, and does not go back to the place
+/// that nobody calls lost any more.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_lost_where_it_lay_stays_lost_there_when_nobody_can_tell_where_it_went() {
+    let Scene { dir: _dir, source, memory, world } = Scene::new().await;
+    let before = world.snapshot(&source).await.unwrap().record;
+    spoil(&memory, &data_pack(&world).await).await;
+    assert_eq!(repair(&world).await.marked.len(), 1);
+    apart(&world.of("acme/bob"), &source).await;
+    fs::write(source.join("new"), noise(60_000, 99)).unwrap();
+    let (meanwhile, harmed) = (world.clone(), memory.clone());
+    let deed = deed(move || async move {
+        assert_eq!(repair(&meanwhile).await.marked.len(), 0);
+        let base = meanwhile.current().await.unwrap();
+        assert_eq!((base.generation, &base.damage), (1, &None));
+        for pack in used(&base, |seq| seq == PackSeq::Meta) {
+            harmed.delete(&layout::pack(&meanwhile.store.tenant, pack)).await.unwrap();
+        }
+    });
+    let base = layout::record(&world.lineage, before);
+    let records = base.as_str().trim_end_matches(base.name());
+    let bucket = Arc::new(Interrupter::before(memory, Verb::Create, records, deed));
+    let report = world.on(bucket.clone()).snapshot(&source).await.unwrap();
+    assert!(bucket.is_done());
+    assert_restores(&world, &world.current().await.unwrap(), &source).await;
+    assert!(!hit(&world).await.contains(&report.sha256_prefix));
+}
+
+/// While a repair marks what a capture builds on, the directory becomes again what that was. It is not
+/// called unchanged: what is marked is stored anew.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_that_is_again_what_was_damaged_meanwhile_is_stored() {
+    let Scene { dir: _dir, source, memory, world } = Scene::new().await;
+    let before = world.snapshot(&source).await.unwrap();
+    let changing = source.join("00");
+    let modified = |path: &Path| fs::metadata(path).unwrap().modified().unwrap();
+    let was = modified(&changing);
+    // What is in the base already, so that the capture refers to what is about to be lost.
+    fs::write(&changing, noise(60_000, 5)).unwrap();
+    let (meanwhile, harmed) = (world.clone(), memory.clone());
+    let deed = deed(move || async move {
+        let pack = data_pack(&meanwhile).await;
+        let end = harmed.get(&pack, u64::MAX).await.unwrap().bytes.len() - 10_000;
+        change(&harmed, &pack, |bytes| bytes[20..end].iter_mut().for_each(|byte| *byte ^= 1)).await;
+        assert_eq!(repair(&meanwhile).await.marked.len(), 1);
+        fs::write(&changing, noise(60_000, 0)).unwrap();
+        fs::File::options().write(true).open(&changing).unwrap().set_modified(was).unwrap();
+    });
+    let base = layout::record(&world.lineage, before.record);
+    let records = base.as_str().trim_end_matches(base.name());
+    let bucket = Arc::new(Interrupter::before(memory, Verb::Create, records, deed));
+    let report = world.on(bucket.clone()).snapshot(&source).await;
+    assert!(bucket.is_done());
+    // It may say instead that the directory was written to.
+    match report {
+        Ok(report) => assert_eq!((report.outcome, report.snapshot_id), (Outcome::Stored, before.snapshot_id)),
+        Err(error) => assert_eq!(error.kind(), ErrorKind::SourceChanged, "{error}"),
+    }
+    let report = world.snapshot(&source).await.unwrap();
+    assert_eq!(report.snapshot_id, before.snapshot_id);
+    let current = world.current().await.unwrap();
+    assert!(current.record != before.record && current.damage.is_none());
+    assert_restores(&world, &current, &source).await;
+}
