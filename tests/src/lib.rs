@@ -17,6 +17,7 @@ pub mod fuzz;
 pub mod interrupter;
 pub mod mount;
 pub mod overlay;
+pub mod page;
 pub mod power;
 mod process;
 pub mod proxy;

@@ -1,8 +1,10 @@
-//! Each promise of the README names tests that would fail, and these exist.
+//! What the documentation says of tests, codes and commands is so.
 
 #![allow(clippy::unwrap_used)]
 
-use std::{fs, path::Path};
+use std::{collections::BTreeSet, fs, path::Path, process::Command};
+
+use tests::binary::program;
 
 const HEAD: &str = "## What is promised\n";
 
@@ -54,5 +56,30 @@ fn a_function_that_is_no_test_is_none() {
     assert!(has_test("#[tokio::test(flavor = \"multi_thread\")]\nasync fn one() {}", "one"));
     for source in ["fn one() {}", "#[test]\nfn one_more() {}", "#[test]\nfn other() {}\nfn one() {}"] {
         assert!(!has_test(source, "one"), "{source}");
+    }
+}
+
+/// The codes in a column of the page's tables.
+fn codes(page: &str, column: usize) -> BTreeSet<u32> {
+    let rows = page.lines().filter(|line| line.starts_with('|'));
+    rows.filter_map(|row| row.split('|').nth(column)?.trim().parse().ok()).collect()
+}
+
+#[test]
+fn troubleshooting_knows_every_exit_code_and_only_commands_that_exist() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("docs");
+    let read = |name: &str| fs::read_to_string(docs.join(name)).unwrap();
+    let page = read("troubleshooting.md");
+    assert_eq!(codes(&page, 2), codes(&read("exit-codes.md"), 1));
+    let verbs: BTreeSet<&str> = page
+        .split("`pstore ")
+        .skip(1)
+        .map(|rest| rest.split(['`', ' ']).next().unwrap())
+        .filter(|verb| verb.chars().all(|c| c.is_ascii_lowercase() || c == '-') && !verb.starts_with('-'))
+        .collect();
+    assert!(verbs.len() > 10, "{verbs:?}");
+    for verb in verbs {
+        let ended = Command::new(program()).args([verb, "--help"]).output().unwrap();
+        assert!(ended.status.success(), "`pstore {verb}` does not exist");
     }
 }

@@ -1,6 +1,6 @@
 //! SeaweedFS: honours every condition, and limits credentials to prefixes.
 
-use std::{collections::HashSet, fs, sync::Arc, time::Duration};
+use std::{collections::HashSet, env, fs, path::Path, sync::Arc, time::Duration};
 
 use serde_json::json;
 use store::bucket::{Prefix, S3Config};
@@ -88,6 +88,25 @@ impl SeaweedFs {
         Ok(Self { process: Some(process), _folder: folder, arguments, endpoint })
     }
 
+    /// One that is started by a line that a person would type in `folder`, on ports that are free. Its
+    /// keys are in the line.
+    pub async fn start_by(line: &str, folder: TempDir, config: impl Fn(&str) -> S3Config) -> Self {
+        remove_dead_sockets();
+        let port = super::free_port();
+        let ports = ["master", "volume", "filer", "admin"]
+            .map(|service| format!("-{service}.port={}", super::free_port()));
+        let line = format!("{} {} -s3.port={port}", line.replace("weed ", "exec weed "), ports.join(" "));
+        let line = format!("{line} -s3.port.iceberg=0 -s3.port.lance=0 -webdav=false -admin.ui=false");
+        let tools = super::program("weed").parent().unwrap().display().to_string();
+        let process = Process::spawn_with(Path::new("sh"), |command| {
+            let path = format!("{tools}:{}", env::var("PATH").unwrap());
+            command.args(["-c", &line]).current_dir(folder.path()).env("PATH", path);
+        });
+        let endpoint = format!("http://127.0.0.1:{port}");
+        super::ready(&config(&endpoint), || process.runs()).await.unwrap();
+        Self { process: Some(process), _folder: folder, arguments: Vec::new(), endpoint }
+    }
+
     /// Ends the server as nothing can be prepared for. What it has stored stays.
     pub fn stop(&mut self) {
         self.process = None;
@@ -108,6 +127,10 @@ impl SeaweedFs {
             conditional_delete: true,
             ..self.whole_bucket()
         }
+    }
+
+    pub fn endpoint(&self) -> &str {
+        &self.endpoint
     }
 
     pub fn whole_bucket(&self) -> S3Config {

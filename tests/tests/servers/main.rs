@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod contract;
+mod getting_started;
 mod mixed_fleet;
 mod network;
 mod patience;
