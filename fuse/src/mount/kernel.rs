@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rustix::fs::{AtFlags, StatxFlags, makedev};
 use store::{Error, Result};
 
 use super::info::Info;
@@ -22,6 +23,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 pub struct Kernel {
     session: Option<fuser::BackgroundSession>,
     mountpoint: PathBuf,
+    /// The number that the kernel has given to it.
+    device: u64,
 }
 
 impl Kernel {
@@ -29,9 +32,10 @@ impl Kernel {
     pub fn mount(adapter: Adapter, options: &Options) -> Result<Self> {
         let session =
             adapter::mount(adapter, options).map_err(|error| refusal(&options.mountpoint, error))?;
-        let kernel = Self { session: Some(session), mountpoint: options.mountpoint.clone() };
+        let mut kernel = Self { session: Some(session), mountpoint: options.mountpoint.clone(), device: 0 };
         let root =
             std::fs::metadata(&options.mountpoint).map_err(|error| refusal(&options.mountpoint, error))?;
+        kernel.device = root.dev();
         if options.near && is_fuse(&options.mountpoint) {
             read_far_ahead(root.dev());
         }
@@ -51,7 +55,15 @@ impl Kernel {
         Ok(())
     }
 
-    /// Whether it was unmounted by somebody else.
+    /// Whether whoever opens the mountpoint comes here. Somebody else may have unmounted it, and those
+    /// who had it open may still be here. Asks nobody but the kernel.
+    pub fn is_reached(&self) -> bool {
+        let flags = AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
+        let found = rustix::fs::statx(rustix::fs::CWD, &self.mountpoint, flags, StatxFlags::empty());
+        found.is_ok_and(|found| makedev(found.stx_dev_major, found.stx_dev_minor) == self.device)
+    }
+
+    /// Whether it was unmounted by somebody else, and nobody is here any more.
     pub fn has_ended(&self) -> bool {
         self.session.as_ref().is_none_or(|session| session.guard.is_finished())
     }

@@ -165,6 +165,10 @@ impl Serving {
     }
 
     /// Whether it was unmounted, by whomever.
+    pub(in crate::verbs) fn is_reached(&self) -> bool {
+        self.kernel.lock().unwrap_or_else(PoisonError::into_inner).is_reached()
+    }
+
     pub(in crate::verbs) fn has_ended(&self) -> bool {
         self.kernel.lock().unwrap_or_else(PoisonError::into_inner).has_ended()
     }

@@ -82,7 +82,8 @@ async fn capture(
     args: &RunArgs,
     serving: &std::sync::Arc<Serving>,
 ) -> Result<Captured, Failure> {
-    if serving.has_ended() {
+    // What the command has written since then is not here.
+    if !serving.is_reached() {
         let place = serving.mount.info.mountpoint.display();
         let message = format!("somebody has unmounted {place} while the command ran");
         return Err(Failure::new(ErrorKind::Io, message));
