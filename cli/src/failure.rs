@@ -131,7 +131,7 @@ fn advice(error: &Error) -> Option<String> {
         ErrorKind::Damaged if is_of_the_pointer(error) => POINTER_REPAIR,
         ErrorKind::Damaged => "`pstore verify TENANT/PROFILE --read-data` shows how much is affected",
         ErrorKind::UnsupportedFormat => "use a pstore at least as new as the one that wrote it",
-        ErrorKind::Ambiguous => "give more digits to --sha",
+        ErrorKind::Ambiguous => "give more digits",
         ErrorKind::PointerNotFlipped => {
             "run the same `pstore snapshot` again: nothing is stored twice, and the pointer is moved"
         }

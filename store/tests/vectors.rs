@@ -418,6 +418,7 @@ async fn vector_store() -> (TenantStore, Lineage) {
 async fn the_vector_store_opens_and_is_sound() {
     let (store, lineage) = vector_store().await;
     let options = verify::Options {
+        only: None,
         read_data: true,
         sample: None,
         repair: false,

@@ -171,6 +171,7 @@ impl World {
 
     pub async fn verify(&self) -> Result<verify::Report> {
         let options = verify::Options {
+            only: None,
             read_data: true,
             sample: None,
             repair: false,

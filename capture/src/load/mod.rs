@@ -21,7 +21,12 @@ use store::{
     content::TenantStore,
     format::record::Record,
     name::{ChromeMajor, Lineage, ProfileName},
-    ops::{adopt::Adoption, commitment::Commitment, find, restore},
+    ops::{
+        adopt::Adoption,
+        commitment::Commitment,
+        find::{self, Reference},
+        restore,
+    },
     progress::Progress,
     tree::write::Keeping,
 };
@@ -37,8 +42,8 @@ pub struct Request {
     pub chrome_major: ChromeMajor,
     /// As `131.0.6778.85`: a snapshot of a newer one is refused.
     pub chrome_version: Option<String>,
-    /// A prefix of the snapshot to load; without one, the current.
-    pub sha: Option<String>,
+    /// The snapshot to load; `None` for the current one.
+    pub reference: Option<Reference>,
     pub target: PathBuf,
     pub force: bool,
     pub keeping: Keeping,
@@ -99,7 +104,7 @@ pub async fn load(
         Attempt::Done(loaded) => return Ok(*loaded),
         Attempt::Failed(error, record) => match Outcome::of(&error) {
             // Who names a snapshot wants that one, and no empty profile in its place.
-            Some(Outcome::NoPriorState) if request.sha.is_some() => return Err(error),
+            Some(Outcome::NoPriorState) if request.reference.is_some() => return Err(error),
             Some(outcome) if !request.policy.require || outcome == Outcome::NoPriorState => {
                 (outcome, error, record)
             }
@@ -162,13 +167,13 @@ async fn attempt(store: Option<&TenantStore>, request: &Request, progress: Arc<d
 /// The snapshot that is meant. One of another Chrome is told apart from none at all.
 async fn choose(store: &TenantStore, request: &Request, progress: Arc<dyn Progress>) -> Result<Record> {
     let lineage = Lineage { name: request.profile.clone(), chrome_major: request.chrome_major };
-    let mut chosen = find::snapshot(store, &lineage, request.sha.as_deref()).await;
+    let mut chosen = find::snapshot(store, &lineage, request.reference.as_ref()).await;
     if let (Err(Error::Foreign { .. }), Some(adoption)) = (&chosen, &request.adoption) {
         adoption.adopt(store, &lineage, progress).await?;
-        chosen = find::snapshot(store, &lineage, None).await;
+        chosen = find::snapshot(store, &lineage, request.reference.as_ref()).await;
     }
     match chosen {
-        Err(error) if error.kind() == ErrorKind::NotFound && request.sha.is_none() => {
+        Err(error) if error.kind() == ErrorKind::NotFound && request.reference.is_none() => {
             Err(nothing_to_load(store, &lineage).await?)
         }
         chosen => chosen,

@@ -49,7 +49,7 @@ pub(super) fn whole(record: &Record, request: &Request) -> Result<()> {
     let lineage = Lineage { name: request.profile.clone(), chrome_major: request.chrome_major };
     let home = layout::lineage(&lineage);
     let adopted = |source: &Source| source.kind == "archive" && source.path.starts_with(home.as_str());
-    if request.sha.is_some() || !record.sources.iter().any(adopted) {
+    if request.reference.is_some() || !record.sources.iter().any(adopted) {
         return Ok(());
     }
     let found = record.health.as_ref().and_then(|health| health.damaged.first());

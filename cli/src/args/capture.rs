@@ -4,12 +4,18 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use capture::{examination::Place, examiner::Policy, sqlite::Depth};
 use clap::{Args, ValueEnum};
-use store::name::{ChromeMajor, ProfileName};
+use store::{
+    name::{ChromeMajor, ProfileName},
+    ops::find::Reference,
+};
 
 use super::{
     catalog::ActorArgs,
+    chosen::SnapshotName,
     value::{ReasonArg, chrome_version, label, percent, seconds, sha_prefix},
 };
+
+use crate::failure::Failure;
 
 /// How a profile is captured.
 #[derive(Clone, Debug, Args)]
@@ -92,7 +98,7 @@ pub(crate) struct LoadArgs {
 
 /// Lock a profile, mount it, run a command on it, capture it, unlock it
 ///
-/// Where nothing can be mounted, and with --copy, --sha or --directory, it is copied. What a
+/// Where nothing can be mounted, and with --copy, @REF, --sha or --directory, it is copied. What a
 /// run that was cut short had changed on its mount is continued by the next.
 ///
 /// The command finds the profile at {profile}, wherever that is in its arguments; without
@@ -107,8 +113,11 @@ pub(crate) struct LoadArgs {
   pstore run acme/alice --chrome-major 131 -- chromium --user-data-dir={profile} --headless=new
   pstore run acme/alice --user agent -- chromium --headless=new")]
 pub(crate) struct RunArgs {
-    #[arg(value_name = "TENANT/PROFILE", help = "Whose profile")]
-    pub(crate) profile: ProfileName,
+    #[arg(
+        value_name = "TENANT/PROFILE[@REF]",
+        help = "Whose profile; with @DIGITS of an id, @TAG, @latest~2 or @2026-11-15T10:00, a copy of that snapshot"
+    )]
+    pub(crate) source: SnapshotName,
     /// The major version of the Chrome that will use it [default: of --chrome-version, or the newest there is]
     #[arg(long, value_name = "N")]
     pub(crate) chrome_major: Option<ChromeMajor>,
@@ -124,7 +133,7 @@ pub(crate) struct RunArgs {
     pub(crate) ignore_session: Vec<String>,
     /// Copy this snapshot instead of the current one
     #[arg(long, value_name = "PREFIX", value_parser = sha_prefix)]
-    pub(crate) sha: Option<String>,
+    pub(crate) sha: Option<Reference>,
     /// Copy the profile to this directory, and leave it there
     #[arg(long, value_name = "DIR")]
     pub(crate) directory: Option<PathBuf>,
@@ -140,6 +149,17 @@ pub(crate) struct RunArgs {
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+impl RunArgs {
+    pub(crate) fn profile(&self) -> &ProfileName {
+        &self.source.profile
+    }
+
+    /// Which snapshot is meant; `None` for whichever is current.
+    pub(crate) fn reference(&self) -> Result<Option<&Reference>, Failure> {
+        self.source.with_sha(self.sha.as_ref())
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

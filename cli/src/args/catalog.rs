@@ -3,14 +3,12 @@
 use std::{ffi::OsString, time::Duration};
 
 use clap::{Args, Subcommand};
-use store::{
-    id::Nonce,
-    name::{ProfileName, Tenant},
-};
+use store::{id::Nonce, name::Tenant};
 
 use super::{
+    chosen::ChosenArgs,
     scope::Scope,
-    value::{actor, mebibytes, percent, seconds, sha_prefix},
+    value::{actor, mebibytes, percent, seconds},
     verb::LineageArgs,
 };
 
@@ -152,16 +150,13 @@ pub(crate) struct ForceUnlockArgs {
 /// Says what would change; writes only with --confirm.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  pstore rollback acme/alice --sha 3f2a91
-  pstore rollback acme/alice --sha 3f2a91 --reason 'logged out' --confirm")]
+  pstore rollback acme/alice@latest~1
+  pstore rollback acme/alice@3f2a91 --reason 'logged out' --confirm")]
 pub(crate) struct RollbackArgs {
     #[command(flatten)]
-    pub(crate) lineage: LineageArgs,
+    pub(crate) snapshot: ChosenArgs,
     #[command(flatten)]
     pub(crate) actor: ActorArgs,
-    /// The first digits of the snapshot's id, or its archive's
-    #[arg(long, value_name = "PREFIX", value_parser = sha_prefix)]
-    pub(crate) sha: String,
     /// Why; it is written into the log
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     pub(crate) reason: String,
@@ -179,19 +174,19 @@ pub(crate) struct RollbackArgs {
 /// The space it alone needs is freed by the next garbage collection.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  pstore delete acme/alice --sha 3f2a91
+  pstore delete acme/alice@3f2a91
   pstore delete acme/alice --sha 01KA2ZQ3V5H8YJ4T6W9XEN0RBC --damaged --confirm")]
 pub(crate) struct DeleteArgs {
     #[command(flatten)]
-    pub(crate) lineage: LineageArgs,
+    pub(crate) snapshot: ChosenArgs,
     #[command(flatten)]
     pub(crate) actor: ActorArgs,
-    /// The first digits of the snapshot's id, or its archive's
-    #[arg(long, value_name = "PREFIX", value_parser = sha_prefix)]
-    pub(crate) sha: String,
     /// Why; it is written into the log
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     pub(crate) reason: String,
+    /// Even if it is tagged
+    #[arg(long)]
+    pub(crate) tagged: bool,
     /// Give up a snapshot whose record cannot be read, so that collections go on; --sha is the
     /// record's whole id, as `pstore verify` names it. Says what it would do; does it with --confirm
     #[arg(long)]
@@ -205,26 +200,14 @@ pub(crate) struct DeleteArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore tag acme/alice before-migration
-  pstore untag acme/alice before-migration --sha 3f2a91")]
+  pstore untag acme/alice@before-migration before-migration")]
 pub(crate) struct TagArgs {
-    #[arg(value_name = "TENANT/PROFILE", help = "Whose snapshot")]
-    pub(crate) profile: ProfileName,
+    #[command(flatten)]
+    pub(crate) snapshot: ChosenArgs,
     /// The name: of A-Z a-z 0-9 . _ -
     pub(crate) tag: String,
-    /// Of this major version of Chrome [default: the newest there is]
-    #[arg(long, value_name = "N")]
-    pub(crate) chrome_major: Option<store::name::ChromeMajor>,
     #[command(flatten)]
     pub(crate) actor: ActorArgs,
-    /// The first digits of the snapshot's id, or its archive's [default: the current one]
-    #[arg(long, value_name = "PREFIX", value_parser = sha_prefix)]
-    pub(crate) sha: Option<String>,
-}
-
-impl TagArgs {
-    pub(crate) fn lineage(&self) -> LineageArgs {
-        LineageArgs { profile: self.profile.clone(), chrome_major: self.chrome_major }
-    }
 }
 
 /// Remove snapshots by the rules of the configuration

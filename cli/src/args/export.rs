@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{catalog::ActorArgs, value::sha_prefix, verb::LineageArgs};
+use super::{catalog::ActorArgs, chosen::ChosenArgs};
 
 /// Write a snapshot as an archive that any tar reads, with its manifest
 ///
@@ -16,15 +16,12 @@ use super::{catalog::ActorArgs, value::sha_prefix, verb::LineageArgs};
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore export acme/alice -o ./archives
-  pstore export acme/alice --sha 3f2a91 --splice -o ./archives
+  pstore export acme/alice@3f2a91 --splice -o ./archives
   pstore export acme/alice -o - | zstd -d | tar -x -C ./udd
   pstore export acme/alice --publish")]
 pub(crate) struct ExportArgs {
     #[command(flatten)]
-    pub(crate) lineage: LineageArgs,
-    /// The first digits of the snapshot's id or its archive's [default: the current one]
-    #[arg(long, value_name = "PREFIX", value_parser = sha_prefix)]
-    pub(crate) sha: Option<String>,
+    pub(crate) snapshot: ChosenArgs,
     /// The directory to write to; `-` writes the archive alone, to stdout
     #[arg(short, long, value_name = "DIR", required_unless_present = "publish")]
     pub(crate) output: Option<PathBuf>,

@@ -2,6 +2,7 @@
 
 mod capture;
 mod catalog;
+mod chosen;
 mod export;
 mod global;
 mod help;
@@ -16,6 +17,7 @@ pub(crate) use catalog::{
     AcquireArgs, ActorArgs, DeleteArgs, ForceUnlockArgs, GcArgs, HeldArgs, HoldArgs, LockArgs, LockShowArgs,
     LockVerb, LogArgs, ReapArgs, RetentionArgs, RetentionVerb, RollbackArgs, TagArgs,
 };
+pub(crate) use chosen::SnapshotName;
 pub(crate) use export::ExportArgs;
 pub(crate) use global::Global;
 pub(crate) use import::ImportArgs;
@@ -24,7 +26,6 @@ pub(crate) use mount::{
     UnmountArgs,
 };
 pub(crate) use scope::Scope;
-pub(crate) use value::MountSource;
 pub(crate) use verb::{
     CompletionsArgs, ConfigArgs, ConfigShowArgs, ConfigVerb, DiffArgs, HistoryArgs, LineageArgs, ListArgs,
     ManArgs, RestoreArgs, ShowArgs, SnapshotArgs, StatsArgs, Verb, VerifyArgs,

@@ -9,7 +9,8 @@ use store::name::{ChromeMajor, ProfileName, Tenant};
 use super::{
     capture::{CaptureArgs, LoadArgs},
     catalog::ActorArgs,
-    value::{MountSource, mount_source, seconds},
+    chosen::SnapshotName,
+    value::seconds,
 };
 
 /// Mount a profile: lazily read, writable, ready when this returns
@@ -19,11 +20,14 @@ use super::{
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore mount acme/alice /chrome-data
-  pstore mount --read-only acme/alice@3f2a91 /mnt/old
+  pstore mount --read-only acme/alice@latest~1 /mnt/old
   pstore mount --fork acme/alice /mnt/try")]
 pub(crate) struct MountArgs {
-    #[arg(value_name = "TENANT/PROFILE[@SHA]", value_parser = mount_source, help = "Whose profile; with the first digits of a snapshot, that one")]
-    pub(crate) source: MountSource,
+    #[arg(
+        value_name = "TENANT/PROFILE[@REF]",
+        help = "Whose profile; with @DIGITS of an id, @TAG, @latest~2 or @2026-11-15T10:00, that snapshot"
+    )]
+    pub(crate) source: SnapshotName,
     /// An empty directory
     #[arg(value_name = "MOUNTPOINT")]
     pub(crate) mountpoint: PathBuf,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{ValueEnum, builder::PossibleValue};
-use store::{format::record::Reason, id::RecordId, name::ProfileName};
+use store::{format::record::Reason, ops::find::Reference};
 
 const MAX_ACTOR_BYTES: usize = 256;
 
@@ -68,29 +68,9 @@ pub(super) fn chrome_version(text: &str) -> Result<String, String> {
 }
 
 /// The beginning of a snapshot's id or of its archive's digest; or a whole record id.
-pub(super) fn sha_prefix(text: &str) -> Result<String, String> {
-    let is_hex = (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_hexdigit());
-    if is_hex || text.to_ascii_uppercase().parse::<RecordId>().is_ok() {
-        return Ok(text.to_owned());
-    }
-    Err("it takes the first of the 64 digits 0-9 a-f that `pstore list` shows".to_owned())
-}
-
-/// A profile, and perhaps one of its snapshots.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct MountSource {
-    pub(crate) profile: ProfileName,
-    pub(crate) sha: Option<String>,
-}
-
-/// `TENANT/PROFILE` or `TENANT/PROFILE@SHA`.
-pub(super) fn mount_source(text: &str) -> Result<MountSource, String> {
-    let (profile, sha) = match text.rsplit_once('@') {
-        Some((profile, sha)) => (profile, Some(sha_prefix(sha)?)),
-        None => (text, None),
-    };
-    let profile = profile.parse().map_err(|error: store::name::InvalidName| error.to_string())?;
-    Ok(MountSource { profile, sha })
+pub(super) fn sha_prefix(text: &str) -> Result<Reference, String> {
+    let wrong = || "it takes the first of the 64 digits 0-9 a-f that `pstore list` shows".to_owned();
+    Reference::digits(text).ok_or_else(wrong)
 }
 
 /// A [`Reason`] as it is typed.

@@ -8,6 +8,7 @@ use store::{
     format::config::Chunking,
     id::Nonce,
     name::{ChromeMajor, ProfileName, Tenant},
+    ops::find::Reference,
 };
 
 use super::{
@@ -16,11 +17,12 @@ use super::{
         DeleteArgs, ForceUnlockArgs, GcArgs, LockArgs, LockVerb, LogArgs, ReapArgs, RetentionArgs,
         RollbackArgs, TagArgs,
     },
+    chosen::{ChosenArgs, SnapshotName},
     export::ExportArgs,
     import::ImportArgs,
     mount::{CommitArgs, MountArgs, MountsArgs, SessionsArgs, UnmountArgs},
     scope::Scope,
-    value::{seconds, sha_prefix, share},
+    value::{seconds, share},
 };
 
 #[derive(Debug, Subcommand)]
@@ -153,13 +155,10 @@ pub(crate) struct ListArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore show acme/alice
-  pstore show acme/alice --sha 3f2a91 --json")]
+  pstore show acme/alice@latest~1 --json")]
 pub(crate) struct ShowArgs {
     #[command(flatten)]
-    pub(crate) lineage: LineageArgs,
-    /// The first digits of the snapshot's id or its archive's [default: the current one]
-    #[arg(long, value_name = "PREFIX", value_parser = sha_prefix)]
-    pub(crate) sha: Option<String>,
+    pub(crate) snapshot: ChosenArgs,
 }
 
 /// Tell what changed between two snapshots
@@ -168,17 +167,17 @@ pub(crate) struct ShowArgs {
 /// something else now. Only metadata is fetched.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  pstore diff acme/alice 3f2a91
-  pstore diff acme/alice 3f2a91 8c01de --stat")]
+  pstore diff acme/alice@latest~1
+  pstore diff acme/alice@before-migration 8c01de --stat")]
 pub(crate) struct DiffArgs {
-    #[command(flatten)]
-    pub(crate) lineage: LineageArgs,
-    /// The first digits of the earlier snapshot's id or its archive's
-    #[arg(value_name = "A", value_parser = sha_prefix)]
-    pub(crate) before: String,
-    /// Of the later snapshot's [default: the current one]
-    #[arg(value_name = "B", value_parser = sha_prefix)]
-    pub(crate) after: Option<String>,
+    #[arg(value_name = "TENANT/PROFILE[@A]", help = "Whose snapshots, and the earlier one")]
+    pub(crate) name: SnapshotName,
+    /// The earlier snapshot, if it is not said with @A, and the later one [default: the current one]
+    #[arg(value_name = "REF", num_args = 0..=2)]
+    pub(crate) references: Vec<Reference>,
+    /// Of this major version of Chrome [default: the newest there is]
+    #[arg(long, value_name = "N")]
+    pub(crate) chrome_major: Option<ChromeMajor>,
     /// The totals alone
     #[arg(long)]
     pub(crate) stat: bool,
@@ -190,13 +189,10 @@ pub(crate) struct DiffArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore history acme/alice
-  pstore history acme/alice --sha 3f2a91 --json")]
+  pstore history acme/alice@3f2a91 --json")]
 pub(crate) struct HistoryArgs {
     #[command(flatten)]
-    pub(crate) lineage: LineageArgs,
-    /// The first digits of the snapshot's id or its archive's [default: the current one]
-    #[arg(long, value_name = "PREFIX", value_parser = sha_prefix)]
-    pub(crate) sha: Option<String>,
+    pub(crate) snapshot: ChosenArgs,
 }
 
 /// Write a snapshot to a directory
@@ -209,15 +205,12 @@ pub(crate) struct HistoryArgs {
 #[command(after_help = "Example:
   pstore restore acme/alice ./out
   pstore restore acme/alice ./udd --chrome-major 131 --normalise-exit
-  pstore restore acme/alice ./out --sha 3f2a91 --force")]
+  pstore restore acme/alice@2026-11-15T10:00 ./out --force")]
 pub(crate) struct RestoreArgs {
     #[command(flatten)]
-    pub(crate) lineage: LineageArgs,
+    pub(crate) snapshot: ChosenArgs,
     /// The directory to make
     pub(crate) target: PathBuf,
-    /// The first digits of the snapshot's id or its archive's [default: the current one]
-    #[arg(long, value_name = "PREFIX", value_parser = sha_prefix)]
-    pub(crate) sha: Option<String>,
     /// Replace the directory if it exists
     #[arg(long)]
     pub(crate) force: bool,
@@ -248,16 +241,17 @@ pub(crate) struct StatsArgs {
 /// Check that everything a profile needs is stored and whole
 ///
 /// Reads the pointer, the records, the trees, the directories of all packs and every byte
-/// of content; with --structure all but the content.
+/// of content; with --structure all but the content. With @REF or --sha, of that snapshot alone.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore verify acme/alice
   pstore verify acme/alice --structure
+  pstore verify acme/alice@before-migration
   pstore verify acme/alice --read-data=1/7
   pstore verify acme/alice --repair")]
 pub(crate) struct VerifyArgs {
     #[command(flatten)]
-    pub(crate) lineage: LineageArgs,
+    pub(crate) snapshot: ChosenArgs,
     /// Fetch and check every chunk, as without --structure; or a share of them, another one
     /// each day, so that 1/7 every night covers all in a week
     #[arg(

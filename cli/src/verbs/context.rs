@@ -16,7 +16,10 @@ use store::{
     format::{event::Actor, layout, pointer::Pointer, record::Record},
     id::Nonce,
     name::{ChromeMajor, Lineage, ProfileName, Tenant},
-    ops::{adopt::Adoption, find},
+    ops::{
+        adopt::Adoption,
+        find::{self, Reference},
+    },
     scratch,
 };
 
@@ -346,12 +349,12 @@ impl Context {
         &self,
         tenant: &TenantStore,
         lineage: &Lineage,
-        sha: Option<&str>,
+        reference: Option<&Reference>,
     ) -> Result<Record, Failure> {
-        if let Err(Error::Foreign { .. }) = find::snapshot(tenant, lineage, sha).await {
+        if let Err(Error::Foreign { .. }) = find::snapshot(tenant, lineage, reference).await {
             self.adopt(lineage).await?;
         }
-        self.snapshot(tenant, lineage, sha).await
+        self.snapshot(tenant, lineage, reference).await
     }
 
     /// The snapshot that is meant. An archive of another program is told of, and not taken in: that
@@ -360,22 +363,30 @@ impl Context {
         &self,
         tenant: &TenantStore,
         lineage: &Lineage,
-        sha: Option<&str>,
+        reference: Option<&Reference>,
     ) -> Result<Record, Failure> {
-        let found = find::snapshot(tenant, lineage, sha).await;
-        found.map_err(|error| {
-            let list = format!("`pstore list {} --chrome-major {}`", lineage.name, lineage.chrome_major);
-            let hint = match &error {
-                Error::Foreign { .. } => taking_in(lineage),
-                Error::AmbiguousPrefix { .. } => "give more digits to --sha".to_owned(),
-                Error::NotFound { .. } | Error::InvalidInput { .. } => {
-                    format!("{list} shows the snapshots there are")
-                }
-                _ => return error.into(),
-            };
-            Failure::from(error).hint(hint)
-        })
+        let found = find::snapshot(tenant, lineage, reference).await;
+        found.map_err(|error| unfound(lineage, error))
     }
+}
+
+/// A snapshot that was asked for and not found, with the command that shows those there are.
+pub(super) fn unfound(lineage: &Lineage, error: Error) -> Failure {
+    let Lineage { name, chrome_major } = lineage;
+    let hint = match &error {
+        Error::Foreign { .. } => taking_in(lineage),
+        Error::AmbiguousPrefix { candidates, .. } => {
+            match candidates.first().and_then(|first| first.split(' ').next()) {
+                Some(first) => format!("give more digits, as {name}@{first}"),
+                None => "give more digits".to_owned(),
+            }
+        }
+        Error::NotFound { .. } | Error::InvalidInput { .. } => {
+            format!("`pstore list {name} --chrome-major {chrome_major}` shows the snapshots there are")
+        }
+        _ => return error.into(),
+    };
+    Failure::from(error).hint(hint)
 }
 
 /// How to take in the archive that another program has made the current snapshot.

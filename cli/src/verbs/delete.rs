@@ -9,6 +9,7 @@ use store::{
     format::record::Record,
     id::{RecordId, SnapshotId},
     name::Lineage,
+    ops::find::Reference,
 };
 
 use super::{Context, force_unlock::checked_reason};
@@ -16,14 +17,15 @@ use crate::{answer::Answer, args::DeleteArgs, failure::Failure, size, time};
 
 pub(super) async fn run(context: Context, args: &DeleteArgs) -> Result<Answer, Failure> {
     let reason = checked_reason(&args.reason)?;
-    let (tenant, lineage) = context.lineage_to_change(&args.lineage).await?;
+    let reference = args.snapshot.required("delete")?;
+    let (tenant, lineage) = context.lineage_to_change(&args.snapshot.lineage()).await?;
     let controls = Controls::new(tenant.clone(), lineage.clone(), context.actor(&args.actor));
     if args.damaged {
-        return give_up(&tenant, &controls, args, &reason).await;
+        return give_up(&tenant, &controls, (reference, args.confirm), &reason).await;
     }
-    let record = match context.snapshot(&tenant, &lineage, Some(&args.sha)).await {
+    let record = match context.snapshot(&tenant, &lineage, Some(reference)).await {
         // Its record may be there, and damaged.
-        Err(failure) if failure.kind == ErrorKind::NotFound => match whole_id(&args.sha) {
+        Err(failure) if failure.kind == ErrorKind::NotFound => match whole_id(reference) {
             Some(id) => match records::get(&tenant, &lineage, id).await {
                 Err(error @ Error::Damaged { .. }) => return Err(error.into()),
                 _ => return Err(failure),
@@ -32,7 +34,13 @@ pub(super) async fn run(context: Context, args: &DeleteArgs) -> Result<Answer, F
         },
         found => found?,
     };
-    let deleted = controls.delete(record.record, &reason).await.map_err(|error| refused(&lineage, error))?;
+    if !args.tagged {
+        require_untagged(&controls, &record).await?;
+    }
+    // A tag that somebody gives it now keeps it.
+    let still = |record: &Record| args.tagged || record.tags.is_empty();
+    let deleted = controls.delete_while(record.record, &reason, still).await;
+    let deleted = deleted.map_err(|error| refused(&lineage, error))?;
     let text = format!(
         "deleted snapshot {} of {lineage}, captured {} UTC, {}\n",
         deleted.sha256_prefix(),
@@ -42,17 +50,31 @@ pub(super) async fn run(context: Context, args: &DeleteArgs) -> Result<Answer, F
     Ok(Answer::new(document("deleted", &lineage, Told::of(&deleted), &reason), text))
 }
 
+/// Whoever gave a snapshot a name wants to find it again.
+async fn require_untagged(controls: &Controls, record: &Record) -> Result<(), Failure> {
+    let (lineage, Some(first)) = (controls.lineage(), record.tags.keys().next()) else { return Ok(()) };
+    // What keeps it in any case is told first.
+    controls.may_delete(record.record).await.map_err(|error| refused(lineage, error))?;
+    let (prefix, tags) = (record.sha256_prefix(), record.tags.keys().cloned().collect::<Vec<_>>().join(", "));
+    let message = format!("snapshot {prefix} of {lineage} cannot be deleted: it is tagged {tags}");
+    Err(Failure::new(ErrorKind::SnapshotNeeded, message).hint(format!(
+        "`pstore untag {}@{prefix} {first}` takes the tag away; --tagged deletes the snapshot with its tags",
+        lineage.name
+    )))
+}
+
 async fn give_up(
     tenant: &TenantStore,
     controls: &Controls,
-    args: &DeleteArgs,
+    (reference, confirm): (&Reference, bool),
     reason: &str,
 ) -> Result<Answer, Failure> {
     let lineage = controls.lineage();
-    let Some(id) = whole_id(&args.sha) else {
+    let Some(id) = whole_id(reference) else {
         return Err(Failure::usage(format!(
             "--damaged takes the whole id of a record, and {:?} is none; `pstore verify {}` names those that are damaged",
-            args.sha, lineage.name
+            reference.to_string(),
+            lineage.name
         )));
     };
     let reading = records::get(tenant, lineage, id).await;
@@ -65,7 +87,7 @@ async fn give_up(
         }
     };
     let told = format!("record    {id} of {lineage}\ndamage    {damage}\n");
-    if !args.confirm {
+    if !confirm {
         let text = format!(
             "{told}nothing was written; add --confirm to give its snapshot up: a backup of the record \
              is of no use after the next collection\n"
@@ -77,15 +99,15 @@ async fn give_up(
     Ok(Answer::new(document("given_up", lineage, Told::unread(id), reason), text))
 }
 
-fn whole_id(text: &str) -> Option<RecordId> {
-    text.to_ascii_uppercase().parse().ok()
+fn whole_id(reference: &Reference) -> Option<RecordId> {
+    reference.to_string().to_ascii_uppercase().parse().ok()
 }
 
 fn refused(lineage: &Lineage, error: Error) -> Failure {
     let Error::SnapshotNeeded { needed, .. } = &error else { return error.into() };
     let name = &lineage.name;
     let hint = match needed {
-        Needed::Latest => format!("`pstore rollback {name} --sha OTHER --confirm` makes another one current"),
+        Needed::Latest => format!("`pstore rollback {name}@OTHER --confirm` makes another one current"),
         Needed::Only => "a profile keeps at least one snapshot".to_owned(),
         Needed::Mounted => "unmount it first".to_owned(),
         Needed::Session { id, host } => format!(

@@ -3,16 +3,26 @@
 use serde_json::{Value, json};
 use store::{
     format::record::Record,
-    ops::diff::{self, Change, Diff, Line, Side, Totals},
+    ops::{
+        diff::{self, Change, Diff, Line, Side, Totals},
+        find::Reference,
+    },
 };
 
 use super::Context;
-use crate::{answer::Answer, args::DiffArgs, failure::Failure, path, size};
+use crate::{
+    answer::Answer,
+    args::{DiffArgs, LineageArgs},
+    failure::Failure,
+    path, size,
+};
 
 pub(super) async fn run(context: Context, args: &DiffArgs) -> Result<Answer, Failure> {
-    let (tenant, lineage) = context.lineage(&args.lineage).await?;
-    let before = context.snapshot(&tenant, &lineage, Some(&args.before)).await?;
-    let after = context.snapshot(&tenant, &lineage, args.after.as_deref()).await?;
+    let (before, after) = pair(args)?;
+    let asked = LineageArgs { profile: args.name.profile.clone(), chrome_major: args.chrome_major };
+    let (tenant, lineage) = context.lineage(&asked).await?;
+    let before = context.snapshot(&tenant, &lineage, Some(before)).await?;
+    let after = context.snapshot(&tenant, &lineage, after).await?;
     let diff = diff::diff(&tenant, &before, &after).await?;
     let totals = &diff.totals;
     let changes = (!args.stat).then(|| diff.lines.iter().map(document).collect::<Vec<Value>>());
@@ -33,6 +43,25 @@ pub(super) async fn run(context: Context, args: &DiffArgs) -> Result<Answer, Fai
         "changes": changes,
     });
     Ok(Answer::new(document, text(&before, &after, &diff, args.stat)))
+}
+
+/// The earlier snapshot, and the later one, if it is said which.
+fn pair(args: &DiffArgs) -> Result<(&Reference, Option<&Reference>), Failure> {
+    let profile = &args.name.profile;
+    let mut named = args.name.typed().into_iter().chain(&args.references);
+    match (named.next(), named.next(), named.next()) {
+        (Some(before), after, None) => Ok((before, after)),
+        (None, ..) => {
+            let message = format!("diff must be told which snapshot of {profile} is the earlier one");
+            Err(Failure::usage(message).hint(format!(
+                "`pstore diff {profile}@latest~1` compares the current one with the one before it"
+            )))
+        }
+        (.., Some(third)) => {
+            let message = format!("diff compares two snapshots, and {third} is the third");
+            Err(Failure::usage(message).hint(format!("leave it out: `pstore diff {profile}@A B`")))
+        }
+    }
 }
 
 fn snapshot(record: &Record) -> Value {

@@ -23,6 +23,7 @@ use super::Context;
 use crate::{answer::Answer, args::ExportArgs, failure::Failure, progress, settings::ArchivePolicy, size};
 
 pub(super) async fn run(context: Context, args: &ExportArgs) -> Result<Answer, Failure> {
+    args.snapshot.reference()?;
     match args.output.as_deref() {
         None => to_store(context, args).await,
         Some(output) if output == Path::new("-") => to_stdout(context, args).await,
@@ -33,8 +34,8 @@ pub(super) async fn run(context: Context, args: &ExportArgs) -> Result<Answer, F
 async fn to_directory(context: Context, args: &ExportArgs, output: &Path) -> Result<Answer, Failure> {
     context.location.keep_apart(output)?;
     let started = Instant::now();
-    let (tenant, lineage) = context.lineage(&args.lineage).await?;
-    let record = context.snapshot(&tenant, &lineage, args.sha.as_deref()).await?;
+    let (tenant, lineage) = context.lineage(&args.snapshot.lineage()).await?;
+    let record = context.snapshot(&tenant, &lineage, args.snapshot.reference()?).await?;
     let (request, progress) = (request(&context, args), progress::watch(context.console));
     let exported = export::to_directory(&tenant, &lineage, &record, request, output, progress).await;
     let exported = exported.map_err(|error| explained(error, &lineage))?;
@@ -50,8 +51,8 @@ async fn to_stdout(context: Context, args: &ExportArgs) -> Result<Answer, Failur
     if io::stdout().is_terminal() {
         return Err(Failure::usage("an archive is not for a terminal").hint("pipe it, or name a directory"));
     }
-    let (tenant, lineage) = context.lineage(&args.lineage).await?;
-    let record = context.snapshot(&tenant, &lineage, args.sha.as_deref()).await?;
+    let (tenant, lineage) = context.lineage(&args.snapshot.lineage()).await?;
+    let record = context.snapshot(&tenant, &lineage, args.snapshot.reference()?).await?;
     let (request, progress) = (request(&context, args), progress::watch(context.console));
     let out = (io::stdout(), PathBuf::from("stdout"));
     let written = export::write(&tenant, &record, request, out, progress).await;
@@ -63,8 +64,8 @@ async fn to_stdout(context: Context, args: &ExportArgs) -> Result<Answer, Failur
 
 async fn to_store(context: Context, args: &ExportArgs) -> Result<Answer, Failure> {
     let started = Instant::now();
-    let (tenant, lineage) = context.lineage_to_change(&args.lineage).await?;
-    let record = context.snapshot(&tenant, &lineage, args.sha.as_deref()).await?;
+    let (tenant, lineage) = context.lineage_to_change(&args.snapshot.lineage()).await?;
+    let record = context.snapshot(&tenant, &lineage, args.snapshot.reference()?).await?;
     let controls = Controls::new(tenant, lineage.clone(), context.actor(&args.actor));
     let job = Job { export: request(&context, args), always: true, scratch: scratch(&context) };
     let progress = progress::watch(context.console);
@@ -85,7 +86,7 @@ fn explained(error: Error, lineage: &Lineage) -> Failure {
 }
 
 fn request(context: &Context, args: &ExportArgs) -> Request {
-    let settings = context.settings.tenant(&args.lineage.profile.tenant);
+    let settings = context.settings.tenant(&args.snapshot.name.profile.tenant);
     let level = args.level.unwrap_or(settings.archive_level);
     let framing = if args.splice { Framing::Splice } else { solid(level) };
     let times = if args.whole_seconds { Times::Seconds } else { Times::Exact };

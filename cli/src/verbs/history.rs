@@ -24,8 +24,9 @@ use crate::{
 const PREFIX_CHARS: usize = 12;
 
 pub(super) async fn run(context: Context, args: &HistoryArgs) -> Result<Answer, Failure> {
-    let (tenant, lineage) = context.lineage(&args.lineage).await?;
-    let start = context.snapshot(&tenant, &lineage, args.sha.as_deref()).await?;
+    let reference = args.snapshot.reference()?;
+    let (tenant, lineage) = context.lineage(&args.snapshot.lineage()).await?;
+    let start = context.snapshot(&tenant, &lineage, reference).await?;
     let history = history::history(&tenant, &lineage, start).await?;
     let document = json!({
         "tenant_id": lineage.name.tenant,

@@ -12,12 +12,12 @@ use store::{
     catalog::clock,
     content::TenantStore,
     format::record::Mode,
-    name::{ChromeMajor, ProfileName},
-    ops::commitment::Commitment,
+    name::{ChromeMajor, Lineage, ProfileName},
+    ops::{commitment::Commitment, find::Reference},
     tree::write::Keeping,
 };
 
-use super::Context;
+use super::{Context, context::unfound};
 use crate::{
     args::{CheckArg, LoadArgs},
     failure::{Failure, POINTER_REPAIR},
@@ -28,7 +28,7 @@ use crate::{
 pub(super) struct Job<'a> {
     pub profile: &'a ProfileName,
     pub chrome_major: ChromeMajor,
-    pub sha: Option<&'a str>,
+    pub reference: Option<&'a Reference>,
     pub target: &'a Path,
     pub force: bool,
     pub keeping: Keeping,
@@ -44,7 +44,7 @@ pub(super) async fn load(context: &Context, args: &LoadArgs, job: Job<'_>) -> Re
         profile: job.profile.clone(),
         chrome_major: job.chrome_major,
         chrome_version: args.chrome_version.clone(),
-        sha: job.sha.map(ToOwned::to_owned),
+        reference: job.reference.cloned(),
         target: job.target.to_owned(),
         force: job.force,
         keeping: job.keeping,
@@ -69,7 +69,13 @@ pub(super) async fn load(context: &Context, args: &LoadArgs, job: Job<'_>) -> Re
         request.adoption = Some(context.adoption(&job.profile.tenant));
         loaded = load::load(Some(&tenant), &request, progress::watch(context.console)).await;
     }
-    let loaded = loaded?;
+    let loaded = loaded.map_err(|error| {
+        let lineage = Lineage { name: job.profile.clone(), chrome_major: job.chrome_major };
+        match job.reference {
+            Some(_) => unfound(&lineage, error),
+            None => error.into(),
+        }
+    })?;
     if loaded.outcome.is_fallback() {
         let reason = loaded.reason.as_deref().unwrap_or_default();
         context

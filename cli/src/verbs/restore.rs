@@ -32,8 +32,9 @@ pub(super) async fn run(
             "--require and --normalise-exit go with --chrome-major, which loads a profile for a Chrome";
         return Err(Failure::usage(message));
     }
-    let (tenant, lineage) = context.lineage_to_load(&args.lineage).await?;
-    let record = context.snapshot_to_load(&tenant, &lineage, args.sha.as_deref()).await?;
+    let reference = args.snapshot.reference()?;
+    let (tenant, lineage) = context.lineage_to_load(&args.snapshot.lineage()).await?;
+    let record = context.snapshot_to_load(&tenant, &lineage, reference).await?;
     let marked = damaged(&record);
     marked.iter().for_each(|warning| context.console.warn(warning));
     let leftovers = Arc::new(WithoutLeftovers::default());
@@ -90,7 +91,7 @@ fn keeping(args: &RestoreArgs) -> Keeping {
 /// The Chrome it is loaded for, if it is said.
 fn for_chrome(args: &RestoreArgs) -> Option<ChromeMajor> {
     let of_version = || args.load.chrome_version.as_deref()?.split('.').next()?.parse().ok();
-    args.lineage.chrome_major.or_else(of_version)
+    args.snapshot.chrome_major.or_else(of_version)
 }
 
 async fn load(
@@ -99,11 +100,11 @@ async fn load(
     chrome_major: ChromeMajor,
     commitment: Commitment,
 ) -> Result<Answer, Failure> {
-    let profile = &args.lineage.profile;
+    let profile = &args.snapshot.name.profile;
     let job = Job {
         profile,
         chrome_major,
-        sha: args.sha.as_deref(),
+        reference: args.snapshot.reference()?,
         target: &args.target,
         force: args.force,
         keeping: keeping(args),

@@ -15,8 +15,9 @@ const UNREADABLE: &str = "a pointer that is damaged";
 
 pub(super) async fn run(context: Context, args: &RollbackArgs) -> Result<Answer, Failure> {
     let reason = checked_reason(&args.reason)?;
-    let (tenant, lineage) = context.lineage_to_change(&args.lineage).await?;
-    let target = context.snapshot(&tenant, &lineage, Some(&args.sha)).await?;
+    let reference = args.snapshot.required("rollback")?;
+    let (tenant, lineage) = context.lineage_to_change(&args.snapshot.lineage()).await?;
+    let target = context.snapshot(&tenant, &lineage, Some(reference)).await?;
     let controls = Controls::new(tenant.clone(), lineage.clone(), context.actor(&args.actor));
     let (pointer, is_damaged) = context.pointer_to_move(&controls, args.force).await?;
     let from = match pointer.as_ref().map(|pointer| pointer.target()) {

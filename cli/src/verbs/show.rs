@@ -10,8 +10,9 @@ use super::Context;
 use crate::{answer::Answer, args::ShowArgs, failure::Failure, plain, size, time};
 
 pub(super) async fn run(context: Context, args: &ShowArgs) -> Result<Answer, Failure> {
-    let (tenant, lineage) = context.lineage(&args.lineage).await?;
-    let record = context.snapshot(&tenant, &lineage, args.sha.as_deref()).await?;
+    let reference = args.snapshot.reference()?;
+    let (tenant, lineage) = context.lineage(&args.snapshot.lineage()).await?;
+    let record = context.snapshot(&tenant, &lineage, reference).await?;
     let document: Value =
         serde_json::from_slice(&record.encode()).map_err(|error| Failure::internal(error.to_string()))?;
     let text = text(&record);

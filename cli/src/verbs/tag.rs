@@ -1,7 +1,7 @@
 //! `pstore tag` and `pstore untag`
 
 use serde_json::json;
-use store::{catalog::controls::Controls, ops::tag};
+use store::{Error, ErrorKind, catalog::controls::Controls, name::Lineage, ops::tag};
 
 use super::Context;
 use crate::{answer::Answer, args::TagArgs, failure::Failure};
@@ -12,14 +12,30 @@ pub(super) enum Change {
     Untag,
 }
 
+/// Without a name it is the current snapshot's tag that is meant.
+fn elsewhere(lineage: &Lineage, tag: &str, error: Error) -> Failure {
+    let is_missing = error.kind() == ErrorKind::NotFound;
+    let failure = Failure::from(error);
+    match is_missing {
+        true => failure.hint(format!(
+            "`pstore untag {}@{tag} {tag}` takes it from the snapshot that has it",
+            lineage.name
+        )),
+        false => failure,
+    }
+}
+
 pub(super) async fn run(context: Context, args: &TagArgs, change: Change) -> Result<Answer, Failure> {
     tag::check_name(&args.tag)?;
-    let (tenant, lineage) = context.lineage_to_change(&args.lineage()).await?;
-    let record = context.snapshot(&tenant, &lineage, args.sha.as_deref()).await?;
+    let reference = args.snapshot.reference()?;
+    let (tenant, lineage) = context.lineage_to_change(&args.snapshot.lineage()).await?;
+    let record = context.snapshot(&tenant, &lineage, reference).await?;
     let controls = Controls::new(tenant, lineage.clone(), context.actor(&args.actor));
     let tagged = match change {
         Change::Tag => tag::tag(&controls, record.record, &args.tag).await?,
-        Change::Untag => tag::untag(&controls, record.record, &args.tag).await?,
+        Change::Untag => tag::untag(&controls, record.record, &args.tag)
+            .await
+            .map_err(|error| elsewhere(&lineage, &args.tag, error))?,
     };
     let prefix = tagged.record.sha256_prefix();
     let (outcome, text) = match (change, tagged.changed) {

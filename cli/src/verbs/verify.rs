@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use store::{
     ErrorKind,
     catalog::clock,
+    format::record::Record,
     name::Lineage,
     ops::verify::{self, Damage, Options, Report, Sample},
 };
@@ -19,13 +20,24 @@ use crate::{
 };
 
 pub(super) async fn run(context: Context, args: &VerifyArgs) -> Result<Answer, Failure> {
+    let reference = args.snapshot.named()?;
+    if let Some(reference) = reference.filter(|_| args.repair) {
+        let message = format!("--repair looks at all snapshots, and @{reference} names one");
+        let hint = format!("`pstore verify {} --repair`", args.snapshot.name.profile);
+        return Err(Failure::usage(message).hint(hint));
+    }
     let (tenant, lineage) = match args.repair {
-        true => context.lineage_to_change(&args.lineage).await?,
-        false => context.lineage(&args.lineage).await?,
+        true => context.lineage_to_change(&args.snapshot.lineage()).await?,
+        false => context.lineage(&args.snapshot.lineage()).await?,
+    };
+    let chosen = match reference {
+        Some(reference) => Some(context.snapshot(&tenant, &lineage, Some(reference)).await?),
+        None => None,
     };
     let parts = args.read_data.filter(|parts| *parts > 1);
     let sample = parts.map(|parts| Sample::of_day(parts, clock::unix_ms()));
     let options = Options {
+        only: chosen.as_ref().map(|record| record.record),
         read_data: !args.structure,
         sample,
         repair: args.repair,
@@ -60,7 +72,7 @@ pub(super) async fn run(context: Context, args: &VerifyArgs) -> Result<Answer, F
         )),
         (damage, _) => Some((ErrorKind::Damaged, format!("{lineage} is damaged: {}", findings(damage)))),
     };
-    Ok(Answer { verdict, ..Answer::new(document, text(&lineage, options, &report)) })
+    Ok(Answer { verdict, ..Answer::new(document, text(&lineage, chosen.as_ref(), options, &report)) })
 }
 
 fn line(damage: &Damage) -> Value {
@@ -68,7 +80,7 @@ fn line(damage: &Damage) -> Value {
     json!({ "object": object, "reason": reason, "snapshots": snapshots, "files": files, "more_files": more_files })
 }
 
-fn text(lineage: &Lineage, options: Options, report: &Report) -> String {
+fn text(lineage: &Lineage, chosen: Option<&Record>, options: Options, report: &Report) -> String {
     let mut text = String::new();
     for Damage { object, reason, snapshots, files, more_files } in &report.damage {
         let _ = writeln!(text, "damaged: {}: {}", plain::line(object), plain::line(reason));
@@ -100,7 +112,8 @@ fn text(lineage: &Lineage, options: Options, report: &Report) -> String {
             (true, Some(Sample { of, .. })) => format!("all metadata, and one part in {of} of the content"),
             (false, _) => "all metadata, but no content".to_owned(),
         };
-        let _ = writeln!(text, "No damage found in {lineage} ({depth})");
+        let of = chosen.map_or_else(String::new, |record| format!("snapshot {} of ", record.sha256_prefix()));
+        let _ = writeln!(text, "No damage found in {of}{lineage} ({depth})");
     }
     let _ = writeln!(
         text,

@@ -10,7 +10,7 @@ use crate::{
 const FAKETIME: &str = "/usr/bin/faketime";
 
 /// Runs a line on a host whose clock is off by so much.
-fn run_at(desk: &Desk, offset: &str, line: &str) -> Ran {
+pub fn run_at(desk: &Desk, offset: &str, line: &str) -> Ran {
     assert!(Path::new(FAKETIME).exists(), "scripts/setup test installs faketime");
     let command = desk.command(line);
     let mut faked = std::process::Command::new(FAKETIME);

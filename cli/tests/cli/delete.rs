@@ -34,7 +34,7 @@ fn what_is_not_needed_is_deleted() {
 fn the_current_one_is_kept() {
     let (desk, _, second) = stored();
     let ran = desk.run(&format!("delete acme/alice --sha {second} --json"));
-    ran.refused(27, &["it is the current one", "`pstore rollback acme/alice --sha OTHER --confirm`"]);
+    ran.refused(27, &["it is the current one", "`pstore rollback acme/alice@OTHER --confirm`"]);
     assert_eq!(ran.json()["error"]["kind"], "snapshot_needed");
     desk.ok("restore acme/alice out");
 }
@@ -96,11 +96,11 @@ fn a_prefix_must_fit_exactly_one() {
         }
     };
     let ran = desk.run(&format!("delete acme/alice --sha {}", &twins[0][..1]));
-    ran.refused(4, &[&twins[0], &twins[1], "give more digits to --sha"]);
+    ran.refused(4, &[&twins[0], &twins[1], "give more digits, as acme/alice@"]);
     desk.run("delete acme/alice --sha 0123456789abcdef")
         .refused(3, &["does not exist", "`pstore list acme/alice"]);
     desk.run("delete acme/alice --sha xyz").refused(2, &["0-9 a-f"]);
-    desk.run("delete acme/alice").refused(2, &["--sha"]);
+    desk.run("delete acme/alice").refused(2, &["`pstore delete acme/alice@REF`"]);
 }
 
 /// Cuts the record of a snapshot short; its id.

@@ -98,8 +98,11 @@ fn two_snapshots_are_compared_in_the_order_they_are_named() {
     assert_eq!((&back["new_bytes"], &back["gone_bytes"]), (&there["gone_bytes"], &there["new_bytes"]));
     let same = desk.ok(&format!("diff acme/alice {second}"));
     assert!(same.contains(": no difference; ") && same.lines().count() == 1, "{same}");
-    desk.run("diff acme/alice").refused(2, &["<A>"]);
-    desk.run("diff acme/alice xyz").refused(2, &["0-9 a-f"]);
+    desk.run("diff acme/alice").refused(2, &["the earlier one", "`pstore diff acme/alice@latest~1`"]);
+    desk.run("diff acme/alice a b c").refused(2, &["'c'"]);
+    desk.run("diff acme/alice@a b c").refused(2, &["c is the third"]);
+    desk.run("diff acme/alice x~1").refused(2, &["names no snapshot", "latest~2"]);
+    desk.run("diff acme/alice xyz").refused(3, &["does not exist", "`pstore list acme/alice"]);
     desk.run("diff acme/alice ffffffffffffffff").refused(3, &["does not exist", "`pstore list acme/alice"]);
 }
 

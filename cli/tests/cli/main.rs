@@ -21,6 +21,7 @@ mod load;
 mod local;
 mod lock;
 mod log;
+mod names;
 mod operators;
 mod quota;
 mod refusals;

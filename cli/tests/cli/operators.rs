@@ -160,7 +160,7 @@ fn going_back_is_planned_then_done() {
     assert_eq!((&event["by"]["run_id"], &event["reason"]), (&"op".into(), &"bad".into()));
     assert_eq!(event["to_sha256_prefix"], first.as_str());
     assert_eq!(desk.json(&format!("rollback acme/alice --sha {first} --confirm"))["outcome"], "unchanged");
-    desk.run("rollback acme/alice").refused(2, &["--sha"]);
+    desk.run("rollback acme/alice").refused(2, &["`pstore rollback acme/alice@REF`"]);
     desk.run("rollback acme/alice --sha 0000000000000000").refused(3, &["does not exist", "`pstore list"]);
 }
 

@@ -1,11 +1,15 @@
 //! Finding the snapshot a person means.
 
-use std::sync::Arc;
+mod reference;
+
+pub use reference::{InvalidReference, LATEST, Reference};
+
+use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
     Error, Result,
     catalog::{
-        order,
+        order::{self, Dated},
         pointer::{self, Read},
         records,
     },
@@ -65,7 +69,7 @@ pub struct Listing {
 
 pub async fn list(store: &TenantStore, lineage: &Lineage) -> Result<Listing> {
     let (records, pointer) = futures::future::join(live(store, lineage), pointer::read(store, lineage)).await;
-    let records = records?;
+    let records = records?.into_iter().map(|dated| dated.record).collect();
     let (pointer, pointer_damage) = match pointer {
         Err(error @ Error::Damaged { .. }) => (None, Some(Arc::new(error))),
         pointer => (pointer?, None),
@@ -80,17 +84,28 @@ pub async fn list(store: &TenantStore, lineage: &Lineage) -> Result<Listing> {
 }
 
 /// Oldest first.
-async fn live(store: &TenantStore, lineage: &Lineage) -> Result<Vec<Record>> {
-    let dated = order::dated(records::live_stamped(store, lineage).await?);
-    Ok(dated.into_iter().map(|dated| dated.record).collect())
+async fn live(store: &TenantStore, lineage: &Lineage) -> Result<Vec<Dated>> {
+    Ok(order::dated(records::live_stamped(store, lineage).await?))
 }
 
-/// The snapshot with this prefix of its id, of its archive's digest, or of its record's id;
-/// without a prefix the current one.
-pub async fn snapshot(store: &TenantStore, lineage: &Lineage, prefix: Option<&str>) -> Result<Record> {
-    match prefix {
-        None => current(store, lineage).await,
-        Some(prefix) => by_prefix(live(store, lineage).await?, lineage, prefix),
+/// The snapshot that is meant; if nothing is said, the current one.
+pub async fn snapshot(
+    store: &TenantStore,
+    lineage: &Lineage,
+    reference: Option<&Reference>,
+) -> Result<Record> {
+    match reference {
+        None | Some(Reference::Latest(0)) => current(store, lineage).await,
+        Some(Reference::Latest(back)) => {
+            let latest = current(store, lineage).await?;
+            before(live(store, lineage).await?, &latest, *back, lineage)
+        }
+        Some(Reference::Time(ms, typed)) => not_after(live(store, lineage).await?, *ms, typed, lineage),
+        Some(Reference::Digits(digits)) => chosen(live(store, lineage).await?, lineage, digits, fits),
+        Some(Reference::Word(word)) => {
+            let named = |record: &Record, word: &str| record.tags.contains_key(word) || fits(record, word);
+            chosen(live(store, lineage).await?, lineage, word, named)
+        }
     }
 }
 
@@ -139,29 +154,65 @@ fn foreign(store: &TenantStore, lineage: &Lineage, pointer: &Pointer) -> Error {
     }
 }
 
-fn by_prefix(records: Vec<Record>, lineage: &Lineage, prefix: &str) -> Result<Record> {
-    let lower = prefix.to_ascii_lowercase();
-    let fits = |record: &Record| {
-        let ids = [
-            record.sha256(),
-            record.content.as_ref().map_or_else(String::new, |c| c.snapshot_id.to_string()),
-        ];
-        ids.iter().any(|id| id.starts_with(&lower))
-            || record.record.to_string() == prefix.to_ascii_uppercase()
-    };
+/// Counted back from the current one among all that were made current before it, as far as can
+/// be told: one that was held back does not count.
+fn before(records: Vec<Dated>, latest: &Record, back: usize, lineage: &Lineage) -> Result<Record> {
+    let place = records.iter().position(|dated| dated.record.record == latest.record).unwrap_or(0);
+    let earlier = records.into_iter().take(place).map(|dated| dated.record);
+    let counted: Vec<Record> = earlier.filter(|record| record.held_back.is_none()).collect();
+    let (all, at) = (counted.len(), counted.len().checked_sub(back));
+    let found = at.and_then(|at| counted.into_iter().nth(at));
+    found.ok_or_else(|| Error::NotFound {
+        what: format!("a snapshot {LATEST}~{back} of {lineage}, where {all} came before the current one,"),
+    })
+}
+
+/// The newest that had been taken by then and was not held back. Nobody takes a snapshot after it
+/// was stored: a host whose clock is ahead says so, and the store's clock knows better.
+fn not_after(records: Vec<Dated>, ms: u64, typed: &str, lineage: &Lineage) -> Result<Record> {
+    let taken_at_ms = |dated: &Dated| dated.record.captured_at_ms.min(dated.stored_at_ms);
+    let mut fitting = records.into_iter().filter(|dated| dated.record.held_back.is_none());
+    let newest = fitting.by_ref().rfind(|dated| taken_at_ms(dated) <= ms);
+    newest.map(|dated| dated.record).ok_or_else(|| Error::NotFound {
+        what: format!("a snapshot of {lineage} that was taken at {typed} or before"),
+    })
+}
+
+/// Whether these are the first digits of its id or of its archive's, or its record's whole id.
+fn fits(record: &Record, digits: &str) -> bool {
+    if !reference::is_digits(digits) {
+        return false;
+    }
+    let (lower, snapshot) = (digits.to_ascii_lowercase(), record.content.as_ref().map(|c| c.snapshot_id));
+    record.sha256().starts_with(&lower)
+        || snapshot.is_some_and(|id| id.to_string().starts_with(&lower))
+        || record.record.to_string() == digits.to_ascii_uppercase()
+}
+
+/// The one snapshot that `fits`.
+fn chosen(
+    records: Vec<Dated>,
+    lineage: &Lineage,
+    word: &str,
+    fits: impl Fn(&Record, &str) -> bool,
+) -> Result<Record> {
     let mut found: Vec<Record> =
-        records.into_iter().filter(|record| !prefix.is_empty() && fits(record)).collect();
-    let distinct: std::collections::BTreeSet<String> = found.iter().map(Record::sha256).collect();
-    match (found.pop(), distinct.len()) {
+        records.into_iter().map(|dated| dated.record).filter(|record| fits(record, word)).collect();
+    let candidates: BTreeMap<String, String> =
+        found.iter().map(|record| (record.sha256(), candidate(record, word))).collect();
+    match (found.pop(), candidates.len()) {
         // The same content captured twice is the same snapshot to restore; the newest record speaks for it.
         (Some(record), 1) => Ok(record),
-        (None, _) => Err(Error::NotFound { what: format!("a snapshot {prefix} of {lineage}") }),
+        (None, _) => Err(Error::NotFound { what: format!("a snapshot {word} of {lineage}") }),
         _ => Err(Error::AmbiguousPrefix {
-            prefix: prefix.to_owned(),
-            candidates: distinct
-                .into_iter()
-                .map(|sha| sha.chars().take(12.max(prefix.len() + 4)).collect())
-                .collect(),
+            prefix: word.to_owned(),
+            candidates: candidates.into_values().collect(),
         }),
     }
+}
+
+/// How one of several is told from the others.
+fn candidate(record: &Record, word: &str) -> String {
+    let digits: String = record.sha256().chars().take(12.max(word.len() + 4)).collect();
+    if record.tags.contains_key(word) { format!("{digits} (tagged so)") } else { digits }
 }

@@ -29,7 +29,7 @@ use futures::{
 };
 
 use super::{
-    find,
+    find::{self, Reference},
     moved::{current, lineage_of},
 };
 use crate::{
@@ -230,13 +230,13 @@ pub struct Unlocked {
     pub roots: Option<Arc<Roots>>,
 }
 
-/// Pins a snapshot, keeps it pinned and reads its metadata: the one whose id or digest starts
-/// with `sha`, else the current one. `session` is for whoever will write.
+/// Pins a snapshot, keeps it pinned and reads its metadata: the one that is named, else the
+/// current one. `session` is for whoever will write.
 pub async fn pinned(
     store: &Store,
     name: &ProfileName,
     major: Option<ChromeMajor>,
-    sha: Option<&str>,
+    reference: Option<&Reference>,
     session: Option<Owner>,
 ) -> Result<Unlocked> {
     let bucket = &*store.bucket_of(&name.tenant);
@@ -263,12 +263,12 @@ pub async fn pinned(
     let roots = session.map(|owner| Arc::new(Roots::new(store.clone(), owner)));
     let mut seen = Some(pointer);
     for attempt in 1..=ATTEMPTS {
-        let record = match (sha, seen.take()) {
+        let record = match (reference, seen.take()) {
             (None, Some(Ok(Some(read)))) if !read.pointer.is_empty() => {
                 find::pointed(&store, &lineage, &read).await?
             }
             (None, Some(Err(error))) => return Err(error),
-            _ => find::snapshot(&store, &lineage, sha).await?,
+            _ => find::snapshot(&store, &lineage, reference).await?,
         };
         if record.state == State::Trashed {
             // A deletion of what the pointer names takes this step back.

@@ -1,5 +1,6 @@
 //! Giving snapshots names that keep them from being removed by retention.
 
+use super::find::LATEST;
 use crate::{
     Error, Result,
     catalog::{clock, controls::Controls, records},
@@ -34,6 +35,10 @@ pub fn check_name(name: &str) -> Result<()> {
 /// Tags the snapshot. A tag it has already keeps its time.
 pub async fn tag(controls: &Controls, target: RecordId, name: &str) -> Result<Tagged> {
     check_name(name)?;
+    if name == LATEST {
+        let what = format!("{LATEST:?} is no tag: it is the word for the current snapshot");
+        return Err(Error::InvalidInput { what });
+    }
     change(controls, target, |record, now_ms| {
         if record.tags.contains_key(name) {
             return Ok(false);

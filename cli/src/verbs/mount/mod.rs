@@ -38,7 +38,7 @@ pub(super) async fn run(context: Context, args: &MountArgs) -> Result<Answer, Fa
 
 /// Refuses what is wrong with the arguments and the place alone.
 fn check(context: &Context, args: &MountArgs) -> Result<(), Failure> {
-    if args.source.sha.is_some() && !args.read_only && !args.fork {
+    if args.source.chosen().is_some() && !args.read_only && !args.fork {
         let message = "a chosen snapshot can be mounted with --read-only or --fork";
         return Err(
             Failure::usage(message).hint("`pstore rollback` makes it the current one, to go on from there")

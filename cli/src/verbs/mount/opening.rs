@@ -281,11 +281,11 @@ fn lock_was_lost(other: &Info) -> Failure {
 
 async fn without_lock(context: &Context, args: &MountArgs) -> Result<Begun, Failure> {
     let store = context.store(Purpose::Change).await?;
-    let (profile, sha) = (&args.source.profile, args.source.sha.as_deref());
+    let (profile, reference) = (&args.source.profile, args.source.chosen());
     let id = new_id();
     let host = context.actor(&args.actor).host;
     let owner = id.parse().ok().filter(|_| args.fork).map(|session| Owner { session, host });
-    let pinned = || open::pinned(&store, profile, args.chrome_major, sha, owner.clone());
+    let pinned = || open::pinned(&store, profile, args.chrome_major, reference, owner.clone());
     let opened = match pinned().await {
         Err(Error::Foreign { .. }) => {
             let asked = LineageArgs { profile: profile.clone(), chrome_major: args.chrome_major };
@@ -293,7 +293,12 @@ async fn without_lock(context: &Context, args: &MountArgs) -> Result<Begun, Fail
             context.adopt(&lineage).await?;
             pinned().await?
         }
-        opened => opened?,
+        opened => opened.map_err(|error| match (reference, error.kind()) {
+            (Some(_), ErrorKind::NotFound) => {
+                Failure::from(error).hint(format!("`pstore list {profile}` shows the snapshots there are"))
+            }
+            _ => error.into(),
+        })?,
     };
     let open::Unlocked { store: tenant, lineage, kept: (pinned, keeper), opened, roots } = opened;
     let mode = if args.fork { Mode::Fork } else { Mode::ReadOnly };
@@ -408,7 +413,7 @@ fn load_request(context: &Context, args: &MountArgs, chrome_major: ChromeMajor) 
         profile: args.source.profile.clone(),
         chrome_major,
         chrome_version: args.load.chrome_version.clone(),
-        sha: args.source.sha.clone(),
+        reference: args.source.chosen().cloned(),
         target: args.mountpoint.clone(),
         force: false,
         keeping: Default::default(),

@@ -39,13 +39,13 @@ pub(super) async fn run(
     signals: &mut Signals,
 ) -> Result<Ended, Failure> {
     warn_of_sessions(context, args)?;
-    let settings = context.settings.tenant(&args.profile.tenant);
+    let settings = context.settings.tenant(&args.profile().tenant);
     let taking = async {
         let lineage = lineage(context, args).await?;
         let tenant = context.writable_tenant(&lineage.name.tenant).await?;
         let controls = Controls::new(tenant, lineage, context.actor(&args.capture.actor));
         let terms = Terms { ttl: settings.lock_ttl, with_process: true };
-        let patience = context.patience(&args.profile, args.wait);
+        let patience = context.patience(args.profile(), args.wait);
         Ok(controls.acquire(terms, patience).await?)
     };
     let hold = Arc::new(guard::take_lock(signals, taking).await?);
@@ -101,7 +101,7 @@ async fn session(
     let job = load::Job {
         profile: &lineage.name,
         chrome_major: lineage.chrome_major,
-        sha: args.sha.as_deref(),
+        reference: args.reference()?,
         target: place.path(),
         force: false,
         keeping: Default::default(),
@@ -149,9 +149,9 @@ async fn lineage(context: &Context, args: &RunArgs) -> Result<Lineage, Failure> 
     let of_version =
         || -> Option<ChromeMajor> { args.load.chrome_version.as_deref()?.split('.').next()?.parse().ok() };
     match args.chrome_major.or_else(of_version) {
-        Some(chrome_major) => Ok(Lineage { name: args.profile.clone(), chrome_major }),
+        Some(chrome_major) => Ok(Lineage { name: args.profile().clone(), chrome_major }),
         None => {
-            let asked = LineageArgs { profile: args.profile.clone(), chrome_major: None };
+            let asked = LineageArgs { profile: args.profile().clone(), chrome_major: None };
             Ok(context.writable_lineage(&asked).await?.1)
         }
     }
@@ -159,7 +159,7 @@ async fn lineage(context: &Context, args: &RunArgs) -> Result<Lineage, Failure> 
 
 /// A copy is of the snapshot; what a mount that was cut short has changed since is not in it.
 fn warn_of_sessions(context: &Context, args: &RunArgs) -> Result<(), Failure> {
-    let (store, profile) = (context.location.shown(), args.profile.to_string());
+    let (store, profile) = (context.location.shown(), args.profile().to_string());
     let wanted = |path: &Path, about: &About| {
         about.may_be_of(&store, &profile) && !is_named(path, &args.ignore_session)
     };

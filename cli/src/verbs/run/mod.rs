@@ -10,7 +10,11 @@ mod place;
 use capture::load::{Loaded, Outcome};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use serde_json::{Value, json};
-use store::{ErrorKind, name::Lineage, ops::snapshot::Report};
+use store::{
+    ErrorKind,
+    name::Lineage,
+    ops::{find::Reference, snapshot::Report},
+};
 
 use super::{
     Context, capture as capturing,
@@ -23,14 +27,15 @@ use crate::{answer::Answer, args::RunArgs, failure::Failure, user::User};
 
 pub(super) async fn run(context: Context, args: &RunArgs) -> Result<Answer, Failure> {
     capturing::check(&args.capture)?;
+    let reference = args.reference()?;
     let user = args.user.as_deref().map(User::find).transpose()?;
     // The command could read our environment in `/proc`, if it is started as the same user.
     if let Err(errno) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
         tracing::warn!(%errno, "the command may be able to read the credentials of the store");
     }
-    copies::tell(&context, &args.profile);
+    copies::tell(&context, args.profile());
     let mut signals = Signals::listen();
-    let ended = if is_mounted(&context, args) {
+    let ended = if is_mounted(&context, args, reference) {
         mounted::run(&context, args, user.as_ref(), &mut signals).await?
     } else {
         copied::run(&context, args, user.as_ref(), &mut signals).await?
@@ -39,9 +44,9 @@ pub(super) async fn run(context: Context, args: &RunArgs) -> Result<Answer, Fail
 }
 
 /// Whether the profile is mounted for the command.
-fn is_mounted(context: &Context, args: &RunArgs) -> bool {
+fn is_mounted(context: &Context, args: &RunArgs, reference: Option<&Reference>) -> bool {
     // A chosen snapshot, or a directory that is to stay, cannot be a mount of the current one.
-    if args.copy || args.directory.is_some() || args.sha.is_some() {
+    if args.copy || args.directory.is_some() || reference.is_some() {
         return false;
     }
     match fuse::mount::is_possible() {

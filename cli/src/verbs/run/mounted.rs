@@ -16,7 +16,7 @@ use super::{
     Captured, Ended, command,
 };
 use crate::{
-    args::{LossArg, MountArgs, MountSource, RunArgs},
+    args::{LossArg, MountArgs, RunArgs, SnapshotName},
     failure::Failure,
     user::User,
 };
@@ -54,7 +54,9 @@ async fn on(
     let mount = &serving.mount;
     notes.told().iter().for_each(|warning| context.console.warn(warning));
     if notes.outcome == Outcome::NoPriorState {
-        context.console.say(&format!("{} has no snapshot yet: starting with an empty profile", args.profile));
+        context
+            .console
+            .say(&format!("{} has no snapshot yet: starting with an empty profile", args.profile()));
     }
     let tidying = serving.tidying();
     let (hold, keeper) = (mount.hold().zip(mount.keeper())).expect("a run mounts under the lock");
@@ -95,7 +97,7 @@ async fn capture(
 /// The same as would be asked of `pstore mount`.
 fn mount_args(args: &RunArgs, user: Option<&User>, place: &Mountpoint) -> MountArgs {
     MountArgs {
-        source: MountSource { profile: args.profile.clone(), sha: None },
+        source: SnapshotName::current(args.profile().clone()),
         mountpoint: place.path().to_owned(),
         chrome_major: args.chrome_major,
         read_only: false,

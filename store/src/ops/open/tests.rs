@@ -106,8 +106,9 @@ impl Desk {
         locked(&self.store, &name(), major, actor("mount"), Terms::default(), wait.into(), None).await
     }
 
-    async fn pin(&self, major: Option<ChromeMajor>, sha: Option<&str>) -> Result<Unlocked> {
-        pinned(&self.store, &name(), major, sha, None).await
+    async fn pin(&self, major: Option<ChromeMajor>, reference: Option<&str>) -> Result<Unlocked> {
+        let reference: Option<Reference> = reference.map(|text| text.parse().unwrap());
+        pinned(&self.store, &name(), major, reference.as_ref(), None).await
     }
 
     /// How many round trips `work` waits for, one after another.

@@ -132,6 +132,7 @@ async fn commits_go_on_after_one_that_a_collection_ran_beside() {
 }
 
 const REPAIR: verify::Options = verify::Options {
+    only: None,
     read_data: true,
     sample: None,
     repair: true,

@@ -43,6 +43,7 @@ fn spoil(frames: &mut [u8], directory: &mut Directory) {
 
 async fn mark(world: &World) {
     let options = verify::Options {
+        only: None,
         read_data: true,
         sample: None,
         repair: true,

@@ -31,6 +31,7 @@ use tests::{
 };
 
 const REPAIR: verify::Options = verify::Options {
+    only: None,
     read_data: true,
     sample: None,
     repair: true,

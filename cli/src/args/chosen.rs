@@ -1,0 +1,112 @@
+//! `TENANT/PROFILE[@REF]`: a profile, and perhaps one of its snapshots.
+
+use std::str::FromStr;
+
+use clap::Args;
+use store::{
+    name::{ChromeMajor, ProfileName},
+    ops::find::Reference,
+};
+
+use super::{value::sha_prefix, verb::LineageArgs};
+use crate::failure::Failure;
+
+/// A profile, and perhaps which of its snapshots is meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SnapshotName {
+    pub(crate) profile: ProfileName,
+    reference: Option<Reference>,
+}
+
+impl SnapshotName {
+    /// The current one.
+    pub(crate) fn current(profile: ProfileName) -> Self {
+        Self { profile, reference: None }
+    }
+
+    /// What was typed after the `@`.
+    pub(crate) fn typed(&self) -> Option<&Reference> {
+        self.reference.as_ref()
+    }
+
+    /// Which snapshot is meant, if it is not whichever is current.
+    pub(crate) fn chosen(&self) -> Option<&Reference> {
+        self.typed().filter(|reference| !reference.is_current())
+    }
+
+    /// Which snapshot is meant, said here or with `--sha`.
+    pub(crate) fn with_sha<'a>(
+        &'a self,
+        sha: Option<&'a Reference>,
+    ) -> Result<Option<&'a Reference>, Failure> {
+        match (&self.reference, sha) {
+            (Some(reference), Some(sha)) => {
+                let message = format!("@{reference} and --sha {sha} both name a snapshot");
+                Err(Failure::usage(message).hint(format!("leave --sha out: {}@{reference}", self.profile)))
+            }
+            (_, sha) => Ok(sha.or(self.chosen())),
+        }
+    }
+}
+
+impl FromStr for SnapshotName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (profile, reference) = match text.split_once('@') {
+            Some((profile, reference)) => (
+                profile,
+                Some(
+                    reference
+                        .parse()
+                        .map_err(|error: store::ops::find::InvalidReference| error.to_string())?,
+                ),
+            ),
+            None => (text, None),
+        };
+        let profile = profile.parse().map_err(|error: store::name::InvalidName| error.to_string())?;
+        Ok(Self { profile, reference })
+    }
+}
+
+/// One snapshot of a profile, or of one Chrome version of it.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ChosenArgs {
+    #[arg(
+        value_name = "TENANT/PROFILE[@REF]",
+        help = "Whose snapshot, and which: @DIGITS of its id, @TAG, @latest~2 or @2026-11-15T10:00 [default: the current one]"
+    )]
+    pub(crate) name: SnapshotName,
+    /// Of this major version of Chrome [default: the newest there is]
+    #[arg(long, value_name = "N")]
+    pub(crate) chrome_major: Option<ChromeMajor>,
+    /// The first digits of the snapshot's id or its archive's
+    #[arg(long, value_name = "PREFIX", value_parser = sha_prefix)]
+    pub(crate) sha: Option<Reference>,
+}
+
+impl ChosenArgs {
+    pub(crate) fn lineage(&self) -> LineageArgs {
+        LineageArgs { profile: self.name.profile.clone(), chrome_major: self.chrome_major }
+    }
+
+    /// Which snapshot is meant; `None` for whichever is current.
+    pub(crate) fn reference(&self) -> Result<Option<&Reference>, Failure> {
+        self.name.with_sha(self.sha.as_ref())
+    }
+
+    /// As [`Self::reference`]; but whoever types `latest` has named one.
+    pub(crate) fn named(&self) -> Result<Option<&Reference>, Failure> {
+        Ok(self.reference()?.or(self.name.typed()))
+    }
+
+    /// Which snapshot is meant, which `verb` must be told.
+    pub(crate) fn required(&self, verb: &str) -> Result<&Reference, Failure> {
+        self.named()?.ok_or_else(|| {
+            let profile = &self.name.profile;
+            let message = format!("{verb} must be told which snapshot of {profile}");
+            Failure::usage(message)
+                .hint(format!("`pstore {verb} {profile}@REF`; `pstore list {profile}` shows those there are"))
+        })
+    }
+}
