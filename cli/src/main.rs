@@ -8,6 +8,7 @@ mod args;
 mod console;
 mod exit;
 mod failure;
+mod glob;
 mod interrupt;
 mod location;
 mod path;

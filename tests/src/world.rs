@@ -159,6 +159,7 @@ impl World {
 
     pub async fn restore_record(&self, record: &Record, target: &Path) -> Result<restore::Report> {
         let request = restore::Request {
+            paths: Vec::new(),
             target: target.to_owned(),
             force: false,
             keeping: Keeping { owner: false, special: true },

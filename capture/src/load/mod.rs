@@ -200,6 +200,7 @@ pub async fn nothing_to_load(store: &TenantStore, lineage: &Lineage) -> Result<E
 
 fn restore_request(request: &Request, inspector: Option<Arc<dyn restore::Inspector>>) -> restore::Request {
     restore::Request {
+        paths: Vec::new(),
         target: request.target.clone(),
         force: request.force,
         keeping: request.keeping,

@@ -11,7 +11,7 @@ Usage: pstore [OPTIONS] COMMAND        (pstore COMMAND --help tells more)
   commit, unmount, mounts, sessions   the next snapshot from a mount; end, list
   run TENANT/PROFILE -- CMD     lock, load, run a command on it, capture, unlock
   list [TENANT[/PROFILE]]       tenants, profiles of one, or snapshots of one
-  show, history, diff, verify   look at snapshots; check that all of it is whole
+  show, ls, cat, find, history, diff, verify   look into snapshots; check them
   rollback, delete, tag, untag  choose the current snapshot; remove or name one
   retention plan|apply, gc      remove snapshots by rules; free what none needs
   lock, force-unlock, reap      who may move a profile's pointer; end that

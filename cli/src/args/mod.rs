@@ -1,5 +1,6 @@
 //! What the user typed, as values. Nothing here touches files or the network.
 
+mod browse;
 mod capture;
 mod catalog;
 mod chosen;
@@ -12,6 +13,7 @@ mod scope;
 mod value;
 mod verb;
 
+pub(crate) use browse::{CatArgs, FindArgs, LsArgs};
 pub(crate) use capture::{CaptureArgs, CheckArg, LoadArgs, ModeArg, RunArgs};
 pub(crate) use catalog::{
     AcquireArgs, ActorArgs, DeleteArgs, ForceUnlockArgs, GcArgs, HeldArgs, HoldArgs, LockArgs, LockShowArgs,

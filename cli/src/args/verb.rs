@@ -1,6 +1,6 @@
 //! The commands and what each takes.
 
-use std::{path::PathBuf, time::Duration};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand};
 use clap_complete::Shell;
@@ -12,6 +12,7 @@ use store::{
 };
 
 use super::{
+    browse::{CatArgs, FindArgs, LsArgs},
     capture::{CaptureArgs, CheckArg, LoadArgs, RunArgs},
     catalog::{
         DeleteArgs, ForceUnlockArgs, GcArgs, LockArgs, LockVerb, LogArgs, ReapArgs, RetentionArgs,
@@ -31,6 +32,9 @@ pub(crate) enum Verb {
     Snapshot(SnapshotArgs),
     List(ListArgs),
     Show(ShowArgs),
+    Ls(LsArgs),
+    Cat(CatArgs),
+    Find(FindArgs),
     Diff(DiffArgs),
     History(HistoryArgs),
     Restore(RestoreArgs),
@@ -205,12 +209,16 @@ pub(crate) struct HistoryArgs {
 #[command(after_help = "Example:
   pstore restore acme/alice ./out
   pstore restore acme/alice ./udd --chrome-major 131 --normalise-exit
-  pstore restore acme/alice@2026-11-15T10:00 ./out --force")]
+  pstore restore acme/alice@2026-11-15T10:00 ./out --force
+  pstore restore acme/alice@latest~1 --path Default/Cookies ./out")]
 pub(crate) struct RestoreArgs {
     #[command(flatten)]
     pub(crate) snapshot: ChosenArgs,
     /// The directory to make
     pub(crate) target: PathBuf,
+    /// Only this file or directory, in the place it has in the profile; may be repeated
+    #[arg(long = "path", value_name = "PATH")]
+    pub(crate) paths: Vec<OsString>,
     /// Replace the directory if it exists
     #[arg(long)]
     pub(crate) force: bool,

@@ -1,6 +1,7 @@
 //! The commands, each one call of the library and a way to tell about it.
 
 mod capture;
+mod cat;
 mod commit;
 mod completions;
 mod config;
@@ -10,16 +11,19 @@ mod delete;
 mod diff;
 mod doctor;
 mod export;
+mod find;
 mod force_unlock;
 mod gc;
 mod guard;
 mod history;
 mod import;
 mod init;
+mod inside;
 mod list;
 mod load;
 mod lock;
 mod log;
+mod ls;
 mod man;
 mod mount;
 mod mounts;
@@ -59,6 +63,9 @@ pub(crate) async fn run(
         Verb::Snapshot(args) => snapshot::run(context()?, args).await,
         Verb::List(args) => list::run(context()?, args).await,
         Verb::Show(args) => show::run(context()?, args).await,
+        Verb::Ls(args) => ls::run(context()?, args).await,
+        Verb::Cat(args) => cat::run(context()?, args).await,
+        Verb::Find(args) => find::run(context()?, args).await,
         Verb::Diff(args) => diff::run(context()?, args).await,
         Verb::History(args) => history::run(context()?, args).await,
         Verb::Restore(args) => restore::run(context()?, args, interrupt.commitment().clone()).await,

@@ -6,16 +6,16 @@ use capture::load::{WithoutLeftovers, damaged, made_plain};
 use serde_json::json;
 use store::{
     ErrorKind,
-    format::record::Record,
+    format::{record::Record, tree::TreePath},
     name::ChromeMajor,
     ops::{
         commitment::Commitment,
-        restore::{self, Report, Request},
+        restore::{self, Inspector, Report, Request},
     },
     tree::write::Keeping,
 };
 
-use super::{Context, load::Job};
+use super::{Context, inside, load::Job};
 use crate::{answer::Answer, args::RestoreArgs, failure::Failure, progress, size, time};
 
 pub(super) async fn run(
@@ -28,10 +28,18 @@ pub(super) async fn run(
         return load(context, args, chrome_major, commitment).await;
     }
     if args.load.require || args.load.normalise_exit {
-        let message =
-            "--require and --normalise-exit go with --chrome-major, which loads a profile for a Chrome";
+        let message = match args.paths.is_empty() {
+            true => {
+                "--require and --normalise-exit go with --chrome-major, which loads a profile for a Chrome"
+            }
+            false => {
+                "--path takes files out of a snapshot: --require and --normalise-exit are for whole profiles"
+            }
+        };
         return Err(Failure::usage(message));
     }
+    let paths =
+        args.paths.iter().map(|path| inside::path(path)).collect::<Result<Vec<TreePath>, Failure>>()?;
     let reference = args.snapshot.reference()?;
     let (tenant, lineage) = context.lineage_to_load(&args.snapshot.lineage()).await?;
     let record = context.snapshot_to_load(&tenant, &lineage, reference).await?;
@@ -39,11 +47,13 @@ pub(super) async fn run(
     marked.iter().for_each(|warning| context.console.warn(warning));
     let leftovers = Arc::new(WithoutLeftovers::default());
     let request = Request {
+        paths: paths.clone(),
         target: args.target.clone(),
         force: args.force,
         keeping: keeping(args),
         threads: crate::threads(),
-        inspector: Some(leftovers.clone()),
+        // Who names paths gets these, whatever they are.
+        inspector: paths.is_empty().then(|| leftovers.clone() as Arc<dyn Inspector>),
         commitment,
     };
     let progress = progress::watch(context.console);
@@ -53,6 +63,7 @@ pub(super) async fn run(
             "`pstore verify {} --chrome-major {} --read-data` shows how much is affected",
             lineage.name, lineage.chrome_major
         )),
+        ErrorKind::NotFound if !paths.is_empty() => inside::elsewhere(&record, error),
         _ => error.into(),
     })?;
     let mut warnings = warnings(&report);
@@ -90,6 +101,10 @@ fn keeping(args: &RestoreArgs) -> Keeping {
 
 /// The Chrome it is loaded for, if it is said.
 fn for_chrome(args: &RestoreArgs) -> Option<ChromeMajor> {
+    // Some files are no profile.
+    if !args.paths.is_empty() {
+        return None;
+    }
     let of_version = || args.load.chrome_version.as_deref()?.split('.').next()?.parse().ok();
     args.snapshot.chrome_major.or_else(of_version)
 }

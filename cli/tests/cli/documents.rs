@@ -178,6 +178,8 @@ fn documents_are_those_that_are_kept() {
     keeper.keep("show.first", &format!("show acme/alice --sha {first}"));
     keeper.keep("diff", &format!("diff acme/alice {first}"));
     keeper.keep("diff.stat", &format!("diff acme/alice {first} --stat"));
+    keeper.keep("ls", "ls acme/alice Default");
+    keeper.keep("find", "find acme/alice new --all");
     keeper.keep("history", "history acme/alice");
     keeper.keep("restore", "restore acme/alice out");
     keeper.keep("export", "export acme/alice -o archives");

@@ -1,10 +1,13 @@
 use crate::desk::Desk;
 
-pub const VERBS: [&str; 31] = [
+pub const VERBS: [&str; 34] = [
     "init",
     "snapshot",
     "list",
     "show",
+    "ls",
+    "cat",
+    "find",
     "diff",
     "history",
     "restore",

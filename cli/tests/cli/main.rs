@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod browse;
 mod clock;
 mod config;
 mod contract;

@@ -2,10 +2,9 @@
 
 use std::{cmp::Ordering, collections::HashMap, iter::Peekable, slice::Iter};
 
-use super::open;
+use super::browse::entries;
 use crate::{
     Result,
-    catalog::rules::Rules,
     content::TenantStore,
     format::{
         record::Record,
@@ -113,14 +112,6 @@ pub async fn diff(store: &TenantStore, before: &Record, after: &Record) -> Resul
     }
     let (before, after) = futures::future::try_join(entries(store, before), entries(store, after)).await?;
     Ok(compare(&before, &after))
-}
-
-async fn entries(store: &TenantStore, record: &Record) -> Result<Vec<Entry>> {
-    let (kept, opened) = open::kept(store, record, Rules::ALL).await?;
-    if let Some((pinned, _)) = kept {
-        pinned.release().await;
-    }
-    Ok(opened.entries)
 }
 
 /// Compares two trees, each in order, in one pass over both.

@@ -2,6 +2,7 @@
 
 pub mod adopt;
 mod again;
+pub mod browse;
 pub mod commit;
 pub mod commitment;
 pub mod diff;

@@ -3,6 +3,8 @@
 //! Requests run ahead of the threads that verify, decompress and write; a bounded queue
 //! lies between them. A file gets its attributes from whoever writes its last chunk.
 
+mod selection;
+
 use std::{
     fmt,
     fs::File,
@@ -37,7 +39,7 @@ use crate::{
     format::{
         record::Record,
         table::Location,
-        tree::{Entry, Extent, Kind},
+        tree::{Entry, Extent, Kind, TreePath},
     },
     id::SnapshotId,
     progress::{Progress, Tick},
@@ -51,6 +53,8 @@ const FLUSH_BYTES: u64 = 64 << 20;
 
 #[derive(Clone, Debug)]
 pub struct Request {
+    /// These paths alone, with the directories they are in; without any, all.
+    pub paths: Vec<TreePath>,
     pub target: PathBuf,
     /// Replace a target that is not empty.
     pub force: bool,
@@ -113,6 +117,10 @@ async fn write_snapshot(
     request: &Request,
     progress: Arc<dyn Progress>,
 ) -> Result<Report> {
+    let opened = match request.paths.is_empty() {
+        true => opened,
+        false => selection::select(opened, &request.paths)?,
+    };
     let Opened { record, metadata, entries, locations } = opened;
     drop(metadata);
     let snapshot_id = super::snapshot::snapshot_id(&record)

@@ -75,7 +75,8 @@ async fn a_damaged_record_does_not_take_its_lineage_with_it() {
         }
         let listing = find::list(&world.store, &world.lineage).await.unwrap();
         assert!(listing.records.iter().any(|record| record.record == first.record));
-        let older = find::snapshot(&world.store, &world.lineage, Some(&first.sha256_prefix)).await.unwrap();
+        let reference = find::Reference::digits(&first.sha256_prefix);
+        let older = find::snapshot(&world.store, &world.lineage, reference.as_ref()).await.unwrap();
         let out = dir.path().join(format!("out-{missing}"));
         world.restore_record(&older, &out).await.unwrap();
         assert_same(&kept, &out);
@@ -169,6 +170,7 @@ async fn an_interruption_and_the_last_step_of_a_restore_exclude_each_other() {
     let record = world.current().await.unwrap();
     let commitment = Commitment::default();
     let request = restore::Request {
+        paths: Vec::new(),
         target: target.clone(),
         force: false,
         keeping: Keeping { owner: false, special: true },

@@ -27,7 +27,7 @@ const REQUESTS_OF_A_WINDOW: usize = 4;
 
 /// A chunk: as it is, and as it is stored.
 #[derive(Clone, Debug)]
-pub(super) struct Chunk {
+pub(in crate::ops) struct Chunk {
     pub raw: Bytes,
     pub stored: Bytes,
     pub codec: Codec,
@@ -35,12 +35,12 @@ pub(super) struct Chunk {
 
 /// A window's chunks, in order, and what was fetched for them.
 #[derive(Debug)]
-pub(super) struct Window {
+pub(in crate::ops) struct Window {
     pub chunks: Vec<Chunk>,
     pub fetched_bytes: u64,
 }
 
-pub(super) fn windows(
+pub(in crate::ops) fn windows(
     (store, whereabouts): (TenantStore, Arc<Whereabouts>),
     pieces: impl Iterator<Item = Piece> + Send + 'static,
 ) -> impl Stream<Item = Result<Window>> {

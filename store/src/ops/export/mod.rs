@@ -4,7 +4,7 @@
 //! Two exports of one tree are the same tar stream, however they are compressed.
 
 mod digest;
-mod feed;
+pub(super) mod feed;
 mod framing;
 mod seal;
 mod stream;

@@ -1,0 +1,159 @@
+//! Looking into a snapshot without restoring it: its names, and the bytes of one file.
+//!
+//! The snapshot is pinned while it is read. Of its content only what is asked for is fetched.
+
+use std::{
+    io::{self, Write},
+    path::PathBuf,
+    sync::Arc,
+};
+
+use futures::StreamExt;
+use tokio::sync::mpsc;
+
+use super::{
+    export::feed::{self, Window},
+    moved::followed,
+    open::{self, Opened},
+};
+use crate::{
+    Error, Result,
+    catalog::rules::Rules,
+    content::{TenantStore, chunk::Piece, workers::blocking},
+    error::IoContext,
+    format::{
+        record::Record,
+        tree::{Entry, Extent, Kind, TreePath},
+    },
+};
+
+/// Windows of chunks that wait to be written, beside those that are being fetched.
+const WINDOWS_WAITING: usize = 1;
+/// How much of a hole is written at a time.
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+/// All names of a snapshot, in order.
+pub async fn entries(store: &TenantStore, record: &Record) -> Result<Vec<Entry>> {
+    let (kept, opened) = open::kept(store, record, Rules::ALL).await?;
+    if let Some((pinned, _)) = kept {
+        pinned.release().await;
+    }
+    Ok(opened.entries)
+}
+
+/// What a path names.
+pub fn entry<'a>(entries: &'a [Entry], path: &TreePath) -> Option<&'a Entry> {
+    place(entries, path).map(|at| &entries[at])
+}
+
+/// The file behind a name: a hard link's is the one it links to.
+pub fn file<'a>(entries: &'a [Entry], entry: &'a Entry) -> Option<&'a Entry> {
+    match &entry.kind {
+        Kind::File { .. } => Some(entry),
+        Kind::HardLink { target } => self::entry(entries, target),
+        _ => None,
+    }
+}
+
+fn place(entries: &[Entry], path: &TreePath) -> Option<usize> {
+    entries.binary_search_by(|entry| entry.path.cmp(path)).ok()
+}
+
+/// Where a path is looked for, and was not found.
+pub fn missing(record: &Record, path: &TreePath) -> Error {
+    Error::NotFound { what: format!("{path} in snapshot {}", record.sha256_prefix()) }
+}
+
+/// Writes a file to `out`, which messages call `shown`; how long it is.
+pub async fn write<W: Write + Send + 'static>(
+    store: &TenantStore,
+    record: &Record,
+    path: &TreePath,
+    (out, shown): (W, PathBuf),
+) -> Result<u64> {
+    let (kept, opened) = open::kept(store, record, Rules::ALL).await?;
+    let written = write_file(store, opened, path, (out, shown)).await;
+    if let Some((pinned, _)) = kept {
+        pinned.release().await;
+    }
+    written
+}
+
+async fn write_file<W: Write + Send + 'static>(
+    store: &TenantStore,
+    opened: Opened,
+    path: &TreePath,
+    out: (W, PathBuf),
+) -> Result<u64> {
+    let (extents, pieces) = content(&opened, path)?;
+    let size = extents.iter().map(Extent::len).sum();
+    let whereabouts = Arc::new(followed(store, &opened.record, Rules::ALL));
+    drop(opened);
+    let (sender, receiver) = mpsc::channel(WINDOWS_WAITING);
+    let writer = blocking(move || write_extents(&extents, receiver, out));
+    let mut windows = std::pin::pin!(feed::windows((store.clone(), whereabouts), pieces.into_iter()));
+    let feeder = async {
+        while let Some(window) = windows.next().await {
+            // The writer has stopped; its error says why.
+            if sender.send(window).await.is_err() {
+                break;
+            }
+        }
+        drop(sender);
+    };
+    futures::future::join(feeder, writer).await.1.map(|()| size)
+}
+
+/// What a file is made of, and where its chunks lie.
+fn content(opened: &Opened, path: &TreePath) -> Result<(Vec<Extent>, Vec<Piece>)> {
+    let entries = &opened.entries;
+    let named = entry(entries, path).ok_or_else(|| missing(&opened.record, path))?;
+    let at = file(entries, named).and_then(|file| place(entries, &file.path));
+    let Some((at, Kind::File { extents, .. })) = at.map(|at| (at, &entries[at].kind)) else {
+        let what = match &named.kind {
+            Kind::Directory => "a directory".to_owned(),
+            Kind::Symlink { target } => format!("a symbolic link to {}", target.escape_ascii()),
+            _ => "no regular file".to_owned(),
+        };
+        return Err(Error::InvalidInput { what: format!("{path} is {what}") });
+    };
+    let pieces = opened.pieces().nth(at).unwrap_or_default();
+    Ok((extents.clone(), pieces))
+}
+
+fn write_extents<W: Write>(
+    extents: &[Extent],
+    mut windows: mpsc::Receiver<Result<Window>>,
+    (mut out, shown): (W, PathBuf),
+) -> Result<()> {
+    let mut chunks = Vec::new().into_iter();
+    for extent in extents {
+        match extent {
+            Extent::Hole(len) => zeros(*len, &mut out).at("cannot write", &shown)?,
+            Extent::Inline(bytes) => out.write_all(bytes).at("cannot write", &shown)?,
+            Extent::Chunk { .. } => {
+                let chunk = loop {
+                    match chunks.next() {
+                        Some(chunk) => break chunk,
+                        None => {
+                            let ended = || Error::Internal { what: "chunks ended early".to_owned() };
+                            chunks = windows.blocking_recv().ok_or_else(ended)??.chunks.into_iter();
+                        }
+                    }
+                };
+                out.write_all(&chunk.raw).at("cannot write", &shown)?;
+            }
+        }
+    }
+    out.flush().at("cannot write", &shown)
+}
+
+fn zeros(len: u64, out: &mut impl Write) -> io::Result<()> {
+    let mut left = len;
+    while left > 0 {
+        let part = left.min(ZEROS.len() as u64) as usize;
+        out.write_all(&ZEROS[..part])?;
+        left -= part as u64;
+    }
+    Ok(())
+}
