@@ -122,6 +122,8 @@ impl Examination {
                     examination.sqlite.push(checked);
                 }
                 Found::LevelDb(checked) => examination.leveldb.push(checked),
+                // Nobody examines a profile to compare it.
+                Found::Sites(..) => {}
             }
         }
         examination.sqlite.sort_by(|a, b| a.path.cmp(&b.path));

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    change::sites::{self, Sites},
     cookies::{self, Count},
     inventory::Inventory,
     leveldb,
@@ -19,12 +20,16 @@ use crate::{
 pub(crate) enum Job {
     Sqlite(#[serde(with = "path_as_bytes")] PathBuf),
     LevelDb(#[serde(with = "path_as_bytes")] PathBuf),
+    /// Two databases of cookies, of which one is to be told from the other, and until when a cookie
+    /// that lapses is told.
+    Sites(#[serde(with = "path_as_bytes")] PathBuf, u64),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     Sqlite(sqlite::Checked, Option<Count>),
     LevelDb(leveldb::Checked),
+    Sites(PathBuf, Sites),
 }
 
 impl Job {
@@ -35,7 +40,7 @@ impl Job {
 
     pub(crate) fn path(&self) -> &Path {
         match self {
-            Self::Sqlite(path) | Self::LevelDb(path) => path,
+            Self::Sqlite(path) | Self::LevelDb(path) | Self::Sites(path, _) => path,
         }
     }
 
@@ -46,6 +51,9 @@ impl Job {
                 Found::Sqlite(checked, count)
             }
             Self::LevelDb(path) => Found::LevelDb(leveldb::check(source, path, means.deadline)),
+            Self::Sites(path, soon_ms) => {
+                Found::Sites(path.clone(), sites::check(source, path, *soon_ms, means))
+            }
         }
     }
 
@@ -58,6 +66,14 @@ impl Job {
             }
             Self::LevelDb(_) => {
                 Found::LevelDb(leveldb::Checked { path, state, notes: leveldb::Notes::default(), bytes: 0 })
+            }
+            Self::Sites(..) => {
+                let why = match state {
+                    State::Ok => "nobody has looked at it".to_owned(),
+                    State::Damaged(problems) => problems.join("; "),
+                    State::Unchecked(reason) => reason,
+                };
+                Found::Sites(path, Sites::unread(&why))
             }
         }
     }

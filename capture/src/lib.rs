@@ -6,6 +6,7 @@
 //! changing a byte of them. [`cell`] is the process in which that happens.
 
 pub mod cell;
+pub mod change;
 pub mod chrome;
 pub mod cookies;
 pub mod examination;

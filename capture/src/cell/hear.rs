@@ -52,6 +52,10 @@ impl Heard {
                 let Some(Job::LevelDb(path)) = jobs.get(at) else { return Err(Stop::Nonsense) };
                 self.take(at, found.of(path.clone()))?;
             }
+            (Answer::Sites(at, sites), Some(_)) if self.begun.contains(&at) => {
+                let Some(Job::Sites(path, _)) = jobs.get(at) else { return Err(Stop::Nonsense) };
+                self.take(at, sites.told().map(|sites| Found::Sites(path.clone(), sites)))?;
+            }
             _ => return Err(Stop::Nonsense),
         }
         Ok(())

@@ -18,6 +18,7 @@ use super::{
     words::{Answer, Order},
 };
 use crate::{
+    change::sites::{AFTER, BEFORE},
     job::{Found, Job},
     source::{Source, with_suffix},
     sqlite::Means,
@@ -48,13 +49,21 @@ fn prepare(order: &Order) -> io::Result<(Source, Walls)> {
 
 /// Of all that is copied for a check.
 fn bytes(source: &Source, job: &Job) -> u64 {
-    let Job::Sqlite(path) = job else { return 0 };
     let length = |path: &Path| {
         let file = source.file(path).ok().flatten();
         file.and_then(|file| file.metadata().ok()).map_or(0, |meta| meta.len())
     };
-    let beside = ["-journal", "-wal"].map(|suffix| length(&with_suffix(path, suffix)));
-    beside.into_iter().fold(length(path), u64::saturating_add)
+    let whole = |path: &Path| {
+        let beside = ["-journal", "-wal"].map(|suffix| length(&with_suffix(path, suffix)));
+        beside.into_iter().fold(length(path), u64::saturating_add)
+    };
+    match job {
+        Job::Sqlite(path) => whole(path),
+        Job::LevelDb(_) => 0,
+        Job::Sites(path, _) => {
+            [BEFORE, AFTER].map(|side| whole(&Path::new(side).join(path))).into_iter().max().unwrap_or(0)
+        }
+    }
 }
 
 fn work(order: &Order, source: &Source, walls: &Walls, answers: &Mutex<impl Write + Send>) -> io::Result<()> {
@@ -69,7 +78,7 @@ fn work(order: &Order, source: &Source, walls: &Walls, answers: &Mutex<impl Writ
             let found = job.check(source, means);
             let needs_more = match &found {
                 Found::Sqlite(checked, _) => checked.state == State::out_of_memory(),
-                Found::LevelDb(_) => false,
+                Found::LevelDb(_) | Found::Sites(..) => false,
             };
             say(answers, &if needs_more { Answer::OutOfMemory } else { Answer::found(at, found) })?;
         }

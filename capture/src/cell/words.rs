@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{limits::Limits, walls::Confinement};
 use crate::{
+    change::sites::Sites,
     cookies::Count,
     job::{Found, Job},
     leveldb::{self, Notes},
@@ -43,6 +44,7 @@ pub(super) enum Answer {
     Began(usize),
     Sqlite(usize, SqliteFound),
     LevelDb(usize, LevelDbFound),
+    Sites(usize, Sites),
     /// One of those that were begun needs more memory than there is for all of them.
     OutOfMemory,
     /// It cannot begin, and why.
@@ -70,6 +72,7 @@ pub(super) struct LevelDbFound {
 impl Answer {
     pub(super) fn found(job: usize, found: Found) -> Self {
         match found {
+            Found::Sites(_, sites) => Self::Sites(job, sites),
             Found::Sqlite(checked, cookies) => {
                 let sqlite::Checked { path: _, state, hot_journal, wal, bytes } = checked;
                 Self::Sqlite(job, SqliteFound { state, hot_journal, wal, bytes, cookies })

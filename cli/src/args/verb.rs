@@ -168,11 +168,12 @@ pub(crate) struct ShowArgs {
 /// Tell what changed between two snapshots
 ///
 /// A sign for each path: + added, - removed, M other content, m other metadata alone, T
-/// something else now. Only metadata is fetched.
+/// something else now. Only metadata is fetched, but with --profile.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore diff acme/alice@latest~1
-  pstore diff acme/alice@before-migration 8c01de --stat")]
+  pstore diff acme/alice@before-migration 8c01de --stat
+  pstore diff acme/alice@latest~1 --profile")]
 pub(crate) struct DiffArgs {
     #[arg(value_name = "TENANT/PROFILE[@A]", help = "Whose snapshots, and the earlier one")]
     pub(crate) name: SnapshotName,
@@ -185,6 +186,10 @@ pub(crate) struct DiffArgs {
     /// The totals alone
     #[arg(long)]
     pub(crate) stat: bool,
+    /// Tell what became of the browser profile instead of its files: cookies by site, extensions,
+    /// origins that keep something, settings; never their values. Fetches the files that tell it
+    #[arg(long, conflicts_with = "stat")]
+    pub(crate) profile: bool,
 }
 
 /// Show the chain of snapshots that led to one

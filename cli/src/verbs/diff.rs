@@ -1,5 +1,7 @@
 //! `pstore diff`
 
+mod profile;
+
 use serde_json::{Value, json};
 use store::{
     format::record::Record,
@@ -9,6 +11,7 @@ use store::{
     },
 };
 
+use self::profile::Profile;
 use super::Context;
 use crate::{
     answer::Answer,
@@ -24,6 +27,10 @@ pub(super) async fn run(context: Context, args: &DiffArgs) -> Result<Answer, Fai
     let before = context.snapshot(&tenant, &lineage, Some(before)).await?;
     let after = context.snapshot(&tenant, &lineage, after).await?;
     let diff = diff::diff(&tenant, &before, &after).await?;
+    let profile = match args.profile {
+        true => Some(Profile::compare(&tenant, &before, &after).await?),
+        false => None,
+    };
     let totals = &diff.totals;
     let changes = (!args.stat).then(|| diff.lines.iter().map(document).collect::<Vec<Value>>());
     let document = json!({
@@ -41,8 +48,11 @@ pub(super) async fn run(context: Context, args: &DiffArgs) -> Result<Answer, Fai
         "new_bytes": totals.new_bytes,
         "gone_bytes": totals.gone_bytes,
         "changes": changes,
+        "profile": profile.as_ref().map(Profile::document),
     });
-    Ok(Answer::new(document, text(&before, &after, &diff, args.stat)))
+    let told = profile.as_ref().map(Profile::text).unwrap_or_default();
+    let files = text(&before, &after, &diff, args.stat || profile.is_some());
+    Ok(Answer::new(document, format!("{told}{files}")))
 }
 
 /// The earlier snapshot, and the later one, if it is said which.

@@ -117,3 +117,56 @@ fn content_is_not_needed() {
     }
     desk.ok(&format!("diff acme/alice {first} --no-cache"));
 }
+
+/// A directory of Chrome's, as far as these tests need one.
+fn profile(desk: &Desk, cookies: &str, preferences: &str) {
+    let path = desk.path("udd/Default/Cookies");
+    let table = "CREATE TABLE cookies (host_key TEXT, name TEXT, value TEXT, encrypted_value BLOB, path TEXT, expires_utc INTEGER);";
+    let _ = fs::remove_file(&path);
+    let script =
+        "import sqlite3, sys\nd = sqlite3.connect(sys.argv[1])\nd.executescript(sys.argv[2])\nd.commit()";
+    let made = std::process::Command::new("python3")
+        .args([
+            "-c",
+            script,
+            path.to_str().unwrap(),
+            &format!("{table} INSERT INTO cookies VALUES {cookies};"),
+        ])
+        .status();
+    assert!(made.unwrap().success());
+    fs::write(desk.path("udd/Default/Preferences"), preferences).unwrap();
+}
+
+#[test]
+fn a_person_is_told_of_cookies_extensions_storage_and_settings_and_of_no_value() {
+    let desk = Desk::new();
+    let id = "abcdefghijklmnopabcdefghijklmnop";
+    let far = 13_900_000_000_000_000_u64 * 2;
+    let old = format!("('.a.test', 'sid', 'hush', x'', '/', {far}), ('b.test', 'x', 'hush', x'', '/', 0)");
+    profile(&desk, &old, r#"{"homepage": "hush", "browser": {"theme": 1}}"#);
+    fs::create_dir_all(desk.path(&format!("udd/Default/Extensions/{id}/1.0_0"))).unwrap();
+    let first = desk.run("snapshot -q udd acme/alice --allow-shrink").stdout.trim().to_owned();
+    let new = format!("('.a.test', 'sid', 'hush', x'', '/', {far}), ('.a.test', 'two', 'hush', x'', '/', 1)");
+    profile(&desk, &new, r#"{"homepage": "other", "browser": {"theme": 1}}"#);
+    fs::remove_dir_all(desk.path(&format!("udd/Default/Extensions/{id}"))).unwrap();
+    fs::create_dir_all(desk.path("udd/Default/IndexedDB/https_app.test_0.indexeddb.leveldb")).unwrap();
+    desk.ok("snapshot udd acme/alice --allow-shrink");
+    let text = desk.ok(&format!("diff acme/alice@{} --profile", &first[..12]));
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(
+        lines[..lines.len() - 1],
+        [
+            "cookies     a.test  1 -> 2: 1 added, 1 expiring within 7 days",
+            "cookies     b.test  1 -> 0: 1 gone",
+            &format!("extension   - {id} 1.0_0"),
+            "storage     + https://app.test",
+            "setting     Default/Preferences: homepage",
+        ],
+        "{text}"
+    );
+    let document = desk.json(&format!("diff acme/alice@{} --profile", &first[..12]));
+    assert_eq!(document["profile"]["cookies"][0]["sites"][0]["added"], 1);
+    assert!(!text.contains("hush") && !document.to_string().contains("hush"));
+    // Nothing of it is left.
+    assert!(!document.to_string().contains("sid"));
+}

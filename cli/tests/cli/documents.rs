@@ -177,6 +177,7 @@ fn documents_are_those_that_are_kept() {
     keeper.keep("show", "show acme/alice");
     keeper.keep("show.first", &format!("show acme/alice --sha {first}"));
     keeper.keep("diff", &format!("diff acme/alice {first}"));
+    keeper.keep("diff.profile", &format!("diff acme/alice {first} --profile"));
     keeper.keep("diff.stat", &format!("diff acme/alice {first} --stat"));
     keeper.keep("ls", "ls acme/alice Default");
     keeper.keep("find", "find acme/alice new --all");

@@ -1,0 +1,8 @@
+//! What became of a profile between two snapshots, in a person's words: cookies per site,
+//! settings, extensions, and origins that keep something.
+//!
+//! Values are never told: neither those of cookies nor those of settings.
+
+pub mod names;
+pub mod settings;
+pub mod sites;
