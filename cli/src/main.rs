@@ -29,7 +29,10 @@ use std::{process::ExitCode, time::Duration};
 use capture::cell;
 use tokio::signal::unix::SignalKind;
 
-use crate::{answer::Answer, args::Invocation, console::Console, failure::Failure, interrupt::Interrupt};
+use crate::{
+    answer::Answer, args::Invocation, console::Console, failure::Failure, interrupt::Interrupt,
+    verbs::complete,
+};
 
 /// How long work that was interrupted may take to clean up after itself.
 const LAST_BREATH: Duration = Duration::from_secs(2);
@@ -37,6 +40,9 @@ const LAST_BREATH: Duration = Duration::from_secs(2);
 fn main() -> ExitCode {
     if std::env::args_os().skip(1).eq([cell::VERB]) {
         return cell();
+    }
+    if std::env::args_os().nth(1).is_some_and(|verb| verb == complete::VERB) {
+        return complete();
     }
     let invocation = match args::parse() {
         Ok(invocation) => invocation,
@@ -61,6 +67,18 @@ fn cell() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::from(exit::code(store::ErrorKind::Io)),
     }
+}
+
+/// Somebody types a line and asks what could come next. No matter what goes wrong, only words are
+/// printed.
+fn complete() -> ExitCode {
+    let words = std::env::args_os().skip(2).collect();
+    if let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        let words = runtime.block_on(complete::run(words));
+        runtime.shutdown_background();
+        console::print(&words);
+    }
+    ExitCode::SUCCESS
 }
 
 /// The verb's answer; `None` if the user interrupted it.

@@ -3,6 +3,7 @@
 mod capture;
 mod cat;
 mod commit;
+pub(crate) mod complete;
 mod completions;
 mod config;
 mod context;

@@ -1,6 +1,111 @@
-use std::fs;
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+};
 
 use crate::{desk::Desk, help::VERBS};
+
+/// As bash asks for what could come next on a line, and what it is told.
+const ASK: &str = r#"
+source pstore.bash
+COMP_WORDBREAKS="$2"
+COMP_LINE="$1" COMP_POINT=${#1}
+read -ra COMP_WORDS <<< "$COMP_LINE"
+[[ $COMP_LINE == *" " ]] && COMP_WORDS+=("")
+COMP_CWORD=$(( ${#COMP_WORDS[@]} - 1 ))
+_pstore_names pstore "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"
+printf '%s\n' "${COMPREPLY[@]}"
+"#;
+/// What bash takes for the end of a word, if nobody tells it otherwise.
+const BREAKS: &str = " \t\n\"'@><=;|&(:";
+
+fn completed(desk: &Desk, line: &str, breaks: &str) -> Vec<String> {
+    let program = Path::new(env!("CARGO_BIN_EXE_pstore")).parent().unwrap().to_str().unwrap();
+    let mut bash = Command::new("bash");
+    bash.args(["-c", ASK, "bash", line, breaks]).current_dir(desk.path("")).env_clear();
+    bash.env("HOME", desk.path("")).env("PATH", format!("{program}:/usr/bin:/bin")).stdin(Stdio::null());
+    let output = bash.output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{line}");
+    String::from_utf8(output.stdout)
+        .unwrap()
+        .lines()
+        .filter(|line| !line.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn bash_completes_tenants_profiles_and_snapshots() {
+    let desk = Desk::new();
+    fs::write(desk.path("pstore.bash"), desk.ok("completions bash")).unwrap();
+    // Nothing is there yet, and nobody is bothered with that.
+    assert_eq!(completed(&desk, "pstore show ac", BREAKS), Vec::<String>::new());
+    let first = desk.capture("1");
+    desk.ok("tag acme/alice before-migration");
+    desk.ok("snapshot udd acme/bob");
+    // What it has just been told it would not ask again.
+    fs::remove_dir_all(desk.path(".cache")).unwrap();
+    let ask = |line: &str| completed(&desk, line, BREAKS);
+    assert_eq!(ask("pstore show ac"), ["acme/"]);
+    assert_eq!(ask("pstore gc "), ["acme"]);
+    assert_eq!(ask("pstore restore --json acme/"), ["acme/alice", "acme/bob"]);
+    assert_eq!(ask("pstore list acme/b"), ["acme/bob"]);
+    // Bash replaces what comes after the @ alone.
+    assert_eq!(ask("pstore show acme/alice@"), ["latest", "latest~1", "before-migration", &first]);
+    assert_eq!(ask("pstore show acme/alice@be"), ["before-migration"]);
+    let whole = completed(&desk, "pstore show acme/alice@be", " ");
+    assert_eq!(whole, ["acme/alice@before-migration"]);
+    assert_eq!(ask("pstore diff acme/alice@latest be"), ["before-migration"]);
+    assert!(ask("pstore sh").contains(&"show".to_owned()));
+    assert!(ask("pstore unmount ").iter().all(|word| word.starts_with('-')));
+    assert_eq!(
+        ask("pstore show --store=s3://nowhere --endpoint=http://127.0.0.1:9 ac"),
+        Vec::<String>::new()
+    );
+}
+
+fn shell(desk: &Desk, name: &str, args: &[&str]) -> String {
+    let program = Path::new(env!("CARGO_BIN_EXE_pstore")).parent().unwrap().to_str().unwrap();
+    let mut shell = Command::new(name);
+    shell.args(args).current_dir(desk.path("")).env_clear().stdin(Stdio::null());
+    shell.env("HOME", desk.path("")).env("PATH", format!("{program}:/usr/bin:/bin"));
+    let output = shell.output().unwrap_or_else(|error| panic!("scripts/setup test installs {name}: {error}"));
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn fish_completes_them_too_and_zsh_can_read_its_script() {
+    let desk = Desk::new();
+    desk.ok("snapshot udd acme/alice");
+    desk.ok("tag acme/alice before-migration");
+    fs::write(desk.path("pstore.fish"), desk.ok("completions fish")).unwrap();
+    fs::write(desk.path("_pstore"), desk.ok("completions zsh")).unwrap();
+    let ask =
+        |line: &str| shell(&desk, "fish", &["-c", &format!("source pstore.fish; complete -C '{line}'")]);
+    assert_eq!(ask("pstore show ac"), "acme/\n");
+    assert_eq!(ask("pstore show acme/alice@be"), "acme/alice@before-migration\n");
+    assert!(ask("pstore unmou").starts_with("unmount"));
+    shell(&desk, "zsh", &["-n", "_pstore"]);
+}
+
+/// A store that does not answer costs a moment, and what was there before is offered all the same.
+#[test]
+fn names_are_remembered_for_when_the_store_is_gone() {
+    let desk = Desk::new();
+    desk.ok("snapshot udd acme/alice");
+    let ask = || desk.ok("complete-words show acme/");
+    assert_eq!(ask(), "acme/alice\n");
+    fs::rename(desk.path(".local/share/pstore"), desk.path("away")).unwrap();
+    let names = desk.path(".cache/pstore/names");
+    for entry in fs::read_dir(names).unwrap() {
+        let old = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+        fs::File::options().write(true).open(entry.unwrap().path()).unwrap().set_modified(old).unwrap();
+    }
+    assert_eq!(ask(), "acme/alice\n");
+    assert_eq!(desk.ok("complete-words"), "");
+}
 
 #[test]
 fn completions_are_made_for_every_shell() {
@@ -27,4 +132,27 @@ fn there_is_a_manual_page_for_every_command() {
     assert!(desk.path("pages/pstore.1").exists());
     assert!(desk.path("pages/pstore-config-show.1").exists());
     assert!(!desk.path("pages/pstore-config-help.1").exists());
+}
+
+/// A test that fails leaves no mount behind.
+struct Unmounted<'a>(&'a Desk);
+
+impl Drop for Unmounted<'_> {
+    fn drop(&mut self) {
+        self.0.run("unmount mnt --discard");
+    }
+}
+
+#[test]
+fn what_is_mounted_can_be_unmounted_by_its_first_letters() {
+    let desk = Desk::new();
+    desk.ok("snapshot udd acme/alice");
+    fs::create_dir(desk.path("mnt")).unwrap();
+    let _unmounted = Unmounted(&desk);
+    desk.ok("mount --read-only acme/alice mnt");
+    let mountpoint = format!("{}\n", desk.path("mnt").display());
+    assert_eq!(desk.ok("complete-words unmount /"), mountpoint);
+    assert_eq!(desk.ok("complete-words unmount /nowhere"), "");
+    // Something is mounted there already.
+    assert_eq!(desk.ok("complete-words mount acme/alice /"), "");
 }

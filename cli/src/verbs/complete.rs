@@ -1,0 +1,119 @@
+//! What could come next on a command line: what the scripts of `pstore completions` ask for.
+//!
+//! It is asked in the middle of a line that somebody types. So it never fails, never says anything
+//! but words, and never waits: names come from what this host remembers, and if that is old, from
+//! the store, for as long as nobody notices.
+
+mod asked;
+mod remembered;
+
+use std::{ffi::OsString, time::Duration};
+
+use store::{
+    catalog::records,
+    name::{ProfileName, Tenant},
+    ops::find::{self, LATEST},
+};
+
+use self::{asked::Asked, remembered::Remembered};
+use super::{Context, mount::remote};
+use crate::{
+    args::{self, LineageArgs},
+    console::Console,
+    failure::Failure,
+    interrupt::Interrupt,
+    location::Purpose,
+    settings::Settings,
+};
+
+/// The first argument with which the program answers so.
+pub(crate) const VERB: &str = "complete-words";
+/// How long somebody who types may be kept waiting.
+const MOST_TIME: Duration = Duration::from_millis(800);
+/// How many snapshots are offered, the newest first.
+const MOST_SNAPSHOTS: usize = 50;
+
+/// What could stand in place of the last of these words, one on each line.
+pub(crate) async fn run(words: Vec<OsString>) -> String {
+    let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let Some((last, before)) = words.split_last() else { return String::new() };
+    let asked = Asked::of(before);
+    let found = tokio::time::timeout(MOST_TIME * 2, candidates(&asked, last)).await;
+    let mut found = found.ok().and_then(Result::ok).unwrap_or_default();
+    found.retain(|candidate| candidate.starts_with(last.as_str()) && !candidate.contains(char::is_control));
+    found.iter().map(|candidate| format!("{candidate}\n")).collect()
+}
+
+async fn candidates(asked: &Asked, last: &str) -> Result<Vec<String>, Failure> {
+    let invocation = args::parse_words(asked.global_line()).map_err(|_| Failure::usage("no such line"))?;
+    if asked.is_for("MOUNTPOINT") {
+        let live = remote::live(&Settings::load(&invocation.global)?)?;
+        return Ok(live.iter().map(|live| live.info.mountpoint.to_string_lossy().into_owned()).collect());
+    }
+    let console = Console { json: false, quiet: true, verbose: 0 };
+    let names = Names { context: Context::new(&invocation.global, console, Interrupt::new())? };
+    if asked.is_for("REF") {
+        let Some(profile) = asked.profile() else { return Ok(Vec::new()) };
+        return Ok(names.references(&profile).await);
+    }
+    if asked.takes_references()
+        && let Some((profile, _)) = last.split_once('@')
+        && let Ok(name) = profile.parse()
+    {
+        let references = names.references(&name).await;
+        return Ok(references.iter().map(|reference| format!("{profile}@{reference}")).collect());
+    }
+    match last.split_once('/') {
+        Some((tenant, _)) if asked.takes_profiles() => match tenant.parse() {
+            Ok(tenant) => Ok(names.profiles(&tenant).await),
+            Err(_) => Ok(Vec::new()),
+        },
+        None if asked.takes_profiles() => {
+            let tenants = names.tenants().await;
+            Ok(tenants.iter().map(|tenant| format!("{tenant}/")).collect())
+        }
+        None if asked.is_for("TENANT") => Ok(names.tenants().await),
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// Names that are stored, as this host remembers them or the store has them.
+struct Names {
+    context: Context,
+}
+
+impl Names {
+    async fn tenants(&self) -> Vec<String> {
+        let asking = async {
+            let tenants = self.context.store(Purpose::Read).await?.tenants().await?;
+            Ok(tenants.iter().map(ToString::to_string).collect())
+        };
+        self.remembered("tenants").or_ask(asking).await
+    }
+
+    async fn profiles(&self, tenant: &Tenant) -> Vec<String> {
+        let asking = async {
+            let profiles = records::profiles(&self.context.tenant(tenant).await?).await?;
+            Ok(profiles.iter().map(ToString::to_string).collect())
+        };
+        self.remembered(&format!("profiles of {tenant}")).or_ask(asking).await
+    }
+
+    /// The words for snapshots: of the current one, then tags, then digits, the newest first.
+    async fn references(&self, profile: &ProfileName) -> Vec<String> {
+        let asking = async {
+            let asked = LineageArgs { profile: profile.clone(), chrome_major: None };
+            let (tenant, lineage) = self.context.lineage(&asked).await?;
+            let records = find::list(&tenant, &lineage).await?.records;
+            let newest = || records.iter().rev().take(MOST_SNAPSHOTS);
+            let tags = newest().flat_map(|record| record.tags.keys().cloned());
+            let words = [LATEST.to_owned(), format!("{LATEST}~1")].into_iter().chain(tags);
+            Ok(words.chain(newest().map(|record| record.sha256_prefix())).collect())
+        };
+        self.remembered(&format!("snapshots of {profile}")).or_ask(asking).await
+    }
+
+    fn remembered(&self, what: &str) -> Remembered {
+        Remembered::new(self.context.cache_root.as_deref(), &self.context.location.shown(), what)
+    }
+}
