@@ -209,32 +209,41 @@ impl Metadata {
         let Some(cache) = &store.cache else { return };
         let mut bytes = Vec::new();
         bytes.put_bytes(&self.root.encode());
-        for (tree, table) in self.trees.iter().zip(&self.tables) {
-            bytes.put_bytes(tree);
-            bytes.put_bytes(table);
+        // Equal segments are in memory once, however often the root names them, and here as well.
+        let mut put = HashSet::new();
+        for (segment, (tree, table)) in self.root.segments.iter().zip(self.trees.iter().zip(&self.tables)) {
+            for (id, blob) in [(segment.tree.id, tree), (segment.table.id, table)] {
+                if put.insert(id) {
+                    bytes.put_bytes(blob);
+                }
+            }
         }
         cache.write(Shelf::Meta, &cache_name(record, generation), &bytes);
     }
 
     fn from_cached(store: &TenantStore, content: &Content, bytes: &Bytes, most: u64) -> Result<Self> {
         let mut reader = Reader::new(bytes);
-        let mut next = |id: Option<&ChunkId>| -> Result<Bytes> {
-            let blob = reader.bytes(usize::MAX >> 1, "a blob").map_err(|error| error.of("a cache file"))?;
-            match id {
-                Some(id) if store.key().id_of(blob) != *id => {
-                    Err(Error::damaged("a cache file", "another content"))
-                }
-                _ => Ok(bytes.slice_ref(blob)),
+        let mut read: HashMap<ChunkId, Bytes> = HashMap::new();
+        let mut next = |id: &ChunkId| -> Result<Bytes> {
+            if let Some(blob) = read.get(id) {
+                return Ok(blob.clone());
             }
+            let blob = reader.bytes(usize::MAX >> 1, "a blob").map_err(|error| error.of("a cache file"))?;
+            if store.key().id_of(blob) != *id {
+                return Err(Error::damaged("a cache file", "another content"));
+            }
+            let blob = bytes.slice_ref(blob);
+            read.insert(*id, blob.clone());
+            Ok(blob)
         };
-        let root = Root::decode(&next(Some(&content.root.id))?).map_err(|error| error.of("a cache file"))?;
+        let root = Root::decode(&next(&content.root.id)?).map_err(|error| error.of("a cache file"))?;
         if root.metadata_bytes() > most {
             return Err(too_much("a cache file".to_owned(), root.metadata_bytes(), most));
         }
         let (mut trees, mut tables) = (Vec::new(), Vec::new());
         for segment in &root.segments {
-            trees.push(next(Some(&segment.tree.id))?);
-            tables.push(next(Some(&segment.table.id))?);
+            trees.push(next(&segment.tree.id)?);
+            tables.push(next(&segment.table.id)?);
         }
         Self { root, trees, tables }.identified(store, content.snapshot_id)
     }

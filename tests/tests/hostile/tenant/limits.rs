@@ -218,3 +218,22 @@ fn a_collection_takes_no_more_for_a_tree_than_it_may() {
     assert_eq!(collected.code, Some(0), "{collected:#?}");
     assert!(collected.stderr.contains("bytes of metadata"), "{}", collected.stderr);
 }
+
+#[test]
+fn a_segment_that_is_named_many_times_is_held_and_kept_once() {
+    let mut scene = Scene::new();
+    let mut segments = tree::segments(&scene.forge.entries, &scene.forge.locations);
+    let mut long = segments[0].tree.clone();
+    long.resize(8 << 20, 0);
+    let empty = tree::segments(&[], &[]).remove(0).table;
+    segments.push(Segment { tree: long, table: empty, chunks: 0 });
+    scene.forge.write_bent(&segments, |root| {
+        let long = root.segments[root.segments.len() - 1];
+        root.segments.extend(vec![long; 100]);
+    });
+    let (_, out) = scene.at("out");
+    // Twice: from the bucket, and from what this host has kept of it.
+    for _ in 0..2 {
+        scene.host.fail(DAMAGED, ["restore", ALICE, &out]);
+    }
+}
