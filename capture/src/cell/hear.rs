@@ -81,9 +81,11 @@ pub(super) fn listen(answers: impl Read, tell: &SyncSender<Vec<u8>>) {
     }
 }
 
-/// Whether these answers make sense to who has asked about a database of SQLite's and a LevelDB.
+/// Whether these answers make sense to who has asked about a database of SQLite's, a LevelDB and two
+/// databases of cookies.
 pub fn is_understood(answers: &[u8]) -> bool {
-    let jobs = [Job::Sqlite("Cookies".into()), Job::LevelDb("leveldb".into())];
+    let jobs =
+        [Job::Sqlite("Cookies".into()), Job::LevelDb("leveldb".into()), Job::Sites("Cookies".into(), 0)];
     let mut heard = Heard::default();
     answers.split_inclusive(|byte| *byte == b'\n').all(|line| heard.hear(line, &jobs.each_ref()).is_ok())
 }

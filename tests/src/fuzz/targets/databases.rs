@@ -75,16 +75,23 @@ pub(super) fn databases() -> Vec<Vec<u8>> {
     found
 }
 
-/// What a process that examines databases says of two whole ones.
+/// What a process that examines databases says of two of them, and of cookies that it compares.
 pub(super) fn answers() -> Vec<Vec<u8>> {
     let answers = r#"{"ready":{"seccomp":true,"landlock":true}}
 {"began":0}
 {"began":1}
 {"sqlite":[0,{"state":{"state":"unchecked","detail":"why"},"hot_journal":false,"wal":true,"bytes":9,"cookies":{"rows":1,"plain":0,"v10":1,"v11":0,"other":0}}]}
 {"level_db":[1,{"state":{"state":"damaged","detail":["a","b"]},"notes":{"torn_tail_bytes":0,"comparator":"x","tables":1,"logs":1},"bytes":9}]}
+{"began":2}
+{"sites":[2,{"sites":[{"site":"a.test","before":1,"after":2,"added":1,"gone":0,"expiring":1}],"more":0,"problem":null}]}
 "#;
     assert!(capture::cell::is_understood(answers.as_bytes()));
     vec![answers.as_bytes().to_vec()]
+}
+
+/// The settings of a browser, as far as they matter here.
+pub(super) fn settings() -> Vec<Vec<u8>> {
+    vec![br#"{"homepage": "x", "profile": {"exit_type": "Normal", "a": {"b": [1, {"c": null}]}}}"#.to_vec()]
 }
 
 pub(super) fn check_sqlite(name: &str, bytes: &[u8]) {

@@ -78,6 +78,7 @@ targets! {
     the_manifest_of_a_leveldb: leveldb("/MANIFEST"), identity, 40, |bytes| check_leveldb("MANIFEST-000001", bytes);
     a_table_of_a_leveldb: leveldb_tables(), reseal::leveldb_table, 20, check_leveldb_table;
     an_answer_about_databases: databases::answers(), identity, 4, |bytes| _ = black_box(capture::cell::is_understood(bytes));
+    the_settings_of_a_profile: databases::settings(), identity, 4, |bytes| drop(black_box(capture::change::settings::changed(Some(b"{}"), Some(bytes))));
     a_sqlite_database: databases(), identity, 200, |bytes| check_sqlite("Cookies", bytes);
     the_journal_of_a_sqlite_database: databases(), identity, 200, |bytes| check_sqlite("Cookies-journal", bytes);
     the_wal_of_a_sqlite_database: databases(), identity, 200, |bytes| check_sqlite("Cookies-wal", bytes);
