@@ -14,8 +14,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::{
-    Body, Bucket, Deleted, Depth, Key, Object, Page, Prefix, Result, RetryPolicy, ServerFacts, Verdict,
-    Version, Write,
+    Body, Bucket, Checksum, Deleted, Depth, Key, Object, Page, Prefix, Result, RetryPolicy, ServerFacts,
+    Verdict, Version, Write,
 };
 
 /// Passes everything on, late. The call is made when half of the delay is over, so that
@@ -60,6 +60,10 @@ impl Bucket for DelayBucket {
 
     fn trust(&self, verdict: &Verdict) {
         self.inner.trust(verdict);
+    }
+
+    async fn checks(&self, key: &Key, checksum: Checksum) -> Result<bool> {
+        self.late(self.inner.checks(key, checksum)).await
     }
 
     fn patience(&self) -> RetryPolicy {

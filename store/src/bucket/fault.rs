@@ -12,8 +12,8 @@ use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 
 use super::{
-    Body, Bucket, BucketError, Deleted, Depth, Key, Object, Page, Prefix, Result, RetryPolicy, ServerFacts,
-    Verb, Verdict, Version, Write,
+    Body, Bucket, BucketError, Checksum, Deleted, Depth, Key, Object, Page, Prefix, Result, RetryPolicy,
+    ServerFacts, Verb, Verdict, Version, Write,
 };
 
 /// How a call goes wrong.
@@ -195,6 +195,10 @@ impl Bucket for FaultBucket {
 
     fn trust(&self, verdict: &Verdict) {
         self.inner.trust(verdict);
+    }
+
+    async fn checks(&self, key: &Key, checksum: Checksum) -> Result<bool> {
+        self.inner.checks(key, checksum).await
     }
 
     fn patience(&self) -> RetryPolicy {

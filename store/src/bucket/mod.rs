@@ -47,7 +47,7 @@ pub use s3::{
     BucketSettings, Checksum, IfMatch, InvalidS3Url, S3Bucket, S3Config, S3Credentials, S3Overrides,
 };
 pub use scope::TenantBucket;
-pub use unique::put_unique;
+pub use unique::{put_unique, put_unique_once};
 pub use verb::Verb;
 
 pub use crate::{

@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::{
-    Body, Bucket, Deleted, Depth, Key, Object, Page, Prefix, Result, RetryPolicy, ServerFacts, Verb, Verdict,
-    Version, Write,
+    Body, Bucket, Checksum, Deleted, Depth, Key, Object, Page, Prefix, Result, RetryPolicy, ServerFacts,
+    Verb, Verdict, Version, Write,
 };
 
 /// One call that was made.
@@ -81,6 +81,10 @@ impl Bucket for Recorder {
 
     fn trust(&self, verdict: &Verdict) {
         self.inner.trust(verdict);
+    }
+
+    async fn checks(&self, key: &Key, checksum: Checksum) -> Result<bool> {
+        self.inner.checks(key, checksum).await
     }
 
     fn patience(&self) -> RetryPolicy {

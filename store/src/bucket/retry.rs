@@ -13,8 +13,8 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::{
-    Body, Bucket, BucketError, Deleted, Depth, Key, Object, Page, Prefix, Result, ServerFacts, Verdict,
-    Version, Write, rounds::Rounds,
+    Body, Bucket, BucketError, Checksum, Deleted, Depth, Key, Object, Page, Prefix, Result, ServerFacts,
+    Verdict, Version, Write, rounds::Rounds,
 };
 
 /// How long and how often to try.
@@ -128,6 +128,10 @@ impl Bucket for RetryBucket {
 
     fn trust(&self, verdict: &Verdict) {
         self.inner.trust(verdict);
+    }
+
+    async fn checks(&self, key: &Key, checksum: Checksum) -> Result<bool> {
+        self.inner.checks(key, checksum).await
     }
 
     fn patience(&self) -> RetryPolicy {

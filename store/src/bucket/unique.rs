@@ -21,12 +21,19 @@ const COMPARE_BYTES: u64 = 1 << 20;
 pub async fn put_unique(bucket: &dyn Bucket, key: &Key, body: Body) -> Result<()> {
     let mut attempts = bucket.patience().start();
     loop {
-        match bucket.put(key, body.clone(), Write::Create).await {
-            Ok(_) => return Ok(()),
-            Err(BucketError::AlreadyExists { .. }) if equals(bucket, key, &body).await? => return Ok(()),
+        match put_unique_once(bucket, key, body.clone()).await {
             Err(error) if error.is_retryable() && attempts.again(&error).await => {}
-            Err(error) => return Err(error),
+            answer => return answer,
         }
+    }
+}
+
+/// As [`put_unique`], sent once; whoever counts attempts sends it again.
+pub async fn put_unique_once(bucket: &dyn Bucket, key: &Key, body: Body) -> Result<()> {
+    match bucket.put(key, body.clone(), Write::Create).await {
+        Ok(_) => Ok(()),
+        Err(BucketError::AlreadyExists { .. }) if equals(bucket, key, &body).await? => Ok(()),
+        Err(error) => Err(error),
     }
 }
 

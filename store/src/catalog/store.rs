@@ -6,7 +6,7 @@
 //! repeats what it needs, so that a credential for one tenant suffices for everything but
 //! listing tenants.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{fmt, path::PathBuf, sync::Arc};
 
 use super::{clock, records::list_all};
 use crate::{
@@ -32,6 +32,17 @@ pub struct Store {
     cache_root: Option<PathBuf>,
     clock: Arc<StoreClock>,
     probe_handles: Vec<Arc<dyn Bucket>>,
+    teller: Option<Teller>,
+}
+
+/// Hears that a server is about to be tried, which takes some round trips.
+#[derive(Clone)]
+struct Teller(Arc<dyn Fn() + Send + Sync>);
+
+impl fmt::Debug for Teller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Teller")
+    }
 }
 
 /// Whether something was there or had to be made.
@@ -45,13 +56,18 @@ impl Store {
     /// `cache_root` is where this host keeps what it learns, if anywhere.
     pub fn new(bucket: Arc<dyn Bucket>, cache_root: Option<PathBuf>) -> Self {
         let probe_handles = vec![Arc::clone(&bucket)];
-        Self { bucket, cache_root, clock: Arc::default(), probe_handles }
+        Self { bucket, cache_root, clock: Arc::default(), probe_handles, teller: None }
     }
 
     /// Probes through these handles to the same bucket, so that writers race over
     /// connections of their own.
     pub fn with_probe_handles(self, probe_handles: Vec<Arc<dyn Bucket>>) -> Self {
         Self { probe_handles, ..self }
+    }
+
+    /// Tells before a server is tried that was not tried yet.
+    pub fn telling(self, tell: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { teller: Some(Teller(Arc::new(tell))), ..self }
     }
 
     pub fn bucket(&self) -> &Arc<dyn Bucket> {
@@ -284,6 +300,9 @@ impl Store {
 
     /// The verdict on a store that keeps its promises; others are refused.
     async fn accepted(&self, below: &Prefix) -> Result<Verdict> {
+        if let Some(Teller(tell)) = &self.teller {
+            tell();
+        }
         Ok(self.probe(below).await?.require(&self.bucket.describe())?)
     }
 

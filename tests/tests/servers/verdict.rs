@@ -1,10 +1,17 @@
 //! What a probe found out is used by later opens, and only on the server it was found on.
 
-use std::sync::Arc;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
 use store::{
     bucket::{
-        Bucket, Deleted, IfMatch, Key, MemoryBucket, Recorder, S3Bucket, S3Config, ServerFacts, Verb, Write,
+        Bucket, DelayBucket, Deleted, IfMatch, Key, MemoryBucket, Recorder, S3Bucket, S3Config, ServerFacts,
+        Verb, Write,
     },
     catalog::store::Store,
     name::Tenant,
@@ -91,4 +98,31 @@ async fn a_second_handle_to_a_real_server_knows_how_to_ask_it() {
     let key = Key::new("content/acme/scratch").unwrap();
     let version = later.put(&key, b"1".to_vec().into(), Write::Create).await.unwrap();
     assert_eq!(later.delete_if(&key, &version).await.unwrap(), Deleted::Yes);
+}
+
+/// Far away every answer that has to be waited for is felt.
+#[tokio::test(start_paused = true)]
+async fn a_store_at_a_new_address_is_tried_within_twelve_round_trips() {
+    // As servers have it: all that a probe writes fits on one page of a listing.
+    let memory = Arc::new(MemoryBucket::with_page_size(1000));
+    let delayed = Arc::new(DelayBucket::new(memory.clone()));
+    delayed.set(Duration::from_secs(1));
+    let told = Arc::new(AtomicU32::new(0));
+    let open = || async {
+        let began = tokio::time::Instant::now();
+        let heard = Arc::clone(&told);
+        let store = Store::new(delayed.clone(), None).telling(move || {
+            heard.fetch_add(1, Ordering::Relaxed);
+        });
+        store.writable_tenant(&acme()).await.unwrap();
+        (began.elapsed().as_secs(), told.swap(0, Ordering::Relaxed))
+    };
+    memory.become_server(facts("s3://b", "one"));
+    let (making, said) = open().await;
+    assert!(making <= 14 && said == 1, "{making} round trips to make a store, told {said} times");
+    memory.become_server(facts("s3://b at http://elsewhere", "one"));
+    let (trying, said) = open().await;
+    assert!(trying <= 12 && said == 1, "{trying} round trips, told {said} times");
+    assert_eq!(memory.trusted().unwrap().rounds, 24);
+    assert_eq!(open().await, (1, 0));
 }

@@ -103,17 +103,20 @@ pub async fn probe(handles: &[Arc<dyn Bucket>], options: &ProbeOptions) -> Resul
 }
 
 async fn examine(scratch: &Scratch, handles: &[Arc<dyn Bucket>], options: &ProbeOptions) -> Result<Verdict> {
-    let mut reasons = rules::broken(scratch).await?;
-    let mut conditional_delete = false;
-    let mut checksum = None;
-    let mut rounds = 0;
-    // A store that breaks the rules with one writer need not be raced.
-    if reasons.is_empty() {
-        conditional_delete = rules::honours_conditional_delete(scratch).await?;
-        checksum = Some(rules::checksum(scratch).await?);
-        let race = Race::new(scratch, handles, options);
-        (rounds, reasons) = race.run().await?;
-    }
+    // All at once, on keys of their own: a store far away costs the round trips of the longest.
+    let race = Race::new(scratch, handles, options);
+    let (broken, conditional_delete, checksum, raced) = futures::join!(
+        rules::broken(scratch),
+        rules::honours_conditional_delete(scratch),
+        rules::checksum(scratch),
+        race.run(),
+    );
+    // What a single writer meets explains what several meet.
+    let broken = broken?;
+    let (conditional_delete, checksum, (rounds, reasons)) = match broken.is_empty() {
+        true => (conditional_delete?, Some(checksum?), raced?),
+        false => (false, None, (0, broken)),
+    };
     let server = scratch.bucket().server();
     Ok(Verdict {
         ok: reasons.is_empty(),

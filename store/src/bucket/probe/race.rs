@@ -1,4 +1,8 @@
 //! Writers racing for one key.
+//!
+//! Races for keys of their own run beside each other, a few at a time, and what a race has left is
+//! looked at while the next one runs: a store far away is then judged within few round trips. The
+//! writers of one race still start together, over connections that are open already.
 
 use std::{sync::Arc, time::Instant};
 
@@ -9,11 +13,13 @@ use super::{
     ProbeOptions,
     scratch::{ATTEMPTS, MOST_BYTES, Outcome, Scratch, pause},
 };
-use crate::bucket::{Bucket, BucketError, Key, Result, Write};
+use crate::bucket::{Bucket, BucketError, Key, Result, Version, Write};
 
 /// Lengths of the bodies, in turn: a server may check and write small and large ones in
 /// different ways.
 const BODY_BYTES: [usize; 2] = [64, 64 << 10];
+/// Turns that run beside each other; each is a race of creates and one of replacements.
+const TURNS_AT_ONCE: usize = 2;
 
 #[derive(Clone, Copy, Debug)]
 enum Kind {
@@ -21,7 +27,7 @@ enum Kind {
     Replace,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Round {
     Won,
     Broken(String),
@@ -34,6 +40,43 @@ pub(super) struct Race<'a> {
     handles: &'a [Arc<dyn Bucket>],
     options: &'a ProbeOptions,
     racers: usize,
+}
+
+const REFUSED: &str = "it refuses to create a key that is absent";
+
+/// Where a race is run, and what is there before.
+struct Start {
+    key: Key,
+    before: Option<(Bytes, Version)>,
+}
+
+impl Start {
+    fn at(key: Key) -> Self {
+        Self { key, before: None }
+    }
+}
+
+/// A race that was run, and not judged yet.
+struct Raced {
+    kind: Kind,
+    len: usize,
+    key: Key,
+    before: Option<Bytes>,
+    told: Vec<Told>,
+}
+
+/// Counts the races that were won; what was wrong with one that was not.
+fn count(rounds: Vec<Round>, decided: &mut u32) -> Option<String> {
+    for round in rounds {
+        match round {
+            Round::Won => *decided += 1,
+            Round::Broken(reason) => return Some(reason),
+            Round::Undecided => {
+                return Some("races of conditional writes end without a winner or an answer".into());
+            }
+        }
+    }
+    None
 }
 
 /// What one racer was told.
@@ -54,74 +97,84 @@ impl<'a> Race<'a> {
     /// How many races were decided, and what went wrong in them.
     pub(super) async fn run(&self) -> Result<(u32, Vec<String>)> {
         let started = Instant::now();
-        self.warm().await;
-        let mut decided = 0;
-        for turn in 0..self.options.rounds {
-            if turn >= self.options.least_rounds && started.elapsed() > self.options.budget {
+        let turns: Vec<usize> = (0..self.options.rounds as usize).collect();
+        let preparing = futures::future::try_join_all(turns.iter().map(|_| self.prepare()));
+        let (prepared, ()) = futures::future::join(preparing, self.warm()).await;
+        let mut prepared = prepared?.into_iter();
+        let (mut decided, mut left) = (0, Vec::new());
+        for wave in turns.chunks(TURNS_AT_ONCE) {
+            let is_enough = wave[0] >= self.options.least_rounds as usize;
+            if is_enough && started.elapsed() > self.options.budget {
                 break;
             }
-            let len = BODY_BYTES[turn as usize % BODY_BYTES.len()];
-            // Both at once, on keys of their own: some servers let losers wait for seconds.
-            let (create, replace) = futures::future::try_join(
-                self.decided_round(Kind::Create, len),
-                self.decided_round(Kind::Replace, len),
-            )
-            .await?;
-            for round in [create, replace] {
-                match round {
-                    Round::Won => decided += 1,
-                    Round::Broken(reason) => return Ok((decided, vec![reason])),
-                    Round::Undecided => {
-                        let reason = "races of conditional writes end without a winner or an answer";
-                        return Ok((decided, vec![reason.into()]));
-                    }
-                }
+            let mut races = Vec::new();
+            for (turn, start) in wave.iter().zip(prepared.by_ref()) {
+                let Some(start) = start else { return Ok((decided, vec![REFUSED.into()])) };
+                let len = BODY_BYTES[turn % BODY_BYTES.len()];
+                races.push(self.race(Kind::Create, len, Start::at(self.scratch.key())));
+                races.push(self.race(Kind::Replace, len, start));
             }
+            let racing = futures::future::try_join_all(races);
+            let (raced, rounds) = futures::future::try_join(racing, self.settle(left)).await?;
+            if let Some(reason) = count(rounds, &mut decided) {
+                return Ok((decided, vec![reason]));
+            }
+            left = raced;
         }
-        Ok((decided, Vec::new()))
+        let reason = count(self.settle(left).await?, &mut decided);
+        Ok((decided, reason.into_iter().collect()))
     }
 
-    /// Opens the racers' connections, so that the first race is not decided by who connects first.
+    /// Something for a race of replacements to replace; `None` if the store refuses to have it.
+    async fn prepare(&self) -> Result<Option<Start>> {
+        let (key, body) = (self.scratch.key(), self.scratch.body(0));
+        Ok(match self.scratch.put(&key, &body, Write::Create).await? {
+            Outcome::Applied(version) => Some(Start { key, before: Some((body, version)) }),
+            Outcome::Refused => None,
+        })
+    }
+
+    /// Opens the racers' connections, so that the first races are not decided by who connects first.
     async fn warm(&self) {
         let key = self.scratch.key();
-        let reads = (0..self.racers).map(|racer| self.handle(racer).get(&key, MOST_BYTES));
+        let reads =
+            (0..self.racers * 2 * TURNS_AT_ONCE).map(|racer| self.handle(racer).get(&key, MOST_BYTES));
         futures::future::join_all(reads).await;
+    }
+
+    /// What came of these races, which run again if nothing is known of them.
+    async fn settle(&self, raced: Vec<Raced>) -> Result<Vec<Round>> {
+        futures::future::try_join_all(raced.into_iter().map(|raced| self.settle_one(raced))).await
+    }
+
+    async fn settle_one(&self, mut raced: Raced) -> Result<Round> {
+        for attempt in 1.. {
+            let found = self.scratch.get(&raced.key).await?.map(|(bytes, _)| bytes);
+            match self.judge(&raced, found) {
+                Round::Undecided if attempt < ATTEMPTS => pause(attempt).await,
+                round => return Ok(round),
+            }
+            let start = match raced.kind {
+                Kind::Create => Start::at(self.scratch.key()),
+                Kind::Replace => match self.prepare().await? {
+                    Some(start) => start,
+                    None => return Ok(Round::Broken(REFUSED.into())),
+                },
+            };
+            raced = self.race(raced.kind, raced.len, start).await?;
+        }
+        Ok(Round::Undecided)
     }
 
     fn handle(&self, racer: usize) -> &Arc<dyn Bucket> {
         &self.handles[racer % self.handles.len()]
     }
 
-    async fn decided_round(&self, kind: Kind, len: usize) -> Result<Round> {
-        for attempt in 1..=ATTEMPTS {
-            match self.round(kind, len).await? {
-                Round::Undecided => pause(attempt).await,
-                round => return Ok(round),
-            }
-        }
-        Ok(Round::Undecided)
-    }
-
-    async fn round(&self, kind: Kind, len: usize) -> Result<Round> {
-        let key = self.scratch.key();
-        let (write, before) = match kind {
-            Kind::Create => (Write::Create, None),
-            Kind::Replace => {
-                let before = self.scratch.body(0);
-                match self.scratch.put(&key, &before, Write::Create).await? {
-                    Outcome::Applied(version) => (Write::Replace(version), Some(before)),
-                    Outcome::Refused => {
-                        return Ok(Round::Broken("it refuses to create a key that is absent".into()));
-                    }
-                }
-            }
+    async fn race(&self, kind: Kind, len: usize, Start { key, before }: Start) -> Result<Raced> {
+        let (before, write) = match before {
+            Some((body, version)) => (Some(body), Write::Replace(version)),
+            None => (None, Write::Create),
         };
-        let told = self.race(&key, &write, len).await?;
-        let found = self.scratch.get(&key).await?.map(|(bytes, _)| bytes);
-        Ok(self.judge(kind, &told, found, before))
-    }
-
-    async fn race(&self, key: &Key, write: &Write, len: usize) -> Result<Vec<Told>> {
         let start = Arc::new(Barrier::new(self.racers));
         let mut racers = JoinSet::new();
         for racer in 0..self.racers {
@@ -133,10 +186,12 @@ impl<'a> Race<'a> {
                 Told { body, answer }
             });
         }
-        Ok(racers.join_all().await)
+        Ok(Raced { kind, len, key, before, told: racers.join_all().await })
     }
 
-    fn judge(&self, kind: Kind, told: &[Told], found: Option<Bytes>, before: Option<Bytes>) -> Round {
+    fn judge(&self, raced: &Raced, found: Option<Bytes>) -> Round {
+        let Raced { kind, told, before, .. } = raced;
+        let before = before.clone();
         let (verb, rule) = match kind {
             Kind::Create => ("creates", "If-None-Match does not exclude other writers"),
             Kind::Replace => ("replacements of one version", "If-Match does not exclude other writers"),

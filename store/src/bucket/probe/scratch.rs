@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU32, Ordering},
     },
     time::Duration,
@@ -23,6 +23,8 @@ pub(super) struct Scratch {
     bucket: Arc<dyn Bucket>,
     prefix: Prefix,
     next: AtomicU32,
+    /// Every key that was handed out, to be removed in the end.
+    used: Mutex<Vec<Key>>,
 }
 
 /// What became of a write.
@@ -38,7 +40,7 @@ impl Scratch {
         let unusable = |reason: String| BucketError::Unsuitable { store: store.clone(), reason };
         let random = getrandom::u64().map_err(|error| unusable(error.to_string()))?;
         let prefix = below.join(&format!("{random:016x}/")).map_err(|error| unusable(error.to_string()))?;
-        Ok(Self { bucket, prefix, next: AtomicU32::new(0) })
+        Ok(Self { bucket, prefix, next: AtomicU32::new(0), used: Mutex::default() })
     }
 
     pub(super) fn bucket(&self) -> &dyn Bucket {
@@ -48,7 +50,9 @@ impl Scratch {
     /// A key that was never used.
     pub(super) fn key(&self) -> Key {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        Key(format!("{}{number}", self.prefix))
+        let key = Key(format!("{}{number}", self.prefix));
+        self.used.lock().unwrap_or_else(PoisonError::into_inner).push(key.clone());
+        key
     }
 
     /// A body that was never used.
@@ -121,7 +125,7 @@ impl Scratch {
 
     /// What cannot be removed stays: no other probe uses the same names.
     pub(super) async fn remove(&self) {
-        let keys = self.listed().await.unwrap_or_default();
+        let keys = std::mem::take(&mut *self.used.lock().unwrap_or_else(PoisonError::into_inner));
         futures::future::join_all(keys.iter().map(|key| self.bucket.delete(key))).await;
     }
 }
