@@ -130,3 +130,27 @@ fn a_full_pool_of_checkpoints_refuses_the_next_and_rolls_the_others() {
     let left = stored(&desk);
     assert_eq!((&left[..2], left.len()), (&kept[..], 3));
 }
+
+#[test]
+fn who_acts_sets_the_reason_and_rules_speak_of_it() {
+    let desk = configured("retention.run_end = 1");
+    desk.capture("asked for");
+    let run = |content: &str| {
+        let script = format!("echo {content} > $0/Default/note");
+        let ran = desk.run_args("run acme/alice --copy -- sh -c", &[&script, "{profile}"]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        assert!(ran.stderr.contains("captured acme/alice: snapshot "), "{ran:?}");
+    };
+    ["one", "two", "three"].into_iter().for_each(run);
+    let reasons = |desk: &Desk| -> Vec<String> {
+        let list = desk.json("list acme/alice");
+        let rows = list["snapshots"].as_array().unwrap();
+        rows.iter().map(|row| row["reason"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(reasons(&desk), ["manual", "run_end"]);
+    desk.ok("export acme/alice -o archives");
+    let archive = fs::read_dir(desk.path("archives")).unwrap().map(|entry| entry.unwrap().path());
+    let archive = archive.into_iter().find(|path| path.to_str().unwrap().ends_with(".tar.zst")).unwrap();
+    desk.ok(&format!("import {} acme/bob", archive.display()));
+    assert_eq!(desk.json("list acme/bob")["snapshots"][0]["reason"], "import");
+}

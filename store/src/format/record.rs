@@ -52,8 +52,10 @@ pub struct CapturedBy {
     pub unknown: Unknown,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Where a snapshot was captured, as far as that is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CapturedIn {
+    /// Empty where nobody said it.
     pub host_region: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub egress_ip_geo: Option<Geo>,
@@ -355,15 +357,33 @@ impl From<Mode> for String {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum Reason {
+    /// Somebody asked for it.
     Manual,
     Autosave,
+    /// A run of a browser ended.
+    RunEnd,
+    /// What was changed in a mount was committed.
+    Commit,
     BeforeUpgrade,
     BeforeRestore,
+    BeforeRollback,
+    /// It was an archive.
+    Import,
     Other(String),
 }
 
 impl Reason {
-    const KNOWN: [Self; 4] = [Self::Manual, Self::Autosave, Self::BeforeUpgrade, Self::BeforeRestore];
+    /// All that have a word of their own.
+    pub const KNOWN: [Self; 8] = [
+        Self::Manual,
+        Self::Autosave,
+        Self::RunEnd,
+        Self::Commit,
+        Self::BeforeUpgrade,
+        Self::BeforeRestore,
+        Self::BeforeRollback,
+        Self::Import,
+    ];
 
     /// Of a write that takes no snapshot, but moves what others need.
     pub fn moving() -> Self {
@@ -371,13 +391,25 @@ impl Reason {
     }
 
     pub fn as_str(&self) -> &str {
-        match self {
+        self.word().unwrap_or_else(|| match self {
+            Self::Other(word) => word,
+            _ => "",
+        })
+    }
+
+    /// The word of its own, if it has one.
+    pub const fn word(&self) -> Option<&'static str> {
+        Some(match self {
             Self::Manual => "manual",
             Self::Autosave => "autosave",
+            Self::RunEnd => "run_end",
+            Self::Commit => "commit",
             Self::BeforeUpgrade => "before-upgrade",
             Self::BeforeRestore => "before-restore",
-            Self::Other(word) => word,
-        }
+            Self::BeforeRollback => "before-rollback",
+            Self::Import => "import",
+            Self::Other(_) => return None,
+        })
     }
 }
 

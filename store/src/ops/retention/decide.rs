@@ -9,7 +9,11 @@ use super::{
     Decision, HELD_BACK_FOR, HELD_BACK_MOST, Keep, Limits, Policy, Rule, Snapshot, Standing, Survey, Verdict,
     Why,
 };
-use crate::{format::record::PackUse, id::PackId, name::Lineage};
+use crate::{
+    format::record::{PackUse, Reason},
+    id::PackId,
+    name::Lineage,
+};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -87,7 +91,19 @@ impl Profile {
             self.beyond(most, |_| true, |place| Rule::MaxCount { most, place });
         }
         if let Some(most) = self.policy.auto {
-            self.beyond(most, |snapshot| !snapshot.manual, |place| Rule::Auto { most, place });
+            self.beyond(
+                most,
+                |snapshot| snapshot.reason != Reason::Manual,
+                |place| Rule::Auto { most, place },
+            );
+        }
+        for (of, most) in self.policy.of_reason.clone() {
+            let reason = of.word().unwrap_or_default();
+            self.beyond(
+                most,
+                |snapshot| snapshot.reason == of,
+                |place| Rule::OfReason { reason, most, place },
+            );
         }
         if let Some(most) = self.policy.max_bytes {
             shrink(&mut self.decisions, most, |were| Rule::MaxBytes { most, were });
@@ -142,7 +158,7 @@ fn protects(snapshot: &Snapshot, policy: &Policy, now_ms: u64) -> Option<Why> {
     if let Some((tag, days_left)) = tags.max_by_key(|(_, days)| days.map_or((1, 0), |days| (0, days))) {
         return Some(Why::Tagged { tag: tag.clone(), days_left });
     }
-    if snapshot.manual && policy.manual.is_some() {
+    if snapshot.reason == Reason::Manual && policy.manual.is_some() {
         return Some(Why::Checkpoint);
     }
     let word = snapshot.held_back.clone()?;

@@ -28,7 +28,7 @@ use std::{fmt, time::Duration};
 
 use crate::{
     catalog::order::Place,
-    format::record::{PackUse, Tag},
+    format::record::{PackUse, Reason, Tag},
     id::RecordId,
     name::Lineage,
 };
@@ -51,8 +51,7 @@ pub struct Snapshot {
     pub place: Place,
     /// By the clock of the host that captured it; decides nothing.
     pub captured_at_ms: u64,
-    /// Whether somebody asked for it.
-    pub manual: bool,
+    pub reason: Reason,
     pub tags: Vec<(String, u64)>,
     /// Why the pointer was not moved to it.
     pub held_back: Option<String>,
@@ -122,13 +121,40 @@ pub enum Why {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     KeepOne,
-    Keep { newest: u64, place: u64 },
-    MaxAge { days: u64, age_days: u64 },
-    MaxCount { most: u64, place: u64 },
-    Auto { most: u64, place: u64 },
-    MaxBytes { most: u64, were: u64 },
-    TenantMaxCount { most: u64, were: u64 },
-    TenantMaxBytes { most: u64, were: u64 },
+    Keep {
+        newest: u64,
+        place: u64,
+    },
+    MaxAge {
+        days: u64,
+        age_days: u64,
+    },
+    MaxCount {
+        most: u64,
+        place: u64,
+    },
+    Auto {
+        most: u64,
+        place: u64,
+    },
+    /// Of those that were taken for one reason.
+    OfReason {
+        reason: &'static str,
+        most: u64,
+        place: u64,
+    },
+    MaxBytes {
+        most: u64,
+        were: u64,
+    },
+    TenantMaxCount {
+        most: u64,
+        were: u64,
+    },
+    TenantMaxBytes {
+        most: u64,
+        were: u64,
+    },
 }
 
 impl Why {
@@ -154,6 +180,7 @@ impl Rule {
             Self::MaxAge { .. } => "max_age_days",
             Self::MaxCount { .. } => "max_count",
             Self::Auto { .. } => "auto",
+            Self::OfReason { reason, .. } => reason,
             Self::MaxBytes { .. } => "max_bytes",
             Self::TenantMaxCount { .. } => "tenant_max_count",
             Self::TenantMaxBytes { .. } => "tenant_max_bytes",
@@ -199,6 +226,12 @@ impl fmt::Display for Rule {
             }
             Self::Auto { most, place } => {
                 write!(f, "{most} of those are kept that nobody asked for, and it is number {place} of them")
+            }
+            Self::OfReason { reason, most, place } => {
+                write!(
+                    f,
+                    "{most} of those are kept whose reason is {reason}, and it is number {place} of them"
+                )
             }
             Self::MaxBytes { most, were } => {
                 write!(f, "the profile's snapshots take {were} bytes, and {most} are allowed")

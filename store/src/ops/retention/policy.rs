@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::format::record::Reason;
+
 /// The rules of one profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
@@ -13,6 +15,8 @@ pub struct Policy {
     pub max_count: Option<u64>,
     /// How many of those that were taken without being asked for.
     pub auto: Option<u64>,
+    /// How many of those that were taken for each of these reasons, [`Reason::Manual`] excepted.
+    pub of_reason: Vec<(Reason, u64)>,
     /// How many of those that somebody asked for. They stay until they are deleted; a full
     /// pool refuses the next one.
     pub manual: Option<u64>,
@@ -37,8 +41,9 @@ pub struct Limits {
 impl Policy {
     /// Whether any rule could remove anything.
     pub fn removes(&self) -> bool {
-        let Self { keep, tagged_for: _, max_age, max_count, auto, manual: _, max_bytes } = self;
-        keep.is_some() || max_age.is_some() || max_count.is_some() || auto.is_some() || max_bytes.is_some()
+        let Self { keep, tagged_for: _, max_age, max_count, auto, of_reason, manual: _, max_bytes } = self;
+        let counts = [*max_count, *auto, *max_bytes];
+        keep.is_some() || max_age.is_some() || !of_reason.is_empty() || counts.iter().any(Option::is_some)
     }
 }
 

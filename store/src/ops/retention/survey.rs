@@ -97,7 +97,7 @@ fn of_lineage(lineage: &Lineage, seen: Seen, pinned: &[pins::Found]) -> Survey {
         stored_at_ms,
         place,
         captured_at_ms: record.captured_at_ms,
-        manual: record.reason == Reason::Manual,
+        reason: record.reason.clone(),
         tags: tags(&record.tags),
         held_back: record.held_back.clone(),
         standing: standing(&record),

@@ -1,7 +1,11 @@
 use std::time::Duration;
 
 use super::*;
-use crate::{format::record::PackUse, id::PackId, id::PackSeq};
+use crate::{
+    format::record::{PackUse, Reason},
+    id::PackId,
+    id::PackSeq,
+};
 
 const DAY_MS: u64 = 86_400_000;
 const NOW: u64 = 1000 * DAY_MS;
@@ -19,7 +23,7 @@ fn snapshot(n: u8, age_days: u64) -> Snapshot {
         stored_at_ms: NOW - age_days * DAY_MS,
         place: Place::new(NOW - age_days * DAY_MS, RecordId::from_parts(n.into(), [n; 10])),
         captured_at_ms: 0,
-        manual: false,
+        reason: Reason::Autosave,
         tags: Vec::new(),
         held_back: None,
         standing: Standing::Free,
@@ -185,10 +189,24 @@ fn age_comes_before_count_and_the_oldest_go_first() {
 }
 
 #[test]
+fn each_reason_may_have_a_rule_of_its_own() {
+    let mut all = five();
+    for (snapshot, reason) in all[1..].iter_mut().zip([Reason::RunEnd, Reason::Commit, Reason::RunEnd]) {
+        snapshot.reason = reason;
+    }
+    let of_reason = vec![(Reason::RunEnd, 1), (Reason::Commit, 1)];
+    let policy = Policy { of_reason, ..Policy::default() };
+    assert!(policy.removes());
+    let decisions = decided(all, policy);
+    let rule = Rule::OfReason { reason: "run_end", most: 1, place: 2 };
+    assert_eq!((removed(&decisions), rule.word()), (vec![(4, rule)], "run_end"));
+}
+
+#[test]
 fn what_nobody_asked_for_rolls_and_checkpoints_stay() {
     let mut all = five();
-    all[1].manual = true;
-    all[4].manual = true;
+    all[1].reason = Reason::Manual;
+    all[4].reason = Reason::Manual;
     let policy = Policy { auto: Some(2), manual: Some(9), max_count: Some(1), ..Policy::default() };
     let decisions = decided(all.clone(), Policy { max_count: None, ..policy.clone() });
     assert_eq!(removed(&decisions), [(4, Rule::Auto { most: 2, place: 3 })]);
@@ -268,7 +286,7 @@ fn every_combination_keeps_what_must_be_kept() {
         let count = 1 + draw(8) as u8;
         let mut all: Vec<Snapshot> = (1..=count).map(|n| snapshot(n, draw(40))).collect();
         for snapshot in &mut all {
-            snapshot.manual = draw(3) == 0;
+            snapshot.reason = Reason::KNOWN[draw(8) as usize].clone();
             if draw(4) == 0 {
                 snapshot.tags = vec![("t".to_owned(), NOW - draw(40) * DAY_MS)];
             }
@@ -287,6 +305,7 @@ fn every_combination_keeps_what_must_be_kept() {
             max_age: maybe(40).map(days),
             max_count: maybe(6),
             auto: maybe(4),
+            of_reason: maybe(4).map(|most| (Reason::RunEnd, most)).into_iter().collect(),
             manual: maybe(4),
             max_bytes: maybe(600),
         };
