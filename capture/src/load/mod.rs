@@ -114,7 +114,8 @@ pub async fn load(
     let reason = error.to_string();
     let fallback = (outcome != Outcome::NoPriorState).then(|| outcome.as_str().to_owned());
     if fallback.is_some() {
-        tracing::warn!(profile = %request.profile, outcome = outcome.as_str(), reason, "starting afresh");
+        // Whoever asked is told, and tells; this is for the log.
+        tracing::info!(profile = %request.profile, outcome = outcome.as_str(), reason, "starting afresh");
     }
     let marker = Marker { fallback, transforms: Vec::new() };
     restore::empty(&restore_request(request, Some(Arc::new(inspector::Marking(marker)))))?;

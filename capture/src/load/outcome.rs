@@ -13,6 +13,8 @@ pub enum Outcome {
     IntegrityFailed,
     /// Stored bytes are not what they should be.
     ShaMismatch,
+    /// What describes it is of a version that this pstore does not read.
+    UnsupportedVersion,
     /// It is of another Chrome.
     VersionMismatch,
     TooLarge,
@@ -26,6 +28,7 @@ impl Outcome {
             Self::FreshFallback => "fresh_fallback",
             Self::IntegrityFailed => "integrity_failed",
             Self::ShaMismatch => "sha_mismatch",
+            Self::UnsupportedVersion => "unsupported_version",
             Self::VersionMismatch => "version_mismatch",
             Self::TooLarge => "too_large",
         }
@@ -46,7 +49,8 @@ impl Outcome {
             },
             // Bytes that are gone are not bytes that were changed: only the latter is somebody's doing.
             ErrorKind::Damaged if matches!(error, Error::Missing { .. }) => Some(Self::FreshFallback),
-            ErrorKind::Damaged | ErrorKind::UnsupportedFormat => Some(Self::ShaMismatch),
+            ErrorKind::Damaged => Some(Self::ShaMismatch),
+            ErrorKind::UnsupportedFormat => Some(Self::UnsupportedVersion),
             ErrorKind::IntegrityFailed => Some(Self::IntegrityFailed),
             ErrorKind::VersionMismatch => Some(Self::VersionMismatch),
             ErrorKind::ProfileTooLarge => Some(Self::TooLarge),

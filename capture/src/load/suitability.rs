@@ -34,7 +34,7 @@ pub(super) fn check(record: &Record, request: &Request) -> Result<()> {
     }
     if record.uncompressed_size_bytes > request.policy.max_bytes {
         return Err(Error::ProfileTooLarge {
-            path: request.target.clone(),
+            path: format!("snapshot {} of {}", record.sha256_prefix(), request.profile).into(),
             bytes: record.uncompressed_size_bytes,
             limit: request.policy.max_bytes,
             largest: Vec::new(),
@@ -95,6 +95,7 @@ pub(super) fn warnings(record: &Record, request: &Request) -> Vec<String> {
     }
     let age = request.now_ms.saturating_sub(record.captured_at_ms);
     if let (Some(here), Some(place)) = (&request.host_region, &record.captured_in)
+        && !place.host_region.is_empty()
         && *here != place.host_region
         && age < DAY_MS
     {

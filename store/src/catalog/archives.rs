@@ -1,16 +1,24 @@
 //! Archives in the bucket live and die with the records that name them.
 //!
-//! Nothing else is ever removed: what no record of ours names was put there by somebody else.
+//! Nothing else is ever removed by itself: what no record of ours names was put there by somebody
+//! else, and goes only when an operator names it.
 //! A removal has no condition and may arrive late. So it is sent only when the record says for
 //! good that it will not name the archive (`publishing.abandoned`, `removing`), and no archive
 //! of ours is ever called what another one was: see [`crate::ops::export::Seal`].
 
-use super::{controls::Controls, records};
+use super::{
+    controls::Controls,
+    foreign::{self, ForeignArchive},
+    records,
+};
 use crate::{
     Error, Result,
     bucket::Version,
+    error::Needed,
     format::{
+        event::EventKind,
         layout,
+        manifest::Manifest,
         record::{Record, State},
     },
     id::{RecordId, Sha256},
@@ -88,6 +96,36 @@ impl Controls {
             }
         }
         Ok(())
+    }
+
+    /// Removes an archive of another program, with its manifest, for an operator who says so. Says
+    /// why not if somebody needs it.
+    pub async fn delete_foreign(&self, archive: &Manifest, reason: &str) -> Result<Option<Needed>> {
+        let sha = archive.archive_sha256;
+        if self.named_by_others(None).await?.contains(&sha) {
+            return Err(Error::Conflict {
+                what: format!("the archive {} of {}", sha.prefix(), self.lineage),
+            });
+        }
+        let pointer = self.pointer().await?;
+        if pointer.is_some_and(|read| read.pointer.active_sha256_prefix == sha.prefix()) {
+            return Ok(Some(Needed::Latest));
+        }
+        let is_other = |other: &ForeignArchive| other.sha256_prefix != sha.prefix();
+        if records::live(&self.store, &self.lineage).await?.is_empty()
+            && !foreign::archives(&self.store, &self.lineage).await?.iter().any(is_other)
+        {
+            return Ok(Some(Needed::Only));
+        }
+        // The manifest first: what has a manifest has an archive.
+        for key in [layout::manifest_key(&self.lineage, &sha), layout::archive_key(&self.lineage, &sha)] {
+            self.store.bucket.delete(&key).await.map_err(Error::from)?;
+        }
+        let mut event = self.event(EventKind::Delete);
+        event.reason = reason.to_owned();
+        event.from_sha256_prefix = Some(sha.prefix());
+        self.store_event(&event).await;
+        Ok(None)
     }
 
     /// The archives of all records but one. A record that cannot be read, or that a newer pstore

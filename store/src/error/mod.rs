@@ -153,9 +153,9 @@ pub enum Error {
     #[error("{what} is not implemented: {page} says why, and what to do instead")]
     NotImplemented { what: String, page: String },
     #[error(
-        "{} holds {bytes} bytes, more than the {limit} that are allowed; the largest parts: {}",
+        "{} holds {bytes} bytes, more than the {limit} that are allowed{}",
         path.display(),
-        largest.iter().map(|(path, bytes)| format!("{path} ({bytes} bytes)")).collect::<Vec<_>>().join(", ")
+        parts(largest)
     )]
     ProfileTooLarge { path: PathBuf, bytes: u64, limit: u64, largest: Vec<(String, u64)> },
     #[error("{what}")]
@@ -254,6 +254,12 @@ impl From<BucketError> for Error {
             error => Self::Bucket(error),
         }
     }
+}
+
+/// Where most of the bytes are, if that is known.
+fn parts(largest: &[(String, u64)]) -> String {
+    let parts: Vec<String> = largest.iter().map(|(path, bytes)| format!("{path} ({bytes} bytes)")).collect();
+    if parts.is_empty() { String::new() } else { format!("; the largest parts: {}", parts.join(", ")) }
 }
 
 /// Some of `count` paths, and how many more there are.

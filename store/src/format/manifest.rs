@@ -69,7 +69,8 @@ impl Manifest {
             uncompressed_size_bytes: record.uncompressed_size_bytes,
             captured_at_ms: record.captured_at_ms,
             captured_by: record.captured_by.clone(),
-            captured_in: record.captured_in.clone(),
+            // Always there: who reads the contract alone looks for it.
+            captured_in: Some(record.captured_in.clone().unwrap_or_default()),
             mode: record.mode.clone(),
             chrome_uptime_seconds_at_capture: record.chrome_uptime_seconds_at_capture,
             predecessor_sha256: predecessor

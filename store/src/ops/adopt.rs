@@ -88,14 +88,40 @@ impl Adoption {
     ) -> Result<Record> {
         let pointer = &read.pointer;
         let manifest = manifest(store, lineage, pointer).await?;
+        let key = named(lineage, &pointer.active_archive_key)?;
+        let from = pointer.flipped_from_sha256_prefix.as_str();
+        self.taken_in(store, lineage, manifest, (key, from), progress).await
+    }
+
+    /// The snapshot of an archive that another program has stored, made if there is none. The
+    /// pointer stays where it is.
+    pub async fn take_in(
+        &self,
+        store: &TenantStore,
+        lineage: &Lineage,
+        manifest: Manifest,
+        progress: Arc<dyn Progress>,
+    ) -> Result<Record> {
+        let key = layout::archive_key(lineage, &manifest.archive_sha256);
+        let from: String = manifest.predecessor_sha256.chars().take(12).collect();
+        self.taken_in(store, lineage, manifest, (key, &from), progress).await
+    }
+
+    /// The snapshot of the archive at `key`, built on the one whose prefix is `from` if that is there.
+    async fn taken_in(
+        &self,
+        store: &TenantStore,
+        lineage: &Lineage,
+        manifest: Manifest,
+        (key, from): (Key, &str),
+        progress: Arc<dyn Progress>,
+    ) -> Result<Record> {
         let sha256 = manifest.archive_sha256.to_string();
         let live = records::live(store, lineage).await?;
         if let Some(known) = live.iter().rfind(|record| record.archive_sha256.as_ref() == Some(&sha256)) {
             return Ok(known.clone());
         }
-        let from = &pointer.flipped_from_sha256_prefix;
-        let base = live.into_iter().rfind(|record| !from.is_empty() && record.sha256_prefix() == *from);
-        let key = named(lineage, &pointer.active_archive_key)?;
+        let base = live.into_iter().rfind(|record| !from.is_empty() && record.sha256_prefix() == from);
         let stream = Parts {
             bucket: Arc::clone(&store.bucket),
             key: key.clone(),

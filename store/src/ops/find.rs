@@ -9,6 +9,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use crate::{
     Error, Result,
     catalog::{
+        foreign::{self, ForeignArchive},
         order::{self, Dated},
         pointer::{self, Read},
         records,
@@ -56,20 +57,27 @@ async fn newest_with_a_snapshot(store: &TenantStore, all: Vec<Lineage>) -> Resul
 }
 
 /// The snapshots of a lineage and which of them is current.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Listing {
     /// Oldest first.
     pub records: Vec<Record>,
     pub latest: Option<RecordId>,
     /// The pointer names a snapshot that no record of ours describes.
     pub foreign: Option<String>,
+    /// What other programs have stored beside them.
+    pub archives: Vec<ForeignArchive>,
     /// The pointer is damaged: which of them is current is not known.
     pub pointer_damage: Option<Arc<Error>>,
 }
 
 pub async fn list(store: &TenantStore, lineage: &Lineage) -> Result<Listing> {
-    let (records, pointer) = futures::future::join(live(store, lineage), pointer::read(store, lineage)).await;
+    let (records, pointer, archives) = futures::join!(
+        live(store, lineage),
+        pointer::read(store, lineage),
+        foreign::archives(store, lineage)
+    );
     let records = records?.into_iter().map(|dated| dated.record).collect();
+    let archives = archives?;
     let (pointer, pointer_damage) = match pointer {
         Err(error @ Error::Damaged { .. }) => (None, Some(Arc::new(error))),
         pointer => (pointer?, None),
@@ -80,7 +88,7 @@ pub async fn list(store: &TenantStore, lineage: &Lineage) -> Result<Listing> {
         Some(Target::Foreign(prefix)) => foreign = Some(prefix.to_owned()),
         Some(Target::Nothing) | None => {}
     }
-    Ok(Listing { records, latest, foreign, pointer_damage })
+    Ok(Listing { records, latest, foreign, archives, pointer_damage })
 }
 
 /// Oldest first.
@@ -121,7 +129,7 @@ async fn current(store: &TenantStore, lineage: &Lineage) -> Result<Record> {
 pub(super) async fn pointed(store: &TenantStore, lineage: &Lineage, read: &Read) -> Result<Record> {
     let (id, snapshot_id) = match (read.pointer.target(), read.pointer.block()) {
         (Target::Record(id), Some(block)) => (id, block.snapshot_id),
-        _ => return Err(foreign(store, lineage, &read.pointer)),
+        _ => return Err(of_another(store, lineage, &read.pointer)),
     };
     let (record, _) = records::get(store, lineage, id).await.map_err(|error| match error {
         Error::Bucket(crate::bucket::BucketError::NotFound { key }) => {
@@ -146,7 +154,7 @@ pub(super) async fn pointed(store: &TenantStore, lineage: &Lineage, read: &Read)
 }
 
 /// What to say of a pointer whose fields are not those our block was bound to.
-fn foreign(store: &TenantStore, lineage: &Lineage, pointer: &Pointer) -> Error {
+fn of_another(store: &TenantStore, lineage: &Lineage, pointer: &Pointer) -> Error {
     Error::Foreign {
         lineage: lineage.to_string(),
         sha256_prefix: pointer.active_sha256_prefix.clone(),

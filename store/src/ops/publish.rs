@@ -19,7 +19,7 @@ use async_trait::async_trait;
 use super::export::{self, Archive, Exported, Seal};
 use crate::{
     Error, Result,
-    bucket::{Body, Bucket, BucketError, Depth, Key, RetryPolicy, Version, put_unique},
+    bucket::{Body, Bucket, BucketError, Depth, Key, RetryPolicy, Version, put_unique_once},
     catalog::{controls::Controls, records, swap},
     format::{
         Unknown, layout, limits,
@@ -277,7 +277,7 @@ fn not_both(controls: &Controls, sha: &Sha256) -> Error {
 async fn put(bucket: &dyn Bucket, key: &Key, body: Body) -> Result<()> {
     let mut retry = 0;
     loop {
-        match put_unique(bucket, key, body.clone()).await {
+        match put_unique_once(bucket, key, body.clone()).await {
             Ok(()) => return Ok(()),
             Err(error) if error.is_retryable() && retry < RETRIES => {
                 retry += 1;

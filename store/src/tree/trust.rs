@@ -17,7 +17,14 @@
 //! A process of another user, which an unprivileged pstore may not look at, is taken not
 //! to write here.
 
-use std::{collections::HashSet, fs, os::fd::OwnedFd, path::Path, time::Duration};
+use std::{
+    collections::{BTreeSet, HashSet},
+    ffi::OsStr,
+    fs,
+    os::{fd::OwnedFd, unix::ffi::OsStrExt},
+    path::Path,
+    time::Duration,
+};
 
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, StatxFlags, fstat, fstatfs, fsync, makedev, statx, syncfs,
@@ -118,7 +125,25 @@ pub fn flush(root: &Beneath, files: &[TreePath]) -> Result<()> {
             fsync(fd).at("cannot flush", shown())?;
         }
     }
+    for folder in folders(files) {
+        if let Ok(fd) = root.open_at(folder, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()) {
+            let path = root.path().join(OsStr::from_bytes(folder));
+            fsync(fd).at("cannot flush", path)?;
+        }
+    }
     Ok(())
+}
+
+/// The directories that hold these files, up to the top: their names are flushed as well.
+fn folders(files: &[TreePath]) -> BTreeSet<&[u8]> {
+    let mut folders = BTreeSet::new();
+    for path in files {
+        let path = path.as_bytes();
+        folders.insert(&path[..0]);
+        let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+        folders.extend(ends.map(|(end, _)| &path[..end]));
+    }
+    folders
 }
 
 /// Decides about the files of one capture.
@@ -196,6 +221,19 @@ fn is_local(root: &Beneath) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_profile_directory_is_flushed_recursively() {
+        let files = ["Default/Network/Cookies", "Default/History", "Local State"];
+        let files: Vec<TreePath> = files.iter().map(|path| TreePath::new(*path).unwrap()).collect();
+        let folders: Vec<&[u8]> = folders(&files).into_iter().collect();
+        assert_eq!(folders, [&b""[..], b"Default", b"Default/Network"]);
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("Default/Network")).unwrap();
+        fs::write(root.path().join("Local State"), "{}").unwrap();
+        // What is gone by now is somebody else's to report.
+        flush(&Beneath::open(root.path()).unwrap(), &files).unwrap();
+    }
 
     fn state(root: &Beneath, name: &str) -> FileState {
         FileState::of(&rustix::fs::statat(root.fd(), name, rustix::fs::AtFlags::empty()).unwrap())

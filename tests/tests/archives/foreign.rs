@@ -182,7 +182,7 @@ fn whatever_is_wrong_with_an_archive_becomes_a_fresh_profile_with_the_contracts_
     type Change = fn(&mut Value);
     let cases: [(&str, &[u8], Change); 8] = [
         ("sha_mismatch", &good, |manifest| manifest["archive_size_bytes"] = 1_000.into()),
-        ("sha_mismatch", &good, |manifest| manifest["version"] = 0.into()),
+        ("unsupported_version", &good, |manifest| manifest["version"] = 0.into()),
         ("sha_mismatch", &good, |manifest| manifest["tenant_id"] = "globex".into()),
         ("integrity_failed", &evil, |_| {}),
         ("integrity_failed", &torn, |_| {}),

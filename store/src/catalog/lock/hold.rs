@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio::{
-    sync::{Mutex, watch},
+    sync::{Mutex, Notify, watch},
     task::JoinHandle,
 };
 
@@ -203,10 +203,14 @@ impl Hold {
     /// Renews the lock every so often until the keeper is dropped.
     pub fn keep(self: &Arc<Self>, every: Duration) -> Keeper {
         let (sender, lost) = watch::channel(None);
-        let hold = Arc::clone(self);
+        let (hold, asked) = (Arc::clone(self), Arc::new(Notify::new()));
+        let heard = Arc::clone(&asked);
         let task = tokio::spawn(async move {
             loop {
-                tokio::time::sleep(every).await;
+                tokio::select! {
+                    () = tokio::time::sleep(every) => {}
+                    () = heard.notified() => {}
+                }
                 match hold.renew().await {
                     Ok(_) => {}
                     Err(error @ (Error::LockLost { .. } | Error::PointerMoved { .. })) => {
@@ -220,7 +224,7 @@ impl Hold {
                 }
             }
         });
-        Keeper { task, lost }
+        Keeper { task, asked, lost }
     }
 }
 
@@ -228,6 +232,7 @@ impl Hold {
 #[derive(Debug)]
 pub struct Keeper {
     task: JoinHandle<()>,
+    asked: Arc<Notify>,
     lost: watch::Receiver<Option<Arc<Error>>>,
 }
 
@@ -235,6 +240,11 @@ impl Keeper {
     /// Renews no more.
     pub fn stop(&self) {
         self.task.abort();
+    }
+
+    /// Renews at once: somebody has reason to believe that the lock is lost.
+    pub fn look(&self) {
+        self.asked.notify_one();
     }
 
     /// How the lock was lost, if it was.

@@ -53,7 +53,7 @@ impl Controls {
                 _ => None,
             };
             let lease = Lease { nonce, base, unknown: Unknown::new() };
-            let next = next::claimed(before.as_ref(), lease, taken.after_contract_only);
+            let next = next::claimed(&self.lineage, before.as_ref(), lease, taken.after_contract_only);
             match self.swap(before.as_ref(), &next).await? {
                 Swap::Applied(now) if now.lease().is_some_and(|lease| lease.nonce == nonce) => {
                     return Ok(now);
@@ -80,7 +80,8 @@ impl Controls {
     /// before the lock that tells so is taken away. What was claimed stays so.
     pub(in crate::catalog) async fn remember_contract_only(&self) -> Result<()> {
         let is_known = |read: &Read| read.pointer.contract_only_seen();
-        self.amend(|before| (!before.is_some_and(is_known)).then(|| next::witnessed(before))).await
+        self.amend(|before| (!before.is_some_and(is_known)).then(|| next::witnessed(&self.lineage, before)))
+            .await
     }
 
     /// Makes the pointer what `next` says it should be, until that is nothing else than it is.

@@ -82,7 +82,7 @@ impl Controls {
             *own = self.pointer().await?.ok_or_else(gone)?;
             self.must_be_ours(nonce, own).await?;
             self.notice_foreign(Some(&*own)).await;
-            match self.swap(Some(&*own), &next::touched(Some(&*own))).await? {
+            match self.swap(Some(&*own), &next::again(own)).await? {
                 Swap::Applied(now) => {
                     *own = now;
                     return Ok(());

@@ -97,14 +97,14 @@ impl Controls {
             Err(BucketError::TooLarge { version, .. }) => {
                 // Its version stands for its bytes: both tell it from any other.
                 let bytes = version.clone().into();
-                let (pointer, version) = (next::empty(), Version::new(version));
+                let (pointer, version) = (next::empty(&self.lineage), Version::new(version));
                 return Ok(Some(Read { pointer, version, bytes, is_readable: false }));
             }
             Err(error) => return Err(error.into()),
         };
         let (pointer, is_readable) = match Pointer::decode(&object.bytes) {
             Ok(pointer) => (pointer, true),
-            Err(FormatError::Malformed(_)) => (next::empty(), false),
+            Err(FormatError::Malformed(_)) => (next::empty(&self.lineage), false),
             Err(error) => return Err(error.of(&key)),
         };
         Ok(Some(Read { pointer, version: object.version, bytes: object.bytes, is_readable }))

@@ -71,8 +71,13 @@ pub(super) fn named(lineage: &Lineage, before: &Read, record: &Record) -> Pointe
 
 /// Points where it did, under the claim `lease`. The lock's holder before may have been one who
 /// knows only the contract.
-pub(super) fn claimed(before: Option<&Read>, lease: Lease, after_contract_only: bool) -> Pointer {
-    let mut next = touched(before);
+pub(super) fn claimed(
+    lineage: &Lineage,
+    before: Option<&Read>,
+    lease: Lease,
+    after_contract_only: bool,
+) -> Pointer {
+    let mut next = touched(lineage, before);
     if let Some(block) = &mut next.pstore {
         block.lease = Some(lease);
         block.contract_only_seen |= after_contract_only;
@@ -82,7 +87,7 @@ pub(super) fn claimed(before: Option<&Read>, lease: Lease, after_contract_only: 
 
 /// Points where it did, which is `record`: an archive of somebody else's that was stored.
 pub(super) fn recognised(before: &Read, record: &Record, event: Event) -> Pointer {
-    let mut next = touched(Some(before));
+    let mut next = again(before);
     if let Some(block) = &mut next.pstore {
         block.record = Some(record.record);
         block.snapshot_id = record.content.as_ref().map(|content| content.snapshot_id);
@@ -97,7 +102,7 @@ pub(super) fn recognised(before: &Read, record: &Record, event: Event) -> Pointe
 
 /// Points where it did, under nobody's claim.
 pub(super) fn unclaimed(before: &Read) -> Pointer {
-    let mut next = touched(Some(before));
+    let mut next = again(before);
     if let Some(block) = &mut next.pstore {
         block.lease = None;
     }
@@ -105,28 +110,44 @@ pub(super) fn unclaimed(before: &Read) -> Pointer {
 }
 
 /// Points where it did, and says that a program was seen which knows only the contract.
-pub(super) fn witnessed(before: Option<&Read>) -> Pointer {
-    let mut next = touched(before);
+pub(super) fn witnessed(lineage: &Lineage, before: Option<&Read>) -> Pointer {
+    let mut next = touched(lineage, before);
     if let Some(block) = &mut next.pstore {
         block.contract_only_seen = true;
     }
     next
 }
 
+/// Points where it did, in other bytes; without a pointer, at nothing.
+pub(super) fn touched(lineage: &Lineage, before: Option<&Read>) -> Pointer {
+    before.map_or_else(
+        || {
+            let mut first = empty(lineage);
+            first.pstore = Some(successor(None, &first));
+            first
+        },
+        again,
+    )
+}
+
 /// Points where it did, in other bytes.
-pub(super) fn touched(before: Option<&Read>) -> Pointer {
-    let mut next = before.map_or_else(empty, |read| read.pointer.clone());
-    next.pstore = Some(successor(before, &next));
+pub(super) fn again(before: &Read) -> Pointer {
+    let mut next = before.pointer.clone();
+    next.pstore = Some(successor(Some(before), &next));
     next
 }
 
-/// What is there before the first snapshot: a name for nothing.
-pub(super) fn empty() -> Pointer {
+/// The short name of an archive that nobody ever stores.
+const NOTHING: &str = "000000000000";
+
+/// What is there before the first snapshot. Its keys are well-formed and name objects that do not
+/// exist: a program that knows only the contract asks for them, is told so, and starts afresh.
+pub(super) fn empty(lineage: &Lineage) -> Pointer {
     Pointer {
         version: 1,
         active_sha256_prefix: String::new(),
-        active_archive_key: String::new(),
-        active_manifest_key: String::new(),
+        active_archive_key: layout::archive(lineage, NOTHING),
+        active_manifest_key: layout::manifest(lineage, NOTHING),
         flipped_at_ms: 0,
         flipped_from_sha256_prefix: String::new(),
         pstore: None,

@@ -8,6 +8,6 @@ impl Controls {
     /// was done: the caller looks again.
     pub(in crate::catalog) async fn touch(&self, before: Option<&Read>) -> Result<bool> {
         self.notice_foreign(before).await;
-        Ok(matches!(self.swap(before, &next::touched(before)).await?, Swap::Applied(_)))
+        Ok(matches!(self.swap(before, &next::touched(&self.lineage, before)).await?, Swap::Applied(_)))
     }
 }

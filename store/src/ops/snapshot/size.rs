@@ -23,7 +23,7 @@ pub fn check(root: &Path, entries: &[Entry], bytes: u64, limit: Option<u64>) -> 
     }
 }
 
-/// The directories with the most bytes in them. One that holds little besides another one
+/// The directories with the most bytes in them, and large files at the top. One that holds little besides another one
 /// says less than that other one, and is left out.
 fn largest(entries: &[Entry]) -> Vec<(String, u64)> {
     let mut sizes: BTreeMap<&[u8], u64> = BTreeMap::new();
@@ -31,7 +31,12 @@ fn largest(entries: &[Entry]) -> Vec<(String, u64)> {
         let Kind::File { size, .. } = &entry.kind else { continue };
         let path = entry.path.as_bytes();
         let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
-        for end in ends.take(DEPTH) {
+        let mut folders = ends.take(DEPTH).peekable();
+        if folders.peek().is_none() {
+            // In no directory but the top: it is named itself.
+            *sizes.entry(path).or_default() += size;
+        }
+        for end in folders {
             *sizes.entry(&path[..end]).or_default() += size;
         }
     }
@@ -70,5 +75,6 @@ mod tests {
             largest(&entries),
             [("Default/Cache/Cache_Data".to_owned(), 900), ("Crashpad".to_owned(), 70)]
         );
+        assert_eq!(largest(&[file("core.1234", 5000)]), [("core.1234".to_owned(), 5000)]);
     }
 }
