@@ -83,14 +83,14 @@ impl Mount {
     pub fn hold(&self) -> Option<&Arc<Hold>> {
         match &self.right {
             Right::Held { hold, .. } => Some(hold),
-            Right::Pinned { .. } => None,
+            Right::Pinned { .. } | Right::None => None,
         }
     }
 
     pub fn keeper(&self) -> Option<&Keeper> {
         match &self.right {
             Right::Held { keeper, .. } => Some(keeper),
-            Right::Pinned { .. } => None,
+            Right::Pinned { .. } | Right::None => None,
         }
     }
 
@@ -149,6 +149,7 @@ impl Mount {
                 keeper.stop();
                 pinned.release().await;
             }
+            Right::None => {}
         }
     }
 

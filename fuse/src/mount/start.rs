@@ -51,6 +51,8 @@ pub enum Right {
     Held { hold: Arc<Hold>, keeper: Keeper },
     /// A pin: the snapshot stays, and that is all.
     Pinned { pinned: Arc<Pinned>, keeper: PinKeeper },
+    /// None: what is read may be deleted meanwhile.
+    None,
 }
 
 /// The snapshot to mount, and whose it is.

@@ -224,7 +224,8 @@ async fn root_early(roots: Option<&Roots>, lineage: &Lineage, seen: Option<&Read
 pub struct Unlocked {
     pub store: TenantStore,
     pub lineage: Lineage,
-    pub kept: Kept,
+    /// `None` if who reads may not write to the store: then nothing keeps the snapshot.
+    pub kept: Option<Kept>,
     pub opened: Opened,
     /// Of the session that was named; the snapshot is rooted.
     pub roots: Option<Arc<Roots>>,
@@ -285,7 +286,12 @@ pub async fn pinned(
                     // found one or the other.
                     roots.counts(id).await;
                 }
-                return Ok(Unlocked { store, lineage, kept, opened, roots });
+                return Ok(Unlocked { store, lineage, kept: Some(kept), opened, roots });
+            }
+            // Who only reads may do so without a pin; who will write may not.
+            (Ok(Attempt::Unpinned(error, opened)), _) if roots.is_none() => {
+                tracing::debug!(%error, "the snapshot is read without a pin");
+                return Ok(Unlocked { store, lineage, kept: None, opened, roots });
             }
             (Ok(Attempt::Kept((pinned, _), _)), Err(error)) => {
                 pinned.release().await;

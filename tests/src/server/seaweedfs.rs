@@ -14,6 +14,7 @@ const SECRET: &str = "a-secret-only-for-tests";
 
 /// Who may do what in the bucket: everything, or what lies below a tenant's two prefixes.
 const TENANTS: [&str; 2] = ["acme", "globex"];
+const READER: &str = "reader";
 
 /// Whether requests must be signed, by whom and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,6 +138,12 @@ impl SeaweedFs {
         super::config(&self.endpoint, BUCKET, "admin", SECRET)
     }
 
+    /// The same place with credentials that may only read.
+    pub fn reader(&self, config: &S3Config) -> S3Config {
+        let credentials = super::config(&self.endpoint, BUCKET, READER, SECRET).credentials;
+        S3Config { credentials, ..config.clone() }
+    }
+
     /// With the credentials of `acme` or `globex`, over the whole bucket.
     pub fn tenant(&self, name: &str) -> S3Config {
         super::config(&self.endpoint, BUCKET, name, SECRET)
@@ -183,5 +190,7 @@ fn identities() -> serde_json::Value {
         }
         identities.push(identity(tenant, actions));
     }
+    let reading = ["Read", "List"].map(Into::into).into();
+    identities.push(identity(READER, reading));
     json!({ "identities": identities })
 }

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use tests::{
     binary::Host,
     mount::{ALICE, MountDesk, await_end},
+    server::SeaweedFs,
     tree::{assert_same, assert_seen, look_at, make_odd, noise},
 };
 
@@ -480,4 +481,43 @@ fn a_daemon_killed_in_a_commit_loses_nothing_and_the_next_one_finishes_it() {
     println!("{cut_short} of 8 were cut short");
     desk.unmount(&["--commit"]);
     desk.host.verify(ALICE, &["--read-data"]);
+}
+
+/// The commit that finds the lock gone tells the mount: nobody waits for the next renewal.
+#[test]
+fn a_commit_that_ends_with_lock_lost_is_known_to_mounts_and_freezes() {
+    let desk = filled();
+    desk.mount_as(&desk.host, &["--on-lock-lost", "freeze"]);
+    fs::write(desk.mountpoint.join("mine"), "mine").unwrap();
+    desk.host.succeed(["force-unlock", ALICE, "--reason", "test", "--confirm"]);
+    let error = refused(&desk, 25, "commit", &[]);
+    assert!(error["hint"].as_str().unwrap().contains("--as acme/alice-rescued"), "{error:#}");
+    let mounts = desk.host.succeed(["mounts"]);
+    assert_eq!(mounts["mounts"][0]["lock_lost"], true, "{mounts:#}");
+    let write = || fs::write(desk.mountpoint.join("more"), "more");
+    let began = Instant::now();
+    while write().is_ok() {
+        assert!(began.elapsed().as_secs() < 60, "it never froze");
+        thread::yield_now();
+    }
+    desk.unmount(&["--discard"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_only_mount_needs_no_write_access_and_says_what_that_means() {
+    let server = SeaweedFs::shared().await;
+    let config = server.config();
+    let desk = MountDesk::s3(&config);
+    desk.mount();
+    fs::write(desk.mountpoint.join("file"), "content").unwrap();
+    desk.unmount(&["--commit"]);
+    let reader = Host::s3(&desk.path("reader"), &server.reader(&config));
+    let place = desk.place("place");
+    let place = place.to_str().unwrap();
+    let mounted = reader.succeed(["mount", "--read-only", ALICE, place]);
+    assert_eq!(fs::read_to_string(Path::new(place).join("file")).unwrap(), "content");
+    assert!(mounted["warnings"].to_string().contains("nothing keeps this snapshot"), "{mounted:#}");
+    reader.succeed(["unmount", place]);
+    let forked = reader.run(["mount", "--fork", ALICE, place]);
+    assert_eq!(forked.code, Some(13), "who will write needs the snapshot to stay: {forked:#?}");
 }

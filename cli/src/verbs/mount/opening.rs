@@ -22,7 +22,7 @@ use store::{
         lock::{Hold, Terms},
         session_root::{self, Owner, Roots},
     },
-    content::TenantStore,
+    content::{TenantStore, lazy::Limits},
     format::record,
     id::RecordId,
     name::{ChromeMajor, Lineage},
@@ -187,7 +187,7 @@ async fn with_lock(
         let info = info(context, args, &lineage, Mode::Locked, snapshot.as_ref(), fallback, run_id);
         let right = Right::Held { hold: Arc::clone(&hold), keeper };
         root(roots.as_deref(), snapshot.as_ref()).await?;
-        let opening = opening(tenant, lineage, right, roots.clone(), snapshot, info);
+        let opening = opening(tenant, lineage, right, roots.clone(), snapshot, info, context.limits());
         let mount = blocking(move || Ok(Mount::start(opening, start)?)).await?;
         let settled = mount.settle(&export::policy(context, &profile.tenant)).await?;
         if let Settled::Unknown { record, sha256_prefix } = settled {
@@ -275,12 +275,17 @@ fn lock_was_lost(other: &Info) -> Failure {
         other.pid
     );
     Failure::new(ErrorKind::InUse, message).hint(format!(
-        "`pstore commit {mountpoint} --as TENANT/PROFILE` stores them, `pstore unmount {mountpoint} --keep` or `--discard` ends it"
+        "`pstore commit {mountpoint} --as {profile}-rescued` stores them, `pstore unmount {mountpoint} --keep` or `--discard` ends it"
     ))
 }
 
+/// What a mount should know that may only read.
+const UNPINNED: &str = "nothing keeps this snapshot, because nothing may be written to the store: if it is deleted, reads fail \
+                        once `pstore gc` has removed it";
+
 async fn without_lock(context: &Context, args: &MountArgs) -> Result<Begun, Failure> {
-    let store = context.store(Purpose::Change).await?;
+    let purpose = if args.fork { Purpose::Change } else { context.purpose_of_keeping().await? };
+    let store = context.store(purpose).await?;
     let (profile, reference) = (&args.source.profile, args.source.chosen());
     let id = new_id();
     let host = context.actor(&args.actor).host;
@@ -300,7 +305,7 @@ async fn without_lock(context: &Context, args: &MountArgs) -> Result<Begun, Fail
             _ => error.into(),
         })?,
     };
-    let open::Unlocked { store: tenant, lineage, kept: (pinned, keeper), opened, roots } = opened;
+    let open::Unlocked { store: tenant, lineage, kept, opened, roots } = opened;
     let mode = if args.fork { Mode::Fork } else { Mode::ReadOnly };
     let mut notes = Notes::new();
     let request = load_request(context, args, lineage.chrome_major);
@@ -308,7 +313,14 @@ async fn without_lock(context: &Context, args: &MountArgs) -> Result<Begun, Fail
     let snapshot = opened.map(|opened| Snapshot { lineage: lineage.clone(), opened });
     let run_id = context.actor(&args.actor).run_id;
     let info = info(context, args, &lineage, mode, snapshot.as_ref(), notes.fallback(), run_id);
-    let opening = opening(tenant, lineage, Right::Pinned { pinned, keeper }, roots, snapshot, info);
+    let right = match kept {
+        Some((pinned, keeper)) => Right::Pinned { pinned, keeper },
+        None => {
+            notes.warnings.push(UNPINNED.to_owned());
+            Right::None
+        }
+    };
+    let opening = opening(tenant, lineage, right, roots, snapshot, info, context.limits());
     let start = new_session(context, id)?;
     let mount = blocking(move || Ok(Mount::start(opening, start)?)).await?;
     if mode == Mode::ReadOnly {
@@ -350,6 +362,7 @@ pub(super) fn opening(
     roots: Option<Arc<Roots>>,
     snapshot: Option<Snapshot>,
     info: Info,
+    limits: Limits,
 ) -> Opening {
     Opening {
         tenant,
@@ -360,7 +373,7 @@ pub(super) fn opening(
         info,
         exclusions: exclusions(),
         runtime: tokio::runtime::Handle::current(),
-        limits: Default::default(),
+        limits,
     }
 }
 

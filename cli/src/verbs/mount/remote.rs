@@ -95,6 +95,7 @@ pub(crate) fn received(said: Value) -> Result<Answer, Failure> {
         verdict: verdict
             .is_object()
             .then(|| (kind(&verdict["kind"]), text(&verdict["message"]).unwrap_or_default())),
+        hint: text(&said["hint"]),
         exit: None,
     })
 }
@@ -102,7 +103,8 @@ pub(crate) fn received(said: Value) -> Result<Answer, Failure> {
 /// As [`received`] wants it.
 pub(crate) fn sent(answer: &Result<Answer, Failure>) -> Value {
     match answer {
-        Ok(Answer { document, text, brief, verdict, .. }) => json!({
+        Ok(Answer { document, text, brief, verdict, hint, .. }) => json!({
+            "hint": hint,
             "document": document,
             "text": text,
             "brief": brief,

@@ -182,7 +182,7 @@ async fn open(
         let mountpoint = mountpoint.map_or(info.mountpoint, |point| point.path().to_owned());
         let info = Info { mode: Mode::Locked, pid: std::process::id(), mountpoint, ..info };
         root(roots.as_deref(), snapshot.as_ref()).await?;
-        let opening = opening(tenant, lineage, right, roots.clone(), snapshot, info);
+        let opening = opening(tenant, lineage, right, roots.clone(), snapshot, info, context.limits());
         let mount = blocking(move || {
             Ok(Mount::start(opening, Start::Rescue { session, unfinished: Box::new(unfinished) })?)
         })

@@ -58,7 +58,8 @@ pub(super) fn gone_past(lineage: &Lineage, id: &str) -> Failure {
         lineage.name
     );
     Failure::new(ErrorKind::PointerMoved, message).hint(format!(
-        "`pstore sessions rescue {id} --as TENANT/PROFILE` keeps them, `pstore sessions discard {id} --confirm` drops them"
+        "`pstore sessions rescue {id} --as {}-rescued` keeps them, `pstore sessions discard {id} --confirm` drops them",
+        lineage.name
     ))
 }
 
@@ -103,6 +104,6 @@ pub(super) fn in_doubt(mount: &Mount, record: RecordId, sha256_prefix: Option<St
         format!("`pstore rollback {name} --sha {sha} --confirm` makes it so, and the next mount goes on; ")
     });
     Failure::new(ErrorKind::Conflict, message).hint(format!(
-        "`pstore log {name}` tells what was; {current}`pstore sessions rescue {id} --as TENANT/PROFILE` keeps the changes, `pstore sessions discard {id} --confirm` drops them"
+        "`pstore log {name}` tells what was; {current}`pstore sessions rescue {id} --as {name}-rescued` keeps the changes, `pstore sessions discard {id} --confirm` drops them"
     ))
 }

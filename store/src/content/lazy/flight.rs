@@ -3,7 +3,10 @@
 use std::sync::{Arc, atomic::Ordering};
 
 use bytes::Bytes;
-use tokio::{sync::watch, time::timeout};
+use tokio::{
+    sync::watch,
+    time::{Instant, timeout},
+};
 
 use super::{Lazy, internal};
 use crate::{
@@ -205,17 +208,21 @@ impl Lazy {
     async fn range(&self, pack: PackId, start: u64, end: u64) -> Result<Bytes> {
         let policy = RetryPolicy { deadline: self.limits.deadline, ..RetryPolicy::default() };
         let mut attempts = policy.start();
+        let ends = Instant::now() + self.limits.longest_wait();
         loop {
-            let error = match timeout(self.limits.patience, self.store.pack_range(pack, start, end)).await {
+            let left = ends.saturating_duration_since(Instant::now());
+            let patience = self.limits.patience.min(left);
+            let error = match timeout(patience, self.store.pack_range(pack, start, end)).await {
                 Ok(Err(Error::Bucket(error))) if error.is_retryable() => error,
                 Ok(answer) => return answer,
                 Err(_) => BucketError::Unavailable {
                     key: layout::pack(&self.store.tenant, pack).to_string(),
                     store: self.store.bucket.describe(),
-                    reason: format!("nothing came within {:?}", self.limits.patience),
+                    reason: format!("nothing came within {patience:?}"),
                 },
             };
-            if !attempts.again(&error).await {
+            // A reader waits in the kernel, where no signal reaches it: its time is over when it is.
+            if Instant::now() >= ends || !attempts.again(&error).await || Instant::now() >= ends {
                 return Err(error.into());
             }
             self.counters.retries.fetch_add(1, Ordering::Relaxed);

@@ -69,6 +69,23 @@ pub struct Limits {
     pub disk: chunk_cache::Limits,
 }
 
+impl Limits {
+    /// For a store whose requests are repeated for `retrying`; zero: never. A server that hangs is
+    /// asked again at least twice within it.
+    pub fn within(retrying: Duration) -> Self {
+        let own = Self::default();
+        match retrying.is_zero() {
+            true => Self { deadline: Duration::ZERO, ..own },
+            false => Self { patience: own.patience.min(retrying / 3), deadline: retrying, ..own },
+        }
+    }
+
+    /// How long a reader waits for a chunk, whatever the store does.
+    pub(super) fn longest_wait(&self) -> Duration {
+        if self.deadline.is_zero() { self.patience } else { self.deadline }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {

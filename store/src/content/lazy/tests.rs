@@ -155,6 +155,24 @@ async fn a_reader_that_gives_up_takes_nothing_from_the_others() {
     assert_eq!(desk.faults.strikes(), 1);
 }
 
+/// A reader waits in the kernel, where no signal reaches it.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_hangs_keeps_a_reader_no_longer_than_requests_are_repeated() {
+    let desk = Desk::new(None);
+    let pieces = pack(&desk.store, 0, 2).await;
+    desk.faults.inject(Rule::new(Fault::Silence).on(Verb::GetRange).always());
+    for (retrying, most) in [(20, 20), (3, 3), (0, 15)] {
+        let limits = Limits::within(Duration::from_secs(retrying));
+        let lazy = Lazy::new(desk.store.clone(), Handle::current(), limits, Default::default());
+        desk.recorder.take();
+        let started = Instant::now();
+        let error = lazy.chunks(&pieces).await.unwrap_err();
+        assert_eq!(error.kind(), crate::ErrorKind::Unavailable);
+        assert!(started.elapsed() <= Duration::from_secs(most), "{retrying}: {:?}", started.elapsed());
+        assert!(retrying == 0 || lazy.figures().retries >= 2, "{retrying}: {:?}", lazy.figures());
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_failed_fetch_is_sent_again_and_a_failure_is_not_remembered() {
     let desk = Desk::new(None);
