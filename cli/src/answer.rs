@@ -13,12 +13,14 @@ pub(crate) struct Answer {
     pub(crate) brief: Option<String>,
     /// The verb did its work, and what it found is bad.
     pub(crate) verdict: Option<(ErrorKind, String)>,
+    /// What to do about the verdict.
+    pub(crate) hint: Option<String>,
     /// The exit code, if it is somebody else's to choose.
     pub(crate) exit: Option<u8>,
 }
 
 impl Answer {
     pub(crate) fn new(document: Value, text: String) -> Self {
-        Self { document, text, brief: None, verdict: None, exit: None }
+        Self { document, text, brief: None, verdict: None, hint: None, exit: None }
     }
 }

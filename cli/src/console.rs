@@ -3,13 +3,20 @@
 use std::{
     io::{self, IsTerminal, Write},
     process::ExitCode,
+    sync::OnceLock,
+    time::Instant,
 };
 
 use serde_json::{Value, json};
+use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::{
     filter::{LevelFilter, Targets},
-    fmt,
+    fmt::{
+        self, FmtContext,
+        format::{FormatEvent, FormatFields, Writer},
+    },
     layer::SubscriberExt,
+    registry::LookupSpan,
     util::SubscriberInitExt,
 };
 
@@ -35,13 +42,25 @@ impl Console {
         };
         let shown = Targets::new()
             .with_target("store", own)
+            .with_target("capture", own)
             .with_target("fuse", own)
             .with_target("pstore", own)
             .with_default(others);
         // Without colours: what is written escapes every control character, be it in a field that quotes others.
-        let written = fmt::layer().with_writer(|| OneLine).without_time().with_target(self.verbose > 1);
-        let written = written.with_ansi(false);
-        tracing_subscriber::registry().with(written).with(shown).init();
+        let written = fmt::layer().with_writer(|| OneLine).with_ansi(false);
+        let registry = tracing_subscriber::registry();
+        if self.verbose > 1 {
+            registry.with(written.with_timer(fmt::time::uptime())).with(shown).init();
+        } else {
+            registry.with(written.event_format(AsSaid)).with(shown).init();
+        }
+    }
+
+    /// What has just been done, and how long after the start, for those who want to know.
+    pub(crate) fn step(self, text: &str) {
+        if self.verbose > 0 {
+            self.say(&format!("{:>8.3} s  {text}", started().elapsed().as_secs_f64()));
+        }
     }
 
     pub(crate) fn shows_progress(self) -> bool {
@@ -63,7 +82,8 @@ impl Console {
         let printed = if self.json {
             let mut document = answer.document.clone();
             if let (Value::Object(fields), Some((kind, message))) = (&mut document, &answer.verdict) {
-                let error = Failure::new(*kind, message).document();
+                let failure = Failure { hint: answer.hint.clone(), ..Failure::new(*kind, message) };
+                let error = failure.document();
                 fields.insert("error".to_owned(), error["error"].clone());
             }
             print(&pretty(&document))
@@ -73,6 +93,9 @@ impl Console {
         };
         if let Some((kind, message)) = &answer.verdict {
             let _ = writeln!(io::stderr(), "error: {}", shown(message));
+            if let Some(hint) = &answer.hint {
+                let _ = writeln!(io::stderr(), "hint: {}", shown(hint));
+            }
             return ExitCode::from(exit::code(*kind));
         }
         if let Some(code) = answer.exit {
@@ -91,6 +114,37 @@ impl Console {
             print(&pretty(&failure.document()));
         }
         ExitCode::from(failure.code())
+    }
+}
+
+/// When the program began, as far as anybody asked.
+pub(crate) fn started() -> Instant {
+    static STARTED: OnceLock<Instant> = OnceLock::new();
+    *STARTED.get_or_init(Instant::now)
+}
+
+/// Events of the log in the words of everything else that is said.
+#[derive(Clone, Copy, Debug)]
+struct AsSaid;
+
+impl<S, N> FormatEvent<S, N> for AsSaid
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> std::fmt::Result {
+        match *event.metadata().level() {
+            Level::ERROR => write!(writer, "error: ")?,
+            Level::WARN => write!(writer, "warning: ")?,
+            _ => write!(writer, "{:>8.3} s  ", started().elapsed().as_secs_f64())?,
+        }
+        context.format_fields(writer.by_ref(), event)?;
+        writeln!(writer)
     }
 }
 

@@ -79,12 +79,18 @@ impl From<BucketError> for Failure {
 }
 
 /// For a store in a directory.
-const DIRECTORY: &str =
+pub(crate) const DIRECTORY: &str =
     "check the directory's owner and mode, and whether its file system is mounted read-only";
 const CREDENTIALS: &str = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE";
 
-pub(crate) const POINTER_REPAIR: &str = "`pstore rollback TENANT/PROFILE --sha PREFIX --force --confirm` writes a new pointer; \
-     `pstore list TENANT/PROFILE` shows the snapshots";
+/// How a pointer that is damaged is written anew.
+pub(crate) fn pointer_repair(name: &str, chrome_major: Option<&str>) -> String {
+    let major = chrome_major.map(|major| format!(" --chrome-major {major}")).unwrap_or_default();
+    format!(
+        "`pstore list {name}{major}` shows the snapshots; \
+         `pstore rollback {name}{major} --sha PREFIX --force --confirm` writes a new pointer to one of them"
+    )
+}
 
 fn is_of_the_pointer(error: &Error) -> bool {
     let (Error::Damaged { object, .. } | Error::Missing { object, .. }) = error else { return false };
@@ -102,12 +108,65 @@ pub(crate) fn record_remedy(object: &str) -> Option<String> {
     ))
 }
 
+/// Whose the object is that an error names: the profile, and the Chrome version if that is known.
+/// Words that stand for them where it is not.
+fn owner(object: &str) -> (String, Option<String>) {
+    if let Some([tenant, profile, major, _]) = object.strip_prefix("snapshots/").map(parts) {
+        return (format!("{tenant}/{profile}"), Some(major.to_owned()));
+    }
+    match object.strip_prefix("the pointer of ").unwrap_or(object).split_once(" (Chrome ") {
+        Some((name, major)) => (name.to_owned(), Some(major.trim_end_matches(')').to_owned())),
+        None => ("TENANT/PROFILE".to_owned(), None),
+    }
+}
+
+/// The words that name a profile to a command, of an error that says whose it is about.
+fn named(error: &Error) -> String {
+    let lineage = match error {
+        Error::LockHeld { lineage, .. }
+        | Error::LockLost { lineage, .. }
+        | Error::PointerMoved { lineage, .. }
+        | Error::PointerNotFlipped { lineage, .. }
+        | Error::PointerUnknown { lineage, .. }
+        | Error::SnapshotNeeded { lineage, .. } => lineage.as_str(),
+        _ => "",
+    };
+    let (name, major) = owner(lineage);
+    match major {
+        Some(major) => format!("{name} --chrome-major {major}"),
+        None => name,
+    }
+}
+
+/// The first four names of a key; empty where there are fewer.
+fn parts(below: &str) -> [&str; 4] {
+    let mut names = below.splitn(4, '/');
+    std::array::from_fn(|_| names.next().unwrap_or_default())
+}
+
+/// What helps with an object that is damaged or gone.
+fn repair(error: &Error) -> Option<String> {
+    let (Error::Damaged { object, .. } | Error::Missing { object, .. }) = error else { return None };
+    let (name, major) = owner(object);
+    let flag = major.as_ref().map(|major| format!(" --chrome-major {major}")).unwrap_or_default();
+    Some(if object.ends_with("/lock.json") {
+        format!("`pstore force-unlock {name}{flag} --reason WHY --confirm` puts a free lock in its place")
+    } else if is_of_the_pointer(error) {
+        pointer_repair(&name, major.as_deref())
+    } else if let Some(remedy) = record_remedy(object) {
+        remedy
+    } else {
+        format!("`pstore verify {name}{flag}` reads every byte and shows how much is affected")
+    })
+}
+
 /// What helps whatever the verb was. A verb that knows better replaces it.
 fn advice(error: &Error) -> Option<String> {
-    if let Error::Damaged { object, .. } = error
-        && let Some(remedy) = record_remedy(object)
+    let named = || named(error);
+    if error.kind() == ErrorKind::Damaged
+        && let Some(repair) = repair(error)
     {
-        return Some(remedy);
+        return Some(repair);
     }
     let text = match error.kind() {
         ErrorKind::TargetExists => "use --force to replace it",
@@ -125,28 +184,38 @@ fn advice(error: &Error) -> Option<String> {
             "check --store, --endpoint and --region; a bucket must exist before it is used"
         }
         ErrorKind::StoreRefused => "`pstore doctor` says what the store lacks",
-        ErrorKind::Damaged if matches!(error, Error::Damaged { object, .. } if object.ends_with("/lock.json")) => {
-            "`pstore force-unlock TENANT/PROFILE --reason WHY --confirm` puts a free lock in its place"
+        ErrorKind::Damaged => {
+            "`pstore verify TENANT/PROFILE` reads every byte and shows how much is affected"
         }
-        ErrorKind::Damaged if is_of_the_pointer(error) => POINTER_REPAIR,
-        ErrorKind::Damaged => "`pstore verify TENANT/PROFILE --read-data` shows how much is affected",
         ErrorKind::UnsupportedFormat => "use a pstore at least as new as the one that wrote it",
         ErrorKind::Ambiguous => "give more digits",
         ErrorKind::PointerNotFlipped => {
             "run the same `pstore snapshot` again: nothing is stored twice, and the pointer is moved"
         }
         ErrorKind::PointerUnknown => {
-            "`pstore list` shows where the pointer is; running the snapshot again is safe"
+            return Some(format!(
+                "`pstore list {}` shows where the pointer is; running the same command again is safe",
+                named()
+            ));
         }
         ErrorKind::WriteRevoked => "run the same command again",
         ErrorKind::SourceChanged => "stop the browser that uses the directory, then run it again",
         ErrorKind::LockHeld => {
-            "--wait SECONDS waits for it; `pstore force-unlock` takes it away from a holder that is gone"
+            return Some(format!(
+                "`pstore lock show {0}` tells more; `pstore force-unlock {0} --reason WHY --confirm` takes it away \
+                 from a holder that is gone",
+                named()
+            ));
         }
-        ErrorKind::LockLost => "`pstore log` tells who took it; start again with `pstore lock acquire`",
-        ErrorKind::PointerMoved => "`pstore log` tells who moved it, and why",
+        ErrorKind::LockLost => return Some(format!("`pstore log {}` tells who took it", named())),
+        ErrorKind::PointerMoved => {
+            return Some(format!("`pstore log {}` tells who moved it, and why", named()));
+        }
         ErrorKind::SnapshotNeeded => {
-            "`pstore rollback` makes another snapshot the current one; unmount what is mounted"
+            return Some(format!(
+                "`pstore rollback {} --sha OTHER --confirm` makes another snapshot the current one; unmount what is mounted",
+                named()
+            ));
         }
         ErrorKind::HeldBack => "look at it, then move the pointer with `pstore rollback`",
         ErrorKind::ProfileTooLarge => "remove what is not needed, or raise max_profile_bytes of the tenant",

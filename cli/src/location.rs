@@ -1,6 +1,7 @@
 //! Where the store is, and opening it.
 
 use std::{
+    io,
     net::IpAddr,
     path::{Path, PathBuf},
     sync::Arc,
@@ -16,7 +17,7 @@ use store::{
     catalog::store::Store,
 };
 
-use crate::failure::Failure;
+use crate::failure::{DIRECTORY, Failure};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Location {
@@ -53,6 +54,11 @@ impl Location {
         Self { patience: self.patience.min(most), ..self }
     }
 
+    /// How long requests are repeated.
+    pub(crate) fn patience(&self) -> Duration {
+        self.patience
+    }
+
     /// As messages and JSON show it.
     pub(crate) fn shown(&self) -> String {
         self.url.to_string().trim_end_matches('/').to_owned()
@@ -77,7 +83,32 @@ impl Location {
 
     /// Whether it is a directory that does not exist.
     pub(crate) fn is_missing(&self) -> bool {
-        matches!(&self.url, StoreUrl::Directory(root) if !root.exists())
+        matches!(self.metadata(), Err(error) if error.kind() == io::ErrorKind::NotFound)
+    }
+
+    /// Of the directory; an S3 bucket has none, and is told so by its server.
+    fn metadata(&self) -> io::Result<()> {
+        match &self.url {
+            StoreUrl::Directory(root) => root.metadata().map(drop),
+            StoreUrl::S3 { .. } => Ok(()),
+        }
+    }
+
+    /// A directory that this user may not reach is not one that does not exist.
+    fn require_reach(&self) -> Result<(), Failure> {
+        match self.metadata() {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let message = format!("this user may not reach {}: {error}", self.shown());
+                Err(Failure::new(ErrorKind::Denied, message).hint(DIRECTORY))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn no_store(&self) -> Failure {
+        let message = format!("there is no store at {}", self.shown());
+        let hint = "the first `pstore snapshot` makes it; --store or PSTORE_STORE names another";
+        Failure::new(ErrorKind::NotFound, message).hint(hint)
     }
 
     /// Refuses a directory that holds the store or lies in it: a snapshot would store
@@ -106,10 +137,9 @@ impl Location {
     }
 
     pub(crate) async fn bucket(&self, purpose: Purpose) -> Result<Arc<dyn Bucket>, Failure> {
+        self.require_reach()?;
         if purpose != Purpose::Write && self.is_missing() {
-            let hint = "the first `pstore snapshot` makes it; --store or PSTORE_STORE names another";
-            let message = format!("there is no store at {}", self.shown());
-            return Err(Failure::new(ErrorKind::NotFound, message).hint(hint));
+            return Err(self.no_store());
         }
         let bucket = open(&self.url, &self.settings(purpose)).await?;
         Ok(Arc::new(RetryBucket::new(bucket, self.policy())))

@@ -8,6 +8,7 @@ mod args;
 mod console;
 mod exit;
 mod failure;
+mod geo;
 mod glob;
 mod interrupt;
 mod location;
@@ -49,8 +50,11 @@ fn main() -> ExitCode {
         Err(refusal) => return refusal.print(),
     };
     let console = invocation.console;
+    console::started();
     console.log_to_stderr();
-    match run(invocation) {
+    let ended = run(invocation);
+    console.step("done");
+    match ended {
         Some(Ok(answer)) => console.answer(&answer),
         Some(Err(failure)) => console.failure(&failure),
         None => {

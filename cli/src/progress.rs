@@ -12,7 +12,7 @@ use std::{
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use store::progress::{Progress, Silent, Tick};
 
-use crate::console::Console;
+use crate::{console::Console, size};
 
 const REDRAW: Duration = Duration::from_millis(120);
 /// The bar takes what the rest of a line leaves.
@@ -41,9 +41,29 @@ impl io::Write for Beside {
     }
 }
 
-/// A bar if there is a terminal to draw it on.
+/// A bar if there is a terminal to draw it on; the steps one by one for those who want more.
 pub(crate) fn watch(console: Console) -> Arc<dyn Progress> {
+    if console.verbose > 0 && !console.quiet {
+        return Arc::new(Steps(console));
+    }
     if console.shows_progress() { Arc::new(Bar::new()) } else { Arc::new(Silent) }
+}
+
+/// Says when each stage begins.
+#[derive(Debug)]
+struct Steps(Console);
+
+impl Progress for Steps {
+    fn begin(&self, stage: &'static str, files: u64, bytes: u64) {
+        let amount = match (files, bytes) {
+            (0, 0) => String::new(),
+            (0, bytes) => format!(": {}", size::bytes(bytes)),
+            (files, bytes) => format!(": {}, {}", size::plural(files, "file", "files"), size::bytes(bytes)),
+        };
+        self.0.step(&format!("{stage}{amount}"));
+    }
+
+    fn tick(&self, _: Tick) {}
 }
 
 #[derive(Debug, Default)]

@@ -51,6 +51,22 @@ fn every_promise_names_tests_that_exist() {
 }
 
 #[test]
+fn what_conforms_to_the_contract_names_tests_that_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let page = fs::read_to_string(root.join("docs/contract.md")).unwrap();
+    let rows: Vec<&str> = page.lines().filter(|line| line.contains("| conforms")).collect();
+    assert!(rows.len() >= 40, "only {} sentences", rows.len());
+    for row in rows {
+        assert!(!named(row).is_empty(), "no test is named for {row}");
+    }
+    for (name, file) in named(&page) {
+        let path = root.join("docs").join(file);
+        let source = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{file}: {error}"));
+        assert!(has_test(&source, name), "{file} has no test {name}");
+    }
+}
+
+#[test]
 fn a_function_that_is_no_test_is_none() {
     assert!(has_test("#[test]\nfn one() {}", "one"));
     assert!(has_test("#[tokio::test(flavor = \"multi_thread\")]\nasync fn one() {}", "one"));

@@ -5,6 +5,7 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 use capture::{examination::Place, examiner::Policy, sqlite::Depth};
 use clap::{Args, ValueEnum};
 use store::{
+    format::record::Geo,
     name::{ChromeMajor, ProfileName},
     ops::find::Reference,
 };
@@ -12,7 +13,7 @@ use store::{
 use super::{
     catalog::ActorArgs,
     chosen::SnapshotName,
-    value::{ReasonArg, chrome_version, label, percent, seconds, sha_prefix},
+    value::{ReasonArg, chrome_version, geo, label, percent, seconds, sha_prefix},
 };
 
 use crate::failure::Failure;
@@ -51,6 +52,9 @@ pub(crate) struct CaptureArgs {
     /// The region the host is in
     #[arg(long, value_name = "REGION")]
     pub(crate) host_region: Option<String>,
+    /// Where the browser's requests came from, as US or US/NY
+    #[arg(long, value_name = "COUNTRY[/REGION]", value_parser = geo)]
+    pub(crate) egress_geo: Option<Geo>,
 }
 
 /// What is looked at before a snapshot becomes the current one.
@@ -109,6 +113,7 @@ pub(crate) struct LoadArgs {
 /// store; PSTORE_RUN_ID and PSTORE_PROFILE are set. As the same user it could still read the
 /// files that hold them: --user keeps it from them.
 #[derive(Debug, Args)]
+#[command(mut_arg("reason", |reason| reason.default_value("run_end")))]
 #[command(after_help = "Example:
   pstore run acme/alice --chrome-major 131 -- chromium --user-data-dir={profile} --headless=new
   pstore run acme/alice --user agent -- chromium --headless=new")]

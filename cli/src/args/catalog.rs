@@ -59,7 +59,7 @@ pub(crate) struct AcquireArgs {
     /// How long to wait for another holder
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0", hide_default_value = true)]
     pub(crate) wait: Duration,
-    /// How long the lock holds without being renewed [default: 300, or as configured]
+    /// How long the lock holds without being renewed, from 5 to 86400 [default: 300, or as configured]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) ttl: Option<Duration>,
 }

@@ -3,7 +3,7 @@
 pub(super) const OVERVIEW: &str = "\
 pstore keeps browser profiles as deduplicated, verified snapshots.
 
-Usage: pstore [OPTIONS] COMMAND        (pstore COMMAND --help tells more)
+Usage: pstore [OPTIONS] COMMAND        (pstore help COMMAND tells more)
 
   snapshot DIR TENANT/PROFILE   store a directory as the profile's next snapshot
   restore TENANT/PROFILE DIR    write a snapshot to a directory

@@ -35,7 +35,10 @@ pub(crate) use verb::{
 
 use std::{ffi::OsString, process::ExitCode};
 
-use clap::{CommandFactory, FromArgMatches, Parser, error::ErrorKind as ClapKind};
+use clap::{
+    CommandFactory, FromArgMatches, Parser,
+    error::{ContextKind, ContextValue, ErrorKind as ClapKind},
+};
 
 use crate::{
     console::{self, Console},
@@ -70,10 +73,47 @@ pub(crate) fn parse() -> Result<Invocation, Refusal> {
 
 /// The command line that these words are, the first of them being the program.
 pub(crate) fn parse_words(words: impl IntoIterator<Item = OsString>) -> Result<Invocation, Refusal> {
-    let matches = command().try_get_matches_from(words).map_err(Refusal)?;
+    let matches =
+        command().try_get_matches_from(asking_for_help(words)).map_err(|error| Refusal(meant(error)))?;
     let Line { global, verb } = Line::from_arg_matches(&matches).map_err(Refusal)?;
     let console = Console { json: global.json, quiet: global.quiet, verbose: global.verbose };
     Ok(Invocation { console, global, verb })
+}
+
+/// `help VERB` is another way to write `VERB --help`.
+fn asking_for_help(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut words: Vec<OsString> = words.into_iter().collect();
+    if words.get(1).is_some_and(|word| word == "help") {
+        words.remove(1);
+        words.push("--help".into());
+    }
+    words
+}
+
+/// What other programs call things, and what they are called here.
+const ELSEWHERE: [(&str, &[&str]); 9] = [
+    ("backup", &["snapshot"]),
+    ("save", &["snapshot"]),
+    ("load", &["restore", "run"]),
+    ("forget", &["delete", "retention"]),
+    ("prune", &["retention", "gc"]),
+    ("check", &["verify"]),
+    ("fsck", &["verify"]),
+    ("umount", &["unmount"]),
+    ("unlock", &["lock", "force-unlock"]),
+];
+
+/// An error about a verb of another program suggests ours, not what is merely spelt like it.
+fn meant(mut error: clap::Error) -> clap::Error {
+    let known = match error.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(word)) => ELSEWHERE.iter().find(|(theirs, _)| theirs == word),
+        _ => None,
+    };
+    if let Some((_, ours)) = known {
+        let ours = ours.iter().map(|verb| (*verb).to_owned()).collect();
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(ours));
+    }
+    error
 }
 
 /// The whole grammar, for completions and man pages too.

@@ -87,6 +87,7 @@ pub(crate) enum LossArg {
 ///
 /// The browser is ended first, as `pstore snapshot` does it; the mount stays.
 #[derive(Debug, Args)]
+#[command(mut_arg("reason", |reason| reason.default_value("commit")))]
 #[command(after_help = "Example:
   pstore commit /chrome-data
   pstore commit /mnt/try --as acme/alice-fork")]
@@ -104,6 +105,7 @@ pub(crate) struct CommitArgs {
 ///
 /// Changes that were not committed are an error, unless it is said what to do with them.
 #[derive(Debug, Args)]
+#[command(mut_arg("reason", |reason| reason.default_value("commit")))]
 #[command(after_help = "Example:
   pstore unmount /chrome-data --commit
   pstore unmount /chrome-data --discard")]
@@ -156,6 +158,7 @@ pub(crate) enum SessionsVerb {
 
 /// Make what an unfinished session holds a snapshot
 #[derive(Debug, Args)]
+#[command(mut_arg("reason", |reason| reason.default_value("commit")))]
 #[command(after_help = "Example:
   pstore sessions rescue 01KA2ZQ3 --as acme/alice-rescued")]
 pub(crate) struct RescueArgs {

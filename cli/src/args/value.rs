@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use clap::{ValueEnum, builder::PossibleValue};
-use store::{format::record::Reason, ops::find::Reference};
+use store::{
+    format::record::{Geo, Reason},
+    ops::find::Reference,
+};
 
 const MAX_ACTOR_BYTES: usize = 256;
 
@@ -29,6 +32,11 @@ pub(super) fn actor(text: &str) -> Result<String, String> {
 pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse::<u32>().map_err(|_| "it takes a whole number of seconds".to_owned())?;
     Ok(Duration::from_secs(seconds.into()))
+}
+
+/// `US`, or `US/NY`.
+pub(super) fn geo(text: &str) -> Result<Geo, String> {
+    crate::geo::parse(text).map_err(|form| format!("it takes {form}"))
 }
 
 /// From 0 to 100.
@@ -79,22 +87,20 @@ pub(crate) struct ReasonArg(pub(crate) Reason);
 
 impl ValueEnum for ReasonArg {
     fn value_variants<'a>() -> &'a [Self] {
-        &[
+        static ALL: [ReasonArg; 8] = [
             ReasonArg(Reason::Manual),
             ReasonArg(Reason::Autosave),
+            ReasonArg(Reason::RunEnd),
+            ReasonArg(Reason::Commit),
             ReasonArg(Reason::BeforeUpgrade),
             ReasonArg(Reason::BeforeRestore),
-        ]
+            ReasonArg(Reason::BeforeRollback),
+            ReasonArg(Reason::Import),
+        ];
+        &ALL
     }
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
-        let word = match self.0 {
-            Reason::Manual => "manual",
-            Reason::Autosave => "autosave",
-            Reason::BeforeUpgrade => "before-upgrade",
-            Reason::BeforeRestore => "before-restore",
-            Reason::Other(_) => return None,
-        };
-        Some(PossibleValue::new(word))
+        self.0.word().map(PossibleValue::new)
     }
 }

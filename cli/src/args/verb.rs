@@ -65,6 +65,16 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
+    /// Whether it can wait for another holder of a lock.
+    pub(crate) fn waits(&self) -> bool {
+        let acquires = |verb: &LockVerb| matches!(verb, LockVerb::Acquire(_) | LockVerb::Hold(_));
+        match self {
+            Self::Run(_) | Self::Snapshot(_) | Self::Mount(_) => true,
+            Self::Lock(LockArgs { verb }) => acquires(verb),
+            _ => false,
+        }
+    }
+
     /// Whether it sees to signals itself: it runs a command of the user's, or serves a mount.
     pub(crate) fn sees_to_signals(&self) -> bool {
         match self {
@@ -289,8 +299,12 @@ pub(crate) struct VerifyArgs {
 /// Check this host and the store, and say what to do
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  pstore doctor --store s3://profiles/prod --endpoint http://127.0.0.1:9000")]
-pub(crate) struct DoctorArgs {}
+  pstore doctor --store s3://profiles/prod --endpoint http://127.0.0.1:9000
+  pstore doctor acme")]
+pub(crate) struct DoctorArgs {
+    #[arg(value_name = "TENANT", help = "With a credential that is limited to this tenant")]
+    pub(crate) tenant: Option<Tenant>,
+}
 
 /// Show the settings in force
 ///
@@ -316,10 +330,11 @@ pub(crate) enum ConfigVerb {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore config show
-  pstore config show acme --json")]
+  pstore config show acme --json
+  pstore config show acme/alice")]
 pub(crate) struct ConfigShowArgs {
-    #[arg(value_name = "TENANT", help = "As they are for this tenant")]
-    pub(crate) tenant: Option<Tenant>,
+    #[arg(value_name = "TENANT[/PROFILE]", help = "As they are for this tenant, or for one of its profiles")]
+    pub(crate) scope: Option<Scope>,
 }
 
 /// Print a script that completes commands

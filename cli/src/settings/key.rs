@@ -1,5 +1,7 @@
 //! Everything that can be set: its name in the file, its variables, its flag.
 
+use store::format::record::Reason;
+
 use super::kind::Kind;
 
 #[derive(Debug)]
@@ -59,6 +61,7 @@ pub(crate) static S3_CONDITIONAL_DELETE: Key =
     key("s3.conditional_delete", Kind::Switch).variable("PSTORE_S3_CONDITIONAL_DELETE").default("false");
 pub(crate) static HOST_NAME: Key = key("host.name", Kind::Text).variable("PSTORE_HOST_NAME");
 pub(crate) static HOST_REGION: Key = key("host.region", Kind::Text).variable("PSTORE_HOST_REGION");
+pub(crate) static HOST_EGRESS_GEO: Key = key("host.egress_geo", Kind::Geo).variable("PSTORE_HOST_EGRESS_GEO");
 
 pub(crate) static LOCK_TTL_SECONDS: Key =
     key("lock_ttl_seconds", number("seconds", 5, 86_400)).variable("PSTORE_LOCK_TTL_SECONDS").default("300");
@@ -81,12 +84,22 @@ pub(crate) static MAX_AGE_DAYS: Key = key("retention.max_age_days", number("days
 pub(crate) static MAX_COUNT: Key = key("retention.max_count", number("snapshots", 1, u64::MAX));
 pub(crate) static AUTO: Key = key("retention.auto", number("snapshots", 1, u64::MAX));
 pub(crate) static MANUAL: Key = key("retention.manual", number("snapshots", 1, u64::MAX));
+pub(crate) static AUTOSAVE_KEPT: Key = key("retention.autosave", number("snapshots", 1, u64::MAX));
+pub(crate) static RUN_END_KEPT: Key = key("retention.run_end", number("snapshots", 1, u64::MAX));
+pub(crate) static COMMIT_KEPT: Key = key("retention.commit", number("snapshots", 1, u64::MAX));
+pub(crate) static BEFORE_UPGRADE_KEPT: Key =
+    key("retention.before-upgrade", number("snapshots", 1, u64::MAX));
+pub(crate) static BEFORE_RESTORE_KEPT: Key =
+    key("retention.before-restore", number("snapshots", 1, u64::MAX));
+pub(crate) static BEFORE_ROLLBACK_KEPT: Key =
+    key("retention.before-rollback", number("snapshots", 1, u64::MAX));
+pub(crate) static IMPORT_KEPT: Key = key("retention.import", number("snapshots", 1, u64::MAX));
 pub(crate) static MAX_BYTES: Key = key("retention.max_bytes", Kind::Bytes);
 pub(crate) static TENANT_MAX_COUNT: Key = key("retention.tenant_max_count", number("snapshots", 1, u64::MAX));
 pub(crate) static TENANT_MAX_BYTES: Key = key("retention.tenant_max_bytes", Kind::Bytes);
 
 /// What holds for the program as a whole.
-pub(crate) static PROGRAM: [&Key; 11] = [
+pub(crate) static PROGRAM: [&Key; 12] = [
     &STORE,
     &CACHE_DIR,
     &SESSION_DIR,
@@ -98,10 +111,11 @@ pub(crate) static PROGRAM: [&Key; 11] = [
     &S3_CONDITIONAL_DELETE,
     &HOST_NAME,
     &HOST_REGION,
+    &HOST_EGRESS_GEO,
 ];
 
 /// What may differ from tenant to tenant.
-pub(crate) static TENANT: [&Key; 16] = [
+pub(crate) static TENANT: [&Key; 23] = [
     &LOCK_TTL_SECONDS,
     &LOCK_RENEW_SECONDS,
     &MAX_PROFILE_BYTES,
@@ -115,14 +129,47 @@ pub(crate) static TENANT: [&Key; 16] = [
     &MAX_COUNT,
     &AUTO,
     &MANUAL,
+    &AUTOSAVE_KEPT,
+    &RUN_END_KEPT,
+    &COMMIT_KEPT,
+    &BEFORE_UPGRADE_KEPT,
+    &BEFORE_RESTORE_KEPT,
+    &BEFORE_ROLLBACK_KEPT,
+    &IMPORT_KEPT,
     &MAX_BYTES,
     &TENANT_MAX_COUNT,
     &TENANT_MAX_BYTES,
 ];
 
 /// What may differ from profile to profile.
-pub(crate) static PROFILE: [&Key; 7] =
-    [&KEEP, &TAGGED_DAYS, &MAX_AGE_DAYS, &MAX_COUNT, &AUTO, &MANUAL, &MAX_BYTES];
+pub(crate) static PROFILE: [&Key; 14] = [
+    &KEEP,
+    &TAGGED_DAYS,
+    &MAX_AGE_DAYS,
+    &MAX_COUNT,
+    &AUTO,
+    &MANUAL,
+    &AUTOSAVE_KEPT,
+    &RUN_END_KEPT,
+    &COMMIT_KEPT,
+    &BEFORE_UPGRADE_KEPT,
+    &BEFORE_RESTORE_KEPT,
+    &BEFORE_ROLLBACK_KEPT,
+    &IMPORT_KEPT,
+    &MAX_BYTES,
+];
+
+/// How many are kept of those that were taken for a reason. Those somebody asked for have a rule
+/// of another kind.
+pub(crate) static OF_REASON: [(Reason, &Key); 7] = [
+    (Reason::Autosave, &AUTOSAVE_KEPT),
+    (Reason::RunEnd, &RUN_END_KEPT),
+    (Reason::Commit, &COMMIT_KEPT),
+    (Reason::BeforeUpgrade, &BEFORE_UPGRADE_KEPT),
+    (Reason::BeforeRestore, &BEFORE_RESTORE_KEPT),
+    (Reason::BeforeRollback, &BEFORE_ROLLBACK_KEPT),
+    (Reason::Import, &IMPORT_KEPT),
+];
 
 #[cfg(test)]
 mod tests {
@@ -136,6 +183,14 @@ mod tests {
             if let Some(text) = key.default {
                 key.kind.of_text(OsStr::new(text)).unwrap_or_else(|_| panic!("{}", key.name));
             }
+        }
+    }
+
+    #[test]
+    fn every_reason_but_manual_has_a_rule_of_its_own() {
+        for reason in Reason::KNOWN.iter().filter(|reason| **reason != Reason::Manual) {
+            let rule = OF_REASON.iter().find(|(of, _)| of == reason);
+            assert_eq!(rule.unwrap().1.name, format!("retention.{}", reason.as_str()));
         }
     }
 

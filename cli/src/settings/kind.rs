@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 use store::bucket::StoreUrl;
 use toml::de::{DeInteger, DeValue};
 
-use crate::secret;
+use crate::{geo, secret};
 
 /// The only word there is for a count of snapshots to keep.
 pub(super) const ONE: &str = "one";
@@ -27,6 +27,8 @@ pub(super) enum Kind {
     Bytes,
     Word(&'static [&'static str]),
     Words(&'static [&'static str]),
+    /// A country, and perhaps a region of it.
+    Geo,
     /// A count of snapshots, or the word [`ONE`].
     Keep,
 }
@@ -86,7 +88,9 @@ impl Kind {
             (Self::Directory, DeValue::String(path)) if path.starts_with('/') => {
                 Ok(Value::Path(path.as_ref().into()))
             }
-            (Self::Text | Self::StoreUrl | Self::Endpoint, DeValue::String(text)) => self.text(text),
+            (Self::Text | Self::StoreUrl | Self::Endpoint | Self::Geo, DeValue::String(text)) => {
+                self.text(text)
+            }
             (Self::Bytes | Self::Word(_) | Self::Keep, DeValue::String(text)) => self.text(text),
             _ => Err(self.takes()),
         }
@@ -107,6 +111,9 @@ impl Kind {
             }
             Self::Bytes => return self.number(bytes(text).ok_or_else(|| self.takes())?),
             Self::Word(known) if !known.contains(&text) => return Err(self.takes()),
+            Self::Geo => {
+                geo::parse(text).map_err(Misfit::Takes)?;
+            }
             Self::Keep if text != ONE => return Err(self.takes()),
             _ if text.is_empty() => return Err(self.takes()),
             _ => {}
@@ -137,6 +144,7 @@ impl Kind {
     fn takes(self) -> Misfit {
         Misfit::Takes(match self {
             Self::Text => "text that is not empty".to_owned(),
+            Self::Geo => geo::FORM.to_owned(),
             Self::StoreUrl => "file:///absolute/path or s3://bucket/prefix in quotes".to_owned(),
             Self::Endpoint => "a URL in quotes that starts with http:// or https://".to_owned(),
             Self::Directory => "an absolute path in quotes".to_owned(),

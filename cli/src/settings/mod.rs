@@ -19,10 +19,17 @@ pub(crate) use tenant::{ArchivePolicy, Retention, TenantSettings};
 
 use std::{collections::BTreeMap, ffi::OsString, path::Path};
 
-use store::name::{Profile, ProfileName, Tenant};
+use store::{
+    format::record::Geo,
+    name::{Profile, ProfileName, Tenant},
+};
 
 use self::{environment::Environment, file::ConfigFile, kind::Misfit};
-use crate::{args::Global, failure::Failure};
+use crate::{
+    args::{Global, Scope},
+    failure::Failure,
+    geo,
+};
 
 /// A setting that is in force. Without a value there is none, and that is fine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,6 +100,12 @@ impl Settings {
         self.file.iter().flat_map(|file| file.tenants.keys().cloned()).collect()
     }
 
+    /// The profiles of a tenant that have a section of their own.
+    pub(crate) fn profiles(&self, tenant: &Tenant) -> Vec<Profile> {
+        let sections = self.file.iter().flat_map(|file| file.profiles.keys());
+        sections.filter(|(of, _)| of == tenant).map(|(_, profile)| profile.clone()).collect()
+    }
+
     /// What holds for this tenant, mentioned in the file or not.
     pub(crate) fn tenant(&self, tenant: &Tenant) -> TenantSettings {
         TenantSettings::of(self.of(Some(tenant)))
@@ -112,14 +125,25 @@ impl Settings {
         self.of(None).text(&key::HOST_REGION)
     }
 
+    /// Where this host's requests come from.
+    pub(crate) fn egress_geo(&self) -> Option<Geo> {
+        geo::parse(&self.of(None).text(&key::HOST_EGRESS_GEO)?).ok()
+    }
+
     /// A variable that belongs to one run and is no setting; `None` if it is set to nothing.
     pub(crate) fn of_this_run(&self, variable: &str) -> Option<String> {
         self.environment.get(variable).map(|value| value.to_string_lossy().into_owned())
     }
 
     /// All that is in force, in the order of the documentation.
-    pub(crate) fn all(&self, tenant: Option<&Tenant>) -> Vec<(&'static Key, Effective)> {
-        let view = self.of(tenant);
+    pub(crate) fn all(&self, scope: Option<&Scope>) -> Vec<(&'static Key, Effective)> {
+        let view = match scope {
+            Some(Scope::Profile(name)) => {
+                View { settings: self, tenant: Some(&name.tenant), profile: Some(&name.profile) }
+            }
+            Some(Scope::Tenant(tenant)) => self.of(Some(tenant)),
+            None => self.of(None),
+        };
         key::PROGRAM.iter().chain(&key::TENANT).map(|key| (*key, view.get(key))).collect()
     }
 

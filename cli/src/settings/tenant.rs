@@ -62,6 +62,10 @@ impl Retention {
             max_age: days(&key::MAX_AGE_DAYS),
             max_count: view.number(&key::MAX_COUNT),
             auto: view.number(&key::AUTO),
+            of_reason: key::OF_REASON
+                .iter()
+                .filter_map(|(reason, key)| Some((reason.clone(), view.number(key)?)))
+                .collect(),
             manual: view.number(&key::MANUAL),
             max_bytes: view.number(&key::MAX_BYTES),
         };

@@ -125,6 +125,7 @@ pub(super) async fn capture(
     progress: Arc<dyn Progress>,
 ) -> Result<Report, Failure> {
     let Job { tenant, lineage, directory, actor, lock } = job;
+    context.console.step(&format!("{} holds still, and is captured for {lineage}", directory.display()));
     let settings = context.settings.tenant(&lineage.name.tenant);
     require_room(context, tenant, &lineage, args).await?;
     let examiner = ProfileExaminer { policy: args.checks.policy(), stopped: Some(still.stopped.clone()) };
@@ -312,9 +313,9 @@ fn about(context: &Context, args: &CaptureArgs, actor: &Actor, still: Still) -> 
             writer_version: WRITER.to_owned(),
             unknown: Default::default(),
         },
-        captured_in: region.map(|host_region| CapturedIn {
-            host_region,
-            egress_ip_geo: None,
+        captured_in: Some(CapturedIn {
+            host_region: region.unwrap_or_default(),
+            egress_ip_geo: args.egress_geo.clone().or_else(|| context.settings.egress_geo()),
             unknown: Default::default(),
         }),
         reason: args.reason.0.clone(),

@@ -49,6 +49,9 @@ pub(super) async fn commit(
 ) -> Result<Answer, Failure> {
     let mount = &serving.mount;
     let published = publish(&serving.context, mount, args, other).await;
+    if let Err(failure) = &published {
+        notice(failure, mount).await;
+    }
     let Published { lineage, report, remarks, frozen_for, left } =
         published.map_err(|failure| explained(failure, mount))?;
     let warnings = snapshot::warnings(&report, remarks);
@@ -66,9 +69,20 @@ pub(super) async fn commit(
         ),
     };
     let behind = left.map(|left| (left.kind(), format!("{left}; {ROOM}")));
-    let verdict = capturing::held_back(&report).or(behind);
+    let held_back = capturing::held_back(&report);
+    let hint = held_back.is_some().then(|| capturing::moving(&lineage, report.record));
+    let verdict = held_back.or(behind);
     let brief = Some(format!("{}\n", report.snapshot_id));
-    Ok(Answer { brief, verdict, ..Answer::new(document, text) })
+    Ok(Answer { brief, verdict, hint, ..Answer::new(document, text) })
+}
+
+/// A commit that was refused because the lock is lost tells the mount: whoever is told so finds it
+/// in `pstore mounts`, and a mount that is to freeze does.
+async fn notice(failure: &Failure, mount: &Mount) {
+    if let (ErrorKind::LockLost | ErrorKind::PointerMoved, Some(keeper)) = (failure.kind, mount.keeper()) {
+        keeper.look();
+        let _ = tokio::time::timeout(PATIENCE, keeper.lost()).await;
+    }
 }
 
 /// What a commit came to.
@@ -207,11 +221,11 @@ fn mark(marker: &Marker, mountpoint: &Path, change: impl FnOnce(&Path, &Marker) 
 
 /// What can be done with changes that could not be committed.
 fn explained(failure: Failure, mount: &Mount) -> Failure {
-    let mountpoint = mount.info.mountpoint.display();
+    let (mountpoint, name) = (mount.info.mountpoint.display(), &mount.lineage.name);
     match failure.kind {
         ErrorKind::LockLost | ErrorKind::PointerMoved | ErrorKind::PointerNotFlipped => failure.hint(format!(
-            "the changes are still in the mount: `pstore commit {mountpoint} --as TENANT/PROFILE` stores them elsewhere, \
-             `pstore unmount {mountpoint} --discard` drops them; `pstore log` tells who else was here"
+            "the changes are still in the mount: `pstore commit {mountpoint} --as {name}-rescued` stores them elsewhere, \
+             `pstore unmount {mountpoint} --discard` drops them; `pstore log {name}` tells who else was here"
         )),
         _ => failure,
     }

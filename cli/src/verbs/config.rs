@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     answer::Answer,
-    args::{ConfigArgs, ConfigShowArgs, ConfigVerb},
+    args::{ConfigArgs, ConfigShowArgs, ConfigVerb, Scope},
     failure::Failure,
     settings::{Effective, Key, Settings},
     table::{Align::Left, Table},
@@ -17,12 +17,21 @@ pub(super) fn run(settings: &Settings, args: &ConfigArgs) -> Result<Answer, Fail
 }
 
 fn show(settings: &Settings, args: &ConfigShowArgs) -> Answer {
-    let all = settings.all(args.tenant.as_ref());
+    let all = settings.all(args.scope.as_ref());
+    let (tenant, profile) = match &args.scope {
+        Some(Scope::Tenant(tenant)) => (Some(tenant), None),
+        Some(Scope::Profile(name)) => (Some(&name.tenant), Some(&name.profile)),
+        None => (None, None),
+    };
+    let profiles = tenant.filter(|_| profile.is_none()).map(|tenant| settings.profiles(tenant));
+    let profiles = profiles.unwrap_or_default();
     let document = json!({
         "file": settings.path().map(|path| path.to_string_lossy()),
-        "tenant_id": args.tenant,
+        "tenant_id": tenant,
+        "profile_id": profile,
         "settings": all.iter().map(line).collect::<Vec<Value>>(),
         "tenants": settings.tenants(),
+        "profiles": profiles,
     });
     let mut table = Table::new(&[("SETTING", Left), ("VALUE", Left), ("FROM", Left)]);
     for (key, Effective { value, origin }) in &all {
@@ -30,7 +39,11 @@ fn show(settings: &Settings, args: &ConfigShowArgs) -> Answer {
         table.row(vec![key.name.to_owned(), shown, origin.to_string()]);
     }
     let mut text = table.render();
-    if args.tenant.is_none() && !settings.tenants().is_empty() {
+    if let Some(tenant) = tenant.filter(|_| !profiles.is_empty()) {
+        let names: Vec<String> = profiles.iter().map(|profile| format!("{tenant}/{profile}")).collect();
+        text.push_str(&format!("\nOther settings for {}\n", names.join(", ")));
+    }
+    if tenant.is_none() && !settings.tenants().is_empty() {
         let names: Vec<String> = settings.tenants().iter().map(ToString::to_string).collect();
         text.push_str(&format!("\nOther settings for {}\n", names.join(", ")));
     }

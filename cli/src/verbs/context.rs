@@ -10,9 +10,9 @@ use capture::{
 };
 use store::{
     Error, ErrorKind,
-    bucket::Depth as Look,
+    bucket::{Depth as Look, StoreUrl},
     catalog::{clock, controls::Controls, lock::Patience, records, store::Store},
-    content::TenantStore,
+    content::{TenantStore, lazy::Limits},
     format::{event::Actor, layout, pointer::Pointer, record::Record},
     id::Nonce,
     name::{ChromeMajor, Lineage, ProfileName, Tenant},
@@ -78,6 +78,11 @@ impl Context {
         }
     }
 
+    /// How a mount reads: no longer than requests are repeated.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits::within(self.location.patience())
+    }
+
     /// Waits for whoever holds a profile, and says so.
     pub(crate) fn patience(&self, profile: &ProfileName, wait: Duration) -> Patience {
         let (console, profile) = (self.console, profile.clone());
@@ -95,7 +100,38 @@ impl Context {
     }
 
     pub(crate) async fn store(&self, purpose: Purpose) -> Result<Store, Failure> {
-        Ok(Store::new(self.location.bucket(purpose).await?, self.cache_root.clone()))
+        let bucket = self.location.bucket(purpose).await?;
+        self.console.step(&format!("opened {}", self.location.shown()));
+        Ok(self.telling(Store::new(bucket, self.cache_root.clone())))
+    }
+
+    /// A store that may have to be made, or tried.
+    pub(crate) async fn store_to_make(&self) -> Result<Store, Failure> {
+        Ok(self.telling(self.location.store_to_make(self.cache_root.clone()).await?))
+    }
+
+    /// Says when the server is tried: on a store that is far away this takes a moment.
+    fn telling(&self, store: Store) -> Store {
+        if matches!(self.location.url, StoreUrl::Directory(_)) {
+            return store;
+        }
+        let (console, shown) = (self.console, self.location.shown());
+        store.telling(move || {
+            console.say(&format!(
+                "{shown} is reached through a server that was not tried yet; trying whether it keeps what \
+                 conditional writes promise"
+            ));
+        })
+    }
+
+    /// The tenants of the store, which must be one: a bucket without one answers, too.
+    pub(crate) async fn tenants(&self) -> Result<Vec<Tenant>, Failure> {
+        let store = self.store(Purpose::Read).await?;
+        let tenants = self.answer(store.tenants()).await?;
+        if tenants.is_empty() && matches!(store.config().await, Ok(None)) {
+            return Err(self.location.no_store());
+        }
+        Ok(tenants)
     }
 
     /// A tenant to read from; if it is not there, those that are get mentioned.
@@ -222,9 +258,7 @@ impl Context {
         let store = self.store(Purpose::Write).await?;
         match self.answer(store.tenant(tenant)).await {
             Ok(found) if !store.is_judged(&found.config) => {
-                self.console
-                    .say(&format!("{shown} is reached through a server that was not tried yet; trying it"));
-                let store = self.location.store_to_make(self.cache_root.clone()).await?;
+                let store = self.store_to_make().await?;
                 Ok(store.writable_tenant(tenant).await?)
             }
             Ok(found) => {
@@ -235,7 +269,7 @@ impl Context {
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 self.console.say(&format!("{tenant} is a new tenant of {shown}"));
-                let store = self.location.store_to_make(self.cache_root.clone()).await?;
+                let store = self.store_to_make().await?;
                 Ok(store.writable_tenant(tenant).await?)
             }
             Err(error) => Err(error.into()),
@@ -326,22 +360,35 @@ impl Context {
         tenant: TenantStore,
         args: &LineageArgs,
     ) -> Result<(TenantStore, Lineage), Failure> {
-        let (lineage, majors) = match find::lineage(&tenant, &args.profile, args.chrome_major).await {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                return Err(missing(&tenant, &args.profile, args.chrome_major, error).await);
-            }
-            answer => answer?,
-        };
+        let (lineage, majors) = self.chosen(&tenant, args).await?;
         if args.chrome_major.is_none() && majors.len() > 1 {
             let all: Vec<String> = majors.iter().map(ToString::to_string).collect();
+            let which = match majors.last() == Some(&lineage.chrome_major) {
+                true => "the newest",
+                false => "the newest that has a current snapshot",
+            };
             self.console.say(&format!(
-                "{} has snapshots of Chrome {}; taking {}, the newest (--chrome-major chooses another)",
+                "{} has snapshots of Chrome {}; taking {}, {which} (--chrome-major chooses another)",
                 args.profile,
                 all.join(", "),
                 lineage.chrome_major
             ));
         }
         Ok((tenant, lineage))
+    }
+
+    /// The lineage that is meant, and the Chrome versions there were to choose from.
+    pub(crate) async fn chosen(
+        &self,
+        tenant: &TenantStore,
+        args: &LineageArgs,
+    ) -> Result<(Lineage, Vec<ChromeMajor>), Failure> {
+        match find::lineage(tenant, &args.profile, args.chrome_major).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                Err(missing(tenant, &args.profile, args.chrome_major, error).await)
+            }
+            answer => Ok(answer?),
+        }
     }
 
     /// As [`Self::snapshot`], to load it: what another program has made the current one is taken in.

@@ -12,7 +12,11 @@ use store::{
     ops::find::Reference,
 };
 
-use super::{Context, force_unlock::checked_reason};
+use super::{
+    Context,
+    anothers::{self, Meant},
+    force_unlock::checked_reason,
+};
 use crate::{answer::Answer, args::DeleteArgs, failure::Failure, size, time};
 
 pub(super) async fn run(context: Context, args: &DeleteArgs) -> Result<Answer, Failure> {
@@ -23,7 +27,9 @@ pub(super) async fn run(context: Context, args: &DeleteArgs) -> Result<Answer, F
     if args.damaged {
         return give_up(&tenant, &controls, (reference, args.confirm), &reason).await;
     }
-    let record = match context.snapshot(&tenant, &lineage, Some(reference)).await {
+    let record = match context.meant(&tenant, &lineage, Some(reference)).await {
+        Ok(Meant::Anothers(manifest)) => return anothers::delete(&controls, &manifest, &reason).await,
+        Ok(Meant::Ours(record)) => record,
         // Its record may be there, and damaged.
         Err(failure) if failure.kind == ErrorKind::NotFound => match whole_id(reference) {
             Some(id) => match records::get(&tenant, &lineage, id).await {
@@ -32,7 +38,7 @@ pub(super) async fn run(context: Context, args: &DeleteArgs) -> Result<Answer, F
             },
             None => return Err(failure),
         },
-        found => found?,
+        Err(failure) => return Err(failure),
     };
     if !args.tagged {
         require_untagged(&controls, &record).await?;

@@ -6,7 +6,7 @@ mod host;
 mod place;
 
 use serde_json::{Value, json};
-use store::ErrorKind;
+use store::{ErrorKind, name::Tenant};
 
 use super::Context;
 use crate::{answer::Answer, failure::Failure, size};
@@ -51,7 +51,8 @@ impl Check {
         let Failure { kind, message, hint, .. } = failure;
         // Who reads this has run `pstore doctor` already.
         let advice = hint.filter(|hint| !hint.contains("pstore doctor"));
-        Self { name, status: Status::Fail(kind), found: message, advice }
+        let advice = advice.unwrap_or_else(|| remedy(kind).to_owned());
+        Self { name, status: Status::Fail(kind), found: message, advice: Some(advice) }
     }
 
     fn advise(mut self, advice: impl Into<String>) -> Self {
@@ -60,8 +61,21 @@ impl Check {
     }
 }
 
-pub(super) async fn run(context: Context) -> Result<Answer, Failure> {
-    let mut checks = place::checks(&context).await;
+/// What helps if nothing better is known: no failure is left without.
+fn remedy(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::Denied => "check the credentials, and what they may do",
+        ErrorKind::Unavailable => "check --store, --endpoint and the network",
+        ErrorKind::StoreRefused => "use another server: this one would lose snapshots",
+        ErrorKind::Damaged | ErrorKind::UnsupportedFormat => {
+            "bring pstore.json back from a backup, or use the pstore that wrote it"
+        }
+        _ => "look at what the message names, and make it readable and writable",
+    }
+}
+
+pub(super) async fn run(context: Context, tenant: Option<&Tenant>) -> Result<Answer, Failure> {
+    let mut checks = place::checks(&context, tenant).await;
     checks.push(host::cache(context.cache_root.as_deref()));
     checks.extend(host::temporary());
     checks.push(host::fuse());

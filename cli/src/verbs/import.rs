@@ -19,7 +19,7 @@ use store::{
         limits,
         manifest::Manifest,
         pointer::{Pointer, Target},
-        record::{CapturedBy, Reason, Record},
+        record::{CapturedBy, CapturedIn, Reason, Record},
     },
     name::{ChromeMajor, Lineage},
     ops::{
@@ -50,13 +50,13 @@ pub(super) async fn run(context: Context, args: &ImportArgs) -> Result<Answer, F
     if let Some(manifest) = manifest.as_ref().filter(|manifest| manifest.lineage() != lineage) {
         context.console.say(&format!("the archive is of {}, and is stored as {lineage}", manifest.lineage()));
     }
-    let stream = open(file)?;
+    let stream = require_zstd(open(file)?, file, &lineage)?;
     let tenant = context.writable_tenant(&lineage.name.tenant).await?;
     let actor = context.actor(&args.actor);
     let controls = Controls::new(tenant.clone(), lineage.clone(), actor.clone());
     let (pointer, _) = context.pointer_to_move(&controls, args.force).await?;
     let policy = context.settings.retention(&lineage.name).policy;
-    retention::require_room(&tenant, &lineage, &policy, &Reason::Manual).await?;
+    retention::require_room(&tenant, &lineage, &policy, &Reason::Import).await?;
     let base = base(&tenant, &lineage, pointer.as_ref()).await?;
     let request = request(&context, (args, file), &lineage, &actor, manifest);
     let name = request.name.clone();
@@ -160,6 +160,34 @@ fn open(file: &Path) -> Result<Box<dyn Read + Send>, Failure> {
     Ok(Box::new(opened))
 }
 
+/// What other archives than ours begin with: where, with what, what they are, and how they become one.
+const OTHERS: [(usize, &[u8], &str, &str); 4] = [
+    (0, &[0x1f, 0x8b], "gzip", "gunzip -c"),
+    (0, b"BZh", "bzip2", "bunzip2 -c"),
+    (0, &[0xfd, b'7', b'z', b'X', b'Z', 0], "xz", "unxz -c"),
+    (257, b"ustar", "a tar file that is not compressed", "cat"),
+];
+
+/// Refuses an archive that is compressed in another way, with the command that changes it.
+fn require_zstd(
+    stream: Box<dyn Read + Send>,
+    file: &Path,
+    lineage: &Lineage,
+) -> Result<Box<dyn Read + Send>, Failure> {
+    let mut stream = io::BufReader::with_capacity(4096, stream);
+    let start = io::BufRead::fill_buf(&mut stream).map_err(|error| Error::io("cannot read", file, error))?;
+    let found =
+        OTHERS.iter().find(|(at, magic, ..)| start.get(*at..).is_some_and(|rest| rest.starts_with(magic)));
+    let Some((.., kind, reader)) = found else { return Ok(Box::new(stream)) };
+    let (name, shown) = (&lineage.name, file.display());
+    let message =
+        format!("{shown} cannot be imported: it is {kind}, and an archive is tar compressed by zstd");
+    Err(Failure::new(ErrorKind::IntegrityFailed, message).hint(format!(
+        "`{reader} {shown} | zstd | pstore import - {name} --chrome-major {}`",
+        lineage.chrome_major
+    )))
+}
+
 /// The current snapshot, if it is one of ours that can be built on.
 async fn base(
     tenant: &TenantStore,
@@ -218,8 +246,8 @@ pub(super) fn about(actor: &Actor) -> About {
             writer_version: WRITER.to_owned(),
             unknown: Default::default(),
         },
-        captured_in: None,
-        reason: Reason::Other("import".to_owned()),
+        captured_in: Some(CapturedIn::default()),
+        reason: Reason::Import,
         labels: Default::default(),
         notes: String::new(),
         chrome_last_version: None,
@@ -240,14 +268,12 @@ fn answer(context: &Context, lineage: &Lineage, imported: Imported, flip: Flip) 
     let warnings = snapshot::warnings(&report, Vec::new());
     warnings.iter().for_each(|warning| context.console.warn(warning));
     let verdict = capturing::held_back(&report);
-    if verdict.is_some() {
-        context.console.say(&format!("hint: {}", capturing::moving(lineage, report.record)));
-    }
+    let hint = verdict.is_some().then(|| capturing::moving(lineage, report.record));
     let mut document = snapshot::document(lineage, &report, &warnings);
     document["archive_sha256"] = json!(arrived.sha256);
     document["archive_size_bytes"] = json!(arrived.size);
     let mut text = snapshot::text(lineage, &report);
     text.push_str(&format!("  archive  {}, {}\n", arrived.sha256, size::bytes(arrived.size)));
     let brief = Some(format!("{snapshot_id}\n"));
-    Answer { brief, verdict, ..Answer::new(document, text) }
+    Answer { brief, verdict, hint, ..Answer::new(document, text) }
 }

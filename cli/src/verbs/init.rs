@@ -7,7 +7,7 @@ use super::Context;
 use crate::{answer::Answer, failure::Failure, time};
 
 pub(super) async fn run(context: Context, chunking: Chunking) -> Result<Answer, Failure> {
-    let store = context.location.store_to_make(context.cache_root.clone()).await?;
+    let store = context.store_to_make().await?;
     let (config, made) = store.init(chunking).await?;
     let url = context.location.shown();
     let (outcome, text) = match made {

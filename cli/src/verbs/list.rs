@@ -1,12 +1,14 @@
 //! `pstore list`
 
+mod rows;
+
 use capture::load::damaged;
 use serde_json::{Value, json};
 use store::{
     catalog::records,
     format::record::Record,
     id::RecordId,
-    name::{ChromeMajor, Profile, Tenant},
+    name::{ChromeMajor, Lineage, Profile, Tenant},
     ops::find::{self, Listing},
 };
 
@@ -14,14 +16,9 @@ use super::{Context, context::taking_in};
 use crate::{
     answer::Answer,
     args::{LineageArgs, ListArgs, Scope},
-    failure::{Failure, POINTER_REPAIR},
-    location::Purpose,
-    plain, size,
-    table::{
-        Align::{Left, Right},
-        Table,
-    },
-    time,
+    failure::{Failure, pointer_repair},
+    plain,
+    table::{Align::Left, Table},
 };
 
 pub(super) async fn run(context: Context, args: &ListArgs) -> Result<Answer, Failure> {
@@ -39,8 +36,7 @@ pub(super) async fn run(context: Context, args: &ListArgs) -> Result<Answer, Fai
 }
 
 async fn tenants(context: Context) -> Result<Answer, Failure> {
-    let store = context.store(Purpose::Read).await?;
-    let tenants = context.answer(store.tenants()).await?;
+    let tenants = context.tenants().await?;
     let text = tenants.iter().map(|tenant| format!("{tenant}\n")).collect();
     Ok(Answer::new(json!({ "store": context.location.shown(), "tenants": tenants }), text))
 }
@@ -67,99 +63,78 @@ async fn profiles(context: Context, tenant: &Tenant) -> Result<Answer, Failure> 
 }
 
 async fn snapshots(context: Context, args: &LineageArgs) -> Result<Answer, Failure> {
-    let (tenant, lineage) = context.lineage(args).await?;
-    let listing = find::list(&tenant, &lineage).await?;
-    if let Some(prefix) = &listing.foreign {
-        context.console.warn(&format!(
-            "another program has moved the pointer of {lineage} to the archive {}, which is not listed here",
-            plain::line(prefix)
-        ));
-        context.console.say(&format!("hint: {}", taking_in(&lineage)));
+    let tenant = context.tenant(&args.profile.tenant).await?;
+    let (chosen, majors) = context.chosen(&tenant, args).await?;
+    let majors = if args.chrome_major.is_some() { vec![chosen.chrome_major] } else { majors };
+    let mut listings = Vec::new();
+    for chrome_major in majors {
+        let lineage = Lineage { name: args.profile.clone(), chrome_major };
+        let listing = find::list(&tenant, &lineage).await?;
+        tell(&context, &lineage, &listing);
+        listings.push((lineage, listing));
     }
-    let damage = listing.pointer_damage.as_ref().map(ToString::to_string);
-    if let Some(damage) = &damage {
-        context.console.warn(&format!("{damage}; which of these is current is not known"));
-        context.console.say(&format!("hint: {POINTER_REPAIR}"));
-    }
-    let is_listed = |id: &RecordId| listing.records.iter().any(|record| record.record == *id);
-    if let Some(missing) = listing.latest.filter(|latest| !is_listed(latest)) {
-        context.console.warn(&format!(
-            "the current snapshot of {lineage} is missing: its pointer names record {missing}, which is not there or \
-             cannot be read"
-        ));
-        context.console.say("hint: `pstore rollback` makes another one current; `pstore gc` waits for that");
-    }
-    listing.records.iter().filter_map(damaged).for_each(|warning| context.console.warn(&warning));
+    let pointers: Vec<Value> = listings.iter().map(|(lineage, listing)| pointer(lineage, listing)).collect();
+    let is_chosen = |pointer: &&Value| pointer["chrome_major_version"] == json!(chosen.chrome_major);
+    let own = pointers.iter().find(is_chosen).cloned().unwrap_or_default();
+    let mut listings: Vec<Listing> = listings.into_iter().map(|(_, listing)| listing).collect();
+    listings.retain(|listing| !listing.records.is_empty() || !listing.archives.is_empty());
     let document = json!({
-        "tenant_id": lineage.name.tenant,
-        "profile_id": lineage.name.profile,
-        "chrome_major_version": lineage.chrome_major,
-        "active_sha256_prefix": active(&listing),
-        "pointer_damage": damage,
-        "foreign": listing.foreign.is_some(),
-        "snapshots": listing.records.iter().map(|record| line(record, &listing)).collect::<Vec<Value>>(),
+        "tenant_id": args.profile.tenant,
+        "profile_id": args.profile.profile,
+        "chrome_major_version": chosen.chrome_major,
+        "active_sha256_prefix": own["active_sha256_prefix"],
+        "pointer_damage": own["pointer_damage"],
+        "foreign": own["foreign"],
+        "lineages": pointers,
+        "snapshots": listings.iter().flat_map(rows::json).collect::<Vec<Value>>(),
     });
-    Ok(Answer::new(document, table(&listing)))
+    Ok(Answer::new(document, rows::table(&listings)))
 }
 
-fn active(listing: &Listing) -> String {
-    let latest = listing.records.iter().find(|record| Some(record.record) == listing.latest);
-    listing.foreign.clone().or_else(|| latest.map(Record::sha256_prefix)).unwrap_or_default()
-}
-
-fn line(record: &Record, listing: &Listing) -> Value {
+/// Which snapshot of a Chrome's is current.
+fn pointer(lineage: &Lineage, listing: &Listing) -> Value {
     json!({
-        "snapshot_id": record.content.as_ref().map(|content| content.snapshot_id),
-        "record": record.record,
-        "sha256_prefix": record.sha256_prefix(),
-        "latest": Some(record.record) == listing.latest,
-        "archive_sha256": record.archive_sha256,
-        "captured_at_ms": record.captured_at_ms,
-        "chrome_major_version": record.chrome_major_version,
-        "uncompressed_size_bytes": record.uncompressed_size_bytes,
-        "new_bytes": record.counts.new_bytes,
-        "stored_bytes": record.counts.stored_bytes,
-        "files": record.counts.files,
-        "mode": record.mode,
-        "reason": record.reason,
-        "labels": record.labels,
-        "tags": record.tags.keys().collect::<Vec<_>>(),
-        "notes": record.notes,
-        "complete": record.complete,
-        "damaged_files": record.damage.as_ref().map(|damage| damage.files),
+        "chrome_major_version": lineage.chrome_major,
+        "active_sha256_prefix": rows::active(listing),
+        "pointer_damage": listing.pointer_damage.as_ref().map(ToString::to_string),
+        "foreign": listing.foreign.is_some(),
     })
 }
 
-fn table(listing: &Listing) -> String {
-    let mut table = Table::new(&[
-        (" ", Left),
-        ("CAPTURED (UTC)", Left),
-        ("SNAPSHOT", Left),
-        ("SIZE", Right),
-        ("NEW", Right),
-        ("STORED", Right),
-        ("MODE", Left),
-        ("CHROME", Right),
-        ("REASON", Left),
-        ("LABELS", Left),
-    ]);
-    for record in &listing.records {
-        let latest = Some(record.record) == listing.latest;
-        let tags = record.tags.keys().map(|tag| format!("#{tag}"));
-        let labels = record.labels.iter().map(|(key, value)| format!("{key}={value}"));
-        let labels: Vec<String> = tags.chain(labels).collect();
-        table.row(vec![
-            if latest { "*" } else { " " }.to_owned(),
-            time::utc(record.captured_at_ms),
-            record.sha256_prefix(),
-            size::bytes(record.uncompressed_size_bytes),
-            size::bytes(record.counts.new_bytes),
-            size::bytes(record.counts.stored_bytes),
-            record.mode.as_str().to_owned(),
-            record.chrome_major_version.to_string(),
-            record.reason.as_str().to_owned(),
-            labels.join(" "),
-        ]);
+/// What a person should know of a listing.
+fn tell(context: &Context, lineage: &Lineage, listing: &Listing) {
+    let console = context.console;
+    if let Some(prefix) = &listing.foreign {
+        console.warn(&format!(
+            "another program has moved the pointer of {lineage} to its archive {}",
+            plain::line(prefix)
+        ));
+        console.say(&format!("hint: {}", taking_in(lineage)));
     }
-    table.render()
+    if let Some(damage) = &listing.pointer_damage {
+        console.warn(&format!("{damage}; which of these is current is not known"));
+        console.say(&format!(
+            "hint: {}",
+            pointer_repair(&lineage.name.to_string(), Some(&lineage.chrome_major.to_string()))
+        ));
+    }
+    let is_listed = |id: &RecordId| listing.records.iter().any(|record| record.record == *id);
+    if let Some(missing) = listing.latest.filter(|latest| !is_listed(latest)) {
+        console.warn(&format!(
+            "the current snapshot of {lineage} is missing: its pointer names record {missing}, which is not there or \
+             cannot be read"
+        ));
+        let other = listing.records.last().map_or_else(|| "PREFIX".to_owned(), Record::sha256_prefix);
+        console.say(&format!(
+            "hint: `pstore rollback {} --chrome-major {} --sha {other} --confirm` makes another one current; \
+             `pstore gc` waits for that",
+            lineage.name, lineage.chrome_major
+        ));
+    }
+    for archive in &listing.archives {
+        if let Err(error) = &archive.manifest {
+            console.warn(&format!("an archive of another program cannot be listed: {error}"));
+        }
+    }
+    listing.records.iter().filter_map(damaged).for_each(|warning| console.warn(&warning));
 }

@@ -20,7 +20,7 @@ use store::{
 use super::{Context, context::unfound};
 use crate::{
     args::{CheckArg, LoadArgs},
-    failure::{Failure, POINTER_REPAIR},
+    failure::{Failure, pointer_repair},
     progress,
 };
 
@@ -82,7 +82,10 @@ pub(super) async fn load(context: &Context, args: &LoadArgs, job: Job<'_>) -> Re
             .console
             .warn(&format!("{}: starting with an empty profile: {reason}", loaded.outcome.as_str()));
         if loaded.record.is_none() && loaded.outcome == Outcome::ShaMismatch {
-            context.console.say(&format!("hint: {POINTER_REPAIR}"));
+            context.console.say(&format!(
+                "hint: {}",
+                pointer_repair(&job.profile.to_string(), Some(&job.chrome_major.to_string()))
+            ));
         }
     }
     if loaded.outcome == Outcome::NoPriorState {

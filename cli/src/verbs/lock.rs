@@ -21,8 +21,9 @@ use crate::{
     plain,
 };
 
-/// A lock that nobody gives back must end some day.
-const TTL: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(86_400);
+/// As the setting has it. A shorter lock is lost to any server or disk that is slow for a moment; one
+/// that nobody gives back must end some day.
+const TTL: RangeInclusive<Duration> = Duration::from_secs(5)..=Duration::from_secs(86_400);
 
 pub(super) async fn run(context: Context, args: &LockArgs) -> Result<Answer, Failure> {
     match &args.verb {
@@ -45,7 +46,7 @@ async fn acquire(context: Context, args: &AcquireArgs) -> Result<Answer, Failure
     let settings = context.settings.tenant(&controls.lineage().name.tenant);
     let ttl = args.ttl.unwrap_or(settings.lock_ttl);
     if !TTL.contains(&ttl) {
-        return Err(Failure::usage("--ttl takes from 1 to 86400 seconds").hint("--ttl 300"));
+        return Err(Failure::usage("--ttl takes from 5 to 86400 seconds").hint("--ttl 300"));
     }
     // This process ends at once; the lock must not end with it.
     let patience = context.patience(&args.lineage.profile, args.wait);

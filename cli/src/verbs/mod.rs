@@ -1,5 +1,6 @@
 //! The commands, each one call of the library and a way to tell about it.
 
+mod anothers;
 mod capture;
 mod cat;
 mod commit;
@@ -44,6 +45,8 @@ mod verify;
 
 pub(crate) use context::Context;
 
+use store::ErrorKind;
+
 use crate::{
     answer::Answer,
     args::{Invocation, Verb},
@@ -58,6 +61,17 @@ pub(crate) async fn run(
     console: Console,
     interrupt: Interrupt,
 ) -> Result<Answer, Failure> {
+    let waits = invocation.verb.waits();
+    done(invocation, console, interrupt).await.map_err(|failure| match &failure.hint {
+        Some(hint) if waits && failure.kind == ErrorKind::LockHeld => {
+            let hint = format!("--wait SECONDS waits for it; {hint}");
+            failure.hint(hint)
+        }
+        _ => failure,
+    })
+}
+
+async fn done(invocation: Invocation, console: Console, interrupt: Interrupt) -> Result<Answer, Failure> {
     let context = || Context::new(&invocation.global, console, interrupt.clone());
     match &invocation.verb {
         Verb::Init(args) => init::run(context()?, args.chunking()).await,
@@ -90,7 +104,7 @@ pub(crate) async fn run(
         Verb::Untag(args) => tag::run(context()?, args, tag::Change::Untag).await,
         Verb::Import(args) => import::run(context()?, args).await,
         Verb::Log(args) => log::run(context()?, args).await,
-        Verb::Doctor(_) => doctor::run(context()?).await,
+        Verb::Doctor(args) => doctor::run(context()?, args.tenant.as_ref()).await,
         Verb::Config(args) => config::run(&Settings::load(&invocation.global)?, args),
         Verb::Completions(args) => Ok(completions::run(args)),
         Verb::Man(args) => man::run(args),

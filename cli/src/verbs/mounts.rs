@@ -42,15 +42,15 @@ fn text(mounts: &[Value]) -> String {
         return "nothing is mounted\n".to_owned();
     }
     let mut table = Table::new(&[
-        ("mountpoint", Align::Left),
-        ("profile", Align::Left),
-        ("snapshot", Align::Left),
-        ("mode", Align::Left),
-        ("dirty", Align::Right),
-        ("fetched", Align::Right),
-        ("hits", Align::Right),
+        ("MOUNTPOINT", Align::Left),
+        ("PROFILE", Align::Left),
+        ("SNAPSHOT", Align::Left),
+        ("MODE", Align::Left),
+        ("DIRTY", Align::Right),
+        ("FETCHED", Align::Right),
+        ("HITS", Align::Right),
         ("locked until", Align::Left),
-        ("pid", Align::Right),
+        ("PID", Align::Right),
     ]);
     for mount in mounts {
         let text = |field: &str| mount[field].as_str().unwrap_or("-").to_owned();

@@ -8,7 +8,11 @@ use store::{
     ops::publish,
 };
 
-use super::{Context, force_unlock::checked_reason};
+use super::{
+    Context,
+    anothers::{self, Meant},
+    force_unlock::checked_reason,
+};
 use crate::{answer::Answer, args::RollbackArgs, failure::Failure, plain, progress, size, time};
 
 const UNREADABLE: &str = "a pointer that is damaged";
@@ -17,12 +21,21 @@ pub(super) async fn run(context: Context, args: &RollbackArgs) -> Result<Answer,
     let reason = checked_reason(&args.reason)?;
     let reference = args.snapshot.required("rollback")?;
     let (tenant, lineage) = context.lineage_to_change(&args.snapshot.lineage()).await?;
-    let target = context.snapshot(&tenant, &lineage, Some(reference)).await?;
+    let meant = context.meant(&tenant, &lineage, Some(reference)).await?;
     let controls = Controls::new(tenant.clone(), lineage.clone(), context.actor(&args.actor));
     let (pointer, is_damaged) = context.pointer_to_move(&controls, args.force).await?;
-    let from = match pointer.as_ref().map(|pointer| pointer.target()) {
-        Some(Target::Record(_)) => context.snapshot(&tenant, &lineage, None).await.ok(),
-        _ => None,
+    let target = match meant {
+        Meant::Ours(record) => *record,
+        Meant::Anothers(manifest) if !args.confirm => {
+            let active = pointer.as_ref().map_or("", |pointer| pointer.active_sha256_prefix.as_str());
+            return Ok(anothers::planned_rollback(&lineage, &manifest, active, &reason));
+        }
+        Meant::Anothers(manifest) => context.take_in(&tenant, &lineage, *manifest).await?,
+    };
+    let is_ours = matches!(pointer.as_ref().map(|pointer| pointer.target()), Some(Target::Record(_)));
+    let from = match is_ours {
+        true => context.snapshot(&tenant, &lineage, None).await.ok(),
+        false => None,
     };
     let active = pointer.as_ref().map_or("", |pointer| pointer.active_sha256_prefix.as_str()).to_owned();
     let already = pointer.as_ref().is_some_and(|pointer| pointer.target() == Target::Record(target.record));
@@ -41,7 +54,14 @@ pub(super) async fn run(context: Context, args: &RollbackArgs) -> Result<Answer,
         return Ok(Answer::new(document("unchanged", &target), text));
     }
     let change = plain::fields(&[
-        ("from", if is_damaged { UNREADABLE.to_owned() } else { line(&active, from.as_ref()) }),
+        (
+            "from",
+            match &from {
+                _ if is_damaged => UNREADABLE.to_owned(),
+                None if is_ours => format!("{active}  a snapshot whose record cannot be read"),
+                from => line(&active, from.as_ref()),
+            },
+        ),
         ("to", line(&target.sha256_prefix(), Some(&target))),
     ]);
     if !args.confirm {

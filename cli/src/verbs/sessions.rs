@@ -56,13 +56,13 @@ fn list(settings: &Settings) -> Result<Answer, Failure> {
     let mut text = "there is no unfinished session\n".to_owned();
     if !described.is_empty() {
         let mut table = Table::new(&[
-            ("session", Align::Left),
-            ("profile", Align::Left),
-            ("mode", Align::Left),
-            ("began", Align::Left),
-            ("changed", Align::Right),
-            ("mountpoint", Align::Left),
-            ("state", Align::Left),
+            ("SESSION", Align::Left),
+            ("PROFILE", Align::Left),
+            ("MODE", Align::Left),
+            ("BEGAN", Align::Left),
+            ("CHANGED", Align::Right),
+            ("MOUNTPOINT", Align::Left),
+            ("STATE", Align::Left),
         ]);
         let mut problems = String::new();
         for session in &described {
@@ -311,12 +311,12 @@ async fn list_remote(context: &Context, tenant: &Tenant) -> Result<Answer, Failu
     let found = pins::read(&store).await?;
     let mut described = Vec::new();
     let mut table = Table::new(&[
-        ("session", Align::Left),
-        ("host", Align::Left),
-        ("profile", Align::Left),
-        ("snapshot", Align::Left),
-        ("renewed", Align::Right),
-        ("expires", Align::Right),
+        ("SESSION", Align::Left),
+        ("HOST", Align::Left),
+        ("PROFILE", Align::Left),
+        ("SNAPSHOT", Align::Left),
+        ("RENEWED", Align::Right),
+        ("EXPIRES", Align::Right),
     ]);
     for found in found.iter().filter(|found| found.holds) {
         let Some(session) = &found.pin.session else { continue };

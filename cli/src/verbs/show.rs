@@ -3,16 +3,28 @@
 use serde_json::Value;
 use store::format::{
     health::{Cookies, Health},
-    record::{Record, Tag},
+    record::{CapturedIn, Record, Tag},
 };
 
-use super::Context;
+use super::{
+    Context,
+    anothers::{self, Meant},
+    context::taking_in,
+};
 use crate::{answer::Answer, args::ShowArgs, failure::Failure, plain, size, time};
 
 pub(super) async fn run(context: Context, args: &ShowArgs) -> Result<Answer, Failure> {
     let reference = args.snapshot.reference()?;
     let (tenant, lineage) = context.lineage(&args.snapshot.lineage()).await?;
-    let record = context.snapshot(&tenant, &lineage, reference).await?;
+    let record = match context.meant(&tenant, &lineage, reference).await? {
+        Meant::Ours(record) => record,
+        Meant::Anothers(manifest) => {
+            if reference.is_none() {
+                context.console.say(&format!("hint: {}", taking_in(&lineage)));
+            }
+            return anothers::show(&manifest);
+        }
+    };
     let document: Value =
         serde_json::from_slice(&record.encode()).map_err(|error| Failure::internal(error.to_string()))?;
     let text = text(&record);
@@ -72,7 +84,7 @@ fn text(record: &Record) -> String {
         lines.push(("afresh", format!("{reason}: the session had started with an empty profile")));
     }
     if let Some(place) = &record.captured_in {
-        lines.push(("region", place.host_region.clone()));
+        lines.extend(region(place));
     }
     if !record.predecessor_sha256.is_empty() {
         lines.push(("follows", record.predecessor_sha256.clone()));
@@ -93,6 +105,14 @@ fn text(record: &Record) -> String {
         lines.push(("notes", record.notes.clone()));
     }
     plain::fields(&lines)
+}
+
+/// Where it was captured, as far as that is known.
+pub(super) fn region(place: &CapturedIn) -> Option<(&'static str, String)> {
+    let geo = place.egress_ip_geo.as_ref();
+    let from = geo.map(|geo| format!("requests from {}", join_with(&[&geo.country, &geo.region], "/")));
+    let told = join(&[&place.host_region, from.as_deref().unwrap_or_default()]);
+    (!told.is_empty()).then_some(("region", told))
 }
 
 fn browser(health: &Health) -> String {
@@ -150,6 +170,10 @@ fn files(record: &Record) -> String {
 }
 
 fn join(parts: &[&str]) -> String {
+    join_with(parts, ", ")
+}
+
+fn join_with(parts: &[&str], between: &str) -> String {
     let parts: Vec<&str> = parts.iter().copied().filter(|part| !part.is_empty()).collect();
-    parts.join(", ")
+    parts.join(between)
 }

@@ -57,12 +57,10 @@ pub(super) async fn run(context: Context, args: &SnapshotArgs) -> Result<Answer,
     let warnings = warnings(&report, remarks);
     warnings.iter().for_each(|warning| context.console.warn(warning));
     let verdict = capturing::held_back(&report);
-    if verdict.is_some() {
-        context.console.say(&format!("hint: {}", capturing::moving(&lineage, report.record)));
-    }
+    let hint = verdict.is_some().then(|| capturing::moving(&lineage, report.record));
     let brief = Some(format!("{}\n", report.snapshot_id));
     let document = document(&lineage, &report, &warnings);
-    Ok(Answer { brief, verdict, ..Answer::new(document, text(&lineage, &report)) })
+    Ok(Answer { brief, verdict, hint, ..Answer::new(document, text(&lineage, &report)) })
 }
 
 /// What another program has made the current snapshot is what this one is built on and

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use store::{ErrorKind, name::Tenant};
 
 use super::Context;
-use crate::{console::Console, exit, failure::Failure, location::Purpose, size};
+use crate::{console::Console, exit, failure::Failure, size};
 
 /// How many of those that failed a verdict names.
 const NAMED: usize = 8;
@@ -35,7 +35,7 @@ impl Turns {
     ) -> Result<Self, Failure> {
         let tenants = match named {
             Some(tenant) => vec![tenant.clone()],
-            None => context.answer(context.store(Purpose::Read).await?.tenants()).await?,
+            None => context.tenants().await?,
         };
         Ok(Self { tenants, verb, is_of_all: named.is_none(), console: context.console, failed: Vec::new() })
     }

@@ -40,6 +40,7 @@ fn without_a_file_everything_is_the_default() {
         ("s3.conditional_delete", json!(false)),
         ("host.name", document["settings"][9]["value"].clone()),
         ("host.region", Value::Null),
+        ("host.egress_geo", Value::Null),
         ("lock_ttl_seconds", json!(300)),
         ("lock_renew_seconds", json!(60)),
         ("max_profile_bytes", json!(8_000_000_000_u64)),
@@ -55,6 +56,13 @@ fn without_a_file_everything_is_the_default() {
         "max_count",
         "auto",
         "manual",
+        "autosave",
+        "run_end",
+        "commit",
+        "before-upgrade",
+        "before-restore",
+        "before-rollback",
+        "import",
         "max_bytes",
         "tenant_max_count",
         "tenant_max_bytes",
@@ -65,7 +73,15 @@ fn without_a_file_everything_is_the_default() {
         .into_iter()
         .map(|(key, value)| json!({ "key": key, "value": value, "source": "default", "from": null }))
         .collect();
-    assert_eq!(document, json!({ "file": null, "tenant_id": null, "settings": settings, "tenants": [] }));
+    let expected = json!({
+        "file": null,
+        "tenant_id": null,
+        "profile_id": null,
+        "settings": settings,
+        "tenants": [],
+        "profiles": [],
+    });
+    assert_eq!(document, expected);
     assert!(!desk.path(".local").exists() && !desk.path(".cache").exists());
 }
 
@@ -219,4 +235,24 @@ fn what_a_flag_decides_may_be_wrong_elsewhere() {
     desk.run_with("config show", &wrong).refused(2, &["is no endpoint"]);
     let ran = desk.run_with("config show --json --endpoint http://right:1", &wrong);
     assert_eq!(setting(&ran, "s3.endpoint").0, "http://right:1");
+}
+
+#[test]
+fn a_profile_with_rules_of_its_own_is_shown() {
+    let desk = Desk::new();
+    let folder = desk.path(".config/pstore");
+    fs::create_dir_all(&folder).unwrap();
+    let text =
+        "[tenants.acme]\nretention.keep = 5\n[tenants.acme.profiles.alice]\nretention.keep = \"one\"\n";
+    fs::write(folder.join("pstore.toml"), text).unwrap();
+    let keep = |line: &str| {
+        let document = desk.json(line);
+        let settings = document["settings"].as_array().unwrap();
+        settings.iter().find(|setting| setting["key"] == "retention.keep").unwrap()["value"].clone()
+    };
+    assert_eq!(keep("config show acme"), 5);
+    assert_eq!(keep("config show acme/alice"), "one");
+    assert_eq!(keep("config show acme/bob"), 5);
+    let text = desk.ok("config show acme");
+    assert!(text.ends_with("Other settings for acme/alice\n"), "{text}");
 }

@@ -6,7 +6,10 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use tests::stranger::{lock_of, pointer_to};
+use tests::{
+    stranger::{flip, lock_of, pointer_to},
+    tarball::Tarball,
+};
 
 use crate::desk::Desk;
 
@@ -133,4 +136,137 @@ fn their_reaper_costs_a_holder_nothing_but_its_lock() {
     desk.change("second");
     desk.run(&format!("snapshot udd acme/alice --lock-token {token}")).refused(25, &["was lost"]);
     desk.ok("snapshot udd acme/alice");
+}
+
+/// Archives that only another program knows of, the last of them current; their prefixes.
+fn theirs(desk: &Desk, contents: &[&str]) -> Vec<String> {
+    let store = desk.path(".local/share/pstore/store");
+    let flipped = contents.iter().enumerate().map(|(at, content)| {
+        let archive = Tarball::new().file("Default/note", content.as_bytes()).end().zstd();
+        let pointer = flip(&store, &archive, |manifest| {
+            manifest["captured_at_ms"] = (1_733_456_512_000_u64 + at as u64).into();
+        });
+        pointer["active_sha256_prefix"].as_str().unwrap().to_owned()
+    });
+    flipped.collect()
+}
+
+#[test]
+fn archives_of_another_program_are_listed_shown_and_deleted() {
+    let desk = Desk::new();
+    let ours = desk.capture("ours");
+    let theirs = theirs(&desk, &["one", "two", "three"]);
+    let list = desk.json("list acme/alice");
+    let rows = list["snapshots"].as_array().unwrap();
+    let told = |field: &str| rows.iter().map(|row| row[field].clone()).collect::<Vec<Value>>();
+    assert_eq!(
+        told("sha256_prefix"),
+        [&ours, &theirs[0], &theirs[1], &theirs[2]].map(|prefix| json!(prefix))
+    );
+    assert_eq!(told("foreign"), [false, true, true, true].map(Value::from));
+    assert_eq!(told("latest"), [false, false, false, true].map(Value::from));
+    let text = desk.ok("list acme/alice");
+    assert_eq!(text.matches("archive of another program").count(), 3, "{text}");
+
+    let shown = desk.json(&format!("show acme/alice --sha {}", &theirs[0][..7]));
+    assert_eq!((&shown["foreign"], &shown["notes"]), (&true.into(), &"from elsewhere".into()));
+    assert_eq!(desk.json("show acme/alice")["archive_sha256"].as_str().unwrap()[..12], theirs[2]);
+
+    desk.run(&format!("delete acme/alice --sha {} --reason test", theirs[2]))
+        .refused(27, &["it is the current one", "pstore rollback acme/alice --chrome-major 131"]);
+    let deleted = desk.json(&format!("delete acme/alice --sha {} --reason test", theirs[0]));
+    assert_eq!((&deleted["outcome"], &deleted["record"]), (&"deleted".into(), &Value::Null));
+    assert!(!desk.object(&format!("profile-{}.tar.zst", theirs[0])).exists());
+    assert!(!desk.object(&format!("profile-{}.manifest.json", theirs[0])).exists());
+    assert!(desk.object(&format!("profile-{}.tar.zst", theirs[1])).exists());
+    assert_eq!(desk.event("delete")["from_sha256_prefix"], theirs[0].as_str());
+    desk.run(&format!("show acme/alice --sha {}", theirs[0])).refused(3, &["pstore list acme/alice"]);
+}
+
+#[test]
+fn the_only_archive_of_another_program_is_kept() {
+    let desk = Desk::new();
+    desk.capture("made, and gone without a trace");
+    let only = theirs(&desk, &["only"]).remove(0);
+    let lineage = desk.object("");
+    for entry in fs::read_dir(&lineage).unwrap() {
+        let path = entry.unwrap().path();
+        if path.file_name().unwrap().to_str().unwrap().starts_with("snap-") {
+            fs::remove_file(path).unwrap();
+        }
+    }
+    fs::remove_file(desk.object("latest.json")).unwrap();
+    desk.run(&format!("delete acme/alice --chrome-major 131 --sha {only} --reason test"))
+        .refused(27, &["it is the only one"]);
+}
+
+#[test]
+fn a_rollback_to_an_archive_of_another_program_takes_it_in() {
+    let desk = Desk::new();
+    desk.capture("ours");
+    let theirs = theirs(&desk, &["one", "two"]);
+    let line = format!("rollback acme/alice --sha {} --reason test", theirs[0]);
+    let planned = desk.json(&line);
+    assert_eq!((&planned["outcome"], &planned["record"]), (&"planned".into(), &Value::Null));
+    assert_eq!(pointer(&desk)["active_sha256_prefix"], theirs[1].as_str());
+    let done = desk.json(&format!("{line} --confirm"));
+    assert_eq!((&done["outcome"], &done["to_sha256_prefix"]), (&"rolled_back".into(), &json!(theirs[0])));
+    assert_eq!(pointer(&desk)["active_sha256_prefix"], theirs[0].as_str());
+    desk.ok("restore acme/alice out");
+    assert_eq!(fs::read_to_string(desk.path("out/Default/note")).unwrap(), "one");
+    let list = desk.json("list acme/alice");
+    let row = list["snapshots"].as_array().unwrap().iter().find(|row| row["latest"] == true).unwrap();
+    assert_eq!(
+        (&row["foreign"], &row["published"], &row["reason"]),
+        (&false.into(), &true.into(), &"import".into())
+    );
+}
+
+#[test]
+fn every_snapshot_says_where_it_was_captured() {
+    let desk = Desk::new();
+    desk.capture("nothing is said");
+    assert_eq!(desk.json("show acme/alice")["captured_in"], json!({ "host_region": "" }));
+    desk.change("on the line");
+    desk.ok("snapshot udd acme/alice --host-region us-east-1 --egress-geo US/NY");
+    let captured_in =
+        json!({ "host_region": "us-east-1", "egress_ip_geo": { "country": "US", "region": "NY" } });
+    assert_eq!(desk.json("show acme/alice")["captured_in"], captured_in);
+    desk.change("in the environment");
+    let ran = desk.run_with("snapshot udd acme/alice", &[("PSTORE_HOST_EGRESS_GEO", "DE")]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let text = desk.ok("show acme/alice");
+    assert!(text.contains("requests from DE\n"), "{text}");
+    desk.run("snapshot udd acme/alice --egress-geo Germany").refused(2, &["as US or US/NY"]);
+    desk.run_with("list", &[("PSTORE_HOST_EGRESS_GEO", "Germany")]).refused(2, &["PSTORE_HOST_EGRESS_GEO"]);
+}
+
+#[test]
+fn what_is_published_has_every_field_of_the_manifest() {
+    let desk = Desk::new();
+    desk.capture("first");
+    let published = desk.json("export acme/alice --publish");
+    let prefix = &published["archive_sha256"].as_str().unwrap()[..12];
+    let manifest = fs::read(desk.object(&format!("profile-{prefix}.manifest.json"))).unwrap();
+    let manifest: Value = serde_json::from_slice(&manifest).unwrap();
+    for field in [
+        "version",
+        "schema",
+        "tenant_id",
+        "profile_id",
+        "chrome_major_version",
+        "archive_sha256",
+        "archive_size_bytes",
+        "uncompressed_size_bytes",
+        "captured_at_ms",
+        "captured_by",
+        "captured_in",
+        "mode",
+        "chrome_uptime_seconds_at_capture",
+        "predecessor_sha256",
+        "notes",
+    ] {
+        assert!(manifest.get(field).is_some(), "{field} is missing: {manifest:#}");
+    }
+    assert!(manifest["captured_in"]["host_region"].is_string(), "{manifest:#}");
 }

@@ -81,3 +81,21 @@ fn nothing_at_all_is_a_mistake() {
 fn the_version_is_told() {
     assert_eq!(Desk::new().ok("--version"), format!("pstore {}\n", env!("CARGO_PKG_VERSION")));
 }
+
+#[test]
+fn help_is_also_a_word() {
+    let desk = Desk::new();
+    assert_eq!(desk.ok("help"), desk.ok("--help"));
+    for verb in ["list", "lock acquire", "sessions rescue"] {
+        assert_eq!(desk.ok(&format!("help {verb}")), desk.ok(&format!("{verb} --help")), "{verb}");
+    }
+    desk.run("help lsit").refused(2, &["unrecognized subcommand 'lsit'", "list"]);
+}
+
+#[test]
+fn a_verb_of_another_program_leads_to_ours() {
+    let desk = Desk::new();
+    let ran = desk.run("prune acme");
+    ran.refused(2, &["unrecognized subcommand 'prune'", "'retention'", "'gc'"]);
+    assert!(!ran.stderr.contains("'run'"), "{ran:?}");
+}

@@ -2,6 +2,8 @@
 
 use std::{fs, os::unix::fs::symlink, process::Stdio};
 
+use serde_json::json;
+
 use crate::desk::{Desk, Ran, files, noise};
 
 #[test]
@@ -72,7 +74,7 @@ fn the_newest_chrome_is_the_default_and_that_is_said() {
     let desk = Desk::new();
     desk.ok("snapshot udd acme/alice --chrome-major 130");
     desk.ok("snapshot udd acme/alice");
-    let ran = desk.run("list acme/alice");
+    let ran = desk.run("show acme/alice");
     assert!(ran.stderr.contains("Chrome 130, 131; taking 131, the newest"), "{ran:?}");
     let ran = desk.run("show acme/alice --chrome-major 130");
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
@@ -165,4 +167,48 @@ fn a_variable_set_to_nothing_is_as_good_as_none() {
     let ran = Ran::of("snapshot", command.output().unwrap());
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(desk.path(".local/share/pstore/store").exists() && !desk.path(".cache").exists());
+}
+
+#[test]
+fn every_chrome_version_is_listed_and_the_current_ones_are_marked() {
+    let desk = Desk::new();
+    let old = desk.capture("of 131");
+    fs::write(desk.path("udd/Last Version"), "132.0.1.2").unwrap();
+    let new = desk.capture("of 132");
+    let ran = desk.run("list acme/alice");
+    assert!(!ran.stderr.contains("chooses another"), "nothing was chosen: {ran:?}");
+    for (row, prefix) in ran.stdout.lines().skip(1).zip([&old, &new]) {
+        assert!(row.starts_with("* ") && row.contains(prefix.as_str()), "{ran:?}");
+    }
+    let list = desk.json("list acme/alice");
+    assert_eq!((&list["chrome_major_version"], &list["active_sha256_prefix"]), (&132.into(), &new.into()));
+    assert_eq!(list["lineages"][0]["active_sha256_prefix"], old.as_str());
+    assert_eq!(list["snapshots"].as_array().unwrap().len(), 2);
+    let one = desk.json("list acme/alice --chrome-major 131");
+    assert_eq!(
+        (one["lineages"].as_array().unwrap().len(), &one["snapshots"][0]["latest"]),
+        (1, &true.into())
+    );
+}
+
+#[test]
+fn a_list_tells_what_was_held_back_is_damaged_or_is_published() {
+    let desk = Desk::new();
+    let first = desk.capture("first");
+    desk.ok("export acme/alice --publish");
+    fs::write(desk.path("udd/Default/Cookies"), [b"SQLite format 3\0".to_vec(), noise(8000)].concat())
+        .unwrap();
+    assert_eq!(desk.run("snapshot udd acme/alice").code, 29);
+    let list = desk.json("list acme/alice");
+    let rows = list["snapshots"].as_array().unwrap();
+    let states = |row: usize| ["held_back", "damaged", "published"].map(|field| rows[row][field].clone());
+    assert_eq!(states(0), [json!(null), json!(false), json!(true)]);
+    assert_eq!(states(1), [json!("damaged"), json!(true), json!(false)]);
+    // The archive has a digest of its own; what the snapshot is called does not change.
+    let published = rows[0]["sha256_prefix"].as_str().unwrap();
+    assert_ne!(published, first);
+    let text = desk.ok("list acme/alice");
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[1].contains(&first) && lines[1].contains(&format!("published as {published}")), "{text}");
+    assert!(lines[2].contains("held back (damaged), damaged"), "{text}");
 }

@@ -13,8 +13,7 @@ fn everything_that_happens_is_told_in_order() {
     desk.ok(&format!("delete acme/alice --sha {second} --reason broken --run-id op-2 --host desk"));
     desk.acquire("stuck", "--host h1 --host-run-id fc-01");
     desk.ok("force-unlock acme/alice --reason host-died --confirm --run-id op-3 --host desk");
-    desk.acquire("forgotten", "--ttl 1");
-    std::thread::sleep(std::time::Duration::from_millis(1300));
+    desk.forget("forgotten", "");
     desk.ok("reap --grace 0 -q --run-id reaper --host desk");
 
     let kinds: Vec<String> =

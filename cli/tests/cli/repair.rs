@@ -5,7 +5,7 @@ use std::fs;
 use crate::desk::Desk;
 
 const REPAIR: &str =
-    "hint: `pstore rollback TENANT/PROFILE --sha PREFIX --force --confirm` writes a new pointer";
+    "`pstore rollback acme/alice --chrome-major 131 --sha PREFIX --force --confirm` writes a new pointer";
 
 #[test]
 fn a_damaged_pointer_is_told_with_its_repair_and_repaired_by_that() {

@@ -159,7 +159,11 @@ fn somebody_elses_lock_is_respected() {
     let ran = desk.run("snapshot udd acme/alice");
     ran.refused(
         24,
-        &["is locked by run \"other\" on \"elsewhere\"", "--wait SECONDS", "`pstore force-unlock`"],
+        &[
+            "is locked by run \"other\" on \"elsewhere\"",
+            "--wait SECONDS",
+            "`pstore force-unlock acme/alice --chrome-major 131",
+        ],
     );
     assert_eq!(desk.json("snapshot udd acme/alice")["error"]["holder_run_id"], "other");
     let looks = Looks::at(&desk.object("lock.json"));
@@ -213,7 +217,7 @@ fn a_holder_whose_pointer_an_operator_moved_does_not_move_it_back() {
     desk.ok(&format!("rollback acme/alice --sha {first} --confirm --force --reason broken"));
     desk.change("third");
     desk.run(&format!("snapshot udd acme/alice --lock-token {token}"))
-        .refused(26, &["`pstore log` tells who"]);
+        .refused(26, &["`pstore log acme/alice --chrome-major 131` tells who"]);
     assert!(desk.ok("lock show acme/alice").contains("claim     none: this holder cannot move the pointer"));
     assert_eq!(desk.json("list acme/alice")["active_sha256_prefix"], first.as_str());
 }

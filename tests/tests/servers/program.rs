@@ -65,7 +65,9 @@ async fn every_command_works() {
         (&0.into(), &"warn".into()),
         "{empty:#}"
     );
+    host.fail(3, ["list"]);
     let made = host.succeed(["init"]);
+    assert_eq!(host.succeed(["list"])["tenants"], serde_json::json!([]));
     assert_eq!((&made["outcome"], &made["store"]), (&"created".into(), &url.into()));
     let found = host.succeed(["init"]);
     assert_eq!((&found["outcome"], &found["store_id"]), (&"existing".into(), &made["store_id"]));

@@ -15,6 +15,8 @@ use crate::{failure::Failure, size};
 
 const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
 const LITTLE_SPACE_BYTES: u64 = 1 << 30;
+/// Less than this is not enough for anything.
+const FULL_BYTES: u64 = 4 << 20;
 const OTHERS: u32 = 0o007;
 const STICKY: u32 = 0o1000;
 
@@ -29,6 +31,11 @@ pub(super) fn cache(root: Option<&Path>) -> Check {
     if access(&existing, Access::WRITE_OK | Access::EXEC_OK).is_err() {
         let failure = Failure::new(ErrorKind::Io, format!("{shown} cannot be written"));
         return Check::fail(name, failure).advise("choose another with --cache-dir, or use --no-cache");
+    }
+    if let Some(free) = free(&existing).filter(|free| *free < FULL_BYTES) {
+        let failure = Failure::new(ErrorKind::Io, format!("{shown} is full: {} left", size::bytes(free)));
+        return Check::fail(name, failure)
+            .advise("make room, choose another with --cache-dir, or use --no-cache");
     }
     if statfs(&existing).is_ok_and(|stat| stat.f_type == TMPFS_MAGIC) {
         let found = format!("{shown} is in memory (tmpfs): it is gone after a restart");

@@ -6,7 +6,9 @@ use store::{
     Error, ErrorKind,
     bucket::{Bucket, BucketError, Key, Prefix, StoreUrl, Write},
     catalog::store::Store,
+    format::layout,
     id,
+    name::Tenant,
 };
 
 use super::{Check, host};
@@ -17,7 +19,7 @@ const SKEW_ALLOWED: Duration = Duration::from_secs(5);
 /// A diagnosis need not wait for a server to come back.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-pub(super) async fn checks(context: &Context) -> Vec<Check> {
+pub(super) async fn checks(context: &Context, tenant: Option<&Tenant>) -> Vec<Check> {
     if context.location.is_missing() {
         let found = format!("there is no store at {} yet", context.location.shown());
         return vec![Check::warn("store", found, "`pstore init` or the first snapshot makes it")];
@@ -28,10 +30,8 @@ pub(super) async fn checks(context: &Context) -> Vec<Check> {
         Err(failure) => return vec![Check::fail("store", failure)],
     };
     let mut checks = Vec::new();
-    let reached = reached(&store, &mut checks).await;
-    if !reached {
-        return checks;
-    }
+    let below = tenant.map_or_else(Prefix::root, layout::content);
+    let Some(reach) = reached(&store, tenant, &mut checks).await else { return checks };
     if let Some(server) = location.exposed_to() {
         let found = format!("requests to {server} are not encrypted");
         checks.push(Check::warn(
@@ -40,8 +40,17 @@ pub(super) async fn checks(context: &Context) -> Vec<Check> {
             "use https://: whoever is on the way can read what is stored",
         ));
     }
-    checks.push(conditions(&store).await);
-    checks.push(clock(&**store.bucket()).await);
+    match reach {
+        Reach::Whole => {
+            checks.push(conditions(&store, &below).await);
+            checks.push(clock(&**store.bucket(), &below).await);
+        }
+        Reach::Limited => checks.push(Check::warn(
+            "conditions",
+            "not tried: nothing may be written at the top of the store",
+            "name the tenant that this credential is for: `pstore doctor TENANT`",
+        )),
+    }
     match &location.url {
         StoreUrl::Directory(root) => {
             checks.push(host::space("disk", root));
@@ -52,8 +61,29 @@ pub(super) async fn checks(context: &Context) -> Vec<Check> {
     checks
 }
 
-/// Whether the store gave any answer at all.
-async fn reached(store: &Store, checks: &mut Vec<Check>) -> bool {
+/// How far a credential reaches.
+enum Reach {
+    /// Everything that is to be tried.
+    Whole,
+    /// Some tenant that nobody has named.
+    Limited,
+}
+
+/// `None` if the store gave no answer that counts.
+async fn reached(store: &Store, tenant: Option<&Tenant>, checks: &mut Vec<Check>) -> Option<Reach> {
+    if let Some(tenant) = tenant {
+        let found = match store.tenant(tenant).await {
+            Ok(_) => Ok(Check::ok("store", format!("tenant {tenant} can be read"))),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let advice = format!("the first `pstore snapshot DIR {tenant}/PROFILE` makes it");
+                Ok(Check::warn("store", format!("it answers, but has no tenant {tenant} yet"), advice))
+            }
+            Err(error) => Err(refused(error)),
+        };
+        let reach = found.is_ok().then_some(Reach::Whole);
+        checks.push(found.unwrap_or_else(|check| check));
+        return reach;
+    }
     match store.config().await {
         Ok(Some(config)) => {
             let made = time::utc(config.created_at_ms);
@@ -64,21 +94,42 @@ async fn reached(store: &Store, checks: &mut Vec<Check>) -> bool {
             let advice = "`pstore init` or the first snapshot makes it";
             checks.push(Check::warn("store", "it answers, but holds no store yet", advice));
         }
-        Err(Error::Bucket(BucketError::Denied { reason, .. })) if !reason.contains("no credentials") => {
-            let advice = "fine for a credential that is limited to one tenant; else check the credentials";
+        Err(Error::Bucket(BucketError::Denied { reason, .. })) if reason.contains(LIMITED) => {
+            let advice = "fine for a credential that is limited to one tenant; else allow more in its policy";
             checks.push(Check::warn("store", format!("pstore.json may not be read: {reason}"), advice));
+            return Some(Reach::Limited);
         }
         Err(error) => {
-            checks.push(Check::fail("store", error.into()));
-            return false;
+            checks.push(refused(error));
+            return None;
         }
     }
-    true
+    Some(Reach::Whole)
 }
 
-async fn conditions(store: &Store) -> Check {
+/// What a server says of a credential that it knows, and that may not do this.
+const LIMITED: &str = "AccessDenied";
+
+/// A credential that the server does not accept is good for no tenant.
+fn refused(error: Error) -> Check {
+    let told = error.to_string();
+    let check = Check::fail("store", error.into());
+    let advice = [
+        ("SignatureDoesNotMatch", "the secret does not fit the key: check AWS_SECRET_ACCESS_KEY"),
+        ("InvalidAccessKeyId", "the server does not know this key: check AWS_ACCESS_KEY_ID and --endpoint"),
+        ("RequestTimeTooSkewed", "set this host's clock by NTP: it is more than 15 minutes off"),
+        ("ExpiredToken", "the session has ended: get new credentials"),
+        ("InvalidToken", "check AWS_SESSION_TOKEN, or leave it out"),
+    ];
+    match advice.into_iter().find(|(code, _)| told.contains(code)) {
+        Some((_, advice)) => check.advise(advice),
+        None => check,
+    }
+}
+
+async fn conditions(store: &Store, below: &Prefix) -> Check {
     let name = "conditions";
-    match store.probe(&Prefix::root()).await {
+    match store.probe(below).await {
         Ok(verdict) if verdict.ok => {
             let deletes = if verdict.conditional_delete { "held too" } else { "not offered" };
             let server = verdict.server.map(|server| format!(" by {server}")).unwrap_or_default();
@@ -98,10 +149,10 @@ async fn conditions(store: &Store) -> Check {
 const TICK: &[u8] = b"tick";
 
 /// Compares the clocks by an object that is written for it.
-async fn clock(bucket: &dyn Bucket) -> Check {
+async fn clock(bucket: &dyn Bucket, below: &Prefix) -> Check {
     let name = "clock";
     let random = u64::from_le_bytes(id::random());
-    let key = match Key::new(format!("probe/clock-{random:016x}")) {
+    let key = match Key::new(format!("{below}probe/clock-{random:016x}")) {
         Ok(key) => key,
         Err(error) => return Check::fail(name, Error::from(error).into()),
     };

@@ -192,17 +192,21 @@ fn documents(plans: &[Plan]) -> String {
 fn remarks(plan: &Plan, dry: bool) -> String {
     let mut text = String::new();
     let counts = [
-        (plan.revoked.len() as u64, "write given up for dead", "writes given up for dead"),
-        (plan.finished_deletions, "deletion finished", "deletions finished"),
-        (plan.indexes_rewritten, "index rewritten", "indexes rewritten"),
-        (plan.indexes_removed, "index removed", "indexes removed"),
-        (plan.indexes_merged, "index merged", "indexes merged"),
-        (plan.events_merged, "event merged", "events merged"),
-        (plan.events_removed, "old event removed", "old events removed"),
-        (plan.leftovers, "leftover removed", "leftovers removed"),
+        (plan.revoked.len() as u64, "write", "writes", "given up for dead"),
+        (plan.finished_deletions, "deletion", "deletions", "finished"),
+        (plan.indexes_rewritten, "index", "indexes", "rewritten"),
+        (plan.indexes_removed, "index", "indexes", "removed"),
+        (plan.indexes_merged, "index", "indexes", "merged"),
+        (plan.events_merged, "event", "events", "merged"),
+        (plan.events_removed, "old event", "old events", "removed"),
+        (plan.leftovers, "leftover", "leftovers", "removed"),
     ];
-    let told: Vec<String> =
-        counts.iter().filter(|(n, ..)| *n > 0).map(|(n, one, many)| plural(*n, one, many)).collect();
+    let would = if dry { "would be " } else { "" };
+    let told: Vec<String> = counts
+        .iter()
+        .filter(|(n, ..)| *n > 0)
+        .map(|(n, one, many, done)| format!("{} {would}{done}", plural(*n, one, many)))
+        .collect();
     if !told.is_empty() {
         let _ = writeln!(text, "\n{}: {}", plan.tenant, told.join(", "));
     }

@@ -13,7 +13,10 @@ use serde_json::{Value, json};
 use store::{
     ErrorKind,
     name::Lineage,
-    ops::{find::Reference, snapshot::Report},
+    ops::{
+        find::Reference,
+        snapshot::{Outcome as Stored, Report},
+    },
 };
 
 use super::{
@@ -101,6 +104,19 @@ impl From<Published> for Captured {
     }
 }
 
+/// Which snapshot a run has left.
+fn stored(lineage: &Lineage, report: &Report) -> String {
+    let (name, prefix) = (&lineage.name, &report.sha256_prefix);
+    match (report.outcome, &report.held_back) {
+        (Stored::Unchanged, _) => format!("captured {name}: nothing has changed since snapshot {prefix}"),
+        (Stored::Stored, None) => format!(
+            "captured {name}: snapshot {prefix} is the current one, {} new",
+            crate::size::bytes(report.counts.new_bytes)
+        ),
+        (Stored::Stored, Some(_)) => format!("captured {name}: snapshot {prefix} is stored and held back"),
+    }
+}
+
 fn answer(context: &Context, args: &RunArgs, ended: Ended) -> Answer {
     let Ended { lineage, mounted, load, mut guarded, captured, session } = ended;
     // That somebody has taken the lock away may be noticed only when the pointer is to be moved.
@@ -137,6 +153,7 @@ fn answer(context: &Context, args: &RunArgs, ended: Ended) -> Answer {
             let warnings = super::snapshot::warnings(&report, remarks);
             warnings.iter().for_each(|warning| context.console.warn(warning));
             document["snapshot"] = super::snapshot::document(&lineage, &report, &warnings);
+            context.console.say(&stored(&lineage, &report));
             let held_back = capturing::held_back(&report).map(|(kind, message)| {
                 Failure::new(kind, message).hint(capturing::moving(&lineage, report.record))
             });

@@ -68,3 +68,13 @@ fn names_links_and_locks_in_the_shared_temporary_directory_block_nothing() {
     assert_eq!(fs::read_to_string(user.path("precious")).unwrap(), "x");
     assert_eq!(user.neighbour(&format!("find tmp -name file -user {NEIGHBOUR} | wc -l")), "5");
 }
+
+#[test]
+fn a_store_that_this_user_may_not_reach_is_denied_and_not_missing() {
+    let user = User::new();
+    user.as_root("mkdir -m 700 closed && mkdir closed/store");
+    let output = user.pstore(&format!("list --store file://{}", user.path("closed/store").display()));
+    assert_eq!(output.status.code(), Some(13), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("may not reach") && said.contains("owner and mode"), "{said}");
+}
