@@ -91,7 +91,7 @@ fn status(desk: &MountDesk) -> Value {
 fn can_be_saved_elsewhere(desk: &MountDesk) {
     let refused = desk.ask("commit", &[]);
     assert_eq!(refused.code, Some(25), "{refused:#?}");
-    assert!(refused.stderr.contains("--as TENANT/PROFILE"), "{refused:#?}");
+    assert!(refused.stderr.contains("--as acme/alice-rescued"), "{refused:#?}");
     desk.host.succeed(["commit", desk.mountpoint.to_str().unwrap(), "--as", "acme/saved"]);
     desk.unmount(&[]);
     let out = desk.path("out");
