@@ -97,6 +97,9 @@ pub(crate) struct CommitArgs {
     /// Make it a snapshot of this profile instead
     #[arg(long = "as", value_name = "TENANT/PROFILE")]
     pub(crate) other: Option<ProfileName>,
+    /// With --as its own profile: replace the current snapshot, though the mount is of another
+    #[arg(long, requires = "other")]
+    pub(crate) force: bool,
     #[command(flatten)]
     pub(crate) capture: CaptureArgs,
 }
@@ -168,6 +171,9 @@ pub(crate) struct RescueArgs {
     /// Of this profile [default: of its own, if nobody has moved its pointer]
     #[arg(long = "as", value_name = "TENANT/PROFILE")]
     pub(crate) other: Option<ProfileName>,
+    /// With --as its own profile: replace the current snapshot, though the session builds on another
+    #[arg(long, requires = "other")]
+    pub(crate) force: bool,
     #[command(flatten)]
     pub(crate) capture: CaptureArgs,
 }

@@ -1,5 +1,7 @@
 //! `pstore commit`
 
+mod destination;
+
 use std::{io, path::Path, sync::Arc, time::Duration};
 
 use capture::marker::{self, Marker};
@@ -7,9 +9,9 @@ use fuse::mount::{Commit, CommitRequest, Mount, To};
 use serde_json::json;
 use store::{
     Error, ErrorKind,
-    catalog::{controls::Controls, lock::Terms},
+    catalog::pointer::Flip,
     format::event::Actor,
-    name::{Lineage, ProfileName},
+    name::Lineage,
     ops::snapshot::{Outcome, Report},
     progress::Silent,
 };
@@ -26,6 +28,10 @@ use crate::{
     settings::Settings,
 };
 
+use destination::Destination;
+
+pub(super) use destination::{Asked, passed_by};
+
 /// How long files may stay open for writing after the browser has ended.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -39,25 +45,27 @@ pub(super) async fn run(settings: &Settings, args: &CommitArgs) -> Result<Answer
 
 /// In the daemon.
 pub(super) async fn serve(serving: &Arc<Serving>, args: &CommitArgs) -> Result<Answer, Failure> {
-    commit(serving, &args.capture, args.other.as_ref()).await
+    let asked = Asked { other: args.other.as_ref(), force: args.force };
+    commit(serving, &args.capture, asked).await
 }
 
 pub(super) async fn commit(
     serving: &Arc<Serving>,
     args: &CaptureArgs,
-    other: Option<&ProfileName>,
+    asked: Asked<'_>,
 ) -> Result<Answer, Failure> {
     let mount = &serving.mount;
-    let published = publish(&serving.context, mount, args, other).await;
+    let published = publish(&serving.context, mount, args, asked).await;
     if let Err(failure) = &published {
         notice(failure, mount).await;
     }
-    let Published { lineage, report, remarks, frozen_for, left } =
+    let Published { lineage, report, remarks, replaced, frozen_for, left } =
         published.map_err(|failure| explained(failure, mount))?;
     let warnings = snapshot::warnings(&report, remarks);
     let mut document = snapshot::document(&lineage, &report, &warnings);
     document["frozen_ms"] = json!(frozen_for.as_secs_f64() * 1000.0);
-    let text = match report.outcome {
+    document["replaced"] = json!(replaced);
+    let mut text = match report.outcome {
         Outcome::Unchanged => format!("nothing has changed since {}\n", report.sha256_prefix),
         Outcome::Stored => format!(
             "{} {}: {} of {} files changed, {} stored\n",
@@ -68,6 +76,7 @@ pub(super) async fn commit(
             crate::size::bytes(report.counts.stored_bytes)
         ),
     };
+    text.extend(replaced.iter().map(|replaced| format!("it replaces {replaced}\n")));
     let behind = left.map(|left| (left.kind(), format!("{left}; {ROOM}")));
     let held_back = capturing::held_back(&report);
     let hint = held_back.is_some().then(|| capturing::moving(&lineage, report.record));
@@ -91,6 +100,8 @@ pub(super) struct Published {
     pub report: Report,
     /// About the directory, whatever is in it.
     pub remarks: Vec<String>,
+    /// The snapshot that was current before, though this one does not stand on it, in words.
+    pub replaced: Option<String>,
     pub frozen_for: Duration,
     /// Why what was committed is still in the session, if it is.
     pub left: Option<Error>,
@@ -102,11 +113,11 @@ pub(super) async fn publish(
     context: &Context,
     mount: &Arc<Mount>,
     args: &CaptureArgs,
-    other: Option<&ProfileName>,
+    asked: Asked<'_>,
 ) -> Result<Published, Failure> {
     let limit = context.settings.tenant(&mount.lineage.name.tenant).max_profile_bytes;
-    let manner = Manner { max_bytes: Some(limit), replaces: other.is_none() };
-    within(context, mount, args, other, manner).await
+    let replaces = asked.other.is_none_or(|name| *name == mount.lineage.name);
+    within(context, mount, args, asked, Manner { max_bytes: Some(limit), replaces }).await
 }
 
 /// The same for a session that was cut short, on a mount of the profile it is to go to: whatever
@@ -117,7 +128,7 @@ pub(super) async fn rescued(
     args: &CaptureArgs,
     replaces: bool,
 ) -> Result<Published, Failure> {
-    within(context, mount, args, None, Manner { max_bytes: None, replaces }).await
+    within(context, mount, args, Asked::default(), Manner { max_bytes: None, replaces }).await
 }
 
 #[derive(Clone, Copy)]
@@ -131,42 +142,24 @@ async fn within(
     context: &Context,
     mount: &Arc<Mount>,
     args: &CaptureArgs,
-    other: Option<&ProfileName>,
+    asked: Asked<'_>,
     manner: Manner,
 ) -> Result<Published, Failure> {
     let actor = match mount.hold() {
         Some(hold) => hold.controls().actor().clone(),
         None => context.actor(&args.actor),
     };
-    let (to, lineage) = match other {
-        None => (To::Own, mount.lineage.clone()),
-        Some(name) if name.tenant != mount.lineage.name.tenant => {
-            let message =
-                format!("{name} is another tenant's; a mount can be committed within its own alone");
-            return Err(Failure::usage(message));
-        }
-        Some(name) => {
-            let lineage = Lineage { name: name.clone(), chrome_major: mount.lineage.chrome_major };
-            let controls = Controls::new(mount.tenant.clone(), lineage.clone(), actor.clone());
-            let ttl = context.settings.tenant(&name.tenant).lock_ttl;
-            let hold = controls.acquire(Terms { ttl, with_process: true }, Duration::ZERO).await?;
-            (To::Other { lineage: lineage.clone(), hold: Arc::new(hold) }, lineage)
-        }
-    };
-    let keeper = match &to {
-        To::Other { hold, .. } => {
+    let destination = Destination::choose(context, mount, &actor, asked).await?;
+    let keeper = match &destination.to {
+        To::Other { hold, lineage } => {
             let every = context.settings.tenant(&lineage.name.tenant).lock_renew;
             Some(hold.keep(every.max(Duration::from_millis(1))))
         }
         To::Own => None,
     };
-    let published = store(context, mount, args, &actor, (to.clone(), lineage), manner).await;
+    let published = store(context, mount, args, &actor, &destination, manner).await;
     drop(keeper);
-    if let To::Other { hold, .. } = &to
-        && let Err(error) = hold.release().await
-    {
-        tracing::warn!(%error, "the lock could not be given back; it expires by itself");
-    }
+    destination.leave().await;
     let published = published?;
     retention::prune(context, &mount.tenant, &published.lineage, &published.report).await;
     Ok(published)
@@ -177,9 +170,11 @@ async fn store(
     mount: &Arc<Mount>,
     args: &CaptureArgs,
     actor: &Actor,
-    (to, lineage): (To, Lineage),
+    destination: &Destination,
     manner: Manner,
 ) -> Result<Published, Failure> {
+    let Destination { to, lineage, replaced } = destination;
+    let (to, lineage) = (to.clone(), lineage.clone());
     let settings = context.settings.tenant(&lineage.name.tenant);
     capturing::require_room(context, &mount.tenant, &lineage, args).await?;
     let still = capturing::hold_still(&mount.info.mountpoint, args).await?;
@@ -201,7 +196,8 @@ async fn store(
     mark(&marker, &mount.info.mountpoint, |mountpoint, _| Marker::remove(mountpoint));
     match mount.commit(request, Arc::new(Silent)).await {
         Ok(Commit { report, frozen_for, left }) => {
-            Ok(Published { lineage, report, remarks, frozen_for, left })
+            let replaced = replaced.clone().filter(|_| report.flip != Flip::Unchanged);
+            Ok(Published { lineage, report, remarks, replaced, frozen_for, left })
         }
         Err(error) => {
             mark(&marker, &mount.info.mountpoint, |mountpoint, marker| marker.write(mountpoint));
@@ -221,11 +217,12 @@ fn mark(marker: &Marker, mountpoint: &Path, change: impl FnOnce(&Path, &Marker) 
 
 /// What can be done with changes that could not be committed.
 fn explained(failure: Failure, mount: &Mount) -> Failure {
-    let (mountpoint, name) = (mount.info.mountpoint.display(), &mount.lineage.name);
+    let (name, mountpoint) = (&mount.lineage.name, mount.info.mountpoint.display());
     match failure.kind {
         ErrorKind::LockLost | ErrorKind::PointerMoved | ErrorKind::PointerNotFlipped => failure.hint(format!(
-            "the changes are still in the mount: `pstore commit {mountpoint} --as {name}-rescued` stores them elsewhere, \
-             `pstore unmount {mountpoint} --discard` drops them; `pstore log {name}` tells who else was here"
+            "the changes are still in the mount: `pstore commit {mountpoint} --as {name}-rescued` stores them as another profile, \
+             `--as {name} --force` replaces what is current, `pstore unmount {mountpoint} --discard` drops them; \
+             `pstore log {name}` tells who else was here"
         )),
         _ => failure,
     }

@@ -215,9 +215,10 @@ async fn rescue_one(context: &Context, args: &RescueArgs) -> Result<Answer, Fail
         let message = format!("session {id} is of the store {stored_in}");
         return Err(Failure::usage(message).hint(format!("--store {stored_in}")));
     }
-    let Published { lineage, report, remarks, .. } = rescue(context, candidate, args).await?;
+    let Published { lineage, report, remarks, replaced, .. } = rescue(context, candidate, args).await?;
     let warnings = snapshot::warnings(&report, remarks);
-    let text = format!("{} {}: session {id} is stored\n", lineage.name, report.sha256_prefix);
+    let mut text = format!("{} {}: session {id} is stored\n", lineage.name, report.sha256_prefix);
+    text.extend(replaced.iter().map(|replaced| format!("it replaces {replaced}\n")));
     if report.held_back.is_some() {
         context
             .console
@@ -225,6 +226,7 @@ async fn rescue_one(context: &Context, args: &RescueArgs) -> Result<Answer, Fail
     }
     let mut document = snapshot::document(&lineage, &report, &warnings);
     document["session"] = json!(id);
+    document["replaced"] = json!(replaced);
     let verdict = capturing::held_back(&report);
     let brief = Some(format!("{}\n", report.snapshot_id));
     Ok(Answer { brief, verdict, ..Answer::new(document, text) })

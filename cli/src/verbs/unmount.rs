@@ -25,7 +25,7 @@ pub(super) async fn serve(serving: &Arc<Serving>, args: &UnmountArgs) -> Result<
     let mut committed = Value::Null;
     let mut text = String::new();
     if args.commit {
-        let answer = commit::commit(serving, &args.capture, None).await?;
+        let answer = commit::commit(serving, &args.capture, commit::Asked::default()).await?;
         if let Some((ErrorKind::HeldBack, _)) = &answer.verdict {
             // It is stored, but is not the current one: somebody has to decide.
             return Ok(answer);

@@ -23,6 +23,7 @@ use store::{
     Error, Result,
     catalog::lock::{Hold, Keeper},
     content::{TenantStore, lazy::Lazy},
+    id::RecordId,
     name::Lineage,
     ops::{commit::Base, moved::Below},
 };
@@ -92,6 +93,16 @@ impl Mount {
             Right::Held { keeper, .. } => Some(keeper),
             Right::Pinned { .. } | Right::None => None,
         }
+    }
+
+    /// Whether `current`, a snapshot of the profile that is mounted, is the one that is mounted, or
+    /// what was committed to it from here.
+    pub async fn stands_on(&self, current: Option<RecordId>) -> bool {
+        // What it was started from may be an older Chrome's.
+        let is_of_this = |base: &&Base| base.record.chrome_major_version == self.lineage.chrome_major;
+        let base = self.base.lock().await.as_ref().filter(is_of_this).map(|base| base.record.record);
+        let committed = lock_copy(&self.committed).filter(|committed| committed.lineage == self.lineage);
+        base == current || committed.is_some_and(|committed| Some(committed.record) == current)
     }
 
     pub fn is_resumed(&self) -> bool {

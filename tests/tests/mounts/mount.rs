@@ -406,6 +406,7 @@ fn a_session_that_others_have_gone_past_is_not_continued_but_can_be_rescued() {
     let words = ["mount", ALICE, desk.mountpoint.to_str().unwrap()];
     says(&desk.host.fail(26, words), &id);
     desk.host.fail(26, ["sessions", "rescue", &id]);
+    desk.host.fail(26, ["sessions", "rescue", &id, "--as", ALICE]);
     desk.host.succeed(["sessions", "rescue", &id, "--as", "acme/rescued"]);
     assert_eq!(state_of(&desk.host, &desk, "acme/rescued"), "unfinished");
     assert_eq!(state_of(&desk.host, &desk, ALICE), "gone past");

@@ -191,3 +191,97 @@ fn a_session_of_which_nothing_is_known_may_be_of_any_profile() {
     desk.mount();
     desk.unmount(&[]);
 }
+
+fn state_of(desk: &MountDesk) -> String {
+    let target = desk.path(&tests::unique_name());
+    desk.host.restore(ALICE, &target);
+    fs::read_to_string(target.join("Local State")).unwrap()
+}
+
+fn hints_at_force(error: &Value) {
+    assert!(error["hint"].as_str().unwrap().contains("--as acme/alice --force"), "{error:#}");
+}
+
+#[test]
+fn a_session_replaces_what_others_have_stored_since_only_by_force_and_says_what() {
+    let desk = filled();
+    let mounted = desk.mount();
+    fs::write(desk.mountpoint.join("Local State"), "unfinished").unwrap();
+    desk.kill(&mounted);
+    let id = desk.sessions()[0]["session"].as_str().unwrap().to_owned();
+    let other = desk.another("two");
+    other.succeed(["force-unlock", ALICE, "--reason", "the daemon is dead", "--confirm"]);
+    outdo(&desk, &other, "gone past");
+    let current = short(&other, &other.succeed(["show", ALICE])["record"]);
+    let rescued = desk.host.succeed(["sessions", "rescue", &id, "--as", ALICE, "--force"]);
+    assert!(rescued["replaced"].as_str().unwrap().starts_with(&current), "{rescued:#}");
+    assert_eq!(state_of(&desk), "unfinished");
+    other.succeed(["rollback", ALICE, "--sha", &current, "--reason", "back", "--confirm"]);
+    assert_eq!(state_of(&desk), "gone past");
+}
+
+/// Another host makes the next snapshot of Alice's profile.
+fn outdo(desk: &MountDesk, other: &Host, state: &str) {
+    let place = desk.place(&tests::unique_name());
+    let shown = place.to_str().unwrap();
+    other.succeed(["mount", ALICE, shown]);
+    fs::write(place.join("Local State"), state).unwrap();
+    other.succeed(["unmount", shown, "--commit"]);
+}
+
+#[test]
+fn a_fork_goes_back_to_its_own_profile_only_while_that_is_what_was_forked() {
+    let desk = filled();
+    let (place, other) = (desk.place("fork"), desk.another("two"));
+    let shown = place.to_str().unwrap();
+    desk.host.succeed(["mount", "--fork", ALICE, shown]);
+    fs::write(place.join("Local State"), "of the fork").unwrap();
+    let back = ["commit", shown, "--as", ALICE];
+    // Nobody has moved the pointer: twice, since the first time is what the fork itself has stored.
+    for state in ["of the fork", "of the fork, again"] {
+        fs::write(place.join("Local State"), state).unwrap();
+        assert_eq!(desk.host.succeed(back)["replaced"], Value::Null);
+        assert_eq!(state_of(&desk), state);
+    }
+    // While somebody else holds the lock, nobody goes around it, by force neither.
+    let held = desk.place("held");
+    other.succeed(["mount", ALICE, held.to_str().unwrap()]);
+    desk.host.fail(24, back);
+    desk.host.fail(24, [&back[..], &["--force"]].concat());
+    fs::write(held.join("Local State"), "newer").unwrap();
+    other.succeed(["unmount", held.to_str().unwrap(), "--commit"]);
+
+    fs::write(place.join("Local State"), "older").unwrap();
+    hints_at_force(&desk.host.fail(26, back));
+    assert_eq!(state_of(&desk), "newer");
+    let current = short(&other, &other.succeed(["show", ALICE])["record"]);
+    let forced = desk.host.succeed([&back[..], &["--force"]].concat());
+    assert!(forced["replaced"].as_str().unwrap().starts_with(&current), "{forced:#}");
+    assert_eq!(state_of(&desk), "older");
+    desk.host.succeed(["unmount", shown]);
+}
+
+#[test]
+fn a_mount_that_lost_its_lock_goes_back_to_its_own_profile_only_while_nobody_has_moved_it() {
+    let desk = filled();
+    desk.mount();
+    let (other, back) = (desk.another("two"), ["--as", ALICE]);
+    fs::write(desk.mountpoint.join("Local State"), "with the lock").unwrap();
+    assert_eq!(desk.ask("commit", &back).document["pointer"], "flipped");
+    other.succeed(["force-unlock", ALICE, "--reason", "taken away", "--confirm"]);
+    fs::write(desk.mountpoint.join("Local State"), "without").unwrap();
+    assert_eq!(desk.ask("commit", &[]).code, Some(25));
+    assert_eq!(desk.ask("commit", &back).code, Some(0));
+    assert_eq!(state_of(&desk), "without");
+
+    outdo(&desk, &other, "newer");
+    fs::write(desk.mountpoint.join("Local State"), "older").unwrap();
+    let refused = desk.ask("commit", &back);
+    assert_eq!(refused.code, Some(26), "{refused:#?}");
+    hints_at_force(&refused.document["error"]);
+    assert_eq!(state_of(&desk), "newer");
+    let forced = desk.ask("commit", &["--as", ALICE, "--force"]);
+    assert!(forced.document["replaced"].is_string(), "{forced:#?}");
+    assert_eq!(state_of(&desk), "older");
+    desk.unmount(&["--discard"]);
+}

@@ -12,7 +12,11 @@ use fuse::{
 };
 use store::{
     ErrorKind,
-    catalog::{lock::Terms, pointer::Fate, session_root::Owner},
+    catalog::{
+        lock::Terms,
+        pointer::{Fate, Flip},
+        session_root::Owner,
+    },
     format::event::Actor,
     name::ProfileName,
     ops::open::{Locked, locked},
@@ -67,22 +71,28 @@ async fn on(
     point: Option<&Mountpoint>,
 ) -> Result<Published, Failure> {
     let fallback = candidate.info.fallback.clone();
-    let mount = Arc::new(open(context, candidate, args.other.as_ref(), actor.clone(), point).await?);
+    let aim = Aim::of(&candidate, args);
+    let (mount, replaced) = open(context, candidate, &aim, actor.clone(), point).await?;
+    let mount = Arc::new(mount);
     let kernel = match point {
         Some(point) => shown(context, &mount, point).await,
         None => None,
     };
     let published = match kernel {
         Some(mut kernel) => {
-            let published = commit::rescued(context, &mount, &args.capture, args.other.is_none()).await;
+            let published = commit::rescued(context, &mount, &args.capture, aim.replaces()).await;
             // Whatever becomes of that: what was stored is.
             if let Err(failure) = blocking(move || Ok(kernel.unmount(true)?)).await {
                 context.console.warn(&format!("the session could not be unmounted: {}", failure.message));
             }
             published
         }
-        None => unexamined(context, &mount, args, &actor, fallback).await,
+        None => unexamined(context, &mount, args, &actor, fallback, aim.replaces()).await,
     };
+    let published = published.map(|published| Published {
+        replaced: replaced.filter(|_| published.report.flip != Flip::Unchanged),
+        ..published
+    });
     match &published {
         // Stored where somebody has to decide about it: until then the session stays as well.
         Ok(published) if published.report.held_back.is_some() => mount.let_go().await,
@@ -94,6 +104,37 @@ async fn on(
         Err(_) => mount.let_go().await,
     }
     published
+}
+
+/// Which profile a session is to become a snapshot of.
+enum Aim {
+    /// Its own, if nobody has moved its pointer.
+    Own,
+    /// Its own, whatever is current.
+    OwnByForce,
+    Other(ProfileName),
+}
+
+impl Aim {
+    fn of(candidate: &Candidate, args: &RescueArgs) -> Self {
+        let own = candidate.info.lineage().map(|lineage| lineage.name);
+        match &args.other {
+            None => Self::Own,
+            Some(name) if own.as_ref() == Some(name) => {
+                if args.force {
+                    Self::OwnByForce
+                } else {
+                    Self::Own
+                }
+            }
+            Some(name) => Self::Other(name.clone()),
+        }
+    }
+
+    /// Whether what the session began with is replaced.
+    fn replaces(&self) -> bool {
+        !matches!(self, Self::Other(_))
+    }
 }
 
 /// Mounts it for as long as it takes to look at it and to store it, if that can be done.
@@ -123,8 +164,9 @@ async fn unexamined(
     args: &RescueArgs,
     actor: &Actor,
     fallback: Option<String>,
+    replaces: bool,
 ) -> Result<Published, Failure> {
-    let hold_back = capturing::afresh(&args.capture, fallback.as_deref()).filter(|_| args.other.is_none());
+    let hold_back = capturing::afresh(&args.capture, fallback.as_deref()).filter(|_| replaces);
     let request = CommitRequest {
         to: To::Own,
         about: capturing::about_rescued(context, &args.capture, actor, fallback)?,
@@ -137,25 +179,30 @@ async fn unexamined(
         patience: Duration::ZERO,
     };
     let Commit { report, frozen_for, left } = mount.commit(request, Arc::new(Silent)).await?;
-    Ok(Published { lineage: mount.lineage.clone(), report, remarks: Vec::new(), frozen_for, left })
+    let (lineage, remarks) = (mount.lineage.clone(), Vec::new());
+    Ok(Published { lineage, report, remarks, replaced: None, frozen_for, left })
 }
 
 /// An unfinished session under the lock of the profile its changes are to go to: its own, if
-/// nobody has moved its pointer, or `other`.
+/// nobody has moved its pointer, or another. With the current snapshot in words, if that is one
+/// the session does not build on.
 async fn open(
     context: &Context,
     candidate: Candidate,
-    other: Option<&ProfileName>,
+    aim: &Aim,
     actor: Actor,
     mountpoint: Option<&Mountpoint>,
-) -> Result<Mount, Failure> {
+) -> Result<(Mount, Option<String>), Failure> {
     let own = candidate.info.lineage().ok_or_else(|| {
         Failure::new(
             ErrorKind::Damaged,
             format!("session {} does not say whose it is", candidate.session.id()),
         )
     })?;
-    let name = other.unwrap_or(&own.name);
+    let name = match aim {
+        Aim::Other(name) => name,
+        Aim::Own | Aim::OwnByForce => &own.name,
+    };
     let settings = context.settings.tenant(&name.tenant);
     let store = context.store(Purpose::Write).await?;
     let terms = Terms { ttl: settings.lock_ttl, with_process: true };
@@ -167,14 +214,14 @@ async fn open(
     let hold = Arc::new(hold);
     let built_on = candidate.unfinished.below().map(|below| below.record);
     let started = async {
-        let snapshot = match (other, candidate.unfinished.below()) {
-            (None, _) => match fate(&candidate, &hold).await {
+        let snapshot = match (aim, candidate.unfinished.below()) {
+            (Aim::Own, _) => match fate(&candidate, &hold).await {
                 // The pointer was where this would move it, and somebody wants it elsewhere.
                 Some(Fate::Passed) => return Err(gone_past(&lineage, &candidate.session.id())),
                 fate => below(&tenant, &lineage, &candidate, fate, opened?).await?,
             },
-            (Some(_), None) => None,
-            (Some(_), Some(below)) => Some(at(&tenant, below).await?),
+            (_, None) => None,
+            (_, Some(below)) => Some(at(&tenant, below).await?),
         };
         let Candidate { session, info, unfinished } = candidate;
         let keeper = hold.keep(settings.lock_renew.max(Duration::from_millis(1)));
@@ -187,14 +234,18 @@ async fn open(
             Ok(Mount::start(opening, Start::Rescue { session, unfinished: Box::new(unfinished) })?)
         })
         .await?;
-        if other.is_none()
+        if matches!(aim, Aim::Own)
             && let Settled::Unknown { record, sha256_prefix } =
                 mount.settle(&export::policy(context, &name.tenant)).await?
         {
             return Err(in_doubt(&mount, record, sha256_prefix));
         }
         settle_roots(&mount, roots.as_deref()).await;
-        Ok(mount)
+        let replaced = match aim {
+            Aim::OwnByForce => commit::passed_by(&mount, &hold).await,
+            Aim::Own | Aim::Other(_) => None,
+        };
+        Ok((mount, replaced))
     }
     .await;
     if started.is_err() {

@@ -90,7 +90,7 @@ async fn capture(
         let message = format!("somebody has unmounted {place} while the command ran");
         return Err(Failure::new(ErrorKind::Io, message));
     }
-    let published = commit::publish(context, &serving.mount, &args.capture, None).await?;
+    let published = commit::publish(context, &serving.mount, &args.capture, commit::Asked::default()).await?;
     Ok(published.into())
 }
 

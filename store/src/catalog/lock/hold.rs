@@ -145,6 +145,13 @@ impl Hold {
         }
     }
 
+    /// Whether the pointer still has this holder's claim, and names what it did.
+    pub async fn may_flip(&self) -> Result<bool> {
+        let state = self.state.lock().await;
+        let now = self.controls.pointer().await?;
+        Ok(now.is_some_and(|now| self.controls.is_as_left(state.nonce, &state.pointer, &now)))
+    }
+
     /// Moves the pointer to `target`, which was published.
     pub async fn flip(&self, target: RecordId) -> Result<Flip> {
         self.flip_as(target, self.controls.new_flip_id()).await
