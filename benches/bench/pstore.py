@@ -55,7 +55,7 @@ class Pstore(Peer):
         return first_line([self.program, "--version"])
 
     def snapshot(self, source: Path) -> Cost:
-        return self.run("snapshot", source, PROFILE, "--chrome-major", "131", "--check", "none", "--json")
+        return self.run("snapshot", source, PROFILE, "--chrome-major", "131", "--force", "--check", "none", "--json")
 
     def restore(self, target: Path) -> Cost:
         return self.run("restore", PROFILE, target, "--json")

@@ -132,6 +132,9 @@ pub(crate) struct SnapshotArgs {
     /// The major version of the Chrome that wrote it [default: from its `Last Version`]
     #[arg(long, value_name = "N")]
     pub(crate) chrome_major: Option<ChromeMajor>,
+    /// Store it as --chrome-major says, though its `Last Version` is another Chrome's
+    #[arg(long, requires = "chrome_major")]
+    pub(crate) force: bool,
     #[command(flatten)]
     pub(crate) capture: CaptureArgs,
     /// The lock is held already: the token that `pstore lock acquire` printed [env: PSTORE_LOCK_TOKEN]

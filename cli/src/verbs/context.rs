@@ -391,6 +391,21 @@ impl Context {
         }
     }
 
+    /// Fails, with the names there are, if there is no such profile.
+    pub(crate) async fn require_profile(
+        &self,
+        tenant: &TenantStore,
+        name: &ProfileName,
+    ) -> Result<(), Failure> {
+        match records::lineages(tenant, name).await?.is_empty() {
+            true => {
+                let error = Error::NotFound { what: format!("profile {name}") };
+                Err(missing(tenant, name, None, error).await)
+            }
+            false => Ok(()),
+        }
+    }
+
     /// As [`Self::snapshot`], to load it: what another program has made the current one is taken in.
     pub(crate) async fn snapshot_to_load(
         &self,

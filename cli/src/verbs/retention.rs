@@ -113,6 +113,9 @@ async fn of_tenant(
         Some(_) => context.tenant_to_change(tenant).await?,
         None => context.tenant(tenant).await?,
     };
+    if let Some(Scope::Profile(name)) = scope {
+        context.require_profile(&store, name).await?;
+    }
     let survey = retention::survey(&store).await?;
     let limits = context.settings.tenant(tenant).retention.limits;
     let policy = |lineage: &Lineage| context.settings.retention(&lineage.name).policy;

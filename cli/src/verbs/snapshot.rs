@@ -99,6 +99,14 @@ fn lock_use(args: &SnapshotArgs, context: &Context, lineage: &Lineage, token: Op
 
 fn chrome_major(context: &Context, args: &SnapshotArgs, facts: &Facts) -> Result<ChromeMajor, Failure> {
     match (args.chrome_major, facts.major()) {
+        (Some(given), Some(found)) if given != found && !args.force => {
+            let (directory, name) = (args.directory.display(), &args.profile);
+            let message =
+                format!("{directory} was last used by Chrome {found}, and is not stored as Chrome {given}");
+            Err(Failure::new(ErrorKind::VersionMismatch, message).hint(format!(
+                "`pstore snapshot {directory} {name} --chrome-major {found}` stores it as what it is; --force stores it as Chrome {given}"
+            )))
+        }
         (Some(given), Some(found)) if given != found => {
             context.console.warn(&format!(
                 "the directory was last used by Chrome {found}, but is stored as Chrome {given}"

@@ -72,7 +72,7 @@ fn quiet_prints_the_id_alone() {
 #[test]
 fn the_newest_chrome_is_the_default_and_that_is_said() {
     let desk = Desk::new();
-    desk.ok("snapshot udd acme/alice --chrome-major 130");
+    desk.ok("snapshot udd acme/alice --chrome-major 130 --force");
     desk.ok("snapshot udd acme/alice");
     let ran = desk.run("show acme/alice");
     assert!(ran.stderr.contains("Chrome 130, 131; taking 131, the newest"), "{ran:?}");

@@ -119,7 +119,7 @@ fn a_profile_that_is_new_is_named_with_its_chrome() {
 #[test]
 fn of_several_chromes_the_newest_is_locked_unless_another_is_named() {
     let desk = stored();
-    desk.ok("snapshot udd acme/alice --chrome-major 130");
+    desk.ok("snapshot udd acme/alice --chrome-major 130 --force");
     let ran = desk.run("lock acquire acme/alice");
     assert!(ran.stderr.contains("Chrome 130, 131; taking 131, the newest"), "{ran:?}");
     for (major, state) in [(130, "free"), (131, "held")] {

@@ -126,3 +126,12 @@ fn a_server_that_does_not_answer_is_unavailable() {
     assert_eq!(doctor.code, 14, "{doctor:?}");
     assert_eq!(doctor.json()["checks"][0]["status"], "fail");
 }
+
+#[test]
+fn a_directory_of_one_chrome_is_not_stored_as_anothers() {
+    let desk = Desk::new();
+    let line = "snapshot udd acme/alice --chrome-major 130";
+    desk.run(line).refused(34, &["Chrome 131", "pstore snapshot udd acme/alice --chrome-major 131"]);
+    desk.run("show acme/alice").refused(3, &[]);
+    assert!(desk.run(&format!("{line} --force")).stderr.contains("is stored as Chrome 130"));
+}

@@ -154,3 +154,12 @@ fn who_acts_sets_the_reason_and_rules_speak_of_it() {
     desk.ok(&format!("import {} acme/bob", archive.display()));
     assert_eq!(desk.json("list acme/bob")["snapshots"][0]["reason"], "import");
 }
+
+#[test]
+fn a_profile_that_is_not_there_has_no_plan() {
+    let desk = Desk::new();
+    desk.ok("snapshot udd acme/alice");
+    for verb in ["plan", "apply"] {
+        desk.run(&format!("retention {verb} acme/alicf")).refused(3, &["acme/alicf", "acme/alice"]);
+    }
+}
