@@ -69,8 +69,26 @@ impl Examiner for ProfileExaminer {
         if let (Some(changed), Some(before)) = (&changed, before) {
             carry_over(&mut health, before, root, changed, &found);
         }
+        if changed.is_some() && !before.is_some_and(Health::is_verdict) {
+            // Nobody has looked at what has not changed.
+            health.depth = Health::UNEXAMINED.to_owned();
+        }
         let hold_back = self.damage(&health, before).or_else(|| self.shrink(&health, before));
         Ok(Examined { health: Some(health), hold_back })
+    }
+
+    fn recalls(&self, twin: &Record) -> Option<HoldBack> {
+        if self.policy.depth.is_some() || self.policy.allow_damaged {
+            return None;
+        }
+        let found = twin.health.as_ref()?.damaged.first()?;
+        let reason = format!(
+            "snapshot {} has the same content, and its database {} was found damaged: {}",
+            twin.sha256_prefix(),
+            found.path,
+            found.problem
+        );
+        Some(HoldBack { word: "damaged", reason })
     }
 
     fn reads(
@@ -109,7 +127,7 @@ impl ProfileExaminer {
             depth: match self.policy.depth {
                 Some(Depth::Quick) => "quick",
                 Some(Depth::Full) => "full",
-                None => "none",
+                None => Health::UNEXAMINED,
             }
             .to_owned(),
             checked: (found.sqlite.len() + found.leveldb.len()) as u64,

@@ -70,6 +70,12 @@ pub fn stop(directory: &Path, options: &StopOptions) -> Result<Stopped, StopErro
     })
 }
 
+/// Fails if a Chrome runs on `directory`.
+pub fn require_unused(directory: &Path) -> Result<(), StopError> {
+    let found = look(directory)?;
+    if found.runs() { Err(running(&found)) } else { Ok(()) }
+}
+
 /// Has every browser on `directory` close as a person would, and waits until they have. What else
 /// uses the directory is left alone.
 pub fn close(directory: &Path, wait: Duration) -> Result<Ended, StopError> {

@@ -29,6 +29,8 @@ pub(super) struct LoadInspector {
     place: Place,
     threads: usize,
     normalise_exit: bool,
+    /// How the snapshot came to be loaded for this Chrome, if it is an older one's.
+    upgrade: Option<String>,
     found: Mutex<Found>,
 }
 
@@ -39,12 +41,13 @@ struct Found {
 }
 
 impl LoadInspector {
-    pub fn new(request: &Request) -> Self {
+    pub fn new(request: &Request, upgrade: Option<String>) -> Self {
         Self {
             depth: request.policy.depth,
             place: request.policy.place.clone(),
             threads: request.threads,
             normalise_exit: request.normalise_exit,
+            upgrade,
             found: Mutex::default(),
         }
     }
@@ -85,7 +88,7 @@ impl Inspector for LoadInspector {
         let mut warnings =
             self.depth.map(|depth| self.check(directory, depth)).transpose()?.unwrap_or_default();
         warnings.extend(leftovers::remove(directory)?);
-        let mut transforms = Vec::new();
+        let mut transforms: Vec<String> = self.upgrade.iter().cloned().collect();
         if self.normalise_exit {
             let changed = normalise::normalise_exit(directory)
                 .map_err(|error| Error::io("cannot normalise", directory, error))?;

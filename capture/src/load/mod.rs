@@ -8,10 +8,14 @@ mod inspector;
 mod leftovers;
 mod outcome;
 mod suitability;
+mod unexamined;
+mod upgrade;
 
 pub use leftovers::{WithoutLeftovers, remove as remove_leftovers};
 pub use outcome::Outcome;
-pub use suitability::{damaged, made_plain};
+pub use suitability::{damaged, made_plain, whole};
+pub use unexamined::examined;
+pub use upgrade::{Older, Upgrade, is_upgrade, not_older, older};
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -44,6 +48,8 @@ pub struct Request {
     pub chrome_version: Option<String>,
     /// The snapshot to load; `None` for the current one.
     pub reference: Option<Reference>,
+    /// What becomes of a Chrome that has no snapshot yet, where an older one has.
+    pub upgrade: Upgrade,
     pub target: PathBuf,
     pub force: bool,
     pub keeping: Keeping,
@@ -58,6 +64,13 @@ pub struct Request {
     /// On what terms an archive that another program has made the current one is taken in;
     /// without them it is an error.
     pub adoption: Option<Adoption>,
+}
+
+impl Request {
+    /// Whether there must be a snapshot.
+    fn names_one(&self) -> bool {
+        self.reference.is_some() || matches!(self.upgrade, Upgrade::From(_))
+    }
 }
 
 /// What a tenant allows.
@@ -86,11 +99,10 @@ pub struct Loaded {
     pub warnings: Vec<String>,
 }
 
-/// Whether a snapshot may be used as it is, by what its record says: nobody looks into it
-/// before. And what a person should know about it.
+/// Whether a snapshot is for this Chrome and this tenant, by what its record says. And what a person
+/// should know about it.
 pub fn suitable(record: &Record, request: &Request) -> Result<Vec<String>> {
     suitability::check(record, request)?;
-    suitability::whole(record, request)?;
     Ok(suitability::warnings(record, request))
 }
 
@@ -103,8 +115,8 @@ pub async fn load(
     let (outcome, error, record) = match attempt(store, request, progress).await {
         Attempt::Done(loaded) => return Ok(*loaded),
         Attempt::Failed(error, record) => match Outcome::of(&error) {
-            // Who names a snapshot wants that one, and no empty profile in its place.
-            Some(Outcome::NoPriorState) if request.reference.is_some() => return Err(error),
+            // Who names a snapshot, or whose it is, wants that one, and no empty profile in its place.
+            Some(Outcome::NoPriorState) if request.names_one() => return Err(error),
             Some(outcome) if !request.policy.require || outcome == Outcome::NoPriorState => {
                 (outcome, error, record)
             }
@@ -138,21 +150,22 @@ enum Attempt {
 async fn attempt(store: Option<&TenantStore>, request: &Request, progress: Arc<dyn Progress>) -> Attempt {
     let none = || Error::NotFound { what: format!("profile {}", request.profile) };
     let Some(store) = store else { return Attempt::Failed(none(), None) };
-    let record = match choose(store, request, Arc::clone(&progress)).await {
-        Ok(record) => record,
+    let (record, older) = match choose(store, request, Arc::clone(&progress)).await {
+        Ok(chosen) => chosen,
         Err(error) => return Attempt::Failed(error, None),
     };
     if let Err(error) = suitability::check(&record, request) {
         return Attempt::Failed(error, Some(Box::new(record)));
     }
-    let inspector = Arc::new(LoadInspector::new(request));
+    let inspector = Arc::new(LoadInspector::new(request, older.as_ref().map(Older::transform)));
     let restored =
         restore::restore(store, &record, &restore_request(request, Some(inspector.clone())), progress).await;
     let report = match restored {
         Ok(report) => report,
         Err(error) => return Attempt::Failed(error, Some(Box::new(record))),
     };
-    let mut warnings = suitability::warnings(&record, request);
+    let mut warnings: Vec<String> = older.iter().map(Older::told).collect();
+    warnings.extend(suitability::warnings(&record, request));
     warnings.extend(made_plain(&report));
     warnings.extend(inspector.warnings());
     Attempt::Done(Box::new(Loaded {
@@ -165,37 +178,44 @@ async fn attempt(store: Option<&TenantStore>, request: &Request, progress: Arc<d
     }))
 }
 
-/// The snapshot that is meant. One of another Chrome is told apart from none at all.
-async fn choose(store: &TenantStore, request: &Request, progress: Arc<dyn Progress>) -> Result<Record> {
+/// The snapshot that is meant, and whose it is if it is an older Chrome's. One of another Chrome is
+/// told apart from none at all.
+async fn choose(
+    store: &TenantStore,
+    request: &Request,
+    progress: Arc<dyn Progress>,
+) -> Result<(Record, Option<Older>)> {
     let lineage = Lineage { name: request.profile.clone(), chrome_major: request.chrome_major };
     let mut chosen = find::snapshot(store, &lineage, request.reference.as_ref()).await;
     if let (Err(Error::Foreign { .. }), Some(adoption)) = (&chosen, &request.adoption) {
         adoption.adopt(store, &lineage, progress).await?;
         chosen = find::snapshot(store, &lineage, request.reference.as_ref()).await;
     }
-    match chosen {
-        Err(error) if error.kind() == ErrorKind::NotFound && request.reference.is_none() => {
-            Err(nothing_to_load(store, &lineage).await?)
-        }
-        chosen => chosen,
+    let error = match chosen {
+        Err(error) if error.kind() == ErrorKind::NotFound => error,
+        chosen => return Ok((chosen?, None)),
+    };
+    match older(store, &lineage, request.upgrade, request.reference.as_ref()).await? {
+        Some(older) => Ok((older.record.clone(), Some(older))),
+        None if request.reference.is_none() => Err(nothing_to_load(store, &lineage).await?),
+        None => Err(error),
     }
 }
 
 /// Why there is nothing to load: there is no profile, or only one of another Chrome.
 pub async fn nothing_to_load(store: &TenantStore, lineage: &Lineage) -> Result<Error> {
     let Lineage { name, chrome_major } = lineage;
-    let others: Vec<String> = records::lineages(store, name)
-        .await?
-        .iter()
-        .map(|lineage| lineage.chrome_major)
-        .filter(|major| major != chrome_major)
-        .map(|major| major.to_string())
-        .collect();
+    let all = records::lineages(store, name).await?;
+    let others: Vec<ChromeMajor> =
+        all.iter().map(|lineage| lineage.chrome_major).filter(|major| major != chrome_major).collect();
     if others.is_empty() {
         return Ok(Error::NotFound { what: format!("a current snapshot of {lineage}") });
     }
-    let others = others.join(", ");
-    let reason = format!("{name} has snapshots of Chrome {others}, and none of Chrome {chrome_major}");
+    let named = others.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let way = others.iter().rev().find(|major| *major < chrome_major).map_or_else(String::new, |older| {
+        format!("; --upgrade-from {older} starts from those of Chrome {older}")
+    });
+    let reason = format!("{name} has snapshots of Chrome {named}, and none of Chrome {chrome_major}{way}");
     Ok(Error::VersionMismatch { reason })
 }
 

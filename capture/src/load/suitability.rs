@@ -4,11 +4,7 @@ use std::cmp::Ordering;
 
 use store::{
     Error, Result,
-    format::{
-        layout,
-        record::{Mode, Record, Source},
-    },
-    name::Lineage,
+    format::record::{Mode, Record},
     ops::restore::Report,
 };
 
@@ -43,15 +39,9 @@ pub(super) fn check(record: &Record, request: &Request) -> Result<()> {
     Ok(())
 }
 
-/// What another program has made the current one, and is damaged, was never checked by anybody
-/// before. A snapshot of ours that is damaged is current because somebody wanted it to be.
-pub(super) fn whole(record: &Record, request: &Request) -> Result<()> {
-    let lineage = Lineage { name: request.profile.clone(), chrome_major: request.chrome_major };
-    let home = layout::lineage(&lineage);
-    let adopted = |source: &Source| source.kind == "archive" && source.path.starts_with(home.as_str());
-    if request.reference.is_some() || !record.sources.iter().any(adopted) {
-        return Ok(());
-    }
+/// Whether its databases were whole when it was captured. That holds for a mount: every byte is
+/// verified when it is read.
+pub fn whole(record: &Record) -> Result<()> {
     let found = record.health.as_ref().and_then(|health| health.damaged.first());
     found.map_or(Ok(()), |found| {
         Err(Error::IntegrityFailed {

@@ -92,12 +92,22 @@ pub(crate) struct LoadArgs {
     /// The Chrome that will use it, as 131.0.6778.85: a newer one's snapshot is refused
     #[arg(long, value_name = "VERSION", value_parser = chrome_version)]
     pub(crate) chrome_version: Option<String>,
+    /// If there is no snapshot of this Chrome yet, start from this older one's; the older ones stay
+    #[arg(long, value_name = "N")]
+    pub(crate) upgrade_from: Option<ChromeMajor>,
     /// Fail instead of starting with an empty profile
     #[arg(long)]
     pub(crate) require: bool,
     /// Say in the profile that the browser had ended well, so that it offers no pages
     #[arg(long)]
     pub(crate) normalise_exit: bool,
+}
+
+impl LoadArgs {
+    /// The Chrome that its whole version names.
+    pub(crate) fn major_of_version(&self) -> Option<ChromeMajor> {
+        self.chrome_version.as_deref()?.split('.').next()?.parse().ok()
+    }
 }
 
 /// Lock a profile, mount it, run a command on it, capture it, unlock it

@@ -75,6 +75,8 @@ pub(crate) static ARCHIVE_LEVEL: Key =
     key("archive_level", number("zstd's levels", 1, 22)).variable("PSTORE_ARCHIVE_LEVEL").default("9");
 pub(crate) static MODES: Key =
     key("modes", Kind::Words(&["cold", "hot"])).variable("PSTORE_MODES").default("cold");
+pub(crate) static UPGRADE: Key =
+    key("upgrade", Kind::Word(&["refuse", "forward"])).variable("PSTORE_UPGRADE").default("refuse");
 /// For one tenant at a time, as what is kept is.
 pub(crate) static QUOTA_BYTES: Key = key("quota_bytes", Kind::Bytes);
 // What is kept is never for a variable to say: it would hold for every tenant at once.
@@ -115,13 +117,14 @@ pub(crate) static PROGRAM: [&Key; 12] = [
 ];
 
 /// What may differ from tenant to tenant.
-pub(crate) static TENANT: [&Key; 23] = [
+pub(crate) static TENANT: [&Key; 24] = [
     &LOCK_TTL_SECONDS,
     &LOCK_RENEW_SECONDS,
     &MAX_PROFILE_BYTES,
     &ARCHIVE,
     &ARCHIVE_LEVEL,
     &MODES,
+    &UPGRADE,
     &QUOTA_BYTES,
     &KEEP,
     &TAGGED_DAYS,

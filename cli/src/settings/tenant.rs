@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use capture::load::Upgrade;
 use store::{
     format::record::Mode,
     ops::retention::{Keep, Limits, Policy},
@@ -30,6 +31,8 @@ pub(crate) struct TenantSettings {
     pub(crate) archive_level: i32,
     /// Never empty.
     pub(crate) modes: Vec<Mode>,
+    /// What becomes of a Chrome that has no snapshot yet, where an older one has.
+    pub(crate) upgrade: Upgrade,
     /// How much its packs may hold.
     pub(crate) quota_bytes: Option<u64>,
     pub(crate) retention: Retention,
@@ -95,6 +98,10 @@ impl TenantSettings {
             },
             archive_level: i32::try_from(number(&key::ARCHIVE_LEVEL)).unwrap_or_default(),
             modes: words.iter().map(mode).collect(),
+            upgrade: match view.text(&key::UPGRADE).as_deref() {
+                Some("forward") => Upgrade::Forward,
+                _ => Upgrade::Refuse,
+            },
             quota_bytes: view.number(&key::QUOTA_BYTES),
             retention: Retention::of(view),
         }
@@ -156,6 +163,7 @@ mod tests {
             archive: ArchivePolicy::OnDemand,
             archive_level: 9,
             modes: vec![Mode::Cold],
+            upgrade: Upgrade::Refuse,
             quota_bytes: None,
             retention: Retention::default(),
         };

@@ -10,6 +10,7 @@ use capture::{
         stop::{self, StopError, StopOptions, Stopped},
     },
     examiner::ProfileExaminer,
+    load,
     marker::{self, Marker},
 };
 use store::{
@@ -100,7 +101,7 @@ pub(super) async fn hold_still(directory: &Path, args: &CaptureArgs) -> Result<S
     Ok(still.await?)
 }
 
-fn in_use(directory: &Path, error: StopError) -> Error {
+pub(super) fn in_use(directory: &Path, error: StopError) -> Error {
     match error {
         StopError::Look { source, .. } => Error::io("cannot see who uses", directory, source),
         error => Error::InUse { path: directory.to_owned(), by: error.to_string() },
@@ -304,8 +305,15 @@ fn about(context: &Context, args: &CaptureArgs, actor: &Actor, still: Still) -> 
     let Still { facts, stopped, marker } = still;
     let region = args.host_region.clone().or_else(|| context.settings.host_region());
     let crashed = (stopped.crashed || facts.says_crashed).then_some(CRASHED);
-    let notes: Vec<&str> =
-        [args.notes.as_str()].into_iter().chain(crashed).filter(|note| !note.is_empty()).collect();
+    // For programs that know only the contract's manifest.
+    let upgraded = marker.transforms.iter().map(String::as_str).filter(|word| load::is_upgrade(word));
+    let notes: Vec<&str> = [args.notes.as_str()]
+        .into_iter()
+        .chain(crashed)
+        .chain(upgraded)
+        .filter(|note| !note.is_empty())
+        .collect();
+    let notes = notes.join("; ");
     Ok(About {
         captured_by: CapturedBy {
             host: actor.host.clone(),
@@ -320,7 +328,7 @@ fn about(context: &Context, args: &CaptureArgs, actor: &Actor, still: Still) -> 
         }),
         reason: args.reason.0.clone(),
         labels: labels(args)?,
-        notes: notes.join("; "),
+        notes,
         chrome_last_version: facts.last_version,
         exit_type: facts.exit_type,
         chrome_uptime_seconds: stopped.uptime.map_or(0, |uptime: Duration| uptime.as_secs()),

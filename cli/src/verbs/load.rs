@@ -4,7 +4,7 @@ use std::path::Path;
 
 use capture::{
     examination::Place,
-    load::{self, Loaded, Outcome, Policy},
+    load::{self, Loaded, Outcome, Policy, Upgrade},
 };
 use serde_json::{Value, json};
 use store::{
@@ -12,7 +12,7 @@ use store::{
     catalog::clock,
     content::TenantStore,
     format::record::Mode,
-    name::{ChromeMajor, Lineage, ProfileName},
+    name::{ChromeMajor, Lineage, ProfileName, Tenant},
     ops::{commitment::Commitment, find::Reference},
     tree::write::Keeping,
 };
@@ -45,6 +45,7 @@ pub(super) async fn load(context: &Context, args: &LoadArgs, job: Job<'_>) -> Re
         chrome_major: job.chrome_major,
         chrome_version: args.chrome_version.clone(),
         reference: job.reference.cloned(),
+        upgrade: upgrade(context, args, &job.profile.tenant),
         target: job.target.to_owned(),
         force: job.force,
         keeping: job.keeping,
@@ -93,6 +94,29 @@ pub(super) async fn load(context: &Context, args: &LoadArgs, job: Job<'_>) -> Re
     }
     loaded.warnings.iter().for_each(|warning| context.console.warn(warning));
     Ok(loaded)
+}
+
+/// Refuses an upgrade that names no newer Chrome.
+pub(super) fn check(args: &LoadArgs, chrome_major: Option<ChromeMajor>) -> Result<(), Failure> {
+    match (args.upgrade_from, chrome_major.or_else(|| args.major_of_version())) {
+        (Some(from), Some(to)) if from >= to => Err(load::not_older(from, to).into()),
+        (Some(from), None) => {
+            let message =
+                "--upgrade-from goes with --chrome-major, the newer Chrome that is to use the profile";
+            let next = u64::from(from) + 1;
+            Err(Failure::usage(message)
+                .hint(format!("for example --chrome-major {next} --upgrade-from {from}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What becomes of a Chrome that has no snapshot yet: as said, or as the tenant has it.
+pub(super) fn upgrade(context: &Context, args: &LoadArgs, tenant: &Tenant) -> Upgrade {
+    match args.upgrade_from {
+        Some(major) => Upgrade::From(major),
+        None => context.settings.tenant(tenant).upgrade,
+    }
 }
 
 /// The tenant; `None` if there is none, or no store at all. One that does not answer is an

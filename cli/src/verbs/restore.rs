@@ -2,10 +2,14 @@
 
 use std::{fmt::Write, sync::Arc};
 
-use capture::load::{WithoutLeftovers, damaged, made_plain};
+use capture::{
+    chrome::stop,
+    load::{WithoutLeftovers, damaged, made_plain},
+};
 use serde_json::json;
 use store::{
     ErrorKind,
+    content::workers::blocking,
     format::{record::Record, tree::TreePath},
     name::ChromeMajor,
     ops::{
@@ -15,7 +19,7 @@ use store::{
     tree::write::Keeping,
 };
 
-use super::{Context, inside, load::Job};
+use super::{Context, capture::in_use, inside, load::Job};
 use crate::{answer::Answer, args::RestoreArgs, failure::Failure, progress, size, time};
 
 pub(super) async fn run(
@@ -23,7 +27,9 @@ pub(super) async fn run(
     args: &RestoreArgs,
     commitment: Commitment,
 ) -> Result<Answer, Failure> {
+    super::load::check(&args.load, args.snapshot.chrome_major)?;
     context.location.keep_apart(&args.target)?;
+    require_unused(args).await?;
     if let Some(chrome_major) = for_chrome(args) {
         return load(context, args, chrome_major, commitment).await;
     }
@@ -95,6 +101,21 @@ pub(super) async fn run(
     Ok(Answer { brief, ..Answer::new(document, text(args, &record, &report)) })
 }
 
+/// Refuses to take a directory away from a browser that runs on it.
+async fn require_unused(args: &RestoreArgs) -> Result<(), Failure> {
+    if !args.force || !args.target.is_dir() {
+        return Ok(());
+    }
+    let target = args.target.clone();
+    let looked = blocking(move || stop::require_unused(&target).map_err(|error| in_use(&target, error)));
+    looked.await.map_err(|error| match error.kind() {
+        ErrorKind::InUse => Failure::from(error).hint(
+            "close the browser and run this again, or restore to another directory; what it has changed since is in no snapshot",
+        ),
+        _ => error.into(),
+    })
+}
+
 fn keeping(args: &RestoreArgs) -> Keeping {
     Keeping { owner: args.same_owner, special: args.preserve_special }
 }
@@ -105,8 +126,7 @@ fn for_chrome(args: &RestoreArgs) -> Option<ChromeMajor> {
     if !args.paths.is_empty() {
         return None;
     }
-    let of_version = || args.load.chrome_version.as_deref()?.split('.').next()?.parse().ok();
-    args.snapshot.chrome_major.or_else(of_version)
+    args.snapshot.chrome_major.or_else(|| args.load.major_of_version())
 }
 
 async fn load(

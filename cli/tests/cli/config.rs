@@ -47,6 +47,7 @@ fn without_a_file_everything_is_the_default() {
         ("archive", json!("on-demand")),
         ("archive_level", json!(9)),
         ("modes", json!(["cold"])),
+        ("upgrade", json!("refuse")),
         ("quota_bytes", Value::Null),
     ];
     let retention = [

@@ -10,7 +10,8 @@ pub struct Health {
     pub ended: String,
     /// How long that took.
     pub stop_ms: u64,
-    /// How thoroughly databases were checked: `quick`, `full` or `none`.
+    /// How thoroughly databases were checked: `quick`, `full` or `none`. Also `none` if one that has
+    /// not changed since was never looked at.
     pub depth: String,
     /// Databases that were checked at this capture: those that had changed.
     pub checked: u64,
@@ -30,6 +31,17 @@ pub struct Health {
     pub local_state: bool,
     #[serde(flatten)]
     pub unknown: Unknown,
+}
+
+impl Health {
+    /// The word for databases at which nobody has looked.
+    pub const UNEXAMINED: &str = "none";
+
+    /// Whether every database was looked at, now or when it had changed last. Those that could not
+    /// be checked are listed.
+    pub fn is_verdict(&self) -> bool {
+        self.depth != Self::UNEXAMINED
+    }
 }
 
 /// What was found about one database.

@@ -113,6 +113,13 @@ pub async fn commit(
     progress: Arc<dyn Progress>,
 ) -> Result<(Report, Option<Stored>)> {
     let started = Instant::now();
+    let mut request = request;
+    if let Some(hold) = hold
+        && hold.pointer().await.target() == Target::Nothing
+    {
+        // Only what would replace something can be held back for that.
+        request.hold_back = None;
+    }
     progress.begin("commit", tree.entries.len() as u64, tree.bytes);
     let (old, locations) = match &base {
         Some(base) => base.metadata.decode()?,
@@ -228,6 +235,7 @@ impl Writing<'_> {
             None => (None, None),
         };
         if let Some(record) = &base_record
+            && lineage_of(record) == request.lineage
             && super::snapshot::snapshot_id(record) == Some(new.id)
             && self.holds_all(record, &rewritten, ingested).await
         {

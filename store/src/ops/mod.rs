@@ -7,6 +7,7 @@ pub mod commit;
 pub mod commitment;
 pub mod diff;
 pub mod export;
+pub mod extract;
 pub mod find;
 pub mod gc;
 pub mod history;

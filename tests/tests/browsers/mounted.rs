@@ -72,3 +72,50 @@ fn a_browser_that_runs_is_closed_by_the_commit_and_loses_nothing() {
     chromium.close();
     desk.host.succeed(["unmount", &place, "--discard"]);
 }
+
+/// A snapshot of the profile as the Chrome before this one would have left it, by what it says itself.
+#[test]
+fn a_newer_chrome_finds_what_an_older_one_left() {
+    let desk = MountDesk::local();
+    let site = Site::start();
+    let (newer, source) = (Chromium::major(), desk.path("source"));
+    let older = (newer.parse::<u64>().unwrap() - 1).to_string();
+    let chromium = Chromium::start(&source);
+    site.leave(&mut chromium.devtools(), "left by the older one");
+    chromium.close();
+    std::fs::write(source.join("Last Version"), format!("{older}.0.0.0")).unwrap();
+    desk.host.succeed(["snapshot", source.to_str().unwrap(), ALICE]);
+
+    let place = desk.mountpoint.to_str().unwrap();
+    desk.host.fail(34, ["mount", ALICE, place, "--chrome-major", &newer, "--require"]);
+    desk.host.succeed(["mount", ALICE, place, "--chrome-major", &newer, "--upgrade-from", &older]);
+    let chromium = Chromium::start(&desk.mountpoint);
+    assert_eq!(site.find(&mut chromium.devtools()), Site::all("left by the older one"));
+    site.leave(&mut chromium.devtools(), "left by the newer one");
+    chromium.close();
+    desk.host.succeed(["unmount", place, "--commit"]);
+
+    let out = desk.path("out");
+    let restored = desk.host.succeed(["restore", ALICE, out.to_str().unwrap(), "--chrome-major", &newer]);
+    assert_eq!(restored["outcome"], "success", "{restored:#}");
+    assert!(std::fs::read_to_string(out.join("Last Version")).unwrap().starts_with(&newer));
+    // The older one's is still as it was.
+    let list = desk.host.succeed(["list", ALICE, "--chrome-major", &older]);
+    assert_eq!(list["snapshots"].as_array().unwrap().len(), 1, "{list:#}");
+}
+
+#[test]
+fn a_directory_is_not_taken_away_from_a_browser_that_runs_on_it() {
+    let desk = MountDesk::local();
+    let source = desk.path("source");
+    let chromium = Chromium::start(&source);
+    chromium.close();
+    desk.host.succeed(["snapshot", source.to_str().unwrap(), ALICE]);
+    let chromium = Chromium::start(&source);
+    let restore = ["restore", ALICE, source.to_str().unwrap(), "--force"];
+    let refused = desk.host.fail(32, restore);
+    assert!(refused["hint"].as_str().unwrap().contains("close the browser"), "{refused:#}");
+    assert!(chromium.runs() && source.join("DevToolsActivePort").exists());
+    chromium.close();
+    desk.host.succeed(restore);
+}

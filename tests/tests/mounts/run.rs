@@ -1,6 +1,9 @@
 //! Commands that `pstore run` runs on a mount: what they change becomes the next snapshot, and
 //! nothing is lost however they end.
 
+mod upgrade;
+mod whole;
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -243,17 +246,16 @@ fn a_command_that_somebody_unmounts_the_profile_from_loses_nothing() {
 #[test]
 fn a_session_that_had_started_afresh_never_becomes_current_by_itself_also_when_it_is_continued() {
     let desk = RunDesk::new();
-    let older = ["run", ALICE, "--chrome-major", "130", "--", "sh", "-c", "echo one > $0/file", "{profile}"];
-    desk.host.succeed(older);
+    whole::capture_torn(&desk);
+    let current = desk.current();
     let mut running = desk.start(&[], &waiting(&desk, "[ ! -e $0/file ] && touch $0/here"));
     desk.await_file("at", &mut running);
     let killed = running.kill();
-    assert!(killed.stderr.contains("version_mismatch: starting with an empty profile"), "{killed:#?}");
+    assert!(killed.stderr.contains("integrity_failed: starting with an empty profile"), "{killed:#?}");
     let ended = desk.run(&["--wait", "600"], "[ -e $0/here ]");
     assert_eq!((ended.code, &ended.document["snapshot_failed"]), (Some(0), &true.into()), "{ended:#?}");
     assert_eq!(ended.document["snapshot"]["held_back"], "fallback", "{ended:#?}");
-    let listed = desk.host.succeed(["list", ALICE, "--chrome-major", "131"]);
-    assert_eq!(listed["snapshots"][0]["latest"], false, "{listed:#}");
+    assert_eq!(desk.current(), current);
 }
 
 #[test]

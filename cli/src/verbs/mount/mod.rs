@@ -1,5 +1,6 @@
 //! `pstore mount`: the command that waits until the mount is ready, and the daemon behind it.
 
+mod choice;
 mod daemon;
 mod found;
 mod opening;
@@ -21,8 +22,8 @@ use store::ErrorKind;
 use super::Context;
 use crate::{answer::Answer, args::MountArgs, failure::Failure};
 
+pub(super) use choice::Notes;
 pub(super) use found::{About, Candidate, Sessions, Taking, Unreadable};
-pub(super) use opening::Notes;
 pub(super) use point::{Mountpoint, open_to, temporary};
 pub(super) use rescue::rescue;
 pub(super) use search::is_named;
@@ -44,6 +45,10 @@ fn check(context: &Context, args: &MountArgs) -> Result<(), Failure> {
             Failure::usage(message).hint("`pstore rollback` makes it the current one, to go on from there")
         );
     }
+    if args.load.upgrade_from.is_some() && (args.read_only || args.fork) {
+        return Err(Failure::usage("--upgrade-from goes with a mount that takes the lock"));
+    }
+    super::load::check(&args.load, args.chrome_major)?;
     // A mountpoint whose daemon is stuck would not even tell that it is stale.
     remote::live(&context.settings)?;
     if fuse::mount::is_stale(&args.mountpoint) {

@@ -2,12 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use capture::{
-    chrome::profile,
-    examination,
-    load::{self, Outcome, Policy},
-    marker,
-};
+use capture::{chrome::profile, load, marker};
 use fuse::{
     mount::{
         Mount, Opening, Right, Settled, Snapshot, Start,
@@ -25,7 +20,7 @@ use store::{
     content::{TenantStore, lazy::Limits},
     format::record,
     id::RecordId,
-    name::{ChromeMajor, Lineage},
+    name::Lineage,
     ops::{
         find,
         open::{self, Opened},
@@ -34,6 +29,7 @@ use store::{
 
 use super::{
     super::{Context, export},
+    choice::{Notes, choose, load_request},
     found::Candidate,
     resume,
     search::{Search, Seen},
@@ -48,34 +44,6 @@ use crate::{
 pub(super) struct Begun {
     pub mount: Mount,
     pub notes: Notes,
-}
-
-/// How the profile was found.
-pub(in crate::verbs) struct Notes {
-    pub outcome: Outcome,
-    /// Why it starts empty, if it does.
-    pub reason: Option<String>,
-    pub warnings: Vec<String>,
-}
-
-impl Notes {
-    fn new() -> Self {
-        Self { outcome: Outcome::Success, reason: None, warnings: Vec::new() }
-    }
-
-    fn fallback(&self) -> Option<String> {
-        self.outcome.is_fallback().then(|| self.outcome.as_str().to_owned())
-    }
-
-    /// What a person should know, the reason for an empty profile included.
-    pub fn told(&self) -> Vec<String> {
-        let fresh = self
-            .reason
-            .as_ref()
-            .filter(|_| self.outcome.is_fallback())
-            .map(|reason| format!("{}: starting with an empty profile: {reason}", self.outcome.as_str()));
-        self.warnings.iter().cloned().chain(fresh).collect()
-    }
 }
 
 /// Locks or pins, reads what there is to read, and begins or continues the session.
@@ -101,8 +69,8 @@ async fn with_lock(
 ) -> Result<Begun, Failure> {
     let profile = &args.source.profile;
     let settings = context.settings.tenant(&profile.tenant);
-    let of_version = || args.load.chrome_version.as_deref()?.split('.').next()?.parse().ok();
-    let major = seen.as_ref().and_then(|seen| seen.chrome_major).or(args.chrome_major).or_else(of_version);
+    let major = seen.as_ref().and_then(|seen| seen.chrome_major).or(args.chrome_major);
+    let major = major.or_else(|| args.load.major_of_version());
     if context.location.is_missing() {
         context.console.say(&format!("making a store at {}", context.location.shown()));
     }
@@ -175,12 +143,19 @@ async fn with_lock(
                 (snapshot, Start::Resume { session, unfinished: Box::new(unfinished) }, info.fallback)
             }
             None => {
+                let mut of = lineage.clone();
                 let opened = match opened {
-                    Ok(None) => Err(load::nothing_to_load(&tenant, &lineage).await?),
+                    Ok(None) => match upgraded(&tenant, &lineage, &request, &search, &mut notes).await? {
+                        Some(snapshot) => {
+                            of = snapshot.lineage;
+                            Ok(Some(snapshot.opened))
+                        }
+                        None => Err(load::nothing_to_load(&tenant, &lineage).await?),
+                    },
                     opened => opened,
                 };
-                let opened = choose(opened, &request, &mut notes)?;
-                let snapshot = opened.map(|opened| Snapshot { lineage: lineage.clone(), opened });
+                let opened = choose(&tenant, opened, &request, Mode::Locked, &mut notes).await?;
+                let snapshot = opened.map(|opened| Snapshot { lineage: of, opened });
                 (snapshot, new_session(context, id)?, notes.fallback())
             }
         };
@@ -206,6 +181,31 @@ async fn with_lock(
         }
         (begun, _) => Ok(begun),
     }
+}
+
+/// The snapshot of an older Chrome that this one, which has none, starts from.
+async fn upgraded(
+    tenant: &TenantStore,
+    lineage: &Lineage,
+    request: &load::Request,
+    search: &Search,
+    notes: &mut Notes,
+) -> Result<Option<Snapshot>, Failure> {
+    let Some(older) = load::older(tenant, lineage, request.upgrade, None).await? else { return Ok(None) };
+    let major = older.lineage.chrome_major;
+    if let Some(Seen { id, .. }) = search.of(major).look().await? {
+        let message = format!(
+            "session {id} has changes to {} of Chrome {major} that are not committed: they would be left behind",
+            lineage.name
+        );
+        return Err(Failure::new(ErrorKind::Uncommitted, message).hint(format!(
+            "`pstore sessions rescue {id}` makes them its current snapshot, `pstore sessions discard {id} --confirm` drops them"
+        )));
+    }
+    notes.warnings.push(older.told());
+    notes.transforms.push(older.transform());
+    let opened = Opened::load(tenant, older.record).await?;
+    Ok(Some(Snapshot { lineage: older.lineage, opened }))
 }
 
 /// Gives back what a mount that did not come about has taken. What a session builds on that was
@@ -309,7 +309,7 @@ async fn without_lock(context: &Context, args: &MountArgs) -> Result<Begun, Fail
     let mode = if args.fork { Mode::Fork } else { Mode::ReadOnly };
     let mut notes = Notes::new();
     let request = load_request(context, args, lineage.chrome_major);
-    let opened = choose(Ok(Some(opened)), &request, &mut notes)?;
+    let opened = choose(&tenant, Ok(Some(opened)), &request, mode, &mut notes).await?;
     let snapshot = opened.map(|opened| Snapshot { lineage: lineage.clone(), opened });
     let run_id = context.actor(&args.actor).run_id;
     let info = info(context, args, &lineage, mode, snapshot.as_ref(), notes.fallback(), run_id);
@@ -328,31 +328,6 @@ async fn without_lock(context: &Context, args: &MountArgs) -> Result<Begun, Fail
     }
     mount.keep_roots().await;
     Ok(Begun { mount, notes })
-}
-
-/// The snapshot, if it may be used; `None` to start empty.
-fn choose(
-    opened: store::Result<Option<Opened>>,
-    request: &load::Request,
-    notes: &mut Notes,
-) -> Result<Option<Opened>, Failure> {
-    let judged = opened.and_then(|opened| {
-        if let Some(opened) = &opened {
-            notes.warnings.extend(load::suitable(&opened.record, request)?);
-        }
-        Ok(opened)
-    });
-    let error = match judged {
-        Ok(opened) => return Ok(opened),
-        Err(error) => error,
-    };
-    match Outcome::of(&error) {
-        Some(outcome) if !request.policy.require || outcome == Outcome::NoPriorState => {
-            (notes.outcome, notes.reason) = (outcome, Some(error.to_string()));
-            Ok(None)
-        }
-        _ => Err(error.into()),
-    }
 }
 
 pub(super) fn opening(
@@ -417,32 +392,6 @@ fn info(
         sha256_prefix: record.map(record::Record::sha256_prefix),
         fallback,
         run_id,
-    }
-}
-
-fn load_request(context: &Context, args: &MountArgs, chrome_major: ChromeMajor) -> load::Request {
-    let settings = context.settings.tenant(&args.source.profile.tenant);
-    load::Request {
-        profile: args.source.profile.clone(),
-        chrome_major,
-        chrome_version: args.load.chrome_version.clone(),
-        reference: args.source.chosen().cloned(),
-        target: args.mountpoint.clone(),
-        force: false,
-        keeping: Default::default(),
-        threads: crate::threads(),
-        commitment: Default::default(),
-        policy: Policy {
-            allow_hot: settings.modes.contains(&record::Mode::Hot),
-            max_bytes: settings.max_profile_bytes,
-            depth: None,
-            place: examination::Place::apart(),
-            require: args.load.require,
-        },
-        host_region: args.host_region.clone().or_else(|| context.settings.host_region()),
-        now_ms: clock::unix_ms(),
-        normalise_exit: args.load.normalise_exit,
-        adoption: None,
     }
 }
 

@@ -42,7 +42,13 @@ pub(super) async fn below(
     if now == wanted.map(|below| below.record) {
         return Ok(current.map(|opened| Snapshot { lineage: lineage.clone(), opened }));
     }
-    if !matches!(fate, Some(Fate::Current | Fate::Passed)) {
+    // It had started afresh, and never replaces by itself what could not be loaded.
+    if wanted.is_none() && candidate.info.fallback.is_some() {
+        return Ok(None);
+    }
+    // Started from an older Chrome's snapshot, and nobody has stored one of this Chrome's since.
+    let is_first = now.is_none() && wanted.is_some_and(|below| below.lineage != *lineage);
+    if !is_first && !matches!(fate, Some(Fate::Current | Fate::Passed)) {
         return Err(gone_past(lineage, &candidate.session.id()));
     }
     match wanted {
@@ -58,8 +64,10 @@ pub(super) fn gone_past(lineage: &Lineage, id: &str) -> Failure {
         lineage.name
     );
     Failure::new(ErrorKind::PointerMoved, message).hint(format!(
-        "`pstore sessions rescue {id} --as {}-rescued` keeps them, `pstore sessions discard {id} --confirm` drops them",
-        lineage.name
+        "`pstore sessions rescue {id} --as {name}-rescued` keeps them as another profile, \
+         `pstore sessions rescue {id} --as {name} --force` replaces what is current, \
+         `pstore sessions discard {id} --confirm` drops them",
+        name = lineage.name
     ))
 }
 

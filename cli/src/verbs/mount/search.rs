@@ -47,6 +47,11 @@ impl Search {
         }
     }
 
+    /// The same for another Chrome.
+    pub(super) fn of(&self, chrome_major: ChromeMajor) -> Self {
+        Self { chrome_major: Some(chrome_major), ..self.clone() }
+    }
+
     /// The session that would be continued, if the lock could be had now.
     pub(super) async fn look(&self) -> Result<Option<Seen>, Failure> {
         let (candidate, _) = self.choose(self.find(Taking::Look).await?)?;

@@ -20,8 +20,8 @@ use tokio::{runtime::Handle, sync::Notify, task::JoinHandle};
 
 use super::{
     super::{Context, commit, unmount},
-    opening::{self, Notes},
-    remote,
+    choice::Notes,
+    opening, remote,
 };
 use crate::{
     answer::Answer,
@@ -109,7 +109,7 @@ impl Serving {
             done: Notify::new(),
             turn: tokio::sync::Mutex::default(),
         });
-        match serving.prepare(args).await {
+        match serving.prepare(args, notes.transforms.clone()).await {
             Ok(warnings) => {
                 notes.warnings.extend(warnings);
                 Ok((serving, notes))
@@ -122,11 +122,15 @@ impl Serving {
     }
 
     /// Makes it ready for a browser, and says what a person should know about that.
-    async fn prepare(self: &Arc<Self>, args: &MountArgs) -> Result<Vec<String>, Failure> {
+    async fn prepare(
+        self: &Arc<Self>,
+        args: &MountArgs,
+        transforms: Vec<String>,
+    ) -> Result<Vec<String>, Failure> {
         let mut warnings = Vec::new();
         if !args.read_only && !self.mount.is_resumed() {
             let (mountpoint, normalise) = (self.mount.info.mountpoint.clone(), args.load.normalise_exit);
-            let changing = tokio::task::spawn_blocking(move || change(&mountpoint, normalise));
+            let changing = tokio::task::spawn_blocking(move || change(&mountpoint, normalise, transforms));
             warnings = joined(changing.await)?;
         }
         let (runtime, asked) = (Handle::current(), Arc::clone(self));
@@ -267,15 +271,18 @@ async fn mount_it(mount: &Arc<Mount>, args: &MountArgs) -> Result<Kernel, Failur
 
 /// Changes what would keep a browser from starting, or what it is not to see. The marker is how
 /// whoever commits learns of the latter.
-fn change(mountpoint: &Path, normalise: bool) -> store::Result<Vec<String>> {
+fn change(mountpoint: &Path, normalise: bool, mut transforms: Vec<String>) -> store::Result<Vec<String>> {
     let warnings = load::remove_leftovers(mountpoint)?;
     if normalise {
         let changed = normalise::normalise_exit(mountpoint)
             .map_err(|error| Error::io("cannot normalise", mountpoint, error))?;
         if !changed.is_empty() {
-            let marker = Marker { fallback: None, transforms: vec![normalise::TRANSFORM.to_owned()] };
-            marker.write(mountpoint).map_err(|error| Error::io("cannot mark", mountpoint, error))?;
+            transforms.push(normalise::TRANSFORM.to_owned());
         }
+    }
+    let marker = Marker { fallback: None, transforms };
+    if !marker.is_empty() {
+        marker.write(mountpoint).map_err(|error| Error::io("cannot mark", mountpoint, error))?;
     }
     Ok(warnings)
 }

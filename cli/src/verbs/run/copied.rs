@@ -9,7 +9,7 @@ use store::{
         controls::Controls,
         lock::{Hold, Terms},
     },
-    name::{ChromeMajor, Lineage},
+    name::Lineage,
     ops::snapshot::LockUse,
 };
 
@@ -146,9 +146,7 @@ async fn capture(
 
 /// The lineage: as said, or the newest there is.
 async fn lineage(context: &Context, args: &RunArgs) -> Result<Lineage, Failure> {
-    let of_version =
-        || -> Option<ChromeMajor> { args.load.chrome_version.as_deref()?.split('.').next()?.parse().ok() };
-    match args.chrome_major.or_else(of_version) {
+    match args.chrome_major.or_else(|| args.load.major_of_version()) {
         Some(chrome_major) => Ok(Lineage { name: args.profile().clone(), chrome_major }),
         None => {
             let asked = LineageArgs { profile: args.profile().clone(), chrome_major: None };

@@ -30,6 +30,7 @@ use crate::{answer::Answer, args::RunArgs, failure::Failure, user::User};
 
 pub(super) async fn run(context: Context, args: &RunArgs) -> Result<Answer, Failure> {
     capturing::check(&args.capture)?;
+    super::load::check(&args.load, args.chrome_major)?;
     let reference = args.reference()?;
     let user = args.user.as_deref().map(User::find).transpose()?;
     // The command could read our environment in `/proc`, if it is started as the same user.

@@ -32,6 +32,12 @@ pub trait Examiner: Send + Sync + fmt::Debug {
         base: Option<&Record>,
     ) -> Result<Examined>;
 
+    /// Why a snapshot that was stored before, and has the same content as what was examined, must not
+    /// become the current one by itself, by what is known of it.
+    fn recalls(&self, _twin: &Record) -> Option<HoldBack> {
+        None
+    }
+
     /// Of `files`, which are all that there are, those whose bytes [`Self::examine`] would look
     /// at. `head` gives the first bytes of a file, if it can be read.
     fn reads(

@@ -31,7 +31,7 @@ use crate::{
         upload::{Gate, Uploader},
         workers::blocking,
     },
-    format::record::Record,
+    format::{health::Health, record::Record},
     id::RecordId,
     ops::{
         moved::{by_id, current, packs_of},
@@ -201,6 +201,8 @@ impl<'a> Writing<'a> {
         let held_back = asked.or_else(|| self.examined.hold_back.take());
         if let Some(twin) = self.twin(&tree).await? {
             let _ = self.uploader.finish().await?;
+            let examiner = self.capture.request.examiner.as_ref();
+            let held_back = held_back.or_else(|| examiner.and_then(|examiner| examiner.recalls(&twin)));
             return Ok(Ended { held_back, ..Ended::unchanged(twin, Flip::Unchanged, self.read_files) });
         }
         let (record, taken_over) = self.publish(tree, ingested, held_back.as_ref()).await?;
@@ -438,7 +440,8 @@ async fn base_metadata(capture: &Capture<'_>, base: Option<&Record>) -> Option<(
         let (entries, locations) = metadata.decode()?;
         let locations = by_id(&entries, locations);
         // Without findings about the base, all of it would have to be looked at anyway.
-        let wanted = capture.request.examiner.is_some() && record.health.is_some();
+        let wanted =
+            capture.request.examiner.is_some() && record.health.as_ref().is_some_and(Health::is_verdict);
         let contents = wanted.then(|| examine::contents(&entries));
         let first_reads = Places::of(&startup::reads_of(&record.startup, &entries), &entries);
         Ok((metadata, Loaded { locations, contents, first_reads }))
