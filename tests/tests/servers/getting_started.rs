@@ -3,7 +3,6 @@
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 use tests::{
-    chromium::Chromium,
     page::{Hosts, Page},
     server::{self, SeaweedFs},
 };
@@ -33,15 +32,10 @@ async fn the_page_for_newcomers_says_what_happens() {
     for host in ["host-a", "host-b"] {
         let home = work.path().join(host);
         fs::create_dir(&home).unwrap();
-        for name in ["visits.html", "browse"] {
-            fs::write(home.join(name), shown(&text, name)).unwrap();
-        }
-        fs::set_permissions(home.join("browse"), fs::Permissions::from_mode(0o755)).unwrap();
+        fs::write(home.join("agent"), shown(&text, "agent")).unwrap();
+        fs::set_permissions(home.join("agent"), fs::Permissions::from_mode(0o755)).unwrap();
     }
-    let meanings = vec![
-        (ENDPOINT.to_owned(), server.endpoint().to_owned()),
-        ("--chrome-major 156".to_owned(), format!("--chrome-major {}", Chromium::major())),
-    ];
+    let meanings = vec![(ENDPOINT.to_owned(), server.endpoint().to_owned())];
     let mut hosts = Hosts::new(work.path(), meanings);
     page.check(&path, &mut hosts, |step| step.host != "server");
 }
