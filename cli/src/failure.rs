@@ -18,11 +18,13 @@ pub(crate) struct Failure {
     pub(crate) holder: Option<Box<Holder>>,
     /// The exit code, if it is not the one of its kind.
     pub(crate) exit: Option<u8>,
+    /// The session whose changes build on what is not current any more, if that is what is wrong.
+    pub(crate) diverged: Option<String>,
 }
 
 impl Failure {
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), hint: None, holder: None, exit: None }
+        Self { kind, message: message.into(), hint: None, holder: None, exit: None, diverged: None }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
@@ -68,7 +70,7 @@ impl From<Error> for Failure {
             Error::LockHeld { holder, .. } | Error::LockLost { holder: Some(holder), .. } => Some(holder),
             _ => None,
         };
-        Self { kind, message, hint, holder, exit: None }
+        Self { kind, message, hint, holder, exit: None, diverged: None }
     }
 }
 

@@ -13,6 +13,7 @@ use store::{
 use super::{
     catalog::ActorArgs,
     chosen::SnapshotName,
+    mount::DivergedArgs,
     value::{ReasonArg, chrome_version, geo, label, percent, seconds, sha_prefix},
 };
 
@@ -146,6 +147,8 @@ pub(crate) struct RunArgs {
     /// Leave this session alone, whatever it holds; the first digits of its id
     #[arg(long, value_name = "SESSION")]
     pub(crate) ignore_session: Vec<String>,
+    #[command(flatten)]
+    pub(crate) diverged: DivergedArgs,
     /// Copy this snapshot instead of the current one
     #[arg(long, value_name = "PREFIX", value_parser = sha_prefix)]
     pub(crate) sha: Option<Reference>,

@@ -24,8 +24,8 @@ pub(crate) use export::ExportArgs;
 pub(crate) use global::Global;
 pub(crate) use import::ImportArgs;
 pub(crate) use mount::{
-    CommitArgs, DiscardArgs, LossArg, MountArgs, RescueArgs, SessionsArgs, SessionsVerb, SetAsideArgs,
-    UnmountArgs,
+    CommitArgs, DiscardArgs, LossArg, MountArgs, OnDiverged, RescueArgs, SessionsArgs, SessionsVerb,
+    SetAsideArgs, UnmountArgs,
 };
 pub(crate) use scope::Scope;
 pub(crate) use verb::{

@@ -46,6 +46,8 @@ pub(crate) struct MountArgs {
     /// Leave this session alone, whatever it holds; the first digits of its id
     #[arg(long, value_name = "SESSION")]
     pub(crate) ignore_session: Vec<String>,
+    #[command(flatten)]
+    pub(crate) diverged: DivergedArgs,
     /// Let other users use it
     #[arg(long)]
     pub(crate) allow_other: bool,
@@ -71,6 +73,34 @@ pub(crate) struct MountArgs {
     /// Whom `pstore run` gives it to.
     #[arg(skip)]
     pub(crate) owner: Option<Owner>,
+}
+
+/// What becomes of a session that cannot be continued.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DivergedArgs {
+    /// What to do with changes that were not committed here, if somebody has gone on elsewhere since:
+    /// fail, set-aside, or rescue-as=TENANT/PROFILE
+    #[arg(long, value_name = "WHAT", value_parser = on_diverged, default_value = "fail", hide_default_value = true)]
+    pub(crate) on_diverged: OnDiverged,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum OnDiverged {
+    /// Refuse to go on.
+    Fail,
+    /// Keep the session where no mount finds it.
+    SetAside,
+    /// Store it as a snapshot of this profile.
+    RescueAs(ProfileName),
+}
+
+fn on_diverged(text: &str) -> Result<OnDiverged, String> {
+    match (text, text.strip_prefix("rescue-as=")) {
+        ("fail", _) => Ok(OnDiverged::Fail),
+        ("set-aside", _) => Ok(OnDiverged::SetAside),
+        (_, Some(name)) => name.parse().map(OnDiverged::RescueAs).map_err(|error| format!("{error}")),
+        _ => Err("it is `fail`, `set-aside` or `rescue-as=TENANT/PROFILE`".to_owned()),
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 use tests::{
-    binary::Host,
+    binary::{Ended, Host},
     mount::{ALICE, MountDesk},
     tree::noise,
 };
@@ -284,4 +284,78 @@ fn a_mount_that_lost_its_lock_goes_back_to_its_own_profile_only_while_nobody_has
     assert!(forced.document["replaced"].is_string(), "{forced:#?}");
     assert_eq!(state_of(&desk), "older");
     desk.unmount(&["--discard"]);
+}
+
+/// A session here that was cut short, and a snapshot that another host has made since.
+fn diverged() -> (MountDesk, String) {
+    let desk = filled();
+    let mounted = desk.mount();
+    write_synced(&desk.mountpoint.join("unfinished"), b"mine");
+    desk.kill(&mounted);
+    let id = desk.sessions()[0]["session"].as_str().unwrap().to_owned();
+    let other = desk.another("two");
+    other.succeed(["force-unlock", ALICE, "--reason", "the host is gone", "--confirm"]);
+    let later = desk.path("later");
+    fs::create_dir(&later).unwrap();
+    fs::write(later.join("Local State"), "later").unwrap();
+    other.snapshot(&later, ALICE);
+    (desk, id)
+}
+
+fn run(desk: &MountDesk, on_diverged: &[&str]) -> Ended {
+    let script = ["--", "sh", "-c", "cat \"$0/Local State\" >&2; echo run > $0/by", "{profile}"];
+    desk.host.start(["run", ALICE].iter().chain(on_diverged).chain(&script)).wait()
+}
+
+#[test]
+fn a_run_after_one_elsewhere_can_set_aside_what_was_cut_short_here() {
+    let (desk, id) = diverged();
+    let refused = run(&desk, &[]);
+    assert_eq!(refused.code, Some(26), "{refused:#?}");
+    assert!(refused.stderr.contains("--on-diverged"), "{refused:#?}");
+    let ended = run(&desk, &["--on-diverged", "set-aside"]);
+    assert!(ended.code == Some(0) && ended.stderr.contains("later"), "{ended:#?}");
+    assert!(
+        ended.stderr.contains(&format!("pstore sessions rescue {id} --as acme/alice-rescued")),
+        "{ended:#?}"
+    );
+    let left = desk.sessions();
+    assert_eq!(
+        (left.len(), &left[0]["session"], &left[0]["state"]),
+        (1, &id.clone().into(), &"set_aside".into())
+    );
+
+    // A week later it is told of again, by whatever mounts the profile.
+    let ended = run(&desk, &[]);
+    assert!(ended.code == Some(0) && !ended.stderr.contains(&id), "{ended:#?}");
+    let described = Path::new(left[0]["path"].as_str().unwrap()).join("session.json");
+    let mut info: Value = serde_json::from_slice(&fs::read(&described).unwrap()).unwrap();
+    info["started_at_ms"] = (info["started_at_ms"].as_u64().unwrap() - 8 * 86_400_000).into();
+    fs::write(&described, info.to_string()).unwrap();
+    let ended = run(&desk, &[]);
+    assert!(ended.code == Some(0) && ended.stderr.contains("began 8 days ago"), "{ended:#?}");
+
+    desk.host.succeed(["sessions", "rescue", &id, "--as", "acme/alice-rescued"]);
+    let out = desk.path("out");
+    desk.host.restore("acme/alice-rescued", &out);
+    assert_eq!(fs::read(out.join("unfinished")).unwrap(), b"mine");
+}
+
+#[test]
+fn a_mount_after_one_elsewhere_can_store_what_was_cut_short_here_as_another_profile() {
+    let (desk, id) = diverged();
+    let place = desk.mountpoint.to_str().unwrap();
+    desk.host.fail(2, ["mount", ALICE, place, "--on-diverged", "rescue-as=acme/alice"]);
+    desk.host.fail(2, ["mount", ALICE, place, "--on-diverged", "rescue"]);
+    assert_eq!(desk.sessions().len(), 1);
+    let mounted = desk.mount_as(&desk.host, &["--on-diverged", "rescue-as=acme/alice-lost"]);
+    assert_eq!(mounted["resumed"], false);
+    let warnings = mounted["warnings"].to_string();
+    assert!(warnings.contains(&id) && warnings.contains("of acme/alice-lost"), "{mounted:#}");
+    assert_eq!(fs::read(desk.mountpoint.join("Local State")).unwrap(), b"later");
+    desk.unmount(&[]);
+    assert_eq!(desk.sessions().len(), 0);
+    let out = desk.path("out");
+    desk.host.restore("acme/alice-lost", &out);
+    assert_eq!(fs::read(out.join("unfinished")).unwrap(), b"mine");
 }

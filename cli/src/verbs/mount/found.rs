@@ -169,7 +169,7 @@ impl Sessions {
     }
 }
 
-fn described(path: &Path) -> store::Result<Info> {
+pub(super) fn described(path: &Path) -> store::Result<Info> {
     let info: Info = SessionDir::read_info(path)?;
     if info.v > info::VERSION {
         return Err(Error::UnsupportedFormat {

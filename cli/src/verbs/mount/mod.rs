@@ -2,6 +2,7 @@
 
 mod choice;
 mod daemon;
+mod diverged;
 mod found;
 mod opening;
 mod point;

@@ -30,6 +30,7 @@ use store::{
 use super::{
     super::{Context, export},
     choice::{Notes, choose, load_request},
+    diverged,
     found::Candidate,
     resume,
     search::{Search, Seen},
@@ -46,11 +47,25 @@ pub(super) struct Begun {
     pub notes: Notes,
 }
 
-/// Locks or pins, reads what there is to read, and begins or continues the session.
+/// Locks or pins, reads what there is to read, and begins or continues the session. One that cannot
+/// be continued, because somebody has gone on elsewhere, is dealt with as it was asked for.
 pub(super) async fn open(context: &Context, args: &MountArgs) -> Result<Begun, Failure> {
     if args.read_only || args.fork {
         return without_lock(context, args).await;
     }
+    let mut settled = diverged::left_behind(context, &args.source.profile)?;
+    loop {
+        match begin(context, args).await {
+            Ok(mut begun) => {
+                begun.notes.warnings.append(&mut settled);
+                return Ok(begun);
+            }
+            Err(failure) => settled.push(diverged::settle(context, args, failure).await?),
+        }
+    }
+}
+
+async fn begin(context: &Context, args: &MountArgs) -> Result<Begun, Failure> {
     let search = Search::new(context, args);
     // Whoever waits for the lock takes nothing from anybody; what is here when he has it counts.
     let seen = search.look().await?;
@@ -105,7 +120,7 @@ async fn with_lock(
         // It was left by whoever had another lineage of the profile just now.
         drop((candidate, others));
         give_back(&hold, roots.as_deref(), None).await;
-        return Box::pin(open(context, args)).await;
+        return Box::pin(begin(context, args)).await;
     }
     let id = match &candidate {
         Some(candidate) => candidate.session.id(),

@@ -63,12 +63,13 @@ pub(super) fn gone_past(lineage: &Lineage, id: &str) -> Failure {
         "{} was changed by somebody else since session {id} began, which has changes that were not committed",
         lineage.name
     );
-    Failure::new(ErrorKind::PointerMoved, message).hint(format!(
+    let failure = Failure::new(ErrorKind::PointerMoved, message).hint(format!(
         "`pstore sessions rescue {id} --as {name}-rescued` keeps them as another profile, \
          `pstore sessions rescue {id} --as {name} --force` replaces what is current, \
-         `pstore sessions discard {id} --confirm` drops them",
+         `pstore sessions discard {id} --confirm` drops them; `--on-diverged` decides it beforehand",
         name = lineage.name
-    ))
+    ));
+    Failure { diverged: Some(id.to_owned()), ..failure }
 }
 
 pub(super) async fn at(tenant: &TenantStore, below: &Below) -> Result<Snapshot, Failure> {

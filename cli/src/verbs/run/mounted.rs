@@ -104,6 +104,7 @@ fn mount_args(args: &RunArgs, user: Option<&User>, place: &Mountpoint) -> MountA
         fork: false,
         resume: false,
         ignore_session: args.ignore_session.clone(),
+        diverged: args.diverged.clone(),
         allow_other: false,
         on_lock_lost: LossArg::Warn,
         load: args.load.clone(),

@@ -1,0 +1,107 @@
+//! Sessions that cannot be continued: they were cut short here, and somebody has gone on elsewhere.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args, FromArgMatches};
+use fuse::overlay::session::{Place, SessionDir};
+use store::{ErrorKind, catalog::clock, name::ProfileName};
+
+use super::{
+    super::{Context, capture as capturing},
+    found::{Sessions, Taking, described},
+    opening::blocking,
+    rescue,
+};
+use crate::{
+    args::{MountArgs, OnDiverged, RescueArgs},
+    failure::Failure,
+};
+
+/// What was set aside is told of again when it is older than this.
+const TELL_AGAIN: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// Does what was asked for with the session that a mount failed on, and says what. Fails with what
+/// the mount failed with if that is not about a session, or is to be decided by a person.
+pub(super) async fn settle(context: &Context, args: &MountArgs, failure: Failure) -> Result<String, Failure> {
+    let Some(id) = &failure.diverged else { return Err(failure) };
+    match &args.diverged.on_diverged {
+        OnDiverged::Fail => Err(failure),
+        OnDiverged::SetAside => set_aside(context, &args.source.profile, id).await,
+        OnDiverged::RescueAs(name) => rescue_as(context, &args.source.profile, id, name).await,
+    }
+}
+
+async fn set_aside(context: &Context, profile: &ProfileName, id: &str) -> Result<String, Failure> {
+    let path = path_of(context, id)?;
+    let moved = blocking(move || Ok(SessionDir::set_aside(&path)?)).await?;
+    moved.ok_or_else(|| Failure::new(ErrorKind::InUse, format!("somebody uses session {id}")))?;
+    Ok(format!(
+        "{profile} was changed elsewhere since session {id} began here: the session is set aside; {}",
+        ways_out(profile, id)
+    ))
+}
+
+async fn rescue_as(
+    context: &Context,
+    profile: &ProfileName,
+    id: &str,
+    name: &ProfileName,
+) -> Result<String, Failure> {
+    if name == profile {
+        let message = format!("--on-diverged rescue-as={name} would replace what is current in {name}");
+        return Err(
+            Failure::usage(message).hint(format!("another name: --on-diverged rescue-as={name}-rescued"))
+        );
+    }
+    let path = path_of(context, id)?;
+    let found = Sessions::find(&context.settings, Place::Here, Taking::Take, |at, _| at == path)?;
+    let candidate = found.unfinished.into_iter().next();
+    let candidate =
+        candidate.ok_or_else(|| Failure::new(ErrorKind::InUse, format!("somebody uses session {id}")))?;
+    let typed = ["rescue", id, "--as", &name.to_string(), "--reason", "autosave"].map(ToOwned::to_owned);
+    let matches = RescueArgs::augment_args(clap::Command::new("rescue")).try_get_matches_from(typed);
+    let typed = matches.and_then(|matches| RescueArgs::from_arg_matches(&matches));
+    let args = typed.map_err(|error| Failure::internal(error.to_string()))?;
+    let published = Box::pin(rescue::rescue(context, candidate, &args)).await?;
+    let stored = format!(
+        "{profile} was changed elsewhere since session {id} began here: the session is snapshot {} of {name}",
+        published.report.sha256_prefix
+    );
+    match capturing::held_back(&published.report) {
+        None => Ok(stored),
+        // It is kept as well, since nothing shows that the snapshot is whole.
+        Some((_, why)) => {
+            let aside = set_aside(context, profile, id).await?;
+            Ok(format!("{stored}, which is held back: {why}; {aside}"))
+        }
+    }
+}
+
+fn path_of(context: &Context, id: &str) -> Result<PathBuf, Failure> {
+    Ok(context.settings.sessions()?.join(id))
+}
+
+fn ways_out(profile: &ProfileName, id: &str) -> String {
+    format!(
+        "`pstore sessions rescue {id} --as {profile}-rescued` stores it, `pstore sessions discard {id} --confirm` drops it"
+    )
+}
+
+/// What is to be said of sessions of this profile that were set aside long ago.
+pub(super) fn left_behind(context: &Context, profile: &ProfileName) -> Result<Vec<String>, Failure> {
+    let (store, name, now) = (context.location.shown(), profile.to_string(), clock::unix_ms());
+    let mut told = Vec::new();
+    for path in SessionDir::list(&context.settings.sessions()?, Place::Aside)? {
+        let Ok(info) = described(&path) else { continue };
+        let age = Duration::from_millis(now.saturating_sub(info.started_at_ms));
+        if info.store == store && info.profile == name && age > TELL_AGAIN {
+            let id = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            told.push(format!(
+                "session {id} of {profile} was set aside, began {} days ago, and is stored nowhere; {}",
+                age.as_secs() / 86_400,
+                ways_out(profile, &id)
+            ));
+        }
+    }
+    Ok(told)
+}
