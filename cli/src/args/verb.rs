@@ -44,7 +44,7 @@ pub(crate) enum Verb {
     Unmount(UnmountArgs),
     Mounts(MountsArgs),
     Sessions(SessionsArgs),
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     Stats(StatsArgs),
     Verify(VerifyArgs),
     Lock(LockArgs),
