@@ -43,7 +43,8 @@ const OPERATOR: Program = Program::Operator { target: 3, force: true };
 const DELETER: Program = Program::Deleter { target: 1 };
 /// No snapshot of ours has this name.
 const FOREIGN: Program = Program::ContractWriter { prefix: "0123456789ab", locks: false };
-const FOREIGN_WITH_LOCK: Program = Program::ContractWriter { prefix: "0123456789ab", locks: true };
+/// Another archive: two programs that store the same one could not be told apart by anybody.
+const FOREIGN_WITH_LOCK: Program = Program::ContractWriter { prefix: "ba9876543210", locks: true };
 const CALM: Bounds = Bounds {
     faults: 0,
     faulty: None,
