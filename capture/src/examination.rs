@@ -122,8 +122,8 @@ impl Examination {
                     examination.sqlite.push(checked);
                 }
                 Found::LevelDb(checked) => examination.leveldb.push(checked),
-                // Nobody examines a profile to compare it.
-                Found::Sites(..) => {}
+                // Nobody examines a profile to compare it, or to look for something.
+                Found::Sites(..) | Found::Storage(..) | Found::Cookies(..) | Found::Origins(..) => {}
             }
         }
         examination.sqlite.sort_by(|a, b| a.path.cmp(&b.path));

@@ -5,8 +5,12 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    change::sites::{self, Sites},
+    change::{
+        sites::{self, Sites},
+        storage::{self, Storage},
+    },
     cookies::{self, Count},
+    expect::sought::{self, SoughtCookies, SoughtOrigins},
     inventory::Inventory,
     leveldb,
     source::Source,
@@ -23,6 +27,12 @@ pub(crate) enum Job {
     /// Two databases of cookies, of which one is to be told from the other, and until when a cookie
     /// that lapses is told.
     Sites(#[serde(with = "path_as_bytes")] PathBuf, u64),
+    /// Two Local Storages, of which one is to be told from the other.
+    Storage(#[serde(with = "path_as_bytes")] PathBuf),
+    /// A database of cookies, what time it is, and the hosts and names of cookies looked for in it.
+    Cookies(#[serde(with = "path_as_bytes")] PathBuf, u64, Vec<(String, String)>),
+    /// A Local Storage, and the origins looked for in it.
+    Origins(#[serde(with = "path_as_bytes")] PathBuf, Vec<String>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +40,9 @@ pub(crate) enum Found {
     Sqlite(sqlite::Checked, Option<Count>),
     LevelDb(leveldb::Checked),
     Sites(PathBuf, Sites),
+    Storage(PathBuf, Storage),
+    Cookies(PathBuf, SoughtCookies),
+    Origins(PathBuf, SoughtOrigins),
 }
 
 impl Job {
@@ -40,7 +53,12 @@ impl Job {
 
     pub(crate) fn path(&self) -> &Path {
         match self {
-            Self::Sqlite(path) | Self::LevelDb(path) | Self::Sites(path, _) => path,
+            Self::Sqlite(path)
+            | Self::LevelDb(path)
+            | Self::Sites(path, _)
+            | Self::Storage(path)
+            | Self::Cookies(path, ..)
+            | Self::Origins(path, _) => path,
         }
     }
 
@@ -53,6 +71,13 @@ impl Job {
             Self::LevelDb(path) => Found::LevelDb(leveldb::check(source, path, means.deadline)),
             Self::Sites(path, soon_ms) => {
                 Found::Sites(path.clone(), sites::check(source, path, *soon_ms, means))
+            }
+            Self::Storage(path) => Found::Storage(path.clone(), storage::check(source, path, means.deadline)),
+            Self::Cookies(path, now_ms, names) => {
+                Found::Cookies(path.clone(), sought::cookies(source, path, (*now_ms, names), means))
+            }
+            Self::Origins(path, names) => {
+                Found::Origins(path.clone(), sought::origins(source, path, names, means.deadline))
             }
         }
     }
@@ -67,14 +92,19 @@ impl Job {
             Self::LevelDb(_) => {
                 Found::LevelDb(leveldb::Checked { path, state, notes: leveldb::Notes::default(), bytes: 0 })
             }
-            Self::Sites(..) => {
-                let why = match state {
-                    State::Ok => "nobody has looked at it".to_owned(),
-                    State::Damaged(problems) => problems.join("; "),
-                    State::Unchecked(reason) => reason,
-                };
-                Found::Sites(path, Sites::unread(&why))
-            }
+            Self::Sites(..) => Found::Sites(path, Sites::unread(&why(state))),
+            Self::Storage(_) => Found::Storage(path, Storage::unread(&why(state))),
+            Self::Cookies(.., names) => Found::Cookies(path, SoughtCookies::unread(names.len(), &why(state))),
+            Self::Origins(_, names) => Found::Origins(path, SoughtOrigins::unread(names.len(), &why(state))),
         }
+    }
+}
+
+/// Why one could not be read.
+fn why(state: State) -> String {
+    match state {
+        State::Ok => "nobody has looked at it".to_owned(),
+        State::Damaged(problems) => problems.join("; "),
+        State::Unchecked(reason) => reason,
     }
 }

@@ -11,6 +11,7 @@ pub mod chrome;
 pub mod cookies;
 pub mod examination;
 pub mod examiner;
+pub mod expect;
 pub mod inventory;
 mod job;
 pub mod judge;

@@ -56,6 +56,18 @@ impl Heard {
                 let Some(Job::Sites(path, _)) = jobs.get(at) else { return Err(Stop::Nonsense) };
                 self.take(at, sites.told().map(|sites| Found::Sites(path.clone(), sites)))?;
             }
+            (Answer::Storage(at, storage), Some(_)) if self.begun.contains(&at) => {
+                let Some(Job::Storage(path)) = jobs.get(at) else { return Err(Stop::Nonsense) };
+                self.take(at, storage.told().map(|storage| Found::Storage(path.clone(), storage)))?;
+            }
+            (Answer::Cookies(at, cookies), Some(_)) if self.begun.contains(&at) => {
+                let Some(Job::Cookies(path, _, names)) = jobs.get(at) else { return Err(Stop::Nonsense) };
+                self.take(at, cookies.told(names.len()).map(|found| Found::Cookies(path.clone(), found)))?;
+            }
+            (Answer::Origins(at, origins), Some(_)) if self.begun.contains(&at) => {
+                let Some(Job::Origins(path, names)) = jobs.get(at) else { return Err(Stop::Nonsense) };
+                self.take(at, origins.told(names.len()).map(|found| Found::Origins(path.clone(), found)))?;
+            }
             _ => return Err(Stop::Nonsense),
         }
         Ok(())
@@ -81,11 +93,16 @@ pub(super) fn listen(answers: impl Read, tell: &SyncSender<Vec<u8>>) {
     }
 }
 
-/// Whether these answers make sense to who has asked about a database of SQLite's, a LevelDB and two
-/// databases of cookies.
+/// Whether these answers make sense to who has asked one question of each kind.
 pub fn is_understood(answers: &[u8]) -> bool {
-    let jobs =
-        [Job::Sqlite("Cookies".into()), Job::LevelDb("leveldb".into()), Job::Sites("Cookies".into(), 0)];
+    let jobs = [
+        Job::Sqlite("Cookies".into()),
+        Job::LevelDb("leveldb".into()),
+        Job::Sites("Cookies".into(), 0),
+        Job::Storage("leveldb".into()),
+        Job::Cookies("Cookies".into(), 0, vec![("a.test".to_owned(), "sid".to_owned())]),
+        Job::Origins("leveldb".into(), vec!["https://a.test".to_owned()]),
+    ];
     let mut heard = Heard::default();
     answers.split_inclusive(|byte| *byte == b'\n').all(|line| heard.hear(line, &jobs.each_ref()).is_ok())
 }

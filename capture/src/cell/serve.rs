@@ -59,7 +59,8 @@ fn bytes(source: &Source, job: &Job) -> u64 {
     };
     match job {
         Job::Sqlite(path) => whole(path),
-        Job::LevelDb(_) => 0,
+        Job::Cookies(path, ..) => whole(path),
+        Job::LevelDb(_) | Job::Storage(_) | Job::Origins(..) => 0,
         Job::Sites(path, _) => {
             [BEFORE, AFTER].map(|side| whole(&Path::new(side).join(path))).into_iter().max().unwrap_or(0)
         }
@@ -78,7 +79,7 @@ fn work(order: &Order, source: &Source, walls: &Walls, answers: &Mutex<impl Writ
             let found = job.check(source, means);
             let needs_more = match &found {
                 Found::Sqlite(checked, _) => checked.state == State::out_of_memory(),
-                Found::LevelDb(_) | Found::Sites(..) => false,
+                _ => false,
             };
             say(answers, &if needs_more { Answer::OutOfMemory } else { Answer::found(at, found) })?;
         }

@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{limits::Limits, walls::Confinement};
 use crate::{
-    change::sites::Sites,
+    change::{sites::Sites, storage::Storage},
     cookies::Count,
+    expect::sought::{SoughtCookies, SoughtOrigins},
     job::{Found, Job},
     leveldb::{self, Notes},
     sqlite::{self, Depth},
@@ -45,6 +46,9 @@ pub(super) enum Answer {
     Sqlite(usize, SqliteFound),
     LevelDb(usize, LevelDbFound),
     Sites(usize, Sites),
+    Storage(usize, Storage),
+    Cookies(usize, SoughtCookies),
+    Origins(usize, SoughtOrigins),
     /// One of those that were begun needs more memory than there is for all of them.
     OutOfMemory,
     /// It cannot begin, and why.
@@ -73,6 +77,9 @@ impl Answer {
     pub(super) fn found(job: usize, found: Found) -> Self {
         match found {
             Found::Sites(_, sites) => Self::Sites(job, sites),
+            Found::Storage(_, storage) => Self::Storage(job, storage),
+            Found::Cookies(_, cookies) => Self::Cookies(job, cookies),
+            Found::Origins(_, origins) => Self::Origins(job, origins),
             Found::Sqlite(checked, cookies) => {
                 let sqlite::Checked { path: _, state, hot_journal, wal, bytes } = checked;
                 Self::Sqlite(job, SqliteFound { state, hot_journal, wal, bytes, cookies })

@@ -6,3 +6,4 @@
 pub mod names;
 pub mod settings;
 pub mod sites;
+pub mod storage;

@@ -33,8 +33,8 @@ pub const SOON: Duration = Duration::from_secs(7 * 86_400);
 const MAX_SITES: usize = 150;
 /// The longest name that a host can have.
 const MAX_SITE_BYTES: usize = 253;
-const MAX_COOKIES: usize = 200_000;
-const MOST_TIME: Duration = Duration::from_secs(60);
+pub(crate) const MAX_COOKIES: usize = 200_000;
+pub(super) const MOST_TIME: Duration = Duration::from_secs(60);
 /// Chrome counts microseconds since 1601.
 const MS_FROM_1601_TO_1970: i64 = 11_644_473_600_000;
 
@@ -96,7 +96,7 @@ pub fn compare(
     let found = cell.examine(root, &jobs, &options)?;
     let sites = found.into_iter().filter_map(|found| match found {
         Found::Sites(path, sites) => Some((path, sites)),
-        Found::Sqlite(..) | Found::LevelDb(_) => None,
+        _ => None,
     });
     Ok(sites.collect())
 }
@@ -139,13 +139,18 @@ fn cookies(connection: &Connection, hasher: &RandomState) -> Option<Cookies> {
         let bytes = |at: usize| row.get_ref(at).ok()?.as_bytes().ok().map(<[u8]>::to_vec);
         let (site, name, path) = (bytes(0)?, bytes(1)?, bytes(2)?);
         let expires: i64 = row.get(3).ok()?;
-        let lapses = (expires > 0).then_some(expires / 1000 - MS_FROM_1601_TO_1970);
+        let lapses = lapses_at_ms(expires);
         let site = cookies.entry(plain(&String::from_utf8_lossy(&site))).or_default();
         let (number, first) = site.entry(hasher.hash_one((name, path))).or_default();
         *number += 1;
         *first = [*first, lapses].into_iter().flatten().min();
     }
     Some(cookies)
+}
+
+/// When a cookie lapses, in milliseconds since 1970, if it does so by itself.
+pub(crate) fn lapses_at_ms(expires_utc: i64) -> Option<i64> {
+    (expires_utc > 0).then_some(expires_utc / 1000 - MS_FROM_1601_TO_1970)
 }
 
 /// A host's name without the dot before it. What is in no such name is left out of it.

@@ -1,7 +1,7 @@
 //! The blocks of a table: where they are, whether they are as written, and, for those that
 //! lead to others, what they say.
 
-use std::{fs::File, io, os::unix::fs::FileExt};
+use std::{fs::File, io, ops::ControlFlow, os::unix::fs::FileExt};
 
 use super::decode::{Input, fixed32, unmasked};
 
@@ -94,16 +94,46 @@ fn content(mut bytes: Vec<u8>) -> Result<Vec<u8>, BlockError> {
     }
 }
 
-/// The values in a block of handles (an index or a metaindex), in order.
-pub(super) fn handles(block: &[u8]) -> Result<Vec<Handle>, BlockError> {
+/// The entries of a block, which end where its restarts begin.
+fn entries(block: &[u8]) -> Result<Input<'_>, BlockError> {
     let malformed = BlockError::Malformed;
     let count_at = block.len().checked_sub(4).ok_or(malformed.clone())?;
     let restarts = u64::from(fixed32(&block[count_at..]).ok_or(malformed.clone())?);
-    let entries_end = (count_at as u64).checked_sub(restarts * 4).ok_or(malformed.clone())?;
-    let mut input = Input::new(&block[..entries_end as usize]);
+    let entries_end = (count_at as u64).checked_sub(restarts * 4).ok_or(malformed)?;
+    Ok(Input::new(&block[..entries_end as usize]))
+}
+
+/// Tells every key in a block of data, in order, until it is told to stop.
+pub(super) fn keys(block: &[u8], mut tell: impl FnMut(&[u8]) -> ControlFlow<()>) -> Result<(), BlockError> {
+    let mut input = entries(block)?;
+    let mut key = Vec::new();
+    while !input.is_empty() {
+        next_key(&mut input, &mut key).ok_or(BlockError::Malformed)?;
+        if tell(&key).is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Makes the key before that of the next entry, with which it shares a prefix.
+fn next_key(input: &mut Input<'_>, key: &mut Vec<u8>) -> Option<()> {
+    let (shared, unshared, value) = (input.varint32()?, input.varint32()?, input.varint32()?);
+    if shared as usize > key.len() {
+        return None;
+    }
+    key.truncate(shared as usize);
+    key.extend_from_slice(input.take(unshared as usize)?);
+    input.take(value as usize)?;
+    Some(())
+}
+
+/// The values in a block of handles (an index or a metaindex), in order.
+pub(super) fn handles(block: &[u8]) -> Result<Vec<Handle>, BlockError> {
+    let mut input = entries(block)?;
     let (mut handles, mut key_bytes) = (Vec::new(), 0);
     while !input.is_empty() {
-        let (handle, key) = entry(&mut input, key_bytes).ok_or(malformed.clone())?;
+        let (handle, key) = entry(&mut input, key_bytes).ok_or(BlockError::Malformed)?;
         handles.push(handle);
         key_bytes = key;
     }
@@ -134,6 +164,7 @@ mod tests {
             let mut small = block.clone();
             small.iter_mut().for_each(|byte| *byte %= 8);
             let _ = handles(&small);
+            let _ = keys(&small, |_| ControlFlow::Continue(()));
             let _ = content(block);
         }
 

@@ -30,15 +30,7 @@ const BATCH_HEADER_BYTES: u64 = 12;
 
 /// Checks the LevelDB in the directory at `path`.
 pub fn check(source: &Source, path: &Path, deadline: Deadline) -> Checked {
-    let mut check = Check {
-        source,
-        path,
-        deadline,
-        notes: Notes::default(),
-        bytes: 0,
-        problems: Vec::new(),
-        doubt: None,
-    };
+    let mut check = Check::new(source, path, deadline);
     let state = match check.run() {
         Ok(Some(state)) => state,
         Ok(None) => check.verdict(),
@@ -48,6 +40,16 @@ pub fn check(source: &Source, path: &Path, deadline: Deadline) -> Checked {
         }
     };
     Checked { path: path.to_owned(), state, notes: check.notes, bytes: check.bytes }
+}
+
+/// The files of the database at `path`, and which of them are live; a state if there is nothing to
+/// read: a whole one of a database that was never finished.
+pub(super) fn made_of(
+    source: &Source,
+    path: &Path,
+    deadline: Deadline,
+) -> io::Result<Result<(Files, Version), State>> {
+    Check::new(source, path, deadline).made_of()
 }
 
 struct Check<'a> {
@@ -63,10 +65,10 @@ struct Check<'a> {
 
 /// The files of the directory that matter, with their sizes and names.
 #[derive(Default)]
-struct Files {
+pub(super) struct Files {
     current: bool,
-    logs: BTreeMap<u64, OsString>,
-    tables: BTreeMap<u64, (u64, OsString)>,
+    pub(super) logs: BTreeMap<u64, OsString>,
+    pub(super) tables: BTreeMap<u64, (u64, OsString)>,
 }
 
 impl Files {
@@ -88,26 +90,34 @@ impl Files {
     }
 }
 
-impl Check<'_> {
+impl<'a> Check<'a> {
+    fn new(source: &'a Source, path: &'a Path, deadline: Deadline) -> Self {
+        Self { source, path, deadline, notes: Notes::default(), bytes: 0, problems: Vec::new(), doubt: None }
+    }
+
     /// A state if there is nothing more to look at.
     fn run(&mut self) -> io::Result<Option<State>> {
+        let (files, version) = match self.made_of()? {
+            Ok(made_of) => made_of,
+            Err(state) => return Ok(Some(state)),
+        };
+        self.logs(&files, &version)?;
+        self.tables(&files, &version)?;
+        Ok(None)
+    }
+
+    fn made_of(&mut self) -> io::Result<Result<(Files, Version), State>> {
         let Some(entries) = self.source.entries(self.path)? else {
-            return Ok(Some(State::unchecked("the directory is gone")));
+            return Ok(Err(State::unchecked("the directory is gone")));
         };
         let files = Files::of(entries);
         if !files.current {
             // Whoever made it died before it was finished: LevelDB makes it again. With
             // data, it would do the same, and lose them.
             let unfinished = files.logs.is_empty() && files.tables.is_empty();
-            return Ok(Some(if unfinished { State::Ok } else { State::damaged("CURRENT is missing") }));
+            return Ok(Err(if unfinished { State::Ok } else { State::damaged("CURRENT is missing") }));
         }
-        let version = match self.version()? {
-            Ok(version) => version,
-            Err(state) => return Ok(Some(state)),
-        };
-        self.logs(&files, &version)?;
-        self.tables(&files, &version)?;
-        Ok(None)
+        Ok(self.version()?.map(|version| (files, version)))
     }
 
     fn verdict(&mut self) -> State {

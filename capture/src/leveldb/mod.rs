@@ -6,19 +6,21 @@
 mod block;
 mod check;
 mod decode;
+mod keys;
 mod log;
 mod names;
 mod table;
 mod version;
 
 #[cfg(test)]
-mod writer;
+pub(crate) mod writer;
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 pub use check::check;
+pub use keys::{Told, keys};
 pub(crate) use names::{is_file_name, is_leveldb};
 
 use crate::state::{State, path_as_text};

@@ -1,6 +1,6 @@
-//! Checks a table: every block of it against its checksum.
+//! Checks a table, every block of it against its checksum, and tells its keys.
 
-use std::{fs::File, io, os::unix::fs::FileExt};
+use std::{fs::File, io, ops::ControlFlow, os::unix::fs::FileExt};
 
 use super::{
     block::{self, BlockError, Handle},
@@ -26,17 +26,9 @@ pub(super) enum TableError {
 /// table costs more to check than reading it once.
 pub(super) fn check(file: &File, bytes: u64, deadline: Deadline) -> io::Result<Result<(), TableError>> {
     let damaged = |what: &str| Ok(Err(TableError::Damaged(what.to_owned())));
-    let Some(footer_at) = bytes.checked_sub(FOOTER_BYTES) else {
-        return damaged("it is too short to be a table");
-    };
-    let mut footer = [0; FOOTER_BYTES as usize];
-    file.read_exact_at(&mut footer, footer_at)?;
-    if footer[HANDLES_BYTES..] != MAGIC.to_le_bytes() {
-        return damaged("its end is not that of a table");
-    }
-    let mut input = Input::new(&footer[..HANDLES_BYTES]);
-    let (Some(metaindex), Some(index)) = (Handle::decode(&mut input), Handle::decode(&mut input)) else {
-        return damaged("its end names no index");
+    let Footer { at: footer_at, metaindex, index } = match footer(file, bytes)? {
+        Ok(footer) => footer,
+        Err(error) => return Ok(Err(error)),
     };
     for (name, of, handle) in [("index", "data", index), ("metaindex", "filter", metaindex)] {
         let handles = match block::read(file, handle, footer_at)?.and_then(|block| block::handles(&block)) {
@@ -58,6 +50,68 @@ pub(super) fn check(file: &File, bytes: u64, deadline: Deadline) -> io::Result<R
         }
     }
     Ok(Ok(()))
+}
+
+/// Tells every key of the table, in order, until it is told to stop.
+pub(super) fn keys(
+    file: &File,
+    bytes: u64,
+    mut tell: impl FnMut(&[u8]) -> ControlFlow<()>,
+) -> io::Result<Result<(), TableError>> {
+    let Footer { at: footer_at, index, .. } = match footer(file, bytes)? {
+        Ok(footer) => footer,
+        Err(error) => return Ok(Err(error)),
+    };
+    let handles = match block::read(file, index, footer_at)?.and_then(|block| block::handles(&block)) {
+        Ok(handles) => handles,
+        Err(error) => return Ok(Err(describe(error, "its index block", index))),
+    };
+    let mut previous_end = 0;
+    for handle in handles {
+        if handle.offset < previous_end {
+            return Ok(Err(TableError::Damaged(format!("its data blocks overlap at {}", handle.offset))));
+        }
+        let mut stopped = false;
+        let told = block::read(file, handle, footer_at)?.and_then(|block| {
+            block::keys(&block, |key| {
+                let flow = tell(key);
+                stopped = flow.is_break();
+                flow
+            })
+        });
+        match told {
+            Err(error) => return Ok(Err(describe(error, "a data block", handle))),
+            Ok(()) if stopped => return Ok(Ok(())),
+            Ok(()) => {}
+        }
+        previous_end = handle.end(footer_at).unwrap_or(footer_at);
+    }
+    Ok(Ok(()))
+}
+
+/// What the end of a table says.
+struct Footer {
+    /// Where it begins.
+    at: u64,
+    metaindex: Handle,
+    index: Handle,
+}
+
+fn footer(file: &File, bytes: u64) -> io::Result<Result<Footer, TableError>> {
+    let damaged = |what: &str| Ok(Err(TableError::Damaged(what.to_owned())));
+    let Some(at) = bytes.checked_sub(FOOTER_BYTES) else {
+        return damaged("it is too short to be a table");
+    };
+    let mut footer = [0; FOOTER_BYTES as usize];
+    file.read_exact_at(&mut footer, at)?;
+    if footer[HANDLES_BYTES..] != MAGIC.to_le_bytes() {
+        return damaged("its end is not that of a table");
+    }
+    let mut input = Input::new(&footer[..HANDLES_BYTES]);
+    let (Some(metaindex), Some(index)) = (Handle::decode(&mut input), Handle::decode(&mut input)) else {
+        return damaged("its end names no index");
+    };
+    Ok(Ok(Footer { at, metaindex, index }))
 }
 
 fn describe(error: BlockError, what: &str, handle: Handle) -> TableError {

@@ -113,3 +113,50 @@ pub(super) fn database(directory: &Path) {
     write("000006.log", &log(&[batch(100), batch(70_000)]));
     write("000008.log", &log(&[batch(40_000), batch(50), batch(60)]));
 }
+
+/// A key, its sequence number, and whether it has a value then.
+pub(crate) type Key<'a> = (&'a str, u64, bool);
+
+/// A database with one table and one log of these keys; the table's are sorted here.
+pub(crate) fn keyed(directory: &Path, compressed: bool, in_table: &[Key<'_>], in_log: &[Key<'_>]) {
+    fs::create_dir_all(directory).unwrap();
+    let write = |name: &str, bytes: &[u8]| fs::write(directory.join(name), bytes).unwrap();
+    let mut sorted = in_table.to_vec();
+    sorted.sort_unstable();
+    let table = table(&[&data(&sorted)], compressed);
+    let mut edit = [&[1, 26], &b"leveldb.BytewiseComparator"[..], &[2, 6, 9, 0, 3, 20, 4, 77]].concat();
+    edit.extend([&[7, 0, 4], varint(table.len() as u64).as_slice(), &[1, b'a', 1, b'z']].concat());
+    write("000004.ldb", &table);
+    write("CURRENT", b"MANIFEST-000002\n");
+    write("MANIFEST-000002", &log(&[edit]));
+    let batches: Vec<Vec<u8>> = in_log.iter().map(of_one).collect();
+    write("000006.log", &log(&batches));
+}
+
+/// A block of data: each key shares with the one before what it can.
+fn data(keys: &[Key<'_>]) -> Vec<u8> {
+    let (mut data, mut before) = (Vec::new(), Vec::new());
+    for (key, sequence, is_value) in keys {
+        let tag = sequence << 8 | u64::from(*is_value);
+        let key = [key.as_bytes(), &tag.to_le_bytes()].concat();
+        let shared = key.iter().zip(&before).take_while(|(a, b)| a == b).count();
+        data.extend([varint(shared as u64), varint((key.len() - shared) as u64), varint(5)].concat());
+        data.extend(&key[shared..]);
+        data.extend(b"value");
+        before = key;
+    }
+    data.extend([0, 0, 0, 0, 1, 0, 0, 0]);
+    data
+}
+
+/// A batch of one change.
+fn of_one((key, sequence, is_value): &Key<'_>) -> Vec<u8> {
+    let mut batch =
+        [sequence.to_le_bytes().as_slice(), &1_u32.to_le_bytes(), &[u8::from(*is_value)]].concat();
+    batch.extend(varint(key.len() as u64));
+    batch.extend(key.as_bytes());
+    if *is_value {
+        batch.extend([&[5], &b"value"[..]].concat());
+    }
+    batch
+}

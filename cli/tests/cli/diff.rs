@@ -11,7 +11,10 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::desk::{Desk, noise};
+use crate::{
+    chrome,
+    desk::{Desk, noise},
+};
 
 /// Two snapshots with one of every change between them; the id of the first.
 fn changed() -> (Desk, String) {
@@ -120,20 +123,7 @@ fn content_is_not_needed() {
 
 /// A directory of Chrome's, as far as these tests need one.
 fn profile(desk: &Desk, cookies: &str, preferences: &str) {
-    let path = desk.path("udd/Default/Cookies");
-    let table = "CREATE TABLE cookies (host_key TEXT, name TEXT, value TEXT, encrypted_value BLOB, path TEXT, expires_utc INTEGER);";
-    let _ = fs::remove_file(&path);
-    let script =
-        "import sqlite3, sys\nd = sqlite3.connect(sys.argv[1])\nd.executescript(sys.argv[2])\nd.commit()";
-    let made = std::process::Command::new("python3")
-        .args([
-            "-c",
-            script,
-            path.to_str().unwrap(),
-            &format!("{table} INSERT INTO cookies VALUES {cookies};"),
-        ])
-        .status();
-    assert!(made.unwrap().success());
+    chrome::cookies(&desk.path("udd/Default/Cookies"), cookies);
     fs::write(desk.path("udd/Default/Preferences"), preferences).unwrap();
 }
 
@@ -144,11 +134,13 @@ fn a_person_is_told_of_cookies_extensions_storage_and_settings_and_of_no_value()
     let far = 13_900_000_000_000_000_u64 * 2;
     let old = format!("('.a.test', 'sid', 'hush', x'', '/', {far}), ('b.test', 'x', 'hush', x'', '/', 0)");
     profile(&desk, &old, r#"{"homepage": "hush", "browser": {"theme": 1}}"#);
+    chrome::local_storage(&desk.path("udd/Default"), &["_https://left.test\0hush", "VERSION"]);
     fs::create_dir_all(desk.path(&format!("udd/Default/Extensions/{id}/1.0_0"))).unwrap();
     let first = desk.run("snapshot -q udd acme/alice --allow-shrink").stdout.trim().to_owned();
     let new = format!("('.a.test', 'sid', 'hush', x'', '/', {far}), ('.a.test', 'two', 'hush', x'', '/', 1)");
     profile(&desk, &new, r#"{"homepage": "other", "browser": {"theme": 1}}"#);
     fs::remove_dir_all(desk.path(&format!("udd/Default/Extensions/{id}"))).unwrap();
+    chrome::local_storage(&desk.path("udd/Default"), &["_http://came.test:81\0hush"]);
     fs::create_dir_all(desk.path("udd/Default/IndexedDB/https_app.test_0.indexeddb.leveldb")).unwrap();
     desk.ok("snapshot udd acme/alice --allow-shrink");
     let text = desk.ok(&format!("diff acme/alice@{} --profile", &first[..12]));
@@ -160,12 +152,15 @@ fn a_person_is_told_of_cookies_extensions_storage_and_settings_and_of_no_value()
             "cookies     b.test  1 -> 0: 1 gone",
             &format!("extension   - {id} 1.0_0"),
             "storage     + https://app.test",
+            "storage     + http://came.test:81 (Local Storage)",
+            "storage     - https://left.test (Local Storage)",
             "setting     Default/Preferences: homepage",
         ],
         "{text}"
     );
     let document = desk.json(&format!("diff acme/alice@{} --profile", &first[..12]));
     assert_eq!(document["profile"]["cookies"][0]["sites"][0]["added"], 1);
+    assert_eq!(document["profile"]["local_storage"][0]["added"], json!(["http://came.test:81"]));
     assert!(!text.contains("hush") && !document.to_string().contains("hush"));
     // Nothing of it is left.
     assert!(!document.to_string().contains("sid"));

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod browse;
+mod chrome;
 mod clock;
 mod config;
 mod contract;

@@ -19,6 +19,7 @@ use capture::{
         names::{self, Extension},
         settings,
         sites::{self, AFTER, BEFORE, Sites},
+        storage::{self, Storage},
     },
 };
 use serde_json::{Value, json};
@@ -51,7 +52,9 @@ pub(super) struct Profile {
     /// Of each file of settings, the names of those that changed; `None` if it is no such file.
     settings: BTreeMap<PathBuf, Option<BTreeSet<String>>>,
     extensions: (Vec<Extension>, Vec<Extension>),
+    /// Those that have an IndexedDB.
     origins: (Vec<String>, Vec<String>),
+    local_storage: BTreeMap<PathBuf, Storage>,
 }
 
 impl Profile {
@@ -65,18 +68,27 @@ impl Profile {
         let cookies = databases(&changed);
         let settings: BTreeSet<PathBuf> =
             changed.iter().filter(|path| is_of_settings(path)).cloned().collect();
+        let storage: BTreeSet<PathBuf> =
+            changed.iter().filter_map(|path| storage::directory_of(path)).collect();
         let scratch = Scratch::make(&std::env::temp_dir(), scratch::Kind::Look)?;
-        let wanted: BTreeSet<PathBuf> =
-            cookies.iter().flat_map(|path| whole(path)).chain(settings.clone()).collect();
+        let in_storage = |path: &PathBuf| path.parent().is_some_and(|parent| storage.contains(parent));
+        let wanted: BTreeSet<PathBuf> = cookies
+            .iter()
+            .flat_map(|path| whole(path))
+            .chain(settings.clone())
+            .chain(old.iter().chain(&new).map(path_of).filter(in_storage))
+            .collect();
         fetch(tenant, before, &old, &wanted, &scratch.path().join(BEFORE)).await?;
         fetch(tenant, after, &new, &wanted, &scratch.path().join(AFTER)).await?;
         let captured_at_ms = after.captured_at_ms;
-        let read = move || read(&scratch, &cookies, settings, captured_at_ms);
+        let read = move || read(&scratch, &cookies, &storage, settings, captured_at_ms);
         let read = tokio::task::spawn_blocking(read).await;
-        let (cookies, settings) = read.map_err(|error| Failure::internal(error.to_string()))??;
+        let Told { cookies, local_storage, settings } =
+            read.map_err(|error| Failure::internal(error.to_string()))??;
         Ok(Self {
             cookies,
             settings,
+            local_storage,
             extensions: names::changed(&told(&old, names::extension), &told(&new, names::extension)),
             origins: names::changed(&told(&old, names::origin), &told(&new, names::origin)),
         })
@@ -93,6 +105,15 @@ impl Profile {
                 "problem": sites.problem,
             })
         });
+        let local_storage = self.local_storage.iter().map(|(path, storage)| {
+            json!({
+                "path": path.to_string_lossy(),
+                "added": storage.added,
+                "gone": storage.gone,
+                "more_origins": storage.more,
+                "problem": storage.problem,
+            })
+        });
         let settings = self
             .settings
             .iter()
@@ -104,6 +125,7 @@ impl Profile {
             "extensions_gone": extensions(&self.extensions.1),
             "origins_added": self.origins.0,
             "origins_gone": self.origins.1,
+            "local_storage": local_storage.collect::<Vec<Value>>(),
         })
     }
 
@@ -125,6 +147,16 @@ impl Profile {
         lines.extend(self.extensions.1.iter().map(|of| extension('-', of)));
         lines.extend(self.origins.0.iter().map(|origin| format!("storage     + {origin}")));
         lines.extend(self.origins.1.iter().map(|origin| format!("storage     - {origin}")));
+        for (path, storage) in &self.local_storage {
+            let path = path.to_string_lossy();
+            lines.extend(storage.problem.iter().map(|problem| format!("storage     {path}: {problem}")));
+            lines
+                .extend(storage.added.iter().map(|origin| format!("storage     + {origin} (Local Storage)")));
+            lines.extend(storage.gone.iter().map(|origin| format!("storage     - {origin} (Local Storage)")));
+            if storage.more > 0 {
+                lines.push(format!("storage     and {} more origins (Local Storage)", storage.more));
+            }
+        }
         for (path, names) in &self.settings {
             let path = path.to_string_lossy();
             match names {
@@ -220,23 +252,32 @@ async fn fetch(
     Ok(())
 }
 
-type Told = (BTreeMap<PathBuf, Sites>, BTreeMap<PathBuf, Option<BTreeSet<String>>>);
+/// What the files that were fetched tell.
+struct Told {
+    cookies: BTreeMap<PathBuf, Sites>,
+    local_storage: BTreeMap<PathBuf, Storage>,
+    settings: BTreeMap<PathBuf, Option<BTreeSet<String>>>,
+}
 
 /// Reads what was fetched.
 fn read(
     scratch: &Scratch,
     cookies: &BTreeSet<PathBuf>,
+    storage: &BTreeSet<PathBuf>,
     settings: BTreeSet<PathBuf>,
     captured_at_ms: u64,
 ) -> Result<Told, Failure> {
     let root = scratch.path();
+    let copies = Scratch::make(&std::env::temp_dir(), scratch::Kind::Check)?;
     let sites = match cookies.is_empty() {
         true => BTreeMap::new(),
-        false => {
-            let copies = Scratch::make(&std::env::temp_dir(), scratch::Kind::Check)?;
-            sites::compare(root, cookies, captured_at_ms, (Cell::own(), copies.path()))
-                .map_err(|error| Error::io("cannot read the cookies in", root, error))?
-        }
+        false => sites::compare(root, cookies, captured_at_ms, (Cell::own(), copies.path()))
+            .map_err(|error| Error::io("cannot read the cookies in", root, error))?,
+    };
+    let local_storage = match storage.is_empty() {
+        true => BTreeMap::new(),
+        false => storage::compare(root, storage, (Cell::own(), copies.path()))
+            .map_err(|error| Error::io("cannot read the Local Storage in", root, error))?,
     };
     let named = settings.into_iter().map(|path| {
         let side = |side: &str| content(&root.join(side).join(&path));
@@ -246,7 +287,7 @@ fn read(
         };
         (path, changed)
     });
-    Ok((sites, named.collect()))
+    Ok(Told { cookies: sites, local_storage, settings: named.collect() })
 }
 
 /// `None` if there is no such file.

@@ -23,7 +23,15 @@ pub(super) fn check_leveldb(name: &str, bytes: &[u8]) {
     }
     fs::write(folder.path().join(name), bytes).unwrap();
     let source = Source::open(folder.path()).unwrap();
-    black_box(capture::leveldb::check(&source, Path::new(""), Deadline::after(Duration::from_secs(60))));
+    let deadline = Deadline::after(Duration::from_secs(60));
+    black_box(capture::leveldb::check(&source, Path::new(""), deadline));
+    black_box(count_keys(&source, deadline).ok());
+}
+
+fn count_keys(source: &Source, deadline: Deadline) -> Result<usize, String> {
+    let mut count = 0;
+    capture::leveldb::keys(source, Path::new(""), deadline, |_| count += 1)?;
+    Ok(count)
 }
 
 pub(super) fn leveldb_tables() -> Vec<Vec<u8>> {
@@ -43,14 +51,13 @@ pub(super) fn check_leveldb_table(bytes: &[u8]) {
     fs::write(folder.path().join("CURRENT"), "MANIFEST-000001\n").unwrap();
     fs::write(folder.path().join("MANIFEST-000001"), reseal::leveldb_log(&edit)).unwrap();
     fs::write(folder.path().join("000005.ldb"), bytes).unwrap();
-    let checked = capture::leveldb::check(
-        &Source::open(folder.path()).unwrap(),
-        Path::new(""),
-        Deadline::after(Duration::from_secs(60)),
-    );
+    let (source, deadline) = (Source::open(folder.path()).unwrap(), Deadline::after(Duration::from_secs(60)));
+    let checked = capture::leveldb::check(&source, Path::new(""), deadline);
+    let keys = count_keys(&source, deadline);
     assert_eq!(checked.notes.tables, 1, "the table was not read: {:?}", checked.state);
     if leveldb_tables().iter().any(|whole| whole == bytes) {
         assert_eq!(checked.state, State::Ok);
+        assert!(keys.is_ok_and(|keys| keys > 0));
     }
 }
 

@@ -1,0 +1,3 @@
+//! What must be in a profile, and whether it is.
+
+pub(crate) mod sought;
