@@ -19,22 +19,30 @@ use tests::{
 
 use crate::local_user::user::{NEIGHBOUR, NOBODY, User, until};
 
-const SCRIPT: &str =
-    "echo secret > $0/file && chmod 644 $0/file && chmod 755 $0 && echo > ready && read line < go";
+/// It ends when its input does, and that is when the test no longer holds the other end.
+const SCRIPT: &str = "echo secret > $0/file && chmod 644 $0/file && chmod 755 $0 \
+     && echo $$ > ready.new && mv ready.new ready && read line";
+
+/// Whether the process still runs. One that nobody waits for has no words any more.
+fn runs(process: &str) -> bool {
+    fs::read(format!("/proc/{process}/cmdline")).is_ok_and(|words| !words.is_empty())
+}
 
 /// A run whose command waits, with what others may see while it does and after it was killed.
 #[test]
 fn nothing_of_a_run_is_readable_while_it_is_at_work_nor_when_it_was_killed() {
     for how in [&[][..], &["--copy"]] {
         let user = User::new();
-        user.shell("mkfifo -m 600 go");
         fs::remove_file(user.path("ready")).unwrap();
         let arguments = ["run", "acme/alice", "--chrome-major", "131"];
         let running = user.start(&[&arguments, how, &["--", "sh", "-c", SCRIPT, "{profile}"]].concat());
         until(|| user.path("ready").exists());
+        let command = fs::read_to_string(user.path("ready")).unwrap();
+        assert!(runs(command.trim()), "{how:?}");
         assert_eq!(user.temporary("pstore-run-").len(), 1);
         user.is_closed(&format!("{how:?} is at work"));
         running.kill();
+        until(|| !runs(command.trim()));
         assert_eq!(user.temporary("pstore-run-").len(), 1);
         user.is_closed(&format!("{how:?} was killed"));
         // What a copy holds may be nowhere else: it stays, whoever starts.
@@ -187,7 +195,8 @@ fn nobody_but_the_user_reaches_what_was_given_to_it() {
             let _ = fs::remove_file(path);
         }
         let script = format!(
-            "echo $0 > {0}.new && mv {0}.new {0}; cat $0/file; while [ ! -e {1} ]; do sleep 0.02; done",
+            // It ends without the test, too: what is below the desk goes when the test fails.
+            "echo $0 > {0}.new && mv {0}.new {0}; cat $0/file; while [ -e {0} -a ! -e {1} ]; do sleep 0.02; done",
             at.display(),
             go.display()
         );

@@ -101,10 +101,12 @@ impl User {
         self.command("./pstore").arg("--json").args(line.split(' ')).output().unwrap()
     }
 
-    /// Starts the program, as the leader of a group of processes.
+    /// Starts the program, as the leader of a group of processes. What it starts in another group
+    /// can tell by the end of its input that nobody waits for it any more.
     pub fn start(&self, arguments: &[&str]) -> Running {
         let mut command = self.command("./pstore");
-        command.arg("--json").args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
+        command.arg("--json").args(arguments).stdin(Stdio::piped());
+        command.stdout(Stdio::null()).stderr(Stdio::null());
         Running(command.process_group(0).spawn().unwrap())
     }
 
