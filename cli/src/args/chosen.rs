@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use clap::Args;
 use store::{
-    name::{ChromeMajor, ProfileName},
+    name::{ChromeMajor, InvalidName, ProfileName, Tenant},
     ops::find::Reference,
 };
 
@@ -66,6 +66,24 @@ impl FromStr for SnapshotName {
         };
         let profile = profile.parse().map_err(|error: store::name::InvalidName| error.to_string())?;
         Ok(Self { profile, reference })
+    }
+}
+
+/// A tenant, a profile, or one of its snapshots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Subject {
+    Tenant(Tenant),
+    Snapshot(SnapshotName),
+}
+
+impl FromStr for Subject {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.contains('/') {
+            return text.parse().map(Self::Snapshot);
+        }
+        text.parse().map(Self::Tenant).map_err(|error: InvalidName| error.to_string())
     }
 }
 

@@ -19,7 +19,7 @@ pub(crate) use catalog::{
     AcquireArgs, ActorArgs, DeleteArgs, ForceUnlockArgs, GcArgs, HeldArgs, HoldArgs, LockArgs, LockShowArgs,
     LockVerb, LogArgs, ReapArgs, RetentionArgs, RetentionVerb, RollbackArgs, TagArgs,
 };
-pub(crate) use chosen::SnapshotName;
+pub(crate) use chosen::{ChosenArgs, SnapshotName, Subject};
 pub(crate) use export::ExportArgs;
 pub(crate) use global::Global;
 pub(crate) use import::ImportArgs;

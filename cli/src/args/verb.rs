@@ -18,12 +18,12 @@ use super::{
         DeleteArgs, ForceUnlockArgs, GcArgs, LockArgs, LockVerb, LogArgs, ReapArgs, RetentionArgs,
         RollbackArgs, TagArgs,
     },
-    chosen::{ChosenArgs, SnapshotName},
+    chosen::{ChosenArgs, SnapshotName, Subject},
     export::ExportArgs,
     import::ImportArgs,
     mount::{CommitArgs, MountArgs, MountsArgs, SessionsArgs, UnmountArgs},
     scope::Scope,
-    value::{seconds, share},
+    value::{seconds, sha_prefix, share},
 };
 
 #[derive(Debug, Subcommand)]
@@ -264,20 +264,33 @@ pub(crate) struct StatsArgs {
     pub(crate) tenant: Option<Tenant>,
 }
 
-/// Check that everything a profile needs is stored and whole
+/// Check that everything a profile, a tenant or the store needs is stored and whole
 ///
 /// Reads the pointer, the records, the trees, the directories of all packs and every byte
 /// of content; with --structure all but the content. With @REF or --sha, of that snapshot alone.
+/// Of a tenant, all its profiles; what they share is read once. A tenant that cannot be looked at
+/// keeps no other from its turn.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore verify acme/alice
+  pstore verify acme
+  pstore verify --read-data=1/7
   pstore verify acme/alice --structure
   pstore verify acme/alice@before-migration
   pstore verify acme/alice --read-data=1/7
   pstore verify acme/alice --repair")]
 pub(crate) struct VerifyArgs {
-    #[command(flatten)]
-    pub(crate) snapshot: ChosenArgs,
+    #[arg(
+        value_name = "TENANT[/PROFILE[@REF]]",
+        help = "A tenant, one of its profiles, or one snapshot: @DIGITS of its id, @TAG, @latest~2 or @2026-11-15T10:00; without it, all tenants"
+    )]
+    pub(crate) subject: Option<Subject>,
+    /// Of this major version of Chrome [default: of a profile, the newest there is]
+    #[arg(long, value_name = "N", requires = "subject")]
+    pub(crate) chrome_major: Option<ChromeMajor>,
+    /// The first digits of the snapshot's id or its archive's
+    #[arg(long, value_name = "PREFIX", value_parser = sha_prefix, requires = "subject")]
+    pub(crate) sha: Option<Reference>,
     /// Fetch and check every chunk, as without --structure; or a share of them, another one
     /// each day, so that 1/7 every night covers all in a week
     #[arg(

@@ -61,9 +61,7 @@ fn stopped(tenant: &Tenant, error: Error, condemned: u64) -> Failure {
         Error::Damaged { object, .. } => failure::record_remedy(object),
         _ => None,
     };
-    let remedy = remedy.unwrap_or_else(|| {
-        format!("`pstore list {tenant}` names its profiles, and `pstore verify` of each says what is damaged")
-    });
+    let remedy = remedy.unwrap_or_else(|| format!("`pstore verify {tenant}` says what is damaged"));
     let hint = format!("{}; {remedy}", done(tenant, condemned));
     Failure::from(error).hint(hint)
 }

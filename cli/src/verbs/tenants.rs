@@ -64,7 +64,11 @@ impl Turns {
     /// Notes that a part of a tenant failed, and says so.
     pub(super) fn pass_over(&mut self, tenant: &Tenant, part: String, failure: Failure) {
         self.console.warn(&format!("{part} is passed over: {}", failure.message));
-        let alone = format!("`pstore {} {tenant}` looks at it alone", self.verb);
+        let alone = match self.verb {
+            // It would come to the same.
+            "verify" => format!("`pstore doctor {tenant}` says whether the tenant can be used"),
+            verb => format!("`pstore {verb} {tenant}` looks at it alone"),
+        };
         let hint = match &failure.hint {
             Some(hint) => format!("{alone}; {hint}"),
             None => alone,

@@ -1,127 +1,126 @@
 //! `pstore verify`
 
-use std::fmt::Write;
+mod told;
 
-use serde_json::{Value, json};
 use store::{
     ErrorKind,
     catalog::clock,
     format::record::Record,
-    name::Lineage,
-    ops::verify::{self, Damage, Options, Report, Sample},
+    name::Tenant,
+    ops::verify::{self, Options, Report, Sample},
 };
 
-use super::Context;
+use self::told::{Checked, Scope};
+use super::{Context, tenants::Turns};
 use crate::{
     answer::Answer,
-    args::VerifyArgs,
-    failure::{self, Failure},
-    plain, progress, size,
+    args::{ChosenArgs, SnapshotName, Subject, VerifyArgs},
+    failure::Failure,
+    progress,
 };
 
 pub(super) async fn run(context: Context, args: &VerifyArgs) -> Result<Answer, Failure> {
-    let reference = args.snapshot.named()?;
+    let checked = match &args.subject {
+        Some(Subject::Snapshot(name)) => of_profile(&context, name, args).await.map_err(without_verify)?,
+        Some(Subject::Tenant(tenant)) => of_tenants(&context, Some(tenant), args).await?,
+        None => of_tenants(&context, None, args).await?,
+    };
+    Ok(Answer { verdict: checked.verdict(), ..Answer::new(checked.document(), checked.text()) })
+}
+
+fn options(args: &VerifyArgs, chosen: Option<&Record>) -> Options {
+    let parts = args.read_data.filter(|parts| *parts > 1);
+    Options {
+        only: chosen.map(|record| record.record),
+        read_data: !args.structure,
+        sample: parts.map(|parts| Sample::of_day(parts, clock::unix_ms())),
+        repair: args.repair,
+        memory_bytes: verify::DEFAULT_MEMORY_BYTES,
+    }
+}
+
+async fn of_profile(context: &Context, name: &SnapshotName, args: &VerifyArgs) -> Result<Checked, Failure> {
+    let snapshot = ChosenArgs { name: name.clone(), chrome_major: args.chrome_major, sha: args.sha.clone() };
+    let reference = snapshot.named()?;
     if let Some(reference) = reference.filter(|_| args.repair) {
         let message = format!("--repair looks at all snapshots, and @{reference} names one");
-        let hint = format!("`pstore verify {} --repair`", args.snapshot.name.profile);
+        let hint = format!("`pstore verify {} --repair`", name.profile);
         return Err(Failure::usage(message).hint(hint));
     }
     let (tenant, lineage) = match args.repair {
-        true => context.lineage_to_change(&args.snapshot.lineage()).await?,
-        false => context.lineage(&args.snapshot.lineage()).await?,
+        true => context.lineage_to_change(&snapshot.lineage()).await?,
+        false => context.lineage(&snapshot.lineage()).await?,
     };
     let chosen = match reference {
         Some(reference) => Some(context.snapshot(&tenant, &lineage, Some(reference)).await?),
         None => None,
     };
-    let parts = args.read_data.filter(|parts| *parts > 1);
-    let sample = parts.map(|parts| Sample::of_day(parts, clock::unix_ms()));
-    let options = Options {
-        only: chosen.as_ref().map(|record| record.record),
-        read_data: !args.structure,
-        sample,
-        repair: args.repair,
-        memory_bytes: verify::DEFAULT_MEMORY_BYTES,
-    };
+    let options = options(args, chosen.as_ref());
     let report = verify::verify(&tenant, &lineage, options, progress::watch(context.console)).await?;
-    let document = json!({
-        "outcome": match (report.damage.is_empty(), report.repaired.is_empty()) {
-            (false, _) => "damaged",
-            (true, false) => "repaired",
-            (true, true) => "whole",
-        },
-        "tenant_id": lineage.name.tenant,
-        "profile_id": lineage.name.profile,
-        "chrome_major_version": lineage.chrome_major,
-        "read_data": options.read_data,
-        "sample": sample.map(|Sample { part, of }| json!({ "part": part, "of": of })),
-        "snapshots": report.snapshots,
-        "packs": report.packs,
-        "chunks": report.chunks,
-        "read_bytes": report.read_bytes,
-        "damage": report.damage.iter().map(line).collect::<Vec<Value>>(),
-        "repaired": report.repaired.iter().map(line).collect::<Vec<Value>>(),
-        "marked": report.marked,
-    });
-    let findings = |found: &[Damage]| size::plural(found.len() as u64, "finding", "findings");
-    let verdict = match (&report.damage[..], &report.repaired[..]) {
-        ([], []) => None,
-        ([], repaired) => Some((
-            ErrorKind::Repaired,
-            format!("{lineage} was damaged and is whole again: {}", findings(repaired)),
-        )),
-        (damage, _) => Some((ErrorKind::Damaged, format!("{lineage} is damaged: {}", findings(damage)))),
+    let scope = Scope::Lineage { lineage, chosen: chosen.map(Box::new) };
+    Ok(Checked { scope, options, report, failed: Vec::new(), passed_over: None })
+}
+
+async fn of_tenants(
+    context: &Context,
+    named: Option<&Tenant>,
+    args: &VerifyArgs,
+) -> Result<Checked, Failure> {
+    if let Some((flag, tenant)) = of_one_profile(args).zip(named) {
+        let message = format!("{flag} is about one profile, and {tenant} is a tenant");
+        return Err(Failure::usage(message).hint(format!(
+            "`pstore verify {tenant}/PROFILE {flag} …`; `pstore list {tenant}` names its profiles"
+        )));
+    }
+    let options = options(args, None);
+    let mut turns = Turns::of(context, named, "verify").await?;
+    let mut report = Report::default();
+    for tenant in turns.tenants() {
+        let looked = of_tenant(context, &tenant, options).await.map_err(without_verify);
+        let Some(looked) = turns.took(&tenant, looked)? else { continue };
+        add(&mut report, looked);
+    }
+    let scope = match named {
+        Some(tenant) => Scope::Tenant(tenant.clone()),
+        None => Scope::All { tenants: turns.tenants().len() },
     };
-    Ok(Answer { verdict, ..Answer::new(document, text(&lineage, chosen.as_ref(), options, &report)) })
+    Ok(Checked { scope, options, report, failed: turns.failed(), passed_over: turns.verdict() })
 }
 
-fn line(damage: &Damage) -> Value {
-    let Damage { object, reason, snapshots, files, more_files } = damage;
-    json!({ "object": object, "reason": reason, "snapshots": snapshots, "files": files, "more_files": more_files })
+/// The option that says something of one profile.
+fn of_one_profile(args: &VerifyArgs) -> Option<&'static str> {
+    match (args.chrome_major, &args.sha) {
+        (Some(_), _) => Some("--chrome-major"),
+        (None, Some(_)) => Some("--sha"),
+        (None, None) => None,
+    }
 }
 
-fn text(lineage: &Lineage, chosen: Option<&Record>, options: Options, report: &Report) -> String {
-    let mut text = String::new();
-    for Damage { object, reason, snapshots, files, more_files } in &report.damage {
-        let _ = writeln!(text, "damaged: {}: {}", plain::line(object), plain::line(reason));
-        if let Some(remedy) = failure::record_remedy(object) {
-            let _ = writeln!(text, "  hint       {remedy}");
-        }
-        if !snapshots.is_empty() {
-            let _ = writeln!(text, "  needed by  {}", plain::line(&snapshots.join(", ")));
-        }
-        for file in files {
-            let _ = writeln!(text, "  file       {}", plain::line(file));
-        }
-        if *more_files > 0 {
-            let _ = writeln!(text, "  and {} more files", size::count(*more_files));
-        }
+async fn of_tenant(context: &Context, tenant: &Tenant, options: Options) -> Result<Report, Failure> {
+    let store = match options.repair {
+        true => context.tenant_to_change(tenant).await?,
+        false => context.tenant(tenant).await?,
+    };
+    Ok(verify::verify_tenant(&store, options, progress::watch(context.console)).await?)
+}
+
+/// Tenants share nothing.
+fn add(all: &mut Report, one: Report) {
+    all.snapshots += one.snapshots;
+    all.packs += one.packs;
+    all.chunks += one.chunks;
+    all.read_bytes += one.read_bytes;
+    all.damage.extend(one.damage);
+    all.repaired.extend(one.repaired);
+    all.marked.extend(one.marked);
+    all.lineages.extend(one.lineages);
+}
+
+/// Whoever reads this has run `pstore verify` already.
+fn without_verify(failure: Failure) -> Failure {
+    match &failure.hint {
+        Some(hint) if failure.kind == ErrorKind::Damaged && hint.contains("`pstore verify ") => failure
+            .hint("bring the object back from a backup of the store; without it nothing more can be checked"),
+        _ => failure,
     }
-    for Damage { object, reason, .. } in &report.repaired {
-        let _ = writeln!(text, "repaired: {}: {}", plain::line(object), plain::line(reason));
-    }
-    if !report.marked.is_empty() {
-        let _ = writeln!(text, "marked as damaged: {}", plain::line(&report.marked.join(", ")));
-        if report.damage.is_empty() && !options.repair {
-            let _ = writeln!(text, "  `pstore verify {} --repair` takes the mark away", lineage.name);
-        }
-    }
-    if report.damage.is_empty() {
-        let depth = match (options.read_data, options.sample) {
-            (true, None) => "every byte".to_owned(),
-            (true, Some(Sample { of, .. })) => format!("all metadata, and one part in {of} of the content"),
-            (false, _) => "all metadata, but no content".to_owned(),
-        };
-        let of = chosen.map_or_else(String::new, |record| format!("snapshot {} of ", record.sha256_prefix()));
-        let _ = writeln!(text, "No damage found in {of}{lineage} ({depth})");
-    }
-    let _ = writeln!(
-        text,
-        "Checked {}, {}, {}; read {}",
-        size::plural(report.snapshots, "snapshot", "snapshots"),
-        size::plural(report.packs, "pack", "packs"),
-        size::plural(report.chunks, "chunk", "chunks"),
-        size::bytes(report.read_bytes)
-    );
-    text
 }

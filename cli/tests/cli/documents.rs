@@ -194,6 +194,7 @@ fn documents_are_those_that_are_kept() {
     keeper.keep("error.not-implemented", "snapshot udd acme/alice --mode hot");
     keeper.keep("snapshot.held-back", "snapshot fresh acme/alice --chrome-major 131");
     keeper.keep("verify.whole", "verify acme/alice");
+    keeper.keep("verify.tenant", "verify acme");
     keeper.keep("stats", "stats");
     keeper.keep("stats.tenant", "stats acme");
     keeper.keep("retention-plan", "retention plan acme");
@@ -251,6 +252,7 @@ fn documents_are_those_that_are_kept() {
         .max_by_key(|path| path.metadata().unwrap().len());
     fs::write(largest.unwrap(), "damage").unwrap();
     keeper.keep("verify.damaged", "verify acme/alice --no-cache");
+    keeper.keep("verify.store", "verify --no-cache");
 
     let made = "tar --sort=name -C udd -c . | zstd -q > udd.tar.zst";
     assert!(Command::new("sh").args(["-c", made]).current_dir(desk.path("")).status().unwrap().success());

@@ -118,3 +118,76 @@ fn a_share_of_the_content_is_another_one_each_day() {
     desk.run("verify acme/alice --read-data=0%").refused(2, &["1% to 100%"]);
     desk.run("verify acme/alice --read-data=1/0").refused(2, &["1/1 to 1/1000"]);
 }
+
+/// Three profiles of two tenants, two of which share all content.
+fn tenants() -> Desk {
+    let desk = Desk::new();
+    desk.capture("1");
+    desk.ok("snapshot udd acme/bob");
+    desk.ok("snapshot udd other/carol");
+    desk
+}
+
+#[test]
+fn a_tenant_and_the_whole_store_are_checked_and_what_is_shared_is_read_once() {
+    let desk = tenants();
+    let alone = desk.json("verify acme/alice --no-cache");
+    let tenant = desk.json("verify acme --no-cache");
+    assert_eq!((&tenant["outcome"], &tenant["snapshots"]), (&"whole".into(), &2.into()));
+    assert_eq!((&tenant["tenant_id"], &tenant["profile_id"]), (&"acme".into(), &serde_json::Value::Null));
+    assert_eq!(tenant["read_bytes"], alone["read_bytes"], "bob has nothing that alice has not");
+    assert_eq!(tenant["chunks"], alone["chunks"]);
+    let all = desk.json("verify --no-cache");
+    let profiles: Vec<_> =
+        all["profiles"].as_array().unwrap().iter().map(|line| &line["profile_id"]).collect();
+    assert_eq!(profiles, ["alice", "bob", "carol"]);
+    assert_eq!((&all["snapshots"], &all["failed"]), (&3.into(), &serde_json::json!([])));
+    let text = desk.ok("verify acme --structure");
+    assert!(
+        text.starts_with("No damage found in 2 profiles of acme (all metadata, but no content)\n"),
+        "{text}"
+    );
+    assert!(desk.ok("verify").starts_with("No damage found in 3 profiles of 2 tenants (every byte)\n"));
+    desk.run("verify nobody").refused(3, &["nobody does not exist", "acme, other"]);
+    desk.run("verify acme --sha 3f")
+        .refused(2, &["--sha is about one profile", "`pstore verify acme/PROFILE"]);
+    desk.run("verify --chrome-major 131").refused(2, &["TENANT[/PROFILE[@REF]]"]);
+}
+
+#[test]
+fn what_is_damaged_is_named_with_every_profile_that_needs_it_and_repaired_for_all() {
+    let desk = tenants();
+    damage_a_pack(&desk);
+    let ran = desk.run("verify --no-cache --json");
+    ran.refused(10, &["the store is damaged: 1 finding"]);
+    let found = ran.json();
+    let snapshots = found["damage"][0]["snapshots"].as_array().unwrap();
+    assert!(snapshots[0].as_str().unwrap().starts_with("acme/alice@"), "{found:#}");
+    assert!(snapshots[1].as_str().unwrap().starts_with("acme/bob@"), "{found:#}");
+    let outcomes: Vec<_> =
+        found["profiles"].as_array().unwrap().iter().map(|line| &line["outcome"]).collect();
+    assert_eq!(outcomes, ["damaged", "damaged", "whole"]);
+    desk.run("verify acme --repair --no-cache").refused(10, &["acme is damaged"]);
+    // The next snapshot stores it once more, and the others are healed from that.
+    desk.ok("snapshot udd acme/alice");
+    let repaired = desk.run("verify acme --repair --json");
+    repaired.refused(36, &["acme was damaged and is whole again"]);
+    assert_eq!(repaired.json()["profiles"][1]["outcome"], "repaired");
+    desk.ok("verify --no-cache");
+}
+
+#[test]
+fn a_tenant_that_cannot_be_checked_keeps_no_other_from_its_turn() {
+    let desk = tenants();
+    fs::write(desk.path(".local/share/pstore/store/objects/content/other/tenant.json"), "{").unwrap();
+    let ran = desk.run("verify --no-cache --json");
+    ran.refused(40, &["1 of 2 tenants failed, and the others are done: other", "other is passed over"]);
+    assert!(!ran.stderr.contains("`pstore verify"), "nobody is sent where they are: {ran:?}");
+    let found = ran.json();
+    assert_eq!((&found["snapshots"], &found["failed"][0]["tenant_id"]), (&2.into(), &"other".into()));
+    let alone = desk.run("verify other");
+    alone.refused(10, &["tenant.json is damaged", "from a backup"]);
+    assert!(!alone.stderr.contains("`pstore verify"), "{alone:?}");
+    damage_a_pack(&desk);
+    desk.run("verify --no-cache").refused(10, &["the store is damaged", "1 of 2 tenants failed"]);
+}

@@ -82,11 +82,11 @@ impl Asked {
     }
 
     pub(super) fn takes_profiles(&self) -> bool {
-        self.value_name.starts_with("TENANT/PROFILE") || self.value_name == "TENANT[/PROFILE]"
+        self.value_name.starts_with("TENANT/PROFILE") || self.value_name.starts_with("TENANT[/PROFILE")
     }
 
     pub(super) fn takes_references(&self) -> bool {
-        self.value_name.starts_with("TENANT/PROFILE[@")
+        self.value_name.contains("PROFILE[@")
     }
 
     /// The profile that was typed before.
@@ -115,6 +115,7 @@ mod tests {
             ("restore", "TENANT/PROFILE[@REF]"),
             ("snapshot udd", "TENANT/PROFILE"),
             ("list", "TENANT[/PROFILE]"),
+            ("verify", "TENANT[/PROFILE[@REF]]"),
             ("gc", "TENANT"),
             ("lock show", "TENANT/PROFILE"),
             ("diff acme/alice@latest~1", "REF"),

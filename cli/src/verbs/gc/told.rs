@@ -234,8 +234,11 @@ fn remarks(plan: &Plan, dry: bool) -> String {
     }
     if repacked.failed > 0 {
         let packs = plural(repacked.failed, "pack was", "packs were");
-        let _ =
-            writeln!(text, "\n{}: {packs} not emptied; `pstore verify` says what is damaged", plan.tenant);
+        let _ = writeln!(
+            text,
+            "\n{0}: {packs} not emptied; `pstore verify {0}` says what is damaged",
+            plan.tenant
+        );
     }
     let going = plan.deleted.bytes + plan.condemned_total().bytes + plan.waiting().bytes;
     let saving = going.saturating_sub(repacked.kept_bytes);

@@ -12,6 +12,7 @@ use crate::{
         record::{Record, State},
     },
     id::Sha256,
+    name::Lineage,
 };
 
 /// How much of an archive is fetched at a time.
@@ -20,8 +21,8 @@ const PART_BYTES: u64 = 8 << 20;
 impl Check<'_> {
     /// Archive and manifest of each snapshot that has them are there, the archive in its full
     /// length, and of the bytes that its name says where content is read.
-    pub(super) async fn archives(&mut self, live: &[Record]) -> Result<()> {
-        let prefix = layout::lineage(self.lineage);
+    pub(super) async fn archives(&mut self, lineage: &Lineage, live: &[Record]) -> Result<()> {
+        let prefix = layout::lineage(lineage);
         // After the records: what one of them named then was there.
         let (entries, _) = records::list_all(&*self.store.bucket, &prefix, Depth::Children).await?;
         // Only a publication notes the digest of the tar: what was taken in from an archive names it,
@@ -29,11 +30,14 @@ impl Check<'_> {
         let published = |record: &&Record| record.state == State::Live && record.tar_sha256.is_some();
         for record in live.iter().filter(published) {
             let Some(sha) = record.archive_sha256.as_ref().and_then(|sha| sha.parse().ok()) else { continue };
-            let Some((object, reason)) = self.archive(&entries, record, &sha).await? else { continue };
+            let Some((object, reason)) = self.archive(lineage, &entries, record, &sha).await? else {
+                continue;
+            };
             // Deleted since, or published anew: then it may rightly be gone.
-            let now = self.now(record).await?.filter(|now| now.state == State::Live);
+            let now = self.now(lineage, record).await?.filter(|now| now.state == State::Live);
             if now.is_some_and(|now| now.archive_sha256 == record.archive_sha256) {
-                self.findings.find(object, reason, &record.sha256_prefix(), None);
+                let name = self.name(lineage, record);
+                self.findings.find(object, reason, &name, None);
             }
         }
         Ok(())
@@ -42,12 +46,12 @@ impl Check<'_> {
     /// What is wrong with an archive.
     async fn archive(
         &mut self,
+        lineage: &Lineage,
         entries: &[Entry],
         record: &Record,
         sha: &Sha256,
     ) -> Result<Option<(Key, String)>> {
-        let (archive, manifest) =
-            (layout::archive_key(self.lineage, sha), layout::manifest_key(self.lineage, sha));
+        let (archive, manifest) = (layout::archive_key(lineage, sha), layout::manifest_key(lineage, sha));
         let size = |key: &Key| entries.iter().find(|entry| entry.key == *key).map(|entry| entry.size);
         let missing = "it is missing, though a snapshot names it: publish that snapshot again".to_owned();
         let Some(found) = size(&archive) else { return Ok(Some((archive, missing))) };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::{StreamExt, stream};
 
-use super::{Check, REQUESTS_AT_ONCE, findings::is_loss, packs::changed};
+use super::{Check, REQUESTS_AT_ONCE, directories::Place, findings::is_loss, packs::changed};
 use crate::{
     Result,
     content::{
@@ -39,12 +39,12 @@ impl Check<'_> {
         let uses = || entries.iter().flat_map(|entry| entry.chunks().map(move |chunk| (chunk, entry)));
         let mut wants = Vec::new();
         for (((id, raw_len), entry), location) in uses().zip(locations) {
-            let Some(crc) = self.placed(&id, raw_len, location, name, entry) else { continue };
-            let place = (location.pack, location.offset);
-            self.checked.insert(place);
+            let Some((place, crc)) = self.placed(&id, raw_len, location, name, entry) else { continue };
+            self.directories.check(place);
             // Not due for one snapshot, it may be for another, whose mark names it.
             let is_due = |sample: super::Sample| sample.holds(location.pack) || marked.holds(location);
-            if self.options.read_data && self.options.sample.is_none_or(is_due) && self.seen.insert(place) {
+            if self.options.read_data && self.options.sample.is_none_or(is_due) && self.directories.see(place)
+            {
                 wants.push(Want { id, raw_len, location: *location, purpose: crc });
             }
         }
@@ -88,7 +88,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// The checksum of the chunk's stored bytes, if the pack's own directory has it at this place.
+    /// Where the chunk is, and the checksum of its stored bytes, if the pack's own directory has it there.
     fn placed(
         &mut self,
         id: &ChunkId,
@@ -96,30 +96,29 @@ impl Check<'_> {
         location: &Location,
         name: &str,
         entry: &Entry,
-    ) -> Option<Crc> {
+    ) -> Option<(Place, Crc)> {
         let pack = || layout::pack(&self.store.tenant, location.pack);
-        let Some(Some(directory)) = self.directories.get(&location.pack) else {
+        if !self.directories.is_readable(&location.pack) {
             self.findings.find(pack(), "it cannot be used", name, Some(&entry.path.to_string()));
             return None;
-        };
-        let there = directory.get(&location.offset);
-        let found = there.filter(|entry| {
+        }
+        let there = self.directories.at(location.pack, location.offset);
+        let found = there.filter(|(_, entry)| {
             entry.id == *id
                 && entry.raw_len == raw_len
                 && entry.stored_len == location.stored_len
                 && entry.codec == location.codec
         });
-        let crc = found.map(|found| found.crc);
-        if crc.is_none() {
+        if found.is_none() {
             let reason = format!("chunk {id} is not where the snapshot says it is");
             self.findings.find(pack(), reason, name, Some(&entry.path.to_string()));
             // If something else is there, the snapshot is wrong and not the pack: others may need
             // what is there.
-            if there.is_none_or(|there| there.id == *id) {
+            if there.is_none_or(|(_, there)| there.id == *id) {
                 self.lost.add_frame(location.pack, location.offset);
             }
         }
-        crc
+        found.map(|(place, entry)| (place, entry.crc))
     }
 }
 

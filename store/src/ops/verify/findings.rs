@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, name::Lineage};
 
 /// How many damaged files are named; the rest are counted.
 const NAMED_FILES: usize = 20;
@@ -20,17 +20,32 @@ pub struct Damage {
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Findings(BTreeMap<(String, String), Finding>);
+pub(super) struct Findings {
+    all: BTreeMap<(String, String), Finding>,
+    /// Whose they are that come next.
+    lineage: Option<Lineage>,
+}
 
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Finding {
     snapshots: BTreeSet<String>,
     files: BTreeSet<String>,
+    lineages: BTreeSet<Lineage>,
 }
 
 impl Findings {
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.all.is_empty()
+    }
+
+    /// What is found from now on is of this lineage, or of none.
+    pub(super) fn are_of(&mut self, lineage: Option<&Lineage>) {
+        self.lineage = lineage.cloned();
+    }
+
+    /// How many are of a lineage.
+    pub(super) fn of(&self, lineage: &Lineage) -> u64 {
+        self.all.values().filter(|finding| finding.lineages.contains(lineage)).count() as u64
     }
 
     /// Notes damage; any other error ends the check.
@@ -55,7 +70,8 @@ impl Findings {
         snapshot: &str,
         file: Option<&str>,
     ) {
-        let finding = self.0.entry((object.to_string(), reason.to_string())).or_default();
+        let finding = self.all.entry((object.to_string(), reason.to_string())).or_default();
+        finding.lineages.extend(self.lineage.clone());
         if !snapshot.is_empty() {
             finding.snapshots.insert(snapshot.to_owned());
         }
@@ -63,8 +79,9 @@ impl Findings {
     }
 
     pub(super) fn add(&mut self, other: Self) {
-        for (what, finding) in other.0 {
-            let known = self.0.entry(what).or_default();
+        for (what, finding) in other.all {
+            let known = self.all.entry(what).or_default();
+            known.lineages.extend(finding.lineages);
             known.snapshots.extend(finding.snapshots);
             known.files.extend(finding.files);
         }
@@ -72,12 +89,12 @@ impl Findings {
 
     /// What is not among `later` ones.
     pub(super) fn without(mut self, later: &Self) -> Self {
-        self.0.retain(|what, _| !later.0.contains_key(what));
+        self.all.retain(|what, _| !later.all.contains_key(what));
         self
     }
 
     pub(super) fn told(self) -> Vec<Damage> {
-        self.0.into_iter().map(damage).collect()
+        self.all.into_iter().map(damage).collect()
     }
 }
 

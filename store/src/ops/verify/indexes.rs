@@ -5,12 +5,12 @@ use std::collections::{BTreeSet, HashSet};
 use futures::{StreamExt, stream};
 use tokio::sync::Semaphore;
 
-use super::{Check, REQUESTS_AT_ONCE};
+use super::{Check, REQUESTS_AT_ONCE, packs_of};
 use crate::{
     Result,
     bucket::{Bucket, BucketError, Depth, Entry, Key},
-    catalog::records::list_all,
-    format::{FormatError, index::Index, layout, limits, record::Record},
+    catalog::records::{self, list_all},
+    format::{FormatError, index::Index, layout, limits, record::State},
     id::{PackId, PackSeq},
 };
 
@@ -27,27 +27,36 @@ pub(super) struct LostIndexes {
 }
 
 impl Check<'_> {
-    pub(super) async fn indexes(&mut self, live: Vec<Record>) -> Result<()> {
+    /// All indexes of the tenant, and the packs that the lineages need which were looked at.
+    pub(super) async fn indexes(&mut self) -> Result<()> {
         let before = self.findings.clone();
-        let mut live = live;
         // While we look, a collection may merge indexes, and snapshots may be deleted.
         for _ in 0..LOOKS {
             self.findings = before.clone();
             self.lost_indexes = LostIndexes::default();
-            self.look_at_indexes(&live).await?;
+            self.look_at_indexes().await?;
             if self.findings == before {
                 break;
             }
-            let mut kept = Vec::new();
-            for record in live {
-                kept.extend(self.now(&record).await?);
-            }
-            live = kept;
+            self.used = self.still_used().await?;
         }
         Ok(())
     }
 
-    async fn look_at_indexes(&mut self, live: &[Record]) -> Result<()> {
+    /// Those of the packs that snapshots needed which they still need.
+    async fn still_used(&self) -> Result<BTreeSet<PackId>> {
+        let mut still = BTreeSet::new();
+        for lineage in self.lineages().await? {
+            for record in records::list(self.store, &lineage).await?.into_iter().flatten() {
+                if matches!(record.state, State::Live | State::Trashed) {
+                    still.extend(packs_of(&record).filter(|pack| self.used.contains(pack)));
+                }
+            }
+        }
+        Ok(still)
+    }
+
+    async fn look_at_indexes(&mut self) -> Result<()> {
         let (entries, _) =
             list_all(&*self.store.bucket, &layout::indexes(&self.store.tenant), Depth::All).await?;
         let mut covered = HashSet::new();
@@ -68,12 +77,9 @@ impl Check<'_> {
                 }
             }
         }
-        let used =
-            live.iter().filter_map(|record| record.content.as_ref()).flat_map(|content| &content.packs);
-        let data: BTreeSet<PackId> =
-            used.map(|used| used.pack).filter(|pack| pack.seq != PackSeq::Meta).collect();
+        let data = self.used.iter().copied().filter(|pack| pack.seq != PackSeq::Meta);
         // A pack that is lost as a whole is in no index on purpose.
-        let missing = data.into_iter().filter(|pack| !covered.contains(pack) && !self.lost.has_pack(pack));
+        let missing = data.filter(|pack| !covered.contains(pack) && !self.lost.has_pack(pack));
         for pack in missing.collect::<Vec<PackId>>() {
             self.lost_indexes.packs.insert(pack);
             let key = layout::index(&self.store.tenant, pack.write);

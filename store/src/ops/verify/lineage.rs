@@ -6,40 +6,47 @@ use crate::{
     bucket::Version,
     catalog::{controls::Controls, events, pointer},
     format::{layout, record::Record},
+    name::Lineage,
 };
 
 impl Check<'_> {
     /// What the pointer says, as it was read before the records were.
     pub(super) async fn pointer(
         &mut self,
+        lineage: &Lineage,
         read: Result<Option<pointer::Read>>,
         live: &[Record],
     ) -> Result<()> {
         let version = read.as_ref().ok().and_then(|read| read.as_ref()).map(|read| read.version.clone());
         let before = self.findings.clone();
-        self.judge_pointer(read, live)?;
-        if self.findings != before && self.pointer_version().await? != version {
+        self.judge_pointer(lineage, read, live)?;
+        if self.findings != before && self.pointer_version(lineage).await? != version {
             // It was moved while we looked: what it named then may rightly be gone.
             self.findings = before;
         }
         Ok(())
     }
 
-    async fn pointer_version(&self) -> Result<Option<Version>> {
-        match pointer::read(self.store, self.lineage).await {
+    async fn pointer_version(&self, lineage: &Lineage) -> Result<Option<Version>> {
+        match pointer::read(self.store, lineage).await {
             Ok(read) => Ok(read.map(|read| read.version)),
             Err(error) if is_damage(&error) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    fn judge_pointer(&mut self, read: Result<Option<pointer::Read>>, live: &[Record]) -> Result<()> {
+    fn judge_pointer(
+        &mut self,
+        lineage: &Lineage,
+        read: Result<Option<pointer::Read>>,
+        live: &[Record],
+    ) -> Result<()> {
         let findings = &mut self.findings;
         let read = match read {
             Ok(read) => read,
             Err(error) => return findings.damaged(error, "", None),
         };
-        let key = layout::latest(self.lineage);
+        let key = layout::latest(lineage);
         let Some(read) = read else {
             // A first capture may have ended between being stored and being pointed at; a
             // second one follows only a pointer.
@@ -73,12 +80,12 @@ impl Check<'_> {
 
     /// A lock and events that cannot be read keep nobody from their data, and are damage all
     /// the same.
-    pub(super) async fn lock_and_events(&mut self) -> Result<()> {
-        let controls = Controls::new(self.store.clone(), self.lineage.clone(), Default::default());
+    pub(super) async fn lock_and_events(&mut self, lineage: &Lineage) -> Result<()> {
+        let controls = Controls::new(self.store.clone(), lineage.clone(), Default::default());
         if let Err(error) = controls.lock().await {
             self.findings.damaged(error, "", None)?;
         }
-        for event in events::log(self.store, self.lineage, None).await? {
+        for event in events::log(self.store, lineage, None).await? {
             if let Err(error) = event {
                 self.findings.damaged(error, "", None)?;
             }

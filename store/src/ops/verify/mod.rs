@@ -6,6 +6,7 @@
 
 mod archives;
 mod chunks;
+mod directories;
 mod findings;
 mod indexes;
 mod lineage;
@@ -17,11 +18,12 @@ pub use findings::Damage;
 pub use sample::Sample;
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeSet, HashMap},
     sync::Arc,
 };
 
 use self::{
+    directories::Directories,
     findings::{Findings, is_damage, is_loss},
     indexes::LostIndexes,
 };
@@ -32,7 +34,6 @@ use crate::{
     content::{TenantStore, lost::Lost, meta::Metadata},
     format::{
         layout,
-        pack::PackEntry,
         record::{Content, Record, State},
     },
     id::{PackId, PackSeq, RecordId},
@@ -54,7 +55,8 @@ pub struct Options {
     pub sample: Option<Sample>,
     /// Make good what can be, and mark the snapshots of which something is lost.
     pub repair: bool,
-    /// How much memory what is made good together may take, about; the rest follows.
+    /// How much memory the directories of packs may take, about, and so may what is made good
+    /// together; the rest follows.
     pub memory_bytes: u64,
 }
 
@@ -69,23 +71,55 @@ pub struct Report {
     pub repaired: Vec<Damage>,
     /// Short names of the snapshots that are marked as damaged.
     pub marked: Vec<String>,
+    /// What was looked at.
+    pub lineages: Vec<Looked>,
 }
 
+/// One lineage that was looked at.
+#[derive(Clone, Debug)]
+pub struct Looked {
+    pub lineage: Lineage,
+    pub snapshots: u64,
+    /// How much of what is damaged it needs, or is its own.
+    pub damage: u64,
+    /// The same of what was made good.
+    pub repaired: u64,
+}
+
+/// Looks at one lineage.
 pub async fn verify(
     store: &TenantStore,
     lineage: &Lineage,
     options: Options,
     progress: Arc<dyn Progress>,
 ) -> Result<Report> {
+    run(store, Some(lineage), options, progress).await
+}
+
+/// Looks at every lineage of a tenant. What several of them share is read once. A snapshot is named
+/// with its profile then.
+pub async fn verify_tenant(
+    store: &TenantStore,
+    options: Options,
+    progress: Arc<dyn Progress>,
+) -> Result<Report> {
+    run(store, None, options, progress).await
+}
+
+async fn run(
+    store: &TenantStore,
+    only: Option<&Lineage>,
+    options: Options,
+    progress: Arc<dyn Progress>,
+) -> Result<Report> {
     let mut check = Check {
         store,
-        lineage,
+        only,
         options,
         progress,
         sizes: HashMap::new(),
-        directories: HashMap::new(),
-        checked: HashSet::new(),
-        seen: HashSet::new(),
+        directories: Directories::default(),
+        used: BTreeSet::new(),
         looked_at: HashMap::new(),
         wrong: HashMap::new(),
         lost: Lost::default(),
@@ -98,25 +132,27 @@ pub async fn verify(
         check.repair().await?;
     }
     let Check { findings, mut report, .. } = check;
+    for looked in &mut report.lineages {
+        looked.damage = findings.of(&looked.lineage);
+    }
     report.damage = findings.told();
     Ok(report)
 }
 
 struct Check<'a> {
     store: &'a TenantStore,
-    lineage: &'a Lineage,
+    /// The one that is looked at; `None` for all.
+    only: Option<&'a Lineage>,
     options: Options,
     progress: Arc<dyn Progress>,
     sizes: HashMap<PackId, u64>,
-    /// What each pack says it holds; `None` if it cannot be read.
-    directories: HashMap<PackId, Option<HashMap<u64, PackEntry>>>,
-    /// Places of chunks that were looked at.
-    checked: HashSet<(PackId, u64)>,
-    /// Those of them that were read.
-    seen: HashSet<(PackId, u64)>,
+    /// What each pack says it holds, and which chunks of it were looked at.
+    directories: Directories,
+    /// The packs that snapshots need.
+    used: BTreeSet<PackId>,
     /// The snapshots that were looked at, each with its generation.
     looked_at: HashMap<RecordId, u64>,
-    /// Those of them that are not what they should be, and why.
+    /// Places of chunks that are not what they should be, and why.
     wrong: HashMap<(PackId, u64), String>,
     /// Everything in packs that cannot be relied on.
     lost: Lost,
@@ -128,11 +164,44 @@ struct Check<'a> {
 impl Check<'_> {
     /// Looks at everything once, but at no chunk that was found whole before.
     async fn look(&mut self) -> Result<()> {
+        let lineages = self.lineages().await?;
+        self.report = Report { read_bytes: self.report.read_bytes, ..Report::default() };
+        self.looked_at.clear();
+        self.used.clear();
+        self.sizes.clear();
+        for lineage in lineages {
+            self.findings.are_of(Some(&lineage));
+            self.look_at(&lineage).await?;
+        }
+        self.findings.are_of(None);
+        if self.options.only.is_none() {
+            self.indexes().await?;
+        }
+        self.report.packs = self.directories.len() as u64;
+        self.report.chunks = self.directories.checked();
+        Ok(())
+    }
+
+    async fn lineages(&self) -> Result<Vec<Lineage>> {
+        match self.only {
+            Some(lineage) => Ok(vec![lineage.clone()]),
+            None => records::all_lineages(self.store).await,
+        }
+    }
+
+    /// What a snapshot is called in what is found.
+    fn name(&self, lineage: &Lineage, record: &Record) -> String {
+        match self.only {
+            Some(_) => record.sha256_prefix(),
+            None => format!("{}@{}", lineage.name, record.sha256_prefix()),
+        }
+    }
+
+    async fn look_at(&mut self, lineage: &Lineage) -> Result<()> {
         // Against the order of writing, so that a snapshot taken meanwhile is not mistaken for
         // damage: the pointer first, then records, then packs.
-        let pointer = pointer::read(self.store, self.lineage).await;
-        let records = records::list(self.store, self.lineage).await?;
-        self.list_packs().await?;
+        let pointer = pointer::read(self.store, lineage).await;
+        let records = records::list(self.store, lineage).await?;
         let only = self.options.only;
         let mut live = Vec::new();
         for record in records {
@@ -144,48 +213,55 @@ impl Check<'_> {
                 Err(error) => self.findings.damaged(error, "", None)?,
             }
         }
-        if only.is_none() {
-            self.pointer(pointer, &live).await?;
+        // Those that were there for another lineage need not be listed again.
+        if !live.iter().flat_map(packs_of).all(|pack| self.sizes.contains_key(&pack)) {
+            self.list_packs().await?;
         }
-        self.report.snapshots = live.len() as u64;
-        let marked = live.iter().filter(|record| record.damage.is_some());
-        self.report.marked = marked.map(Record::sha256_prefix).collect();
-        self.looked_at.clear();
+        if only.is_none() {
+            self.pointer(lineage, pointer, &live).await?;
+        }
+        let snapshots = live.len() as u64;
+        self.report.snapshots += snapshots;
+        self.report.lineages.push(Looked { lineage: lineage.clone(), snapshots, damage: 0, repaired: 0 });
         for record in &mut live {
-            self.follow(record).await?;
+            if record.damage.is_some() {
+                self.report.marked.push(self.name(lineage, record));
+            }
+            self.follow(lineage, record).await?;
+            self.directories.shrink(self.options.memory_bytes);
             self.looked_at.insert(record.record, record.generation);
+            self.used.extend(packs_of(record));
         }
-        self.archives(&live).await?;
+        self.archives(lineage, &live).await?;
         if only.is_none() {
-            self.indexes(live).await?;
-            self.lock_and_events().await?;
+            self.lock_and_events(lineage).await?;
         }
-        self.report.packs = self.directories.len() as u64;
-        self.report.chunks = self.checked.len() as u64;
         Ok(())
     }
 
     /// Checks a snapshot, wherever its chunks are moved meanwhile. What is wrong with one that
     /// is deleted meanwhile does not count.
-    async fn follow(&mut self, record: &mut Record) -> Result<()> {
-        let name = record.sha256_prefix();
+    async fn follow(&mut self, lineage: &Lineage, record: &mut Record) -> Result<()> {
+        let name = self.name(lineage, record);
         let before = (self.findings.clone(), self.lost.clone(), self.wrong.clone());
         loop {
-            if let Err(error) = self.snapshot(record, &name).await {
+            if let Err(error) = self.snapshot(lineage, record, &name).await {
                 self.findings.damaged(error, &name, None)?;
             }
             if self.findings == before.0 {
                 return Ok(());
             }
-            match self.now(record).await? {
+            match self.now(lineage, record).await? {
                 Some(now) if now.generation == record.generation => return Ok(()),
                 Some(now) => {
                     *record = now;
                     self.list_packs().await?;
-                    self.directories.retain(|_, directory| directory.is_some());
+                    // What was wrong and is still needed must be found once more.
+                    self.directories.look_again_at(&self.lost);
                     (self.findings, self.lost, self.wrong) = before.clone();
                 }
                 None => {
+                    self.directories.look_again_at(&self.lost);
                     (self.findings, self.lost, self.wrong) = before;
                     return Ok(());
                 }
@@ -194,8 +270,8 @@ impl Check<'_> {
     }
 
     /// The record as it is now, if it still holds a snapshot.
-    async fn now(&self, record: &Record) -> Result<Option<Record>> {
-        match records::get(self.store, self.lineage, record.record).await {
+    async fn now(&self, lineage: &Lineage, record: &Record) -> Result<Option<Record>> {
+        match records::get(self.store, lineage, record.record).await {
             Ok((now, _)) => Ok(Some(now).filter(|now| matches!(now.state, State::Live | State::Trashed))),
             Err(error) if is_damage(&error) => Ok(Some(record.clone())),
             Err(Error::Bucket(BucketError::NotFound { .. })) => Ok(None),
@@ -203,7 +279,7 @@ impl Check<'_> {
         }
     }
 
-    async fn snapshot(&mut self, record: &Record, name: &str) -> Result<()> {
+    async fn snapshot(&mut self, lineage: &Lineage, record: &Record, name: &str) -> Result<()> {
         let Some(content) = &record.content else { return Ok(()) };
         let metadata = match Metadata::fetch(self.store, content).await {
             Err(error) if is_loss(&error) => {
@@ -228,7 +304,7 @@ impl Check<'_> {
         let listed: BTreeSet<PackId> = content.packs.iter().map(|used| used.pack).collect();
         self.read_directories(needed.union(&listed).copied(), name).await?;
         if let Some(pack) = needed.difference(&listed).next() {
-            let key = layout::record(self.lineage, record.record);
+            let key = layout::record(lineage, record.record);
             self.findings.find(key, format!("it does not say that it needs pack {pack}"), name, None);
         }
         self.chunks(record, &entries, &locations, name).await
@@ -241,11 +317,15 @@ impl Check<'_> {
         let packs: BTreeSet<PackId> = packs.collect();
         // Some may have gone since they were read for another.
         self.list_packs().await?;
-        packs.iter().for_each(|pack| drop(self.directories.remove(pack)));
+        packs.iter().for_each(|pack| self.directories.forget(pack));
         self.read_directories(packs.iter().copied(), name).await?;
         if !packs.iter().any(|pack| self.lost.has_pack(pack)) {
             packs.into_iter().for_each(|pack| self.lost.add_pack(pack));
         }
         Ok(())
     }
+}
+
+fn packs_of(record: &Record) -> impl Iterator<Item = PackId> {
+    record.content.iter().flat_map(|content| &content.packs).map(|used| used.pack)
 }

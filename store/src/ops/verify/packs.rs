@@ -23,14 +23,14 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Reads those that were not read yet.
+    /// Reads those that were not read yet, or had to go since.
     pub(super) async fn read_directories(
         &mut self,
         packs: impl Iterator<Item = PackId>,
         name: &str,
     ) -> Result<()> {
         let this = &*self;
-        let unread: Vec<PackId> = packs.filter(|pack| !this.directories.contains_key(pack)).collect();
+        let unread: Vec<PackId> = packs.filter(|pack| this.directories.lacks(pack)).collect();
         let read: Vec<_> = stream::iter(unread)
             .map(|id| async move { (id, this.read_directory(id).await) })
             .buffered(REQUESTS_AT_ONCE)
@@ -38,9 +38,7 @@ impl Check<'_> {
             .await;
         for (id, directory) in read {
             let directory = match directory {
-                Ok(directory) => {
-                    Some(directory.entries.into_iter().map(|entry| (entry.offset, entry)).collect())
-                }
+                Ok(directory) => Some(directory.entries),
                 Err(error) => {
                     if is_loss(&error) {
                         self.lost.add_pack(id);

@@ -2,6 +2,7 @@
 //! neither hidden nor spread.
 
 mod captures;
+mod tenants;
 
 use std::{
     collections::BTreeSet,

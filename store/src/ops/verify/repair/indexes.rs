@@ -38,12 +38,11 @@ impl Check<'_> {
     /// hold, and removes those that cannot be read.
     pub(super) async fn restore_indexes(&mut self, lost: &Lost) -> Result<()> {
         let LostIndexes { packs, unreadable } = std::mem::take(&mut self.lost_indexes);
+        self.read_directories(packs.iter().copied(), "").await?;
         let mut index = Index { key: *self.store.key(), writer: WRITER.to_owned(), packs: Vec::new() };
         for pack in &packs {
-            let Some(Some(directory)) = self.directories.get(pack) else { continue };
-            let mut entries: Vec<&PackEntry> = directory.values().collect();
-            entries.sort_by_key(|entry| entry.offset);
-            let chunk = |entry: &&PackEntry| IndexEntry {
+            let Some(entries) = self.directories.entries(pack) else { continue };
+            let chunk = |entry: &PackEntry| IndexEntry {
                 id: entry.id,
                 offset: entry.offset,
                 stored_len: entry.stored_len,

@@ -29,8 +29,9 @@ impl Check<'_> {
         before.add(&self.lost);
         self.report.marked.clear();
         for (lineage, record) in live(self.store).await? {
-            if self.settle_mark(&lineage, &record, &before).await? && lineage == *self.lineage {
-                self.report.marked.push(record.sha256_prefix());
+            let is_marked = self.settle_mark(&lineage, &record, &before).await?;
+            if is_marked && self.only.is_none_or(|only| *only == lineage) {
+                self.report.marked.push(self.name(&lineage, &record));
             }
         }
         Ok(())

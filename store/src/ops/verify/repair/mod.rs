@@ -54,7 +54,11 @@ impl Check<'_> {
             found.add(std::mem::take(&mut self.findings));
             self.look_again(&lost).await?;
         }
-        self.report.repaired = found.without(&self.findings).told();
+        let repaired = found.without(&self.findings);
+        for looked in &mut self.report.lineages {
+            looked.repaired = repaired.of(&looked.lineage);
+        }
+        self.report.repaired = repaired.told();
         self.mark(&known).await?;
         if !known.is_empty() && self.revoke_writes().await? {
             self.mark(&known).await?;
@@ -98,9 +102,7 @@ impl Check<'_> {
     /// Looks at everything again, but at no chunk that was found whole.
     async fn look_again(&mut self, lost: &Lost) -> Result<()> {
         self.wrong.clear();
-        self.checked.retain(|(pack, offset)| !lost.has(*pack, *offset));
-        self.seen.retain(|(pack, offset)| !lost.has(*pack, *offset));
-        self.directories.retain(|_, directory| directory.is_some());
+        self.directories.look_again_at(lost);
         // What was just written is not left to another day.
         let sample = self.options.sample.take();
         self.look().await?;
