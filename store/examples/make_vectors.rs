@@ -9,7 +9,7 @@ use std::{fs, io, path::Path};
 
 fn main() -> io::Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../format-spec/vectors");
-    for old in ["frames", "records", "segments", "store", "refuse"] {
+    for old in ["frames", "records", "segments", "steps", "store", "refuse", "tar"] {
         match fs::remove_dir_all(root.join(old)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}

@@ -7,6 +7,8 @@
 
 #[path = "vectors/mod.rs"]
 mod made;
+#[path = "vectors/procedures.rs"]
+mod procedures;
 
 use std::{collections::BTreeSet, fs, path::Path, sync::Arc};
 
@@ -128,15 +130,27 @@ fn every_file_is_read_by_a_test() {
             assert_eq!(frame::decode(entry.codec, stored, entry.raw_len as usize).unwrap(), *bytes, "{name}");
         } else if let Some(key) = name.strip_prefix("store/objects/") {
             object(key, bytes);
+        } else if let Some(step) = name.strip_prefix("steps/").filter(|step| *step != "steps.json") {
+            let again = match step {
+                "record.json" => Record::decode(bytes).unwrap().encode(),
+                _ if step.starts_with("lock-") => Lock::decode(bytes).unwrap().encode(),
+                _ => Pointer::decode(bytes).unwrap().encode(),
+            };
+            assert!(again == *bytes, "{name}");
         } else if name.starts_with("records/") {
             assert!(Record::decode(bytes).unwrap().encode() == *bytes, "{name}");
         } else if name == "manifest.json" {
             assert!(Manifest::decode(bytes).unwrap().encode() == *bytes, "{name}");
-        } else if !refused.contains(name) && !matches!(name.as_str(), "expected.json" | "refuse/cases.json") {
+        } else if !refused.contains(name) && !is_read_elsewhere(name) {
             panic!("no test knows {name}");
         }
     }
     assert!(refused.iter().all(|name| files.contains_key(name)));
+}
+
+/// The lists, and the heads of an archive, which the test of exports looks for.
+fn is_read_elsewhere(name: &str) -> bool {
+    matches!(name, "expected.json" | "refuse/cases.json" | "steps/steps.json") || name.starts_with("tar/")
 }
 
 /// Reads an object of the vector store; what is read is written as the same bytes again.
@@ -221,6 +235,46 @@ fn numbers_have_one_spelling() {
     }
     for (value, hex) in pairs("signed") {
         assert_eq!(Reader::new(&show::unhex(&hex)).signed().unwrap().to_string(), value);
+    }
+}
+
+#[test]
+fn checksums_are_those_of_everybody_else() {
+    let sums = expected("crc32c");
+    for case in sums.as_array().unwrap() {
+        let sum = crc32c::crc32c(&show::unhex(case["bytes"].as_str().unwrap()));
+        assert_eq!(json!(format!("{sum:08x}")), case["crc"]);
+    }
+    let page = fs::read_to_string(spec().join("README.md")).unwrap();
+    assert!(page.contains(sums[1]["crc"].as_str().unwrap()));
+}
+
+#[test]
+fn the_counts_of_a_record_are_those_of_its_tree_and_of_its_writes_objects() {
+    let files = on_disk();
+    let record = Record::decode(&document(&files, "/snap-01JED0YH00248H248H248H248H.json")).unwrap();
+    let entries = expected("entries");
+    let of_kind =
+        |kind: &str| entries.as_array().unwrap().iter().filter(|entry| entry["kind"] == kind).count();
+    let counts = &record.counts;
+    let found = [counts.files, counts.directories, counts.symlinks, counts.hard_links];
+    assert_eq!(found, ["file", "directory", "symlink", "hard link"].map(|kind| of_kind(kind) as u64));
+    assert_eq!(counts.chunks as usize, expected("locations").as_array().unwrap().len());
+    let of_write = |name: &str| ["/packs/", "/index/"].iter().any(|folder| name.contains(folder));
+    let uploaded = files.iter().filter(|(name, _)| name.starts_with("store/") && of_write(name));
+    assert_eq!(counts.stored_bytes, uploaded.map(|(_, bytes)| bytes.len() as u64).sum::<u64>());
+}
+
+#[test]
+fn the_glossary_has_every_word_of_the_page() {
+    let read = |path: &str| fs::read_to_string(spec().join(path)).unwrap();
+    let (page, glossary) = (read("README.md"), read("../docs/glossary.md"));
+    let words = page.split("## 1 Glossary").nth(1).unwrap().split("\n## ").next().unwrap();
+    let words: Vec<&str> =
+        words.lines().filter_map(|line| line.strip_prefix("| **")?.split("**").next()).collect();
+    assert!(words.len() > 30, "{words:?}");
+    for word in words {
+        assert!(glossary.contains(&format!("| **{word}** |")), "{word}");
     }
 }
 
@@ -349,6 +403,8 @@ fn the_schemas_describe_the_documents() {
         ("record", "/snap-01JED0YH00248H248H248H248H.json"),
         ("record", "/snap-01JED10BK048H248H248H248H2.json"),
         ("pointer", "/latest.json"),
+        ("pointer", "steps/claimed-first.json"),
+        ("pointer", "steps/foreign-claimed.json"),
         ("lock", "/lock.json"),
         ("event", "/events/01JED0YKXR8H248H248H248H24.json"),
         ("event", "/events/01JED0YG0RNANANANANANANANA.json"),
@@ -474,6 +530,15 @@ async fn an_export_is_the_expected_stream() {
         assert_eq!(json!(archive.tar_sha256), expected["sha256"]);
         assert_eq!(json!(archive.tar_size_bytes), expected["size_bytes"]);
         assert_eq!((archive.size_bytes, archive.skipped), (bytes.len() as u64, 4));
-        assert_eq!(zstd::decode_all(&bytes[..]).unwrap().len() as u64, archive.tar_size_bytes);
+        let tar = zstd::decode_all(&bytes[..]).unwrap();
+        assert_eq!(tar.len() as u64, archive.tar_size_bytes);
+        let files = on_disk();
+        let heads: Vec<(&String, &Vec<u8>)> =
+            files.iter().filter(|(name, _)| name.starts_with("tar/")).collect();
+        assert_eq!(heads.len(), 7);
+        for (name, head) in heads {
+            let found = tar.chunks(512).zip((0..).step_by(512)).any(|(_, at)| tar[at..].starts_with(head));
+            assert!(found, "{name} is not in the stream");
+        }
     }
 }

@@ -6,6 +6,7 @@ mod catalog;
 pub mod refuse;
 pub mod show;
 mod snapshot;
+pub mod steps;
 
 use std::collections::BTreeMap;
 
@@ -83,6 +84,8 @@ pub fn all() -> Files {
         ("chunker", chunker()),
         ("segment_cutting", segment_cutting()),
         ("startup", startup()),
+        ("crc32c", crc32c()),
+        ("lock_files", lock_files()),
     ] {
         expected.insert(name.to_owned(), value);
     }
@@ -125,6 +128,26 @@ fn chunker() -> Value {
         case("600 000 zeros", &Chunking::default(), &zeros),
         case("the first 99 999 bytes of the same noise", &snapshot::chunking(), odd),
     ])
+}
+
+fn crc32c() -> Value {
+    let inputs: [&[u8]; 3] = [b"", b"123456789", TEXT];
+    json!(
+        inputs.map(
+            |bytes| json!({ "bytes": show::hex(bytes), "crc": format!("{:08x}", crc32c::crc32c(bytes)) })
+        )
+    )
+}
+
+/// The lock files of some objects of a local directory: of the key, and of its folder.
+fn lock_files() -> Value {
+    let slot = |name: &str| format!("{:02x}", blake3::hash(name.as_bytes()).as_bytes()[0]);
+    let keys = ["pstore.json", "content/acme/tenant.json", "snapshots/acme/alice/131/latest.json"];
+    let files = keys.map(|key| {
+        let folder = key.rsplit_once('/').map_or("", |(folder, _)| folder);
+        (key.to_owned(), json!([slot(key), format!("folder-{}", slot(folder))]))
+    });
+    Value::Object(files.into_iter().collect())
 }
 
 /// Values of a record's `startup`, and the chunks they name in a tree of ten.

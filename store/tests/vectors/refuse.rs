@@ -613,6 +613,9 @@ fn records(cases: &mut Cases<'_>) {
     bad("fraction", "a number with a fraction", "/captured_at_ms", json!(1.5));
     bad("archive", "an archive's digest that is no digest", "/archive_sha256", json!("é".repeat(32)));
     bad("predecessor", "a predecessor in capitals", "/predecessor_sha256", json!("A".repeat(64)));
+    let packs = record["content"]["packs"].as_array().expect("a list").clone();
+    let meta_first: Vec<Value> = packs.iter().rev().cloned().collect();
+    bad("packs", "a meta pack before the data packs of its write", "/content/packs", json!(meta_first));
     let closed = |path: &str| {
         let mut object = record.pointer(path).expect("the field is there").clone();
         object["a_field_of_tomorrow"] = json!(1);
@@ -644,6 +647,10 @@ fn locks(cases: &mut Cases<'_>) {
     let mut unversioned = lock;
     unversioned.as_object_mut().expect("an object").remove("version");
     cases.malformed("lock", "version", "no version", show::json_bytes(&unversioned));
+    let mut unnamed = stored(cases, &layout::lock(&snapshot::lineage()));
+    unnamed["pstore"].as_object_mut().expect("an object").remove("v");
+    unnamed["pstore"] = serde_json::from_slice(&sealed(unnamed["pstore"].take())).expect("JSON");
+    cases.malformed("lock", "block-version", "a block without a version", show::json_bytes(&unnamed));
 }
 
 fn events_and_pins(cases: &mut Cases<'_>) {
@@ -715,6 +722,9 @@ fn pointers(cases: &mut Cases<'_>) {
     cases.names(LATER);
     let unnamed = block(|block| drop(block.as_object_mut().expect("an object").remove("v")));
     cases.malformed("pointer", "block-version", "a block without a version", unnamed);
+    let mut unversioned = pointer.clone();
+    unversioned.as_object_mut().expect("an object").remove("version");
+    cases.malformed("pointer", "version", "no version", show::json_bytes(&unversioned));
     let mut missing = pointer.clone();
     missing.as_object_mut().expect("an object").remove("flipped_at_ms");
     cases.malformed("pointer", "field", "a field of the contract is missing", show::json_bytes(&missing));

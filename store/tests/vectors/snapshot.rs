@@ -32,7 +32,7 @@ use store::{
     name::Lineage,
 };
 
-use super::{Files, KEY, TEXT, TEXT_FRAME, catalog, cuts, noise, show, stored_frame};
+use super::{Files, KEY, TEXT, TEXT_FRAME, catalog, cuts, noise, show, steps, stored_frame};
 
 /// Every vector says this wrote it, whatever version of the code makes it again.
 pub(super) const WRITER: &str = "pstore 0.1.0";
@@ -152,18 +152,39 @@ fn entries(chunks: &mut Chunks) -> Vec<Entry> {
     list
 }
 
+/// All that an archive holds of an entry but for its content.
+fn head(entries: &[Entry], entry: &Entry) -> Option<Vec<u8>> {
+    let meta = match &entry.kind {
+        Kind::HardLink { target } => entries.iter().find(|file| file.path == *target).map(|file| &file.meta),
+        _ => Some(&entry.meta),
+    };
+    members::head(entry, meta.expect("a link's file is there"), members::Times::Exact)
+}
+
+/// The heads of members that differ in how they are written.
+fn heads(files: &mut Files, entries: &[Entry]) {
+    let long = ["n", "o", "p", "q"].map(|letter| letter.repeat(255)).join("/");
+    let named: [(&str, &[u8]); 7] = [
+        ("root", b""),
+        ("directory", b"Default"),
+        ("sparse", b"Default/History"),
+        ("hard-link", b"Default/Preferences.link"),
+        ("symlink", b"SingletonLock"),
+        ("long-path", long.as_bytes()),
+        ("not-utf-8", b"\xff\n"),
+    ];
+    for (name, path) in named {
+        let entry = entries.iter().find(|entry| entry.path.as_bytes() == path).expect("it is in the tree");
+        let head = head(entries, entry).expect("an archive holds it");
+        files.insert(format!("tar/{name}"), head);
+    }
+}
+
 /// The tree as an archive holds it.
 fn tar(entries: &[Entry], chunks: &Chunks) -> Vec<u8> {
     let mut out = Vec::new();
     for entry in entries {
-        let meta = match &entry.kind {
-            Kind::HardLink { target } => {
-                entries.iter().find(|file| file.path == *target).map(|file| &file.meta)
-            }
-            _ => Some(&entry.meta),
-        };
-        let meta = meta.expect("a link's file is there");
-        let Some(head) = members::head(entry, meta, members::Times::Exact) else { continue };
+        let Some(head) = head(entries, entry) else { continue };
         out.extend(head);
         let Kind::File { size, extents } = &entry.kind else { continue };
         for extent in extents {
@@ -270,8 +291,11 @@ pub(super) fn add(files: &mut Files) -> Map<String, Value> {
     }
     let index =
         Index { key: KEY, writer: WRITER.to_owned(), packs: packs.iter().map(SealedPack::index).collect() };
-    put(layout::index(&tenant, write_id()), index.encode());
-    let live = record(&entries, chunks.order.len() as u64, content);
+    let index = index.encode();
+    let mut live = record(&entries, chunks.order.len() as u64, content);
+    let packs_len: usize = packs.iter().chain([&meta]).map(|pack| pack.bytes.len()).sum();
+    live.counts.stored_bytes = (packs_len + index.len()) as u64;
+    put(layout::index(&tenant, write_id()), index);
     let mut writing =
         Record { record: RecordId::from_parts(CAPTURED_AT_MS + 60_000, [0x22; 10]), ..live.clone() };
     writing.state = State::Writing;
@@ -294,6 +318,8 @@ pub(super) fn add(files: &mut Files) -> Map<String, Value> {
     files.insert("manifest.json".to_owned(), catalog::manifest(&live).encode());
     files.insert("records/damaged.json".to_owned(), catalog::damaged(&live).encode());
     files.insert("records/moved.json".to_owned(), catalog::moved(&live).encode());
+    steps::add(files, &live, &pointer);
+    heads(files, &entries);
     let mut expected = Map::new();
     let tar = tar(&entries, &chunks);
     let sha256 = store::id::Sha256::from_bytes(sha2::Sha256::digest(&tar).into());
@@ -425,7 +451,7 @@ fn record(entries: &[Entry], chunks: u64, content: Content) -> Record {
             chunks: entries.iter().map(|entry| entry.chunks().count() as u64).sum(),
             new_chunks: chunks,
             new_bytes: 130_000 + 700 + TEXT.len() as u64,
-            stored_bytes: content.packs.iter().map(|used| used.live_bytes).sum(),
+            stored_bytes: 0,
             unknown: tomorrow(),
         },
         health: Some(catalog::health()),
