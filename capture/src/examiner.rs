@@ -12,9 +12,10 @@ use std::{
 
 use store::{
     Error, Result,
+    catalog::clock,
     format::{
         Unknown,
-        health::{Cookies, Finding, Health},
+        health::{Cookies, Expected, Finding, Health},
         record::Record,
     },
     ops::snapshot::{Examined, Examiner, HoldBack},
@@ -25,6 +26,7 @@ use crate::{
     chrome::{profile, stop::Stopped},
     cookies::Census,
     examination::{self, Examination, Options, Place, Scope},
+    expect::{self, Awaited, Known},
     needed::needed,
     sqlite::Depth,
     state::Deadline,
@@ -32,6 +34,9 @@ use crate::{
 
 /// Checks take no longer: a capture must end, and what is not checked is said.
 const MOST_TIME: Duration = Duration::from_secs(120);
+
+/// What a snapshot is called in which something is missing that is expected.
+pub const LOGGED_OUT: &str = "logged out";
 
 /// How strict a capture is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +50,8 @@ pub struct Policy {
     pub max_shrink_percent: Option<u64>,
     /// Make a snapshot with a damaged database the current one all the same.
     pub allow_damaged: bool,
+    /// Make a snapshot the current one though something is missing that is expected of the profile.
+    pub allow_logged_out: bool,
 }
 
 /// Knows what the files of a Chrome profile are.
@@ -53,6 +60,8 @@ pub struct ProfileExaminer {
     pub policy: Policy,
     /// How the browser ended; `None` if nobody looked.
     pub stopped: Option<Stopped>,
+    /// What must be there.
+    pub expected: Awaited,
 }
 
 impl Examiner for ProfileExaminer {
@@ -73,7 +82,12 @@ impl Examiner for ProfileExaminer {
             // Nobody has looked at what has not changed.
             health.depth = Health::UNEXAMINED.to_owned();
         }
-        let hold_back = self.damage(&health, before).or_else(|| self.shrink(&health, before));
+        let expected = self.expected.get()?;
+        health.expected = self.missing(root, expected)?;
+        let hold_back = self
+            .damage(&health, before)
+            .or_else(|| self.logged_out(&health, expected))
+            .or_else(|| self.shrink(&health, before));
         Ok(Examined { health: Some(health), hold_back })
     }
 
@@ -99,7 +113,8 @@ impl Examiner for ProfileExaminer {
     ) -> BTreeSet<PathBuf> {
         let databases = self.policy.depth.map(|_| needed(files, changed, head)).unwrap_or_default();
         let told = files.get(Path::new(profile::LOCAL_STATE)).cloned();
-        databases.into_iter().chain(told).collect()
+        let expected = self.expected.expected().map(|expected| expect::wanted(files, expected));
+        databases.into_iter().chain(told).chain(expected.into_iter().flatten()).collect()
     }
 }
 
@@ -107,15 +122,28 @@ impl ProfileExaminer {
     fn look(&self, root: &Path, changed: Option<&BTreeSet<PathBuf>>) -> Result<Examination> {
         let Some(depth) = self.policy.depth else { return Ok(Examination::default()) };
         let scratch = Scratch::make(&std::env::temp_dir(), scratch::Kind::Check)?;
-        let options = Options {
+        let options = self.options(depth, &scratch);
+        let scope = changed.map_or(Scope::All, Scope::Changed);
+        examination::examine(root, scope, &options).map_err(|error| Error::io("cannot check", root, error))
+    }
+
+    fn options(&self, depth: Depth, scratch: &Scratch) -> Options {
+        Options {
             depth,
             place: self.policy.place.clone(),
             threads: self.policy.threads,
             deadline: Deadline::after(MOST_TIME),
             scratch: scratch.path().to_owned(),
-        };
-        let scope = changed.map_or(Scope::All, Scope::Changed);
-        examination::examine(root, scope, &options).map_err(|error| Error::io("cannot check", root, error))
+        }
+    }
+
+    /// What is missing of what is expected, however thoroughly databases are checked.
+    fn missing(&self, root: &Path, expected: &Known) -> Result<Option<Expected>> {
+        let Known::Expected(expected) = expected else { return Ok(None) };
+        let scratch = Scratch::make(&std::env::temp_dir(), scratch::Kind::Check)?;
+        let options = self.options(Depth::Quick, &scratch);
+        let judged = expect::judge(root, expected, clock::unix_ms(), &options);
+        judged.map(Some).map_err(|error| Error::io("cannot look for what is expected in", root, error))
     }
 
     fn health(&self, root: &Path, found: &Examination) -> Health {
@@ -150,6 +178,7 @@ impl ProfileExaminer {
                         unknown: Unknown::new(),
                     }
                 }),
+            expected: None,
             local_state: profile::Facts::read(root).has_local_state,
             unknown: Unknown::new(),
         }
@@ -163,6 +192,22 @@ impl ProfileExaminer {
             health.damaged.iter().find(|found| !known(&found.path)).filter(|_| !self.policy.allow_damaged)?;
         let reason = format!("the database {} is damaged: {}", new.path, new.problem);
         Some(HoldBack { word: "damaged", reason })
+    }
+
+    /// Something is missing of which somebody has said that it must be there.
+    fn logged_out(&self, health: &Health, expected: &Known) -> Option<HoldBack> {
+        if self.policy.allow_logged_out {
+            return None;
+        }
+        if let Known::Unreadable(why) = expected {
+            let reason = format!("what is expected of the profile cannot be read: {why}");
+            return Some(HoldBack { word: "unjudged", reason });
+        }
+        let missing = health.expected.as_ref().map(|expected| &expected.missing)?;
+        let told =
+            missing.iter().map(|missing| format!("{} {}: {}", missing.kind, missing.name, missing.why));
+        let told = told.collect::<Vec<_>>().join("; ");
+        (!missing.is_empty()).then(|| HoldBack { word: LOGGED_OUT, reason: format!("{LOGGED_OUT}: {told}") })
     }
 
     /// Most cookies gone: a browser that could not read its keys, or started afresh.

@@ -15,6 +15,7 @@ use store::{
 use crate::{
     chrome::profile::{Facts, LOCAL_STATE},
     examiner::ProfileExaminer,
+    expect::is_wanted,
     needed::is_of_a_database,
     sqlite::header::HEADER_BYTES,
 };
@@ -38,6 +39,9 @@ impl Judge for ArchiveJudge {
         let depth = path.components().count();
         if depth == 1 && TOLD_AT_THE_TOP.iter().any(|told| *told == name) || depth == 2 && name == PREFERENCES
         {
+            return true;
+        }
+        if self.0.expected.expected().is_some_and(|expected| is_wanted(path, expected)) {
             return true;
         }
         if self.0.policy.depth.is_none() {

@@ -23,6 +23,7 @@ use store::{
         condemned::Condemned,
         config::{StoreConfig, TenantConfig},
         event::Event,
+        expectations::Expectations,
         frame::{self, Codec},
         index::Index,
         lock::Lock,
@@ -167,6 +168,7 @@ fn object(key: &str, bytes: &[u8]) {
         ["snapshots", .., "events", _] => Event::decode(bytes).unwrap().encode(),
         ["snapshots", .., "lock.json"] => Lock::decode(bytes).unwrap().encode(),
         ["content", "acme", "condemned", _] => Condemned::decode(bytes).unwrap().encode(),
+        ["snapshots", "acme", "alice", "expectations.json"] => Expectations::decode(bytes).unwrap().encode(),
         ["snapshots", "acme", "alice", "131", "latest.json"] => Pointer::decode(bytes).unwrap().encode(),
         ["snapshots", "acme", "alice", "131", _] => Record::decode(bytes).unwrap().encode(),
         _ => panic!("no test knows {key}"),
@@ -368,6 +370,7 @@ fn refusal(read_as: &str, bytes: &[u8]) -> Result<(), FormatError> {
         "event" => Event::decode(bytes).map(drop),
         "merged events" => MergedEvents::decode(bytes).map(drop),
         "pin" => Pin::decode(bytes).map(drop),
+        "expectations" => Expectations::decode(bytes).map(drop),
         "manifest" => Manifest::decode(bytes).map(drop),
         other => panic!("nothing is read as {other}"),
     }
@@ -413,6 +416,7 @@ fn the_schemas_describe_the_documents() {
         ("record", "records/damaged.json"),
         ("record", "records/moved.json"),
         ("pin", "/pins/01JED0YNW8QEXVQEXVQEXVQEXV"),
+        ("expectations", "/expectations.json"),
         ("condemned", "/condemned/01JED0YGZZ6CSK6CSK6CSK6CSK"),
     ] {
         let schema = fs::read(spec().join(format!("schemas/{schema}.json"))).unwrap();

@@ -80,8 +80,9 @@ fn examiner(request: &Request) -> ProfileExaminer {
         threads: request.threads,
         max_shrink_percent: None,
         allow_damaged: true,
+        allow_logged_out: true,
     };
-    ProfileExaminer { policy, stopped: None }
+    ProfileExaminer { policy, stopped: None, expected: Default::default() }
 }
 
 /// The files that make up these databases, of which some are directories.

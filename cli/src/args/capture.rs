@@ -73,6 +73,9 @@ pub(crate) struct ChecksArgs {
     /// Make it the current one though a database is damaged
     #[arg(long)]
     allow_damaged: bool,
+    /// Make it the current one though something is missing that `pstore expect` names
+    #[arg(long)]
+    allow_logged_out: bool,
 }
 
 impl ChecksArgs {
@@ -83,6 +86,7 @@ impl ChecksArgs {
             threads: crate::threads(),
             max_shrink_percent: Some(self.max_shrink).filter(|_| !self.allow_shrink),
             allow_damaged: self.allow_damaged,
+            allow_logged_out: self.allow_logged_out,
         }
     }
 }

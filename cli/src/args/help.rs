@@ -12,7 +12,7 @@ Usage: pstore [OPTIONS] COMMAND        (pstore help COMMAND tells more)
   run TENANT/PROFILE -- CMD     lock, load, run a command on it, capture, unlock
   list [TENANT[/PROFILE]]       tenants, profiles of one, or snapshots of one
   show, ls, cat, find, history, diff, verify   look into snapshots; check them
-  rollback, delete, tag, untag  choose the current snapshot; remove or name one
+  rollback, delete, tag, untag, expect   current one; names; what must be there
   retention plan|apply, gc      remove snapshots by rules; free what none needs
   lock, force-unlock, reap      who may move a profile's pointer; end that
   export, import, init, doctor, stats, log, config show, completions, man

@@ -4,6 +4,7 @@ mod browse;
 mod capture;
 mod catalog;
 mod chosen;
+mod expect;
 mod export;
 mod global;
 mod help;
@@ -20,6 +21,7 @@ pub(crate) use catalog::{
     LockVerb, LogArgs, ReapArgs, RetentionArgs, RetentionVerb, RollbackArgs, TagArgs,
 };
 pub(crate) use chosen::{ChosenArgs, SnapshotName, Subject};
+pub(crate) use expect::ExpectArgs;
 pub(crate) use export::ExportArgs;
 pub(crate) use global::Global;
 pub(crate) use import::ImportArgs;

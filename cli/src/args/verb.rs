@@ -19,6 +19,7 @@ use super::{
         RollbackArgs, TagArgs,
     },
     chosen::{ChosenArgs, SnapshotName, Subject},
+    expect::ExpectArgs,
     export::ExportArgs,
     import::ImportArgs,
     mount::{CommitArgs, MountArgs, MountsArgs, SessionsArgs, UnmountArgs},
@@ -56,6 +57,7 @@ pub(crate) enum Verb {
     Gc(GcArgs),
     Tag(TagArgs),
     Untag(TagArgs),
+    Expect(ExpectArgs),
     Import(ImportArgs),
     Log(LogArgs),
     Doctor(DoctorArgs),
@@ -159,13 +161,17 @@ pub(crate) struct LineageArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore list acme/alice
-  pstore list acme")]
+  pstore list acme
+  pstore list acme --expiry")]
 pub(crate) struct ListArgs {
     #[arg(value_name = "TENANT[/PROFILE]", help = "Whose snapshots or profiles; without it, all tenants")]
     pub(crate) scope: Option<Scope>,
     /// Of this major version of Chrome [default: the newest there is]
     #[arg(long, value_name = "N", requires = "scope")]
     pub(crate) chrome_major: Option<ChromeMajor>,
+    /// Of each profile, when the first cookie lapses that `pstore expect` names
+    #[arg(long, requires = "scope", conflicts_with = "chrome_major")]
+    pub(crate) expiry: bool,
 }
 
 /// Show what is known about one snapshot

@@ -10,11 +10,13 @@ use capture::{
         stop::{self, StopError, StopOptions, Stopped},
     },
     examiner::ProfileExaminer,
+    expect::Awaited,
     load,
     marker::{self, Marker},
 };
 use store::{
     Error, ErrorKind,
+    catalog::expectations,
     content::{TenantStore, workers::blocking},
     format::{
         WRITER,
@@ -22,13 +24,14 @@ use store::{
         record::{CapturedBy, CapturedIn},
     },
     id::RecordId,
-    name::Lineage,
+    name::{Lineage, ProfileName},
     ops::{
         quota, retention,
         snapshot::{self, About, HoldBack, LockUse, Report, Request},
     },
     progress::Progress,
 };
+use tokio::runtime::Handle;
 
 use super::{Context, context::LOCK_TOKEN};
 use crate::{
@@ -129,7 +132,7 @@ pub(super) async fn capture(
     context.console.step(&format!("{} holds still, and is captured for {lineage}", directory.display()));
     let settings = context.settings.tenant(&lineage.name.tenant);
     require_room(context, tenant, &lineage, args).await?;
-    let examiner = ProfileExaminer { policy: args.checks.policy(), stopped: Some(still.stopped.clone()) };
+    let examiner = examiner(args, Some(still.stopped.clone()), (tenant, &lineage.name));
     let hold_back = still.marker.fallback.as_ref().filter(|_| !args.replace_after_fallback).map(|reason| {
         let reason = format!("the session had started afresh ({reason}), and would replace a good snapshot");
         HoldBack { word: "fallback", reason }
@@ -171,6 +174,21 @@ pub(super) async fn capture(
             .warn(&format!("{} could not be removed: {error}", directory.join(marker::NAME).display()));
     }
     Ok(report)
+}
+
+/// Judges captures of a profile by what is expected of it.
+fn examiner(
+    args: &CaptureArgs,
+    stopped: Option<Stopped>,
+    (tenant, name): (&TenantStore, &ProfileName),
+) -> ProfileExaminer {
+    ProfileExaminer { policy: args.checks.policy(), stopped, expected: expected(tenant, name) }
+}
+
+/// What is expected of a profile, read on a thread that may block.
+pub(super) fn expected(tenant: &TenantStore, name: &ProfileName) -> Awaited {
+    let (tenant, name, runtime) = (tenant.clone(), name.clone(), Handle::current());
+    Awaited::new(move || runtime.block_on(expectations::read(&tenant, &name)))
 }
 
 /// Refuses a named checkpoint for which the profile's rules leave no room.
@@ -216,8 +234,9 @@ pub(super) fn judged(
     actor: &Actor,
     still: Still,
     fallback: Option<&str>,
+    of: (&TenantStore, &ProfileName),
 ) -> Result<(About, Arc<ProfileExaminer>, Option<HoldBack>), Failure> {
-    let examiner = ProfileExaminer { policy: args.checks.policy(), stopped: Some(still.stopped.clone()) };
+    let examiner = examiner(args, Some(still.stopped.clone()), of);
     let hold_back = afresh(args, fallback);
     let about = About { fallback: fallback.map(str::to_owned), ..about(context, args, actor, still)? };
     Ok((about, Arc::new(examiner), hold_back))

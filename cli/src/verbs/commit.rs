@@ -179,8 +179,8 @@ async fn store(
     capturing::require_room(context, &mount.tenant, &lineage, args).await?;
     let still = capturing::hold_still(&mount.info.mountpoint, args).await?;
     let (remarks, marker) = (still.remarks(), still.marker().clone());
-    let (about, examiner, hold_back) =
-        capturing::judged(context, args, actor, still, mount.info.fallback.as_deref())?;
+    let (fallback, of) = (mount.info.fallback.as_deref(), (&mount.tenant, &lineage.name));
+    let (about, examiner, hold_back) = capturing::judged(context, args, actor, still, fallback, of)?;
     let request = CommitRequest {
         hold_back: hold_back.filter(|_| manner.replaces),
         to,

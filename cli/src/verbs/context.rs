@@ -196,8 +196,9 @@ impl Context {
             threads,
             max_shrink_percent: None,
             allow_damaged: true,
+            allow_logged_out: true,
         };
-        let judge = ArchiveJudge(ProfileExaminer { policy, stopped: None });
+        let judge = ArchiveJudge(ProfileExaminer { policy, stopped: None, expected: Default::default() });
         Adoption {
             about: super::import::about(&actor),
             actor,

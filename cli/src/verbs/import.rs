@@ -58,7 +58,7 @@ pub(super) async fn run(context: Context, args: &ImportArgs) -> Result<Answer, F
     let policy = context.settings.retention(&lineage.name).policy;
     retention::require_room(&tenant, &lineage, &policy, &Reason::Import).await?;
     let base = base(&tenant, &lineage, pointer.as_ref()).await?;
-    let request = request(&context, (args, file), &lineage, &actor, manifest);
+    let request = request(&context, (args, file), (&tenant, &lineage), &actor, manifest);
     let name = request.name.clone();
     let importing = import::import(&tenant, request, base, stream, progress::watch(context.console));
     let mut imported = tokio::select! {
@@ -72,6 +72,9 @@ pub(super) async fn run(context: Context, args: &ImportArgs) -> Result<Answer, F
         let how = (String::new(), args.force);
         (imported.record, flip) =
             publish::point(&controls, imported.record, EventKind::Import, how, &job, told).await?;
+    }
+    if let (Some(held), Outcome::Stored) = (&imported.held_back, imported.outcome) {
+        controls.tell_held_back(&imported.record, &held.reason).await;
     }
     Ok(answer(&context, &lineage, imported, flip))
 }
@@ -207,7 +210,7 @@ async fn base(
 fn request(
     context: &Context,
     (args, file): (&ImportArgs, &Path),
-    lineage: &Lineage,
+    (tenant, lineage): (&TenantStore, &Lineage),
     actor: &Actor,
     manifest: Option<Manifest>,
 ) -> Request {
@@ -231,7 +234,11 @@ fn request(
         quota_bytes: settings.quota_bytes,
         threads: crate::threads(),
         judge: Some((
-            Arc::new(ArchiveJudge(ProfileExaminer { policy: args.checks.policy(), stopped: None })),
+            Arc::new(ArchiveJudge(ProfileExaminer {
+                policy: args.checks.policy(),
+                stopped: None,
+                expected: capturing::expected(tenant, &lineage.name),
+            })),
             std::env::temp_dir(),
         )),
     }

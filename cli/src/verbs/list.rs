@@ -1,5 +1,6 @@
 //! `pstore list`
 
+mod expiry;
 mod rows;
 
 use capture::load::damaged;
@@ -23,6 +24,10 @@ use crate::{
 
 pub(super) async fn run(context: Context, args: &ListArgs) -> Result<Answer, Failure> {
     match &args.scope {
+        Some(Scope::Tenant(tenant)) if args.expiry => expiry::run(&context, tenant, None).await,
+        Some(Scope::Profile(profile)) if args.expiry => {
+            expiry::run(&context, &profile.tenant, Some(profile)).await
+        }
         None => tenants(context).await,
         Some(Scope::Tenant(_)) if args.chrome_major.is_some() => {
             Err(Failure::usage("--chrome-major goes with TENANT/PROFILE"))

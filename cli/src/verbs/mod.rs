@@ -12,6 +12,7 @@ mod copies;
 mod delete;
 mod diff;
 mod doctor;
+mod expect;
 mod export;
 mod find;
 mod force_unlock;
@@ -102,6 +103,7 @@ async fn done(invocation: Invocation, console: Console, interrupt: Interrupt) ->
         Verb::Gc(args) => gc::run(context()?, args).await,
         Verb::Tag(args) => tag::run(context()?, args, tag::Change::Tag).await,
         Verb::Untag(args) => tag::run(context()?, args, tag::Change::Untag).await,
+        Verb::Expect(args) => expect::run(context()?, args).await,
         Verb::Import(args) => import::run(context()?, args).await,
         Verb::Log(args) => log::run(context()?, args).await,
         Verb::Doctor(args) => doctor::run(context()?, args.tenant.as_ref()).await,

@@ -1,8 +1,9 @@
 //! `pstore show`
 
+use capture::examiner::LOGGED_OUT;
 use serde_json::Value;
 use store::format::{
-    health::{Cookies, Health},
+    health::{Cookies, Expected, Health},
     record::{CapturedIn, Record, Tag},
 };
 
@@ -76,6 +77,7 @@ fn text(record: &Record) -> String {
         if let Some(cookies) = &health.cookies {
             lines.push(("cookies", cookies_line(cookies)));
         }
+        lines.extend(health.expected.as_ref().map(|expected| ("expected", expected_line(expected))));
     }
     if let Some(reason) = &record.held_back {
         lines.push(("held back", format!("{reason}: the pointer was not moved to it by itself")));
@@ -130,6 +132,19 @@ fn databases(health: &Health) -> String {
     parts
         .extend(health.hot_journals.iter().map(|path| format!("{path} with a journal that is still needed")));
     parts.join("; ")
+}
+
+fn expected_line(expected: &Expected) -> String {
+    if expected.missing.is_empty() {
+        return match expected.first_lapse() {
+            Some((cookie, at)) => {
+                format!("all there; {}:{} lapses first, {} UTC", cookie.host, cookie.name, time::utc(at))
+            }
+            None => "all there".to_owned(),
+        };
+    }
+    let missing = expected.missing.iter().map(|it| format!("{} {}: {}", it.kind, it.name, it.why));
+    format!("{LOGGED_OUT}: {}", missing.collect::<Vec<_>>().join("; "))
 }
 
 fn cookies_line(cookies: &Cookies) -> String {

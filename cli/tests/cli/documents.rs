@@ -169,6 +169,11 @@ fn documents_are_those_that_are_kept() {
     );
     let prefix = |snapshot: &Value| snapshot["active_sha256_prefix"].as_str().unwrap().to_owned();
     let (first, second) = (prefix(&first), prefix(&second));
+    keeper.keep("expect.shown", "expect acme/alice");
+    let expected = "--cookie .example.com:sid --origin https://app.example.com --file Default/Preferences";
+    keeper.keep("expect", &format!("expect acme/alice {expected}"));
+    keeper.keep("list.expiry", "list acme --expiry");
+    desk.ok("expect acme/alice --clear");
     keeper.keep("tag.tagged", "tag acme/alice keep-me");
     keeper.keep("tag.unchanged", "tag acme/alice keep-me");
     keeper.keep("list.tenants", "list");

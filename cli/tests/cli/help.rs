@@ -1,6 +1,6 @@
 use crate::desk::Desk;
 
-pub const VERBS: [&str; 34] = [
+pub const VERBS: [&str; 35] = [
     "init",
     "snapshot",
     "list",
@@ -29,6 +29,7 @@ pub const VERBS: [&str; 34] = [
     "gc",
     "tag",
     "untag",
+    "expect",
     "import",
     "log",
     "doctor",

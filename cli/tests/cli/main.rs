@@ -11,6 +11,7 @@ mod delete;
 mod desk;
 mod diff;
 mod documents;
+mod expect;
 mod export;
 mod gc;
 mod generated;

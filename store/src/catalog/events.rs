@@ -15,10 +15,11 @@ use crate::{
     bucket::{BucketError, Depth, put_unique},
     content::TenantStore,
     format::{
-        event::{Event, EventKind},
+        event::{Event, EventKind, MAX_REASON_BYTES},
         layout, limits,
         merged_events::MergedEvents,
         pointer::Target,
+        record::Record,
     },
     id::EventId,
     name::Lineage,
@@ -38,6 +39,17 @@ impl Controls {
         if let Err(error) = put_unique(&*self.store.bucket, &key, event.encode().into()).await {
             tracing::warn!(%key, %error, kind = event.kind.as_str(), "an event could not be stored yet");
         }
+    }
+
+    /// Writes down that a snapshot was stored without becoming the current one. The record says so
+    /// too: if the event cannot be stored, nothing is lost but a line of the log.
+    pub async fn tell_held_back(&self, record: &Record, reason: &str) {
+        let mut event = self.event(EventKind::HeldBack);
+        let end = reason.floor_char_boundary(MAX_REASON_BYTES);
+        event.reason = reason[..end].to_owned();
+        event.from_sha256_prefix = Some(record.sha256_prefix());
+        event.record = Some(record.record);
+        self.store_event(&event).await;
     }
 
     /// Makes sure that `event`, which is about to be overwritten, is stored.

@@ -8,6 +8,7 @@ pub mod deletion;
 mod ended;
 pub mod events;
 mod existing;
+pub mod expectations;
 pub mod foreign;
 mod given_up;
 pub mod index;

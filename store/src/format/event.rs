@@ -26,6 +26,8 @@ pub enum EventKind {
     /// An archive to which a program that knows only the contract has moved the pointer was
     /// stored as a snapshot.
     Adopt,
+    /// A snapshot was stored, and the pointer not moved to it.
+    HeldBack,
     /// A snapshot was deleted.
     Delete,
     /// A lock that had expired was taken away from its holder.
@@ -44,11 +46,12 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    const KNOWN: [Self; 11] = [
+    const KNOWN: [Self; 12] = [
         Self::Flip,
         Self::Rollback,
         Self::Import,
         Self::Adopt,
+        Self::HeldBack,
         Self::Delete,
         Self::LockEvicted,
         Self::ForceUnlock,
@@ -64,6 +67,7 @@ impl EventKind {
             Self::Rollback => "rollback",
             Self::Import => "import",
             Self::Adopt => "adopt",
+            Self::HeldBack => "held_back",
             Self::Delete => "delete",
             Self::LockEvicted => "lock_evicted",
             Self::ForceUnlock => "force_unlock",

@@ -27,6 +27,9 @@ pub struct Health {
     /// How many cookies there are, if there is a database of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cookies: Option<Cookies>,
+    /// What became of what was expected, if something was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<Expected>,
     /// Whether the file that holds the keys of encrypted values is there.
     pub local_state: bool,
     #[serde(flatten)]
@@ -64,6 +67,50 @@ pub struct Cookies {
     /// Encrypted with a key of this host's: of no use anywhere else.
     pub v11: u64,
     pub other: u64,
+    #[serde(flatten)]
+    pub unknown: Unknown,
+}
+
+/// What was found of what is expected of a profile.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Expected {
+    /// Of the expectations that were gone by.
+    pub revision: u64,
+    #[serde(default)]
+    pub missing: Vec<Missing>,
+    /// The cookies that were there, and when each lapses. What they hold is told nowhere.
+    #[serde(default)]
+    pub cookies: Vec<Lapse>,
+    #[serde(flatten)]
+    pub unknown: Unknown,
+}
+
+impl Expected {
+    /// The cookie that lapses first, and when, if one does so by itself.
+    pub fn first_lapse(&self) -> Option<(&Lapse, u64)> {
+        let dated = self.cookies.iter().filter_map(|cookie| Some((cookie, cookie.lapses_at_ms?)));
+        dated.min_by_key(|(_, lapses_at_ms)| *lapses_at_ms)
+    }
+}
+
+/// Something that was expected and not there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Missing {
+    /// `cookie`, `origin` or `file`.
+    pub kind: String,
+    pub name: String,
+    pub why: String,
+    #[serde(flatten)]
+    pub unknown: Unknown,
+}
+
+/// When a cookie lapses.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lapse {
+    pub host: String,
+    pub name: String,
+    /// `None` if it goes with the browser's session.
+    pub lapses_at_ms: Option<u64>,
     #[serde(flatten)]
     pub unknown: Unknown,
 }

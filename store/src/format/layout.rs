@@ -82,6 +82,11 @@ pub fn profile(name: &ProfileName) -> Prefix {
     Prefix::new(format!("snapshots/{name}/")).expect(VALID)
 }
 
+/// What is expected of a profile, whichever Chrome it was captured with.
+pub fn expectations(name: &ProfileName) -> Key {
+    profile(name).key("expectations.json").expect(VALID)
+}
+
 pub fn lineage(lineage: &Lineage) -> Prefix {
     profile(&lineage.name).join(&format!("{}/", lineage.chrome_major)).expect(VALID)
 }

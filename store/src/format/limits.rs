@@ -17,6 +17,8 @@ pub const LOCK: u64 = MIB;
 /// Of readers, and the roots of sessions.
 pub const PIN: u64 = MIB;
 pub const EVENT: u64 = MIB;
+/// `expectations.json`.
+pub const EXPECTATIONS: u64 = MIB;
 /// Writers begin another one long before.
 pub const MERGED_EVENTS: u64 = 8 * MIB;
 pub const RECORD: u64 = 8 * MIB;
@@ -27,12 +29,13 @@ pub const MANIFEST: u64 = MIB;
 pub const INDEX: u64 = 128 * MIB;
 
 /// Each kind as the specification calls it.
-pub const ALL: [(&str, u64); 10] = [
+pub const ALL: [(&str, u64); 11] = [
     ("configuration", CONFIG),
     ("pointer", POINTER),
     ("lock", LOCK),
     ("pin", PIN),
     ("event", EVENT),
+    ("expectations", EXPECTATIONS),
     ("merged events", MERGED_EVENTS),
     ("record", RECORD),
     ("condemned", CONDEMNED),

@@ -6,6 +6,7 @@ pub mod condemned;
 pub mod config;
 mod document;
 pub mod event;
+pub mod expectations;
 pub mod frame;
 pub mod health;
 pub mod index;

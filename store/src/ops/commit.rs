@@ -168,6 +168,9 @@ pub async fn commit(
             }
         }
     }
+    if let (Some(hold), Some(held), Some(_)) = (hold, &held_back, &stored) {
+        hold.controls().tell_held_back(&record, &held.reason).await;
+    }
     let files = record.counts.files;
     let outcome = if stored.is_some() { Outcome::Stored } else { Outcome::Unchanged };
     let snapshot_id = super::snapshot::snapshot_id(&record)

@@ -9,6 +9,7 @@ pub mod diff;
 pub mod export;
 pub mod extract;
 pub mod find;
+pub mod forecast;
 pub mod gc;
 pub mod history;
 pub mod import;

@@ -1,10 +1,11 @@
-//! A lock that is held, an event that has been stored, a manifest, a pin.
+//! A lock that is held, an event that has been stored, a manifest, a pin, and what is expected.
 
 use store::{
     format::{
         WRITER,
         event::{Actor, Event, EventKind},
-        health::{Cookies, Finding, Health},
+        expectations::{CookieName, Expectations},
+        health::{Cookies, Expected, Finding, Health, Lapse, Missing},
         lock::{Lock, LockBlock},
         manifest::Manifest,
         mark::{Mark, MarkedPack},
@@ -121,6 +122,37 @@ pub(super) fn pin(record: &Record) -> Pin {
     pin
 }
 
+/// One of each kind.
+pub(super) fn expectations() -> Expectations {
+    let mut expected = Expectations::new(&super::snapshot::lineage().name, actor());
+    (expected.revision, expected.changed_at_ms) = (3, CAPTURED_AT_MS - 7000);
+    expected.cookies = vec![CookieName { host: ".example.com".to_owned(), name: "sid".to_owned() }];
+    expected.origins = vec!["https://app.example.com".to_owned()];
+    expected.files = vec!["Default/Preferences".to_owned()];
+    expected.unknown = tomorrow();
+    expected
+}
+
+/// Of these, the origin keeps nothing.
+fn expected() -> Expected {
+    Expected {
+        revision: 3,
+        missing: vec![Missing {
+            kind: "origin".to_owned(),
+            name: "https://app.example.com".to_owned(),
+            why: "it keeps nothing".to_owned(),
+            unknown: tomorrow(),
+        }],
+        cookies: vec![Lapse {
+            host: ".example.com".to_owned(),
+            name: "sid".to_owned(),
+            lapses_at_ms: Some(CAPTURED_AT_MS + 86_400_000),
+            unknown: tomorrow(),
+        }],
+        unknown: tomorrow(),
+    }
+}
+
 pub(super) fn health() -> Health {
     let finding = |path: &str, problem: &str| Finding {
         path: path.to_owned(),
@@ -136,6 +168,7 @@ pub(super) fn health() -> Health {
         unchecked: vec![finding("Default/Web Data", "it takes too long")],
         hot_journals: vec!["Default/Cookies".to_owned()],
         cookies: Some(Cookies { rows: 5, plain: 1, v10: 3, v11: 1, other: 0, unknown: tomorrow() }),
+        expected: Some(expected()),
         local_state: true,
         unknown: tomorrow(),
     }

@@ -682,6 +682,13 @@ fn events_and_pins(cases: &mut Cases<'_>) {
     let mut damaged = pin;
     damaged["ttl_ms"] = json!(1);
     cases.malformed("pin", "check", "a number that the digest does not cover", show::json_bytes(&damaged));
+    let expected = stored(cases, &layout::expectations(&snapshot::lineage().name));
+    cases.add("expectations", "major-2", "major version 2", "version", later(&expected));
+    cases.names(LATER);
+    let outside = change(&expected, "/files", json!(["../Cookies"]));
+    cases.malformed("expectations", "outside", "a file outside of the profile", outside);
+    let many = json!(vec!["Default"; 65]);
+    cases.malformed("expectations", "many", "65 files", change(&expected, "/files", many));
 }
 
 fn manifests(cases: &mut Cases<'_>) {

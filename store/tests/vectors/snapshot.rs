@@ -311,6 +311,7 @@ pub(super) fn add(files: &mut Files) -> Map<String, Value> {
     put(layout::merged_events(&lineage(), merged.id), merged.encode());
     put(layout::lock(&lineage()), catalog::lock().encode());
     put(layout::pin(&tenant, catalog::pin_id()), catalog::pin(&live).encode());
+    put(layout::expectations(&lineage().name), catalog::expectations().encode());
     put(layout::store_config(), store_config().encode());
     put(layout::tenant_config(&tenant), tenant_config().encode());
     put(layout::condemned_by(&tenant, collection()), swept().encode());

@@ -3,5 +3,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod chrome;
+mod expected;
 mod mounted;
 mod profile;

@@ -1,11 +1,13 @@
 //! Snapshots as rows of a table and as JSON: ours, and the archives of other programs.
 
+use capture::examiner::LOGGED_OUT;
 use serde_json::{Value, json};
 use store::{
     format::{manifest::Manifest, record::Record},
     ops::find::Listing,
 };
 
+use super::super::expect;
 use crate::{
     size,
     table::{
@@ -56,6 +58,7 @@ fn manifests(listing: &Listing) -> impl Iterator<Item = &Manifest> {
 }
 
 fn of_record(record: &Record, listing: &Listing) -> Value {
+    let (missing, first_lapse) = expect::found(record);
     json!({
         "snapshot_id": record.content.as_ref().map(|content| content.snapshot_id),
         "record": record.record,
@@ -76,6 +79,8 @@ fn of_record(record: &Record, listing: &Listing) -> Value {
         "complete": record.complete,
         "damaged_files": record.damage.as_ref().map(|damage| damage.files),
         "held_back": record.held_back,
+        "missing": missing,
+        "first_lapse": first_lapse,
         "damaged": is_damaged(record),
         "published": record.archive_sha256.is_some(),
         "foreign": false,
@@ -105,6 +110,8 @@ fn of_archive(manifest: &Manifest, listing: &Listing) -> Value {
         "complete": true,
         "damaged_files": null,
         "held_back": null,
+        "missing": [],
+        "first_lapse": null,
         "damaged": false,
         "published": true,
         "foreign": true,
@@ -144,11 +151,17 @@ fn cells(record: &Record, listing: &Listing) -> Vec<String> {
 
 /// What sets a snapshot apart from others.
 fn state(record: &Record) -> String {
-    let held_back = record.held_back.as_ref().map(|word| format!("held back ({word})"));
+    let missing = expect::missing(record);
+    let held_back = record.held_back.as_ref().map(|word| match &missing {
+        Some(missing) if word == LOGGED_OUT => format!("held back ({word}: {missing})"),
+        _ => format!("held back ({word})"),
+    });
+    let logged_out = missing.filter(|_| record.held_back.as_deref() != Some(LOGGED_OUT));
+    let logged_out = logged_out.map(|missing| format!("{LOGGED_OUT}: {missing}"));
     let damaged = is_damaged(record).then(|| "damaged".to_owned());
     let published =
         record.archive_sha256.is_some().then(|| format!("published as {}", record.sha256_prefix()));
-    let parts: Vec<String> = [held_back, damaged, published].into_iter().flatten().collect();
+    let parts: Vec<String> = [held_back, logged_out, damaged, published].into_iter().flatten().collect();
     parts.join(", ")
 }
 

@@ -26,8 +26,8 @@ impl Job {
     }
 }
 
-/// Moves the pointer to `record` as the holder of the lock, by a flip of this id. The record as it
-/// is then.
+/// Moves the pointer to `record` as the holder of the lock, by a flip of this id. One that was held
+/// back before is so no longer. The record as it is then.
 pub async fn flip(
     hold: &Hold,
     record: Record,
@@ -37,8 +37,9 @@ pub async fn flip(
 ) -> Result<(Record, Flip)> {
     let seen = hold.pointer().await.contract_only_seen();
     let job = job.filter(|job| job.is_wanted(seen));
-    moved(hold.controls(), record, job, progress, async |record| hold.flip_as(record.record, flip_id).await)
-        .await
+    let flip = async |record: &Record| hold.flip_as(record.record, flip_id).await;
+    let (record, flip) = moved(hold.controls(), record, job, progress, flip).await?;
+    Ok((decided(hold.controls(), record).await, flip))
 }
 
 /// Moves the pointer to `record` without the lock, as operators do: if it was held back, somebody

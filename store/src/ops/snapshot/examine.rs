@@ -60,7 +60,7 @@ pub struct Examined {
 /// Why a snapshot is stored but the pointer is not moved to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HoldBack {
-    /// One word: `shrunk`, `damaged`, `fallback`.
+    /// What it is called: `shrunk`, `damaged`, `fallback`, `logged out`, `unjudged`.
     pub word: &'static str,
     /// For people.
     pub reason: String,

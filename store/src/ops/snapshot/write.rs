@@ -206,6 +206,9 @@ impl<'a> Writing<'a> {
             return Ok(Ended { held_back, ..Ended::unchanged(twin, Flip::Unchanged, self.read_files) });
         }
         let (record, taken_over) = self.publish(tree, ingested, held_back.as_ref()).await?;
+        if let Some(held) = &held_back {
+            self.capture.controls.tell_held_back(&record, &held.reason).await;
+        }
         Ok(Ended {
             outcome: Outcome::Stored,
             record,

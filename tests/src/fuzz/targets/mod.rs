@@ -14,6 +14,7 @@ use store::format::{
     condemned::Condemned,
     config::{StoreConfig, TenantConfig},
     event::Event,
+    expectations::Expectations,
     index::Index,
     lock::Lock,
     merged_events::MergedEvents,
@@ -61,6 +62,7 @@ targets! {
     a_record: vectors("/snap-"), reseal::document, 8, read_record;
     a_pointer: vectors("/latest.json"), reseal::document, 4, |bytes| drop(black_box(Pointer::decode(bytes)));
     a_lock: vectors("/lock.json"), reseal::document, 4, |bytes| drop(black_box(Lock::decode(bytes)));
+    what_is_expected: vectors("/expectations.json"), reseal::document, 4, |bytes| drop(black_box(Expectations::decode(bytes)));
     a_pin: vectors("/pins/"), reseal::document, 4, |bytes| drop(black_box(Pin::decode(bytes)));
     an_event: vectors("/events/"), reseal::document, 4, |bytes| drop(black_box(Event::decode(bytes)));
     merged_events: vectors("/events/merged-"), reseal::document, 4, |bytes| drop(black_box(MergedEvents::decode(bytes)));

@@ -1,0 +1,155 @@
+//! Looks for what is expected in a directory that holds still.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+use store::format::{
+    Unknown,
+    expectations::Expectations,
+    health::{Expected, Lapse, Missing},
+};
+
+use super::sought::{SoughtCookie, SoughtCookies, SoughtOrigins};
+use crate::{
+    change::{names, storage},
+    examination::{Options, Place},
+    job::{Found, Job},
+    source::{FoundKind, Source},
+    sqlite::Means,
+};
+
+/// Says what of `expected` is missing below `root`, and when the cookies that are there lapse. What has
+/// lapsed by `now_ms` is missing.
+pub(crate) fn judge(
+    root: &Path,
+    expected: &Expectations,
+    now_ms: u64,
+    options: &Options,
+) -> io::Result<Expected> {
+    let source = Source::open(root)?;
+    let profiles = profiles(&source)?;
+    let jobs = jobs(&source, &profiles, expected, now_ms);
+    let found = match &options.place {
+        _ if jobs.is_empty() => Vec::new(),
+        Place::Here => {
+            let means = Means { depth: options.depth, deadline: options.deadline, scratch: &options.scratch };
+            jobs.iter().map(|job| job.check(&source, means)).collect()
+        }
+        Place::Apart(cell) => cell.examine(root, &jobs, options)?,
+    };
+    let mut verdict = Verdict::default();
+    verdict.cookies(expected, &found);
+    verdict.origins(expected, &found, &with_databases(&source, &profiles)?);
+    for path in &expected.files {
+        let is_there = source.file(Path::new(path))?.is_some() || source.entries(Path::new(path))?.is_some();
+        verdict.unless(is_there, "file", path, || "it is not there".to_owned());
+    }
+    Ok(Expected { revision: expected.revision, ..verdict.0 })
+}
+
+/// The directories in which profiles may be.
+fn profiles(source: &Source) -> io::Result<Vec<PathBuf>> {
+    let entries = source.entries(Path::new(""))?.unwrap_or_default();
+    let directories = entries.into_iter().filter(|entry| entry.kind == FoundKind::Directory);
+    Ok(directories.map(|entry| PathBuf::from(entry.name)).collect())
+}
+
+fn jobs(source: &Source, profiles: &[PathBuf], expected: &Expectations, now_ms: u64) -> Vec<Job> {
+    let mut jobs = Vec::new();
+    let names: Vec<(String, String)> =
+        expected.cookies.iter().map(|cookie| (cookie.host.clone(), cookie.name.clone())).collect();
+    for profile in profiles {
+        for database in ["Cookies", "Network/Cookies"].map(|name| profile.join(name)) {
+            if !names.is_empty() && matches!(source.file(&database), Ok(Some(_))) {
+                jobs.push(Job::Cookies(database, now_ms, names.clone()));
+            }
+        }
+        let directory = profile.join(storage::DIRECTORY);
+        if !expected.origins.is_empty() && matches!(source.entries(&directory), Ok(Some(_))) {
+            jobs.push(Job::Origins(directory, expected.origins.clone()));
+        }
+    }
+    jobs
+}
+
+/// The origins that have an IndexedDB.
+fn with_databases(source: &Source, profiles: &[PathBuf]) -> io::Result<Vec<String>> {
+    let mut origins = Vec::new();
+    for folder in profiles.iter().map(|profile| profile.join("IndexedDB")) {
+        let entries = source.entries(&folder)?.unwrap_or_default();
+        let directories = entries.into_iter().filter(|entry| entry.kind == FoundKind::Directory);
+        let named = directories.map(|entry| folder.join(entry.name));
+        origins.extend(named.filter_map(|path| names::origin(path.as_os_str().as_bytes())));
+    }
+    Ok(origins)
+}
+
+#[derive(Default)]
+struct Verdict(Expected);
+
+impl Verdict {
+    fn unless(&mut self, is_there: bool, kind: &str, name: &str, why: impl FnOnce() -> String) {
+        if !is_there {
+            let (kind, name) = (kind.to_owned(), name.to_owned());
+            self.0.missing.push(Missing { kind, name, why: why(), unknown: Unknown::new() });
+        }
+    }
+
+    fn cookies(&mut self, expected: &Expectations, found: &[Found]) {
+        let databases: Vec<(&PathBuf, &SoughtCookies)> = found
+            .iter()
+            .filter_map(|found| match found {
+                Found::Cookies(path, cookies) => Some((path, cookies)),
+                _ => None,
+            })
+            .collect();
+        let problem = databases.iter().find_map(|(path, found)| problem(path, found.problem.as_ref()));
+        for (at, cookie) in expected.cookies.iter().enumerate() {
+            let told: Vec<SoughtCookie> =
+                databases.iter().filter_map(|(_, found)| found.cookies.get(at).copied()).collect();
+            let there: Vec<SoughtCookie> = told.iter().copied().filter(|told| told.is_there).collect();
+            if there.is_empty() {
+                let has_lapsed = told.iter().any(|told| told.has_lapsed);
+                let why = || if has_lapsed { "it has lapsed".to_owned() } else { absent(problem.as_ref()) };
+                self.unless(false, "cookie", &cookie.to_string(), why);
+                continue;
+            }
+            let dated: Option<Vec<u64>> = there.iter().map(|told| told.lapses_at_ms).collect();
+            self.0.cookies.push(Lapse {
+                host: cookie.host.clone(),
+                name: cookie.name.clone(),
+                lapses_at_ms: dated.and_then(|dated| dated.into_iter().max()),
+                unknown: Unknown::new(),
+            });
+        }
+    }
+
+    fn origins(&mut self, expected: &Expectations, found: &[Found], with_databases: &[String]) {
+        let mut present: BTreeMap<usize, bool> = BTreeMap::new();
+        let mut unread = None;
+        for found in found {
+            let Found::Origins(path, SoughtOrigins { are_there, problem: why }) = found else { continue };
+            unread = unread.or_else(|| problem(path, why.as_ref()));
+            are_there.iter().enumerate().for_each(|(at, there)| *present.entry(at).or_default() |= there);
+        }
+        for (at, origin) in expected.origins.iter().enumerate() {
+            let is_there = present.get(&at).copied().unwrap_or_default() || with_databases.contains(origin);
+            self.unless(is_there, "origin", origin, || match &unread {
+                Some(unread) => absent(Some(unread)),
+                None => "it keeps nothing".to_owned(),
+            });
+        }
+    }
+}
+
+fn problem(path: &Path, why: Option<&String>) -> Option<String> {
+    why.map(|why| format!("{} cannot be read: {why}", path.display()))
+}
+
+fn absent(problem: Option<&String>) -> String {
+    problem.cloned().unwrap_or_else(|| "it is not there".to_owned())
+}

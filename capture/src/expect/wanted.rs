@@ -1,0 +1,92 @@
+//! Which files tell whether what is expected is there.
+
+use std::{
+    collections::BTreeSet,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+use store::format::expectations::Expectations;
+
+use crate::{
+    change::{names, storage},
+    examiner::is_of_cookies,
+};
+
+/// Those of `files` that tell it.
+pub(crate) fn wanted(files: &BTreeSet<PathBuf>, expected: &Expectations) -> BTreeSet<PathBuf> {
+    let mut seen = BTreeSet::new();
+    let wanted = files.iter().filter(|path| match token(path, expected) {
+        Token::None => false,
+        Token::Whole => true,
+        // One file shows that its directory is there.
+        Token::OneOf(directory) => seen.insert(directory),
+    });
+    wanted.cloned().collect()
+}
+
+/// Whether the file at `path` is one of those.
+pub(crate) fn is_wanted(path: &Path, expected: &Expectations) -> bool {
+    !matches!(token(path, expected), Token::None)
+}
+
+/// What a file tells.
+enum Token {
+    None,
+    Whole,
+    /// That this directory is there.
+    OneOf(PathBuf),
+}
+
+fn token(path: &Path, expected: &Expectations) -> Token {
+    if !expected.cookies.is_empty() && is_of_cookies(path)
+        || !expected.origins.is_empty() && storage::directory_of(path).is_some()
+        || expected.files.iter().any(|file| Path::new(file) == path)
+    {
+        return Token::Whole;
+    }
+    let database = path.parent().filter(|parent| {
+        let origin = names::origin(parent.as_os_str().as_bytes());
+        origin.is_some_and(|origin| expected.origins.contains(&origin))
+    });
+    let named = || expected.files.iter().map(Path::new).find(|file| path.starts_with(file));
+    match database.or_else(named) {
+        Some(directory) => Token::OneOf(directory.to_owned()),
+        None => Token::None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use store::format::{event::Actor, expectations::CookieName};
+
+    use super::*;
+
+    #[test]
+    fn only_what_tells_it_is_read() {
+        let mut expected = Expectations::new(&"acme/alice".parse().unwrap(), Actor::default());
+        let files = [
+            "Default/Cookies",
+            "Default/Cookies-journal",
+            "Default/History",
+            "Default/IndexedDB/https_a.test_0.indexeddb.leveldb/CURRENT",
+            "Default/IndexedDB/https_a.test_0.indexeddb.leveldb/LOG",
+            "Default/IndexedDB/https_b.test_0.indexeddb.leveldb/CURRENT",
+            "Default/Local Storage/leveldb/000003.log",
+            "Default/kept/a",
+            "Default/kept/b",
+        ];
+        let paths: BTreeSet<PathBuf> = files.iter().map(PathBuf::from).collect();
+        let read = |expected: &Expectations| wanted(&paths, expected).into_iter().collect::<Vec<_>>();
+        assert!(read(&expected).is_empty());
+        expected.cookies = vec![CookieName { host: "a.test".to_owned(), name: "sid".to_owned() }];
+        assert_eq!(read(&expected), [files[0], files[1]].map(PathBuf::from));
+        expected.cookies.clear();
+        expected.origins = vec!["https://a.test".to_owned()];
+        assert_eq!(read(&expected), [files[3], files[6]].map(PathBuf::from));
+        expected.origins.clear();
+        expected.files = vec!["Default/kept".to_owned(), "Default/History".to_owned()];
+        assert_eq!(read(&expected), [files[2], files[7]].map(PathBuf::from));
+        assert!(is_wanted(Path::new("Default/kept/b"), &expected));
+    }
+}
