@@ -17,7 +17,10 @@ pub use suitability::{damaged, made_plain, whole};
 pub use unexamined::examined;
 pub use upgrade::{Older, Upgrade, is_upgrade, not_older, older};
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use store::{
     Error, ErrorKind, Result,
@@ -139,6 +142,22 @@ pub async fn load(
         report: None,
         transforms: Vec::new(),
         warnings: Vec::new(),
+    })
+}
+
+/// Makes an empty profile at `target` for who could not ask the store: what is captured of it
+/// replaces no snapshot by itself.
+pub fn afresh(target: &Path, commitment: Commitment) -> Result<()> {
+    let marker =
+        Marker { fallback: Some(Outcome::FreshFallback.as_str().to_owned()), transforms: Vec::new() };
+    restore::empty(&restore::Request {
+        paths: Vec::new(),
+        target: target.to_owned(),
+        force: false,
+        keeping: Keeping::default(),
+        threads: 1,
+        inspector: Some(Arc::new(inspector::Marking(marker))),
+        commitment,
     })
 }
 

@@ -77,6 +77,8 @@ pub(crate) static MODES: Key =
     key("modes", Kind::Words(&["cold", "hot"])).variable("PSTORE_MODES").default("cold");
 pub(crate) static UPGRADE: Key =
     key("upgrade", Kind::Word(&["refuse", "forward"])).variable("PSTORE_UPGRADE").default("refuse");
+pub(crate) static ON_UNAVAILABLE: Key =
+    key("on_unavailable", Kind::Word(&["fail", "fresh"])).variable("PSTORE_ON_UNAVAILABLE").default("fail");
 /// For one tenant at a time, as what is kept is.
 pub(crate) static QUOTA_BYTES: Key = key("quota_bytes", Kind::Bytes);
 // What is kept is never for a variable to say: it would hold for every tenant at once.
@@ -117,7 +119,7 @@ pub(crate) static PROGRAM: [&Key; 12] = [
 ];
 
 /// What may differ from tenant to tenant.
-pub(crate) static TENANT: [&Key; 24] = [
+pub(crate) static TENANT: [&Key; 25] = [
     &LOCK_TTL_SECONDS,
     &LOCK_RENEW_SECONDS,
     &MAX_PROFILE_BYTES,
@@ -125,6 +127,7 @@ pub(crate) static TENANT: [&Key; 24] = [
     &ARCHIVE_LEVEL,
     &MODES,
     &UPGRADE,
+    &ON_UNAVAILABLE,
     &QUOTA_BYTES,
     &KEEP,
     &TAGGED_DAYS,

@@ -15,7 +15,7 @@ mod tenant;
 pub(crate) use key::Key;
 pub(crate) use kind::Value;
 pub(crate) use origin::Origin;
-pub(crate) use tenant::{ArchivePolicy, Retention, TenantSettings};
+pub(crate) use tenant::{ArchivePolicy, OnUnavailable, Retention, TenantSettings};
 
 use std::{collections::BTreeMap, ffi::OsString, path::Path};
 

@@ -33,6 +33,8 @@ pub(crate) struct TenantSettings {
     pub(crate) modes: Vec<Mode>,
     /// What becomes of a Chrome that has no snapshot yet, where an older one has.
     pub(crate) upgrade: Upgrade,
+    /// What a run does when the store cannot be reached.
+    pub(crate) on_unavailable: OnUnavailable,
     /// How much its packs may hold.
     pub(crate) quota_bytes: Option<u64>,
     pub(crate) retention: Retention,
@@ -42,6 +44,13 @@ pub(crate) struct TenantSettings {
 pub(crate) enum ArchivePolicy {
     OnDemand,
     Always,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnUnavailable {
+    Fail,
+    /// It starts with an empty profile, whose capture replaces nothing.
+    Fresh,
 }
 
 /// What is to be kept. A rule that is absent removes nothing.
@@ -101,6 +110,10 @@ impl TenantSettings {
             upgrade: match view.text(&key::UPGRADE).as_deref() {
                 Some("forward") => Upgrade::Forward,
                 _ => Upgrade::Refuse,
+            },
+            on_unavailable: match view.text(&key::ON_UNAVAILABLE).as_deref() {
+                Some("fresh") => OnUnavailable::Fresh,
+                _ => OnUnavailable::Fail,
             },
             quota_bytes: view.number(&key::QUOTA_BYTES),
             retention: Retention::of(view),
@@ -164,6 +177,7 @@ mod tests {
             archive_level: 9,
             modes: vec![Mode::Cold],
             upgrade: Upgrade::Refuse,
+            on_unavailable: OnUnavailable::Fail,
             quota_bytes: None,
             retention: Retention::default(),
         };

@@ -8,11 +8,12 @@ pub(super) use preparation::{prepare, take, take_lock};
 pub(super) use signals::Signals;
 
 use std::{
-    ffi::OsString, io, os::unix::process::ExitStatusExt, path::Path, process::ExitStatus, time::Duration,
+    ffi::OsString, io, os::unix::process::ExitStatusExt, path::Path, process::ExitStatus, sync::Arc,
+    time::Duration,
 };
 
 use capture::chrome::stop::{self, Ended};
-use store::{ErrorKind, catalog::lock::Keeper};
+use store::{Error, ErrorKind, catalog::lock::Keeper};
 use tokio::process::Command;
 
 use self::running::Running;
@@ -35,13 +36,13 @@ pub(super) fn command(words: &[OsString]) -> Command {
     command
 }
 
-/// Runs the command until it ends, or until the lock is lost.
+/// Runs the command until it ends, or until the lock is lost, if there is one.
 pub(super) async fn run(
     context: &Context,
     signals: &mut Signals,
     mut command: Command,
     user: Option<&User>,
-    keeper: &Keeper,
+    keeper: Option<&Keeper>,
     browsers: Option<Browsers<'_>>,
 ) -> Result<Guarded, Failure> {
     let program = command.as_std().get_program().to_string_lossy().into_owned();
@@ -55,7 +56,7 @@ pub(super) async fn run(
     loop {
         tokio::select! {
             status = running.wait() => return Ok(Guarded { code: code(status)?, lost: None }),
-            lost = keeper.lost() => {
+            lost = lost(keeper) => {
                 let message = lost.to_string();
                 context.console.warn(&format!("{message}; stopping the command"));
                 close(context, browsers).await;
@@ -66,6 +67,14 @@ pub(super) async fn run(
                 running.signal(number);
             }
         }
+    }
+}
+
+/// Ends when the lock is lost.
+async fn lost(keeper: Option<&Keeper>) -> Arc<Error> {
+    match keeper {
+        Some(keeper) => keeper.lost().await,
+        None => std::future::pending().await,
     }
 }
 

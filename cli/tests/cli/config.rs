@@ -48,6 +48,7 @@ fn without_a_file_everything_is_the_default() {
         ("archive_level", json!(9)),
         ("modes", json!(["cold"])),
         ("upgrade", json!("refuse")),
+        ("on_unavailable", json!("fail")),
         ("quota_bytes", Value::Null),
     ];
     let retention = [

@@ -34,7 +34,7 @@ pub(super) async fn run(context: Context, args: &HoldArgs) -> Result<Answer, Fai
     let keeper = hold.keep(settings.lock_renew);
     let mut command = guard::command(&args.command);
     command.envs(environment);
-    let guarded = guard::run(&context, &mut signals, command, None, &keeper, None).await;
+    let guarded = guard::run(&context, &mut signals, command, None, Some(&keeper), None).await;
     drop(keeper);
     if let Err(error) = hold.release().await {
         context.console.warn(&format!("the lock could not be given back ({error}); it expires by itself"));

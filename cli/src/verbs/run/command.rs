@@ -49,16 +49,28 @@ fn words(words: &[OsString], profile: &Path) -> Vec<OsString> {
     command
 }
 
-/// The command, with the environment it may have.
+/// The command under a lock, with the environment it may have.
 pub(super) async fn command(
     args: &RunArgs,
     user: Option<&User>,
     hold: &Hold,
     profile: &Path,
 ) -> tokio::process::Command {
+    let token = hold.token().await.to_string();
+    told(args, user, (&hold.controls().actor().run_id, &token), profile)
+}
+
+/// The command with the environment it may have, which run it is, and the lock's token; that is
+/// empty if there is no lock.
+pub(super) fn told(
+    args: &RunArgs,
+    user: Option<&User>,
+    (run_id, token): (&str, &str),
+    profile: &Path,
+) -> tokio::process::Command {
     let told = [
-        (LOCK_TOKEN, OsString::from(hold.token().await.to_string())),
-        ("PSTORE_RUN_ID", OsString::from(&hold.controls().actor().run_id)),
+        (LOCK_TOKEN, OsString::from(token)),
+        ("PSTORE_RUN_ID", OsString::from(run_id)),
         ("PSTORE_PROFILE", profile.as_os_str().to_owned()),
     ];
     let mut command = guard::command(&words(&args.command, profile));

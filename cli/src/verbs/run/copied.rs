@@ -116,7 +116,7 @@ async fn session(
     }
     let command = command::command(args, user, hold, place.path()).await;
     let browsers = Browsers::of(&args.capture, place.path());
-    let guarded = guard::run(context, signals, command, user, &keeper, browsers).await?;
+    let guarded = guard::run(context, signals, command, user, Some(&keeper), browsers).await?;
     let captured = match guarded.lost {
         Some(_) => None,
         None => Some(capture(context, args, hold, place.path()).await),
@@ -156,7 +156,7 @@ async fn lineage(context: &Context, args: &RunArgs) -> Result<Lineage, Failure> 
 }
 
 /// A copy is of the snapshot; what a mount that was cut short has changed since is not in it.
-fn warn_of_sessions(context: &Context, args: &RunArgs) -> Result<(), Failure> {
+pub(super) fn warn_of_sessions(context: &Context, args: &RunArgs) -> Result<(), Failure> {
     let (store, profile) = (context.location.shown(), args.profile().to_string());
     let wanted = |path: &Path, about: &About| {
         about.may_be_of(&store, &profile) && !is_named(path, &args.ignore_session)

@@ -2,6 +2,7 @@
 //!
 //! The profile is mounted; where that cannot be, or is not wanted, it is copied.
 
+mod alone;
 mod command;
 mod copied;
 mod mounted;
@@ -40,9 +41,15 @@ pub(super) async fn run(context: Context, args: &RunArgs) -> Result<Answer, Fail
     copies::tell(&context, args.profile());
     let mut signals = Signals::listen();
     let ended = if is_mounted(&context, args, reference) {
-        mounted::run(&context, args, user.as_ref(), &mut signals).await?
+        mounted::run(&context, args, user.as_ref(), &mut signals).await
     } else {
-        copied::run(&context, args, user.as_ref(), &mut signals).await?
+        copied::run(&context, args, user.as_ref(), &mut signals).await
+    };
+    let ended = match ended {
+        Err(failure) if alone::is_wanted(&context, args, reference, &failure) => {
+            alone::run(&context, args, user.as_ref(), &mut signals, failure).await?
+        }
+        ended => ended?,
     };
     Ok(answer(&context, args, ended))
 }

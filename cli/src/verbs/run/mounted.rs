@@ -62,7 +62,7 @@ async fn on(
     let (hold, keeper) = (mount.hold().zip(mount.keeper())).expect("a run mounts under the lock");
     let command = command::command(args, user, hold, place.path()).await;
     let browsers = Browsers::of(&args.capture, place.path());
-    let guarded = guard::run(context, signals, command, user, keeper, browsers).await;
+    let guarded = guard::run(context, signals, command, user, Some(keeper), browsers).await;
     let captured = match &guarded {
         Ok(guarded) if guarded.lost.is_none() => Some(capture(context, args, &serving).await),
         _ => None,

@@ -1,0 +1,123 @@
+//! A run without the store, which could not be reached: it starts with an empty profile.
+//!
+//! Nobody holds a lock meanwhile. What is captured in the end takes the lock as a snapshot does, and
+//! replaces nothing by itself, since the session had started afresh.
+
+use std::path::Path;
+
+use capture::load::{self, Outcome};
+use store::{
+    ErrorKind,
+    catalog::lock::Terms,
+    name::{ChromeMajor, Lineage},
+    ops::{find::Reference, snapshot::LockUse},
+};
+
+use super::{
+    super::{
+        Context,
+        capture::{self as capturing, Job},
+        guard::{self, Browsers, Signals},
+        retention,
+    },
+    Captured, Ended, Load, command, copied,
+    place::Place,
+};
+use crate::{args::RunArgs, failure::Failure, progress, settings::OnUnavailable, user::User};
+
+/// Whether a run that could not begin for this reason begins without the store.
+pub(super) fn is_wanted(
+    context: &Context,
+    args: &RunArgs,
+    reference: Option<&Reference>,
+    failure: &Failure,
+) -> bool {
+    let settings = context.settings.tenant(&args.profile().tenant);
+    // Who names a snapshot wants that one, and no empty profile in its place.
+    let may = !args.load.require && reference.is_none() && args.load.upgrade_from.is_none();
+    may && settings.on_unavailable == OnUnavailable::Fresh
+        && matches!(failure.kind, ErrorKind::Unavailable | ErrorKind::Denied)
+}
+
+pub(super) async fn run(
+    context: &Context,
+    args: &RunArgs,
+    user: Option<&User>,
+    signals: &mut Signals,
+    failure: Failure,
+) -> Result<Ended, Failure> {
+    let Some(chrome_major) = major(args) else {
+        return Err(failure.hint(
+            "with on_unavailable = \"fresh\" the run starts empty if --chrome-major says for which Chrome: \
+             the store cannot be asked",
+        ));
+    };
+    let lineage = Lineage { name: args.profile().clone(), chrome_major };
+    copied::warn_of_sessions(context, args)?;
+    context.console.warn(&format!(
+        "{}: starting with an empty profile, without a lock: {}",
+        Outcome::FreshFallback.as_str(),
+        failure.message
+    ));
+    let place = Place::choose(context, args, &lineage)?;
+    let session = session(context, args, user, signals, &lineage, &place).await;
+    match &session {
+        Ok((_, captured)) => place.finish(context, captured.is_ok()),
+        Err(_) => place.abandon(context).await,
+    }
+    let (guarded, captured) = session?;
+    let reason = Some(failure.message);
+    let load = Load { outcome: Outcome::FreshFallback, reason, warnings: Vec::new() };
+    Ok(Ended { lineage, mounted: false, load, guarded, captured: Some(captured), session: None })
+}
+
+/// For which Chrome, as far as that was said.
+fn major(args: &RunArgs) -> Option<ChromeMajor> {
+    args.chrome_major.or_else(|| args.load.major_of_version())
+}
+
+async fn session(
+    context: &Context,
+    args: &RunArgs,
+    user: Option<&User>,
+    signals: &mut Signals,
+    lineage: &Lineage,
+    place: &Place,
+) -> Result<(guard::Guarded, Result<Captured, Failure>), Failure> {
+    load::afresh(place.path(), context.interrupt.commitment().clone())?;
+    if let Some(user) = user {
+        place.give_to(user)?;
+    }
+    let actor = context.actor(&args.capture.actor);
+    let command = command::told(args, user, (&actor.run_id, ""), place.path());
+    let browsers = Browsers::of(&args.capture, place.path());
+    let guarded = guard::run(context, signals, command, user, None, browsers).await?;
+    Ok((guarded, capture(context, args, lineage, place.path()).await))
+}
+
+async fn capture(
+    context: &Context,
+    args: &RunArgs,
+    lineage: &Lineage,
+    directory: &Path,
+) -> Result<Captured, Failure> {
+    let still = capturing::hold_still(directory, &args.capture).await?;
+    let remarks = still.remarks();
+    let settings = context.settings.tenant(&lineage.name.tenant);
+    let tenant = context.writable_tenant(&lineage.name.tenant).await?;
+    let job = Job {
+        tenant: &tenant,
+        lineage: lineage.clone(),
+        directory,
+        actor: context.actor(&args.capture.actor),
+        lock: LockUse::Take {
+            terms: Terms { ttl: settings.lock_ttl, with_process: true },
+            renew_every: settings.lock_renew,
+            patience: context.patience(&lineage.name, args.wait),
+        },
+    };
+    let progress = progress::watch(context.console);
+    let report = capturing::capture(context, &args.capture, job, still, progress).await?;
+    retention::prune(context, &tenant, lineage, &report).await;
+    Ok(Captured { report, remarks })
+}

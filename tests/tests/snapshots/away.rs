@@ -1,0 +1,77 @@
+//! What a run does while the store is away, as the setting `on_unavailable` has it.
+
+use std::fs;
+
+use serde_json::Value;
+use tests::{binary::Host, desk::Desk, server::SeaweedFs};
+
+const ALICE: &str = "acme/alice";
+
+fn run<'a>(options: &[&'a str], script: &'a str) -> Vec<&'a str> {
+    let command = ["--", "sh", "-c", script, "{profile}"];
+    [&["run", ALICE], options, &command].concat()
+}
+
+fn current(host: &Host) -> Value {
+    host.succeed(["list", ALICE])["active_sha256_prefix"].clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_starts_empty_while_the_store_is_away_if_that_is_set_and_replaces_nothing() {
+    let mut server = SeaweedFs::start().await;
+    let desk = Desk::s3(&server.config());
+    desk.fill(3);
+    let kept = desk.keep(ALICE, &[])["active_sha256_prefix"].clone();
+    let host = desk.host.clone().impatient();
+    let temporary = desk.path("temporary");
+    fs::create_dir(&temporary).unwrap();
+    let fresh = host.clone().with("PSTORE_ON_UNAVAILABLE", "fresh");
+    let fresh = fresh.with("TMPDIR", temporary.to_str().unwrap());
+    let touched = desk.path("touched");
+    let touch = format!("touch {}", touched.display());
+    server.stop();
+
+    host.fail(14, run(&["--chrome-major", "131"], &touch));
+    fresh.fail(14, run(&["--chrome-major", "131", "--require"], &touch));
+    fresh.fail(14, run(&["--chrome-major", "131", "--sha", "abcdef"], &touch));
+    let unknown = fresh.fail(14, run(&[], &touch));
+    assert!(unknown["hint"].as_str().unwrap().contains("--chrome-major"), "{unknown:#}");
+    assert!(!touched.exists());
+
+    // It is away until the end: what was done is kept on this host.
+    let ended =
+        fresh.run(run(&["--chrome-major", "131"], "[ ! -e $0/Default ] && echo work > $0/work; exit 7"));
+    assert_eq!((ended.code, &ended.document["load"]), (Some(7), &"fresh_fallback".into()), "{ended:#?}");
+    assert_eq!(ended.document["snapshot_error"]["kind"], "unavailable", "{ended:#?}");
+    assert!(ended.stderr.contains("fresh_fallback: starting with an empty profile"), "{ended:#?}");
+    let copy = ended.stderr.split("what was not captured is kept in ").nth(1).unwrap();
+    let copy = copy.split(';').next().unwrap();
+    assert_eq!(fs::read_to_string(format!("{copy}/work")).unwrap(), "work\n");
+    let left = fresh.succeed(["sessions"])["copies"][0]["copy"].as_str().unwrap().to_owned();
+    fresh.succeed(["sessions", "discard", &left, "--confirm"]);
+
+    // It comes back before the end: the capture is stored, and the good snapshot stays the current one.
+    let (begun, go) = (desk.path("begun"), desk.path("go"));
+    let script = format!(
+        "echo work > $0/work; touch {}; while [ ! -e {} ]; do sleep 0.1; done",
+        begun.display(),
+        go.display()
+    );
+    let mut running = fresh.start(run(&["--chrome-major", "131"], &script));
+    while !begun.exists() {
+        assert!(running.runs(), "it ended before the command began");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    server.start_again().await;
+    fs::write(&go, "").unwrap();
+    let ended = running.wait();
+    assert_eq!((ended.code, &ended.document["load"]), (Some(0), &"fresh_fallback".into()), "{ended:#?}");
+    let snapshot = &ended.document["snapshot"];
+    assert_eq!(
+        (&snapshot["outcome"], &snapshot["held_back"]),
+        (&"stored".into(), &"fallback".into()),
+        "{ended:#?}"
+    );
+    assert_eq!(ended.document["snapshot_failed"], true, "{ended:#?}");
+    assert_eq!(current(&host), kept);
+}
