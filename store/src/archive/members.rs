@@ -8,7 +8,7 @@ use super::{
     header::{self, Header, MemberKind},
     holes, padding, pax,
 };
-use crate::format::tree::{Entry, Extent, Kind, Meta, Time};
+use crate::format::tree::{Entry, Extent, Kind, Meta, Time, is_plain_xattr};
 
 /// The end of a stream: two blocks of zeros.
 pub const END: [u8; 2 * BLOCK_LEN] = [0; 2 * BLOCK_LEN];
@@ -31,7 +31,8 @@ pub enum Times {
 /// and devices.
 pub fn head(entry: &Entry, meta: &Meta, times: Times) -> Option<Vec<u8>> {
     let mut header = Header {
-        mode: meta.mode,
+        // Whoever unpacks it may be root, and lends nobody its rights by that.
+        mode: meta.plain_mode(),
         uid: meta.uid.into(),
         gid: meta.gid.into(),
         mtime: meta.mtime.seconds,
@@ -114,7 +115,7 @@ fn records(entry: &Entry, header: &Header, meta: &Meta, times: Times) -> Vec<u8>
     }
     // A hard link's are those of its file, which has said them.
     if !matches!(entry.kind, Kind::HardLink { .. }) {
-        for (name, value) in &meta.xattrs {
+        for (name, value) in meta.xattrs.iter().filter(|(name, _)| is_plain_xattr(name)) {
             let key = [pax::XATTR.as_bytes(), &pax::escape(name)].concat();
             pax::append(&mut out, &key, value);
         }

@@ -50,7 +50,7 @@ fn forged() -> MountDesk {
                     value("user.kept", b"1"),
                 ];
             }
-            b"Default" => entry.meta.mode = 0o2777,
+            b"Default" => entry.meta.mode = 0o3777,
             _ => entry.meta.mode = 0o755,
         }
     }
@@ -124,6 +124,20 @@ fn what_is_exported_and_imported_lends_nobody_rights() {
     let (archives, out) = (desk.path("archives"), desk.path("out"));
     let exported = desk.host.succeed(["export", ALICE, "-o", archives.to_str().unwrap()]);
     let archive = exported["archive"].as_str().unwrap();
+    // Nor does it when root unpacks it with another program that keeps whatever it finds.
+    let unpacked = desk.place("unpacked");
+    let tar = "tar --zstd --xattrs --xattrs-include='*' -p --same-owner -xf \"$0\" -C \"$1\"";
+    let ran = Command::new("sh").args(["-c", tar, archive, unpacked.to_str().unwrap()]).status().unwrap();
+    assert!(ran.success());
+    assert_plain(&unpacked);
+    assert_lends_nothing(&unpacked);
+    // It is what a restore writes, to the last bit of a mode.
+    let restored = desk.path("restored");
+    desk.host.restore(ALICE, &restored);
+    for name in ["Default", "id", "setpriv"] {
+        let mode = |root: &Path| fs::metadata(root.join(name)).unwrap().mode() & 0o7777;
+        assert_eq!(mode(&unpacked), mode(&restored), "{name}");
+    }
     desk.host.succeed(["import", archive, "acme/again", "--chrome-major", "131"]);
     // Not even what is stored of it does.
     let stored = Forge::of(&desk.path("store"), "acme/again/131");
@@ -179,7 +193,7 @@ fn what_lends_rights_is_kept_for_whoever_asks_and_had_it() {
     let at = |path: &Path| path.to_str().unwrap().to_owned();
     desk.host.succeed(["restore", ALICE, &at(&out), "--preserve-special"]);
     assert_eq!(fs::metadata(out.join("id")).unwrap().mode() & 0o7777, 0o6755);
-    assert_eq!(fs::metadata(out.join("Default")).unwrap().mode() & 0o7777, 0o2777);
+    assert_eq!(fs::metadata(out.join("Default")).unwrap().mode() & 0o7777, 0o3777);
     let mut kept = names(&out.join("setpriv"));
     kept.retain(|name| name != "trusted.overlay.opaque");
     kept.sort();
