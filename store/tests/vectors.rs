@@ -162,6 +162,12 @@ fn object(key: &str, bytes: &[u8]) {
         ["content", "acme", "packs", id] => return pack_is_as_expected(id, bytes),
         ["content", "acme", "index", _] => Index::decode(bytes).unwrap().encode(),
         ["content", "acme", "pins", _] => Pin::decode(bytes).unwrap().encode(),
+        ["content", "acme", "pins", session, _] => {
+            let root = Pin::decode(bytes).unwrap();
+            assert_eq!(root.session.as_ref().unwrap().id.to_string(), session);
+            assert_eq!(root.kept_generation(), None);
+            root.encode()
+        }
         ["snapshots", .., "events", name] if name.starts_with("merged-") => {
             MergedEvents::decode(bytes).unwrap().encode()
         }

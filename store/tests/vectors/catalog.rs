@@ -1,4 +1,4 @@
-//! A lock that is held, an event that has been stored, a manifest, a pin, and what is expected.
+//! A lock that is held, an event that has been stored, a manifest, a pin, the root of a session, and what is expected.
 
 use store::{
     format::{
@@ -14,6 +14,7 @@ use store::{
         record::{Earlier, Record},
     },
     id::{EventId, FlipId, Nonce, PackId, PackSeq, RecordId, Sha256},
+    name::Lineage,
 };
 
 use super::snapshot::{CAPTURED_AT_MS, tomorrow};
@@ -151,6 +152,25 @@ fn expected() -> Expected {
         }],
         unknown: tomorrow(),
     }
+}
+
+pub(super) fn session_id() -> RecordId {
+    RecordId::from_parts(CAPTURED_AT_MS + 6000, [0xcc; 10])
+}
+
+pub(super) fn root_id() -> RecordId {
+    RecordId::from_parts(CAPTURED_AT_MS + 7000, [0xdd; 10])
+}
+
+/// Of a session on another host that builds on the record.
+pub(super) fn session_root(lineage: &Lineage, record: &Record) -> Pin {
+    let ttl = std::time::Duration::from_secs(30 * 86_400);
+    let mut root = Pin::root(lineage, record.record, session_id(), "host-2", ttl);
+    root.unknown = tomorrow();
+    if let Some(session) = &mut root.session {
+        session.unknown = tomorrow();
+    }
+    root
 }
 
 pub(super) fn health() -> Health {

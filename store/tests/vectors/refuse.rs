@@ -679,6 +679,11 @@ fn events_and_pins(cases: &mut Cases<'_>) {
     cases.add("pin", "major-2", "major version 2", "version", later(&pin));
     cases.names(LATER);
     cases.malformed("pin", "schema", "another schema", change(&pin, "/schema", json!("pstore.event")));
+    let root =
+        layout::session_root(&snapshot::lineage().name.tenant, catalog::session_id(), catalog::root_id());
+    let root = stored(cases, &root);
+    let nameless = json!({ "id": root["session"]["id"] });
+    cases.malformed("pin", "session", "a session without its host", change(&root, "/session", nameless));
     let mut damaged = pin;
     damaged["ttl_ms"] = json!(1);
     cases.malformed("pin", "check", "a number that the digest does not cover", show::json_bytes(&damaged));

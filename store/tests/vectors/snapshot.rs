@@ -312,6 +312,8 @@ pub(super) fn add(files: &mut Files) -> Map<String, Value> {
     put(layout::lock(&lineage()), catalog::lock().encode());
     put(layout::pin(&tenant, catalog::pin_id()), catalog::pin(&live).encode());
     put(layout::expectations(&lineage().name), catalog::expectations().encode());
+    let session = layout::session_root(&tenant, catalog::session_id(), catalog::root_id());
+    put(session, catalog::session_root(&lineage(), &live).encode());
     put(layout::store_config(), store_config().encode());
     put(layout::tenant_config(&tenant), tenant_config().encode());
     put(layout::condemned_by(&tenant, collection()), swept().encode());

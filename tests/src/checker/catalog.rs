@@ -1,4 +1,4 @@
-//! Tenants and pointers: I14, I15, I16 and what I20 says of one moment.
+//! Tenants, pointers and roots: I14, I15, I16, I22 and what I20 says of one moment.
 
 use std::collections::BTreeSet;
 
@@ -21,6 +21,15 @@ impl State {
             pointers.map(|(key, pointer)| (key.clone(), pointer.clone())).collect::<Vec<_>>()
         {
             self.check_pointer(&key, &pointer);
+        }
+    }
+
+    /// The root of a session lies below the session's name, and no other pin is one.
+    pub(super) fn check_roots(&mut self) {
+        for (key, pin) in self.documents.iter().filter(|(key, _)| key.contains("/pins/")) {
+            let below = key.split_once("/pins/").map_or("", |(_, below)| below);
+            let session = below.split_once('/').map(|(session, _)| session);
+            self.findings.must(pin["session"]["id"].as_str() == session, "I22", key);
         }
     }
 

@@ -79,6 +79,7 @@ impl State {
         state.read_packs();
         state.check_indexes();
         state.check_pointers();
+        state.check_roots();
         for (key, record) in state.documents.clone() {
             if let Some((lineage, _)) = key.rsplit_once("/snap-") {
                 state.check_record(lineage, &key, &record);
