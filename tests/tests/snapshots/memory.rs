@@ -3,7 +3,7 @@
 use std::{fs, path::Path, thread, time::Duration};
 
 use tests::{
-    binary::{self, Host, Running},
+    binary::{self, Ended, Host, Running},
     tree::noise,
 };
 
@@ -31,7 +31,11 @@ fn fill(source: &Path) {
 }
 
 /// The most memory that was ever resident, watched until the end.
-fn peak(mut running: Running) -> u64 {
+fn peak(running: Running) -> u64 {
+    watched(running).0
+}
+
+fn watched(mut running: Running) -> (u64, Ended) {
     let status = format!("/proc/{}/status", running.id());
     let mut peak = 0;
     while running.runs() {
@@ -45,7 +49,7 @@ fn peak(mut running: Running) -> u64 {
     let ended = running.wait();
     assert_eq!(ended.code, Some(0), "{ended:#?}");
     assert!(peak > 0, "it ended unseen");
-    peak
+    (peak, ended)
 }
 
 #[test]
@@ -71,4 +75,51 @@ fn a_large_profile_needs_little_memory() {
     for (command, peak, bound) in peaks {
         assert!(peak <= bound, "{command} took {} MiB", peak >> 20);
     }
+}
+
+/// A store in which so many profiles share most of a snapshot that was deleted since.
+fn shared(root: &Path, profiles: u64) -> Host {
+    let host = Host::local(&root.join("home"), &root.join("store"));
+    host.succeed(["init", "--chunk-kib", "1"]);
+    let source = root.join("source");
+    fs::create_dir_all(&source).unwrap();
+    for file in 0..80 {
+        fs::write(source.join(format!("{file:02}")), noise(100_000, file)).unwrap();
+    }
+    let deleted =
+        host.succeed(binary::snapshot(&source, "acme/first"))["record"].as_str().unwrap().to_owned();
+    for file in 60..80 {
+        fs::remove_file(source.join(format!("{file:02}"))).unwrap();
+    }
+    for profile in 0..profiles {
+        fs::write(source.join("own"), noise(1000, 1000 + profile)).unwrap();
+        host.succeed(binary::snapshot(&source, &format!("acme/p{profile}")));
+    }
+    let last = root.join("last");
+    fs::create_dir_all(&last).unwrap();
+    fs::write(last.join("last"), "last").unwrap();
+    host.succeed(binary::snapshot(&last, "acme/first"));
+    host.succeed(["delete", &format!("acme/first@{deleted}")]);
+    host
+}
+
+/// Each of them has six thousand chunks: held all together, those of twenty would take some twenty mebibytes more.
+#[test]
+fn packs_that_many_snapshots_share_are_emptied_in_the_memory_that_two_take() {
+    let collect = |profiles: u64| {
+        let dir = tempfile::tempdir().unwrap();
+        let host = shared(dir.path(), profiles);
+        let line = ["gc", "acme", "--grace", "0", "--wait", "--max-unused", "0", "--memory", "8"];
+        let (taken, ended) = watched(host.start(line));
+        println!("{profiles} profiles: {} MiB", taken >> 20);
+        let repacked = &ended.document["tenants"][0]["repacked"];
+        assert_eq!(
+            (&repacked["records"], &repacked["failed"]),
+            (&profiles.into(), &0.into()),
+            "{repacked:#}"
+        );
+        taken
+    };
+    let (two, many) = (collect(2), collect(22));
+    assert!(many <= two + (8 << 20), "{} MiB for 2, {} MiB for 22", two >> 20, many >> 20);
 }
