@@ -35,7 +35,7 @@ pub enum To {
     Other { lineage: Lineage, hold: Arc<Hold> },
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct CommitRequest {
     pub to: To,
     pub about: About,
@@ -70,9 +70,29 @@ pub struct Committed {
     pub frozen_for: Duration,
 }
 
+/// How often a commit begins anew whose write was revoked.
+const ATTEMPTS: u32 = 3;
+
 impl Mount {
-    /// Makes what has changed the next snapshot; the mount stays.
+    /// Makes what has changed the next snapshot; the mount stays. A write that a collection or a repair has
+    /// revoked has changed nothing, so it begins anew.
     pub async fn commit(
+        self: &Arc<Self>,
+        request: CommitRequest,
+        progress: Arc<dyn Progress>,
+    ) -> Result<Commit> {
+        for _ in 1..ATTEMPTS {
+            match Box::pin(self.commit_once(request.clone(), Arc::clone(&progress))).await {
+                Err(Error::WriteRevoked { record }) => {
+                    tracing::warn!(%record, "the write was revoked; starting again");
+                }
+                ended => return ended,
+            }
+        }
+        Box::pin(self.commit_once(request, progress)).await
+    }
+
+    async fn commit_once(
         self: &Arc<Self>,
         request: CommitRequest,
         progress: Arc<dyn Progress>,

@@ -1,5 +1,7 @@
 //! The tenant's indexes, newest first, as far as a budget allows.
 
+use std::collections::HashSet;
+
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 
@@ -24,9 +26,39 @@ pub struct IndexUse {
     pub left_out: u64,
 }
 
+/// What indexes say, and which they were.
+#[derive(Debug, Default)]
+pub struct Loaded {
+    pub locations: Locations,
+    pub used: IndexUse,
+    seen: HashSet<(Key, u64)>,
+}
+
 /// Loads indexes up to `budget` bytes. Unreadable ones are passed over: they are hints.
-pub async fn load(store: &TenantStore, budget: u64) -> Result<(Locations, IndexUse)> {
-    let (mut entries, _) = list_all(&*store.bucket, &layout::indexes(&store.tenant), Depth::All).await?;
+pub async fn load(store: &TenantStore, budget: u64) -> Result<Loaded> {
+    of_entries(store, list(store).await?, budget).await
+}
+
+/// Loads them again if one that was `loaded` has changed, or is gone: a repair may have taken out what is
+/// lost. Whoever changes an index changes its length.
+///
+/// To be asked once a write has its lease: a repair takes what is lost out of the indexes before it
+/// looks for writes that it has to revoke. So one that missed the lease was done with the indexes.
+pub async fn load_again(store: &TenantStore, loaded: &Loaded, budget: u64) -> Result<Option<Loaded>> {
+    let entries = list(store).await?;
+    let now: HashSet<(&Key, u64)> = entries.iter().map(|entry| (&entry.key, entry.size)).collect();
+    if loaded.seen.iter().all(|(key, size)| now.contains(&(key, *size))) {
+        return Ok(None);
+    }
+    of_entries(store, entries, budget).await.map(Some)
+}
+
+async fn list(store: &TenantStore) -> Result<Vec<Entry>> {
+    Ok(list_all(&*store.bucket, &layout::indexes(&store.tenant), Depth::All).await?.0)
+}
+
+async fn of_entries(store: &TenantStore, entries: Vec<Entry>, budget: u64) -> Result<Loaded> {
+    let mut entries = entries;
     // Names begin with the time of writing.
     entries.sort_unstable_by(|a, b| b.key.cmp(&a.key));
     let mut spent = 0;
@@ -40,6 +72,7 @@ pub async fn load(store: &TenantStore, budget: u64) -> Result<(Locations, IndexU
         })
         .collect();
     let used = IndexUse { indexes: chosen.len() as u64, left_out: total - chosen.len() as u64 };
+    let seen = chosen.iter().map(|entry| (entry.key.clone(), entry.size)).collect();
     let indexes: Vec<Option<Index>> =
         stream::iter(chosen).map(|entry| one(store, entry)).buffered(REQUESTS_AT_ONCE).collect().await;
     let mut locations = Locations::new();
@@ -48,7 +81,7 @@ pub async fn load(store: &TenantStore, budget: u64) -> Result<(Locations, IndexU
             locations.entry(id).or_insert(location);
         }
     }
-    Ok((locations, used))
+    Ok(Loaded { locations, used, seen })
 }
 
 /// Changes an index by compare-and-swap for as long as `change` says that it did so. One that

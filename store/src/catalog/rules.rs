@@ -49,6 +49,12 @@ pub struct Rules {
     pub ask_after_condemned: bool,
     /// It looks at the snapshot it builds on after that, too.
     pub base_after_condemned: bool,
+    /// A writer looks at the indexes it has used once its lease exists: what a repair that missed the
+    /// lease had taken out of them is not referred to.
+    pub index_after_lease: bool,
+    /// A repair revokes the writes that it finds once it has taken what is lost out of the indexes: they
+    /// may have looked at them before.
+    pub revoke_after_loss: bool,
     /// A collection lists the writers it has to wait for when what it condemned is visible.
     pub blockers_after_condemned: bool,
     /// A writer that is taken for dead is revoked, so that it can no longer publish.
@@ -116,6 +122,8 @@ impl Rules {
         ask_for_packs: true,
         ask_after_condemned: true,
         base_after_condemned: true,
+        index_after_lease: true,
+        revoke_after_loss: true,
         blockers_after_condemned: true,
         revoke_blockers: true,
         mark_again: true,

@@ -9,7 +9,10 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Mutex, OnceLock, PoisonError, RwLock},
+    sync::{
+        Mutex, OnceLock, PoisonError, RwLock,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use tokio::sync::oneshot;
@@ -28,6 +31,10 @@ pub struct Known {
     /// Where chunks of the base are since they were moved, as far as that is known.
     moved: RwLock<Locations>,
     index: OnceLock<Locations>,
+    /// What the indexes said when they were looked at again.
+    renewed: RwLock<Option<Locations>>,
+    /// Whether anything was found by an index.
+    uses_index: AtomicBool,
     arriving: Mutex<Option<oneshot::Receiver<Locations>>>,
     unfinished: Unfinished,
     barred: RwLock<HashSet<PackId>>,
@@ -44,6 +51,21 @@ impl Known {
     /// `index` may arrive later, or never if its sender is dropped.
     pub fn new(base: Locations, index: Option<oneshot::Receiver<Locations>>) -> Self {
         Self { base, arriving: Mutex::new(index), ..Self::default() }
+    }
+
+    /// The index arrives here, later.
+    pub fn expect(&self, index: oneshot::Receiver<Locations>) {
+        *self.arriving.lock().unwrap_or_else(PoisonError::into_inner) = Some(index);
+    }
+
+    /// Whether anything was located by an index, which may be older than the lease of the write.
+    pub fn uses_index(&self) -> bool {
+        self.uses_index.load(Ordering::Acquire)
+    }
+
+    /// The indexes were looked at again: only this counts of them now.
+    pub fn learn_index(&self, locations: Locations) {
+        *self.renewed.write().unwrap_or_else(PoisonError::into_inner) = Some(locations);
     }
 
     /// With what is known to be damaged.
@@ -83,7 +105,7 @@ impl Known {
         let moved = self.usable(self.moved(id).as_ref());
         moved
             .or_else(|| self.usable(self.base.get(id)))
-            .or_else(|| self.usable(self.index().get(id)))
+            .or_else(|| self.usable(self.indexed(id).as_ref()))
             .or_else(|| self.usable(self.unfinished.locate(id)))
     }
 
@@ -168,6 +190,18 @@ impl Known {
 
     fn usable(&self, location: Option<&Location>) -> Option<Location> {
         location.copied().filter(|location| !self.is_barred(&location.pack) && !self.is_lost(location))
+    }
+
+    fn indexed(&self, id: &ChunkId) -> Option<Location> {
+        let renewed = self.renewed.read().unwrap_or_else(PoisonError::into_inner);
+        let found = match &*renewed {
+            Some(renewed) => renewed.get(id).copied(),
+            None => self.index().get(id).copied(),
+        };
+        if found.is_some() {
+            self.uses_index.store(true, Ordering::Release);
+        }
+        found
     }
 
     fn index(&self) -> &Locations {

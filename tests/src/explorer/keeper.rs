@@ -12,6 +12,8 @@ use store::{
     id::{PackId, RecordId},
 };
 
+use super::repair::Marks;
+
 #[derive(Debug, Default)]
 pub struct Keeper {
     packs: BTreeSet<PackId>,
@@ -19,6 +21,7 @@ pub struct Keeper {
     reading: BTreeMap<usize, (RecordId, Vec<PackId>)>,
     /// Where packs are not part of the scene, none is missed.
     watches: bool,
+    marks: Marks,
 }
 
 impl Keeper {
@@ -37,6 +40,7 @@ impl Keeper {
         {
             let packs = record.content.iter().flat_map(|content| &content.packs);
             self.needs.insert(record.record, (record.state, packs.map(|used| used.pack).collect()));
+            self.marks.sees(&record);
         }
     }
 
@@ -58,10 +62,18 @@ impl Keeper {
         self.reading.contains_key(&process)
     }
 
-    /// What is needed and is not there, in words.
+    /// A repair that found all of this pack lost has ended: whoever needs it is marked by now.
+    pub fn loses(&mut self, pack: PackId) {
+        self.marks.loses(pack);
+    }
+
+    /// What is needed and is not there, or is lost and not marked, in words.
     pub fn lost(&self) -> Option<String> {
         if !self.watches {
             return None;
+        }
+        if let Some(silent) = self.marks.silent() {
+            return Some(silent);
         }
         let gone = |packs: &[PackId]| packs.iter().find(|pack| !self.packs.contains(pack)).copied();
         for (record, (state, packs)) in &self.needs {

@@ -20,6 +20,7 @@ mod keeper;
 mod machine;
 mod notes;
 mod programs;
+mod repair;
 mod resumed;
 mod run;
 mod scene;

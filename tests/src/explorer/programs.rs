@@ -141,6 +141,10 @@ pub enum Program {
     Capture,
     /// Reads the second snapshot without a pin, as a mount does that has the lock.
     Follower,
+    /// Finds that the pack of the first snapshot is lost, and says so.
+    Repair,
+    /// Stores a snapshot that has the chunk of the first, which it knows from the indexes.
+    Sharer,
 }
 
 impl Program {
@@ -155,9 +159,9 @@ impl Program {
             Self::ForceUnlock => Role::ForceUnlock,
             Self::ContractWriter { .. } | Self::ContractReaper => Role::Contract,
             Self::Writer { .. } | Self::Mover { .. } => Role::Writer,
-            Self::Repacker | Self::LateRepacker | Self::Capture => Role::Writer,
+            Self::Repacker | Self::LateRepacker | Self::Capture | Self::Sharer => Role::Writer,
             Self::Reader { .. } | Self::Follower | Self::Session { .. } => Role::Reader,
-            Self::Collector { .. } | Self::Merger { .. } => Role::Collector,
+            Self::Collector { .. } | Self::Merger { .. } | Self::Repair => Role::Collector,
             Self::Retention => Role::Deleter,
         }
     }
@@ -264,6 +268,14 @@ impl Host {
                     self.machine.inner().ghost.lacks(self.process, error);
                 }
                 self.note(&format!("ends: {:?}", read.map_err(|error| error.kind())));
+            }
+            Program::Repair => {
+                let repaired = self.repair().await;
+                self.note(&format!("ends: {:?}", repaired.map_err(|error| error.kind())));
+            }
+            Program::Sharer => {
+                let stored = self.share().await;
+                self.note(&format!("ends: {:?}", stored.map_err(|error| error.kind())));
             }
             Program::Session { target } => {
                 let rescued = self.session(target).await;

@@ -5,5 +5,6 @@
 mod archives;
 mod collections;
 mod holders;
+mod repairs;
 mod rules;
 mod sessions;

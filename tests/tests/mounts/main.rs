@@ -8,6 +8,7 @@ mod mount;
 mod overlay;
 mod posix;
 mod power;
+mod revoked;
 mod run;
 mod sessions;
 mod sqlite;

@@ -20,12 +20,12 @@ use std::{
 };
 
 use super::{
-    moved::by_id,
-    snapshot::{About, HoldBack, Outcome, Totals, draft, load_index, read_unfinished, snapshot_id},
+    moved::{by_id, current},
+    snapshot::{About, HoldBack, IndexLoading, Outcome, Totals, draft, read_unfinished, snapshot_id},
     written::{Published, Written},
 };
 use crate::{
-    Error, Result,
+    Error, ErrorKind, Result,
     archive::{intake::Arrived, reader::Limits},
     catalog::{lease::WriteLease, records},
     content::{
@@ -98,11 +98,10 @@ pub async fn import(
 ) -> Result<Imported> {
     let started = Instant::now();
     let base = Base::load(store, base).await;
-    let (index, arriving) = load_index(store, INDEX_BUDGET_BYTES);
     let damage = base.record.as_ref().and_then(|record| record.damage.as_ref());
     let lost = damage.map(Lost::from).unwrap_or_default();
     let unfinished = read_unfinished(store).await?;
-    let known = Known::new(base.locations, Some(arriving)).without(lost).beside(unfinished);
+    let known = Known::new(base.locations, None).without(lost).beside(unfinished);
     let known = Arc::new(known);
     let (source, lineage) = (("archive", request.name.as_ref()), request.lineage.clone());
     let draft =
@@ -128,7 +127,6 @@ pub async fn import(
         (Err(Error::Internal { .. }), Err(cause)) => Err(cause),
         (imported, _) => imported,
     };
-    index.abort();
     if !matches!(&imported, Ok(Imported { outcome: Outcome::Stored, .. })) {
         lease.abandon().await;
     }
@@ -173,12 +171,51 @@ struct Writing<'a> {
 
 impl Writing<'_> {
     async fn run(
-        self,
+        mut self,
         ingest: Ingest,
         stream: Box<dyn Read + Send>,
         progress: Arc<dyn Progress>,
     ) -> Result<Imported> {
         self.lease.open().await?;
+        // Both once the lease exists: a repair that has found something lost by then is done with them, and
+        // one that finds it later revokes the lease.
+        let (index, arriving) = IndexLoading::begin(self.store, INDEX_BUDGET_BYTES);
+        self.known.expect(arriving);
+        self.follow_base().await?;
+        let imported = self.take_in(ingest, stream, progress).await;
+        index.abort();
+        imported
+    }
+
+    /// Looks at the base again, of which a repair may have found some damaged since it was read, or have
+    /// stored it elsewhere.
+    async fn follow_base(&mut self) -> Result<()> {
+        let Some(before) = &self.base.0 else { return Ok(()) };
+        let now = match current(self.store, &self.request.lineage, before.record).await {
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Damaged) => return Ok(()),
+            now => now?,
+        };
+        if now.generation == before.generation && now.damage == before.damage {
+            return Ok(());
+        }
+        let mut lost = now.damage.as_ref().map(Lost::from).unwrap_or_default();
+        let base = Base::load(self.store, Some(now)).await;
+        match base.metadata.is_some() {
+            true => self.known.learn_moved(base.locations),
+            // Where it is now is not known, and where it was it is still lost.
+            false => lost.add(&self.known.lost()),
+        }
+        self.known.learn_lost(lost);
+        self.base = (base.record, base.metadata);
+        Ok(())
+    }
+
+    async fn take_in(
+        self,
+        ingest: Ingest,
+        stream: Box<dyn Read + Send>,
+        progress: Arc<dyn Progress>,
+    ) -> Result<Imported> {
         let request = self.request;
         // Ours, and not the reading thread's: whoever gives the import up does not wait for that.
         let scratch = request

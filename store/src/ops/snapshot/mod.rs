@@ -10,6 +10,7 @@
 
 mod draft;
 mod examine;
+mod indexes;
 mod plan;
 mod right;
 pub mod size;
@@ -45,11 +46,12 @@ use crate::{
 
 pub(super) use draft::{Totals, draft};
 pub use examine::{Examined, Examiner, HoldBack};
+pub(super) use indexes::IndexLoading;
 use plan::Plan;
 use right::Right;
 use tokio::sync::OnceCell;
 use write::Writing;
-pub(super) use write::{load_index, read_unfinished};
+pub(super) use write::read_unfinished;
 
 /// How often a capture is started again: because a collection revoked the write, or
 /// because the directory changed under it.

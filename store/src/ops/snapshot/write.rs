@@ -2,24 +2,19 @@
 
 use std::{collections::HashSet, fs::File, ops::Range, sync::Arc};
 
-use tokio::{sync::oneshot, task::JoinHandle};
+use tokio::task::JoinHandle;
 
 use super::{
     Capture, Ended, Examined, HoldBack, Outcome,
     draft::{Totals, draft},
     examine::{self, Contents},
+    indexes::IndexLoading,
     is_whole,
     plan::Plan,
 };
 use crate::{
     Error, ErrorKind, Result,
-    catalog::{
-        index::{self, IndexUse},
-        lease::WriteLease,
-        lock::Hold,
-        pointer::Flip,
-        records,
-    },
+    catalog::{index::IndexUse, lease::WriteLease, lock::Hold, pointer::Flip, records},
     content::{
         TenantStore,
         ingest::{Cutter, Files, Ingest, Ingested},
@@ -56,7 +51,7 @@ pub(super) struct Writing<'a> {
     lease: Arc<WriteLease>,
     uploader: Arc<Uploader>,
     ingest: Arc<Ingest>,
-    index: JoinHandle<IndexUse>,
+    index: IndexLoading,
     /// What was looked at before the first files are read.
     before: Option<Trust>,
     /// Which of the files that were read may be trusted next time, once that is known.
@@ -81,7 +76,7 @@ impl<'a> Writing<'a> {
         replaces: bool,
     ) -> Result<Self> {
         let (store, progress) = (capture.store, &capture.progress);
-        let (index, arriving) = load_index(store, capture.request.index_budget);
+        let (index, arriving) = IndexLoading::begin(store, capture.request.index_budget);
         let loading = base_metadata(capture, base.as_ref());
         let (loaded, before, unfinished) =
             futures::future::join3(loading, before_reading(&plan), read_unfinished(store)).await;
@@ -139,8 +134,8 @@ impl<'a> Writing<'a> {
         }
         let mut ended = ended?;
         let remembered = self.remember();
-        if ended.outcome == Outcome::Stored && self.index.is_finished() {
-            ended.index = self.index.await.unwrap_or_default();
+        if ended.outcome == Outcome::Stored {
+            ended.index = self.index.used().await;
         }
         let mut flip = Ok(ended.flip);
         if ended.held_back.is_none() {
@@ -187,7 +182,7 @@ impl<'a> Writing<'a> {
             // From here on the lease exists, so what is barred is known.
             self.lease.open().await?;
             Box::pin(self.follow_base()).await?;
-            let again = self.unresolved().await?;
+            let again = self.read_again().await?;
             if again.is_empty() {
                 // Whoever writes to the directory now would make files that do not fit together.
                 unchanged?;
@@ -327,6 +322,19 @@ impl<'a> Writing<'a> {
         Ok(())
     }
 
+    /// Entries whose files must be read again. What the index says was read before the lease existed: if any
+    /// of it is used, it is looked at again.
+    async fn read_again(&mut self) -> Result<Vec<usize>> {
+        loop {
+            let budget = self.capture.request.index_budget;
+            self.index.follow(self.capture.store, &self.known, budget).await?;
+            let again = self.unresolved().await?;
+            if self.index.is_sure(&self.known) {
+                return Ok(again);
+            }
+        }
+    }
+
     /// Entries that refer to a chunk which neither this write stores nor may be referred to.
     async fn unresolved(&mut self) -> Result<Vec<usize>> {
         loop {
@@ -405,24 +413,6 @@ async fn before_reading(plan: &Plan) -> Result<Option<Trust>> {
 pub(in crate::ops) async fn read_unfinished(store: &TenantStore) -> Result<Unfinished> {
     let store = store.clone();
     blocking(move || Ok(Unfinished::load(&store))).await
-}
-
-/// Fetches the tenant's indexes in the background.
-pub(in crate::ops) fn load_index(
-    store: &TenantStore,
-    budget: u64,
-) -> (JoinHandle<IndexUse>, oneshot::Receiver<Locations>) {
-    let (sender, receiver) = oneshot::channel();
-    let store = store.clone();
-    let task = tokio::spawn(async move {
-        let (locations, used) = index::load(&store, budget).await.unwrap_or_else(|error| {
-            tracing::warn!(%error, "the tenant's index cannot be read; more may be stored than needed");
-            (Locations::new(), IndexUse::default())
-        });
-        let _ = sender.send(locations);
-        used
-    });
-    (task, receiver)
 }
 
 /// What a write makes use of that the current snapshot holds.

@@ -11,7 +11,7 @@ mod findings;
 mod indexes;
 mod lineage;
 mod packs;
-mod repair;
+pub mod repair;
 mod sample;
 
 pub use findings::Damage;

@@ -193,3 +193,29 @@ async fn a_directory_that_is_again_what_was_damaged_meanwhile_is_stored() {
     assert!(current.record != before.record && current.damage.is_none());
     assert_restores(&world, &current, &source).await;
 }
+
+/// As before, but that the capture knows what is lost from the index alone: another profile has it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repair_at_any_moment_of_a_capture_that_shares_by_the_index_hides_nothing() {
+    let Scene { dir: _dir, source, memory: stage, world } = Scene::new().await;
+    world.snapshot(&source).await.unwrap();
+    for number in 1.. {
+        let memory = copy(&stage).await;
+        let (world, bob) = (world.on(memory.clone()), world.of("acme/bob").on(memory.clone()));
+        let (meanwhile, damaged) = (world.clone(), memory.clone());
+        let deed = deed(move || async move {
+            spoil(&damaged, &data_pack(&meanwhile).await).await;
+            assert!(!repair(&meanwhile).await.marked.is_empty());
+        });
+        let bucket = Arc::new(Interrupter::at(memory, number, deed));
+        let report = bob.on(bucket.clone()).snapshot(&source).await.unwrap();
+        if !bucket.is_done() {
+            assert!(number > 5, "it makes more requests than that");
+            break;
+        }
+        let current = bob.current().await.unwrap();
+        assert_eq!(current.record, report.record);
+        let is_hit = hit(&bob).await.contains(&report.sha256_prefix);
+        assert_eq!(current.damage.is_some(), is_hit, "a repair before request {number}");
+    }
+}

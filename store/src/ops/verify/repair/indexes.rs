@@ -8,7 +8,7 @@ use crate::{
         index::{amend, upload},
         records::list_all,
     },
-    content::lost::Lost,
+    content::{TenantStore, lost::Lost},
     format::{
         WRITER,
         index::{Index, IndexEntry, IndexPack},
@@ -21,19 +21,18 @@ use crate::{
 /// A collection that merges indexes meanwhile may have read them before they were changed.
 const LOOKS: u32 = 2;
 
-impl Check<'_> {
-    /// Takes what is lost out of the indexes, so that what refers to it from now on is stored anew.
-    pub(super) async fn forget(&self, lost: &Lost) -> Result<()> {
-        let store = self.store;
-        for _ in 0..if lost.is_empty() { 0 } else { LOOKS } {
-            let (entries, _) = list_all(&*store.bucket, &layout::indexes(&store.tenant), Depth::All).await?;
-            for entry in entries {
-                amend(store, &entry.key, |index| drop_lost(index, lost)).await?;
-            }
+/// Takes what is lost out of the indexes, so that what refers to it from now on is stored anew.
+pub async fn forget(store: &TenantStore, lost: &Lost) -> Result<()> {
+    for _ in 0..if lost.is_empty() { 0 } else { LOOKS } {
+        let (entries, _) = list_all(&*store.bucket, &layout::indexes(&store.tenant), Depth::All).await?;
+        for entry in entries {
+            amend(store, &entry.key, |index| drop_lost(index, lost)).await?;
         }
-        Ok(())
     }
+    Ok(())
+}
 
+impl Check<'_> {
     /// Writes the indexes that are missing anew, from what the packs themselves say they
     /// hold, and removes those that cannot be read.
     pub(super) async fn restore_indexes(&mut self, lost: &Lost) -> Result<()> {

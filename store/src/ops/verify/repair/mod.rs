@@ -20,6 +20,8 @@ mod marks;
 mod twins;
 mod writers;
 
+pub use self::{indexes::forget, writers::revoke_writes};
+
 use self::{batch::Batch, copies::Copies, twins::Twins};
 use super::{
     Check,
@@ -47,7 +49,7 @@ impl Check<'_> {
                 break;
             }
             let lost = std::mem::take(&mut self.lost);
-            self.forget(&lost).await?;
+            forget(self.store, &lost).await?;
             self.restore_indexes(&lost).await?;
             self.move_lost(&lost).await?;
             known.add(&lost);
@@ -60,7 +62,7 @@ impl Check<'_> {
         }
         self.report.repaired = repaired.told();
         self.mark(&known).await?;
-        if !known.is_empty() && self.revoke_writes().await? {
+        if !known.is_empty() && revoke_writes(self.store).await? {
             self.mark(&known).await?;
         }
         Ok(())

@@ -1,38 +1,36 @@
 //! Writes that are under way when something is found lost.
 //!
-//! A write looks at what it builds on once its lease exists, and refers to nothing that is marked by
-//! then. So the lease of one whose look came before the mark is there when the marks are written; it
+//! A write looks at what it builds on, and at the indexes it has used, once its lease exists, and refers to
+//! nothing that is marked, or was taken out of the indexes, by then. So the lease of one whose look came before the mark is there when the marks are written; it
 //! is revoked here, and the write starts again. If it has become a snapshot instead, that is marked
 //! like any other. One of the two always comes first, for both are replacements of its record.
 
 use crate::{
     Result,
     catalog::{lease::revocation, records, rules::Rules},
+    content::TenantStore,
     format::record::State,
-    ops::verify::Check,
 };
 
-impl Check<'_> {
-    /// Revokes every write of the tenant that stores a snapshot. Says whether there was one. Those that move
-    /// chunks go on: they copy nothing that is not what it should be.
-    pub(super) async fn revoke_writes(&self) -> Result<bool> {
-        let mut found = false;
-        for lineage in records::all_lineages(self.store).await? {
-            for record in records::list(self.store, &lineage).await?.into_iter().flatten() {
-                if record.state != State::Writing || !record.updates.is_empty() {
-                    continue;
-                }
-                found = true;
-                // One that has changed meanwhile was renewed, or is a snapshot now, or has ended.
-                while !revocation::revoke(self.store, &lineage, record.record, Rules::ALL).await? {
-                    let now = records::find(self.store, &lineage, record.record).await?;
-                    if now.is_none_or(|(now, ..)| now.state != State::Writing) {
-                        break;
-                    }
-                }
-                tracing::info!(record = %record.record, %lineage, "a write that may refer to what is lost starts again");
+/// Revokes every write of the tenant that stores a snapshot. Says whether there was one. Those that move
+/// chunks go on: they copy nothing that is not what it should be.
+pub async fn revoke_writes(store: &TenantStore) -> Result<bool> {
+    let mut found = false;
+    for lineage in records::all_lineages(store).await? {
+        for record in records::list(store, &lineage).await?.into_iter().flatten() {
+            if record.state != State::Writing || !record.updates.is_empty() {
+                continue;
             }
+            found = true;
+            // One that has changed meanwhile was renewed, or is a snapshot now, or has ended.
+            while !revocation::revoke(store, &lineage, record.record, Rules::ALL).await? {
+                let now = records::find(store, &lineage, record.record).await?;
+                if now.is_none_or(|(now, ..)| now.state != State::Writing) {
+                    break;
+                }
+            }
+            tracing::info!(record = %record.record, %lineage, "a write that may refer to what is lost starts again");
         }
-        Ok(found)
     }
+    Ok(found)
 }

@@ -1,0 +1,76 @@
+//! The tenant's indexes, fetched while files are read, and looked at again under the lease.
+
+use tokio::{sync::oneshot, task::JoinHandle};
+
+use crate::{
+    Error, Result,
+    catalog::index::{self, IndexUse, Loaded},
+    content::{
+        TenantStore,
+        known::{Known, Locations},
+    },
+};
+
+pub(in crate::ops) struct IndexLoading {
+    /// What was loaded, without the locations.
+    task: Option<JoinHandle<Loaded>>,
+    loaded: Loaded,
+    /// Whether what is known of the indexes was there once the lease existed.
+    is_sure: bool,
+}
+
+impl IndexLoading {
+    /// Fetches them in the background.
+    pub(in crate::ops) fn begin(store: &TenantStore, budget: u64) -> (Self, oneshot::Receiver<Locations>) {
+        let (sender, receiver) = oneshot::channel();
+        let store = store.clone();
+        let task = tokio::spawn(async move {
+            let mut loaded = index::load(&store, budget).await.unwrap_or_else(|error| {
+                tracing::warn!(%error, "the tenant's index cannot be read; more may be stored than needed");
+                Loaded::default()
+            });
+            let _ = sender.send(std::mem::take(&mut loaded.locations));
+            loaded
+        });
+        (Self { task: Some(task), loaded: Loaded::default(), is_sure: false }, receiver)
+    }
+
+    /// Whether nothing was found by what the indexes said before the lease existed.
+    pub(super) fn is_sure(&self, known: &Known) -> bool {
+        self.is_sure || !known.uses_index()
+    }
+
+    /// Looks at the indexes again, once the lease exists, if anything was found by them: a repair may
+    /// have taken out since what is lost.
+    pub(super) async fn follow(&mut self, store: &TenantStore, known: &Known, budget: u64) -> Result<()> {
+        if self.is_sure(known) {
+            return Ok(());
+        }
+        if let Some(task) = self.task.take() {
+            self.loaded = task.await.map_err(|error| Error::Internal { what: error.to_string() })?;
+        }
+        if let Some(now) = index::load_again(store, &self.loaded, budget).await? {
+            tracing::info!("the tenant's index has changed since it was read");
+            self.loaded.used = now.used;
+            known.learn_index(now.locations);
+        }
+        self.is_sure = true;
+        Ok(())
+    }
+
+    /// What was used of them, if they have arrived.
+    pub(super) async fn used(self) -> IndexUse {
+        match self.task {
+            Some(task) if task.is_finished() => task.await.map(|loaded| loaded.used).unwrap_or_default(),
+            Some(_) => IndexUse::default(),
+            None => self.loaded.used,
+        }
+    }
+
+    /// Nobody wants to know any more.
+    pub(in crate::ops) fn abort(&self) {
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! A repair that finds a chunk lost, and a writer that knows that chunk from the tenant's indexes.
+
+use std::sync::Arc;
+
+use store::{
+    Error,
+    catalog::{
+        controls::Controls,
+        index,
+        lease::{DurableWrite, WriteLease},
+        records,
+    },
+    content::{known::Known, lost::Lost, upload::Gate},
+    format::{
+        Unknown, layout,
+        mark::{Mark, MarkedPack},
+        record::{PackUse, Record, State},
+    },
+    id::{PackId, PackSeq, RecordId},
+    ops::verify::repair,
+};
+
+use super::{
+    programs::Host,
+    scene::{chunk_of, data_of, pack_of},
+};
+
+fn needs(record: &Record, pack: PackId) -> bool {
+    record.content.iter().flat_map(|content| &content.packs).any(|used| used.pack == pack)
+}
+
+impl Host {
+    /// Finds that all of the first snapshot's pack is lost: takes it out of the indexes, marks the
+    /// snapshots that need it, revokes the writes that are under way, and marks what they have become.
+    pub(super) async fn repair(&self) -> store::Result<()> {
+        let pack = pack_of(self.records[0]);
+        let mut lost = Lost::default();
+        lost.add_pack(pack);
+        repair::forget(&self.store, &lost).await?;
+        self.mark(pack).await?;
+        if self.rules.revoke_after_loss && repair::revoke_writes(&self.store).await? {
+            self.mark(pack).await?;
+        }
+        self.machine.inner().ghost.keeper.loses(pack);
+        Ok(())
+    }
+
+    async fn mark(&self, pack: PackId) -> store::Result<()> {
+        let controls = Controls::new(self.store.clone(), self.lineage.clone(), Default::default());
+        for listed in records::list(&self.store, &self.lineage).await?.into_iter().flatten() {
+            let is_due = |record: &Record| {
+                record.state == State::Live && record.damage.is_none() && needs(record, pack)
+            };
+            while let (now, version) = records::get(&self.store, &self.lineage, listed.record).await?
+                && is_due(&now)
+            {
+                let lost = MarkedPack { pack, offsets: Vec::new(), unknown: Unknown::new() };
+                let mark = Mark { found_at_ms: 1, files: 1, packs: vec![lost], unknown: Unknown::new() };
+                let marked = Record { damage: Some(mark), lease_seq: now.lease_seq + 1, ..now };
+                match controls.replace_record(&marked, version).await {
+                    Err(Error::Conflict { .. }) => {}
+                    replaced => drop(replaced?),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// As a capture does that finds the chunk of the first snapshot in the indexes: it reads them, takes its
+    /// lease, looks at them again, and refers to what they still name; what they do not, it stores.
+    pub(super) async fn share(&self) -> store::Result<()> {
+        let chunk = chunk_of(&self.store, self.records[0]);
+        let (base, _) = records::get(&self.store, &self.lineage, self.records[1]).await?;
+        let mut loaded = index::load(&self.store, u64::MAX).await?;
+        let known = Arc::new(Known::default());
+        known.learn_index(std::mem::take(&mut loaded.locations));
+        let draft = Record { content: None, deletion: None, damage: None, ..base.clone() };
+        let lease = WriteLease::new(self.store.clone(), self.lineage.clone(), draft, Arc::clone(&known))
+            .with_rules(self.rules);
+        let write = lease.open().await?;
+        if self.rules.index_after_lease
+            && let Some(now) = index::load_again(&self.store, &loaded, u64::MAX).await?
+        {
+            known.learn_index(now.locations);
+        }
+        lease.make_sure_of(known.locate(&chunk).map(|location| location.pack)).await?;
+        let data = match known.locate(&chunk) {
+            Some(location) => location.pack,
+            None => self.put_pack(data_of(write)).await?,
+        };
+        let meta = self.put_pack(PackId { write, seq: PackSeq::Meta }).await?;
+        let mut content = base.content.clone().unwrap();
+        content.packs = [data, meta].map(|pack| PackUse { pack, live_bytes: 1 }).to_vec();
+        content.packs.sort_by_key(|used| used.pack);
+        let durable = DurableWrite { write, stored_bytes: 1 };
+        lease.publish(&durable, |record| record.content = Some(content)).await.map(drop)
+    }
+
+    async fn put_pack(&self, pack: PackId) -> store::Result<PackId> {
+        let key = layout::pack(&self.store.tenant, pack);
+        store::bucket::put_unique(&*self.store.bucket, &key, pack.to_string().into_bytes().into()).await?;
+        Ok(pack)
+    }
+}
+
+/// Snapshots that need what is lost, and whether each says so.
+#[derive(Debug, Default)]
+pub struct Marks {
+    lost: Option<PackId>,
+    unmarked: std::collections::BTreeMap<RecordId, Vec<PackId>>,
+}
+
+impl Marks {
+    pub fn sees(&mut self, record: &Record) {
+        self.unmarked.remove(&record.record);
+        if record.state == State::Live && record.damage.is_none() {
+            let packs = record.content.iter().flat_map(|content| &content.packs);
+            self.unmarked.insert(record.record, packs.map(|used| used.pack).collect());
+        }
+    }
+
+    /// A repair that found this lost has ended.
+    pub fn loses(&mut self, pack: PackId) {
+        self.lost = Some(pack);
+    }
+
+    /// A snapshot that lacks something without saying so, in words.
+    pub fn silent(&self) -> Option<String> {
+        let lost = self.lost?;
+        let (record, _) = self.unmarked.iter().find(|(_, packs)| packs.contains(&lost))?;
+        Some(format!("snapshot {record} needs pack {lost}, which is lost, and is not marked"))
+    }
+}
