@@ -59,6 +59,7 @@ pub fn request(lineage: &Lineage, directory: &Path) -> snapshot::Request {
         threads: 2,
         actor: actor("test"),
         lock: Default::default(),
+        made_of: None,
         examiner: None,
         hold_back: None,
         archive: None,

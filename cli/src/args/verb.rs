@@ -134,7 +134,8 @@ pub(crate) struct SnapshotArgs {
     /// The major version of the Chrome that wrote it [default: from its `Last Version`]
     #[arg(long, value_name = "N")]
     pub(crate) chrome_major: Option<ChromeMajor>,
-    /// Store it as --chrome-major says, though its `Last Version` is another Chrome's
+    /// Store it as --chrome-major says, though its `Last Version` is another Chrome's; and what a run
+    /// with a copy has left, though others have stored a snapshot since
     #[arg(long, requires = "chrome_major")]
     pub(crate) force: bool,
     #[command(flatten)]

@@ -118,6 +118,8 @@ pub(super) struct Job<'a> {
     pub directory: &'a Path,
     pub actor: Actor,
     pub lock: LockUse,
+    /// What the directory was made of, if only that may be replaced.
+    pub made_of: Option<Option<RecordId>>,
 }
 
 /// Captures a directory that holds still.
@@ -128,7 +130,7 @@ pub(super) async fn capture(
     still: Still,
     progress: Arc<dyn Progress>,
 ) -> Result<Report, Failure> {
-    let Job { tenant, lineage, directory, actor, lock } = job;
+    let Job { tenant, lineage, directory, actor, lock, made_of } = job;
     context.console.step(&format!("{} holds still, and is captured for {lineage}", directory.display()));
     let settings = context.settings.tenant(&lineage.name.tenant);
     require_room(context, tenant, &lineage, args).await?;
@@ -147,6 +149,7 @@ pub(super) async fn capture(
         about: about(context, args, &actor, still)?,
         actor,
         lock,
+        made_of,
         examiner: Some(Arc::new(examiner)),
         hold_back,
         archive: Some(super::export::policy(context, &lineage.name.tenant)),

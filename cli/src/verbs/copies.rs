@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use store::{
     Error, ErrorKind,
     catalog::clock,
+    id::RecordId,
     name::{Lineage, ProfileName},
     scratch::{self, Scratch},
 };
@@ -34,9 +35,14 @@ pub(super) struct Copy {
     about: Value,
 }
 
-/// Notes whose profile is about to be copied to `folder`.
-pub(super) fn note(context: &Context, folder: &Scratch, lineage: &Lineage) -> Result<(), Failure> {
-    let about = json!({
+/// Notes whose profile is about to be copied to `folder`, and which snapshot is `current`, if that is known.
+pub(super) fn note(
+    context: &Context,
+    folder: &Scratch,
+    lineage: &Lineage,
+    current: Option<Option<RecordId>>,
+) -> Result<(), Failure> {
+    let mut about = json!({
         "v": 1,
         "store": context.location.shown(),
         "tenant_id": lineage.name.tenant,
@@ -44,6 +50,9 @@ pub(super) fn note(context: &Context, folder: &Scratch, lineage: &Lineage) -> Re
         "chrome_major_version": lineage.chrome_major,
         "started_at_ms": clock::unix_ms(),
     });
+    if let Some(current) = current {
+        about["record"] = json!(current);
+    }
     let path = folder.path().join(ABOUT);
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
     let noted = file.and_then(|mut file| file.write_all(about.to_string().as_bytes()));
@@ -65,6 +74,18 @@ pub(super) fn left() -> Vec<Copy> {
         }
     }
     found
+}
+
+/// The snapshot that was current when a run made this directory of the lineage: `Some(None)` if there was
+/// none. `None` if the directory is no copy that a run of this user has left, or that is not known.
+pub(super) fn made_of(context: &Context, directory: &Path, lineage: &Lineage) -> Option<Option<RecordId>> {
+    let place = directory.canonicalize().ok()?;
+    let copy = left().into_iter().find(|copy| copy.path().canonicalize().is_ok_and(|path| path == place))?;
+    let is_of = copy.about["store"] == json!(context.location.shown())
+        && copy.profile().is_some_and(|of| of == lineage.name.to_string())
+        && copy.about["chrome_major_version"] == json!(lineage.chrome_major);
+    let noted = copy.about.as_object()?.get("record").filter(|_| is_of)?;
+    serde_json::from_value(noted.clone()).ok()
 }
 
 /// Tells of those of this profile.

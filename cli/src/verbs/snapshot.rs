@@ -19,7 +19,7 @@ use store::{
 use super::{
     Context,
     capture::{self as capturing, Job},
-    retention,
+    copies, retention,
 };
 use crate::{answer::Answer, args::SnapshotArgs, failure::Failure, progress};
 
@@ -50,9 +50,11 @@ pub(super) async fn run(context: Context, args: &SnapshotArgs) -> Result<Answer,
         directory: &args.directory,
         actor,
         lock: lock_use(args, &context, &lineage, token),
+        made_of: copies::made_of(&context, &args.directory, &lineage).filter(|_| !args.force),
     };
-    let report =
-        capturing::capture(&context, &args.capture, job, still, progress::watch(context.console)).await?;
+    let is_copy = job.made_of.is_some();
+    let captured = capturing::capture(&context, &args.capture, job, still, progress::watch(context.console));
+    let report = captured.await.map_err(|failure| passed_by(failure, is_copy, args, &lineage))?;
     retention::prune(&context, &tenant, &lineage, &report).await;
     let warnings = warnings(&report, remarks);
     warnings.iter().for_each(|warning| context.console.warn(warning));
@@ -61,6 +63,19 @@ pub(super) async fn run(context: Context, args: &SnapshotArgs) -> Result<Answer,
     let brief = Some(format!("{}\n", report.snapshot_id));
     let document = document(&lineage, &report, &warnings);
     Ok(Answer { brief, verdict, hint, ..Answer::new(document, text(&lineage, &report)) })
+}
+
+/// Others have stored a snapshot since a run made the copy that is to be stored now.
+fn passed_by(failure: Failure, is_copy: bool, args: &SnapshotArgs, lineage: &Lineage) -> Failure {
+    if !is_copy || failure.kind != ErrorKind::PointerMoved {
+        return failure;
+    }
+    let (directory, Lineage { name, chrome_major }) = (args.directory.display(), lineage);
+    failure.hint(format!(
+        "`pstore snapshot {directory} {name} --chrome-major {chrome_major} --force` replaces what is current; \
+         `pstore snapshot {directory} {}/ANOTHER --chrome-major {chrome_major}` stores it as another profile",
+        name.tenant
+    ))
 }
 
 /// What another program has made the current snapshot is what this one is built on and

@@ -1,6 +1,7 @@
 //! Commands that `pstore run` runs on a mount: what they change becomes the next snapshot, and
 //! nothing is lost however they end.
 
+mod left;
 mod upgrade;
 mod whole;
 

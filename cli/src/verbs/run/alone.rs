@@ -59,7 +59,7 @@ pub(super) async fn run(
         Outcome::FreshFallback.as_str(),
         failure.message
     ));
-    let place = Place::choose(context, args, &lineage)?;
+    let place = Place::choose(context, args, &lineage, None)?;
     let session = session(context, args, user, signals, &lineage, &place).await;
     match &session {
         Ok((_, captured)) => place.finish(context, captured.is_ok()),
@@ -115,6 +115,7 @@ async fn capture(
             renew_every: settings.lock_renew,
             patience: context.patience(&lineage.name, args.wait),
         },
+        made_of: None,
     };
     let progress = progress::watch(context.console);
     let report = capturing::capture(context, &args.capture, job, still, progress).await?;

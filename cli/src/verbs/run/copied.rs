@@ -50,7 +50,7 @@ pub(super) async fn run(
     };
     let hold = Arc::new(guard::take_lock(signals, taking).await?);
     let lineage = hold.controls().lineage();
-    let (place, ended) = match Place::choose(context, args, lineage) {
+    let (place, ended) = match Place::choose(context, args, lineage, Some(hold.base().await)) {
         Ok(place) => {
             let ended = session(context, args, signals, &hold, &place, user, settings.lock_renew).await;
             (Some(place), ended)
@@ -138,6 +138,7 @@ async fn capture(
         directory,
         actor: hold.controls().actor().clone(),
         lock: LockUse::Held(hold.token().await),
+        made_of: None,
     };
     let progress = progress::watch(context.console);
     let report = capturing::capture(context, &args.capture, job, still, progress).await?;

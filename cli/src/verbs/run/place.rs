@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use store::{Error, name::Lineage, scratch::Scratch};
+use store::{Error, id::RecordId, name::Lineage, scratch::Scratch};
 
 use super::super::{
     Context,
@@ -29,12 +29,18 @@ pub(super) enum Place {
 }
 
 impl Place {
-    pub(super) fn choose(context: &Context, args: &RunArgs, lineage: &Lineage) -> Result<Self, Failure> {
+    /// `current` is the snapshot that the lineage has now, if that is known; `Some(None)` if it has none.
+    pub(super) fn choose(
+        context: &Context,
+        args: &RunArgs,
+        lineage: &Lineage,
+        current: Option<Option<RecordId>>,
+    ) -> Result<Self, Failure> {
         if let Some(directory) = &args.directory {
             return Ok(Self::Named(std::path::absolute(directory).unwrap_or_else(|_| directory.clone())));
         }
         let directory = temporary()?;
-        copies::note(context, &directory, lineage)?;
+        copies::note(context, &directory, lineage, current)?;
         let profile = directory.path().join(PROFILE);
         Ok(Self::Temporary(directory, profile))
     }

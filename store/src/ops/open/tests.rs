@@ -73,6 +73,7 @@ impl Desk {
             threads: 1,
             actor: actor("capture"),
             lock: Default::default(),
+            made_of: None,
             examiner: None,
             hold_back: None,
             archive: None,

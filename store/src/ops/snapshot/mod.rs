@@ -73,6 +73,9 @@ pub struct Request {
     pub threads: usize,
     pub actor: Actor,
     pub lock: LockUse,
+    /// What the directory was made of, if that is known: only while this is current does its snapshot take
+    /// the place of it. `Some(None)` if nothing was current then.
+    pub made_of: Option<Option<RecordId>>,
     /// Asked about what was read, before it is published.
     pub examiner: Option<Arc<dyn Examiner>>,
     /// Why the snapshot must not take the place of the current one by itself, if there is one.
@@ -257,7 +260,9 @@ impl Capture<'_> {
         }
         let right = self.right.get_or_try_init(|| Right::obtain(self, survey)).await?;
         // What counts is what the pointer named when it was claimed.
-        let base = match right.hold.base().await {
+        let claimed = right.hold.base().await;
+        self.must_stand_on(claimed)?;
+        let base = match claimed {
             now if now == base.as_ref().map(|base| base.record) => base,
             Some(now) => self.base(now).await?,
             None => None,
@@ -270,6 +275,15 @@ impl Capture<'_> {
             error = right.lost() => return Err(error),
         };
         self.report(&plan, ended)
+    }
+
+    /// Others may have stored what the directory lacks since it was made.
+    fn must_stand_on(&self, current: Option<RecordId>) -> Result<()> {
+        if self.request.made_of.is_none_or(|made_of| made_of == current) {
+            return Ok(());
+        }
+        let reason = "it names another snapshot than the one that the directory was made of".to_owned();
+        Err(Error::PointerMoved { record: None, lineage: self.request.lineage.to_string(), reason })
     }
 
     /// Lock and pointer, and the current snapshot if there is one of ours. Somebody else's
