@@ -51,7 +51,9 @@ fn cookie(text: &str) -> Result<CookieName, String> {
             if is_text(host, MAX_HOST_BYTES)
                 && is_text(name, MAX_NAME_BYTES)
                 && host != "."
-                && !host.contains(['/', ' ']) =>
+                && !host.contains(['/', ' '])
+                // A URL has a host, and is none.
+                && !name.starts_with("//") =>
         {
             Ok(CookieName { host: host.to_ascii_lowercase(), name: name.to_owned() })
         }
