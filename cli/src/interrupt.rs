@@ -24,7 +24,13 @@ impl Interrupt {
 
     /// Whether somebody listens.
     pub(crate) fn raise(&self) -> bool {
-        self.raised.send(true).is_ok()
+        let is_heard = self.raised.receiver_count() > 0;
+        self.raised.send_replace(true);
+        is_heard
+    }
+
+    pub(crate) fn is_raised(&self) -> bool {
+        *self.raised.borrow()
     }
 
     /// Ends when it is raised. Listens from now on.

@@ -86,7 +86,9 @@ impl Context {
     /// Waits for whoever holds a profile, and says so.
     pub(crate) fn patience(&self, profile: &ProfileName, wait: Duration) -> Patience {
         let (console, profile) = (self.console, profile.clone());
+        let interrupt = self.interrupt.clone();
         Patience::telling(wait, move |waiting| console.say(&told::waiting(&profile, waiting)))
+            .until(move || interrupt.is_raised())
     }
 
     /// The token of a lock that is held already: as typed, else from the environment, where

@@ -94,6 +94,8 @@ async fn give_up(
     };
     let told = format!("record    {id} of {lineage}\ndamage    {damage}\n");
     if !confirm {
+        // What would be refused is not planned.
+        controls.may_give_up(id).await.map_err(|error| refused(lineage, error))?;
         let text = format!(
             "{told}nothing was written; add --confirm to give its snapshot up: a backup of the record \
              is of no use after the next collection\n"

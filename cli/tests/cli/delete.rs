@@ -151,7 +151,11 @@ fn a_record_is_given_up_only_if_nobody_relies_on_it() {
     let record = cut_short(&desk, &second);
     let line = format!("delete acme/alice --sha {record} --damaged --confirm");
     desk.run(&line).refused(27, &["it is the current one", "pstore rollback"]);
+    // Whoever only asks is told so, too.
+    let unsure = line.trim_end_matches(" --confirm");
+    desk.run(unsure).refused(27, &["it is the current one", "pstore rollback"]);
     desk.ok(&format!("rollback acme/alice --sha {first} --confirm"));
+    assert_eq!(desk.json(unsure)["outcome"], "planned");
     // Of a newer pstore.
     let path = desk.object(&format!("snap-{record}.json"));
     let damaged = fs::read(&path).unwrap();

@@ -25,8 +25,7 @@ impl Controls {
     /// snapshot needed goes with the next collection. Refuses if the record can be read, or if a
     /// newer pstore wrote it, or if somebody relies on the snapshot.
     pub async fn give_up(&self, target: RecordId, reason: &str) -> Result<Record> {
-        let version = self.damaged_record(target).await?;
-        self.require_nobody_relies_on(target).await?;
+        let version = self.may_give_up(target).await?;
         let mut event = self.event(EventKind::Delete);
         event.reason = reason.to_owned();
         event.record = Some(target);
@@ -35,6 +34,13 @@ impl Controls {
         self.replace_record(&buried, version).await?;
         self.store_event(&event).await;
         Ok(buried)
+    }
+
+    /// Whether [`Self::give_up`] would refuse, as things are now. The version of the record.
+    pub async fn may_give_up(&self, target: RecordId) -> Result<Version> {
+        let version = self.damaged_record(target).await?;
+        self.require_nobody_relies_on(target).await?;
+        Ok(version)
     }
 
     /// The version of the record, which must be damaged.

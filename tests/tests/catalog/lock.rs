@@ -1,6 +1,12 @@
 //! The lock: what its holders, and those who wait for it, are promised.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use serde_json::json;
 use store::{
@@ -10,7 +16,7 @@ use store::{
         clock::HostClock,
         controls::Controls,
         events,
-        lock::{Hold, Outcome, Reaped, Terms},
+        lock::{Hold, Outcome, Patience, Reaped, Terms},
         pointer::Flip,
     },
     format::{
@@ -467,4 +473,20 @@ async fn a_renewal_that_arrives_late_is_no_twins() {
     faults.heal();
     hold.renew().await.unwrap();
     assert!(world.controls("one").lock().await.unwrap().unwrap().lock.renewal_count >= 2);
+}
+
+/// Who waits for a lock for an hour and is told that nobody wants it any more does not go on waiting.
+#[tokio::test]
+async fn a_wait_that_is_given_up_ends_though_somebody_else_holds_the_lock() {
+    let (_, world, _) = in_memory().await;
+    let held = acquire(&world.controls("first")).await.unwrap();
+    let given_up = Arc::new(AtomicBool::new(false));
+    let (told, asked) = (Arc::clone(&given_up), Arc::clone(&given_up));
+    // The wait has begun when it is told of.
+    let patience = Patience::telling(Duration::from_secs(3600), move |_| told.store(true, Ordering::Release))
+        .until(move || asked.load(Ordering::Acquire));
+    let ended = world.controls("second").acquire(TERMS, patience).await;
+    assert!(matches!(ended, Err(Error::Interrupted)), "{ended:?}");
+    held.release().await.unwrap();
+    acquire(&world.controls("third")).await.unwrap();
 }

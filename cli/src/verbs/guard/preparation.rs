@@ -6,11 +6,13 @@ use rustix::process::Signal;
 use store::{ErrorKind, catalog::lock::Hold, ops::commitment::Commitment};
 
 use super::Signals;
-use crate::failure::Failure;
+use crate::{failure::Failure, interrupt::Interrupt};
 
-/// Takes what the command needs, a lock or a mount. After a signal it is given back.
+/// Takes what the command needs, a lock or a mount. After a signal nobody waits for another holder any
+/// more, and what was taken is given back.
 pub(in crate::verbs) async fn take<T>(
     signals: &mut Signals,
+    interrupt: &Interrupt,
     taking: impl Future<Output = Result<T, Failure>>,
     patience: Duration,
     give_back: impl AsyncFnOnce(T),
@@ -20,6 +22,7 @@ pub(in crate::verbs) async fn take<T>(
         taken = &mut taking => return taken,
         number = signals.next() => number,
     };
+    interrupt.raise();
     if let Ok(Ok(taken)) = tokio::time::timeout(patience, taking).await {
         give_back(taken).await;
     }
@@ -32,9 +35,10 @@ const LAST_BREATH: Duration = Duration::from_secs(2);
 /// Takes the lock. After a signal it is not kept.
 pub(in crate::verbs) async fn take_lock(
     signals: &mut Signals,
+    interrupt: &Interrupt,
     taking: impl Future<Output = Result<Hold, Failure>>,
 ) -> Result<Hold, Failure> {
-    take(signals, taking, LAST_BREATH, release).await
+    take(signals, interrupt, taking, LAST_BREATH, release).await
 }
 
 async fn release(hold: Hold) {

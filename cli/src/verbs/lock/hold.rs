@@ -26,7 +26,7 @@ pub(super) async fn run(context: Context, args: &HoldArgs) -> Result<Answer, Fai
         let patience = context.patience(&args.lineage.profile, args.wait);
         Ok(controls.acquire(terms, patience).await?)
     };
-    let hold = Arc::new(guard::take_lock(&mut signals, taking).await?);
+    let hold = Arc::new(guard::take_lock(&mut signals, &context.interrupt, taking).await?);
     let environment = [
         (LOCK_TOKEN, OsString::from(hold.token().await.to_string())),
         ("PSTORE_RUN_ID", OsString::from(&hold.controls().actor().run_id)),

@@ -48,7 +48,7 @@ pub(super) async fn run(
         let patience = context.patience(args.profile(), args.wait);
         Ok(controls.acquire(terms, patience).await?)
     };
-    let hold = Arc::new(guard::take_lock(signals, taking).await?);
+    let hold = Arc::new(guard::take_lock(signals, &context.interrupt, taking).await?);
     let lineage = hold.controls().lineage();
     let (place, ended) = match Place::choose(context, args, lineage, Some(hold.base().await)) {
         Ok(place) => {

@@ -50,7 +50,8 @@ async fn on(
     let mount_args = mount_args(args, user, place);
     let beginning = Serving::begin(context, &mount_args, EndedBy::Command);
     let give_back = async |(serving, _): (std::sync::Arc<Serving>, Notes)| drop(serving.put_aside().await);
-    let (serving, notes) = guard::take(signals, beginning, LAST_BREATH, give_back).await?;
+    let (serving, notes) =
+        guard::take(signals, &context.interrupt, beginning, LAST_BREATH, give_back).await?;
     let mount = &serving.mount;
     notes.told().iter().for_each(|warning| context.console.warn(warning));
     if notes.outcome == Outcome::NoPriorState {

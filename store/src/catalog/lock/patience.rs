@@ -20,6 +20,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 pub struct Patience {
     wait: Duration,
     teller: Option<Arc<Teller>>,
+    /// Whether nobody wants the lock any more.
+    given_up: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
 }
 
 type Teller = dyn Fn(&Waiting<'_>) + Send + Sync;
@@ -38,7 +40,17 @@ impl Patience {
     /// Calls `teller` when the wait begins, and whenever somebody else holds the lock.
     #[must_use]
     pub fn telling(wait: Duration, teller: impl Fn(&Waiting<'_>) + Send + Sync + 'static) -> Self {
-        Self { wait, teller: Some(Arc::new(teller)) }
+        Self { wait, teller: Some(Arc::new(teller)), given_up: None }
+    }
+
+    /// Asks often while it waits, and ends the wait with [`Error::Interrupted`] if so.
+    #[must_use]
+    pub fn until(self, given_up: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self { given_up: Some(Arc::new(given_up)), ..self }
+    }
+
+    fn is_given_up(&self) -> bool {
+        self.given_up.as_ref().is_some_and(|given_up| given_up())
     }
 
     pub fn is_zero(&self) -> bool {
@@ -48,7 +60,7 @@ impl Patience {
 
 impl From<Duration> for Patience {
     fn from(wait: Duration) -> Self {
-        Self { wait, teller: None }
+        Self { wait, ..Self::default() }
     }
 }
 
@@ -79,6 +91,10 @@ impl Controls {
         // Whoever waits already comes first.
         let mut ticket = self.ticket(&patience).filter(|ticket| ticket.ahead() > 0);
         loop {
+            // While nothing is under way that may have taken it.
+            if patience.is_given_up() {
+                return Err(Error::Interrupted);
+            }
             let ahead = ticket.as_ref().map_or(0, Ticket::ahead);
             let left = until.saturating_duration_since(Instant::now());
             if ahead > 0 && !left.is_zero() {
@@ -107,7 +123,7 @@ impl Controls {
                 ticket = self.ticket(&patience);
             }
             let pause = ASK_AGAIN.min(left).min(holder.remaining.max(Duration::from_millis(50)));
-            self.pause(holder.nonce, pause).await;
+            self.pause(holder.nonce, pause, &patience).await;
         }
     }
 
@@ -130,14 +146,14 @@ impl Controls {
     }
 
     /// Pauses, until a holder that lived on this machine has gone at the latest.
-    async fn pause(&self, holder: Option<Nonce>, pause: Duration) {
+    async fn pause(&self, holder: Option<Nonce>, pause: Duration, patience: &Patience) {
         let until = Instant::now() + pause;
         let cache = self.store.cache.as_ref();
         let lives = || cache.zip(holder).is_some_and(|(cache, nonce)| presence::lives(cache, nonce));
         let lived = lives();
         while Instant::now() < until {
             tokio::time::sleep(LOOK_AGAIN.min(until - Instant::now())).await;
-            if lived && !lives() {
+            if lived && !lives() || patience.is_given_up() {
                 return;
             }
         }
