@@ -37,6 +37,7 @@ const fn entry(kind: ErrorKind) -> (u8, &'static str) {
         ErrorKind::SessionUnreadable => (38, "session_unreadable"),
         ErrorKind::SessionBehind => (39, "session_behind"),
         ErrorKind::TenantsFailed => (40, "tenants_failed"),
+        ErrorKind::Deleted => (41, "deleted"),
         ErrorKind::Interrupted => (130, "interrupted"),
     }
 }
@@ -54,7 +55,7 @@ pub(crate) fn kind(name: &str) -> Option<ErrorKind> {
     KINDS.into_iter().find(|kind| entry(*kind).1 == name)
 }
 
-const KINDS: [ErrorKind; 33] = [
+const KINDS: [ErrorKind; 34] = [
     ErrorKind::Internal,
     ErrorKind::InvalidInput,
     ErrorKind::NotFound,
@@ -87,6 +88,7 @@ const KINDS: [ErrorKind; 33] = [
     ErrorKind::SessionUnreadable,
     ErrorKind::SessionBehind,
     ErrorKind::TenantsFailed,
+    ErrorKind::Deleted,
     ErrorKind::Interrupted,
 ];
 

@@ -162,6 +162,16 @@ fn repair(error: &Error) -> Option<String> {
     })
 }
 
+/// How what was deleted can begin anew.
+fn deleted(error: &Error) -> Option<String> {
+    let Error::Deleted { what, .. } = error else { return None };
+    let name = what.strip_prefix("tenant ").unwrap_or(what);
+    let tenant = name.split('/').next().unwrap_or_default();
+    Some(format!(
+        "to begin it anew: `pstore delete {name} --tombstone --confirm`, once `pstore gc {tenant}` has removed what is left of it"
+    ))
+}
+
 /// What helps whatever the verb was. A verb that knows better replaces it.
 fn advice(error: &Error) -> Option<String> {
     let named = || named(error);
@@ -219,6 +229,7 @@ fn advice(error: &Error) -> Option<String> {
                 named()
             ));
         }
+        ErrorKind::Deleted => return deleted(error),
         ErrorKind::HeldBack => "look at it, then move the pointer with `pstore rollback`",
         ErrorKind::ProfileTooLarge => "remove what is not needed, or raise max_profile_bytes of the tenant",
         ErrorKind::QuotaExceeded => "`pstore delete` what is not needed, then `pstore gc`",

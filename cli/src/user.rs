@@ -33,6 +33,15 @@ pub(crate) struct User {
     shell: Option<String>,
 }
 
+/// What the user of this process is called; a number, if nobody knows.
+pub(crate) fn own_name() -> String {
+    let uid = geteuid().as_raw();
+    let users = fs::read("/etc/passwd").unwrap_or_default();
+    let users = String::from_utf8_lossy(&users);
+    let own = users.lines().filter_map(Entry::parse).find(|entry| entry.uid == uid);
+    own.map_or_else(|| uid.to_string(), |entry| entry.name.to_owned())
+}
+
 impl User {
     /// `NAME`, `UID`, either with `:GROUP` or `:GID`.
     pub(crate) fn find(text: &str) -> Result<Self, Failure> {

@@ -36,6 +36,7 @@ use store::{
         root::Root,
         segment::{SegmentReader, SegmentWriter, snapshot_id},
         table,
+        tombstone::Tombstone,
         tree::Entry,
     },
     id::PackId,
@@ -142,6 +143,8 @@ fn every_file_is_read_by_a_test() {
             assert!(Record::decode(bytes).unwrap().encode() == *bytes, "{name}");
         } else if name == "manifest.json" {
             assert!(Manifest::decode(bytes).unwrap().encode() == *bytes, "{name}");
+        } else if name == "tombstone.json" {
+            assert!(Tombstone::decode(bytes).unwrap().encode() == *bytes, "{name}");
         } else if !refused.contains(name) && !is_read_elsewhere(name) {
             panic!("no test knows {name}");
         }
@@ -377,6 +380,7 @@ fn refusal(read_as: &str, bytes: &[u8]) -> Result<(), FormatError> {
         "merged events" => MergedEvents::decode(bytes).map(drop),
         "pin" => Pin::decode(bytes).map(drop),
         "expectations" => Expectations::decode(bytes).map(drop),
+        "tombstone" => Tombstone::decode(bytes).map(drop),
         "manifest" => Manifest::decode(bytes).map(drop),
         other => panic!("nothing is read as {other}"),
     }
@@ -419,6 +423,7 @@ fn the_schemas_describe_the_documents() {
         ("event", "/events/01JED0YG0RNANANANANANANANA.json"),
         ("events", "/events/merged-01JEFKB800EXVQEXVQEXVQEXVQ.json"),
         ("manifest", "manifest.json"),
+        ("tombstone", "tombstone.json"),
         ("record", "records/damaged.json"),
         ("record", "records/moved.json"),
         ("pin", "/pins/01JED0YNW8QEXVQEXVQEXVQEXV"),

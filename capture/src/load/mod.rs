@@ -32,7 +32,7 @@ use store::{
         adopt::Adoption,
         commitment::Commitment,
         find::{self, Reference},
-        restore,
+        profiles, restore,
     },
     progress::Progress,
     tree::write::Keeping,
@@ -224,7 +224,10 @@ async fn choose(
 /// Why there is nothing to load: there is no profile, or only one of another Chrome.
 pub async fn nothing_to_load(store: &TenantStore, lineage: &Lineage) -> Result<Error> {
     let Lineage { name, chrome_major } = lineage;
-    let all = records::lineages(store, name).await?;
+    let (all, is_deleted) = records::lineages_or_tombstone(&*store.bucket, name).await?;
+    if is_deleted {
+        profiles::require_undeleted(store, name).await?;
+    }
     let others: Vec<ChromeMajor> =
         all.iter().map(|lineage| lineage.chrome_major).filter(|major| major != chrome_major).collect();
     if others.is_empty() {

@@ -3,12 +3,16 @@
 use std::{ffi::OsString, time::Duration};
 
 use clap::{Args, Subcommand};
-use store::{id::Nonce, name::Tenant};
+use store::{
+    id::Nonce,
+    name::{ChromeMajor, Tenant},
+    ops::find::Reference,
+};
 
 use super::{
-    chosen::ChosenArgs,
+    chosen::{ChosenArgs, Subject},
     scope::Scope,
-    value::{actor, mebibytes, percent, seconds},
+    value::{actor, mebibytes, percent, seconds, sha_prefix},
     verb::LineageArgs,
 };
 
@@ -169,19 +173,40 @@ pub(crate) struct RollbackArgs {
     pub(crate) force: bool,
 }
 
-/// Delete one snapshot that is not the current one
+/// Delete one snapshot that is not the current one; with --all a profile or a tenant
 ///
-/// The space it alone needs is freed by the next garbage collection.
+/// The space that only it needs is freed by the next garbage collection.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:
+#[command(group = clap::ArgGroup::new("planned").args(["all", "tombstone", "damaged"]), after_help = "Example:
   pstore delete acme/alice@3f2a91
+  pstore delete acme/alice --all --reason 'left the company' --confirm
+  pstore delete acme --all
   pstore delete acme/alice --sha 01KA2ZQ3V5H8YJ4T6W9XEN0RBC --damaged --confirm")]
 pub(crate) struct DeleteArgs {
-    #[command(flatten)]
-    pub(crate) snapshot: ChosenArgs,
+    #[arg(
+        value_name = "TENANT/PROFILE[@REF]",
+        help = "Whose snapshot, and which: @DIGITS of its id, @TAG, @latest~2 or @2026-11-15T10:00; with --all a profile, or a TENANT"
+    )]
+    pub(crate) name: Subject,
+    /// Of this major version of Chrome [default: the newest there is]
+    #[arg(long, value_name = "N", conflicts_with_all = ["all", "tombstone"])]
+    pub(crate) chrome_major: Option<ChromeMajor>,
+    /// The first digits of the snapshot's id or its archive's
+    #[arg(long, value_name = "PREFIX", value_parser = sha_prefix, conflicts_with_all = ["all", "tombstone"])]
+    pub(crate) sha: Option<Reference>,
+    /// Everything: each snapshot of each Chrome, archives, tags and the pointer; of a tenant, each
+    /// profile. One tombstone is left. Says what would go; does it with --confirm
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// With --all: give up this session, whatever it holds; the first digits of its id
+    #[arg(long, value_name = "SESSION", requires = "all")]
+    pub(crate) ignore_session: Vec<String>,
+    /// The tombstone of a profile or a tenant that was deleted, so that it can begin anew
+    #[arg(long)]
+    pub(crate) tombstone: bool,
     #[command(flatten)]
     pub(crate) actor: ActorArgs,
-    /// Why; it is written into the log
+    /// Why; it is written into the log, and with --all into the tombstone
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     pub(crate) reason: String,
     /// Even if it is tagged
@@ -192,7 +217,7 @@ pub(crate) struct DeleteArgs {
     #[arg(long)]
     pub(crate) damaged: bool,
     /// Do it
-    #[arg(long, requires = "damaged")]
+    #[arg(long, requires = "planned")]
     pub(crate) confirm: bool,
 }
 

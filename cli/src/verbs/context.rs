@@ -166,6 +166,20 @@ impl Context {
         }
     }
 
+    /// A tenant that may have been deleted, for those who end that.
+    pub(crate) async fn tenant_or_tombstone(
+        &self,
+        tenant: &Tenant,
+        purpose: Purpose,
+    ) -> Result<TenantStore, Failure> {
+        let store = self.store(purpose).await?;
+        match self.answer(store.tenant(tenant)).await {
+            Err(Error::Deleted { .. }) => Ok(store.tenant_or_tombstone(tenant).await?),
+            Ok(found) => Ok(found),
+            Err(_) => self.existing(tenant, purpose).await,
+        }
+    }
+
     /// A tenant to load from: what another program has stored for one that pstore does not know counts.
     async fn tenant_to_load(&self, tenant: &Tenant, purpose: Purpose) -> Result<TenantStore, Failure> {
         let store = self.store(purpose).await?;

@@ -1,5 +1,10 @@
 //! `pstore delete`
 
+mod all;
+pub(super) mod receipt;
+
+use std::fmt;
+
 use serde_json::{Value, json};
 use store::{
     Error, ErrorKind,
@@ -8,7 +13,7 @@ use store::{
     error::Needed,
     format::record::Record,
     id::{RecordId, SnapshotId},
-    name::Lineage,
+    name::{Lineage, ProfileName, Tenant},
     ops::find::Reference,
 };
 
@@ -17,12 +22,72 @@ use super::{
     anothers::{self, Meant},
     force_unlock::checked_reason,
 };
-use crate::{answer::Answer, args::DeleteArgs, failure::Failure, size, time};
+use crate::{
+    answer::Answer,
+    args::{ChosenArgs, DeleteArgs, Subject as Named},
+    failure::Failure,
+    size, time,
+};
+
+/// What is deleted with all that it has.
+pub(super) enum Subject {
+    Profile(ProfileName),
+    Tenant(Tenant),
+}
+
+impl Subject {
+    fn tenant(&self) -> &Tenant {
+        match self {
+            Self::Profile(name) => &name.tenant,
+            Self::Tenant(tenant) => tenant,
+        }
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Profile(name) => name.fmt(f),
+            Self::Tenant(tenant) => tenant.fmt(f),
+        }
+    }
+}
 
 pub(super) async fn run(context: Context, args: &DeleteArgs) -> Result<Answer, Failure> {
+    if args.all && args.tombstone {
+        return Err(Failure::usage("--all and --tombstone exclude each other")
+            .hint("--all deletes what there is; --tombstone lets what was deleted begin anew"));
+    }
+    match &args.name {
+        Named::Tenant(tenant) if args.all => all::tenant(context, args, tenant).await,
+        Named::Tenant(tenant) if args.tombstone => {
+            all::begin_anew(context, args, &Subject::Tenant(tenant.clone())).await
+        }
+        Named::Tenant(tenant) => Err(Failure::usage(format!("{tenant} is a tenant, not a snapshot")).hint(
+            format!("`pstore delete {tenant}/PROFILE@REF` deletes a snapshot; `pstore delete {tenant} --all` says what the tenant has"),
+        )),
+        Named::Snapshot(name) if args.all || args.tombstone => {
+            if let Some(reference) = name.typed() {
+                let (profile, flag) = (&name.profile, if args.all { "--all" } else { "--tombstone" });
+                return Err(Failure::usage(format!("{flag} goes with a profile, and @{reference} names a snapshot"))
+                    .hint(format!("`pstore delete {profile} {flag}`; or leave {flag} out")));
+            }
+            match args.all {
+                true => all::profile(context, args, &name.profile).await,
+                false => all::begin_anew(context, args, &Subject::Profile(name.profile.clone())).await,
+            }
+        }
+        Named::Snapshot(name) => {
+            let (chrome_major, sha) = (args.chrome_major, args.sha.clone());
+            one(context, args, &ChosenArgs { name: name.clone(), chrome_major, sha }).await
+        }
+    }
+}
+
+async fn one(context: Context, args: &DeleteArgs, chosen: &ChosenArgs) -> Result<Answer, Failure> {
     let reason = checked_reason(&args.reason)?;
-    let reference = args.snapshot.required("delete")?;
-    let (tenant, lineage) = context.lineage_to_change(&args.snapshot.lineage()).await?;
+    let reference = chosen.required("delete")?;
+    let (tenant, lineage) = context.lineage_to_change(&chosen.lineage()).await?;
     let controls = Controls::new(tenant.clone(), lineage.clone(), context.actor(&args.actor));
     if args.damaged {
         return give_up(&tenant, &controls, (reference, args.confirm), &reason).await;
@@ -116,7 +181,9 @@ fn refused(lineage: &Lineage, error: Error) -> Failure {
     let name = &lineage.name;
     let hint = match needed {
         Needed::Latest => format!("`pstore rollback {name}@OTHER --confirm` makes another one current"),
-        Needed::Only => "a profile keeps at least one snapshot".to_owned(),
+        Needed::Only => {
+            format!("a profile keeps at least one snapshot; `pstore delete {name} --all` deletes the profile")
+        }
         Needed::Mounted => "unmount it first".to_owned(),
         Needed::Session { id, host } => format!(
             "on {host}, `pstore unmount` if it is mounted, else `pstore sessions rescue {id}` or `discard {id} --confirm`; if that host is gone for ever, `pstore sessions discard {id} --remote {} --confirm` here",

@@ -15,6 +15,7 @@ use crate::{
     answer::Answer,
     args::GcArgs,
     failure::{self, Failure},
+    location::Purpose,
     size,
 };
 
@@ -47,10 +48,12 @@ async fn collect(context: &Context, tenant: &Tenant, args: &GcArgs) -> Result<Pl
     };
     let scratch = context.cache_root.clone().unwrap_or_else(std::env::temp_dir);
     if args.dry_run {
-        let collector = Collector::new(context.tenant(tenant).await?, options).with_scratch(scratch);
+        let collector = Collector::new(context.tenant_or_tombstone(tenant, Purpose::Read).await?, options)
+            .with_scratch(scratch);
         return collector.plan().await.map_err(|error| stopped(tenant, error, 0));
     }
-    let collector = Collector::new(context.tenant_to_change(tenant).await?, options).with_scratch(scratch);
+    let store = context.tenant_or_tombstone(tenant, Purpose::Change).await?;
+    let collector = Collector::new(store, options).with_scratch(scratch);
     let plan = if args.wait { collector.run_through().await } else { collector.run().await };
     plan.map_err(|Stopped { error, condemned }| stopped(tenant, error, condemned.packs))
 }

@@ -6,18 +6,21 @@ mod rows;
 use capture::load::damaged;
 use serde_json::{Value, json};
 use store::{
-    catalog::records,
-    format::record::Record,
+    format::{record::Record, tombstone::Deletion},
     id::RecordId,
-    name::{ChromeMajor, Lineage, Profile, Tenant},
-    ops::find::{self, Listing},
+    name::{Lineage, Tenant},
+    ops::{
+        find::{self, Listing},
+        profiles::{self, Profile},
+    },
 };
 
-use super::{Context, context::taking_in};
+use super::{Context, context::taking_in, delete::receipt::by};
 use crate::{
     answer::Answer,
     args::{LineageArgs, ListArgs, Scope},
     failure::{Failure, pointer_repair},
+    location::Purpose,
     plain,
     table::{Align::Left, Table},
 };
@@ -41,28 +44,53 @@ pub(super) async fn run(context: Context, args: &ListArgs) -> Result<Answer, Fai
 }
 
 async fn tenants(context: Context) -> Result<Answer, Failure> {
-    let tenants = context.tenants().await?;
-    let text = tenants.iter().map(|tenant| format!("{tenant}\n")).collect();
-    Ok(Answer::new(json!({ "store": context.location.shown(), "tenants": tenants }), text))
+    let all = context.tenants().await?;
+    let store = context.store(Purpose::Read).await?;
+    let deleted = profiles::deleted_tenants(&store, &all).await;
+    let is_deleted = |tenant: &Tenant| deleted.iter().any(|(other, _)| other == tenant);
+    let tenants: Vec<&Tenant> = all.iter().filter(|tenant| !is_deleted(tenant)).collect();
+    let mut text: String = tenants.iter().map(|tenant| format!("{tenant}\n")).collect();
+    for (tenant, deletion) in &deleted {
+        text.push_str(&format!("{tenant}  deleted {}\n", deletion.told()));
+    }
+    let lines = deleted.iter().map(|(tenant, deletion)| {
+        let mut line = of_deletion(deletion);
+        line["tenant_id"] = json!(tenant);
+        line
+    });
+    let document = json!({
+        "store": context.location.shown(),
+        "tenants": tenants,
+        "deleted": lines.collect::<Vec<Value>>(),
+    });
+    Ok(Answer::new(document, text))
+}
+
+fn of_deletion(deletion: &Deletion) -> Value {
+    json!({
+        "deleted_at_ms": deletion.at_ms,
+        "deleted_by": by(deletion),
+        "reason": deletion.reason,
+    })
 }
 
 async fn profiles(context: Context, tenant: &Tenant) -> Result<Answer, Failure> {
     let tenant = context.tenant(tenant).await?;
-    let mut profiles: Vec<(Profile, Vec<ChromeMajor>)> = Vec::new();
-    for lineage in records::all_lineages(&tenant).await? {
-        match profiles.last_mut() {
-            Some((profile, majors)) if *profile == lineage.name.profile => majors.push(lineage.chrome_major),
-            _ => profiles.push((lineage.name.profile, vec![lineage.chrome_major])),
-        }
-    }
-    let mut table = Table::new(&[("PROFILE", Left), ("CHROME", Left)]);
-    for (profile, majors) in &profiles {
+    let profiles = profiles::profiles(&tenant).await?;
+    let mut table = Table::new(&[("PROFILE", Left), ("CHROME", Left), ("STATE", Left)]);
+    for Profile { name, majors, deletion } in &profiles {
         let majors: Vec<String> = majors.iter().map(ToString::to_string).collect();
-        table.row(vec![format!("{}/{profile}", tenant.tenant), majors.join(", ")]);
+        let state =
+            deletion.as_ref().map_or_else(String::new, |deletion| format!("deleted {}", deletion.told()));
+        table.row(vec![name.to_string(), majors.join(", "), state]);
     }
-    let lines = profiles
-        .iter()
-        .map(|(profile, majors)| json!({ "profile_id": profile, "chrome_major_versions": majors }));
+    let lines = profiles.iter().map(|Profile { name, majors, deletion }| {
+        json!({
+            "profile_id": name.profile,
+            "chrome_major_versions": majors,
+            "deletion": deletion.as_ref().map(of_deletion),
+        })
+    });
     let document = json!({ "tenant_id": tenant.tenant, "profiles": lines.collect::<Vec<Value>>() });
     Ok(Answer::new(document, table.render()))
 }

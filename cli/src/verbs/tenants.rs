@@ -53,6 +53,8 @@ impl Turns {
     ) -> Result<Option<T>, Failure> {
         match turn {
             Ok(done) => Ok(Some(done)),
+            // There is nothing of it any more.
+            Err(failure) if self.is_of_all && failure.kind == ErrorKind::Deleted => Ok(None),
             Err(failure) if !self.is_of_all || is_of_the_store(failure.kind) => Err(failure),
             Err(failure) => {
                 self.pass_over(tenant, tenant.to_string(), failure);

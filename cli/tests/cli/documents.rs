@@ -116,7 +116,7 @@ impl Keeper<'_> {
                     json!(1)
                 }
             }
-            Value::String(_) if matches!(key, Some("script" | "page")) => json!("…"),
+            Value::String(_) if matches!(key, Some("script" | "page" | "user")) => json!("…"),
             Value::String(text) => json!(self.redacted_text(text)),
             other => other.clone(),
         }
@@ -262,6 +262,9 @@ fn documents_are_those_that_are_kept() {
     let made = "tar --sort=name -C udd -c . | zstd -q > udd.tar.zst";
     assert!(Command::new("sh").args(["-c", made]).current_dir(desk.path("")).status().unwrap().success());
     keeper.keep("import", "import udd.tar.zst acme/imported --chrome-major 131");
+    keeper.keep("delete.all-planned", "delete acme/imported --all");
+    keeper.keep("delete.all", "delete acme/imported --all --confirm --reason offboarded");
+    keeper.keep("list.profiles-deleted", "list acme");
     keeper.keep("doctor", "doctor");
     keeper.keep("config-show", "config show");
     keeper.keep("config-show.tenant", "config show acme");

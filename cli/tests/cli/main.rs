@@ -25,6 +25,7 @@ mod local;
 mod lock;
 mod log;
 mod names;
+mod offboard;
 mod operators;
 mod quota;
 mod refusals;

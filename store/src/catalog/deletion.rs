@@ -25,6 +25,15 @@ use crate::{
 
 const ATTEMPTS: u32 = 16;
 
+/// What else goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rest {
+    /// A profile keeps a snapshot.
+    Stays,
+    /// The whole profile is deleted.
+    Goes,
+}
+
 impl Controls {
     /// Deletes the snapshot `target`; picks up where an earlier attempt was cut short.
     pub async fn delete(&self, target: RecordId, reason: &str) -> Result<Record> {
@@ -40,11 +49,26 @@ impl Controls {
         reason: &str,
         still: impl Fn(&Record) -> bool,
     ) -> Result<Record> {
+        self.delete_of(Rest::Stays, target, reason, still).await
+    }
+
+    /// As [`Self::delete`], of a profile that is deleted: the last snapshot goes, too.
+    pub async fn delete_with_profile(&self, target: RecordId, reason: &str) -> Result<Record> {
+        self.delete_of(Rest::Goes, target, reason, |_| true).await
+    }
+
+    async fn delete_of(
+        &self,
+        rest: Rest,
+        target: RecordId,
+        reason: &str,
+        still: impl Fn(&Record) -> bool,
+    ) -> Result<Record> {
         let mut event = self.event(EventKind::Delete);
         event.reason = reason.to_owned();
         event.record = Some(target);
         for attempt in 1..=ATTEMPTS {
-            if let Some(buried) = self.try_delete(target, &event, &still).await? {
+            if let Some(buried) = self.try_delete(rest, target, &event, &still).await? {
                 return Ok(buried);
             }
             tokio::time::sleep(RetryPolicy::default().pause(attempt)).await;
@@ -55,6 +79,7 @@ impl Controls {
     /// `None` if somebody has replaced the record meanwhile.
     async fn try_delete(
         &self,
+        rest: Rest,
         target: RecordId,
         event: &Event,
         still: &impl Fn(&Record) -> bool,
@@ -65,7 +90,7 @@ impl Controls {
                 if !still(&record) {
                     return Err(self.changed(target));
                 }
-                self.require_unneeded(&record).await?;
+                self.require_unneeded(&record, rest).await?;
                 if record.archives().next().is_some() {
                     self.require_readable().await?;
                 }
@@ -89,7 +114,7 @@ impl Controls {
             }
         };
         if !trashed.removing
-            && let Err(error) = self.trash(&trashed).await
+            && let Err(error) = self.trash(&trashed, rest).await
         {
             if let Err(error) = self.put_back(trashed, version).await {
                 tracing::warn!(%error, record = %target, "a deletion was refused, but the record is still trashed");
@@ -117,14 +142,21 @@ impl Controls {
     /// Fails if [`Self::delete`] would because somebody needs the snapshot. Changes nothing.
     pub async fn may_delete(&self, target: RecordId) -> Result<()> {
         let (record, _) = records::get(&self.store, &self.lineage, target).await?;
-        if record.removing { Ok(()) } else { self.require_unneeded(&record).await }
+        if record.removing { Ok(()) } else { self.require_unneeded(&record, Rest::Stays).await }
+    }
+
+    /// Fails if [`Self::delete_with_profile`] would because somebody needs the snapshot. Changes
+    /// nothing.
+    pub async fn may_delete_with_profile(&self, target: RecordId) -> Result<()> {
+        let (record, _) = records::get(&self.store, &self.lineage, target).await?;
+        if record.removing { Ok(()) } else { self.require_unneeded(&record, Rest::Goes).await }
     }
 
     /// The record is trashed. Makes sure that nobody needs it, and that nobody who has not
     /// seen that can move the pointer to it.
-    async fn trash(&self, record: &Record) -> Result<()> {
+    async fn trash(&self, record: &Record, rest: Rest) -> Result<()> {
         if self.rules.pins_after_trash {
-            self.require_unneeded(record).await?;
+            self.require_unneeded(record, rest).await?;
         }
         if !self.rules.touch_on_delete {
             return Ok(());
@@ -143,10 +175,10 @@ impl Controls {
         Err(Error::Conflict { what: format!("the pointer of {}", self.lineage) })
     }
 
-    async fn require_unneeded(&self, record: &Record) -> Result<()> {
+    async fn require_unneeded(&self, record: &Record, rest: Rest) -> Result<()> {
         let pointed = async {
             let pointer = self.pointer().await?;
-            let another = self.another_is_live(record, pointer.as_ref()).await?;
+            let another = rest == Rest::Goes || self.another_is_live(record, pointer.as_ref()).await?;
             Ok((pointer, another))
         };
         let (pins, (pointer, another)) = futures::future::try_join(pins::read(&self.store), pointed).await?;

@@ -22,3 +22,4 @@ pub mod rules;
 pub mod session_root;
 pub mod store;
 pub mod swap;
+pub mod tombstone;

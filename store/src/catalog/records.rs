@@ -161,11 +161,19 @@ pub async fn lineages(store: &TenantStore, name: &ProfileName) -> Result<Vec<Lin
 
 /// As [`lineages`], before anything is known of the tenant.
 pub async fn lineages_in(bucket: &dyn Bucket, name: &ProfileName) -> Result<Vec<Lineage>> {
-    let (_, folders) = list_all(bucket, &layout::profile(name), Depth::Children).await?;
+    lineages_or_tombstone(bucket, name).await.map(|(lineages, _)| lineages)
+}
+
+/// As [`lineages_in`], and whether the profile has a tombstone.
+pub async fn lineages_or_tombstone(bucket: &dyn Bucket, name: &ProfileName) -> Result<(Vec<Lineage>, bool)> {
+    let (objects, folders) = list_all(bucket, &layout::profile(name), Depth::Children).await?;
+    let tombstone = layout::tombstone(name);
+    let is_deleted = objects.iter().any(|entry| entry.key == tombstone);
     let mut majors: Vec<ChromeMajor> =
         folders.iter().filter_map(|folder| folder.name().parse().ok()).collect();
     majors.sort_unstable();
-    Ok(majors.into_iter().map(|chrome_major| Lineage { name: name.clone(), chrome_major }).collect())
+    let lineages = majors.into_iter().map(|chrome_major| Lineage { name: name.clone(), chrome_major });
+    Ok((lineages.collect(), is_deleted))
 }
 
 /// The profiles of a tenant.

@@ -98,6 +98,11 @@ pub struct Rules {
     pub abandoned_in_record: bool,
     /// A session has a root on the snapshot it builds on, which outlives its daemon.
     pub root_sessions: bool,
+    /// Who makes a profile's first snapshot current looks for its tombstone after its own lock, or
+    /// its own record, is there.
+    pub look_for_tombstone: bool,
+    /// A tombstone is there before pointers are emptied: who finds one empty then finds the tombstone.
+    pub tombstone_first: bool,
     /// Events that are put together are stored together before they are removed one by one.
     pub merge_before_removing: bool,
 }
@@ -141,6 +146,8 @@ impl Rules {
         removal_in_record: true,
         abandoned_in_record: true,
         root_sessions: true,
+        look_for_tombstone: true,
+        tombstone_first: true,
         merge_before_removing: true,
     };
 }

@@ -8,7 +8,7 @@
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
-use super::{clock, records::list_all};
+use super::{clock, records::list_all, swap, tombstone};
 use crate::{
     Error, Result,
     bucket::{
@@ -20,10 +20,14 @@ use crate::{
         WRITER,
         config::{self, Chunking, Features, HASH, STORE_SCHEMA, StoreConfig, TENANT_SCHEMA, TenantConfig},
         layout, limits,
+        tombstone::Deletion,
     },
     id::{self, ChunkKey},
     name::Tenant,
 };
+
+/// How often a tenant's configuration is changed anew that others change.
+const ATTEMPTS: u32 = 8;
 
 /// A bucket that holds, or will hold, snapshots.
 #[derive(Clone, Debug)]
@@ -142,8 +146,42 @@ impl Store {
 
     fn readable(&self, tenant: &Tenant, found: Option<(TenantConfig, Version)>) -> Result<TenantStore> {
         let (config, _) = found.ok_or_else(|| Error::NotFound { what: format!("tenant {tenant}") })?;
+        require_undeleted(&config)?;
         self.trust(&config);
         Ok(self.scoped(tenant, config))
+    }
+
+    /// A tenant that may have been deleted, for those who end that.
+    pub async fn tenant_or_tombstone(&self, tenant: &Tenant) -> Result<TenantStore> {
+        let found = self.tenant_config(tenant).await?;
+        let (config, _) = found.ok_or_else(|| Error::NotFound { what: format!("tenant {tenant}") })?;
+        self.trust(&config);
+        Ok(self.scoped(tenant, config))
+    }
+
+    /// Changes what the tenant's configuration says of its deletion, unless `change` says that it
+    /// is as it should be; the tenant as it is then.
+    pub async fn change_deletion(
+        &self,
+        tenant: &Tenant,
+        change: impl Fn(&TenantConfig) -> Option<Option<Deletion>>,
+    ) -> Result<TenantStore> {
+        for _ in 0..ATTEMPTS {
+            let found = self.tenant_config(tenant).await?;
+            let (mut config, version) =
+                found.ok_or_else(|| Error::NotFound { what: format!("tenant {tenant}") })?;
+            let Some(deletion) = change(&config) else {
+                self.trust(&config);
+                return Ok(self.scoped(tenant, config));
+            };
+            config.deletion = deletion;
+            let key = layout::tenant_config(tenant);
+            if swap::replace(&*self.bucket, &key, config.encode().into(), version).await?.is_some() {
+                self.trust(&config);
+                return Ok(self.scoped(tenant, config));
+            }
+        }
+        Err(Error::Conflict { what: format!("the configuration of tenant {tenant}") })
     }
 
     /// Whether the server that answers now was probed; if not, nothing may be written before
@@ -172,6 +210,7 @@ impl Store {
             Some((config, version)) => (config, Some(version)),
             None => (self.make_tenant(tenant).await?, None),
         };
+        require_undeleted(&config)?;
         config.check_write().map_err(|error| error.of(layout::tenant_config(tenant)))?;
         let config = match version {
             Some(version) if !self.is_judged(&config) => self.judged_again(tenant, config, version).await?,
@@ -267,6 +306,7 @@ impl Store {
             features,
             chunking,
             probe,
+            deletion: None,
             unknown: serde_json::Map::new(),
         };
         if self.create(&layout::tenant_config(tenant), config.encode()).await? {
@@ -311,5 +351,12 @@ impl Store {
         let cache = self.cache_root.as_ref().map(|root| Arc::new(Cache::new(root, config.store_id, tenant)));
         let (config, clock) = (Arc::new(config), Arc::clone(&self.clock));
         TenantStore { bucket, tenant: tenant.clone(), config, clock, cache }
+    }
+}
+
+fn require_undeleted(config: &TenantConfig) -> Result<()> {
+    match &config.deletion {
+        Some(deletion) => Err(tombstone::refusal(format!("tenant {}", config.tenant_id), deletion)),
+        None => Ok(()),
     }
 }

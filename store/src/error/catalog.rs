@@ -2,6 +2,7 @@
 
 use std::{fmt, time::Duration};
 
+use super::{plain::line, utc::utc};
 use crate::id::{Nonce, RecordId};
 
 /// Who holds a lock.
@@ -34,6 +35,23 @@ impl fmt::Display for Holder {
             count => write!(f, ", renewed {count} times")?,
         }
         write!(f, ", expires in {} s unless renewed", remaining.as_secs())
+    }
+}
+
+/// When, by whom and why a profile or a tenant was deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deleted {
+    /// By the store's clock.
+    pub at_ms: u64,
+    /// `user@host`.
+    pub by: String,
+    pub reason: String,
+}
+
+impl fmt::Display for Deleted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "on {} UTC by {}", utc(self.at_ms), line(&self.by))?;
+        if self.reason.is_empty() { Ok(()) } else { write!(f, " ({})", line(&self.reason)) }
     }
 }
 

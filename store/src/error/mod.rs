@@ -3,9 +3,11 @@
 mod bucket;
 mod catalog;
 pub mod plain;
+mod utc;
 
 pub use bucket::BucketError;
-pub use catalog::{Holder, Needed};
+pub use catalog::{Deleted, Holder, Needed};
+pub use utc::utc;
 
 use std::{io, path::PathBuf};
 
@@ -78,6 +80,8 @@ pub enum ErrorKind {
     SessionUnreadable,
     /// What was committed is stored and current, and is still in the session.
     SessionBehind,
+    /// The profile or the tenant was deleted, with all that it had.
+    Deleted,
     /// Of several tenants some failed and were passed over; the others are done.
     TenantsFailed,
     /// It was told to end.
@@ -137,6 +141,8 @@ pub enum Error {
     PointerMoved { record: Option<RecordId>, lineage: String, reason: String },
     #[error("snapshot {sha256_prefix} of {lineage} cannot be deleted: {needed}")]
     SnapshotNeeded { record: RecordId, sha256_prefix: String, lineage: String, needed: Needed },
+    #[error("{what} was deleted {deleted}")]
+    Deleted { what: String, deleted: Box<Deleted> },
     #[error("{what} was changed by somebody else at the same time")]
     Conflict { what: String },
     #[error("write {record} was revoked by a garbage collection that took it for dead")]
@@ -213,6 +219,7 @@ impl Error {
             Self::LockLost { .. } => ErrorKind::LockLost,
             Self::PointerMoved { .. } => ErrorKind::PointerMoved,
             Self::SnapshotNeeded { .. } => ErrorKind::SnapshotNeeded,
+            Self::Deleted { .. } => ErrorKind::Deleted,
             Self::Conflict { .. } => ErrorKind::Conflict,
             Self::WriteRevoked { .. } => ErrorKind::WriteRevoked,
             Self::SourceChanged { .. } => ErrorKind::SourceChanged,

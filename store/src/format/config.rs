@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    FormatError, MINOR, Result, Unknown, WRITER, document, limits, pack::MAX_RAW_LEN, tree::MAX_INLINE_BYTES,
+    FormatError, MINOR, Result, Unknown, WRITER, document, limits, pack::MAX_RAW_LEN, tombstone::Deletion,
+    tree::MAX_INLINE_BYTES,
 };
 use crate::{
     id::{ChunkKey, StoreId},
@@ -173,6 +174,9 @@ pub struct TenantConfig {
     pub features: Features,
     pub chunking: Chunking,
     pub probe: Value,
+    /// Of a tenant that was deleted: this document is then its tombstone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deletion: Option<Deletion>,
     #[serde(flatten)]
     pub unknown: Unknown,
 }

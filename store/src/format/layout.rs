@@ -87,6 +87,20 @@ pub fn expectations(name: &ProfileName) -> Key {
     profile(name).key("expectations.json").expect(VALID)
 }
 
+const TOMBSTONE: &str = "deleted.json";
+
+/// What is left of a profile that was deleted.
+pub fn tombstone(of: &ProfileName) -> Key {
+    profile(of).key(TOMBSTONE).expect(VALID)
+}
+
+/// The profile whose tombstone a key names, if it names one.
+pub fn tombstone_of(tenant: &Tenant, key: &Key) -> Option<ProfileName> {
+    let (profile, name) = key.as_str().strip_prefix(snapshots(tenant).as_str())?.split_once('/')?;
+    let profile = profile.parse().ok()?;
+    (name == TOMBSTONE).then(|| ProfileName { tenant: tenant.clone(), profile })
+}
+
 pub fn lineage(lineage: &Lineage) -> Prefix {
     profile(&lineage.name).join(&format!("{}/", lineage.chrome_major)).expect(VALID)
 }

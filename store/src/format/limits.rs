@@ -23,13 +23,15 @@ pub const EXPECTATIONS: u64 = MIB;
 pub const MERGED_EVENTS: u64 = 8 * MIB;
 pub const RECORD: u64 = 8 * MIB;
 pub const CONDEMNED: u64 = 8 * MIB;
+/// What is left of a profile that was deleted.
+pub const TOMBSTONE: u64 = MIB;
 /// Of an archive.
 pub const MANIFEST: u64 = MIB;
 /// A write that has more to tell writes several.
 pub const INDEX: u64 = 128 * MIB;
 
 /// Each kind as the specification calls it.
-pub const ALL: [(&str, u64); 11] = [
+pub const ALL: [(&str, u64); 12] = [
     ("configuration", CONFIG),
     ("pointer", POINTER),
     ("lock", LOCK),
@@ -39,6 +41,7 @@ pub const ALL: [(&str, u64); 11] = [
     ("merged events", MERGED_EVENTS),
     ("record", RECORD),
     ("condemned", CONDEMNED),
+    ("tombstone", TOMBSTONE),
     ("manifest", MANIFEST),
     ("index", INDEX),
 ];

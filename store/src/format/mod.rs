@@ -26,6 +26,7 @@ pub mod root;
 pub mod segment;
 pub mod startup;
 pub mod table;
+pub mod tombstone;
 pub mod tree;
 pub mod tree_limits;
 

@@ -6,13 +6,14 @@ pub use reference::{InvalidReference, LATEST, Reference};
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use super::profiles;
 use crate::{
     Error, Result,
     catalog::{
         foreign::{self, ForeignArchive},
         order::{self, Dated},
         pointer::{self, Read},
-        records,
+        records, tombstone,
     },
     content::TenantStore,
     format::{
@@ -29,7 +30,10 @@ pub async fn lineage(
     name: &ProfileName,
     major: Option<ChromeMajor>,
 ) -> Result<(Lineage, Vec<ChromeMajor>)> {
-    let all = records::lineages(store, name).await?;
+    let (all, is_deleted) = records::lineages_or_tombstone(&*store.bucket, name).await?;
+    if is_deleted {
+        profiles::require_undeleted(store, name).await?;
+    }
     let majors = all.iter().map(|lineage| lineage.chrome_major).collect();
     let found = match major {
         Some(major) => all.into_iter().find(|lineage| lineage.chrome_major == major),
@@ -120,6 +124,7 @@ pub async fn snapshot(
 async fn current(store: &TenantStore, lineage: &Lineage) -> Result<Record> {
     let read = pointer::read(store, lineage).await?.filter(|read| !read.pointer.is_empty());
     let Some(read) = read else {
+        tombstone::require_none(store, &lineage.name).await?;
         return Err(Error::NotFound { what: format!("a current snapshot of {lineage}") });
     };
     pointed(store, lineage, &read).await

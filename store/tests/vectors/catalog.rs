@@ -12,9 +12,10 @@ use store::{
         merged_events::{MergedEvents, StoredEvent},
         pin::Pin,
         record::{Earlier, Record},
+        tombstone::{Deletion, Operator, Progress, Tombstone},
     },
     id::{EventId, FlipId, Nonce, PackId, PackSeq, RecordId, Sha256},
-    name::Lineage,
+    name::{Lineage, ProfileName},
 };
 
 use super::snapshot::{CAPTURED_AT_MS, tomorrow};
@@ -111,6 +112,27 @@ pub(super) fn manifest(record: &Record) -> Manifest {
     let mut manifest = Manifest::of(record, Sha256::from_bytes([0x1a; 32]), 482_919_334, predecessor);
     manifest.unknown = tomorrow();
     manifest
+}
+
+/// Of a profile whose deletion a collection has ended.
+pub(super) fn tombstone(name: &ProfileName) -> Tombstone {
+    let by = Operator {
+        user: "operator".to_owned(),
+        host: actor().host,
+        run_id: actor().run_id,
+        unknown: tomorrow(),
+    };
+    let deletion = Deletion {
+        state: Progress::Done,
+        at_ms: CAPTURED_AT_MS + 86_400_000,
+        by,
+        reason: "left the company".to_owned(),
+        snapshots: 12,
+        archives: 3,
+        stored_bytes: 482_919_334,
+        unknown: tomorrow(),
+    };
+    Tombstone { writer: WRITER.to_owned(), unknown: tomorrow(), ..Tombstone::new(name, deletion) }
 }
 
 pub(super) fn pin_id() -> RecordId {

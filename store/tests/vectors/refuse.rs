@@ -694,6 +694,13 @@ fn events_and_pins(cases: &mut Cases<'_>) {
     cases.malformed("expectations", "outside", "a file outside of the profile", outside);
     let many = json!(vec!["Default"; 65]);
     cases.malformed("expectations", "many", "65 files", change(&expected, "/files", many));
+    let tombstone: Value = serde_json::from_slice(&cases.files["tombstone.json"]).expect("JSON");
+    cases.add("tombstone", "major-2", "major version 2", "version", later(&tombstone));
+    cases.names(LATER);
+    let schema = change(&tombstone, "/schema", json!("pstore.pin"));
+    cases.malformed("tombstone", "schema", "another schema", schema);
+    let state = change(&tombstone, "/deletion/state", json!("undone"));
+    cases.malformed("tombstone", "state", "a state that nobody knows", state);
 }
 
 fn manifests(cases: &mut Cases<'_>) {

@@ -319,6 +319,7 @@ pub(super) fn add(files: &mut Files) -> Map<String, Value> {
     put(layout::condemned_by(&tenant, collection()), swept().encode());
 
     files.insert("manifest.json".to_owned(), catalog::manifest(&live).encode());
+    files.insert("tombstone.json".to_owned(), catalog::tombstone(&lineage().name).encode());
     files.insert("records/damaged.json".to_owned(), catalog::damaged(&live).encode());
     files.insert("records/moved.json".to_owned(), catalog::moved(&live).encode());
     steps::add(files, &live, &pointer);
@@ -381,6 +382,7 @@ pub(super) fn store_config() -> StoreConfig {
 pub(super) fn tenant_config() -> TenantConfig {
     let store = store_config();
     TenantConfig {
+        deletion: None,
         version: 1,
         minor: 0,
         schema: TENANT_SCHEMA.to_owned(),

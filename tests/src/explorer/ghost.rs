@@ -10,6 +10,7 @@
 //! - Once somebody has claimed the pointer, nobody who claimed before moves or claims it.
 //! - What is reported is true: moved means applied once, not moved means never applied.
 //! - The pointer never names a tombstone.
+//! - Once a profile was deleted, its pointer names nothing.
 //! - Of every archive that a live record names, both halves are there.
 //! - A lock is taken from its holder only if it was expired when it was read, and nobody
 //!   gives back a lock that is not his.
@@ -103,6 +104,8 @@ pub struct Ghost {
     /// What snapshots need, and what is there of it.
     pub keeper: Keeper,
     archives: Archives,
+    /// Who has deleted the profile.
+    erased: Option<usize>,
 }
 
 impl Ghost {
@@ -125,6 +128,7 @@ impl Ghost {
             history: 0,
             keeper: Keeper::default(),
             archives: Archives::default(),
+            erased: None,
         }
     }
 
@@ -176,6 +180,19 @@ impl Ghost {
         let known = pointer.pstore.as_ref().and_then(|block| self.moves_at.get(&block.flip_id));
         let known = known.copied().unwrap_or_default();
         self.loaded.insert(process, known);
+    }
+
+    /// A process says that it has deleted the profile.
+    pub fn is_erased(&mut self, process: usize) {
+        self.erased = Some(process);
+        self.history = hash_of(&(self.history, process, "erased"));
+        self.must_be_erased();
+    }
+
+    fn must_be_erased(&mut self) {
+        let Some(by) = self.erased.map(|by| self.name(by)) else { return };
+        let Some(named) = self.target else { return };
+        self.must(false, || format!("the pointer names {named}, and {by} had deleted the profile"));
     }
 
     /// A process is told who keeps it from the lock.
@@ -247,6 +264,7 @@ impl Ghost {
         }
         let dangling = self.target.and_then(|target| self.states.get(&target)) == Some(&State::Tombstone);
         self.must(!dangling, || "the pointer names a tombstone".to_owned());
+        self.must_be_erased();
     }
 
     fn pointer_written(&mut self, applied: &Applied<'_>) {

@@ -14,6 +14,7 @@
 mod archives;
 mod choice;
 mod contract;
+mod erasure;
 mod gate;
 mod ghost;
 mod keeper;

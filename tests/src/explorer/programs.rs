@@ -85,6 +85,14 @@ pub enum Program {
         target: usize,
         times: u32,
     },
+    /// Deletes the whole profile, and goes on with that as often as it fails, up to so many times.
+    Eraser {
+        times: u32,
+    },
+    /// Takes the lock, stores a snapshot that has the chunk of this one, and moves the pointer to it.
+    Run {
+        shares: usize,
+    },
     /// Publishes a snapshot. All of a scene have the same content.
     Publisher {
         target: usize,
@@ -150,9 +158,9 @@ pub enum Program {
 impl Program {
     pub fn role(&self) -> Role {
         match self {
-            Self::Holder { .. } | Self::Twin { .. } | Self::Commit { .. } => Role::Holder,
+            Self::Holder { .. } | Self::Twin { .. } | Self::Commit { .. } | Self::Run { .. } => Role::Holder,
             Self::Operator { .. } => Role::Operator,
-            Self::Deleter { .. } | Self::Remover { .. } => Role::Deleter,
+            Self::Deleter { .. } | Self::Remover { .. } | Self::Eraser { .. } => Role::Deleter,
             Self::Publisher { .. } => Role::Publisher,
             Self::Abandoner { .. } => Role::Collector,
             Self::Reaper => Role::Reaper,
@@ -201,6 +209,11 @@ impl Host {
                         break;
                     }
                 }
+            }
+            Program::Eraser { times } => self.erase(times).await,
+            Program::Run { shares } => {
+                let ran = self.run_and_store(shares).await;
+                self.note(&format!("ends: {:?}", ran.map_err(|error| error.kind())));
             }
             Program::Publisher { target } => {
                 let target = self.records[target];
@@ -369,7 +382,7 @@ impl Host {
 
     /// As a capture does it whose tenant has many packs: the lease, then what is barred, then the
     /// snapshot it builds on, then packs it knows from elsewhere; then its own packs, and the record.
-    async fn write(&self, shares: usize, flips: bool) -> store::Result<()> {
+    pub(super) async fn write(&self, shares: usize, flips: bool) -> store::Result<RecordId> {
         let shared = self.records[shares];
         let (base, _) = records::get(&self.store, &self.lineage, self.records[1]).await?;
         let chunk = chunk_of(&self.store, shared);
@@ -421,7 +434,7 @@ impl Host {
             let wanted = Move { target: record.record, reason: String::new(), force: true };
             self.controls().point(&wanted).await?;
         }
-        Ok(())
+        Ok(record.record)
     }
 
     /// Moves what the snapshots need of the pack to another, one of them at a time; one may be deleted

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod burial;
 mod gc;
 mod repack;
 mod settled;

@@ -4,6 +4,7 @@
 
 mod archives;
 mod collections;
+mod erasure;
 mod holders;
 mod repairs;
 mod rules;

@@ -54,7 +54,12 @@ impl Controls {
             };
             let lease = Lease { nonce, base, unknown: Unknown::new() };
             let next = next::claimed(&self.lineage, before.as_ref(), lease, taken.after_contract_only);
-            match self.swap(before.as_ref(), &next).await? {
+            // Beside each other: a claim on a pointer that names nothing harms nobody, and nobody goes on
+            // with it who finds a tombstone.
+            let looking = self.require_undeleted(before.as_ref());
+            let (swapped, looked) = futures::future::join(self.swap(before.as_ref(), &next), looking).await;
+            looked?;
+            match swapped? {
                 Swap::Applied(now) if now.lease().is_some_and(|lease| lease.nonce == nonce) => {
                     return Ok(now);
                 }

@@ -125,6 +125,7 @@ impl Controls {
         if !self.rules.claim || block.lease.as_ref().is_some_and(|lease| lease.nonce == nonce) {
             return Ok(());
         }
+        self.require_undeleted(Some(read)).await?;
         self.require_lock(nonce).await?;
         let reason = format!("it names {:?} now, moved by an operator", read.pointer.active_sha256_prefix);
         Err(Error::PointerMoved { record: None, lineage: self.lineage.to_string(), reason })
@@ -159,7 +160,7 @@ impl Controls {
             Error::PointerMoved { lineage, reason, .. } => {
                 Error::PointerMoved { record: Some(target), lineage, reason }
             }
-            error @ Error::LockHeld { .. } => error,
+            error @ (Error::LockHeld { .. } | Error::Deleted { .. }) => error,
             error => Error::PointerNotFlipped {
                 record: target,
                 lineage: self.lineage.to_string(),

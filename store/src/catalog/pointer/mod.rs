@@ -10,6 +10,7 @@
 
 mod archive;
 mod claim;
+mod emptied;
 mod flip;
 mod meant;
 mod next;

@@ -137,6 +137,22 @@ pub(super) fn again(before: &Read) -> Pointer {
     next
 }
 
+/// Points at nothing, under nobody's claim.
+pub(super) fn emptied(lineage: &Lineage, before: Option<&Read>, event: Option<Event>) -> Pointer {
+    let Some(read) = before else { return touched(lineage, None) };
+    let mut next = Pointer { unknown: read.pointer.unknown.clone(), ..empty(lineage) };
+    if let Some(event) = &event {
+        next.flipped_at_ms = event.at_ms;
+        next.flipped_from_sha256_prefix = read.pointer.active_sha256_prefix.clone();
+    }
+    let mut block = successor(before, &next);
+    (block.record, block.snapshot_id, block.lease) = (None, None, None);
+    block.flip_id = event.as_ref().and_then(|event| event.flip_id).unwrap_or(block.flip_id);
+    block.event = event;
+    next.pstore = Some(block);
+    next
+}
+
 /// The short name of an archive that nobody ever stores.
 const NOTHING: &str = "000000000000";
 

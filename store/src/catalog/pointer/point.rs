@@ -52,6 +52,7 @@ impl Controls {
             if !wanted.force {
                 self.require_free().await?;
             }
+            self.require_undeleted(before.as_ref()).await?;
             self.notice_foreign(before.as_ref()).await;
             let active = |read: &Read| read.pointer.active_sha256_prefix.clone();
             let mut event = self.event(kind.clone());

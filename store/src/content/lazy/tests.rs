@@ -49,6 +49,7 @@ fn tenant(bucket: Arc<dyn Bucket>, cache_root: Option<&Path>) -> TenantStore {
     let tenant = "acme".parse().unwrap();
     let store_id = StoreId::from_parts(1, [1; 10]);
     let config = TenantConfig {
+        deletion: None,
         version: 1,
         minor: 0,
         schema: TENANT_SCHEMA.to_owned(),

@@ -8,7 +8,7 @@ use std::{
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::{
-    ENDED_FOR, HORIZON,
+    HORIZON,
     documents::Filed,
     inventory::{self, Inventory},
     roots::{Marks, Seen},
@@ -39,6 +39,8 @@ pub(super) struct Leftovers<'a> {
     pub now: SystemTime,
     /// How long documents are kept.
     pub swept_for: Duration,
+    /// How long records of what is gone are kept.
+    pub ended_for: Duration,
     pub act: bool,
 }
 
@@ -71,7 +73,12 @@ impl Leftovers<'_> {
         let mut keys = Vec::new();
         for (id, seen) in &self.marks.records {
             let over = matches!(seen.state, State::Tombstone | State::Revoked) && seen.has_ended();
-            if !over || seen.age <= ENDED_FOR || named.contains(id) || self.inventory.packs.has_write(*id)? {
+            let named = named.contains(id);
+            // Those of a deleted profile go with all else that it has.
+            if !over || named || seen.age < self.ended_for || self.marks.is_doomed(seen) {
+                continue;
+            }
+            if self.inventory.packs.has_write(*id)? {
                 continue;
             }
             keys.push(layout::record(self.marks.lineage(seen), *id));
@@ -127,13 +134,23 @@ pub(super) async fn finish_deletions(
 ) -> Result<HashMap<RecordId, State>> {
     let mut ended = HashMap::new();
     // By age: what becomes of one decides about the next.
-    let trashed =
-        marks.records.iter().filter(|(_, seen)| seen.state == State::Trashed && seen.age > LEASE_TTL);
+    let is_cut_short = |seen: &Seen| match seen.state {
+        State::Trashed => seen.age > LEASE_TTL || marks.is_doomed(seen),
+        // Stored by whoever had begun before its profile was deleted: it can never be current.
+        State::Live => marks.is_doomed(seen),
+        _ => false,
+    };
+    let trashed = marks.records.iter().filter(|(_, seen)| is_cut_short(seen));
     let trashed: BTreeMap<&RecordId, &Seen> = trashed.collect();
     let mut live_again: HashSet<u32> = HashSet::new();
     for (id, seen) in trashed {
         let controls = Controls::new(store.clone(), marks.lineage(seen).clone(), Default::default());
-        let end = if act { controls.delete(*id, "").await.map(drop) } else { controls.may_delete(*id).await };
+        let end = match (act, marks.is_doomed(seen)) {
+            (true, true) => controls.delete_with_profile(*id, "").await.map(drop),
+            (true, false) => controls.delete(*id, "").await.map(drop),
+            (false, true) => controls.may_delete_with_profile(*id).await,
+            (false, false) => controls.may_delete(*id).await,
+        };
         let state = match end {
             Ok(()) => State::Tombstone,
             // A plan has put none back. A run has, so this one is not the only one.

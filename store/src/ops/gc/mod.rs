@@ -21,9 +21,13 @@
 //! Old events of a lineage are put together, and go after 400 days: see
 //! [`events::merge`](crate::catalog::events::merge).
 //!
+//! Of profiles and tenants that were deleted, everything but the tombstone goes at last: see
+//! [`removal`](super::removal).
+//!
 //! Killed anywhere, the next run goes on from the documents. Anything that cannot be read
 //! ends a run before it condemns anything.
 
+mod burial;
 mod documents;
 mod explain;
 mod indexes;
@@ -135,6 +139,8 @@ pub struct Collector {
     scratch: Option<PathBuf>,
     /// How long documents are kept after they were swept.
     swept_for: Duration,
+    /// How long records are kept after they have ended, and what is left of a deleted profile.
+    ended_for: Duration,
     /// What becomes of old events.
     events: events::Terms,
 }
@@ -147,6 +153,7 @@ impl Collector {
             rules: Rules::ALL,
             scratch: None,
             swept_for: ENDED_FOR,
+            ended_for: ENDED_FOR,
             events: Default::default(),
         }
     }
@@ -172,6 +179,12 @@ impl Collector {
     #[cfg(any(test, feature = "test-support"))]
     pub fn forgetting_at_once(self) -> Self {
         Self { swept_for: Duration::ZERO, ..self }
+    }
+
+    /// As [`Self::forgetting_at_once`], of records that have ended, too.
+    #[cfg(any(test, feature = "test-support"))]
+    pub fn burying_at_once(self) -> Self {
+        Self { ended_for: Duration::ZERO, ..self.forgetting_at_once() }
     }
 
     /// Puts events together, and removes them, on other terms.

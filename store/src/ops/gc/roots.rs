@@ -4,7 +4,7 @@
 //! and of those no more are kept in memory than is allowed.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, HashSet},
     time::{Duration, SystemTime},
 };
 
@@ -39,6 +39,7 @@ pub(super) struct Catalog {
     pub records: Vec<(RecordId, Lineage)>,
     pointers: Vec<Lineage>,
     events: HashMap<Lineage, Vec<Entry>>,
+    tombstones: HashSet<ProfileName>,
 }
 
 impl Catalog {
@@ -51,6 +52,8 @@ impl Catalog {
             if !is_record && name != "latest.json" {
                 if let Some(lineage) = layout::lineage_of_event(&store.tenant, &entry.key) {
                     catalog.events.entry(lineage).or_default().push(entry);
+                } else {
+                    catalog.tombstones.extend(layout::tombstone_of(&store.tenant, &entry.key));
                 }
                 return;
             }
@@ -151,6 +154,11 @@ pub(super) struct Marks {
     pub pointed: Vec<(RecordId, u32)>,
     /// The sessions whose root is on a record that is missing.
     pub stranded: Vec<Stranded>,
+    /// The profiles that were deleted; all of them, if their tenant was.
+    pub tombstones: HashSet<ProfileName>,
+    pub tenant_is_deleted: bool,
+    /// The lineages whose pointers name something.
+    pub current: HashSet<Lineage>,
     /// What is listed of each lineage's events.
     pub events: HashMap<Lineage, Vec<Entry>>,
     /// The latest time the store has told.
@@ -176,6 +184,9 @@ impl Marks {
             pins: Vec::new(),
             pointed: Vec::new(),
             stranded: Vec::new(),
+            tombstones: catalog.tombstones,
+            tenant_is_deleted: store.config.deletion.is_some(),
+            current: HashSet::new(),
             events: catalog.events,
             now: None,
         };
@@ -202,6 +213,9 @@ impl Marks {
             .buffered(REQUESTS_AT_ONCE);
         while let Some((found, lineage)) = pointers.next().await {
             let Some(read) = found? else { continue };
+            if read.pointer.target() != Target::Nothing {
+                marks.current.insert(lineage.clone());
+            }
             let number = *numbers.entry(lineage).or_insert_with_key(|lineage| {
                 marks.lineages.push(lineage.clone());
                 (marks.lineages.len() - 1) as u32
@@ -300,6 +314,16 @@ impl Marks {
             self.packs.add(used.pack, Need { roots: 1, live_bytes: used.live_bytes, is_fixed })?;
         }
         Ok(())
+    }
+
+    /// Whether a record is of a profile that was deleted, and nothing made a snapshot of it
+    /// current since.
+    pub(super) fn is_doomed(&self, seen: &Seen) -> bool {
+        self.is_buried(self.lineage(seen))
+    }
+
+    pub(super) fn is_buried(&self, lineage: &Lineage) -> bool {
+        (self.tenant_is_deleted || self.tombstones.contains(&lineage.name)) && !self.current.contains(lineage)
     }
 
     pub(super) fn lineage(&self, seen: &Seen) -> &Lineage {

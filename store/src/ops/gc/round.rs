@@ -9,6 +9,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use super::{
     Collector, ENDED_FOR, NAP, Stopped,
+    burial::Burial,
     documents::{self, Filed, MOST_PACKS},
     indexes,
     inventory::Inventory,
@@ -98,7 +99,8 @@ impl<'a> Round<'a> {
         self.plan.stranded = std::mem::take(&mut marks.stranded);
         let now = marks.now.unwrap_or(started);
         check_duration(started, now)?;
-        if marks.records.is_empty() && !inventory.packs.is_empty() {
+        let is_deleted = self.store.config.deletion.is_some();
+        if marks.records.is_empty() && !inventory.packs.is_empty() && !is_deleted {
             return Err(Error::damaged(
                 layout::snapshots(&self.store.tenant),
                 "it holds no record at all, though there are packs; \
@@ -118,6 +120,7 @@ impl<'a> Round<'a> {
         }
         self.plan.leftovers = self.remove_leftovers(&swept, &marks, &inventory, now).await?;
         self.merge_events(&marks, now).await?;
+        self.plan.leftovers += self.bury(&marks, &inventory, now).await?;
         self.note_pending(&filed, &steps);
         self.tell_steps(steps);
         Ok(())
@@ -144,8 +147,14 @@ impl<'a> Round<'a> {
         now: SystemTime,
     ) -> Result<u64> {
         let (store, act) = (self.store, self.is_real());
-        let leftovers = Leftovers { store, marks, inventory, now, swept_for: self.collector.swept_for, act };
+        let (swept_for, ended_for) = (self.collector.swept_for, self.collector.ended_for);
+        let leftovers = Leftovers { store, marks, inventory, now, swept_for, ended_for, act };
         leftovers.remove(swept).await
+    }
+
+    async fn bury(&self, marks: &Marks, inventory: &Inventory, now: SystemTime) -> Result<u64> {
+        let (store, act, ended_for) = (self.store, self.is_real(), self.collector.ended_for);
+        Burial { store, marks, inventory, now, ended_for, act }.run().await
     }
 
     pub(super) async fn mark(&self) -> Result<Marks> {

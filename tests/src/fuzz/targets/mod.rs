@@ -22,6 +22,7 @@ use store::format::{
     pin::Pin,
     pointer::Pointer,
     root::Root,
+    tombstone::Tombstone,
 };
 
 use super::{Target, reseal, vectors};
@@ -67,6 +68,7 @@ targets! {
     an_event: vectors("/events/"), reseal::document, 4, |bytes| drop(black_box(Event::decode(bytes)));
     merged_events: vectors("/events/merged-"), reseal::document, 4, |bytes| drop(black_box(MergedEvents::decode(bytes)));
     what_is_condemned: vectors("/condemned/"), reseal::document, 4, |bytes| drop(black_box(Condemned::decode(bytes)));
+    a_tombstone: vectors("tombstone.json"), reseal::document, 4, |bytes| drop(black_box(Tombstone::decode(bytes)));
     a_store_configuration: vectors("/pstore.json"), reseal::document, 4, |bytes| drop(black_box(StoreConfig::decode(bytes)));
     a_tenant_configuration: vectors("/tenant.json"), reseal::document, 4, |bytes| drop(black_box(TenantConfig::decode(bytes)));
     what_a_mount_reads_first: startups(), identity, 1, read_startup;

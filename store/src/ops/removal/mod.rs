@@ -1,0 +1,148 @@
+//! Deletes a whole profile, or all profiles of a tenant.
+//!
+//! 1. Look: who holds a lock, which sessions build on a snapshot, who reads one. Anybody stops it.
+//! 2. The tombstone is written: from then on nobody makes a first snapshot current.
+//! 3. What there is is listed, and every pointer is emptied: whoever had claimed one is fenced off,
+//!    and no reader, of whatever program, is led to what goes.
+//! 4. Records end: snapshots become tombstones with their archives, as when each is deleted by
+//!    itself, and writes are revoked. Then all other archives go.
+//! 5. Collections do the rest, and leave the tombstone alone: see [`gc`](super::gc).
+//!
+//! Killed anywhere, the same command goes on, and so does a collection with what has no pointer.
+//! A writer that comes in between either finds the tombstone or is found in step 3: it is refused,
+//! or its snapshot goes, whole, with the others.
+
+mod anew;
+mod lineage;
+mod survey;
+
+pub use anew::{Anew, begin_profile_anew, begin_tenant_anew};
+pub use lineage::{Left, end};
+pub use survey::{Survey, Unfinished, survey};
+
+use crate::{
+    Error, Result,
+    catalog::{clock, controls::Controls, records, rules::Rules, session_root, tombstone},
+    content::TenantStore,
+    error::Needed,
+    format::{
+        Unknown,
+        event::Actor,
+        tombstone::{Deletion, Operator, Progress},
+    },
+    id::RecordId,
+    name::ProfileName,
+};
+
+/// Who deletes, why, and what they know better.
+#[derive(Clone, Debug)]
+pub struct Order {
+    pub actor: Actor,
+    pub user: String,
+    pub reason: String,
+    /// Sessions that nobody will finish: what they build on goes.
+    pub ignored: Vec<RecordId>,
+    pub rules: Rules,
+}
+
+impl Order {
+    /// What a tombstone says of this, if it goes as the survey found it.
+    pub async fn deletion(&self, store: &TenantStore, survey: &Survey) -> Deletion {
+        let at_ms = clock::of_store(store).await.unwrap_or_else(clock::unix_ms);
+        let Actor { run_id, host, .. } = &self.actor;
+        Deletion {
+            state: Progress::Begun,
+            at_ms,
+            by: Operator {
+                user: self.user.clone(),
+                host: host.clone(),
+                run_id: run_id.clone(),
+                unknown: Unknown::new(),
+            },
+            reason: self.reason.clone(),
+            snapshots: survey.snapshots,
+            archives: survey.archives,
+            stored_bytes: survey.stored_bytes + survey.archive_bytes,
+            unknown: Unknown::new(),
+        }
+    }
+
+    /// Fails if somebody uses what the survey found.
+    pub fn allow(&self, survey: &Survey) -> Result<()> {
+        if let Some((lineage, holder)) = survey.holders.first() {
+            return Err(Error::LockHeld { lineage: lineage.to_string(), holder: Box::new(holder.clone()) });
+        }
+        let open = |unfinished: &&Unfinished| match &unfinished.session {
+            Some((id, _)) => !self.ignored.contains(id),
+            None => true,
+        };
+        let Some(Unfinished { lineage, record, session }) = survey.unfinished.iter().find(open) else {
+            return Ok(());
+        };
+        let needed = match session.clone() {
+            Some((id, host)) => Needed::Session { id, host },
+            None => Needed::Mounted,
+        };
+        Err(Error::SnapshotNeeded {
+            record: *record,
+            sha256_prefix: record.to_string(),
+            lineage: lineage.to_string(),
+            needed,
+        })
+    }
+
+    fn controls(&self, store: &TenantStore, lineage: crate::name::Lineage) -> Controls {
+        let controls = Controls::new(store.clone(), lineage, self.actor.clone());
+        #[cfg(any(test, feature = "test-support"))]
+        let controls = controls.with_rules(self.rules);
+        controls
+    }
+}
+
+/// Deletes a profile, which the survey is of.
+pub async fn profile(
+    store: &TenantStore,
+    name: &ProfileName,
+    order: &Order,
+    survey: &Survey,
+) -> Result<(Deletion, Left)> {
+    order.allow(survey)?;
+    let deletion = order.deletion(store, survey).await;
+    if !order.rules.tombstone_first {
+        empty(store, name, order).await?;
+        let begun = tombstone::begin(store, name, &deletion).await?.tombstone.deletion;
+        return Ok((begun, finish(store, name, order).await?));
+    }
+    let begun = tombstone::begin(store, name, &deletion).await?.tombstone.deletion;
+    let left = contents(store, name, order, survey).await?;
+    Ok((begun, left))
+}
+
+/// Deletes what a profile has, once a tombstone says that it goes: its own, or its tenant's.
+pub async fn contents(
+    store: &TenantStore,
+    name: &ProfileName,
+    order: &Order,
+    survey: &Survey,
+) -> Result<Left> {
+    empty(store, name, order).await?;
+    for id in survey.sessions().filter(|id| order.ignored.contains(id)) {
+        session_root::forget(store, id).await?;
+    }
+    finish(store, name, order).await
+}
+
+async fn empty(store: &TenantStore, name: &ProfileName, order: &Order) -> Result<()> {
+    for lineage in records::lineages(store, name).await? {
+        order.controls(store, lineage).empty_pointer(&order.reason).await?;
+    }
+    Ok(())
+}
+
+async fn finish(store: &TenantStore, name: &ProfileName, order: &Order) -> Result<Left> {
+    let mut left = Left::default();
+    for lineage in records::lineages(store, name).await? {
+        left.add(end(&order.controls(store, lineage), &order.reason).await?);
+    }
+    Ok(left)
+}
