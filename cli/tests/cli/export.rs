@@ -35,3 +35,22 @@ fn what_cannot_be_is_refused_before_anything_is_written() {
     assert_eq!(piped.status.code(), Some(2));
     assert!(!desk.path("archives").exists());
 }
+
+#[test]
+fn an_archive_that_is_compressed_in_another_way_is_refused_with_the_command_that_changes_it() {
+    let desk = Desk::new();
+    let plain = [vec![0; 257], b"ustar".to_vec(), vec![0; 250]].concat();
+    for (file, start, kind, reader) in [
+        ("plain.tar", plain.as_slice(), "not compressed", "cat"),
+        ("plain.tar.gz", b"\x1f\x8b\x08", "gzip", "gunzip -c"),
+        ("plain.tar.xz", b"\xfd7zXZ\0", "xz", "unxz -c"),
+        ("plain.tar.bz2", b"BZh9", "bzip2", "bunzip2 -c"),
+    ] {
+        std::fs::write(desk.path(file), start).unwrap();
+        let refused = desk.run(&format!("import {file} acme/alice --chrome-major 131"));
+        assert_eq!(refused.code, 33, "{refused:?}");
+        assert!(refused.stderr.contains(kind), "{refused:?}");
+        let advice = format!("`{reader} {file} | zstd | pstore import - acme/alice --chrome-major 131`");
+        assert!(refused.stderr.contains(&advice), "{refused:?}");
+    }
+}

@@ -209,3 +209,15 @@ fn a_tenant_that_cannot_be_read_keeps_no_other_from_being_collected() {
     fs::remove_file(records.join("snap-7.json")).unwrap();
     desk.ok("gc --grace 0");
 }
+
+#[test]
+fn a_dry_run_says_of_everything_that_it_would_be_done() {
+    let desk = Desk::new();
+    for change in ["one", "two", "three"] {
+        desk.capture(change);
+    }
+    let told = desk.ok("gc acme --dry-run --grace 0");
+    let counted = told.lines().find(|line| line.starts_with("acme: ")).unwrap_or_else(|| panic!("{told}"));
+    assert!(counted.split(", ").all(|count| count.contains(" would be ")), "{told}");
+    assert!(desk.ok("gc acme --grace 0").lines().any(|line| line.starts_with("acme: ")), "nothing was to do");
+}

@@ -11,3 +11,4 @@ mod probe;
 mod program;
 mod s3;
 mod verdict;
+mod waiting;

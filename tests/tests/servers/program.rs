@@ -154,7 +154,9 @@ async fn wrong_credentials_are_denied() {
         &["verify", "acme/alice"],
         &["stats"],
     ];
-    for (access, secret) in [("nobody", "wrong"), ("admin", "wrong")] {
+    for (access, secret, advice) in
+        [("nobody", "wrong", "AWS_ACCESS_KEY_ID"), ("admin", "wrong", "AWS_SECRET_ACCESS_KEY")]
+    {
         let credentials = S3Credentials {
             access_key_id: access.into(),
             secret_access_key: secret.into(),
@@ -167,9 +169,26 @@ async fn wrong_credentials_are_denied() {
             assert_eq!(error["kind"], "denied");
             assert_says(&error, "hint", "credentials");
         }
+        let doctor = wrong.run(["doctor"]);
+        assert_eq!((doctor.code, &check(&doctor.document, "store")["status"]), (Some(13), &"fail".into()));
+        assert_says(check(&doctor.document, "store"), "advice", advice);
     }
     assert!(!out.exists());
     right.verify("acme/alice", &[]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn doctor_finds_no_fault_with_a_credential_that_is_limited_to_one_tenant() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = SeaweedFs::shared().await;
+    let host = Host::s3(&dir.path().join("home"), &server.tenant("globex")).impatient();
+    let doctor = host.succeed(["doctor"]);
+    assert_eq!(check(&doctor, "store")["status"], "warn", "{doctor:#}");
+    assert_says(check(&doctor, "store"), "advice", "limited to one tenant");
+    assert_says(check(&doctor, "conditions"), "advice", "`pstore doctor TENANT`");
+    let doctor = host.succeed(["doctor", "globex"]);
+    assert_eq!(check(&doctor, "conditions")["status"], "ok", "{doctor:#}");
+    assert_eq!(check(&doctor, "clock")["status"], "ok", "{doctor:#}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
