@@ -5,7 +5,7 @@ use std::str::FromStr;
 use clap::Args;
 use store::{
     name::{ChromeMajor, InvalidName, ProfileName, Tenant},
-    ops::find::Reference,
+    ops::find::{InvalidReference, Reference},
 };
 
 use super::{value::sha_prefix, verb::LineageArgs};
@@ -54,19 +54,59 @@ impl FromStr for SnapshotName {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (profile, reference) = match text.split_once('@') {
-            Some((profile, reference)) => (
-                profile,
-                Some(
-                    reference
-                        .parse()
-                        .map_err(|error: store::ops::find::InvalidReference| error.to_string())?,
-                ),
-            ),
+            Some((profile, text)) => (profile, Some(reference(text)?)),
             None => (text, None),
         };
-        let profile = profile.parse().map_err(|error: store::name::InvalidName| error.to_string())?;
+        let profile = profile.parse().map_err(|error: InvalidName| error.to_string())?;
         Ok(Self { profile, reference })
     }
+}
+
+/// One more snapshot of a profile that was named before: `REF`, or in full again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Further {
+    profile: Option<ProfileName>,
+    reference: Reference,
+}
+
+impl Further {
+    /// The snapshot; fails if it is one of another profile.
+    pub(crate) fn of(&self, profile: &ProfileName) -> Result<&Reference, Failure> {
+        match &self.profile {
+            Some(other) if other != profile => {
+                let message = format!(
+                    "{other}@{} is not a snapshot of {profile}: diff compares one profile's",
+                    self.reference
+                );
+                Err(Failure::usage(message)
+                    .hint(format!("`pstore list {profile}` shows the snapshots there are")))
+            }
+            _ => Ok(&self.reference),
+        }
+    }
+}
+
+impl FromStr for Further {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (profile, reference) = match text.contains('/') {
+            true => {
+                let SnapshotName { profile, reference } = text.parse()?;
+                (Some(profile), reference)
+            }
+            false => (None, Some(reference(text)?)),
+        };
+        let reference = reference.map_or_else(|| self::reference(CURRENT), Ok)?;
+        Ok(Self { profile, reference })
+    }
+}
+
+/// Whichever snapshot is current, as a reference says it.
+const CURRENT: &str = "latest";
+
+fn reference(text: &str) -> Result<Reference, String> {
+    text.parse().map_err(|error: InvalidReference| error.to_string())
 }
 
 /// A tenant, a profile, or one of its snapshots.

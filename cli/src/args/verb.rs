@@ -18,7 +18,7 @@ use super::{
         DeleteArgs, ForceUnlockArgs, GcArgs, LockArgs, LockVerb, LogArgs, ReapArgs, RetentionArgs,
         RollbackArgs, TagArgs,
     },
-    chosen::{ChosenArgs, SnapshotName, Subject},
+    chosen::{ChosenArgs, Further, SnapshotName, Subject},
     expect::ExpectArgs,
     export::ExportArgs,
     import::ImportArgs,
@@ -199,7 +199,7 @@ pub(crate) struct DiffArgs {
     pub(crate) name: SnapshotName,
     /// The earlier snapshot, if it is not said with @A, and the later one [default: the current one]
     #[arg(value_name = "REF", num_args = 0..=2)]
-    pub(crate) references: Vec<Reference>,
+    pub(crate) references: Vec<Further>,
     /// Of this major version of Chrome [default: the newest there is]
     #[arg(long, value_name = "N")]
     pub(crate) chrome_major: Option<ChromeMajor>,

@@ -58,7 +58,9 @@ pub(super) async fn run(context: Context, args: &DiffArgs) -> Result<Answer, Fai
 /// The earlier snapshot, and the later one, if it is said which.
 fn pair(args: &DiffArgs) -> Result<(&Reference, Option<&Reference>), Failure> {
     let profile = &args.name.profile;
-    let mut named = args.name.typed().into_iter().chain(&args.references);
+    let others: Vec<&Reference> =
+        args.references.iter().map(|other| other.of(profile)).collect::<Result<_, _>>()?;
+    let mut named = args.name.typed().into_iter().chain(others);
     match (named.next(), named.next(), named.next()) {
         (Some(before), after, None) => Ok((before, after)),
         (None, ..) => {

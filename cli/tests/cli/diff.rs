@@ -97,6 +97,10 @@ fn two_snapshots_are_compared_in_the_order_they_are_named() {
     let second = desk.run("show -q acme/alice").stdout.trim().to_owned();
     let there = desk.json(&format!("diff acme/alice {first} {second}"));
     assert_eq!(there, desk.json(&format!("diff acme/alice {first}")));
+    assert_eq!(there, desk.json(&format!("diff acme/alice@{first} acme/alice@{second}")));
+    assert_eq!(there, desk.json(&format!("diff acme/alice@{first} acme/alice")));
+    let other = desk.run(&format!("diff acme/alice@{first} acme/bob@{second}"));
+    other.refused(2, &["is not a snapshot of acme/alice", "`pstore list acme/alice`"]);
     let back = desk.json(&format!("diff acme/alice {second} {first}"));
     assert_eq!((&back["new_bytes"], &back["gone_bytes"]), (&there["gone_bytes"], &there["new_bytes"]));
     let same = desk.ok(&format!("diff acme/alice {second}"));

@@ -213,11 +213,17 @@ fn a_tenant_that_cannot_be_read_keeps_no_other_from_being_collected() {
 #[test]
 fn a_dry_run_says_of_everything_that_it_would_be_done() {
     let desk = Desk::new();
-    for change in ["one", "two", "three"] {
-        desk.capture(change);
+    let [first, second, _] = ["one", "two", "three"].map(|change| desk.capture(change));
+    desk.ok(&format!("delete acme/alice --sha {first}"));
+    desk.ok(&format!("delete acme/alice --sha {second}"));
+    let mut counted = 0;
+    for _ in 0..4 {
+        let told = desk.ok("gc acme --dry-run --grace 0");
+        for line in told.lines().filter_map(|line| line.strip_prefix("acme: ")) {
+            assert!(line.split(", ").all(|count| count.contains("would be ")), "{told}");
+            counted += 1;
+        }
+        desk.ok("gc acme --grace 0");
     }
-    let told = desk.ok("gc acme --dry-run --grace 0");
-    let counted = told.lines().find(|line| line.starts_with("acme: ")).unwrap_or_else(|| panic!("{told}"));
-    assert!(counted.split(", ").all(|count| count.contains(" would be ")), "{told}");
-    assert!(desk.ok("gc acme --grace 0").lines().any(|line| line.starts_with("acme: ")), "nothing was to do");
+    assert!(counted > 0, "no collection had anything to do but packs");
 }

@@ -104,15 +104,17 @@ fn a_verb_of_another_program_leads_to_ours() {
 #[test]
 fn verbose_tells_the_steps_with_their_times() {
     let desk = Desk::new();
-    assert_eq!(desk.run("snapshot udd acme/alice").stderr, "");
+    assert_eq!(steps(&desk.run("snapshot udd acme/alice").stderr), []);
     let told = desk.run("-v snapshot udd acme/bob").stderr;
-    let steps: Vec<(f64, &str)> = told
-        .lines()
-        .filter_map(|line| line.trim_start().split_once(" s  "))
-        .filter_map(|(at, step)| Some((at.parse().ok()?, step)))
-        .collect();
+    let steps = steps(&told);
     for step in ["opened ", "holds still", "done"] {
         assert!(steps.iter().any(|(_, told)| told.contains(step)), "no {step:?} in {told}");
     }
     assert!(steps.is_sorted_by_key(|(at, _)| *at), "{told}");
+}
+
+/// What was told of steps: after how many seconds, and which.
+fn steps(told: &str) -> Vec<(f64, &str)> {
+    let lines = told.lines().filter_map(|line| line.trim_start().split_once(" s  "));
+    lines.filter_map(|(at, step)| Some((at.parse().ok()?, step))).collect()
 }
