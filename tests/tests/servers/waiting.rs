@@ -4,7 +4,7 @@
 
 use std::{
     collections::BTreeSet,
-    env, fs,
+    env, fs, slice,
     sync::atomic::{AtomicUsize, Ordering},
     thread,
 };
@@ -21,7 +21,7 @@ const WAITERS: usize = 8;
 #[tokio::test(flavor = "multi_thread")]
 async fn eight_waiters_on_one_host_all_get_their_turn() {
     let desk = MountDesk::s3(&SeaweedFs::shared().await.config());
-    take_turns(&desk, &[desk.host.clone()]);
+    take_turns(&desk, slice::from_ref(&desk.host));
 }
 
 #[tokio::test(flavor = "multi_thread")]
