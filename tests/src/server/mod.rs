@@ -29,10 +29,11 @@ pub fn program(name: &str) -> PathBuf {
     path
 }
 
-/// A port that is free now, and so is the one 10000 above it, where SeaweedFS listens too.
+/// A port that is free now, and so is the one 10000 above it, where SeaweedFS listens too. Both lie below
+/// those that the kernel gives to connections: a server that is started again finds them free.
 fn free_port() -> u16 {
     for _ in 0..1000 {
-        let port = 20_000 + (getrandom::u32().unwrap() % 25_000) as u16;
+        let port = 10_000 + (getrandom::u32().unwrap() % 12_000) as u16;
         let free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
         if free(port) && free(port + 10_000) {
             return port;

@@ -1,6 +1,14 @@
 //! SeaweedFS: honours every condition, and limits credentials to prefixes.
 
-use std::{collections::HashSet, env, fs, path::Path, sync::Arc, time::Duration};
+use std::{
+    collections::HashSet,
+    env,
+    fs::{self, File},
+    path::Path,
+    process::Command,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use serde_json::json;
 use store::bucket::{Prefix, S3Config};
@@ -11,6 +19,11 @@ use crate::process::Process;
 
 const BUCKET: &str = "pstore";
 const SECRET: &str = "a-secret-only-for-tests";
+/// Where a server tells what it does, below its folder.
+const TALK: &str = "talk";
+/// What it says when gateway and filer have learnt who keeps which lock. Until then the gateway may
+/// check a condition under one lock and the filer another one under another, and two writers win.
+const LOCKS_ARE_KNOWN: [&str; 2] = ["LockRing: s3@", "LockRing: applying master ring update"];
 
 /// Who may do what in the bucket: everything, or what lies below a tenant's two prefixes.
 const TENANTS: [&str; 2] = ["acme", "globex"];
@@ -28,7 +41,7 @@ enum Door {
 pub struct SeaweedFs {
     // Before the folder: a server must end before its files go.
     process: Option<Process>,
-    _folder: TempDir,
+    folder: TempDir,
     arguments: Vec<String>,
     endpoint: String,
 }
@@ -70,7 +83,7 @@ impl SeaweedFs {
         fs::create_dir(&data).unwrap();
         fs::write(&access, identities().to_string()).unwrap();
         let port = super::free_port();
-        let mut arguments = vec![format!("-logdir={}", folder.path().display())];
+        let mut arguments = told(&folder);
         arguments.extend(["mini", "-ip=127.0.0.1", "-ip.bind=127.0.0.1"].map(Into::into));
         for service in ["master", "volume", "filer", "admin"] {
             arguments.push(format!("-{service}.port={}", super::free_port()));
@@ -83,10 +96,10 @@ impl SeaweedFs {
         if door == Door::Guarded {
             arguments.push(format!("-s3.config={}", access.display()));
         }
-        let process = Process::spawn(&super::program("weed"), arguments.clone());
-        let endpoint = format!("http://127.0.0.1:{port}");
-        super::ready(&super::config(&endpoint, BUCKET, "admin", SECRET), || process.runs()).await?;
-        Ok(Self { process: Some(process), _folder: folder, arguments, endpoint })
+        let mut server =
+            Self { process: None, folder, arguments, endpoint: format!("http://127.0.0.1:{port}") };
+        server.run().await?;
+        Ok(server)
     }
 
     /// One that is started by a line that a person would type in `folder`, on ports that are free. Its
@@ -96,16 +109,19 @@ impl SeaweedFs {
         let port = super::free_port();
         let ports = ["master", "volume", "filer", "admin"]
             .map(|service| format!("-{service}.port={}", super::free_port()));
-        let line = format!("{} {} -s3.port={port}", line.replace("weed ", "exec weed "), ports.join(" "));
+        let program = format!("exec weed {} ", told(&folder).join(" "));
+        let line = format!("{} {} -s3.port={port}", line.replace("weed ", &program), ports.join(" "));
         let line = format!("{line} -s3.port.iceberg=0 -s3.port.lance=0 -webdav=false -admin.ui=false");
         let tools = super::program("weed").parent().unwrap().display().to_string();
         let process = Process::spawn_with(Path::new("sh"), |command| {
             let path = format!("{tools}:{}", env::var("PATH").unwrap());
             command.args(["-c", &line]).current_dir(folder.path()).env("PATH", path);
+            heard(command, folder.path());
         });
         let endpoint = format!("http://127.0.0.1:{port}");
         super::ready(&config(&endpoint), || process.runs()).await.unwrap();
-        Self { process: Some(process), _folder: folder, arguments: Vec::new(), endpoint }
+        locks_are_known(folder.path()).await.unwrap();
+        Self { process: Some(process), folder, arguments: Vec::new(), endpoint }
     }
 
     /// Ends the server as nothing can be prepared for. What it has stored stays.
@@ -116,9 +132,18 @@ impl SeaweedFs {
     /// Starts it again, where it was and with what it had.
     pub async fn start_again(&mut self) {
         self.stop();
-        let process = Process::spawn(&super::program("weed"), self.arguments.clone());
-        super::ready(&self.whole_bucket(), || process.runs()).await.unwrap();
+        self.run().await.unwrap();
+    }
+
+    async fn run(&mut self) -> Result<(), String> {
+        let process = Process::spawn_with(&super::program("weed"), |command| {
+            command.args(&self.arguments);
+            heard(command, self.folder.path());
+        });
+        super::ready(&self.whole_bucket(), || process.runs()).await?;
+        locks_are_known(self.folder.path()).await?;
         self.process = Some(process);
+        Ok(())
     }
 
     /// Everything allowed, below a prefix of its own.
@@ -148,6 +173,29 @@ impl SeaweedFs {
     pub fn tenant(&self, name: &str) -> S3Config {
         super::config(&self.endpoint, BUCKET, name, SECRET)
     }
+}
+
+/// Lets a server tell what it does at once, and leave its log in its folder.
+fn told(folder: &TempDir) -> Vec<String> {
+    vec![format!("-logdir={}", folder.path().display()), "-alsologtostderr=true".into()]
+}
+
+fn heard(command: &mut Command, folder: &Path) {
+    command.stderr(File::create(folder.join(TALK)).unwrap());
+}
+
+/// Waits until a server honours conditions whoever asks.
+async fn locks_are_known(folder: &Path) -> Result<(), String> {
+    let deadline = Instant::now() + super::PATIENCE;
+    while Instant::now() < deadline {
+        let talk = fs::read(folder.join(TALK)).unwrap();
+        let talk = String::from_utf8_lossy(&talk);
+        if LOCKS_ARE_KNOWN.iter().all(|words| talk.contains(words)) {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Err("the server does not learn who keeps its locks".into())
 }
 
 /// Whatever it is told, a server makes sockets here, and those of one that was killed stay. Nobody has
