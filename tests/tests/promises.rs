@@ -67,6 +67,21 @@ fn what_conforms_to_the_contract_names_tests_that_exist() {
 }
 
 #[test]
+fn every_row_of_who_can_do_what_names_tests_that_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let page = fs::read_to_string(root.join("SECURITY.md")).unwrap();
+    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
+    assert!(rows.len() >= 6, "only {} rows", rows.len());
+    for row in rows {
+        assert!(!named(row).is_empty(), "no test is named for {row}");
+    }
+    for (name, file) in named(&page) {
+        let source = fs::read_to_string(root.join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+        assert!(has_test(&source, name), "{file} has no test {name}");
+    }
+}
+
+#[test]
 fn a_function_that_is_no_test_is_none() {
     assert!(has_test("#[test]\nfn one() {}", "one"));
     assert!(has_test("#[tokio::test(flavor = \"multi_thread\")]\nasync fn one() {}", "one"));
