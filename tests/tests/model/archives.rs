@@ -5,10 +5,10 @@
 //! `PSTORE_MODEL_EFFORT` multiplies how much is tried, and `PSTORE_MODEL_SEED` is where the
 //! drawing starts.
 
-use std::env;
-
 use store::catalog::rules::Rules;
 use tests::explorer::{Bounds, Packs, Program, Scene, sample};
+
+use crate::lot::hardly;
 
 const ALL: Rules = Rules::ALL;
 /// Of the snapshot that has an archive, and goes on when an answer is lost.
@@ -20,18 +20,6 @@ const fn publisher(target: usize) -> Program {
 
 fn bounds(faults: u32) -> Bounds {
     Bounds { faults, expiries: 0, ..Bounds::default() }
-}
-
-fn number(name: &str, otherwise: u64) -> u64 {
-    env::var(name).ok().map_or(otherwise, |text| text.parse().unwrap())
-}
-
-#[track_caller]
-fn hardly(scene: Scene, runs: u64) {
-    let first = number("PSTORE_MODEL_SEED", 0);
-    let explored = sample(&scene, first..first + runs * number("PSTORE_MODEL_EFFORT", 1));
-    eprintln!("{} runs by lot", explored.runs);
-    assert!(explored.found.is_none(), "{}", explored.found.unwrap());
 }
 
 /// Draws at most so many runs, which are enough to find what goes wrong under `rules`. In

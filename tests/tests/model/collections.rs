@@ -8,10 +8,10 @@
 //! `PSTORE_MODEL_EFFORT` multiplies how much is tried, and `PSTORE_MODEL_SEED` is where the
 //! drawing starts.
 
-use std::env;
-
 use store::catalog::rules::Rules;
 use tests::explorer::{Bounds, Packs, Program, Scene, exhaust, sample};
+
+use crate::lot::{hardly, number};
 
 const ALL: Rules = Rules::ALL;
 const CALM: Bounds = Bounds {
@@ -42,10 +42,6 @@ const fn forgetful(runs: u32) -> Program {
     Program::Collector { runs, forgets: true }
 }
 
-fn number(name: &str, otherwise: u64) -> u64 {
-    env::var(name).ok().map_or(otherwise, |text| text.parse().unwrap())
-}
-
 /// More runs than any scene has in which hardly anything happens.
 const MOST: u64 = 5000;
 
@@ -60,14 +56,6 @@ fn never(scene: Scene, most: u64) {
     assert!(all.complete, "there are more runs than {MOST}");
     let explored = exhaust(&scene, most * number("PSTORE_MODEL_EFFORT", 1));
     eprintln!("{} runs, {} states, complete: {}", explored.runs, explored.states, explored.complete);
-    assert!(explored.found.is_none(), "{}", explored.found.unwrap());
-}
-
-#[track_caller]
-fn hardly(scene: Scene, runs: u64) {
-    let first = number("PSTORE_MODEL_SEED", 0);
-    let explored = sample(&scene, first..first + runs * number("PSTORE_MODEL_EFFORT", 1));
-    eprintln!("{} runs by lot", explored.runs);
     assert!(explored.found.is_none(), "{}", explored.found.unwrap());
 }
 

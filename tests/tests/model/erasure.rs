@@ -5,27 +5,15 @@
 //! `PSTORE_MODEL_EFFORT` multiplies how much is tried, and `PSTORE_MODEL_SEED` is where the
 //! drawing starts.
 
-use std::env;
-
 use store::catalog::rules::Rules;
-use tests::explorer::{Bounds, Packs, Program, Scene, exhaust, sample};
+use tests::explorer::{Bounds, Packs, Program, Scene, exhaust};
+
+use crate::lot::hardly;
 
 const ALL: Rules = Rules::ALL;
 const ERASER: Program = Program::Eraser { times: 2 };
 const RUN: Program = Program::Run { shares: 1 };
 const WRITER: Program = Program::Writer { shares: 1, flips: true };
-
-fn number(name: &str, otherwise: u64) -> u64 {
-    env::var(name).ok().map_or(otherwise, |text| text.parse().unwrap())
-}
-
-#[track_caller]
-fn hardly(scene: Scene, runs: u64) {
-    let first = number("PSTORE_MODEL_SEED", 0);
-    let explored = sample(&scene, first..first + runs * number("PSTORE_MODEL_EFFORT", 1));
-    eprintln!("{} runs by lot", explored.runs);
-    assert!(explored.found.is_none(), "{}", explored.found.unwrap());
-}
 
 fn bounds(faults: u32, expiries: u32) -> Bounds {
     Bounds { faults, expiries, crashes: 1, ..Bounds::default() }

@@ -4,13 +4,9 @@
 //! `PSTORE_MODEL_EFFORT` multiplies how much is tried, and `PSTORE_MODEL_SEED` is where the
 //! drawing starts.
 
-use std::env;
+use tests::explorer::{Bounds, Program, Scene, exhaust};
 
-use tests::explorer::{Bounds, Program, Scene, exhaust, sample};
-
-fn number(name: &str, otherwise: u64) -> u64 {
-    env::var(name).ok().map_or(otherwise, |text| text.parse().unwrap())
-}
+use crate::lot::{hardly, number};
 
 /// Everything within the bounds; `most` runs, times the effort, must be enough for that
 /// where `whole` says so.
@@ -20,15 +16,6 @@ fn never(scene: Scene, most: u64, whole: bool) {
     eprintln!("{} runs, {} states, complete: {}", explored.runs, explored.states, explored.complete);
     assert!(explored.found.is_none(), "{}", explored.found.unwrap());
     assert!(explored.complete || !whole, "not everything was tried in {} runs", explored.runs);
-}
-
-/// So many runs by lot, times the effort.
-#[track_caller]
-fn hardly(scene: Scene, runs: u64) {
-    let first = number("PSTORE_MODEL_SEED", 0);
-    let explored = sample(&scene, first..first + runs * number("PSTORE_MODEL_EFFORT", 1));
-    eprintln!("{} runs by lot", explored.runs);
-    assert!(explored.found.is_none(), "{}", explored.found.unwrap());
 }
 
 fn holder(flips: &[usize]) -> Program {

@@ -6,6 +6,7 @@ mod archives;
 mod collections;
 mod erasure;
 mod holders;
+mod lot;
 mod repairs;
 mod rules;
 mod sessions;
