@@ -116,6 +116,9 @@ fn owner(object: &str) -> (String, Option<String>) {
     if let Some([tenant, profile, major, _]) = object.strip_prefix("snapshots/").map(parts) {
         return (format!("{tenant}/{profile}"), Some(major.to_owned()));
     }
+    if let Some([tenant, ..]) = object.strip_prefix("content/").map(parts) {
+        return (tenant.to_owned(), None);
+    }
     match object.strip_prefix("the pointer of ").unwrap_or(object).split_once(" (Chrome ") {
         Some((name, major)) => (name.to_owned(), Some(major.trim_end_matches(')').to_owned())),
         None => ("TENANT/PROFILE".to_owned(), None),

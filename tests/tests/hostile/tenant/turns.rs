@@ -36,6 +36,7 @@ fn passed_over(neighbours: &Neighbours, verb: &str, object: &str) {
     let alone = verb.replace("apply", "plan");
     assert!(ended.stderr.contains(&format!("`pstore {alone} acme`")), "{verb}: {ended:#?}");
     assert!(ended.stderr.contains("1 of 2 tenants failed"), "{verb}: {ended:#?}");
+    assert!(!ended.stderr.contains("TENANT/PROFILE"), "a hint names whom it is about: {ended:#?}");
     assert!(tells_of_globex(verb, &ended.document), "{verb}: {ended:#?}");
     // By itself it fails as it is damaged.
     let ended = run(neighbours, &format!("{verb} acme"));
