@@ -3,10 +3,15 @@
 use std::{
     io::{self, IsTerminal, Write},
     process::ExitCode,
-    sync::OnceLock,
+    sync::{Arc, OnceLock},
     time::Instant,
 };
 
+use engine::{
+    failure::{Failure, codes},
+    observer::{Observation, Observer},
+    text::{escape, secret},
+};
 use serde_json::{Value, json};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::{
@@ -20,7 +25,11 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
-use crate::{answer::Answer, exit, failure::Failure, plain, progress::Beside, secret};
+use crate::{
+    answer::Answer,
+    progress::{self, Beside},
+};
+use store::progress::Progress;
 
 /// How much to say, and how.
 #[derive(Clone, Copy, Debug)]
@@ -89,14 +98,14 @@ impl Console {
             print(&pretty(&document))
         } else {
             let brief = answer.brief.as_deref().filter(|_| self.quiet);
-            print(&plain::lines(brief.unwrap_or(&answer.text)))
+            print(&escape::lines(brief.unwrap_or(&answer.text)))
         };
         if let Some((kind, message)) = &answer.verdict {
             let _ = writeln!(io::stderr(), "error: {}", shown(message));
             if let Some(hint) = &answer.hint {
                 let _ = writeln!(io::stderr(), "hint: {}", shown(hint));
             }
-            return ExitCode::from(exit::code(*kind));
+            return ExitCode::from(codes::code(*kind));
         }
         if let Some(code) = answer.exit {
             return ExitCode::from(code);
@@ -114,6 +123,25 @@ impl Console {
             print(&pretty(&failure.document()));
         }
         ExitCode::from(failure.code())
+    }
+}
+
+impl Observer for Console {
+    fn observe(&self, observation: &Observation<'_>) {
+        match observation {
+            Observation::Step(text) => self.step(text),
+            Observation::Remark(text) => self.say(text),
+            Observation::Warning(text) => self.warn(text),
+            _ => {}
+        }
+    }
+
+    fn owns_stdout(&self) -> bool {
+        self.json
+    }
+
+    fn progress(&self) -> Arc<dyn Progress> {
+        progress::watch(*self)
     }
 }
 
@@ -168,7 +196,7 @@ impl Write for OneLine {
 
 /// One line, with nothing in it that a terminal would act upon or that is nobody's business.
 fn shown(text: &str) -> String {
-    plain::line(&secret::hidden(text)).into_owned()
+    escape::line(&secret::hidden(text)).into_owned()
 }
 
 fn pretty(document: &Value) -> String {
@@ -185,7 +213,7 @@ pub(crate) fn print(text: &str) -> ExitCode {
     match stdout.write_all(secret::hidden(text).as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             let _ = writeln!(io::stderr(), "error: cannot write to stdout: {error}");
-            ExitCode::from(exit::code(store::ErrorKind::Io))
+            ExitCode::from(codes::code(store::ErrorKind::Io))
         }
         _ => ExitCode::SUCCESS,
     }

@@ -6,34 +6,22 @@
 mod answer;
 mod args;
 mod console;
-mod exit;
-mod failure;
-mod geo;
-mod glob;
-mod interrupt;
-mod location;
-mod path;
-mod plain;
-mod private;
 mod progress;
-mod secret;
-mod settings;
-mod signals;
-mod size;
 mod table;
-mod time;
-mod user;
 mod verbs;
 
 use std::{process::ExitCode, time::Duration};
 
 use capture::cell;
+use engine::{
+    failure::{Failure, codes},
+    host::signals,
+    interrupt::Interrupt,
+    threads,
+};
 use tokio::signal::unix::SignalKind;
 
-use crate::{
-    answer::Answer, args::Invocation, console::Console, failure::Failure, interrupt::Interrupt,
-    verbs::complete,
-};
+use crate::{answer::Answer, args::Invocation, console::Console, verbs::complete};
 
 /// How long work that was interrupted may take to clean up after itself.
 const LAST_BREATH: Duration = Duration::from_secs(2);
@@ -59,7 +47,7 @@ fn main() -> ExitCode {
         Some(Err(failure)) => console.failure(&failure),
         None => {
             console.say("interrupted; what was there before is untouched");
-            ExitCode::from(exit::code(store::ErrorKind::Interrupted))
+            ExitCode::from(codes::code(store::ErrorKind::Interrupted))
         }
     }
 }
@@ -69,7 +57,7 @@ fn main() -> ExitCode {
 fn cell() -> ExitCode {
     match cell::serve(std::io::stdin().lock(), std::io::stdout()) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::from(exit::code(store::ErrorKind::Io)),
+        Err(_) => ExitCode::from(codes::code(store::ErrorKind::Io)),
     }
 }
 
@@ -132,9 +120,4 @@ async fn told_to_end() {
         () = signals::next(&mut interrupt) => {}
         () = signals::next(&mut terminate) => {}
     }
-}
-
-/// Threads that wait, and as many again that compute.
-pub(crate) fn threads() -> usize {
-    std::thread::available_parallelism().map_or(2, usize::from).max(2)
 }

@@ -9,10 +9,11 @@ use std::{
     time::Duration,
 };
 
+use engine::text::size;
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use store::progress::{Progress, Silent, Tick};
 
-use crate::{console::Console, size};
+use crate::console::Console;
 
 const REDRAW: Duration = Duration::from_millis(120);
 /// The bar takes what the rest of a line leaves.

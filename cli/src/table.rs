@@ -1,6 +1,6 @@
 //! Aligned columns.
 
-use crate::plain;
+use engine::text::escape;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {
@@ -23,7 +23,7 @@ impl Table {
 
     /// Cells may hold what others have written.
     pub(crate) fn row(&mut self, cells: Vec<String>) {
-        self.rows.push(cells.iter().map(|cell| plain::line(cell).into_owned()).collect());
+        self.rows.push(cells.iter().map(|cell| escape::line(cell).into_owned()).collect());
     }
 
     pub(crate) fn render(&self) -> String {

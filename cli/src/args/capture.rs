@@ -4,6 +4,7 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use capture::{examination::Place, examiner::Policy, sqlite::Depth};
 use clap::{Args, ValueEnum};
+use engine::{failure::Failure, names::SnapshotName};
 use store::{
     format::record::Geo,
     name::{ChromeMajor, ProfileName},
@@ -12,12 +13,9 @@ use store::{
 
 use super::{
     catalog::ActorArgs,
-    chosen::SnapshotName,
     mount::DivergedArgs,
     value::{ReasonArg, chrome_version, geo, label, percent, seconds, sha_prefix},
 };
-
-use crate::failure::Failure;
 
 /// How a profile is captured.
 #[derive(Clone, Debug, Args)]
@@ -83,7 +81,7 @@ impl ChecksArgs {
         Policy {
             depth: self.check.depth(),
             place: Place::apart(),
-            threads: crate::threads(),
+            threads: engine::threads(),
             max_shrink_percent: Some(self.max_shrink).filter(|_| !self.allow_shrink),
             allow_damaged: self.allow_damaged,
             allow_logged_out: self.allow_logged_out,

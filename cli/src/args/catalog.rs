@@ -3,6 +3,7 @@
 use std::{ffi::OsString, time::Duration};
 
 use clap::{Args, Subcommand};
+use engine::names::{ActorName, Scope, Subject};
 use store::{
     id::Nonce,
     name::{ChromeMajor, Tenant},
@@ -10,8 +11,7 @@ use store::{
 };
 
 use super::{
-    chosen::{ChosenArgs, Subject},
-    scope::Scope,
+    chosen::ChosenArgs,
     value::{actor, mebibytes, percent, seconds, sha_prefix},
     verb::LineageArgs,
 };
@@ -28,6 +28,16 @@ pub(crate) struct ActorArgs {
     /// Which run of the host it is
     #[arg(long, value_name = "ID", value_parser = actor, default_value = "", hide_default_value = true)]
     pub(crate) host_run_id: String,
+}
+
+impl ActorArgs {
+    pub(crate) fn name(&self) -> ActorName {
+        ActorName {
+            run_id: self.run_id.clone(),
+            host: self.host.clone(),
+            host_run_id: self.host_run_id.clone(),
+        }
+    }
 }
 
 /// Hold a profile's lock, so that nobody else moves its pointer

@@ -6,8 +6,9 @@ use clap::{
     Args,
     builder::{OsStringValueParser, TypedValueParser},
 };
+use engine::settings::Overrides;
 
-/// As typed; [`crate::settings::Settings`] joins them with the environment and the file.
+/// As typed; [`engine::settings::Settings`] joins them with the environment and the file.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Options of every command")]
 pub(crate) struct Global {
@@ -40,4 +41,17 @@ pub(crate) struct Global {
     /// More remarks; twice for even more
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
+}
+
+impl Global {
+    pub(crate) fn overrides(&self) -> Overrides {
+        Overrides {
+            store: self.store.clone(),
+            endpoint: self.endpoint.clone(),
+            region: self.region.clone(),
+            cache_dir: self.cache_dir.clone(),
+            no_cache: self.no_cache,
+            config: self.config.clone(),
+        }
+    }
 }

@@ -10,17 +10,16 @@ mod global;
 mod help;
 mod import;
 mod mount;
-mod scope;
 mod value;
 mod verb;
 
 pub(crate) use browse::{CatArgs, FindArgs, LsArgs};
 pub(crate) use capture::{CaptureArgs, CheckArg, LoadArgs, ModeArg, RunArgs};
 pub(crate) use catalog::{
-    AcquireArgs, ActorArgs, DeleteArgs, ForceUnlockArgs, GcArgs, HeldArgs, HoldArgs, LockArgs, LockShowArgs,
-    LockVerb, LogArgs, ReapArgs, RetentionArgs, RetentionVerb, RollbackArgs, TagArgs,
+    AcquireArgs, DeleteArgs, ForceUnlockArgs, GcArgs, HeldArgs, HoldArgs, LockArgs, LockShowArgs, LockVerb,
+    LogArgs, ReapArgs, RetentionArgs, RetentionVerb, RollbackArgs, TagArgs,
 };
-pub(crate) use chosen::{ChosenArgs, SnapshotName, Subject};
+pub(crate) use chosen::ChosenArgs;
 pub(crate) use expect::ExpectArgs;
 pub(crate) use export::ExportArgs;
 pub(crate) use global::Global;
@@ -29,10 +28,9 @@ pub(crate) use mount::{
     CommitArgs, DiscardArgs, LossArg, MountArgs, OnDiverged, RescueArgs, SessionsArgs, SessionsVerb,
     SetAsideArgs, UnmountArgs,
 };
-pub(crate) use scope::Scope;
 pub(crate) use verb::{
-    CompletionsArgs, ConfigArgs, ConfigShowArgs, ConfigVerb, DiffArgs, HistoryArgs, LineageArgs, ListArgs,
-    ManArgs, RestoreArgs, ShowArgs, SnapshotArgs, StatsArgs, Verb, VerifyArgs,
+    CompletionsArgs, ConfigArgs, ConfigShowArgs, ConfigVerb, DiffArgs, HistoryArgs, ListArgs, ManArgs,
+    RestoreArgs, ShowArgs, SnapshotArgs, StatsArgs, Verb, VerifyArgs,
 };
 
 use std::{ffi::OsString, process::ExitCode};
@@ -41,11 +39,9 @@ use clap::{
     CommandFactory, FromArgMatches, Parser,
     error::{ContextKind, ContextValue, ErrorKind as ClapKind},
 };
+use engine::failure::Failure;
 
-use crate::{
-    console::{self, Console},
-    failure::Failure,
-};
+use crate::console::{self, Console};
 
 /// Keeps browser profiles as deduplicated, verified snapshots in a bucket or a directory.
 #[derive(Debug, Parser)]
@@ -138,6 +134,6 @@ impl Refusal {
             return Console { json: true, quiet: false, verbose: 0 }.failure(&failure);
         }
         let _ = self.0.print();
-        ExitCode::from(crate::exit::code(store::ErrorKind::InvalidInput))
+        ExitCode::from(engine::failure::codes::code(store::ErrorKind::InvalidInput))
     }
 }

@@ -3,13 +3,13 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum};
+use engine::names::SnapshotName;
 use fuse::adapter::Owner;
 use store::name::{ChromeMajor, ProfileName, Tenant};
 
 use super::{
     capture::{CaptureArgs, LoadArgs},
     catalog::ActorArgs,
-    chosen::SnapshotName,
     value::seconds,
 };
 

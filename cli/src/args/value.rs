@@ -36,7 +36,7 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
 
 /// `US`, or `US/NY`.
 pub(super) fn geo(text: &str) -> Result<Geo, String> {
-    crate::geo::parse(text).map_err(|form| format!("it takes {form}"))
+    engine::text::geo::parse(text).map_err(|form| format!("it takes {form}"))
 }
 
 /// From 0 to 100.

@@ -4,6 +4,7 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand};
 use clap_complete::Shell;
+use engine::names::{Further, LineageName, Scope, SnapshotName, Subject};
 use store::{
     format::config::Chunking,
     id::Nonce,
@@ -18,12 +19,11 @@ use super::{
         DeleteArgs, ForceUnlockArgs, GcArgs, LockArgs, LockVerb, LogArgs, ReapArgs, RetentionArgs,
         RollbackArgs, TagArgs,
     },
-    chosen::{ChosenArgs, Further, SnapshotName, Subject},
+    chosen::ChosenArgs,
     expect::ExpectArgs,
     export::ExportArgs,
     import::ImportArgs,
     mount::{CommitArgs, MountArgs, MountsArgs, SessionsArgs, UnmountArgs},
-    scope::Scope,
     value::{seconds, sha_prefix, share},
 };
 
@@ -156,6 +156,12 @@ pub(crate) struct LineageArgs {
     /// Of this major version of Chrome [default: the newest there is]
     #[arg(long, value_name = "N")]
     pub(crate) chrome_major: Option<ChromeMajor>,
+}
+
+impl LineageArgs {
+    pub(crate) fn name(&self) -> LineageName {
+        LineageName { profile: self.profile.clone(), chrome_major: self.chrome_major }
+    }
 }
 
 /// List the snapshots of a profile, the profiles of a tenant, or the tenants

@@ -14,6 +14,7 @@ use capture::{
     load,
     marker::{self, Marker},
 };
+use engine::{Engine, LOCK_TOKEN, failure::Failure, text::size};
 use store::{
     Error, ErrorKind,
     catalog::expectations,
@@ -33,12 +34,7 @@ use store::{
 };
 use tokio::runtime::Handle;
 
-use super::{Context, context::LOCK_TOKEN};
-use crate::{
-    args::{CaptureArgs, ModeArg},
-    failure::Failure,
-    size,
-};
+use crate::args::{CaptureArgs, ModeArg};
 
 /// How much of the tenant's indexes a snapshot looks at to find known content.
 const INDEX_BUDGET_BYTES: u64 = 16 << 20;
@@ -124,16 +120,16 @@ pub(super) struct Job<'a> {
 
 /// Captures a directory that holds still.
 pub(super) async fn capture(
-    context: &Context,
+    engine: &Engine,
     args: &CaptureArgs,
     job: Job<'_>,
     still: Still,
     progress: Arc<dyn Progress>,
 ) -> Result<Report, Failure> {
     let Job { tenant, lineage, directory, actor, lock, made_of } = job;
-    context.console.step(&format!("{} holds still, and is captured for {lineage}", directory.display()));
-    let settings = context.settings.tenant(&lineage.name.tenant);
-    require_room(context, tenant, &lineage, args).await?;
+    engine.step(&format!("{} holds still, and is captured for {lineage}", directory.display()));
+    let settings = engine.settings.tenant(&lineage.name.tenant);
+    require_room(engine, tenant, &lineage, args).await?;
     let examiner = examiner(args, Some(still.stopped.clone()), (tenant, &lineage.name));
     let hold_back = still.marker.fallback.as_ref().filter(|_| !args.replace_after_fallback).map(|reason| {
         let reason = format!("the session had started afresh ({reason}), and would replace a good snapshot");
@@ -145,18 +141,18 @@ pub(super) async fn capture(
         quota_bytes: settings.quota_bytes,
         rescan: args.rescan,
         index_budget: INDEX_BUDGET_BYTES,
-        threads: crate::threads(),
-        about: about(context, args, &actor, still)?,
+        threads: engine::threads(),
+        about: about(engine, args, &actor, still)?,
         actor,
         lock,
         made_of,
         examiner: Some(Arc::new(examiner)),
         hold_back,
-        archive: Some(super::export::policy(context, &lineage.name.tenant)),
+        archive: Some(super::export::policy(engine, &lineage.name.tenant)),
         lineage,
     };
     let held = matches!(request.lock, LockUse::Held(_));
-    let stop = context.interrupt.raised();
+    let stop = engine.interrupt.raised();
     let report = snapshot::snapshot(tenant, &request, progress, stop).await;
     if let Err(error @ Error::QuotaExceeded { .. }) = report {
         return Err(over_quota(tenant, error).await);
@@ -172,9 +168,7 @@ pub(super) async fn capture(
     if report.held_back.is_none()
         && let Err(error) = Marker::remove(directory)
     {
-        context
-            .console
-            .warn(&format!("{} could not be removed: {error}", directory.join(marker::NAME).display()));
+        engine.warn(&format!("{} could not be removed: {error}", directory.join(marker::NAME).display()));
     }
     Ok(report)
 }
@@ -196,12 +190,12 @@ pub(super) fn expected(tenant: &TenantStore, name: &ProfileName) -> Awaited {
 
 /// Refuses a named checkpoint for which the profile's rules leave no room.
 pub(super) async fn require_room(
-    context: &Context,
+    engine: &Engine,
     tenant: &TenantStore,
     lineage: &Lineage,
     args: &CaptureArgs,
 ) -> Result<(), Failure> {
-    let policy = context.settings.retention(&lineage.name).policy;
+    let policy = engine.settings.retention(&lineage.name).policy;
     Ok(retention::require_room(tenant, lineage, &policy, &args.reason.0).await?)
 }
 
@@ -232,7 +226,7 @@ pub(super) async fn over_quota(tenant: &TenantStore, error: Error) -> Failure {
 
 /// What a commit of a mount needs to know of a profile that holds still.
 pub(super) fn judged(
-    context: &Context,
+    engine: &Engine,
     args: &CaptureArgs,
     actor: &Actor,
     still: Still,
@@ -241,7 +235,7 @@ pub(super) fn judged(
 ) -> Result<(About, Arc<ProfileExaminer>, Option<HoldBack>), Failure> {
     let examiner = examiner(args, Some(still.stopped.clone()), of);
     let hold_back = afresh(args, fallback);
-    let about = About { fallback: fallback.map(str::to_owned), ..about(context, args, actor, still)? };
+    let about = About { fallback: fallback.map(str::to_owned), ..about(engine, args, actor, still)? };
     Ok((about, Arc::new(examiner), hold_back))
 }
 
@@ -255,7 +249,7 @@ pub(super) fn afresh(args: &CaptureArgs, fallback: Option<&str>) -> Option<HoldB
 
 /// What is known of a session whose browser is long gone.
 pub(super) fn about_rescued(
-    context: &Context,
+    engine: &Engine,
     args: &CaptureArgs,
     actor: &Actor,
     fallback: Option<String>,
@@ -265,7 +259,7 @@ pub(super) fn about_rescued(
         stopped: Stopped::default(),
         marker: Marker { fallback, ..Marker::default() },
     };
-    about(context, args, actor, still)
+    about(engine, args, actor, still)
 }
 
 /// What a person should know about the profile in a snapshot.
@@ -323,9 +317,9 @@ pub(super) fn held_back(report: &Report) -> Option<(ErrorKind, String)> {
     Some((ErrorKind::HeldBack, message))
 }
 
-fn about(context: &Context, args: &CaptureArgs, actor: &Actor, still: Still) -> Result<About, Failure> {
+fn about(engine: &Engine, args: &CaptureArgs, actor: &Actor, still: Still) -> Result<About, Failure> {
     let Still { facts, stopped, marker } = still;
-    let region = args.host_region.clone().or_else(|| context.settings.host_region());
+    let region = args.host_region.clone().or_else(|| engine.settings.host_region());
     let crashed = (stopped.crashed || facts.says_crashed).then_some(CRASHED);
     // For programs that know only the contract's manifest.
     let upgraded = marker.transforms.iter().map(String::as_str).filter(|word| load::is_upgrade(word));
@@ -345,7 +339,7 @@ fn about(context: &Context, args: &CaptureArgs, actor: &Actor, still: Still) -> 
         },
         captured_in: Some(CapturedIn {
             host_region: region.unwrap_or_default(),
-            egress_ip_geo: args.egress_geo.clone().or_else(|| context.settings.egress_geo()),
+            egress_ip_geo: args.egress_geo.clone().or_else(|| engine.settings.egress_geo()),
             unknown: Default::default(),
         }),
         reason: args.reason.0.clone(),

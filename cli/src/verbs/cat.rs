@@ -5,20 +5,21 @@ use std::{
     path::PathBuf,
 };
 
+use engine::{failure::Failure, text::path};
 use serde_json::Value;
 use store::{ErrorKind, ops::browse};
 
-use super::{Context, inside};
-use crate::{answer::Answer, args::CatArgs, failure::Failure, path};
+use super::{Engine, inside};
+use crate::{answer::Answer, args::CatArgs};
 
-pub(super) async fn run(context: Context, args: &CatArgs) -> Result<Answer, Failure> {
-    if context.console.json {
+pub(super) async fn run(engine: Engine, args: &CatArgs) -> Result<Answer, Failure> {
+    if engine.observer.owns_stdout() {
         let message = "stdout is the file, and has no room for --json";
         return Err(Failure::usage(message).hint("`pstore ls --json` tells about a file"));
     }
     let (reference, file) = (args.snapshot.reference()?, inside::path(&args.path)?);
-    let (tenant, lineage) = context.lineage_to_judge(&args.snapshot.lineage()).await?;
-    let record = context.snapshot(&tenant, &lineage, reference).await?;
+    let (tenant, lineage) = engine.lineage_to_judge(&args.snapshot.lineage()).await?;
+    let record = engine.snapshot(&tenant, &lineage, reference).await?;
     let shown = PathBuf::from("stdout");
     let written = match io::stdout().is_terminal() {
         true => browse::write(&tenant, &record, &file, (Plain::new(io::stdout()), shown)).await,

@@ -5,6 +5,7 @@ mod destination;
 use std::{io, path::Path, sync::Arc, time::Duration};
 
 use capture::marker::{self, Marker};
+use engine::{failure::Failure, settings::Settings};
 use fuse::mount::{Commit, CommitRequest, Mount, To};
 use serde_json::json;
 use store::{
@@ -17,15 +18,13 @@ use store::{
 };
 
 use super::{
-    Context, capture as capturing,
+    Engine, capture as capturing,
     mount::{Serving, remote},
     retention, snapshot,
 };
 use crate::{
     answer::Answer,
     args::{CaptureArgs, CommitArgs},
-    failure::Failure,
-    settings::Settings,
 };
 
 use destination::Destination;
@@ -55,7 +54,7 @@ pub(super) async fn commit(
     asked: Asked<'_>,
 ) -> Result<Answer, Failure> {
     let mount = &serving.mount;
-    let published = publish(&serving.context, mount, args, asked).await;
+    let published = publish(&serving.engine, mount, args, asked).await;
     if let Err(failure) = &published {
         notice(failure, mount).await;
     }
@@ -73,7 +72,7 @@ pub(super) async fn commit(
             report.sha256_prefix,
             report.read_files,
             report.counts.files,
-            crate::size::bytes(report.counts.stored_bytes)
+            engine::text::size::bytes(report.counts.stored_bytes)
         ),
     };
     text.extend(replaced.iter().map(|replaced| format!("it replaces {replaced}\n")));
@@ -110,25 +109,25 @@ pub(super) struct Published {
 /// Ends the browser, and makes what was changed the next snapshot of the mount's profile or of
 /// another.
 pub(super) async fn publish(
-    context: &Context,
+    engine: &Engine,
     mount: &Arc<Mount>,
     args: &CaptureArgs,
     asked: Asked<'_>,
 ) -> Result<Published, Failure> {
-    let limit = context.settings.tenant(&mount.lineage.name.tenant).max_profile_bytes;
+    let limit = engine.settings.tenant(&mount.lineage.name.tenant).max_profile_bytes;
     let replaces = asked.other.is_none_or(|name| *name == mount.lineage.name);
-    within(context, mount, args, asked, Manner { max_bytes: Some(limit), replaces }).await
+    within(engine, mount, args, asked, Manner { max_bytes: Some(limit), replaces }).await
 }
 
 /// The same for a session that was cut short, on a mount of the profile it is to go to: whatever
 /// its size, it is not refused.
 pub(super) async fn rescued(
-    context: &Context,
+    engine: &Engine,
     mount: &Arc<Mount>,
     args: &CaptureArgs,
     replaces: bool,
 ) -> Result<Published, Failure> {
-    within(context, mount, args, Asked::default(), Manner { max_bytes: None, replaces }).await
+    within(engine, mount, args, Asked::default(), Manner { max_bytes: None, replaces }).await
 }
 
 #[derive(Clone, Copy)]
@@ -139,7 +138,7 @@ struct Manner {
 }
 
 async fn within(
-    context: &Context,
+    engine: &Engine,
     mount: &Arc<Mount>,
     args: &CaptureArgs,
     asked: Asked<'_>,
@@ -147,26 +146,26 @@ async fn within(
 ) -> Result<Published, Failure> {
     let actor = match mount.hold() {
         Some(hold) => hold.controls().actor().clone(),
-        None => context.actor(&args.actor),
+        None => engine.actor(&args.actor.name()),
     };
-    let destination = Destination::choose(context, mount, &actor, asked).await?;
+    let destination = Destination::choose(engine, mount, &actor, asked).await?;
     let keeper = match &destination.to {
         To::Other { hold, lineage } => {
-            let every = context.settings.tenant(&lineage.name.tenant).lock_renew;
+            let every = engine.settings.tenant(&lineage.name.tenant).lock_renew;
             Some(hold.keep(every.max(Duration::from_millis(1))))
         }
         To::Own => None,
     };
-    let published = store(context, mount, args, &actor, &destination, manner).await;
+    let published = store(engine, mount, args, &actor, &destination, manner).await;
     drop(keeper);
     destination.leave().await;
     let published = published?;
-    retention::prune(context, &mount.tenant, &published.lineage, &published.report).await;
+    retention::prune(engine, &mount.tenant, &published.lineage, &published.report).await;
     Ok(published)
 }
 
 async fn store(
-    context: &Context,
+    engine: &Engine,
     mount: &Arc<Mount>,
     args: &CaptureArgs,
     actor: &Actor,
@@ -175,21 +174,21 @@ async fn store(
 ) -> Result<Published, Failure> {
     let Destination { to, lineage, replaced } = destination;
     let (to, lineage) = (to.clone(), lineage.clone());
-    let settings = context.settings.tenant(&lineage.name.tenant);
-    capturing::require_room(context, &mount.tenant, &lineage, args).await?;
+    let settings = engine.settings.tenant(&lineage.name.tenant);
+    capturing::require_room(engine, &mount.tenant, &lineage, args).await?;
     let still = capturing::hold_still(&mount.info.mountpoint, args).await?;
     let (remarks, marker) = (still.remarks(), still.marker().clone());
     let (fallback, of) = (mount.info.fallback.as_deref(), (&mount.tenant, &lineage.name));
-    let (about, examiner, hold_back) = capturing::judged(context, args, actor, still, fallback, of)?;
+    let (about, examiner, hold_back) = capturing::judged(engine, args, actor, still, fallback, of)?;
     let request = CommitRequest {
         hold_back: hold_back.filter(|_| manner.replaces),
         to,
         about,
         examiner: Some(examiner),
-        threads: crate::threads(),
+        threads: engine::threads(),
         max_bytes: manner.max_bytes,
         quota_bytes: settings.quota_bytes,
-        archive: Some(super::export::policy(context, &lineage.name.tenant)),
+        archive: Some(super::export::policy(engine, &lineage.name.tenant)),
         patience: PATIENCE,
     };
     // What it says is in the record now, and what comes after is another snapshot.

@@ -9,6 +9,10 @@ mod remembered;
 
 use std::{ffi::OsString, time::Duration};
 
+use engine::{
+    failure::Failure, interrupt::Interrupt, location::Purpose, names::LineageName, observer::Unobserved,
+    settings::Settings,
+};
 use store::{
     catalog::records,
     name::{ProfileName, Tenant},
@@ -16,15 +20,9 @@ use store::{
 };
 
 use self::{asked::Asked, remembered::Remembered};
-use super::{Context, mount::remote};
-use crate::{
-    args::{self, LineageArgs},
-    console::Console,
-    failure::Failure,
-    interrupt::Interrupt,
-    location::Purpose,
-    settings::Settings,
-};
+use super::{Engine, mount::remote};
+use crate::args;
+use std::sync::Arc;
 
 /// The first argument with which the program answers so.
 pub(crate) const VERB: &str = "complete-words";
@@ -47,11 +45,12 @@ pub(crate) async fn run(words: Vec<OsString>) -> String {
 async fn candidates(asked: &Asked, last: &str) -> Result<Vec<String>, Failure> {
     let invocation = args::parse_words(asked.global_line()).map_err(|_| Failure::usage("no such line"))?;
     if asked.is_for("MOUNTPOINT") {
-        let live = remote::live(&Settings::load(&invocation.global)?)?;
+        let live = remote::live(&Settings::load(&invocation.global.overrides())?)?;
         return Ok(live.iter().map(|live| live.info.mountpoint.to_string_lossy().into_owned()).collect());
     }
-    let console = Console { json: false, quiet: true, verbose: 0 };
-    let names = Names { context: Context::new(&invocation.global, console, Interrupt::new())? };
+    let names = Names {
+        engine: Engine::open(&invocation.global.overrides(), Arc::new(Unobserved), Interrupt::new())?,
+    };
     if asked.is_for("REF") {
         let Some(profile) = asked.profile() else { return Ok(Vec::new()) };
         return Ok(names.references(&profile).await);
@@ -79,13 +78,13 @@ async fn candidates(asked: &Asked, last: &str) -> Result<Vec<String>, Failure> {
 
 /// Names that are stored, as this host remembers them or the store has them.
 struct Names {
-    context: Context,
+    engine: Engine,
 }
 
 impl Names {
     async fn tenants(&self) -> Vec<String> {
         let asking = async {
-            let tenants = self.context.store(Purpose::Read).await?.tenants().await?;
+            let tenants = self.engine.store(Purpose::Read).await?.tenants().await?;
             Ok(tenants.iter().map(ToString::to_string).collect())
         };
         self.remembered("tenants").or_ask(asking).await
@@ -93,7 +92,7 @@ impl Names {
 
     async fn profiles(&self, tenant: &Tenant) -> Vec<String> {
         let asking = async {
-            let profiles = records::profiles(&self.context.tenant(tenant).await?).await?;
+            let profiles = records::profiles(&self.engine.tenant(tenant).await?).await?;
             Ok(profiles.iter().map(ToString::to_string).collect())
         };
         self.remembered(&format!("profiles of {tenant}")).or_ask(asking).await
@@ -102,8 +101,8 @@ impl Names {
     /// The words for snapshots: of the current one, then tags, then digits, the newest first.
     async fn references(&self, profile: &ProfileName) -> Vec<String> {
         let asking = async {
-            let asked = LineageArgs { profile: profile.clone(), chrome_major: None };
-            let (tenant, lineage) = self.context.lineage(&asked).await?;
+            let asked = LineageName { profile: profile.clone(), chrome_major: None };
+            let (tenant, lineage) = self.engine.lineage(&asked).await?;
             let records = find::list(&tenant, &lineage).await?.records;
             let newest = || records.iter().rev().take(MOST_SNAPSHOTS);
             let tags = newest().flat_map(|record| record.tags.keys().cloned());
@@ -114,6 +113,6 @@ impl Names {
     }
 
     fn remembered(&self, what: &str) -> Remembered {
-        Remembered::new(self.context.cache_root.as_deref(), &self.context.location.shown(), what)
+        Remembered::new(self.engine.cache_root.as_deref(), &self.engine.location.shown(), what)
     }
 }

@@ -1,12 +1,15 @@
 //! `pstore config`: never needs a store.
 
+use engine::{
+    failure::Failure,
+    names::Scope,
+    settings::{Effective, Key, Settings},
+};
 use serde_json::{Value, json};
 
 use crate::{
     answer::Answer,
-    args::{ConfigArgs, ConfigShowArgs, ConfigVerb, Scope},
-    failure::Failure,
-    settings::{Effective, Key, Settings},
+    args::{ConfigArgs, ConfigShowArgs, ConfigVerb},
     table::{Align::Left, Table},
 };
 
@@ -35,7 +38,7 @@ fn show(settings: &Settings, args: &ConfigShowArgs) -> Answer {
     });
     let mut table = Table::new(&[("SETTING", Left), ("VALUE", Left), ("FROM", Left)]);
     for (key, Effective { value, origin }) in &all {
-        let shown = value.as_ref().map_or_else(|| "-".to_owned(), crate::settings::Value::shown);
+        let shown = value.as_ref().map_or_else(|| "-".to_owned(), engine::settings::Value::shown);
         table.row(vec![key.name.to_owned(), shown, origin.to_string()]);
     }
     let mut text = table.render();
@@ -53,7 +56,7 @@ fn show(settings: &Settings, args: &ConfigShowArgs) -> Answer {
 fn line((key, Effective { value, origin }): &(&'static Key, Effective)) -> Value {
     json!({
         "key": key.name,
-        "value": value.as_ref().map(crate::settings::Value::json),
+        "value": value.as_ref().map(engine::settings::Value::json),
         "source": origin.word(),
         "from": origin.place(),
     })

@@ -11,6 +11,7 @@ use std::{
 };
 
 use capture::chrome::processes;
+use engine::{failure::Failure, host::mountpoint::PROFILE};
 use serde_json::{Value, json};
 use store::{
     Error, ErrorKind,
@@ -20,11 +21,8 @@ use store::{
     scratch::{self, Scratch},
 };
 
-use super::Context;
-use crate::failure::Failure;
+use super::Engine;
 
-/// Where the profile is in the directory of a run.
-pub(super) const PROFILE: &str = "profile";
 /// Beside it: whose it is.
 const ABOUT: &str = "copy.json";
 
@@ -37,14 +35,14 @@ pub(super) struct Copy {
 
 /// Notes whose profile is about to be copied to `folder`, and which snapshot is `current`, if that is known.
 pub(super) fn note(
-    context: &Context,
+    engine: &Engine,
     folder: &Scratch,
     lineage: &Lineage,
     current: Option<Option<RecordId>>,
 ) -> Result<(), Failure> {
     let mut about = json!({
         "v": 1,
-        "store": context.location.shown(),
+        "store": engine.location.shown(),
         "tenant_id": lineage.name.tenant,
         "profile_id": lineage.name.profile,
         "chrome_major_version": lineage.chrome_major,
@@ -78,10 +76,10 @@ pub(super) fn left() -> Vec<Copy> {
 
 /// The snapshot that was current when a run made this directory of the lineage: `Some(None)` if there was
 /// none. `None` if the directory is no copy that a run of this user has left, or that is not known.
-pub(super) fn made_of(context: &Context, directory: &Path, lineage: &Lineage) -> Option<Option<RecordId>> {
+pub(super) fn made_of(engine: &Engine, directory: &Path, lineage: &Lineage) -> Option<Option<RecordId>> {
     let place = directory.canonicalize().ok()?;
     let copy = left().into_iter().find(|copy| copy.path().canonicalize().is_ok_and(|path| path == place))?;
-    let is_of = copy.about["store"] == json!(context.location.shown())
+    let is_of = copy.about["store"] == json!(engine.location.shown())
         && copy.profile().is_some_and(|of| of == lineage.name.to_string())
         && copy.about["chrome_major_version"] == json!(lineage.chrome_major);
     let noted = copy.about.as_object()?.get("record").filter(|_| is_of)?;
@@ -89,11 +87,11 @@ pub(super) fn made_of(context: &Context, directory: &Path, lineage: &Lineage) ->
 }
 
 /// Tells of those of this profile.
-pub(super) fn tell(context: &Context, profile: &ProfileName) {
-    let store = json!(context.location.shown());
+pub(super) fn tell(engine: &Engine, profile: &ProfileName) {
+    let store = json!(engine.location.shown());
     for copy in left().iter().filter(|copy| copy.about["store"] == store) {
         if copy.profile().is_some_and(|of| of == profile.to_string()) {
-            context.console.warn(&copy.told());
+            engine.warn(&copy.told());
         }
     }
 }

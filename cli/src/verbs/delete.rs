@@ -5,6 +5,12 @@ pub(super) mod receipt;
 
 use std::fmt;
 
+use engine::{
+    failure::Failure,
+    foreign::Meant,
+    names::Subject as Named,
+    text::{size, time},
+};
 use serde_json::{Value, json};
 use store::{
     Error, ErrorKind,
@@ -17,16 +23,10 @@ use store::{
     ops::find::Reference,
 };
 
-use super::{
-    Context,
-    anothers::{self, Meant},
-    force_unlock::checked_reason,
-};
+use super::{Engine, force_unlock::checked_reason, foreign};
 use crate::{
     answer::Answer,
-    args::{ChosenArgs, DeleteArgs, Subject as Named},
-    failure::Failure,
-    size, time,
+    args::{ChosenArgs, DeleteArgs},
 };
 
 /// What is deleted with all that it has.
@@ -53,15 +53,15 @@ impl fmt::Display for Subject {
     }
 }
 
-pub(super) async fn run(context: Context, args: &DeleteArgs) -> Result<Answer, Failure> {
+pub(super) async fn run(engine: Engine, args: &DeleteArgs) -> Result<Answer, Failure> {
     if args.all && args.tombstone {
         return Err(Failure::usage("--all and --tombstone exclude each other")
             .hint("--all deletes what there is; --tombstone lets what was deleted begin anew"));
     }
     match &args.name {
-        Named::Tenant(tenant) if args.all => all::tenant(context, args, tenant).await,
+        Named::Tenant(tenant) if args.all => all::tenant(engine, args, tenant).await,
         Named::Tenant(tenant) if args.tombstone => {
-            all::begin_anew(context, args, &Subject::Tenant(tenant.clone())).await
+            all::begin_anew(engine, args, &Subject::Tenant(tenant.clone())).await
         }
         Named::Tenant(tenant) => Err(Failure::usage(format!("{tenant} is a tenant, not a snapshot")).hint(
             format!("`pstore delete {tenant}/PROFILE@REF` deletes a snapshot; `pstore delete {tenant} --all` says what the tenant has"),
@@ -73,27 +73,27 @@ pub(super) async fn run(context: Context, args: &DeleteArgs) -> Result<Answer, F
                     .hint(format!("`pstore delete {profile} {flag}`; or leave {flag} out")));
             }
             match args.all {
-                true => all::profile(context, args, &name.profile).await,
-                false => all::begin_anew(context, args, &Subject::Profile(name.profile.clone())).await,
+                true => all::profile(engine, args, &name.profile).await,
+                false => all::begin_anew(engine, args, &Subject::Profile(name.profile.clone())).await,
             }
         }
         Named::Snapshot(name) => {
             let (chrome_major, sha) = (args.chrome_major, args.sha.clone());
-            one(context, args, &ChosenArgs { name: name.clone(), chrome_major, sha }).await
+            one(engine, args, &ChosenArgs { name: name.clone(), chrome_major, sha }).await
         }
     }
 }
 
-async fn one(context: Context, args: &DeleteArgs, chosen: &ChosenArgs) -> Result<Answer, Failure> {
+async fn one(engine: Engine, args: &DeleteArgs, chosen: &ChosenArgs) -> Result<Answer, Failure> {
     let reason = checked_reason(&args.reason)?;
     let reference = chosen.required("delete")?;
-    let (tenant, lineage) = context.lineage_to_change(&chosen.lineage()).await?;
-    let controls = Controls::new(tenant.clone(), lineage.clone(), context.actor(&args.actor));
+    let (tenant, lineage) = engine.lineage_to_change(&chosen.lineage()).await?;
+    let controls = Controls::new(tenant.clone(), lineage.clone(), engine.actor(&args.actor.name()));
     if args.damaged {
         return give_up(&tenant, &controls, (reference, args.confirm), &reason).await;
     }
-    let record = match context.meant(&tenant, &lineage, Some(reference)).await {
-        Ok(Meant::Anothers(manifest)) => return anothers::delete(&controls, &manifest, &reason).await,
+    let record = match engine.meant(&tenant, &lineage, Some(reference)).await {
+        Ok(Meant::Anothers(manifest)) => return foreign::delete(&controls, &manifest, &reason).await,
         Ok(Meant::Ours(record)) => record,
         // Its record may be there, and damaged.
         Err(failure) if failure.kind == ErrorKind::NotFound => match whole_id(reference) {

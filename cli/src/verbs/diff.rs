@@ -2,6 +2,11 @@
 
 mod profile;
 
+use engine::{
+    failure::Failure,
+    names::LineageName,
+    text::{path, size},
+};
 use serde_json::{Value, json};
 use store::{
     format::record::Record,
@@ -12,20 +17,15 @@ use store::{
 };
 
 use self::profile::Profile;
-use super::Context;
-use crate::{
-    answer::Answer,
-    args::{DiffArgs, LineageArgs},
-    failure::Failure,
-    path, size,
-};
+use super::Engine;
+use crate::{answer::Answer, args::DiffArgs};
 
-pub(super) async fn run(context: Context, args: &DiffArgs) -> Result<Answer, Failure> {
+pub(super) async fn run(engine: Engine, args: &DiffArgs) -> Result<Answer, Failure> {
     let (before, after) = pair(args)?;
-    let asked = LineageArgs { profile: args.name.profile.clone(), chrome_major: args.chrome_major };
-    let (tenant, lineage) = context.lineage(&asked).await?;
-    let before = context.snapshot(&tenant, &lineage, Some(before)).await?;
-    let after = context.snapshot(&tenant, &lineage, after).await?;
+    let asked = LineageName { profile: args.name.profile.clone(), chrome_major: args.chrome_major };
+    let (tenant, lineage) = engine.lineage(&asked).await?;
+    let before = engine.snapshot(&tenant, &lineage, Some(before)).await?;
+    let after = engine.snapshot(&tenant, &lineage, after).await?;
     let diff = diff::diff(&tenant, &before, &after).await?;
     let profile = match args.profile {
         true => Some(Profile::compare(&tenant, &before, &after).await?),

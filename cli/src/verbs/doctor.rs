@@ -5,11 +5,12 @@
 mod host;
 mod place;
 
+use engine::{failure::Failure, text::size};
 use serde_json::{Value, json};
 use store::{ErrorKind, name::Tenant};
 
-use super::Context;
-use crate::{answer::Answer, failure::Failure, size};
+use super::Engine;
+use crate::answer::Answer;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Status {
@@ -74,9 +75,9 @@ fn remedy(kind: ErrorKind) -> &'static str {
     }
 }
 
-pub(super) async fn run(context: Context, tenant: Option<&Tenant>) -> Result<Answer, Failure> {
-    let mut checks = place::checks(&context, tenant).await;
-    checks.push(host::cache(context.cache_root.as_deref()));
+pub(super) async fn run(engine: Engine, tenant: Option<&Tenant>) -> Result<Answer, Failure> {
+    let mut checks = place::checks(&engine, tenant).await;
+    checks.push(host::cache(engine.cache_root.as_deref()));
     checks.extend(host::temporary());
     checks.push(host::fuse());
     checks.push(host::databases());
@@ -89,7 +90,7 @@ pub(super) async fn run(context: Context, tenant: Option<&Tenant>) -> Result<Ans
         .collect();
     let warned = checks.iter().filter(|check| check.status == Status::Warn).count();
     let document = json!({
-        "store": context.location.shown(),
+        "store": engine.location.shown(),
         "version": env!("CARGO_PKG_VERSION"),
         "checks": checks.iter().map(line).collect::<Vec<Value>>(),
         "failed": failed.len(),
@@ -98,7 +99,7 @@ pub(super) async fn run(context: Context, tenant: Option<&Tenant>) -> Result<Ans
     let verdict = failed
         .first()
         .map(|kind| (*kind, format!("{} failed", size::plural(failed.len() as u64, "check", "checks"))));
-    Ok(Answer { verdict, ..Answer::new(document, text(&context, &checks)) })
+    Ok(Answer { verdict, ..Answer::new(document, text(&engine, &checks)) })
 }
 
 fn line(check: &Check) -> Value {
@@ -106,8 +107,8 @@ fn line(check: &Check) -> Value {
     json!({ "name": name, "status": status.name(), "found": found, "advice": advice })
 }
 
-fn text(context: &Context, checks: &[Check]) -> String {
-    let mut text = format!("pstore {} with {}\n", env!("CARGO_PKG_VERSION"), context.location.shown());
+fn text(engine: &Engine, checks: &[Check]) -> String {
+    let mut text = format!("pstore {} with {}\n", env!("CARGO_PKG_VERSION"), engine.location.shown());
     for Check { name, status, found, advice } in checks {
         text.push_str(&format!("{:<5} {name:<12} {found}\n", status.name()));
         if let Some(advice) = advice {

@@ -1,5 +1,6 @@
 //! `pstore expect`
 
+use engine::{failure::Failure, text::escape};
 use serde_json::{Value, json};
 use store::{
     Error, ErrorKind,
@@ -8,10 +9,10 @@ use store::{
     name::ProfileName,
 };
 
-use super::Context;
-use crate::{answer::Answer, args::ExpectArgs, failure::Failure, plain};
+use super::Engine;
+use crate::{answer::Answer, args::ExpectArgs};
 
-pub(super) async fn run(context: Context, args: &ExpectArgs) -> Result<Answer, Failure> {
+pub(super) async fn run(engine: Engine, args: &ExpectArgs) -> Result<Answer, Failure> {
     let name = &args.profile;
     let names_something = !(args.cookies.is_empty() && args.origins.is_empty() && args.files.is_empty());
     if args.remove && !names_something {
@@ -21,18 +22,18 @@ pub(super) async fn run(context: Context, args: &ExpectArgs) -> Result<Answer, F
         );
     }
     if !names_something && !args.clear {
-        let tenant = context.tenant(&name.tenant).await?;
-        context.require_profile(&tenant, name).await?;
+        let tenant = engine.tenant(&name.tenant).await?;
+        engine.require_profile(&tenant, name).await?;
         let found = expectations::read(&tenant, name).await.map_err(|error| unreadable(name, error))?;
         return Ok(answer(name, found.as_ref(), "shown"));
     }
-    let tenant = context.tenant_to_change(&name.tenant).await?;
-    context.require_profile(&tenant, name).await?;
+    let tenant = engine.tenant_to_change(&name.tenant).await?;
+    engine.require_profile(&tenant, name).await?;
     let change = |expected: &mut Expectations| match args.remove {
         true => remove(args, expected),
         false => add(args, expected),
     };
-    let actor = context.actor(&args.actor);
+    let actor = engine.actor(&args.actor.name());
     let Changed { expectations, changed } = expectations::change(&tenant, name, &actor, args.clear, change)
         .await
         .map_err(|error| match error.kind() {
@@ -121,7 +122,7 @@ fn answer(name: &ProfileName, expected: Option<&Expectations>, outcome: &str) ->
             let origins = expected.origins.iter().map(|origin| format!("  origin  {origin}"));
             let files = expected.files.iter().map(|file| format!("  file    {file}"));
             let lines = cookies.chain(origins).chain(files);
-            let lines: String = lines.map(|line| format!("{}\n", plain::line(&line))).collect();
+            let lines: String = lines.map(|line| format!("{}\n", escape::line(&line))).collect();
             format!("a snapshot of {name} is held back as logged out unless it has\n{lines}")
         }
     };

@@ -8,6 +8,7 @@ use std::{
     time::Instant,
 };
 
+use engine::{failure::Failure, settings::ArchivePolicy, text::size};
 use serde_json::Value;
 use store::{
     Error, ErrorKind,
@@ -19,59 +20,59 @@ use store::{
     },
 };
 
-use super::Context;
-use crate::{answer::Answer, args::ExportArgs, failure::Failure, progress, settings::ArchivePolicy, size};
+use super::Engine;
+use crate::{answer::Answer, args::ExportArgs};
 
-pub(super) async fn run(context: Context, args: &ExportArgs) -> Result<Answer, Failure> {
+pub(super) async fn run(engine: Engine, args: &ExportArgs) -> Result<Answer, Failure> {
     args.snapshot.reference()?;
     match args.output.as_deref() {
-        None => to_store(context, args).await,
-        Some(output) if output == Path::new("-") => to_stdout(context, args).await,
-        Some(output) => to_directory(context, args, output).await,
+        None => to_store(engine, args).await,
+        Some(output) if output == Path::new("-") => to_stdout(engine, args).await,
+        Some(output) => to_directory(engine, args, output).await,
     }
 }
 
-async fn to_directory(context: Context, args: &ExportArgs, output: &Path) -> Result<Answer, Failure> {
-    context.location.keep_apart(output)?;
+async fn to_directory(engine: Engine, args: &ExportArgs, output: &Path) -> Result<Answer, Failure> {
+    engine.location.keep_apart(output)?;
     let started = Instant::now();
-    let (tenant, lineage) = context.lineage(&args.snapshot.lineage()).await?;
-    let record = context.snapshot(&tenant, &lineage, args.snapshot.reference()?).await?;
-    let (request, progress) = (request(&context, args), progress::watch(context.console));
+    let (tenant, lineage) = engine.lineage(&args.snapshot.lineage()).await?;
+    let record = engine.snapshot(&tenant, &lineage, args.snapshot.reference()?).await?;
+    let (request, progress) = (request(&engine, args), engine.progress());
     let exported = export::to_directory(&tenant, &lineage, &record, request, output, progress).await;
     let exported = exported.map_err(|error| explained(error, &lineage))?;
-    let warnings = warn(&context, Some(&exported.archive));
+    let warnings = warn(&engine, Some(&exported.archive));
     Ok(told::exported(&record, &exported, request.framing, started.elapsed(), &warnings))
 }
 
 /// An archive takes stdout for itself, and a terminal makes nothing of it.
-async fn to_stdout(context: Context, args: &ExportArgs) -> Result<Answer, Failure> {
-    if context.console.json {
+async fn to_stdout(engine: Engine, args: &ExportArgs) -> Result<Answer, Failure> {
+    if engine.observer.owns_stdout() {
         return Err(Failure::usage("with -o - stdout is the archive, and has no room for --json"));
     }
     if io::stdout().is_terminal() {
         return Err(Failure::usage("an archive is not for a terminal").hint("pipe it, or name a directory"));
     }
-    let (tenant, lineage) = context.lineage(&args.snapshot.lineage()).await?;
-    let record = context.snapshot(&tenant, &lineage, args.snapshot.reference()?).await?;
-    let (request, progress) = (request(&context, args), progress::watch(context.console));
+    let (tenant, lineage) = engine.lineage(&args.snapshot.lineage()).await?;
+    let record = engine.snapshot(&tenant, &lineage, args.snapshot.reference()?).await?;
+    let (request, progress) = (request(&engine, args), engine.progress());
     let out = (io::stdout(), PathBuf::from("stdout"));
     let written = export::write(&tenant, &record, request, out, progress).await;
     let (archive, _) = written.map_err(|error| explained(error, &lineage))?;
-    warn(&context, Some(&archive));
-    context.console.say(&format!("{}, SHA-256 {}", size::bytes(archive.size_bytes), archive.sha256));
+    warn(&engine, Some(&archive));
+    engine.say(&format!("{}, SHA-256 {}", size::bytes(archive.size_bytes), archive.sha256));
     Ok(Answer::new(Value::Null, String::new()))
 }
 
-async fn to_store(context: Context, args: &ExportArgs) -> Result<Answer, Failure> {
+async fn to_store(engine: Engine, args: &ExportArgs) -> Result<Answer, Failure> {
     let started = Instant::now();
-    let (tenant, lineage) = context.lineage_to_change(&args.snapshot.lineage()).await?;
-    let record = context.snapshot(&tenant, &lineage, args.snapshot.reference()?).await?;
-    let controls = Controls::new(tenant, lineage.clone(), context.actor(&args.actor));
-    let job = Job { export: request(&context, args), always: true, scratch: scratch(&context) };
-    let progress = progress::watch(context.console);
+    let (tenant, lineage) = engine.lineage_to_change(&args.snapshot.lineage()).await?;
+    let record = engine.snapshot(&tenant, &lineage, args.snapshot.reference()?).await?;
+    let controls = Controls::new(tenant, lineage.clone(), engine.actor(&args.actor.name()));
+    let job = Job { export: request(&engine, args), always: true, scratch: scratch(&engine) };
+    let progress = engine.progress();
     let published = publish::publish(&controls, record.record, &job, progress).await;
     let published = published.map_err(|error| explained(error, &lineage))?;
-    let warnings = warn(&context, published.written.as_ref());
+    let warnings = warn(&engine, published.written.as_ref());
     Ok(told::published(&record, &published, job.export.framing, started.elapsed(), &warnings))
 }
 
@@ -85,8 +86,8 @@ fn explained(error: Error, lineage: &Lineage) -> Failure {
     }
 }
 
-fn request(context: &Context, args: &ExportArgs) -> Request {
-    let settings = context.settings.tenant(&args.snapshot.name.profile.tenant);
+fn request(engine: &Engine, args: &ExportArgs) -> Request {
+    let settings = engine.settings.tenant(&args.snapshot.name.profile.tenant);
     let level = args.level.unwrap_or(settings.archive_level);
     let framing = if args.splice { Framing::Splice } else { solid(level) };
     let times = if args.whole_seconds { Times::Seconds } else { Times::Exact };
@@ -94,29 +95,29 @@ fn request(context: &Context, args: &ExportArgs) -> Request {
 }
 
 fn solid(level: i32) -> Framing {
-    Framing::Solid { level, threads: u32::try_from(crate::threads()).unwrap_or(2) }
+    Framing::Solid { level, threads: u32::try_from(engine::threads()).unwrap_or(2) }
 }
 
 /// How a tenant's snapshots are published before the pointer is moved to them, and which.
-pub(super) fn policy(context: &Context, tenant: &Tenant) -> Job {
-    let settings = context.settings.tenant(tenant);
+pub(super) fn policy(engine: &Engine, tenant: &Tenant) -> Job {
+    let settings = engine.settings.tenant(tenant);
     let framing = solid(settings.archive_level);
     let export = Request { framing, times: Times::Exact, seal: None, max_bytes: settings.max_profile_bytes };
-    Job { export, always: settings.archive == ArchivePolicy::Always, scratch: scratch(context) }
+    Job { export, always: settings.archive == ArchivePolicy::Always, scratch: scratch(engine) }
 }
 
 /// Where an archive is written before it is sent.
-fn scratch(context: &Context) -> PathBuf {
-    context.cache_root.clone().unwrap_or_else(std::env::temp_dir)
+fn scratch(engine: &Engine) -> PathBuf {
+    engine.cache_root.clone().unwrap_or_else(std::env::temp_dir)
 }
 
-fn warn(context: &Context, archive: Option<&Archive>) -> Vec<String> {
+fn warn(engine: &Engine, archive: Option<&Archive>) -> Vec<String> {
     let skipped = archive.map_or(0, |archive| archive.skipped);
     if skipped == 0 {
         return Vec::new();
     }
     let what = size::plural(skipped, "socket, FIFO or device is", "sockets, FIFOs or devices are");
     let warning = format!("{what} not in the archive");
-    context.console.warn(&warning);
+    engine.warn(&warning);
     vec![warning]
 }

@@ -2,6 +2,10 @@
 
 use std::os::unix::ffi::OsStrExt;
 
+use engine::{
+    failure::Failure,
+    text::{glob::Glob, path, size, time},
+};
 use serde_json::{Value, json};
 use store::{
     format::{record::Record, tree::Entry},
@@ -9,30 +13,26 @@ use store::{
     ops::{browse, find},
 };
 
-use super::{Context, inside};
+use super::{Engine, inside};
 use crate::{
     answer::Answer,
     args::FindArgs,
-    failure::Failure,
-    glob::Glob,
-    path, size,
     table::{
         Align::{Left, Right},
         Table,
     },
-    time,
 };
 
-pub(super) async fn run(context: Context, args: &FindArgs) -> Result<Answer, Failure> {
+pub(super) async fn run(engine: Engine, args: &FindArgs) -> Result<Answer, Failure> {
     let named = args.snapshot.named()?;
     if let Some(reference) = named.filter(|_| args.all) {
         let message = format!("--all looks at all snapshots, and @{reference} names one");
         return Err(Failure::usage(message).hint("leave one of them out"));
     }
-    let (tenant, lineage) = context.lineage_to_judge(&args.snapshot.lineage()).await?;
+    let (tenant, lineage) = engine.lineage_to_judge(&args.snapshot.lineage()).await?;
     let records = match args.all {
         true => find::list(&tenant, &lineage).await?.records,
-        false => vec![context.snapshot(&tenant, &lineage, args.snapshot.reference()?).await?],
+        false => vec![engine.snapshot(&tenant, &lineage, args.snapshot.reference()?).await?],
     };
     let glob = Glob::new(args.glob.as_bytes());
     let (mut table, mut matches, mut paths) = (heading(), Vec::new(), String::new());
@@ -48,7 +48,7 @@ pub(super) async fn run(context: Context, args: &FindArgs) -> Result<Answer, Fai
         }
     }
     if matches.is_empty() {
-        context.console.say(&format!(
+        engine.say(&format!(
             "nothing in {} is like {}",
             searched(&lineage, &records),
             path::shown(args.glob.as_bytes())

@@ -1,18 +1,19 @@
 //! `pstore force-unlock`
 
+use engine::failure::Failure;
 use serde_json::json;
 use store::{catalog::controls::Controls, error::Holder, format::event::MAX_REASON_BYTES};
 
-use super::Context;
-use crate::{answer::Answer, args::ForceUnlockArgs, failure::Failure};
+use super::Engine;
+use crate::{answer::Answer, args::ForceUnlockArgs};
 
-pub(super) async fn run(context: Context, args: &ForceUnlockArgs) -> Result<Answer, Failure> {
+pub(super) async fn run(engine: Engine, args: &ForceUnlockArgs) -> Result<Answer, Failure> {
     let reason = checked_reason(&args.reason)?;
     if reason.is_empty() {
         return Err(Failure::usage("--reason is empty").hint("say why: it is written into the log"));
     }
-    let (tenant, lineage) = context.lineage_to_change(&args.lineage).await?;
-    let controls = Controls::new(tenant, lineage.clone(), context.actor(&args.actor));
+    let (tenant, lineage) = engine.lineage_to_change(&args.lineage.name()).await?;
+    let controls = Controls::new(tenant, lineage.clone(), engine.actor(&args.actor.name()));
     let mut document = json!({
         "outcome": "planned",
         "tenant_id": lineage.name.tenant,
@@ -24,7 +25,7 @@ pub(super) async fn run(context: Context, args: &ForceUnlockArgs) -> Result<Answ
         Ok(read) => read.filter(|read| !read.lock.is_free()).map(|read| Holder::from(&read)),
         // It can be taken away all the same.
         Err(error) => {
-            context.console.warn(&format!("the lock cannot be read: {error}"));
+            engine.warn(&format!("the lock cannot be read: {error}"));
             Some(Holder::default())
         }
     };

@@ -3,6 +3,13 @@
 mod explained;
 mod told;
 
+use engine::{
+    Engine,
+    failure::{self, Failure},
+    location::Purpose,
+    text::size,
+    turns::Turns,
+};
 use serde_json::{Value, json};
 use store::{
     Error,
@@ -10,23 +17,16 @@ use store::{
     ops::gc::{Collector, Options, Plan, Stopped},
 };
 
-use super::{Context, tenants::Turns};
-use crate::{
-    answer::Answer,
-    args::GcArgs,
-    failure::{self, Failure},
-    location::Purpose,
-    size,
-};
+use crate::{answer::Answer, args::GcArgs};
 
-pub(super) async fn run(context: Context, args: &GcArgs) -> Result<Answer, Failure> {
+pub(super) async fn run(engine: Engine, args: &GcArgs) -> Result<Answer, Failure> {
     if let (Some(subject), Some(tenant)) = (&args.explain, &args.tenant) {
-        return explained::run(&context, tenant, subject).await;
+        return explained::run(&engine, tenant, subject).await;
     }
-    let mut turns = Turns::of(&context, args.tenant.as_ref(), "gc").await?;
+    let mut turns = Turns::of(&engine, args.tenant.as_ref(), "gc").await?;
     let mut plans: Vec<Plan> = Vec::new();
     for tenant in turns.tenants() {
-        let collected = collect(&context, &tenant, args).await;
+        let collected = collect(&engine, &tenant, args).await;
         plans.extend(turns.took(&tenant, collected)?);
     }
     let document = json!({
@@ -38,21 +38,21 @@ pub(super) async fn run(context: Context, args: &GcArgs) -> Result<Answer, Failu
     Ok(Answer { verdict: turns.verdict(), ..Answer::new(document, told::text(&plans, args.dry_run)) })
 }
 
-async fn collect(context: &Context, tenant: &Tenant, args: &GcArgs) -> Result<Plan, Failure> {
-    let quota_bytes = context.settings.tenant(tenant).quota_bytes;
+async fn collect(engine: &Engine, tenant: &Tenant, args: &GcArgs) -> Result<Plan, Failure> {
+    let quota_bytes = engine.settings.tenant(tenant).quota_bytes;
     let options = Options {
         max_unused_percent: args.max_unused,
         quota_bytes,
         memory_bytes: args.memory,
         ..Options::after(args.grace)
     };
-    let scratch = context.cache_root.clone().unwrap_or_else(std::env::temp_dir);
+    let scratch = engine.cache_root.clone().unwrap_or_else(std::env::temp_dir);
     if args.dry_run {
-        let collector = Collector::new(context.tenant_or_tombstone(tenant, Purpose::Read).await?, options)
+        let collector = Collector::new(engine.tenant_or_tombstone(tenant, Purpose::Read).await?, options)
             .with_scratch(scratch);
         return collector.plan().await.map_err(|error| stopped(tenant, error, 0));
     }
-    let store = context.tenant_or_tombstone(tenant, Purpose::Change).await?;
+    let store = engine.tenant_or_tombstone(tenant, Purpose::Change).await?;
     let collector = Collector::new(store, options).with_scratch(scratch);
     let plan = if args.wait { collector.run_through().await } else { collector.run().await };
     plan.map_err(|Stopped { error, condemned }| stopped(tenant, error, condemned.packs))

@@ -13,12 +13,13 @@ use std::{
 };
 
 use capture::chrome::stop::{self, Ended};
+use engine::{failure::Failure, host::user::User};
 use store::{Error, ErrorKind, catalog::lock::Keeper};
 use tokio::process::Command;
 
 use self::running::Running;
-use super::Context;
-use crate::{args::CaptureArgs, failure::Failure, user::User};
+use super::Engine;
+use crate::args::CaptureArgs;
 
 /// How a command ended.
 pub(super) struct Guarded {
@@ -38,7 +39,7 @@ pub(super) fn command(words: &[OsString]) -> Command {
 
 /// Runs the command until it ends, or until the lock is lost, if there is one.
 pub(super) async fn run(
-    context: &Context,
+    engine: &Engine,
     signals: &mut Signals,
     mut command: Command,
     user: Option<&User>,
@@ -46,7 +47,7 @@ pub(super) async fn run(
     browsers: Option<Browsers<'_>>,
 ) -> Result<Guarded, Failure> {
     let program = command.as_std().get_program().to_string_lossy().into_owned();
-    if context.console.json {
+    if engine.observer.owns_stdout() {
         // On stdout there is one document and nothing else.
         command.stdout(io::stderr());
     }
@@ -58,12 +59,12 @@ pub(super) async fn run(
             status = running.wait() => return Ok(Guarded { code: code(status)?, lost: None }),
             lost = lost(keeper) => {
                 let message = lost.to_string();
-                context.console.warn(&format!("{message}; stopping the command"));
-                close(context, browsers).await;
+                engine.warn(&format!("{message}; stopping the command"));
+                close(engine, browsers).await;
                 return Ok(Guarded { code: code(running.stop().await)?, lost: Some(message) });
             }
             number = signals.next_to_pass_on() => {
-                close(context, browsers.take()).await;
+                close(engine, browsers.take()).await;
                 running.signal(number);
             }
         }
@@ -95,15 +96,15 @@ impl<'a> Browsers<'a> {
 
 /// Has the browsers close before anybody is told to end: by most signals, and with a parent that
 /// is gone, they end at once and drop what they have not written.
-async fn close(context: &Context, browsers: Option<Browsers<'_>>) {
+async fn close(engine: &Engine, browsers: Option<Browsers<'_>>) {
     let Some(Browsers { profile, wait }) = browsers else { return };
     let profile = profile.to_owned();
     let closed = tokio::task::spawn_blocking(move || stop::close(&profile, wait)).await;
     match closed {
-        Ok(Ok(Ended::Killed)) => context
-            .console
-            .warn("the browser did not end by itself and was killed: what it had not written is lost"),
-        Ok(Err(error)) => context.console.warn(&format!("the browser could not be closed: {error}")),
+        Ok(Ok(Ended::Killed)) => {
+            engine.warn("the browser did not end by itself and was killed: what it had not written is lost")
+        }
+        Ok(Err(error)) => engine.warn(&format!("the browser could not be closed: {error}")),
         _ => {}
     }
 }

@@ -1,5 +1,9 @@
 //! `pstore history`
 
+use engine::{
+    failure::Failure,
+    text::{size, time},
+};
 use serde_json::{Value, json};
 use store::{
     format::record::{Record, State},
@@ -8,25 +12,22 @@ use store::{
     ops::history::{self, End},
 };
 
-use super::Context;
+use super::Engine;
 use crate::{
     answer::Answer,
     args::HistoryArgs,
-    failure::Failure,
-    size,
     table::{
         Align::{Left, Right},
         Table,
     },
-    time,
 };
 
 const PREFIX_CHARS: usize = 12;
 
-pub(super) async fn run(context: Context, args: &HistoryArgs) -> Result<Answer, Failure> {
+pub(super) async fn run(engine: Engine, args: &HistoryArgs) -> Result<Answer, Failure> {
     let reference = args.snapshot.reference()?;
-    let (tenant, lineage) = context.lineage(&args.snapshot.lineage()).await?;
-    let start = context.snapshot(&tenant, &lineage, reference).await?;
+    let (tenant, lineage) = engine.lineage(&args.snapshot.lineage()).await?;
+    let start = engine.snapshot(&tenant, &lineage, reference).await?;
     let history = history::history(&tenant, &lineage, start).await?;
     let document = json!({
         "tenant_id": lineage.name.tenant,

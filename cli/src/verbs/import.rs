@@ -7,68 +7,63 @@ use std::{
     sync::Arc,
 };
 
-use capture::{chrome::profile, examiner::ProfileExaminer, judge::ArchiveJudge, marker};
+use capture::{examiner::ProfileExaminer, judge::ArchiveJudge};
+use engine::{failure::Failure, names::LineageName, text::size};
 use serde_json::json;
 use store::{
     Error, ErrorKind,
     catalog::{controls::Controls, pointer::Flip},
     content::TenantStore,
     format::{
-        WRITER,
         event::{Actor, EventKind},
         limits,
         manifest::Manifest,
         pointer::{Pointer, Target},
-        record::{CapturedBy, CapturedIn, Reason, Record},
+        record::{Reason, Record},
     },
     name::{ChromeMajor, Lineage},
     ops::{
         find,
         import::{self, Imported, Request},
         publish, retention,
-        snapshot::{About, Outcome, Report},
+        snapshot::{Outcome, Report},
     },
 };
 
-use super::{Context, capture as capturing, snapshot};
-use crate::{
-    answer::Answer,
-    args::{ImportArgs, LineageArgs},
-    failure::Failure,
-    progress, size,
-};
+use super::{Engine, capture as capturing, snapshot};
+use crate::{answer::Answer, args::ImportArgs};
 
 const STDIN: &str = "-";
 const ARCHIVE: &str = ".tar.zst";
 const MANIFEST: &str = ".manifest.json";
 
-pub(super) async fn run(context: Context, args: &ImportArgs) -> Result<Answer, Failure> {
-    let Some(file) = &args.file else { return current(&context, args).await };
-    let manifest = manifest(&context, args, file)?;
+pub(super) async fn run(engine: Engine, args: &ImportArgs) -> Result<Answer, Failure> {
+    let Some(file) = &args.file else { return current(&engine, args).await };
+    let manifest = manifest(&engine, args, file)?;
     let lineage =
         Lineage { name: args.profile.clone(), chrome_major: chrome_major(args, file, manifest.as_ref())? };
     if let Some(manifest) = manifest.as_ref().filter(|manifest| manifest.lineage() != lineage) {
-        context.console.say(&format!("the archive is of {}, and is stored as {lineage}", manifest.lineage()));
+        engine.say(&format!("the archive is of {}, and is stored as {lineage}", manifest.lineage()));
     }
     let stream = require_zstd(open(file)?, file, &lineage)?;
-    let tenant = context.writable_tenant(&lineage.name.tenant).await?;
-    let actor = context.actor(&args.actor);
+    let tenant = engine.writable_tenant(&lineage.name.tenant).await?;
+    let actor = engine.actor(&args.actor.name());
     let controls = Controls::new(tenant.clone(), lineage.clone(), actor.clone());
-    let (pointer, _) = context.pointer_to_move(&controls, args.force).await?;
-    let policy = context.settings.retention(&lineage.name).policy;
+    let (pointer, _) = engine.pointer_to_move(&controls, args.force).await?;
+    let policy = engine.settings.retention(&lineage.name).policy;
     retention::require_room(&tenant, &lineage, &policy, &Reason::Import).await?;
     let base = base(&tenant, &lineage, pointer.as_ref()).await?;
-    let request = request(&context, (args, file), (&tenant, &lineage), &actor, manifest);
+    let request = request(&engine, (args, file), (&tenant, &lineage), &actor, manifest);
     let name = request.name.clone();
-    let importing = import::import(&tenant, request, base, stream, progress::watch(context.console));
+    let importing = import::import(&tenant, request, base, stream, engine.progress());
     let mut imported = tokio::select! {
         imported = importing => imported.map_err(|error| refused(error, &name))?,
-        () = context.interrupt.raised() => return Err(Error::Interrupted.into()),
+        () = engine.interrupt.raised() => return Err(Error::Interrupted.into()),
     };
     let mut flip = Flip::Unchanged;
     if imported.held_back.is_none() {
-        let job = super::export::policy(&context, &lineage.name.tenant);
-        let told = progress::watch(context.console);
+        let job = super::export::policy(&engine, &lineage.name.tenant);
+        let told = engine.progress();
         let how = (String::new(), args.force);
         (imported.record, flip) =
             publish::point(&controls, imported.record, EventKind::Import, how, &job, told).await?;
@@ -76,16 +71,16 @@ pub(super) async fn run(context: Context, args: &ImportArgs) -> Result<Answer, F
     if let (Some(held), Outcome::Stored) = (&imported.held_back, imported.outcome) {
         controls.tell_held_back(&imported.record, &held.reason).await;
     }
-    Ok(answer(&context, &lineage, imported, flip))
+    Ok(answer(&engine, &lineage, imported, flip))
 }
 
 /// Takes in the archive that another program has made the current snapshot.
-async fn current(context: &Context, args: &ImportArgs) -> Result<Answer, Failure> {
-    let asked = LineageArgs { profile: args.profile.clone(), chrome_major: args.chrome_major };
-    let (tenant, lineage) = context.lineage_to_load(&asked).await?;
+async fn current(engine: &Engine, args: &ImportArgs) -> Result<Answer, Failure> {
+    let asked = LineageName { profile: args.profile.clone(), chrome_major: args.chrome_major };
+    let (tenant, lineage) = engine.lineage_to_load(&asked).await?;
     let (record, outcome) = match find::snapshot(&tenant, &lineage, None).await {
         Err(Error::Foreign { .. }) => {
-            context.adopt(&lineage).await?;
+            engine.adopt(&lineage).await?;
             (find::snapshot(&tenant, &lineage, None).await?, Outcome::Stored)
         }
         found => (found?, Outcome::Unchanged),
@@ -95,7 +90,7 @@ async fn current(context: &Context, args: &ImportArgs) -> Result<Answer, Failure
     };
     let report = Report::of(&record, content.snapshot_id, outcome, Flip::Unchanged);
     let warnings = snapshot::warnings(&report, Vec::new());
-    warnings.iter().for_each(|warning| context.console.warn(warning));
+    warnings.iter().for_each(|warning| engine.warn(warning));
     let mut document = snapshot::document(&lineage, &report, &warnings);
     document["archive_sha256"] = json!(record.archive_sha256);
     document["archive_size_bytes"] = json!(record.archive_size_bytes);
@@ -104,13 +99,13 @@ async fn current(context: &Context, args: &ImportArgs) -> Result<Answer, Failure
 }
 
 /// What is said of the archive: in the file that is named, else in the one beside it.
-fn manifest(context: &Context, args: &ImportArgs, file: &Path) -> Result<Option<Manifest>, Failure> {
+fn manifest(engine: &Engine, args: &ImportArgs, file: &Path) -> Result<Option<Manifest>, Failure> {
     let beside = || {
         let name = file.file_name()?.to_str()?.strip_suffix(ARCHIVE)?;
         Some(file.with_file_name(format!("{name}{MANIFEST}"))).filter(|path| path.is_file())
     };
     let Some(path) = args.manifest.clone().or_else(beside) else {
-        context.console.warn("there is no manifest: that the archive is whole cannot be checked");
+        engine.warn("there is no manifest: that the archive is whole cannot be checked");
         return Ok(None);
     };
     let failed = |error: io::Error| Error::io("cannot read", &path, error);
@@ -208,13 +203,13 @@ async fn base(
 }
 
 fn request(
-    context: &Context,
+    engine: &Engine,
     (args, file): (&ImportArgs, &Path),
     (tenant, lineage): (&TenantStore, &Lineage),
     actor: &Actor,
     manifest: Option<Manifest>,
 ) -> Request {
-    let settings = context.settings.tenant(&lineage.name.tenant);
+    let settings = engine.settings.tenant(&lineage.name.tenant);
     let name = match file == Path::new(STDIN) {
         true => "the archive".to_owned(),
         false => file.display().to_string(),
@@ -229,10 +224,10 @@ fn request(
         name,
         source: ("archive", source),
         manifest,
-        about: about(actor),
+        about: engine::foreign::about(actor),
         max_bytes: settings.max_profile_bytes,
         quota_bytes: settings.quota_bytes,
-        threads: crate::threads(),
+        threads: engine::threads(),
         judge: Some((
             Arc::new(ArchiveJudge(ProfileExaminer {
                 policy: args.checks.policy(),
@@ -244,36 +239,14 @@ fn request(
     }
 }
 
-/// What is written down of an archive of which nothing else is known.
-pub(super) fn about(actor: &Actor) -> About {
-    About {
-        captured_by: CapturedBy {
-            host: actor.host.clone(),
-            host_run_id: actor.host_run_id.clone(),
-            writer_version: WRITER.to_owned(),
-            unknown: Default::default(),
-        },
-        captured_in: Some(CapturedIn::default()),
-        reason: Reason::Import,
-        labels: Default::default(),
-        notes: String::new(),
-        chrome_last_version: None,
-        exit_type: None,
-        chrome_uptime_seconds: 0,
-        fallback: None,
-        transforms: Vec::new(),
-        exclusions: profile::EXCLUSIONS.iter().copied().chain([marker::NAME]).map(str::to_owned).collect(),
-    }
-}
-
-fn answer(context: &Context, lineage: &Lineage, imported: Imported, flip: Flip) -> Answer {
+fn answer(engine: &Engine, lineage: &Lineage, imported: Imported, flip: Flip) -> Answer {
     let Imported { record, snapshot_id, outcome, held_back, arrived, skipped, taken_over, elapsed } =
         imported;
     let read_files = record.counts.files;
     let report = Report::of(&record, snapshot_id, outcome, flip);
     let report = Report { held_back, skipped, read_files, taken_over, elapsed, ..report };
     let warnings = snapshot::warnings(&report, Vec::new());
-    warnings.iter().for_each(|warning| context.console.warn(warning));
+    warnings.iter().for_each(|warning| engine.warn(warning));
     let verdict = capturing::held_back(&report);
     let hint = verdict.is_some().then(|| capturing::moving(lineage, report.record));
     let mut document = snapshot::document(lineage, &report, &warnings);

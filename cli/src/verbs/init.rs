@@ -1,15 +1,16 @@
 //! `pstore init`
 
+use engine::{failure::Failure, text::time};
 use serde_json::json;
 use store::{catalog::store::Made, format::config::Chunking};
 
-use super::Context;
-use crate::{answer::Answer, failure::Failure, time};
+use super::Engine;
+use crate::answer::Answer;
 
-pub(super) async fn run(context: Context, chunking: Chunking) -> Result<Answer, Failure> {
-    let store = context.store_to_make().await?;
+pub(super) async fn run(engine: Engine, chunking: Chunking) -> Result<Answer, Failure> {
+    let store = engine.store_to_make().await?;
     let (config, made) = store.init(chunking).await?;
-    let url = context.location.shown();
+    let url = engine.location.shown();
     let (outcome, text) = match made {
         Made::New => ("created", format!("Made a store at {url}\n")),
         Made::Existing => {

@@ -2,6 +2,7 @@
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
+use engine::{failure::Failure, text::path};
 use serde_json::{Value, json};
 use store::{
     Error,
@@ -11,8 +12,6 @@ use store::{
     },
     ops::browse,
 };
-
-use crate::{failure::Failure, path};
 
 /// A path as it is typed: `./Default/`, `/Default` and `Default` are one.
 pub(super) fn path(typed: &OsStr) -> Result<TreePath, Failure> {

@@ -4,6 +4,13 @@ mod expiry;
 mod rows;
 
 use capture::load::damaged;
+use engine::{
+    failure::{Failure, pointer_repair},
+    location::Purpose,
+    names::{LineageName, Scope},
+    taking_in,
+    text::escape,
+};
 use serde_json::{Value, json};
 use store::{
     format::{record::Record, tombstone::Deletion},
@@ -15,37 +22,34 @@ use store::{
     },
 };
 
-use super::{Context, context::taking_in, delete::receipt::by};
+use super::{Engine, delete::receipt::by};
 use crate::{
     answer::Answer,
-    args::{LineageArgs, ListArgs, Scope},
-    failure::{Failure, pointer_repair},
-    location::Purpose,
-    plain,
+    args::ListArgs,
     table::{Align::Left, Table},
 };
 
-pub(super) async fn run(context: Context, args: &ListArgs) -> Result<Answer, Failure> {
+pub(super) async fn run(engine: Engine, args: &ListArgs) -> Result<Answer, Failure> {
     match &args.scope {
-        Some(Scope::Tenant(tenant)) if args.expiry => expiry::run(&context, tenant, None).await,
+        Some(Scope::Tenant(tenant)) if args.expiry => expiry::run(&engine, tenant, None).await,
         Some(Scope::Profile(profile)) if args.expiry => {
-            expiry::run(&context, &profile.tenant, Some(profile)).await
+            expiry::run(&engine, &profile.tenant, Some(profile)).await
         }
-        None => tenants(context).await,
+        None => tenants(engine).await,
         Some(Scope::Tenant(_)) if args.chrome_major.is_some() => {
             Err(Failure::usage("--chrome-major goes with TENANT/PROFILE"))
         }
-        Some(Scope::Tenant(tenant)) => profiles(context, tenant).await,
+        Some(Scope::Tenant(tenant)) => profiles(engine, tenant).await,
         Some(Scope::Profile(profile)) => {
-            let lineage = LineageArgs { profile: profile.clone(), chrome_major: args.chrome_major };
-            snapshots(context, &lineage).await
+            let lineage = LineageName { profile: profile.clone(), chrome_major: args.chrome_major };
+            snapshots(engine, &lineage).await
         }
     }
 }
 
-async fn tenants(context: Context) -> Result<Answer, Failure> {
-    let all = context.tenants().await?;
-    let store = context.store(Purpose::Read).await?;
+async fn tenants(engine: Engine) -> Result<Answer, Failure> {
+    let all = engine.tenants().await?;
+    let store = engine.store(Purpose::Read).await?;
     let deleted = profiles::deleted_tenants(&store, &all).await;
     let is_deleted = |tenant: &Tenant| deleted.iter().any(|(other, _)| other == tenant);
     let tenants: Vec<&Tenant> = all.iter().filter(|tenant| !is_deleted(tenant)).collect();
@@ -59,7 +63,7 @@ async fn tenants(context: Context) -> Result<Answer, Failure> {
         line
     });
     let document = json!({
-        "store": context.location.shown(),
+        "store": engine.location.shown(),
         "tenants": tenants,
         "deleted": lines.collect::<Vec<Value>>(),
     });
@@ -74,8 +78,8 @@ fn of_deletion(deletion: &Deletion) -> Value {
     })
 }
 
-async fn profiles(context: Context, tenant: &Tenant) -> Result<Answer, Failure> {
-    let tenant = context.tenant(tenant).await?;
+async fn profiles(engine: Engine, tenant: &Tenant) -> Result<Answer, Failure> {
+    let tenant = engine.tenant(tenant).await?;
     let profiles = profiles::profiles(&tenant).await?;
     let mut table = Table::new(&[("PROFILE", Left), ("CHROME", Left), ("STATE", Left)]);
     for Profile { name, majors, deletion } in &profiles {
@@ -95,15 +99,15 @@ async fn profiles(context: Context, tenant: &Tenant) -> Result<Answer, Failure> 
     Ok(Answer::new(document, table.render()))
 }
 
-async fn snapshots(context: Context, args: &LineageArgs) -> Result<Answer, Failure> {
-    let tenant = context.tenant(&args.profile.tenant).await?;
-    let (chosen, majors) = context.chosen(&tenant, args).await?;
+async fn snapshots(engine: Engine, args: &LineageName) -> Result<Answer, Failure> {
+    let tenant = engine.tenant(&args.profile.tenant).await?;
+    let (chosen, majors) = engine.chosen(&tenant, args).await?;
     let majors = if args.chrome_major.is_some() { vec![chosen.chrome_major] } else { majors };
     let mut listings = Vec::new();
     for chrome_major in majors {
         let lineage = Lineage { name: args.profile.clone(), chrome_major };
         let listing = find::list(&tenant, &lineage).await?;
-        tell(&context, &lineage, &listing);
+        tell(&engine, &lineage, &listing);
         listings.push((lineage, listing));
     }
     let pointers: Vec<Value> = listings.iter().map(|(lineage, listing)| pointer(lineage, listing)).collect();
@@ -135,30 +139,29 @@ fn pointer(lineage: &Lineage, listing: &Listing) -> Value {
 }
 
 /// What a person should know of a listing.
-fn tell(context: &Context, lineage: &Lineage, listing: &Listing) {
-    let console = context.console;
+fn tell(engine: &Engine, lineage: &Lineage, listing: &Listing) {
     if let Some(prefix) = &listing.foreign {
-        console.warn(&format!(
+        engine.warn(&format!(
             "another program has moved the pointer of {lineage} to its archive {}",
-            plain::line(prefix)
+            escape::line(prefix)
         ));
-        console.say(&format!("hint: {}", taking_in(lineage)));
+        engine.say(&format!("hint: {}", taking_in(lineage)));
     }
     if let Some(damage) = &listing.pointer_damage {
-        console.warn(&format!("{damage}; which of these is current is not known"));
-        console.say(&format!(
+        engine.warn(&format!("{damage}; which of these is current is not known"));
+        engine.say(&format!(
             "hint: {}",
             pointer_repair(&lineage.name.to_string(), Some(&lineage.chrome_major.to_string()))
         ));
     }
     let is_listed = |id: &RecordId| listing.records.iter().any(|record| record.record == *id);
     if let Some(missing) = listing.latest.filter(|latest| !is_listed(latest)) {
-        console.warn(&format!(
+        engine.warn(&format!(
             "the current snapshot of {lineage} is missing: its pointer names record {missing}, which is not there or \
              cannot be read"
         ));
         let other = listing.records.last().map_or_else(|| "PREFIX".to_owned(), Record::sha256_prefix);
-        console.say(&format!(
+        engine.say(&format!(
             "hint: `pstore rollback {} --chrome-major {} --sha {other} --confirm` makes another one current; \
              `pstore gc` waits for that",
             lineage.name, lineage.chrome_major
@@ -166,8 +169,8 @@ fn tell(context: &Context, lineage: &Lineage, listing: &Listing) {
     }
     for archive in &listing.archives {
         if let Err(error) = &archive.manifest {
-            console.warn(&format!("an archive of another program cannot be listed: {error}"));
+            engine.warn(&format!("an archive of another program cannot be listed: {error}"));
         }
     }
-    listing.records.iter().filter_map(damaged).for_each(|warning| console.warn(&warning));
+    listing.records.iter().filter_map(damaged).for_each(|warning| engine.warn(&warning));
 }

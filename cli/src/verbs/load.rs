@@ -6,6 +6,11 @@ use capture::{
     examination::Place,
     load::{self, Loaded, Outcome, Policy, Upgrade},
 };
+use engine::{
+    Engine,
+    failure::{Failure, pointer_repair},
+    unfound,
+};
 use serde_json::{Value, json};
 use store::{
     Error, ErrorKind,
@@ -17,12 +22,7 @@ use store::{
     tree::write::Keeping,
 };
 
-use super::{Context, context::unfound};
-use crate::{
-    args::{CheckArg, LoadArgs},
-    failure::{Failure, pointer_repair},
-    progress,
-};
+use crate::args::{CheckArg, LoadArgs};
 
 /// What is loaded, and where to.
 pub(super) struct Job<'a> {
@@ -37,19 +37,19 @@ pub(super) struct Job<'a> {
     pub host_region: Option<String>,
 }
 
-pub(super) async fn load(context: &Context, args: &LoadArgs, job: Job<'_>) -> Result<Loaded, Failure> {
-    let settings = context.settings.tenant(&job.profile.tenant);
-    let tenant = tenant(context, job.profile).await?;
+pub(super) async fn load(engine: &Engine, args: &LoadArgs, job: Job<'_>) -> Result<Loaded, Failure> {
+    let settings = engine.settings.tenant(&job.profile.tenant);
+    let tenant = tenant(engine, job.profile).await?;
     let mut request = load::Request {
         profile: job.profile.clone(),
         chrome_major: job.chrome_major,
         chrome_version: args.chrome_version.clone(),
         reference: job.reference.cloned(),
-        upgrade: upgrade(context, args, &job.profile.tenant),
+        upgrade: upgrade(engine, args, &job.profile.tenant),
         target: job.target.to_owned(),
         force: job.force,
         keeping: job.keeping,
-        threads: crate::threads(),
+        threads: engine::threads(),
         commitment: job.commitment,
         policy: Policy {
             allow_hot: settings.modes.contains(&Mode::Hot),
@@ -58,17 +58,17 @@ pub(super) async fn load(context: &Context, args: &LoadArgs, job: Job<'_>) -> Re
             place: Place::apart(),
             require: args.require,
         },
-        host_region: job.host_region.or_else(|| context.settings.host_region()),
+        host_region: job.host_region.or_else(|| engine.settings.host_region()),
         now_ms: clock::unix_ms(),
         normalise_exit: args.normalise_exit,
         adoption: None,
     };
-    let mut loaded = load::load(tenant.as_ref(), &request, progress::watch(context.console)).await;
+    let mut loaded = load::load(tenant.as_ref(), &request, engine.progress()).await;
     if let Err(Error::Foreign { .. }) = loaded {
         // What another program has stored is taken in, for which something must be written.
-        let tenant = context.tenant_to_change(&job.profile.tenant).await?;
-        request.adoption = Some(context.adoption(&job.profile.tenant));
-        loaded = load::load(Some(&tenant), &request, progress::watch(context.console)).await;
+        let tenant = engine.tenant_to_change(&job.profile.tenant).await?;
+        request.adoption = Some(engine.adoption(&job.profile.tenant));
+        loaded = load::load(Some(&tenant), &request, engine.progress()).await;
     }
     let loaded = loaded.map_err(|error| {
         let lineage = Lineage { name: job.profile.clone(), chrome_major: job.chrome_major };
@@ -79,20 +79,18 @@ pub(super) async fn load(context: &Context, args: &LoadArgs, job: Job<'_>) -> Re
     })?;
     if loaded.outcome.is_fallback() {
         let reason = loaded.reason.as_deref().unwrap_or_default();
-        context
-            .console
-            .warn(&format!("{}: starting with an empty profile: {reason}", loaded.outcome.as_str()));
+        engine.warn(&format!("{}: starting with an empty profile: {reason}", loaded.outcome.as_str()));
         if loaded.record.is_none() && loaded.outcome == Outcome::ShaMismatch {
-            context.console.say(&format!(
+            engine.say(&format!(
                 "hint: {}",
                 pointer_repair(&job.profile.to_string(), Some(&job.chrome_major.to_string()))
             ));
         }
     }
     if loaded.outcome == Outcome::NoPriorState {
-        context.console.say(&format!("{} has no snapshot yet: starting with an empty profile", job.profile));
+        engine.say(&format!("{} has no snapshot yet: starting with an empty profile", job.profile));
     }
-    loaded.warnings.iter().for_each(|warning| context.console.warn(warning));
+    loaded.warnings.iter().for_each(|warning| engine.warn(warning));
     Ok(loaded)
 }
 
@@ -112,24 +110,24 @@ pub(super) fn check(args: &LoadArgs, chrome_major: Option<ChromeMajor>) -> Resul
 }
 
 /// What becomes of a Chrome that has no snapshot yet: as said, or as the tenant has it.
-pub(super) fn upgrade(context: &Context, args: &LoadArgs, tenant: &Tenant) -> Upgrade {
+pub(super) fn upgrade(engine: &Engine, args: &LoadArgs, tenant: &Tenant) -> Upgrade {
     match args.upgrade_from {
         Some(major) => Upgrade::From(major),
-        None => context.settings.tenant(tenant).upgrade,
+        None => engine.settings.tenant(tenant).upgrade,
     }
 }
 
 /// The tenant; `None` if there is none, or no store at all. One that does not answer is an
 /// error: nobody knows what is in it.
-async fn tenant(context: &Context, profile: &ProfileName) -> Result<Option<TenantStore>, Failure> {
-    if context.location.is_missing() {
+async fn tenant(engine: &Engine, profile: &ProfileName) -> Result<Option<TenantStore>, Failure> {
+    if engine.location.is_missing() {
         return Ok(None);
     }
-    let store = context.store(context.purpose_of_keeping().await?).await?;
-    match context.answer(store.tenant(&profile.tenant)).await {
+    let store = engine.store(engine.purpose_of_keeping().await?).await?;
+    match engine.answer(store.tenant(&profile.tenant)).await {
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            match context.has_archives(&store, &profile.tenant).await {
-                true => context.writable_tenant(&profile.tenant).await.map(Some),
+            match engine.has_archives(&store, &profile.tenant).await {
+                true => engine.writable_tenant(&profile.tenant).await.map(Some),
                 false => Ok(None),
             }
         }

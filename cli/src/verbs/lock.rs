@@ -5,6 +5,11 @@ pub(super) mod told;
 
 use std::{ops::RangeInclusive, time::Duration};
 
+use engine::{
+    failure::Failure,
+    names::{ActorName, LineageName},
+    text::escape,
+};
 use serde_json::json;
 use store::{
     catalog::{controls::Controls, lock::Terms},
@@ -13,43 +18,41 @@ use store::{
     name::Lineage,
 };
 
-use super::Context;
+use super::Engine;
 use crate::{
     answer::Answer,
-    args::{AcquireArgs, ActorArgs, HeldArgs, LineageArgs, LockArgs, LockShowArgs, LockVerb},
-    failure::Failure,
-    plain,
+    args::{AcquireArgs, HeldArgs, LockArgs, LockShowArgs, LockVerb},
 };
 
 /// As the setting has it. A shorter lock is lost to any server or disk that is slow for a moment; one
 /// that nobody gives back must end some day.
 const TTL: RangeInclusive<Duration> = Duration::from_secs(5)..=Duration::from_secs(86_400);
 
-pub(super) async fn run(context: Context, args: &LockArgs) -> Result<Answer, Failure> {
+pub(super) async fn run(engine: Engine, args: &LockArgs) -> Result<Answer, Failure> {
     match &args.verb {
-        LockVerb::Acquire(args) => acquire(context, args).await,
-        LockVerb::Renew(args) => renew(context, args).await,
-        LockVerb::Release(args) => release(context, args).await,
-        LockVerb::Show(args) => show(context, args).await,
-        LockVerb::Hold(args) => hold::run(context, args).await,
+        LockVerb::Acquire(args) => acquire(engine, args).await,
+        LockVerb::Renew(args) => renew(engine, args).await,
+        LockVerb::Release(args) => release(engine, args).await,
+        LockVerb::Show(args) => show(engine, args).await,
+        LockVerb::Hold(args) => hold::run(engine, args).await,
     }
 }
 
 /// The pointer and lock of a lineage that need not exist yet.
-async fn controls(context: &Context, args: &LineageArgs, by: &ActorArgs) -> Result<Controls, Failure> {
-    let (tenant, lineage) = context.writable_lineage(args).await?;
-    Ok(Controls::new(tenant, lineage, context.actor(by)))
+async fn controls(engine: &Engine, args: &LineageName, by: &ActorName) -> Result<Controls, Failure> {
+    let (tenant, lineage) = engine.writable_lineage(args).await?;
+    Ok(Controls::new(tenant, lineage, engine.actor(by)))
 }
 
-async fn acquire(context: Context, args: &AcquireArgs) -> Result<Answer, Failure> {
-    let controls = controls(&context, &args.lineage, &args.actor).await?;
-    let settings = context.settings.tenant(&controls.lineage().name.tenant);
+async fn acquire(engine: Engine, args: &AcquireArgs) -> Result<Answer, Failure> {
+    let controls = controls(&engine, &args.lineage.name(), &args.actor.name()).await?;
+    let settings = engine.settings.tenant(&controls.lineage().name.tenant);
     let ttl = args.ttl.unwrap_or(settings.lock_ttl);
     if !TTL.contains(&ttl) {
         return Err(Failure::usage("--ttl takes from 5 to 86400 seconds").hint("--ttl 300"));
     }
     // This process ends at once; the lock must not end with it.
-    let patience = context.patience(&args.lineage.profile, args.wait);
+    let patience = engine.patience(&args.lineage.profile, args.wait);
     let hold = controls.acquire(Terms { ttl, with_process: false }, patience).await?;
     let (token, lock, pointer) = (hold.token().await, hold.lock().await, hold.pointer().await);
     let mut document = told::document(controls.lineage(), &lock);
@@ -61,13 +64,13 @@ async fn acquire(context: Context, args: &AcquireArgs) -> Result<Answer, Failure
     text.push_str(&format!("token     {token}\n"));
     text.push_str(&match pointer.target() {
         Target::Nothing => "current   none yet\n".to_owned(),
-        _ => plain::fields(&[("current", pointer.active_sha256_prefix.clone())]),
+        _ => escape::fields(&[("current", pointer.active_sha256_prefix.clone())]),
     });
     Ok(Answer { brief: Some(format!("{token}\n")), ..Answer::new(document, text) })
 }
 
-async fn renew(context: Context, args: &HeldArgs) -> Result<Answer, Failure> {
-    let (controls, token) = held(&context, args).await?;
+async fn renew(engine: Engine, args: &HeldArgs) -> Result<Answer, Failure> {
+    let (controls, token) = held(&engine, args).await?;
     let hold = controls.adopt(token).await?;
     let lock = hold.renew().await?;
     let token = hold.token().await;
@@ -80,8 +83,8 @@ async fn renew(context: Context, args: &HeldArgs) -> Result<Answer, Failure> {
     Ok(Answer { brief: Some(format!("{token}\n")), ..Answer::new(document, text) })
 }
 
-async fn release(context: Context, args: &HeldArgs) -> Result<Answer, Failure> {
-    let (controls, token) = held(&context, args).await?;
+async fn release(engine: Engine, args: &HeldArgs) -> Result<Answer, Failure> {
+    let (controls, token) = held(&engine, args).await?;
     let lineage = controls.lineage().clone();
     let released = match controls.lock().await? {
         Some(read) => controls.release(token, read).await?,
@@ -100,16 +103,16 @@ fn outcome(lineage: &Lineage, word: &str) -> serde_json::Value {
     document
 }
 
-async fn held(context: &Context, args: &HeldArgs) -> Result<(Controls, Nonce), Failure> {
-    let token = context.lock_token(args.token)?.ok_or_else(|| {
+async fn held(engine: &Engine, args: &HeldArgs) -> Result<(Controls, Nonce), Failure> {
+    let token = engine.lock_token(args.token)?.ok_or_else(|| {
         Failure::usage("--token is missing").hint("it is what `pstore lock acquire` has printed")
     })?;
-    let (tenant, lineage) = context.lineage_to_change(&args.lineage).await?;
-    Ok((Controls::new(tenant, lineage, context.actor(&args.actor)), token))
+    let (tenant, lineage) = engine.lineage_to_change(&args.lineage.name()).await?;
+    Ok((Controls::new(tenant, lineage, engine.actor(&args.actor.name())), token))
 }
 
-async fn show(context: Context, args: &LockShowArgs) -> Result<Answer, Failure> {
-    let (tenant, lineage) = context.lineage_to_judge(&args.lineage).await?;
+async fn show(engine: Engine, args: &LockShowArgs) -> Result<Answer, Failure> {
+    let (tenant, lineage) = engine.lineage_to_judge(&args.lineage.name()).await?;
     let controls = Controls::new(tenant, lineage, Default::default());
     let survey = controls.survey().await?;
     Ok(told::shown(&controls, &survey))

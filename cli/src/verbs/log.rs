@@ -1,19 +1,18 @@
 //! `pstore log`
 
+use engine::{failure::Failure, text::time};
 use serde_json::{Value, json};
 use store::{catalog::events, format::event::Event};
 
-use super::Context;
+use super::Engine;
 use crate::{
     answer::Answer,
     args::LogArgs,
-    failure::Failure,
     table::{Align::Left, Table},
-    time,
 };
 
-pub(super) async fn run(context: Context, args: &LogArgs) -> Result<Answer, Failure> {
-    let (tenant, lineage) = context.lineage(&args.lineage).await?;
+pub(super) async fn run(engine: Engine, args: &LogArgs) -> Result<Answer, Failure> {
+    let (tenant, lineage) = engine.lineage(&args.lineage.name()).await?;
     let most = Some(args.last).filter(|last| *last > 0);
     let mut unreadable = 0;
     let mut shown = Vec::new();
@@ -21,7 +20,7 @@ pub(super) async fn run(context: Context, args: &LogArgs) -> Result<Answer, Fail
         match event {
             Ok(event) => shown.push(event),
             Err(error) => {
-                context.console.warn(&error.to_string());
+                engine.warn(&error.to_string());
                 unreadable += 1;
             }
         }

@@ -2,30 +2,31 @@
 
 use std::ffi::OsStr;
 
+use engine::{
+    failure::Failure,
+    text::{path, size, time},
+};
 use serde_json::{Value, json};
 use store::{
     format::tree::{Entry, Kind, TreePath},
     ops::browse,
 };
 
-use super::{Context, inside};
+use super::{Engine, inside};
 use crate::{
     answer::Answer,
     args::LsArgs,
-    failure::Failure,
-    path, size,
     table::{
         Align::{Left, Right},
         Table,
     },
-    time,
 };
 
-pub(super) async fn run(context: Context, args: &LsArgs) -> Result<Answer, Failure> {
+pub(super) async fn run(engine: Engine, args: &LsArgs) -> Result<Answer, Failure> {
     let (reference, path) =
         (args.snapshot.reference()?, inside::path(args.path.as_deref().unwrap_or(OsStr::new("")))?);
-    let (tenant, lineage) = context.lineage_to_judge(&args.snapshot.lineage()).await?;
-    let record = context.snapshot(&tenant, &lineage, reference).await?;
+    let (tenant, lineage) = engine.lineage_to_judge(&args.snapshot.lineage()).await?;
+    let record = engine.snapshot(&tenant, &lineage, reference).await?;
     let entries = browse::entries(&tenant, &record).await?;
     let listed = listed(&entries, &path, args.recursive)
         .ok_or_else(|| inside::elsewhere(&record, browse::missing(&record, &path)))?;

@@ -2,13 +2,13 @@
 
 use std::{fs, path::Path};
 
+use engine::failure::Failure;
 use serde_json::json;
 use store::error::IoContext;
 
 use crate::{
     answer::Answer,
     args::{self, ManArgs},
-    failure::Failure,
 };
 
 pub(super) fn run(args: &ManArgs) -> Result<Answer, Failure> {

@@ -1,13 +1,11 @@
 //! The commands, each one call of the library and a way to tell about it.
 
-mod anothers;
 mod capture;
 mod cat;
 mod commit;
 pub(crate) mod complete;
 mod completions;
 mod config;
-mod context;
 mod copies;
 mod delete;
 mod diff;
@@ -16,6 +14,7 @@ mod expect;
 mod export;
 mod find;
 mod force_unlock;
+mod foreign;
 mod gc;
 mod guard;
 mod history;
@@ -40,21 +39,20 @@ mod show;
 mod snapshot;
 mod stats;
 mod tag;
-mod tenants;
 mod unmount;
 mod verify;
 
-pub(crate) use context::Context;
+pub(crate) use engine::Engine;
 
+use std::sync::Arc;
+
+use engine::{failure::Failure, interrupt::Interrupt, settings::Settings};
 use store::ErrorKind;
 
 use crate::{
     answer::Answer,
     args::{Invocation, Verb},
     console::Console,
-    failure::Failure,
-    interrupt::Interrupt,
-    settings::Settings,
 };
 
 pub(crate) async fn run(
@@ -73,41 +71,43 @@ pub(crate) async fn run(
 }
 
 async fn done(invocation: Invocation, console: Console, interrupt: Interrupt) -> Result<Answer, Failure> {
-    let context = || Context::new(&invocation.global, console, interrupt.clone());
+    let engine = || Engine::open(&invocation.global.overrides(), Arc::new(console), interrupt.clone());
     match &invocation.verb {
-        Verb::Init(args) => init::run(context()?, args.chunking()).await,
-        Verb::Snapshot(args) => snapshot::run(context()?, args).await,
-        Verb::List(args) => list::run(context()?, args).await,
-        Verb::Show(args) => show::run(context()?, args).await,
-        Verb::Ls(args) => ls::run(context()?, args).await,
-        Verb::Cat(args) => cat::run(context()?, args).await,
-        Verb::Find(args) => find::run(context()?, args).await,
-        Verb::Diff(args) => diff::run(context()?, args).await,
-        Verb::History(args) => history::run(context()?, args).await,
-        Verb::Restore(args) => restore::run(context()?, args, interrupt.commitment().clone()).await,
-        Verb::Export(args) => export::run(context()?, args).await,
-        Verb::Mount(args) => mount::run(context()?, args).await,
-        Verb::Commit(args) => commit::run(&Settings::load(&invocation.global)?, args).await,
-        Verb::Unmount(args) => unmount::run(&Settings::load(&invocation.global)?, args).await,
-        Verb::Mounts(_) => mounts::run(&Settings::load(&invocation.global)?).await,
-        Verb::Sessions(args) => sessions::run(context, &Settings::load(&invocation.global)?, args).await,
-        Verb::Run(args) => run::run(context()?, args).await,
-        Verb::Stats(args) => stats::run(context()?, args).await,
-        Verb::Verify(args) => verify::run(context()?, args).await,
-        Verb::Lock(args) => lock::run(context()?, args).await,
-        Verb::Reap(args) => reap::run(context()?, args).await,
-        Verb::ForceUnlock(args) => force_unlock::run(context()?, args).await,
-        Verb::Rollback(args) => rollback::run(context()?, args).await,
-        Verb::Delete(args) => delete::run(context()?, args).await,
-        Verb::Retention(args) => retention::run(context()?, args).await,
-        Verb::Gc(args) => gc::run(context()?, args).await,
-        Verb::Tag(args) => tag::run(context()?, args, tag::Change::Tag).await,
-        Verb::Untag(args) => tag::run(context()?, args, tag::Change::Untag).await,
-        Verb::Expect(args) => expect::run(context()?, args).await,
-        Verb::Import(args) => import::run(context()?, args).await,
-        Verb::Log(args) => log::run(context()?, args).await,
-        Verb::Doctor(args) => doctor::run(context()?, args.tenant.as_ref()).await,
-        Verb::Config(args) => config::run(&Settings::load(&invocation.global)?, args),
+        Verb::Init(args) => init::run(engine()?, args.chunking()).await,
+        Verb::Snapshot(args) => snapshot::run(engine()?, args).await,
+        Verb::List(args) => list::run(engine()?, args).await,
+        Verb::Show(args) => show::run(engine()?, args).await,
+        Verb::Ls(args) => ls::run(engine()?, args).await,
+        Verb::Cat(args) => cat::run(engine()?, args).await,
+        Verb::Find(args) => find::run(engine()?, args).await,
+        Verb::Diff(args) => diff::run(engine()?, args).await,
+        Verb::History(args) => history::run(engine()?, args).await,
+        Verb::Restore(args) => restore::run(engine()?, args, interrupt.commitment().clone()).await,
+        Verb::Export(args) => export::run(engine()?, args).await,
+        Verb::Mount(args) => mount::run(engine()?, args).await,
+        Verb::Commit(args) => commit::run(&Settings::load(&invocation.global.overrides())?, args).await,
+        Verb::Unmount(args) => unmount::run(&Settings::load(&invocation.global.overrides())?, args).await,
+        Verb::Mounts(_) => mounts::run(&Settings::load(&invocation.global.overrides())?).await,
+        Verb::Sessions(args) => {
+            sessions::run(engine, &Settings::load(&invocation.global.overrides())?, args).await
+        }
+        Verb::Run(args) => run::run(engine()?, args).await,
+        Verb::Stats(args) => stats::run(engine()?, args).await,
+        Verb::Verify(args) => verify::run(engine()?, args).await,
+        Verb::Lock(args) => lock::run(engine()?, args).await,
+        Verb::Reap(args) => reap::run(engine()?, args).await,
+        Verb::ForceUnlock(args) => force_unlock::run(engine()?, args).await,
+        Verb::Rollback(args) => rollback::run(engine()?, args).await,
+        Verb::Delete(args) => delete::run(engine()?, args).await,
+        Verb::Retention(args) => retention::run(engine()?, args).await,
+        Verb::Gc(args) => gc::run(engine()?, args).await,
+        Verb::Tag(args) => tag::run(engine()?, args, tag::Change::Tag).await,
+        Verb::Untag(args) => tag::run(engine()?, args, tag::Change::Untag).await,
+        Verb::Expect(args) => expect::run(engine()?, args).await,
+        Verb::Import(args) => import::run(engine()?, args).await,
+        Verb::Log(args) => log::run(engine()?, args).await,
+        Verb::Doctor(args) => doctor::run(engine()?, args.tenant.as_ref()).await,
+        Verb::Config(args) => config::run(&Settings::load(&invocation.global.overrides())?, args),
         Verb::Completions(args) => Ok(completions::run(args)),
         Verb::Man(args) => man::run(args),
     }

@@ -1,14 +1,12 @@
 //! `pstore mounts`
 
+use engine::{failure::Failure, settings::Settings, text::size};
 use fuse::mount::control;
 use serde_json::{Value, json};
 
 use super::mount::remote;
 use crate::{
     answer::Answer,
-    failure::Failure,
-    settings::Settings,
-    size,
     table::{Align, Table},
 };
 
@@ -60,7 +58,7 @@ fn text(mounts: &[Value]) -> String {
             .map_or_else(|| "-".to_owned(), |ratio| format!("{:.0} %", ratio * 100.0));
         let lock = match (&mount["lock_lost"], mount["lock"]["expires_at_ms"].as_u64()) {
             (Value::Bool(true), _) => "lock_lost".to_owned(),
-            (_, Some(expires)) => crate::time::utc(expires),
+            (_, Some(expires)) => engine::text::time::utc(expires),
             _ => "-".to_owned(),
         };
         table.row(vec![

@@ -1,17 +1,17 @@
 //! `pstore reap`
 
+use engine::{Engine, failure::Failure, text::size::plural, turns::Turns};
 use serde_json::{Value, json};
 use store::{format::event::Actor, name::Tenant, ops::reap};
 
-use super::{Context, tenants::Turns};
-use crate::{answer::Answer, args::ReapArgs, failure::Failure, size::plural};
+use crate::{answer::Answer, args::ReapArgs};
 
-pub(super) async fn run(context: Context, args: &ReapArgs) -> Result<Answer, Failure> {
-    let actor = context.actor(&args.actor);
-    let mut turns = Turns::of(&context, args.tenant.as_ref(), "reap").await?;
+pub(super) async fn run(engine: Engine, args: &ReapArgs) -> Result<Answer, Failure> {
+    let actor = engine.actor(&args.actor.name());
+    let mut turns = Turns::of(&engine, args.tenant.as_ref(), "reap").await?;
     let mut report = reap::Report::default();
     for tenant in turns.tenants() {
-        let swept = sweep(&context, &tenant, &actor, args).await;
+        let swept = sweep(&engine, &tenant, &actor, args).await;
         let Some(swept) = turns.took(&tenant, swept)? else { continue };
         for (lineage, error) in swept.failed {
             turns.pass_over(&tenant, format!("the lock of {lineage}"), error.into());
@@ -61,11 +61,11 @@ pub(super) async fn run(context: Context, args: &ReapArgs) -> Result<Answer, Fai
 }
 
 async fn sweep(
-    context: &Context,
+    engine: &Engine,
     tenant: &Tenant,
     actor: &Actor,
     args: &ReapArgs,
 ) -> Result<reap::Report, Failure> {
-    let store = context.tenant_to_change(tenant).await?;
+    let store = engine.tenant_to_change(tenant).await?;
     Ok(reap::reap(&store, actor, args.grace).await?)
 }

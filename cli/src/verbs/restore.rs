@@ -6,6 +6,10 @@ use capture::{
     chrome::stop,
     load::{WithoutLeftovers, damaged, made_plain},
 };
+use engine::{
+    failure::Failure,
+    text::{size, time},
+};
 use serde_json::json;
 use store::{
     ErrorKind,
@@ -19,19 +23,19 @@ use store::{
     tree::write::Keeping,
 };
 
-use super::{Context, capture::in_use, inside, load::Job};
-use crate::{answer::Answer, args::RestoreArgs, failure::Failure, progress, size, time};
+use super::{Engine, capture::in_use, inside, load::Job};
+use crate::{answer::Answer, args::RestoreArgs};
 
 pub(super) async fn run(
-    context: Context,
+    engine: Engine,
     args: &RestoreArgs,
     commitment: Commitment,
 ) -> Result<Answer, Failure> {
     super::load::check(&args.load, args.snapshot.chrome_major)?;
-    context.location.keep_apart(&args.target)?;
+    engine.location.keep_apart(&args.target)?;
     require_unused(args).await?;
     if let Some(chrome_major) = for_chrome(args) {
-        return load(context, args, chrome_major, commitment).await;
+        return load(engine, args, chrome_major, commitment).await;
     }
     if args.load.require || args.load.normalise_exit {
         let message = match args.paths.is_empty() {
@@ -47,22 +51,22 @@ pub(super) async fn run(
     let paths =
         args.paths.iter().map(|path| inside::path(path)).collect::<Result<Vec<TreePath>, Failure>>()?;
     let reference = args.snapshot.reference()?;
-    let (tenant, lineage) = context.lineage_to_load(&args.snapshot.lineage()).await?;
-    let record = context.snapshot_to_load(&tenant, &lineage, reference).await?;
+    let (tenant, lineage) = engine.lineage_to_load(&args.snapshot.lineage()).await?;
+    let record = engine.snapshot_to_load(&tenant, &lineage, reference).await?;
     let marked = damaged(&record);
-    marked.iter().for_each(|warning| context.console.warn(warning));
+    marked.iter().for_each(|warning| engine.warn(warning));
     let leftovers = Arc::new(WithoutLeftovers::default());
     let request = Request {
         paths: paths.clone(),
         target: args.target.clone(),
         force: args.force,
         keeping: keeping(args),
-        threads: crate::threads(),
+        threads: engine::threads(),
         // Who names paths gets these, whatever they are.
         inspector: paths.is_empty().then(|| leftovers.clone() as Arc<dyn Inspector>),
         commitment,
     };
-    let progress = progress::watch(context.console);
+    let progress = engine.progress();
     let restored = restore::restore(&tenant, &record, &request, progress).await;
     let report = restored.map_err(|error| match error.kind() {
         ErrorKind::Damaged => Failure::from(error).hint(format!(
@@ -74,7 +78,7 @@ pub(super) async fn run(
     })?;
     let mut warnings = warnings(&report);
     warnings.extend(leftovers.warnings());
-    warnings.iter().for_each(|warning| context.console.warn(warning));
+    warnings.iter().for_each(|warning| engine.warn(warning));
     warnings.splice(0..0, marked);
     let document = json!({
         "outcome": "restored",
@@ -130,7 +134,7 @@ fn for_chrome(args: &RestoreArgs) -> Option<ChromeMajor> {
 }
 
 async fn load(
-    context: Context,
+    engine: Engine,
     args: &RestoreArgs,
     chrome_major: ChromeMajor,
     commitment: Commitment,
@@ -147,7 +151,7 @@ async fn load(
         commitment,
         host_region: None,
     };
-    let loaded = super::load::load(&context, &args.load, job).await?;
+    let loaded = super::load::load(&engine, &args.load, job).await?;
     let document = super::load::document(profile, chrome_major, &args.target, &loaded);
     let text = match (&loaded.record, &loaded.report) {
         (Some(record), Some(report)) => text(args, record, report),

@@ -1,5 +1,12 @@
 //! `pstore retention`, and what a snapshot removes after it.
 
+use engine::{
+    Engine,
+    failure::Failure,
+    names::Scope,
+    text::{size::plural, time},
+    turns::Turns,
+};
 use serde_json::{Value, json};
 use store::{
     content::TenantStore,
@@ -11,29 +18,25 @@ use store::{
     },
 };
 
-use super::{Context, tenants::Turns};
 use crate::{
     answer::Answer,
-    args::{RetentionArgs, RetentionVerb, Scope},
-    failure::Failure,
-    size::plural,
+    args::{RetentionArgs, RetentionVerb},
     table::{Align::Left, Table},
-    time,
 };
 
-pub(super) async fn run(context: Context, args: &RetentionArgs) -> Result<Answer, Failure> {
+pub(super) async fn run(engine: Engine, args: &RetentionArgs) -> Result<Answer, Failure> {
     let (scope, actor) = match &args.verb {
         RetentionVerb::Plan(args) => (&args.scope, None),
-        RetentionVerb::Apply(args) => (&args.scope, Some(context.actor(&args.actor))),
+        RetentionVerb::Apply(args) => (&args.scope, Some(engine.actor(&args.actor.name()))),
     };
     let named = scope.as_ref().map(|scope| match scope {
         Scope::Tenant(tenant) => tenant,
         Scope::Profile(name) => &name.tenant,
     });
-    let mut turns = Turns::of(&context, named, "retention plan").await?;
+    let mut turns = Turns::of(&engine, named, "retention plan").await?;
     let mut lines = Vec::new();
     for tenant in turns.tenants() {
-        let decided = of_tenant(&context, &tenant, scope.as_ref(), actor.as_ref()).await;
+        let decided = of_tenant(&engine, &tenant, scope.as_ref(), actor.as_ref()).await;
         lines.extend(turns.took(&tenant, decided)?.into_iter().flatten());
     }
     let count = |decision: &str| lines.iter().filter(|line| line.decision == decision).count() as u64;
@@ -104,21 +107,21 @@ impl Line {
 
 /// Plans for a tenant or one profile of it, and does it if there is somebody to do it.
 async fn of_tenant(
-    context: &Context,
+    engine: &Engine,
     tenant: &Tenant,
     scope: Option<&Scope>,
     actor: Option<&Actor>,
 ) -> Result<Vec<Line>, Failure> {
     let store = match actor {
-        Some(_) => context.tenant_to_change(tenant).await?,
-        None => context.tenant(tenant).await?,
+        Some(_) => engine.tenant_to_change(tenant).await?,
+        None => engine.tenant(tenant).await?,
     };
     if let Some(Scope::Profile(name)) = scope {
-        context.require_profile(&store, name).await?;
+        engine.require_profile(&store, name).await?;
     }
     let survey = retention::survey(&store).await?;
-    let limits = context.settings.tenant(tenant).retention.limits;
-    let policy = |lineage: &Lineage| context.settings.retention(&lineage.name).policy;
+    let limits = engine.settings.tenant(tenant).retention.limits;
+    let policy = |lineage: &Lineage| engine.settings.retention(&lineage.name).policy;
     let decisions = retention::plan(survey, policy, limits);
     let meant = |decision: &Decision| match scope {
         Some(Scope::Profile(name)) => decision.snapshot.lineage.name == *name,
@@ -143,8 +146,8 @@ async fn of_tenant(
 /// Removes what the profile's rules no longer keep, now that a new snapshot is durable and
 /// current. What fails here is only told: the next snapshot, or `pstore retention apply`,
 /// does it.
-pub(super) async fn prune(context: &Context, store: &TenantStore, lineage: &Lineage, report: &Report) {
-    let policy = context.settings.retention(&lineage.name).policy;
+pub(super) async fn prune(engine: &Engine, store: &TenantStore, lineage: &Lineage, report: &Report) {
+    let policy = engine.settings.retention(&lineage.name).policy;
     if !policy.removes() || report.held_back.is_some() {
         return;
     }
@@ -157,10 +160,10 @@ pub(super) async fn prune(context: &Context, store: &TenantStore, lineage: &Line
     };
     match pruned.await {
         Ok(0) => {}
-        Ok(count) => context.console.say(&format!(
+        Ok(count) => engine.say(&format!(
             "{} removed, as the retention rules say; `pstore gc` frees the space",
             plural(count as u64, "older snapshot", "older snapshots")
         )),
-        Err(error) => context.console.warn(&format!("old snapshots could not be removed: {error}")),
+        Err(error) => engine.warn(&format!("old snapshots could not be removed: {error}")),
     }
 }

@@ -1,5 +1,10 @@
 //! `pstore rollback`
 
+use engine::{
+    failure::Failure,
+    foreign::Meant,
+    text::{escape, size, time},
+};
 use serde_json::{Value, json};
 use store::{
     catalog::{controls::Controls, pointer::Flip},
@@ -8,40 +13,35 @@ use store::{
     ops::publish,
 };
 
-use super::{
-    Context,
-    anothers::{self, Meant},
-    force_unlock::checked_reason,
-};
-use crate::{answer::Answer, args::RollbackArgs, failure::Failure, plain, progress, size, time};
+use super::{Engine, force_unlock::checked_reason, foreign};
+use crate::{answer::Answer, args::RollbackArgs};
 
 const UNREADABLE: &str = "a pointer that is damaged";
 
-pub(super) async fn run(context: Context, args: &RollbackArgs) -> Result<Answer, Failure> {
+pub(super) async fn run(engine: Engine, args: &RollbackArgs) -> Result<Answer, Failure> {
     let reason = checked_reason(&args.reason)?;
     let reference = args.snapshot.required("rollback")?;
-    let (tenant, lineage) = context.lineage_to_change(&args.snapshot.lineage()).await?;
-    let meant = context.meant(&tenant, &lineage, Some(reference)).await?;
-    let controls = Controls::new(tenant.clone(), lineage.clone(), context.actor(&args.actor));
-    let (pointer, is_damaged) = context.pointer_to_move(&controls, args.force).await?;
+    let (tenant, lineage) = engine.lineage_to_change(&args.snapshot.lineage()).await?;
+    let meant = engine.meant(&tenant, &lineage, Some(reference)).await?;
+    let controls = Controls::new(tenant.clone(), lineage.clone(), engine.actor(&args.actor.name()));
+    let (pointer, is_damaged) = engine.pointer_to_move(&controls, args.force).await?;
     let target = match meant {
         Meant::Ours(record) => *record,
         Meant::Anothers(manifest) if !args.confirm => {
             let active = pointer.as_ref().map_or("", |pointer| pointer.active_sha256_prefix.as_str());
-            return Ok(anothers::planned_rollback(&lineage, &manifest, active, &reason));
+            return Ok(foreign::planned_rollback(&lineage, &manifest, active, &reason));
         }
-        Meant::Anothers(manifest) => context.take_in(&tenant, &lineage, *manifest).await?,
+        Meant::Anothers(manifest) => engine.take_in(&tenant, &lineage, *manifest).await?,
     };
     let is_ours = matches!(pointer.as_ref().map(|pointer| pointer.target()), Some(Target::Record(_)));
     let from = match is_ours {
-        true => context.snapshot(&tenant, &lineage, None).await.ok(),
+        true => engine.snapshot(&tenant, &lineage, None).await.ok(),
         false => None,
     };
     let active = pointer.as_ref().map_or("", |pointer| pointer.active_sha256_prefix.as_str()).to_owned();
     let already = pointer.as_ref().is_some_and(|pointer| pointer.target() == Target::Record(target.record));
     let document = |outcome: &str, to: &Record| document(outcome, &lineage, &active, to, &reason);
-    let (job, told) =
-        (super::export::policy(&context, &lineage.name.tenant), progress::watch(context.console));
+    let (job, told) = (super::export::policy(&engine, &lineage.name.tenant), engine.progress());
     if let Some(pointer) = pointer.as_ref().filter(|_| already) {
         let target = match args.confirm {
             true => {
@@ -53,7 +53,7 @@ pub(super) async fn run(context: Context, args: &RollbackArgs) -> Result<Answer,
         let text = format!("{} is the current snapshot of {lineage} already\n", target.sha256_prefix());
         return Ok(Answer::new(document("unchanged", &target), text));
     }
-    let change = plain::fields(&[
+    let change = escape::fields(&[
         (
             "from",
             match &from {

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use engine::{failure::Failure, settings::Settings, text::size};
 use fuse::overlay::session::{Place, SessionDir};
 use serde_json::{Value, json};
 use store::{
@@ -12,7 +13,7 @@ use store::{
 };
 
 use super::{
-    Context, capture as capturing,
+    Engine, capture as capturing,
     commit::Published,
     copies,
     mount::{About, Candidate, Sessions, Taking, Unreadable, is_named, rescue},
@@ -21,25 +22,22 @@ use super::{
 use crate::{
     answer::Answer,
     args::{DiscardArgs, RescueArgs, SessionsArgs, SessionsVerb, SetAsideArgs},
-    failure::Failure,
-    settings::Settings,
-    size,
     table::{Align, Table},
 };
 
 pub(super) async fn run(
-    context: impl FnOnce() -> Result<Context, Failure>,
+    engine: impl FnOnce() -> Result<Engine, Failure>,
     settings: &Settings,
     args: &SessionsArgs,
 ) -> Result<Answer, Failure> {
     match (&args.verb, &args.remote) {
         (None, None) => list(settings),
-        (None, Some(tenant)) => list_remote(&context()?, tenant).await,
-        (Some(SessionsVerb::Rescue(args)), _) => rescue_one(&context()?, args).await,
+        (None, Some(tenant)) => list_remote(&engine()?, tenant).await,
+        (Some(SessionsVerb::Rescue(args)), _) => rescue_one(&engine()?, args).await,
         (Some(SessionsVerb::Discard(DiscardArgs { session, remote: Some(tenant), confirm })), _) => {
-            discard_remote(&context()?, tenant, session, *confirm).await
+            discard_remote(&engine()?, tenant, session, *confirm).await
         }
-        (Some(SessionsVerb::Discard(args)), _) => discard(context, settings, args).await,
+        (Some(SessionsVerb::Discard(args)), _) => discard(engine, settings, args).await,
         (Some(SessionsVerb::SetAside(args)), _) => set_aside(settings, args),
     }
 }
@@ -75,7 +73,7 @@ fn list(settings: &Settings) -> Result<Answer, Failure> {
                 text("session"),
                 profile,
                 text("mode"),
-                session["started_at_ms"].as_u64().map_or_else(|| "-".to_owned(), crate::time::utc),
+                session["started_at_ms"].as_u64().map_or_else(|| "-".to_owned(), engine::text::time::utc),
                 session["dirty_bytes"].as_u64().map_or_else(|| "-".to_owned(), size::bytes),
                 text("mountpoint"),
                 text("state"),
@@ -200,9 +198,9 @@ fn set_aside(settings: &Settings, args: &SetAsideArgs) -> Result<Answer, Failure
     Ok(Answer::new(json!({ "session": id, "path": path }), text))
 }
 
-async fn rescue_one(context: &Context, args: &RescueArgs) -> Result<Answer, Failure> {
+async fn rescue_one(engine: &Engine, args: &RescueArgs) -> Result<Answer, Failure> {
     capturing::check(&args.capture)?;
-    let candidate = match chosen(&context.settings, &args.session, Taking::Take)? {
+    let candidate = match chosen(&engine.settings, &args.session, Taking::Take)? {
         Chosen::Readable(candidate) => *candidate,
         Chosen::Unreadable(Unreadable { id, path, problem, .. }) => {
             let message = format!("session {id} cannot be read: {problem}");
@@ -211,18 +209,16 @@ async fn rescue_one(context: &Context, args: &RescueArgs) -> Result<Answer, Fail
         }
     };
     let (id, stored_in) = (candidate.session.id(), candidate.info.store.clone());
-    if stored_in != context.location.shown() {
+    if stored_in != engine.location.shown() {
         let message = format!("session {id} is of the store {stored_in}");
         return Err(Failure::usage(message).hint(format!("--store {stored_in}")));
     }
-    let Published { lineage, report, remarks, replaced, .. } = rescue(context, candidate, args).await?;
+    let Published { lineage, report, remarks, replaced, .. } = rescue(engine, candidate, args).await?;
     let warnings = snapshot::warnings(&report, remarks);
     let mut text = format!("{} {}: session {id} is stored\n", lineage.name, report.sha256_prefix);
     text.extend(replaced.iter().map(|replaced| format!("it replaces {replaced}\n")));
     if report.held_back.is_some() {
-        context
-            .console
-            .say(&format!("session {id} is kept; `pstore sessions discard {id} --confirm` drops it"));
+        engine.say(&format!("session {id} is kept; `pstore sessions discard {id} --confirm` drops it"));
     }
     let mut document = snapshot::document(&lineage, &report, &warnings);
     document["session"] = json!(id);
@@ -233,7 +229,7 @@ async fn rescue_one(context: &Context, args: &RescueArgs) -> Result<Answer, Fail
 }
 
 async fn discard(
-    context: impl FnOnce() -> Result<Context, Failure>,
+    engine: impl FnOnce() -> Result<Engine, Failure>,
     settings: &Settings,
     args: &DiscardArgs,
 ) -> Result<Answer, Failure> {
@@ -284,7 +280,7 @@ async fn discard(
     let mut text = format!("session {id} is gone\n");
     // After it: while there is a session, what it builds on stays.
     let kept = match (id.parse::<RecordId>(), about) {
-        (Ok(session), Some((store, Some(tenant)))) => forget(context, &store, &tenant, session).await.err(),
+        (Ok(session), Some((store, Some(tenant)))) => forget(engine, &store, &tenant, session).await.err(),
         _ => Some("where that is stored is not known".to_owned()),
     };
     if let Some(reason) = &kept {
@@ -295,21 +291,21 @@ async fn discard(
 
 /// Nothing is kept in the store for a session any more; else why.
 async fn forget(
-    context: impl FnOnce() -> Result<Context, Failure>,
+    engine: impl FnOnce() -> Result<Engine, Failure>,
     store: &str,
     tenant: &Tenant,
     session: RecordId,
 ) -> Result<(), String> {
-    let context = context().map_err(|failure| failure.message)?;
-    if context.location.shown() != store {
+    let engine = engine().map_err(|failure| failure.message)?;
+    if engine.location.shown() != store {
         return Err(format!("it is of the store {store}"));
     }
-    let tenant = context.writable_tenant(tenant).await.map_err(|failure| failure.message)?;
+    let tenant = engine.writable_tenant(tenant).await.map_err(|failure| failure.message)?;
     session_root::forget(&tenant, session).await.map(drop).map_err(|error| error.to_string())
 }
 
-async fn list_remote(context: &Context, tenant: &Tenant) -> Result<Answer, Failure> {
-    let store = context.tenant(tenant).await?;
+async fn list_remote(engine: &Engine, tenant: &Tenant) -> Result<Answer, Failure> {
+    let store = engine.tenant(tenant).await?;
     let found = pins::read(&store).await?;
     let mut described = Vec::new();
     let mut table = Table::new(&[
@@ -348,12 +344,12 @@ async fn list_remote(context: &Context, tenant: &Tenant) -> Result<Answer, Failu
 }
 
 async fn discard_remote(
-    context: &Context,
+    engine: &Engine,
     tenant: &Tenant,
     prefix: &str,
     confirm: bool,
 ) -> Result<Answer, Failure> {
-    let store = context.writable_tenant(tenant).await?;
+    let store = engine.writable_tenant(tenant).await?;
     let wanted = prefix.to_ascii_uppercase();
     let found = pins::read(&store).await?;
     let mut sessions: Vec<_> = found.iter().filter_map(|found| found.pin.session.as_ref()).collect();

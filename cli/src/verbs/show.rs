@@ -1,29 +1,31 @@
 //! `pstore show`
 
 use capture::examiner::LOGGED_OUT;
+use engine::{
+    failure::Failure,
+    foreign::Meant,
+    taking_in,
+    text::{escape, size, time},
+};
 use serde_json::Value;
 use store::format::{
     health::{Cookies, Expected, Health},
     record::{CapturedIn, Record, Tag},
 };
 
-use super::{
-    Context,
-    anothers::{self, Meant},
-    context::taking_in,
-};
-use crate::{answer::Answer, args::ShowArgs, failure::Failure, plain, size, time};
+use super::{Engine, foreign};
+use crate::{answer::Answer, args::ShowArgs};
 
-pub(super) async fn run(context: Context, args: &ShowArgs) -> Result<Answer, Failure> {
+pub(super) async fn run(engine: Engine, args: &ShowArgs) -> Result<Answer, Failure> {
     let reference = args.snapshot.reference()?;
-    let (tenant, lineage) = context.lineage(&args.snapshot.lineage()).await?;
-    let record = match context.meant(&tenant, &lineage, reference).await? {
+    let (tenant, lineage) = engine.lineage(&args.snapshot.lineage()).await?;
+    let record = match engine.meant(&tenant, &lineage, reference).await? {
         Meant::Ours(record) => record,
         Meant::Anothers(manifest) => {
             if reference.is_none() {
-                context.console.say(&format!("hint: {}", taking_in(&lineage)));
+                engine.say(&format!("hint: {}", taking_in(&lineage)));
             }
-            return anothers::show(&manifest);
+            return foreign::show(&manifest);
         }
     };
     let document: Value =
@@ -106,7 +108,7 @@ fn text(record: &Record) -> String {
     if !record.notes.is_empty() {
         lines.push(("notes", record.notes.clone()));
     }
-    plain::fields(&lines)
+    escape::fields(&lines)
 }
 
 /// Where it was captured, as far as that is known.

@@ -3,6 +3,7 @@
 mod summary;
 
 use capture::chrome::profile::Facts;
+use engine::failure::Failure;
 use store::{
     ErrorKind,
     catalog::{
@@ -17,47 +18,47 @@ use store::{
 };
 
 use super::{
-    Context,
+    Engine,
     capture::{self as capturing, Job},
     copies, retention,
 };
-use crate::{answer::Answer, args::SnapshotArgs, failure::Failure, progress};
+use crate::{answer::Answer, args::SnapshotArgs};
 
 pub(super) use summary::{document, text};
 
-pub(super) async fn run(context: Context, args: &SnapshotArgs) -> Result<Answer, Failure> {
+pub(super) async fn run(engine: Engine, args: &SnapshotArgs) -> Result<Answer, Failure> {
     capturing::check(&args.capture)?;
     if !args.directory.is_dir() {
         let message = format!("there is no directory {}", args.directory.display());
         return Err(Failure::new(ErrorKind::NotFound, message));
     }
-    context.location.keep_apart(&args.directory)?;
-    let token = context.lock_token(args.lock_token)?;
+    engine.location.keep_apart(&args.directory)?;
+    let token = engine.lock_token(args.lock_token)?;
     let still = capturing::hold_still(&args.directory, &args.capture).await?;
-    let chrome_major = chrome_major(&context, args, &still.facts)?;
+    let chrome_major = chrome_major(&engine, args, &still.facts)?;
     let lineage = Lineage { name: args.profile.clone(), chrome_major };
     let remarks = still.remarks();
-    let mut actor = context.actor(&args.capture.actor);
+    let mut actor = engine.actor(&args.capture.actor.name());
     if token.is_some() && args.capture.actor.run_id.as_deref().unwrap_or_default().is_empty() {
         // Whoever holds the lock is who acts.
         actor.run_id.clear();
     }
-    let tenant = context.writable_tenant(&lineage.name.tenant).await?;
-    take_in(&context, &tenant, &lineage).await;
+    let tenant = engine.writable_tenant(&lineage.name.tenant).await?;
+    take_in(&engine, &tenant, &lineage).await;
     let job = Job {
         tenant: &tenant,
         lineage: lineage.clone(),
         directory: &args.directory,
         actor,
-        lock: lock_use(args, &context, &lineage, token),
-        made_of: copies::made_of(&context, &args.directory, &lineage).filter(|_| !args.force),
+        lock: lock_use(args, &engine, &lineage, token),
+        made_of: copies::made_of(&engine, &args.directory, &lineage).filter(|_| !args.force),
     };
     let is_copy = job.made_of.is_some();
-    let captured = capturing::capture(&context, &args.capture, job, still, progress::watch(context.console));
+    let captured = capturing::capture(&engine, &args.capture, job, still, engine.progress());
     let report = captured.await.map_err(|failure| passed_by(failure, is_copy, args, &lineage))?;
-    retention::prune(&context, &tenant, &lineage, &report).await;
+    retention::prune(&engine, &tenant, &lineage, &report).await;
     let warnings = warnings(&report, remarks);
-    warnings.iter().for_each(|warning| context.console.warn(warning));
+    warnings.iter().for_each(|warning| engine.warn(warning));
     let verdict = capturing::held_back(&report);
     let hint = verdict.is_some().then(|| capturing::moving(&lineage, report.record));
     let brief = Some(format!("{}\n", report.snapshot_id));
@@ -80,14 +81,14 @@ fn passed_by(failure: Failure, is_copy: bool, args: &SnapshotArgs, lineage: &Lin
 
 /// What another program has made the current snapshot is what this one is built on and
 /// compared with, if it can be.
-async fn take_in(context: &Context, tenant: &TenantStore, lineage: &Lineage) {
+async fn take_in(engine: &Engine, tenant: &TenantStore, lineage: &Lineage) {
     let is_foreign = |read: &Option<Read>| {
         read.as_ref().is_some_and(|read| matches!(read.pointer.target(), Target::Foreign(_)))
     };
     if pointer::read(tenant, lineage).await.is_ok_and(|read| is_foreign(&read))
-        && let Err(failure) = context.adopt(lineage).await
+        && let Err(failure) = engine.adopt(lineage).await
     {
-        context.console.warn(&format!("the current snapshot cannot be built on: {}", failure.message));
+        engine.warn(&format!("the current snapshot cannot be built on: {}", failure.message));
     }
 }
 
@@ -100,19 +101,19 @@ pub(super) fn warnings(report: &Report, remarks: Vec<String>) -> Vec<String> {
 }
 
 /// Under which lock: the caller's if there is a token, else one of our own.
-fn lock_use(args: &SnapshotArgs, context: &Context, lineage: &Lineage, token: Option<Nonce>) -> LockUse {
+fn lock_use(args: &SnapshotArgs, engine: &Engine, lineage: &Lineage, token: Option<Nonce>) -> LockUse {
     match token {
         Some(token) => LockUse::Held(token),
         None => {
-            let settings = context.settings.tenant(&lineage.name.tenant);
+            let settings = engine.settings.tenant(&lineage.name.tenant);
             let terms = Terms { ttl: settings.lock_ttl, with_process: true };
-            let patience = context.patience(&lineage.name, args.wait);
+            let patience = engine.patience(&lineage.name, args.wait);
             LockUse::Take { terms, renew_every: settings.lock_renew, patience }
         }
     }
 }
 
-fn chrome_major(context: &Context, args: &SnapshotArgs, facts: &Facts) -> Result<ChromeMajor, Failure> {
+fn chrome_major(engine: &Engine, args: &SnapshotArgs, facts: &Facts) -> Result<ChromeMajor, Failure> {
     match (args.chrome_major, facts.major()) {
         (Some(given), Some(found)) if given != found && !args.force => {
             let (directory, name) = (args.directory.display(), &args.profile);
@@ -123,14 +124,14 @@ fn chrome_major(context: &Context, args: &SnapshotArgs, facts: &Facts) -> Result
             )))
         }
         (Some(given), Some(found)) if given != found => {
-            context.console.warn(&format!(
+            engine.warn(&format!(
                 "the directory was last used by Chrome {found}, but is stored as Chrome {given}"
             ));
             Ok(given)
         }
         (Some(given), _) => Ok(given),
         (None, Some(found)) => {
-            context.console.say(&format!("taking Chrome {found} from the directory's `Last Version`"));
+            engine.say(&format!("taking Chrome {found} from the directory's `Last Version`"));
             Ok(found)
         }
         (None, None) => {

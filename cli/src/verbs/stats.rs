@@ -1,34 +1,32 @@
 //! `pstore stats`
 
+use engine::{Engine, failure::Failure, text::size, turns::Turns};
 use serde_json::{Value, json};
 use store::{
     name::Tenant,
     ops::stats::{self, Stats, Tally},
 };
 
-use super::{Context, tenants::Turns};
 use crate::{
     answer::Answer,
     args::StatsArgs,
-    failure::Failure,
-    size,
     table::{
         Align::{Left, Right},
         Table,
     },
 };
 
-pub(super) async fn run(context: Context, args: &StatsArgs) -> Result<Answer, Failure> {
+pub(super) async fn run(engine: Engine, args: &StatsArgs) -> Result<Answer, Failure> {
     let mut all: Vec<(Tenant, Stats)> = Vec::new();
-    let mut turns = Turns::of(&context, args.tenant.as_ref(), "stats").await?;
+    let mut turns = Turns::of(&engine, args.tenant.as_ref(), "stats").await?;
     for tenant in turns.tenants() {
-        let counted = count(&context, &tenant).await;
+        let counted = count(&engine, &tenant).await;
         all.extend(turns.took(&tenant, counted)?.map(|stats| (tenant, stats)));
     }
     let total: Stats = all.iter().map(|(_, stats)| *stats).sum();
     if total.unreadable_records > 0 {
         let what = size::plural(total.unreadable_records, "record", "records");
-        context.console.warn(&format!("{what} could not be read; `pstore verify` says why"));
+        engine.warn(&format!("{what} could not be read; `pstore verify` says why"));
     }
     let tenants = all.iter().map(|(tenant, stats)| {
         let mut line = numbers(stats);
@@ -36,7 +34,7 @@ pub(super) async fn run(context: Context, args: &StatsArgs) -> Result<Answer, Fa
         line
     });
     let document = json!({
-        "store": context.location.shown(),
+        "store": engine.location.shown(),
         "tenants": tenants.collect::<Vec<Value>>(),
         "total": numbers(&total),
         "failed": turns.failed(),
@@ -44,8 +42,8 @@ pub(super) async fn run(context: Context, args: &StatsArgs) -> Result<Answer, Fa
     Ok(Answer { verdict: turns.verdict(), ..Answer::new(document, text(&all, &total)) })
 }
 
-async fn count(context: &Context, tenant: &Tenant) -> Result<Stats, Failure> {
-    Ok(stats::stats(&context.tenant(tenant).await?).await?)
+async fn count(engine: &Engine, tenant: &Tenant) -> Result<Stats, Failure> {
+    Ok(stats::stats(&engine.tenant(tenant).await?).await?)
 }
 
 fn kinds(stats: &Stats) -> [(&'static str, &'static str, Tally); 5] {

@@ -1,10 +1,11 @@
 //! `pstore tag` and `pstore untag`
 
+use engine::failure::Failure;
 use serde_json::json;
 use store::{Error, ErrorKind, catalog::controls::Controls, name::Lineage, ops::tag};
 
-use super::Context;
-use crate::{answer::Answer, args::TagArgs, failure::Failure};
+use super::Engine;
+use crate::{answer::Answer, args::TagArgs};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
@@ -25,12 +26,12 @@ fn elsewhere(lineage: &Lineage, tag: &str, error: Error) -> Failure {
     }
 }
 
-pub(super) async fn run(context: Context, args: &TagArgs, change: Change) -> Result<Answer, Failure> {
+pub(super) async fn run(engine: Engine, args: &TagArgs, change: Change) -> Result<Answer, Failure> {
     tag::check_name(&args.tag)?;
     let reference = args.snapshot.reference()?;
-    let (tenant, lineage) = context.lineage_to_change(&args.snapshot.lineage()).await?;
-    let record = context.snapshot(&tenant, &lineage, reference).await?;
-    let controls = Controls::new(tenant, lineage.clone(), context.actor(&args.actor));
+    let (tenant, lineage) = engine.lineage_to_change(&args.snapshot.lineage()).await?;
+    let record = engine.snapshot(&tenant, &lineage, reference).await?;
+    let controls = Controls::new(tenant, lineage.clone(), engine.actor(&args.actor.name()));
     let tagged = match change {
         Change::Tag => tag::tag(&controls, record.record, &args.tag).await?,
         Change::Untag => tag::untag(&controls, record.record, &args.tag)

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use engine::{failure::Failure, settings::Settings};
 use fuse::mount::Mount;
 use serde_json::{Value, json};
 use store::{Error, ErrorKind};
@@ -10,7 +11,7 @@ use super::{
     capture as capturing, commit,
     mount::{Serving, remote},
 };
-use crate::{answer::Answer, args::UnmountArgs, failure::Failure, settings::Settings};
+use crate::{answer::Answer, args::UnmountArgs};
 
 const NAMED_AT_MOST: usize = 10;
 

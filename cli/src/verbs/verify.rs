@@ -2,6 +2,12 @@
 
 mod told;
 
+use engine::{
+    Engine,
+    failure::Failure,
+    names::{SnapshotName, Subject},
+    turns::Turns,
+};
 use store::{
     ErrorKind,
     catalog::clock,
@@ -11,19 +17,16 @@ use store::{
 };
 
 use self::told::{Checked, Scope};
-use super::{Context, tenants::Turns};
 use crate::{
     answer::Answer,
-    args::{ChosenArgs, SnapshotName, Subject, VerifyArgs},
-    failure::Failure,
-    progress,
+    args::{ChosenArgs, VerifyArgs},
 };
 
-pub(super) async fn run(context: Context, args: &VerifyArgs) -> Result<Answer, Failure> {
+pub(super) async fn run(engine: Engine, args: &VerifyArgs) -> Result<Answer, Failure> {
     let checked = match &args.subject {
-        Some(Subject::Snapshot(name)) => of_profile(&context, name, args).await.map_err(without_verify)?,
-        Some(Subject::Tenant(tenant)) => of_tenants(&context, Some(tenant), args).await?,
-        None => of_tenants(&context, None, args).await?,
+        Some(Subject::Snapshot(name)) => of_profile(&engine, name, args).await.map_err(without_verify)?,
+        Some(Subject::Tenant(tenant)) => of_tenants(&engine, Some(tenant), args).await?,
+        None => of_tenants(&engine, None, args).await?,
     };
     Ok(Answer { verdict: checked.verdict(), ..Answer::new(checked.document(), checked.text()) })
 }
@@ -39,7 +42,7 @@ fn options(args: &VerifyArgs, chosen: Option<&Record>) -> Options {
     }
 }
 
-async fn of_profile(context: &Context, name: &SnapshotName, args: &VerifyArgs) -> Result<Checked, Failure> {
+async fn of_profile(engine: &Engine, name: &SnapshotName, args: &VerifyArgs) -> Result<Checked, Failure> {
     let snapshot = ChosenArgs { name: name.clone(), chrome_major: args.chrome_major, sha: args.sha.clone() };
     let reference = snapshot.named()?;
     if let Some(reference) = reference.filter(|_| args.repair) {
@@ -48,24 +51,20 @@ async fn of_profile(context: &Context, name: &SnapshotName, args: &VerifyArgs) -
         return Err(Failure::usage(message).hint(hint));
     }
     let (tenant, lineage) = match args.repair {
-        true => context.lineage_to_change(&snapshot.lineage()).await?,
-        false => context.lineage(&snapshot.lineage()).await?,
+        true => engine.lineage_to_change(&snapshot.lineage()).await?,
+        false => engine.lineage(&snapshot.lineage()).await?,
     };
     let chosen = match reference {
-        Some(reference) => Some(context.snapshot(&tenant, &lineage, Some(reference)).await?),
+        Some(reference) => Some(engine.snapshot(&tenant, &lineage, Some(reference)).await?),
         None => None,
     };
     let options = options(args, chosen.as_ref());
-    let report = verify::verify(&tenant, &lineage, options, progress::watch(context.console)).await?;
+    let report = verify::verify(&tenant, &lineage, options, engine.progress()).await?;
     let scope = Scope::Lineage { lineage, chosen: chosen.map(Box::new) };
     Ok(Checked { scope, options, report, failed: Vec::new(), passed_over: None })
 }
 
-async fn of_tenants(
-    context: &Context,
-    named: Option<&Tenant>,
-    args: &VerifyArgs,
-) -> Result<Checked, Failure> {
+async fn of_tenants(engine: &Engine, named: Option<&Tenant>, args: &VerifyArgs) -> Result<Checked, Failure> {
     if let Some((flag, tenant)) = of_one_profile(args).zip(named) {
         let message = format!("{flag} is about one profile, and {tenant} is a tenant");
         return Err(Failure::usage(message).hint(format!(
@@ -73,10 +72,10 @@ async fn of_tenants(
         )));
     }
     let options = options(args, None);
-    let mut turns = Turns::of(context, named, "verify").await?;
+    let mut turns = Turns::of(engine, named, "verify").await?;
     let mut report = Report::default();
     for tenant in turns.tenants() {
-        let looked = of_tenant(context, &tenant, options).await.map_err(without_verify);
+        let looked = of_tenant(engine, &tenant, options).await.map_err(without_verify);
         let Some(looked) = turns.took(&tenant, looked)? else { continue };
         add(&mut report, looked);
     }
@@ -96,12 +95,12 @@ fn of_one_profile(args: &VerifyArgs) -> Option<&'static str> {
     }
 }
 
-async fn of_tenant(context: &Context, tenant: &Tenant, options: Options) -> Result<Report, Failure> {
+async fn of_tenant(engine: &Engine, tenant: &Tenant, options: Options) -> Result<Report, Failure> {
     let store = match options.repair {
-        true => context.tenant_to_change(tenant).await?,
-        false => context.tenant(tenant).await?,
+        true => engine.tenant_to_change(tenant).await?,
+        false => engine.tenant(tenant).await?,
     };
-    Ok(verify::verify_tenant(&store, options, progress::watch(context.console)).await?)
+    Ok(verify::verify_tenant(&store, options, engine.progress()).await?)
 }
 
 /// Tenants share nothing.

@@ -5,6 +5,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use engine::{failure::Failure, text::time};
 use fuse::mount::{Mount, To};
 use store::{
     ErrorKind,
@@ -17,8 +18,7 @@ use store::{
     name::{Lineage, ProfileName},
 };
 
-use super::super::Context;
-use crate::{failure::Failure, time};
+use super::super::Engine;
 
 /// What `--as` and `--force` say.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,7 +37,7 @@ pub(super) struct Destination {
 
 impl Destination {
     pub(super) async fn choose(
-        context: &Context,
+        engine: &Engine,
         mount: &Mount,
         actor: &Actor,
         asked: Asked<'_>,
@@ -56,7 +56,7 @@ impl Destination {
         }
         let lineage = Lineage { name: name.clone(), chrome_major: mount.lineage.chrome_major };
         let controls = Controls::new(mount.tenant.clone(), lineage.clone(), actor.clone());
-        let ttl = context.settings.tenant(&name.tenant).lock_ttl;
+        let ttl = engine.settings.tenant(&name.tenant).lock_ttl;
         let hold = controls.acquire(Terms { ttl, with_process: true }, Duration::ZERO).await?;
         let replaced = match is_own {
             true => match passed_by(mount, &hold).await {

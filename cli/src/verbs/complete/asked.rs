@@ -3,9 +3,10 @@
 use std::ffi::OsString;
 
 use clap::{Arg, Command};
+use engine::names::SnapshotName;
 use store::name::ProfileName;
 
-use crate::args::{self, SnapshotName};
+use crate::args::{self};
 
 /// Options that say where names are stored.
 const PLACES: [&str; 5] = ["store", "endpoint", "region", "cache-dir", "config"];

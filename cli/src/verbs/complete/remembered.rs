@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use crate::failure::Failure;
+use engine::failure::Failure;
 
 /// For so long the answer is not asked for again: somebody who types asks with every key.
 const FRESH: Duration = Duration::from_secs(20);

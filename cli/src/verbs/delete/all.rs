@@ -1,5 +1,6 @@
 //! `pstore delete --all`: a profile, or a tenant with all that it has.
 
+use engine::{failure::Failure, host::user, location::Purpose, text::size};
 use store::{
     Error, ErrorKind,
     catalog::{records, rules::Rules, tombstone},
@@ -17,18 +18,15 @@ use super::{
 use crate::{
     answer::Answer,
     args::DeleteArgs,
-    failure::Failure,
-    location::Purpose,
-    size, user,
-    verbs::{Context, force_unlock::checked_reason},
+    verbs::{Engine, force_unlock::checked_reason},
 };
 
 pub(super) async fn profile(
-    context: Context,
+    engine: Engine,
     args: &DeleteArgs,
     name: &ProfileName,
 ) -> Result<Answer, Failure> {
-    let store = context.tenant_to_change(&name.tenant).await?;
+    let store = engine.tenant_to_change(&name.tenant).await?;
     let names = [name.clone()];
     let survey = removal::survey(&store, &names).await?;
     let found = tombstone::find(&*store.bucket, name).await?.map(|found| found.tombstone.deletion);
@@ -37,7 +35,7 @@ pub(super) async fn profile(
         return match found {
             Some(deletion) => Ok(receipt::answer(&subject, Outcome::Deleted, &survey, Some(&deletion))),
             None => {
-                context.require_profile(&store, name).await?;
+                engine.require_profile(&store, name).await?;
                 Err(Failure::new(ErrorKind::NotFound, format!("profile {name} does not exist")))
             }
         };
@@ -45,7 +43,7 @@ pub(super) async fn profile(
     if let Some(deletion) = found.as_ref().filter(|_| survey.has_ended()) {
         return Ok(receipt::answer(&subject, Outcome::Deleted, &survey, Some(deletion)));
     }
-    let order = order(&context, args, &survey)?;
+    let order = order(&engine, args, &survey)?;
     if !args.confirm {
         return Ok(receipt::answer(&subject, Outcome::Planned, &survey, found.as_ref()));
     }
@@ -54,16 +52,16 @@ pub(super) async fn profile(
     Ok(ended(&subject, &survey, &deletion, &left))
 }
 
-pub(super) async fn tenant(context: Context, args: &DeleteArgs, tenant: &Tenant) -> Result<Answer, Failure> {
-    let whole = context.store(Purpose::Change).await?;
-    let mut store = context.tenant_or_tombstone(tenant, Purpose::Change).await?;
+pub(super) async fn tenant(engine: Engine, args: &DeleteArgs, tenant: &Tenant) -> Result<Answer, Failure> {
+    let whole = engine.store(Purpose::Change).await?;
+    let mut store = engine.tenant_or_tombstone(tenant, Purpose::Change).await?;
     store.config.check_write().map_err(|error| Failure::from(error.of("tenant.json")))?;
     let survey = removal::survey(&store, &records::profiles(&store).await?).await?;
     let (subject, found) = (Subject::Tenant(tenant.clone()), store.config.deletion.clone());
     if let Some(deletion) = found.as_ref().filter(|_| survey.has_ended()) {
         return Ok(receipt::answer(&subject, Outcome::Deleted, &survey, Some(deletion)));
     }
-    let order = order(&context, args, &survey)?;
+    let order = order(&engine, args, &survey)?;
     if !args.confirm {
         return Ok(receipt::answer(&subject, Outcome::Planned, &survey, found.as_ref()));
     }
@@ -84,7 +82,7 @@ pub(super) async fn tenant(context: Context, args: &DeleteArgs, tenant: &Tenant)
     Ok(ended(&subject, &survey, &deletion, &left))
 }
 
-fn order(context: &Context, args: &DeleteArgs, survey: &Survey) -> Result<Order, Failure> {
+fn order(engine: &Engine, args: &DeleteArgs, survey: &Survey) -> Result<Order, Failure> {
     let mut ignored = Vec::new();
     for prefix in &args.ignore_session {
         let wanted = prefix.to_ascii_uppercase();
@@ -103,7 +101,7 @@ fn order(context: &Context, args: &DeleteArgs, survey: &Survey) -> Result<Order,
         }
     }
     Ok(Order {
-        actor: context.actor(&args.actor),
+        actor: engine.actor(&args.actor.name()),
         user: user::own_name(),
         reason: checked_reason(&args.reason)?,
         ignored,
@@ -144,19 +142,19 @@ fn refused(subject: &Subject, error: Error) -> Failure {
 
 /// Takes the tombstone of a profile or a tenant away.
 pub(super) async fn begin_anew(
-    context: Context,
+    engine: Engine,
     args: &DeleteArgs,
     subject: &Subject,
 ) -> Result<Answer, Failure> {
     let tenant = subject.tenant();
     let deletion = match subject {
         Subject::Profile(name) => {
-            let store = context.tenant_to_change(tenant).await?;
+            let store = engine.tenant_to_change(tenant).await?;
             let found = tombstone::find(&*store.bucket, name).await?;
             found.map(|found| found.tombstone.deletion)
         }
         Subject::Tenant(tenant) => {
-            context.tenant_or_tombstone(tenant, Purpose::Change).await?.config.deletion.clone()
+            engine.tenant_or_tombstone(tenant, Purpose::Change).await?.config.deletion.clone()
         }
     };
     let Some(deletion) = deletion else {
@@ -169,11 +167,11 @@ pub(super) async fn begin_anew(
     }
     let anew = match subject {
         Subject::Profile(name) => {
-            let store: TenantStore = context.tenant_to_change(tenant).await?;
+            let store: TenantStore = engine.tenant_to_change(tenant).await?;
             removal::begin_profile_anew(&store, name).await?
         }
         Subject::Tenant(tenant) => {
-            removal::begin_tenant_anew(&context.store(Purpose::Change).await?, tenant).await?
+            removal::begin_tenant_anew(&engine.store(Purpose::Change).await?, tenant).await?
         }
     };
     match anew {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use engine::text::{escape, size, time};
 use serde_json::{Value, json};
 use store::{
     format::tombstone::{Deletion, Progress},
@@ -9,7 +10,7 @@ use store::{
 };
 
 use super::Subject;
-use crate::{answer::Answer, plain, size, time};
+use crate::answer::Answer;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
@@ -94,7 +95,7 @@ fn planned(subject: &Subject, survey: &Survey, deletion: Option<&Deletion>) -> S
     }
     format!(
         "{}nothing was written; add --confirm to delete it: it cannot be brought back\n",
-        plain::fields(&lines)
+        escape::fields(&lines)
     )
 }
 
@@ -141,7 +142,7 @@ fn deleted(subject: &Subject, deletion: Option<&Deletion>) -> String {
         ),
         Progress::Done => ("left", "nothing but the tombstone".to_owned()),
     });
-    plain::fields(&lines)
+    escape::fields(&lines)
 }
 
 fn document(subject: &Subject, outcome: Outcome, survey: &Survey, deletion: Option<&Deletion>) -> Value {

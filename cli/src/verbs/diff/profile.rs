@@ -22,6 +22,7 @@ use capture::{
         storage::{self, Storage},
     },
 };
+use engine::{failure::Failure, text::escape};
 use serde_json::{Value, json};
 use store::{
     Error,
@@ -38,8 +39,6 @@ use store::{
     progress::Silent,
     scratch::{self, Scratch},
 };
-
-use crate::{failure::Failure, plain};
 
 /// Beside a database of SQLite's, and part of it.
 const JOURNALS: [&str; 2] = ["-journal", "-wal"];
@@ -164,7 +163,7 @@ impl Profile {
                 None => lines.push(format!("setting     {path} cannot be read")),
             }
         }
-        lines.iter().map(|line| format!("{}\n", plain::line(line))).collect()
+        lines.iter().map(|line| format!("{}\n", escape::line(line))).collect()
     }
 }
 
@@ -244,7 +243,7 @@ async fn fetch(
         target: target.to_owned(),
         force: false,
         keeping: Default::default(),
-        threads: crate::threads(),
+        threads: engine::threads(),
         inspector: None,
         commitment: Default::default(),
     };

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use engine::{failure::Failure, text::time};
 use store::{
     Error, ErrorKind,
     bucket::{Bucket, BucketError, Key, Prefix, StoreUrl, Write},
@@ -12,20 +13,20 @@ use store::{
 };
 
 use super::{Check, host};
-use crate::{failure::Failure, time, verbs::Context};
+use crate::verbs::Engine;
 
 /// A whole second is what servers tell the time to.
 const SKEW_ALLOWED: Duration = Duration::from_secs(5);
 /// A diagnosis need not wait for a server to come back.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-pub(super) async fn checks(context: &Context, tenant: Option<&Tenant>) -> Vec<Check> {
-    if context.location.is_missing() {
-        let found = format!("there is no store at {} yet", context.location.shown());
+pub(super) async fn checks(engine: &Engine, tenant: Option<&Tenant>) -> Vec<Check> {
+    if engine.location.is_missing() {
+        let found = format!("there is no store at {} yet", engine.location.shown());
         return vec![Check::warn("store", found, "`pstore init` or the first snapshot makes it")];
     }
-    let location = context.location.clone().with_patience(PATIENCE);
-    let store = match location.store_to_make(context.cache_root.clone()).await {
+    let location = engine.location.clone().with_patience(PATIENCE);
+    let store = match location.store_to_make(engine.cache_root.clone()).await {
         Ok(store) => store,
         Err(failure) => return vec![Check::fail("store", failure)],
     };
@@ -56,7 +57,7 @@ pub(super) async fn checks(context: &Context, tenant: Option<&Tenant>) -> Vec<Ch
             checks.push(host::space("disk", root));
             checks.extend(host::openness(root));
         }
-        StoreUrl::S3 { .. } => checks.extend(settings(context).await),
+        StoreUrl::S3 { .. } => checks.extend(settings(engine).await),
     }
     checks
 }
@@ -183,9 +184,9 @@ fn judge(name: &'static str, told: SystemTime, before: SystemTime, after: System
     Check::warn(name, found, "set this host's clock by NTP; S3 refuses requests 15 minutes off")
 }
 
-async fn settings(context: &Context) -> Vec<Check> {
+async fn settings(engine: &Engine) -> Vec<Check> {
     let name = "bucket";
-    let Some(bucket) = context.location.s3().await else { return Vec::new() };
+    let Some(bucket) = engine.location.s3().await else { return Vec::new() };
     let settings = match bucket.settings().await {
         Ok(settings) => settings,
         Err(error) => {

@@ -2,6 +2,7 @@
 
 use std::{fmt::Write, time::Duration};
 
+use engine::text::{size, time};
 use serde_json::{Value, json};
 use store::{
     format::record::Record,
@@ -12,7 +13,7 @@ use store::{
     },
 };
 
-use crate::{answer::Answer, size, time};
+use crate::answer::Answer;
 
 pub(super) fn exported(
     record: &Record,

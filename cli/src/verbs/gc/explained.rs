@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use engine::{failure::Failure, text::size};
 use serde_json::{Value, json};
 use store::{
     format::{condemned::Phase, record::State},
@@ -12,21 +13,19 @@ use store::{
 
 use crate::{
     answer::Answer,
-    failure::Failure,
-    size,
     table::{
         Align::{Left, Right},
         Table,
     },
-    verbs::Context,
+    verbs::Engine,
 };
 
-pub(super) async fn run(context: &Context, tenant: &Tenant, subject: &str) -> Result<Answer, Failure> {
+pub(super) async fn run(engine: &Engine, tenant: &Tenant, subject: &str) -> Result<Answer, Failure> {
     let asked = match subject.to_ascii_uppercase().replace("-META", "-meta").parse::<PackId>() {
         Ok(pack) => Subject::Pack(pack),
         Err(_) => Subject::Snapshot(subject.to_owned()),
     };
-    let store = context.tenant(tenant).await?;
+    let store = engine.tenant(tenant).await?;
     let found = explain(&store, &asked).await?;
     let documents = found.documents.iter().map(|(id, phase)| json!({ "id": id, "phase": word(*phase) }));
     let document = json!({

@@ -2,18 +2,16 @@
 
 use std::{fmt::Write, time::Duration};
 
+use engine::text::size::{self, plural};
 use serde_json::{Value, json};
 use store::{
     format::condemned::Phase,
     ops::gc::{Document, Plan, Step, Stranded, Tally},
 };
 
-use crate::{
-    size::{self, plural},
-    table::{
-        Align::{Left, Right},
-        Table,
-    },
+use crate::table::{
+    Align::{Left, Right},
+    Table,
 };
 
 pub(super) fn document(plan: &Plan) -> Value {

@@ -2,11 +2,11 @@
 
 use std::{pin::pin, time::Duration};
 
+use engine::{failure::Failure, interrupt::Interrupt};
 use rustix::process::Signal;
 use store::{ErrorKind, catalog::lock::Hold, ops::commitment::Commitment};
 
 use super::Signals;
-use crate::{failure::Failure, interrupt::Interrupt};
 
 /// Takes what the command needs, a lock or a mount. After a signal nobody waits for another holder any
 /// more, and what was taken is given back.

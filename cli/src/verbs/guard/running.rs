@@ -2,13 +2,12 @@
 
 use std::{io, process::ExitStatus, time::Duration};
 
+use engine::host::{signals, user::User};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
 use tokio::{
     process::{Child, Command},
     runtime::Handle,
 };
-
-use crate::{signals, user::User};
 
 /// How long a command may take to end by itself.
 const PATIENCE: Duration = Duration::from_secs(8);

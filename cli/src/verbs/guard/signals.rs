@@ -1,9 +1,8 @@
 //! Signals to whoever runs a command for somebody.
 
+use engine::host::signals;
 use rustix::process::Signal;
 use tokio::signal::unix::{Signal as Listener, SignalKind};
-
-use crate::signals;
 
 /// Before the command is started they end everything; then what others tell us to do is told
 /// to the command, which decides when it is done.

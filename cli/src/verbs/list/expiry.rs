@@ -1,6 +1,10 @@
 //! `pstore list --expiry`: when the first expected cookie of each profile lapses.
 
 use capture::examiner::LOGGED_OUT;
+use engine::{
+    failure::Failure,
+    text::{size, time},
+};
 use serde_json::{Value, json};
 use store::{
     catalog::{clock, records},
@@ -8,29 +12,26 @@ use store::{
     ops::forecast::{self, Forecast},
 };
 
-use super::super::{Context, expect};
+use super::super::{Engine, expect};
 use crate::{
     answer::Answer,
-    failure::Failure,
-    size,
     table::{
         Align::{Left, Right},
         Table,
     },
-    time,
 };
 
 const NOTHING: &str = "-";
 
 pub(super) async fn run(
-    context: &Context,
+    engine: &Engine,
     tenant: &Tenant,
     profile: Option<&ProfileName>,
 ) -> Result<Answer, Failure> {
-    let store = context.tenant(tenant).await?;
+    let store = engine.tenant(tenant).await?;
     let names = match profile {
         Some(name) => {
-            context.require_profile(&store, name).await?;
+            engine.require_profile(&store, name).await?;
             vec![name.clone()]
         }
         None => records::profiles(&store).await?,

@@ -1,6 +1,7 @@
 //! Snapshots as rows of a table and as JSON: ours, and the archives of other programs.
 
 use capture::examiner::LOGGED_OUT;
+use engine::text::{size, time};
 use serde_json::{Value, json};
 use store::{
     format::{manifest::Manifest, record::Record},
@@ -8,13 +9,9 @@ use store::{
 };
 
 use super::super::expect;
-use crate::{
-    size,
-    table::{
-        Align::{Left, Right},
-        Table,
-    },
-    time,
+use crate::table::{
+    Align::{Left, Right},
+    Table,
 };
 
 const ANOTHERS: &str = "archive of another program";

@@ -2,6 +2,7 @@
 
 use std::{ffi::OsString, sync::Arc};
 
+use engine::{LOCK_TOKEN, failure::Failure};
 use serde_json::json;
 use store::{ErrorKind, catalog::lock::Terms};
 
@@ -9,24 +10,22 @@ use super::{controls, told};
 use crate::{
     answer::Answer,
     args::HoldArgs,
-    failure::Failure,
     verbs::{
-        Context,
-        context::LOCK_TOKEN,
+        Engine,
         guard::{self, Signals},
     },
 };
 
-pub(super) async fn run(context: Context, args: &HoldArgs) -> Result<Answer, Failure> {
+pub(super) async fn run(engine: Engine, args: &HoldArgs) -> Result<Answer, Failure> {
     let mut signals = Signals::listen();
-    let settings = context.settings.tenant(&args.lineage.profile.tenant);
+    let settings = engine.settings.tenant(&args.lineage.profile.tenant);
     let taking = async {
-        let controls = controls(&context, &args.lineage, &args.actor).await?;
+        let controls = controls(&engine, &args.lineage.name(), &args.actor.name()).await?;
         let terms = Terms { ttl: settings.lock_ttl, with_process: true };
-        let patience = context.patience(&args.lineage.profile, args.wait);
+        let patience = engine.patience(&args.lineage.profile, args.wait);
         Ok(controls.acquire(terms, patience).await?)
     };
-    let hold = Arc::new(guard::take_lock(&mut signals, &context.interrupt, taking).await?);
+    let hold = Arc::new(guard::take_lock(&mut signals, &engine.interrupt, taking).await?);
     let environment = [
         (LOCK_TOKEN, OsString::from(hold.token().await.to_string())),
         ("PSTORE_RUN_ID", OsString::from(&hold.controls().actor().run_id)),
@@ -34,10 +33,10 @@ pub(super) async fn run(context: Context, args: &HoldArgs) -> Result<Answer, Fai
     let keeper = hold.keep(settings.lock_renew);
     let mut command = guard::command(&args.command);
     command.envs(environment);
-    let guarded = guard::run(&context, &mut signals, command, None, Some(&keeper), None).await;
+    let guarded = guard::run(&engine, &mut signals, command, None, Some(&keeper), None).await;
     drop(keeper);
     if let Err(error) = hold.release().await {
-        context.console.warn(&format!("the lock could not be given back ({error}); it expires by itself"));
+        engine.warn(&format!("the lock could not be given back ({error}); it expires by itself"));
     }
     let guarded = guarded?;
     let mut document = told::names(hold.controls().lineage());

@@ -2,17 +2,15 @@
 
 use std::time::Duration;
 
+use engine::text::{escape, size, time};
 use serde_json::{Value, json};
 use store::{
-    catalog::{
-        controls::Controls,
-        lock::{Survey, Waiting},
-    },
+    catalog::{controls::Controls, lock::Survey},
     format::lock::Lock,
-    name::{Lineage, ProfileName},
+    name::Lineage,
 };
 
-use crate::{answer::Answer, plain, size, time};
+use crate::answer::Answer;
 
 pub(super) fn names(lineage: &Lineage) -> Value {
     json!({
@@ -40,19 +38,6 @@ pub(super) fn document(lineage: &Lineage, lock: &Lock) -> Value {
     document
 }
 
-/// Whom somebody waits for, and how long he will.
-pub(in crate::verbs) fn waiting(profile: &ProfileName, waiting: &Waiting<'_>) -> String {
-    let Waiting { holder, ahead, left } = waiting;
-    let since = time::utc(holder.acquired_at_ms);
-    let queue = match ahead {
-        0 => String::new(),
-        1 => "; one other on this host comes first".to_owned(),
-        count => format!("; {count} others on this host come first"),
-    };
-    let seconds = left.as_secs_f64().ceil();
-    format!("waiting up to {seconds} s for {profile}, held since {since} by {holder}{queue}")
-}
-
 pub(super) fn text(lineage: &Lineage, lock: &Lock, remaining: Duration) -> String {
     let holder = [&lock.holder_run_id, &lock.holder_host, &lock.holder_host_run_id];
     let holder: Vec<&str> = holder.into_iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
@@ -64,7 +49,7 @@ pub(super) fn text(lineage: &Lineage, lock: &Lock, remaining: Duration) -> Strin
         ("renewed", format!("{renewals}, last {} UTC", time::utc(lock.renewed_at_ms))),
         ("expires", format!("in {} s unless renewed", remaining.as_secs())),
     ];
-    plain::fields(&lines)
+    escape::fields(&lines)
 }
 
 /// What `lock show` says.

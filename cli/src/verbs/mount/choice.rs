@@ -4,11 +4,12 @@ use capture::{
     examination,
     load::{self, Outcome, Policy},
 };
+use engine::failure::Failure;
 use fuse::mount::info::Mode;
 use store::{catalog::clock, content::TenantStore, format::record, name::ChromeMajor, ops::open::Opened};
 
-use super::super::{Context, load::upgrade};
-use crate::{args::MountArgs, failure::Failure};
+use super::super::{Engine, load::upgrade};
+use crate::args::MountArgs;
 
 /// How the profile was found.
 pub(in crate::verbs) struct Notes {
@@ -86,18 +87,18 @@ async fn judged(
 }
 
 /// What a load of the same profile would be asked.
-pub(super) fn load_request(context: &Context, args: &MountArgs, chrome_major: ChromeMajor) -> load::Request {
-    let settings = context.settings.tenant(&args.source.profile.tenant);
+pub(super) fn load_request(engine: &Engine, args: &MountArgs, chrome_major: ChromeMajor) -> load::Request {
+    let settings = engine.settings.tenant(&args.source.profile.tenant);
     load::Request {
         profile: args.source.profile.clone(),
         chrome_major,
         chrome_version: args.load.chrome_version.clone(),
         reference: args.source.chosen().cloned(),
-        upgrade: upgrade(context, &args.load, &args.source.profile.tenant),
+        upgrade: upgrade(engine, &args.load, &args.source.profile.tenant),
         target: args.mountpoint.clone(),
         force: false,
         keeping: Default::default(),
-        threads: crate::threads(),
+        threads: engine::threads(),
         commitment: Default::default(),
         policy: Policy {
             allow_hot: settings.modes.contains(&record::Mode::Hot),
@@ -106,7 +107,7 @@ pub(super) fn load_request(context: &Context, args: &MountArgs, chrome_major: Ch
             place: examination::Place::apart(),
             require: args.load.require,
         },
-        host_region: args.host_region.clone().or_else(|| context.settings.host_region()),
+        host_region: args.host_region.clone().or_else(|| engine.settings.host_region()),
         now_ms: clock::unix_ms(),
         normalise_exit: args.load.normalise_exit,
         adoption: None,

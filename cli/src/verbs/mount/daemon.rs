@@ -3,30 +3,29 @@
 use std::{fs::File, io::Write, path::Path, sync::Arc, time::Duration};
 
 use capture::chrome::stop::{self, StopOptions};
+use engine::{failure::Failure, host::signals};
 use serde_json::Value;
 use store::ErrorKind;
 use tokio::{signal::unix::SignalKind, sync::watch};
 
 use super::{
-    super::Context,
+    super::Engine,
     ready, remote,
     serving::{EndedBy, Serving},
 };
 use crate::{
     answer::Answer,
     args::{LossArg, MountArgs},
-    failure::Failure,
-    signals,
 };
 
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-pub(super) async fn serve(context: Context, args: &MountArgs) -> Result<Answer, Failure> {
+pub(super) async fn serve(engine: Engine, args: &MountArgs) -> Result<Answer, Failure> {
     if args.daemon {
         // What ends the terminal does not end the mount.
         let _ = rustix::process::setsid();
     }
-    let (serving, answer) = match begin(&context, args).await {
+    let (serving, answer) = match begin(&engine, args).await {
         Ok(begun) => begun,
         Err(failure) if args.daemon => {
             tell(&remote::sent(&Err(failure)));
@@ -39,16 +38,16 @@ pub(super) async fn serve(context: Context, args: &MountArgs) -> Result<Answer, 
         tell(&remote::sent(&Ok(answer)));
         silence(Some(&serving.mount.session_path().join("log")));
     } else {
-        context.console.say(answer.text.trim_end());
+        engine.say(answer.text.trim_end());
     }
     until_done(&serving, args.on_lock_lost).await;
     Ok(Answer { brief: Some(String::new()), ..Answer::new(serving.mount.status().await, String::new()) })
 }
 
-async fn begin(context: &Context, args: &MountArgs) -> Result<(Arc<Serving>, Answer), Failure> {
-    let (serving, notes) = Serving::begin(context, args, EndedBy::Anybody).await?;
+async fn begin(engine: &Engine, args: &MountArgs) -> Result<(Arc<Serving>, Answer), Failure> {
+    let (serving, notes) = Serving::begin(engine, args, EndedBy::Anybody).await?;
     let warnings = notes.told();
-    warnings.iter().for_each(|warning| context.console.warn(warning));
+    warnings.iter().for_each(|warning| engine.warn(warning));
     let status = serving.mount.status().await;
     let shown = serving.mount.info.mountpoint.display().to_string();
     Ok((serving, ready(&status, &shown, &warnings)))

@@ -3,36 +3,34 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, FromArgMatches};
+use engine::failure::Failure;
 use fuse::overlay::session::{Place, SessionDir};
 use store::{ErrorKind, catalog::clock, name::ProfileName};
 
 use super::{
-    super::{Context, capture as capturing},
+    super::{Engine, capture as capturing},
     found::{Sessions, Taking, described},
     opening::blocking,
     rescue,
 };
-use crate::{
-    args::{MountArgs, OnDiverged, RescueArgs},
-    failure::Failure,
-};
+use crate::args::{MountArgs, OnDiverged, RescueArgs};
 
 /// What was set aside is told of again when it is older than this.
 const TELL_AGAIN: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Does what was asked for with the session that a mount failed on, and says what. Fails with what
 /// the mount failed with if that is not about a session, or is to be decided by a person.
-pub(super) async fn settle(context: &Context, args: &MountArgs, failure: Failure) -> Result<String, Failure> {
+pub(super) async fn settle(engine: &Engine, args: &MountArgs, failure: Failure) -> Result<String, Failure> {
     let Some(id) = &failure.diverged else { return Err(failure) };
     match &args.diverged.on_diverged {
         OnDiverged::Fail => Err(failure),
-        OnDiverged::SetAside => set_aside(context, &args.source.profile, id).await,
-        OnDiverged::RescueAs(name) => rescue_as(context, &args.source.profile, id, name).await,
+        OnDiverged::SetAside => set_aside(engine, &args.source.profile, id).await,
+        OnDiverged::RescueAs(name) => rescue_as(engine, &args.source.profile, id, name).await,
     }
 }
 
-async fn set_aside(context: &Context, profile: &ProfileName, id: &str) -> Result<String, Failure> {
-    let path = path_of(context, id)?;
+async fn set_aside(engine: &Engine, profile: &ProfileName, id: &str) -> Result<String, Failure> {
+    let path = path_of(engine, id)?;
     let moved = blocking(move || Ok(SessionDir::set_aside(&path)?)).await?;
     moved.ok_or_else(|| Failure::new(ErrorKind::InUse, format!("somebody uses session {id}")))?;
     Ok(format!(
@@ -42,7 +40,7 @@ async fn set_aside(context: &Context, profile: &ProfileName, id: &str) -> Result
 }
 
 async fn rescue_as(
-    context: &Context,
+    engine: &Engine,
     profile: &ProfileName,
     id: &str,
     name: &ProfileName,
@@ -53,8 +51,8 @@ async fn rescue_as(
             Failure::usage(message).hint(format!("another name: --on-diverged rescue-as={name}-rescued"))
         );
     }
-    let path = path_of(context, id)?;
-    let found = Sessions::find(&context.settings, Place::Here, Taking::Take, |at, _| at == path)?;
+    let path = path_of(engine, id)?;
+    let found = Sessions::find(&engine.settings, Place::Here, Taking::Take, |at, _| at == path)?;
     let candidate = found.unfinished.into_iter().next();
     let candidate =
         candidate.ok_or_else(|| Failure::new(ErrorKind::InUse, format!("somebody uses session {id}")))?;
@@ -62,7 +60,7 @@ async fn rescue_as(
     let matches = RescueArgs::augment_args(clap::Command::new("rescue")).try_get_matches_from(typed);
     let typed = matches.and_then(|matches| RescueArgs::from_arg_matches(&matches));
     let args = typed.map_err(|error| Failure::internal(error.to_string()))?;
-    let published = Box::pin(rescue::rescue(context, candidate, &args)).await?;
+    let published = Box::pin(rescue::rescue(engine, candidate, &args)).await?;
     let stored = format!(
         "{profile} was changed elsewhere since session {id} began here: the session is snapshot {} of {name}",
         published.report.sha256_prefix
@@ -71,14 +69,14 @@ async fn rescue_as(
         None => Ok(stored),
         // It is kept as well, since nothing shows that the snapshot is whole.
         Some((_, why)) => {
-            let aside = set_aside(context, profile, id).await?;
+            let aside = set_aside(engine, profile, id).await?;
             Ok(format!("{stored}, which is held back: {why}; {aside}"))
         }
     }
 }
 
-fn path_of(context: &Context, id: &str) -> Result<PathBuf, Failure> {
-    Ok(context.settings.sessions()?.join(id))
+fn path_of(engine: &Engine, id: &str) -> Result<PathBuf, Failure> {
+    Ok(engine.settings.sessions()?.join(id))
 }
 
 fn ways_out(profile: &ProfileName, id: &str) -> String {
@@ -88,10 +86,10 @@ fn ways_out(profile: &ProfileName, id: &str) -> String {
 }
 
 /// What is to be said of sessions of this profile that were set aside long ago.
-pub(super) fn left_behind(context: &Context, profile: &ProfileName) -> Result<Vec<String>, Failure> {
-    let (store, name, now) = (context.location.shown(), profile.to_string(), clock::unix_ms());
+pub(super) fn left_behind(engine: &Engine, profile: &ProfileName) -> Result<Vec<String>, Failure> {
+    let (store, name, now) = (engine.location.shown(), profile.to_string(), clock::unix_ms());
     let mut told = Vec::new();
-    for path in SessionDir::list(&context.settings.sessions()?, Place::Aside)? {
+    for path in SessionDir::list(&engine.settings.sessions()?, Place::Aside)? {
         let Ok(info) = described(&path) else { continue };
         let age = Duration::from_millis(now.saturating_sub(info.started_at_ms));
         if info.store == store && info.profile == name && age > TELL_AGAIN {

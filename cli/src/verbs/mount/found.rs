@@ -7,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use engine::{failure::Failure, settings::Settings};
 use fuse::{
     mount::{
         clean_up,
@@ -20,8 +21,6 @@ use fuse::{
 };
 use serde_json::Value;
 use store::{Error, ErrorKind};
-
-use crate::{failure::Failure, settings::Settings};
 
 /// A session that was cut short with changes in it.
 #[derive(Debug)]

@@ -5,7 +5,6 @@ mod daemon;
 mod diverged;
 mod found;
 mod opening;
-mod point;
 pub(super) mod remote;
 mod rescue;
 mod resume;
@@ -17,29 +16,30 @@ use std::{
     process::{Command, Stdio},
 };
 
+use engine::failure::Failure;
 use serde_json::{Value, json};
 use store::ErrorKind;
 
-use super::Context;
-use crate::{answer::Answer, args::MountArgs, failure::Failure};
+use super::Engine;
+use crate::{answer::Answer, args::MountArgs};
 
 pub(super) use choice::Notes;
+pub(super) use engine::host::mountpoint::{Mountpoint, open_to, temporary};
 pub(super) use found::{About, Candidate, Sessions, Taking, Unreadable};
-pub(super) use point::{Mountpoint, open_to, temporary};
 pub(super) use rescue::rescue;
 pub(super) use search::is_named;
 pub(super) use serving::{EndedBy, Serving};
 
-pub(super) async fn run(context: Context, args: &MountArgs) -> Result<Answer, Failure> {
-    check(&context, args)?;
+pub(super) async fn run(engine: Engine, args: &MountArgs) -> Result<Answer, Failure> {
+    check(&engine, args)?;
     if args.foreground || args.daemon {
-        return daemon::serve(context, args).await;
+        return daemon::serve(engine, args).await;
     }
     tokio::task::spawn_blocking(start).await.map_err(|error| Failure::internal(error.to_string()))?
 }
 
 /// Refuses what is wrong with the arguments and the place alone.
-fn check(context: &Context, args: &MountArgs) -> Result<(), Failure> {
+fn check(engine: &Engine, args: &MountArgs) -> Result<(), Failure> {
     if args.source.chosen().is_some() && !args.read_only && !args.fork {
         let message = "a chosen snapshot can be mounted with --read-only or --fork";
         return Err(
@@ -51,7 +51,7 @@ fn check(context: &Context, args: &MountArgs) -> Result<(), Failure> {
     }
     super::load::check(&args.load, args.chrome_major)?;
     // A mountpoint whose daemon is stuck would not even tell that it is stale.
-    remote::live(&context.settings)?;
+    remote::live(&engine.settings)?;
     if fuse::mount::is_stale(&args.mountpoint) {
         return Ok(());
     }
@@ -63,7 +63,7 @@ fn check(context: &Context, args: &MountArgs) -> Result<(), Failure> {
         }
         _ => Failure::new(ErrorKind::Io, format!("{shown} cannot be mounted on: {error}")),
     })?;
-    context.location.keep_apart(&args.mountpoint)?;
+    engine.location.keep_apart(&args.mountpoint)?;
     if entries.next().is_some() {
         let failure = Failure::new(ErrorKind::TargetExists, format!("{shown} is not empty"));
         return Err(failure.hint("mount on an empty directory; `pstore mounts` shows what is mounted"));

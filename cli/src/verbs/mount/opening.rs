@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use capture::{chrome::profile, load, marker};
+use engine::{failure::Failure, location::Purpose, names::LineageName};
 use fuse::{
     mount::{
         Mount, Opening, Right, Settled, Snapshot, Start,
@@ -28,18 +29,14 @@ use store::{
 };
 
 use super::{
-    super::{Context, export},
+    super::{Engine, export},
     choice::{Notes, choose, load_request},
     diverged,
     found::Candidate,
     resume,
     search::{Search, Seen},
 };
-use crate::{
-    args::{LineageArgs, MountArgs},
-    failure::Failure,
-    location::Purpose,
-};
+use crate::args::MountArgs;
 
 /// What a mount became, with what a person should know.
 pub(super) struct Begun {
@@ -49,54 +46,54 @@ pub(super) struct Begun {
 
 /// Locks or pins, reads what there is to read, and begins or continues the session. One that cannot
 /// be continued, because somebody has gone on elsewhere, is dealt with as it was asked for.
-pub(super) async fn open(context: &Context, args: &MountArgs) -> Result<Begun, Failure> {
+pub(super) async fn open(engine: &Engine, args: &MountArgs) -> Result<Begun, Failure> {
     if args.read_only || args.fork {
-        return without_lock(context, args).await;
+        return without_lock(engine, args).await;
     }
-    let mut settled = diverged::left_behind(context, &args.source.profile)?;
+    let mut settled = diverged::left_behind(engine, &args.source.profile)?;
     loop {
-        match begin(context, args).await {
+        match begin(engine, args).await {
             Ok(mut begun) => {
                 begun.notes.warnings.append(&mut settled);
                 return Ok(begun);
             }
-            Err(failure) => settled.push(diverged::settle(context, args, failure).await?),
+            Err(failure) => settled.push(diverged::settle(engine, args, failure).await?),
         }
     }
 }
 
-async fn begin(context: &Context, args: &MountArgs) -> Result<Begun, Failure> {
-    let search = Search::new(context, args);
+async fn begin(engine: &Engine, args: &MountArgs) -> Result<Begun, Failure> {
+    let search = Search::new(engine, args);
     // Whoever waits for the lock takes nothing from anybody; what is here when he has it counts.
     let seen = search.look().await?;
     if args.resume && seen.is_none() {
         let message = format!("{} has no unfinished session on this host", args.source.profile);
         return Err(Failure::new(ErrorKind::NotFound, message).hint("without --resume it is mounted afresh"));
     }
-    with_lock(context, args, search, seen).await
+    with_lock(engine, args, search, seen).await
 }
 
 async fn with_lock(
-    context: &Context,
+    engine: &Engine,
     args: &MountArgs,
     search: Search,
     seen: Option<Seen>,
 ) -> Result<Begun, Failure> {
     let profile = &args.source.profile;
-    let settings = context.settings.tenant(&profile.tenant);
+    let settings = engine.settings.tenant(&profile.tenant);
     let major = seen.as_ref().and_then(|seen| seen.chrome_major).or(args.chrome_major);
     let major = major.or_else(|| args.load.major_of_version());
-    if context.location.is_missing() {
-        context.console.say(&format!("making a store at {}", context.location.shown()));
+    if engine.location.is_missing() {
+        engine.say(&format!("making a store at {}", engine.location.shown()));
     }
-    let store = context.store(Purpose::Write).await?;
-    let actor = context.actor(&args.actor);
+    let store = engine.store(Purpose::Write).await?;
+    let actor = engine.actor(&args.actor.name());
     let run_id = actor.run_id.clone();
     let terms = Terms { ttl: settings.lock_ttl, with_process: true };
     let is_new = seen.is_none();
     let (host, rooted) = (actor.host.clone(), seen.map_or_else(new_id, |seen| seen.id));
     let owner = |id: &str| id.parse().ok().map(|session| Owner { session, host: host.clone() });
-    let patience = context.patience(profile, args.wait);
+    let patience = engine.patience(profile, args.wait);
     let locked = open::locked(&store, profile, major, actor, terms, patience, owner(&rooted));
     let locked = locked.await.map_err(|error| {
         let missing = error.kind() == ErrorKind::NotFound;
@@ -120,7 +117,7 @@ async fn with_lock(
         // It was left by whoever had another lineage of the profile just now.
         drop((candidate, others));
         give_back(&hold, roots.as_deref(), None).await;
-        return Box::pin(begin(context, args)).await;
+        return Box::pin(begin(engine, args)).await;
     }
     let id = match &candidate {
         Some(candidate) => candidate.session.id(),
@@ -137,7 +134,7 @@ async fn with_lock(
     // From now on: an archive that is taken in may take longer than the lock lasts.
     let keeper = hold.keep(settings.lock_renew.max(Duration::from_millis(1)));
     let opened = match opened {
-        Err(Error::Foreign { .. }) => adopted(context, &tenant, &lineage).await,
+        Err(Error::Foreign { .. }) => adopted(engine, &tenant, &lineage).await,
         opened => opened,
     };
     let built_on = candidate.as_ref().and_then(|candidate| candidate.unfinished.below());
@@ -145,7 +142,7 @@ async fn with_lock(
     let started = async {
         let mut notes = Notes::new();
         drop_empty(&tenant, others.empty).await?;
-        let request = load_request(context, args, lineage.chrome_major);
+        let request = load_request(engine, args, lineage.chrome_major);
         if let (None, Some(other)) = (&candidate, others.busy.first()) {
             return Err(lock_was_lost(other));
         }
@@ -171,15 +168,15 @@ async fn with_lock(
                 };
                 let opened = choose(&tenant, opened, &request, Mode::Locked, &mut notes).await?;
                 let snapshot = opened.map(|opened| Snapshot { lineage: of, opened });
-                (snapshot, new_session(context, id)?, notes.fallback())
+                (snapshot, new_session(engine, id)?, notes.fallback())
             }
         };
-        let info = info(context, args, &lineage, Mode::Locked, snapshot.as_ref(), fallback, run_id);
+        let info = info(engine, args, &lineage, Mode::Locked, snapshot.as_ref(), fallback, run_id);
         let right = Right::Held { hold: Arc::clone(&hold), keeper };
         root(roots.as_deref(), snapshot.as_ref()).await?;
-        let opening = opening(tenant, lineage, right, roots.clone(), snapshot, info, context.limits());
+        let opening = opening(tenant, lineage, right, roots.clone(), snapshot, info, engine.limits());
         let mount = blocking(move || Ok(Mount::start(opening, start)?)).await?;
-        let settled = mount.settle(&export::policy(context, &profile.tenant)).await?;
+        let settled = mount.settle(&export::policy(engine, &profile.tenant)).await?;
         if let Settled::Unknown { record, sha256_prefix } = settled {
             return Err(resume::in_doubt(&mount, record, sha256_prefix));
         }
@@ -192,7 +189,7 @@ async fn with_lock(
     }
     match started? {
         (Begun { mount, .. }, Settled::Passed { record, finished }) => {
-            resume::passed(context, args, mount, record, finished).await
+            resume::passed(engine, args, mount, record, finished).await
         }
         (begun, _) => Ok(begun),
     }
@@ -265,13 +262,9 @@ async fn drop_empty(tenant: &TenantStore, empty: Vec<(SessionDir, Info)>) -> Res
 }
 
 /// The archive that another program has made the current one, as a snapshot.
-async fn adopted(
-    context: &Context,
-    tenant: &TenantStore,
-    lineage: &Lineage,
-) -> store::Result<Option<Opened>> {
-    let adoption = context.adoption(&lineage.name.tenant);
-    let record = match adoption.adopt(tenant, lineage, crate::progress::watch(context.console)).await? {
+async fn adopted(engine: &Engine, tenant: &TenantStore, lineage: &Lineage) -> store::Result<Option<Opened>> {
+    let adoption = engine.adoption(&lineage.name.tenant);
+    let record = match adoption.adopt(tenant, lineage, engine.progress()).await? {
         Some(record) => record,
         // Somebody else has just done so, or has moved the pointer.
         None => match find::snapshot(tenant, lineage, None).await {
@@ -298,19 +291,19 @@ fn lock_was_lost(other: &Info) -> Failure {
 const UNPINNED: &str = "nothing keeps this snapshot, because nothing may be written to the store: if it is deleted, reads fail \
                         once `pstore gc` has removed it";
 
-async fn without_lock(context: &Context, args: &MountArgs) -> Result<Begun, Failure> {
-    let purpose = if args.fork { Purpose::Change } else { context.purpose_of_keeping().await? };
-    let store = context.store(purpose).await?;
+async fn without_lock(engine: &Engine, args: &MountArgs) -> Result<Begun, Failure> {
+    let purpose = if args.fork { Purpose::Change } else { engine.purpose_of_keeping().await? };
+    let store = engine.store(purpose).await?;
     let (profile, reference) = (&args.source.profile, args.source.chosen());
     let id = new_id();
-    let host = context.actor(&args.actor).host;
+    let host = engine.actor(&args.actor.name()).host;
     let owner = id.parse().ok().filter(|_| args.fork).map(|session| Owner { session, host });
     let pinned = || open::pinned(&store, profile, args.chrome_major, reference, owner.clone());
     let opened = match pinned().await {
         Err(Error::Foreign { .. }) => {
-            let asked = LineageArgs { profile: profile.clone(), chrome_major: args.chrome_major };
-            let (_, lineage) = context.lineage(&asked).await?;
-            context.adopt(&lineage).await?;
+            let asked = LineageName { profile: profile.clone(), chrome_major: args.chrome_major };
+            let (_, lineage) = engine.lineage(&asked).await?;
+            engine.adopt(&lineage).await?;
             pinned().await?
         }
         opened => opened.map_err(|error| match (reference, error.kind()) {
@@ -323,11 +316,11 @@ async fn without_lock(context: &Context, args: &MountArgs) -> Result<Begun, Fail
     let open::Unlocked { store: tenant, lineage, kept, opened, roots } = opened;
     let mode = if args.fork { Mode::Fork } else { Mode::ReadOnly };
     let mut notes = Notes::new();
-    let request = load_request(context, args, lineage.chrome_major);
+    let request = load_request(engine, args, lineage.chrome_major);
     let opened = choose(&tenant, Ok(Some(opened)), &request, mode, &mut notes).await?;
     let snapshot = opened.map(|opened| Snapshot { lineage: lineage.clone(), opened });
-    let run_id = context.actor(&args.actor).run_id;
-    let info = info(context, args, &lineage, mode, snapshot.as_ref(), notes.fallback(), run_id);
+    let run_id = engine.actor(&args.actor.name()).run_id;
+    let info = info(engine, args, &lineage, mode, snapshot.as_ref(), notes.fallback(), run_id);
     let right = match kept {
         Some((pinned, keeper)) => Right::Pinned { pinned, keeper },
         None => {
@@ -335,8 +328,8 @@ async fn without_lock(context: &Context, args: &MountArgs) -> Result<Begun, Fail
             Right::None
         }
     };
-    let opening = opening(tenant, lineage, right, roots, snapshot, info, context.limits());
-    let start = new_session(context, id)?;
+    let opening = opening(tenant, lineage, right, roots, snapshot, info, engine.limits());
+    let start = new_session(engine, id)?;
     let mount = blocking(move || Ok(Mount::start(opening, start)?)).await?;
     if mode == Mode::ReadOnly {
         mount.fs.make_read_only();
@@ -372,8 +365,8 @@ pub(super) fn exclusions() -> Vec<String> {
     profile::EXCLUSIONS.iter().copied().chain([marker::NAME]).map(str::to_owned).collect()
 }
 
-fn new_session(context: &Context, id: String) -> Result<Start, Failure> {
-    Ok(Start::New { sessions: context.settings.sessions()?, id })
+fn new_session(engine: &Engine, id: String) -> Result<Start, Failure> {
+    Ok(Start::New { sessions: engine.settings.sessions()?, id })
 }
 
 fn new_id() -> String {
@@ -381,7 +374,7 @@ fn new_id() -> String {
 }
 
 fn info(
-    context: &Context,
+    engine: &Engine,
     args: &MountArgs,
     lineage: &Lineage,
     mode: Mode,
@@ -389,11 +382,11 @@ fn info(
     fallback: Option<String>,
     run_id: String,
 ) -> Info {
-    let (endpoint, region) = context.settings.server();
+    let (endpoint, region) = engine.settings.server();
     let record = snapshot.map(|snapshot| &snapshot.opened.record);
     Info {
         v: info::VERSION,
-        store: context.location.shown(),
+        store: engine.location.shown(),
         endpoint,
         region,
         profile: lineage.name.to_string(),

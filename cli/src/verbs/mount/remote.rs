@@ -7,6 +7,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use engine::{
+    failure::{Failure, codes},
+    settings::Settings,
+};
 use fuse::{
     mount::{control, info::Info, release_if_stuck},
     overlay::session::{Place, SessionDir},
@@ -14,7 +18,7 @@ use fuse::{
 use serde_json::{Value, json};
 use store::ErrorKind;
 
-use crate::{answer::Answer, exit, failure::Failure, settings::Settings};
+use crate::answer::Answer;
 
 /// A mount whose daemon lives.
 #[derive(Debug)]
@@ -80,7 +84,7 @@ pub(crate) async fn ask(live: Live, request: Value) -> Result<Answer, Failure> {
 /// An answer or a failure as the daemon sent it.
 pub(crate) fn received(said: Value) -> Result<Answer, Failure> {
     let text = |value: &Value| value.as_str().map(ToOwned::to_owned);
-    let kind = |value: &Value| value.as_str().and_then(exit::kind).unwrap_or(ErrorKind::Internal);
+    let kind = |value: &Value| value.as_str().and_then(codes::kind).unwrap_or(ErrorKind::Internal);
     let error = &said["error"];
     if error.is_object() {
         let mut failure = Failure::new(kind(&error["kind"]), text(&error["message"]).unwrap_or_default());
@@ -108,7 +112,7 @@ pub(crate) fn sent(answer: &Result<Answer, Failure>) -> Value {
             "document": document,
             "text": text,
             "brief": brief,
-            "verdict": verdict.as_ref().map(|(kind, message)| json!({ "kind": exit::name(*kind), "message": message })),
+            "verdict": verdict.as_ref().map(|(kind, message)| json!({ "kind": codes::name(*kind), "message": message })),
         }),
         Err(failure) => failure.document(),
     }

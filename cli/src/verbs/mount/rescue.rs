@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use engine::{failure::Failure, location::Purpose};
 use fuse::{
     adapter::{Adapter, Options},
     mount::{
@@ -26,7 +27,7 @@ use tokio::runtime::Handle;
 
 use super::{
     super::{
-        Context, capture as capturing,
+        Engine, capture as capturing,
         commit::{self, Published},
         export,
     },
@@ -34,37 +35,37 @@ use super::{
     opening::{blocking, give_back, opening, root, settle_roots},
     resume::{at, below, fate, gone_past, in_doubt},
 };
-use crate::{args::RescueArgs, failure::Failure, location::Purpose};
+use crate::args::RescueArgs;
 
 const THREADS: usize = 2;
 
 /// Stores what the session holds as a snapshot of its own profile, if nobody has moved its
 /// pointer, or of another. Its databases are looked at as those of any commit are.
 pub(in crate::verbs) async fn rescue(
-    context: &Context,
+    engine: &Engine,
     candidate: Candidate,
     args: &RescueArgs,
 ) -> Result<Published, Failure> {
-    let actor = context.actor(&args.capture.actor);
+    let actor = engine.actor(&args.capture.actor.name());
     let point = match is_possible() {
         Ok(()) => {
             Mountpoint::sweep_mounts();
             Some(Mountpoint::make()?)
         }
         Err(error) => {
-            context.console.warn(&format!("the databases are not checked: {error}"));
+            engine.warn(&format!("the databases are not checked: {error}"));
             None
         }
     };
-    let rescued = on(context, candidate, args, actor, point.as_ref()).await;
+    let rescued = on(engine, candidate, args, actor, point.as_ref()).await;
     if let Some(point) = point {
-        point.remove(context);
+        point.remove(engine);
     }
     rescued
 }
 
 async fn on(
-    context: &Context,
+    engine: &Engine,
     candidate: Candidate,
     args: &RescueArgs,
     actor: Actor,
@@ -72,22 +73,22 @@ async fn on(
 ) -> Result<Published, Failure> {
     let fallback = candidate.info.fallback.clone();
     let aim = Aim::of(&candidate, args);
-    let (mount, replaced) = open(context, candidate, &aim, actor.clone(), point).await?;
+    let (mount, replaced) = open(engine, candidate, &aim, actor.clone(), point).await?;
     let mount = Arc::new(mount);
     let kernel = match point {
-        Some(point) => shown(context, &mount, point).await,
+        Some(point) => shown(engine, &mount, point).await,
         None => None,
     };
     let published = match kernel {
         Some(mut kernel) => {
-            let published = commit::rescued(context, &mount, &args.capture, aim.replaces()).await;
+            let published = commit::rescued(engine, &mount, &args.capture, aim.replaces()).await;
             // Whatever becomes of that: what was stored is.
             if let Err(failure) = blocking(move || Ok(kernel.unmount(true)?)).await {
-                context.console.warn(&format!("the session could not be unmounted: {}", failure.message));
+                engine.warn(&format!("the session could not be unmounted: {}", failure.message));
             }
             published
         }
-        None => unexamined(context, &mount, args, &actor, fallback, aim.replaces()).await,
+        None => unexamined(engine, &mount, args, &actor, fallback, aim.replaces()).await,
     };
     let published = published.map(|published| Published {
         replaced: replaced.filter(|_| published.report.flip != Flip::Unchanged),
@@ -98,7 +99,7 @@ async fn on(
         Ok(published) if published.report.held_back.is_some() => mount.let_go().await,
         Ok(_) => {
             if let Err(error) = mount.end().await {
-                context.console.warn(&format!("the session is stored, but could not be removed: {error}"));
+                engine.warn(&format!("the session is stored, but could not be removed: {error}"));
             }
         }
         Err(_) => mount.let_go().await,
@@ -138,7 +139,7 @@ impl Aim {
 }
 
 /// Mounts it for as long as it takes to look at it and to store it, if that can be done.
-async fn shown(context: &Context, mount: &Arc<Mount>, point: &Mountpoint) -> Option<Kernel> {
+async fn shown(engine: &Engine, mount: &Arc<Mount>, point: &Mountpoint) -> Option<Kernel> {
     let options = Options {
         mountpoint: point.path().to_owned(),
         name: format!("pstore:{}", mount.lineage.name),
@@ -151,7 +152,7 @@ async fn shown(context: &Context, mount: &Arc<Mount>, point: &Mountpoint) -> Opt
     match blocking(move || Ok(Kernel::mount(adapter, &options)?)).await {
         Ok(kernel) => Some(kernel),
         Err(failure) => {
-            context.console.warn(&format!("the databases are not checked: {}", failure.message));
+            engine.warn(&format!("the databases are not checked: {}", failure.message));
             None
         }
     }
@@ -159,7 +160,7 @@ async fn shown(context: &Context, mount: &Arc<Mount>, point: &Mountpoint) -> Opt
 
 /// Stores it where nothing can be mounted that databases could be read through.
 async fn unexamined(
-    context: &Context,
+    engine: &Engine,
     mount: &Arc<Mount>,
     args: &RescueArgs,
     actor: &Actor,
@@ -169,13 +170,13 @@ async fn unexamined(
     let hold_back = capturing::afresh(&args.capture, fallback.as_deref()).filter(|_| replaces);
     let request = CommitRequest {
         to: To::Own,
-        about: capturing::about_rescued(context, &args.capture, actor, fallback)?,
+        about: capturing::about_rescued(engine, &args.capture, actor, fallback)?,
         hold_back,
         examiner: None,
-        threads: crate::threads(),
+        threads: engine::threads(),
         max_bytes: None,
-        quota_bytes: context.settings.tenant(&mount.lineage.name.tenant).quota_bytes,
-        archive: Some(export::policy(context, &mount.lineage.name.tenant)),
+        quota_bytes: engine.settings.tenant(&mount.lineage.name.tenant).quota_bytes,
+        archive: Some(export::policy(engine, &mount.lineage.name.tenant)),
         patience: Duration::ZERO,
     };
     let Commit { report, frozen_for, left } = mount.commit(request, Arc::new(Silent)).await?;
@@ -187,7 +188,7 @@ async fn unexamined(
 /// nobody has moved its pointer, or another. With the current snapshot in words, if that is one
 /// the session does not build on.
 async fn open(
-    context: &Context,
+    engine: &Engine,
     candidate: Candidate,
     aim: &Aim,
     actor: Actor,
@@ -203,8 +204,8 @@ async fn open(
         Aim::Other(name) => name,
         Aim::Own | Aim::OwnByForce => &own.name,
     };
-    let settings = context.settings.tenant(&name.tenant);
-    let store = context.store(Purpose::Write).await?;
+    let settings = engine.settings.tenant(&name.tenant);
+    let store = engine.store(Purpose::Write).await?;
     let terms = Terms { ttl: settings.lock_ttl, with_process: true };
     let host = actor.host.clone();
     let owner = candidate.session.id().parse().ok().map(|session| Owner { session, host });
@@ -229,14 +230,14 @@ async fn open(
         let mountpoint = mountpoint.map_or(info.mountpoint, |point| point.path().to_owned());
         let info = Info { mode: Mode::Locked, pid: std::process::id(), mountpoint, ..info };
         root(roots.as_deref(), snapshot.as_ref()).await?;
-        let opening = opening(tenant, lineage, right, roots.clone(), snapshot, info, context.limits());
+        let opening = opening(tenant, lineage, right, roots.clone(), snapshot, info, engine.limits());
         let mount = blocking(move || {
             Ok(Mount::start(opening, Start::Rescue { session, unfinished: Box::new(unfinished) })?)
         })
         .await?;
         if matches!(aim, Aim::Own)
             && let Settled::Unknown { record, sha256_prefix } =
-                mount.settle(&export::policy(context, &name.tenant)).await?
+                mount.settle(&export::policy(engine, &name.tenant)).await?
         {
             return Err(in_doubt(&mount, record, sha256_prefix));
         }

@@ -1,5 +1,6 @@
 //! Going on with a session after others may have moved the profile's pointer.
 
+use engine::failure::Failure;
 use fuse::{
     mount::{Mount, Snapshot},
     overlay::checkpoint::Below,
@@ -14,11 +15,11 @@ use store::{
 };
 
 use super::{
-    super::Context,
+    super::Engine,
     found::Candidate,
     opening::{self, Begun},
 };
-use crate::{args::MountArgs, failure::Failure};
+use crate::args::MountArgs;
 
 /// What became of a commit of the session that was cut short.
 pub(super) async fn fate(candidate: &Candidate, hold: &Hold) -> Option<Fate> {
@@ -80,7 +81,7 @@ pub(super) async fn at(tenant: &TenantStore, below: &Below) -> Result<Snapshot, 
 /// What was committed last was the current snapshot, and somebody has moved the pointer since.
 /// That is respected: what is current is mounted, if the session has nothing else to lose.
 pub(super) async fn passed(
-    context: &Context,
+    engine: &Engine,
     args: &MountArgs,
     mount: Mount,
     record: RecordId,
@@ -98,7 +99,7 @@ pub(super) async fn passed(
     );
     mount.end().await?;
     drop(mount);
-    let mut begun = Box::pin(opening::open(context, args)).await?;
+    let mut begun = Box::pin(opening::open(engine, args)).await?;
     begun.notes.warnings.push(told);
     Ok(begun)
 }

@@ -5,15 +5,16 @@ use std::{
     time::{Duration, Instant},
 };
 
+use engine::{failure::Failure, settings::Settings};
 use fuse::{mount::info::Mode, overlay::session::Place};
 use store::{ErrorKind, name::ChromeMajor};
 
 use super::{
-    super::Context,
+    super::Engine,
     found::{About, Candidate, Sessions, Taking},
     opening::blocking,
 };
-use crate::{args::MountArgs, failure::Failure, settings::Settings};
+use crate::args::MountArgs;
 
 /// A process that has ended holds its session no longer than this.
 const ENDED_ARE_GONE: Duration = Duration::from_secs(2);
@@ -37,10 +38,10 @@ pub(super) struct Seen {
 }
 
 impl Search {
-    pub(super) fn new(context: &Context, args: &MountArgs) -> Self {
+    pub(super) fn new(engine: &Engine, args: &MountArgs) -> Self {
         Self {
-            settings: context.settings.clone(),
-            store: context.location.shown(),
+            settings: engine.settings.clone(),
+            store: engine.location.shown(),
             profile: args.source.profile.to_string(),
             chrome_major: args.chrome_major,
             ignored: args.ignore_session.clone(),

@@ -10,6 +10,7 @@ use std::{
 };
 
 use capture::{chrome::normalise, load, marker::Marker};
+use engine::failure::Failure;
 use fuse::{
     adapter::{Adapter, Options},
     mount::{Kernel, Mount, clean_up, control, is_stale},
@@ -19,14 +20,13 @@ use store::{Error, ErrorKind};
 use tokio::{runtime::Handle, sync::Notify, task::JoinHandle};
 
 use super::{
-    super::{Context, commit, unmount},
+    super::{Engine, commit, unmount},
     choice::Notes,
     opening, remote,
 };
 use crate::{
     answer::Answer,
     args::{self, MountArgs, Verb},
-    failure::Failure,
 };
 
 /// How often space is given back and the journal looked at.
@@ -46,7 +46,7 @@ pub(in crate::verbs) enum EndedBy {
 
 /// A mount that is being served.
 pub(in crate::verbs) struct Serving {
-    pub(in crate::verbs) context: Context,
+    pub(in crate::verbs) engine: Engine,
     pub(in crate::verbs) mount: Arc<Mount>,
     kernel: Mutex<Kernel>,
     ended_by: EndedBy,
@@ -61,18 +61,16 @@ pub(in crate::verbs) struct Serving {
 impl Serving {
     /// Opens the profile and mounts it; from then on requests are answered.
     pub(in crate::verbs) async fn begin(
-        context: &Context,
+        engine: &Engine,
         args: &MountArgs,
         ended_by: EndedBy,
     ) -> Result<(Arc<Self>, Notes), Failure> {
         let started = Instant::now();
         if is_stale(&args.mountpoint) {
-            context
-                .console
-                .say(&format!("taking away a mount on {} whose daemon is gone", args.mountpoint.display()));
+            engine.say(&format!("taking away a mount on {} whose daemon is gone", args.mountpoint.display()));
             clean_up(&args.mountpoint)?;
         }
-        let opening::Begun { mount, mut notes } = opening::open(context, args).await?;
+        let opening::Begun { mount, mut notes } = opening::open(engine, args).await?;
         let mount = Arc::new(mount);
         let kernel = match mount_it(&mount, args).await {
             Ok(kernel) => kernel,
@@ -101,7 +99,7 @@ impl Serving {
             ));
         }
         let serving = Arc::new(Self {
-            context: context.clone(),
+            engine: engine.clone(),
             mount,
             kernel: Mutex::new(kernel),
             ended_by,
@@ -209,7 +207,7 @@ impl Serving {
         }
         let mount = &self.mount;
         if mount.is_at_stake() {
-            self.context.console.warn(&format!(
+            self.engine.warn(&format!(
                 "changes that are not committed are kept in session {}; `pstore mount` and `pstore run` continue it",
                 mount.session_id()
             ));

@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use capture::load::{self, Outcome};
+use engine::{failure::Failure, host::user::User, settings::OnUnavailable};
 use store::{
     ErrorKind,
     catalog::lock::Terms,
@@ -15,7 +16,7 @@ use store::{
 
 use super::{
     super::{
-        Context,
+        Engine,
         capture::{self as capturing, Job},
         guard::{self, Browsers, Signals},
         retention,
@@ -23,16 +24,16 @@ use super::{
     Captured, Ended, Load, command, copied,
     place::Place,
 };
-use crate::{args::RunArgs, failure::Failure, progress, settings::OnUnavailable, user::User};
+use crate::args::RunArgs;
 
 /// Whether a run that could not begin for this reason begins without the store.
 pub(super) fn is_wanted(
-    context: &Context,
+    engine: &Engine,
     args: &RunArgs,
     reference: Option<&Reference>,
     failure: &Failure,
 ) -> bool {
-    let settings = context.settings.tenant(&args.profile().tenant);
+    let settings = engine.settings.tenant(&args.profile().tenant);
     // Who names a snapshot wants that one, and no empty profile in its place.
     let may = !args.load.require && reference.is_none() && args.load.upgrade_from.is_none();
     may && settings.on_unavailable == OnUnavailable::Fresh
@@ -40,7 +41,7 @@ pub(super) fn is_wanted(
 }
 
 pub(super) async fn run(
-    context: &Context,
+    engine: &Engine,
     args: &RunArgs,
     user: Option<&User>,
     signals: &mut Signals,
@@ -53,17 +54,17 @@ pub(super) async fn run(
         ));
     };
     let lineage = Lineage { name: args.profile().clone(), chrome_major };
-    copied::warn_of_sessions(context, args)?;
-    context.console.warn(&format!(
+    copied::warn_of_sessions(engine, args)?;
+    engine.warn(&format!(
         "{}: starting with an empty profile, without a lock: {}",
         Outcome::FreshFallback.as_str(),
         failure.message
     ));
-    let place = Place::choose(context, args, &lineage, None)?;
-    let session = session(context, args, user, signals, &lineage, &place).await;
+    let place = Place::choose(engine, args, &lineage, None)?;
+    let session = session(engine, args, user, signals, &lineage, &place).await;
     match &session {
-        Ok((_, captured)) => place.finish(context, captured.is_ok()),
-        Err(_) => place.abandon(context).await,
+        Ok((_, captured)) => place.finish(engine, captured.is_ok()),
+        Err(_) => place.abandon(engine).await,
     }
     let (guarded, captured) = session?;
     let reason = Some(failure.message);
@@ -77,48 +78,48 @@ fn major(args: &RunArgs) -> Option<ChromeMajor> {
 }
 
 async fn session(
-    context: &Context,
+    engine: &Engine,
     args: &RunArgs,
     user: Option<&User>,
     signals: &mut Signals,
     lineage: &Lineage,
     place: &Place,
 ) -> Result<(guard::Guarded, Result<Captured, Failure>), Failure> {
-    load::afresh(place.path(), context.interrupt.commitment().clone())?;
+    load::afresh(place.path(), engine.interrupt.commitment().clone())?;
     if let Some(user) = user {
         place.give_to(user)?;
     }
-    let actor = context.actor(&args.capture.actor);
+    let actor = engine.actor(&args.capture.actor.name());
     let command = command::told(args, user, (&actor.run_id, ""), place.path());
     let browsers = Browsers::of(&args.capture, place.path());
-    let guarded = guard::run(context, signals, command, user, None, browsers).await?;
-    Ok((guarded, capture(context, args, lineage, place.path()).await))
+    let guarded = guard::run(engine, signals, command, user, None, browsers).await?;
+    Ok((guarded, capture(engine, args, lineage, place.path()).await))
 }
 
 async fn capture(
-    context: &Context,
+    engine: &Engine,
     args: &RunArgs,
     lineage: &Lineage,
     directory: &Path,
 ) -> Result<Captured, Failure> {
     let still = capturing::hold_still(directory, &args.capture).await?;
     let remarks = still.remarks();
-    let settings = context.settings.tenant(&lineage.name.tenant);
-    let tenant = context.writable_tenant(&lineage.name.tenant).await?;
+    let settings = engine.settings.tenant(&lineage.name.tenant);
+    let tenant = engine.writable_tenant(&lineage.name.tenant).await?;
     let job = Job {
         tenant: &tenant,
         lineage: lineage.clone(),
         directory,
-        actor: context.actor(&args.capture.actor),
+        actor: engine.actor(&args.capture.actor.name()),
         lock: LockUse::Take {
             terms: Terms { ttl: settings.lock_ttl, with_process: true },
             renew_every: settings.lock_renew,
-            patience: context.patience(&lineage.name, args.wait),
+            patience: engine.patience(&lineage.name, args.wait),
         },
         made_of: None,
     };
-    let progress = progress::watch(context.console);
-    let report = capturing::capture(context, &args.capture, job, still, progress).await?;
-    retention::prune(context, &tenant, lineage, &report).await;
+    let progress = engine.progress();
+    let report = capturing::capture(engine, &args.capture, job, still, progress).await?;
+    retention::prune(engine, &tenant, lineage, &report).await;
     Ok(Captured { report, remarks })
 }

@@ -6,10 +6,11 @@ use std::{
     path::Path,
 };
 
+use engine::{LOCK_TOKEN, host::user::User};
 use store::catalog::lock::Hold;
 
-use super::super::{context::LOCK_TOKEN, guard};
-use crate::{args::RunArgs, user::User};
+use super::super::guard;
+use crate::args::RunArgs;
 
 /// Variables that hold credentials of the store, tell where they are, or are about this run of
 /// pstore: the command does not get them.

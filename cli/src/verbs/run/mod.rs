@@ -9,6 +9,7 @@ mod mounted;
 mod place;
 
 use capture::load::{Loaded, Outcome};
+use engine::{failure::Failure, host::user::User};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use serde_json::{Value, json};
 use store::{
@@ -21,15 +22,15 @@ use store::{
 };
 
 use super::{
-    Context, capture as capturing,
+    Engine, capture as capturing,
     commit::Published,
     copies,
     guard::{Guarded, Signals},
     mount::Notes,
 };
-use crate::{answer::Answer, args::RunArgs, failure::Failure, user::User};
+use crate::{answer::Answer, args::RunArgs};
 
-pub(super) async fn run(context: Context, args: &RunArgs) -> Result<Answer, Failure> {
+pub(super) async fn run(engine: Engine, args: &RunArgs) -> Result<Answer, Failure> {
     capturing::check(&args.capture)?;
     super::load::check(&args.load, args.chrome_major)?;
     let reference = args.reference()?;
@@ -38,24 +39,24 @@ pub(super) async fn run(context: Context, args: &RunArgs) -> Result<Answer, Fail
     if let Err(errno) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
         tracing::warn!(%errno, "the command may be able to read the credentials of the store");
     }
-    copies::tell(&context, args.profile());
+    copies::tell(&engine, args.profile());
     let mut signals = Signals::listen();
-    let ended = if is_mounted(&context, args, reference) {
-        mounted::run(&context, args, user.as_ref(), &mut signals).await
+    let ended = if is_mounted(&engine, args, reference) {
+        mounted::run(&engine, args, user.as_ref(), &mut signals).await
     } else {
-        copied::run(&context, args, user.as_ref(), &mut signals).await
+        copied::run(&engine, args, user.as_ref(), &mut signals).await
     };
     let ended = match ended {
-        Err(failure) if alone::is_wanted(&context, args, reference, &failure) => {
-            alone::run(&context, args, user.as_ref(), &mut signals, failure).await?
+        Err(failure) if alone::is_wanted(&engine, args, reference, &failure) => {
+            alone::run(&engine, args, user.as_ref(), &mut signals, failure).await?
         }
         ended => ended?,
     };
-    Ok(answer(&context, args, ended))
+    Ok(answer(&engine, args, ended))
 }
 
 /// Whether the profile is mounted for the command.
-fn is_mounted(context: &Context, args: &RunArgs, reference: Option<&Reference>) -> bool {
+fn is_mounted(engine: &Engine, args: &RunArgs, reference: Option<&Reference>) -> bool {
     // A chosen snapshot, or a directory that is to stay, cannot be a mount of the current one.
     if args.copy || args.directory.is_some() || reference.is_some() {
         return false;
@@ -63,7 +64,7 @@ fn is_mounted(context: &Context, args: &RunArgs, reference: Option<&Reference>) 
     match fuse::mount::is_possible() {
         Ok(()) => true,
         Err(error) => {
-            context.console.warn(&format!("the profile is copied, since nothing can be mounted: {error}"));
+            engine.warn(&format!("the profile is copied, since nothing can be mounted: {error}"));
             false
         }
     }
@@ -119,13 +120,13 @@ fn stored(lineage: &Lineage, report: &Report) -> String {
         (Stored::Unchanged, _) => format!("captured {name}: nothing has changed since snapshot {prefix}"),
         (Stored::Stored, None) => format!(
             "captured {name}: snapshot {prefix} is the current one, {} new",
-            crate::size::bytes(report.counts.new_bytes)
+            engine::text::size::bytes(report.counts.new_bytes)
         ),
         (Stored::Stored, Some(_)) => format!("captured {name}: snapshot {prefix} is stored and held back"),
     }
 }
 
-fn answer(context: &Context, args: &RunArgs, ended: Ended) -> Answer {
+fn answer(engine: &Engine, args: &RunArgs, ended: Ended) -> Answer {
     let Ended { lineage, mounted, load, mut guarded, captured, session } = ended;
     // That somebody has taken the lock away may be noticed only when the pointer is to be moved.
     if let Some(Err(failure)) = &captured
@@ -159,16 +160,16 @@ fn answer(context: &Context, args: &RunArgs, ended: Ended) -> Answer {
         }
         Some(Ok(Captured { report, remarks })) => {
             let warnings = super::snapshot::warnings(&report, remarks);
-            warnings.iter().for_each(|warning| context.console.warn(warning));
+            warnings.iter().for_each(|warning| engine.warn(warning));
             document["snapshot"] = super::snapshot::document(&lineage, &report, &warnings);
-            context.console.say(&stored(&lineage, &report));
+            engine.say(&stored(&lineage, &report));
             let held_back = capturing::held_back(&report).map(|(kind, message)| {
                 Failure::new(kind, message).hint(capturing::moving(&lineage, report.record))
             });
-            held_back.inspect(|failure| context.console.warn(&failure.message))
+            held_back.inspect(|failure| engine.warn(&failure.message))
         }
         Some(Err(failure)) => {
-            context.console.warn(&format!("the profile was not captured: {}", failure.message));
+            engine.warn(&format!("the profile was not captured: {}", failure.message));
             Some(failure)
         }
         None => None,
@@ -177,7 +178,7 @@ fn answer(context: &Context, args: &RunArgs, ended: Ended) -> Answer {
         document["snapshot_failed"] = json!(true);
         document["snapshot_error"] = failure.document()["error"].take();
         if let Some(hint) = &failure.hint {
-            context.console.say(&format!("hint: {hint}"));
+            engine.say(&format!("hint: {hint}"));
         }
         text.push_str("snapshot_failed: true\n");
         if args.load.require {

@@ -4,29 +4,26 @@
 use std::time::Duration;
 
 use capture::load::Outcome;
+use engine::{failure::Failure, host::user::User, names::SnapshotName};
 use fuse::adapter::Owner;
 use store::ErrorKind;
 
 use super::{
     super::{
-        Context, commit,
+        Engine, commit,
         guard::{self, Browsers, Signals},
         mount::{EndedBy, Mountpoint, Notes, Serving},
     },
     Captured, Ended, command,
 };
-use crate::{
-    args::{LossArg, MountArgs, RunArgs, SnapshotName},
-    failure::Failure,
-    user::User,
-};
+use crate::args::{LossArg, MountArgs, RunArgs};
 
 /// How long a mount that is being made is waited for when it is not wanted any more: what it
 /// may have taken is given back.
 const LAST_BREATH: Duration = Duration::from_secs(10);
 
 pub(super) async fn run(
-    context: &Context,
+    engine: &Engine,
     args: &RunArgs,
     user: Option<&User>,
     signals: &mut Signals,
@@ -35,37 +32,34 @@ pub(super) async fn run(
     if let Some(user) = user {
         place.open_to(user.gid)?;
     }
-    let ended = on(context, args, user, signals, &place).await;
-    place.remove(context);
+    let ended = on(engine, args, user, signals, &place).await;
+    place.remove(engine);
     ended
 }
 
 async fn on(
-    context: &Context,
+    engine: &Engine,
     args: &RunArgs,
     user: Option<&User>,
     signals: &mut Signals,
     place: &Mountpoint,
 ) -> Result<Ended, Failure> {
     let mount_args = mount_args(args, user, place);
-    let beginning = Serving::begin(context, &mount_args, EndedBy::Command);
+    let beginning = Serving::begin(engine, &mount_args, EndedBy::Command);
     let give_back = async |(serving, _): (std::sync::Arc<Serving>, Notes)| drop(serving.put_aside().await);
-    let (serving, notes) =
-        guard::take(signals, &context.interrupt, beginning, LAST_BREATH, give_back).await?;
+    let (serving, notes) = guard::take(signals, &engine.interrupt, beginning, LAST_BREATH, give_back).await?;
     let mount = &serving.mount;
-    notes.told().iter().for_each(|warning| context.console.warn(warning));
+    notes.told().iter().for_each(|warning| engine.warn(warning));
     if notes.outcome == Outcome::NoPriorState {
-        context
-            .console
-            .say(&format!("{} has no snapshot yet: starting with an empty profile", args.profile()));
+        engine.say(&format!("{} has no snapshot yet: starting with an empty profile", args.profile()));
     }
     let tidying = serving.tidying();
     let (hold, keeper) = (mount.hold().zip(mount.keeper())).expect("a run mounts under the lock");
     let command = command::command(args, user, hold, place.path()).await;
     let browsers = Browsers::of(&args.capture, place.path());
-    let guarded = guard::run(context, signals, command, user, Some(keeper), browsers).await;
+    let guarded = guard::run(engine, signals, command, user, Some(keeper), browsers).await;
     let captured = match &guarded {
-        Ok(guarded) if guarded.lost.is_none() => Some(capture(context, args, &serving).await),
+        Ok(guarded) if guarded.lost.is_none() => Some(capture(engine, args, &serving).await),
         _ => None,
     };
     tidying.abort();
@@ -81,7 +75,7 @@ async fn on(
 }
 
 async fn capture(
-    context: &Context,
+    engine: &Engine,
     args: &RunArgs,
     serving: &std::sync::Arc<Serving>,
 ) -> Result<Captured, Failure> {
@@ -91,7 +85,7 @@ async fn capture(
         let message = format!("somebody has unmounted {place} while the command ran");
         return Err(Failure::new(ErrorKind::Io, message));
     }
-    let published = commit::publish(context, &serving.mount, &args.capture, commit::Asked::default()).await?;
+    let published = commit::publish(engine, &serving.mount, &args.capture, commit::Asked::default()).await?;
     Ok(published.into())
 }
 

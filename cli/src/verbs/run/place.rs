@@ -8,14 +8,17 @@ use std::{
     time::{Duration, Instant},
 };
 
+use engine::{
+    failure::Failure,
+    host::{mountpoint::PROFILE, user::User},
+};
 use store::{Error, id::RecordId, name::Lineage, scratch::Scratch};
 
 use super::super::{
-    Context,
-    copies::{self, PROFILE},
+    Engine, copies,
     mount::{open_to, temporary},
 };
-use crate::{args::RunArgs, failure::Failure, user::User};
+use crate::args::RunArgs;
 
 /// A load that nobody waits for any more has ended by then.
 const LOADING_ENDS: Duration = Duration::from_secs(5);
@@ -31,7 +34,7 @@ pub(super) enum Place {
 impl Place {
     /// `current` is the snapshot that the lineage has now, if that is known; `Some(None)` if it has none.
     pub(super) fn choose(
-        context: &Context,
+        engine: &Engine,
         args: &RunArgs,
         lineage: &Lineage,
         current: Option<Option<RecordId>>,
@@ -40,7 +43,7 @@ impl Place {
             return Ok(Self::Named(std::path::absolute(directory).unwrap_or_else(|_| directory.clone())));
         }
         let directory = temporary()?;
-        copies::note(context, &directory, lineage, current)?;
+        copies::note(engine, &directory, lineage, current)?;
         let profile = directory.path().join(PROFILE);
         Ok(Self::Temporary(directory, profile))
     }
@@ -63,7 +66,7 @@ impl Place {
 
     /// Nobody has used it. What was being loaded into it goes first: threads that are at work
     /// there notice a little later that they need not be.
-    pub(super) async fn abandon(self, context: &Context) {
+    pub(super) async fn abandon(self, engine: &Engine) {
         let Self::Temporary(directory, _) = self else { return };
         let started = Instant::now();
         // A profile is written beside its place, under a hidden name.
@@ -74,20 +77,20 @@ impl Place {
         }
         let path = directory.path().to_owned();
         if let Err(error) = directory.remove() {
-            context.console.warn(&format!("{} could not be removed: {error}", path.display()));
+            engine.warn(&format!("{} could not be removed: {error}", path.display()));
         }
     }
 
     /// What was not captured is not thrown away.
-    pub(super) fn finish(self, context: &Context, captured: bool) {
+    pub(super) fn finish(self, engine: &Engine, captured: bool) {
         let Self::Temporary(directory, profile) = self else { return };
         if !captured {
-            context.console.warn(&format!(
+            engine.warn(&format!(
                 "what was not captured is kept in {}; `pstore sessions` tells what can be done with it",
                 profile.display()
             ));
         } else if let Err(error) = directory.remove() {
-            context.console.warn(&format!("{} could not be removed: {error}", profile.display()));
+            engine.warn(&format!("{} could not be removed: {error}", profile.display()));
         }
     }
 }

@@ -2,14 +2,13 @@
 
 use std::fmt::Write;
 
+use engine::text::size;
 use serde_json::{Value, json};
 use store::{
     catalog::pointer::Flip,
     name::Lineage,
     ops::snapshot::{Outcome, Report},
 };
-
-use crate::size;
 
 pub(in crate::verbs) fn document(lineage: &Lineage, report: &Report, warnings: &[String]) -> Value {
     let (pointer, from) = match &report.flip {

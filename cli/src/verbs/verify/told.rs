@@ -2,6 +2,10 @@
 
 use std::{collections::BTreeSet, fmt::Write};
 
+use engine::{
+    failure,
+    text::{escape, size},
+};
 use serde_json::{Value, json};
 use store::{
     ErrorKind,
@@ -9,8 +13,6 @@ use store::{
     name::{Lineage, Tenant},
     ops::verify::{Damage, Looked, Options, Report, Sample},
 };
-
-use crate::{failure, plain, size};
 
 /// What was to be checked.
 pub(super) enum Scope {
@@ -89,7 +91,7 @@ impl Checked {
             tell_damage(&mut text, damage);
         }
         for Damage { object, reason, .. } in &report.repaired {
-            let _ = writeln!(text, "repaired: {}: {}", plain::line(object), plain::line(reason));
+            let _ = writeln!(text, "repaired: {}: {}", escape::line(object), escape::line(reason));
         }
         self.tell_marks(&mut text);
         if report.damage.is_empty() {
@@ -133,7 +135,7 @@ impl Checked {
         if self.report.marked.is_empty() {
             return;
         }
-        let _ = writeln!(text, "marked as damaged: {}", plain::line(&self.report.marked.join(", ")));
+        let _ = writeln!(text, "marked as damaged: {}", escape::line(&self.report.marked.join(", ")));
         if self.report.damage.is_empty() && !self.options.repair {
             let whose = match &self.scope {
                 Scope::Lineage { lineage, .. } => format!(" {}", lineage.name),
@@ -171,15 +173,15 @@ fn profile(looked: &Looked) -> Value {
 
 fn tell_damage(text: &mut String, damage: &Damage) {
     let Damage { object, reason, snapshots, files, more_files } = damage;
-    let _ = writeln!(text, "damaged: {}: {}", plain::line(object), plain::line(reason));
+    let _ = writeln!(text, "damaged: {}: {}", escape::line(object), escape::line(reason));
     if let Some(remedy) = failure::record_remedy(object) {
         let _ = writeln!(text, "  hint       {remedy}");
     }
     if !snapshots.is_empty() {
-        let _ = writeln!(text, "  needed by  {}", plain::line(&snapshots.join(", ")));
+        let _ = writeln!(text, "  needed by  {}", escape::line(&snapshots.join(", ")));
     }
     for file in files {
-        let _ = writeln!(text, "  file       {}", plain::line(file));
+        let _ = writeln!(text, "  file       {}", escape::line(file));
     }
     if *more_files > 0 {
         let _ = writeln!(text, "  and {} more files", size::count(*more_files));

@@ -1,3 +1,0 @@
-//! Times of day, in UTC.
-
-pub(crate) use store::error::utc;

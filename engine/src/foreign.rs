@@ -1,0 +1,138 @@
+//! Archives that another program has stored are found here, and taken in as snapshots.
+
+use std::sync::Arc;
+
+use capture::{
+    chrome::profile,
+    examination::Place,
+    examiner::{Policy, ProfileExaminer},
+    judge::ArchiveJudge,
+    marker,
+    sqlite::Depth,
+};
+use store::{
+    Error,
+    catalog::foreign,
+    content::TenantStore,
+    format::{
+        WRITER,
+        event::Actor,
+        manifest::Manifest,
+        record::{CapturedBy, CapturedIn, Reason, Record},
+    },
+    name::{Lineage, Tenant},
+    ops::{
+        adopt::Adoption,
+        find::{self, Reference},
+        snapshot::About,
+    },
+};
+
+use crate::{Engine, engine::threads, failure::Failure, names::ActorName};
+
+/// What a person means by a name.
+#[derive(Debug)]
+pub enum Meant {
+    Ours(Box<Record>),
+    Anothers(Box<Manifest>),
+}
+
+impl Engine {
+    /// The snapshot or the archive of another program that is meant; if nothing is said, the current one.
+    pub async fn meant(
+        &self,
+        tenant: &TenantStore,
+        lineage: &Lineage,
+        reference: Option<&Reference>,
+    ) -> Result<Meant, Failure> {
+        let prefix = match find::snapshot(tenant, lineage, reference).await {
+            Ok(record) => return Ok(Meant::Ours(Box::new(record))),
+            Err(Error::Foreign { sha256_prefix, .. }) => Some(sha256_prefix),
+            Err(Error::NotFound { .. }) => match reference {
+                Some(Reference::Digits(digits) | Reference::Word(digits)) => Some(digits.clone()),
+                _ => None,
+            },
+            Err(_) => None,
+        };
+        let found = match prefix {
+            Some(prefix) => foreign::find(tenant, lineage, &prefix).await?,
+            None => None,
+        };
+        match found {
+            Some(manifest) => Ok(Meant::Anothers(Box::new(manifest))),
+            // Asked once more for what helps.
+            None => {
+                self.snapshot(tenant, lineage, reference).await.map(|record| Meant::Ours(Box::new(record)))
+            }
+        }
+    }
+
+    /// Stores the archive of another program as a snapshot. The pointer stays.
+    pub async fn take_in(
+        &self,
+        tenant: &TenantStore,
+        lineage: &Lineage,
+        manifest: Manifest,
+    ) -> Result<Record, Failure> {
+        let prefix = manifest.archive_sha256.prefix();
+        self.say(&format!("{prefix} is an archive of another program; taking it in"));
+        let adoption = self.adoption(&lineage.name.tenant);
+        Ok(adoption.take_in(tenant, lineage, manifest, self.progress()).await?)
+    }
+
+    /// On what terms an archive of another program is taken in.
+    pub fn adoption(&self, tenant: &Tenant) -> Adoption {
+        let nobody = ActorName::default();
+        let actor = self.actor(&nobody);
+        let settings = self.settings.tenant(tenant);
+        let threads = threads();
+        // It is the current one already: what is found about it is only written down.
+        let policy = Policy {
+            depth: Some(Depth::Full),
+            place: Place::apart(),
+            threads,
+            max_shrink_percent: None,
+            allow_damaged: true,
+            allow_logged_out: true,
+        };
+        let judge = ArchiveJudge(ProfileExaminer { policy, stopped: None, expected: Default::default() });
+        Adoption {
+            about: about(&actor),
+            actor,
+            max_bytes: settings.max_profile_bytes,
+            quota_bytes: settings.quota_bytes,
+            threads,
+            judge: Some((Arc::new(judge), std::env::temp_dir())),
+        }
+    }
+
+    /// Stores the archive as a snapshot that another program has made the current one.
+    pub async fn adopt(&self, lineage: &Lineage) -> Result<Option<Record>, Failure> {
+        let tenant = self.tenant_to_change(&lineage.name.tenant).await?;
+        self.say(&format!("another program has moved the pointer of {lineage}; taking its archive in"));
+        let adoption = self.adoption(&lineage.name.tenant);
+        Ok(adoption.adopt(&tenant, lineage, self.progress()).await?)
+    }
+}
+
+/// What is written down of an archive of which nothing else is known.
+pub fn about(actor: &Actor) -> About {
+    About {
+        captured_by: CapturedBy {
+            host: actor.host.clone(),
+            host_run_id: actor.host_run_id.clone(),
+            writer_version: WRITER.to_owned(),
+            unknown: Default::default(),
+        },
+        captured_in: Some(CapturedIn::default()),
+        reason: Reason::Import,
+        labels: Default::default(),
+        notes: String::new(),
+        chrome_last_version: None,
+        exit_type: None,
+        chrome_uptime_seconds: 0,
+        fallback: None,
+        transforms: Vec::new(),
+        exclusions: profile::EXCLUSIONS.iter().copied().chain([marker::NAME]).map(str::to_owned).collect(),
+    }
+}

@@ -1,0 +1,6 @@
+//! `host` deals with the machine: directories, users, signals, places to mount on.
+
+pub mod mountpoint;
+pub mod private;
+pub mod signals;
+pub mod user;

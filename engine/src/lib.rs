@@ -1,0 +1,23 @@
+//! `engine` does what pstore can do, for every door: the command line today, others beside it.
+//!
+//! A door makes a request and hands it to [`Engine`]. The engine reads the settings, opens the store,
+//! does the work and returns a typed outcome, or a [`failure::Failure`] that says what to do next. While
+//! it works it tells an [`observer::Observer`] what happens. It never prints and never ends the process.
+
+pub mod failure;
+pub mod foreign;
+pub mod host;
+pub mod interrupt;
+pub mod location;
+pub mod names;
+pub mod observer;
+pub mod settings;
+pub mod text;
+pub mod turns;
+
+mod engine;
+mod lineages;
+mod tenants;
+
+pub use engine::{Engine, LOCK_TOKEN, threads};
+pub use lineages::{taking_in, unfound};

@@ -1,0 +1,232 @@
+//! Where the store is, and opening it.
+
+use std::{
+    io,
+    net::IpAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use store::{
+    ErrorKind,
+    bucket::{
+        Access, Bucket, InvalidStoreUrl, OpenSettings, RetryBucket, RetryPolicy, S3Bucket, S3Config,
+        S3Overrides, StoreUrl, open, open_for_probe,
+    },
+    catalog::store::Store,
+};
+
+use crate::failure::{DIRECTORY, Failure};
+
+#[derive(Clone, Debug)]
+pub struct Location {
+    pub url: StoreUrl,
+    s3: S3Overrides,
+    /// How long requests are repeated.
+    patience: Duration,
+}
+
+/// Why a store is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    Read,
+    /// To change something that is there.
+    Change,
+    /// A local store that is missing is made.
+    Write,
+}
+
+impl Location {
+    pub fn new(url: &str, s3: S3Overrides, patience: Duration) -> Result<Self, Failure> {
+        let url = url.parse().map_err(|error: InvalidStoreUrl| {
+            Failure::usage(error.to_string()).hint("--store or PSTORE_STORE names the store")
+        })?;
+        Ok(Self { url, s3, patience })
+    }
+
+    pub fn local(root: PathBuf, patience: Duration) -> Self {
+        Self { url: StoreUrl::Directory(root), s3: S3Overrides::default(), patience }
+    }
+
+    /// Repeats requests no longer than `most`.
+    pub fn with_patience(self, most: Duration) -> Self {
+        Self { patience: self.patience.min(most), ..self }
+    }
+
+    /// How long requests are repeated.
+    pub fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    /// As messages and JSON show it.
+    pub fn shown(&self) -> String {
+        self.url.to_string().trim_end_matches('/').to_owned()
+    }
+
+    /// Where requests go in the clear, though not to this host: whoever is on the way reads them.
+    pub fn exposed_to(&self) -> Option<&str> {
+        let StoreUrl::S3 { .. } = &self.url else { return None };
+        let rest = self.s3.endpoint.as_deref()?.strip_prefix("http://")?;
+        let rest = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
+        let host = match authority.strip_prefix('[') {
+            Some(address) => address.split(']').next().unwrap_or(address),
+            None => authority.split(':').next().unwrap_or(authority),
+        };
+        let is_here = host.parse::<IpAddr>().map_or_else(
+            |_| host.eq_ignore_ascii_case("localhost") || host.to_ascii_lowercase().ends_with(".localhost"),
+            |address| address.is_loopback(),
+        );
+        (!is_here).then_some(authority)
+    }
+
+    /// Whether it is a directory that does not exist.
+    pub fn is_missing(&self) -> bool {
+        matches!(self.metadata(), Err(error) if error.kind() == io::ErrorKind::NotFound)
+    }
+
+    /// Of the directory; an S3 bucket has none, and is told so by its server.
+    fn metadata(&self) -> io::Result<()> {
+        match &self.url {
+            StoreUrl::Directory(root) => root.metadata().map(drop),
+            StoreUrl::S3 { .. } => Ok(()),
+        }
+    }
+
+    /// A directory that this user may not reach is not one that does not exist.
+    fn require_reach(&self) -> Result<(), Failure> {
+        match self.metadata() {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let message = format!("this user may not reach {}: {error}", self.shown());
+                Err(Failure::new(ErrorKind::Denied, message).hint(DIRECTORY))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub fn no_store(&self) -> Failure {
+        let message = format!("there is no store at {}", self.shown());
+        let hint = "the first `pstore snapshot` makes it; --store or PSTORE_STORE names another";
+        Failure::new(ErrorKind::NotFound, message).hint(hint)
+    }
+
+    /// Refuses a directory that holds the store or lies in it: a snapshot would store
+    /// itself, and a restore would replace what it reads from.
+    pub fn keep_apart(&self, directory: &Path) -> Result<(), Failure> {
+        let StoreUrl::Directory(root) = &self.url else { return Ok(()) };
+        let (root, directory) = (resolved(root), resolved(directory));
+        if root.starts_with(&directory) || directory.starts_with(&root) {
+            let message = format!("{} and the store {} overlap", directory.display(), self.shown());
+            return Err(
+                Failure::usage(message).hint("choose another directory, or another store with --store")
+            );
+        }
+        Ok(())
+    }
+
+    /// The S3 bucket by itself, for what only S3 has.
+    pub async fn s3(&self) -> Option<S3Bucket> {
+        match &self.url {
+            StoreUrl::Directory(_) => None,
+            StoreUrl::S3 { bucket, prefix } => {
+                let config = S3Config::new(bucket, prefix.clone()).with(self.overrides());
+                Some(S3Bucket::open(config).await)
+            }
+        }
+    }
+
+    pub async fn bucket(&self, purpose: Purpose) -> Result<Arc<dyn Bucket>, Failure> {
+        self.require_reach()?;
+        if purpose != Purpose::Write && self.is_missing() {
+            return Err(self.no_store());
+        }
+        let bucket = open(&self.url, &self.settings(purpose)).await?;
+        Ok(Arc::new(RetryBucket::new(bucket, self.policy())))
+    }
+
+    /// A store that may have to be made, and so be probed.
+    pub async fn store_to_make(&self, cache_root: Option<PathBuf>) -> Result<Store, Failure> {
+        let handles = open_for_probe(&self.url, &self.settings(Purpose::Write)).await?;
+        Ok(Store::new(self.bucket(Purpose::Write).await?, cache_root).with_probe_handles(handles))
+    }
+
+    fn settings(&self, purpose: Purpose) -> OpenSettings {
+        let access = match purpose {
+            Purpose::Read => Access::ReadOnly,
+            Purpose::Change => Access::ReadWrite,
+            Purpose::Write => Access::Create,
+        };
+        OpenSettings { access, s3: self.overrides() }
+    }
+
+    /// How long anything is sent again: a request, or a part of a large object.
+    fn policy(&self) -> RetryPolicy {
+        RetryPolicy { deadline: self.patience, ..RetryPolicy::default() }
+    }
+
+    fn overrides(&self) -> S3Overrides {
+        S3Overrides { part_patience: Some(self.policy()), ..self.s3.clone() }
+    }
+}
+
+/// The path with links resolved, as far as it exists.
+fn resolved(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    for ancestor in absolute.ancestors() {
+        if let (Ok(real), Ok(rest)) = (ancestor.canonicalize(), absolute.strip_prefix(ancestor)) {
+            return real.join(rest);
+        }
+    }
+    absolute
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_requests_that_leave_this_host_in_the_clear_are_exposed() {
+        let exposed = |url: &str, endpoint: Option<&str>| {
+            let s3 = S3Overrides { endpoint: endpoint.map(str::to_owned), ..S3Overrides::default() };
+            Location::new(url, s3, Duration::ZERO).unwrap().exposed_to().map(str::to_owned)
+        };
+        for here in [
+            "https://store.example",
+            "http://127.0.0.1:9000",
+            "http://127.8.9.1/",
+            "http://localhost:9000",
+            "http://s3.LOCALHOST",
+            "http://[::1]:9000",
+            "http://me:127.0.0.1@localhost",
+        ] {
+            assert_eq!(exposed("s3://b", Some(here)), None, "{here}");
+        }
+        for (away, host) in [
+            ("http://store.example:9000/path", "store.example:9000"),
+            ("http://10.0.0.7", "10.0.0.7"),
+            ("http://localhost@store.example", "store.example"),
+            ("http://localhost.example", "localhost.example"),
+            ("http://[fd00::1]:9000", "[fd00::1]:9000"),
+        ] {
+            assert_eq!(exposed("s3://b", Some(away)).as_deref(), Some(host));
+        }
+        assert_eq!(exposed("s3://b", None), None);
+        assert_eq!(exposed("file:///x", Some("http://store.example")), None);
+    }
+
+    /// The server that refuses parts is asked no longer than one that refuses anything else.
+    #[test]
+    fn parts_of_large_objects_are_sent_again_for_as_long_as_requests_are() {
+        let patience = Duration::from_secs(7);
+        let location = Location::new("s3://bucket/prefix", S3Overrides::default(), patience).unwrap();
+        let deadline_at = |location: &Location| {
+            let StoreUrl::S3 { bucket, prefix } = &location.url else { panic!("{location:?}") };
+            let settings = location.settings(Purpose::Write);
+            S3Config::new(bucket, prefix.clone()).with(settings.s3).part_patience.deadline
+        };
+        assert_eq!(deadline_at(&location), patience);
+        let brief = Duration::from_secs(2);
+        assert_eq!(deadline_at(&location.with_patience(brief)), brief);
+    }
+}

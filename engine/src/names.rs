@@ -1,0 +1,158 @@
+//! Names are how people say which tenant, profile or snapshot they mean, and who they are.
+
+use std::str::FromStr;
+
+use store::{
+    name::{ChromeMajor, InvalidName, ProfileName, Tenant},
+    ops::find::{InvalidReference, Reference},
+};
+
+use crate::failure::Failure;
+
+/// Who acts. It is written into locks and events.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ActorName {
+    /// What the run is called; made up if it is not said.
+    pub run_id: Option<String>,
+    /// The host that acts; this one if it is not said.
+    pub host: Option<String>,
+    /// Which run of the host it is.
+    pub host_run_id: String,
+}
+
+/// A profile, or one Chrome version of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineageName {
+    /// Whose snapshots.
+    pub profile: ProfileName,
+    /// Of this major version of Chrome; of the newest there is if it is not said.
+    pub chrome_major: Option<ChromeMajor>,
+}
+
+/// A tenant, or one of its profiles.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    Tenant(Tenant),
+    Profile(ProfileName),
+}
+
+impl FromStr for Scope {
+    type Err = InvalidName;
+
+    fn from_str(text: &str) -> Result<Self, InvalidName> {
+        if text.contains('/') { text.parse().map(Self::Profile) } else { text.parse().map(Self::Tenant) }
+    }
+}
+
+/// A profile, and perhaps which of its snapshots is meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotName {
+    pub profile: ProfileName,
+    reference: Option<Reference>,
+}
+
+impl SnapshotName {
+    /// The current one.
+    pub fn current(profile: ProfileName) -> Self {
+        Self { profile, reference: None }
+    }
+
+    /// What was typed after the `@`.
+    pub fn typed(&self) -> Option<&Reference> {
+        self.reference.as_ref()
+    }
+
+    /// Which snapshot is meant, if it is not whichever is current.
+    pub fn chosen(&self) -> Option<&Reference> {
+        self.typed().filter(|reference| !reference.is_current())
+    }
+
+    /// Which snapshot is meant, said here or with `--sha`.
+    pub fn with_sha<'a>(&'a self, sha: Option<&'a Reference>) -> Result<Option<&'a Reference>, Failure> {
+        match (&self.reference, sha) {
+            (Some(reference), Some(sha)) => {
+                let message = format!("@{reference} and --sha {sha} both name a snapshot");
+                Err(Failure::usage(message).hint(format!("leave --sha out: {}@{reference}", self.profile)))
+            }
+            (_, sha) => Ok(sha.or(self.chosen())),
+        }
+    }
+}
+
+impl FromStr for SnapshotName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (profile, reference) = match text.split_once('@') {
+            Some((profile, text)) => (profile, Some(reference(text)?)),
+            None => (text, None),
+        };
+        let profile = profile.parse().map_err(|error: InvalidName| error.to_string())?;
+        Ok(Self { profile, reference })
+    }
+}
+
+/// One more snapshot of a profile that was named before: `REF`, or in full again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Further {
+    profile: Option<ProfileName>,
+    reference: Reference,
+}
+
+impl Further {
+    /// The snapshot; fails if it is one of another profile.
+    pub fn of(&self, profile: &ProfileName) -> Result<&Reference, Failure> {
+        match &self.profile {
+            Some(other) if other != profile => {
+                let message = format!(
+                    "{other}@{} is not a snapshot of {profile}: diff compares one profile's",
+                    self.reference
+                );
+                Err(Failure::usage(message)
+                    .hint(format!("`pstore list {profile}` shows the snapshots there are")))
+            }
+            _ => Ok(&self.reference),
+        }
+    }
+}
+
+impl FromStr for Further {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (profile, reference) = match text.contains('/') {
+            true => {
+                let SnapshotName { profile, reference } = text.parse()?;
+                (Some(profile), reference)
+            }
+            false => (None, Some(reference(text)?)),
+        };
+        let reference = reference.map_or_else(|| self::reference(CURRENT), Ok)?;
+        Ok(Self { profile, reference })
+    }
+}
+
+/// Whichever snapshot is current, as a reference says it.
+const CURRENT: &str = "latest";
+
+fn reference(text: &str) -> Result<Reference, String> {
+    text.parse().map_err(|error: InvalidReference| error.to_string())
+}
+
+/// A tenant, a profile, or one of its snapshots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    Tenant(Tenant),
+    Snapshot(SnapshotName),
+}
+
+impl FromStr for Subject {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.contains('/') {
+            return text.parse().map(Self::Snapshot);
+        }
+        text.parse().map(Self::Tenant).map_err(|error: InvalidName| error.to_string())
+    }
+}

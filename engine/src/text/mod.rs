@@ -1,0 +1,9 @@
+//! `text` reads and writes what people see: names, sizes, times, patterns.
+
+pub mod escape;
+pub mod geo;
+pub mod glob;
+pub mod path;
+pub mod secret;
+pub mod size;
+pub mod time;

@@ -1,0 +1,3 @@
+//! Times of day, in UTC.
+
+pub use store::error::utc;

@@ -1,0 +1,133 @@
+//! The tenants a verb goes through: one that fails keeps no other from its turn.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use store::{ErrorKind, name::Tenant};
+
+use crate::{
+    Engine,
+    failure::{Failure, codes},
+    observer::{Observation, Observer},
+    text::size,
+};
+
+/// How many of those that failed a verdict names.
+const NAMED: usize = 8;
+
+/// All tenants of the store, or the one that was named.
+#[derive(Debug)]
+pub struct Turns {
+    tenants: Vec<Tenant>,
+    /// The command that looks at one tenant is this, and its name.
+    verb: &'static str,
+    is_of_all: bool,
+    observer: Arc<dyn Observer>,
+    failed: Vec<Failed>,
+}
+
+/// What a tenant could not be asked, or done.
+#[derive(Debug)]
+struct Failed {
+    tenant: Tenant,
+    /// What failed of it: all of it, or one of its profiles.
+    part: String,
+    failure: Failure,
+}
+
+impl Turns {
+    pub async fn of(engine: &Engine, named: Option<&Tenant>, verb: &'static str) -> Result<Self, Failure> {
+        let tenants = match named {
+            Some(tenant) => vec![tenant.clone()],
+            None => engine.tenants().await?,
+        };
+        Ok(Self {
+            tenants,
+            verb,
+            is_of_all: named.is_none(),
+            observer: Arc::clone(&engine.observer),
+            failed: Vec::new(),
+        })
+    }
+
+    pub fn tenants(&self) -> Vec<Tenant> {
+        self.tenants.clone()
+    }
+
+    /// What came of a tenant's turn; `None` if it failed and is passed over. One that was named fails as
+    /// it always did, and so does everything if it is not the tenant that fails.
+    pub fn took<T>(&mut self, tenant: &Tenant, turn: Result<T, Failure>) -> Result<Option<T>, Failure> {
+        match turn {
+            Ok(done) => Ok(Some(done)),
+            // There is nothing of it any more.
+            Err(failure) if self.is_of_all && failure.kind == ErrorKind::Deleted => Ok(None),
+            Err(failure) if !self.is_of_all || is_of_the_store(failure.kind) => Err(failure),
+            Err(failure) => {
+                self.pass_over(tenant, tenant.to_string(), failure);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Notes that a part of a tenant failed, and says so.
+    pub fn pass_over(&mut self, tenant: &Tenant, part: String, failure: Failure) {
+        let passed_over = format!("{part} is passed over: {}", failure.message);
+        self.observer.observe(&Observation::Warning(&passed_over));
+        let alone = match self.verb {
+            // It would come to the same.
+            "verify" => format!("`pstore doctor {tenant}` says whether the tenant can be used"),
+            verb => format!("`pstore {verb} {tenant}` looks at it alone"),
+        };
+        let hint = match &failure.hint {
+            Some(hint) => format!("{alone}; {hint}"),
+            None => alone,
+        };
+        self.observer.observe(&Observation::Remark(&format!("hint: {hint}")));
+        self.failed.push(Failed { tenant: tenant.clone(), part, failure: failure.hint(hint) });
+    }
+
+    /// Those that were passed over, for `--json`.
+    pub fn failed(&self) -> Vec<Value> {
+        let line = |Failed { tenant, part, failure }: &Failed| {
+            json!({
+                "tenant_id": tenant,
+                "profile": part,
+                "kind": codes::name(failure.kind),
+                "message": failure.message,
+                "hint": failure.hint,
+            })
+        };
+        self.failed.iter().map(line).collect()
+    }
+
+    /// How it ends if any was passed over: of a tenant that was named, as its first failure says.
+    pub fn verdict(&self) -> Option<(ErrorKind, String)> {
+        let first = self.failed.first()?;
+        if !self.is_of_all {
+            let rest = self.failed.len() - 1;
+            let rest = if rest == 0 { String::new() } else { format!(", and {rest} more") };
+            return Some((
+                first.failure.kind,
+                format!("{} failed: {}{rest}", first.part, first.failure.message),
+            ));
+        }
+        let mut parts: Vec<String> =
+            self.failed.iter().take(NAMED).map(|failed| failed.part.clone()).collect();
+        if self.failed.len() > NAMED {
+            parts.push(format!("{} more", self.failed.len() - NAMED));
+        }
+        let mut tenants: Vec<&Tenant> = self.failed.iter().map(|failed| &failed.tenant).collect();
+        tenants.sort();
+        tenants.dedup();
+        let all = size::plural(self.tenants.len() as u64, "tenant", "tenants");
+        Some((
+            ErrorKind::TenantsFailed,
+            format!("{} of {all} failed, and the others are done: {}", tenants.len(), parts.join(", ")),
+        ))
+    }
+}
+
+/// Whether it would fail for every tenant alike, or was told to end.
+fn is_of_the_store(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Unavailable | ErrorKind::Interrupted | ErrorKind::Internal)
+}
