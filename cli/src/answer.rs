@@ -1,5 +1,6 @@
 //! What a verb found out, ready to be shown either way.
 
+use engine::{failure::Failure, outcome::Outcome};
 use serde_json::Value;
 use store::ErrorKind;
 
@@ -20,6 +21,17 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
+    /// What a request came to, with the words for people.
+    pub(crate) fn of(outcome: &impl Outcome, text: String) -> Result<Self, Failure> {
+        let document = serde_json::to_value(outcome)
+            .map_err(|error| Failure::internal(format!("the outcome cannot be written: {error}")))?;
+        let (verdict, hint) = match outcome.verdict() {
+            Some(Failure { kind, message, hint, .. }) => (Some((kind, message)), hint),
+            None => (None, None),
+        };
+        Ok(Self { verdict, hint, ..Self::new(document, text) })
+    }
+
     pub(crate) fn new(document: Value, text: String) -> Self {
         Self { document, text, brief: None, verdict: None, hint: None, exit: None }
     }

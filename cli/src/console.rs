@@ -93,7 +93,7 @@ impl Console {
             if let (Value::Object(fields), Some((kind, message))) = (&mut document, &answer.verdict) {
                 let failure = Failure { hint: answer.hint.clone(), ..Failure::new(*kind, message) };
                 let error = failure.document();
-                fields.insert("error".to_owned(), error["error"].clone());
+                fields.insert("error".to_owned(), json!(error.error));
             }
             print(&pretty(&document))
         } else {
@@ -120,7 +120,7 @@ impl Console {
             let _ = writeln!(stderr, "hint: {}", shown(hint));
         }
         if self.json {
-            print(&pretty(&failure.document()));
+            print(&pretty(&json!(failure.document())));
         }
         ExitCode::from(failure.code())
     }

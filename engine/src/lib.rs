@@ -11,9 +11,12 @@ pub mod interrupt;
 pub mod location;
 pub mod names;
 pub mod observer;
+pub mod outcome;
+pub mod schemas;
 pub mod settings;
 pub mod text;
 pub mod turns;
+pub mod verbs;
 
 mod engine;
 mod lineages;

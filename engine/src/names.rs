@@ -156,3 +156,40 @@ impl FromStr for Subject {
         text.parse().map(Self::Tenant).map_err(|error: InvalidName| error.to_string())
     }
 }
+
+/// One snapshot of a profile, or of one Chrome version of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotChoice {
+    /// The profile, and perhaps the snapshot.
+    pub name: SnapshotName,
+    /// Of this major version of Chrome; of the newest there is if it is not said.
+    pub chrome_major: Option<ChromeMajor>,
+    /// The first digits of the snapshot's id, said apart from the name.
+    pub sha: Option<Reference>,
+}
+
+impl SnapshotChoice {
+    pub fn lineage(&self) -> LineageName {
+        LineageName { profile: self.name.profile.clone(), chrome_major: self.chrome_major }
+    }
+
+    /// Which snapshot is meant; `None` for whichever is current.
+    pub fn reference(&self) -> Result<Option<&Reference>, Failure> {
+        self.name.with_sha(self.sha.as_ref())
+    }
+
+    /// As [`Self::reference`]; but whoever types `latest` has named one.
+    pub fn named(&self) -> Result<Option<&Reference>, Failure> {
+        Ok(self.reference()?.or(self.name.typed()))
+    }
+
+    /// Which snapshot is meant, which `verb` must be told.
+    pub fn required(&self, verb: &str) -> Result<&Reference, Failure> {
+        self.named()?.ok_or_else(|| {
+            let profile = &self.name.profile;
+            let message = format!("{verb} must be told which snapshot of {profile}");
+            Failure::usage(message)
+                .hint(format!("`pstore {verb} {profile}@REF`; `pstore list {profile}` shows those there are"))
+        })
+    }
+}

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use store::{ErrorKind, name::Tenant};
 
 use crate::{
@@ -23,16 +24,24 @@ pub struct Turns {
     verb: &'static str,
     is_of_all: bool,
     observer: Arc<dyn Observer>,
-    failed: Vec<Failed>,
+    failed: Vec<FailedTurn>,
 }
 
-/// What a tenant could not be asked, or done.
-#[derive(Debug)]
-struct Failed {
-    tenant: Tenant,
-    /// What failed of it: all of it, or one of its profiles.
-    part: String,
-    failure: Failure,
+/// A tenant, or a part of it, that failed and was passed over.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct FailedTurn {
+    /// Whose turn it was.
+    pub tenant_id: Tenant,
+    /// All of the tenant, or one of its profiles.
+    pub profile: String,
+    /// The kind of failure.
+    #[serde(serialize_with = "codes::serialize")]
+    #[schemars(schema_with = "codes::schema")]
+    pub kind: ErrorKind,
+    /// What happened.
+    pub message: String,
+    /// What to do next.
+    pub hint: Option<String>,
 }
 
 impl Turns {
@@ -83,44 +92,46 @@ impl Turns {
             None => alone,
         };
         self.observer.observe(&Observation::Remark(&format!("hint: {hint}")));
-        self.failed.push(Failed { tenant: tenant.clone(), part, failure: failure.hint(hint) });
+        self.failed.push(FailedTurn {
+            tenant_id: tenant.clone(),
+            profile: part,
+            kind: failure.kind,
+            message: failure.message,
+            hint: Some(hint),
+        });
     }
 
-    /// Those that were passed over, for `--json`.
-    pub fn failed(&self) -> Vec<Value> {
-        let line = |Failed { tenant, part, failure }: &Failed| {
-            json!({
-                "tenant_id": tenant,
-                "profile": part,
-                "kind": codes::name(failure.kind),
-                "message": failure.message,
-                "hint": failure.hint,
-            })
-        };
-        self.failed.iter().map(line).collect()
+    /// Those that were passed over.
+    pub fn failed(&self) -> &[FailedTurn] {
+        &self.failed
+    }
+
+    /// Those that were passed over, when all had their turn.
+    pub fn into_failed(self) -> Vec<FailedTurn> {
+        self.failed
     }
 
     /// How it ends if any was passed over: of a tenant that was named, as its first failure says.
-    pub fn verdict(&self) -> Option<(ErrorKind, String)> {
+    pub fn verdict(&self) -> Option<Failure> {
         let first = self.failed.first()?;
         if !self.is_of_all {
             let rest = self.failed.len() - 1;
             let rest = if rest == 0 { String::new() } else { format!(", and {rest} more") };
-            return Some((
-                first.failure.kind,
-                format!("{} failed: {}{rest}", first.part, first.failure.message),
+            return Some(Failure::new(
+                first.kind,
+                format!("{} failed: {}{rest}", first.profile, first.message),
             ));
         }
         let mut parts: Vec<String> =
-            self.failed.iter().take(NAMED).map(|failed| failed.part.clone()).collect();
+            self.failed.iter().take(NAMED).map(|failed| failed.profile.clone()).collect();
         if self.failed.len() > NAMED {
             parts.push(format!("{} more", self.failed.len() - NAMED));
         }
-        let mut tenants: Vec<&Tenant> = self.failed.iter().map(|failed| &failed.tenant).collect();
+        let mut tenants: Vec<&Tenant> = self.failed.iter().map(|failed| &failed.tenant_id).collect();
         tenants.sort();
         tenants.dedup();
         let all = size::plural(self.tenants.len() as u64, "tenant", "tenants");
-        Some((
+        Some(Failure::new(
             ErrorKind::TenantsFailed,
             format!("{} of {all} failed, and the others are done: {}", tenants.len(), parts.join(", ")),
         ))

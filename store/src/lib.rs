@@ -21,6 +21,8 @@ pub mod key;
 pub mod name;
 pub mod ops;
 pub mod progress;
+#[cfg(feature = "schema")]
+mod schema;
 pub mod scratch;
 pub mod tree;
 

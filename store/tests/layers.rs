@@ -17,6 +17,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("name", &[]),
     ("key", &[]),
     ("scratch", &[]),
+    ("schema", &[]),
 ];
 /// What everybody may know.
 const GROUND: &[&str] = &["error", "id", "name", "key", "scratch", "Error", "ErrorKind", "Result"];

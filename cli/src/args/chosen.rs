@@ -3,7 +3,7 @@
 use clap::Args;
 use engine::{
     failure::Failure,
-    names::{LineageName, SnapshotName},
+    names::{LineageName, SnapshotChoice, SnapshotName},
 };
 use store::{name::ChromeMajor, ops::find::Reference};
 
@@ -26,6 +26,10 @@ pub(crate) struct ChosenArgs {
 }
 
 impl ChosenArgs {
+    pub(crate) fn choice(&self) -> SnapshotChoice {
+        SnapshotChoice { name: self.name.clone(), chrome_major: self.chrome_major, sha: self.sha.clone() }
+    }
+
     pub(crate) fn lineage(&self) -> LineageName {
         LineageName { profile: self.name.profile.clone(), chrome_major: self.chrome_major }
     }

@@ -35,7 +35,10 @@ pub(super) async fn run(engine: Engine, args: &GcArgs) -> Result<Answer, Failure
         "failed": turns.failed(),
         "explanation": Value::Null,
     });
-    Ok(Answer { verdict: turns.verdict(), ..Answer::new(document, told::text(&plans, args.dry_run)) })
+    Ok(Answer {
+        verdict: turns.verdict().map(|failure| (failure.kind, failure.message)),
+        ..Answer::new(document, told::text(&plans, args.dry_run))
+    })
 }
 
 async fn collect(engine: &Engine, tenant: &Tenant, args: &GcArgs) -> Result<Plan, Failure> {

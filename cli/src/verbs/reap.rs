@@ -57,7 +57,10 @@ pub(super) async fn run(engine: Engine, args: &ReapArgs) -> Result<Answer, Failu
         plural(report.evicted.len() as u64, "lock", "locks"),
         report.left
     ));
-    Ok(Answer { verdict: turns.verdict(), ..Answer::new(document, text) })
+    Ok(Answer {
+        verdict: turns.verdict().map(|failure| (failure.kind, failure.message)),
+        ..Answer::new(document, text)
+    })
 }
 
 async fn sweep(

@@ -58,7 +58,10 @@ pub(super) async fn run(engine: Engine, args: &RetentionArgs) -> Result<Answer, 
     let removed = count("remove") + count("removed");
     let done = if actor.is_some() { "removed" } else { "would be removed" };
     let text = format!("{}\n{} {done}\n", table.render(), plural(removed, "snapshot", "snapshots"));
-    Ok(Answer { verdict: turns.verdict(), ..Answer::new(document, text) })
+    Ok(Answer {
+        verdict: turns.verdict().map(|failure| (failure.kind, failure.message)),
+        ..Answer::new(document, text)
+    })
 }
 
 struct Line {

@@ -1,62 +1,35 @@
 //! `pstore tag` and `pstore untag`
 
-use engine::failure::Failure;
-use serde_json::json;
-use store::{Error, ErrorKind, catalog::controls::Controls, name::Lineage, ops::tag};
+use engine::{
+    Engine,
+    failure::Failure,
+    verbs::tag::{TagChange, TagOutcome, TagRequest},
+};
 
-use super::Engine;
 use crate::{answer::Answer, args::TagArgs};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Change {
-    Tag,
-    Untag,
-}
-
-/// Without a name it is the current snapshot's tag that is meant.
-fn elsewhere(lineage: &Lineage, tag: &str, error: Error) -> Failure {
-    let is_missing = error.kind() == ErrorKind::NotFound;
-    let failure = Failure::from(error);
-    match is_missing {
-        true => failure.hint(format!(
-            "`pstore untag {}@{tag} {tag}` takes it from the snapshot that has it",
-            lineage.name
-        )),
-        false => failure,
+impl TagArgs {
+    fn request(&self) -> TagRequest {
+        TagRequest { snapshot: self.snapshot.choice(), tag: self.tag.clone(), actor: self.actor.name() }
     }
 }
 
-pub(super) async fn run(engine: Engine, args: &TagArgs, change: Change) -> Result<Answer, Failure> {
-    tag::check_name(&args.tag)?;
-    let reference = args.snapshot.reference()?;
-    let (tenant, lineage) = engine.lineage_to_change(&args.snapshot.lineage()).await?;
-    let record = engine.snapshot(&tenant, &lineage, reference).await?;
-    let controls = Controls::new(tenant, lineage.clone(), engine.actor(&args.actor.name()));
-    let tagged = match change {
-        Change::Tag => tag::tag(&controls, record.record, &args.tag).await?,
-        Change::Untag => tag::untag(&controls, record.record, &args.tag)
-            .await
-            .map_err(|error| elsewhere(&lineage, &args.tag, error))?,
-    };
-    let prefix = tagged.record.sha256_prefix();
-    let (outcome, text) = match (change, tagged.changed) {
-        (Change::Tag, true) => ("tagged", format!("{prefix} of {lineage} is tagged {}\n", args.tag)),
-        (Change::Tag, false) => {
-            ("unchanged", format!("{prefix} of {lineage} is tagged {} already\n", args.tag))
-        }
-        (Change::Untag, _) => {
-            ("untagged", format!("{prefix} of {lineage} is no longer tagged {}\n", args.tag))
-        }
-    };
-    let document = json!({
-        "outcome": outcome,
-        "tenant_id": lineage.name.tenant,
-        "profile_id": lineage.name.profile,
-        "chrome_major_version": lineage.chrome_major,
-        "sha256_prefix": prefix,
-        "record": tagged.record.record,
-        "tag": args.tag,
-        "tags": tagged.record.tags.keys().collect::<Vec<_>>(),
-    });
-    Ok(Answer::new(document, text))
+pub(super) async fn tag(engine: Engine, args: &TagArgs) -> Result<Answer, Failure> {
+    let outcome = engine.tag(&args.request()).await?;
+    Answer::of(&outcome, text(&outcome))
+}
+
+pub(super) async fn untag(engine: Engine, args: &TagArgs) -> Result<Answer, Failure> {
+    let outcome = engine.untag(&args.request()).await?;
+    Answer::of(&outcome, text(&outcome))
+}
+
+fn text(outcome: &TagOutcome) -> String {
+    let TagOutcome { sha256_prefix, tag, lineage, .. } = outcome;
+    let lineage = lineage.lineage();
+    match outcome.outcome {
+        TagChange::Tagged => format!("{sha256_prefix} of {lineage} is tagged {tag}\n"),
+        TagChange::Unchanged => format!("{sha256_prefix} of {lineage} is tagged {tag} already\n"),
+        TagChange::Untagged => format!("{sha256_prefix} of {lineage} is no longer tagged {tag}\n"),
+    }
 }

@@ -83,7 +83,13 @@ async fn of_tenants(engine: &Engine, named: Option<&Tenant>, args: &VerifyArgs) 
         Some(tenant) => Scope::Tenant(tenant.clone()),
         None => Scope::All { tenants: turns.tenants().len() },
     };
-    Ok(Checked { scope, options, report, failed: turns.failed(), passed_over: turns.verdict() })
+    Ok(Checked {
+        scope,
+        options,
+        report,
+        passed_over: turns.verdict().map(|failure| (failure.kind, failure.message)),
+        failed: turns.into_failed(),
+    })
 }
 
 /// The option that says something of one profile.

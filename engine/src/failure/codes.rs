@@ -1,5 +1,7 @@
 //! Exit codes. The table for people is docs/exit-codes.md; a test keeps the two equal.
 
+use schemars::{Schema, SchemaGenerator, json_schema};
+use serde::Serializer;
 use store::ErrorKind;
 
 /// The exit code of a kind, and its name in JSON. Codes are only ever added.
@@ -48,6 +50,21 @@ pub const fn code(kind: ErrorKind) -> u8 {
 
 pub const fn name(kind: ErrorKind) -> &'static str {
     entry(kind).1
+}
+
+/// Writes the name of a kind.
+pub(crate) fn serialize<S: Serializer>(kind: &ErrorKind, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(name(*kind))
+}
+
+/// The names that kinds have.
+pub(crate) fn names() -> Vec<&'static str> {
+    KINDS.into_iter().map(name).collect()
+}
+
+/// A kind is one of these names.
+pub(crate) fn schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "enum": names() })
 }
 
 /// The kind with this name in JSON.

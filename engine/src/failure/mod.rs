@@ -1,15 +1,17 @@
 //! An error as a person meets it: what happened, and what to do next.
 
-use serde_json::{Value, json};
+pub mod codes;
+pub mod document;
+
 use store::{
     Error, ErrorKind,
     error::{BucketError, Holder},
     id::RecordId,
 };
 
-pub mod codes;
+use self::document::ErrorDocument;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Failure {
     pub kind: ErrorKind,
     pub message: String,
@@ -43,23 +45,9 @@ impl Failure {
         self.exit.unwrap_or(codes::code(self.kind))
     }
 
-    pub fn document(&self) -> Value {
-        let Self { kind, message, hint, holder, .. } = self;
-        let mut error = json!({
-            "kind": codes::name(*kind),
-            "message": message,
-            "hint": hint,
-            "exit_code": self.code(),
-        });
-        if let Some(holder) = holder {
-            error["holder_run_id"] = json!(holder.run_id);
-            error["holder_host"] = json!(holder.host);
-            error["holder_host_run_id"] = json!(holder.host_run_id);
-            error["acquired_at_ms"] = json!(holder.acquired_at_ms);
-            error["renewal_count"] = json!(holder.renewal_count);
-            error["remaining_ms"] = json!(holder.remaining.as_millis() as u64);
-        }
-        json!({ "error": error })
+    /// As every door hands it out.
+    pub fn document(&self) -> ErrorDocument {
+        ErrorDocument { error: self.into() }
     }
 }
 

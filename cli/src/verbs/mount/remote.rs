@@ -114,6 +114,6 @@ pub(crate) fn sent(answer: &Result<Answer, Failure>) -> Value {
             "brief": brief,
             "verdict": verdict.as_ref().map(|(kind, message)| json!({ "kind": codes::name(*kind), "message": message })),
         }),
-        Err(failure) => failure.document(),
+        Err(failure) => json!(failure.document()),
     }
 }

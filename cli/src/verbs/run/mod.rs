@@ -176,7 +176,7 @@ fn answer(engine: &Engine, args: &RunArgs, ended: Ended) -> Answer {
     };
     if let Some(failure) = failed {
         document["snapshot_failed"] = json!(true);
-        document["snapshot_error"] = failure.document()["error"].take();
+        document["snapshot_error"] = json!(failure.document().error);
         if let Some(hint) = &failure.hint {
             engine.say(&format!("hint: {hint}"));
         }

@@ -26,7 +26,7 @@ pub(super) struct Checked {
     pub(super) options: Options,
     pub(super) report: Report,
     /// Tenants that were passed over, for `--json`.
-    pub(super) failed: Vec<Value>,
+    pub(super) failed: Vec<engine::turns::FailedTurn>,
     /// How it ends because of them.
     pub(super) passed_over: Option<(ErrorKind, String)>,
 }

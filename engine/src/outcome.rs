@@ -1,0 +1,48 @@
+//! An outcome is what a request came to: one document, and perhaps a verdict.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use store::name::{ChromeMajor, Lineage, Profile, Tenant};
+
+use crate::failure::Failure;
+
+/// What a request came to. Its serialised form is the document that every door hands out.
+pub trait Outcome: Serialize + JsonSchema {
+    /// Whether there can be a verdict.
+    const HAS_VERDICT: bool = false;
+
+    /// The work is done, and what it found is bad: what that is, and what to do about it.
+    fn verdict(&self) -> Option<Failure> {
+        None
+    }
+}
+
+/// Whose outcome it is, in the contract's words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct LineageFields {
+    /// The tenant.
+    pub tenant_id: Tenant,
+    /// The profile of the tenant.
+    pub profile_id: Profile,
+    /// The Chrome that wrote it.
+    pub chrome_major_version: ChromeMajor,
+}
+
+impl From<&Lineage> for LineageFields {
+    fn from(lineage: &Lineage) -> Self {
+        Self {
+            tenant_id: lineage.name.tenant.clone(),
+            profile_id: lineage.name.profile.clone(),
+            chrome_major_version: lineage.chrome_major,
+        }
+    }
+}
+
+impl LineageFields {
+    /// The lineage that they name.
+    pub fn lineage(&self) -> Lineage {
+        let name =
+            store::name::ProfileName { tenant: self.tenant_id.clone(), profile: self.profile_id.clone() };
+        Lineage { name, chrome_major: self.chrome_major_version }
+    }
+}

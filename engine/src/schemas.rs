@@ -1,0 +1,80 @@
+//! The JSON Schemas of the documents that every door hands out, made from the types of the outcomes.
+
+use schemars::{JsonSchema, generate::SchemaSettings, transform::RecursiveTransform};
+use serde_json::{Value, json};
+
+use crate::{
+    failure::{codes, document::ErrorDocument},
+    outcome::Outcome,
+    verbs,
+};
+
+/// Every document by its name, which is that of the verb, and its schema.
+pub fn all() -> Vec<(&'static str, Value)> {
+    vec![
+        ("error", titled::<ErrorDocument>("What a command prints with --json if it fails".to_owned())),
+        ("stats", of::<verbs::stats::StatsOutcome>("stats")),
+        ("tag", of::<verbs::tag::TagOutcome>("tag")),
+    ]
+}
+
+/// The schema of a verb's document. One whose work can end with a bad result has an error, too.
+fn of<T: Outcome>(verb: &str) -> Value {
+    let mut schema = titled::<T>(format!("What `pstore {verb} --json` prints"));
+    if T::HAS_VERDICT {
+        schema["properties"]["error"] = json!({
+            "type": "object",
+            "properties": {
+                "kind": { "enum": codes::names() },
+                "message": { "type": "string" },
+                "hint": { "type": ["string", "null"] },
+                "exit_code": { "type": "integer" },
+            },
+            "required": ["exit_code", "hint", "kind", "message"],
+            "additionalProperties": false,
+        });
+    }
+    schema
+}
+
+fn titled<T: JsonSchema>(title: String) -> Value {
+    let mut settings = SchemaSettings::draft2020_12().for_serialize();
+    settings.inline_subschemas = true;
+    settings.transforms.push(Box::new(RecursiveTransform(closed)));
+    let schema = settings.into_generator().into_root_schema_for::<T>();
+    let mut schema = schema.to_value();
+    schema["title"] = json!(title);
+    schema
+}
+
+/// An object has the fields that are listed and no others; numbers are described as JSON has them.
+fn closed(schema: &mut schemars::Schema) {
+    schema.remove("format");
+    schema.remove("minimum");
+    schema.remove("maximum");
+    if schema.get("properties").is_some() && schema.get("additionalProperties").is_none() {
+        schema.insert("additionalProperties".to_owned(), json!(false));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use super::*;
+
+    /// After a change that is meant, `PSTORE_WRITE_DOCUMENTS=1` writes the schemas anew.
+    #[test]
+    fn the_schemas_of_the_manual_are_those_of_the_types() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/schemas");
+        for (name, schema) in all() {
+            let path = folder.join(format!("{name}.json"));
+            let text = format!("{}\n", serde_json::to_string_pretty(&schema).unwrap());
+            if std::env::var_os("PSTORE_WRITE_DOCUMENTS").is_some() {
+                fs::write(&path, &text).unwrap();
+            }
+            let kept = fs::read_to_string(&path).unwrap_or_default();
+            assert_eq!(kept, text, "docs/schemas/{name}.json is not what the types say");
+        }
+    }
+}
