@@ -25,7 +25,7 @@ use store::{
     ops::{
         find,
         import::{self, Imported, Request},
-        publish, retention,
+        pointer_move, retention,
         snapshot::{Outcome, Report},
     },
 };
@@ -66,7 +66,7 @@ pub(super) async fn run(engine: Engine, args: &ImportArgs) -> Result<Answer, Fai
         let told = engine.progress();
         let how = (String::new(), args.force);
         (imported.record, flip) =
-            publish::point(&controls, imported.record, EventKind::Import, how, &job, told).await?;
+            pointer_move::point(&controls, imported.record, EventKind::Import, how, &job, told).await?;
     }
     if let (Some(held), Outcome::Stored) = (&imported.held_back, imported.outcome) {
         controls.tell_held_back(&imported.record, &held.reason).await;

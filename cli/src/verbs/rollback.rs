@@ -10,7 +10,7 @@ use store::{
     catalog::{controls::Controls, pointer::Flip},
     format::{event::EventKind, pointer::Target, record::Record},
     name::Lineage,
-    ops::publish,
+    ops::pointer_move,
 };
 
 use super::{Engine, force_unlock::checked_reason, foreign};
@@ -46,7 +46,7 @@ pub(super) async fn run(engine: Engine, args: &RollbackArgs) -> Result<Answer, F
         let target = match args.confirm {
             true => {
                 let seen = pointer.contract_only_seen();
-                publish::named_already(&controls, seen, target, Some(&job), told).await?
+                pointer_move::named_already(&controls, seen, target, Some(&job), told).await?
             }
             false => target,
         };
@@ -70,7 +70,7 @@ pub(super) async fn run(engine: Engine, args: &RollbackArgs) -> Result<Answer, F
         return Ok(Answer::new(document("planned", &target), text));
     }
     let how = (reason.clone(), args.force);
-    let (target, flip) = publish::point(&controls, target, EventKind::Rollback, how, &job, told).await?;
+    let (target, flip) = pointer_move::point(&controls, target, EventKind::Rollback, how, &job, told).await?;
     let outcome = match flip {
         Flip::Flipped { .. } => "rolled_back",
         Flip::Unchanged => "unchanged",

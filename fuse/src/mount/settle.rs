@@ -11,7 +11,7 @@ use store::{
     },
     format::record::{Record, State},
     id::RecordId,
-    ops::{commit::Base, open::Opened, publish},
+    ops::{commit::Base, open::Opened, pointer_move, publish},
     progress::Silent,
 };
 
@@ -100,7 +100,7 @@ impl Mount {
                 Ok(Settled::Passed { record, finished: true })
             }
             (Fate::Open, Some(Meant { flip_id, .. })) if live.held_back.is_none() => {
-                match publish::flip(hold, live, flip_id, archive, Arc::new(Silent)).await {
+                match pointer_move::flip(hold, live, flip_id, archive, Arc::new(Silent)).await {
                     Ok((flipped, _)) => {
                         self.finish(base, intent, flipped).await?;
                         tracing::info!(%record, "a commit that was cut short is finished");

@@ -178,8 +178,12 @@ impl WriteLease {
         super::index::upload(&self.store, write, index).await
     }
 
-    /// The publish point: the record becomes live. Needs the proof that all it names is there.
-    pub async fn publish(&self, durable: &DurableWrite, finish: impl FnOnce(&mut Record)) -> Result<Record> {
+    /// The record becomes live, and so the write a snapshot. Needs the proof that all it names is there.
+    pub async fn make_live(
+        &self,
+        durable: &DurableWrite,
+        finish: impl FnOnce(&mut Record),
+    ) -> Result<Record> {
         let held = self.held.lock().await.take().ok_or_else(|| internal("a write without a lease"))?;
         if held.is_too_old() {
             return Err(Error::WriteRevoked { record: held.record.record });

@@ -323,6 +323,14 @@ impl Entry {
         Ok(())
     }
 
+    /// Gives a regular file this content.
+    pub fn set_extents(&mut self, new: Vec<Extent>) {
+        if let Kind::File { size, extents } = &mut self.kind {
+            *size = new.iter().map(Extent::len).sum();
+            *extents = new;
+        }
+    }
+
     /// Of a regular file; 0 of all else.
     pub fn size(&self) -> u64 {
         match self.kind {

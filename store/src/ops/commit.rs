@@ -5,7 +5,6 @@
 //! base's own table says where their chunks are.
 
 use std::{
-    collections::{HashMap, HashSet},
     ops::Range,
     path::PathBuf,
     sync::Arc,
@@ -13,31 +12,24 @@ use std::{
 };
 
 use super::{
-    again::store_again,
-    moved::{by_id, current, lineage_of, packs_of},
-    open::Opened,
-    publish,
-    snapshot::{About, Examined, HoldBack, Outcome, Report, Totals, draft},
-    written::{Published, Written},
+    moved::{current, lineage_of},
+    pointer_move, publish,
+    snapshot::{About, Examined, HoldBack, Outcome, Report},
+    write::{self, Barred, Finished, ReadBase, SnapshotWriter, Totals, new_tree},
 };
 use crate::{
-    Error, ErrorKind, Result,
-    catalog::{lease::WriteLease, lock::Hold, pointer::Flip},
+    Error, Result,
+    catalog::{lock::Hold, pointer::Flip},
     content::{
         TenantStore,
         ingest::{Cutter, Files, Ingest, Ingested},
-        known::Known,
         lazy::startup::{self, First, Places},
-        lost::Lost,
-        meta::{Metadata, NewTree},
-        reader::Want,
-        upload::{Gate, Uploader},
+        meta::Metadata,
         workers::blocking,
     },
     format::{
         pointer::Target,
         record::Record,
-        segment::SegmentWriter,
         table::Location,
         tree::{Entry, Extent, Kind},
     },
@@ -121,50 +113,35 @@ pub async fn commit(
         request.hold_back = None;
     }
     progress.begin("commit", tree.entries.len() as u64, tree.bytes);
-    let (old, locations) = match &base {
-        Some(base) => base.metadata.decode()?,
-        None => (Vec::new(), Vec::new()),
+    let plan = write::Plan {
+        lineage: &request.lineage,
+        about: request.about.clone(),
+        totals: Totals::of(&tree.entries, tree.skipped, tree.bytes),
+        source: ("mount", &request.path),
+        barred: Barred::Copy,
+        quota_bytes: request.quota_bytes,
     };
-    let lost = base.as_ref().and_then(|base| base.record.damage.as_ref()).map(Lost::from);
-    let known = Arc::new(Known::new(by_id(&old, locations), None).without(lost.unwrap_or_default()));
-    let totals = Totals::of(&tree.entries, tree.skipped, tree.bytes);
-    let source = ("mount", request.path.as_path());
-    let base_record = base.as_ref().map(|base| &base.record);
-    let draft = draft(store, &request.lineage, request.about.clone(), base_record, totals, source);
-    let lease = WriteLease::new(store.clone(), request.lineage.clone(), draft, Arc::clone(&known));
-    let lease = Arc::new(lease.within(request.quota_bytes).kept());
-    let gate = Arc::clone(&lease) as Arc<dyn Gate>;
-    let uploader = Arc::new(Uploader::new(store.clone(), gate, Arc::clone(&progress)));
+    let read = async {
+        base.map_or_else(|| Ok(ReadBase::default()), |base| ReadBase::decode(base.record, base.metadata))
+    };
     let told = Arc::clone(&progress);
-    let ingest = Ingest::new(store.clone(), Arc::clone(&known), Arc::clone(&uploader), progress);
-    let writing = Writing { store, lease: &lease, uploader: &uploader, known: &known, old };
-    let (changed, skipped, threads) = (tree.changed.len() as u64, tree.skipped, request.threads);
-    let written = Box::pin(writing.write(&request, tree, files, base, ingest, threads, intend)).await;
-    // Nothing may still be uploading under a lease that is given up.
-    let finished = uploader.finish().await;
-    let written = match (written, finished) {
-        (Err(Error::Internal { .. }), Err(cause)) => Err(cause),
-        (written, _) => written,
-    };
-    let Ok(Ended { mut record, held_back, mut stored }) = written else {
-        lease.abandon().await;
-        return Err(written.err().unwrap_or(Error::Interrupted));
-    };
-    if stored.is_none() {
-        lease.abandon().await;
-    }
+    let (writer, old) = SnapshotWriter::begin(store, plan, read, progress).await?;
+    let (changed, skipped) = (tree.changed.len() as u64, tree.skipped);
+    let mut source = MountSource { store, request: &request, writer, old };
+    let written = Box::pin(source.write(tree, files, intend)).await;
+    let Ended { mut record, held_back, mut stored } = source.writer.end(written).await?;
     let (mut flip, job) = (Flip::Unchanged, request.archive.as_ref());
     if let (Some(hold), None) = (hold, &held_back) {
         match &mut stored {
             Some(stored) => {
-                (record, flip) = publish::flip(hold, record, request.flip_id, job, told).await?;
+                (record, flip) = pointer_move::flip(hold, record, request.flip_id, job, told).await?;
                 stored.record = record.clone();
             }
             None => {
                 let pointer = hold.pointer().await;
                 let job = job.filter(|_| pointer.target() == Target::Record(record.record));
                 let seen = pointer.contract_only_seen();
-                record = publish::named_already(hold.controls(), seen, record, job, told).await?;
+                record = pointer_move::named_already(hold.controls(), seen, record, job, told).await?;
             }
         }
     }
@@ -186,15 +163,6 @@ pub async fn commit(
     Ok((report, stored))
 }
 
-struct Writing<'a> {
-    store: &'a TenantStore,
-    lease: &'a WriteLease,
-    uploader: &'a Arc<Uploader>,
-    known: &'a Arc<Known>,
-    /// The entries of the base.
-    old: Vec<Entry>,
-}
-
 struct Ended {
     record: Record,
     held_back: Option<HoldBack>,
@@ -202,77 +170,70 @@ struct Ended {
     stored: Option<Stored>,
 }
 
-impl Writing<'_> {
-    #[expect(clippy::too_many_arguments, reason = "each is used up here")]
+/// A mount whose changes are being written.
+struct MountSource<'a> {
+    store: &'a TenantStore,
+    request: &'a Request,
+    writer: SnapshotWriter,
+    /// The entries of the base.
+    old: Vec<Entry>,
+}
+
+impl MountSource<'_> {
     async fn write(
-        &self,
-        request: &Request,
+        &mut self,
         tree: Tree,
         files: Arc<dyn Files + Send>,
-        base: Option<Base>,
-        ingest: Ingest,
-        threads: usize,
         intend: impl AsyncFnOnce(RecordId) -> Result<()>,
     ) -> Result<Ended> {
         let Tree { mut entries, changed, .. } = tree;
-        let (store, places) = (self.store.clone(), self.first_reads(request, base.as_ref()));
+        let request = self.request;
+        let (store, places) = (self.store.clone(), self.first_reads());
+        let (ingest, threads) = (self.writer.ingest(), request.threads);
         let rewritten = Arc::new(Rewritten { files, changed, first: places.clone(), ingest, threads });
         let reading = Arc::clone(&rewritten);
         let (entries, new, mut ingested) = blocking(move || {
             let all: Vec<usize> = (0..reading.changed.len()).collect();
             let (extents, ingested) = reading.store(&entries, &all)?;
             for (at, extents) in reading.changed.iter().zip(extents) {
-                set_extents(&mut entries[*at], extents);
+                entries[*at].set_extents(extents);
             }
-            let mut writer = SegmentWriter::default();
-            for entry in &entries {
-                writer.push(entry).map_err(|error| Error::InvalidInput {
-                    what: format!("{} cannot be stored: {error}", entry.path),
-                })?;
-            }
-            Ok((entries, NewTree::new(&store, writer), ingested))
+            let tree = new_tree(&store, &entries, |entry, error| Error::InvalidInput {
+                what: format!("{} cannot be stored: {error}", entry.path),
+            })?;
+            Ok((Arc::new(entries), tree, ingested))
         })
         .await?;
-        let (base_record, base_metadata) = match base {
-            Some(base) => (Some(base.record), Some(base.metadata)),
-            None => (None, None),
-        };
-        if let Some(record) = &base_record
-            && lineage_of(record) == request.lineage
-            && super::snapshot::snapshot_id(record) == Some(new.id)
-            && self.holds_all(record, &rewritten, ingested).await
+        if let Some(base) = self.writer.base()
+            && lineage_of(base) == request.lineage
+            && super::snapshot::snapshot_id(base) == Some(new.id)
+            && self.holds_all(base, &rewritten, ingested).await
         {
-            return Ok(Ended { record: record.clone(), held_back: None, stored: None });
+            return Ok(Ended { record: base.clone(), held_back: None, stored: None });
         }
         // From here on the lease exists, so what is barred is known.
-        let record = self.lease.open().await?;
+        let record = self.writer.open().await?;
         // Both are waited for, whatever becomes of the other: what is intended may be taken back.
-        let following = Box::pin(self.follow_base(&entries, base_record, base_metadata));
-        let (followed, intended) = futures::future::join(following, intend(record)).await;
+        let following = Box::pin(self.writer.follow_base_or_copy(&entries));
+        let (copied, intended) = futures::future::join(following, intend(record)).await;
         intended?;
-        let (base_metadata, again) = followed?;
+        let copied = copied?;
         let hit = self.hit(&entries, &rewritten.changed);
-        let entries = match hit.is_empty() {
-            true => entries,
-            false => {
-                let stored = blocking(move || Ok((rewritten.store(&entries, &hit)?.1, entries))).await?;
-                ingested = stored.0;
-                stored.1
-            }
-        };
+        if !hit.is_empty() {
+            let entries = Arc::clone(&entries);
+            ingested = blocking(move || Ok(rewritten.store(&entries, &hit)?.1)).await?;
+        }
         let held_back = request.hold_back.clone().or_else(|| request.examined.hold_back.clone());
         let (health, word) = (request.examined.health.clone(), held_back.as_ref().map(|held| held.word));
         let startup = places.plan(&entries);
-        let finish = |record: &mut Record| {
+        let describe = |record: &mut Record| {
             record.startup = startup;
             record.health = health;
             record.held_back = word.map(ToOwned::to_owned);
-            record.counts.new_chunks = ingested.new_chunks + again.new_chunks;
-            record.counts.new_bytes = ingested.new_bytes + again.new_bytes;
+            record.counts.new_chunks = ingested.new_chunks + copied.new_chunks;
+            record.counts.new_bytes = ingested.new_bytes + copied.new_bytes;
         };
-        let written =
-            Written { store: self.store, lease: self.lease, uploader: self.uploader, known: self.known };
-        let Published { record, metadata, .. } = written.publish(new, base_metadata, finish).await?;
+        let Finished { record, metadata, .. } = self.writer.finish(new, describe).await?;
         let (entries, locations) = metadata.decode()?;
         let metadata = Arc::new(metadata);
         let (store, kept) = (self.store.clone(), Arc::clone(&metadata));
@@ -295,108 +256,15 @@ impl Writing<'_> {
 
     /// Those of the changed files, by number, that need a chunk which the base turned out to have lost.
     fn hit(&self, entries: &[Entry], changed: &[usize]) -> Vec<usize> {
-        let is_lost = |id: &ChunkId| {
-            self.uploader.locate(id).is_none()
-                && self.known.locate(id).is_none()
-                && self.known.locate_lost(id).is_some()
-        };
-        let is_hit = |at: usize| entries[at].chunks().any(|(id, _)| is_lost(&id));
+        let is_hit = |at: usize| entries[at].chunks().any(|(id, _)| self.writer.has_lost(&id));
         (0..changed.len()).filter(|number| is_hit(changed[*number])).collect()
     }
 
     /// What is read first, by the mount that commits, or else by those before it.
-    fn first_reads(&self, request: &Request, base: Option<&Base>) -> Places {
-        match (request.first_reads.as_slice(), base) {
-            ([], Some(base)) => Places::of(&startup::reads_of(&base.record.startup, &self.old), &self.old),
+    fn first_reads(&self) -> Places {
+        match (self.request.first_reads.as_slice(), self.writer.base()) {
+            ([], Some(base)) => Places::of(&startup::reads_of(&base.startup, &self.old), &self.old),
             (first_reads, _) => Places::of(first_reads, &self.old),
-        }
-    }
-
-    /// The metadata of the base, read anew if it is not what it was: chunks were moved since, by a
-    /// collection or by a repair that had a good copy, or what they lie in is about to go. What
-    /// may not be referred to even where it is now, but is still there, is stored again.
-    async fn follow_base(
-        &self,
-        entries: &[Entry],
-        record: Option<Record>,
-        metadata: Option<Arc<Metadata>>,
-    ) -> Result<(Option<Arc<Metadata>>, Ingested)> {
-        let lost = |id: &ChunkId, entry: &Entry| {
-            Error::damaged(
-                format!("the snapshot {} is built on", entry.path),
-                format!("chunk {id} is gone, or about to be collected"),
-            )
-        };
-        let Some(before) = record else {
-            self.lease.look_at_packs().await?;
-            let unresolved = self.unresolved(entries).await?;
-            return match unresolved.into_iter().next() {
-                Some((id, (_, entry))) => Err(lost(&id, entry)),
-                None => Ok((metadata, Ingested::default())),
-            };
-        };
-        let lineage = lineage_of(&before);
-        let now = current(self.store, &lineage, before.record);
-        let (looked, now) = futures::future::join(self.lease.look_at_packs(), now).await;
-        looked?;
-        if let Ok(now) = &now {
-            self.known.is_there(packs_of(now));
-        }
-        let is_whole = self.unresolved(entries).await?.is_empty();
-        let now = match now {
-            // It was deleted since. All that is needed of it is there, and nothing may take it.
-            Err(error) if error.kind() == ErrorKind::NotFound && is_whole => {
-                return Ok((metadata, Ingested::default()));
-            }
-            now => now?,
-        };
-        // Even if it is the same, the metadata may be that of an earlier generation.
-        let is_same = now.generation == before.generation && now.damage == before.damage;
-        if is_same && is_whole {
-            return Ok((metadata, Ingested::default()));
-        }
-        let opened = Opened::load(self.store, now).await?;
-        let lost_now = opened.record.damage.as_ref().map(Lost::from).unwrap_or_default();
-        // In this order: what is no longer lost is found where it is now.
-        self.known.learn_moved(by_id(&opened.entries, opened.locations));
-        self.known.learn_lost(lost_now);
-        let mut wants = Vec::new();
-        for (id, (raw_len, entry)) in self.unresolved(entries).await? {
-            let location = self.known.locate_barred(&id).ok_or_else(|| lost(&id, entry))?;
-            wants.push(Want { id, raw_len, location, purpose: () });
-        }
-        let again = match store_again(self.store, self.uploader, wants).await {
-            Err(missing @ Error::Missing { .. }) => {
-                // If it was moved once more, the next attempt finds it.
-                let later = current(self.store, &lineage, before.record).await?;
-                let moved = later.generation != opened.record.generation;
-                let what = format!("record {} of {lineage}", before.record);
-                return Err(if moved { Error::Conflict { what } } else { missing });
-            }
-            again => again?,
-        };
-        Ok((Some(Arc::new(opened.metadata)), again))
-    }
-
-    /// The chunks that this write neither stores nor may refer to, with their length and an
-    /// entry that needs them. What is damaged stays so: whoever builds on it has no other.
-    async fn unresolved<'e>(&self, entries: &'e [Entry]) -> Result<HashMap<ChunkId, (u32, &'e Entry)>> {
-        loop {
-            let (mut missing, mut packs) = (HashMap::new(), HashSet::new());
-            for (entry, (id, raw_len)) in entries.iter().flat_map(|e| e.chunks().map(move |chunk| (e, chunk)))
-            {
-                if self.uploader.locate(&id).is_some() {
-                    continue;
-                }
-                match self.known.locate(&id) {
-                    Some(location) => drop(packs.insert(location.pack)),
-                    None if self.known.locate_lost(&id).is_some() => {}
-                    None => drop(missing.insert(id, (raw_len, entry))),
-                }
-            }
-            if self.lease.make_sure_of(packs).await? {
-                return Ok(missing);
-            }
         }
     }
 }
@@ -407,7 +275,7 @@ struct Rewritten {
     /// The places of their entries.
     changed: Vec<usize>,
     first: Places,
-    ingest: Ingest,
+    ingest: Arc<Ingest>,
     threads: usize,
 }
 
@@ -449,12 +317,5 @@ impl Files for Laid<'_> {
         let entry = &self.entries[self.changed[self.chosen[at]]];
         let size = if let Kind::File { size, .. } = entry.kind { size } else { 0 };
         self.first.has(&entry.path, size, part)
-    }
-}
-
-fn set_extents(entry: &mut Entry, new: Vec<Extent>) {
-    if let Kind::File { size, extents } = &mut entry.kind {
-        *size = new.iter().map(Extent::len).sum();
-        *extents = new;
     }
 }

@@ -1,7 +1,6 @@
 //! The verbs.
 
 pub mod adopt;
-mod again;
 pub mod browse;
 pub mod commit;
 pub mod commitment;
@@ -15,6 +14,7 @@ pub mod history;
 pub mod import;
 pub mod moved;
 pub mod open;
+pub mod pointer_move;
 pub mod profiles;
 pub mod publish;
 pub mod quota;
@@ -27,4 +27,4 @@ pub mod snapshot;
 pub mod stats;
 pub mod tag;
 pub mod verify;
-mod written;
+mod write;

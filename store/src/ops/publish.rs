@@ -8,10 +8,6 @@
 //!    still: who removes one has looked at the records before.
 //! 5. The pointer names it, if it points at this snapshot.
 
-mod moves;
-
-pub use moves::{flip, named_already, point};
-
 use std::{path::PathBuf, sync::Arc};
 
 use async_trait::async_trait;
@@ -78,7 +74,8 @@ pub async fn publish(
     })
 }
 
-async fn store(
+/// Puts the archive into the bucket, and its name into the record.
+pub(super) async fn store(
     controls: &Controls,
     target: RecordId,
     job: &Job,
@@ -190,7 +187,8 @@ fn named(record: &Record) -> Option<Sha256> {
     record.archive_sha256.as_ref()?.parse().ok()
 }
 
-async fn live(controls: &Controls, target: RecordId) -> Result<(Record, Version)> {
+/// The record of a snapshot that is live.
+pub(super) async fn live(controls: &Controls, target: RecordId) -> Result<(Record, Version)> {
     let (record, version) = records::get(controls.store(), controls.lineage(), target).await?;
     if record.state != State::Live {
         return Err(Error::NotFound { what: format!("snapshot {target} of {}", controls.lineage()) });

@@ -429,7 +429,7 @@ impl Host {
         content.packs = [data, meta].map(|pack| PackUse { pack, live_bytes: 1 }).to_vec();
         content.packs.sort_by_key(|used| used.pack);
         let durable = DurableWrite { write, stored_bytes: 1 };
-        let record = lease.publish(&durable, |record| record.content = Some(content)).await?;
+        let record = lease.make_live(&durable, |record| record.content = Some(content)).await?;
         if flips {
             let wanted = Move { target: record.record, reason: String::new(), force: true };
             self.controls().point(&wanted).await?;

@@ -93,7 +93,7 @@ impl Host {
         content.packs = [data, meta].map(|pack| PackUse { pack, live_bytes: 1 }).to_vec();
         content.packs.sort_by_key(|used| used.pack);
         let durable = DurableWrite { write, stored_bytes: 1 };
-        lease.publish(&durable, |record| record.content = Some(content)).await.map(drop)
+        lease.make_live(&durable, |record| record.content = Some(content)).await.map(drop)
     }
 
     async fn put_pack(&self, pack: PackId) -> store::Result<PackId> {

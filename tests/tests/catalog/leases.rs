@@ -66,7 +66,7 @@ impl Desk {
             record.content = like.content;
             record.uncompressed_size_bytes = like.uncompressed_size_bytes;
         };
-        lease.publish(&durable, finish).await.unwrap();
+        lease.make_live(&durable, finish).await.unwrap();
         assert_eq!(self.state(write).await, State::Live);
     }
 

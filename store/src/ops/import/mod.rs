@@ -1,11 +1,11 @@
-//! Takes an archive in as a snapshot, straight from a stream.
+//! `import` stores an archive as a snapshot, straight from a stream.
 //!
 //! 1. The write's lease is taken first: what may be referred to is then known for good, so
 //!    that a stream, which cannot be read twice, need not be.
 //! 2. Content is cut and stored as it comes. Names and attributes are held in memory, within
 //!    limits; nothing is unpacked but the files that somebody wants to look at.
 //! 3. Only when all of it was read, its digest is the expected one and the tree is sound,
-//!    is the record published. Until then nothing has happened but some garbage.
+//!    does the record become live. Until then nothing has happened but some garbage.
 
 mod judge;
 mod stream;
@@ -20,29 +20,19 @@ use std::{
 };
 
 use super::{
-    moved::{by_id, current},
-    snapshot::{About, HoldBack, IndexLoading, Outcome, Totals, draft, read_unfinished, snapshot_id},
-    written::{Published, Written},
+    snapshot::{About, HoldBack, Outcome, snapshot_id},
+    write::{self, Barred, Finished, ReadBase, SnapshotWriter, Totals, new_tree},
 };
 use crate::{
-    Error, ErrorKind, Result,
+    Result,
     archive::{intake::Arrived, reader::Limits},
-    catalog::{lease::WriteLease, records},
-    content::{
-        TenantStore,
-        ingest::{Ingest, Ingested},
-        known::{Known, Locations},
-        lost::Lost,
-        meta::{Metadata, NewTree},
-        unfinished::TakenOver,
-        upload::{Gate, Uploader},
-        workers::blocking,
-    },
+    catalog::records,
+    content::{TenantStore, ingest::Ingested, unfinished::TakenOver, workers::blocking},
     format::{
-        Unknown,
+        FormatError, Unknown,
         manifest::Manifest,
         record::{Record, Source, State},
-        segment::SegmentWriter,
+        tree::Entry,
     },
     id::SnapshotId,
     name::Lineage,
@@ -97,122 +87,41 @@ pub async fn import(
     progress: Arc<dyn Progress>,
 ) -> Result<Imported> {
     let started = Instant::now();
-    let base = Base::load(store, base).await;
-    let damage = base.record.as_ref().and_then(|record| record.damage.as_ref());
-    let lost = damage.map(Lost::from).unwrap_or_default();
-    let unfinished = read_unfinished(store).await?;
-    let known = Known::new(base.locations, None).without(lost).beside(unfinished);
-    let known = Arc::new(known);
-    let (source, lineage) = (("archive", request.name.as_ref()), request.lineage.clone());
-    let draft =
-        draft(store, &lineage, request.about.clone(), base.record.as_ref(), Totals::default(), source);
-    let lease = WriteLease::new(store.clone(), lineage, draft, Arc::clone(&known));
-    let lease = Arc::new(lease.within(request.quota_bytes).listing_packs().kept());
-    let gate = Arc::clone(&lease) as Arc<dyn Gate>;
-    let uploader = Arc::new(Uploader::new(store.clone(), gate, Arc::clone(&progress)).noting());
-    let ingest = Ingest::new(store.clone(), Arc::clone(&known), Arc::clone(&uploader), Arc::clone(&progress));
+    let plan = write::Plan {
+        lineage: &request.lineage,
+        about: request.about.clone(),
+        totals: Totals::default(),
+        source: ("archive", request.name.as_ref()),
+        barred: Barred::LeaseFirst,
+        quota_bytes: request.quota_bytes,
+    };
+    // Of a base that cannot be read, the record says nothing either.
+    let base = async { Ok(ReadBase::load(store, base).await.if_readable()) };
+    let (writer, _) = SnapshotWriter::begin(store, plan, base, Arc::clone(&progress)).await?;
     progress.begin("import", 0, request.manifest.as_ref().map_or(0, |of| of.uncompressed_size_bytes));
-    let writing = Writing {
-        store,
-        request: &request,
-        base: (base.record, base.metadata),
-        known: &known,
-        lease: &lease,
-        uploader: &uploader,
-    };
-    let imported = writing.run(ingest, stream, progress).await;
-    // Nothing may still be uploading under a lease that is given up; and if an upload
-    // failed, that is why the rest did.
-    let imported = match (imported, uploader.finish().await) {
-        (Err(Error::Internal { .. }), Err(cause)) => Err(cause),
-        (imported, _) => imported,
-    };
-    if !matches!(&imported, Ok(Imported { outcome: Outcome::Stored, .. })) {
-        lease.abandon().await;
-    }
-    Ok(Imported { elapsed: started.elapsed(), ..imported? })
+    let mut source = ArchiveSource { store, request: &request, writer };
+    let imported = source.run(stream, progress).await;
+    let imported = source.writer.end(imported).await?;
+    Ok(Imported { elapsed: started.elapsed(), ..imported })
 }
 
-/// What a snapshot of an archive is built on.
-#[derive(Default)]
-struct Base {
-    record: Option<Record>,
-    metadata: Option<Arc<Metadata>>,
-    locations: Locations,
-}
-
-impl Base {
-    /// One that cannot be read must not keep anybody from storing a good snapshot after it.
-    async fn load(store: &TenantStore, record: Option<Record>) -> Self {
-        let Some(record) = record else { return Self::default() };
-        let Some(content) = &record.content else { return Self::default() };
-        let loaded = Metadata::load(store, record.record, record.generation, content).await;
-        match loaded.and_then(|metadata| Ok((metadata.decode()?, metadata))) {
-            Ok(((entries, locations), metadata)) => {
-                let locations = by_id(&entries, locations);
-                Self { record: Some(record), metadata: Some(Arc::new(metadata)), locations }
-            }
-            Err(error) => {
-                tracing::warn!(record = %record.record, %error, "the current snapshot cannot be built on");
-                Self::default()
-            }
-        }
-    }
-}
-
-struct Writing<'a> {
+/// An archive whose snapshot is being written.
+struct ArchiveSource<'a> {
     store: &'a TenantStore,
     request: &'a Request,
-    base: (Option<Record>, Option<Arc<Metadata>>),
-    known: &'a Arc<Known>,
-    lease: &'a WriteLease,
-    uploader: &'a Uploader,
+    writer: SnapshotWriter,
 }
 
-impl Writing<'_> {
-    async fn run(
-        mut self,
-        ingest: Ingest,
-        stream: Box<dyn Read + Send>,
-        progress: Arc<dyn Progress>,
-    ) -> Result<Imported> {
-        self.lease.open().await?;
-        // Both once the lease exists: a repair that has found something lost by then is done with them, and
-        // one that finds it later revokes the lease.
-        let (index, arriving) = IndexLoading::begin(self.store, INDEX_BUDGET_BYTES);
-        self.known.expect(arriving);
-        self.follow_base().await?;
-        let imported = self.take_in(ingest, stream, progress).await;
-        index.abort();
+impl ArchiveSource<'_> {
+    async fn run(&mut self, stream: Box<dyn Read + Send>, progress: Arc<dyn Progress>) -> Result<Imported> {
+        self.writer.open_first(INDEX_BUDGET_BYTES).await?;
+        let imported = self.take_in(stream, progress).await;
+        self.writer.stop_index();
         imported
     }
 
-    /// Looks at the base again, of which a repair may have found some damaged since it was read, or have
-    /// stored it elsewhere.
-    async fn follow_base(&mut self) -> Result<()> {
-        let Some(before) = &self.base.0 else { return Ok(()) };
-        let now = match current(self.store, &self.request.lineage, before.record).await {
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Damaged) => return Ok(()),
-            now => now?,
-        };
-        if now.generation == before.generation && now.damage == before.damage {
-            return Ok(());
-        }
-        let mut lost = now.damage.as_ref().map(Lost::from).unwrap_or_default();
-        let base = Base::load(self.store, Some(now)).await;
-        match base.metadata.is_some() {
-            true => self.known.learn_moved(base.locations),
-            // Where it is now is not known, and where it was it is still lost.
-            false => lost.add(&self.known.lost()),
-        }
-        self.known.learn_lost(lost);
-        self.base = (base.record, base.metadata);
-        Ok(())
-    }
-
     async fn take_in(
-        self,
-        ingest: Ingest,
+        &mut self,
         stream: Box<dyn Read + Send>,
         progress: Arc<dyn Progress>,
     ) -> Result<Imported> {
@@ -233,16 +142,15 @@ impl Writing<'_> {
             judge,
             threads: request.threads,
         };
-        let (store, base) = (self.store.clone(), self.base.0.clone());
+        let (store, ingest) = (self.store.clone(), self.writer.ingest());
+        let base = self.writer.readable_base().cloned();
         let (read, tree, judged, ingested) = blocking(move || {
             let read = job.read(&ingest, stream, &*progress)?;
             let ingested = ingest.flush()?;
-            let mut writer = SegmentWriter::default();
-            for entry in &read.entries {
-                writer.push(entry).map_err(|error| job.bad(format!("{}: {error}", entry.path)))?;
-            }
+            let bad = |entry: &Entry, error: &FormatError| job.bad(format!("{}: {error}", entry.path));
+            let tree = new_tree(&store, &read.entries, bad)?;
             let judged = job.judge(base.as_ref())?;
-            Ok((read, NewTree::new(&store, writer), judged, ingested))
+            Ok((read, tree, judged, ingested))
         })
         .await?;
         drop(scratch);
@@ -264,10 +172,8 @@ impl Writing<'_> {
         }
         let totals = Totals::of(&entries, skipped, bytes);
         drop(entries);
-        let finish = |record: &mut Record| describe(record, request, &arrived, totals, judged, ingested);
-        let written =
-            Written { store: self.store, lease: self.lease, uploader: self.uploader, known: self.known };
-        let Published { record, metadata, taken_over } = written.publish(tree, self.base.1, finish).await?;
+        let describe = |record: &mut Record| describe(record, request, &arrived, totals, judged, ingested);
+        let Finished { record, metadata, taken_over } = self.writer.finish(tree, describe).await?;
         let (store, id, generation) = (self.store.clone(), record.record, record.generation);
         let _ = blocking(move || {
             metadata.remember(&store, id, generation);

@@ -8,13 +8,12 @@
 //!    first upload.
 //! 4. Store the metadata, publish the record, move the pointer.
 
-mod draft;
 mod examine;
-mod indexes;
 mod plan;
+mod reading;
 mod right;
 pub mod size;
-mod write;
+mod source;
 
 use std::{
     collections::BTreeMap,
@@ -39,19 +38,16 @@ use crate::{
     format::record::{CapturedBy, CapturedIn, Content, Counts, Reason, Record, State},
     id::{Nonce, RecordId, SnapshotId},
     name::Lineage,
-    ops::publish,
+    ops::{pointer_move, publish},
     progress::Progress,
     tree::walk::Skipped,
 };
 
-pub(super) use draft::{Totals, draft};
 pub use examine::{Examined, Examiner, HoldBack};
-pub(super) use indexes::IndexLoading;
 use plan::Plan;
 use right::Right;
+use source::DirectorySource;
 use tokio::sync::OnceCell;
-use write::Writing;
-pub(super) use write::read_unfinished;
 
 /// How often a capture is started again: because a collection revoked the write, or
 /// because the directory changed under it.
@@ -255,7 +251,7 @@ impl Capture<'_> {
         if let Some(base) = base.as_ref().filter(|base| known.is_some_and(|known| is_whole(base, known))) {
             let (job, progress) = (self.request.archive.as_ref(), Arc::clone(&self.progress));
             let seen = survey.contract_only_seen();
-            let base = publish::named_already(&self.controls, seen, base.clone(), job, progress).await?;
+            let base = pointer_move::named_already(&self.controls, seen, base.clone(), job, progress).await?;
             return self.report(&plan, Ended::unchanged(base, Flip::Unchanged, 0));
         }
         let right = self.right.get_or_try_init(|| Right::obtain(self, survey)).await?;
@@ -269,7 +265,8 @@ impl Capture<'_> {
         };
         // Only what would replace something can be held back for that.
         let replaces = right.hold.pointer().await.target() != Target::Nothing;
-        let written = async { Writing::begin(self, base, plan, replaces).await?.run(&right.hold).await };
+        let written =
+            async { DirectorySource::begin(self, base, plan, replaces).await?.run(&right.hold).await };
         let (plan, ended) = tokio::select! {
             written = written => written?,
             error = right.lost() => return Err(error),

@@ -9,10 +9,10 @@ use crate::{
     error::IoContext,
     format::{
         FormatError,
-        segment::SegmentWriter,
         tree::{Entry, Extent, Kind, TreePath},
         tree_limits::Tally,
     },
+    ops::write::new_tree,
     progress::Tick,
     tree::{
         beneath::Beneath,
@@ -65,7 +65,7 @@ impl Plan {
                 let entry = &mut walk.entries[file.entry];
                 match cache.extents(entry.path.as_bytes(), &file.state) {
                     Some(known) => {
-                        set_extents(entry, known.to_vec());
+                        entry.set_extents(known.to_vec());
                         kept.push(file);
                     }
                     None => to_read.push(file),
@@ -113,17 +113,13 @@ impl Plan {
 
     /// The tree as it is known now.
     pub fn tree(&self, store: &TenantStore) -> Result<NewTree> {
-        let mut writer = SegmentWriter::default();
-        for entry in &self.walk.entries {
-            writer.push(entry).map_err(|error| unusable(&self.root, entry, &error))?;
-        }
-        Ok(NewTree::new(store, writer))
+        new_tree(store, &self.walk.entries, |entry, error| unusable(&self.root, entry, error))
     }
 
     /// Takes in what reading a file gave.
     pub fn fill(&mut self, file: FoundFile, extents: Vec<Extent>, state: Option<FileState>) {
         let entry = &mut self.walk.entries[file.entry];
-        set_extents(entry, extents);
+        entry.set_extents(extents);
         // What was seen while reading counts, not what the walk saw before.
         entry.meta.mtime = state.map_or(entry.meta.mtime, |state| state.mtime);
         if let Some(state) = state {
@@ -224,13 +220,6 @@ fn walk_with(root: &Beneath, exclusions: &[String], cache: &StatCache, threads: 
 
 fn is_excluded(exclusions: &[String], path: &TreePath) -> bool {
     exclusions.iter().any(|name| name.as_bytes() == path.as_bytes())
-}
-
-fn set_extents(entry: &mut Entry, new: Vec<Extent>) {
-    if let Kind::File { size, extents } = &mut entry.kind {
-        *size = new.iter().map(Extent::len).sum();
-        *extents = new;
-    }
 }
 
 /// The cache entry of this directory on this file system; none if it cannot be told.

@@ -1,16 +1,15 @@
-//! The end of every write: metadata, index, and the record that makes it a snapshot.
+//! `SnapshotWriter::finish` ends a write: metadata, index, and the record that makes it a snapshot.
 
 use std::sync::Arc;
 
+use super::SnapshotWriter;
 use crate::{
     Result,
-    catalog::{clock, lease::WriteLease},
+    catalog::clock,
     content::{
-        TenantStore,
-        known::Known,
         meta::{Metadata, NewTree},
         unfinished::{self, TakenOver},
-        upload::{DurablePacks, Gate, Uploader},
+        upload::{DurablePacks, Gate},
         workers::blocking,
     },
     format::{
@@ -21,34 +20,21 @@ use crate::{
     id::{ChunkId, PackId},
 };
 
-/// A write of which every chunk is on its way.
-pub(super) struct Written<'a> {
-    pub store: &'a TenantStore,
-    pub lease: &'a WriteLease,
-    pub uploader: &'a Uploader,
-    pub known: &'a Arc<Known>,
-}
-
-/// What has become a snapshot.
-pub(super) struct Published {
+/// A snapshot that was stored.
+pub(in crate::ops) struct Finished {
     pub record: Record,
     pub metadata: Metadata,
     pub taken_over: TakenOver,
 }
 
-impl Written<'_> {
-    /// Stores the metadata once all packs are durable, then makes the record live. `finish`
-    /// fills in what only the caller knows.
-    pub async fn publish(
-        &self,
-        tree: NewTree,
-        base: Option<Arc<Metadata>>,
-        finish: impl FnOnce(&mut Record),
-    ) -> Result<Published> {
+impl SnapshotWriter {
+    /// Stores the metadata once all packs are durable, then makes the record live. `describe`
+    /// fills in what only the source knows.
+    pub async fn finish(&mut self, tree: NewTree, describe: impl FnOnce(&mut Record)) -> Result<Finished> {
         let packs = self.uploader.finish().await?;
-        let write = self.lease.open().await?;
+        let (write, base) = (self.lease.open().await?, self.base_metadata.take());
         let (chunks, content_bytes) = (tree.chunks().count() as u64, tree.content_bytes);
-        let (store, known) = (self.store.clone(), Arc::clone(self.known));
+        let (store, known) = (self.store.clone(), Arc::clone(&self.known));
         let (mut packs, meta) = blocking(move || {
             let sure = |id: &ChunkId| known.locate(id).filter(|found| !known.is_unsure(&found.pack));
             let stored = |id: &ChunkId| packs.locations.get(id).copied().or_else(|| sure(id));
@@ -66,19 +52,19 @@ impl Written<'_> {
         self.forget(indexed);
         let content = meta.content.clone();
         let inherited = self.inherited(&meta.metadata)?;
-        let finish = |record: &mut Record| {
+        let complete = |record: &mut Record| {
             record.content = Some(content);
             record.damage = inherited.and_then(|(entries, locations)| {
                 self.known.lost().mark(record, &entries, &locations, clock::unix_ms())
             });
             record.counts.chunks = chunks;
             record.counts.stored_bytes = durable.stored_bytes;
-            finish(record);
+            describe(record);
             // What was found before the files were read may have grown since.
             record.uncompressed_size_bytes = content_bytes;
         };
-        let record = self.lease.publish(&durable, finish).await?;
-        Ok(Published { record, metadata: meta.metadata, taken_over })
+        let record = self.lease.make_live(&durable, complete).await?;
+        Ok(Finished { record, metadata: meta.metadata, taken_over })
     }
 
     /// Of the packs that earlier writes have left, those that the snapshot needs go into its index.
@@ -94,11 +80,11 @@ impl Written<'_> {
     }
 
     /// The index in the store names these packs from now on. What may not be referred to is no use
-    /// to anybody. All before the record is published: a note about a snapshot's packs would outlive
+    /// to anybody. All before the record is live: a note about a snapshot's packs would outlive
     /// what a check finds out about them.
     fn forget(&self, indexed: Vec<PackId>) {
         let useless = self.known.unfinished().packs().filter(|pack| self.known.is_barred(pack));
-        unfinished::forget(self.store, indexed.into_iter().chain(useless));
+        unfinished::forget(&self.store, indexed.into_iter().chain(useless));
     }
 
     /// What the snapshot consists of, if some of that may be damaged.

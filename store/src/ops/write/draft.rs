@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use super::About;
 use crate::{
     catalog::clock,
     content::TenantStore,
@@ -14,12 +13,13 @@ use crate::{
     },
     id::RecordId,
     name::Lineage,
+    ops::snapshot::About,
     tree::walk::Skipped,
 };
 
 /// What a tree amounts to.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Totals {
+pub(in crate::ops) struct Totals {
     pub counts: Counts,
     pub bytes: u64,
 }
@@ -41,7 +41,7 @@ impl Totals {
 }
 
 /// All that is known before anything is stored; the lease fills in the id.
-pub(crate) fn draft(
+pub(super) fn draft(
     store: &TenantStore,
     lineage: &Lineage,
     about: About,

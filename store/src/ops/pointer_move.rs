@@ -1,4 +1,4 @@
-//! The pointer's moves, each to a snapshot that was published if that is wanted.
+//! Every move of the pointer to a snapshot, whose archive is published first if that is wanted.
 //!
 //! Every move is made here, so none can forget it: a pointer that names an archive names one
 //! that is there. Where the pointer is there already, it may be so from before archives were
@@ -6,7 +6,10 @@
 
 use std::sync::Arc;
 
-use super::{super::tag, Job, live, store};
+use super::{
+    publish::{Job, live, store},
+    tag,
+};
 use crate::{
     Error, ErrorKind, Result,
     catalog::{

@@ -1,4 +1,4 @@
-//! The tenant's indexes, fetched while files are read, and looked at again under the lease.
+//! `IndexLoading` fetches the tenant's indexes while files are read, and looks at them again under the lease.
 
 use tokio::{sync::oneshot, task::JoinHandle};
 
@@ -11,7 +11,9 @@ use crate::{
     },
 };
 
-pub(in crate::ops) struct IndexLoading {
+pub(super) struct IndexLoading {
+    /// How many bytes of the indexes to look at.
+    budget: u64,
     /// What was loaded, without the locations.
     task: Option<JoinHandle<Loaded>>,
     loaded: Loaded,
@@ -21,7 +23,7 @@ pub(in crate::ops) struct IndexLoading {
 
 impl IndexLoading {
     /// Fetches them in the background.
-    pub(in crate::ops) fn begin(store: &TenantStore, budget: u64) -> (Self, oneshot::Receiver<Locations>) {
+    pub(super) fn begin(store: &TenantStore, budget: u64) -> (Self, oneshot::Receiver<Locations>) {
         let (sender, receiver) = oneshot::channel();
         let store = store.clone();
         let task = tokio::spawn(async move {
@@ -32,7 +34,7 @@ impl IndexLoading {
             let _ = sender.send(std::mem::take(&mut loaded.locations));
             loaded
         });
-        (Self { task: Some(task), loaded: Loaded::default(), is_sure: false }, receiver)
+        (Self { budget, task: Some(task), loaded: Loaded::default(), is_sure: false }, receiver)
     }
 
     /// Whether nothing was found by what the indexes said before the lease existed.
@@ -42,14 +44,14 @@ impl IndexLoading {
 
     /// Looks at the indexes again, once the lease exists, if anything was found by them: a repair may
     /// have taken out since what is lost.
-    pub(super) async fn follow(&mut self, store: &TenantStore, known: &Known, budget: u64) -> Result<()> {
+    pub(super) async fn follow(&mut self, store: &TenantStore, known: &Known) -> Result<()> {
         if self.is_sure(known) {
             return Ok(());
         }
         if let Some(task) = self.task.take() {
             self.loaded = task.await.map_err(|error| Error::Internal { what: error.to_string() })?;
         }
-        if let Some(now) = index::load_again(store, &self.loaded, budget).await? {
+        if let Some(now) = index::load_again(store, &self.loaded, self.budget).await? {
             tracing::info!("the tenant's index has changed since it was read");
             self.loaded.used = now.used;
             known.learn_index(now.locations);
@@ -68,7 +70,7 @@ impl IndexLoading {
     }
 
     /// Nobody wants to know any more.
-    pub(in crate::ops) fn abort(&self) {
+    pub(super) fn abort(&self) {
         if let Some(task) = &self.task {
             task.abort();
         }

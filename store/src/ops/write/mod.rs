@@ -1,0 +1,261 @@
+//! `SnapshotWriter` stores one snapshot, whatever its files come from.
+//!
+//! It looks up which chunks are stored already, holds the write's lease, uploads packs, follows the
+//! base if others move or lose parts of it meanwhile, and in the end makes the record live. A source
+//! (a directory, a mount, an archive) gives the entries and their content, and says by [`Barred`]
+//! how it makes up for chunks that the write may not refer to.
+
+mod base;
+mod copy_barred;
+mod draft;
+mod finish;
+mod index_loading;
+
+pub(super) use base::ReadBase;
+pub(super) use draft::Totals;
+pub(super) use finish::Finished;
+
+use std::{collections::HashSet, path::Path, sync::Arc};
+
+use draft::draft;
+use index_loading::IndexLoading;
+
+use super::snapshot::About;
+use crate::{
+    Error, Result,
+    catalog::{index::IndexUse, lease::WriteLease},
+    content::{
+        TenantStore,
+        ingest::Ingest,
+        known::Known,
+        lost::Lost,
+        meta::{Metadata, NewTree},
+        unfinished::Unfinished,
+        upload::{Gate, Uploader},
+        workers::blocking,
+    },
+    format::{FormatError, record::Record, segment::SegmentWriter, tree::Entry},
+    id::{ChunkId, RecordId},
+    name::Lineage,
+    progress::Progress,
+};
+
+/// How a source makes up for chunks of the base that the write may not refer to.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Barred {
+    /// The source reads the file again. So the writer may look chunks up before it has a lease.
+    Reread { index_budget: u64 },
+    /// The source has no other copy, so the writer copies the frames. It reads no index.
+    Copy,
+    /// The source can be read only once, so the writer takes its lease first, and lists all packs.
+    LeaseFirst,
+}
+
+/// What is known of a write before it begins.
+pub(super) struct Plan<'a> {
+    pub lineage: &'a Lineage,
+    pub about: About,
+    pub totals: Totals,
+    /// The kind of the source, and its path.
+    pub source: (&'a str, &'a Path),
+    pub barred: Barred,
+    /// How much the tenant may have stored when the write is done.
+    pub quota_bytes: Option<u64>,
+}
+
+/// A snapshot on its way into the store.
+pub(super) struct SnapshotWriter {
+    store: TenantStore,
+    base: Option<Record>,
+    /// `None` also if the base cannot be read.
+    base_metadata: Option<Arc<Metadata>>,
+    known: Arc<Known>,
+    lease: Arc<WriteLease>,
+    uploader: Arc<Uploader>,
+    ingest: Arc<Ingest>,
+    index: Option<IndexLoading>,
+}
+
+/// A chunk that the write neither stores nor may refer to.
+pub(super) struct Unresolved {
+    /// The place of the entry that needs it.
+    pub entry: usize,
+    pub id: ChunkId,
+    pub raw_len: u32,
+}
+
+impl SnapshotWriter {
+    /// Makes a writer, and gives the entries of the base. Nothing is written yet.
+    pub async fn begin(
+        store: &TenantStore,
+        plan: Plan<'_>,
+        base: impl Future<Output = Result<ReadBase>>,
+        progress: Arc<dyn Progress>,
+    ) -> Result<(Self, Vec<Entry>)> {
+        let (index, arriving) = match plan.barred {
+            Barred::Reread { index_budget } => {
+                let (index, arriving) = IndexLoading::begin(store, index_budget);
+                (Some(index), Some(arriving))
+            }
+            Barred::Copy | Barred::LeaseFirst => (None, None),
+        };
+        let resumes = !matches!(plan.barred, Barred::Copy);
+        let (base, unfinished) = futures::future::join(base, unfinished(store, resumes)).await;
+        let ReadBase { record: base, metadata: base_metadata, entries, locations } = base?;
+        let lost = base.as_ref().map(lost_of).unwrap_or_default();
+        let known = Arc::new(Known::new(locations, arriving).without(lost).beside(unfinished?));
+        let draft = draft(store, plan.lineage, plan.about, base.as_ref(), plan.totals, plan.source);
+        let lease = WriteLease::new(store.clone(), plan.lineage.clone(), draft, Arc::clone(&known));
+        let lease = match plan.barred {
+            Barred::LeaseFirst => lease.listing_packs(),
+            Barred::Reread { .. } | Barred::Copy => lease,
+        };
+        let lease = Arc::new(lease.within(plan.quota_bytes).kept());
+        let gate = Arc::clone(&lease) as Arc<dyn Gate>;
+        let uploader = Uploader::new(store.clone(), gate, Arc::clone(&progress));
+        let uploader = Arc::new(if resumes { uploader.noting() } else { uploader });
+        let ingest = Ingest::new(store.clone(), Arc::clone(&known), Arc::clone(&uploader), progress);
+        let (store, ingest) = (store.clone(), Arc::new(ingest));
+        Ok((Self { store, base, base_metadata, known, lease, uploader, ingest, index }, entries))
+    }
+
+    pub fn base(&self) -> Option<&Record> {
+        self.base.as_ref()
+    }
+
+    /// The base, if its metadata could be read.
+    pub fn readable_base(&self) -> Option<&Record> {
+        self.base.as_ref().filter(|_| self.base_metadata.is_some())
+    }
+
+    /// Takes content in, on threads that may block.
+    pub fn ingest(&self) -> Arc<Ingest> {
+        Arc::clone(&self.ingest)
+    }
+
+    /// Takes the lease unless it was taken: from then on the write knows which packs are barred.
+    pub async fn open(&self) -> Result<RecordId> {
+        self.lease.open().await
+    }
+
+    /// Takes the lease and follows the base before anything is read. Indexes and base are read once
+    /// the lease exists: a repair that has found something lost by then is done with them, and one
+    /// that finds it later revokes the lease.
+    pub async fn open_first(&mut self, index_budget: u64) -> Result<()> {
+        self.lease.open().await?;
+        let (index, arriving) = IndexLoading::begin(&self.store, index_budget);
+        self.known.expect(arriving);
+        self.index = Some(index);
+        self.follow_base().await
+    }
+
+    /// The chunks of `entries` that the write neither stores nor may refer to. The indexes were read
+    /// before the lease existed: if any of them was used, they are looked at again.
+    pub async fn unresolved(&mut self, entries: &Arc<Vec<Entry>>) -> Result<Vec<Unresolved>> {
+        loop {
+            if let Some(index) = &mut self.index {
+                index.follow(&self.store, &self.known).await?;
+            }
+            let unresolved = self.lacking(entries, |_, _| true).await?;
+            if self.index.as_ref().is_none_or(|index| index.is_sure(&self.known)) {
+                return Ok(unresolved);
+            }
+        }
+    }
+
+    /// The chunks of `entries` that cannot be located, and `count`.
+    async fn lacking(
+        &self,
+        entries: &Arc<Vec<Entry>>,
+        count: fn(&Known, &ChunkId) -> bool,
+    ) -> Result<Vec<Unresolved>> {
+        loop {
+            let (known, uploader) = (Arc::clone(&self.known), Arc::clone(&self.uploader));
+            let entries = Arc::clone(entries);
+            let (lacking, packs) = blocking(move || {
+                let (mut lacking, mut packs) = (Vec::new(), HashSet::new());
+                for (entry, (id, raw_len)) in
+                    entries.iter().enumerate().flat_map(|(at, e)| e.chunks().map(move |chunk| (at, chunk)))
+                {
+                    if uploader.locate(&id).is_some() {
+                        continue;
+                    }
+                    match known.locate(&id) {
+                        Some(location) => drop(packs.insert(location.pack)),
+                        None if count(&known, &id) => lacking.push(Unresolved { entry, id, raw_len }),
+                        None => {}
+                    }
+                }
+                Ok((lacking, packs))
+            })
+            .await?;
+            if self.lease.make_sure_of(packs).await? {
+                return Ok(lacking);
+            }
+        }
+    }
+
+    /// Whether the base has lost this chunk, and the write has it from nowhere else.
+    pub fn has_lost(&self, id: &ChunkId) -> bool {
+        self.uploader.locate(id).is_none()
+            && self.known.locate(id).is_none()
+            && self.known.locate_lost(id).is_some()
+    }
+
+    /// Waits until every pack is durable that was sent so far.
+    pub async fn flush(&self) -> Result<()> {
+        self.uploader.finish().await.map(drop)
+    }
+
+    /// What was used of the tenant's indexes, if they have arrived.
+    pub async fn index_use(&mut self) -> IndexUse {
+        match self.index.take() {
+            Some(index) => index.used().await,
+            None => IndexUse::default(),
+        }
+    }
+
+    /// Ends the reading of indexes that nobody wants any more.
+    pub fn stop_index(&self) {
+        if let Some(index) = &self.index {
+            index.abort();
+        }
+    }
+
+    /// Ends the write, which came to this. A lease that was not used up is given up, and nothing may
+    /// be uploading under it by then. If an upload failed, that is why the rest did.
+    pub async fn end<T>(&self, written: Result<T>) -> Result<T> {
+        let uploaded = self.uploader.finish().await;
+        self.lease.abandon().await;
+        match (written, uploaded) {
+            (Err(Error::Internal { .. }), Err(cause)) => Err(cause),
+            (written, _) => written,
+        }
+    }
+}
+
+/// The tree of `entries`; `unusable` tells which of them cannot be stored.
+pub(super) fn new_tree(
+    store: &TenantStore,
+    entries: &[Entry],
+    unusable: impl Fn(&Entry, &FormatError) -> Error,
+) -> Result<NewTree> {
+    let mut writer = SegmentWriter::default();
+    for entry in entries {
+        writer.push(entry).map_err(|error| unusable(entry, &error))?;
+    }
+    Ok(NewTree::new(store, writer))
+}
+
+/// The chunks that this host has stored for writes that have not ended.
+async fn unfinished(store: &TenantStore, resumes: bool) -> Result<Unfinished> {
+    if !resumes {
+        return Ok(Unfinished::default());
+    }
+    let store = store.clone();
+    blocking(move || Ok(Unfinished::load(&store))).await
+}
+
+fn lost_of(record: &Record) -> Lost {
+    record.damage.as_ref().map(Lost::from).unwrap_or_default()
+}
