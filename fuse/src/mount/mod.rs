@@ -25,7 +25,7 @@ use store::{
     content::{TenantStore, lazy::Lazy},
     id::RecordId,
     name::Lineage,
-    ops::{commit::Base, moved::Below},
+    ops::{commit::Base, locate::SnapshotLocator},
 };
 use tokio::{runtime::Handle, sync::Mutex as AsyncMutex};
 
@@ -51,7 +51,7 @@ pub struct Mount {
     session: SessionDir,
     lazy: Option<Arc<Lazy>>,
     /// Knows where the chunks of the snapshot below are, if they are moved.
-    home: Arc<Below>,
+    home: Arc<SnapshotLocator>,
     right: Right,
     roots: Option<Rooted>,
     /// What the next commit builds on; held throughout a commit, so that there is one at a time.

@@ -26,7 +26,7 @@ use store::{
         tree::{Entry, Meta},
     },
     name::Lineage,
-    ops::{commit::Base, moved, open::Opened},
+    ops::{commit::Base, locate::SnapshotLocator, open::Opened},
 };
 use tokio::{runtime::Handle, sync::Mutex as AsyncMutex};
 
@@ -127,7 +127,7 @@ impl Mount {
         };
         let lost_writes = recovered.lost_writes;
         let named = below.as_ref().map(|below| (below.lineage.clone(), below.record));
-        let home = Arc::new(moved::Below::new(tenant.clone(), named));
+        let home = Arc::new(SnapshotLocator::new(tenant.clone(), named));
         let lazy =
             Lazy::new(tenant.clone(), runtime.clone(), limits, Whereabouts::new(Arc::clone(&home) as _));
         let lower: Arc<dyn Lower> = Arc::new(Arc::clone(&lazy));

@@ -2,7 +2,11 @@
 //!
 //! Written as POSIX ustar; read as POSIX, GNU and the old Unix wrote them.
 
-use super::{Block, sparse};
+use super::{
+    Block,
+    numbers::{number, put_number, text, unsigned_number},
+    sparse,
+};
 use crate::format::{FormatError, Result};
 
 /// The largest number in the eight bytes of a mode or an owner.
@@ -204,46 +208,11 @@ fn put_text(field: &mut [u8], text: &[u8]) {
     field[..len].copy_from_slice(&text[..len]);
 }
 
-/// Octal digits up to a NUL; 0 for what does not fit.
-fn put_number(field: &mut [u8], value: u64) {
-    let digits = field.len() - 1;
-    let value = if value < 1 << (3 * digits) { value } else { 0 };
-    field[..digits].copy_from_slice(format!("{value:0digits$o}").as_bytes());
-}
-
 /// The sum of all bytes, those of the checksum counted as spaces: unsigned, and signed.
 fn checksums(block: &Block) -> (i64, i64) {
     let bytes =
         || block.iter().enumerate().map(|(at, byte)| if CHECKSUM.contains(&at) { b' ' } else { *byte });
     (bytes().map(i64::from).sum(), bytes().map(|byte| i64::from(byte.cast_signed())).sum())
-}
-
-fn text(field: &[u8]) -> &[u8] {
-    field.split(|byte| *byte == 0).next().unwrap_or_default()
-}
-
-pub(super) fn unsigned_number(field: &[u8], what: &str) -> Result<u64> {
-    u64::try_from(number(field, what)?)
-        .map_err(|_| FormatError::malformed(format!("a tar header with a negative {what}")))
-}
-
-/// Octal digits between spaces and NULs, or GNU's big-endian bytes behind a set bit.
-fn number(field: &[u8], what: &str) -> Result<i64> {
-    let bad = || FormatError::malformed(format!("a tar header whose {what} is no number"));
-    if field[0] & 0x80 != 0 {
-        let negative = field[0] & 0x40 != 0;
-        let first = if negative { field[0] } else { field[0] & 0x7f };
-        let mut wide = if negative { -1i128 } else { 0 };
-        for byte in std::iter::once(&first).chain(&field[1..]) {
-            wide = wide << 8 | i128::from(*byte);
-        }
-        return i64::try_from(wide).map_err(|_| bad());
-    }
-    let digits = text(field).trim_ascii();
-    digits.iter().try_fold(0i64, |value, digit| match digit {
-        b'0'..=b'7' => value.checked_mul(8).map(|value| value + i64::from(digit - b'0')).ok_or_else(bad),
-        _ => Err(bad()),
-    })
 }
 
 #[cfg(test)]

@@ -10,10 +10,13 @@ pub mod header;
 pub mod holes;
 pub mod intake;
 pub mod members;
+mod numbers;
 pub mod pax;
 pub mod problem;
 pub mod reader;
 pub mod sparse;
+
+use std::io::{self, Read};
 
 /// Everything in a tar stream begins at a multiple of this.
 pub const BLOCK_LEN: usize = 512;
@@ -22,6 +25,20 @@ pub type Block = [u8; BLOCK_LEN];
 /// How many zeros follow `len` bytes until the next block begins.
 pub const fn padding(len: u64) -> usize {
     (len.wrapping_neg() % BLOCK_LEN as u64) as usize
+}
+
+/// Reads until `buffer` is full or the stream ends.
+fn read_full(stream: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut total = 0;
+    while total < buffer.len() {
+        match stream.read(&mut buffer[total..]) {
+            Ok(0) => break,
+            Ok(got) => total += got,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(total)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use super::{
     holes::Holes,
     padding,
     problem::{Problem, Result},
+    read_full,
     sparse::Runs,
 };
 use crate::format::tree::{MAX_FILE_BYTES, MAX_PATH_BYTES, MODE_BITS, Meta, Time, TreePath};
@@ -301,20 +302,6 @@ impl<R: Read> Read for Content<'_, R> {
 
 fn truncated() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "it ends in the middle of a file: it is truncated")
-}
-
-/// Reads until `buffer` is full or the stream ends.
-pub(super) fn read_full(stream: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut total = 0;
-    while total < buffer.len() {
-        match stream.read(&mut buffer[total..]) {
-            Ok(0) => break,
-            Ok(got) => total += got,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(total)
 }
 
 /// The path of a member as archives write them: `./a`, `a/`, `a//b`.

@@ -8,10 +8,10 @@ use std::{io::Read, vec};
 
 use super::{
     BLOCK_LEN, Block,
-    header::unsigned_number,
     holes::Holes,
+    numbers::unsigned_number,
     problem::{Problem, Result},
-    reader::read_full,
+    read_full,
 };
 use crate::format;
 

@@ -9,7 +9,7 @@ use super::{clock, records::list_all, swap};
 use crate::{
     Result,
     bucket::{BucketError, Depth, Entry, Key, put_unique},
-    content::{TenantStore, cache::Shelf, known::Locations},
+    content::{TenantStore, cache::Shelf, chunk::Locations},
     format::{index::Index, layout, limits},
     id::RecordId,
 };

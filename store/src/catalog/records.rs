@@ -49,6 +49,20 @@ pub async fn get(store: &TenantStore, lineage: &Lineage, id: RecordId) -> Result
     get_stamped(store, lineage, id).await.map(|(record, version, _)| (record, version))
 }
 
+/// The record of a snapshot as it is now. Fails with [`Error::NotFound`] if that was deleted.
+pub async fn current(store: &TenantStore, lineage: &Lineage, id: RecordId) -> Result<Record> {
+    match get(store, lineage, id).await {
+        Ok((record, _)) if matches!(record.state, State::Live | State::Trashed) => Ok(record),
+        Ok(_) | Err(Error::Bucket(BucketError::NotFound { .. })) => Err(deleted(lineage, id)),
+        Err(error) => Err(error),
+    }
+}
+
+/// A reader's error when its snapshot is gone: that is no damage.
+pub(crate) fn deleted(lineage: &Lineage, record: RecordId) -> Error {
+    Error::NotFound { what: format!("snapshot {record} of {lineage}, which was deleted,") }
+}
+
 /// As [`get_stamped`], unless it is gone.
 pub async fn find(
     store: &TenantStore,

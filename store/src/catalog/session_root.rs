@@ -120,7 +120,7 @@ impl Roots {
             }
             tokio::time::sleep(RetryPolicy::default().pause(attempt)).await;
         }
-        Err(pins::deleted(lineage, record))
+        Err(records::deleted(lineage, record))
     }
 
     /// Learns of the roots that earlier processes have left of this session.
@@ -251,7 +251,7 @@ async fn is_live(store: &TenantStore, lineage: &Lineage, id: RecordId) -> Result
     match records::get(store, lineage, id).await.map(|(record, _)| record.state) {
         Ok(State::Live) => Ok(true),
         Ok(State::Trashed) => Ok(false),
-        Ok(_) | Err(Error::Bucket(BucketError::NotFound { .. })) => Err(pins::deleted(lineage, id)),
+        Ok(_) | Err(Error::Bucket(BucketError::NotFound { .. })) => Err(records::deleted(lineage, id)),
         Err(error) => Err(error),
     }
 }

@@ -1,13 +1,13 @@
 //! A chunk's bytes, verified, and cheap to hand around.
 
-use std::ops::Deref;
+use std::{collections::HashMap, ops::Deref};
 
 use bytes::Bytes;
 
 use super::reader::Verified;
 use crate::{
     Result,
-    format::{frame::Codec, table::Location},
+    format::{frame::Codec, table::Location, tree::Entry},
     id::{ChunkId, ChunkKey},
 };
 
@@ -17,6 +17,19 @@ pub struct Piece {
     pub id: ChunkId,
     pub raw_len: u32,
     pub location: Location,
+}
+
+/// Where chunks lie.
+pub type Locations = HashMap<ChunkId, Location>;
+
+/// Where each chunk of a tree lies; `locations` has all of them, in the order of the entries.
+pub fn locations_by_id(entries: &[Entry], locations: Vec<Location>) -> Locations {
+    let ids = entries.iter().flat_map(|entry| entry.chunks().map(|(id, _)| id));
+    let mut known = Locations::with_capacity(locations.len());
+    for (id, location) in ids.zip(locations) {
+        known.entry(id).or_insert(location);
+    }
+    known
 }
 
 /// The bytes of a chunk. Only what was checked against its id becomes one.

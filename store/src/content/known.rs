@@ -8,7 +8,7 @@
 //! it from anywhere else.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashSet,
     sync::{
         Mutex, OnceLock, PoisonError, RwLock,
         atomic::{AtomicBool, Ordering},
@@ -17,13 +17,11 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use super::{lost::Lost, unfinished::Unfinished};
+use super::{chunk::Locations, lost::Lost, unfinished::Unfinished};
 use crate::{
     format::table::Location,
     id::{ChunkId, PackId},
 };
-
-pub type Locations = HashMap<ChunkId, Location>;
 
 #[derive(Debug, Default)]
 pub struct Known {

@@ -14,7 +14,7 @@ use std::{collections::BTreeMap, time::Duration};
 use super::{
     TenantStore,
     cache::{Cache, Shelf},
-    known::Locations,
+    chunk::Locations,
 };
 use crate::{
     format::{

@@ -18,7 +18,7 @@ use tokio::{
 
 use super::{
     TenantStore,
-    known::Locations,
+    chunk::Locations,
     packer::{Packer, SealedPack},
     unfinished,
 };

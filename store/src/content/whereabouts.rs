@@ -15,8 +15,7 @@ use bytes::Bytes;
 
 use super::{
     TenantStore,
-    chunk::Piece,
-    known::Locations,
+    chunk::{Locations, Piece},
     reader::{Fetch, Want, plan},
 };
 use crate::{Error, Result, format::table::Location, id::ChunkId};

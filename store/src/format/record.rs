@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     id::{ChunkId, ChunkKey, PackId, RecordId, Sha256, SnapshotId},
-    name::{ChromeMajor, Profile, Tenant},
+    name::{ChromeMajor, Lineage, Profile, ProfileName, Tenant},
 };
 
 pub const SCHEMA: &str = "computer-plane.profile-snapshot";
@@ -426,6 +426,17 @@ impl From<Reason> for String {
 }
 
 impl Record {
+    /// Whose snapshot it is.
+    pub fn lineage(&self) -> Lineage {
+        let name = ProfileName { tenant: self.tenant_id.clone(), profile: self.profile_id.clone() };
+        Lineage { name, chrome_major: self.chrome_major_version }
+    }
+
+    /// The packs that the snapshot needs.
+    pub fn packs(&self) -> impl Iterator<Item = PackId> + '_ {
+        self.content.iter().flat_map(|content| &content.packs).map(|used| used.pack)
+    }
+
     pub fn encode(&self) -> Vec<u8> {
         document::encode(self)
     }

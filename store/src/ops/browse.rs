@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 use super::{
     export::feed::{self, Window},
-    moved::followed,
+    locate::followed,
     open::{self, Opened},
 };
 use crate::{

@@ -12,14 +12,13 @@ use std::{
 };
 
 use super::{
-    moved::{current, lineage_of},
     pointer_move, publish,
     snapshot::{About, Examined, HoldBack, Outcome, Report},
     write::{self, Barred, Finished, ReadBase, SnapshotWriter, Totals, new_tree},
 };
 use crate::{
     Error, Result,
-    catalog::{lock::Hold, pointer::Flip},
+    catalog::{lock::Hold, pointer::Flip, records},
     content::{
         TenantStore,
         ingest::{Cutter, Files, Ingest, Ingested},
@@ -205,7 +204,7 @@ impl MountSource<'_> {
         })
         .await?;
         if let Some(base) = self.writer.base()
-            && lineage_of(base) == request.lineage
+            && base.lineage() == request.lineage
             && super::snapshot::snapshot_id(base) == Some(new.id)
             && self.holds_all(base, &rewritten, ingested).await
         {
@@ -250,7 +249,7 @@ impl MountSource<'_> {
         if rewritten.changed.is_empty() {
             return true;
         }
-        let now = current(self.store, &lineage_of(base), base.record).await;
+        let now = records::current(self.store, &base.lineage(), base.record).await;
         ingested.new_chunks == 0 && now.is_ok_and(|now| now.damage == base.damage)
     }
 

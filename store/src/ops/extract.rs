@@ -16,7 +16,7 @@ use std::{
 
 use futures::{StreamExt, stream};
 
-use super::{moved::followed, open::Opened};
+use super::{locate::followed, open::Opened};
 use crate::{
     Error, Result,
     catalog::rules::Rules,

@@ -12,7 +12,7 @@ pub mod forecast;
 pub mod gc;
 pub mod history;
 pub mod import;
-pub mod moved;
+pub mod locate;
 pub mod open;
 pub mod pointer_move;
 pub mod profiles;

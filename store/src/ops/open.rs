@@ -28,10 +28,7 @@ use futures::{
     stream,
 };
 
-use super::{
-    find::{self, Reference},
-    moved::{current, lineage_of},
-};
+use super::find::{self, Reference};
 use crate::{
     Error, Result,
     bucket::RetryPolicy,
@@ -95,7 +92,7 @@ impl Opened {
                 .ok_or_else(|| Error::damaged(format!("record {}", record.record), "it has no content"))?;
             match Metadata::load(store, record.record, record.generation, content).await {
                 Err(missing @ Error::Missing { .. }) if looks < LOOKS => {
-                    let now = current(store, &lineage_of(&record), record.record).await?;
+                    let now = records::current(store, &record.lineage(), record.record).await?;
                     if now.generation == record.generation {
                         return Err(missing);
                     }

@@ -23,7 +23,7 @@ use futures::{StreamExt, future::Either, stream};
 
 use super::{
     commitment::Commitment,
-    moved::followed,
+    locate::followed,
     open::{self, Opened},
 };
 use crate::{

@@ -22,7 +22,8 @@ use store::{
     },
     content::{
         TenantStore,
-        known::{Known, Locations},
+        chunk::Locations,
+        known::Known,
         reader::{Want, plan},
         upload::Gate,
     },
@@ -36,7 +37,7 @@ use store::{
     name::Lineage,
     ops::{
         gc,
-        moved::followed,
+        locate::followed,
         open::{self, Opened},
         publish, repack, retention,
     },

@@ -22,14 +22,7 @@ pub use placed::{Pinned, Placed, Renewal};
 
 use std::time::Duration;
 
-use crate::{Error, id::RecordId, name::Lineage};
-
 /// How long a pin holds after it was written.
 pub const DEFAULT_TTL: Duration = Duration::from_secs(900);
 /// How often it is renewed.
 pub const DEFAULT_RENEW_EVERY: Duration = Duration::from_secs(240);
-
-/// What whoever reads a snapshot is told when it is gone: that is no damage.
-pub(crate) fn deleted(lineage: &Lineage, record: RecordId) -> Error {
-    Error::NotFound { what: format!("snapshot {record} of {lineage}, which was deleted,") }
-}

@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use tokio::sync::Mutex;
 
-use super::deleted;
 use crate::{
     Error, Result,
     bucket::{BucketError, RetryPolicy, put_unique},
-    catalog::{clock, records, rules::Rules},
+    catalog::{
+        clock,
+        records::{self, deleted},
+        rules::Rules,
+    },
     content::TenantStore,
     format::{
         layout,

@@ -4,12 +4,13 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    Result,
+    Error, Result,
     bucket::{Bucket, Fault, FaultBucket, MemoryBucket, Recorder, Rule, Verb, Write},
     catalog::{records, rules::Rules, store::Store},
     content::TenantStore,
     format::{layout, record::Record},
-    id::{ChunkId, PackId, PackSeq, SnapshotId},
+    id::{ChunkId, PackId, PackSeq, RecordId, SnapshotId},
+    name::Lineage,
 };
 
 struct Desk {

@@ -24,7 +24,7 @@ use futures::StreamExt;
 use tokio::sync::mpsc;
 
 use super::{
-    moved::followed,
+    locate::followed,
     open::{self, Opened},
 };
 pub use crate::archive::members::Times;

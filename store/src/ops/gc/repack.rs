@@ -11,7 +11,7 @@ use super::{
     inventory::Inventory,
     roots::{Marks, Seen},
     round::Round,
-    users::Users,
+    users::{Half, Users},
 };
 use crate::{
     ErrorKind, Result,
@@ -19,20 +19,12 @@ use crate::{
     ops::repack::{self, FRAME_BYTES, Failed, Survey, survey},
 };
 
-/// At most so much is emptied by one write.
 /// However little memory is allowed, a tree may take this much of it.
 const LEAST_FOR_A_TREE: u64 = 16 << 20;
+/// At most so much is emptied by one write.
 const MOST_BYTES: u64 = 4 << 30;
 /// So many frames are moved together, and so many packs looked at, whatever memory there is.
 const FEWEST: usize = 1000;
-
-/// A pack, and how much of it is needed at least.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Half {
-    pub(super) pack: PackId,
-    bytes: u64,
-    unused: u64,
-}
 
 /// How far emptying packs has come.
 struct Ended {

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use futures::{StreamExt, stream};
 
-use super::{repack::Half, roots::Marks, round::Round};
+use super::{roots::Marks, round::Round};
 use crate::{
     Result,
     format::record::State,
@@ -17,6 +17,14 @@ const REQUESTS_AT_ONCE: usize = 16;
 const NEED_BYTES: u64 = 8;
 /// So many are kept, whatever memory there is.
 const FEWEST_NEEDS: usize = 1000;
+
+/// A pack, and how much of it is needed at least.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Half {
+    pub(super) pack: PackId,
+    pub(super) bytes: u64,
+    pub(super) unused: u64,
+}
 
 /// Read off the records once for many packs. What changes later is found when a snapshot's tables are
 /// read; a snapshot that comes to need one of them keeps it.

@@ -10,14 +10,14 @@ use crate::{
     Error, ErrorKind, Result,
     bucket::RetryPolicy,
     catalog::{
-        pins::{PinKeeper, Pinned, Placed, deleted},
+        pins::{PinKeeper, Pinned, Placed},
+        records::{current, deleted},
         rules::Rules,
     },
     content::{TenantStore, whereabouts::LOOKS},
     format::record::{Record, State},
     id::RecordId,
     name::Lineage,
-    ops::moved::{current, lineage_of},
 };
 
 /// Shorter than a mount's: who is killed while it restores keeps nobody from deleting for long.
@@ -85,7 +85,7 @@ impl Attempt {
 /// Pins the snapshot while it is read, and reads its metadata. Who may not write to the store
 /// reads without: what is deleted meanwhile stays for the grace of a collection.
 pub async fn kept(store: &TenantStore, record: &Record, rules: Rules) -> Result<(Option<Kept>, Opened)> {
-    let lineage = lineage_of(record);
+    let lineage = record.lineage();
     let lasting = Lasting { ttl: TTL, renew_every: RENEW_EVERY, rules };
     let mut record = record.clone();
     for _ in 0..LOOKS {

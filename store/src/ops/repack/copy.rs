@@ -15,7 +15,7 @@ use crate::{
     bucket::{Buffers, put_unique},
     content::{
         TenantStore,
-        known::Locations,
+        chunk::Locations,
         packer::Packer,
         upload::{DurablePacks, Gate},
     },

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use futures::{StreamExt, stream};
 use tokio::sync::Semaphore;
 
-use super::{Check, REQUESTS_AT_ONCE, packs_of};
+use super::{Check, REQUESTS_AT_ONCE};
 use crate::{
     Result,
     bucket::{Bucket, BucketError, Depth, Entry, Key},
@@ -49,7 +49,7 @@ impl Check<'_> {
         for lineage in self.lineages().await? {
             for record in records::list(self.store, &lineage).await?.into_iter().flatten() {
                 if matches!(record.state, State::Live | State::Trashed) {
-                    still.extend(packs_of(&record).filter(|pack| self.used.contains(pack)));
+                    still.extend(record.packs().filter(|pack| self.used.contains(pack)));
                 }
             }
         }

@@ -214,7 +214,7 @@ impl Check<'_> {
             }
         }
         // Those that were there for another lineage need not be listed again.
-        if !live.iter().flat_map(packs_of).all(|pack| self.sizes.contains_key(&pack)) {
+        if !live.iter().flat_map(Record::packs).all(|pack| self.sizes.contains_key(&pack)) {
             self.list_packs().await?;
         }
         if only.is_none() {
@@ -230,7 +230,7 @@ impl Check<'_> {
             self.follow(lineage, record).await?;
             self.directories.shrink(self.options.memory_bytes);
             self.looked_at.insert(record.record, record.generation);
-            self.used.extend(packs_of(record));
+            self.used.extend(record.packs());
         }
         self.archives(lineage, &live).await?;
         if only.is_none() {
@@ -324,8 +324,4 @@ impl Check<'_> {
         }
         Ok(())
     }
-}
-
-fn packs_of(record: &Record) -> impl Iterator<Item = PackId> {
-    record.content.iter().flat_map(|content| &content.packs).map(|used| used.pack)
 }

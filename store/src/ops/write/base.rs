@@ -5,9 +5,13 @@ use std::sync::Arc;
 use super::{SnapshotWriter, lost_of};
 use crate::{
     ErrorKind, Result,
-    content::{TenantStore, known::Locations, meta::Metadata},
+    catalog::records,
+    content::{
+        TenantStore,
+        chunk::{Locations, locations_by_id},
+        meta::Metadata,
+    },
     format::{record::Record, tree::Entry},
-    ops::moved::{by_id, current, lineage_of, packs_of},
 };
 
 /// The snapshot that a write builds on, as it was read.
@@ -40,7 +44,7 @@ impl ReadBase {
     /// The base whose metadata is this.
     pub fn decode(record: Record, metadata: Arc<Metadata>) -> Result<Self> {
         let (entries, locations) = metadata.decode()?;
-        let locations = by_id(&entries, locations);
+        let locations = locations_by_id(&entries, locations);
         Ok(Self { record: Some(record), metadata: Some(metadata), entries, locations })
     }
 
@@ -77,12 +81,12 @@ impl SnapshotWriter {
 
     /// The record of the base as it is now. All packs that it names while it is a snapshot are there.
     pub(super) async fn base_now(&self, before: &Record) -> Result<Result<Record>> {
-        let lineage = lineage_of(before);
-        let now = current(&self.store, &lineage, before.record);
+        let lineage = before.lineage();
+        let now = records::current(&self.store, &lineage, before.record);
         let (looked, now) = futures::future::join(self.lease.look_at_packs(), now).await;
         looked?;
         if let Ok(now) = &now {
-            self.known.is_there(packs_of(now));
+            self.known.is_there(now.packs());
         }
         Ok(now)
     }

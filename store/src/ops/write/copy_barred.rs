@@ -11,8 +11,10 @@ use futures::StreamExt;
 use super::{SnapshotWriter, base::is_same, lost_of};
 use crate::{
     Error, ErrorKind, Result,
+    catalog::records,
     content::{
         TenantStore,
+        chunk::locations_by_id,
         ingest::Ingested,
         known::Known,
         packer::Packer,
@@ -22,10 +24,7 @@ use crate::{
     },
     format::tree::Entry,
     id::ChunkId,
-    ops::{
-        moved::{by_id, current, lineage_of},
-        open::Opened,
-    },
+    ops::open::Opened,
 };
 
 impl SnapshotWriter {
@@ -60,7 +59,7 @@ impl SnapshotWriter {
         }
         let opened = Opened::load(&self.store, now).await?;
         // In this order: what is no longer lost is found where it is now.
-        self.known.learn_moved(by_id(&opened.entries, opened.locations));
+        self.known.learn_moved(locations_by_id(&opened.entries, opened.locations));
         self.known.learn_lost(lost_of(&opened.record));
         let mut wants = Vec::new();
         for (id, (raw_len, entry)) in self.not_in_base(entries).await? {
@@ -70,8 +69,8 @@ impl SnapshotWriter {
         let copied = match copy_frames(&self.store, &self.uploader, wants).await {
             Err(missing @ Error::Missing { .. }) => {
                 // If it was moved once more, the next attempt finds it.
-                let lineage = lineage_of(&before);
-                let later = current(&self.store, &lineage, before.record).await?;
+                let lineage = before.lineage();
+                let later = records::current(&self.store, &lineage, before.record).await?;
                 let moved = later.generation != opened.record.generation;
                 let what = format!("record {} of {lineage}", before.record);
                 return Err(if moved { Error::Conflict { what } } else { missing });

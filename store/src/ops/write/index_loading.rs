@@ -5,10 +5,7 @@ use tokio::{sync::oneshot, task::JoinHandle};
 use crate::{
     Error, Result,
     catalog::index::{self, IndexUse, Loaded},
-    content::{
-        TenantStore,
-        known::{Known, Locations},
-    },
+    content::{TenantStore, chunk::Locations, known::Known},
 };
 
 pub(super) struct IndexLoading {

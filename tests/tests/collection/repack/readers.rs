@@ -14,7 +14,7 @@ use store::{
         layout,
         record::{Record, State},
     },
-    ops::{gc::Collector, moved::Below, open::Opened},
+    ops::{gc::Collector, locate::SnapshotLocator, open::Opened},
 };
 use tests::{interrupter::Interrupter, tree::assert_same, world::World};
 use tokio::runtime::Handle;
@@ -24,7 +24,7 @@ use crate::repack::{NOW, deleted, fill};
 /// What somebody has opened who reads it lazily, as a mount does.
 pub async fn opened(world: &World) -> (Arc<Lazy>, Opened) {
     let record = world.current().await.unwrap();
-    let below = Below::new(world.store.clone(), Some((world.lineage.clone(), record.record)));
+    let below = SnapshotLocator::new(world.store.clone(), Some((world.lineage.clone(), record.record)));
     let whereabouts = Whereabouts::new(Arc::new(below));
     let lazy = Lazy::new(world.store.clone(), Handle::current(), Limits::default(), whereabouts);
     (lazy, Opened::load(&world.store, record).await.unwrap())

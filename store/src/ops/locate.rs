@@ -1,0 +1,58 @@
+//! `SnapshotLocator` tells where a snapshot's chunks lie now, for readers beside a repack.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+
+use super::open::Opened;
+use crate::{
+    Result,
+    catalog::{records, rules::Rules},
+    content::{
+        TenantStore,
+        chunk::{Locations, locations_by_id},
+        whereabouts::{Relocate, Whereabouts},
+    },
+    format::record::Record,
+    id::RecordId,
+    name::Lineage,
+};
+
+/// The snapshot somebody reads.
+#[derive(Debug)]
+pub struct SnapshotLocator {
+    store: TenantStore,
+    /// Another one after a commit.
+    snapshot: Mutex<Option<(Lineage, RecordId)>>,
+}
+
+impl SnapshotLocator {
+    pub fn new(store: TenantStore, snapshot: Option<(Lineage, RecordId)>) -> Self {
+        Self { store, snapshot: Mutex::new(snapshot) }
+    }
+
+    pub fn becomes(&self, lineage: Lineage, record: RecordId) {
+        *self.snapshot.lock().unwrap_or_else(PoisonError::into_inner) = Some((lineage, record));
+    }
+}
+
+#[async_trait]
+impl Relocate for SnapshotLocator {
+    async fn locations(&self) -> Result<Locations> {
+        let snapshot = self.snapshot.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some((lineage, record)) = snapshot else { return Ok(Locations::new()) };
+        let record = records::current(&self.store, &lineage, record).await?;
+        let (_, metadata) = Opened::metadata(&self.store, record).await?;
+        let (entries, locations) = metadata.decode()?;
+        Ok(locations_by_id(&entries, locations))
+    }
+}
+
+/// Follows the chunks of a snapshot that is read.
+pub fn followed(store: &TenantStore, record: &Record, rules: Rules) -> Whereabouts {
+    if !rules.follow_moved {
+        return Whereabouts::default();
+    }
+    let snapshot = Some((record.lineage(), record.record));
+    Whereabouts::new(Arc::new(SnapshotLocator::new(store.clone(), snapshot)))
+}
