@@ -6,7 +6,8 @@ use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
 use tests::binary::program;
 
-const HEAD: &str = "## What is promised\n";
+/// Where the promises are, and from where their links lead.
+const PAGES: [(&str, &str, usize); 2] = [("docs/promises.md", "docs", 9), ("README.md", "", 5)];
 
 /// The links whose text is code: the name of a test, and the file it is in.
 fn named(text: &str) -> Vec<(&str, &str)> {
@@ -37,16 +38,18 @@ fn has_test(source: &str, name: &str) -> bool {
 #[test]
 fn every_promise_names_tests_that_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let readme = fs::read_to_string(root.join("README.md")).unwrap();
-    let promises = readme.split_once(HEAD).expect("there are promises").1.split("\n## ").next().unwrap();
-    let bullets: Vec<&str> = promises.split("\n- **").skip(1).collect();
-    assert!(bullets.len() >= 9, "only {} promises", bullets.len());
-    for bullet in bullets {
-        assert!(!named(bullet).is_empty(), "no test is named for **{bullet}");
-    }
-    for (name, file) in named(promises) {
-        let source = fs::read_to_string(root.join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
-        assert!(has_test(&source, name), "{file} has no test {name}");
+    for (page, folder, least) in PAGES {
+        let text = fs::read_to_string(root.join(page)).unwrap();
+        let bullets: Vec<&str> = text.split("\n- **").skip(1).collect();
+        assert!(bullets.len() >= least, "{page}: only {} promises", bullets.len());
+        for bullet in bullets {
+            assert!(!named(bullet).is_empty(), "{page}: no test is named for **{bullet}");
+        }
+        for (name, file) in named(&text).into_iter().filter(|(_, file)| file.ends_with(".rs")) {
+            let path = root.join(folder).join(file);
+            let source = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{file}: {error}"));
+            assert!(has_test(&source, name), "{page}: {file} has no test {name}");
+        }
     }
 }
 
