@@ -27,7 +27,6 @@ mod rounds;
 mod s3;
 mod scope;
 mod unique;
-mod verb;
 
 pub use buffers::Buffers;
 pub use clock::StoreClock;
@@ -48,7 +47,6 @@ pub use s3::{
 };
 pub use scope::TenantBucket;
 pub use unique::{put_unique, put_unique_once};
-pub use verb::Verb;
 
 pub use crate::{
     error::BucketError,
@@ -224,6 +222,31 @@ pub struct ServerFacts {
 }
 
 pub type Result<T, E = BucketError> = std::result::Result<T, E>;
+
+/// One method of a bucket; a put is told apart by its condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Verb {
+    Get,
+    GetRange,
+    Create,
+    Replace,
+    List,
+    Delete,
+    DeleteIf,
+}
+
+impl Verb {
+    pub fn of_write(write: &Write) -> Self {
+        match write {
+            Write::Create => Self::Create,
+            Write::Replace(_) => Self::Replace,
+        }
+    }
+
+    pub fn is_read(self) -> bool {
+        matches!(self, Self::Get | Self::GetRange | Self::List)
+    }
+}
 
 /// Keys to bytes. See the module header for what an implementation promises.
 #[async_trait]

@@ -17,7 +17,6 @@ mod next;
 mod point;
 mod recognise;
 mod swap;
-mod touch;
 
 pub use meant::{Fate, Meant};
 pub use point::Move;

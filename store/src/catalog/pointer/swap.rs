@@ -1,6 +1,6 @@
 //! Replacing the pointer, and finding out what became of it.
 
-use super::{Controls, Read};
+use super::{Controls, Read, next};
 use crate::{
     Result,
     bucket::{BucketError, Write},
@@ -19,6 +19,13 @@ pub(super) enum Swap {
 }
 
 impl Controls {
+    /// Replaces `before` by itself in other bytes. `false` if it cannot be said that this
+    /// was done: the caller looks again.
+    pub(in crate::catalog) async fn touch(&self, before: Option<&Read>) -> Result<bool> {
+        self.notice_foreign(before).await;
+        Ok(matches!(self.swap(before, &next::touched(&self.lineage, before)).await?, Swap::Applied(_)))
+    }
+
     /// Replaces `before` by `next`.
     ///
     /// While the pointer is what was read, nothing has happened yet, but a lost request may

@@ -173,11 +173,3 @@ pub async fn manifest(
     };
     Ok(Manifest::of(record, archive.sha256, archive.size_bytes, predecessor))
 }
-
-/// What may be asked of a compressor.
-pub fn check_level(level: i32) -> Result<()> {
-    if (1..=22).contains(&level) {
-        return Ok(());
-    }
-    Err(Error::InvalidInput { what: format!("{level} is no zstd level: they are 1 to 22") })
-}
