@@ -18,7 +18,7 @@ use store::{
         health::{Cookies, Expected, Finding, Health},
         record::Record,
     },
-    ops::snapshot::{Examined, Examiner, HoldBack},
+    ops::write::snapshot::{Examined, Examiner, HoldBack},
     scratch::{self, Scratch},
 };
 

@@ -7,8 +7,8 @@ use store::{
     Result,
     format::record::Record,
     ops::{
-        import::{Judge, Judged},
-        snapshot::Examiner,
+        archive::import::{Judge, Judged},
+        write::snapshot::Examiner,
     },
 };
 

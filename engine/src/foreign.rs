@@ -22,9 +22,9 @@ use store::{
     },
     name::{Lineage, Tenant},
     ops::{
-        adopt::Adoption,
-        find::{self, Reference},
-        snapshot::About,
+        archive::import_foreign::Adoption,
+        read::find::{self, Reference},
+        write::snapshot::About,
     },
 };
 

@@ -6,7 +6,7 @@ use store::{
     content::TenantStore,
     format::{pointer::Pointer, record::Record},
     name::{ChromeMajor, Lineage, ProfileName},
-    ops::find::{self, Reference},
+    ops::read::find::{self, Reference},
 };
 
 use crate::{Engine, failure::Failure, location::Purpose, names::LineageName};

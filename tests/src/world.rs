@@ -10,11 +10,17 @@ use store::{
     bucket::{Bucket, Key, MemoryBucket, Write},
     catalog::{controls::Controls, store::Store},
     content::TenantStore,
-    format::event::Actor,
-    format::record::{CapturedBy, Reason, Record},
+    format::{
+        event::Actor,
+        record::{CapturedBy, Reason, Record},
+    },
     id::{FlipId, RecordId},
     name::Lineage,
-    ops::{commit, find, restore, snapshot, verify},
+    ops::{
+        read::{find, restore},
+        verify,
+        write::{commit, snapshot},
+    },
     progress::Silent,
     tree::write::Keeping,
 };

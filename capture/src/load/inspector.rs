@@ -8,7 +8,7 @@ use std::{
 
 use store::{
     Error, Result,
-    ops::restore::Inspector,
+    ops::read::restore::Inspector,
     scratch::{self, Scratch},
 };
 

@@ -10,7 +10,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use store::{Error, Result, ops::restore::Inspector, tree::remove::remove_all};
+use store::{Error, Result, ops::read::restore::Inspector, tree::remove::remove_all};
 
 use crate::{
     chrome::singleton::{self, Lock},

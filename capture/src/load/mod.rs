@@ -29,10 +29,12 @@ use store::{
     format::record::Record,
     name::{ChromeMajor, Lineage, ProfileName},
     ops::{
-        adopt::Adoption,
+        archive::import_foreign::Adoption,
         commitment::Commitment,
-        find::{self, Reference},
-        profiles, restore,
+        read::{
+            find::{self, Reference},
+            profiles, restore,
+        },
     },
     progress::Progress,
     tree::write::Keeping,

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use store::{
     Error, Result,
     format::record::{Mode, Record},
-    ops::restore::Report,
+    ops::read::restore::Report,
 };
 
 use super::Request;

@@ -13,9 +13,8 @@ use store::{
     content::{TenantStore, workers::blocking},
     format::health::{Finding, Health},
     ops::{
-        extract,
-        open::Opened,
-        snapshot::{Examined, Examiner},
+        read::{extract, open::Opened},
+        write::snapshot::{Examined, Examiner},
     },
     scratch::{self, Scratch},
 };

@@ -10,7 +10,7 @@ use store::{
     content::TenantStore,
     format::record::Record,
     name::{ChromeMajor, Lineage},
-    ops::find::{self, Reference},
+    ops::read::find::{self, Reference},
 };
 
 const UPGRADED: &str = "upgraded-from-";

@@ -8,7 +8,7 @@ use engine::{failure::Failure, names::SnapshotName};
 use store::{
     format::record::Geo,
     name::{ChromeMajor, ProfileName},
-    ops::find::Reference,
+    ops::read::find::Reference,
 };
 
 use super::{

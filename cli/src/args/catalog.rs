@@ -7,7 +7,7 @@ use engine::names::{ActorName, Scope, Subject};
 use store::{
     id::Nonce,
     name::{ChromeMajor, Tenant},
-    ops::find::Reference,
+    ops::read::find::Reference,
 };
 
 use super::{

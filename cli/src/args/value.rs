@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{ValueEnum, builder::PossibleValue};
 use store::{
     format::record::{Geo, Reason},
-    ops::find::Reference,
+    ops::read::find::Reference,
 };
 
 const MAX_ACTOR_BYTES: usize = 256;

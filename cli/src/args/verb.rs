@@ -9,7 +9,7 @@ use store::{
     format::config::Chunking,
     id::Nonce,
     name::{ChromeMajor, ProfileName, Tenant},
-    ops::find::Reference,
+    ops::read::find::Reference,
 };
 
 use super::{

@@ -27,8 +27,9 @@ use store::{
     id::RecordId,
     name::{Lineage, ProfileName},
     ops::{
-        quota, retention,
-        snapshot::{self, About, HoldBack, LockUse, Report, Request},
+        gc::quota,
+        retention,
+        write::snapshot::{self, About, HoldBack, LockUse, Report, Request},
     },
     progress::Progress,
 };

@@ -7,7 +7,7 @@ use std::{
 
 use engine::{failure::Failure, text::path};
 use serde_json::Value;
-use store::{ErrorKind, ops::browse};
+use store::{ErrorKind, ops::read::browse};
 
 use super::{Engine, inside};
 use crate::{answer::Answer, args::CatArgs};

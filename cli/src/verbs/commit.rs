@@ -13,7 +13,7 @@ use store::{
     catalog::pointer::Flip,
     format::event::Actor,
     name::Lineage,
-    ops::snapshot::{Outcome, Report},
+    ops::write::snapshot::{Outcome, Report},
     progress::Silent,
 };
 

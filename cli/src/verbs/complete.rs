@@ -16,7 +16,7 @@ use engine::{
 use store::{
     catalog::records,
     name::{ProfileName, Tenant},
-    ops::find::{self, LATEST},
+    ops::read::find::{self, LATEST},
 };
 
 use self::{asked::Asked, remembered::Remembered};

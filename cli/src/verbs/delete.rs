@@ -20,7 +20,7 @@ use store::{
     format::record::Record,
     id::{RecordId, SnapshotId},
     name::{Lineage, ProfileName, Tenant},
-    ops::find::Reference,
+    ops::read::find::Reference,
 };
 
 use super::{Engine, force_unlock::checked_reason, foreign};

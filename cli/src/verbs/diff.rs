@@ -10,7 +10,7 @@ use engine::{
 use serde_json::{Value, json};
 use store::{
     format::record::Record,
-    ops::{
+    ops::read::{
         diff::{self, Change, Diff, Line, Side, Totals},
         find::Reference,
     },

@@ -14,7 +14,7 @@ use store::{
     Error, ErrorKind,
     catalog::controls::Controls,
     name::{Lineage, Tenant},
-    ops::{
+    ops::archive::{
         export::{self, Archive, Framing, Request, Times},
         publish::{self, Job},
     },

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use store::{
     format::{record::Record, tree::Entry},
     name::Lineage,
-    ops::{browse, find},
+    ops::read::{browse, find},
 };
 
 use super::{Engine, inside};

@@ -9,7 +9,7 @@ use store::{
     format::record::{Record, State},
     id::RecordId,
     name::Lineage,
-    ops::history::{self, End},
+    ops::read::history::{self, End},
 };
 
 use super::Engine;

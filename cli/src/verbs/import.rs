@@ -23,10 +23,11 @@ use store::{
     },
     name::{ChromeMajor, Lineage},
     ops::{
-        find,
-        import::{self, Imported, Request},
-        pointer_move, retention,
-        snapshot::{Outcome, Report},
+        archive::import::{self, Imported, Request},
+        pointer_move,
+        read::find,
+        retention,
+        write::snapshot::{Outcome, Report},
     },
 };
 

@@ -10,7 +10,7 @@ use store::{
         record::Record,
         tree::{Entry, Kind, Meta, TreePath},
     },
-    ops::browse,
+    ops::read::browse,
 };
 
 /// A path as it is typed: `./Default/`, `/Default` and `Default` are one.

@@ -16,7 +16,7 @@ use store::{
     format::{record::Record, tombstone::Deletion},
     id::RecordId,
     name::{Lineage, Tenant},
-    ops::{
+    ops::read::{
         find::{self, Listing},
         profiles::{self, Profile},
     },

@@ -18,7 +18,7 @@ use store::{
     content::TenantStore,
     format::record::Mode,
     name::{ChromeMajor, Lineage, ProfileName, Tenant},
-    ops::{commitment::Commitment, find::Reference},
+    ops::{commitment::Commitment, read::find::Reference},
     tree::write::Keeping,
 };
 

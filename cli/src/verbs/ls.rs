@@ -9,7 +9,7 @@ use engine::{
 use serde_json::{Value, json};
 use store::{
     format::tree::{Entry, Kind, TreePath},
-    ops::browse,
+    ops::read::browse,
 };
 
 use super::{Engine, inside};

@@ -18,7 +18,7 @@ use store::{
     name::ChromeMajor,
     ops::{
         commitment::Commitment,
-        restore::{self, Inspector, Report, Request},
+        read::restore::{self, Inspector, Report, Request},
     },
     tree::write::Keeping,
 };

@@ -14,7 +14,7 @@ use store::{
     name::{Lineage, Tenant},
     ops::{
         retention::{self, Applied, Decision, Limits, Snapshot, Verdict},
-        snapshot::Report,
+        write::snapshot::Report,
     },
 };
 

@@ -14,7 +14,7 @@ use store::{
     format::pointer::Target,
     id::Nonce,
     name::{ChromeMajor, Lineage},
-    ops::snapshot::{LockUse, Report},
+    ops::write::snapshot::{LockUse, Report},
 };
 
 use super::{

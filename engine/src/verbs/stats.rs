@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use store::{
     name::Tenant,
-    ops::stats::{self, Stats, Tally},
+    ops::read::stats::{self, Stats, Tally},
 };
 
 use crate::{

@@ -18,7 +18,7 @@ use store::{
     Error, Result,
     format::{table::Location, tree::Entry},
     id::RecordId,
-    ops::commit::Tree,
+    ops::write::commit::Tree,
 };
 
 pub use files::ChangedFiles;

@@ -17,7 +17,7 @@ use std::{
 use store::{
     Error, Result,
     format::health::{Finding, Health},
-    ops::{
+    ops::write::{
         commit::Base,
         snapshot::{Examined, Examiner},
     },

@@ -25,7 +25,7 @@ use store::{
     content::{TenantStore, lazy::Lazy},
     id::RecordId,
     name::Lineage,
-    ops::{commit::Base, locate::SnapshotLocator},
+    ops::{read::locate::SnapshotLocator, write::commit::Base},
 };
 use tokio::{runtime::Handle, sync::Mutex as AsyncMutex};
 

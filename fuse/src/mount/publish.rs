@@ -13,9 +13,11 @@ use store::{
     id::{ChunkId, RecordId},
     name::Lineage,
     ops::{
-        commit::{self, Base},
-        publish::Job,
-        snapshot::{About, Examined, Examiner, HoldBack, Report, size},
+        archive::publish::Job,
+        write::{
+            commit::{self, Base},
+            snapshot::{About, Examined, Examiner, HoldBack, Report, size},
+        },
     },
     progress::Progress,
 };

@@ -11,7 +11,7 @@ use store::{
     },
     format::record::{Record, State},
     id::RecordId,
-    ops::{commit::Base, open::Opened, pointer_move, publish},
+    ops::{archive::publish, pointer_move, read::open::Opened, write::commit::Base},
     progress::Silent,
 };
 

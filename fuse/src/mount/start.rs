@@ -26,7 +26,10 @@ use store::{
         tree::{Entry, Meta},
     },
     name::Lineage,
-    ops::{commit::Base, locate::SnapshotLocator, open::Opened},
+    ops::{
+        read::{locate::SnapshotLocator, open::Opened},
+        write::commit::Base,
+    },
 };
 use tokio::{runtime::Handle, sync::Mutex as AsyncMutex};
 

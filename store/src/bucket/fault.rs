@@ -259,7 +259,8 @@ fn damaged(bytes: Bytes, fault: Fault) -> Bytes {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::MemoryBucket, *};
+    use super::*;
+    use crate::bucket::MemoryBucket;
 
     fn bucket() -> FaultBucket {
         FaultBucket::new(Arc::new(MemoryBucket::new()))

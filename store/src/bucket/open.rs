@@ -111,10 +111,8 @@ pub async fn open_for_probe(url: &StoreUrl, settings: &OpenSettings) -> Result<V
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        super::{ProbeOptions, probe},
-        *,
-    };
+    use super::*;
+    use crate::bucket::{ProbeOptions, probe};
 
     #[test]
     fn a_store_is_a_directory_or_a_bucket() {

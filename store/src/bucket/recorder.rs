@@ -133,7 +133,8 @@ impl Bucket for Recorder {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::MemoryBucket, *};
+    use super::*;
+    use crate::bucket::MemoryBucket;
 
     #[tokio::test]
     async fn every_call_is_counted_with_its_bytes() {

@@ -178,10 +178,8 @@ fn random_fraction() -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        super::{DelayBucket, Fault, FaultBucket, MemoryBucket, Rule, Verb},
-        *,
-    };
+    use super::*;
+    use crate::bucket::{DelayBucket, Fault, FaultBucket, MemoryBucket, Rule, Verb};
 
     fn buckets() -> (Arc<FaultBucket>, RetryBucket) {
         let faults = Arc::new(FaultBucket::new(Arc::new(MemoryBucket::new())));

@@ -128,10 +128,8 @@ impl Bucket for TenantBucket {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        super::{MemoryBucket, Recorder},
-        *,
-    };
+    use super::*;
+    use crate::bucket::{MemoryBucket, Recorder};
 
     #[tokio::test]
     async fn a_key_outside_is_refused_without_a_call() {

@@ -80,11 +80,9 @@ mod tests {
 
     use tokio::time::Instant;
 
-    use super::{
-        super::{
-            DelayBucket, Fault, FaultBucket, MemoryBucket, Recorder, RetryBucket, RetryPolicy, Rule, Verb,
-        },
-        *,
+    use super::*;
+    use crate::bucket::{
+        DelayBucket, Fault, FaultBucket, MemoryBucket, Recorder, RetryBucket, RetryPolicy, Rule, Verb,
     };
 
     const SMALL: usize = 10;

@@ -4,7 +4,7 @@
 //! else, and goes only when an operator names it.
 //! A removal has no condition and may arrive late. So it is sent only when the record says for
 //! good that it will not name the archive (`publishing.abandoned`, `removing`), and no archive
-//! of ours is ever called what another one was: see [`crate::ops::export::Seal`].
+//! of ours is ever called what another one was: see [`crate::ops::archive::export::Seal`].
 
 use super::{
     controls::Controls,

@@ -188,7 +188,7 @@ mod tests {
     fn another_version_is_refused() {
         assert!(matches!(
             Pointer::decode(br#"{"version": 2, "writer": "pstore 9.0.0"}"#),
-            Err(super::super::FormatError::Version { found: 2, writer }) if writer == "pstore 9.0.0"
+            Err(crate::format::FormatError::Version { found: 2, writer }) if writer == "pstore 9.0.0"
         ));
         Pointer::decode(b"{}").unwrap_err();
         Pointer::decode(br#"{"version": 0}"#).unwrap_err();

@@ -1,30 +1,13 @@
 //! The verbs.
 
-pub mod adopt;
-pub mod browse;
-pub mod commit;
+pub mod archive;
 pub mod commitment;
-pub mod diff;
-pub mod export;
-pub mod extract;
-pub mod find;
-pub mod forecast;
 pub mod gc;
-pub mod history;
-pub mod import;
-pub mod locate;
-pub mod open;
 pub mod pointer_move;
-pub mod profiles;
-pub mod publish;
-pub mod quota;
+pub mod read;
 pub mod reap;
 pub mod removal;
-pub mod repack;
-pub mod restore;
 pub mod retention;
-pub mod snapshot;
-pub mod stats;
 pub mod tag;
 pub mod verify;
-mod write;
+pub mod write;

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::{
-    publish::{Job, live, store},
+    archive::publish::{Job, live, store},
     tag,
 };
 use crate::{

@@ -23,11 +23,10 @@ use store::{
     content::ingest::{Cutter, Files},
     format::tree::Kind,
     ops::{
-        commit::{self, Base, Tree},
-        find,
         gc::{Collector, Options},
-        open::Opened,
+        read::{find, open::Opened},
         retention::{self, Keep, Limits, Policy},
+        write::commit::{self, Base, Tree},
     },
     progress::Silent,
 };

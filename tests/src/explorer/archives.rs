@@ -16,7 +16,7 @@ use store::{
         record::{Record, State},
     },
     id::{RecordId, Sha256},
-    ops::{
+    ops::archive::{
         export::{Archive, Seal},
         publish::{Packer, Parcel},
     },

@@ -36,10 +36,13 @@ use store::{
     id::{Nonce, PackId, PackSeq, RecordId},
     name::Lineage,
     ops::{
-        gc,
-        locate::followed,
-        open::{self, Opened},
-        publish, repack, retention,
+        archive::publish,
+        gc::{self, repack},
+        read::{
+            locate::followed,
+            open::{self, Opened},
+        },
+        retention,
     },
 };
 

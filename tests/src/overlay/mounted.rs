@@ -19,8 +19,8 @@ use store::{
     format::tree::Meta,
     id::SnapshotId,
     ops::{
-        commit::{self, Base, Stored},
-        open::Opened,
+        read::open::Opened,
+        write::commit::{self, Base, Stored},
     },
     progress::Silent,
 };

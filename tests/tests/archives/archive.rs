@@ -12,7 +12,7 @@ use std::{
 use store::{
     bucket::{Bucket, MemoryBucket},
     format::{layout, manifest::Manifest},
-    ops::export::{self, Archive, Exported, Framing, Request, Times},
+    ops::archive::export::{self, Archive, Exported, Framing, Request, Times},
     progress::Silent,
 };
 use tests::{

@@ -7,7 +7,7 @@ use store::{
     archive::header::MemberKind,
     bucket::{Key, MemoryBucket, Recorder, Write},
     format::layout,
-    ops::adopt::Adoption,
+    ops::archive::import_foreign::Adoption,
     progress::Silent,
 };
 use tests::{

@@ -22,10 +22,12 @@ use store::{
     },
     id::RecordId,
     ops::{
-        export::{self, Framing, Request, Times},
+        archive::{
+            export::{self, Framing, Request, Times},
+            publish::{Job, Published, publish},
+        },
         gc::{Collector, Options},
-        publish::{Job, Published, publish},
-        snapshot,
+        write::snapshot,
     },
     progress::Silent,
 };

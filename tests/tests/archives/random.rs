@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use store::{
     bucket::MemoryBucket,
     id::SnapshotId,
-    ops::{
+    ops::archive::{
         export::{self, Exported, Framing, Times},
         import,
     },

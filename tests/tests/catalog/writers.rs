@@ -11,8 +11,8 @@ use store::{
     format::{condemned::Condemned, layout, record::State},
     name::Lineage,
     ops::{
-        find,
-        snapshot::{self, LockUse, Request},
+        read::find,
+        write::snapshot::{self, LockUse, Request},
     },
 };
 use tests::{

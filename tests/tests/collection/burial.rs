@@ -19,9 +19,8 @@ use store::{
     format::{layout, tombstone::Progress},
     name::{ProfileName, Tenant},
     ops::{
-        find,
         gc::{Collector, Options},
-        profiles,
+        read::{find, profiles},
         removal::{self, Anew, Left, Order},
     },
 };

@@ -31,10 +31,7 @@ use store::{
         pin::Pin,
     },
     id::{PackId, RecordId},
-    ops::{
-        gc::{Collector, Options, Stranded},
-        repack,
-    },
+    ops::gc::{Collector, Options, Stranded, repack},
 };
 use tests::{
     binary::{self, Host},

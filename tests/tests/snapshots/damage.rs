@@ -170,7 +170,7 @@ async fn a_damaged_cache_costs_time_and_nothing_else() {
             fs::write(&path, bytes).unwrap();
         }
         let report = world.snapshot(&source).await.unwrap();
-        assert_eq!(report.outcome, store::ops::snapshot::Outcome::Unchanged);
+        assert_eq!(report.outcome, store::ops::write::snapshot::Outcome::Unchanged);
         let out = dir.path().join(format!("out{round}"));
         world.restore(&out).await.unwrap();
         assert_same(&source, &out);

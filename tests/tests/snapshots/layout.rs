@@ -9,8 +9,8 @@ use store::{
     format::{layout, record::Record, startup::Startup, table::Location},
     ops::{
         gc::{Collector, Options},
-        open::Opened,
-        snapshot::Request,
+        read::open::Opened,
+        write::snapshot::Request,
     },
 };
 use tests::{

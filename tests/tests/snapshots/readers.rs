@@ -9,10 +9,9 @@ use store::{
     format::{layout, record::Record},
     id::{RecordId, Sha256},
     ops::{
-        diff,
-        export::{self, Framing, Times},
+        archive::export::{self, Framing, Times},
         gc::{Collector, Options},
-        open::Opened,
+        read::{diff, open::Opened},
     },
     progress::Silent,
 };

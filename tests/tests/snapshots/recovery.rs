@@ -11,7 +11,11 @@ use store::{
         record::{Record, State},
     },
     name::Lineage,
-    ops::{commitment::Commitment, find, restore, snapshot::Outcome},
+    ops::{
+        commitment::Commitment,
+        read::{find, restore},
+        write::snapshot::Outcome,
+    },
     progress::Silent,
     tree::write::Keeping,
 };

@@ -13,7 +13,7 @@ use store::{
     bucket::{Access, LocalBucket},
     format::layout,
     id::PackSeq,
-    ops::snapshot::{Report, Request},
+    ops::write::snapshot::{Report, Request},
 };
 use tests::{
     binary::Host,

@@ -6,7 +6,7 @@ use store::{
     ErrorKind,
     bucket::{Access, Bucket, BucketError, Key, LocalBucket, MemoryBucket, S3Bucket},
     catalog::store::Store,
-    ops::snapshot::Outcome,
+    ops::write::snapshot::Outcome,
 };
 use tests::{
     server::SeaweedFs,

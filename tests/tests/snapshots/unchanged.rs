@@ -14,7 +14,7 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 use store::{
     bucket::{Bucket, MemoryBucket, Recorder, Verb},
-    ops::snapshot::Outcome,
+    ops::write::snapshot::Outcome,
     tree::{
         beneath::Beneath,
         trust,

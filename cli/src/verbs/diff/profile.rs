@@ -32,7 +32,7 @@ use store::{
         record::Record,
         tree::{Entry, Kind, TreePath},
     },
-    ops::{
+    ops::read::{
         browse,
         restore::{self, Request},
     },

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use store::{
     format::record::Record,
     id::Sha256,
-    ops::{
+    ops::archive::{
         export::{Archive, Exported, Framing},
         publish::Published,
     },

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use store::{
     catalog::{clock, records},
     name::{ProfileName, Tenant},
-    ops::forecast::{self, Forecast},
+    ops::read::forecast::{self, Forecast},
 };
 
 use super::super::{Engine, expect};

@@ -5,7 +5,7 @@ use engine::text::{size, time};
 use serde_json::{Value, json};
 use store::{
     format::{manifest::Manifest, record::Record},
-    ops::find::Listing,
+    ops::read::find::Listing,
 };
 
 use super::super::expect;

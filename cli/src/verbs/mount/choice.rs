@@ -6,7 +6,9 @@ use capture::{
 };
 use engine::failure::Failure;
 use fuse::mount::info::Mode;
-use store::{catalog::clock, content::TenantStore, format::record, name::ChromeMajor, ops::open::Opened};
+use store::{
+    catalog::clock, content::TenantStore, format::record, name::ChromeMajor, ops::read::open::Opened,
+};
 
 use super::super::{Engine, load::upgrade};
 use crate::args::MountArgs;

@@ -22,7 +22,7 @@ use store::{
     format::record,
     id::RecordId,
     name::Lineage,
-    ops::{
+    ops::read::{
         find,
         open::{self, Opened},
     },

@@ -20,7 +20,7 @@ use store::{
     },
     format::event::Actor,
     name::ProfileName,
-    ops::open::{Locked, locked},
+    ops::read::open::{Locked, locked},
     progress::Silent,
 };
 use tokio::runtime::Handle;

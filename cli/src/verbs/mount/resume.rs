@@ -11,7 +11,7 @@ use store::{
     content::TenantStore,
     id::RecordId,
     name::Lineage,
-    ops::open::Opened,
+    ops::read::open::Opened,
 };
 
 use super::{

@@ -11,7 +11,7 @@ use store::{
     ErrorKind,
     catalog::lock::Terms,
     name::{ChromeMajor, Lineage},
-    ops::{find::Reference, snapshot::LockUse},
+    ops::{read::find::Reference, write::snapshot::LockUse},
 };
 
 use super::{

@@ -11,7 +11,7 @@ use store::{
         lock::{Hold, Terms},
     },
     name::Lineage,
-    ops::snapshot::LockUse,
+    ops::write::snapshot::LockUse,
 };
 
 use super::{

@@ -16,8 +16,8 @@ use store::{
     ErrorKind,
     name::Lineage,
     ops::{
-        find::Reference,
-        snapshot::{Outcome as Stored, Report},
+        read::find::Reference,
+        write::snapshot::{Outcome as Stored, Report},
     },
 };
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use store::{
     catalog::pointer::Flip,
     name::Lineage,
-    ops::snapshot::{Outcome, Report},
+    ops::write::snapshot::{Outcome, Report},
 };
 
 pub(in crate::verbs) fn document(lineage: &Lineage, report: &Report, warnings: &[String]) -> Value {

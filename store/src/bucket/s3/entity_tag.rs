@@ -107,7 +107,7 @@ mod tests {
 
     use std::{cell::RefCell, future::ready};
 
-    use super::super::answer::Condition;
+    use crate::bucket::s3::answer::Condition;
 
     /// A server with one object, which honours `form` only.
     struct Server {

@@ -150,7 +150,7 @@ mod tests {
         let text = br#"{"version": 1, "renewed_at_ms": 1000, "expires_at_ms": 9000}"#;
         let mut lock = Lock::decode(text).unwrap();
         let mark = Some(Nonce::from_bytes([write; 16]));
-        lock.pstore = Some(LockBlock { mark, ..super::super::block(&lock, nonce, None) });
+        lock.pstore = Some(LockBlock { mark, ..crate::catalog::lock::block(&lock, nonce, None) });
         lock
     }
 

@@ -36,9 +36,11 @@ mod leases;
 mod ledger;
 mod leftovers;
 mod plan;
-mod repack;
+pub mod quota;
+pub mod repack;
 mod roots;
 mod round;
+mod select_packs;
 mod users;
 
 pub use explain::{Explanation, Root, Subject, explain};
@@ -51,7 +53,7 @@ use crate::{
     catalog::{events, rules::Rules},
     content::TenantStore,
     id::RecordId,
-    ops::repack::BATCH_CHUNKS,
+    ops::gc::repack::BATCH_CHUNKS,
 };
 
 /// How long records that have ended and swept documents are kept at least, by the store's clock.

@@ -28,7 +28,7 @@ use crate::{
     },
     id::RecordId,
     name::{Lineage, ProfileName},
-    ops::repack::Rehearsal,
+    ops::gc::repack::Rehearsal,
 };
 
 const REQUESTS_AT_ONCE: usize = 16;

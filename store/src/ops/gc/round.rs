@@ -25,7 +25,7 @@ use crate::{
     format::{condemned::Phase, config::TenantConfig, layout, limits, record::State},
     id::{PackId, RecordId},
     name::Lineage,
-    ops::repack::Rehearsal,
+    ops::gc::repack::Rehearsal,
 };
 
 const DELETES_AT_ONCE: usize = 16;

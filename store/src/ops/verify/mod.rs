@@ -38,7 +38,7 @@ use crate::{
     },
     id::{PackId, PackSeq, RecordId},
     name::Lineage,
-    ops::open::check_size,
+    ops::read::open::check_size,
     progress::Progress,
 };
 

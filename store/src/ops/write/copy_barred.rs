@@ -24,7 +24,7 @@ use crate::{
     },
     format::tree::Entry,
     id::ChunkId,
-    ops::open::Opened,
+    ops::read::open::Opened,
 };
 
 impl SnapshotWriter {

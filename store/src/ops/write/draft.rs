@@ -13,7 +13,7 @@ use crate::{
     },
     id::RecordId,
     name::Lineage,
-    ops::snapshot::About,
+    ops::write::snapshot::About,
     tree::walk::Skipped,
 };
 

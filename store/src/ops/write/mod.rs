@@ -6,10 +6,12 @@
 //! how it makes up for chunks that the write may not refer to.
 
 mod base;
+pub mod commit;
 mod copy_barred;
 mod draft;
 mod finish;
 mod index_loading;
+pub mod snapshot;
 
 pub(super) use base::ReadBase;
 pub(super) use draft::Totals;
@@ -20,7 +22,7 @@ use std::{collections::HashSet, path::Path, sync::Arc};
 use draft::draft;
 use index_loading::IndexLoading;
 
-use super::snapshot::About;
+use super::write::snapshot::About;
 use crate::{
     Error, Result,
     catalog::{index::IndexUse, lease::WriteLease},

@@ -7,11 +7,13 @@ use store::{
     content::ingest::{Cutter, Files},
     format::tree::Kind,
     ops::{
-        commit,
         gc::Collector,
-        open::Opened,
-        snapshot::{Outcome, Report},
+        read::open::Opened,
         verify,
+        write::{
+            commit,
+            snapshot::{Outcome, Report},
+        },
     },
     progress::Silent,
 };
@@ -246,8 +248,10 @@ async fn a_commit_on_a_snapshot_that_was_repaired_meanwhile_refers_to_the_good_c
     let base = base(&world).await;
     // Somebody else stores the same, and the damage is made good by that.
     let bob = World { lineage: tests::world::lineage("acme/bob"), ..world.clone() };
-    let apart =
-        store::ops::snapshot::Request { index_budget: 0, ..tests::world::request(&bob.lineage, dir.path()) };
+    let apart = store::ops::write::snapshot::Request {
+        index_budget: 0,
+        ..tests::world::request(&bob.lineage, dir.path())
+    };
     bob.capture(&apart).await.unwrap();
     let report = verify::verify(&world.store, &world.lineage, REPAIR, Arc::new(Silent)).await.unwrap();
     assert!(report.damage.is_empty() && !report.repaired.is_empty(), "{report:#?}");

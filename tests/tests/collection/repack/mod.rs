@@ -20,7 +20,7 @@ use store::{
     },
     ops::{
         gc::{Collector, Options},
-        snapshot::Request,
+        write::snapshot::Request,
     },
 };
 use tests::{

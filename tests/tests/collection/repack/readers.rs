@@ -14,7 +14,10 @@ use store::{
         layout,
         record::{Record, State},
     },
-    ops::{gc::Collector, locate::SnapshotLocator, open::Opened},
+    ops::{
+        gc::Collector,
+        read::{locate::SnapshotLocator, open::Opened},
+    },
 };
 use tests::{interrupter::Interrupter, tree::assert_same, world::World};
 use tokio::runtime::Handle;

@@ -7,7 +7,7 @@ use store::{
     bucket::{Bucket, Verb},
     format::layout,
     id::PackSeq,
-    ops::snapshot::Outcome,
+    ops::write::snapshot::Outcome,
 };
 use tests::{
     interrupter::{Interrupter, deed},

@@ -74,7 +74,7 @@ async fn repair(world: &World) -> Report {
 
 /// A snapshot that shares nothing with what is there.
 async fn apart(world: &World, source: &Path) {
-    let request = store::ops::snapshot::Request { index_budget: 0, ..request(&world.lineage, source) };
+    let request = store::ops::write::snapshot::Request { index_budget: 0, ..request(&world.lineage, source) };
     world.capture(&request).await.unwrap();
 }
 

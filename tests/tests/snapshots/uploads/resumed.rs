@@ -16,7 +16,7 @@ use store::{
     format::config::TenantConfig,
     ops::{
         gc::{Collector, Options},
-        snapshot::Report,
+        write::snapshot::Report,
     },
 };
 use tests::{

@@ -17,7 +17,7 @@ use crate::bucket::Buffers;
 const MUCH_BYTES: usize = 2 << 20;
 
 /// The bytes of `range`, all of which `file` has.
-pub(in super::super) fn read(file: &File, range: Range<u64>, buffers: &Buffers) -> io::Result<Bytes> {
+pub(in crate::bucket::local) fn read(file: &File, range: Range<u64>, buffers: &Buffers) -> io::Result<Bytes> {
     let len = (range.end - range.start) as usize;
     // A place in the buffer is aligned as its place in the file is: the first block that holds any
     // of the range begins at `first`.

@@ -15,7 +15,7 @@ use crate::bucket::Buffers;
 const PART_BYTES: usize = 1 << 20;
 
 /// Writes all of `bytes` to `file`, which is empty. It is not durable yet.
-pub(in super::super) fn write(file: &File, bytes: &[u8], buffers: &Buffers) -> io::Result<()> {
+pub(in crate::bucket::local) fn write(file: &File, bytes: &[u8], buffers: &Buffers) -> io::Result<()> {
     let direct = match bytes.len() {
         ..LARGE_BYTES => 0,
         len => write_direct(file, &bytes[..len - len % BLOCK_BYTES], buffers)?,

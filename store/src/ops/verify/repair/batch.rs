@@ -7,7 +7,7 @@ use crate::{
     format::record::Record,
     name::Lineage,
     ops::{
-        repack::{Frames, Needed},
+        gc::repack::{Frames, Needed},
         verify::findings::is_damage,
     },
 };

@@ -26,7 +26,7 @@ use crate::{
     format::{frame::Codec, index::Index, layout, limits, pack::PackEntry, record::Record, table::Location},
     id::{ChunkId, PackId, PackSeq},
     ops::{
-        repack::{Frame, Needed, Part, Source, Survey},
+        gc::repack::{Frame, Needed, Part, Source, Survey},
         verify::findings::is_damage,
     },
 };

@@ -34,7 +34,7 @@ use crate::{
     format::record::{Record, State},
     id::PackId,
     name::Lineage,
-    ops::repack::{self, FRAME_BYTES, Failed, Survey},
+    ops::gc::repack::{self, FRAME_BYTES, Failed, Survey},
 };
 
 /// How often it goes on with what has come to light.

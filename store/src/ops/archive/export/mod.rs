@@ -4,7 +4,7 @@
 //! Two exports of one tree are the same tar stream, however they are compressed.
 
 mod digest;
-pub(super) mod feed;
+pub(in crate::ops) mod feed;
 mod framing;
 mod seal;
 mod stream;
@@ -23,10 +23,6 @@ use std::{
 use futures::StreamExt;
 use tokio::sync::mpsc;
 
-use super::{
-    locate::followed,
-    open::{self, Opened},
-};
 pub use crate::archive::members::Times;
 use crate::{
     Error, Result,
@@ -36,6 +32,10 @@ use crate::{
     format::{layout, manifest::Manifest, record::Record},
     id::Sha256,
     name::Lineage,
+    ops::read::{
+        locate::followed,
+        open::{self, Opened},
+    },
     progress::Progress,
 };
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::gc::{Collector, Options};
+use super::{Collector, Options};
 use crate::{
     Result,
     catalog::{pointer, records},

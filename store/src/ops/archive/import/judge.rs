@@ -2,7 +2,7 @@
 
 use std::{fmt, path::Path};
 
-use crate::{Result, format::record::Record, ops::snapshot::Examined};
+use crate::{Result, format::record::Record, ops::write::snapshot::Examined};
 
 /// Knows which files of an archive are worth a look, and what they say.
 pub trait Judge: Send + Sync + fmt::Debug {

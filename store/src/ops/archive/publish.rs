@@ -75,7 +75,7 @@ pub async fn publish(
 }
 
 /// Puts the archive into the bucket, and its name into the record.
-pub(super) async fn store(
+pub(in crate::ops) async fn store(
     controls: &Controls,
     target: RecordId,
     job: &Job,
@@ -188,7 +188,7 @@ fn named(record: &Record) -> Option<Sha256> {
 }
 
 /// The record of a snapshot that is live.
-pub(super) async fn live(controls: &Controls, target: RecordId) -> Result<(Record, Version)> {
+pub(in crate::ops) async fn live(controls: &Controls, target: RecordId) -> Result<(Record, Version)> {
     let (record, version) = records::get(controls.store(), controls.lineage(), target).await?;
     if record.state != State::Live {
         return Err(Error::NotFound { what: format!("snapshot {target} of {}", controls.lineage()) });

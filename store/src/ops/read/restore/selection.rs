@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use super::super::{browse, open::Opened};
 use crate::{
     Result,
     content::chunk::Piece,
     format::tree::{Entry, Kind, TreePath},
+    ops::read::{browse, open::Opened},
 };
 
 /// Leaves what `paths` name, all below them, and the directories they are in. A file of which only

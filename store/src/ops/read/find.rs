@@ -131,7 +131,7 @@ async fn current(store: &TenantStore, lineage: &Lineage) -> Result<Record> {
 }
 
 /// The snapshot that a pointer names, which names one.
-pub(super) async fn pointed(store: &TenantStore, lineage: &Lineage, read: &Read) -> Result<Record> {
+pub(in crate::ops) async fn pointed(store: &TenantStore, lineage: &Lineage, read: &Read) -> Result<Record> {
     let (id, snapshot_id) = match (read.pointer.target(), read.pointer.block()) {
         (Target::Record(id), Some(block)) => (id, block.snapshot_id),
         _ => return Err(of_another(store, lineage, &read.pointer)),

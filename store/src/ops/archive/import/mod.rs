@@ -19,10 +19,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{
-    snapshot::{About, HoldBack, Outcome, snapshot_id},
-    write::{self, Barred, Finished, ReadBase, SnapshotWriter, Totals, new_tree},
-};
 use crate::{
     Result,
     archive::{intake::Arrived, reader::Limits},
@@ -36,6 +32,10 @@ use crate::{
     },
     id::SnapshotId,
     name::Lineage,
+    ops::write::{
+        self, Barred, Finished, ReadBase, SnapshotWriter, Totals, new_tree,
+        snapshot::{About, HoldBack, Outcome, snapshot_id},
+    },
     progress::Progress,
     scratch::{self, Scratch},
     tree::walk::Skipped,

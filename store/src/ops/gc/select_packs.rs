@@ -16,7 +16,7 @@ use super::{
 use crate::{
     ErrorKind, Result,
     id::PackId,
-    ops::repack::{self, FRAME_BYTES, Failed, Survey, survey},
+    ops::gc::repack::{self, FRAME_BYTES, Failed, Survey, survey},
 };
 
 /// However little memory is allowed, a tree may take this much of it.

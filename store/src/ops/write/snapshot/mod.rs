@@ -32,13 +32,15 @@ use crate::{
         records,
     },
     content::{TenantStore, unfinished::TakenOver},
-    format::event::Actor,
-    format::health::Health,
-    format::pointer::Target,
-    format::record::{CapturedBy, CapturedIn, Content, Counts, Reason, Record, State},
+    format::{
+        event::Actor,
+        health::Health,
+        pointer::Target,
+        record::{CapturedBy, CapturedIn, Content, Counts, Reason, Record, State},
+    },
     id::{Nonce, RecordId, SnapshotId},
     name::Lineage,
-    ops::{pointer_move, publish},
+    ops::{archive::publish, pointer_move},
     progress::Progress,
     tree::walk::Skipped,
 };
@@ -346,6 +348,6 @@ fn is_whole(record: &Record, id: SnapshotId) -> bool {
     snapshot_id(record) == Some(id) && record.damage.is_none()
 }
 
-pub(super) fn snapshot_id(record: &Record) -> Option<SnapshotId> {
+pub(in crate::ops) fn snapshot_id(record: &Record) -> Option<SnapshotId> {
     record.content.as_ref().map(|content: &Content| content.snapshot_id)
 }

@@ -81,7 +81,8 @@ impl Spoils {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::survey::Names, *};
+    use super::*;
+    use crate::ops::gc::repack::survey::Names;
     use crate::{
         format::pack::{ENTRY_LEN, HEADER_LEN, TRAILER_LEN},
         id::{ChunkId, PackSeq, RecordId},

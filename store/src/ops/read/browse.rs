@@ -12,7 +12,6 @@ use futures::StreamExt;
 use tokio::sync::mpsc;
 
 use super::{
-    export::feed::{self, Window},
     locate::followed,
     open::{self, Opened},
 };
@@ -25,6 +24,7 @@ use crate::{
         record::Record,
         tree::{Entry, Extent, Kind, TreePath},
     },
+    ops::archive::export::feed::{self, Window},
 };
 
 /// Windows of chunks that wait to be written, beside those that are being fetched.

@@ -12,9 +12,8 @@ use std::{
 };
 
 use super::{
-    pointer_move, publish,
+    Barred, Finished, ReadBase, SnapshotWriter, Totals, new_tree,
     snapshot::{About, Examined, HoldBack, Outcome, Report},
-    write::{self, Barred, Finished, ReadBase, SnapshotWriter, Totals, new_tree},
 };
 use crate::{
     Error, Result,
@@ -34,6 +33,7 @@ use crate::{
     },
     id::{ChunkId, FlipId, RecordId},
     name::Lineage,
+    ops::{archive::publish, pointer_move, write},
     progress::Progress,
     tree::walk::Skipped,
 };

@@ -13,10 +13,7 @@ use std::{
 use bytes::{Buf, Bytes};
 use tokio::runtime::Handle;
 
-use super::{
-    import::{self, Judge},
-    snapshot::About,
-};
+use super::import::{self, Judge};
 use crate::{
     Error, Result,
     bucket::{Bucket, BucketError, Key, RetryPolicy},
@@ -34,6 +31,7 @@ use crate::{
         record::Record,
     },
     name::Lineage,
+    ops::write::snapshot::About,
     progress::Progress,
 };
 

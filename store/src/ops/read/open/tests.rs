@@ -13,7 +13,7 @@ use crate::{
         tree::Kind,
     },
     id::RecordId,
-    ops::snapshot::{self, About},
+    ops::write::snapshot::{self, About},
     progress::Silent,
 };
 

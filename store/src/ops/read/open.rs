@@ -82,7 +82,7 @@ impl Opened {
     }
 
     /// The metadata of `record`. If it was moved since that was read, it is read again.
-    pub(super) async fn metadata(store: &TenantStore, record: Record) -> Result<(Record, Metadata)> {
+    pub(in crate::ops) async fn metadata(store: &TenantStore, record: Record) -> Result<(Record, Metadata)> {
         let mut record = record;
         let mut looks = 1;
         loop {
@@ -115,7 +115,7 @@ impl Opened {
 
 /// A record says how large its files are, and limits are compared with that before anything is
 /// fetched: so it must be so.
-pub(super) fn check_size(record: &Record, entries: &[Entry]) -> Result<()> {
+pub(in crate::ops) fn check_size(record: &Record, entries: &[Entry]) -> Result<()> {
     let found: u64 = entries.iter().map(Entry::size).sum();
     if found == record.uncompressed_size_bytes {
         return Ok(());

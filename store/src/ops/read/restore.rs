@@ -22,7 +22,6 @@ use bytes::Bytes;
 use futures::{StreamExt, future::Either, stream};
 
 use super::{
-    commitment::Commitment,
     locate::followed,
     open::{self, Opened},
 };
@@ -42,6 +41,7 @@ use crate::{
         tree::{Entry, Extent, Kind, TreePath},
     },
     id::SnapshotId,
+    ops::commitment::Commitment,
     progress::{Progress, Tick},
     tree::write::{Keeping, Staging},
 };
@@ -123,7 +123,7 @@ async fn write_snapshot(
     };
     let Opened { record, metadata, entries, locations } = opened;
     drop(metadata);
-    let snapshot_id = super::snapshot::snapshot_id(&record)
+    let snapshot_id = crate::ops::write::snapshot::snapshot_id(&record)
         .ok_or_else(|| Error::damaged(format!("record {}", record.record), "it has no content"))?;
     check_owners(&entries, request.keeping)?;
     let made_plain =

@@ -1,0 +1,13 @@
+//! Reading: opening snapshots, restoring them, and all verbs that only look.
+
+pub mod browse;
+pub mod diff;
+pub mod extract;
+pub mod find;
+pub mod forecast;
+pub mod history;
+pub mod locate;
+pub mod open;
+pub mod profiles;
+pub mod restore;
+pub mod stats;
