@@ -7,7 +7,7 @@ use store::{
     Result,
     format::record::Record,
     ops::{
-        archive::import::{Judge, Judged},
+        archive::import::{Inspected, Inspector},
         write::snapshot::Examiner,
     },
 };
@@ -29,7 +29,7 @@ const PREFERENCES: &str = "Preferences";
 #[derive(Clone, Debug)]
 pub struct ArchiveJudge(pub ProfileExaminer);
 
-impl Judge for ArchiveJudge {
+impl Inspector for ArchiveJudge {
     fn head_bytes(&self) -> usize {
         HEADER_BYTES
     }
@@ -50,9 +50,9 @@ impl Judge for ArchiveJudge {
         is_of_a_database(path, || Some(head.to_vec()))
     }
 
-    fn judge(&self, root: &Path, base: Option<&Record>) -> Result<Judged> {
+    fn judge(&self, root: &Path, base: Option<&Record>) -> Result<Inspected> {
         let examined = self.0.examine(root, None, base)?;
         let facts = Facts::read(root);
-        Ok(Judged { examined, chrome_last_version: facts.last_version, exit_type: facts.exit_type })
+        Ok(Inspected { examined, chrome_last_version: facts.last_version, exit_type: facts.exit_type })
     }
 }

@@ -99,7 +99,7 @@ async fn until_told(invocation: Invocation, console: Console) -> Option<Result<A
         () = told_to_end(), if !guards => {}
     }
     // What can no longer be prevented is finished, and told as it is.
-    if !interrupt.commitment().prevent() {
+    if !interrupt.point_of_no_return().prevent() {
         return Some(verb.await);
     }
     if !interrupt.raise() {

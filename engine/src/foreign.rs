@@ -23,7 +23,7 @@ use store::{
     name::{Lineage, Tenant},
     ops::{
         archive::import_foreign::Adoption,
-        read::find::{self, Reference},
+        read::resolve::{self, Reference},
         write::snapshot::About,
     },
 };
@@ -45,7 +45,7 @@ impl Engine {
         lineage: &Lineage,
         reference: Option<&Reference>,
     ) -> Result<Meant, Failure> {
-        let prefix = match find::snapshot(tenant, lineage, reference).await {
+        let prefix = match resolve::snapshot(tenant, lineage, reference).await {
             Ok(record) => return Ok(Meant::Ours(Box::new(record))),
             Err(Error::Foreign { sha256_prefix, .. }) => Some(sha256_prefix),
             Err(Error::NotFound { .. }) => match reference {

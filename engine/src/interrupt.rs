@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use store::ops::commitment::Commitment;
+use store::ops::point_of_no_return::PointOfNoReturn;
 use tokio::sync::watch;
 
 /// Raised once. Who listens cleans up and ends by itself; nobody else is waited for.
@@ -10,16 +10,16 @@ use tokio::sync::watch;
 pub struct Interrupt {
     raised: Arc<watch::Sender<bool>>,
     /// What cannot be undone is done only if this can be made.
-    commitment: Commitment,
+    point_of_no_return: PointOfNoReturn,
 }
 
 impl Interrupt {
     pub fn new() -> Self {
-        Self { raised: Arc::new(watch::Sender::new(false)), commitment: Commitment::default() }
+        Self { raised: Arc::new(watch::Sender::new(false)), point_of_no_return: PointOfNoReturn::default() }
     }
 
-    pub fn commitment(&self) -> &Commitment {
-        &self.commitment
+    pub fn point_of_no_return(&self) -> &PointOfNoReturn {
+        &self.point_of_no_return
     }
 
     /// Whether somebody listens.

@@ -6,7 +6,7 @@ use store::{
     content::TenantStore,
     format::{pointer::Pointer, record::Record},
     name::{ChromeMajor, Lineage, ProfileName},
-    ops::read::find::{self, Reference},
+    ops::read::resolve::{self, Reference},
 };
 
 use crate::{Engine, failure::Failure, location::Purpose, names::LineageName};
@@ -99,7 +99,7 @@ impl Engine {
         tenant: &TenantStore,
         args: &LineageName,
     ) -> Result<(Lineage, Vec<ChromeMajor>), Failure> {
-        match find::lineage(tenant, &args.profile, args.chrome_major).await {
+        match resolve::lineage(tenant, &args.profile, args.chrome_major).await {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 Err(missing(tenant, &args.profile, args.chrome_major, error).await)
             }
@@ -125,7 +125,7 @@ impl Engine {
         lineage: &Lineage,
         reference: Option<&Reference>,
     ) -> Result<Record, Failure> {
-        if let Err(Error::Foreign { .. }) = find::snapshot(tenant, lineage, reference).await {
+        if let Err(Error::Foreign { .. }) = resolve::snapshot(tenant, lineage, reference).await {
             self.adopt(lineage).await?;
         }
         self.snapshot(tenant, lineage, reference).await
@@ -139,7 +139,7 @@ impl Engine {
         lineage: &Lineage,
         reference: Option<&Reference>,
     ) -> Result<Record, Failure> {
-        let found = find::snapshot(tenant, lineage, reference).await;
+        let found = resolve::snapshot(tenant, lineage, reference).await;
         found.map_err(|error| unfound(lineage, error))
     }
 

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use store::{
     name::{ChromeMajor, InvalidName, ProfileName, Tenant},
-    ops::read::find::{InvalidReference, Reference},
+    ops::read::resolve::{InvalidReference, Reference},
 };
 
 use crate::failure::Failure;

@@ -524,7 +524,7 @@ async fn a_record_below_another_key_is_refused() {
 #[tokio::test]
 async fn the_current_snapshot_is_read_in_one_round() {
     let (store, lineage) = vector_store().await;
-    let record = store::ops::read::find::snapshot(&store, &lineage, None).await.unwrap();
+    let record = store::ops::read::resolve::snapshot(&store, &lineage, None).await.unwrap();
     assert_eq!(record.state, State::Live);
     let metadata = Metadata::fetch(&store, record.content.as_ref().unwrap()).await.unwrap();
     let (entries, locations) = metadata.decode().unwrap();
@@ -535,7 +535,7 @@ async fn the_current_snapshot_is_read_in_one_round() {
 #[tokio::test]
 async fn an_export_is_the_expected_stream() {
     let (store, lineage) = vector_store().await;
-    let record = store::ops::read::find::snapshot(&store, &lineage, None).await.unwrap();
+    let record = store::ops::read::resolve::snapshot(&store, &lineage, None).await.unwrap();
     let expected = expected("tar");
     for framing in [Framing::Splice, Framing::Solid { level: 1, threads: 1 }] {
         let request =

@@ -17,7 +17,7 @@ use store::{
     id::{FlipId, RecordId},
     name::Lineage,
     ops::{
-        read::{find, restore},
+        read::{resolve, restore},
         verify,
         write::{commit, snapshot},
     },
@@ -156,7 +156,7 @@ impl World {
     }
 
     pub async fn current(&self) -> Result<Record> {
-        find::snapshot(&self.store, &self.lineage, None).await
+        resolve::snapshot(&self.store, &self.lineage, None).await
     }
 
     pub async fn restore(&self, target: &Path) -> Result<restore::Report> {
@@ -172,7 +172,7 @@ impl World {
             keeping: Keeping { owner: false, special: true },
             threads: 2,
             inspector: None,
-            commitment: Default::default(),
+            point_of_no_return: Default::default(),
         };
         restore::restore(&self.store, record, &request, Arc::new(Silent)).await
     }

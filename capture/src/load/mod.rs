@@ -30,10 +30,11 @@ use store::{
     name::{ChromeMajor, Lineage, ProfileName},
     ops::{
         archive::import_foreign::Adoption,
-        commitment::Commitment,
+        point_of_no_return::PointOfNoReturn,
         read::{
-            find::{self, Reference},
-            profiles, restore,
+            profiles,
+            resolve::{self, Reference},
+            restore,
         },
     },
     progress::Progress,
@@ -59,7 +60,7 @@ pub struct Request {
     pub force: bool,
     pub keeping: Keeping,
     pub threads: usize,
-    pub commitment: Commitment,
+    pub point_of_no_return: PointOfNoReturn,
     pub policy: Policy,
     /// Where this host is, for a warning.
     pub host_region: Option<String>,
@@ -149,7 +150,7 @@ pub async fn load(
 
 /// Makes an empty profile at `target` for who could not ask the store: what is captured of it
 /// replaces no snapshot by itself.
-pub fn afresh(target: &Path, commitment: Commitment) -> Result<()> {
+pub fn afresh(target: &Path, point_of_no_return: PointOfNoReturn) -> Result<()> {
     let marker =
         Marker { fallback: Some(Outcome::FreshFallback.as_str().to_owned()), transforms: Vec::new() };
     restore::empty(&restore::Request {
@@ -159,7 +160,7 @@ pub fn afresh(target: &Path, commitment: Commitment) -> Result<()> {
         keeping: Keeping::default(),
         threads: 1,
         inspector: Some(Arc::new(inspector::Marking(marker))),
-        commitment,
+        point_of_no_return,
     })
 }
 
@@ -207,10 +208,10 @@ async fn choose(
     progress: Arc<dyn Progress>,
 ) -> Result<(Record, Option<Older>)> {
     let lineage = Lineage { name: request.profile.clone(), chrome_major: request.chrome_major };
-    let mut chosen = find::snapshot(store, &lineage, request.reference.as_ref()).await;
+    let mut chosen = resolve::snapshot(store, &lineage, request.reference.as_ref()).await;
     if let (Err(Error::Foreign { .. }), Some(adoption)) = (&chosen, &request.adoption) {
         adoption.adopt(store, &lineage, progress).await?;
-        chosen = find::snapshot(store, &lineage, request.reference.as_ref()).await;
+        chosen = resolve::snapshot(store, &lineage, request.reference.as_ref()).await;
     }
     let error = match chosen {
         Err(error) if error.kind() == ErrorKind::NotFound => error,
@@ -251,6 +252,6 @@ fn restore_request(request: &Request, inspector: Option<Arc<dyn restore::Inspect
         keeping: request.keeping,
         threads: request.threads,
         inspector,
-        commitment: request.commitment.clone(),
+        point_of_no_return: request.point_of_no_return.clone(),
     }
 }

@@ -10,7 +10,7 @@ use store::{
     content::TenantStore,
     format::record::Record,
     name::{ChromeMajor, Lineage},
-    ops::read::find::{self, Reference},
+    ops::read::resolve::{self, Reference},
 };
 
 const UPGRADED: &str = "upgraded-from-";
@@ -66,13 +66,13 @@ pub async fn older(
         Upgrade::From(major) if major >= lineage.chrome_major => Err(not_older(major, lineage.chrome_major)),
         Upgrade::From(chrome_major) => {
             let lineage = Lineage { name: lineage.name.clone(), chrome_major };
-            let record = find::snapshot(store, &lineage, reference).await?;
+            let record = resolve::snapshot(store, &lineage, reference).await?;
             Ok(Some(Older { lineage, record }))
         }
         Upgrade::Forward => {
             let all = records::lineages(store, &lineage.name).await?;
             for older in all.into_iter().rev().filter(|other| other.chrome_major < lineage.chrome_major) {
-                match find::snapshot(store, &older, reference).await {
+                match resolve::snapshot(store, &older, reference).await {
                     Ok(record) => return Ok(Some(Older { lineage: older, record })),
                     Err(error) if error.kind() == ErrorKind::NotFound => {}
                     Err(error) => return Err(error),

@@ -8,7 +8,7 @@ use engine::{failure::Failure, names::SnapshotName};
 use store::{
     format::record::Geo,
     name::{ChromeMajor, ProfileName},
-    ops::read::find::Reference,
+    ops::read::resolve::Reference,
 };
 
 use super::{

@@ -7,7 +7,7 @@ use engine::names::{ActorName, Scope, Subject};
 use store::{
     id::Nonce,
     name::{ChromeMajor, Tenant},
-    ops::read::find::Reference,
+    ops::read::resolve::Reference,
 };
 
 use super::{

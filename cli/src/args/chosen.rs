@@ -5,7 +5,7 @@ use engine::{
     failure::Failure,
     names::{LineageName, SnapshotChoice, SnapshotName},
 };
-use store::{name::ChromeMajor, ops::read::find::Reference};
+use store::{name::ChromeMajor, ops::read::resolve::Reference};
 
 use super::value::sha_prefix;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{ValueEnum, builder::PossibleValue};
 use store::{
     format::record::{Geo, Reason},
-    ops::read::find::Reference,
+    ops::read::resolve::Reference,
 };
 
 const MAX_ACTOR_BYTES: usize = 256;

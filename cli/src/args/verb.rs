@@ -9,7 +9,7 @@ use store::{
     format::config::Chunking,
     id::Nonce,
     name::{ChromeMajor, ProfileName, Tenant},
-    ops::read::find::Reference,
+    ops::read::resolve::Reference,
 };
 
 use super::{

@@ -16,7 +16,7 @@ use engine::{
 use store::{
     catalog::records,
     name::{ProfileName, Tenant},
-    ops::read::find::{self, LATEST},
+    ops::read::resolve::{self, LATEST},
 };
 
 use self::{asked::Asked, remembered::Remembered};
@@ -103,7 +103,7 @@ impl Names {
         let asking = async {
             let asked = LineageName { profile: profile.clone(), chrome_major: None };
             let (tenant, lineage) = self.engine.lineage(&asked).await?;
-            let records = find::list(&tenant, &lineage).await?.records;
+            let records = resolve::list(&tenant, &lineage).await?.records;
             let newest = || records.iter().rev().take(MOST_SNAPSHOTS);
             let tags = newest().flat_map(|record| record.tags.keys().cloned());
             let words = [LATEST.to_owned(), format!("{LATEST}~1")].into_iter().chain(tags);

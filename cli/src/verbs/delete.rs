@@ -20,7 +20,7 @@ use store::{
     format::record::Record,
     id::{RecordId, SnapshotId},
     name::{Lineage, ProfileName, Tenant},
-    ops::read::find::Reference,
+    ops::read::resolve::Reference,
 };
 
 use super::{Engine, force_unlock::checked_reason, foreign};

@@ -12,7 +12,7 @@ use store::{
     format::record::Record,
     ops::read::{
         diff::{self, Change, Diff, Line, Side, Totals},
-        find::Reference,
+        resolve::Reference,
     },
 };
 

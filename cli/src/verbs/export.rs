@@ -16,7 +16,7 @@ use store::{
     name::{Lineage, Tenant},
     ops::archive::{
         export::{self, Archive, Framing, Request, Times},
-        publish::{self, Job},
+        publish::{self, PublishJob},
     },
 };
 
@@ -68,7 +68,7 @@ async fn to_store(engine: Engine, args: &ExportArgs) -> Result<Answer, Failure> 
     let (tenant, lineage) = engine.lineage_to_change(&args.snapshot.lineage()).await?;
     let record = engine.snapshot(&tenant, &lineage, args.snapshot.reference()?).await?;
     let controls = Controls::new(tenant, lineage.clone(), engine.actor(&args.actor.name()));
-    let job = Job { export: request(&engine, args), always: true, scratch: scratch(&engine) };
+    let job = PublishJob { export: request(&engine, args), always: true, scratch: scratch(&engine) };
     let progress = engine.progress();
     let published = publish::publish(&controls, record.record, &job, progress).await;
     let published = published.map_err(|error| explained(error, &lineage))?;
@@ -99,11 +99,11 @@ fn solid(level: i32) -> Framing {
 }
 
 /// How a tenant's snapshots are published before the pointer is moved to them, and which.
-pub(super) fn policy(engine: &Engine, tenant: &Tenant) -> Job {
+pub(super) fn policy(engine: &Engine, tenant: &Tenant) -> PublishJob {
     let settings = engine.settings.tenant(tenant);
     let framing = solid(settings.archive_level);
     let export = Request { framing, times: Times::Exact, seal: None, max_bytes: settings.max_profile_bytes };
-    Job { export, always: settings.archive == ArchivePolicy::Always, scratch: scratch(engine) }
+    PublishJob { export, always: settings.archive == ArchivePolicy::Always, scratch: scratch(engine) }
 }
 
 /// Where an archive is written before it is sent.

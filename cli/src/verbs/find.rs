@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use store::{
     format::{record::Record, tree::Entry},
     name::Lineage,
-    ops::read::{browse, find},
+    ops::read::{browse, resolve},
 };
 
 use super::{Engine, inside};
@@ -31,7 +31,7 @@ pub(super) async fn run(engine: Engine, args: &FindArgs) -> Result<Answer, Failu
     }
     let (tenant, lineage) = engine.lineage_to_judge(&args.snapshot.lineage()).await?;
     let records = match args.all {
-        true => find::list(&tenant, &lineage).await?.records,
+        true => resolve::list(&tenant, &lineage).await?.records,
         false => vec![engine.snapshot(&tenant, &lineage, args.snapshot.reference()?).await?],
     };
     let glob = Glob::new(args.glob.as_bytes());

@@ -25,7 +25,7 @@ use store::{
     ops::{
         archive::import::{self, Imported, Request},
         pointer_move,
-        read::find,
+        read::resolve,
         retention,
         write::snapshot::{Outcome, Report},
     },
@@ -79,10 +79,10 @@ pub(super) async fn run(engine: Engine, args: &ImportArgs) -> Result<Answer, Fai
 async fn current(engine: &Engine, args: &ImportArgs) -> Result<Answer, Failure> {
     let asked = LineageName { profile: args.profile.clone(), chrome_major: args.chrome_major };
     let (tenant, lineage) = engine.lineage_to_load(&asked).await?;
-    let (record, outcome) = match find::snapshot(&tenant, &lineage, None).await {
+    let (record, outcome) = match resolve::snapshot(&tenant, &lineage, None).await {
         Err(Error::Foreign { .. }) => {
             engine.adopt(&lineage).await?;
-            (find::snapshot(&tenant, &lineage, None).await?, Outcome::Stored)
+            (resolve::snapshot(&tenant, &lineage, None).await?, Outcome::Stored)
         }
         found => (found?, Outcome::Unchanged),
     };
@@ -194,7 +194,7 @@ async fn base(
     pointer: Option<&Pointer>,
 ) -> Result<Option<Record>, Failure> {
     match pointer.map(Pointer::target) {
-        Some(Target::Record(_)) => match find::snapshot(tenant, lineage, None).await {
+        Some(Target::Record(_)) => match resolve::snapshot(tenant, lineage, None).await {
             Ok(record) => Ok(Some(record)),
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Damaged) => Ok(None),
             Err(error) => Err(error.into()),

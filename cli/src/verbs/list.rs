@@ -17,8 +17,8 @@ use store::{
     id::RecordId,
     name::{Lineage, Tenant},
     ops::read::{
-        find::{self, Listing},
         profiles::{self, Profile},
+        resolve::{self, Listing},
     },
 };
 
@@ -106,7 +106,7 @@ async fn snapshots(engine: Engine, args: &LineageName) -> Result<Answer, Failure
     let mut listings = Vec::new();
     for chrome_major in majors {
         let lineage = Lineage { name: args.profile.clone(), chrome_major };
-        let listing = find::list(&tenant, &lineage).await?;
+        let listing = resolve::list(&tenant, &lineage).await?;
         tell(&engine, &lineage, &listing);
         listings.push((lineage, listing));
     }

@@ -18,7 +18,7 @@ use store::{
     content::TenantStore,
     format::record::Mode,
     name::{ChromeMajor, Lineage, ProfileName, Tenant},
-    ops::{commitment::Commitment, read::find::Reference},
+    ops::{point_of_no_return::PointOfNoReturn, read::resolve::Reference},
     tree::write::Keeping,
 };
 
@@ -33,7 +33,7 @@ pub(super) struct Job<'a> {
     pub force: bool,
     pub keeping: Keeping,
     pub check: CheckArg,
-    pub commitment: Commitment,
+    pub point_of_no_return: PointOfNoReturn,
     pub host_region: Option<String>,
 }
 
@@ -50,7 +50,7 @@ pub(super) async fn load(engine: &Engine, args: &LoadArgs, job: Job<'_>) -> Resu
         force: job.force,
         keeping: job.keeping,
         threads: engine::threads(),
-        commitment: job.commitment,
+        point_of_no_return: job.point_of_no_return,
         policy: Policy {
             allow_hot: settings.modes.contains(&Mode::Hot),
             max_bytes: settings.max_profile_bytes,

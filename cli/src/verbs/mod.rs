@@ -82,7 +82,7 @@ async fn done(invocation: Invocation, console: Console, interrupt: Interrupt) ->
         Verb::Find(args) => find::run(engine()?, args).await,
         Verb::Diff(args) => diff::run(engine()?, args).await,
         Verb::History(args) => history::run(engine()?, args).await,
-        Verb::Restore(args) => restore::run(engine()?, args, interrupt.commitment().clone()).await,
+        Verb::Restore(args) => restore::run(engine()?, args, interrupt.point_of_no_return().clone()).await,
         Verb::Export(args) => export::run(engine()?, args).await,
         Verb::Mount(args) => mount::run(engine()?, args).await,
         Verb::Commit(args) => commit::run(&Settings::load(&invocation.global.overrides())?, args).await,

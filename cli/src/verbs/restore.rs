@@ -17,7 +17,7 @@ use store::{
     format::{record::Record, tree::TreePath},
     name::ChromeMajor,
     ops::{
-        commitment::Commitment,
+        point_of_no_return::PointOfNoReturn,
         read::restore::{self, Inspector, Report, Request},
     },
     tree::write::Keeping,
@@ -29,13 +29,13 @@ use crate::{answer::Answer, args::RestoreArgs};
 pub(super) async fn run(
     engine: Engine,
     args: &RestoreArgs,
-    commitment: Commitment,
+    point_of_no_return: PointOfNoReturn,
 ) -> Result<Answer, Failure> {
     super::load::check(&args.load, args.snapshot.chrome_major)?;
     engine.location.keep_apart(&args.target)?;
     require_unused(args).await?;
     if let Some(chrome_major) = for_chrome(args) {
-        return load(engine, args, chrome_major, commitment).await;
+        return load(engine, args, chrome_major, point_of_no_return).await;
     }
     if args.load.require || args.load.normalise_exit {
         let message = match args.paths.is_empty() {
@@ -64,7 +64,7 @@ pub(super) async fn run(
         threads: engine::threads(),
         // Who names paths gets these, whatever they are.
         inspector: paths.is_empty().then(|| leftovers.clone() as Arc<dyn Inspector>),
-        commitment,
+        point_of_no_return,
     };
     let progress = engine.progress();
     let restored = restore::restore(&tenant, &record, &request, progress).await;
@@ -137,7 +137,7 @@ async fn load(
     engine: Engine,
     args: &RestoreArgs,
     chrome_major: ChromeMajor,
-    commitment: Commitment,
+    point_of_no_return: PointOfNoReturn,
 ) -> Result<Answer, Failure> {
     let profile = &args.snapshot.name.profile;
     let job = Job {
@@ -148,7 +148,7 @@ async fn load(
         force: args.force,
         keeping: keeping(args),
         check: args.check,
-        commitment,
+        point_of_no_return,
         host_region: None,
     };
     let loaded = super::load::load(&engine, &args.load, job).await?;

@@ -13,7 +13,7 @@ use store::{
     id::{ChunkId, RecordId},
     name::Lineage,
     ops::{
-        archive::publish::Job,
+        archive::publish::PublishJob,
         write::{
             commit::{self, Base},
             snapshot::{About, Examined, Examiner, HoldBack, Report, size},
@@ -49,7 +49,7 @@ pub struct CommitRequest {
     /// How much the tenant may have stored when this is done.
     pub quota_bytes: Option<u64>,
     /// How it is published before the pointer is moved to it; without, it is not.
-    pub archive: Option<Job>,
+    pub archive: Option<PublishJob>,
     /// How long to wait until nobody has a file open for writing.
     pub patience: Duration,
 }

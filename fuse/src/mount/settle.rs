@@ -42,7 +42,7 @@ impl Mount {
     /// Finds out what became of a commit that was cut short, and finishes it if it can be; its
     /// archive, if `archive` wants one, is stored before the pointer is moved. The pointer is
     /// moved only if it was not, and nobody else has moved it.
-    pub async fn settle(&self, archive: &publish::Job) -> Result<Settled> {
+    pub async fn settle(&self, archive: &publish::PublishJob) -> Result<Settled> {
         let mut base = self.base.lock().await;
         self.settle_on(&mut base, Some(archive)).await
     }
@@ -52,7 +52,7 @@ impl Mount {
     pub(super) async fn catch_up(
         &self,
         base: &mut Option<Base>,
-        archive: Option<&publish::Job>,
+        archive: Option<&publish::PublishJob>,
     ) -> Result<()> {
         let Some(intent) = self.fs.intent() else { return Ok(()) };
         let hold = self.own_hold()?;
@@ -70,7 +70,11 @@ impl Mount {
         Ok(())
     }
 
-    async fn settle_on(&self, base: &mut Option<Base>, archive: Option<&publish::Job>) -> Result<Settled> {
+    async fn settle_on(
+        &self,
+        base: &mut Option<Base>,
+        archive: Option<&publish::PublishJob>,
+    ) -> Result<Settled> {
         let Some(intent) = self.fs.intent() else { return Ok(Settled::GoesOn) };
         let (hold, record) = (self.own_hold()?, intent.record);
         let fate = intent.fate(hold).await;

@@ -1,8 +1,8 @@
 //! The verbs.
 
 pub mod archive;
-pub mod commitment;
 pub mod gc;
+pub mod point_of_no_return;
 pub mod pointer_move;
 pub mod read;
 pub mod reap;

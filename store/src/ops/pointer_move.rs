@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::{
-    archive::publish::{Job, live, store},
+    archive::publish::{PublishJob, live, store},
     tag,
 };
 use crate::{
@@ -22,7 +22,7 @@ use crate::{
     progress::Progress,
 };
 
-impl Job {
+impl PublishJob {
     /// Whether what the pointer will name, or names, must have an archive.
     fn is_wanted(&self, contract_only_seen: bool) -> bool {
         self.always || contract_only_seen
@@ -35,7 +35,7 @@ pub async fn flip(
     hold: &Hold,
     record: Record,
     flip_id: FlipId,
-    job: Option<&Job>,
+    job: Option<&PublishJob>,
     progress: Arc<dyn Progress>,
 ) -> Result<(Record, Flip)> {
     let seen = hold.pointer().await.contract_only_seen();
@@ -52,7 +52,7 @@ pub async fn point(
     record: Record,
     kind: EventKind,
     (reason, force): (String, bool),
-    job: &Job,
+    job: &PublishJob,
     progress: Arc<dyn Progress>,
 ) -> Result<(Record, Flip)> {
     let readable = |read: Result<Survey>| match read {
@@ -91,7 +91,7 @@ pub async fn named_already(
     controls: &Controls,
     contract_only_seen: bool,
     record: Record,
-    job: Option<&Job>,
+    job: Option<&PublishJob>,
     progress: Arc<dyn Progress>,
 ) -> Result<Record> {
     let job = job.filter(|job| job.is_wanted(contract_only_seen));
@@ -110,7 +110,7 @@ pub async fn named_already(
 async fn moved(
     controls: &Controls,
     record: Record,
-    job: Option<&Job>,
+    job: Option<&PublishJob>,
     progress: Arc<dyn Progress>,
     make: impl AsyncFnOnce(&Record) -> Result<Flip>,
 ) -> Result<(Record, Flip)> {
@@ -130,7 +130,7 @@ async fn moved(
 async fn published(
     controls: &Controls,
     record: Record,
-    job: &Job,
+    job: &PublishJob,
     progress: Arc<dyn Progress>,
 ) -> Result<Record> {
     let target = record.record;

@@ -1,6 +1,6 @@
 //! Giving snapshots names that keep them from being removed by retention.
 
-use super::read::find::LATEST;
+use super::read::resolve::LATEST;
 use crate::{
     Error, Result,
     catalog::{clock, controls::Controls, records},

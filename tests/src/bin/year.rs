@@ -24,7 +24,7 @@ use store::{
     format::tree::Kind,
     ops::{
         gc::{Collector, Options},
-        read::{find, open::Opened},
+        read::{open::Opened, resolve},
         retention::{self, Keep, Limits, Policy},
         write::commit::{self, Base, Tree},
     },
@@ -154,7 +154,7 @@ impl Year {
         }
         if !is_first && (number / profiles) % 8 == 7 {
             let before = self.note(week);
-            let opened = find::snapshot(&host.store, &host.lineage, None).await.expect("a snapshot");
+            let opened = resolve::snapshot(&host.store, &host.lineage, None).await.expect("a snapshot");
             let opened = Opened::load(&host.store, opened).await.expect("its tree");
             self.add(week, "mount", before);
             let before = self.note(week);
@@ -169,7 +169,7 @@ impl Year {
         }
         if number.is_multiple_of(7) {
             let before = self.note(week);
-            find::list(&host.store, &host.lineage).await.expect("a list");
+            resolve::list(&host.store, &host.lineage).await.expect("a list");
             self.add(week, "list", before);
         }
     }

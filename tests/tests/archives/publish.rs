@@ -24,7 +24,7 @@ use store::{
     ops::{
         archive::{
             export::{self, Framing, Request, Times},
-            publish::{Job, Published, publish},
+            publish::{PublishJob, Published, publish},
         },
         gc::{Collector, Options},
         write::snapshot,
@@ -48,9 +48,9 @@ impl Scene {
         Self { folder: tempfile::tempdir().unwrap(), world: World::open(bucket, None).await }
     }
 
-    fn job(&self) -> Job {
+    fn job(&self) -> PublishJob {
         let framing = Framing::Solid { level: 3, threads: 2 };
-        Job {
+        PublishJob {
             export: Request { framing, times: Times::Exact, seal: None, max_bytes: u64::MAX },
             always: true,
             scratch: self.folder.path().join("scratch"),
@@ -373,7 +373,7 @@ async fn of_two_that_publish_at_once_one_archive_stays() {
         let controls = scene.world.controls("test");
         let [one, other] = levels.map(|level| {
             let framing = Framing::Solid { level, threads: 1 };
-            Job {
+            PublishJob {
                 export: Request { framing, times: Times::Exact, seal: None, max_bytes: u64::MAX },
                 ..scene.job()
             }

@@ -11,7 +11,7 @@ use store::{
     format::{condemned::Condemned, layout, record::State},
     name::Lineage,
     ops::{
-        read::find,
+        read::resolve,
         write::snapshot::{self, LockUse, Request},
     },
 };
@@ -64,7 +64,7 @@ async fn many_writers_end_well(bucket: Arc<dyn Bucket>, writers: u64, rounds: u6
         assert!(moved > 0 || lineage.name.profile.as_str() == "alice", "a writer never got through");
         if lineage.name.profile.as_str() != "alice" {
             let out = dir.path().join(format!("out-{}", lineage.name.profile));
-            let record = find::snapshot(&world.store, &lineage, None).await.unwrap();
+            let record = resolve::snapshot(&world.store, &lineage, None).await.unwrap();
             world.restore_record(&record, &out).await.unwrap();
             assert_same(&source, &out);
         }

@@ -20,7 +20,7 @@ use store::{
     name::{ProfileName, Tenant},
     ops::{
         gc::{Collector, Options},
-        read::{find, profiles},
+        read::{profiles, resolve},
         removal::{self, Anew, Left, Order},
     },
 };
@@ -168,7 +168,7 @@ async fn strike(template: &MemoryBucket, fault: Fault, call: u64) -> bool {
     let store = Store::new(memory.clone(), None).tenant(&tenant()).await.unwrap();
     let again = delete(&store, &name()).await;
     assert!(again.is_ok_and(|left| left.snapshots.is_empty()), "{fault:?} at call {call}");
-    assert_eq!(find::lineage(&store, &name(), None).await.unwrap_err().kind(), ErrorKind::Deleted);
+    assert_eq!(resolve::lineage(&store, &name(), None).await.unwrap_err().kind(), ErrorKind::Deleted);
     collect(&store, &*memory, &PROFILE, &TOMBSTONE).await;
     true
 }

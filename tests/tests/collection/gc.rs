@@ -141,7 +141,7 @@ async fn pins_are_read_after_records_or_what_somebody_has_pinned_goes() {
                 let bytes = memory_too.get(&layout::pack(&store.tenant, pack), u64::MAX).await.unwrap().bytes;
                 packs.push((pack, bytes.len() as u64));
             }
-            let rehearsal = repack::Rehearsal::default();
+            let rehearsal = repack::DryRun::default();
             let users = [(lineage.clone(), pinned)];
             let survey =
                 repack::survey(&store, &rehearsal, &packs, &users, &[], (u64::MAX, u64::MAX)).await.unwrap();

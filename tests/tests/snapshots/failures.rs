@@ -146,7 +146,7 @@ async fn a_record_whose_packs_could_not_be_stored_is_no_snapshot() {
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(faults.strikes() > 0);
     faults.heal();
-    let listing = store::ops::read::find::list(&world.store, &world.lineage).await.unwrap();
+    let listing = store::ops::read::resolve::list(&world.store, &world.lineage).await.unwrap();
     let listed: Vec<_> = listing.records.iter().map(|record| record.record).collect();
     assert_eq!((listed, listing.latest), (vec![good.record], Some(good.record)));
     world.assert_clean().await;
@@ -171,7 +171,7 @@ async fn a_pointer_that_cannot_be_moved_leaves_the_snapshot_to_be_chosen() {
     let error = world.snapshot(dir.path()).await.unwrap_err();
     assert!(faults.strikes() > 0);
     faults.heal();
-    let list = || store::ops::read::find::list(&world.store, &world.lineage);
+    let list = || store::ops::read::resolve::list(&world.store, &world.lineage);
     let listing = list().await.unwrap();
     assert_eq!((listing.records.len(), listing.latest), (2, Some(first.record)), "{error}");
     assert!(matches!(error.kind(), ErrorKind::PointerNotFlipped | ErrorKind::PointerUnknown), "{error}");

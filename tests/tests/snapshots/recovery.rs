@@ -12,8 +12,8 @@ use store::{
     },
     name::Lineage,
     ops::{
-        commitment::Commitment,
-        read::{find, restore},
+        point_of_no_return::PointOfNoReturn,
+        read::{resolve, restore},
         write::snapshot::Outcome,
     },
     progress::Silent,
@@ -77,10 +77,10 @@ async fn a_damaged_record_does_not_take_its_lineage_with_it() {
         } else {
             memory.damage(&key, &b"{"[..]);
         }
-        let listing = find::list(&world.store, &world.lineage).await.unwrap();
+        let listing = resolve::list(&world.store, &world.lineage).await.unwrap();
         assert!(listing.records.iter().any(|record| record.record == first.record));
-        let reference = find::Reference::digits(&first.sha256_prefix);
-        let older = find::snapshot(&world.store, &world.lineage, reference.as_ref()).await.unwrap();
+        let reference = resolve::Reference::digits(&first.sha256_prefix);
+        let older = resolve::snapshot(&world.store, &world.lineage, reference.as_ref()).await.unwrap();
         let out = dir.path().join(format!("out-{missing}"));
         world.restore_record(&older, &out).await.unwrap();
         assert_same(&kept, &out);
@@ -124,7 +124,7 @@ async fn a_capture_cut_short_does_not_hide_the_profile_of_an_older_chrome() {
     let newer = Lineage { chrome_major: "132".parse().unwrap(), ..world.lineage.clone() };
     let key = layout::record(&newer, record.record);
     memory.put(&key, record.encode().into(), Write::Create).await.unwrap();
-    let (found, majors) = find::lineage(&world.store, &world.lineage.name, None).await.unwrap();
+    let (found, majors) = resolve::lineage(&world.store, &world.lineage.name, None).await.unwrap();
     assert_eq!((found, majors.len()), (world.lineage, 2));
 }
 
@@ -172,7 +172,7 @@ async fn an_interruption_and_the_last_step_of_a_restore_exclude_each_other() {
     let world = World::open(Arc::new(MemoryBucket::new()), None).await;
     world.snapshot(&source).await.unwrap();
     let record = world.current().await.unwrap();
-    let commitment = Commitment::default();
+    let point_of_no_return = PointOfNoReturn::default();
     let request = restore::Request {
         paths: Vec::new(),
         target: target.clone(),
@@ -180,16 +180,16 @@ async fn an_interruption_and_the_last_step_of_a_restore_exclude_each_other() {
         keeping: Keeping { owner: false, special: true },
         threads: 2,
         inspector: None,
-        commitment: commitment.clone(),
+        point_of_no_return: point_of_no_return.clone(),
     };
-    assert!(commitment.prevent());
+    assert!(point_of_no_return.prevent());
     let refused = restore::restore(&world.store, &record, &request, Arc::new(Silent)).await;
     assert_eq!(refused.unwrap_err().kind(), store::ErrorKind::Io);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "something is left beside the source");
 
-    let commitment = Commitment::default();
-    let request = restore::Request { commitment: commitment.clone(), ..request };
+    let point_of_no_return = PointOfNoReturn::default();
+    let request = restore::Request { point_of_no_return: point_of_no_return.clone(), ..request };
     restore::restore(&world.store, &record, &request, Arc::new(Silent)).await.unwrap();
-    assert!(!commitment.prevent());
+    assert!(!point_of_no_return.prevent());
     assert_same(&source, &target);
 }

@@ -245,7 +245,7 @@ async fn fetch(
         keeping: Default::default(),
         threads: engine::threads(),
         inspector: None,
-        commitment: Default::default(),
+        point_of_no_return: Default::default(),
     };
     restore::restore(tenant, record, &request, Arc::new(Silent)).await?;
     Ok(())

@@ -4,7 +4,7 @@ use std::{pin::pin, time::Duration};
 
 use engine::{failure::Failure, interrupt::Interrupt};
 use rustix::process::Signal;
-use store::{ErrorKind, catalog::lock::Hold, ops::commitment::Commitment};
+use store::{ErrorKind, catalog::lock::Hold, ops::point_of_no_return::PointOfNoReturn};
 
 use super::Signals;
 
@@ -50,7 +50,7 @@ async fn release(hold: Hold) {
 /// Loads the profile. After a signal nothing is moved into place any more.
 pub(in crate::verbs) async fn prepare<T>(
     signals: &mut Signals,
-    commitment: &Commitment,
+    point_of_no_return: &PointOfNoReturn,
     loading: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
     let mut loading = pin!(loading);
@@ -58,7 +58,7 @@ pub(in crate::verbs) async fn prepare<T>(
         loaded = &mut loading => return loaded,
         number = signals.next() => number,
     };
-    if !commitment.prevent() {
+    if !point_of_no_return.prevent() {
         // It is being moved; whoever has to remove it must find it there.
         loading.await.ok();
     }

@@ -5,7 +5,7 @@ use engine::text::{size, time};
 use serde_json::{Value, json};
 use store::{
     format::{manifest::Manifest, record::Record},
-    ops::read::find::Listing,
+    ops::read::resolve::Listing,
 };
 
 use super::super::expect;

@@ -101,7 +101,7 @@ pub(super) fn load_request(engine: &Engine, args: &MountArgs, chrome_major: Chro
         force: false,
         keeping: Default::default(),
         threads: engine::threads(),
-        commitment: Default::default(),
+        point_of_no_return: Default::default(),
         policy: Policy {
             allow_hot: settings.modes.contains(&record::Mode::Hot),
             max_bytes: settings.max_profile_bytes,

@@ -23,8 +23,8 @@ use store::{
     id::RecordId,
     name::Lineage,
     ops::read::{
-        find,
         open::{self, Opened},
+        resolve,
     },
 };
 
@@ -267,7 +267,7 @@ async fn adopted(engine: &Engine, tenant: &TenantStore, lineage: &Lineage) -> st
     let record = match adoption.adopt(tenant, lineage, engine.progress()).await? {
         Some(record) => record,
         // Somebody else has just done so, or has moved the pointer.
-        None => match find::snapshot(tenant, lineage, None).await {
+        None => match resolve::snapshot(tenant, lineage, None).await {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             found => found?,
         },

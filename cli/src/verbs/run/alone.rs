@@ -11,7 +11,7 @@ use store::{
     ErrorKind,
     catalog::lock::Terms,
     name::{ChromeMajor, Lineage},
-    ops::{read::find::Reference, write::snapshot::LockUse},
+    ops::{read::resolve::Reference, write::snapshot::LockUse},
 };
 
 use super::{
@@ -85,7 +85,7 @@ async fn session(
     lineage: &Lineage,
     place: &Place,
 ) -> Result<(guard::Guarded, Result<Captured, Failure>), Failure> {
-    load::afresh(place.path(), engine.interrupt.commitment().clone())?;
+    load::afresh(place.path(), engine.interrupt.point_of_no_return().clone())?;
     if let Some(user) = user {
         place.give_to(user)?;
     }

@@ -93,7 +93,7 @@ async fn session(
 ) -> Result<Session, Failure> {
     let keeper = hold.keep(renew_every);
     let lineage = hold.controls().lineage();
-    let commitment = engine.interrupt.commitment();
+    let point_of_no_return = engine.interrupt.point_of_no_return();
     let job = load::Job {
         profile: &lineage.name,
         chrome_major: lineage.chrome_major,
@@ -102,11 +102,11 @@ async fn session(
         force: false,
         keeping: Default::default(),
         check: args.capture.checks.check,
-        commitment: commitment.clone(),
+        point_of_no_return: point_of_no_return.clone(),
         host_region: args.capture.host_region.clone(),
     };
     let loading = load::load(engine, &args.load, job);
-    let loaded = guard::prepare(signals, commitment, loading).await?;
+    let loaded = guard::prepare(signals, point_of_no_return, loading).await?;
     if let Some(user) = user {
         place.give_to(user)?;
     }

@@ -16,7 +16,7 @@ use store::{
     ErrorKind,
     name::Lineage,
     ops::{
-        read::find::Reference,
+        read::resolve::Reference,
         write::snapshot::{Outcome as Stored, Report},
     },
 };

@@ -13,7 +13,7 @@ use std::{
 use bytes::{Buf, Bytes};
 use tokio::runtime::Handle;
 
-use super::import::{self, Judge};
+use super::import::{self, Inspector};
 use crate::{
     Error, Result,
     bucket::{Bucket, BucketError, Key, RetryPolicy},
@@ -50,7 +50,7 @@ pub struct Adoption {
     pub max_bytes: u64,
     pub quota_bytes: Option<u64>,
     pub threads: usize,
-    pub judge: Option<(Arc<dyn Judge>, PathBuf)>,
+    pub judge: Option<(Arc<dyn Inspector>, PathBuf)>,
 }
 
 impl Adoption {

@@ -33,7 +33,7 @@ const ATTEMPTS: u32 = 5;
 
 /// How snapshots are published.
 #[derive(Clone, Debug)]
-pub struct Job {
+pub struct PublishJob {
     pub export: export::Request,
     /// Before every move of the pointer; else only where programs were seen that know nothing
     /// but the contract: they would find no archive, and start afresh.
@@ -59,7 +59,7 @@ pub struct Published {
 pub async fn publish(
     controls: &Controls,
     target: RecordId,
-    job: &Job,
+    job: &PublishJob,
     progress: Arc<dyn Progress>,
 ) -> Result<Published> {
     let (sha256, size_bytes, written) = store(controls, target, job, progress).await?;
@@ -78,7 +78,7 @@ pub async fn publish(
 pub(in crate::ops) async fn store(
     controls: &Controls,
     target: RecordId,
-    job: &Job,
+    job: &PublishJob,
     progress: Arc<dyn Progress>,
 ) -> Result<(Sha256, u64, Option<Archive>)> {
     Box::pin(store_packed(controls, target, &ExportJob { controls, job, progress })).await
@@ -108,7 +108,7 @@ pub trait Packer: Sync {
 
 struct ExportJob<'a> {
     controls: &'a Controls,
-    job: &'a Job,
+    job: &'a PublishJob,
     progress: Arc<dyn Progress>,
 }
 

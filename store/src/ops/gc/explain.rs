@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use futures::{StreamExt, stream};
 
-use super::{documents, inventory::Inventory, ledger::Room, roots::Catalog};
+use super::{condemned_docs, inventory::Inventory, roots::Catalog, spill_map::Room};
 use crate::{
     Error, Result,
     catalog::{pins, pointer, records},
@@ -127,7 +127,7 @@ pub async fn explain(store: &TenantStore, subject: &Subject) -> Result<Explanati
         explanation.freed_bytes += bytes.filter(|_| !is_shared).unwrap_or_default();
         explanation.packs.push((pack, bytes));
     }
-    for filed in documents::all(store).await? {
+    for filed in condemned_docs::all(store).await? {
         if filed.body.packs.iter().any(|pack| packs.contains(pack)) {
             explanation.documents.push((filed.id, filed.phase()));
         }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::ledger::{Ledger, Line, Room, number};
+use super::spill_map::{Line, Room, SpillMap, number};
 use crate::{
     Result,
     bucket::{Bucket, Depth, Entry, Key, Prefix},
@@ -21,14 +21,14 @@ pub(super) struct Pack {
 /// Packs and indexes. Objects with other names are not ours.
 #[derive(Debug)]
 pub(super) struct Inventory {
-    pub packs: Ledger<Pack>,
+    pub packs: SpillMap<Pack>,
     pub indexes: Vec<Entry>,
 }
 
 impl Inventory {
     /// Indexes first: what one of them names was there before it, so it is found.
     pub(super) async fn take(store: &TenantStore, room: Room) -> Result<Self> {
-        let mut inventory = Self { packs: Ledger::new(room), indexes: Vec::new() };
+        let mut inventory = Self { packs: SpillMap::new(room), indexes: Vec::new() };
         let mut listed = Ok(());
         let bucket = &*store.bucket;
         each(bucket, &layout::indexes(&store.tenant), |entry| inventory.indexes.push(entry)).await?;

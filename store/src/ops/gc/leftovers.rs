@@ -9,7 +9,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use super::{
     HORIZON,
-    documents::Filed,
+    condemned_docs::CondemnedDoc,
     inventory::{self, Inventory},
     roots::{Marks, Seen},
 };
@@ -46,7 +46,7 @@ pub(super) struct Leftovers<'a> {
 
 impl Leftovers<'_> {
     /// How many leftovers went.
-    pub(super) async fn remove(&self, swept: &[Filed]) -> Result<u64> {
+    pub(super) async fn remove(&self, swept: &[CondemnedDoc]) -> Result<u64> {
         let (store, act) = (self.store, self.act);
         let over = swept.iter().filter(|document| document.age > self.swept_for);
         let mut gone: Vec<Key> =

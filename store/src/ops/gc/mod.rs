@@ -28,19 +28,19 @@
 //! ends a run before it condemns anything.
 
 mod burial;
-mod documents;
+mod condemned_docs;
 mod explain;
 mod indexes;
 mod inventory;
 mod leases;
-mod ledger;
 mod leftovers;
 mod plan;
 pub mod quota;
 pub mod repack;
 mod roots;
-mod round;
+mod run;
 mod select_packs;
+mod spill_map;
 mod users;
 
 pub use explain::{Explanation, Root, Subject, explain};
@@ -167,8 +167,8 @@ impl Collector {
     }
 
     /// For each of the two lists of packs.
-    fn room(&self) -> ledger::Room {
-        ledger::Room { bytes: self.options.memory_bytes / 4, scratch: self.scratch.clone() }
+    fn room(&self) -> spill_map::Room {
+        spill_map::Room { bytes: self.options.memory_bytes / 4, scratch: self.scratch.clone() }
     }
 
     /// Without some of the rules, to show what they are for.
@@ -197,12 +197,12 @@ impl Collector {
 
     /// What a run would do now. Writes nothing.
     pub async fn plan(&self) -> Result<Plan> {
-        Ok(round::Round::new(self, round::Act::Pretend).run().await?)
+        Ok(run::GcRun::new(self, run::Act::Pretend).run().await?)
     }
 
     /// One run: goes on with what earlier ones have condemned, and condemns anew.
     pub async fn run(&self) -> Result<Plan, Stopped> {
-        round::Round::new(self, round::Act::Real).run().await
+        run::GcRun::new(self, run::Act::Real).run().await
     }
 
     /// Runs until nothing that could go is left: the first step, the grace, the second.

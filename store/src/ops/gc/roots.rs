@@ -12,8 +12,8 @@ use futures::{StreamExt, stream};
 
 use super::{
     inventory::each,
-    ledger::{Ledger, Line, Room, number},
     plan::Stranded,
+    spill_map::{Line, Room, SpillMap, number},
 };
 use crate::{
     Error, Result,
@@ -28,7 +28,7 @@ use crate::{
     },
     id::RecordId,
     name::{Lineage, ProfileName},
-    ops::gc::repack::Rehearsal,
+    ops::gc::repack::DryRun,
 };
 
 const REQUESTS_AT_ONCE: usize = 16;
@@ -148,7 +148,7 @@ impl Line for Need {
 pub(super) struct Marks {
     pub lineages: Vec<Lineage>,
     pub records: HashMap<RecordId, Seen>,
-    pub packs: Ledger<Need>,
+    pub packs: SpillMap<Need>,
     pub pins: Vec<pins::Found>,
     /// What each pointer names, and what whoever claimed it started from.
     pub pointed: Vec<(RecordId, u32)>,
@@ -173,14 +173,14 @@ impl Marks {
         store: &TenantStore,
         rules: Rules,
         room: Room,
-        rehearsal: &Rehearsal,
+        rehearsal: &DryRun,
     ) -> Result<Self> {
         let early = if rules.pins_after_records { None } else { Some(pins::read(store).await?) };
         let catalog = Catalog::list(store).await?;
         let mut marks = Self {
             lineages: Vec::new(),
             records: HashMap::new(),
-            packs: Ledger::new(room),
+            packs: SpillMap::new(room),
             pins: Vec::new(),
             pointed: Vec::new(),
             stranded: Vec::new(),
@@ -239,7 +239,7 @@ impl Marks {
 
     /// Roots of sessions on records that were not listed, and are not there: a record that a root names is
     /// never removed, so it was lost.
-    async fn find_stranded(&mut self, store: &TenantStore, rehearsal: &Rehearsal) -> Result<()> {
+    async fn find_stranded(&mut self, store: &TenantStore, rehearsal: &DryRun) -> Result<()> {
         let mut found = BTreeSet::new();
         for Pin { session, record, .. } in
             self.pins.iter().filter(|found| found.holds).map(|found| &found.pin)
@@ -259,7 +259,7 @@ impl Marks {
     }
 
     /// What pointers and pins name is a root whatever its state.
-    async fn mark_named(&mut self, store: &TenantStore, rules: Rules, rehearsal: &Rehearsal) -> Result<()> {
+    async fn mark_named(&mut self, store: &TenantStore, rules: Rules, rehearsal: &DryRun) -> Result<()> {
         let pinned = self.pins.iter().filter(|found| found.holds);
         let pinned = pinned.map(|found| (found.pin.record, found.pin.kept_generation()));
         let pointed = self.pointed.iter().map(|(record, _)| (*record, None));
@@ -289,7 +289,7 @@ impl Marks {
 
     /// What pointers name that was not listed: stored since, or lost. Of a snapshot whose record
     /// is lost nothing tells which packs it needs, so none may go.
-    async fn mark_unlisted(&mut self, store: &TenantStore, rehearsal: &Rehearsal) -> Result<()> {
+    async fn mark_unlisted(&mut self, store: &TenantStore, rehearsal: &DryRun) -> Result<()> {
         let unlisted = self.pointed.iter().filter(|(id, _)| !self.records.contains_key(id));
         for (id, lineage) in unlisted.copied().collect::<Vec<_>>() {
             let lineage = self.lineages[lineage as usize].clone();

@@ -7,16 +7,16 @@
 use std::{collections::HashSet, time::SystemTime};
 
 use super::{
-    documents::Filed,
+    condemned_docs::CondemnedDoc,
     inventory::Inventory,
     roots::{Marks, Seen},
-    round::Round,
+    run::GcRun,
     users::{Half, Users},
 };
 use crate::{
     ErrorKind, Result,
     id::PackId,
-    ops::gc::repack::{self, FRAME_BYTES, Failed, Survey, survey},
+    ops::gc::repack::{self, FRAME_BYTES, Failed, RepackPlan, survey},
 };
 
 /// However little memory is allowed, a tree may take this much of it.
@@ -33,12 +33,12 @@ struct Ended {
     goes_on: bool,
 }
 
-impl Round<'_> {
+impl GcRun<'_> {
     /// Empties packs of which too little is needed: what they hold is moved. Then nothing
     /// needs them, and they are condemned like any others. `false` if there was nothing to move.
     pub(super) async fn repack(
         &mut self,
-        filed: &[Filed],
+        filed: &[CondemnedDoc],
         inventory: &mut Inventory,
         marks: &mut Marks,
         now: SystemTime,
@@ -112,7 +112,7 @@ impl Round<'_> {
         Ok(ended)
     }
 
-    fn note_repack(&mut self, survey: &Survey) {
+    fn note_repack(&mut self, survey: &RepackPlan) {
         let done = &mut self.plan.repacked;
         for (pack, bytes) in &survey.packs {
             done.emptied.add(*bytes);
@@ -126,7 +126,7 @@ impl Round<'_> {
 /// The packs that were not emptied, and whether others can be: not if the store takes nothing
 /// more, or not from us. That keeps nobody from condemning what is garbage, so only a defect
 /// ends the run.
-fn left(failed: Failed, survey: &Survey) -> Result<(Vec<PackId>, bool)> {
+fn left(failed: Failed, survey: &RepackPlan) -> Result<(Vec<PackId>, bool)> {
     let Failed { error, pack, .. } = failed;
     let go_on = match error.kind() {
         ErrorKind::Damaged
@@ -146,12 +146,12 @@ fn left(failed: Failed, survey: &Survey) -> Result<(Vec<PackId>, bool)> {
 /// The packs that one write should empty now, and what is needed of them. `None` if what is
 /// not needed is within the limit. What cannot be emptied is passed over from then on.
 async fn choose(
-    round: &Round<'_>,
+    round: &GcRun<'_>,
     inventory: &Inventory,
     marks: &Marks,
     users: &mut Option<Users>,
     passed_over: &mut HashSet<PackId>,
-) -> Result<Option<Survey>> {
+) -> Result<Option<RepackPlan>> {
     let options = round.collector.options;
     // A quarter of the memory is for what was marked, another one for what is there.
     let most_frames = usize::try_from(options.memory_bytes / 2 / FRAME_BYTES).unwrap_or(usize::MAX);

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use futures::{StreamExt, stream};
 
-use super::{roots::Marks, round::Round};
+use super::{roots::Marks, run::GcRun};
 use crate::{
     Result,
     format::record::State,
@@ -36,7 +36,7 @@ pub(super) struct Users {
 
 impl Users {
     /// For as many of the `packs`, from the first, as a sixteenth of the memory has room for.
-    pub(super) async fn find(round: &Round<'_>, marks: &Marks, packs: &[Half]) -> Result<Self> {
+    pub(super) async fn find(round: &GcRun<'_>, marks: &Marks, packs: &[Half]) -> Result<Self> {
         let most = round.collector.options.memory_bytes / 16 / NEED_BYTES;
         let most = usize::try_from(most).unwrap_or(usize::MAX).max(FEWEST_NEEDS);
         let mut live: Vec<(Lineage, RecordId)> = marks

@@ -24,7 +24,7 @@ use crate::{
         record::Record,
         tree::{Entry, Extent, Kind, TreePath},
     },
-    ops::archive::export::feed::{self, Window},
+    ops::archive::export::chunk_stream::{self, Window},
 };
 
 /// Windows of chunks that wait to be written, beside those that are being fetched.
@@ -91,7 +91,7 @@ async fn write_file<W: Write + Send + 'static>(
     drop(opened);
     let (sender, receiver) = mpsc::channel(WINDOWS_WAITING);
     let writer = blocking(move || write_extents(&extents, receiver, out));
-    let mut windows = std::pin::pin!(feed::windows((store.clone(), whereabouts), pieces.into_iter()));
+    let mut windows = std::pin::pin!(chunk_stream::windows((store.clone(), whereabouts), pieces.into_iter()));
     let feeder = async {
         while let Some(window) = windows.next().await {
             // The writer has stopped; its error says why.

@@ -2,7 +2,7 @@
 
 use futures::{StreamExt, stream};
 
-use super::find;
+use super::resolve;
 use crate::{
     Error, ErrorKind, Result,
     catalog::expectations,
@@ -42,8 +42,8 @@ async fn look(store: &TenantStore, name: ProfileName) -> Result<Forecast> {
 /// A profile of which nothing can be told takes no other with it.
 async fn current(store: &TenantStore, name: &ProfileName) -> Result<Option<(Lineage, Record)>> {
     let found = async {
-        let (lineage, _) = find::lineage(store, name, None).await?;
-        let record = find::snapshot(store, &lineage, None).await?;
+        let (lineage, _) = resolve::lineage(store, name, None).await?;
+        let record = resolve::snapshot(store, &lineage, None).await?;
         Ok((lineage, record))
     };
     match found.await {

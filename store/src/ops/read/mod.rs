@@ -3,11 +3,11 @@
 pub mod browse;
 pub mod diff;
 pub mod extract;
-pub mod find;
 pub mod forecast;
 pub mod history;
 pub mod locate;
 pub mod open;
 pub mod profiles;
+pub mod resolve;
 pub mod restore;
 pub mod stats;

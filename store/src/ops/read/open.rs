@@ -13,12 +13,12 @@
 //!
 //! How much a tenant has stored does not matter: nothing here lists packs, records or indexes.
 
-mod kept;
+mod open_pinned;
 #[cfg(test)]
 mod tests;
 
-use kept::{Attempt, Lasting};
-pub use kept::{Kept, kept};
+use open_pinned::{Attempt, Lasting};
+pub use open_pinned::{Kept, kept};
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ use futures::{
     stream,
 };
 
-use super::find::{self, Reference};
+use super::resolve::{self, Reference};
 use crate::{
     Error, Result,
     bucket::RetryPolicy,
@@ -263,10 +263,10 @@ pub async fn pinned(
     for attempt in 1..=ATTEMPTS {
         let record = match (reference, seen.take()) {
             (None, Some(Ok(Some(read)))) if !read.pointer.is_empty() => {
-                find::pointed(&store, &lineage, &read).await?
+                resolve::pointed(&store, &lineage, &read).await?
             }
             (None, Some(Err(error))) => return Err(error),
-            _ => find::snapshot(&store, &lineage, reference).await?,
+            _ => resolve::snapshot(&store, &lineage, reference).await?,
         };
         if record.state == State::Trashed {
             // A deletion of what the pointer names takes this step back.
@@ -317,7 +317,7 @@ async fn root(roots: Option<&Roots>, lineage: &Lineage, record: RecordId) -> Res
 /// What a pointer names, if it names anything.
 async fn load(store: &TenantStore, lineage: &Lineage, read: Option<&Read>) -> Result<Option<Opened>> {
     let Some(read) = read.filter(|read| !read.pointer.is_empty()) else { return Ok(None) };
-    let record = find::pointed(store, lineage, read).await?;
+    let record = resolve::pointed(store, lineage, read).await?;
     Opened::load(store, record).await.map(Some)
 }
 
@@ -350,7 +350,7 @@ impl Names for Survey {
 }
 
 /// The newest lineage whose pointer points at something, else the newest; all of them are
-/// looked at at once. See [`find::lineage`].
+/// looked at at once. See [`resolve::lineage`].
 async fn newest<T, F>(
     name: &ProfileName,
     all: Vec<Lineage>,

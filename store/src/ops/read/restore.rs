@@ -41,7 +41,7 @@ use crate::{
         tree::{Entry, Extent, Kind, TreePath},
     },
     id::SnapshotId,
-    ops::commitment::Commitment,
+    ops::point_of_no_return::PointOfNoReturn,
     progress::{Progress, Tick},
     tree::write::{Keeping, Staging},
 };
@@ -63,7 +63,7 @@ pub struct Request {
     /// Asked about the whole directory before it is moved into place.
     pub inspector: Option<Arc<dyn Inspector>>,
     /// Made just before the directory is moved into place; until then nothing is there.
-    pub commitment: Commitment,
+    pub point_of_no_return: PointOfNoReturn,
 }
 
 /// Says whether a directory that was written may be used. It may change it, too.
@@ -152,8 +152,8 @@ async fn write_snapshot(
         made_plain: made_plain as u64,
         elapsed: Duration::ZERO,
     };
-    let (commitment, inspector) = (request.commitment.clone(), request.inspector.clone());
-    blocking(move || target.publish(inspector.as_deref(), &commitment)).await?;
+    let (point_of_no_return, inspector) = (request.point_of_no_return.clone(), request.inspector.clone());
+    blocking(move || target.publish(inspector.as_deref(), &point_of_no_return)).await?;
     Ok(report)
 }
 
@@ -163,7 +163,7 @@ pub fn empty(request: &Request) -> Result<()> {
     if let Some(inspector) = &request.inspector {
         inspector.inspect(staging.path())?;
     }
-    staging.publish(|| request.commitment.make())
+    staging.publish(|| request.point_of_no_return.make())
 }
 
 /// Runs requests and writers side by side until all is written.
@@ -298,13 +298,13 @@ impl Target {
         Ok(())
     }
 
-    fn publish(self, inspector: Option<&dyn Inspector>, commitment: &Commitment) -> Result<()> {
+    fn publish(self, inspector: Option<&dyn Inspector>, point_of_no_return: &PointOfNoReturn) -> Result<()> {
         self.staging.make_links(&self.entries)?;
         if let Some(inspector) = inspector {
             inspector.inspect(self.staging.path())?;
         }
         self.staging.finish_directories(&self.entries)?;
-        self.staging.publish(|| commitment.make())
+        self.staging.publish(|| point_of_no_return.make())
     }
 }
 

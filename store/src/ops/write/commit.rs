@@ -57,7 +57,7 @@ pub struct Request {
     /// The id of the flip that moves the pointer to it.
     pub flip_id: FlipId,
     /// How it is published before the pointer is moved to it; without, it is not.
-    pub archive: Option<publish::Job>,
+    pub archive: Option<publish::PublishJob>,
 }
 
 /// A whole tree; the extents of its changed files are to be found out.

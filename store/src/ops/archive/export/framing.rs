@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use bytes::{Bytes, BytesMut};
 use zstd::stream::write::Encoder;
 
-use super::feed::Chunk;
+use super::chunk_stream::Chunk;
 use crate::{
     content::compress::Compressor,
     format::frame::{self, Codec},

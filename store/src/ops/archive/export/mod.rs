@@ -3,12 +3,12 @@
 //! Every chunk is verified before it goes in; memory is bounded, however large the profile.
 //! Two exports of one tree are the same tar stream, however they are compressed.
 
+mod atomic_file;
+pub(in crate::ops) mod chunk_stream;
 mod digest;
-pub(in crate::ops) mod feed;
 mod framing;
 mod seal;
 mod stream;
-mod target;
 
 pub use framing::Framing;
 pub use seal::Seal;
@@ -111,7 +111,7 @@ async fn write_snapshot<W: Write + Send + 'static>(
     progress.begin("export", members.count(|_| true), members.bytes());
     let (sender, receiver) = mpsc::channel(WINDOWS_WAITING);
     let writer = blocking(move || stream::write(&members, receiver, request, (out, shown), &progress));
-    let mut windows = std::pin::pin!(feed::windows((store.clone(), whereabouts), pieces.into_iter()));
+    let mut windows = std::pin::pin!(chunk_stream::windows((store.clone(), whereabouts), pieces.into_iter()));
     let feeder = async {
         while let Some(window) = windows.next().await {
             // The writer has stopped; its error says why.
@@ -135,7 +135,7 @@ pub async fn to_directory(
     progress: Arc<dyn Progress>,
 ) -> Result<Exported> {
     fs::create_dir_all(directory).at("cannot make", directory)?;
-    let unnamed = target::Unnamed::create(directory)?;
+    let unnamed = atomic_file::Unnamed::create(directory)?;
     let file = unnamed.file.try_clone().at("cannot write", &unnamed.path)?;
     let out = (BufWriter::with_capacity(WRITE_BYTES, file), unnamed.path.clone());
     let (archive, _) = write(store, record, request, out, progress).await?;
@@ -144,8 +144,8 @@ pub async fn to_directory(
     let prefix = archive.sha256.prefix();
     let (archive_path, manifest_path) = blocking(move || {
         let archive = unnamed.name(&layout::archive_name(&prefix))?;
-        let manifest = target::write(&directory, &layout::manifest_name(&prefix), &written)?;
-        target::settle(&directory)?;
+        let manifest = atomic_file::write(&directory, &layout::manifest_name(&prefix), &written)?;
+        atomic_file::settle(&directory)?;
         Ok((archive, manifest))
     })
     .await?;

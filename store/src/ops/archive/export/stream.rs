@@ -13,8 +13,8 @@ use tokio::sync::mpsc::Receiver;
 
 use super::{
     Archive, Request,
+    chunk_stream::{Chunk, Window},
     digest::Digest,
-    feed::{Chunk, Window},
     framing::{Frames, zeros},
 };
 use crate::{

@@ -7,10 +7,10 @@
 //! 3. Only when all of it was read, its digest is the expected one and the tree is sound,
 //!    does the record become live. Until then nothing has happened but some garbage.
 
-mod judge;
+mod inspect;
 mod stream;
 
-pub use judge::{Judge, Judged};
+pub use inspect::{Inspected, Inspector};
 
 use std::{
     io::Read,
@@ -61,7 +61,7 @@ pub struct Request {
     pub quota_bytes: Option<u64>,
     pub threads: usize,
     /// Looks at the databases, which are put aside for it below this directory.
-    pub judge: Option<(Arc<dyn Judge>, PathBuf)>,
+    pub judge: Option<(Arc<dyn Inspector>, PathBuf)>,
 }
 
 /// A snapshot that was made of an archive; no pointer was moved.
@@ -134,7 +134,7 @@ impl ArchiveSource<'_> {
             .transpose()?;
         let judge = request.judge.as_ref().zip(scratch.as_ref());
         let judge = judge.map(|((judge, _), scratch)| (Arc::clone(judge), scratch.path().to_owned()));
-        let job = stream::Job {
+        let job = stream::ImportJob {
             name: request.name.clone(),
             limits: Limits::of(request.max_bytes),
             manifest: request.manifest.clone(),
@@ -200,7 +200,7 @@ fn describe(
     request: &Request,
     arrived: &Arrived,
     totals: Totals,
-    judged: Judged,
+    judged: Inspected,
     ingested: Ingested,
 ) {
     let (chunks, stored_bytes) = (record.counts.chunks, record.counts.stored_bytes);

@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{Judge, Judged};
+use super::{Inspected, Inspector};
 use crate::{
     Error, Result,
     archive::{
@@ -33,13 +33,13 @@ use crate::{
 const MAX_ASIDE_BYTES: usize = 2048;
 
 /// What is to be read, and how.
-pub(super) struct Job {
+pub(super) struct ImportJob {
     pub name: String,
     pub limits: Limits,
     pub manifest: Option<Manifest>,
     pub exclusions: Vec<String>,
     /// Who looks at files, and where they are put aside for it.
-    pub judge: Option<(Arc<dyn Judge>, PathBuf)>,
+    pub judge: Option<(Arc<dyn Inspector>, PathBuf)>,
     pub threads: usize,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct Read {
 
 type Stream = Box<dyn io::Read + Send>;
 
-impl Job {
+impl ImportJob {
     /// Reads all of the archive. If it is not the one the manifest is about, that is what is
     /// wrong with it, whatever else is.
     pub fn read(&self, ingest: &Ingest, stream: Stream, progress: &dyn Progress) -> Result<Read> {
@@ -83,10 +83,10 @@ impl Job {
     }
 
     /// Has the files looked at that were put aside for it.
-    pub fn judge(&self, base: Option<&Record>) -> Result<Judged> {
+    pub fn judge(&self, base: Option<&Record>) -> Result<Inspected> {
         match &self.judge {
             Some((judge, scratch)) => judge.judge(scratch, base),
-            None => Ok(Judged::default()),
+            None => Ok(Inspected::default()),
         }
     }
 

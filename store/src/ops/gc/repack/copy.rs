@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use futures::{FutureExt, StreamExt, future::ready, stream, stream::FuturesUnordered};
 
-use super::{Failed, Part, Source, Survey};
+use super::{Failed, Part, RepackPlan, Source};
 use crate::{
     Error, Result,
     bucket::{Buffers, put_unique},
@@ -47,7 +47,7 @@ pub(super) async fn copy(
     store: &TenantStore,
     gate: &dyn Gate,
     write: RecordId,
-    survey: &Survey,
+    survey: &RepackPlan,
     source: &dyn Source,
 ) -> Result<Copied, Failed> {
     let target = store.chunking().pack_bytes as usize;
@@ -121,6 +121,6 @@ pub(super) async fn copy(
 }
 
 /// No more is reserved than is needed.
-fn largest(survey: &Survey) -> usize {
+fn largest(survey: &RepackPlan) -> usize {
     survey.frames.keys().map(|pack| survey.kept_bytes(*pack) as usize).sum()
 }

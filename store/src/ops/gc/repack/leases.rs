@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use super::{Failed, Survey, User};
+use super::{Failed, RepackPlan, User};
 use crate::{
     Error, Result,
     catalog::{clock, lease::WriteLease},
@@ -17,7 +17,7 @@ use crate::{
 pub(super) struct Leases(Vec<(Lineage, WriteLease)>);
 
 impl Leases {
-    pub(super) fn of(store: &TenantStore, users: &[User], survey: &Survey) -> Self {
+    pub(super) fn of(store: &TenantStore, users: &[User], survey: &RepackPlan) -> Self {
         let mut leases: Vec<(&Lineage, Vec<RecordId>)> = Vec::new();
         for user in users {
             match leases.iter_mut().find(|(known, _)| *known == &user.lineage) {

@@ -28,17 +28,17 @@
 //! was seen: readers that pinned it then find what they have pinned.
 
 mod copy;
+mod dry_run;
 mod leases;
-mod rehearsal;
+mod repack_plan;
 mod source;
-mod survey;
 mod update;
 mod user;
 mod worth;
 
-pub use rehearsal::Rehearsal;
+pub use dry_run::DryRun;
+pub use repack_plan::{Frames, Needed, RepackPlan, survey};
 pub use source::{Frame, Part, Source};
-pub use survey::{Frames, Needed, Survey, survey};
 pub use user::BATCH_CHUNKS;
 
 use self::{
@@ -89,14 +89,14 @@ impl From<Error> for Failed {
 }
 
 /// Moves what `survey` has found to new packs.
-pub async fn run(store: &TenantStore, survey: &Survey, rules: Rules) -> Result<Moved, Failed> {
+pub async fn run(store: &TenantStore, survey: &RepackPlan, rules: Rules) -> Result<Moved, Failed> {
     run_from(store, survey, &source::Packs::new(store, survey), rules).await
 }
 
 /// Moves what `survey` has found, as far as `source` has it.
 pub async fn run_from(
     store: &TenantStore,
-    survey: &Survey,
+    survey: &RepackPlan,
     source: &dyn Source,
     rules: Rules,
 ) -> Result<Moved, Failed> {
@@ -116,7 +116,7 @@ pub async fn run_from(
 
 struct Mover<'a> {
     store: &'a TenantStore,
-    survey: &'a Survey,
+    survey: &'a RepackPlan,
     source: &'a dyn Source,
     rules: Rules,
     /// Of the first batch. What is copied is theirs.
@@ -192,7 +192,7 @@ impl Mover<'_> {
         copied: &Copied,
         pins: &[pins::Found],
     ) -> Result<Option<Update<'a>>, Failed> {
-        let Some(record) = user.read(self.store, &Rehearsal::default()).await? else { return Ok(None) };
+        let Some(record) = user.read(self.store, &DryRun::default()).await? else { return Ok(None) };
         let pack = user.packs.first().copied();
         update::check_room(&record, pins).map_err(|error| Failed { pack, ..error.into() })?;
         let Some(metadata) = self.source.metadata(&record).await? else { return Ok(None) };

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{FutureExt, future::BoxFuture};
 
-use super::{Needed, Survey};
+use super::{Needed, RepackPlan};
 use crate::{
     Error, Result,
     content::{
@@ -56,12 +56,12 @@ pub trait Source: Sync {
 /// packs every frame is decoded: what is known to be lost is not stored again as if it were good.
 pub(super) struct Packs<'a> {
     store: &'a TenantStore,
-    survey: &'a Survey,
+    survey: &'a RepackPlan,
     marked: HashSet<PackId>,
 }
 
 impl<'a> Packs<'a> {
-    pub(super) fn new(store: &'a TenantStore, survey: &'a Survey) -> Self {
+    pub(super) fn new(store: &'a TenantStore, survey: &'a RepackPlan) -> Self {
         Self { store, survey, marked: survey.marked() }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Rehearsal, Survey};
+use super::{DryRun, RepackPlan};
 use crate::{
     Result,
     content::TenantStore,
@@ -44,7 +44,7 @@ impl User {
 
     /// Its record, unless that is gone or another by now: then what it needs may be something else. Nor may
     /// a check have found damage since, for what is marked keeps the place that the mark names.
-    pub(super) async fn read(&self, store: &TenantStore, rehearsal: &Rehearsal) -> Result<Option<Record>> {
+    pub(super) async fn read(&self, store: &TenantStore, rehearsal: &DryRun) -> Result<Option<Record>> {
         let found = rehearsal.get(store, &self.lineage, self.record).await?.map(|(record, _)| record);
         Ok(found.filter(|record| {
             record.state == State::Live
@@ -54,7 +54,7 @@ impl User {
     }
 }
 
-impl Survey {
+impl RepackPlan {
     /// As many snapshots are moved by one write as have so many chunks.
     pub fn in_batches_of(self, chunks: u64) -> Self {
         Self { batch_chunks: Some(chunks), ..self }

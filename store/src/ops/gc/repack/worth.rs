@@ -2,13 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::survey::{Survey, entry};
+use super::repack_plan::{RepackPlan, entry};
 use crate::id::PackId;
 
 /// How often packs are left out that are not worth it without those that were left out before.
 const ROUNDS: usize = 8;
 
-impl Survey {
+impl RepackPlan {
     /// The packs that are not worth it: nearly as much as is freed would be of no use elsewhere,
     /// for the roots and tables that name what they hold are written anew. Then those would be
     /// next, and so on, without end; twice as much freed makes what is unused less each time.
@@ -48,7 +48,7 @@ struct Spoils {
 
 impl Spoils {
     /// If all packs of `survey` were emptied but those that are `dropped`.
-    fn of(survey: &Survey, dropped: &HashSet<PackId>) -> Self {
+    fn of(survey: &RepackPlan, dropped: &HashSet<PackId>) -> Self {
         let mut spoils = Self::default();
         let is_emptied = |pack: &PackId| survey.packs.contains_key(pack) && !dropped.contains(pack);
         for ((home, _), names) in &survey.names {
@@ -82,7 +82,7 @@ impl Spoils {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ops::gc::repack::survey::Names;
+    use crate::ops::gc::repack::repack_plan::Names;
     use crate::{
         format::pack::{ENTRY_LEN, HEADER_LEN, TRAILER_LEN},
         id::{ChunkId, PackSeq, RecordId},
@@ -93,7 +93,7 @@ mod tests {
     fn in_vain(packs: &[(u8, u64)], names: &[(u64, u8, &[u8])]) -> Vec<u8> {
         let id = |number: u8| PackId { write: RecordId::from_bytes([number; 16]), seq: PackSeq::Meta };
         let around = (HEADER_LEN + TRAILER_LEN) as u64;
-        let survey = Survey {
+        let survey = RepackPlan {
             packs: packs.iter().map(|(pack, unused)| (id(*pack), unused + around)).collect(),
             names: (0..)
                 .zip(names)
@@ -103,7 +103,7 @@ mod tests {
                     ((id(*home), ChunkId::from_bytes([number; 32])), Names { stored_len, packs })
                 })
                 .collect(),
-            ..Survey::default()
+            ..RepackPlan::default()
         };
         let dropped = survey.in_vain();
         packs.iter().map(|(pack, _)| *pack).filter(|pack| dropped.contains(&id(*pack))).collect()

@@ -1,6 +1,6 @@
 //! What is made good together.
 
-use super::twins::Twins;
+use super::metadata_source::Twins;
 use crate::{
     Result,
     content::lost::Lost,

@@ -14,15 +14,15 @@
 //! Killed anywhere, nothing is worse than it was, and the next time goes on.
 
 mod batch;
-mod copies;
 mod indexes;
 mod marks;
-mod twins;
+mod metadata_source;
+mod replacements;
 mod writers;
 
 pub use self::{indexes::forget, writers::revoke_writes};
 
-use self::{batch::Batch, copies::Copies, twins::Twins};
+use self::{batch::Batch, metadata_source::Twins, replacements::Copies};
 use super::{
     Check,
     findings::{Findings, is_damage},
@@ -34,7 +34,7 @@ use crate::{
     format::record::{Record, State},
     id::PackId,
     name::Lineage,
-    ops::gc::repack::{self, FRAME_BYTES, Failed, Survey},
+    ops::gc::repack::{self, FRAME_BYTES, Failed, RepackPlan},
 };
 
 /// How often it goes on with what has come to light.
@@ -86,7 +86,7 @@ impl Check<'_> {
     async fn move_batch(&self, lost: &Lost, batch: Batch, twins: Twins<'_>) -> Result<()> {
         let Batch { lost: moving, records, frames, .. } = batch;
         let sizes = |pack: PackId| (pack, self.sizes.get(&pack).copied().unwrap_or_default());
-        let survey = Survey::of(moving.packs().into_iter().map(sizes).collect(), &records, frames);
+        let survey = RepackPlan::of(moving.packs().into_iter().map(sizes).collect(), &records, frames);
         let copies = Copies::find(self.store, lost, &survey, &self.sizes, twins).await?;
         if !copies.help(&survey) {
             return Ok(());

@@ -9,9 +9,9 @@
 //! 4. Store the metadata, publish the record, move the pointer.
 
 mod examine;
+mod held_or_own_lock;
 mod plan;
 mod reading;
-mod right;
 pub mod size;
 mod source;
 
@@ -46,8 +46,8 @@ use crate::{
 };
 
 pub use examine::{Examined, Examiner, HoldBack};
+use held_or_own_lock::HeldOrOwnLock;
 use plan::Plan;
-use right::Right;
 use source::DirectorySource;
 use tokio::sync::OnceCell;
 
@@ -79,7 +79,7 @@ pub struct Request {
     /// Why the snapshot must not take the place of the current one by itself, if there is one.
     pub hold_back: Option<HoldBack>,
     /// How it is published before the pointer is moved to it; without, it is not.
-    pub archive: Option<publish::Job>,
+    pub archive: Option<publish::PublishJob>,
     pub about: About,
 }
 
@@ -213,7 +213,7 @@ struct Capture<'a> {
     progress: Arc<dyn Progress>,
     controls: Controls,
     /// Taken when there is something to write, and kept over all attempts.
-    right: OnceCell<Right>,
+    right: OnceCell<HeldOrOwnLock>,
 }
 
 /// How a capture ended.
@@ -256,7 +256,7 @@ impl Capture<'_> {
             let base = pointer_move::named_already(&self.controls, seen, base.clone(), job, progress).await?;
             return self.report(&plan, Ended::unchanged(base, Flip::Unchanged, 0));
         }
-        let right = self.right.get_or_try_init(|| Right::obtain(self, survey)).await?;
+        let right = self.right.get_or_try_init(|| HeldOrOwnLock::obtain(self, survey)).await?;
         // What counts is what the pointer named when it was claimed.
         let claimed = right.hold.base().await;
         self.must_stand_on(claimed)?;

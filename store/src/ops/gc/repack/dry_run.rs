@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::{Failed, Needed, Source, Survey, User, moved, source::Packs, update};
+use super::{Failed, Needed, RepackPlan, Source, User, moved, source::Packs, update};
 use crate::{
     Result,
     bucket::Stamp,
@@ -30,7 +30,7 @@ use crate::{
 };
 
 #[derive(Debug, Default)]
-pub struct Rehearsal {
+pub struct DryRun {
     ended: HashMap<RecordId, State>,
     touched: HashSet<RecordId>,
     moves: Vec<Move>,
@@ -73,7 +73,7 @@ pub struct Stored {
     pub packs: Vec<(PackId, u64)>,
 }
 
-impl Rehearsal {
+impl DryRun {
     /// As if these were what they had come to by now.
     pub fn end(&mut self, ended: impl IntoIterator<Item = (RecordId, State)>) {
         self.ended.extend(ended);
@@ -141,7 +141,7 @@ impl Rehearsal {
     pub async fn add(
         &mut self,
         store: &TenantStore,
-        survey: &Survey,
+        survey: &RepackPlan,
         pins: &[pins::Found],
     ) -> Result<Stored, Failed> {
         read_marked(store, survey).await?;
@@ -204,7 +204,7 @@ impl Changed {
 
 impl Move {
     /// Fills packs as [`copy`](super::copy::copy) does; with their sizes.
-    fn of(store: &TenantStore, write: RecordId, survey: &Survey) -> (Self, Vec<(PackId, u64)>) {
+    fn of(store: &TenantStore, write: RecordId, survey: &RepackPlan) -> (Self, Vec<(PackId, u64)>) {
         let around = Packer::with_capacity(0).seal(taker(write, 0), *store.key()).bytes.len() as u64;
         let target = u64::from(store.chunking().pack_bytes);
         let mut packs: BTreeMap<PackId, Vec<Place>> =
@@ -257,7 +257,7 @@ fn taker(write: RecordId, number: u32) -> PackId {
 }
 
 /// Fails where a run would fail for what a check has found already.
-async fn read_marked(store: &TenantStore, survey: &Survey) -> Result<(), Failed> {
+async fn read_marked(store: &TenantStore, survey: &RepackPlan) -> Result<(), Failed> {
     let source = Packs::new(store, survey);
     let marked = survey.marked();
     for (pack, frames) in survey.frames.iter().filter(|(pack, _)| marked.contains(pack)) {

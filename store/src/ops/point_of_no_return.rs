@@ -14,9 +14,9 @@ const PREVENTED: u8 = 2;
 
 /// Shared by the work and by whoever may interrupt it.
 #[derive(Clone, Debug, Default)]
-pub struct Commitment(Arc<AtomicU8>);
+pub struct PointOfNoReturn(Arc<AtomicU8>);
 
-impl Commitment {
+impl PointOfNoReturn {
     /// For the work, just before its last step; `false` if it must not be taken.
     pub fn make(&self) -> bool {
         self.decide(MADE)
@@ -39,9 +39,9 @@ mod tests {
 
     #[test]
     fn the_first_decides_for_ever() {
-        let made = Commitment::default();
+        let made = PointOfNoReturn::default();
         assert!(made.make() && !made.clone().prevent() && made.make());
-        let prevented = Commitment::default();
+        let prevented = PointOfNoReturn::default();
         assert!(prevented.prevent() && !prevented.clone().make() && prevented.prevent());
     }
 }

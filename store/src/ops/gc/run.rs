@@ -10,7 +10,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use super::{
     Collector, ENDED_FOR, NAP, Stopped,
     burial::Burial,
-    documents::{self, Filed, MOST_PACKS},
+    condemned_docs::{self, CondemnedDoc, MOST_PACKS},
     indexes,
     inventory::Inventory,
     leases::{self, Blocker},
@@ -25,7 +25,7 @@ use crate::{
     format::{condemned::Phase, config::TenantConfig, layout, limits, record::State},
     id::{PackId, RecordId},
     name::Lineage,
-    ops::gc::repack::Rehearsal,
+    ops::gc::repack::DryRun,
 };
 
 const DELETES_AT_ONCE: usize = 16;
@@ -41,7 +41,7 @@ pub(super) enum Act {
     Pretend,
 }
 
-pub(super) struct Round<'a> {
+pub(super) struct GcRun<'a> {
     pub(super) collector: &'a Collector,
     pub(super) store: &'a TenantStore,
     act: Act,
@@ -55,10 +55,10 @@ pub(super) struct Round<'a> {
     /// How many documents a plan would file.
     unfiled: usize,
     /// What a plan would have done.
-    pub(super) rehearsal: Rehearsal,
+    pub(super) rehearsal: DryRun,
 }
 
-impl<'a> Round<'a> {
+impl<'a> GcRun<'a> {
     pub(super) fn new(collector: &'a Collector, act: Act) -> Self {
         let store = &collector.store;
         let (plan, condemned) = (Plan::new(store.tenant.clone()), Tally::default());
@@ -81,8 +81,10 @@ impl<'a> Round<'a> {
         let started = self.now().await?;
         // What a swept document names was gone before the packs are listed: if it is there, it has
         // arrived since, and is garbage like any other.
-        let (swept, mut filed): (Vec<Filed>, Vec<Filed>) =
-            documents::all(self.store).await?.into_iter().partition(|filed| filed.phase() == Phase::Swept);
+        let (swept, mut filed): (Vec<CondemnedDoc>, Vec<CondemnedDoc>) = condemned_docs::all(self.store)
+            .await?
+            .into_iter()
+            .partition(|filed| filed.phase() == Phase::Swept);
         // Before anything is marked: what a blocker has done is then all there to be seen.
         let mut steps = self.wait(&filed).await?;
         let mut inventory = Inventory::take(self.store, self.collector.room()).await?;
@@ -141,7 +143,7 @@ impl<'a> Round<'a> {
 
     async fn remove_leftovers(
         &self,
-        swept: &[Filed],
+        swept: &[CondemnedDoc],
         marks: &Marks,
         inventory: &Inventory,
         now: SystemTime,
@@ -171,10 +173,10 @@ impl<'a> Round<'a> {
     }
 
     /// What each armed document waits for; those that wait for nothing are to be swept.
-    async fn wait(&mut self, filed: &[Filed]) -> Result<HashMap<RecordId, Step>> {
+    async fn wait(&mut self, filed: &[CondemnedDoc]) -> Result<HashMap<RecordId, Step>> {
         let mut steps = HashMap::new();
         let grace = self.collector.options.grace;
-        let is_due = |document: &Filed| document.phase() == Phase::Armed && document.age >= grace;
+        let is_due = |document: &CondemnedDoc| document.phase() == Phase::Armed && document.age >= grace;
         let mut lineages: HashMap<RecordId, Lineage> = HashMap::new();
         if filed.iter().any(is_due) {
             lineages.extend(Catalog::list(self.store).await?.records);
@@ -264,7 +266,7 @@ impl<'a> Round<'a> {
         Ok(())
     }
 
-    fn describe(&mut self, filed: &[Filed], inventory: &Inventory) -> Result<()> {
+    fn describe(&mut self, filed: &[CondemnedDoc], inventory: &Inventory) -> Result<()> {
         for document in filed.iter().filter(|document| document.phase() != Phase::Swept) {
             let mut named = Tally::default();
             for pack in &document.body.packs {
@@ -279,7 +281,7 @@ impl<'a> Round<'a> {
     /// Fixes what goes. The marks were made after the last blocker had ended.
     async fn decide(
         &self,
-        filed: &mut [Filed],
+        filed: &mut [CondemnedDoc],
         steps: &mut HashMap<RecordId, Step>,
         marks: &Marks,
     ) -> Result<()> {
@@ -304,7 +306,7 @@ impl<'a> Round<'a> {
         each(fixed).await
     }
 
-    async fn fix(&self, document: &mut Filed, phase: Phase, go: Vec<PackId>) -> Result<()> {
+    async fn fix(&self, document: &mut CondemnedDoc, phase: Phase, go: Vec<PackId>) -> Result<()> {
         loop {
             let decided = document.advance(self.store, |body| {
                 (body.phase, body.packs) = (phase, go.clone());
@@ -320,7 +322,7 @@ impl<'a> Round<'a> {
     /// Index entries, then packs, then the document.
     async fn sweep(
         &mut self,
-        filed: &mut [Filed],
+        filed: &mut [CondemnedDoc],
         inventory: &mut Inventory,
         steps: &HashMap<RecordId, Step>,
     ) -> Result<()> {
@@ -338,7 +340,7 @@ impl<'a> Round<'a> {
         }
         // There is room for something else then.
         going.iter().for_each(|pack| inventory.packs.remove(*pack));
-        let swept = |document: &&mut Filed| {
+        let swept = |document: &&mut CondemnedDoc| {
             document.phase() == Phase::Sweep && matches!(steps.get(&document.id), Some(Step::Sweep { .. }))
         };
         if !self.is_real() {
@@ -367,7 +369,7 @@ impl<'a> Round<'a> {
     /// Files what nothing needs and is not filed yet.
     async fn condemn(
         &mut self,
-        filed: &mut Vec<Filed>,
+        filed: &mut Vec<CondemnedDoc>,
         inventory: &Inventory,
         marks: &Marks,
         now: SystemTime,
@@ -408,15 +410,15 @@ impl<'a> Round<'a> {
                 continue;
             }
             let packs = some.iter().map(|candidate| candidate.pack).collect();
-            filed.extend(documents::file(self.store, packs).await?);
+            filed.extend(condemned_docs::file(self.store, packs).await?);
             some.iter().for_each(|candidate| self.condemned.add(candidate.bytes));
         }
         Ok(())
     }
 
     /// Puts down the writers that were there when the documents were visible already.
-    async fn arm(&mut self, filed: &mut [Filed], marks: &Marks) -> Result<()> {
-        let unarmed: Vec<&mut Filed> =
+    async fn arm(&mut self, filed: &mut [CondemnedDoc], marks: &Marks) -> Result<()> {
+        let unarmed: Vec<&mut CondemnedDoc> =
             filed.iter_mut().filter(|document| document.phase() == Phase::Condemned).collect();
         if unarmed.is_empty() || !self.is_real() {
             return Ok(());
@@ -443,7 +445,7 @@ impl<'a> Round<'a> {
             .await
     }
 
-    fn note_pending(&mut self, filed: &[Filed], steps: &HashMap<RecordId, Step>) {
+    fn note_pending(&mut self, filed: &[CondemnedDoc], steps: &HashMap<RecordId, Step>) {
         let open = filed.iter().filter(|document| document.phase() != Phase::Swept);
         self.plan.pending = open
             .map(|document| {

@@ -46,14 +46,14 @@ pub(super) struct Room {
 }
 
 #[derive(Debug)]
-pub(super) struct Ledger<V> {
+pub(super) struct SpillMap<V> {
     room: Room,
     recent: BTreeMap<PackId, V>,
     runs: Vec<Run>,
     removed: HashSet<PackId>,
 }
 
-impl<V: Line> Ledger<V> {
+impl<V: Line> SpillMap<V> {
     pub(super) fn new(room: Room) -> Self {
         Self { room, recent: BTreeMap::new(), runs: Vec::new(), removed: HashSet::new() }
     }
@@ -293,8 +293,8 @@ mod tests {
     #[test]
     fn with_little_memory_it_says_the_same() {
         let scratch = tempfile::tempdir().unwrap();
-        let mut roomy = Ledger::new(Room { bytes: u64::MAX, scratch: Some(scratch.path().to_owned()) });
-        let mut tight = Ledger::new(Room { bytes: 0, scratch: Some(scratch.path().to_owned()) });
+        let mut roomy = SpillMap::new(Room { bytes: u64::MAX, scratch: Some(scratch.path().to_owned()) });
+        let mut tight = SpillMap::new(Room { bytes: 0, scratch: Some(scratch.path().to_owned()) });
         let mut truth: BTreeMap<PackId, u64> = BTreeMap::new();
         for step in 0..5000_u64 {
             let (pack, line) = (pack(step * 31 % 1999), step);

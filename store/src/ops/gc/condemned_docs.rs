@@ -22,7 +22,7 @@ pub(super) const MOST_PACKS: usize = 100_000;
 
 /// A document as it was read or written last.
 #[derive(Clone, Debug)]
-pub(super) struct Filed {
+pub(super) struct CondemnedDoc {
     pub id: RecordId,
     pub body: Condemned,
     version: Version,
@@ -31,10 +31,10 @@ pub(super) struct Filed {
 }
 
 /// All of them, oldest first. One that cannot be read ends the run.
-pub(super) async fn all(store: &TenantStore) -> Result<Vec<Filed>> {
+pub(super) async fn all(store: &TenantStore) -> Result<Vec<CondemnedDoc>> {
     let (entries, _) = list_all(&*store.bucket, &layout::condemned(&store.tenant), Depth::All).await?;
     let keys = entries.into_iter().filter_map(|entry| Some((entry.key.name().parse().ok()?, entry.key)));
-    let found: Vec<Option<Filed>> = stream::iter(keys)
+    let found: Vec<Option<CondemnedDoc>> = stream::iter(keys)
         .map(|(id, key)| async move { read(store, id, &key).await })
         .buffered(REQUESTS_AT_ONCE)
         .try_collect()
@@ -42,11 +42,11 @@ pub(super) async fn all(store: &TenantStore) -> Result<Vec<Filed>> {
     Ok(found.into_iter().flatten().collect())
 }
 
-async fn read(store: &TenantStore, id: RecordId, key: &Key) -> Result<Option<Filed>> {
+async fn read(store: &TenantStore, id: RecordId, key: &Key) -> Result<Option<CondemnedDoc>> {
     match store.bucket.get(key, limits::CONDEMNED).await {
         Ok(object) => {
             let body = Condemned::decode(&object.bytes).map_err(|error| error.of(key))?;
-            Ok(Some(Filed { id, body, version: object.version, age: object.stamp.age() }))
+            Ok(Some(CondemnedDoc { id, body, version: object.version, age: object.stamp.age() }))
         }
         Err(BucketError::NotFound { .. }) => Ok(None),
         Err(error) => Err(error.into()),
@@ -55,7 +55,7 @@ async fn read(store: &TenantStore, id: RecordId, key: &Key) -> Result<Option<Fil
 
 /// Files a new document. From the moment this returns it is visible to every writer that
 /// has no lease yet.
-pub(super) async fn file(store: &TenantStore, packs: Vec<PackId>) -> Result<Option<Filed>> {
+pub(super) async fn file(store: &TenantStore, packs: Vec<PackId>) -> Result<Option<CondemnedDoc>> {
     let id = clock::new_record_id();
     let key = layout::condemned_by(&store.tenant, id);
     let body = Condemned::new(packs);
@@ -63,7 +63,7 @@ pub(super) async fn file(store: &TenantStore, packs: Vec<PackId>) -> Result<Opti
     let mut attempts = store.bucket.patience().start();
     loop {
         match store.bucket.put(&key, bytes.clone().into(), Write::Create).await {
-            Ok(version) => return Ok(Some(Filed { id, body, version, age: Duration::ZERO })),
+            Ok(version) => return Ok(Some(CondemnedDoc { id, body, version, age: Duration::ZERO })),
             // Ours, from an earlier delivery; somebody may have gone on with it since.
             Err(BucketError::AlreadyExists { .. }) => return read(store, id, &key).await,
             Err(error) if error.is_retryable() && attempts.again(&error).await => {}
@@ -72,7 +72,7 @@ pub(super) async fn file(store: &TenantStore, packs: Vec<PackId>) -> Result<Opti
     }
 }
 
-impl Filed {
+impl CondemnedDoc {
     /// Moves it on to what `change` makes of it. If somebody else has moved it meanwhile, it
     /// is what they made of it, and `false` is returned; `None` if it is gone.
     pub(super) async fn advance(

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt};
 
-use super::twins::Twins;
+use super::metadata_source::Twins;
 use crate::{
     Result,
     bucket::{BucketError, Depth, Key},
@@ -26,7 +26,7 @@ use crate::{
     format::{frame::Codec, index::Index, layout, limits, pack::PackEntry, record::Record, table::Location},
     id::{ChunkId, PackId, PackSeq},
     ops::{
-        gc::repack::{Frame, Needed, Part, Source, Survey},
+        gc::repack::{Frame, Needed, Part, RepackPlan, Source},
         verify::findings::is_damage,
     },
 };
@@ -47,7 +47,7 @@ impl<'a> Copies<'a> {
     pub(super) async fn find(
         store: &'a TenantStore,
         lost: &Lost,
-        survey: &Survey,
+        survey: &RepackPlan,
         sizes: &HashMap<PackId, u64>,
         twins: Twins<'a>,
     ) -> Result<Self> {
@@ -87,7 +87,7 @@ impl<'a> Copies<'a> {
     }
 
     /// Whether there is anything to be gained.
-    pub(super) fn help(&self, survey: &Survey) -> bool {
+    pub(super) fn help(&self, survey: &RepackPlan) -> bool {
         let cached = |id: &ChunkId| self.cache.as_ref().is_some_and(|cache| cache.has(id));
         let is_had = |Needed { location, id, .. }: &Needed| {
             self.existing.contains(&location.pack) || self.places.contains_key(id) || cached(id)

@@ -8,13 +8,13 @@ use crate::{
     catalog::lock::{Hold, Keeper, Survey},
 };
 
-pub(super) struct Right {
+pub(super) struct HeldOrOwnLock {
     pub hold: Arc<Hold>,
     /// Of a lock of our own: the caller keeps its own.
     keeper: Option<Keeper>,
 }
 
-impl Right {
+impl HeldOrOwnLock {
     pub async fn obtain(capture: &Capture<'_>, survey: Survey) -> Result<Self> {
         let controls = &capture.controls;
         match &capture.request.lock {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use super::{FRAME_BYTES, Rehearsal, User, leases, update::check_room};
+use super::{DryRun, FRAME_BYTES, User, leases, update::check_room};
 use crate::{
     Error, ErrorKind, Result,
     catalog::pins,
@@ -22,7 +22,7 @@ const NAMES_BYTES: u64 = 256;
 
 /// Packs to be emptied, and all that needs them.
 #[derive(Clone, Debug, Default)]
-pub struct Survey {
+pub struct RepackPlan {
     /// With their size.
     pub packs: BTreeMap<PackId, u64>,
     /// The snapshots that need any of them.
@@ -67,13 +67,13 @@ pub(super) struct Names {
 /// take more than `memory` is not looked into: it cannot be moved.
 pub async fn survey(
     store: &TenantStore,
-    rehearsal: &Rehearsal,
+    rehearsal: &DryRun,
     packs: &[(PackId, u64)],
     records: &[(Lineage, RecordId)],
     pins: &[pins::Found],
     (room, memory): (u64, u64),
-) -> Result<Survey> {
-    let mut survey = Survey { packs: packs.iter().copied().collect(), ..Survey::default() };
+) -> Result<RepackPlan> {
+    let mut survey = RepackPlan { packs: packs.iter().copied().collect(), ..RepackPlan::default() };
     let mut order: Vec<PackId> = packs.iter().map(|(pack, _)| *pack).collect();
     for (lineage, id) in records {
         let found = rehearsal.get(store, lineage, *id).await?;
@@ -114,7 +114,7 @@ fn is_its_own(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Damaged | ErrorKind::UnsupportedFormat | ErrorKind::InvalidInput)
 }
 
-impl Survey {
+impl RepackPlan {
     /// Of `records`, these frames of these packs are to be moved, and all metadata in them.
     pub fn of(packs: BTreeMap<PackId, u64>, records: &[(Lineage, Record)], frames: Frames) -> Self {
         let users = records.iter().map(|(lineage, record)| User::of(lineage.clone(), record, &packs));
@@ -125,7 +125,7 @@ impl Survey {
     async fn add(
         &mut self,
         store: &TenantStore,
-        rehearsal: &Rehearsal,
+        rehearsal: &DryRun,
         record: &Record,
         memory: u64,
     ) -> Result<()> {
@@ -265,10 +265,10 @@ mod tests {
     fn what_room_there_is_goes_to_what_frees_most() {
         let id = |number: u8| PackId { write: RecordId::from_bytes([number; 16]), seq: PackSeq::Meta };
         let segment = |len: u32| [(ChunkId::from_bytes([0; 32]), len)].into();
-        let survey = Survey {
+        let survey = RepackPlan {
             packs: [(id(1), 20_000), (id(2), 20_000), (id(3), 1000)].into(),
             segments: [(id(1), segment(18_000)), (id(2), segment(1000)), (id(3), segment(500))].into(),
-            ..Survey::default()
+            ..RepackPlan::default()
         };
         let least = survey.kept_bytes(id(2));
         assert_eq!(survey.beyond(least - 1), [id(1), id(2)].into());

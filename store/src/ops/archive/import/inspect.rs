@@ -5,8 +5,8 @@ use std::{fmt, path::Path};
 use crate::{Result, format::record::Record, ops::write::snapshot::Examined};
 
 /// Knows which files of an archive are worth a look, and what they say.
-pub trait Judge: Send + Sync + fmt::Debug {
-    /// How much of the beginning of a file is shown to [`Judge::wants`].
+pub trait Inspector: Send + Sync + fmt::Debug {
+    /// How much of the beginning of a file is shown to [`Inspector::wants`].
     fn head_bytes(&self) -> usize;
 
     /// Whether the file at `path`, which begins with `head`, is to be looked at.
@@ -14,12 +14,12 @@ pub trait Judge: Send + Sync + fmt::Debug {
 
     /// Looks at the files it wanted, which are below `root`. `base` is what the snapshot is
     /// built on.
-    fn judge(&self, root: &Path, base: Option<&Record>) -> Result<Judged>;
+    fn judge(&self, root: &Path, base: Option<&Record>) -> Result<Inspected>;
 }
 
 /// What was found.
 #[derive(Clone, Debug, Default)]
-pub struct Judged {
+pub struct Inspected {
     pub examined: Examined,
     pub chrome_last_version: Option<String>,
     pub exit_type: Option<String>,
