@@ -2,7 +2,7 @@
 
 use store::{
     Error, ErrorKind,
-    catalog::{controls::Controls, records},
+    catalog::{lineage_handle::LineageHandle, records},
     content::TenantStore,
     format::{pointer::Pointer, record::Record},
     name::{ChromeMajor, Lineage, ProfileName},
@@ -147,7 +147,7 @@ impl Engine {
     /// damaged. Neither that nor somebody else's lock keeps off who uses `force`.
     pub async fn pointer_to_move(
         &self,
-        controls: &Controls,
+        controls: &LineageHandle,
         force: bool,
     ) -> Result<(Option<Pointer>, bool), Failure> {
         if !force {

@@ -8,7 +8,7 @@ use std::{
 use store::{
     Result,
     bucket::{Bucket, Key, MemoryBucket, Write},
-    catalog::{controls::Controls, store::Store},
+    catalog::{lineage_handle::LineageHandle, store::Store},
     content::TenantStore,
     format::{
         event::Actor,
@@ -127,8 +127,8 @@ impl World {
     }
 
     /// The pointer and the lock in the hands of the run called `run`.
-    pub fn controls(&self, run: &str) -> Controls {
-        Controls::new(self.store.clone(), self.lineage.clone(), actor(run))
+    pub fn controls(&self, run: &str) -> LineageHandle {
+        LineageHandle::new(self.store.clone(), self.lineage.clone(), actor(run))
     }
 
     pub async fn capture(&self, request: &snapshot::Request) -> Result<snapshot::Report> {

@@ -14,7 +14,7 @@ use engine::{
 use serde_json::{Value, json};
 use store::{
     Error, ErrorKind,
-    catalog::{controls::Controls, records},
+    catalog::{lineage_handle::LineageHandle, records},
     content::TenantStore,
     error::Needed,
     format::record::Record,
@@ -88,7 +88,7 @@ async fn one(engine: Engine, args: &DeleteArgs, chosen: &ChosenArgs) -> Result<A
     let reason = checked_reason(&args.reason)?;
     let reference = chosen.required("delete")?;
     let (tenant, lineage) = engine.lineage_to_change(&chosen.lineage()).await?;
-    let controls = Controls::new(tenant.clone(), lineage.clone(), engine.actor(&args.actor.name()));
+    let controls = LineageHandle::new(tenant.clone(), lineage.clone(), engine.actor(&args.actor.name()));
     if args.damaged {
         return give_up(&tenant, &controls, (reference, args.confirm), &reason).await;
     }
@@ -122,7 +122,7 @@ async fn one(engine: Engine, args: &DeleteArgs, chosen: &ChosenArgs) -> Result<A
 }
 
 /// Whoever gave a snapshot a name wants to find it again.
-async fn require_untagged(controls: &Controls, record: &Record) -> Result<(), Failure> {
+async fn require_untagged(controls: &LineageHandle, record: &Record) -> Result<(), Failure> {
     let (lineage, Some(first)) = (controls.lineage(), record.tags.keys().next()) else { return Ok(()) };
     // What keeps it in any case is told first.
     controls.may_delete(record.record).await.map_err(|error| refused(lineage, error))?;
@@ -136,7 +136,7 @@ async fn require_untagged(controls: &Controls, record: &Record) -> Result<(), Fa
 
 async fn give_up(
     tenant: &TenantStore,
-    controls: &Controls,
+    controls: &LineageHandle,
     (reference, confirm): (&Reference, bool),
     reason: &str,
 ) -> Result<Answer, Failure> {

@@ -12,7 +12,7 @@ use engine::{failure::Failure, settings::ArchivePolicy, text::size};
 use serde_json::Value;
 use store::{
     Error, ErrorKind,
-    catalog::controls::Controls,
+    catalog::lineage_handle::LineageHandle,
     name::{Lineage, Tenant},
     ops::archive::{
         export::{self, Archive, Framing, Request, Times},
@@ -67,7 +67,7 @@ async fn to_store(engine: Engine, args: &ExportArgs) -> Result<Answer, Failure> 
     let started = Instant::now();
     let (tenant, lineage) = engine.lineage_to_change(&args.snapshot.lineage()).await?;
     let record = engine.snapshot(&tenant, &lineage, args.snapshot.reference()?).await?;
-    let controls = Controls::new(tenant, lineage.clone(), engine.actor(&args.actor.name()));
+    let controls = LineageHandle::new(tenant, lineage.clone(), engine.actor(&args.actor.name()));
     let job = PublishJob { export: request(&engine, args), always: true, scratch: scratch(&engine) };
     let progress = engine.progress();
     let published = publish::publish(&controls, record.record, &job, progress).await;

@@ -2,7 +2,7 @@
 
 use engine::failure::Failure;
 use serde_json::json;
-use store::{catalog::controls::Controls, error::Holder, format::event::MAX_REASON_BYTES};
+use store::{catalog::lineage_handle::LineageHandle, error::Holder, format::event::MAX_REASON_BYTES};
 
 use super::Engine;
 use crate::{answer::Answer, args::ForceUnlockArgs};
@@ -13,7 +13,7 @@ pub(super) async fn run(engine: Engine, args: &ForceUnlockArgs) -> Result<Answer
         return Err(Failure::usage("--reason is empty").hint("say why: it is written into the log"));
     }
     let (tenant, lineage) = engine.lineage_to_change(&args.lineage.name()).await?;
-    let controls = Controls::new(tenant, lineage.clone(), engine.actor(&args.actor.name()));
+    let controls = LineageHandle::new(tenant, lineage.clone(), engine.actor(&args.actor.name()));
     let mut document = json!({
         "outcome": "planned",
         "tenant_id": lineage.name.tenant,

@@ -6,7 +6,8 @@ use engine::{
 };
 use serde_json::{Value, json};
 use store::{
-    ErrorKind, catalog::controls::Controls, error::Needed, format::manifest::Manifest, name::Lineage,
+    ErrorKind, catalog::lineage_handle::LineageHandle, error::Needed, format::manifest::Manifest,
+    name::Lineage,
 };
 
 use crate::answer::Answer;
@@ -69,7 +70,7 @@ pub(super) fn planned_rollback(lineage: &Lineage, manifest: &Manifest, active: &
 
 /// Removes an archive of another program.
 pub(super) async fn delete(
-    controls: &Controls,
+    controls: &LineageHandle,
     manifest: &Manifest,
     reason: &str,
 ) -> Result<Answer, Failure> {

@@ -14,7 +14,7 @@ use std::{
 
 use capture::chrome::stop::{self, Ended};
 use engine::{failure::Failure, host::user::User};
-use store::{Error, ErrorKind, catalog::lock::Keeper};
+use store::{Error, ErrorKind, catalog::lock::LockRenewer};
 use tokio::process::Command;
 
 use self::running::Running;
@@ -43,7 +43,7 @@ pub(super) async fn run(
     signals: &mut Signals,
     mut command: Command,
     user: Option<&User>,
-    keeper: Option<&Keeper>,
+    keeper: Option<&LockRenewer>,
     browsers: Option<Browsers<'_>>,
 ) -> Result<Guarded, Failure> {
     let program = command.as_std().get_program().to_string_lossy().into_owned();
@@ -72,7 +72,7 @@ pub(super) async fn run(
 }
 
 /// Ends when the lock is lost.
-async fn lost(keeper: Option<&Keeper>) -> Arc<Error> {
+async fn lost(keeper: Option<&LockRenewer>) -> Arc<Error> {
     match keeper {
         Some(keeper) => keeper.lost().await,
         None => std::future::pending().await,

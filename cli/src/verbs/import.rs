@@ -12,7 +12,7 @@ use engine::{failure::Failure, names::LineageName, text::size};
 use serde_json::json;
 use store::{
     Error, ErrorKind,
-    catalog::{controls::Controls, pointer::Flip},
+    catalog::{lineage_handle::LineageHandle, pointer::Flip},
     content::TenantStore,
     format::{
         event::{Actor, EventKind},
@@ -49,7 +49,7 @@ pub(super) async fn run(engine: Engine, args: &ImportArgs) -> Result<Answer, Fai
     let stream = require_zstd(open(file)?, file, &lineage)?;
     let tenant = engine.writable_tenant(&lineage.name.tenant).await?;
     let actor = engine.actor(&args.actor.name());
-    let controls = Controls::new(tenant.clone(), lineage.clone(), actor.clone());
+    let controls = LineageHandle::new(tenant.clone(), lineage.clone(), actor.clone());
     let (pointer, _) = engine.pointer_to_move(&controls, args.force).await?;
     let policy = engine.settings.retention(&lineage.name).policy;
     retention::require_room(&tenant, &lineage, &policy, &Reason::Import).await?;

@@ -12,7 +12,7 @@ use engine::{
 };
 use serde_json::json;
 use store::{
-    catalog::{controls::Controls, lock::Terms},
+    catalog::{lineage_handle::LineageHandle, lock::Terms},
     format::pointer::Target,
     id::Nonce,
     name::Lineage,
@@ -39,9 +39,9 @@ pub(super) async fn run(engine: Engine, args: &LockArgs) -> Result<Answer, Failu
 }
 
 /// The pointer and lock of a lineage that need not exist yet.
-async fn controls(engine: &Engine, args: &LineageName, by: &ActorName) -> Result<Controls, Failure> {
+async fn controls(engine: &Engine, args: &LineageName, by: &ActorName) -> Result<LineageHandle, Failure> {
     let (tenant, lineage) = engine.writable_lineage(args).await?;
-    Ok(Controls::new(tenant, lineage, engine.actor(by)))
+    Ok(LineageHandle::new(tenant, lineage, engine.actor(by)))
 }
 
 async fn acquire(engine: Engine, args: &AcquireArgs) -> Result<Answer, Failure> {
@@ -103,17 +103,17 @@ fn outcome(lineage: &Lineage, word: &str) -> serde_json::Value {
     document
 }
 
-async fn held(engine: &Engine, args: &HeldArgs) -> Result<(Controls, Nonce), Failure> {
+async fn held(engine: &Engine, args: &HeldArgs) -> Result<(LineageHandle, Nonce), Failure> {
     let token = engine.lock_token(args.token)?.ok_or_else(|| {
         Failure::usage("--token is missing").hint("it is what `pstore lock acquire` has printed")
     })?;
     let (tenant, lineage) = engine.lineage_to_change(&args.lineage.name()).await?;
-    Ok((Controls::new(tenant, lineage, engine.actor(&args.actor.name())), token))
+    Ok((LineageHandle::new(tenant, lineage, engine.actor(&args.actor.name())), token))
 }
 
 async fn show(engine: Engine, args: &LockShowArgs) -> Result<Answer, Failure> {
     let (tenant, lineage) = engine.lineage_to_judge(&args.lineage.name()).await?;
-    let controls = Controls::new(tenant, lineage, Default::default());
+    let controls = LineageHandle::new(tenant, lineage, Default::default());
     let survey = controls.survey().await?;
     Ok(told::shown(&controls, &survey))
 }

@@ -7,7 +7,7 @@ use engine::{
 };
 use serde_json::{Value, json};
 use store::{
-    catalog::{controls::Controls, pointer::Flip},
+    catalog::{lineage_handle::LineageHandle, pointer::Flip},
     format::{event::EventKind, pointer::Target, record::Record},
     name::Lineage,
     ops::pointer_move,
@@ -23,7 +23,7 @@ pub(super) async fn run(engine: Engine, args: &RollbackArgs) -> Result<Answer, F
     let reference = args.snapshot.required("rollback")?;
     let (tenant, lineage) = engine.lineage_to_change(&args.snapshot.lineage()).await?;
     let meant = engine.meant(&tenant, &lineage, Some(reference)).await?;
-    let controls = Controls::new(tenant.clone(), lineage.clone(), engine.actor(&args.actor.name()));
+    let controls = LineageHandle::new(tenant.clone(), lineage.clone(), engine.actor(&args.actor.name()));
     let (pointer, is_damaged) = engine.pointer_to_move(&controls, args.force).await?;
     let target = match meant {
         Meant::Ours(record) => *record,

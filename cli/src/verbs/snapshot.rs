@@ -8,7 +8,7 @@ use store::{
     ErrorKind,
     catalog::{
         lock::Terms,
-        pointer::{self, Read},
+        pointer::{self, VersionedPointer},
     },
     content::TenantStore,
     format::pointer::Target,
@@ -82,7 +82,7 @@ fn passed_by(failure: Failure, is_copy: bool, args: &SnapshotArgs, lineage: &Lin
 /// What another program has made the current snapshot is what this one is built on and
 /// compared with, if it can be.
 async fn take_in(engine: &Engine, tenant: &TenantStore, lineage: &Lineage) {
-    let is_foreign = |read: &Option<Read>| {
+    let is_foreign = |read: &Option<VersionedPointer>| {
         read.as_ref().is_some_and(|read| matches!(read.pointer.target(), Target::Foreign(_)))
     };
     if pointer::read(tenant, lineage).await.is_ok_and(|read| is_foreign(&read))

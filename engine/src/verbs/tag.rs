@@ -2,7 +2,9 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use store::{Error, ErrorKind, catalog::controls::Controls, id::RecordId, name::Lineage, ops::tag};
+use store::{
+    Error, ErrorKind, catalog::lineage_handle::LineageHandle, id::RecordId, name::Lineage, ops::tag,
+};
 
 use crate::{
     Engine,
@@ -71,12 +73,12 @@ impl Engine {
         Ok(outcome(request, &lineage, TagChange::Untagged, &tagged))
     }
 
-    async fn tagged(&self, request: &TagRequest) -> Result<(Lineage, Controls, RecordId), Failure> {
+    async fn tagged(&self, request: &TagRequest) -> Result<(Lineage, LineageHandle, RecordId), Failure> {
         tag::check_name(&request.tag)?;
         let reference = request.snapshot.reference()?;
         let (tenant, lineage) = self.lineage_to_change(&request.snapshot.lineage()).await?;
         let record = self.snapshot(&tenant, &lineage, reference).await?;
-        let controls = Controls::new(tenant, lineage.clone(), self.actor(&request.actor));
+        let controls = LineageHandle::new(tenant, lineage.clone(), self.actor(&request.actor));
         Ok((lineage, controls, record.record))
     }
 }

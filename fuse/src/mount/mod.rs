@@ -21,7 +21,7 @@ use std::{
 use serde_json::{Value, json};
 use store::{
     Error, Result,
-    catalog::lock::{Hold, Keeper},
+    catalog::lock::{Hold, LockRenewer},
     content::{TenantStore, lazy::Lazy},
     id::RecordId,
     name::Lineage,
@@ -88,7 +88,7 @@ impl Mount {
         }
     }
 
-    pub fn keeper(&self) -> Option<&Keeper> {
+    pub fn keeper(&self) -> Option<&LockRenewer> {
         match &self.right {
             Right::Held { keeper, .. } => Some(keeper),
             Right::Pinned { .. } | Right::None => None,
@@ -204,7 +204,7 @@ impl Mount {
             }
             None => Value::Null,
         };
-        let lost = self.keeper().and_then(Keeper::loss).map(|error| error.to_string());
+        let lost = self.keeper().and_then(LockRenewer::loss).map(|error| error.to_string());
         let base = self.base.try_lock().ok().and_then(|base| base.as_ref().map(|base| base.record.clone()));
         let hits = figures.memory_hits + figures.disk_hits;
         let asked = hits + figures.misses;

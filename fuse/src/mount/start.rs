@@ -11,7 +11,7 @@ use std::{
 use store::{
     Error, Result,
     catalog::{
-        lock::{Hold, Keeper},
+        lock::{Hold, LockRenewer},
         pins::{PinKeeper, Pinned},
         session_root::Roots,
     },
@@ -51,7 +51,7 @@ use crate::{
 #[derive(Debug)]
 pub enum Right {
     /// The lock: commits move the profile's pointer.
-    Held { hold: Arc<Hold>, keeper: Keeper },
+    Held { hold: Arc<Hold>, keeper: LockRenewer },
     /// A pin: the snapshot stays, and that is all.
     Pinned { pinned: Arc<Pinned>, keeper: PinKeeper },
     /// None: what is read may be deleted meanwhile.

@@ -7,8 +7,8 @@
 //! of ours is ever called what another one was: see [`crate::ops::archive::export::Seal`].
 
 use super::{
-    controls::Controls,
     foreign::{self, ForeignArchive},
+    lineage_handle::LineageHandle,
     records,
 };
 use crate::{
@@ -24,7 +24,7 @@ use crate::{
     id::{RecordId, Sha256},
 };
 
-impl Controls {
+impl LineageHandle {
     /// Fails if it cannot be told which archives the snapshots of this lineage need.
     pub(super) async fn require_readable(&self) -> Result<()> {
         self.named_by_others(None).await.map(drop)

@@ -9,7 +9,7 @@
 //!    whoever finds that somebody needs it; whoever has made it live before that was faster.
 //! 5. Its archives go, then the record becomes a tombstone. The packs are for a collection.
 
-use super::{controls::Controls, pins, pointer::Read, records, session_root};
+use super::{lineage_handle::LineageHandle, pins, pointer::VersionedPointer, records, session_root};
 use crate::{
     Error, Result,
     bucket::{BucketError, RetryPolicy, Version, Write},
@@ -34,7 +34,7 @@ enum Rest {
     Goes,
 }
 
-impl Controls {
+impl LineageHandle {
     /// Deletes the snapshot `target`; picks up where an earlier attempt was cut short.
     pub async fn delete(&self, target: RecordId, reason: &str) -> Result<Record> {
         self.delete_while(target, reason, |_| true).await
@@ -161,7 +161,7 @@ impl Controls {
         if !self.rules.touch_on_delete {
             return Ok(());
         }
-        let version = |read: &Option<Read>| read.as_ref().map(|read| read.version.clone());
+        let version = |read: &Option<VersionedPointer>| read.as_ref().map(|read| read.version.clone());
         let first = self.pointer().await?;
         let mut now = first.clone();
         for attempt in 1..=ATTEMPTS {
@@ -193,7 +193,7 @@ impl Controls {
     }
 
     /// Whether the lineage has another snapshot: the current one, or else any.
-    async fn another_is_live(&self, record: &Record, pointer: Option<&Read>) -> Result<bool> {
+    async fn another_is_live(&self, record: &Record, pointer: Option<&VersionedPointer>) -> Result<bool> {
         if let Some(Target::Record(current)) = pointer.map(|read| read.pointer.target())
             && current != record.record
             && let Ok((current, _)) = records::get(&self.store, &self.lineage, current).await
@@ -205,7 +205,7 @@ impl Controls {
         Ok(live.iter().any(|other| other.record != record.record))
     }
 
-    fn require_not_current(&self, record: &Record, pointer: Option<&Read>) -> Result<()> {
+    fn require_not_current(&self, record: &Record, pointer: Option<&VersionedPointer>) -> Result<()> {
         let Some(read) = pointer else { return Ok(()) };
         let current = match read.pointer.target() {
             Target::Record(current) => current == record.record,

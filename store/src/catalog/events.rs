@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use futures::{StreamExt, stream};
 
-use super::{controls::Controls, pointer::Read, records::list_all};
+use super::{lineage_handle::LineageHandle, pointer::VersionedPointer, records::list_all};
 use crate::{
     Error, Result,
     bucket::{BucketError, Depth, put_unique},
@@ -31,7 +31,7 @@ const LOOKS: u32 = 8;
 /// How many of the newest events are searched for the last move of the pointer.
 const LOOK_BACK: usize = 16;
 
-impl Controls {
+impl LineageHandle {
     /// Stores an event that has happened. If that fails it is only told: an event of the
     /// pointer or the lock is still written there, and is stored by whoever writes next.
     pub(super) async fn store_event(&self, event: &Event) {
@@ -66,7 +66,7 @@ impl Controls {
     }
 
     /// Writes down that a program which knows only the contract has moved the pointer.
-    pub(super) async fn notice_foreign(&self, read: Option<&Read>) {
+    pub(super) async fn notice_foreign(&self, read: Option<&VersionedPointer>) {
         let Some(pointer) = read.map(|read| &read.pointer).filter(|pointer| pointer.block().is_none()) else {
             return;
         };
@@ -175,7 +175,7 @@ async fn get(store: &TenantStore, lineage: &Lineage, id: EventId) -> Result<Even
 
 /// Events that so far are written only where they happened.
 async fn unstored(store: &TenantStore, lineage: &Lineage) -> Result<Vec<Event>> {
-    let controls = Controls::new(store.clone(), lineage.clone(), Default::default());
+    let controls = LineageHandle::new(store.clone(), lineage.clone(), Default::default());
     let (pointer, lock) = futures::future::join(controls.pointer(), controls.lock()).await;
     let of_pointer = pointer.ok().flatten().and_then(|read| read.pointer.block()?.event.clone());
     let of_lock = lock.ok().flatten().and_then(|read| read.lock.block()?.event.clone());

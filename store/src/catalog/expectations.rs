@@ -1,6 +1,6 @@
 //! What is expected of a profile: read, and changed by compare-and-swap.
 
-use super::{clock, swap};
+use super::{cas, clock};
 use crate::{
     Error, ErrorKind, Result,
     bucket::{BucketError, Version, Write},
@@ -96,7 +96,7 @@ async fn put(
 ) -> Result<bool> {
     let (bucket, key) = (&*store.bucket, layout::expectations(name));
     if let Some(version) = version {
-        return Ok(swap::replace(bucket, &key, bytes.into(), version).await?.is_some());
+        return Ok(cas::replace(bucket, &key, bytes.into(), version).await?.is_some());
     }
     let bytes = bytes::Bytes::from(bytes);
     let mut attempts = bucket.patience().start();

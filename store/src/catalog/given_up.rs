@@ -4,7 +4,7 @@
 //! backup brings the object back, an operator gives it up: a tombstone takes its place. Nobody
 //! can have chosen it meanwhile, for who flips, pins or loads reads the record first.
 
-use super::{controls::Controls, pins, records, session_root};
+use super::{lineage_handle::LineageHandle, pins, records, session_root};
 use crate::{
     Error, Result,
     bucket::{BucketError, Version},
@@ -20,7 +20,7 @@ use crate::{
     id::RecordId,
 };
 
-impl Controls {
+impl LineageHandle {
     /// Puts a tombstone in the place of the record `target`, which is damaged: what only that
     /// snapshot needed goes with the next collection. Refuses if the record can be read, or if a
     /// newer pstore wrote it, or if somebody relies on the snapshot.

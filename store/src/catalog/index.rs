@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 
-use super::{clock, records::list_all, swap};
+use super::{cas, clock, records::list_all};
 use crate::{
     Result,
     bucket::{BucketError, Depth, Entry, Key, put_unique},
@@ -100,7 +100,7 @@ pub async fn amend(store: &TenantStore, key: &Key, change: impl Fn(&mut Index) -
             return Ok(());
         }
         let bytes = Bytes::from(index.encode());
-        match swap::replace(&*store.bucket, key, bytes.clone(), object.version).await {
+        match cas::replace(&*store.bucket, key, bytes.clone(), object.version).await {
             Ok(Some(_)) => return Ok(()),
             // Somebody else was faster; some of it may be left to do.
             Ok(None) => {}

@@ -24,7 +24,7 @@ use tokio::{
     time::Instant,
 };
 
-use self::keeper::Keeper;
+use self::keeper::LeaseRenewer;
 use super::{
     clock, condemned, existing,
     records::{self, list_all},
@@ -83,7 +83,7 @@ struct Held {
     unsure: Option<Vec<u8>>,
     is_revoked: bool,
     /// Goes with what it renews.
-    keeper: Option<Keeper>,
+    keeper: Option<LeaseRenewer>,
 }
 
 impl Held {
@@ -315,7 +315,7 @@ impl Gate for WriteLease {
                 let mut new = self.create().await?;
                 if self.is_kept {
                     let (store, lineage) = (self.store.clone(), self.lineage.clone());
-                    new.keeper = Some(Keeper::start(store, lineage, &self.held));
+                    new.keeper = Some(LeaseRenewer::start(store, lineage, &self.held));
                 }
                 if self.rules.lease_before_condemned {
                     self.learn_what_is_barred().await?;

@@ -1,9 +1,9 @@
 //! What exists and which of it is current: tenants, records, pointers, locks, events.
 
 mod archives;
+pub mod cas;
 pub mod clock;
 pub mod condemned;
-pub mod controls;
 pub mod deletion;
 mod ended;
 pub mod events;
@@ -13,6 +13,7 @@ pub mod foreign;
 mod given_up;
 pub mod index;
 pub mod lease;
+pub mod lineage_handle;
 pub mod lock;
 pub mod order;
 pub mod pins;
@@ -21,5 +22,4 @@ pub mod records;
 pub mod rules;
 pub mod session_root;
 pub mod store;
-pub mod swap;
 pub mod tombstone;

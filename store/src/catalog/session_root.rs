@@ -232,7 +232,7 @@ pub async fn forget(store: &TenantStore, session: RecordId) -> Result<usize> {
 }
 
 /// Who needs a snapshot, by the pins there are.
-pub fn needed(pins: &[pins::Found], record: RecordId) -> Option<Needed> {
+pub fn needed(pins: &[pins::FoundPin], record: RecordId) -> Option<Needed> {
     let holding = || pins.iter().filter(|found| found.holds && found.pin.record == record);
     match holding().find_map(|found| found.pin.session.as_ref()) {
         Some(session) => Some(Needed::Session { id: session.id, host: session.host.clone() }),

@@ -8,7 +8,7 @@
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
-use super::{clock, records::list_all, swap, tombstone};
+use super::{cas, clock, records::list_all, tombstone};
 use crate::{
     Error, Result,
     bucket::{
@@ -176,7 +176,7 @@ impl Store {
             };
             config.deletion = deletion;
             let key = layout::tenant_config(tenant);
-            if swap::replace(&*self.bucket, &key, config.encode().into(), version).await?.is_some() {
+            if cas::replace(&*self.bucket, &key, config.encode().into(), version).await?.is_some() {
                 self.trust(&config);
                 return Ok(self.scoped(tenant, config));
             }

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::swap;
+use super::cas;
 use crate::{
     Error, Result,
     bucket::{Bucket, BucketError, Deleted, Version, Write},
@@ -21,7 +21,7 @@ use crate::{
 
 /// A tombstone as it was read or written last.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct FoundTombstone {
     pub tombstone: Tombstone,
     pub version: Version,
     /// Since it was last written, by the store's clock.
@@ -29,7 +29,7 @@ pub struct Found {
 }
 
 /// The tombstone of a profile, if it has one.
-pub async fn find(bucket: &dyn Bucket, name: &ProfileName) -> Result<Option<Found>> {
+pub async fn find(bucket: &dyn Bucket, name: &ProfileName) -> Result<Option<FoundTombstone>> {
     let key = layout::tombstone(name);
     let object = match bucket.get(&key, limits::TOMBSTONE).await {
         Ok(object) => object,
@@ -40,7 +40,7 @@ pub async fn find(bucket: &dyn Bucket, name: &ProfileName) -> Result<Option<Foun
     if tombstone.tenant_id != name.tenant || tombstone.profile_id != name.profile {
         return Err(Error::damaged(&key, "it is the tombstone of something else"));
     }
-    Ok(Some(Found { tombstone, version: object.version, age: object.stamp.age() }))
+    Ok(Some(FoundTombstone { tombstone, version: object.version, age: object.stamp.age() }))
 }
 
 /// Fails if the profile, or its tenant, was deleted.
@@ -72,7 +72,7 @@ async fn of_tenant(store: &TenantStore) -> Result<Option<Deletion>> {
 
 /// Writes the tombstone of a profile. If there is one of a deletion that was cut short, that one
 /// stays: what it says was decided first.
-pub async fn begin(store: &TenantStore, name: &ProfileName, deletion: &Deletion) -> Result<Found> {
+pub async fn begin(store: &TenantStore, name: &ProfileName, deletion: &Deletion) -> Result<FoundTombstone> {
     let key = layout::tombstone(name);
     let tombstone = Tombstone::new(name, deletion.clone());
     let bytes = tombstone.encode();
@@ -85,7 +85,7 @@ pub async fn begin(store: &TenantStore, name: &ProfileName, deletion: &Deletion)
             None => Write::Create,
         };
         match store.bucket.put(&key, bytes.clone().into(), write).await {
-            Ok(version) => return Ok(Found { tombstone, version, age: Duration::ZERO }),
+            Ok(version) => return Ok(FoundTombstone { tombstone, version, age: Duration::ZERO }),
             Err(error) => {
                 let lost =
                     matches!(error, BucketError::AlreadyExists { .. } | BucketError::VersionMismatch { .. });
@@ -107,7 +107,7 @@ pub async fn conclude(store: &TenantStore, name: &ProfileName) -> Result<()> {
     deletion.state = Progress::Done;
     let (key, bytes) = (layout::tombstone(name), found.tombstone.encode());
     // If somebody else has changed it, the next collection looks again.
-    swap::replace(&*store.bucket, &key, bytes.into(), found.version).await.map(drop)
+    cas::replace(&*store.bucket, &key, bytes.into(), found.version).await.map(drop)
 }
 
 /// Removes the tombstone: the profile may begin anew.

@@ -13,8 +13,8 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     catalog::{
-        controls::Controls,
-        lock::{Hold, Survey},
+        lineage_handle::LineageHandle,
+        lock::{Hold, LockAndPointer},
         pointer::{Flip, Move},
     },
     format::{event::EventKind, record::Record},
@@ -48,21 +48,21 @@ pub async fn flip(
 /// Moves the pointer to `record` without the lock, as operators do: if it was held back, somebody
 /// has decided about it now. The record as it is then.
 pub async fn point(
-    controls: &Controls,
+    controls: &LineageHandle,
     record: Record,
     kind: EventKind,
     (reason, force): (String, bool),
     job: &PublishJob,
     progress: Arc<dyn Progress>,
 ) -> Result<(Record, Flip)> {
-    let readable = |read: Result<Survey>| match read {
+    let readable = |read: Result<LockAndPointer>| match read {
         // What it said is about to go, or cannot be known. The other says what it says.
         Err(Error::Damaged { .. }) if force => Ok(false),
         read => read.map(|survey| survey.contract_only_seen()),
     };
     let (lock, pointer) = futures::future::join(controls.lock(), controls.pointer()).await;
-    let seen = readable(lock.map(|lock| Survey { lock, pointer: None }))?
-        | readable(pointer.map(|pointer| Survey { lock: None, pointer }))?;
+    let seen = readable(lock.map(|lock| LockAndPointer { lock, pointer: None }))?
+        | readable(pointer.map(|pointer| LockAndPointer { lock: None, pointer }))?;
     let job = Some(job).filter(|job| job.is_wanted(seen));
     let wanted = Move { target: record.record, reason, force };
     let (record, flip) =
@@ -71,7 +71,7 @@ pub async fn point(
 }
 
 /// The record of what the pointer names by somebody's decision: it is held back no longer.
-async fn decided(controls: &Controls, record: Record) -> Record {
+async fn decided(controls: &LineageHandle, record: Record) -> Record {
     if record.held_back.is_none() {
         return record;
     }
@@ -88,7 +88,7 @@ async fn decided(controls: &Controls, record: Record) -> Record {
 
 /// Publishes `record`, which nobody moves the pointer to because that names it.
 pub async fn named_already(
-    controls: &Controls,
+    controls: &LineageHandle,
     contract_only_seen: bool,
     record: Record,
     job: Option<&PublishJob>,
@@ -108,7 +108,7 @@ pub async fn named_already(
 
 /// Publishes `record` as `job` says, then makes the move.
 async fn moved(
-    controls: &Controls,
+    controls: &LineageHandle,
     record: Record,
     job: Option<&PublishJob>,
     progress: Arc<dyn Progress>,
@@ -128,7 +128,7 @@ async fn moved(
 }
 
 async fn published(
-    controls: &Controls,
+    controls: &LineageHandle,
     record: Record,
     job: &PublishJob,
     progress: Arc<dyn Progress>,

@@ -7,7 +7,7 @@ use futures::{StreamExt, stream};
 use crate::{
     Error, ErrorKind, Result,
     catalog::{
-        controls::Controls,
+        lineage_handle::LineageHandle,
         lock::{Eviction, Reaped},
         records,
     },
@@ -35,7 +35,7 @@ pub async fn reap(store: &TenantStore, actor: &Actor, grace: Duration) -> Result
     let lineages = records::all_lineages(store).await?;
     let mut swept = stream::iter(lineages)
         .map(|lineage| async move {
-            let controls = Controls::new(store.clone(), lineage.clone(), actor.clone());
+            let controls = LineageHandle::new(store.clone(), lineage.clone(), actor.clone());
             (lineage, controls.reap(grace).await)
         })
         .buffer_unordered(LOCKS_AT_ONCE);

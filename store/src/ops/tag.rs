@@ -3,9 +3,11 @@
 use super::read::resolve::LATEST;
 use crate::{
     Error, Result,
-    catalog::{clock, controls::Controls, records},
-    format::Unknown,
-    format::record::{Record, State, Tag},
+    catalog::{clock, lineage_handle::LineageHandle, records},
+    format::{
+        Unknown,
+        record::{Record, State, Tag},
+    },
     id::RecordId,
 };
 
@@ -33,7 +35,7 @@ pub fn check_name(name: &str) -> Result<()> {
 }
 
 /// Tags the snapshot. A tag it has already keeps its time.
-pub async fn tag(controls: &Controls, target: RecordId, name: &str) -> Result<Tagged> {
+pub async fn tag(controls: &LineageHandle, target: RecordId, name: &str) -> Result<Tagged> {
     check_name(name)?;
     if name == LATEST {
         let what = format!("{LATEST:?} is no tag: it is the word for the current snapshot");
@@ -55,7 +57,7 @@ pub async fn tag(controls: &Controls, target: RecordId, name: &str) -> Result<Ta
 }
 
 /// Takes a tag away.
-pub async fn untag(controls: &Controls, target: RecordId, name: &str) -> Result<Tagged> {
+pub async fn untag(controls: &LineageHandle, target: RecordId, name: &str) -> Result<Tagged> {
     change(controls, target, |record, _| {
         let what = || format!("tag {name:?} of snapshot {}", record.sha256_prefix());
         let missing = what();
@@ -67,7 +69,7 @@ pub async fn untag(controls: &Controls, target: RecordId, name: &str) -> Result<
 /// Changes the record of a snapshot, whatever others do to it meanwhile. `change` is also told
 /// what time it is by the store's clock.
 pub(super) async fn change(
-    controls: &Controls,
+    controls: &LineageHandle,
     target: RecordId,
     change: impl Fn(&mut Record, u64) -> Result<bool>,
 ) -> Result<Tagged> {

@@ -15,7 +15,7 @@ use serde_json::Value;
 use store::{
     bucket::{Access, Bucket, LocalBucket, Write},
     catalog::{
-        controls::Controls,
+        lineage_handle::LineageHandle,
         lock::{Hold, Terms},
         pointer::Move,
         store::Store,
@@ -41,7 +41,7 @@ const FREE: [&str; 8] = ["flip_id", "nonce", "mark", "bind", "check", "id", "at_
 struct Scene {
     files: Files,
     root: TempDir,
-    controls: Controls,
+    controls: LineageHandle,
 }
 
 impl Scene {
@@ -60,7 +60,7 @@ impl Scene {
         let store = Store::new(Arc::new(bucket), None).tenant(&lineage.name.tenant).await.unwrap();
         let lock = Lock::decode(&document(&files, "/lock.json")).unwrap();
         let actor: Actor = lock.holder();
-        Self { controls: Controls::new(store, lineage, actor), files, root }
+        Self { controls: LineageHandle::new(store, lineage, actor), files, root }
     }
 
     fn path(&self, name: &str) -> std::path::PathBuf {

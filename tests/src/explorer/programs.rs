@@ -11,9 +11,9 @@ use store::{
     bucket::Depth,
     catalog::{
         clock::HostClock,
-        controls::Controls,
         events,
         lease::{DurableWrite, WriteLease},
+        lineage_handle::LineageHandle,
         lock::Terms,
         pins::Renewal,
         pointer::{Flip, Move},
@@ -321,9 +321,9 @@ impl Host {
         format!("run-{}", self.process)
     }
 
-    pub(super) fn controls(&self) -> Controls {
+    pub(super) fn controls(&self) -> LineageHandle {
         let actor = actor(&self.name());
-        Controls::new(self.store.clone(), self.lineage.clone(), actor)
+        LineageHandle::new(self.store.clone(), self.lineage.clone(), actor)
             .with_clock(HostClock::ahead_by_ms(self.ahead_ms))
             .with_rules(self.rules)
     }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use store::{
     Error,
     catalog::{
-        controls::Controls,
         index,
         lease::{DurableWrite, WriteLease},
+        lineage_handle::LineageHandle,
         records,
     },
     content::{known::Known, lost::Lost, upload::Gate},
@@ -46,7 +46,7 @@ impl Host {
     }
 
     async fn mark(&self, pack: PackId) -> store::Result<()> {
-        let controls = Controls::new(self.store.clone(), self.lineage.clone(), Default::default());
+        let controls = LineageHandle::new(self.store.clone(), self.lineage.clone(), Default::default());
         for listed in records::list(&self.store, &self.lineage).await?.into_iter().flatten() {
             let is_due = |record: &Record| {
                 record.state == State::Live && record.damage.is_none() && needs(record, pack)

@@ -14,8 +14,8 @@ use store::{
     bucket::{Access, Bucket, Fault, FaultBucket, LocalBucket, MemoryBucket, Rule, S3Bucket, Verb, Write},
     catalog::{
         clock::HostClock,
-        controls::Controls,
         events,
+        lineage_handle::LineageHandle,
         lock::{Hold, Outcome, Patience, Reaped, Terms},
         pointer::Flip,
     },
@@ -43,7 +43,7 @@ async fn in_memory() -> (Arc<MemoryBucket>, World, Vec<RecordId>) {
     (memory, world, records)
 }
 
-async fn acquire(controls: &Controls) -> store::Result<Hold> {
+async fn acquire(controls: &LineageHandle) -> store::Result<Hold> {
     controls.acquire(TERMS, Duration::ZERO).await
 }
 

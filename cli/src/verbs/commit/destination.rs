@@ -10,7 +10,7 @@ use fuse::mount::{Mount, To};
 use store::{
     ErrorKind,
     catalog::{
-        controls::Controls,
+        lineage_handle::LineageHandle,
         lock::{Hold, Terms},
         records,
     },
@@ -55,7 +55,7 @@ impl Destination {
             return Ok(Self { to: To::Own, lineage: mount.lineage.clone(), replaced: None });
         }
         let lineage = Lineage { name: name.clone(), chrome_major: mount.lineage.chrome_major };
-        let controls = Controls::new(mount.tenant.clone(), lineage.clone(), actor.clone());
+        let controls = LineageHandle::new(mount.tenant.clone(), lineage.clone(), actor.clone());
         let ttl = engine.settings.tenant(&name.tenant).lock_ttl;
         let hold = controls.acquire(Terms { ttl, with_process: true }, Duration::ZERO).await?;
         let replaced = match is_own {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use engine::text::{escape, size, time};
 use serde_json::{Value, json};
 use store::{
-    catalog::{controls::Controls, lock::Survey},
+    catalog::{lineage_handle::LineageHandle, lock::LockAndPointer},
     format::lock::Lock,
     name::Lineage,
 };
@@ -53,7 +53,7 @@ pub(super) fn text(lineage: &Lineage, lock: &Lock, remaining: Duration) -> Strin
 }
 
 /// What `lock show` says.
-pub(super) fn shown(controls: &Controls, survey: &Survey) -> Answer {
+pub(super) fn shown(controls: &LineageHandle, survey: &LockAndPointer) -> Answer {
     let lineage = controls.lineage();
     let Some(read) = survey.lock.as_ref().filter(|read| !read.lock.is_free()) else {
         let mut document = names(lineage);

@@ -7,7 +7,7 @@ use engine::{failure::Failure, host::user::User, names::LineageName};
 use fuse::overlay::session::Place as SessionPlace;
 use store::{
     catalog::{
-        controls::Controls,
+        lineage_handle::LineageHandle,
         lock::{Hold, Terms},
     },
     name::Lineage,
@@ -39,7 +39,7 @@ pub(super) async fn run(
     let taking = async {
         let lineage = lineage(engine, args).await?;
         let tenant = engine.writable_tenant(&lineage.name.tenant).await?;
-        let controls = Controls::new(tenant, lineage, engine.actor(&args.capture.actor.name()));
+        let controls = LineageHandle::new(tenant, lineage, engine.actor(&args.capture.actor.name()));
         let terms = Terms { ttl: settings.lock_ttl, with_process: true };
         let patience = engine.patience(args.profile(), args.wait);
         Ok(controls.acquire(terms, patience).await?)

@@ -24,15 +24,15 @@ const AGAIN_AFTER: Duration = Duration::from_secs(30);
 
 /// Renews while it exists.
 #[derive(Debug)]
-pub(super) struct Keeper(AbortHandle);
+pub(super) struct LeaseRenewer(AbortHandle);
 
-impl Keeper {
+impl LeaseRenewer {
     pub(super) fn start(store: TenantStore, lineage: Lineage, held: &Arc<Mutex<Option<Held>>>) -> Self {
         Self(tokio::spawn(keep(store, lineage, Arc::downgrade(held))).abort_handle())
     }
 }
 
-impl Drop for Keeper {
+impl Drop for LeaseRenewer {
     fn drop(&mut self) {
         self.0.abort();
     }

@@ -3,7 +3,7 @@
 use crate::{
     Error, Result,
     bucket::Version,
-    catalog::{controls::Controls, records, rules::Rules},
+    catalog::{lineage_handle::LineageHandle, records, rules::Rules},
     content::TenantStore,
     format::record::{Record, State},
     id::RecordId,
@@ -20,7 +20,7 @@ const ATTEMPTS: u32 = 16;
 /// done, the lease lists them and has not ended.
 pub async fn revoke(store: &TenantStore, lineage: &Lineage, id: RecordId, rules: Rules) -> Result<bool> {
     let Some((mut record, version, _)) = records::find(store, lineage, id).await? else { return Ok(true) };
-    let controls = Controls::new(store.clone(), lineage.clone(), Default::default());
+    let controls = LineageHandle::new(store.clone(), lineage.clone(), Default::default());
     let mut version = version;
     if record.state == State::Writing {
         record.state = State::Revoked;
@@ -41,7 +41,7 @@ pub async fn revoke(store: &TenantStore, lineage: &Lineage, id: RecordId, rules:
 }
 
 /// Replaces a record by itself in other bytes.
-async fn touch(controls: &Controls, id: RecordId) -> Result<()> {
+async fn touch(controls: &LineageHandle, id: RecordId) -> Result<()> {
     for _ in 0..ATTEMPTS {
         let Some((mut record, version, _)) = records::find(controls.store(), controls.lineage(), id).await?
         else {
@@ -59,7 +59,7 @@ async fn touch(controls: &Controls, id: RecordId) -> Result<()> {
     Err(Error::Conflict { what: format!("record {id} of {}", controls.lineage()) })
 }
 
-async fn settled(controls: &Controls, mut record: Record, version: Version) -> Result<bool> {
+async fn settled(controls: &LineageHandle, mut record: Record, version: Version) -> Result<bool> {
     record.updates.clear();
     record.lease_seq += 1;
     match controls.replace_record(&record, version).await {

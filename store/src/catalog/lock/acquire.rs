@@ -1,13 +1,13 @@
 //! Taking the lock, and claiming the pointer with it.
 
 use super::{
-    Controls, Hold, Outcome, ReadLock, Survey, Terms, new_nonce,
+    Hold, LineageHandle, LockAndPointer, Outcome, ReadLock, Terms, new_nonce,
     presence::{Mark, Presence},
 };
 use crate::{
     Error, Result,
     bucket::{BucketError, RetryPolicy, Version, Write},
-    catalog::pointer::Read,
+    catalog::pointer::VersionedPointer,
     format::{
         event::{Event, EventKind},
         layout,
@@ -26,15 +26,15 @@ pub(in crate::catalog) struct Taken {
     pub version: Version,
     pub outcome: Outcome,
     /// The pointer as it was before the lock was taken.
-    pub pointer: Option<Read>,
+    pub pointer: Option<VersionedPointer>,
     /// Whether a program that knows only the contract had it before.
     pub after_contract_only: bool,
     /// What tells this machine that the holder lives.
     pub(super) presence: Option<Presence>,
 }
 
-impl Controls {
-    pub(super) async fn acquire_now(&self, survey: Option<Survey>, terms: Terms) -> Result<Hold> {
+impl LineageHandle {
+    pub(super) async fn acquire_now(&self, survey: Option<LockAndPointer>, terms: Terms) -> Result<Hold> {
         let taken = self.take(survey, terms).await?;
         let claim = async {
             if self.rules.claim {
@@ -55,12 +55,12 @@ impl Controls {
     }
 
     /// Takes the lock alone; whom it was taken from is told by [`Self::tell_eviction`].
-    pub(super) async fn take(&self, mut survey: Option<Survey>, terms: Terms) -> Result<Taken> {
+    pub(super) async fn take(&self, mut survey: Option<LockAndPointer>, terms: Terms) -> Result<Taken> {
         let key = layout::lock(&self.lineage);
         let mut tried: Vec<(Nonce, Outcome, Option<Presence>)> = Vec::new();
         let mut after_contract_only = false;
         for attempt in 1..=ATTEMPTS {
-            let Survey { lock: found, pointer } = match survey.take() {
+            let LockAndPointer { lock: found, pointer } = match survey.take() {
                 Some(survey) => survey,
                 None => self.survey().await?,
             };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{Controls, ReadLock};
+use super::{LineageHandle, ReadLock};
 use crate::{
     Error, Result,
     bucket::{BucketError, Deleted, Key, Object, RetryPolicy, Version, Write},
@@ -46,7 +46,7 @@ pub enum Reaped {
     Lost,
 }
 
-impl Controls {
+impl LineageHandle {
     /// Takes the lock away if it has been expired for longer than `grace`.
     pub async fn reap(&self, grace: Duration) -> Result<Reaped> {
         let Some(read) = self.lock().await? else { return Ok(Reaped::Free) };

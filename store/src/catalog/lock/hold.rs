@@ -8,14 +8,14 @@ use tokio::{
 };
 
 use super::{
-    Controls, Outcome, ReadLock, Terms,
+    LineageHandle, Outcome, ReadLock, Terms,
     acquire::Taken,
     presence::{Mark, Presence},
 };
 use crate::{
     Error, Result,
     bucket::Version,
-    catalog::pointer::{Fate, Flip, Meant, Read},
+    catalog::pointer::{Fate, Flip, Meant, VersionedPointer},
     format::{
         lock::Lock,
         pointer::{Pointer, Target},
@@ -29,27 +29,27 @@ use crate::{
 /// sees the other half done; nothing else is locked inside.
 #[derive(Debug)]
 pub struct Hold {
-    pub(super) controls: Controls,
+    pub(super) controls: LineageHandle,
     pub(super) outcome: Outcome,
     pub(super) terms: Terms,
-    pub(super) state: Mutex<State>,
+    pub(super) state: Mutex<HoldState>,
 }
 
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct HoldState {
     pub nonce: Nonce,
     pub lock: Lock,
     pub version: Version,
     /// Our own last write of the pointer.
-    pub pointer: Read,
+    pub pointer: VersionedPointer,
     /// What tells this machine that we live.
     pub presence: Option<Presence>,
     /// The renewals since `lock` of which no answer came.
     pub sent: Vec<Mark>,
 }
 
-impl State {
-    pub(super) fn of(taken: Taken, pointer: Read) -> Self {
+impl HoldState {
+    pub(super) fn of(taken: Taken, pointer: VersionedPointer) -> Self {
         let Taken { nonce, lock, version, presence, .. } = taken;
         Self { nonce, lock, version, pointer, presence, sent: Vec::new() }
     }
@@ -90,16 +90,21 @@ impl State {
 }
 
 impl Hold {
-    pub(super) fn new(controls: Controls, taken: Taken, pointer: Read, terms: Terms) -> Self {
+    pub(super) fn new(
+        controls: LineageHandle,
+        taken: Taken,
+        pointer: VersionedPointer,
+        terms: Terms,
+    ) -> Self {
         let outcome = taken.outcome;
-        Self { controls, outcome, terms, state: Mutex::new(State::of(taken, pointer)) }
+        Self { controls, outcome, terms, state: Mutex::new(HoldState::of(taken, pointer)) }
     }
 
     /// The same hold in a process of a machine that was resumed from an image of this one.
     #[cfg(any(test, feature = "test-support"))]
-    pub async fn twin(&self, controls: Controls) -> Self {
-        let State { nonce, lock, version, pointer, sent, .. } = &*self.state.lock().await;
-        let state = State {
+    pub async fn twin(&self, controls: LineageHandle) -> Self {
+        let HoldState { nonce, lock, version, pointer, sent, .. } = &*self.state.lock().await;
+        let state = HoldState {
             nonce: *nonce,
             lock: lock.clone(),
             version: version.clone(),
@@ -114,7 +119,7 @@ impl Hold {
         self.outcome
     }
 
-    pub fn controls(&self) -> &Controls {
+    pub fn controls(&self) -> &LineageHandle {
         &self.controls
     }
 
@@ -133,7 +138,7 @@ impl Hold {
     }
 
     /// The pointer as we wrote it last, with its version.
-    pub async fn read(&self) -> Read {
+    pub async fn read(&self) -> VersionedPointer {
         self.state.lock().await.pointer.clone()
     }
 
@@ -208,7 +213,7 @@ impl Hold {
     }
 
     /// Renews the lock every so often until the keeper is dropped.
-    pub fn keep(self: &Arc<Self>, every: Duration) -> Keeper {
+    pub fn keep(self: &Arc<Self>, every: Duration) -> LockRenewer {
         let (sender, lost) = watch::channel(None);
         let (hold, asked) = (Arc::clone(self), Arc::new(Notify::new()));
         let heard = Arc::clone(&asked);
@@ -231,19 +236,19 @@ impl Hold {
                 }
             }
         });
-        Keeper { task, asked, lost }
+        LockRenewer { task, asked, lost }
     }
 }
 
 /// Keeps a lock renewed while it exists.
 #[derive(Debug)]
-pub struct Keeper {
+pub struct LockRenewer {
     task: JoinHandle<()>,
     asked: Arc<Notify>,
     lost: watch::Receiver<Option<Arc<Error>>>,
 }
 
-impl Keeper {
+impl LockRenewer {
     /// Renews no more.
     pub fn stop(&self) {
         self.task.abort();
@@ -273,7 +278,7 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for LockRenewer {
     fn drop(&mut self) {
         self.task.abort();
     }

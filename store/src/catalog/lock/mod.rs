@@ -15,14 +15,14 @@ mod renew;
 
 pub(super) use acquire::Taken;
 pub use evict::{Eviction, Reaped};
-pub use hold::{Hold, Keeper};
+pub use hold::{Hold, LockRenewer};
 pub use patience::{Patience, Waiting};
 
 use std::time::Duration;
 
 use super::{
-    controls::Controls,
-    pointer::{self, Read},
+    lineage_handle::LineageHandle,
+    pointer::{self, VersionedPointer},
 };
 use crate::{
     Error, Result,
@@ -118,12 +118,12 @@ impl From<&ReadLock> for Holder {
 
 /// The lock and the pointer as they were read at about the same time.
 #[derive(Clone, Debug)]
-pub struct Survey {
+pub struct LockAndPointer {
     pub lock: Option<ReadLock>,
-    pub pointer: Option<Read>,
+    pub pointer: Option<VersionedPointer>,
 }
 
-impl Survey {
+impl LockAndPointer {
     /// Looks at lock and pointer, before anything is known of the tenant.
     pub async fn of(bucket: &dyn Bucket, lineage: &Lineage) -> Result<Self> {
         let pointer = pointer::read_from(bucket, lineage);
@@ -152,10 +152,10 @@ impl ReadLock {
     }
 }
 
-impl Controls {
+impl LineageHandle {
     /// Looks at lock and pointer.
-    pub async fn survey(&self) -> Result<Survey> {
-        Survey::of(&*self.store.bucket, &self.lineage).await
+    pub async fn survey(&self) -> Result<LockAndPointer> {
+        LockAndPointer::of(&*self.store.bucket, &self.lineage).await
     }
 
     /// The lock, if there is one.

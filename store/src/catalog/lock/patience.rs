@@ -7,7 +7,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
-use super::{Controls, Hold, Survey, Terms, presence, queue::Ticket};
+use super::{Hold, LineageHandle, LockAndPointer, Terms, presence, queue::Ticket};
 use crate::{Error, Result, error::Holder, id::Nonce};
 
 /// How often the store is asked.
@@ -70,7 +70,7 @@ impl fmt::Debug for Patience {
     }
 }
 
-impl Controls {
+impl LineageHandle {
     /// Takes the lock and claims the pointer; waits for a holder to give it back.
     pub async fn acquire(&self, terms: Terms, patience: impl Into<Patience>) -> Result<Hold> {
         let survey = self.survey().await?;
@@ -80,7 +80,7 @@ impl Controls {
     /// As [`Self::acquire`], by somebody who has just looked.
     pub async fn acquire_after(
         &self,
-        survey: Survey,
+        survey: LockAndPointer,
         terms: Terms,
         patience: impl Into<Patience>,
     ) -> Result<Hold> {

@@ -1,6 +1,6 @@
 //! Giving the lock back.
 
-use super::{Controls, ReadLock};
+use super::{LineageHandle, ReadLock};
 use crate::{
     Result,
     bucket::{BucketError, Version, Write},
@@ -8,7 +8,7 @@ use crate::{
     id::Nonce,
 };
 
-impl Controls {
+impl LineageHandle {
     /// Gives back the lock known by `nonce` as it was read; `false` if it is another one.
     pub async fn release(&self, nonce: Nonce, read: ReadLock) -> Result<bool> {
         if !read.lock.is_held_by(nonce) {

@@ -1,6 +1,6 @@
 //! Renewing the lock.
 
-use super::{Controls, ReadLock, Terms, hold::State, millis, new_nonce, presence::Mark};
+use super::{LineageHandle, ReadLock, Terms, hold::HoldState, millis, new_nonce, presence::Mark};
 use crate::{
     Error, Result,
     bucket::{BucketError, RetryPolicy, Write},
@@ -9,10 +9,10 @@ use crate::{
 
 const ATTEMPTS: u32 = 5;
 
-impl Controls {
+impl LineageHandle {
     /// Renews the lock. If it is gone but nobody has claimed the pointer since, it is taken
     /// again: then nothing was lost but time.
-    pub(super) async fn renew(&self, state: &mut State, terms: Terms) -> Result<()> {
+    pub(super) async fn renew(&self, state: &mut HoldState, terms: Terms) -> Result<()> {
         let key = layout::lock(&self.lineage);
         let mut last = None;
         for attempt in 1..=ATTEMPTS {
@@ -64,7 +64,7 @@ impl Controls {
 
     /// The lock is not ours. If nobody holds it and the claim on the pointer is still ours,
     /// nobody has worked on the profile since, and it may be taken again.
-    async fn regain(&self, state: &mut State, terms: Terms, found: Option<&ReadLock>) -> Result<()> {
+    async fn regain(&self, state: &mut HoldState, terms: Terms, found: Option<&ReadLock>) -> Result<()> {
         let lost = self.lost(found);
         let pointer = self.pointer().await?;
         let still_claimed =
@@ -101,7 +101,7 @@ impl Controls {
         if let Some(presence) = state.presence.take() {
             presence.end();
         }
-        *state = State::of(taken, pointer);
+        *state = HoldState::of(taken, pointer);
         let mut event = self.event(EventKind::LockRegained);
         event.holder = Some(self.actor.clone());
         self.store_event(&event).await;

@@ -10,15 +10,15 @@
 //! A renewal is a new pin and then the same look again, so it is right however long its owner
 //! slept and whatever became of the old pin meanwhile; no clock is asked.
 
-mod found;
 mod keeper;
-mod placed;
+mod list;
+mod place;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use found::{Found, pinned, read};
 pub use keeper::PinKeeper;
-pub use placed::{Pinned, Placed, Renewal};
+pub use list::{FoundPin, pinned, read};
+pub use place::{Pinned, Placed, Renewal};
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Having the pointer name an archive that a snapshot has got since the pointer was moved to it.
 
-use super::{ATTEMPTS, Controls, next, swap::Swap};
+use super::{ATTEMPTS, LineageHandle, successor, swap::Swap};
 use crate::{
     Error, Result,
     bucket::RetryPolicy,
@@ -8,7 +8,7 @@ use crate::{
     id::RecordId,
 };
 
-impl Controls {
+impl LineageHandle {
     /// Makes the contract's fields name the archive of `target`, if the pointer points at it:
     /// says whether it does. Whose claim the pointer is under does not change, so a holder goes
     /// on as after any other touch.
@@ -23,7 +23,7 @@ impl Controls {
             if record.state != State::Live || record.archive_sha256.is_none() {
                 return Ok(false);
             }
-            let next = next::named(&self.lineage, &before, &record);
+            let next = successor::named(&self.lineage, &before, &record);
             if next.active_sha256_prefix == before.pointer.active_sha256_prefix {
                 return Ok(true);
             }

@@ -4,7 +4,7 @@
 //! the strength of a lock: a holder that was replaced is fenced off, however long it slept.
 //! The claim also names what the holder starts from, which keeps that from being collected.
 
-use super::{Controls, Read, next, swap::Swap};
+use super::{LineageHandle, VersionedPointer, successor, swap::Swap};
 use crate::{
     Error, ErrorKind, Result,
     bucket::RetryPolicy,
@@ -19,7 +19,7 @@ use crate::{
 /// Every lost attempt means that somebody else has written; more than this is no accident.
 const ATTEMPTS: u32 = 16;
 
-impl Controls {
+impl LineageHandle {
     /// Claims the pointer for the lock that was `taken`, which must still be held.
     ///
     /// The pointer with it is what was read *before* the lock was taken: that the lock was granted
@@ -30,8 +30,8 @@ impl Controls {
     pub(in crate::catalog) async fn claim(
         &self,
         taken: &Taken,
-        instead_of: Option<(Nonce, &Read)>,
-    ) -> Result<Read> {
+        instead_of: Option<(Nonce, &VersionedPointer)>,
+    ) -> Result<VersionedPointer> {
         let (nonce, mut seen) = (taken.nonce, Some(taken.pointer.clone()));
         for attempt in 1..=ATTEMPTS {
             let before = match seen.take() {
@@ -53,7 +53,7 @@ impl Controls {
                 _ => None,
             };
             let lease = Lease { nonce, base, unknown: Unknown::new() };
-            let next = next::claimed(&self.lineage, before.as_ref(), lease, taken.after_contract_only);
+            let next = successor::claimed(&self.lineage, before.as_ref(), lease, taken.after_contract_only);
             // Beside each other: a claim on a pointer that names nothing harms nobody, and nobody goes on
             // with it who finds a tombstone.
             let looking = self.require_undeleted(before.as_ref());
@@ -78,19 +78,21 @@ impl Controls {
         if !self.rules.drop_lease {
             return Ok(());
         }
-        self.amend(|before| before.filter(|read| read.lease().is_some()).map(next::unclaimed)).await
+        self.amend(|before| before.filter(|read| read.lease().is_some()).map(successor::unclaimed)).await
     }
 
     /// Writes into the pointer that a program was seen at the lock which knows only the contract,
     /// before the lock that tells so is taken away. What was claimed stays so.
     pub(in crate::catalog) async fn remember_contract_only(&self) -> Result<()> {
-        let is_known = |read: &Read| read.pointer.contract_only_seen();
-        self.amend(|before| (!before.is_some_and(is_known)).then(|| next::witnessed(&self.lineage, before)))
-            .await
+        let is_known = |read: &VersionedPointer| read.pointer.contract_only_seen();
+        self.amend(|before| {
+            (!before.is_some_and(is_known)).then(|| successor::witnessed(&self.lineage, before))
+        })
+        .await
     }
 
     /// Makes the pointer what `next` says it should be, until that is nothing else than it is.
-    async fn amend(&self, next: impl Fn(Option<&Read>) -> Option<Pointer>) -> Result<()> {
+    async fn amend(&self, next: impl Fn(Option<&VersionedPointer>) -> Option<Pointer>) -> Result<()> {
         for attempt in 1..=ATTEMPTS {
             let before = match self.pointer().await {
                 Ok(before) => before,

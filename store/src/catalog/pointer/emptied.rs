@@ -3,12 +3,12 @@
 //! It names nothing from then on, in bytes that nobody has read: whoever would make another
 //! snapshot current has to read it again, finds it empty, and looks for the tombstone.
 
-use super::{Controls, Read, next, swap::Swap};
+use super::{LineageHandle, VersionedPointer, successor, swap::Swap};
 use crate::{Error, Result, bucket::RetryPolicy, catalog::tombstone, format::event::EventKind};
 
 const ATTEMPTS: u32 = 16;
 
-impl Controls {
+impl LineageHandle {
     /// Makes the pointer name nothing, unless somebody holds the lock. What is damaged in its place
     /// goes, too. The claim goes: whoever had it must not move the pointer any more.
     pub async fn empty_pointer(&self, reason: &str) -> Result<()> {
@@ -25,7 +25,7 @@ impl Controls {
                 event.flip_id = Some(self.new_flip_id());
                 event
             });
-            let next = next::emptied(&self.lineage, before.as_ref(), event.clone());
+            let next = successor::emptied(&self.lineage, before.as_ref(), event.clone());
             if let Swap::Applied(_) = self.swap(before.as_ref(), &next).await? {
                 if let Some(event) = &event {
                     self.store_event(event).await;
@@ -39,7 +39,7 @@ impl Controls {
 
     /// Fails if the profile was deleted, of a pointer that was read: one that names a snapshot says
     /// that it was not. Whoever asks has a lock or a record in the store by now.
-    pub(super) async fn require_undeleted(&self, before: Option<&Read>) -> Result<()> {
+    pub(super) async fn require_undeleted(&self, before: Option<&VersionedPointer>) -> Result<()> {
         let is_empty = before.is_none_or(|read| read.pointer.is_empty());
         if !is_empty || !self.rules.look_for_tombstone {
             return Ok(());

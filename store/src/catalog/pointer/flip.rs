@@ -1,6 +1,6 @@
 //! Moving the pointer as the holder of the lock.
 
-use super::{ATTEMPTS, Controls, Flip, Read, next, swap::Swap};
+use super::{ATTEMPTS, Flip, LineageHandle, VersionedPointer, successor, swap::Swap};
 use crate::{
     Error, Result,
     bucket::RetryPolicy,
@@ -14,7 +14,7 @@ use crate::{
     id::{FlipId, Nonce, RecordId},
 };
 
-impl Controls {
+impl LineageHandle {
     /// Moves the pointer to `target`, which was published, under the claim of `nonce`.
     /// `own` is our own last write of the pointer, and is kept up to date. Every attempt has the
     /// id `flip_id`: one that was lost never arrives later.
@@ -23,7 +23,7 @@ impl Controls {
     pub(in crate::catalog) async fn flip(
         &self,
         nonce: Nonce,
-        own: &mut Read,
+        own: &mut VersionedPointer,
         target: RecordId,
         flip_id: FlipId,
     ) -> Result<Flip> {
@@ -33,7 +33,7 @@ impl Controls {
     async fn try_flip(
         &self,
         nonce: Nonce,
-        own: &mut Read,
+        own: &mut VersionedPointer,
         target: RecordId,
         flip_id: FlipId,
     ) -> Result<Flip> {
@@ -61,8 +61,14 @@ impl Controls {
             event.record = Some(target);
             event.flip_id = Some(flip_id);
             let lease = Lease { nonce, base: Some(target), unknown: Unknown::new() };
-            let next =
-                next::moved(&self.lineage, Some(&*own), &record, event.at_ms, Some(lease), event.clone());
+            let next = successor::moved(
+                &self.lineage,
+                Some(&*own),
+                &record,
+                event.at_ms,
+                Some(lease),
+                event.clone(),
+            );
             let from = next.flipped_from_sha256_prefix.clone();
             match self.swap(Some(&*own), &next).await? {
                 Swap::Applied(now) => {
@@ -88,7 +94,7 @@ impl Controls {
     /// Goes on from what the pointer is now. Nobody else moves it under our claim, unless this
     /// machine was resumed from an image more than once, or the token was shown to two who work
     /// at the same time: the first to move it wins.
-    fn follow(&self, nonce: Nonce, own: &mut Read, now: Read) -> Result<()> {
+    fn follow(&self, nonce: Nonce, own: &mut VersionedPointer, now: VersionedPointer) -> Result<()> {
         let is_claimed = now.lease().is_some_and(|lease| lease.nonce == nonce);
         if is_claimed && !self.is_as_left(nonce, own, &now) {
             let reason = format!(
@@ -104,7 +110,12 @@ impl Controls {
     /// Whether `now` still has our claim, which is known by `nonce`, and names what `own` did,
     /// the pointer as we know it. An archive of somebody else's may have been recognised
     /// meanwhile.
-    pub(in crate::catalog) fn is_as_left(&self, nonce: Nonce, own: &Read, now: &Read) -> bool {
+    pub(in crate::catalog) fn is_as_left(
+        &self,
+        nonce: Nonce,
+        own: &VersionedPointer,
+        now: &VersionedPointer,
+    ) -> bool {
         let (Some(was), Some(is)) = (own.lease(), now.lease()) else { return false };
         let recognised = || {
             let event = now.pointer.block().and_then(|block| block.event.as_ref());
@@ -120,7 +131,7 @@ impl Controls {
     }
 
     /// A pointer that carries another claim, or none, was taken from us.
-    pub(super) async fn must_be_ours(&self, nonce: Nonce, read: &Read) -> Result<()> {
+    pub(super) async fn must_be_ours(&self, nonce: Nonce, read: &VersionedPointer) -> Result<()> {
         let Some(block) = read.pointer.block() else { return Ok(()) };
         if !self.rules.claim || block.lease.as_ref().is_some_and(|lease| lease.nonce == nonce) {
             return Ok(());

@@ -5,7 +5,7 @@
 //! whoever has moved the pointer since wanted that. Whoever asks has claimed the pointer, so that
 //! an attempt which is still on its way can no longer arrive.
 
-use super::{ATTEMPTS, Controls, Read, next, swap::Swap};
+use super::{ATTEMPTS, LineageHandle, VersionedPointer, successor, swap::Swap};
 use crate::{
     Error, Result,
     bucket::RetryPolicy,
@@ -46,10 +46,15 @@ impl Meant {
     }
 }
 
-impl Controls {
+impl LineageHandle {
     /// What became of a flip to `target`, by a pointer that we have claimed since. Without `meant`
     /// nothing was written down but the target.
-    pub(in crate::catalog) fn fate(&self, now: &Read, target: RecordId, meant: Option<Meant>) -> Fate {
+    pub(in crate::catalog) fn fate(
+        &self,
+        now: &VersionedPointer,
+        target: RecordId,
+        meant: Option<Meant>,
+    ) -> Fate {
         if now.pointer.target() == Target::Record(target) {
             return Fate::Current;
         }
@@ -74,7 +79,7 @@ impl Controls {
     pub(in crate::catalog) async fn overtake(
         &self,
         nonce: Nonce,
-        own: &mut Read,
+        own: &mut VersionedPointer,
         target: RecordId,
     ) -> Result<()> {
         for attempt in 1..=ATTEMPTS {
@@ -82,7 +87,7 @@ impl Controls {
             *own = self.pointer().await?.ok_or_else(gone)?;
             self.must_be_ours(nonce, own).await?;
             self.notice_foreign(Some(&*own)).await;
-            match self.swap(Some(&*own), &next::again(own)).await? {
+            match self.swap(Some(&*own), &successor::again(own)).await? {
                 Swap::Applied(now) => {
                     *own = now;
                     return Ok(());

@@ -12,16 +12,16 @@ mod archive;
 mod claim;
 mod emptied;
 mod flip;
+mod link_foreign;
 mod meant;
-mod next;
-mod point;
-mod recognise;
+mod operator_move;
+mod successor;
 mod swap;
 
 pub use meant::{Fate, Meant};
-pub use point::Move;
+pub use operator_move::Move;
 
-use super::controls::Controls;
+use super::lineage_handle::LineageHandle;
 use crate::{
     Result,
     bucket::{Bucket, BucketError, Version},
@@ -39,7 +39,7 @@ pub const ATTEMPTS: u32 = 3;
 
 /// A pointer as it was read.
 #[derive(Clone, Debug)]
-pub struct Read {
+pub struct VersionedPointer {
     pub pointer: Pointer,
     pub version: Version,
     pub(super) bytes: bytes::Bytes,
@@ -47,24 +47,29 @@ pub struct Read {
     is_readable: bool,
 }
 
-impl Read {
+impl VersionedPointer {
     pub(super) fn lease(&self) -> Option<&Lease> {
         self.pointer.block()?.lease.as_ref()
     }
 }
 
 /// The lineage's pointer, if it has one.
-pub async fn read(store: &TenantStore, lineage: &Lineage) -> Result<Option<Read>> {
+pub async fn read(store: &TenantStore, lineage: &Lineage) -> Result<Option<VersionedPointer>> {
     read_from(&*store.bucket, lineage).await
 }
 
 /// As [`read`], before anything is known of the tenant.
-pub async fn read_from(bucket: &dyn Bucket, lineage: &Lineage) -> Result<Option<Read>> {
+pub async fn read_from(bucket: &dyn Bucket, lineage: &Lineage) -> Result<Option<VersionedPointer>> {
     let key = layout::latest(lineage);
     match bucket.get(&key, limits::POINTER).await {
         Ok(object) => {
             let pointer = Pointer::decode(&object.bytes).map_err(|error| error.of(&key))?;
-            Ok(Some(Read { pointer, version: object.version, bytes: object.bytes, is_readable: true }))
+            Ok(Some(VersionedPointer {
+                pointer,
+                version: object.version,
+                bytes: object.bytes,
+                is_readable: true,
+            }))
         }
         Err(BucketError::NotFound { .. }) => Ok(None),
         Err(error) => Err(error.into()),
@@ -82,14 +87,14 @@ pub enum Flip {
     Unchanged,
 }
 
-impl Controls {
-    pub async fn pointer(&self) -> Result<Option<Read>> {
+impl LineageHandle {
+    pub async fn pointer(&self) -> Result<Option<VersionedPointer>> {
         read(&self.store, &self.lineage).await
     }
 
     /// The pointer, or what is damaged in its place, to be replaced by an operator who knows.
     /// What a newer pstore wrote is not damaged.
-    async fn pointer_or_damage(&self) -> Result<Option<Read>> {
+    async fn pointer_or_damage(&self) -> Result<Option<VersionedPointer>> {
         let key = layout::latest(&self.lineage);
         let object = match self.store.bucket.get(&key, limits::POINTER).await {
             Ok(object) => object,
@@ -97,16 +102,16 @@ impl Controls {
             Err(BucketError::TooLarge { version, .. }) => {
                 // Its version stands for its bytes: both tell it from any other.
                 let bytes = version.clone().into();
-                let (pointer, version) = (next::empty(&self.lineage), Version::new(version));
-                return Ok(Some(Read { pointer, version, bytes, is_readable: false }));
+                let (pointer, version) = (successor::empty(&self.lineage), Version::new(version));
+                return Ok(Some(VersionedPointer { pointer, version, bytes, is_readable: false }));
             }
             Err(error) => return Err(error.into()),
         };
         let (pointer, is_readable) = match Pointer::decode(&object.bytes) {
             Ok(pointer) => (pointer, true),
-            Err(FormatError::Malformed(_)) => (next::empty(&self.lineage), false),
+            Err(FormatError::Malformed(_)) => (successor::empty(&self.lineage), false),
             Err(error) => return Err(error.of(&key)),
         };
-        Ok(Some(Read { pointer, version: object.version, bytes: object.bytes, is_readable }))
+        Ok(Some(VersionedPointer { pointer, version: object.version, bytes: object.bytes, is_readable }))
     }
 }

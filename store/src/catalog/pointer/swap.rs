@@ -1,6 +1,6 @@
 //! Replacing the pointer, and finding out what became of it.
 
-use super::{Controls, Read, next};
+use super::{LineageHandle, VersionedPointer, successor};
 use crate::{
     Result,
     bucket::{BucketError, Write},
@@ -11,19 +11,19 @@ use crate::{
 /// What became of a write.
 pub(super) enum Swap {
     /// It was made. The pointer as it is now, which may have been written since.
-    Applied(Read),
+    Applied(VersionedPointer),
     /// It was not made, and never will be: somebody else's was.
-    Lost(Option<Read>),
+    Lost(Option<VersionedPointer>),
     /// It cannot be known.
     Unknown(String),
 }
 
-impl Controls {
+impl LineageHandle {
     /// Replaces `before` by itself in other bytes. `false` if it cannot be said that this
     /// was done: the caller looks again.
-    pub(in crate::catalog) async fn touch(&self, before: Option<&Read>) -> Result<bool> {
+    pub(in crate::catalog) async fn touch(&self, before: Option<&VersionedPointer>) -> Result<bool> {
         self.notice_foreign(before).await;
-        Ok(matches!(self.swap(before, &next::touched(&self.lineage, before)).await?, Swap::Applied(_)))
+        Ok(matches!(self.swap(before, &successor::touched(&self.lineage, before)).await?, Swap::Applied(_)))
     }
 
     /// Replaces `before` by `next`.
@@ -31,7 +31,7 @@ impl Controls {
     /// While the pointer is what was read, nothing has happened yet, but a lost request may
     /// still arrive: it and the next one carry the same bytes and the same condition, so at
     /// most one of them applies. So the same bytes are sent until there is an answer.
-    pub(super) async fn swap(&self, before: Option<&Read>, next: &Pointer) -> Result<Swap> {
+    pub(super) async fn swap(&self, before: Option<&VersionedPointer>, next: &Pointer) -> Result<Swap> {
         let key = layout::latest(&self.lineage);
         let next = &self.forgetful(next.clone());
         let bytes = bytes::Bytes::from(next.encode());
@@ -41,7 +41,7 @@ impl Controls {
         loop {
             let error = match self.store.bucket.put(&key, bytes.clone().into(), write.clone()).await {
                 Ok(version) => {
-                    return Ok(Swap::Applied(Read {
+                    return Ok(Swap::Applied(VersionedPointer {
                         pointer: next.clone(),
                         version,
                         bytes,
@@ -94,9 +94,9 @@ impl Controls {
     /// The pointer is no longer what was read. Whose doing is that?
     fn judge(
         &self,
-        before: Option<&Read>,
+        before: Option<&VersionedPointer>,
         next: &Pointer,
-        now: Option<Read>,
+        now: Option<VersionedPointer>,
         ambiguous: bool,
         error: &BucketError,
     ) -> Swap {

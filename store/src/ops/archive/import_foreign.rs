@@ -18,8 +18,8 @@ use crate::{
     Error, Result,
     bucket::{Bucket, BucketError, Key, RetryPolicy},
     catalog::{
-        controls::Controls,
-        pointer::{self, Read as PointerRead},
+        lineage_handle::LineageHandle,
+        pointer::{self, VersionedPointer as PointerRead},
         records,
     },
     content::TenantStore,
@@ -62,7 +62,7 @@ impl Adoption {
         lineage: &Lineage,
         progress: Arc<dyn Progress>,
     ) -> Result<Option<Record>> {
-        let controls = Controls::new(store.clone(), lineage.clone(), self.actor.clone());
+        let controls = LineageHandle::new(store.clone(), lineage.clone(), self.actor.clone());
         for attempt in 1..=ATTEMPTS {
             let Some(read) = pointer::read(store, lineage).await? else { return Ok(None) };
             let Target::Foreign(_) = read.pointer.target() else { return Ok(None) };

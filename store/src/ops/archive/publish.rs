@@ -16,7 +16,7 @@ use super::export::{self, Archive, Exported, Seal};
 use crate::{
     Error, Result,
     bucket::{Body, Bucket, BucketError, Depth, Key, RetryPolicy, Version, put_unique_once},
-    catalog::{controls::Controls, records, swap},
+    catalog::{cas, lineage_handle::LineageHandle, records},
     format::{
         Unknown, layout, limits,
         manifest::Manifest,
@@ -57,7 +57,7 @@ pub struct Published {
 
 /// Publishes the snapshot `target`. What was published before is left as it is.
 pub async fn publish(
-    controls: &Controls,
+    controls: &LineageHandle,
     target: RecordId,
     job: &PublishJob,
     progress: Arc<dyn Progress>,
@@ -76,7 +76,7 @@ pub async fn publish(
 
 /// Puts the archive into the bucket, and its name into the record.
 pub(in crate::ops) async fn store(
-    controls: &Controls,
+    controls: &LineageHandle,
     target: RecordId,
     job: &PublishJob,
     progress: Arc<dyn Progress>,
@@ -107,7 +107,7 @@ pub trait Packer: Sync {
 }
 
 struct ExportJob<'a> {
-    controls: &'a Controls,
+    controls: &'a LineageHandle,
     job: &'a PublishJob,
     progress: Arc<dyn Progress>,
 }
@@ -129,7 +129,7 @@ impl Packer for ExportJob<'_> {
 
 /// Puts what `packer` makes of the record `target` into the bucket, and the name into the record.
 pub async fn store_packed(
-    controls: &Controls,
+    controls: &LineageHandle,
     target: RecordId,
     packer: &dyn Packer,
 ) -> Result<(Sha256, u64, Option<Archive>)> {
@@ -188,7 +188,7 @@ fn named(record: &Record) -> Option<Sha256> {
 }
 
 /// The record of a snapshot that is live.
-pub(in crate::ops) async fn live(controls: &Controls, target: RecordId) -> Result<(Record, Version)> {
+pub(in crate::ops) async fn live(controls: &LineageHandle, target: RecordId) -> Result<(Record, Version)> {
     let (record, version) = records::get(controls.store(), controls.lineage(), target).await?;
     if record.state != State::Live {
         return Err(Error::NotFound { what: format!("snapshot {target} of {}", controls.lineage()) });
@@ -206,7 +206,7 @@ enum Announced {
 }
 
 /// Says in the record what is on its way.
-async fn announce(controls: &Controls, seal: Seal, archive: &Archive) -> Result<Announced> {
+async fn announce(controls: &LineageHandle, seal: Seal, archive: &Archive) -> Result<Announced> {
     let target = seal.record;
     for _ in 0..ATTEMPTS {
         let (mut record, version) = live(controls, target).await?;
@@ -246,7 +246,7 @@ async fn announce(controls: &Controls, seal: Seal, archive: &Archive) -> Result<
 
 /// Archive, then manifest; both must then be listed. Nothing is removed to make room: a removal
 /// that arrives late would hit what is sent now.
-async fn send(controls: &Controls, parcel: &Parcel) -> Result<()> {
+async fn send(controls: &LineageHandle, parcel: &Parcel) -> Result<()> {
     let (bucket, lineage) = (&*controls.store().bucket, controls.lineage());
     let Parcel { archive, manifest, body, .. } = parcel;
     put(bucket, &layout::archive_key(lineage, &archive.sha256), body.clone()).await?;
@@ -256,7 +256,7 @@ async fn send(controls: &Controls, parcel: &Parcel) -> Result<()> {
         Err(Error::Bucket(BucketError::AlreadyExists { .. })) => {
             let found = bucket.get(&key, limits::MANIFEST).await?;
             // Whoever replaces it meanwhile says the same of the same archive.
-            swap::replace(bucket, &key, manifest.encode().into(), found.version).await?;
+            cas::replace(bucket, &key, manifest.encode().into(), found.version).await?;
         }
         sent => sent?,
     }
@@ -266,7 +266,7 @@ async fn send(controls: &Controls, parcel: &Parcel) -> Result<()> {
     Err(not_both(controls, &archive.sha256))
 }
 
-fn not_both(controls: &Controls, sha: &Sha256) -> Error {
+fn not_both(controls: &LineageHandle, sha: &Sha256) -> Error {
     let what = "an archive and its manifest were stored, but are not both listed";
     Error::damaged(layout::archive_key(controls.lineage(), sha), what)
 }
@@ -288,7 +288,7 @@ async fn put(bucket: &dyn Bucket, key: &Key, body: Body) -> Result<()> {
 }
 
 /// Whether a listing shows both, the archive in its full length.
-async fn arrived(controls: &Controls, sha: &Sha256, size_bytes: u64) -> Result<bool> {
+async fn arrived(controls: &LineageHandle, sha: &Sha256, size_bytes: u64) -> Result<bool> {
     let lineage = controls.lineage();
     let prefix = layout::lineage(lineage);
     let (entries, _) = records::list_all(&*controls.store().bucket, &prefix, Depth::Children).await?;
@@ -298,7 +298,7 @@ async fn arrived(controls: &Controls, sha: &Sha256, size_bytes: u64) -> Result<b
 }
 
 /// A publication that failed leaves nothing; if even that fails, a collection finds it.
-async fn withdraw(controls: &Controls, record: Record, version: Version, seal: Seal, sha: &Sha256) {
+async fn withdraw(controls: &LineageHandle, record: Record, version: Version, seal: Seal, sha: &Sha256) {
     let removed = match controls.give_up_publication(record, version).await {
         Err(Error::Conflict { .. }) => {
             match records::get(controls.store(), controls.lineage(), seal.record).await {
@@ -316,7 +316,7 @@ async fn withdraw(controls: &Controls, record: Record, version: Version, seal: S
 /// The record names the archive. Whoever has replaced it meanwhile is heard: a tag does not
 /// matter, a deletion or a collection does.
 async fn confirm(
-    controls: &Controls,
+    controls: &LineageHandle,
     mut record: Record,
     mut version: Version,
     (seal, archive): (Seal, &Archive),
@@ -360,7 +360,7 @@ fn expects(record: &Record, sha: &Sha256) -> bool {
 
 /// Removes what has arrived since somebody else has given it up, as the record says by now. A
 /// record that is trashed may be live again: whoever deletes it removes what it names.
-async fn clear(controls: &Controls, now: &Record, seal: Seal, sha: &Sha256) -> Result<()> {
+async fn clear(controls: &LineageHandle, now: &Record, seal: Seal, sha: &Sha256) -> Result<()> {
     let given_up = match now.state {
         State::Live => named(now) != Some(*sha) && !expects(now, sha),
         State::Trashed => now.removing || now.publications > seal.publication,

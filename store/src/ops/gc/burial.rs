@@ -19,8 +19,9 @@ use crate::{
     Error, Result,
     bucket::{BucketError, Deleted, Depth, Entry, Key},
     catalog::{
+        cas,
         records::{self, list_all},
-        swap, tombstone,
+        tombstone,
     },
     content::TenantStore,
     format::{config::TenantConfig, layout, limits, record::State, tombstone::Progress},
@@ -175,8 +176,7 @@ impl Burial<'_> {
             Some(deletion) if deletion.state == Progress::Begun => deletion.state = Progress::Done,
             _ => return Ok(()),
         }
-        let replaced =
-            swap::replace(&*self.store.bucket, key, config.encode().into(), object.version).await?;
+        let replaced = cas::replace(&*self.store.bucket, key, config.encode().into(), object.version).await?;
         replaced.map(drop).ok_or_else(|| Error::Conflict { what: key.to_string() })
     }
 }

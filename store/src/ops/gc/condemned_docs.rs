@@ -7,7 +7,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use crate::{
     Result,
     bucket::{BucketError, Depth, Key, Version, Write},
-    catalog::{clock, records::list_all, swap},
+    catalog::{cas, clock, records::list_all},
     content::TenantStore,
     format::{
         condemned::{Condemned, Phase},
@@ -83,7 +83,7 @@ impl CondemnedDoc {
         let key = layout::condemned_by(&store.tenant, self.id);
         let mut next = self.body.clone();
         change(&mut next);
-        let replaced = swap::replace(&*store.bucket, &key, next.encode().into(), self.version.clone());
+        let replaced = cas::replace(&*store.bucket, &key, next.encode().into(), self.version.clone());
         if let Some(version) = replaced.await? {
             (self.body, self.version, self.age) = (next, version, Duration::ZERO);
             return Ok(Some(true));

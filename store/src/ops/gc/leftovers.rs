@@ -16,7 +16,7 @@ use super::{
 use crate::{
     Error, Result,
     bucket::{Deleted, Key},
-    catalog::{controls::Controls, lease::LEASE_TTL},
+    catalog::{lease::LEASE_TTL, lineage_handle::LineageHandle},
     content::TenantStore,
     error::Needed,
     format::{layout, record::State},
@@ -115,7 +115,7 @@ async fn publications(store: &TenantStore, marks: &Marks, act: bool) -> Result<u
         if !act {
             continue;
         }
-        let controls = Controls::new(store.clone(), marks.lineage(seen).clone(), Default::default());
+        let controls = LineageHandle::new(store.clone(), marks.lineage(seen).clone(), Default::default());
         match controls.abandon_publication(*id).await {
             // Somebody has changed the record: perhaps the publisher is alive after all.
             Err(Error::Conflict { .. }) => removed -= 1,
@@ -144,7 +144,7 @@ pub(super) async fn finish_deletions(
     let trashed: BTreeMap<&RecordId, &Seen> = trashed.collect();
     let mut live_again: HashSet<u32> = HashSet::new();
     for (id, seen) in trashed {
-        let controls = Controls::new(store.clone(), marks.lineage(seen).clone(), Default::default());
+        let controls = LineageHandle::new(store.clone(), marks.lineage(seen).clone(), Default::default());
         let end = match (act, marks.is_doomed(seen)) {
             (true, true) => controls.delete_with_profile(*id, "").await.map(drop),
             (true, false) => controls.delete(*id, "").await.map(drop),

@@ -149,7 +149,7 @@ pub(super) struct Marks {
     pub lineages: Vec<Lineage>,
     pub records: HashMap<RecordId, Seen>,
     pub packs: SpillMap<Need>,
-    pub pins: Vec<pins::Found>,
+    pub pins: Vec<pins::FoundPin>,
     /// What each pointer names, and what whoever claimed it started from.
     pub pointed: Vec<(RecordId, u32)>,
     /// The sessions whose root is on a record that is missing.

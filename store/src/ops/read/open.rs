@@ -33,10 +33,10 @@ use crate::{
     Error, Result,
     bucket::RetryPolicy,
     catalog::{
-        controls::Controls,
-        lock::{Hold, Patience, Survey, Terms},
+        lineage_handle::LineageHandle,
+        lock::{Hold, LockAndPointer, Patience, Terms},
         pins,
-        pointer::{self, Read},
+        pointer::{self, VersionedPointer},
         records,
         rules::Rules,
         session_root::{Owner, Roots},
@@ -154,7 +154,7 @@ pub async fn locked(
     let chosen = match major {
         Some(chrome_major) => {
             let lineage = Lineage { name: name.clone(), chrome_major };
-            let beside = Survey::of(bucket, &lineage);
+            let beside = LockAndPointer::of(bucket, &lineage);
             let (store, survey) = store.writable_tenant_beside(&name.tenant, beside).await?;
             (store, lineage, survey?)
         }
@@ -162,7 +162,7 @@ pub async fn locked(
             let beside = records::lineages_in(bucket, name);
             let (store, all) = store.writable_tenant_beside(&name.tenant, beside).await?;
             let (lineage, survey) = newest(name, all?, |lineage| async move {
-                let survey = Survey::of(bucket, &lineage).await;
+                let survey = LockAndPointer::of(bucket, &lineage).await;
                 (lineage, survey)
             })
             .await?;
@@ -170,7 +170,7 @@ pub async fn locked(
         }
     };
     let (store, lineage, survey) = chosen;
-    let controls = Controls::new(store.clone(), lineage.clone(), actor);
+    let controls = LineageHandle::new(store.clone(), lineage.clone(), actor);
     let seen = survey.pointer.clone();
     let roots = session.map(|owner| Arc::new(Roots::new(store.clone(), owner)));
     let is_held = survey.lock.as_ref().is_some_and(|lock| controls.is_live(lock));
@@ -207,7 +207,7 @@ pub async fn locked(
 }
 
 /// Roots what the pointer names. Whoever begins the session finds out whether that counts.
-async fn root_early(roots: Option<&Roots>, lineage: &Lineage, seen: Option<&Read>) {
+async fn root_early(roots: Option<&Roots>, lineage: &Lineage, seen: Option<&VersionedPointer>) {
     let target = seen.map_or(Target::Nothing, |read| read.pointer.target());
     if let (Some(roots), Target::Record(record)) = (roots, target)
         && let Err(error) = roots.ensure(lineage, record).await
@@ -315,14 +315,18 @@ async fn root(roots: Option<&Roots>, lineage: &Lineage, record: RecordId) -> Res
 }
 
 /// What a pointer names, if it names anything.
-async fn load(store: &TenantStore, lineage: &Lineage, read: Option<&Read>) -> Result<Option<Opened>> {
+async fn load(
+    store: &TenantStore,
+    lineage: &Lineage,
+    read: Option<&VersionedPointer>,
+) -> Result<Option<Opened>> {
     let Some(read) = read.filter(|read| !read.pointer.is_empty()) else { return Ok(None) };
     let record = resolve::pointed(store, lineage, read).await?;
     Opened::load(store, record).await.map(Some)
 }
 
 /// Whether `claimed` was written on top of `seen` and nothing else.
-fn is_next(claimed: &Pointer, seen: Option<&Read>) -> bool {
+fn is_next(claimed: &Pointer, seen: Option<&VersionedPointer>) -> bool {
     let before: Option<FlipId> = claimed.block().and_then(|block| block.recent.last().copied());
     match seen {
         None => before.is_none(),
@@ -337,13 +341,13 @@ trait Names {
     fn names_something(&self) -> bool;
 }
 
-impl Names for Option<Read> {
+impl Names for Option<VersionedPointer> {
     fn names_something(&self) -> bool {
         self.as_ref().is_some_and(|read| !read.pointer.is_empty())
     }
 }
 
-impl Names for Survey {
+impl Names for LockAndPointer {
     fn names_something(&self) -> bool {
         self.pointer.names_something()
     }

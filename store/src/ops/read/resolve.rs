@@ -12,7 +12,7 @@ use crate::{
     catalog::{
         foreign::{self, ForeignArchive},
         order::{self, Dated},
-        pointer::{self, Read},
+        pointer::{self, VersionedPointer},
         records, tombstone,
     },
     content::TenantStore,
@@ -131,7 +131,11 @@ async fn current(store: &TenantStore, lineage: &Lineage) -> Result<Record> {
 }
 
 /// The snapshot that a pointer names, which names one.
-pub(in crate::ops) async fn pointed(store: &TenantStore, lineage: &Lineage, read: &Read) -> Result<Record> {
+pub(in crate::ops) async fn pointed(
+    store: &TenantStore,
+    lineage: &Lineage,
+    read: &VersionedPointer,
+) -> Result<Record> {
     let (id, snapshot_id) = match (read.pointer.target(), read.pointer.block()) {
         (Target::Record(id), Some(block)) => (id, block.snapshot_id),
         _ => return Err(of_another(store, lineage, &read.pointer)),

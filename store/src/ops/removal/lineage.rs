@@ -8,8 +8,8 @@ use crate::{
     Error, Result,
     bucket::{BucketError, Depth, Key, RetryPolicy},
     catalog::{
-        controls::Controls,
         lease::revocation,
+        lineage_handle::LineageHandle,
         records::{self, list_all},
         rules::Rules,
     },
@@ -35,7 +35,7 @@ impl Left {
 }
 
 /// Ends every record, and removes every archive.
-pub async fn end(controls: &Controls, reason: &str) -> Result<Left> {
+pub async fn end(controls: &LineageHandle, reason: &str) -> Result<Left> {
     let (listed, _) =
         list_all(&*controls.store().bucket, &layout::lineage(controls.lineage()), Depth::Children).await?;
     let ids: Vec<RecordId> = listed.iter().filter_map(|entry| layout::record_of(&entry.key)).collect();
@@ -54,7 +54,7 @@ pub async fn end(controls: &Controls, reason: &str) -> Result<Left> {
     Ok(Left { snapshots: ended.into_iter().flatten().collect() })
 }
 
-async fn end_record(controls: &Controls, id: RecordId, reason: &str) -> Result<()> {
+async fn end_record(controls: &LineageHandle, id: RecordId, reason: &str) -> Result<()> {
     for attempt in 1..=ATTEMPTS {
         match records::find(controls.store(), controls.lineage(), id).await {
             Ok(None) => return Ok(()),
@@ -82,7 +82,7 @@ async fn end_record(controls: &Controls, id: RecordId, reason: &str) -> Result<(
 
 /// All archives but those of snapshots that are still there, whoever has stored them. Manifests
 /// first: what has a manifest has an archive.
-async fn remove_archives(controls: &Controls) -> Result<()> {
+async fn remove_archives(controls: &LineageHandle) -> Result<()> {
     let (store, lineage) = (controls.store(), controls.lineage());
     let (listed, _) = list_all(&*store.bucket, &layout::lineage(lineage), Depth::Children).await?;
     let of_one = |key: &Key| layout::manifest_of(key).or(layout::archive_of(key)).map(ToOwned::to_owned);

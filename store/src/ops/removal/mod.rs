@@ -22,7 +22,7 @@ pub use survey::{Survey, Unfinished, survey};
 
 use crate::{
     Error, Result,
-    catalog::{clock, controls::Controls, records, rules::Rules, session_root, tombstone},
+    catalog::{clock, lineage_handle::LineageHandle, records, rules::Rules, session_root, tombstone},
     content::TenantStore,
     error::Needed,
     format::{
@@ -91,8 +91,8 @@ impl Order {
         })
     }
 
-    fn controls(&self, store: &TenantStore, lineage: crate::name::Lineage) -> Controls {
-        let controls = Controls::new(store.clone(), lineage, self.actor.clone());
+    fn controls(&self, store: &TenantStore, lineage: crate::name::Lineage) -> LineageHandle {
+        let controls = LineageHandle::new(store.clone(), lineage, self.actor.clone());
         #[cfg(any(test, feature = "test-support"))]
         let controls = controls.with_rules(self.rules);
         controls

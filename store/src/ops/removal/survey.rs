@@ -6,7 +6,7 @@ use crate::{
     Error, Result,
     bucket::Depth,
     catalog::{
-        controls::Controls,
+        lineage_handle::LineageHandle,
         pins,
         records::{self, list_all},
     },
@@ -126,7 +126,7 @@ impl Survey {
             self.archive_bytes += entry.size;
             self.majors.insert(lineage.chrome_major);
         }
-        let controls = Controls::new(store.clone(), lineage.clone(), Default::default());
+        let controls = LineageHandle::new(store.clone(), lineage.clone(), Default::default());
         match controls.lock().await {
             Ok(Some(read)) if controls.is_live(&read) => {
                 self.holders.push((lineage.clone(), Holder::from(&read)));

@@ -2,8 +2,11 @@
 
 use super::{Decision, Rule, Snapshot, Verdict, tags};
 use crate::{
-    Error, Result, catalog::controls::Controls, content::TenantStore, error::Needed, format::event::Actor,
-    format::record::Record,
+    Error, Result,
+    catalog::lineage_handle::LineageHandle,
+    content::TenantStore,
+    error::Needed,
+    format::{event::Actor, record::Record},
 };
 
 /// What became of a snapshot that was to go.
@@ -39,7 +42,7 @@ pub async fn apply<'a>(
 }
 
 async fn remove(store: &TenantStore, actor: &Actor, snapshot: &Snapshot, rule: Rule) -> Result<Applied> {
-    let controls = Controls::new(store.clone(), snapshot.lineage.clone(), actor.clone());
+    let controls = LineageHandle::new(store.clone(), snapshot.lineage.clone(), actor.clone());
     let reason = format!("retention: {rule}");
     let unchanged = |record: &Record| tags(&record.tags) == snapshot.tags;
     match controls.delete_while(snapshot.record, &reason, unchanged).await {

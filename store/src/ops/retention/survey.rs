@@ -8,7 +8,7 @@ use crate::{
     bucket::Stamp,
     catalog::{
         clock,
-        controls::Controls,
+        lineage_handle::LineageHandle,
         lock,
         order::{self, Dated},
         pins, records, session_root,
@@ -63,18 +63,18 @@ pub async fn lineage(store: &TenantStore, lineage: &Lineage) -> Result<Survey> {
 /// What is stored of a profile: its live records, its lock and its pointer.
 struct Seen {
     live: Vec<(Record, Stamp)>,
-    controls: Controls,
-    survey: lock::Survey,
+    controls: LineageHandle,
+    survey: lock::LockAndPointer,
 }
 
 async fn look_at(store: &TenantStore, lineage: &Lineage) -> Result<Seen> {
-    let controls = Controls::new(store.clone(), lineage.clone(), Default::default());
+    let controls = LineageHandle::new(store.clone(), lineage.clone(), Default::default());
     let (live, survey) =
         futures::future::try_join(records::live_stamped(store, lineage), controls.survey()).await?;
     Ok(Seen { live, controls, survey })
 }
 
-fn of_lineage(lineage: &Lineage, seen: Seen, pinned: &[pins::Found]) -> Survey {
+fn of_lineage(lineage: &Lineage, seen: Seen, pinned: &[pins::FoundPin]) -> Survey {
     let Seen { live, controls, survey } = seen;
     let now_ms = live.iter().map(|(_, stamp)| clock::to_unix_ms(stamp.now)).max().unwrap_or_default();
     let target = survey.pointer.as_ref().map_or(Target::Nothing, |read| read.pointer.target());

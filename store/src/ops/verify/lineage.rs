@@ -4,7 +4,7 @@ use super::{Check, findings::is_damage};
 use crate::{
     Result,
     bucket::Version,
-    catalog::{controls::Controls, events, pointer},
+    catalog::{events, lineage_handle::LineageHandle, pointer},
     format::{layout, record::Record},
     name::Lineage,
 };
@@ -14,7 +14,7 @@ impl Check<'_> {
     pub(super) async fn pointer(
         &mut self,
         lineage: &Lineage,
-        read: Result<Option<pointer::Read>>,
+        read: Result<Option<pointer::VersionedPointer>>,
         live: &[Record],
     ) -> Result<()> {
         let version = read.as_ref().ok().and_then(|read| read.as_ref()).map(|read| read.version.clone());
@@ -38,7 +38,7 @@ impl Check<'_> {
     fn judge_pointer(
         &mut self,
         lineage: &Lineage,
-        read: Result<Option<pointer::Read>>,
+        read: Result<Option<pointer::VersionedPointer>>,
         live: &[Record],
     ) -> Result<()> {
         let findings = &mut self.findings;
@@ -81,7 +81,7 @@ impl Check<'_> {
     /// A lock and events that cannot be read keep nobody from their data, and are damage all
     /// the same.
     pub(super) async fn lock_and_events(&mut self, lineage: &Lineage) -> Result<()> {
-        let controls = Controls::new(self.store.clone(), lineage.clone(), Default::default());
+        let controls = LineageHandle::new(self.store.clone(), lineage.clone(), Default::default());
         if let Err(error) = controls.lock().await {
             self.findings.damaged(error, "", None)?;
         }

@@ -142,7 +142,7 @@ impl DryRun {
         &mut self,
         store: &TenantStore,
         survey: &RepackPlan,
-        pins: &[pins::Found],
+        pins: &[pins::FoundPin],
     ) -> Result<Stored, Failed> {
         read_marked(store, survey).await?;
         let (number, first) = (self.moves.len(), clock::new_record_id());
@@ -163,7 +163,7 @@ impl DryRun {
         store: &TenantStore,
         users: &[User],
         (number, write): (usize, RecordId),
-        pins: &[pins::Found],
+        pins: &[pins::FoundPin],
     ) -> Result<Option<(PackId, u64)>> {
         let mut meta = MetaPack::new(store, write)?;
         let mut updates = Vec::new();

@@ -154,7 +154,7 @@ impl Mover<'_> {
         users: &[User],
         leases: &Leases,
         copied: &mut Copied,
-        pins: &[pins::Found],
+        pins: &[pins::FoundPin],
         moved: &mut Moved,
     ) -> Result<(), Failed> {
         let write = leases.open().await?;
@@ -190,7 +190,7 @@ impl Mover<'_> {
         user: &'a User,
         meta: &mut MetaPack,
         copied: &Copied,
-        pins: &[pins::Found],
+        pins: &[pins::FoundPin],
     ) -> Result<Option<Update<'a>>, Failed> {
         let Some(record) = user.read(self.store, &DryRun::default()).await? else { return Ok(None) };
         let pack = user.packs.first().copied();

@@ -70,7 +70,7 @@ pub async fn survey(
     rehearsal: &DryRun,
     packs: &[(PackId, u64)],
     records: &[(Lineage, RecordId)],
-    pins: &[pins::Found],
+    pins: &[pins::FoundPin],
     (room, memory): (u64, u64),
 ) -> Result<RepackPlan> {
     let mut survey = RepackPlan { packs: packs.iter().copied().collect(), ..RepackPlan::default() };

@@ -3,7 +3,7 @@
 use super::Failed;
 use crate::{
     Error,
-    catalog::{controls::Controls, lease::WriteLease, pins, records, rules::Rules},
+    catalog::{lease::WriteLease, lineage_handle::LineageHandle, pins, records, rules::Rules},
     content::TenantStore,
     format::{
         Unknown,
@@ -47,10 +47,10 @@ impl Update<'_> {
         &self,
         store: &TenantStore,
         grip: Grip<'_>,
-        pins: &[pins::Found],
+        pins: &[pins::FoundPin],
         rules: Rules,
     ) -> Result<bool, Failed> {
-        let controls = Controls::new(store.clone(), self.lineage.clone(), Default::default());
+        let controls = LineageHandle::new(store.clone(), self.lineage.clone(), Default::default());
         for _ in 0..ATTEMPTS {
             if !rules.lease_after_record {
                 grip.verify(rules).await?;
@@ -81,7 +81,7 @@ impl Update<'_> {
         Ok(false)
     }
 
-    fn move_on(&self, record: &mut Record, pins: &[pins::Found]) {
+    fn move_on(&self, record: &mut Record, pins: &[pins::FoundPin]) {
         record.earlier = earlier(record, pins);
         record.generation += 1;
         record.lease_seq += 1;
@@ -90,18 +90,18 @@ impl Update<'_> {
 }
 
 /// Fails if the record would be too large with what it has to remember once it is moved.
-pub(super) fn check_room(record: &Record, pins: &[pins::Found]) -> Result<(), Error> {
+pub(super) fn check_room(record: &Record, pins: &[pins::FoundPin]) -> Result<(), Error> {
     let moved = Record { earlier: earlier(record, pins), ..record.clone() };
     let what = |error| format!("record {} cannot remember where its content was: {error}", record.record);
     moved.encode_readable().map(drop).map_err(|error| Error::InvalidInput { what: what(error) })
 }
 
 /// What a record remembers of its generations once it is moved on from this one.
-pub(super) fn earlier(record: &Record, pins: &[pins::Found]) -> Vec<Earlier> {
+pub(super) fn earlier(record: &Record, pins: &[pins::FoundPin]) -> Vec<Earlier> {
     // The pins were read after a record of that generation: who pins an earlier one later
     // will find that it has changed.
     let is_pinned = |earlier: &&Earlier| {
-        let on = |found: &pins::Found| (found.pin.record, found.pin.kept_generation());
+        let on = |found: &pins::FoundPin| (found.pin.record, found.pin.kept_generation());
         pins.iter().any(|found| on(found) == (record.record, Some(earlier.generation)))
     };
     let packs = record.content.iter().flat_map(|content| &content.packs).map(|used| used.pack).collect();

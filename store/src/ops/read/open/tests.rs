@@ -53,9 +53,9 @@ impl Desk {
         self.store.writable_tenant(&name().tenant).await.unwrap()
     }
 
-    async fn controls(&self, run: &str) -> Controls {
+    async fn controls(&self, run: &str) -> LineageHandle {
         let lineage = Lineage { name: name(), chrome_major: major() };
-        Controls::new(self.tenant().await, lineage, actor(run))
+        LineageHandle::new(self.tenant().await, lineage, actor(run))
     }
 
     /// A snapshot whose one file says `text`.
@@ -201,7 +201,7 @@ async fn without_a_major_the_newest_lineage_with_a_snapshot_is_meant() {
     let older = desk.snapshot("acme/alice", "130", "old").await;
     // A first capture for a newer Chrome that was cut short.
     let empty = Lineage { name: name(), chrome_major: "132".parse().unwrap() };
-    let cut_short = Controls::new(desk.tenant().await, empty, actor("cut short"));
+    let cut_short = LineageHandle::new(desk.tenant().await, empty, actor("cut short"));
     cut_short.acquire(Terms::default(), Duration::ZERO).await.unwrap();
     let mount = desk.lock(None, Duration::ZERO).await.unwrap();
     assert_eq!(mount.lineage.chrome_major, "130".parse().unwrap());
@@ -222,7 +222,7 @@ async fn what_is_read_is_what_was_claimed_if_the_pointer_moves_meanwhile() {
         // After the lock is taken, before the pointer is claimed.
         tokio::time::sleep(TRIP * 5 / 3).await;
         let direct = Store::new(desk.memory.clone(), None).writable_tenant(&name().tenant).await.unwrap();
-        let direct = Controls::new(direct, operator.lineage().clone(), operator.actor().clone());
+        let direct = LineageHandle::new(direct, operator.lineage().clone(), operator.actor().clone());
         let back = Move { target: first, reason: String::new(), force: true };
         direct.point(&back).await.unwrap();
     };

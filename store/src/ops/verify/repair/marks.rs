@@ -4,7 +4,7 @@ use super::live;
 use crate::{
     Error, Result,
     bucket::BucketError,
-    catalog::{clock, controls::Controls, records},
+    catalog::{clock, lineage_handle::LineageHandle, records},
     content::{lost::Lost, meta::Metadata},
     format::{
         mark::Mark,
@@ -40,7 +40,7 @@ impl Check<'_> {
     /// Brings the mark of a snapshot up to date, whatever others do to its record meanwhile. Says
     /// whether it has one then.
     async fn settle_mark(&self, lineage: &Lineage, record: &Record, before: &Lost) -> Result<bool> {
-        let controls = Controls::new(self.store.clone(), lineage.clone(), Default::default());
+        let controls = LineageHandle::new(self.store.clone(), lineage.clone(), Default::default());
         let mut record = record.clone();
         for _ in 0..ATTEMPTS {
             let was_seen = self.looked_at.get(&record.record) == Some(&record.generation);

@@ -5,17 +5,17 @@ use std::{sync::Arc, time::Duration};
 use super::{Capture, LockUse};
 use crate::{
     Error, Result,
-    catalog::lock::{Hold, Keeper, Survey},
+    catalog::lock::{Hold, LockAndPointer, LockRenewer},
 };
 
 pub(super) struct HeldOrOwnLock {
     pub hold: Arc<Hold>,
     /// Of a lock of our own: the caller keeps its own.
-    keeper: Option<Keeper>,
+    keeper: Option<LockRenewer>,
 }
 
 impl HeldOrOwnLock {
-    pub async fn obtain(capture: &Capture<'_>, survey: Survey) -> Result<Self> {
+    pub async fn obtain(capture: &Capture<'_>, survey: LockAndPointer) -> Result<Self> {
         let controls = &capture.controls;
         match &capture.request.lock {
             LockUse::Held(token) => Ok(Self { hold: Arc::new(controls.adopt(*token).await?), keeper: None }),

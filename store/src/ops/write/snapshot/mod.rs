@@ -25,9 +25,9 @@ use std::{
 use crate::{
     Error, ErrorKind, Result,
     catalog::{
-        controls::Controls,
         index::IndexUse,
-        lock::{self, Patience, Survey, Terms},
+        lineage_handle::LineageHandle,
+        lock::{self, LockAndPointer, Patience, Terms},
         pointer::Flip,
         records,
     },
@@ -195,7 +195,7 @@ pub async fn snapshot(
     stop: impl Future<Output = ()>,
 ) -> Result<Report> {
     let started = Instant::now();
-    let controls = Controls::new(store.clone(), request.lineage.clone(), request.actor.clone());
+    let controls = LineageHandle::new(store.clone(), request.lineage.clone(), request.actor.clone());
     let capture = Capture { store, request, progress, controls, right: OnceCell::new() };
     let ended = tokio::select! {
         ended = capture.until_done() => ended,
@@ -211,7 +211,7 @@ struct Capture<'a> {
     store: &'a TenantStore,
     request: &'a Request,
     progress: Arc<dyn Progress>,
-    controls: Controls,
+    controls: LineageHandle,
     /// Taken when there is something to write, and kept over all attempts.
     right: OnceCell<HeldOrOwnLock>,
 }
@@ -287,7 +287,7 @@ impl Capture<'_> {
 
     /// Lock and pointer, and the current snapshot if there is one of ours. Somebody else's
     /// lock is told at once, and so is the loss of the caller's.
-    async fn survey(&self) -> Result<(Survey, Option<Record>)> {
+    async fn survey(&self) -> Result<(LockAndPointer, Option<Record>)> {
         let survey = self.controls.survey().await?;
         match &self.request.lock {
             _ if self.right.initialized() => {}

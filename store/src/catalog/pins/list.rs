@@ -26,7 +26,7 @@ pub async fn pinned(store: &TenantStore) -> Result<Vec<RecordId>> {
 
 /// A pin as it was read.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct FoundPin {
     pub key: Key,
     pub pin: Pin,
     pub version: Version,
@@ -36,8 +36,8 @@ pub struct Found {
 }
 
 /// All pins, those included whose time is over.
-pub async fn read(store: &TenantStore) -> Result<Vec<Found>> {
-    let mut found: Vec<Found> = Vec::new();
+pub async fn read(store: &TenantStore) -> Result<Vec<FoundPin>> {
+    let mut found: Vec<FoundPin> = Vec::new();
     for look in 1.. {
         let (entries, _) = list_all(&*store.bucket, &layout::pins(&store.tenant), Depth::All).await?;
         let mut gone = false;
@@ -57,7 +57,7 @@ pub async fn read(store: &TenantStore) -> Result<Vec<Found>> {
             };
             let pin = Pin::decode(&object.bytes).map_err(|error| error.of(&key))?;
             let age = object.stamp.age();
-            found.push(Found { key, holds: age <= pin.ttl(), pin, version: object.version, age });
+            found.push(FoundPin { key, holds: age <= pin.ttl(), pin, version: object.version, age });
         }
         // A pin is renewed by a new one, and then the old one goes: one that was listed and is
         // gone may have been renewed after the listing.

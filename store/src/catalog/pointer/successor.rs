@@ -1,6 +1,6 @@
 //! The pointer that follows another. Pure; every one of them has a flip id of its own.
 
-use super::{Controls, Read};
+use super::{LineageHandle, VersionedPointer};
 use crate::{
     format::{
         Unknown, WRITER,
@@ -17,7 +17,7 @@ fn new_flip_id() -> FlipId {
     FlipId::from_bytes(id::random())
 }
 
-impl Controls {
+impl LineageHandle {
     /// For a flip that is about to be tried.
     pub fn new_flip_id(&self) -> FlipId {
         if self.rules.fresh_flip_id { new_flip_id() } else { FlipId::from_bytes([0x77; 16]) }
@@ -27,7 +27,7 @@ impl Controls {
 /// Points at `record`.
 pub(super) fn moved(
     lineage: &Lineage,
-    before: Option<&Read>,
+    before: Option<&VersionedPointer>,
     record: &Record,
     at_ms: u64,
     lease: Option<Lease>,
@@ -57,7 +57,7 @@ pub(super) fn moved(
 
 /// Points where it did, by the name of the archive that `record` has by now. It is still the
 /// same move: when it was made, and from where, stays.
-pub(super) fn named(lineage: &Lineage, before: &Read, record: &Record) -> Pointer {
+pub(super) fn named(lineage: &Lineage, before: &VersionedPointer, record: &Record) -> Pointer {
     let sha = record.sha256_prefix();
     let mut next = Pointer {
         active_archive_key: layout::archive(lineage, &sha),
@@ -73,7 +73,7 @@ pub(super) fn named(lineage: &Lineage, before: &Read, record: &Record) -> Pointe
 /// knows only the contract.
 pub(super) fn claimed(
     lineage: &Lineage,
-    before: Option<&Read>,
+    before: Option<&VersionedPointer>,
     lease: Lease,
     after_contract_only: bool,
 ) -> Pointer {
@@ -86,7 +86,7 @@ pub(super) fn claimed(
 }
 
 /// Points where it did, which is `record`: an archive of somebody else's that was stored.
-pub(super) fn recognised(before: &Read, record: &Record, event: Event) -> Pointer {
+pub(super) fn recognised(before: &VersionedPointer, record: &Record, event: Event) -> Pointer {
     let mut next = again(before);
     if let Some(block) = &mut next.pstore {
         block.record = Some(record.record);
@@ -101,7 +101,7 @@ pub(super) fn recognised(before: &Read, record: &Record, event: Event) -> Pointe
 }
 
 /// Points where it did, under nobody's claim.
-pub(super) fn unclaimed(before: &Read) -> Pointer {
+pub(super) fn unclaimed(before: &VersionedPointer) -> Pointer {
     let mut next = again(before);
     if let Some(block) = &mut next.pstore {
         block.lease = None;
@@ -110,7 +110,7 @@ pub(super) fn unclaimed(before: &Read) -> Pointer {
 }
 
 /// Points where it did, and says that a program was seen which knows only the contract.
-pub(super) fn witnessed(lineage: &Lineage, before: Option<&Read>) -> Pointer {
+pub(super) fn witnessed(lineage: &Lineage, before: Option<&VersionedPointer>) -> Pointer {
     let mut next = touched(lineage, before);
     if let Some(block) = &mut next.pstore {
         block.contract_only_seen = true;
@@ -119,7 +119,7 @@ pub(super) fn witnessed(lineage: &Lineage, before: Option<&Read>) -> Pointer {
 }
 
 /// Points where it did, in other bytes; without a pointer, at nothing.
-pub(super) fn touched(lineage: &Lineage, before: Option<&Read>) -> Pointer {
+pub(super) fn touched(lineage: &Lineage, before: Option<&VersionedPointer>) -> Pointer {
     before.map_or_else(
         || {
             let mut first = empty(lineage);
@@ -131,14 +131,14 @@ pub(super) fn touched(lineage: &Lineage, before: Option<&Read>) -> Pointer {
 }
 
 /// Points where it did, in other bytes.
-pub(super) fn again(before: &Read) -> Pointer {
+pub(super) fn again(before: &VersionedPointer) -> Pointer {
     let mut next = before.pointer.clone();
     next.pstore = Some(successor(Some(before), &next));
     next
 }
 
 /// Points at nothing, under nobody's claim.
-pub(super) fn emptied(lineage: &Lineage, before: Option<&Read>, event: Option<Event>) -> Pointer {
+pub(super) fn emptied(lineage: &Lineage, before: Option<&VersionedPointer>, event: Option<Event>) -> Pointer {
     let Some(read) = before else { return touched(lineage, None) };
     let mut next = Pointer { unknown: read.pointer.unknown.clone(), ..empty(lineage) };
     if let Some(event) = &event {
@@ -173,7 +173,7 @@ pub(super) fn empty(lineage: &Lineage) -> Pointer {
 
 /// The block of `next`, with everything that does not change. A block that is not bound is
 /// somebody else's business: nothing of it is kept.
-fn successor(before: Option<&Read>, next: &Pointer) -> Block {
+fn successor(before: Option<&VersionedPointer>, next: &Pointer) -> Block {
     let old = before.and_then(|read| read.pointer.block());
     let mut recent = old.map_or_else(Vec::new, |old| {
         let mut recent = old.recent.clone();

@@ -1,14 +1,14 @@
 //! Writing into a pointer which snapshot it is that somebody else has moved it to.
 
-use super::{Controls, Read, next, swap::Swap};
+use super::{LineageHandle, VersionedPointer, successor, swap::Swap};
 use crate::{Result, format::event::EventKind, id::RecordId};
 
-impl Controls {
+impl LineageHandle {
     /// Notes in `before`, which names an archive that is no record's, that `target` was made of
     /// it. What the pointer says to everybody else stays as it is, and so does whoever has
     /// claimed it; so no lock is needed. `false` if it cannot be said that this was done: the
     /// caller looks again.
-    pub async fn recognise(&self, before: &Read, target: RecordId) -> Result<bool> {
+    pub async fn recognise(&self, before: &VersionedPointer, target: RecordId) -> Result<bool> {
         let old = before.pointer.block();
         let (record, ()) = futures::future::try_join(
             self.live_record(target),
@@ -23,7 +23,7 @@ impl Controls {
         if !before.pointer.block().is_some_and(|block| block.contract_only_seen) {
             event.reason = "from now on every snapshot of this profile gets an archive".to_owned();
         }
-        let next = next::recognised(before, &record, event.clone());
+        let next = successor::recognised(before, &record, event.clone());
         let swapped = self.swap(Some(before), &next).await?;
         if matches!(swapped, Swap::Applied(_)) {
             self.store_event(&event).await;

@@ -1,6 +1,6 @@
 //! Moving the pointer without holding the lock: what operators do.
 
-use super::{ATTEMPTS, Controls, Flip, Read, next, swap::Swap};
+use super::{ATTEMPTS, Flip, LineageHandle, VersionedPointer, successor, swap::Swap};
 use crate::{
     Result,
     bucket::RetryPolicy,
@@ -21,7 +21,7 @@ pub struct Move {
     pub force: bool,
 }
 
-impl Controls {
+impl LineageHandle {
     /// Moves the pointer, unless somebody holds the lock. The claim goes: whoever had it
     /// must not move the pointer back.
     pub async fn point(&self, wanted: &Move) -> Result<Flip> {
@@ -54,7 +54,7 @@ impl Controls {
             }
             self.require_undeleted(before.as_ref()).await?;
             self.notice_foreign(before.as_ref()).await;
-            let active = |read: &Read| read.pointer.active_sha256_prefix.clone();
+            let active = |read: &VersionedPointer| read.pointer.active_sha256_prefix.clone();
             let mut event = self.event(kind.clone());
             event.reason = wanted.reason.clone();
             if before.as_ref().is_some_and(|read| !read.is_readable) {
@@ -67,7 +67,7 @@ impl Controls {
             event.flip_id = Some(flip_id);
             let lease = old.and_then(|block| block.lease.clone()).filter(|_| !self.rules.drop_lease);
             let next =
-                next::moved(&self.lineage, before.as_ref(), &record, event.at_ms, lease, event.clone());
+                successor::moved(&self.lineage, before.as_ref(), &record, event.at_ms, lease, event.clone());
             let from = next.flipped_from_sha256_prefix.clone();
             match self.swap(before.as_ref(), &next).await? {
                 Swap::Applied(_) => {

@@ -15,7 +15,7 @@ use crate::{
 };
 
 #[derive(Clone, Debug)]
-pub struct Controls {
+pub struct LineageHandle {
     pub(super) store: TenantStore,
     pub(super) lineage: Lineage,
     pub(super) actor: Actor,
@@ -23,7 +23,7 @@ pub struct Controls {
     pub(super) rules: Rules,
 }
 
-impl Controls {
+impl LineageHandle {
     pub fn new(store: TenantStore, lineage: Lineage, actor: Actor) -> Self {
         Self { store, lineage, actor, clock: HostClock::default(), rules: Rules::ALL }
     }
