@@ -4,7 +4,7 @@ use std::{fmt, ops::Range, sync::Arc};
 
 use futures::future::BoxFuture;
 use store::{
-    content::lazy::Lazy,
+    content::lazy::ChunkFetcher,
     format::{
         table::Location,
         tree::{Entry, Extent, Kind},
@@ -28,9 +28,9 @@ pub trait Lower: Send + Sync + fmt::Debug {
     fn prepare(&self, pieces: Vec<Piece>);
 }
 
-impl Lower for Arc<Lazy> {
+impl Lower for Arc<ChunkFetcher> {
     fn now(&self, pieces: &[Piece]) -> Option<store::Result<Vec<Chunk>>> {
-        Lazy::now(self, pieces)
+        ChunkFetcher::now(self, pieces)
     }
 
     fn fetch<'a>(&'a self, pieces: &'a [Piece]) -> BoxFuture<'a, store::Result<Vec<Chunk>>> {
@@ -38,11 +38,11 @@ impl Lower for Arc<Lazy> {
     }
 
     fn prefetch(&self, pieces: Vec<Piece>) {
-        Lazy::prefetch(self, pieces);
+        ChunkFetcher::prefetch(self, pieces);
     }
 
     fn prepare(&self, pieces: Vec<Piece>) {
-        Lazy::prepare(self, pieces);
+        ChunkFetcher::prepare(self, pieces);
     }
 }
 

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use store::{
     bucket::{Access, LocalBucket},
     catalog::{records, store::Store},
-    content::{TenantStore, lost::Lost, meta::Metadata, reader::Verified},
+    content::{TenantStore, damage::DamagedFrames, meta::Metadata, reader::Verified},
     format::{
         FormatError,
         bytes::Reader,
@@ -389,7 +389,7 @@ fn refusal(read_as: &str, bytes: &[u8]) -> Result<(), FormatError> {
 #[test]
 fn a_mark_names_the_frames_that_are_lost() {
     let record = Record::decode(&document(&on_disk(), "records/damaged.json")).unwrap();
-    let (lost, content) = (Lost::from(record.damage.as_ref().unwrap()), record.content.unwrap());
+    let (lost, content) = (DamagedFrames::from(record.damage.as_ref().unwrap()), record.content.unwrap());
     let [first, second, meta] = [0, 1, 2].map(|at| content.packs[at].pack);
     let has = |pack| [16, 17, 1_048_592].map(|offset| lost.has(pack, offset));
     assert_eq!((has(first), has(second), has(meta)), ([true, false, true], [true; 3], [false; 3]));

@@ -6,7 +6,7 @@ use store::{
     Error, Result,
     content::{
         ingest::{Cutter, Files},
-        recut::{Before, Changed, recut},
+        rechunk::{Before, Changed, recut},
     },
 };
 use tokio::runtime::Handle;

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use store::{
     Error, Result,
     catalog::lock::{Hold, LockRenewer},
-    content::{TenantStore, lazy::Lazy},
+    content::{TenantStore, lazy::ChunkFetcher},
     id::RecordId,
     name::Lineage,
     ops::{read::locate::SnapshotLocator, write::commit::Base},
@@ -49,7 +49,7 @@ pub struct Mount {
     pub lineage: Lineage,
     pub tenant: TenantStore,
     session: SessionDir,
-    lazy: Option<Arc<Lazy>>,
+    lazy: Option<Arc<ChunkFetcher>>,
     /// Knows where the chunks of the snapshot below are, if they are moved.
     home: Arc<SnapshotLocator>,
     right: Right,

@@ -17,8 +17,8 @@ use store::{
     },
     content::{
         TenantStore,
-        lazy::{Lazy, Limits},
-        whereabouts::Whereabouts,
+        lazy::{ChunkFetcher, Limits},
+        relocator::Relocator,
     },
     format::{
         record::Record,
@@ -131,8 +131,12 @@ impl Mount {
         let lost_writes = recovered.lost_writes;
         let named = below.as_ref().map(|below| (below.lineage.clone(), below.record));
         let home = Arc::new(SnapshotLocator::new(tenant.clone(), named));
-        let lazy =
-            Lazy::new(tenant.clone(), runtime.clone(), limits, Whereabouts::new(Arc::clone(&home) as _));
+        let lazy = ChunkFetcher::new(
+            tenant.clone(),
+            runtime.clone(),
+            limits,
+            Relocator::new(Arc::clone(&home) as _),
+        );
         let lower: Arc<dyn Lower> = Arc::new(Arc::clone(&lazy));
         let intended = recovered.intended.clone();
         let fs = Arc::new(Fs::new(recovered, below, lower, exclusions));
@@ -215,7 +219,7 @@ fn begin(
 
 /// Has fetched what is read first, and gives what is left of the snapshot. Nobody waits for the
 /// former, nor for the memory that the tree took.
-fn follow(lazy: &Arc<Lazy>, runtime: &Handle, snapshot: Snapshot) -> Base {
+fn follow(lazy: &Arc<ChunkFetcher>, runtime: &Handle, snapshot: Snapshot) -> Base {
     let Opened { record, metadata, entries, locations } = snapshot.opened;
     let (lazy, startup) = (Arc::clone(lazy), record.startup.clone());
     runtime.spawn_blocking(move || lazy.follow(&startup, &entries, &locations));

@@ -11,7 +11,7 @@ use super::records::list_all;
 use crate::{
     Result,
     bucket::{BucketError, Depth, Key},
-    content::{TenantStore, cache::Shelf},
+    content::{TenantStore, cache::CacheKind},
     format::{
         condemned::{Condemned, Phase},
         layout, limits,
@@ -34,7 +34,7 @@ pub async fn barred(store: &TenantStore) -> Result<Vec<PackId>> {
 
 /// The packs that a document names. One that is swept changes no more, so this host reads it once.
 async fn packs_of(store: &TenantStore, key: &Key) -> Result<Vec<PackId>> {
-    let kept = store.cache.as_ref().and_then(|cache| cache.read(Shelf::Swept, key.name()));
+    let kept = store.cache.as_ref().and_then(|cache| cache.read(CacheKind::Swept, key.name()));
     if let Some(swept) = kept.and_then(|bytes| Condemned::decode(&bytes).ok()) {
         return Ok(swept.packs);
     }
@@ -46,7 +46,7 @@ async fn packs_of(store: &TenantStore, key: &Key) -> Result<Vec<PackId>> {
     };
     let condemned = Condemned::decode(&object.bytes).map_err(|error| error.of(key))?;
     if let (Phase::Swept, Some(cache)) = (condemned.phase, &store.cache) {
-        cache.write(Shelf::Swept, key.name(), &object.bytes);
+        cache.write(CacheKind::Swept, key.name(), &object.bytes);
     }
     Ok(condemned.packs)
 }

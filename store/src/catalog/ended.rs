@@ -11,7 +11,7 @@ use std::{
 
 use crate::{
     bucket::Entry,
-    content::{TenantStore, cache::Shelf},
+    content::{TenantStore, cache::CacheKind},
     format::layout,
     id::RecordId,
     name::Lineage,
@@ -29,7 +29,7 @@ pub(super) struct Ended {
 impl Ended {
     pub(super) fn load(store: &TenantStore, lineage: &Lineage) -> Self {
         let name = blake3::hash(lineage.to_string().as_bytes()).to_hex()[..32].to_owned();
-        let bytes = store.cache.as_ref().and_then(|cache| cache.read(Shelf::Ended, &name));
+        let bytes = store.cache.as_ref().and_then(|cache| cache.read(CacheKind::Ended, &name));
         let bytes = bytes.unwrap_or_default();
         let lines = bytes.chunks_exact(LINE_BYTES).map(|line| {
             let number = |from: usize| u64::from_le_bytes(std::array::from_fn(|at| line[from + at]));
@@ -65,7 +65,7 @@ impl Ended {
             bytes.extend_from_slice(&size.to_le_bytes());
             bytes.extend_from_slice(&modified.to_le_bytes());
         }
-        cache.write(Shelf::Ended, &self.name, &bytes);
+        cache.write(CacheKind::Ended, &self.name, &bytes);
     }
 }
 

@@ -13,7 +13,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use crate::{
     Result,
     bucket::{BucketError, Depth},
-    content::{TenantStore, known::Known},
+    content::{TenantStore, dedup_index::DedupIndex},
     format::layout,
     id::PackId,
 };
@@ -22,7 +22,7 @@ const REQUESTS_AT_ONCE: usize = 16;
 
 /// Looks at the first page of all packs. If there are no more, what is not there is known too,
 /// however that came about.
-pub(super) async fn first_page(store: &TenantStore, known: &Known) -> Result<()> {
+pub(super) async fn first_page(store: &TenantStore, known: &DedupIndex) -> Result<()> {
     let page = store.bucket.list(&layout::packs(&store.tenant), Depth::All, None).await?;
     let packs = page.entries.iter().filter_map(|entry| entry.key.name().parse().ok());
     match page.next {

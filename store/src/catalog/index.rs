@@ -9,7 +9,7 @@ use super::{cas, clock, records::list_all};
 use crate::{
     Result,
     bucket::{BucketError, Depth, Entry, Key, put_unique},
-    content::{TenantStore, cache::Shelf, chunk::Locations},
+    content::{TenantStore, cache::CacheKind, chunk::Locations},
     format::{index::Index, layout, limits},
     id::RecordId,
 };
@@ -132,7 +132,7 @@ pub async fn upload(store: &TenantStore, write: RecordId, index: Index) -> Resul
 /// Keeps an index that this host has just written.
 fn remember(store: &TenantStore, write: RecordId, bytes: &[u8]) {
     if let Some(cache) = &store.cache {
-        cache.write(Shelf::Index, &cache_name(&write.to_string(), bytes.len() as u64), bytes);
+        cache.write(CacheKind::Index, &cache_name(&write.to_string(), bytes.len() as u64), bytes);
     }
 }
 
@@ -143,7 +143,7 @@ fn cache_name(write: &str, size: u64) -> String {
 
 async fn one(store: &TenantStore, entry: Entry) -> Option<Index> {
     let name = cache_name(entry.key.name(), entry.size);
-    if let Some(bytes) = store.cache.as_ref().and_then(|cache| cache.read(Shelf::Index, &name))
+    if let Some(bytes) = store.cache.as_ref().and_then(|cache| cache.read(CacheKind::Index, &name))
         && let Ok(index) = Index::decode(&bytes)
     {
         return Some(index);
@@ -152,7 +152,7 @@ async fn one(store: &TenantStore, entry: Entry) -> Option<Index> {
     let decoded = object.map_err(crate::Error::from).and_then(|object| {
         let index = Index::decode(&object.bytes).map_err(|error| error.of(&entry.key))?;
         if let Some(cache) = &store.cache {
-            cache.write(Shelf::Index, &name, &object.bytes);
+            cache.write(CacheKind::Index, &name, &object.bytes);
         }
         Ok(index)
     });

@@ -33,7 +33,12 @@ use super::{
 use crate::{
     Error, Result,
     bucket::{BucketError, Depth, Key, Version, Write},
-    content::{TenantStore, known::Known, packer::SealedPack, upload::DurablePacks, upload::Gate},
+    content::{
+        TenantStore,
+        dedup_index::DedupIndex,
+        packer::SealedPack,
+        upload::{DurablePacks, WriteSession},
+    },
     format::{
         WRITER,
         index::{Index, IndexPack},
@@ -58,7 +63,7 @@ pub struct WriteLease {
     store: TenantStore,
     lineage: Lineage,
     draft: Record,
-    known: Arc<Known>,
+    known: Arc<DedupIndex>,
     rules: Rules,
     /// How much the tenant may have stored when the write is done.
     quota_bytes: Option<u64>,
@@ -110,7 +115,7 @@ pub struct DurableWrite {
 
 impl WriteLease {
     /// `draft` is the record to be, without an id; `known` learns which packs are barred.
-    pub fn new(store: TenantStore, lineage: Lineage, draft: Record, known: Arc<Known>) -> Self {
+    pub fn new(store: TenantStore, lineage: Lineage, draft: Record, known: Arc<DedupIndex>) -> Self {
         let (rules, stored_before) = (Rules::ALL, AtomicU64::new(0));
         let (quota_bytes, lists_packs, looked, is_kept, held) = Default::default();
         Self {
@@ -290,7 +295,7 @@ impl WriteLease {
 }
 
 #[async_trait]
-impl Gate for WriteLease {
+impl WriteSession for WriteLease {
     /// What was uploaded by then is garbage of a write that is given up.
     fn allow(&self, new_bytes: u64) -> Result<()> {
         let Some(quota) = self.quota_bytes else { return Ok(()) };

@@ -19,7 +19,7 @@ const CHECK_LEN: usize = 32;
 
 /// What a cached file is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shelf {
+pub enum CacheKind {
     /// Indexes, by the write that made them.
     Index,
     /// Decoded metadata of snapshots, by record and generation.
@@ -34,7 +34,7 @@ pub enum Shelf {
     Unfinished,
 }
 
-impl Shelf {
+impl CacheKind {
     const fn folder(self) -> &'static str {
         match self {
             Self::Index => "index",
@@ -104,7 +104,7 @@ impl Cache {
     }
 
     /// The cached bytes, if they are there and whole.
-    pub fn read(&self, shelf: Shelf, name: &str) -> Option<Vec<u8>> {
+    pub fn read(&self, shelf: CacheKind, name: &str) -> Option<Vec<u8>> {
         let path = self.path(shelf, name);
         let mut bytes = fs::read(&path).ok()?;
         let split = bytes.len().checked_sub(CHECK_LEN)?;
@@ -118,14 +118,14 @@ impl Cache {
     }
 
     /// Remembers `bytes`. A failure is logged: the cache is a convenience.
-    pub fn write(&self, shelf: Shelf, name: &str, bytes: &[u8]) {
+    pub fn write(&self, shelf: CacheKind, name: &str, bytes: &[u8]) {
         if let Err(error) = self.try_write(shelf, name, bytes) {
             tracing::debug!(root = %self.root.display(), %error, "the cache could not be written");
         }
     }
 
     /// What this user has put on a shelf, newest first.
-    pub(super) fn list_own(&self, shelf: Shelf) -> Vec<Listed> {
+    pub(super) fn list_own(&self, shelf: CacheKind) -> Vec<Listed> {
         let Ok(folder) = fs::read_dir(self.root.join(shelf.folder())) else { return Vec::new() };
         let user = rustix::process::geteuid().as_raw();
         let own = |entry: fs::DirEntry| {
@@ -139,11 +139,11 @@ impl Cache {
     }
 
     /// Forgets a file. If that fails it is as it was.
-    pub(super) fn remove(&self, shelf: Shelf, name: &str) {
+    pub(super) fn remove(&self, shelf: CacheKind, name: &str) {
         let _ = fs::remove_file(self.path(shelf, name));
     }
 
-    fn try_write(&self, shelf: Shelf, name: &str, bytes: &[u8]) -> std::io::Result<()> {
+    fn try_write(&self, shelf: CacheKind, name: &str, bytes: &[u8]) -> std::io::Result<()> {
         let path = self.path(shelf, name);
         let folder = self.root.join(shelf.folder());
         make_private(&folder)?;
@@ -162,7 +162,7 @@ impl Cache {
         prune(&folder, shelf.max_bytes())
     }
 
-    fn path(&self, shelf: Shelf, name: &str) -> PathBuf {
+    fn path(&self, shelf: CacheKind, name: &str) -> PathBuf {
         self.root.join(shelf.folder()).join(name)
     }
 }
@@ -204,17 +204,17 @@ mod tests {
     fn a_damaged_file_is_as_good_as_none() {
         let root = tempfile::tempdir().unwrap();
         let cache = Cache::new(root.path(), StoreId::from_parts(1, [1; 10]), &"acme".parse().unwrap());
-        assert_eq!(cache.read(Shelf::Index, "x"), None);
-        cache.write(Shelf::Index, "x", b"hello");
-        assert_eq!(cache.read(Shelf::Index, "x").as_deref(), Some(&b"hello"[..]));
-        let path = cache.path(Shelf::Index, "x");
+        assert_eq!(cache.read(CacheKind::Index, "x"), None);
+        cache.write(CacheKind::Index, "x", b"hello");
+        assert_eq!(cache.read(CacheKind::Index, "x").as_deref(), Some(&b"hello"[..]));
+        let path = cache.path(CacheKind::Index, "x");
         let mut bytes = fs::read(&path).unwrap();
         bytes[2] ^= 1;
         fs::write(&path, &bytes).unwrap();
-        assert_eq!(cache.read(Shelf::Index, "x"), None);
+        assert_eq!(cache.read(CacheKind::Index, "x"), None);
         assert!(!path.exists());
         fs::write(&path, b"short").unwrap();
-        assert_eq!(cache.read(Shelf::Index, "x"), None);
+        assert_eq!(cache.read(CacheKind::Index, "x"), None);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use super::{
     TenantStore,
-    cache::Shelf,
+    cache::CacheKind,
     compress::Compressor,
     packer::{Packer, SealedPack},
     reader::Verified,
@@ -71,7 +71,7 @@ impl Metadata {
     ) -> Result<Self> {
         let name = cache_name(record, generation);
         if let Some(cache) = &store.cache
-            && let Some(bytes) = cache.read(Shelf::Meta, &name)
+            && let Some(bytes) = cache.read(CacheKind::Meta, &name)
         {
             match Self::from_cached(store, content, &bytes.into(), most) {
                 Ok(metadata) => return Ok(metadata),
@@ -218,7 +218,7 @@ impl Metadata {
                 }
             }
         }
-        cache.write(Shelf::Meta, &cache_name(record, generation), &bytes);
+        cache.write(CacheKind::Meta, &cache_name(record, generation), &bytes);
     }
 
     fn from_cached(store: &TenantStore, content: &Content, bytes: &Bytes, most: u64) -> Result<Self> {

@@ -13,7 +13,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::{
     TenantStore,
-    cache::{Cache, Shelf},
+    cache::{Cache, CacheKind},
     chunk::Locations,
 };
 use crate::{
@@ -54,16 +54,16 @@ impl Unfinished {
     /// as good as none.
     pub fn load(store: &TenantStore) -> Self {
         let Some(cache) = &store.cache else { return Self::default() };
-        let mut budget = Shelf::Unfinished.max_bytes();
+        let mut budget = CacheKind::Unfinished.max_bytes();
         let mut loaded = Self::default();
-        for listed in cache.list_own(Shelf::Unfinished) {
+        for listed in cache.list_own(CacheKind::Unfinished) {
             let is_old = listed.age().is_some_and(|age| age > KEPT_FOR);
             budget = budget.saturating_sub(listed.len);
             let index = if is_old || budget == 0 { None } else { read(cache, store, &listed.name) };
             match index {
                 Some(index) => index.packs.into_iter().for_each(|pack| loaded.learn(pack)),
                 // Older ones come after it, and what is damaged stays so.
-                None => cache.remove(Shelf::Unfinished, &listed.name),
+                None => cache.remove(CacheKind::Unfinished, &listed.name),
             }
         }
         loaded
@@ -88,7 +88,7 @@ impl Unfinished {
 }
 
 fn read(cache: &Cache, store: &TenantStore, name: &str) -> Option<Index> {
-    let index = Index::decode(&cache.read(Shelf::Unfinished, name)?).ok()?;
+    let index = Index::decode(&cache.read(CacheKind::Unfinished, name)?).ok()?;
     Some(index).filter(|index| index.key == *store.key())
 }
 
@@ -97,11 +97,11 @@ pub fn note(store: &TenantStore, pack: IndexPack) {
     let Some(cache) = &store.cache else { return };
     let name = pack.pack.to_string();
     let index = Index { key: *store.key(), writer: WRITER.to_owned(), packs: vec![pack] };
-    cache.write(Shelf::Unfinished, &name, &index.encode());
+    cache.write(CacheKind::Unfinished, &name, &index.encode());
 }
 
 /// These packs are named elsewhere by now, or may not be referred to.
 pub fn forget(store: &TenantStore, packs: impl IntoIterator<Item = PackId>) {
     let Some(cache) = &store.cache else { return };
-    packs.into_iter().for_each(|pack| cache.remove(Shelf::Unfinished, &pack.to_string()));
+    packs.into_iter().for_each(|pack| cache.remove(CacheKind::Unfinished, &pack.to_string()));
 }

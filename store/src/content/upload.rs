@@ -2,7 +2,7 @@
 //!
 //! At most two sealed packs wait or travel at a time, so memory is bounded by the pack
 //! size. A pack carries the name of the write that made it, and a write has no name until
-//! its record exists: [`Gate::open`] makes it, before the first pack is sealed.
+//! its record exists: [`WriteSession::open`] makes it, before the first pack is sealed.
 
 use std::sync::{
     Arc, Mutex, PoisonError,
@@ -34,7 +34,7 @@ pub(super) const PACKS_IN_FLIGHT: usize = 2;
 
 /// What must happen before anything is uploaded.
 #[async_trait]
-pub trait Gate: Send + Sync {
+pub trait WriteSession: Send + Sync {
     /// Makes, once, the record that holds the write's lease; renews the lease when due.
     async fn open(&self) -> Result<RecordId>;
 
@@ -48,7 +48,7 @@ pub trait Gate: Send + Sync {
 /// Uploads the packs of one write. Called from threads that may block.
 pub struct Uploader {
     store: TenantStore,
-    gate: Arc<dyn Gate>,
+    gate: Arc<dyn WriteSession>,
     progress: Arc<dyn Progress>,
     runtime: Handle,
     permits: Arc<Semaphore>,
@@ -62,7 +62,7 @@ pub struct Uploader {
 
 /// The right to have one more pack under way.
 #[derive(Debug)]
-pub struct Place(#[expect(dead_code, reason = "held until the pack is durable")] OwnedSemaphorePermit);
+pub struct UploadSlot(#[expect(dead_code, reason = "held until the pack is durable")] OwnedSemaphorePermit);
 
 #[derive(Default)]
 struct Sent {
@@ -87,7 +87,7 @@ impl std::fmt::Debug for Uploader {
 
 impl Uploader {
     /// Must be called on the runtime that will carry the uploads.
-    pub fn new(store: TenantStore, gate: Arc<dyn Gate>, progress: Arc<dyn Progress>) -> Self {
+    pub fn new(store: TenantStore, gate: Arc<dyn WriteSession>, progress: Arc<dyn Progress>) -> Self {
         Self {
             store,
             gate,
@@ -117,13 +117,13 @@ impl Uploader {
     }
 
     /// Blocks while too many packs are under way.
-    pub fn wait_for_place(&self) -> Result<Place> {
+    pub fn wait_for_slot(&self) -> Result<UploadSlot> {
         let place = self.runtime.block_on(Arc::clone(&self.permits).acquire_owned());
-        place.map(Place).map_err(|_| Error::Internal { what: "the uploader is closed".to_owned() })
+        place.map(UploadSlot).map_err(|_| Error::Internal { what: "the uploader is closed".to_owned() })
     }
 
     /// Seals a data pack and sends it on its way.
-    pub fn submit(&self, packer: Packer, place: Place) -> Result<()> {
+    pub fn submit(&self, packer: Packer, place: UploadSlot) -> Result<()> {
         if self.failed.load(Ordering::Relaxed) {
             return Err(Error::Internal { what: "an upload has failed".to_owned() });
         }

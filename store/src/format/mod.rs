@@ -4,6 +4,7 @@
 pub mod bytes;
 pub mod condemned;
 pub mod config;
+pub mod damage;
 mod document;
 pub mod event;
 pub mod expectations;
@@ -15,7 +16,6 @@ pub mod layout;
 pub mod limits;
 pub mod lock;
 pub mod manifest;
-pub mod mark;
 pub mod merged_events;
 pub mod pack;
 pub mod pin;

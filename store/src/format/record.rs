@@ -11,12 +11,12 @@ use serde_json::Value;
 use super::{
     FormatError, MAJOR, MINOR, Result, Unknown, WRITER,
     config::HASH,
+    damage::Mark,
     document,
     event::{Actor, Event},
     frame::Codec,
     health::Health,
     limits,
-    mark::Mark,
     pack::MAX_OFFSET,
     root::Blob,
     startup::Startup,

@@ -3,12 +3,12 @@
 use store::{
     format::{
         WRITER,
+        damage::{Mark, MarkedPack},
         event::{Actor, Event, EventKind},
         expectations::{CookieName, Expectations},
         health::{Cookies, Expected, Finding, Health, Lapse, Missing},
         lock::{Lock, LockBlock},
         manifest::Manifest,
-        mark::{Mark, MarkedPack},
         merged_events::{MergedEvents, StoredEvent},
         pin::Pin,
         record::{Earlier, Record},

@@ -9,7 +9,7 @@ use store::{
         lease::{DurableWrite, WriteLease},
         records,
     },
-    content::{known::Known, unfinished::Unfinished, upload::Gate},
+    content::{dedup_index::DedupIndex, unfinished::Unfinished, upload::WriteSession},
     format::{
         frame::Codec,
         index::{IndexEntry, IndexPack},
@@ -29,7 +29,7 @@ impl Host {
         let chunk = self.store.key().id_of(b"captured");
         let entry = IndexEntry { id: chunk, offset: 16, stored_len: 1, codec: Codec::Zstd };
         let noted = self.noted().await?.map(|pack| IndexPack { pack, chunks: vec![entry] });
-        let known = Arc::new(Known::default().beside(Unfinished::of(noted)));
+        let known = Arc::new(DedupIndex::default().beside(Unfinished::of(noted)));
         let mut draft = base.clone();
         (draft.content, draft.deletion) = (None, None);
         let lease = WriteLease::new(self.store.clone(), self.lineage.clone(), draft, Arc::clone(&known))

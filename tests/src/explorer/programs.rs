@@ -23,9 +23,9 @@ use store::{
     content::{
         TenantStore,
         chunk::Locations,
-        known::Known,
+        dedup_index::DedupIndex,
         reader::{Want, plan},
-        upload::Gate,
+        upload::WriteSession,
     },
     format::{
         frame::Codec,
@@ -391,7 +391,7 @@ impl Host {
         let (base, _) = records::get(&self.store, &self.lineage, self.records[1]).await?;
         let chunk = chunk_of(&self.store, shared);
         let place = Location { pack: pack_of(shared), offset: 16, stored_len: 1, codec: Codec::Zstd };
-        let known = Arc::new(Known::new(Locations::from([(chunk, place)]), None));
+        let known = Arc::new(DedupIndex::new(Locations::from([(chunk, place)]), None));
         let mut draft = base.clone();
         (draft.content, draft.deletion) = (None, None);
         let lease = WriteLease::new(self.store.clone(), self.lineage.clone(), draft, Arc::clone(&known))

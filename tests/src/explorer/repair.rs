@@ -10,10 +10,11 @@ use store::{
         lineage_handle::LineageHandle,
         records,
     },
-    content::{known::Known, lost::Lost, upload::Gate},
+    content::{damage::DamagedFrames, dedup_index::DedupIndex, upload::WriteSession},
     format::{
-        Unknown, layout,
-        mark::{Mark, MarkedPack},
+        Unknown,
+        damage::{Mark, MarkedPack},
+        layout,
         record::{PackUse, Record, State},
     },
     id::{PackId, PackSeq, RecordId},
@@ -34,7 +35,7 @@ impl Host {
     /// snapshots that need it, revokes the writes that are under way, and marks what they have become.
     pub(super) async fn repair(&self) -> store::Result<()> {
         let pack = pack_of(self.records[0]);
-        let mut lost = Lost::default();
+        let mut lost = DamagedFrames::default();
         lost.add_pack(pack);
         repair::forget(&self.store, &lost).await?;
         self.mark(pack).await?;
@@ -72,7 +73,7 @@ impl Host {
         let chunk = chunk_of(&self.store, self.records[0]);
         let (base, _) = records::get(&self.store, &self.lineage, self.records[1]).await?;
         let mut loaded = index::load(&self.store, u64::MAX).await?;
-        let known = Arc::new(Known::default());
+        let known = Arc::new(DedupIndex::default());
         known.learn_index(std::mem::take(&mut loaded.locations));
         let draft = Record { content: None, deletion: None, damage: None, ..base.clone() };
         let lease = WriteLease::new(self.store.clone(), self.lineage.clone(), draft, Arc::clone(&known))

@@ -15,7 +15,7 @@ use fuse::{
 };
 use store::{
     bucket::MemoryBucket,
-    content::lazy::{Lazy, Limits},
+    content::lazy::{ChunkFetcher, Limits},
     format::tree::Meta,
     id::SnapshotId,
     ops::{
@@ -90,7 +90,8 @@ impl Mounted {
     }
 
     fn fs(world: &World, recovered: Recovered, below: Option<Below>) -> Arc<Fs> {
-        let lazy = Lazy::new(world.store.clone(), Handle::current(), Limits::default(), Default::default());
+        let lazy =
+            ChunkFetcher::new(world.store.clone(), Handle::current(), Limits::default(), Default::default());
         Arc::new(Fs::new(recovered, below, Arc::new(lazy), Vec::new()))
     }
 

@@ -10,7 +10,7 @@ use store::{
         lease::{DurableWrite, LEASE_TTL, WriteLease},
         records,
     },
-    content::{known::Known, upload::Gate},
+    content::{dedup_index::DedupIndex, upload::WriteSession},
     format::record::{Record, State},
     id::RecordId,
     ops::gc::{Collector, Options},
@@ -41,7 +41,7 @@ impl Desk {
         let (mut draft, _) =
             records::get(&self.world.store, &self.world.lineage, self.snapshot).await.unwrap();
         draft.content = None;
-        let known = Arc::new(Known::default());
+        let known = Arc::new(DedupIndex::default());
         WriteLease::new(self.world.store.clone(), self.world.lineage.clone(), draft, known)
     }
 

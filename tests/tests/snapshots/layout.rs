@@ -84,7 +84,7 @@ async fn what_was_read_stays_the_plan_and_its_changes_lie_together() {
         entry.chunks().last().unwrap().0
     };
     let first_reads = [last("zz/other"), last("Default/Cache/data_0"), last("Default/History")];
-    let plan = startup::Places::of(&first_reads, &opened.entries).plan(&opened.entries);
+    let plan = startup::StartupRanges::of(&first_reads, &opened.entries).plan(&opened.entries);
     let record = Record { startup: plan, ..opened.record.clone() };
     memory.damage(&layout::record(&world.lineage, record.record), record.encode());
     // All of them are other ones afterwards.

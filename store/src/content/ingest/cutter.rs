@@ -2,7 +2,7 @@
 
 use std::{io::Read, ops::Range};
 
-use super::{Ingest, pool::Pool};
+use super::{Ingest, work_queue::WorkQueue};
 use crate::{
     Result,
     content::{chunker::Chunker, compress::Compressor},
@@ -56,7 +56,7 @@ impl Window {
 /// Takes one file's bytes in order and cuts them.
 pub struct Cutter<'a> {
     pub(super) ingest: &'a Ingest,
-    pub(super) pool: &'a Pool,
+    pub(super) pool: &'a WorkQueue,
     pub(super) compressor: &'a mut Compressor,
     pub(super) buffer: &'a mut Window,
     pub(super) file: Parts<'a>,

@@ -5,9 +5,9 @@
 //! busy. Nothing is queued unless somebody is idle, so memory stays bounded by the
 //! workers' own buffers and the packs under way.
 
-mod aside;
 mod cutter;
-mod pool;
+mod startup_buffer;
+mod work_queue;
 
 use std::{
     collections::HashSet,
@@ -18,16 +18,16 @@ use std::{
     },
 };
 
-use aside::Aside;
 pub use cutter::Cutter;
 use cutter::{Parts, Window};
-use pool::{FailOnDrop, Job, Pool};
+use startup_buffer::StartupBuffer;
+use work_queue::{FailOnDrop, WorkItem, WorkQueue};
 
 use super::{
     TenantStore,
     chunker::Chunker,
     compress::Compressor,
-    known::Known,
+    dedup_index::DedupIndex,
     packer::Packer,
     upload::{PACKS_IN_FLIGHT, Uploader},
     workers,
@@ -76,13 +76,13 @@ pub struct Ingested {
 #[derive(Debug)]
 pub struct Ingest {
     store: TenantStore,
-    known: Arc<Known>,
+    known: Arc<DedupIndex>,
     uploader: Arc<Uploader>,
     progress: Arc<dyn Progress>,
     chunker: Chunker,
     packer: Mutex<Option<Packer>>,
     /// What is read first; it goes into the last pack, in one piece.
-    aside: Mutex<Aside>,
+    aside: Mutex<StartupBuffer>,
     buffers: Buffers,
     /// Chunks that some worker of this write stores or has stored.
     claimed: Mutex<HashSet<ChunkId>>,
@@ -101,7 +101,7 @@ impl std::fmt::Debug for dyn Progress {
 impl Ingest {
     pub fn new(
         store: TenantStore,
-        known: Arc<Known>,
+        known: Arc<DedupIndex>,
         uploader: Arc<Uploader>,
         progress: Arc<dyn Progress>,
     ) -> Self {
@@ -125,7 +125,7 @@ impl Ingest {
     /// Ingests all files, blocking; returns each file's extents.
     pub fn run(&self, files: &dyn Files, threads: usize) -> Result<Vec<Vec<Extent>>> {
         let done: Vec<Mutex<Vec<Extent>>> = (0..files.len()).map(|_| Mutex::default()).collect();
-        let pool = Pool::default();
+        let pool = WorkQueue::default();
         workers::run(threads, || self.work(files, &pool, &done))?;
         Ok(done.into_iter().map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner)).collect())
     }
@@ -137,7 +137,7 @@ impl Ingest {
         threads: usize,
         source: impl FnOnce(&mut Feed<'_>) -> Result<T> + Send,
     ) -> Result<T> {
-        let pool = Pool::default();
+        let pool = WorkQueue::default();
         pool.begin_read();
         let (source, ended) = (Mutex::new(Some(source)), Mutex::new(None));
         workers::run(threads, || {
@@ -179,17 +179,17 @@ impl Ingest {
         })
     }
 
-    fn work(&self, files: &dyn Files, pool: &Pool, done: &[Mutex<Vec<Extent>>]) -> Result<()> {
+    fn work(&self, files: &dyn Files, pool: &WorkQueue, done: &[Mutex<Vec<Extent>>]) -> Result<()> {
         // Also when a worker panics, so that nobody waits for it for ever.
         let guard = FailOnDrop(pool);
         let mut buffer = Window::new(READ_BYTES + self.chunker.max());
         let result = Compressor::new(self.store.chunking().zstd_level).and_then(|mut compressor| {
             while let Some(job) = pool.next_job(files.len()) {
                 match job {
-                    Job::Compress(task) => {
+                    WorkItem::Compress(task) => {
                         self.store_chunk(&mut compressor, task.id, &task.raw, task.is_first)?
                     }
-                    Job::Read(at) => {
+                    WorkItem::Read(at) => {
                         buffer.clear();
                         let is_first = |part| files.is_first(at, part);
                         let mut cutter = Cutter {
@@ -224,7 +224,7 @@ impl Ingest {
     /// Notes a chunk of a file, and stores it unless it is stored.
     fn take_chunk(
         &self,
-        pool: &Pool,
+        pool: &WorkQueue,
         compressor: &mut Compressor,
         file: &mut Parts<'_>,
         raw: &[u8],
@@ -263,7 +263,7 @@ impl Ingest {
     /// Sends off the pack that is being filled, if there is one.
     fn send(&self) -> Result<()> {
         match lock(&self.packer).take() {
-            Some(packer) => self.uploader.submit(packer, self.uploader.wait_for_place()?),
+            Some(packer) => self.uploader.submit(packer, self.uploader.wait_for_slot()?),
             None => Ok(()),
         }
     }
@@ -284,7 +284,7 @@ impl Ingest {
                 None
             } else {
                 // Waited for with the lock held: while too many packs travel, nobody fills another.
-                let place = self.uploader.wait_for_place()?;
+                let place = self.uploader.wait_for_slot()?;
                 slot.take().map(|packer| (packer, place))
             }
         };
@@ -295,7 +295,7 @@ impl Ingest {
 /// Takes files one after the other.
 pub struct Feed<'a> {
     ingest: &'a Ingest,
-    pool: &'a Pool,
+    pool: &'a WorkQueue,
     compressor: Compressor,
     buffer: Window,
 }

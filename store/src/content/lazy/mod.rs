@@ -8,17 +8,17 @@
 //! Demand never queues behind prefetching: each has request slots of its own, and a prefetch
 //! that has not got its slot yet holds no chunk back from whoever wants it now.
 
-mod figures;
-mod flight;
+mod inflight;
 mod memory;
 mod packs;
 mod read_ahead;
 pub mod startup;
+mod stats;
 #[cfg(test)]
 mod tests;
 
-pub use figures::Figures;
 pub use read_ahead::ReadAhead;
+pub use stats::FetchStats;
 
 use std::{
     collections::HashMap,
@@ -32,18 +32,18 @@ use std::{
 use tokio::{runtime::Handle, sync::Semaphore};
 
 use self::{
-    figures::Counters,
-    flight::{Flight, Ticket},
+    inflight::{Flight, Ticket},
     memory::Memory,
     packs::Packs,
     startup::FirstReads,
+    stats::Counters,
 };
 use super::{
     TenantStore,
     chunk::{Chunk, Piece},
     chunk_cache::{self, ChunkCache},
     reader::plan,
-    whereabouts::{LOOKS, Whereabouts, placed},
+    relocator::{LOOKS, Relocator, placed},
 };
 use crate::{Error, Result, id::ChunkId};
 
@@ -104,7 +104,7 @@ impl Default for Limits {
 ///
 /// Lock order: `flights` before the memory's own; neither is held across an await.
 #[derive(Debug)]
-pub struct Lazy {
+pub struct ChunkFetcher {
     store: TenantStore,
     runtime: Handle,
     limits: Limits,
@@ -119,12 +119,12 @@ pub struct Lazy {
     counters: Counters,
     first_reads: FirstReads,
     /// Where chunks are that were moved since the mount began.
-    whereabouts: Whereabouts,
+    whereabouts: Relocator,
 }
 
-impl Lazy {
+impl ChunkFetcher {
     /// Requests are made on `runtime`; chunks that are moved are found by `whereabouts`.
-    pub fn new(store: TenantStore, runtime: Handle, limits: Limits, whereabouts: Whereabouts) -> Arc<Self> {
+    pub fn new(store: TenantStore, runtime: Handle, limits: Limits, whereabouts: Relocator) -> Arc<Self> {
         let local = Packs::of(&store);
         let disk = match (&local, &store.cache) {
             (None, Some(cache)) => Some(Arc::new(ChunkCache::new(cache, limits.disk))),
@@ -160,7 +160,7 @@ impl Lazy {
         self.local.is_some()
     }
 
-    pub fn figures(&self) -> Figures {
+    pub fn figures(&self) -> FetchStats {
         self.counters.figures()
     }
 
@@ -171,7 +171,7 @@ impl Lazy {
     /// that takes waiting.
     pub fn now(&self, pieces: &[Piece]) -> Option<Result<Vec<Chunk>>> {
         let pieces = &*placed(&self.whereabouts.known(), pieces);
-        let mut found = Found::new(pieces, &self.memory);
+        let mut found = FoundChunks::new(pieces, &self.memory);
         if !found.missing.is_empty() {
             if let Some(local) = &self.local {
                 if let Err(error) = found.read_local(local, &self.memory) {
@@ -209,7 +209,7 @@ impl Lazy {
     }
 
     async fn chunks_at(self: &Arc<Self>, pieces: &[Piece]) -> Result<Vec<Chunk>> {
-        let mut found = Found::new(pieces, &self.memory);
+        let mut found = FoundChunks::new(pieces, &self.memory);
         if !found.missing.is_empty() && (self.local.is_some() || self.disk.is_some()) {
             let lazy = Arc::clone(self);
             let reading = self.runtime.spawn_blocking(move || {
@@ -267,7 +267,7 @@ impl Lazy {
             let part = part.to_vec();
             let Some(queued) = self.queue(&part) else { return };
             self.runtime.spawn_blocking(move || {
-                let Lazy { local: Some(local), memory, .. } = &*queued.lazy else { return };
+                let ChunkFetcher { local: Some(local), memory, .. } = &*queued.lazy else { return };
                 // What fails is told to whoever reads it.
                 let numbered = part.into_iter().enumerate();
                 let _ = local.read(numbered, |_, id, chunk| memory.put(id, &chunk));
@@ -288,7 +288,7 @@ impl Lazy {
         self.memory.get(&piece.id).is_some() || self.disk.as_ref().is_some_and(|disk| disk.has(&piece.id))
     }
 
-    fn hand_out(&self, found: Found) -> Result<Vec<Chunk>> {
+    fn hand_out(&self, found: FoundChunks) -> Result<Vec<Chunk>> {
         self.counters.handed_out(&found.pieces, found.memory_hits, found.disk_hits);
         self.first_reads.note(&found.pieces);
         let chunks: Option<Vec<Chunk>> = found.chunks.into_iter().collect();
@@ -296,12 +296,12 @@ impl Lazy {
     }
 
     fn demand(self: &Arc<Self>, pieces: &[Piece]) -> Vec<Ticket> {
-        let (tickets, wants) = self.book(pieces);
+        let (tickets, wants) = self.register(pieces);
         for fetch in plan(wants) {
             let lazy = Arc::clone(self);
             self.runtime.spawn(async move {
                 let _slot = lazy.demand.acquire().await;
-                lazy.fly(fetch, false).await;
+                lazy.fetch(fetch, false).await;
             });
         }
         tickets
@@ -314,7 +314,7 @@ impl Lazy {
 
 /// Something that waits to be fetched ahead.
 struct Queued {
-    lazy: Arc<Lazy>,
+    lazy: Arc<ChunkFetcher>,
     bytes: u64,
 }
 
@@ -326,7 +326,7 @@ impl Drop for Queued {
 
 /// What was found so far of what is wanted.
 #[derive(Debug)]
-struct Found {
+struct FoundChunks {
     pieces: Vec<Piece>,
     chunks: Vec<Option<Chunk>>,
     /// Indexes of the pieces that are not there yet.
@@ -335,7 +335,7 @@ struct Found {
     disk_hits: usize,
 }
 
-impl Found {
+impl FoundChunks {
     fn new(pieces: &[Piece], memory: &Memory) -> Self {
         let chunks: Vec<_> = pieces.iter().map(|piece| memory.get(&piece.id)).collect();
         let missing: Vec<usize> = (0..pieces.len()).filter(|at| chunks[*at].is_none()).collect();
@@ -353,7 +353,7 @@ impl Found {
     }
 
     /// `None` if some are missing still.
-    fn read_disk(&mut self, disk: &ChunkCache, lazy: &Lazy) -> Option<()> {
+    fn read_disk(&mut self, disk: &ChunkCache, lazy: &ChunkFetcher) -> Option<()> {
         self.missing.retain(|at| {
             let piece = &self.pieces[*at];
             let Some(chunk) = disk.read(lazy.store.key(), &piece.id, piece.raw_len) else { return true };

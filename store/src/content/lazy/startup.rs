@@ -2,7 +2,7 @@
 //! fetched ahead of the reader at the next one, in a few large requests.
 
 mod guess;
-mod places;
+mod ranges;
 #[cfg(test)]
 mod tests;
 
@@ -17,7 +17,7 @@ use std::{
 
 use futures::{StreamExt, stream};
 
-use super::Lazy;
+use super::ChunkFetcher;
 use crate::{
     content::{
         chunk::Piece,
@@ -31,7 +31,7 @@ use crate::{
     id::ChunkId,
 };
 pub use guess::guess;
-pub use places::{First, Places};
+pub use ranges::{First, StartupRanges};
 
 /// How long after the first read a start-up lasts.
 const SPAN: Duration = Duration::from_secs(20);
@@ -80,7 +80,7 @@ impl FirstReads {
     }
 }
 
-/// The chunks a plan names, as [`Lazy::first_reads`] would give them: for a mount that has
+/// The chunks a plan names, as [`ChunkFetcher::first_reads`] would give them: for a mount that has
 /// read too little to know better.
 pub fn reads_of(startup: &Startup, entries: &[Entry]) -> Vec<ChunkId> {
     let chunks: Vec<(ChunkId, u32)> = entries.iter().flat_map(Entry::chunks).collect();
@@ -118,7 +118,7 @@ fn parts(entry: &Entry) -> impl Iterator<Item = Part> + '_ {
     })
 }
 
-impl Lazy {
+impl ChunkFetcher {
     /// Fetches in the background what `startup` says is read first of a snapshot, or, if it
     /// says nothing, what a Chrome probably reads.
     pub fn follow(self: &Arc<Self>, startup: &Startup, entries: &[Entry], locations: &[Location]) {
@@ -159,12 +159,12 @@ impl Lazy {
                 let lazy = Arc::clone(&self);
                 async move {
                     // Booked only when its turn has come, as all prefetching is.
-                    let (_, wants) = lazy.book(&group);
+                    let (_, wants) = lazy.register(&group);
                     let start = wants.iter().map(|want| want.location.offset).min();
                     let end = wants.iter().map(|want| want.location.end()).max();
                     if let (Some(start), Some(end)) = (start, end) {
                         let pack = wants[0].location.pack;
-                        lazy.fly(Fetch { pack, start, end, wants }, true).await;
+                        lazy.fetch(Fetch { pack, start, end, wants }, true).await;
                     }
                 }
             })

@@ -35,8 +35,8 @@ impl Desk {
         Self { memory, faults, recorder, store }
     }
 
-    fn lazy(&self) -> Arc<Lazy> {
-        Lazy::new(self.store.clone(), Handle::current(), Limits::default(), Default::default())
+    fn lazy(&self) -> Arc<ChunkFetcher> {
+        ChunkFetcher::new(self.store.clone(), Handle::current(), Limits::default(), Default::default())
     }
 
     /// Ranged reads made since the last look.
@@ -164,7 +164,7 @@ async fn a_server_that_hangs_keeps_a_reader_no_longer_than_requests_are_repeated
     desk.faults.inject(Rule::new(Fault::Silence).on(Verb::GetRange).always());
     for (retrying, most) in [(20, 20), (3, 3), (0, 15)] {
         let limits = Limits::within(Duration::from_secs(retrying));
-        let lazy = Lazy::new(desk.store.clone(), Handle::current(), limits, Default::default());
+        let lazy = ChunkFetcher::new(desk.store.clone(), Handle::current(), limits, Default::default());
         desk.recorder.take();
         let started = Instant::now();
         let error = lazy.chunks(&pieces).await.unwrap_err();
@@ -258,7 +258,7 @@ async fn what_was_prefetched_is_waste_until_it_is_read() {
     assert_eq!(figures.prefetched_bytes, figures.fetched_bytes);
     // Beyond what may wait, nothing is fetched at all.
     let limits = Limits { prefetch_bytes: 10, ..Limits::default() };
-    let lazy = Lazy::new(desk.store.clone(), Handle::current(), limits, Default::default());
+    let lazy = ChunkFetcher::new(desk.store.clone(), Handle::current(), limits, Default::default());
     lazy.prefetch(pieces);
     tokio::time::sleep(Duration::from_millis(20)).await;
     assert_eq!(lazy.figures().requests, 0);
@@ -304,7 +304,7 @@ async fn a_store_in_a_directory_is_read_where_it_lies() {
     let key = layout::tenant_config(&store.tenant);
     bucket.put(&key, store.config.encode().into(), Write::Create).await.unwrap();
     let (one, two) = (pack(&store, 0, 8).await, pack(&store, 1, 8).await);
-    let lazy = Lazy::new(store.clone(), Handle::current(), Limits::default(), Default::default());
+    let lazy = ChunkFetcher::new(store.clone(), Handle::current(), Limits::default(), Default::default());
     assert!(lazy.is_local());
     lazy.prefetch(one.clone());
     let mixed = [one[3], two[1], one[2], one[3]];
@@ -320,12 +320,12 @@ async fn a_store_in_a_directory_is_read_where_it_lies() {
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[two[4].location.offset as usize + 40] ^= 1;
     std::fs::write(&path, &bytes).unwrap();
-    let lazy = Lazy::new(store.clone(), Handle::current(), Limits::default(), Default::default());
+    let lazy = ChunkFetcher::new(store.clone(), Handle::current(), Limits::default(), Default::default());
     assert!(matches!(lazy.now(&two[4..6]), Some(Err(Error::Damaged { .. }))));
     std::fs::write(&path, &bytes[..100]).unwrap();
     assert!(matches!(lazy.now(&two[4..5]), Some(Err(Error::Damaged { .. }))));
     std::fs::remove_file(&path).unwrap();
-    let lazy = Lazy::new(store, Handle::current(), Limits::default(), Default::default());
+    let lazy = ChunkFetcher::new(store, Handle::current(), Limits::default(), Default::default());
     assert!(matches!(lazy.now(&two[..1]), Some(Err(Error::Missing { .. }))));
 }
 
@@ -345,7 +345,7 @@ async fn a_plan_is_fetched_in_few_requests_ahead_of_the_reader() {
     for piece in &wanted {
         first.chunks(&[*piece]).await.unwrap();
     }
-    let startup = startup::Places::of(&first.first_reads(), &entries).plan(&entries);
+    let startup = startup::StartupRanges::of(&first.first_reads(), &entries).plan(&entries);
     assert_eq!(startup.runs().len(), 12);
     desk.recorder.take();
 

@@ -11,7 +11,7 @@ use crate::{
     content::{
         TenantStore,
         chunk::{Locations, locations_by_id},
-        whereabouts::{Relocate, Whereabouts},
+        relocator::{Relocate, Relocator},
     },
     format::record::Record,
     id::RecordId,
@@ -49,10 +49,10 @@ impl Relocate for SnapshotLocator {
 }
 
 /// Follows the chunks of a snapshot that is read.
-pub fn followed(store: &TenantStore, record: &Record, rules: Rules) -> Whereabouts {
+pub fn followed(store: &TenantStore, record: &Record, rules: Rules) -> Relocator {
     if !rules.follow_moved {
-        return Whereabouts::default();
+        return Relocator::default();
     }
     let snapshot = Some((record.lineage(), record.record));
-    Whereabouts::new(Arc::new(SnapshotLocator::new(store.clone(), snapshot)))
+    Relocator::new(Arc::new(SnapshotLocator::new(store.clone(), snapshot)))
 }

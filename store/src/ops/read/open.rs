@@ -42,7 +42,7 @@ use crate::{
         session_root::{Owner, Roots},
         store::Store,
     },
-    content::{TenantStore, chunk::Piece, meta::Metadata, whereabouts::LOOKS, workers::blocking},
+    content::{TenantStore, chunk::Piece, meta::Metadata, relocator::LOOKS, workers::blocking},
     format::{
         event::Actor,
         pointer::{Pointer, Target},

@@ -31,7 +31,7 @@ use crate::{
     content::{
         TenantStore,
         reader::{Fetch, Verified, Want, plan},
-        whereabouts::Whereabouts,
+        relocator::Relocator,
         workers::{self, blocking},
     },
     error::IoContext,
@@ -171,7 +171,7 @@ async fn write_all(
     store: &TenantStore,
     target: Arc<Target>,
     fetches: Vec<Fetch<Place>>,
-    whereabouts: &Whereabouts,
+    whereabouts: &Relocator,
     threads: usize,
 ) -> Result<()> {
     let (sender, receiver) = sync_channel::<(Fetch<Place>, Bytes)>(FETCHED_AHEAD);

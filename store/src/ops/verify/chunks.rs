@@ -9,7 +9,7 @@ use crate::{
     Result,
     content::{
         TenantStore,
-        lost::Lost,
+        damage::DamagedFrames,
         reader::{Fetch, Verified, Want, plan},
         workers::blocking,
     },
@@ -35,7 +35,7 @@ impl Check<'_> {
         locations: &[Location],
         name: &str,
     ) -> Result<()> {
-        let marked = record.damage.as_ref().map(Lost::from).unwrap_or_default();
+        let marked = record.damage.as_ref().map(DamagedFrames::from).unwrap_or_default();
         let uses = || entries.iter().flat_map(|entry| entry.chunks().map(move |chunk| (chunk, entry)));
         let mut wants = Vec::new();
         for (((id, raw_len), entry), location) in uses().zip(locations) {

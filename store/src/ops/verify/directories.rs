@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use crate::{content::lost::Lost, format::pack::PackEntry, id::PackId};
+use crate::{content::damage::DamagedFrames, format::pack::PackEntry, id::PackId};
 
 /// What one entry takes in memory.
 const ENTRY_BYTES: u64 = size_of::<PackEntry>() as u64;
@@ -115,7 +115,7 @@ impl Directories {
     }
 
     /// What is lost must be looked at again; a few more of the same pack do no harm.
-    pub(super) fn look_again_at(&mut self, lost: &Lost) {
+    pub(super) fn look_again_at(&mut self, lost: &DamagedFrames) {
         self.forget_unreadable();
         for pack in lost.packs() {
             if let Some(Some(known)) = self.packs.get_mut(&pack) {
@@ -210,7 +210,7 @@ mod tests {
         let (place, _) = all.at(pack(0), 6_900).unwrap();
         assert!(!all.see(place), "it was read before");
         assert_eq!((all.checked(), all.len(), all.held), (1, 3, 70));
-        let mut lost = Lost::default();
+        let mut lost = DamagedFrames::default();
         lost.add_frame(pack(0), 0);
         all.look_again_at(&lost);
         assert!(all.see(place), "something of the pack was lost");

@@ -31,7 +31,7 @@ use crate::{
     Error, Result,
     bucket::BucketError,
     catalog::{pointer, records},
-    content::{TenantStore, lost::Lost, meta::Metadata},
+    content::{TenantStore, damage::DamagedFrames, meta::Metadata},
     format::{
         layout,
         record::{Content, Record, State},
@@ -122,7 +122,7 @@ async fn run(
         used: BTreeSet::new(),
         looked_at: HashMap::new(),
         wrong: HashMap::new(),
-        lost: Lost::default(),
+        lost: DamagedFrames::default(),
         findings: Findings::default(),
         lost_indexes: LostIndexes::default(),
         report: Report::default(),
@@ -155,7 +155,7 @@ struct Check<'a> {
     /// Places of chunks that are not what they should be, and why.
     wrong: HashMap<(PackId, u64), String>,
     /// Everything in packs that cannot be relied on.
-    lost: Lost,
+    lost: DamagedFrames,
     findings: Findings,
     lost_indexes: LostIndexes,
     report: Report,

@@ -21,7 +21,7 @@ use crate::{
     content::{
         TenantStore,
         ingest::{Cutter, Files, Ingest, Ingested},
-        lazy::startup::{self, First, Places},
+        lazy::startup::{self, First, StartupRanges},
         meta::Metadata,
         workers::blocking,
     },
@@ -260,10 +260,10 @@ impl MountSource<'_> {
     }
 
     /// What is read first, by the mount that commits, or else by those before it.
-    fn first_reads(&self) -> Places {
+    fn first_reads(&self) -> StartupRanges {
         match (self.request.first_reads.as_slice(), self.writer.base()) {
-            ([], Some(base)) => Places::of(&startup::reads_of(&base.startup, &self.old), &self.old),
-            (first_reads, _) => Places::of(first_reads, &self.old),
+            ([], Some(base)) => StartupRanges::of(&startup::reads_of(&base.startup, &self.old), &self.old),
+            (first_reads, _) => StartupRanges::of(first_reads, &self.old),
         }
     }
 }
@@ -273,7 +273,7 @@ struct Rewritten {
     files: Arc<dyn Files + Send>,
     /// The places of their entries.
     changed: Vec<usize>,
-    first: Places,
+    first: StartupRanges,
     ingest: Arc<Ingest>,
     threads: usize,
 }

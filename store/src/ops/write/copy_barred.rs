@@ -15,8 +15,8 @@ use crate::{
     content::{
         TenantStore,
         chunk::locations_by_id,
+        dedup_index::DedupIndex,
         ingest::Ingested,
-        known::Known,
         packer::Packer,
         reader::{Verified, Want},
         upload::Uploader,
@@ -84,7 +84,7 @@ impl SnapshotWriter {
     /// The chunks that this write neither stores nor may refer to, with their length and an
     /// entry that needs them. A damaged chunk stays so: whoever builds on it has no other.
     async fn not_in_base(&self, entries: &Arc<Vec<Entry>>) -> Result<HashMap<ChunkId, (u32, usize)>> {
-        let is_not_lost = |known: &Known, id: &ChunkId| known.locate_lost(id).is_none();
+        let is_not_lost = |known: &DedupIndex, id: &ChunkId| known.locate_lost(id).is_none();
         let lacking = self.lacking(entries, is_not_lost).await?;
         Ok(lacking.into_iter().map(|lacks| (lacks.id, (lacks.raw_len, lacks.entry))).collect())
     }
@@ -117,14 +117,14 @@ async fn copy_frames(
             if packer.len() < target {
                 return Ok(packer);
             }
-            uploader.submit(packer, uploader.wait_for_place()?)?;
+            uploader.submit(packer, uploader.wait_for_slot()?)?;
             Ok(Packer::with_capacity(target + target / 16))
         })
         .await?;
     }
     if !packer.is_empty() {
         let uploader = Arc::clone(uploader);
-        blocking(move || uploader.submit(packer, uploader.wait_for_place()?)).await?;
+        blocking(move || uploader.submit(packer, uploader.wait_for_slot()?)).await?;
     }
     Ok(stored)
 }

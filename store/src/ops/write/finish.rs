@@ -9,7 +9,7 @@ use crate::{
     content::{
         meta::{Metadata, NewTree},
         unfinished::{self, TakenOver},
-        upload::{DurablePacks, Gate},
+        upload::{DurablePacks, WriteSession},
         workers::blocking,
     },
     format::{

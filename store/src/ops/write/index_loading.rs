@@ -5,7 +5,7 @@ use tokio::{sync::oneshot, task::JoinHandle};
 use crate::{
     Error, Result,
     catalog::index::{self, IndexUse, Loaded},
-    content::{TenantStore, chunk::Locations, known::Known},
+    content::{TenantStore, chunk::Locations, dedup_index::DedupIndex},
 };
 
 pub(super) struct IndexLoading {
@@ -35,13 +35,13 @@ impl IndexLoading {
     }
 
     /// Whether nothing was found by what the indexes said before the lease existed.
-    pub(super) fn is_sure(&self, known: &Known) -> bool {
+    pub(super) fn is_sure(&self, known: &DedupIndex) -> bool {
         self.is_sure || !known.uses_index()
     }
 
     /// Looks at the indexes again, once the lease exists, if anything was found by them: a repair may
     /// have taken out since what is lost.
-    pub(super) async fn follow(&mut self, store: &TenantStore, known: &Known) -> Result<()> {
+    pub(super) async fn follow(&mut self, store: &TenantStore, known: &DedupIndex) -> Result<()> {
         if self.is_sure(known) {
             return Ok(());
         }

@@ -28,12 +28,12 @@ use crate::{
     catalog::{index::IndexUse, lease::WriteLease},
     content::{
         TenantStore,
+        damage::DamagedFrames,
+        dedup_index::DedupIndex,
         ingest::Ingest,
-        known::Known,
-        lost::Lost,
         meta::{Metadata, NewTree},
         unfinished::Unfinished,
-        upload::{Gate, Uploader},
+        upload::{Uploader, WriteSession},
         workers::blocking,
     },
     format::{FormatError, record::Record, segment::SegmentWriter, tree::Entry},
@@ -71,7 +71,7 @@ pub(super) struct SnapshotWriter {
     base: Option<Record>,
     /// `None` also if the base cannot be read.
     base_metadata: Option<Arc<Metadata>>,
-    known: Arc<Known>,
+    known: Arc<DedupIndex>,
     lease: Arc<WriteLease>,
     uploader: Arc<Uploader>,
     ingest: Arc<Ingest>,
@@ -105,7 +105,7 @@ impl SnapshotWriter {
         let (base, unfinished) = futures::future::join(base, unfinished(store, resumes)).await;
         let ReadBase { record: base, metadata: base_metadata, entries, locations } = base?;
         let lost = base.as_ref().map(lost_of).unwrap_or_default();
-        let known = Arc::new(Known::new(locations, arriving).without(lost).beside(unfinished?));
+        let known = Arc::new(DedupIndex::new(locations, arriving).without(lost).beside(unfinished?));
         let draft = draft(store, plan.lineage, plan.about, base.as_ref(), plan.totals, plan.source);
         let lease = WriteLease::new(store.clone(), plan.lineage.clone(), draft, Arc::clone(&known));
         let lease = match plan.barred {
@@ -113,7 +113,7 @@ impl SnapshotWriter {
             Barred::Reread { .. } | Barred::Copy => lease,
         };
         let lease = Arc::new(lease.within(plan.quota_bytes).kept());
-        let gate = Arc::clone(&lease) as Arc<dyn Gate>;
+        let gate = Arc::clone(&lease) as Arc<dyn WriteSession>;
         let uploader = Uploader::new(store.clone(), gate, Arc::clone(&progress));
         let uploader = Arc::new(if resumes { uploader.noting() } else { uploader });
         let ingest = Ingest::new(store.clone(), Arc::clone(&known), Arc::clone(&uploader), progress);
@@ -169,7 +169,7 @@ impl SnapshotWriter {
     async fn lacking(
         &self,
         entries: &Arc<Vec<Entry>>,
-        count: fn(&Known, &ChunkId) -> bool,
+        count: fn(&DedupIndex, &ChunkId) -> bool,
     ) -> Result<Vec<Unresolved>> {
         loop {
             let (known, uploader) = (Arc::clone(&self.known), Arc::clone(&self.uploader));
@@ -258,6 +258,6 @@ async fn unfinished(store: &TenantStore, resumes: bool) -> Result<Unfinished> {
     blocking(move || Ok(Unfinished::load(&store))).await
 }
 
-fn lost_of(record: &Record) -> Lost {
-    record.damage.as_ref().map(Lost::from).unwrap_or_default()
+fn lost_of(record: &Record) -> DamagedFrames {
+    record.damage.as_ref().map(DamagedFrames::from).unwrap_or_default()
 }

@@ -7,8 +7,8 @@ use store::{
     bucket::{Access, Bucket, LocalBucket, MemoryBucket, Verb},
     catalog::pins,
     content::{
-        lazy::{Lazy, Limits},
-        whereabouts::Whereabouts,
+        lazy::{ChunkFetcher, Limits},
+        relocator::Relocator,
     },
     format::{
         layout,
@@ -25,15 +25,15 @@ use tokio::runtime::Handle;
 use crate::repack::{NOW, deleted, fill};
 
 /// What somebody has opened who reads it lazily, as a mount does.
-pub async fn opened(world: &World) -> (Arc<Lazy>, Opened) {
+pub async fn opened(world: &World) -> (Arc<ChunkFetcher>, Opened) {
     let record = world.current().await.unwrap();
     let below = SnapshotLocator::new(world.store.clone(), Some((world.lineage.clone(), record.record)));
-    let whereabouts = Whereabouts::new(Arc::new(below));
-    let lazy = Lazy::new(world.store.clone(), Handle::current(), Limits::default(), whereabouts);
+    let whereabouts = Relocator::new(Arc::new(below));
+    let lazy = ChunkFetcher::new(world.store.clone(), Handle::current(), Limits::default(), whereabouts);
     (lazy, Opened::load(&world.store, record).await.unwrap())
 }
 
-async fn read_all(lazy: &Arc<Lazy>, opened: &Opened, source: &Path) {
+async fn read_all(lazy: &Arc<ChunkFetcher>, opened: &Opened, source: &Path) {
     for (entry, pieces) in opened.entries.iter().zip(opened.pieces()) {
         if pieces.is_empty() {
             continue;

@@ -31,7 +31,7 @@ fn numbers(startup: &Startup) -> Vec<u64> {
 }
 
 fn planned(first_reads: &[ChunkId], old: &[Entry], new: &[Entry]) -> Startup {
-    Places::of(first_reads, old).plan(new)
+    StartupRanges::of(first_reads, old).plan(new)
 }
 
 #[test]
@@ -110,13 +110,13 @@ fn a_guess_names_what_chrome_reads_and_nothing_of_other_trees() {
 fn what_is_read_first_is_known_before_it_is_cut() {
     let old = [file("a", &["a0", "a1", "a2"]), file("Default/Preferences", &["p"])];
     let (len, path) = (u64::from(LEN), |path: &str| TreePath::new(path).unwrap());
-    let seen = First::of(&Places::of(&[id("a1")], &old), &old);
+    let seen = First::of(&StartupRanges::of(&[id("a1")], &old), &old);
     assert!(seen.has(&path("a"), 9 * len, len + 1..len + 2));
     assert!(!seen.has(&path("a"), 9 * len, 0..len) && !seen.has(&path("a"), 9 * len, 2 * len..3 * len));
     assert!(!seen.has(&path("Default/Preferences"), len, 0..len));
     // Nothing was seen: it is a profile of Chrome's.
-    let guessed = First::of(&Places::of(&[], &old), &old);
+    let guessed = First::of(&StartupRanges::of(&[], &old), &old);
     assert!(guessed.has(&path("Default/Cookies"), 9 * len, 0..len));
     assert!(!guessed.has(&path("Default/Cookies"), 9 * len, 8 * len..9 * len));
-    assert!(!First::of(&Places::default(), &old[..1]).has(&path("a"), len, 0..len));
+    assert!(!First::of(&StartupRanges::default(), &old[..1]).has(&path("a"), len, 0..len));
 }

@@ -14,7 +14,7 @@ use crate::{
         TenantStore,
         chunk::Piece,
         reader::{Fetch, Verified, Want, plan},
-        whereabouts::Whereabouts,
+        relocator::Relocator,
         workers::blocking,
     },
     format::frame::Codec,
@@ -41,7 +41,7 @@ pub(in crate::ops) struct Window {
 }
 
 pub(in crate::ops) fn windows(
-    (store, whereabouts): (TenantStore, Arc<Whereabouts>),
+    (store, whereabouts): (TenantStore, Arc<Relocator>),
     pieces: impl Iterator<Item = Piece> + Send + 'static,
 ) -> impl Stream<Item = Result<Window>> {
     stream::iter(cut(pieces))
@@ -69,7 +69,7 @@ fn cut(pieces: impl Iterator<Item = Piece>) -> impl Iterator<Item = Vec<Piece>> 
     })
 }
 
-async fn window(store: TenantStore, whereabouts: &Whereabouts, pieces: Vec<Piece>) -> Result<Window> {
+async fn window(store: TenantStore, whereabouts: &Relocator, pieces: Vec<Piece>) -> Result<Window> {
     let count = pieces.len();
     let wants = pieces.into_iter().enumerate().map(|(place, piece)| Want {
         id: piece.id,

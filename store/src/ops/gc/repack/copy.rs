@@ -17,7 +17,7 @@ use crate::{
         TenantStore,
         chunk::Locations,
         packer::Packer,
-        upload::{DurablePacks, Gate},
+        upload::{DurablePacks, WriteSession},
     },
     format::{frame::Codec, layout, pack::PackEntry, table::Location},
     id::{ChunkId, PackId, PackSeq, RecordId},
@@ -45,7 +45,7 @@ pub(super) struct Copied {
 
 pub(super) async fn copy(
     store: &TenantStore,
-    gate: &dyn Gate,
+    gate: &dyn WriteSession,
     write: RecordId,
     survey: &RepackPlan,
     source: &dyn Source,

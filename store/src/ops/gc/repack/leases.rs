@@ -6,7 +6,7 @@ use super::{Failed, RepackPlan, User};
 use crate::{
     Error, Result,
     catalog::{clock, lease::WriteLease},
-    content::{TenantStore, known::Known, upload::Gate},
+    content::{TenantStore, dedup_index::DedupIndex, upload::WriteSession},
     format::record::{Counts, Reason, Record, State},
     id::RecordId,
     name::Lineage,
@@ -27,7 +27,7 @@ impl Leases {
         }
         let leases = leases.into_iter().filter_map(|(lineage, updates)| {
             let draft = Record { updates, ..survey.likes.get(lineage)?.clone() };
-            let lease = WriteLease::new(store.clone(), lineage.clone(), draft, Known::default().into());
+            let lease = WriteLease::new(store.clone(), lineage.clone(), draft, DedupIndex::default().into());
             Some((lineage.clone(), lease.kept()))
         });
         Self(leases.collect())
@@ -53,7 +53,7 @@ impl Leases {
 }
 
 #[async_trait::async_trait]
-impl Gate for Leases {
+impl WriteSession for Leases {
     async fn open(&self) -> Result<RecordId> {
         let mut first = None;
         for (_, lease) in &self.0 {

@@ -54,7 +54,7 @@ use crate::{
     content::{
         TenantStore,
         meta::{MetaPack, Metadata},
-        upload::Gate,
+        upload::WriteSession,
     },
     format::{index::IndexPack, layout, record::Content, table::Location},
     id::{PackId, RecordId},

@@ -7,7 +7,7 @@ use crate::{
     Result,
     content::TenantStore,
     format::{
-        mark::Mark,
+        damage::Mark,
         record::{Record, State},
     },
     id::{PackId, RecordId},

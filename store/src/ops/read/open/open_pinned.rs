@@ -14,7 +14,7 @@ use crate::{
         records::{current, deleted},
         rules::Rules,
     },
-    content::{TenantStore, whereabouts::LOOKS},
+    content::{TenantStore, relocator::LOOKS},
     format::record::{Record, State},
     id::RecordId,
     name::Lineage,

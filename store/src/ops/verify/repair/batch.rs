@@ -3,7 +3,7 @@
 use super::metadata_source::Twins;
 use crate::{
     Result,
-    content::lost::Lost,
+    content::damage::DamagedFrames,
     format::record::Record,
     name::Lineage,
     ops::{
@@ -15,7 +15,7 @@ use crate::{
 /// What some packs have lost, and the snapshots that need it.
 #[derive(Default)]
 pub(super) struct Batch {
-    pub lost: Lost,
+    pub lost: DamagedFrames,
     pub records: Vec<(Lineage, Record)>,
     pub frames: Frames,
     /// How many frames.
@@ -26,12 +26,12 @@ impl Batch {
     /// Of what is `lost`, as many packs as together lack no more frames than `most`, but at least
     /// one; and what is left for later. Metadata is always among the first.
     pub(super) async fn gather(
-        lost: Lost,
+        lost: DamagedFrames,
         catalog: &[(Lineage, Record)],
         twins: &Twins<'_>,
         most: usize,
-    ) -> Result<(Self, Lost)> {
-        let (mut batch, mut later) = (Self { lost, ..Self::default() }, Lost::default());
+    ) -> Result<(Self, DamagedFrames)> {
+        let (mut batch, mut later) = (Self { lost, ..Self::default() }, DamagedFrames::default());
         for (lineage, record) in catalog {
             if !batch.lost.may_hit(record) {
                 continue;
@@ -64,7 +64,7 @@ impl Batch {
     }
 
     /// Gives up one of the packs. `None` if there is only one.
-    fn put_off(&mut self) -> Option<Lost> {
+    fn put_off(&mut self) -> Option<DamagedFrames> {
         if self.frames.len() < 2 {
             return None;
         }

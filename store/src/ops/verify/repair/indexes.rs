@@ -8,7 +8,7 @@ use crate::{
         index::{amend, upload},
         records::list_all,
     },
-    content::{TenantStore, lost::Lost},
+    content::{TenantStore, damage::DamagedFrames},
     format::{
         WRITER,
         index::{Index, IndexEntry, IndexPack},
@@ -22,7 +22,7 @@ use crate::{
 const LOOKS: u32 = 2;
 
 /// Takes what is lost out of the indexes, so that what refers to it from now on is stored anew.
-pub async fn forget(store: &TenantStore, lost: &Lost) -> Result<()> {
+pub async fn forget(store: &TenantStore, lost: &DamagedFrames) -> Result<()> {
     for _ in 0..if lost.is_empty() { 0 } else { LOOKS } {
         let (entries, _) = list_all(&*store.bucket, &layout::indexes(&store.tenant), Depth::All).await?;
         for entry in entries {
@@ -35,7 +35,7 @@ pub async fn forget(store: &TenantStore, lost: &Lost) -> Result<()> {
 impl Check<'_> {
     /// Writes the indexes that are missing anew, from what the packs themselves say they
     /// hold, and removes those that cannot be read.
-    pub(super) async fn restore_indexes(&mut self, lost: &Lost) -> Result<()> {
+    pub(super) async fn restore_indexes(&mut self, lost: &DamagedFrames) -> Result<()> {
         let LostIndexes { packs, unreadable } = std::mem::take(&mut self.lost_indexes);
         self.read_directories(packs.iter().copied(), "").await?;
         let mut index = Index { key: *self.store.key(), writer: WRITER.to_owned(), packs: Vec::new() };
@@ -61,7 +61,7 @@ impl Check<'_> {
 }
 
 /// Whether anything of it was lost. A pack stays named, with what is left of it.
-fn drop_lost(index: &mut Index, lost: &Lost) -> bool {
+fn drop_lost(index: &mut Index, lost: &DamagedFrames) -> bool {
     let chunks = |index: &Index| -> usize { index.packs.iter().map(|pack| 1 + pack.chunks.len()).sum() };
     let before = chunks(index);
     index.packs.retain(|pack| !lost.has_pack(&pack.pack));

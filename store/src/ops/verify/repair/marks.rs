@@ -5,9 +5,9 @@ use crate::{
     Error, Result,
     bucket::BucketError,
     catalog::{clock, lineage_handle::LineageHandle, records},
-    content::{lost::Lost, meta::Metadata},
+    content::{damage::DamagedFrames, meta::Metadata},
     format::{
-        mark::Mark,
+        damage::Mark,
         record::{Record, State},
     },
     name::Lineage,
@@ -24,7 +24,7 @@ impl Check<'_> {
     /// Marks what is lost now, in every snapshot of the tenant that needs it, and takes away
     /// the marks of those that were looked at and lack nothing. `before` is what was lost before
     /// the repair: nobody has looked at other profiles since.
-    pub(super) async fn mark(&mut self, before: &Lost) -> Result<()> {
+    pub(super) async fn mark(&mut self, before: &DamagedFrames) -> Result<()> {
         let mut before = before.clone();
         before.add(&self.lost);
         self.report.marked.clear();
@@ -39,7 +39,7 @@ impl Check<'_> {
 
     /// Brings the mark of a snapshot up to date, whatever others do to its record meanwhile. Says
     /// whether it has one then.
-    async fn settle_mark(&self, lineage: &Lineage, record: &Record, before: &Lost) -> Result<bool> {
+    async fn settle_mark(&self, lineage: &Lineage, record: &Record, before: &DamagedFrames) -> Result<bool> {
         let controls = LineageHandle::new(self.store.clone(), lineage.clone(), Default::default());
         let mut record = record.clone();
         for _ in 0..ATTEMPTS {
@@ -47,7 +47,7 @@ impl Check<'_> {
             let mut lost = if was_seen { self.lost.clone() } else { before.clone() };
             // What was marked and not read since is what it was.
             if !was_seen || !self.options.read_data {
-                lost.add(&record.damage.as_ref().map(Lost::from).unwrap_or_default());
+                lost.add(&record.damage.as_ref().map(DamagedFrames::from).unwrap_or_default());
             }
             let mark = if lost.may_hit(&record) { self.mark_of(&record, &lost).await? } else { None };
             let is_same = match (&mark, &record.damage) {
@@ -77,7 +77,7 @@ impl Check<'_> {
         Err(Error::Conflict { what: format!("record {} of {lineage}", record.record) })
     }
 
-    async fn mark_of(&self, record: &Record, lost: &Lost) -> Result<Option<Mark>> {
+    async fn mark_of(&self, record: &Record, lost: &DamagedFrames) -> Result<Option<Mark>> {
         let Some(content) = &record.content else { return Ok(None) };
         let now = clock::unix_ms();
         let decoded = match Metadata::fetch(self.store, content).await {

@@ -30,7 +30,7 @@ use super::{
 use crate::{
     ErrorKind, Result,
     catalog::{records, rules::Rules},
-    content::{TenantStore, lost::Lost},
+    content::{TenantStore, damage::DamagedFrames},
     format::record::{Record, State},
     id::PackId,
     name::Lineage,
@@ -42,7 +42,7 @@ const ROUNDS: u32 = 3;
 
 impl Check<'_> {
     pub(super) async fn repair(&mut self) -> Result<()> {
-        let (mut found, mut known) = (Findings::default(), Lost::default());
+        let (mut found, mut known) = (Findings::default(), DamagedFrames::default());
         // What a tree says comes to light when the tree is there again.
         for round in 0..ROUNDS {
             if self.findings.is_empty() || round > 0 && self.lost.is_within(&known) {
@@ -69,7 +69,7 @@ impl Check<'_> {
     }
 
     /// Moves what is lost, as far as it is to be had elsewhere.
-    async fn move_lost(&self, lost: &Lost) -> Result<()> {
+    async fn move_lost(&self, lost: &DamagedFrames) -> Result<()> {
         let most = usize::try_from(self.options.memory_bytes / FRAME_BYTES).unwrap_or(usize::MAX).max(1);
         let mut left = lost.clone();
         while !left.is_empty() {
@@ -83,7 +83,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    async fn move_batch(&self, lost: &Lost, batch: Batch, twins: Twins<'_>) -> Result<()> {
+    async fn move_batch(&self, lost: &DamagedFrames, batch: Batch, twins: Twins<'_>) -> Result<()> {
         let Batch { lost: moving, records, frames, .. } = batch;
         let sizes = |pack: PackId| (pack, self.sizes.get(&pack).copied().unwrap_or_default());
         let survey = RepackPlan::of(moving.packs().into_iter().map(sizes).collect(), &records, frames);
@@ -102,7 +102,7 @@ impl Check<'_> {
     }
 
     /// Looks at everything again, but at no chunk that was found whole.
-    async fn look_again(&mut self, lost: &Lost) -> Result<()> {
+    async fn look_again(&mut self, lost: &DamagedFrames) -> Result<()> {
         self.wrong.clear();
         self.directories.look_again_at(lost);
         // What was just written is not left to another day.

@@ -18,7 +18,7 @@ use crate::{
         TenantStore,
         chunk_cache::{ChunkCache, Limits},
         compress::Compressor,
-        lost::Lost,
+        damage::DamagedFrames,
         meta::Metadata,
         reader::{Verified, Want},
         workers::blocking,
@@ -46,7 +46,7 @@ pub(super) struct Copies<'a> {
 impl<'a> Copies<'a> {
     pub(super) async fn find(
         store: &'a TenantStore,
-        lost: &Lost,
+        lost: &DamagedFrames,
         survey: &RepackPlan,
         sizes: &HashMap<PackId, u64>,
         twins: Twins<'a>,

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use super::Capture;
 use crate::{
     Error, Result,
-    content::{TenantStore, cache::Shelf, meta::NewTree, workers::blocking},
+    content::{TenantStore, cache::CacheKind, meta::NewTree, workers::blocking},
     error::IoContext,
     format::{
         FormatError,
@@ -194,7 +194,7 @@ impl Plan {
         // One that was read again counts as what it was then.
         let current = trusted.iter().filter(|(entry, state)| self.seen.get(entry) == Some(state));
         current.for_each(|(entry, state)| insert(*entry, *state, self.checked));
-        cache.write(Shelf::Stat, name, &states.encode());
+        cache.write(CacheKind::Stat, name, &states.encode());
     }
 }
 
@@ -236,6 +236,6 @@ fn cache_name(root: &Beneath) -> Option<String> {
 }
 
 fn load(store: &TenantStore, name: &str) -> StatCache {
-    let bytes = store.cache.as_ref().and_then(|cache| cache.read(Shelf::Stat, name));
+    let bytes = store.cache.as_ref().and_then(|cache| cache.read(CacheKind::Stat, name));
     bytes.and_then(|bytes| StatCache::decode(&bytes).ok()).unwrap_or_default()
 }

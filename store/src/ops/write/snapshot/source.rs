@@ -17,7 +17,7 @@ use crate::{
     catalog::{index::IndexUse, lock::Hold, pointer::Flip, records},
     content::{
         ingest::Ingested,
-        lazy::startup::{self, First, Places},
+        lazy::startup::{self, First, StartupRanges},
         meta::{Metadata, NewTree},
         unfinished::TakenOver,
         workers::blocking,
@@ -46,7 +46,7 @@ pub(super) struct DirectorySource<'a> {
     /// What the base holds, if somebody wants to know what changed.
     base_contents: Option<Contents>,
     /// What a mount of the base, or of one before it, has read first.
-    first_reads: Places,
+    first_reads: StartupRanges,
     /// Whether the pointer names something.
     replaces: bool,
     examined: Examined,
@@ -80,7 +80,9 @@ impl<'a> DirectorySource<'a> {
         Ok(Self {
             capture,
             base_contents: is_wanted.then(|| examine::contents(&base_entries)),
-            first_reads: first_reads.map(|reads| Places::of(&reads, &base_entries)).unwrap_or_default(),
+            first_reads: first_reads
+                .map(|reads| StartupRanges::of(&reads, &base_entries))
+                .unwrap_or_default(),
             writer,
             plan,
             before,

@@ -22,7 +22,7 @@ pub(super) struct Task {
 
 /// What idle workers wait for.
 #[derive(Default)]
-pub(super) struct Pool {
+pub(super) struct WorkQueue {
     state: Mutex<PoolState>,
     changed: Condvar,
     idle: AtomicUsize,
@@ -36,13 +36,13 @@ struct PoolState {
     failed: bool,
 }
 
-pub(super) enum Job {
+pub(super) enum WorkItem {
     Compress(Task),
     Read(usize),
 }
 
 /// Whoever leaves without saying so has failed.
-pub(super) struct FailOnDrop<'a>(pub &'a Pool);
+pub(super) struct FailOnDrop<'a>(pub &'a WorkQueue);
 
 impl Drop for FailOnDrop<'_> {
     fn drop(&mut self) {
@@ -50,25 +50,25 @@ impl Drop for FailOnDrop<'_> {
     }
 }
 
-impl Pool {
+impl WorkQueue {
     /// Somebody reads who was not given anything to read here.
     pub fn begin_read(&self) {
         lock(&self.state).reading += 1;
     }
 
-    pub fn next_job(&self, files: usize) -> Option<Job> {
+    pub fn next_job(&self, files: usize) -> Option<WorkItem> {
         let mut state = lock(&self.state);
         loop {
             if state.failed {
                 return None;
             }
             if let Some(task) = state.tasks.pop_front() {
-                return Some(Job::Compress(task));
+                return Some(WorkItem::Compress(task));
             }
             if state.next < files {
                 state.next += 1;
                 state.reading += 1;
-                return Some(Job::Read(state.next - 1));
+                return Some(WorkItem::Read(state.next - 1));
             }
             if state.reading == 0 {
                 return None;

@@ -14,12 +14,12 @@ use crate::{
 const MAX_BYTES: usize = 4 << 20;
 
 #[derive(Debug, Default)]
-pub(super) struct Aside {
+pub(super) struct StartupBuffer {
     frames: Vec<u8>,
     entries: Vec<PackEntry>,
 }
 
-impl Aside {
+impl StartupBuffer {
     /// Keeps a chunk back, unless too much is kept back already.
     pub fn push(&mut self, id: ChunkId, raw_len: u32, frame: Frame<'_>) -> bool {
         if self.frames.len() + frame.len() > MAX_BYTES {

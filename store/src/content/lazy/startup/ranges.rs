@@ -16,9 +16,9 @@ use crate::{
 
 /// Parts of files, in the order in which they are read.
 #[derive(Clone, Debug, Default)]
-pub struct Places(Vec<(TreePath, Range<u64>)>);
+pub struct StartupRanges(Vec<(TreePath, Range<u64>)>);
 
-impl Places {
+impl StartupRanges {
     /// Where the chunks that were read first are in the tree they were read of.
     pub fn of(first_reads: &[ChunkId], tree: &[Entry]) -> Self {
         let wanted: HashSet<&ChunkId> = first_reads.iter().collect();
@@ -80,7 +80,7 @@ enum Told {
 
 impl First {
     /// By what is known, else by a guess at what `tree` is. Nothing but its names is looked at.
-    pub fn of(places: &Places, tree: &[Entry]) -> Self {
+    pub fn of(places: &StartupRanges, tree: &[Entry]) -> Self {
         if places.0.is_empty() {
             return Self(Told::Guessed(Profiles::of(tree)));
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     format::{
         Unknown,
-        mark::{Mark, MarkedPack},
+        damage::{Mark, MarkedPack},
         record::Record,
         table::Location,
         tree::{Entry, Kind},
@@ -18,12 +18,12 @@ const MOST_OFFSETS: usize = 10_000;
 
 /// Packs of which nothing can be relied on, and single frames of others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Lost {
+pub struct DamagedFrames {
     packs: BTreeSet<PackId>,
     frames: BTreeSet<(PackId, u64)>,
 }
 
-impl Lost {
+impl DamagedFrames {
     pub fn add_pack(&mut self, pack: PackId) {
         self.packs.insert(pack);
     }
@@ -128,7 +128,7 @@ impl Lost {
     }
 }
 
-impl From<&Mark> for Lost {
+impl From<&Mark> for DamagedFrames {
     fn from(mark: &Mark) -> Self {
         let mut lost = Self::default();
         for marked in &mark.packs {

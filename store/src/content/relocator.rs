@@ -32,14 +32,14 @@ pub trait Relocate: Send + Sync + fmt::Debug {
 
 /// Where chunks are, if they are no longer where they were when the reading began.
 #[derive(Debug, Default)]
-pub struct Whereabouts {
+pub struct Relocator {
     relocate: Option<Arc<dyn Relocate>>,
     /// Empty until something was missed.
     moved: RwLock<Arc<Locations>>,
     looking: tokio::sync::Mutex<()>,
 }
 
-impl Whereabouts {
+impl Relocator {
     pub fn new(relocate: Arc<dyn Relocate>) -> Self {
         Self { relocate: Some(relocate), ..Self::default() }
     }
@@ -70,7 +70,7 @@ impl Whereabouts {
     }
 }
 
-impl Whereabouts {
+impl Relocator {
     /// Fetches the chunks of `fetch` from where they are, if they are no longer where they were.
     pub async fn fetch<T: Clone>(
         &self,

@@ -8,7 +8,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::{Lazy, internal};
+use super::{ChunkFetcher, internal};
 use crate::{
     Error, Result,
     bucket::{BucketError, RetryPolicy},
@@ -78,9 +78,9 @@ fn repeated(error: &Error) -> Error {
     }
 }
 
-impl Lazy {
+impl ChunkFetcher {
     /// A ticket for each piece, and those that nobody is fetching yet, for the caller to fetch.
-    pub(super) fn book(&self, pieces: &[Piece]) -> (Vec<Ticket>, Vec<Want<Landing>>) {
+    pub(super) fn register(&self, pieces: &[Piece]) -> (Vec<Ticket>, Vec<Want<Landing>>) {
         let mut wants = Vec::new();
         let mut flights = self.flights();
         let tickets = pieces
@@ -118,19 +118,19 @@ impl Lazy {
             // Booked only now: until its turn comes, whoever wants a chunk fetches it himself.
             let wanted: Vec<Piece> =
                 planned.wants.iter().map(|want| want.purpose).filter(|piece| !self.has(piece)).collect();
-            let (_, wants) = self.book(&wanted);
+            let (_, wants) = self.register(&wanted);
             let lazy = Arc::clone(self);
             self.runtime.spawn(async move {
                 let _slot = slot;
                 for fetch in plan(wants) {
-                    lazy.fly(fetch, true).await;
+                    lazy.fetch(fetch, true).await;
                 }
             });
         }
     }
 
     /// Makes one request, and lands every chunk of it.
-    pub(super) async fn fly(self: &Arc<Self>, fetch: Fetch<Landing>, ahead: bool) {
+    pub(super) async fn fetch(self: &Arc<Self>, fetch: Fetch<Landing>, ahead: bool) {
         self.counters.requests.fetch_add(1, Ordering::Relaxed);
         match self.range(fetch.pack, fetch.start, fetch.end).await {
             Ok(bytes) => {
@@ -146,7 +146,7 @@ impl Lazy {
             Err(error) => {
                 let error = Arc::new(error);
                 for want in fetch.wants {
-                    self.land(want, Err(Arc::clone(&error)));
+                    self.complete(want, Err(Arc::clone(&error)));
                 }
             }
         }
@@ -166,7 +166,7 @@ impl Lazy {
                         self.counters.prefetched(want.id, want.location.stored_len);
                     }
                     frames.push(NewFrame { id: want.id, codec: want.location.codec, stored });
-                    self.land(want, Ok(chunk));
+                    self.complete(want, Ok(chunk));
                 }
                 Err(_) => damaged.push(want),
             }
@@ -192,12 +192,12 @@ impl Lazy {
                 Chunk::check(self.store.key(), &want.id, location.codec, &bytes, want.raw_len)
                     .map_err(|error| Error::damaged(format!("pack {}", location.pack), error))
             });
-            self.land(want, checked.map_err(Arc::new));
+            self.complete(want, checked.map_err(Arc::new));
         }
     }
 
     /// A chunk is in memory before its flight is over, so that nobody misses both.
-    fn land(&self, want: Want<Landing>, outcome: Outcome) {
+    fn complete(&self, want: Want<Landing>, outcome: Outcome) {
         if let Ok(chunk) = &outcome {
             self.memory.put(want.id, chunk);
         }

@@ -12,7 +12,7 @@ use crate::{content::chunk::Piece, id::ChunkId};
 
 /// Counted since the mount began. Bytes are stored bytes, unless they say otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct FetchStats {
     /// Ranges asked of the bucket, each counted once however often it was sent.
     pub requests: u64,
     /// Requests that had to be sent again.
@@ -53,10 +53,10 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    pub fn figures(&self) -> Figures {
+    pub fn figures(&self) -> FetchStats {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let unread: u64 = self.unread().values().map(|len| u64::from(*len)).sum();
-        Figures {
+        FetchStats {
             requests: get(&self.requests),
             retries: get(&self.retries),
             fetched_bytes: get(&self.fetched_bytes),

@@ -17,14 +17,14 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use super::{chunk::Locations, lost::Lost, unfinished::Unfinished};
+use super::{chunk::Locations, damage::DamagedFrames, unfinished::Unfinished};
 use crate::{
     format::table::Location,
     id::{ChunkId, PackId},
 };
 
 #[derive(Debug, Default)]
-pub struct Known {
+pub struct DedupIndex {
     base: Locations,
     /// Where chunks of the base are since they were moved, as far as that is known.
     moved: RwLock<Locations>,
@@ -37,7 +37,7 @@ pub struct Known {
     unfinished: Unfinished,
     barred: RwLock<HashSet<PackId>>,
     /// What of the base is damaged.
-    lost: RwLock<Lost>,
+    lost: RwLock<DamagedFrames>,
     /// All packs that exist, once that is known.
     existing: RwLock<Option<HashSet<PackId>>>,
     /// Some that do, and some that do not.
@@ -45,7 +45,7 @@ pub struct Known {
     gone: RwLock<HashSet<PackId>>,
 }
 
-impl Known {
+impl DedupIndex {
     /// `index` may arrive later, or never if its sender is dropped.
     pub fn new(base: Locations, index: Option<oneshot::Receiver<Locations>>) -> Self {
         Self { base, arriving: Mutex::new(index), ..Self::default() }
@@ -67,7 +67,7 @@ impl Known {
     }
 
     /// With what is known to be damaged.
-    pub fn without(self, lost: Lost) -> Self {
+    pub fn without(self, lost: DamagedFrames) -> Self {
         Self { lost: RwLock::new(lost), ..self }
     }
 
@@ -81,12 +81,12 @@ impl Known {
     }
 
     /// What is known to be damaged.
-    pub fn lost(&self) -> Lost {
+    pub fn lost(&self) -> DamagedFrames {
         self.lost.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Another look was taken at the base: this is what is damaged of it now.
-    pub fn learn_lost(&self, lost: Lost) {
+    pub fn learn_lost(&self, lost: DamagedFrames) {
         *self.lost.write().unwrap_or_else(PoisonError::into_inner) = lost;
     }
 
@@ -227,7 +227,7 @@ mod tests {
         };
         let (sender, receiver) = oneshot::channel();
         sender.send(Locations::from([(id, at(1))])).unwrap();
-        let known = Known::new(Locations::from([(id, at(0))]), Some(receiver));
+        let known = DedupIndex::new(Locations::from([(id, at(0))]), Some(receiver));
         assert_eq!(known.locate(&id), Some(at(0)));
         known.bar([at(0).pack]);
         assert_eq!(known.locate(&id), Some(at(1)));
@@ -249,16 +249,16 @@ mod tests {
             let pack = PackId { write: RecordId::from_parts(1, [1; 10]), seq: PackSeq::Data(seq) };
             Location { pack, offset: 16, stored_len: 1, codec: Codec::Zstd }
         };
-        let mut lost = Lost::default();
+        let mut lost = DamagedFrames::default();
         lost.add_frame(at(0).pack, 16);
         let base = Locations::from([(id, at(0))]);
-        let alone = Known::new(base.clone(), None).without(lost.clone());
+        let alone = DedupIndex::new(base.clone(), None).without(lost.clone());
         assert_eq!((alone.locate(&id), alone.locate_lost(&id)), (None, Some(at(0))));
         alone.bar([at(0).pack]);
         assert_eq!(alone.locate_lost(&id), None);
         let (sender, receiver) = oneshot::channel();
         sender.send(Locations::from([(id, at(1))])).unwrap();
-        let known = Known::new(base, Some(receiver)).without(lost);
+        let known = DedupIndex::new(base, Some(receiver)).without(lost);
         assert_eq!(known.locate(&id), Some(at(1)));
     }
 }
