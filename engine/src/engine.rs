@@ -9,7 +9,7 @@ use store::{
         lock::{Patience, Waiting},
         store::Store,
     },
-    content::lazy::Limits,
+    content::chunk_fetcher::Limits,
     format::event::Actor,
     id::Nonce,
     name::ProfileName,

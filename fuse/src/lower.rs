@@ -4,7 +4,7 @@ use std::{fmt, ops::Range, sync::Arc};
 
 use futures::future::BoxFuture;
 use store::{
-    content::lazy::ChunkFetcher,
+    content::chunk_fetcher::ChunkFetcher,
     format::{
         table::Location,
         tree::{Entry, Extent, Kind},

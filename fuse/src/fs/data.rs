@@ -3,7 +3,7 @@
 use std::{ops::Range, os::unix::fs::FileExt, sync::Mutex, sync::atomic::Ordering};
 
 use store::{
-    content::lazy::ReadAhead,
+    content::chunk_fetcher::ReadAhead,
     format::tree::{MAX_FILE_BYTES, Time},
 };
 

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use store::content::lazy::ReadAhead;
+use store::content::chunk_fetcher::ReadAhead;
 
 use crate::{attributes::FileKind, overlay::node::Ino};
 

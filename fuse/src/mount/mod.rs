@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use store::{
     Error, Result,
     catalog::lock::{Hold, LockRenewer},
-    content::{TenantStore, lazy::ChunkFetcher},
+    content::{TenantStore, chunk_fetcher::ChunkFetcher},
     id::RecordId,
     name::Lineage,
     ops::{read::locate::SnapshotLocator, write::commit::Base},

@@ -17,7 +17,7 @@ use store::{
     },
     content::{
         TenantStore,
-        lazy::{ChunkFetcher, Limits},
+        chunk_fetcher::{ChunkFetcher, Limits},
         relocator::Relocator,
     },
     format::{

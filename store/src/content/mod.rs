@@ -6,13 +6,13 @@
 pub mod cache;
 pub mod chunk;
 pub mod chunk_cache;
+pub mod chunk_fetcher;
 pub mod chunker;
 pub mod compress;
 pub mod damage;
 pub mod dedup_index;
 mod directory;
 pub mod ingest;
-pub mod lazy;
 pub mod meta;
 pub mod packer;
 pub mod reader;

@@ -15,7 +15,7 @@ use fuse::{
 };
 use store::{
     bucket::MemoryBucket,
-    content::lazy::{ChunkFetcher, Limits},
+    content::chunk_fetcher::{ChunkFetcher, Limits},
     format::tree::Meta,
     id::SnapshotId,
     ops::{

@@ -5,7 +5,7 @@ use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use store::{
     bucket::MemoryBucket,
-    content::lazy::startup,
+    content::chunk_fetcher::startup,
     format::{layout, record::Record, startup::Startup, table::Location},
     ops::{
         gc::{Collector, Options},

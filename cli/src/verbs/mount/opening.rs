@@ -18,7 +18,7 @@ use store::{
         lock::{Hold, Terms},
         session_root::{self, Owner, Roots},
     },
-    content::{TenantStore, lazy::Limits},
+    content::{TenantStore, chunk_fetcher::Limits},
     format::record,
     id::RecordId,
     name::Lineage,

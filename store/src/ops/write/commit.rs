@@ -20,8 +20,8 @@ use crate::{
     catalog::{lock::Hold, pointer::Flip, records},
     content::{
         TenantStore,
+        chunk_fetcher::startup::{self, First, StartupRanges},
         ingest::{Cutter, Files, Ingest, Ingested},
-        lazy::startup::{self, First, StartupRanges},
         meta::Metadata,
         workers::blocking,
     },

@@ -7,7 +7,7 @@ use store::{
     bucket::{Access, Bucket, LocalBucket, MemoryBucket, Verb},
     catalog::pins,
     content::{
-        lazy::{ChunkFetcher, Limits},
+        chunk_fetcher::{ChunkFetcher, Limits},
         relocator::Relocator,
     },
     format::{

@@ -6,8 +6,8 @@ use super::plan::Plan;
 use crate::{
     Result,
     content::{
+        chunk_fetcher::startup::First,
         ingest::{Cutter, Files},
-        lazy::startup::First,
         workers::blocking,
     },
     progress::{Progress, Tick},

@@ -16,8 +16,8 @@ use crate::{
     Error, Result,
     catalog::{index::IndexUse, lock::Hold, pointer::Flip, records},
     content::{
+        chunk_fetcher::startup::{self, First, StartupRanges},
         ingest::Ingested,
-        lazy::startup::{self, First, StartupRanges},
         meta::{Metadata, NewTree},
         unfinished::TakenOver,
         workers::blocking,
