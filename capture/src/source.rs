@@ -18,11 +18,11 @@ use rustix::{
     fs::{AtFlags, Dir, FileType, Mode, OFlags, statat},
     io::Errno,
 };
-use store::tree::beneath::Beneath;
+use store::tree::root_dir::RootDir;
 
 #[derive(Debug)]
 pub struct Source {
-    beneath: Beneath,
+    beneath: RootDir,
 }
 
 /// What a directory contains that checks care for.
@@ -45,7 +45,7 @@ pub enum FoundKind {
 impl Source {
     /// `root` itself may be reached through links: it is the caller's choice.
     pub fn open(root: &Path) -> io::Result<Self> {
-        Ok(Self { beneath: Beneath::open(root).map_err(io::Error::other)? })
+        Ok(Self { beneath: RootDir::open(root).map_err(io::Error::other)? })
     }
 
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {

@@ -131,8 +131,8 @@ impl Bucket for Interrupter {
         self.inner.trust(verdict);
     }
 
-    fn patience(&self) -> RetryPolicy {
-        self.inner.patience()
+    fn retry_policy(&self) -> RetryPolicy {
+        self.inner.retry_policy()
     }
 
     async fn get(&self, key: &Key, max_bytes: u64) -> Result<Object> {

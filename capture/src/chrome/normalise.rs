@@ -12,7 +12,7 @@ use std::{
 };
 
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid, fchmod, fchown, openat, renameat, statat, unlinkat};
-use store::{format::tree::PLAIN_MODE_BITS, tree::beneath::Beneath};
+use store::{format::tree::PLAIN_MODE_BITS, tree::root_dir::RootDir};
 
 use super::{
     json_edit,
@@ -31,7 +31,7 @@ const NORMAL: [(&str, &str); 2] = [("exit_type", "\"Normal\""), ("exited_cleanly
 ///
 /// Every path is resolved beneath `directory` and through no link: its content may be anybody's.
 pub fn normalise_exit(directory: &Path) -> io::Result<Vec<PathBuf>> {
-    let root = Beneath::open(directory).map_err(io::Error::other)?;
+    let root = RootDir::open(directory).map_err(io::Error::other)?;
     let mut changed = Vec::new();
     for path in profile::preferences(directory) {
         let path = path.strip_prefix(directory).unwrap_or(&path);

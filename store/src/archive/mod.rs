@@ -5,16 +5,16 @@
 //! and bounded, like the format; what is read may come from anybody.
 
 mod extended;
-pub mod gathered;
+pub mod hashing_reader;
 pub mod header;
 pub mod holes;
-pub mod intake;
 pub mod members;
 mod numbers;
 pub mod pax;
 pub mod problem;
 pub mod reader;
 pub mod sparse;
+pub mod tree_builder;
 
 use std::io::{self, Read};
 

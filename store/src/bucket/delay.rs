@@ -66,8 +66,8 @@ impl Bucket for DelayBucket {
         self.late(self.inner.checks(key, checksum)).await
     }
 
-    fn patience(&self) -> RetryPolicy {
-        self.inner.patience()
+    fn retry_policy(&self) -> RetryPolicy {
+        self.inner.retry_policy()
     }
 
     async fn get(&self, key: &Key, max_bytes: u64) -> Result<Object> {

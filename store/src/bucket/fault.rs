@@ -86,7 +86,7 @@ impl Rule {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct FaultState {
     rules: Vec<Rule>,
     calls: u64,
     strikes: u64,
@@ -97,7 +97,7 @@ struct State {
 #[derive(Debug)]
 pub struct FaultBucket {
     inner: Arc<dyn Bucket>,
-    state: Mutex<State>,
+    state: Mutex<FaultState>,
 }
 
 impl FaultBucket {
@@ -132,7 +132,7 @@ impl FaultBucket {
         self.state().strikes
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FaultState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -201,8 +201,8 @@ impl Bucket for FaultBucket {
         self.inner.checks(key, checksum).await
     }
 
-    fn patience(&self) -> RetryPolicy {
-        self.inner.patience()
+    fn retry_policy(&self) -> RetryPolicy {
+        self.inner.retry_policy()
     }
 
     async fn get(&self, key: &Key, max_bytes: u64) -> Result<Object> {

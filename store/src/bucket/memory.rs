@@ -28,7 +28,7 @@ struct Stored {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Objects {
     objects: BTreeMap<String, Stored>,
     /// How far this store's clock is ahead of the host's.
     ahead: Duration,
@@ -39,7 +39,7 @@ struct State {
 /// Objects in a map.
 #[derive(Debug)]
 pub struct MemoryBucket {
-    state: Mutex<State>,
+    state: Mutex<Objects>,
     page_size: usize,
 }
 
@@ -87,12 +87,12 @@ impl MemoryBucket {
         self.state().objects.keys().cloned().collect()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Objects> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl Objects {
     fn now(&self) -> SystemTime {
         SystemTime::now() + self.ahead
     }

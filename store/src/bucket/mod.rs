@@ -23,9 +23,9 @@ mod probe;
 #[cfg(any(test, feature = "test-support"))]
 mod recorder;
 mod retry;
-mod rounds;
+mod round_trips;
 mod s3;
-mod scope;
+mod tenant;
 mod unique;
 
 pub use buffers::Buffers;
@@ -45,7 +45,7 @@ pub use retry::{Attempts, RetryBucket, RetryPolicy};
 pub use s3::{
     BucketSettings, Checksum, IfMatch, InvalidS3Url, S3Bucket, S3Config, S3Credentials, S3Overrides,
 };
-pub use scope::TenantBucket;
+pub use tenant::TenantBucket;
 pub use unique::{put_unique, put_unique_once};
 
 pub use crate::{
@@ -270,7 +270,7 @@ pub trait Bucket: Send + Sync + fmt::Debug {
     }
 
     /// How long whoever may send a write again should go on doing so.
-    fn patience(&self) -> RetryPolicy {
+    fn retry_policy(&self) -> RetryPolicy {
         RetryPolicy::BRIEF
     }
 

@@ -87,8 +87,8 @@ impl Bucket for Recorder {
         self.inner.checks(key, checksum).await
     }
 
-    fn patience(&self) -> RetryPolicy {
-        self.inner.patience()
+    fn retry_policy(&self) -> RetryPolicy {
+        self.inner.retry_policy()
     }
 
     async fn get(&self, key: &Key, max_bytes: u64) -> Result<Object> {

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::{
     Body, Bucket, BucketError, Checksum, Deleted, Depth, Key, Object, Page, Prefix, Result, ServerFacts,
-    Verdict, Version, Write, rounds::Rounds,
+    Verdict, Version, Write, round_trips::Rounds,
 };
 
 /// How long and how often to try.
@@ -134,7 +134,7 @@ impl Bucket for RetryBucket {
         self.inner.checks(key, checksum).await
     }
 
-    fn patience(&self) -> RetryPolicy {
+    fn retry_policy(&self) -> RetryPolicy {
         self.policy
     }
 

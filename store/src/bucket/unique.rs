@@ -19,7 +19,7 @@ const COMPARE_BYTES: u64 = 1 << 20;
 /// Only for keys that nobody else can choose: an object that is there already was put there
 /// by an earlier delivery of this write, if it is equal, even one that a proxy made for us.
 pub async fn put_unique(bucket: &dyn Bucket, key: &Key, body: Body) -> Result<()> {
-    let mut attempts = bucket.patience().start();
+    let mut attempts = bucket.retry_policy().start();
     loop {
         match put_unique_once(bucket, key, body.clone()).await {
             Err(error) if error.is_retryable() && attempts.again(&error).await => {}

@@ -18,7 +18,7 @@ pub async fn replace(
     bytes: Bytes,
     version: Version,
 ) -> Result<Option<Version>> {
-    let mut attempts = bucket.patience().start();
+    let mut attempts = bucket.retry_policy().start();
     loop {
         match bucket.put(key, bytes.clone().into(), Write::Replace(version.clone())).await {
             Ok(version) => return Ok(Some(version)),

@@ -240,7 +240,7 @@ impl LineageHandle {
         let bytes = record.encode_readable().map_err(|error| Error::InvalidInput {
             what: format!("the record {} cannot be written: {error}", record.record),
         })?;
-        let mut attempts = self.store.bucket.patience().start();
+        let mut attempts = self.store.bucket.retry_policy().start();
         loop {
             match self.store.bucket.put(&key, bytes.clone().into(), Write::Replace(version.clone())).await {
                 Ok(version) => return Ok(version),

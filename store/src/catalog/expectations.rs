@@ -99,7 +99,7 @@ async fn put(
         return Ok(cas::replace(bucket, &key, bytes.into(), version).await?.is_some());
     }
     let bytes = bytes::Bytes::from(bytes);
-    let mut attempts = bucket.patience().start();
+    let mut attempts = bucket.retry_policy().start();
     loop {
         match bucket.put(&key, bytes.clone().into(), Write::Create).await {
             Ok(_) => return Ok(true),

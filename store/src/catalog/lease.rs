@@ -269,7 +269,7 @@ impl WriteLease {
     }
 
     async fn create(&self) -> Result<Held> {
-        let mut attempts = self.store.bucket.patience().start();
+        let mut attempts = self.store.bucket.retry_policy().start();
         loop {
             // After an ambiguous answer the old name may still come into being, so a new one is taken.
             let mut record = self.draft.clone();
@@ -352,7 +352,7 @@ async fn replace_own(
     unsure: Option<&[u8]>,
 ) -> Result<Version> {
     let bytes = readable(record)?;
-    let mut attempts = store.bucket.patience().start();
+    let mut attempts = store.bucket.retry_policy().start();
     loop {
         match store.bucket.put(key, bytes.clone().into(), Write::Replace(version.clone())).await {
             Ok(version) => return Ok(version),

@@ -319,7 +319,7 @@ impl Store {
 
     /// Creates a document that everybody would create alike; says whether ours is the one.
     async fn create(&self, key: &crate::bucket::Key, bytes: Vec<u8>) -> Result<bool> {
-        let mut attempts = self.bucket.patience().start();
+        let mut attempts = self.bucket.retry_policy().start();
         loop {
             match self.bucket.put(key, bytes.clone().into(), Write::Create).await {
                 Ok(_) => return Ok(true),

@@ -76,7 +76,7 @@ pub async fn begin(store: &TenantStore, name: &ProfileName, deletion: &Deletion)
     let key = layout::tombstone(name);
     let tombstone = Tombstone::new(name, deletion.clone());
     let bytes = tombstone.encode();
-    let mut attempts = store.bucket.patience().start();
+    let mut attempts = store.bucket.retry_policy().start();
     loop {
         let found = find(&*store.bucket, name).await?;
         let write = match found {

@@ -12,7 +12,7 @@ use rustix::{
 };
 
 use super::{
-    beneath::Beneath,
+    root_dir::RootDir,
     walk::{FileState, FoundFile},
 };
 use crate::{
@@ -36,7 +36,7 @@ pub trait ContentSink {
 /// The files of a walk whose content must be read.
 #[derive(Debug)]
 pub struct Content<'a> {
-    root: &'a Beneath,
+    root: &'a RootDir,
     entries: &'a [Entry],
     files: Vec<FoundFile>,
     /// What each file was when its content was read: the same before and after.
@@ -44,7 +44,7 @@ pub struct Content<'a> {
 }
 
 impl<'a> Content<'a> {
-    pub fn new(root: &'a Beneath, entries: &'a [Entry], files: Vec<FoundFile>) -> Self {
+    pub fn new(root: &'a RootDir, entries: &'a [Entry], files: Vec<FoundFile>) -> Self {
         let seen = files.iter().map(|_| Mutex::default()).collect();
         Self { root, entries, files, seen }
     }

@@ -1,6 +1,6 @@
 //! Remembers the chunks of files by path and state, so that an unchanged file costs a stat.
 //!
-//! An entry is made only when [`super::trust`] allows it; see there for why a state
+//! An entry is made only when [`super::stat_trust`] allows it; see there for why a state
 //! that is the same does not always mean content that is the same. Extended attributes are
 //! remembered too, since asking for them takes longer than the stat: setting one changes
 //! the ctime, as writing does.

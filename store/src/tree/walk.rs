@@ -12,7 +12,7 @@ use rustix::{
     io::Errno,
 };
 
-use super::beneath::Beneath;
+use super::root_dir::RootDir;
 use crate::{
     Error, Result,
     error::IoContext,
@@ -111,7 +111,7 @@ pub type KnownXattrs<'a> = &'a (dyn Fn(&TreePath, &FileState) -> Option<Xattrs> 
 const BATCH: usize = 128;
 
 /// Walks everything below `root` on `threads` threads, never following a link.
-pub fn walk(root: &Beneath, exclude: Exclude<'_>, known: KnownXattrs<'_>, threads: usize) -> Result<Walk> {
+pub fn walk(root: &RootDir, exclude: Exclude<'_>, known: KnownXattrs<'_>, threads: usize) -> Result<Walk> {
     let stat = rustix::fs::fstat(root.fd()).at("cannot read the attributes of", root.path())?;
     let fd = root.dir(b"").at("cannot open", root.path())?;
     let meta = meta(&stat, xattrs(&fd, b".").at("cannot read the attributes of", root.path())?);
@@ -123,7 +123,7 @@ pub fn walk(root: &Beneath, exclude: Exclude<'_>, known: KnownXattrs<'_>, thread
         }
         walker.work();
     });
-    let State { folders, failed, .. } = walker.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let WalkState { folders, failed, .. } = walker.state.into_inner().unwrap_or_else(PoisonError::into_inner);
     match failed {
         Some(error) => Err(error),
         None => Ok(in_order(Entry { path: TreePath::root(), meta, kind: Kind::Directory }, folders)),
@@ -131,7 +131,7 @@ pub fn walk(root: &Beneath, exclude: Exclude<'_>, known: KnownXattrs<'_>, thread
 }
 
 /// An entry that was looked at.
-struct Found {
+struct FoundEntry {
     entry: Entry,
     /// If it is a regular file: what it is, and whether it has other names.
     file: Option<(FoundFile, bool)>,
@@ -141,16 +141,16 @@ struct Found {
 
 /// Threads take folders, or parts of large ones, from a stack until there are none.
 struct Walker<'a> {
-    root: &'a Beneath,
+    root: &'a RootDir,
     exclude: Exclude<'a>,
     known: KnownXattrs<'a>,
-    state: Mutex<State>,
+    state: Mutex<WalkState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
-    jobs: Vec<Job>,
+struct WalkState {
+    jobs: Vec<WalkJob>,
     working: usize,
     /// What was found in each folder, in the order of names, part after part.
     folders: Vec<Folder>,
@@ -159,11 +159,11 @@ struct State {
 
 #[derive(Default)]
 struct Folder {
-    parts: Vec<Vec<Found>>,
+    parts: Vec<Vec<FoundEntry>>,
     skipped: Skipped,
 }
 
-enum Job {
+enum WalkJob {
     List { folder: usize, path: TreePath },
     Look(Part),
 }
@@ -176,25 +176,25 @@ struct Part {
     paths: Vec<TreePath>,
 }
 
-impl State {
+impl WalkState {
     fn add_folder(&mut self, path: TreePath) -> usize {
         let folder = self.folders.len();
         self.folders.push(Folder::default());
-        self.jobs.push(Job::List { folder, path });
+        self.jobs.push(WalkJob::List { folder, path });
         folder
     }
 }
 
 impl Walker<'_> {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, WalkState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn work(&self) {
         while let Some(job) = self.next_job() {
             let done = match job {
-                Job::List { folder, path } => self.list(folder, &path),
-                Job::Look(part) => self.look(part),
+                WalkJob::List { folder, path } => self.list(folder, &path),
+                WalkJob::Look(part) => self.look(part),
             };
             let mut state = self.lock();
             state.working -= 1;
@@ -206,7 +206,7 @@ impl Walker<'_> {
         }
     }
 
-    fn next_job(&self) -> Option<Job> {
+    fn next_job(&self) -> Option<WalkJob> {
         let mut state = self.lock();
         loop {
             if state.failed.is_some() {
@@ -252,7 +252,7 @@ impl Walker<'_> {
         let mut state = self.lock();
         state.folders[folder].parts.resize_with(parts.len() + 1, Vec::new);
         let shared = !parts.is_empty();
-        state.jobs.extend(parts.into_iter().map(Job::Look));
+        state.jobs.extend(parts.into_iter().map(WalkJob::Look));
         drop(state);
         if shared {
             self.changed.notify_all();
@@ -278,7 +278,7 @@ impl Walker<'_> {
     }
 
     /// Looks at the entry at `path`, which is in `dir`.
-    fn visit(&self, dir: &OwnedFd, path: TreePath, skipped: &mut Skipped) -> Result<Option<Found>> {
+    fn visit(&self, dir: &OwnedFd, path: TreePath, skipped: &mut Skipped) -> Result<Option<FoundEntry>> {
         let shown = || self.root.display(&path);
         let stat = match statat(dir, path.name(), AtFlags::SYMLINK_NOFOLLOW) {
             // It went away between being listed and being looked at: it is not there.
@@ -305,7 +305,7 @@ impl Walker<'_> {
             }
         };
         let entry = Entry { meta: meta(&stat, xattrs), kind, path };
-        Ok(Some(Found { entry, file, folder: None }))
+        Ok(Some(FoundEntry { entry, file, folder: None }))
     }
 }
 
@@ -321,7 +321,7 @@ fn in_order(root: Entry, mut folders: Vec<Folder>) -> Walk {
     // What is left of the folders on the way down; so the tree may be as deep as it likes.
     let mut open = vec![contents(&mut folders, 0)];
     while let Some(found) = open.last_mut().map(Iterator::next) {
-        let Some(Found { mut entry, file, folder }) = found else {
+        let Some(FoundEntry { mut entry, file, folder }) = found else {
             open.pop();
             continue;
         };
@@ -349,7 +349,7 @@ fn in_order(root: Entry, mut folders: Vec<Folder>) -> Walk {
     walk
 }
 
-fn contents(folders: &mut [Folder], at: usize) -> impl Iterator<Item = Found> + use<> {
+fn contents(folders: &mut [Folder], at: usize) -> impl Iterator<Item = FoundEntry> + use<> {
     std::mem::take(&mut folders[at].parts).into_iter().flatten()
 }
 

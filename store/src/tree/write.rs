@@ -22,7 +22,7 @@ use rustix::{
     io::Errno,
 };
 
-use super::{beneath::Beneath, remove::remove_all};
+use super::{remove::remove_all, root_dir::RootDir};
 use crate::{
     Error, Result,
     error::IoContext,
@@ -45,7 +45,7 @@ pub struct Keeping {
 /// A directory under construction; removed again unless it is published.
 #[derive(Debug)]
 pub struct Staging {
-    dir: Beneath,
+    dir: RootDir,
     target: PathBuf,
     replace: bool,
     keeping: Keeping,
@@ -78,7 +78,7 @@ impl Staging {
         hidden.push(format!("{:016x}", u64::from_le_bytes(id::random())));
         let path = parent.join(hidden);
         fs::DirBuilder::new().mode(0o700).create(&path).at("cannot make", &path)?;
-        let dir = Beneath::open(&path).inspect_err(|_| drop(fs::remove_dir(&path)))?;
+        let dir = RootDir::open(&path).inspect_err(|_| drop(fs::remove_dir(&path)))?;
         // Held as long as this process lives, so that others can tell it from what is left of
         // a dead one.
         flock(dir.fd(), FlockOperation::NonBlockingLockExclusive).at("cannot lock", &path)?;
@@ -249,7 +249,7 @@ fn remove_abandoned(parent: &Path, prefix: &OsStr) {
         if !settled || !entry.file_name().as_bytes().starts_with(prefix.as_bytes()) {
             continue;
         }
-        if let Ok(dir) = Beneath::open(&entry.path())
+        if let Ok(dir) = RootDir::open(&entry.path())
             && flock(dir.fd(), FlockOperation::NonBlockingLockExclusive).is_ok()
         {
             tracing::info!(path = %entry.path().display(), "removing what a killed restore left behind");

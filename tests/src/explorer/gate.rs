@@ -38,7 +38,7 @@ impl Bucket for Gate {
     }
 
     /// No process gives up because another one paused.
-    fn patience(&self) -> RetryPolicy {
+    fn retry_policy(&self) -> RetryPolicy {
         RetryPolicy::default()
     }
 

@@ -16,8 +16,8 @@ use store::{
     bucket::{Bucket, MemoryBucket, Recorder, Verb},
     ops::write::snapshot::Outcome,
     tree::{
-        beneath::Beneath,
-        trust,
+        root_dir::RootDir,
+        stat_trust,
         walk::{FileState, walk},
     },
 };
@@ -195,7 +195,7 @@ fn only_a_flush_makes_the_next_write_through_a_mapping_visible() {
     let path = dir.path().join("mapped");
     fs::write(&path, [b'0'; 4096]).unwrap();
     fs::File::open(&path).unwrap().sync_all().unwrap();
-    let root = Beneath::open(dir.path()).unwrap();
+    let root = RootDir::open(dir.path()).unwrap();
     let state =
         || FileState::of(&rustix::fs::statat(root.fd(), "mapped", rustix::fs::AtFlags::empty()).unwrap());
     let mut mapper = Mapper::start(&path);
@@ -206,7 +206,7 @@ fn only_a_flush_makes_the_next_write_through_a_mapping_visible() {
     assert_eq!(state(), unflushed, "this file system shows every write; the flush is not needed here");
     let found = walk(&root, &|_| false, &|_, _| None, 2).unwrap();
     let paths: Vec<_> = found.files.iter().map(|file| found.entries[file.entry].path.clone()).collect();
-    trust::flush(&root, &paths).unwrap();
+    stat_trust::flush(&root, &paths).unwrap();
     let flushed = state();
     sleep(Duration::from_millis(50));
     mapper.write('3');

@@ -8,16 +8,16 @@
 //!
 //! Works below a random scratch prefix and removes what it wrote.
 
-mod kept;
 mod race;
 mod rules;
 mod scratch;
+mod verdicts;
 
 use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-pub use self::kept::KeptVerdicts;
+pub use self::verdicts::KeptVerdicts;
 
 use self::{race::Race, scratch::Scratch};
 use super::{Bucket, BucketError, Checksum, IfMatch, Prefix, Result, ServerFacts};

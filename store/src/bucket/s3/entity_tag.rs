@@ -12,7 +12,7 @@ use std::{
     sync::atomic::{AtomicU8, Ordering},
 };
 
-use super::{answer::Asked, config::IfMatch};
+use super::{config::IfMatch, errors::Asked};
 use crate::bucket::{BucketError, Result, Version};
 
 const UNKNOWN: u8 = 0;
@@ -107,7 +107,7 @@ mod tests {
 
     use std::{cell::RefCell, future::ready};
 
-    use crate::bucket::s3::answer::Condition;
+    use crate::bucket::s3::errors::Condition;
 
     /// A server with one object, which honours `form` only.
     struct Server {

@@ -2,7 +2,7 @@
 
 use aws_sdk_s3::operation::list_objects_v2::ListObjectsV2Output;
 
-use super::{S3Bucket, answer::Asked, headers::time};
+use super::{S3Bucket, errors::Asked, headers::time};
 use crate::bucket::{Entry, Key, Page, Prefix, Result};
 
 impl S3Bucket {

@@ -4,11 +4,11 @@
 //! first replaces on a server whose way with entity tags is not known yet). The SDK's own
 //! retries are off; see the header of [`crate::bucket`] for why.
 
-mod answer;
 mod checksum;
 mod client;
 mod config;
 mod entity_tag;
+mod errors;
 mod headers;
 mod listing;
 mod multipart;
@@ -36,8 +36,8 @@ use aws_sdk_s3::{
 use bytes::{Bytes, BytesMut};
 
 use self::{
-    answer::{Asked, Condition},
     entity_tag::Form,
+    errors::{Asked, Condition},
     headers::{AnswerDate, ServerName},
 };
 use super::{
@@ -175,13 +175,13 @@ impl Bucket for S3Bucket {
         let body = Bytes::from(key.to_string());
         let wrong = (checksum, checksum.of(b"something else"));
         match self.put_with(key, body.clone().into(), None, wrong).await {
-            Err(error) if answer::tells_of_damage(&error) => {}
+            Err(error) if errors::tells_of_damage(&error) => {}
             Err(error) if error.is_retryable() => return Err(error),
             _ => return Ok(false),
         }
         let right = (checksum, checksum.of(&body));
         match self.put_with(key, body.into(), None, right).await {
-            Err(error) if error.is_retryable() && !answer::tells_of_damage(&error) => Err(error),
+            Err(error) if error.is_retryable() && !errors::tells_of_damage(&error) => Err(error),
             answer => Ok(answer.is_ok()),
         }
     }
@@ -224,7 +224,7 @@ impl Bucket for S3Bucket {
             .send()
             .await
             .map_err(|error| asked.failed(error))?;
-        let length = answer.content_range().and_then(answer::total_length);
+        let length = answer.content_range().and_then(errors::total_length);
         if length.is_none() {
             return Err(asked.rejected("it answered a ranged read with something else".into()));
         }
@@ -315,7 +315,7 @@ async fn collect(
 ) -> Result<Option<Bytes>> {
     let mut all = BytesMut::new();
     while let Some(part) = body.next().await {
-        let part = part.map_err(|error| asked.unavailable(answer::told(&error)))?;
+        let part = part.map_err(|error| asked.unavailable(errors::told(&error)))?;
         let len = (all.len() + part.len()) as u64;
         if len > max_bytes {
             return Ok(None);

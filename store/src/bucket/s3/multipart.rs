@@ -12,9 +12,8 @@ use aws_sdk_s3::{
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::{
-    Checksum, S3Bucket,
-    answer::{Condition, told},
-    client, entity_tag,
+    Checksum, S3Bucket, client, entity_tag,
+    errors::{Condition, told},
 };
 use crate::bucket::{Body, BucketError, Key, Result, Version};
 

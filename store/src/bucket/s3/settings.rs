@@ -3,7 +3,7 @@
 
 use aws_sdk_s3::types::{BucketVersioningStatus, ObjectLockEnabled};
 
-use super::{S3Bucket, answer::Condition};
+use super::{S3Bucket, errors::Condition};
 use crate::bucket::{BucketError, Result};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -28,7 +28,7 @@ impl LineageHandle {
             return Ok(self.store.bucket.delete(&key).await?);
         }
         let mut version = version;
-        let mut attempts = self.store.bucket.patience().start();
+        let mut attempts = self.store.bucket.retry_policy().start();
         loop {
             let free = self.free_lock("", None);
             let error = match self.store.bucket.put(&key, free.encode().into(), Write::Replace(version)).await

@@ -36,7 +36,7 @@ impl LineageHandle {
         let next = &self.forgetful(next.clone());
         let bytes = bytes::Bytes::from(next.encode());
         let write = before.map_or(Write::Create, |read| Write::Replace(read.version.clone()));
-        let mut attempts = self.store.bucket.patience().start();
+        let mut attempts = self.store.bucket.retry_policy().start();
         let mut ambiguous = false;
         loop {
             let error = match self.store.bucket.put(&key, bytes.clone().into(), write.clone()).await {

@@ -60,7 +60,7 @@ pub(super) async fn file(store: &TenantStore, packs: Vec<PackId>) -> Result<Opti
     let key = layout::condemned_by(&store.tenant, id);
     let body = Condemned::new(packs);
     let bytes = body.encode();
-    let mut attempts = store.bucket.patience().start();
+    let mut attempts = store.bucket.retry_policy().start();
     loop {
         match store.bucket.put(&key, bytes.clone().into(), Write::Create).await {
             Ok(version) => return Ok(Some(CondemnedDoc { id, body, version, age: Duration::ZERO })),

@@ -3,8 +3,8 @@
 use std::{fs, io::Read};
 
 use store::archive::{
-    gathered::Gathered,
     reader::{Limits, Reader},
+    tree_builder::TreeBuilder,
 };
 
 /// What GNU tar makes of a file, a link to it, a sparse one and a long name, in each of its forms.
@@ -39,7 +39,7 @@ pub(super) fn archives() -> Vec<Vec<u8>> {
 pub(super) fn read_archive(bytes: &[u8]) {
     let limits = Limits { bytes: 4 << 20, entries: 100, metadata_bytes: 1 << 20 };
     let mut reader = Reader::new(bytes, limits);
-    let mut gathered = Gathered::new(limits);
+    let mut gathered = TreeBuilder::new(limits);
     let mut held = 0;
     while let Ok(Some(member)) = reader.next_member() {
         if gathered.add(member).is_err() {

@@ -21,7 +21,7 @@ use std::{
 
 use crate::{
     Result,
-    archive::{intake::Arrived, reader::Limits},
+    archive::{hashing_reader::Arrived, reader::Limits},
     catalog::records,
     content::{TenantStore, ingest::Ingested, unfinished::TakenOver, workers::blocking},
     format::{

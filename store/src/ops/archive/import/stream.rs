@@ -13,10 +13,10 @@ use super::{Inspected, Inspector};
 use crate::{
     Error, Result,
     archive::{
-        gathered::Gathered,
-        intake::{Arrived, Intake},
+        hashing_reader::{Arrived, HashingReader},
         problem::Problem,
         reader::{Limits, Reader, What},
+        tree_builder::TreeBuilder,
     },
     content::ingest::{Cutter, Feed, Ingest},
     error::IoContext,
@@ -58,7 +58,7 @@ impl ImportJob {
     /// wrong with it, whatever else is.
     pub fn read(&self, ingest: &Ingest, stream: Stream, progress: &dyn Progress) -> Result<Read> {
         ingest.stream(self.threads, |feed| {
-            let intake = Intake::new(stream).map_err(|problem| self.error(problem))?;
+            let intake = HashingReader::new(stream).map_err(|problem| self.error(problem))?;
             let mut reader = Reader::new(intake, self.limits);
             let members = self.members(&mut reader, feed, progress);
             if let Err(Problem::Other(error)) = members {
@@ -96,11 +96,11 @@ impl ImportJob {
 
     fn members(
         &self,
-        reader: &mut Reader<Intake<Stream>>,
+        reader: &mut Reader<HashingReader<Stream>>,
         feed: &mut Feed<'_>,
         progress: &dyn Progress,
-    ) -> Result<Gathered, Problem> {
-        let mut members = Gathered::new(self.limits);
+    ) -> Result<TreeBuilder, Problem> {
+        let mut members = TreeBuilder::new(self.limits);
         while let Some(member) = reader.next_member()? {
             if self.is_excluded(&member.path) {
                 members.leave_out(member.path, &member.what)?;
@@ -123,7 +123,7 @@ impl ImportJob {
 
     fn content(
         &self,
-        reader: &mut Reader<Intake<Stream>>,
+        reader: &mut Reader<HashingReader<Stream>>,
         feed: &mut Feed<'_>,
         path: &TreePath,
         (size, holes): (u64, &[(u64, u64)]),

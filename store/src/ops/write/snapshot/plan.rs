@@ -15,7 +15,7 @@ use crate::{
     ops::write::new_tree,
     progress::Tick,
     tree::{
-        beneath::Beneath,
+        root_dir::RootDir,
         stat_cache::StatCache,
         walk::{FileState, FoundFile, Walk, walk},
     },
@@ -28,7 +28,7 @@ const LARGE_BYTES: u64 = 128 << 10;
 
 /// A walk with the files that need no reading filled in.
 pub(super) struct Plan {
-    pub root: Arc<Beneath>,
+    pub root: Arc<RootDir>,
     pub walk: Walk,
     pub to_read: Vec<FoundFile>,
     /// Files that keep the chunks they had.
@@ -51,7 +51,7 @@ impl Plan {
         let (store, rescan) = (capture.store.clone(), capture.request.rescan);
         let (threads, max_bytes) = (capture.request.threads, capture.request.max_bytes);
         let plan = blocking(move || {
-            let root = Arc::new(Beneath::open(&directory)?);
+            let root = Arc::new(RootDir::open(&directory)?);
             let cache_name = cache_name(&root);
             let cache = match &cache_name {
                 Some(name) if !rescan => load(&store, name),
@@ -199,7 +199,7 @@ impl Plan {
 }
 
 /// Before anything is stored: what could not be read back is not worth it.
-fn check_limits(root: &Beneath, entries: &[Entry]) -> Result<()> {
+fn check_limits(root: &RootDir, entries: &[Entry]) -> Result<()> {
     let mut tally = Tally::default();
     let mut checked = entries.iter().map(|entry| (entry, tally.add(entry, u64::MAX)));
     match checked.find_map(|(entry, added)| Some((entry, added.err()?))) {
@@ -208,12 +208,12 @@ fn check_limits(root: &Beneath, entries: &[Entry]) -> Result<()> {
     }
 }
 
-fn unusable(root: &Beneath, entry: &Entry, error: &FormatError) -> Error {
+fn unusable(root: &RootDir, entry: &Entry, error: &FormatError) -> Error {
     let path = root.display(&entry.path);
     Error::InvalidInput { what: format!("{} cannot be stored: {error}", path.display()) }
 }
 
-fn walk_with(root: &Beneath, exclusions: &[String], cache: &StatCache, threads: usize) -> Result<Walk> {
+fn walk_with(root: &RootDir, exclusions: &[String], cache: &StatCache, threads: usize) -> Result<Walk> {
     let known = |path: &TreePath, state: &FileState| cache.xattrs(path.as_bytes(), state).cloned();
     walk(root, &|path| is_excluded(exclusions, path), &known, threads)
 }
@@ -223,7 +223,7 @@ fn is_excluded(exclusions: &[String], path: &TreePath) -> bool {
 }
 
 /// The cache entry of this directory on this file system; none if it cannot be told.
-fn cache_name(root: &Beneath) -> Option<String> {
+fn cache_name(root: &RootDir) -> Option<String> {
     use std::os::unix::ffi::OsStrExt;
     let path = root.path().canonicalize().ok()?;
     let stat = rustix::fs::fstat(root.fd()).ok()?;

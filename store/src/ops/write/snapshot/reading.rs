@@ -13,18 +13,18 @@ use crate::{
     progress::{Progress, Tick},
     tree::{
         read::{Content, ContentSink},
-        trust::Trust,
+        stat_trust::StatTrust,
     },
 };
 
 /// Prepares for reading files, if there are any to read.
-pub(super) async fn before_reading(plan: &Plan) -> Result<Option<Trust>> {
+pub(super) async fn before_reading(plan: &Plan) -> Result<Option<StatTrust>> {
     if plan.to_read.is_empty() {
         return Ok(None);
     }
     let root = Arc::clone(&plan.root);
     let files: Vec<_> = plan.to_read.iter().map(|file| plan.walk.entries[file.entry].path.clone()).collect();
-    blocking(move || Trust::before_reading(&root, &files).map(Some)).await
+    blocking(move || StatTrust::before_reading(&root, &files).map(Some)).await
 }
 
 /// The files of a directory as the chunk pipeline wants them.

@@ -28,7 +28,7 @@ use crate::{
         pointer_move,
         write::{self, Barred, Finished, ReadBase, SnapshotWriter, Totals},
     },
-    tree::{read::Content, trust::Trust, walk::FileState},
+    tree::{read::Content, stat_trust::StatTrust, walk::FileState},
 };
 
 /// A directory whose snapshot is being written.
@@ -37,7 +37,7 @@ pub(super) struct DirectorySource<'a> {
     writer: SnapshotWriter,
     plan: Plan,
     /// What was looked at before the first files are read.
-    before: Option<Trust>,
+    before: Option<StatTrust>,
     /// Which of the files that were read may be trusted next time, once that is known.
     trusted: Vec<JoinHandle<Vec<(usize, FileState)>>>,
     /// The metadata that was stored, to be kept for the next write.

@@ -71,8 +71,8 @@ impl Bucket for TenantBucket {
         self.inner.trust(verdict);
     }
 
-    fn patience(&self) -> RetryPolicy {
-        self.inner.patience()
+    fn retry_policy(&self) -> RetryPolicy {
+        self.inner.retry_policy()
     }
 
     fn round_trips(&self) -> u64 {

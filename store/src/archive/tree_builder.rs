@@ -24,7 +24,7 @@ const IMPLIED_MODE: u32 = 0o700;
 
 /// What was found in an archive so far.
 #[derive(Debug)]
-pub struct Gathered {
+pub struct TreeBuilder {
     limits: Limits,
     nodes: BTreeMap<TreePath, Node>,
     metadata_bytes: usize,
@@ -40,11 +40,11 @@ pub struct Gathered {
 #[derive(Debug)]
 struct Node {
     meta: Meta,
-    state: State,
+    state: BuilderState,
 }
 
 #[derive(Debug)]
-enum State {
+enum BuilderState {
     /// A directory that is only there because something is in it.
     Implied,
     Directory,
@@ -56,7 +56,7 @@ enum State {
     LeftOut,
 }
 
-impl Gathered {
+impl TreeBuilder {
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
@@ -70,29 +70,29 @@ impl Gathered {
     }
 
     /// Takes in a member, but for its content: that of a file is to be given to
-    /// [`Gathered::fill`].
+    /// [`TreeBuilder::fill`].
     pub fn add(&mut self, member: Member) -> Result<()> {
         let Member { path, mut meta, what } = member;
         // As a capture stores it: what would lend rights is not the archive's to give.
         meta.make_plain();
         let shown = path.to_string();
         let state = match what {
-            What::Directory => State::Directory,
+            What::Directory => BuilderState::Directory,
             What::File { size, holes } => {
                 self.read(size)?;
                 self.charge(holes.len() * HOLE_BYTES)?;
                 self.bytes = self.bytes.saturating_add(size);
-                State::File(Vec::new())
+                BuilderState::File(Vec::new())
             }
-            What::Symlink { target } => State::Symlink(target),
+            What::Symlink { target } => BuilderState::Symlink(target),
             What::HardLink { target } => self.link(&shown, target)?,
             What::Fifo => {
                 self.fifos += 1;
-                State::LeftOut
+                BuilderState::LeftOut
             }
             What::Device => {
                 self.devices += 1;
-                State::LeftOut
+                BuilderState::LeftOut
             }
         };
         self.insert(path, Node { meta, state }, &shown)
@@ -104,7 +104,7 @@ impl Gathered {
             self.read(*size)?;
         }
         let shown = path.to_string();
-        self.insert(path, Node { meta: Meta::default(), state: State::LeftOut }, &shown)
+        self.insert(path, Node { meta: Meta::default(), state: BuilderState::LeftOut }, &shown)
     }
 
     fn read(&mut self, size: u64) -> Result<()> {
@@ -117,7 +117,7 @@ impl Gathered {
 
     /// What a file holds.
     pub fn fill(&mut self, path: &TreePath, content: Vec<Extent>) {
-        if let Some(Node { state: State::File(extents), .. }) = self.nodes.get_mut(path) {
+        if let Some(Node { state: BuilderState::File(extents), .. }) = self.nodes.get_mut(path) {
             *extents = content;
         }
     }
@@ -127,7 +127,7 @@ impl Gathered {
     pub fn into_entries(mut self) -> Vec<Entry> {
         let mut first: BTreeMap<TreePath, TreePath> = BTreeMap::new();
         for (path, node) in &self.nodes {
-            if let State::Link(file) = &node.state {
+            if let BuilderState::Link(file) = &node.state {
                 first.entry(file.clone()).or_insert_with(|| path.clone().min(file.clone()));
             }
         }
@@ -143,11 +143,13 @@ impl Gathered {
         let name = |file: TreePath| first.get(&file).cloned().unwrap_or(file);
         let entry = |(path, node): (TreePath, Node)| {
             let kind = match node.state {
-                State::Implied | State::Directory => Kind::Directory,
-                State::File(extents) => Kind::File { size: extents.iter().map(Extent::len).sum(), extents },
-                State::Symlink(target) => Kind::Symlink { target },
-                State::Link(file) => Kind::HardLink { target: name(file) },
-                State::LeftOut => return None,
+                BuilderState::Implied | BuilderState::Directory => Kind::Directory,
+                BuilderState::File(extents) => {
+                    Kind::File { size: extents.iter().map(Extent::len).sum(), extents }
+                }
+                BuilderState::Symlink(target) => Kind::Symlink { target },
+                BuilderState::Link(file) => Kind::HardLink { target: name(file) },
+                BuilderState::LeftOut => return None,
             };
             Some(Entry { path, meta: node.meta, kind })
         };
@@ -156,13 +158,13 @@ impl Gathered {
 
     fn insert(&mut self, path: TreePath, node: Node, shown: &str) -> Result<()> {
         self.make_parents(&path, &node.meta, shown)?;
-        if path.is_root() && !matches!(node.state, State::Directory) {
+        if path.is_root() && !matches!(node.state, BuilderState::Directory) {
             return Err(Problem::bad("its root is not a directory"));
         }
         match self.nodes.get_mut(&path) {
             None => self.place(path, node),
-            Some(found) if matches!(found.state, State::Implied) => {
-                if !matches!(node.state, State::Directory) {
+            Some(found) if matches!(found.state, BuilderState::Implied) => {
+                if !matches!(node.state, BuilderState::Directory) {
                     return Err(Problem::bad(format!(
                         "{shown} is no directory, though something is below it"
                     )));
@@ -182,8 +184,8 @@ impl Gathered {
         while let Some(bytes) = above {
             let parent = TreePath::new(bytes).map_err(|error| Problem::bad(error.to_string()))?;
             match self.nodes.get(&parent).map(|node| &node.state) {
-                Some(State::Directory | State::Implied) => break,
-                Some(State::Symlink(_)) => {
+                Some(BuilderState::Directory | BuilderState::Implied) => break,
+                Some(BuilderState::Symlink(_)) => {
                     return Err(Problem::bad(format!("{shown} is below {parent}, which is a symbolic link")));
                 }
                 Some(_) => {
@@ -204,15 +206,15 @@ impl Gathered {
                 mtime: meta.mtime,
                 ..Meta::default()
             };
-            self.place(parent, Node { meta, state: State::Implied })?;
+            self.place(parent, Node { meta, state: BuilderState::Implied })?;
         }
         Ok(())
     }
 
     fn place(&mut self, path: TreePath, node: Node) -> Result<()> {
         let target = match &node.state {
-            State::Symlink(target) => target.len(),
-            State::Link(file) => file.as_bytes().len(),
+            BuilderState::Symlink(target) => target.len(),
+            BuilderState::Link(file) => file.as_bytes().len(),
             _ => 0,
         };
         if self.nodes.len() >= self.limits.entries {
@@ -233,14 +235,14 @@ impl Gathered {
     }
 
     /// A link names what was listed before it, which is a file, or a name of one.
-    fn link(&mut self, shown: &str, target: TreePath) -> Result<State> {
+    fn link(&mut self, shown: &str, target: TreePath) -> Result<BuilderState> {
         match self.nodes.get(&target).map(|node| &node.state) {
-            Some(State::File(_)) => Ok(State::Link(target)),
-            Some(State::Link(file)) => Ok(State::Link(file.clone())),
+            Some(BuilderState::File(_)) => Ok(BuilderState::Link(target)),
+            Some(BuilderState::Link(file)) => Ok(BuilderState::Link(file.clone())),
             // Two names of one link are two links alike.
-            Some(State::Symlink(to)) => Ok(State::Symlink(to.clone())),
-            Some(State::LeftOut) => Ok(State::LeftOut),
-            Some(State::Directory | State::Implied) => {
+            Some(BuilderState::Symlink(to)) => Ok(BuilderState::Symlink(to.clone())),
+            Some(BuilderState::LeftOut) => Ok(BuilderState::LeftOut),
+            Some(BuilderState::Directory | BuilderState::Implied) => {
                 Err(Problem::bad(format!("{shown} is a hard link to {target}, which is a directory")))
             }
             None => {
@@ -267,7 +269,7 @@ mod tests {
     #[test]
     fn all_attributes_count() {
         let limits = Limits { bytes: 0, entries: 100, metadata_bytes: 100_000 };
-        let mut gathered = Gathered::new(limits);
+        let mut gathered = TreeBuilder::new(limits);
         let added = (0..10).try_for_each(|number| {
             let file = What::File { size: 0, holes: Vec::new() };
             gathered.add(member(&format!("{number}/file"), file, 1))?;

@@ -30,7 +30,7 @@ use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, StatxFlags, fstat, fstatfs, fsync, makedev, statx, syncfs,
 };
 
-use super::{beneath::Beneath, walk::FileState};
+use super::{root_dir::RootDir, walk::FileState};
 use crate::{
     Result,
     error::IoContext,
@@ -114,7 +114,7 @@ fn written_mapping(line: &str) -> Option<(u64, u64)> {
 
 /// Flushes what will be read: one file after the other if they are few, else all of them
 /// with their file system.
-pub fn flush(root: &Beneath, files: &[TreePath]) -> Result<()> {
+pub fn flush(root: &RootDir, files: &[TreePath]) -> Result<()> {
     if files.len() > FLUSH_ONE_BY_ONE {
         return syncfs(root.fd()).at("cannot flush the file system of", root.path());
     }
@@ -148,20 +148,20 @@ fn folders(files: &[TreePath]) -> BTreeSet<&[u8]> {
 
 /// Decides about the files of one capture.
 #[derive(Debug)]
-pub struct Trust {
+pub struct StatTrust {
     device: u64,
     now: Option<Time>,
     writers: Writers,
 }
 
-impl Trust {
+impl StatTrust {
     /// Flushes these files and looks for writers, then at the clock: all of it before
     /// anything is read.
     ///
     /// Writers are looked for while the disk is busy. One that opens a file after it was
     /// looked for has written either before the flush ended, so that it is read, or later,
     /// which changes the ctime.
-    pub fn before_reading(root: &Beneath, files: &[TreePath]) -> Result<Self> {
+    pub fn before_reading(root: &RootDir, files: &[TreePath]) -> Result<Self> {
         let writers = std::thread::scope(|scope| {
             let looking = scope.spawn(Writers::now);
             flush(root, files)?;
@@ -178,7 +178,7 @@ impl Trust {
         self
     }
 
-    fn new(root: &Beneath, writers: Writers) -> Self {
+    fn new(root: &RootDir, writers: Writers) -> Self {
         let device = fstat(root.fd()).ok().map(|stat| stat.st_dev);
         let now = device.filter(|_| is_local(root)).and_then(|_| file_system_now(root));
         Self { device: device.unwrap_or_default(), now, writers }
@@ -202,7 +202,7 @@ impl Writers {
 
 /// The file system's own clock: the time of a file made there just now. An unnamed file,
 /// so that the directory itself does not change.
-fn file_system_now(root: &Beneath) -> Option<Time> {
+fn file_system_now(root: &RootDir) -> Option<Time> {
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
     let fd: OwnedFd = rustix::fs::openat(root.fd(), ".", flags, Mode::from(0o600)).ok()?;
     Some(FileState::of(&fstat(fd).ok()?).mtime)
@@ -210,7 +210,7 @@ fn file_system_now(root: &Beneath) -> Option<Time> {
 
 /// Whether the file system is on this host, so that nobody else writes to it unseen, and
 /// `/proc` names its mapped files by the device that `stat` gives (btrfs and overlayfs do not).
-fn is_local(root: &Beneath) -> bool {
+fn is_local(root: &RootDir) -> bool {
     const EXT: i64 = 0xef53;
     const XFS: i64 = 0x5846_5342;
     const F2FS: i64 = 0xf2f5_2010;
@@ -232,15 +232,15 @@ mod tests {
         fs::create_dir_all(root.path().join("Default/Network")).unwrap();
         fs::write(root.path().join("Local State"), "{}").unwrap();
         // What is gone by now is somebody else's to report.
-        flush(&Beneath::open(root.path()).unwrap(), &files).unwrap();
+        flush(&RootDir::open(root.path()).unwrap(), &files).unwrap();
     }
 
-    fn state(root: &Beneath, name: &str) -> FileState {
+    fn state(root: &RootDir, name: &str) -> FileState {
         FileState::of(&rustix::fs::statat(root.fd(), name, rustix::fs::AtFlags::empty()).unwrap())
     }
 
-    fn trust(root: &Beneath, writers: Writers, after: i64) -> Trust {
-        let mut trust = Trust::new(root, writers);
+    fn trust(root: &RootDir, writers: Writers, after: i64) -> StatTrust {
+        let mut trust = StatTrust::new(root, writers);
         trust.now.as_mut().unwrap().seconds += after;
         trust
     }
@@ -249,7 +249,7 @@ mod tests {
     fn a_file_must_have_settled_and_not_lie_in_the_future() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("f"), "x").unwrap();
-        let root = Beneath::open(dir.path()).unwrap();
+        let root = RootDir::open(dir.path()).unwrap();
         let seen = state(&root, "f");
         assert!(!trust(&root, Writers::default(), 0).allows(&seen));
         assert!(!trust(&root, Writers::default(), 1).allows(&seen));
@@ -260,8 +260,8 @@ mod tests {
     #[test]
     fn what_is_written_after_the_flush_is_not_trusted_however_long_reading_takes() {
         let dir = tempfile::tempdir().unwrap();
-        let root = Beneath::open(dir.path()).unwrap();
-        let trust = Trust::before_reading(&root, &[]).unwrap();
+        let root = RootDir::open(dir.path()).unwrap();
+        let trust = StatTrust::before_reading(&root, &[]).unwrap();
         fs::write(dir.path().join("f"), "x").unwrap();
         std::thread::sleep(SETTLED + Duration::from_millis(100));
         assert!(!trust.after_reading().allows(&state(&root, "f")));
@@ -272,7 +272,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         fs::write(&path, "x").unwrap();
-        let root = Beneath::open(dir.path()).unwrap();
+        let root = RootDir::open(dir.path()).unwrap();
         let seen = state(&root, "f");
         let reader = fs::File::open(&path).unwrap();
         assert!(trust(&root, Writers::now(), 10).allows(&seen));
@@ -300,8 +300,8 @@ mod tests {
 
     #[test]
     fn other_hosts_file_systems_are_not_trusted() {
-        let proc = Beneath::open(Path::new("/proc")).unwrap();
+        let proc = RootDir::open(Path::new("/proc")).unwrap();
         assert!(!is_local(&proc));
-        assert!(Trust::new(&proc, Writers::default()).now.is_none());
+        assert!(StatTrust::new(&proc, Writers::default()).now.is_none());
     }
 }

@@ -18,15 +18,15 @@ pub struct Arrived {
 }
 
 /// The decompressed bytes of an archive, of one frame or many.
-pub struct Intake<R>(zstd::stream::read::Decoder<'static, BufReader<Hashed<R>>>);
+pub struct HashingReader<R>(zstd::stream::read::Decoder<'static, BufReader<Hashed<R>>>);
 
-impl<R> std::fmt::Debug for Intake<R> {
+impl<R> std::fmt::Debug for HashingReader<R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Intake")
     }
 }
 
-impl<R: Read> Intake<R> {
+impl<R: Read> HashingReader<R> {
     pub fn new(source: R) -> Result<Self> {
         let hashed = Hashed { source, hasher: sha2::Sha256::new(), size: 0 };
         let decoder = zstd::stream::read::Decoder::new(hashed);
@@ -46,7 +46,7 @@ impl<R: Read> Intake<R> {
     }
 }
 
-impl<R: Read> Read for Intake<R> {
+impl<R: Read> Read for HashingReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.0.read(buffer)
     }

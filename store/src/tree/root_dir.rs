@@ -18,12 +18,12 @@ const MAX_PIECE: usize = 3072;
 
 /// A directory whose content is reached through it alone.
 #[derive(Debug)]
-pub struct Beneath {
+pub struct RootDir {
     fd: OwnedFd,
     path: PathBuf,
 }
 
-impl Beneath {
+impl RootDir {
     /// `path` itself may be reached through links: it is the caller's choice.
     pub fn open(path: &Path) -> Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -101,7 +101,7 @@ mod tests {
         std::os::unix::fs::symlink("..", root.join("up")).unwrap();
         std::os::unix::fs::symlink("/", root.join("a/slash")).unwrap();
         std::os::unix::fs::symlink("a", root.join("inside")).unwrap();
-        let beneath = Beneath::open(&root).unwrap();
+        let beneath = RootDir::open(&root).unwrap();
         beneath.dir(b"a/b").unwrap();
         beneath.dir(b"").unwrap();
         for bad in [&b"up/secret"[..], b"a/slash/etc", b"inside/b", b"../secret", b"/etc", b"up"] {
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn paths_may_be_longer_than_the_kernel_takes() {
         let root = tempfile::tempdir().unwrap();
-        let beneath = Beneath::open(root.path()).unwrap();
+        let beneath = RootDir::open(root.path()).unwrap();
         let mut path = Vec::new();
         for _ in 0..40 {
             let dir = beneath.dir(&path).unwrap();
