@@ -1,6 +1,9 @@
 //! Holds changes up while a commit looks at what there is.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::{
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
 
 #[derive(Debug, Default)]
 pub struct Gate {
@@ -12,6 +15,29 @@ pub struct Gate {
 struct State {
     inside: usize,
     closed: bool,
+    /// For how long some change has been under way, until `busy_since`.
+    busy: Duration,
+    /// When the changes that are under way began.
+    busy_since: Option<Instant>,
+}
+
+impl State {
+    fn enter(&mut self) {
+        self.inside += 1;
+        self.busy_since.get_or_insert_with(Instant::now);
+    }
+
+    fn leave(&mut self) {
+        self.inside -= 1;
+        if self.inside == 0 {
+            self.busy = self.busy();
+            self.busy_since = None;
+        }
+    }
+
+    fn busy(&self) -> Duration {
+        self.busy + self.busy_since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
 }
 
 /// A change is under way while this exists.
@@ -29,7 +55,7 @@ impl Gate {
         if state.closed {
             return None;
         }
-        state.inside += 1;
+        state.enter();
         Some(Pass(self))
     }
 
@@ -39,7 +65,7 @@ impl Gate {
         while state.closed {
             state = self.wait(state);
         }
-        state.inside += 1;
+        state.enter();
         Pass(self)
     }
 
@@ -56,6 +82,11 @@ impl Gate {
         Closed(self)
     }
 
+    /// For how long, in all, some change has been under way.
+    pub fn busy(&self) -> Duration {
+        self.lock().busy()
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -68,7 +99,7 @@ impl Gate {
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
         let mut state = self.0.lock();
-        state.inside -= 1;
+        state.leave();
         if state.inside == 0 {
             self.0.changed.notify_all();
         }

@@ -72,22 +72,27 @@ impl Handles {
 
     /// The files that are open for writing.
     pub fn writers(&self) -> Vec<Ino> {
-        let mut writers: Vec<Ino> =
-            self.lock().values().filter(|handle| handle.writes).map(|handle| handle.ino).collect();
-        writers.sort_unstable();
-        writers.dedup();
-        writers
+        writers(&self.lock())
     }
 
-    /// Waits, but no longer than this, until no file is open for writing; says whether none is.
-    pub fn await_no_writers(&self, patience: Duration) -> bool {
-        let writes = |open: &mut HashMap<u64, Arc<Handle>>| open.values().any(|handle| handle.writes);
-        let waited = self.written.wait_timeout_while(self.lock(), patience, writes);
-        let (mut open, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        !writes(&mut open)
+    /// Waits, but no longer than this, until one of these files has no writer any more.
+    pub fn await_fewer_writers(&self, than: &[Ino], patience: Duration) {
+        let as_many = |open: &mut HashMap<u64, Arc<Handle>>| {
+            let now = writers(open);
+            than.iter().all(|ino| now.binary_search(ino).is_ok())
+        };
+        drop(self.written.wait_timeout_while(self.lock(), patience, as_many));
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Arc<Handle>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn writers(open: &HashMap<u64, Arc<Handle>>) -> Vec<Ino> {
+    let mut writers: Vec<Ino> =
+        open.values().filter(|handle| handle.writes).map(|handle| handle.ino).collect();
+    writers.sort_unstable();
+    writers.dedup();
+    writers
 }

@@ -11,6 +11,7 @@ mod served;
 use std::{
     path::Path,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use fuser::{BackgroundSession, Config, MountOption};
@@ -52,6 +53,8 @@ struct State {
     /// Writes to files of this name wait.
     held: Option<String>,
     waiting: usize,
+    /// How long each flush takes.
+    flush_time: Duration,
 }
 
 impl Disk {
@@ -60,7 +63,7 @@ impl Disk {
         let mut config = Config::default();
         config.mount_options = vec![MountOption::FSName("pstore-test".to_owned())];
         // So that others go on while one waits.
-        config.n_threads = Some(4);
+        config.n_threads = Some(8);
         let session = fuser::spawn_mount(Served(Arc::clone(&shared)), folder.path(), &config).unwrap();
         // It answers from here on.
         std::fs::metadata(folder.path()).unwrap();
@@ -97,6 +100,11 @@ impl Disk {
     /// Has requests answered with this error; without, there is no trouble any more.
     pub fn trouble(&self, trouble: Option<(Trouble, rustix::io::Errno)>) {
         self.shared.lock().trouble = trouble.map(|(trouble, errno)| (trouble, errno.raw_os_error()));
+    }
+
+    /// Has every flush from now on take so long.
+    pub fn slow_down(&self, flush_time: Duration) {
+        self.shared.lock().flush_time = flush_time;
     }
 
     /// Has writes to files of this name wait until the value is dropped.

@@ -3,6 +3,7 @@
 use std::{
     ffi::OsStr,
     sync::{Arc, PoisonError},
+    thread,
     time::{Duration, SystemTime},
 };
 
@@ -51,6 +52,8 @@ impl Served {
     }
 
     fn flush(&self, number: INodeNo) -> Result<()> {
+        let flush_time = self.0.lock().flush_time;
+        thread::sleep(flush_time);
         self.change(|image| image.nodes.get_mut(&number.0).map(Node::flush))
     }
 

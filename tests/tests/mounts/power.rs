@@ -1,7 +1,15 @@
 //! The power fails, or the disk refuses, at any request that an overlay makes of it: what was
 //! synced is there, and what was not is as it was at some moment since.
 
-use std::{collections::BTreeMap, sync::Arc, thread};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
 
 use fuse::{
     Errno,
@@ -230,4 +238,62 @@ async fn a_late_write_goes_where_those_after_the_truncation_go() {
     drop(fs);
     life.mounted.kill(true).await;
     assert_eq!(life.mounted.read("a").await, b"0123456789late");
+}
+
+/// Opens, writes, syncs and closes file after file, until it is told to stop.
+fn write_on(fs: &Fs, ino: Ino, stop: &AtomicBool) {
+    while !stop.load(Ordering::Acquire) {
+        let come = fs.come();
+        let handle = fs.open(ino, true).unwrap();
+        drop(come);
+        fs.write(&fs.enter(), ino, 0, b"more").unwrap();
+        fs.sync(&fs.enter(), ino).unwrap();
+        fs.close(handle);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_finds_its_moment_though_each_sync_takes_longer_than_writers_are_held_up() {
+    let mut life = Life::new().await;
+    let fs = Arc::clone(&life.mounted.fs);
+    let files: Vec<Ino> = ["a", "b", "c"]
+        .into_iter()
+        .map(|name| {
+            life.write(name, 1).unwrap();
+            life.ino(name).unwrap()
+        })
+        .collect();
+    life.disk.slow_down(Duration::from_millis(600));
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for ino in files {
+            let (fs, stop) = (&fs, &stop);
+            scope.spawn(move || write_on(fs, ino, stop));
+            // So that they do not all sync at the same time.
+            thread::sleep(Duration::from_millis(500));
+        }
+        let found = fs.close_when_quiet(Duration::from_secs(5)).map(drop);
+        stop.store(true, Ordering::Release);
+        assert_eq!(found, Ok(()));
+    });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_without_a_name_that_stays_open_does_not_keep_a_commit_from_its_moment() {
+    let mut life = Life::new().await;
+    let fs = Arc::clone(&life.mounted.fs);
+    for name in ["a", "b"] {
+        life.write(name, 1).unwrap();
+    }
+    let (nameless, named) = (life.ino("a").unwrap(), life.ino("b").unwrap());
+    fs.open(nameless, true).unwrap();
+    fs.unlink(&fs.enter(), Ino::ROOT, b"a").unwrap();
+    let stop = AtomicBool::new(false);
+    life.disk.slow_down(Duration::from_millis(20));
+    thread::scope(|scope| {
+        scope.spawn(|| write_on(&fs, named, &stop));
+        let found = fs.close_when_quiet(Duration::from_secs(5)).map(drop);
+        stop.store(true, Ordering::Release);
+        assert_eq!(found, Ok(()));
+    });
 }
