@@ -3,6 +3,7 @@
 //! A thread that takes requests from the kernel never waits for a network or for a commit:
 //! what cannot be answered at once is answered by another.
 
+mod killed;
 mod translate;
 mod view;
 
@@ -25,6 +26,7 @@ use fuser::{
 use tokio::runtime::Handle;
 
 use self::{
+    killed::killed,
     translate::{errno, file_type, time},
     view::View,
 };
@@ -305,7 +307,7 @@ impl Filesystem for Adapter {
 
     fn read(
         &self,
-        _: &Request,
+        request: &Request,
         number: INodeNo,
         handle: FileHandle,
         offset: u64,
@@ -322,9 +324,13 @@ impl Filesystem for Adapter {
             Some(Ok(bytes)) => reply.data(&bytes),
             Some(Err(error)) => reply.error(errno(error)),
             None => {
-                let fs = Arc::clone(&self.fs);
+                let (fs, reader) = (Arc::clone(&self.fs), request.pid());
                 self.runtime.spawn(async move {
-                    match fs.read_later(plan).await {
+                    let read = tokio::select! {
+                        read = fs.read_later(plan) => read,
+                        () = killed(reader) => Err(Errno::INTR),
+                    };
+                    match read {
                         Ok(bytes) => reply.data(&bytes),
                         Err(error) => reply.error(errno(error)),
                     }

@@ -1,8 +1,16 @@
 //! The program behind a bad network: whatever becomes of its requests, every command ends well
 //! or says what is open, nothing that was stored is lost, and the store stays whole.
 
-use std::{fs, path::Path, thread, time::Duration};
+use std::{
+    fs,
+    os::unix::process::ExitStatusExt,
+    path::Path,
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use store::bucket::S3Config;
 use tests::{
@@ -141,4 +149,45 @@ async fn a_server_that_is_killed_and_comes_back_is_only_a_delay() {
         assert_same(&source, &out);
         fs::remove_dir_all(&out).unwrap();
     }
+}
+
+/// A reader whose bytes do not come ends when it is told to, long before it would be told that they do not.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_that_hangs_in_a_mount_ends_when_it_is_told_to() {
+    const SOON: Duration = Duration::from_secs(20);
+    let server = SeaweedFs::shared().await;
+    let proxy = Proxy::before(&server.config(), Weather::calm());
+    let desk = MountDesk::s3(&proxy.through(&server.config()));
+    let source = desk.path("source");
+    fs::create_dir(&source).unwrap();
+    for file in ["one", "two"] {
+        fs::write(source.join(file), noise(3_000_000, file.len() as u64)).unwrap();
+    }
+    desk.another("writer").snapshot(&source, ALICE);
+    desk.mount();
+    proxy.set(Weather { delay: Duration::from_secs(50), ..Weather::calm() });
+    // One waits for the page cache, the other for the answer itself.
+    let script = "case $0 in one) exec cat one;; *) exec dd if=two iflag=direct bs=1M;; esac";
+    for (file, signal) in [("one", Signal::INT), ("two", Signal::TERM)] {
+        let before = proxy.requests();
+        let mut reader = Command::new("sh");
+        reader.args(["-c", script, file]).current_dir(&desk.mountpoint);
+        let mut reader = reader.stdout(Stdio::null()).spawn().unwrap();
+        while proxy.requests() == before {
+            thread::sleep(Duration::from_millis(10));
+        }
+        let told = Instant::now();
+        kill_process(Pid::from_child(&reader), signal).unwrap();
+        let status = loop {
+            match reader.try_wait().unwrap() {
+                Some(status) => break status,
+                None => assert!(told.elapsed() < SOON, "it does not end"),
+            }
+            thread::sleep(Duration::from_millis(10));
+        };
+        assert_eq!(status.signal(), Some(signal.as_raw()));
+        println!("{signal:?} took {:?}", told.elapsed());
+    }
+    proxy.set(Weather::calm());
+    desk.unmount(&["--discard"]);
 }

@@ -221,7 +221,8 @@ impl ChunkFetcher {
                     reason: format!("nothing came within {patience:?}"),
                 },
             };
-            // A reader waits in the kernel, where no signal reaches it: its time is over when it is.
+            // A reader waits in the kernel, where only a signal that ends it reaches it: its time is over
+            // when it is.
             if Instant::now() >= ends || !attempts.again(&error).await || Instant::now() >= ends {
                 return Err(error.into());
             }
