@@ -69,9 +69,6 @@ pub(super) async fn run(engine: Engine, args: &ImportArgs) -> Result<Answer, Fai
         (imported.record, flip) =
             pointer_move::point(&controls, imported.record, EventKind::Import, how, &job, told).await?;
     }
-    if let (Some(held), Outcome::Stored) = (&imported.held_back, imported.outcome) {
-        controls.tell_held_back(&imported.record, &held.reason).await;
-    }
     Ok(answer(&engine, &lineage, imported, flip))
 }
 
@@ -229,6 +226,7 @@ fn request(
         max_bytes: settings.max_profile_bytes,
         quota_bytes: settings.quota_bytes,
         threads: engine::threads(),
+        controls: Some(LineageHandle::new(tenant.clone(), lineage.clone(), actor.clone())),
         judge: Some((
             Arc::new(ArchiveJudge(ProfileExaminer {
                 policy: args.checks.policy(),

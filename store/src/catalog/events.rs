@@ -41,8 +41,9 @@ impl LineageHandle {
         }
     }
 
-    /// Writes down that a snapshot was stored without becoming the current one. The record says so
-    /// too: if the event cannot be stored, nothing is lost but a line of the log.
+    /// Writes down that a snapshot is stored without becoming the current one, before its record is
+    /// live: a process that is killed in between leaves an event too many, and none too few. The record
+    /// says so too: if the event cannot be stored, nothing is lost but a line of the log.
     pub async fn tell_held_back(&self, record: &Record, reason: &str) {
         let mut event = self.event(EventKind::HeldBack);
         let end = reason.floor_char_boundary(MAX_REASON_BYTES);

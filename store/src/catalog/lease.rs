@@ -189,15 +189,26 @@ impl WriteLease {
         durable: &DurableWrite,
         finish: impl FnOnce(&mut Record),
     ) -> Result<Record> {
-        let held = self.held.lock().await.take().ok_or_else(|| internal("a write without a lease"))?;
+        self.make_live_after(durable, finish, async |_| {}).await
+    }
+
+    /// As [`Self::make_live`], after `before` has done something about the record as it will be.
+    pub async fn make_live_after(
+        &self,
+        durable: &DurableWrite,
+        finish: impl FnOnce(&mut Record),
+        before: impl AsyncFnOnce(&Record),
+    ) -> Result<Record> {
+        let mut held = self.held.lock().await.take().ok_or_else(|| internal("a write without a lease"))?;
+        if held.record.record != durable.write {
+            return Err(internal("the proof of another write"));
+        }
+        finish(&mut held.record);
+        before(&held.record).await;
         if held.is_too_old() {
             return Err(Error::WriteRevoked { record: held.record.record });
         }
         let mut record = held.record;
-        if record.record != durable.write {
-            return Err(internal("the proof of another write"));
-        }
-        finish(&mut record);
         record.stored_at_ms = clock::of_store(&self.store).await;
         record.state = State::Live;
         record.lease_seq += 1;

@@ -5,11 +5,13 @@ use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use store::{
     bucket::{Fault, FaultBucket, MemoryBucket, Rule},
-    catalog::lock,
+    catalog::{events, lock, records},
+    format::event::EventKind,
+    ops::write::snapshot::{HoldBack, Request},
 };
 use tests::{
     tree::{assert_same, noise},
-    world::World,
+    world::{World, request},
 };
 
 fn first(source: &Path) {
@@ -96,4 +98,41 @@ async fn any_answer_with_a_flipped_bit() {
 #[tokio::test(flavor = "multi_thread")]
 async fn any_answer_cut_short() {
     survives(Fault::Truncated).await;
+}
+
+/// Killed anywhere, no snapshot is held back of which the log does not tell.
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_is_held_back_is_in_the_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let (before, after) = (dir.path().join("before"), dir.path().join("after"));
+    first(&before);
+    first(&after);
+    second(&after);
+    let mut held_back = 0;
+    for fault in [Fault::KilledBefore, Fault::KilledAfter] {
+        for k in 1.. {
+            let memory = Arc::new(MemoryBucket::new());
+            let calm = World::open(memory.clone(), None).await;
+            calm.snapshot(&before).await.unwrap();
+            let faulty = Arc::new(FaultBucket::new(memory.clone()));
+            let struck = World::open(faulty.clone(), None).await;
+            faulty.inject(Rule::new(fault).nth(k));
+            let hold_back = Some(HoldBack { word: "shrunk", reason: "most cookies are gone".to_owned() });
+            struck.capture(&Request { hold_back, ..request(&struck.lineage, &after) }).await.ok();
+            let log = events::log(&calm.store, &calm.lineage, None).await.unwrap();
+            let told = |record: &store::format::record::Record| {
+                let mut events = log.iter().flatten();
+                events.any(|event| event.kind == EventKind::HeldBack && event.record == Some(record.record))
+            };
+            let live = records::live(&calm.store, &calm.lineage).await.unwrap();
+            for record in live.iter().filter(|record| record.held_back.is_some()) {
+                assert!(told(record), "{fault:?} at call {k}");
+                held_back += 1;
+            }
+            if faulty.strikes() == 0 {
+                break;
+            }
+        }
+    }
+    assert!(held_back > 2, "only {held_back}");
 }

@@ -137,6 +137,7 @@ impl Adoption {
             max_bytes: self.max_bytes,
             quota_bytes: self.quota_bytes,
             threads: self.threads,
+            controls: None,
             judge: self.judge.clone(),
         };
         Ok(import::import(store, request, base, Box::new(stream), progress).await?.record)

@@ -126,7 +126,7 @@ pub async fn commit(
     let told = Arc::clone(&progress);
     let (writer, old) = SnapshotWriter::begin(store, plan, read, progress).await?;
     let (changed, skipped) = (tree.changed.len() as u64, tree.skipped);
-    let mut source = MountSource { store, request: &request, writer, old };
+    let mut source = MountSource { store, request: &request, writer, old, hold };
     let written = Box::pin(source.write(tree, files, intend)).await;
     let Ended { mut record, held_back, mut stored } = source.writer.end(written).await?;
     let (mut flip, job) = (Flip::Unchanged, request.archive.as_ref());
@@ -143,9 +143,6 @@ pub async fn commit(
                 record = pointer_move::named_already(hold.controls(), seen, record, job, told).await?;
             }
         }
-    }
-    if let (Some(hold), Some(held), Some(_)) = (hold, &held_back, &stored) {
-        hold.controls().tell_held_back(&record, &held.reason).await;
     }
     let files = record.counts.files;
     let outcome = if stored.is_some() { Outcome::Stored } else { Outcome::Unchanged };
@@ -176,6 +173,7 @@ struct MountSource<'a> {
     writer: SnapshotWriter,
     /// The entries of the base.
     old: Vec<Entry>,
+    hold: Option<&'a Hold>,
 }
 
 impl MountSource<'_> {
@@ -232,6 +230,9 @@ impl MountSource<'_> {
             record.counts.new_chunks = ingested.new_chunks + copied.new_chunks;
             record.counts.new_bytes = ingested.new_bytes + copied.new_bytes;
         };
+        if let (Some(hold), Some(held)) = (self.hold, &held_back) {
+            self.writer.tell_held_back(hold.controls(), &held.reason);
+        }
         let Finished { record, metadata, .. } = self.writer.finish(new, describe).await?;
         let (entries, locations) = metadata.decode()?;
         let metadata = Arc::new(metadata);

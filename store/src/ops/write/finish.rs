@@ -63,7 +63,12 @@ impl SnapshotWriter {
             // What was found before the files were read may have grown since.
             record.uncompressed_size_bytes = content_bytes;
         };
-        let record = self.lease.make_live(&durable, complete).await?;
+        let tell = async |record: &Record| {
+            if let Some((controls, reason)) = &self.held_back {
+                controls.tell_held_back(record, reason).await;
+            }
+        };
+        let record = self.lease.make_live_after(&durable, complete, tell).await?;
         Ok(Finished { record, metadata: meta.metadata, taken_over })
     }
 

@@ -25,7 +25,7 @@ use index_loading::IndexLoading;
 use super::write::snapshot::About;
 use crate::{
     Error, Result,
-    catalog::{index::IndexUse, lease::WriteLease},
+    catalog::{index::IndexUse, lease::WriteLease, lineage_handle::LineageHandle},
     content::{
         TenantStore,
         damage::DamagedFrames,
@@ -76,6 +76,8 @@ pub(super) struct SnapshotWriter {
     uploader: Arc<Uploader>,
     ingest: Arc<Ingest>,
     index: Option<IndexLoading>,
+    /// The log that tells why the snapshot is held back, and the reason, if it is.
+    held_back: Option<(LineageHandle, String)>,
 }
 
 /// A chunk that the write neither stores nor may refer to.
@@ -118,7 +120,13 @@ impl SnapshotWriter {
         let uploader = Arc::new(if resumes { uploader.noting() } else { uploader });
         let ingest = Ingest::new(store.clone(), Arc::clone(&known), Arc::clone(&uploader), progress);
         let (store, ingest) = (store.clone(), Arc::new(ingest));
-        Ok((Self { store, base, base_metadata, known, lease, uploader, ingest, index }, entries))
+        let held_back = None;
+        Ok((Self { store, base, base_metadata, known, lease, uploader, ingest, index, held_back }, entries))
+    }
+
+    /// The log of a lineage tells that the snapshot is held back, before the record is live.
+    pub fn tell_held_back(&mut self, controls: &LineageHandle, reason: &str) {
+        self.held_back = Some((controls.clone(), reason.to_owned()));
     }
 
     pub fn base(&self) -> Option<&Record> {

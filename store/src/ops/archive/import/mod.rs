@@ -22,7 +22,7 @@ use std::{
 use crate::{
     Result,
     archive::{hashing_reader::Arrived, reader::Limits},
-    catalog::records,
+    catalog::{lineage_handle::LineageHandle, records},
     content::{TenantStore, ingest::Ingested, unfinished::TakenOver, workers::blocking},
     format::{
         FormatError, Unknown,
@@ -60,6 +60,8 @@ pub struct Request {
     /// How much the tenant may have stored when this is done; more is refused.
     pub quota_bytes: Option<u64>,
     pub threads: usize,
+    /// Whose log tells that the snapshot is held back, if it is.
+    pub controls: Option<LineageHandle>,
     /// Looks at the databases, which are put aside for it below this directory.
     pub judge: Option<(Arc<dyn Inspector>, PathBuf)>,
 }
@@ -156,6 +158,9 @@ impl ArchiveSource<'_> {
         drop(scratch);
         let snapshot_id = tree.id;
         let held_back = judged.examined.hold_back.clone();
+        if let (Some(controls), Some(held)) = (&self.request.controls, &held_back) {
+            self.writer.tell_held_back(controls, &held.reason);
+        }
         let stream::Read { entries, arrived, skipped, bytes } = read;
         let imported = |record, outcome| Imported {
             record,

@@ -164,10 +164,10 @@ impl<'a> DirectorySource<'a> {
             let held_back = held_back.or_else(|| examiner.and_then(|examiner| examiner.recalls(&twin)));
             return Ok(Ended { held_back, ..Ended::unchanged(twin, Flip::Unchanged, self.read_files) });
         }
-        let (record, taken_over) = self.finish(tree, ingested, held_back.as_ref()).await?;
         if let Some(held) = &held_back {
-            self.capture.controls.tell_held_back(&record, &held.reason).await;
+            self.writer.tell_held_back(&self.capture.controls, &held.reason);
         }
+        let (record, taken_over) = self.finish(tree, ingested, held_back.as_ref()).await?;
         Ok(Ended {
             outcome: Outcome::Stored,
             record,
