@@ -16,7 +16,10 @@ use engine::{
 use store::{
     catalog::records,
     name::{ProfileName, Tenant},
-    ops::read::resolve::{self, LATEST},
+    ops::read::{
+        profiles,
+        resolve::{self, LATEST},
+    },
 };
 
 use self::{asked::Asked, remembered::Remembered};
@@ -28,6 +31,8 @@ use std::sync::Arc;
 pub(crate) const VERB: &str = "complete-words";
 /// How long somebody who types may be kept waiting.
 const MOST_TIME: Duration = Duration::from_millis(800);
+/// Of more names than this it is not asked which were deleted: each takes a request.
+const MOST_LOOKED_AT: usize = 200;
 /// How many snapshots are offered, the newest first.
 const MOST_SNAPSHOTS: usize = 50;
 
@@ -84,7 +89,12 @@ struct Names {
 impl Names {
     async fn tenants(&self) -> Vec<String> {
         let asking = async {
-            let tenants = self.engine.store(Purpose::Read).await?.tenants().await?;
+            let store = self.engine.store(Purpose::Read).await?;
+            let mut tenants = store.tenants().await?;
+            if tenants.len() <= MOST_LOOKED_AT {
+                let deleted = profiles::deleted_tenants(&store, &tenants).await;
+                tenants.retain(|tenant| !deleted.iter().any(|(gone, _)| gone == tenant));
+            }
             Ok(tenants.iter().map(ToString::to_string).collect())
         };
         self.remembered("tenants").or_ask(asking).await
@@ -92,8 +102,13 @@ impl Names {
 
     async fn profiles(&self, tenant: &Tenant) -> Vec<String> {
         let asking = async {
-            let profiles = records::profiles(&self.engine.tenant(tenant).await?).await?;
-            Ok(profiles.iter().map(ToString::to_string).collect())
+            let tenant = self.engine.tenant(tenant).await?;
+            let mut names = records::profiles(&tenant).await?;
+            if names.len() <= MOST_LOOKED_AT {
+                let deleted = profiles::deleted(&tenant, &names).await;
+                names.retain(|name| !deleted.contains(name));
+            }
+            Ok(names.iter().map(ToString::to_string).collect())
         };
         self.remembered(&format!("profiles of {tenant}")).or_ask(asking).await
     }

@@ -1,6 +1,6 @@
 //! `pstore expect`
 
-use engine::{failure::Failure, text::escape};
+use engine::{failure::Failure, names::LineageName, text::escape};
 use serde_json::{Value, json};
 use store::{
     Error, ErrorKind,
@@ -23,12 +23,12 @@ pub(super) async fn run(engine: Engine, args: &ExpectArgs) -> Result<Answer, Fai
     }
     if !names_something && !args.clear {
         let tenant = engine.tenant(&name.tenant).await?;
-        engine.require_profile(&tenant, name).await?;
+        engine.chosen(&tenant, &any_major(name)).await?;
         let found = expectations::read(&tenant, name).await.map_err(|error| unreadable(name, error))?;
         return Ok(answer(name, found.as_ref(), "shown"));
     }
     let tenant = engine.tenant_to_change(&name.tenant).await?;
-    engine.require_profile(&tenant, name).await?;
+    engine.chosen(&tenant, &any_major(name)).await?;
     let change = |expected: &mut Expectations| match args.remove {
         true => remove(args, expected),
         false => add(args, expected),
@@ -43,6 +43,11 @@ pub(super) async fn run(engine: Engine, args: &ExpectArgs) -> Result<Answer, Fai
             _ => unreadable(name, error),
         })?;
     Ok(answer(name, Some(&expectations), if changed { "changed" } else { "unchanged" }))
+}
+
+/// The profile, which must be there and not deleted: its expectations are of every Chrome.
+fn any_major(name: &ProfileName) -> LineageName {
+    LineageName { profile: name.clone(), chrome_major: None }
 }
 
 /// A document that cannot be read holds captures back: says how to be rid of it.

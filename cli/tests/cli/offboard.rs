@@ -83,6 +83,8 @@ fn a_deleted_profile_is_gone_and_everybody_is_told_so() {
         "snapshot udd acme/alice",
         "lock acquire acme/alice --chrome-major 131",
         "verify acme/alice",
+        "expect acme/alice",
+        "expect acme/alice --file Default/Cookies",
     ] {
         desk.run(line).refused(41, &["acme/alice was deleted on ", "left the company", "--tombstone"]);
         let error = &desk.run(&format!("--json {line}")).json()["error"];
@@ -91,6 +93,7 @@ fn a_deleted_profile_is_gone_and_everybody_is_told_so() {
     assert!(!desk.path("out").exists(), "no empty profile is loaded in its place");
     assert_eq!(profiles(&desk), ["alice (deleted)", "bob"]);
     assert!(desk.ok("list acme").contains("deleted on "));
+    assert_eq!(desk.ok("complete-words show acme/"), "acme/bob\n");
     for line in [
         "stats",
         "gc --grace 0 --wait",

@@ -24,7 +24,7 @@ use crate::{
 };
 
 const PROFILES_AT_ONCE: usize = 16;
-const TENANTS_AT_ONCE: usize = 32;
+const TOMBSTONES_AT_ONCE: usize = 32;
 
 /// A profile that is there, or was.
 #[derive(Clone, Debug)]
@@ -88,7 +88,21 @@ pub async fn deleted_tenants(store: &Store, tenants: &[Tenant]) -> Vec<(Tenant, 
             let deleted = store.tenant_or_tombstone(tenant).await.ok()?;
             Some((tenant.clone(), deleted.config.deletion.clone()?))
         })
-        .buffered(TENANTS_AT_ONCE)
+        .buffered(TOMBSTONES_AT_ONCE)
+        .filter_map(std::future::ready)
+        .collect()
+        .await
+}
+
+/// Those of the profiles that were deleted. One whose tombstone cannot be read was not, as far as anybody
+/// can tell.
+pub async fn deleted(store: &TenantStore, names: &[ProfileName]) -> Vec<ProfileName> {
+    stream::iter(names)
+        .map(|name| async move {
+            let tombstone = tombstone::find(&*store.bucket, name).await.ok()?;
+            tombstone.map(|_| name.clone())
+        })
+        .buffered(TOMBSTONES_AT_ONCE)
         .filter_map(std::future::ready)
         .collect()
         .await
