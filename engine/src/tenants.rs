@@ -82,6 +82,19 @@ impl Engine {
         }
     }
 
+    /// A tenant to list: what other programs have stored for one that pstore does not know counts, and
+    /// nothing is written.
+    pub async fn tenant_to_list(&self, tenant: &Tenant) -> Result<TenantStore, Failure> {
+        let store = self.store(Purpose::Read).await?;
+        match self.answer(store.tenant(tenant)).await {
+            Ok(found) => Ok(found),
+            Err(error) if error.kind() == ErrorKind::NotFound && self.has_archives(&store, tenant).await => {
+                Ok(store.unknown_tenant(tenant))
+            }
+            Err(_) => self.existing(tenant, Purpose::Read).await,
+        }
+    }
+
     /// Whether other programs have stored something for a tenant that pstore does not know.
     pub async fn has_archives(&self, store: &Store, tenant: &Tenant) -> bool {
         let listed =

@@ -79,7 +79,7 @@ fn of_deletion(deletion: &Deletion) -> Value {
 }
 
 async fn profiles(engine: Engine, tenant: &Tenant) -> Result<Answer, Failure> {
-    let tenant = engine.tenant(tenant).await?;
+    let tenant = engine.tenant_to_list(tenant).await?;
     let profiles = profiles::profiles(&tenant).await?;
     let mut table = Table::new(&[("PROFILE", Left), ("CHROME", Left), ("STATE", Left)]);
     for Profile { name, majors, deletion } in &profiles {
@@ -100,7 +100,7 @@ async fn profiles(engine: Engine, tenant: &Tenant) -> Result<Answer, Failure> {
 }
 
 async fn snapshots(engine: Engine, args: &LineageName) -> Result<Answer, Failure> {
-    let tenant = engine.tenant(&args.profile.tenant).await?;
+    let tenant = engine.tenant_to_list(&args.profile.tenant).await?;
     let (chosen, majors) = engine.chosen(&tenant, args).await?;
     let majors = if args.chrome_major.is_some() { vec![chosen.chrome_major] } else { majors };
     let mut listings = Vec::new();

@@ -11,7 +11,7 @@ use tests::{
     tarball::Tarball,
 };
 
-use crate::desk::Desk;
+use crate::desk::{Desk, files};
 
 fn write_pointer(desk: &Desk, prefix: &str, from: &str) {
     fs::write(desk.object("latest.json"), pointer_to(prefix, from).to_string()).unwrap();
@@ -181,6 +181,28 @@ fn archives_of_another_program_are_listed_shown_and_deleted() {
     assert!(desk.object(&format!("profile-{}.tar.zst", theirs[1])).exists());
     assert_eq!(desk.event("delete")["from_sha256_prefix"], theirs[0].as_str());
     desk.run(&format!("show acme/alice --sha {}", theirs[0])).refused(3, &["pstore list acme/alice"]);
+}
+
+#[test]
+fn archives_of_a_tenant_that_pstore_never_saw_are_listed_and_nothing_is_written() {
+    let desk = Desk::new();
+    desk.ok("init");
+    let theirs = theirs(&desk, &["one", "two"]);
+    let store = desk.path(".local/share/pstore/store");
+    let before = files(&store);
+    let profiles = desk.json("list acme");
+    assert_eq!(
+        profiles["profiles"],
+        json!([{ "profile_id": "alice", "chrome_major_versions": [131], "deletion": null }])
+    );
+    let list = desk.json("list acme/alice");
+    let rows = list["snapshots"].as_array().unwrap();
+    let told = |field: &str| rows.iter().map(|row| row[field].clone()).collect::<Vec<Value>>();
+    assert_eq!(told("sha256_prefix"), [json!(theirs[0]), json!(theirs[1])]);
+    assert_eq!((told("foreign"), told("latest")), (vec![json!(true); 2], vec![json!(false), json!(true)]));
+    desk.run("list acme/bob").refused(3, &["acme/bob"]);
+    desk.run("list other").refused(3, &["tenant other"]);
+    assert!(files(&store) == before, "something was written");
 }
 
 #[test]

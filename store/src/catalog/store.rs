@@ -22,7 +22,7 @@ use crate::{
         layout, limits,
         tombstone::Deletion,
     },
-    id::{self, ChunkKey},
+    id::{self, ChunkKey, StoreId},
     name::Tenant,
 };
 
@@ -159,6 +159,19 @@ impl Store {
         Ok(self.scoped(tenant, config))
     }
 
+    /// A tenant that pstore does not know, for those who list what other programs have stored for it. Its
+    /// key is nobody's: nothing may be written with it.
+    pub fn unknown_tenant(&self, tenant: &Tenant) -> TenantStore {
+        let config = new_config(
+            tenant,
+            clock::new_store_id(),
+            Features::default(),
+            Chunking::default(),
+            serde_json::Value::Null,
+        );
+        TenantStore { cache: None, ..self.scoped(tenant, config) }
+    }
+
     /// Changes what the tenant's configuration says of its deletion, unless `change` says that it
     /// is as it should be; the tenant as it is then.
     pub async fn change_deletion(
@@ -292,23 +305,7 @@ impl Store {
             }
             Err(error) => return Err(error),
         };
-        let (minor, writer) = config::stamp();
-        let config = TenantConfig {
-            version: 1,
-            minor,
-            schema: TENANT_SCHEMA.to_owned(),
-            writer,
-            tenant_id: tenant.clone(),
-            store_id,
-            created_at_ms: clock::unix_ms(),
-            chunk_key: ChunkKey::from_bytes(id::random()),
-            hash: HASH.to_owned(),
-            features,
-            chunking,
-            probe,
-            deletion: None,
-            unknown: serde_json::Map::new(),
-        };
+        let config = new_config(tenant, store_id, features, chunking, probe);
         if self.create(&layout::tenant_config(tenant), config.encode()).await? {
             return Ok(config);
         }
@@ -351,6 +348,32 @@ impl Store {
         let cache = self.cache_root.as_ref().map(|root| Arc::new(Cache::new(root, config.store_id, tenant)));
         let (config, clock) = (Arc::new(config), Arc::clone(&self.clock));
         TenantStore { bucket, tenant: tenant.clone(), config, clock, cache }
+    }
+}
+
+fn new_config(
+    tenant: &Tenant,
+    store_id: StoreId,
+    features: Features,
+    chunking: Chunking,
+    probe: serde_json::Value,
+) -> TenantConfig {
+    let (minor, writer) = config::stamp();
+    TenantConfig {
+        version: 1,
+        minor,
+        schema: TENANT_SCHEMA.to_owned(),
+        writer,
+        tenant_id: tenant.clone(),
+        store_id,
+        created_at_ms: clock::unix_ms(),
+        chunk_key: ChunkKey::from_bytes(id::random()),
+        hash: HASH.to_owned(),
+        features,
+        chunking,
+        probe,
+        deletion: None,
+        unknown: serde_json::Map::new(),
     }
 }
 
