@@ -39,7 +39,7 @@ const ROOM: &str =
 
 pub(super) async fn run(settings: &Settings, args: &CommitArgs) -> Result<Answer, Failure> {
     capturing::check(&args.capture)?;
-    remote::forward(remote::at(settings, &args.mountpoint)?).await
+    remote::forward(remote::at(settings, &args.mountpoint).await?).await
 }
 
 /// In the daemon.

@@ -1,10 +1,13 @@
 //! `pstore mounts`
 
-use engine::{failure::Failure, settings::Settings, text::size};
-use fuse::mount::control;
+use engine::{
+    failure::Failure,
+    settings::Settings,
+    text::{escape, size},
+};
 use serde_json::{Value, json};
 
-use super::mount::remote;
+use super::mount::remote::{self, Unreadable};
 use crate::{
     answer::Answer,
     table::{Align, Table},
@@ -13,13 +16,10 @@ use crate::{
 pub(super) async fn run(settings: &Settings) -> Result<Answer, Failure> {
     let mut mounts = Vec::new();
     for live in remote::live(settings)? {
-        let session = live.session.clone();
-        let asked =
-            tokio::task::spawn_blocking(move || control::ask(&session, &json!({ "status": true }))).await;
-        let status = match asked {
-            Ok(Ok(said)) => remote::received(said)?.document,
+        let status = match remote::status(&live.session).await {
+            Some(status) => status?,
             // It is being started, or is ending.
-            _ => json!({
+            None => json!({
                 "session": live.session.file_name().map(|name| name.to_string_lossy()),
                 "mountpoint": live.info.mountpoint,
                 "pid": live.info.pid,
@@ -29,6 +29,13 @@ pub(super) async fn run(settings: &Settings) -> Result<Answer, Failure> {
                 "chrome_major_version": live.info.chrome_major,
             }),
         };
+        mounts.push(status);
+    }
+    for Unreadable { session, problem } in remote::unreadable(settings)? {
+        let told = remote::status(&session).await.and_then(Result::ok);
+        let mut status = told
+            .unwrap_or_else(|| json!({ "session": session.file_name().map(|name| name.to_string_lossy()) }));
+        status["problem"] = json!(problem);
         mounts.push(status);
     }
     let text = text(&mounts);
@@ -73,5 +80,12 @@ fn text(mounts: &[Value]) -> String {
             mount["pid"].as_u64().map_or_else(|| "-".to_owned(), |pid| pid.to_string()),
         ]);
     }
-    table.render()
+    let mut text = table.render();
+    for mount in mounts {
+        if let Some(problem) = mount["problem"].as_str() {
+            let session = mount["session"].as_str().unwrap_or_default();
+            text.push_str(&format!("session {session} is unreadable: {}\n", escape::line(problem)));
+        }
+    }
+    text
 }

@@ -17,7 +17,7 @@ const NAMED_AT_MOST: usize = 10;
 
 pub(super) async fn run(settings: &Settings, args: &UnmountArgs) -> Result<Answer, Failure> {
     capturing::check(&args.capture)?;
-    remote::forward(remote::at(settings, &args.mountpoint)?).await
+    remote::forward(remote::at(settings, &args.mountpoint).await?).await
 }
 
 /// In the daemon.

@@ -156,3 +156,24 @@ fn what_is_mounted_can_be_unmounted_by_its_first_letters() {
     // Something is mounted there already.
     assert_eq!(desk.ok("complete-words mount acme/alice /"), "");
 }
+
+/// The description of a session is damaged while somebody serves it: only its daemon knows what it is.
+#[test]
+fn a_mount_whose_session_cannot_be_read_is_listed_and_can_be_unmounted() {
+    let desk = Desk::new();
+    desk.ok("snapshot udd acme/alice");
+    fs::create_dir(desk.path("mnt")).unwrap();
+    let _unmounted = Unmounted(&desk);
+    desk.ok("mount acme/alice mnt");
+    let session = desk.json("mounts")["mounts"][0]["session"].as_str().unwrap().to_owned();
+    let description = desk.path(".local/state/pstore/sessions").join(&session).join("session.json");
+    fs::write(description, "{").unwrap();
+    let mounts = desk.json("mounts");
+    let told = &mounts["mounts"][0];
+    assert_eq!((&told["session"], &told["profile_id"]), (&session.as_str().into(), &"alice".into()));
+    assert!(told["problem"].as_str().unwrap().contains("session.json is damaged"), "{told}");
+    let text = desk.ok("mounts");
+    assert!(text.contains(&format!("session {session} is unreadable: ")), "{text}");
+    desk.ok("unmount mnt");
+    assert_eq!(desk.ok("mounts"), "nothing is mounted\n");
+}

@@ -41,23 +41,53 @@ pub(crate) fn live(settings: &Settings) -> Result<Vec<Live>, Failure> {
     Ok(found)
 }
 
-/// The mount at `mountpoint`.
-pub(crate) fn at(settings: &Settings, mountpoint: &Path) -> Result<Live, Failure> {
+/// A mount whose daemon lives, and whose session cannot be read: only the daemon knows what it is about.
+#[derive(Debug)]
+pub(crate) struct Unreadable {
+    pub(crate) session: PathBuf,
+    pub(crate) problem: String,
+}
+
+/// The sessions of this host that somebody serves and that cannot be read.
+pub(crate) fn unreadable(settings: &Settings) -> Result<Vec<Unreadable>, Failure> {
+    let mut found = Vec::new();
+    for session in SessionDir::list(&settings.sessions()?, Place::Here)? {
+        if let Err(error) = SessionDir::read_info::<Info>(&session)
+            && matches!(SessionDir::look(&session), Ok(None))
+            && session.exists()
+        {
+            found.push(Unreadable { session, problem: error.to_string() });
+        }
+    }
+    Ok(found)
+}
+
+/// What the daemon of a session tells of its mount.
+pub(crate) async fn status(session: &Path) -> Option<Result<Value, Failure>> {
+    let session = session.to_owned();
+    let asked = tokio::task::spawn_blocking(move || control::ask(&session, &json!({ "status": true })));
+    asked.await.ok()?.ok().map(|said| received(said).map(|answer| answer.document))
+}
+
+/// The session of the mount at `mountpoint`.
+pub(crate) async fn at(settings: &Settings, mountpoint: &Path) -> Result<PathBuf, Failure> {
     let wanted = absolute(mountpoint);
     let live = live(settings)?;
     let others: Vec<String> = live.iter().map(|live| live.info.mountpoint.display().to_string()).collect();
-    live.into_iter().find(|live| live.info.mountpoint == wanted).ok_or_else(|| {
-        let failure = Failure::new(
-            ErrorKind::NotFound,
-            format!("nothing of pstore's is mounted on {}", mountpoint.display()),
-        );
-        failure.hint(match others.as_slice() {
-            [] => "nothing is mounted; `pstore sessions` shows what was cut short".to_owned(),
-            others => {
-                format!("mounted are {}; `pstore sessions` shows what was cut short", others.join(", "))
-            }
-        })
-    })
+    if let Some(live) = live.into_iter().find(|live| live.info.mountpoint == wanted) {
+        return Ok(live.session);
+    }
+    for Unreadable { session, .. } in unreadable(settings)? {
+        let status = status(&session).await.and_then(Result::ok).unwrap_or_default();
+        if status["mountpoint"] == json!(wanted) {
+            return Ok(session);
+        }
+    }
+    let message = format!("nothing of pstore's is mounted on {}", mountpoint.display());
+    Err(Failure::new(ErrorKind::NotFound, message).hint(match others.as_slice() {
+        [] => "nothing is mounted; `pstore sessions` shows what was cut short".to_owned(),
+        others => format!("mounted are {}; `pstore sessions` shows what was cut short", others.join(", ")),
+    }))
 }
 
 /// Mountpoints are compared as absolute paths without links.
@@ -66,13 +96,10 @@ pub(crate) fn absolute(path: &Path) -> PathBuf {
 }
 
 /// Has the daemon do what this command line says.
-pub(crate) async fn forward(live: Live) -> Result<Answer, Failure> {
+pub(crate) async fn forward(session: PathBuf) -> Result<Answer, Failure> {
     let words: Vec<String> = std::env::args().collect();
-    ask(live, json!({ "words": words })).await
-}
-
-pub(crate) async fn ask(live: Live, request: Value) -> Result<Answer, Failure> {
-    let asked = tokio::task::spawn_blocking(move || control::ask(&live.session, &request));
+    let request = json!({ "words": words });
+    let asked = tokio::task::spawn_blocking(move || control::ask(&session, &request));
     let answered = asked.await.unwrap_or_else(|error| Err(io::Error::other(error)));
     received(answered.map_err(|error| {
         Failure::new(ErrorKind::Unavailable, format!("the mount's daemon does not answer: {error}")).hint(
