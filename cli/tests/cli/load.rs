@@ -270,6 +270,29 @@ fn a_run_that_is_told_to_end_while_it_waits_for_the_lock_ends() {
     desk.ok(&format!("lock release acme/alice --token {token}"));
 }
 
+/// A mount that waits is told by two processes: the command that was typed, and its daemon.
+#[test]
+fn a_mount_that_is_told_to_end_while_it_waits_for_the_lock_leaves_no_daemon() {
+    let desk = Desk::new();
+    desk.ok("snapshot udd acme/alice");
+    fs::create_dir(desk.path("mnt")).unwrap();
+    let token = desk.acquire("other", "");
+    for (more, code) in [("", 130), ("--foreground", 143)] {
+        let child = desk.start(&format!("mount acme/alice mnt --wait 600 {more}"));
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        let told = std::time::Instant::now();
+        signal(&child, "TERM");
+        let ran = ended(child);
+        assert_eq!(ran.code, code, "{ran:?}");
+        // The program waits two seconds for work that does not listen.
+        assert!(told.elapsed() < std::time::Duration::from_millis(1800), "{:?}", told.elapsed());
+    }
+    let home = desk.path("").canonicalize().unwrap();
+    let works_here = |entry: fs::DirEntry| fs::read_link(entry.path().join("cwd")).is_ok_and(|at| at == home);
+    until("no daemon is left", || !fs::read_dir("/proc").unwrap().flatten().any(works_here));
+    desk.ok(&format!("lock release acme/alice --token {token}"));
+}
+
 #[test]
 fn a_snapshot_that_is_not_there_never_becomes_an_empty_profile() {
     let desk = Desk::new();

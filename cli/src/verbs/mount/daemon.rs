@@ -3,13 +3,17 @@
 use std::{fs::File, io::Write, path::Path, sync::Arc, time::Duration};
 
 use capture::chrome::stop::{self, StopOptions};
-use engine::{failure::Failure, host::signals};
+use engine::failure::Failure;
 use serde_json::Value;
 use store::ErrorKind;
-use tokio::{signal::unix::SignalKind, sync::watch};
+use tokio::sync::watch;
 
 use super::{
-    super::Engine,
+    super::{
+        Engine,
+        guard::{self, Signals},
+    },
+    choice::Notes,
     ready, remote,
     serving::{EndedBy, Serving},
 };
@@ -19,13 +23,17 @@ use crate::{
 };
 
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// How long a mount that is being made is waited for when it is not wanted any more: what it may have
+/// taken is given back.
+const LAST_BREATH: Duration = Duration::from_secs(10);
 
 pub(super) async fn serve(engine: Engine, args: &MountArgs) -> Result<Answer, Failure> {
     if args.daemon {
         // What ends the terminal does not end the mount.
         let _ = rustix::process::setsid();
     }
-    let (serving, answer) = match begin(&engine, args).await {
+    let mut signals = Signals::listen();
+    let (serving, answer) = match begin(&engine, args, &mut signals).await {
         Ok(begun) => begun,
         Err(failure) if args.daemon => {
             tell(&remote::sent(&Err(failure)));
@@ -40,12 +48,24 @@ pub(super) async fn serve(engine: Engine, args: &MountArgs) -> Result<Answer, Fa
     } else {
         engine.say(answer.text.trim_end());
     }
-    until_done(&serving, args.on_lock_lost).await;
+    until_done(&serving, &mut signals, args.on_lock_lost).await;
     Ok(Answer { brief: Some(String::new()), ..Answer::new(serving.mount.status().await, String::new()) })
 }
 
-async fn begin(engine: &Engine, args: &MountArgs) -> Result<(Arc<Serving>, Answer), Failure> {
-    let (serving, notes) = Serving::begin(engine, args, EndedBy::Anybody).await?;
+async fn begin(
+    engine: &Engine,
+    args: &MountArgs,
+    signals: &mut Signals,
+) -> Result<(Arc<Serving>, Answer), Failure> {
+    let beginning = Serving::begin(engine, args, EndedBy::Anybody);
+    let give_back = async |(serving, _): (Arc<Serving>, Notes)| drop(serving.put_aside().await);
+    let begun = guard::take(signals, &engine.interrupt, beginning, LAST_BREATH, give_back).await;
+    let (serving, notes) = begun.map_err(|failure| match failure.kind {
+        ErrorKind::Interrupted => {
+            Failure { message: "interrupted before the mount was ready".to_owned(), ..failure }
+        }
+        _ => failure,
+    })?;
     let warnings = notes.told();
     warnings.iter().for_each(|warning| engine.warn(warning));
     let status = serving.mount.status().await;
@@ -54,9 +74,7 @@ async fn begin(engine: &Engine, args: &MountArgs) -> Result<(Arc<Serving>, Answe
 }
 
 /// Waits until the mount is over, and sees to it meanwhile.
-async fn until_done(serving: &Arc<Serving>, on_lock_lost: LossArg) {
-    let mut terminate = signals::listen(SignalKind::terminate());
-    let mut interrupt = signals::listen(SignalKind::interrupt());
+async fn until_done(serving: &Arc<Serving>, signals: &mut Signals, on_lock_lost: LossArg) {
     let mut look = tokio::time::interval(LOOK_EVERY);
     let (lost_sender, mut lost) = watch::channel(false);
     let watching = {
@@ -74,8 +92,7 @@ async fn until_done(serving: &Arc<Serving>, on_lock_lost: LossArg) {
     loop {
         tokio::select! {
             () = serving.done() => break,
-            () = signals::next(&mut terminate) => { serving.put_aside().await; break }
-            () = signals::next(&mut interrupt) => { serving.put_aside().await; break }
+            _ = signals.next() => { serving.put_aside().await; break }
             _ = look.tick() => {
                 if serving.has_ended() && !serving.is_over() {
                     serving.put_aside().await;

@@ -11,14 +11,16 @@ mod resume;
 mod search;
 mod serving;
 
-use std::{
-    io::{BufRead, BufReader},
-    process::{Command, Stdio},
-};
+use std::{pin::pin, process::Stdio};
 
-use engine::failure::Failure;
+use engine::{failure::Failure, interrupt::Interrupt};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use store::ErrorKind;
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::Command,
+};
 
 use super::Engine;
 use crate::{answer::Answer, args::MountArgs};
@@ -35,7 +37,7 @@ pub(super) async fn run(engine: Engine, args: &MountArgs) -> Result<Answer, Fail
     if args.foreground || args.daemon {
         return daemon::serve(engine, args).await;
     }
-    tokio::task::spawn_blocking(start).await.map_err(|error| Failure::internal(error.to_string()))?
+    start(&engine.interrupt).await
 }
 
 /// Refuses what is wrong with the arguments and the place alone.
@@ -71,23 +73,34 @@ fn check(engine: &Engine, args: &MountArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Starts the daemon and waits until it says that the mount is ready, or why it is not.
-fn start() -> Result<Answer, Failure> {
+/// Starts the daemon and waits until it says that the mount is ready, or why it is not. If this command
+/// is interrupted, so is the daemon, which gives back what it has taken.
+async fn start(interrupt: &Interrupt) -> Result<Answer, Failure> {
     let failed = |what: String| Failure::new(ErrorKind::Io, what);
     let program =
         std::env::current_exe().map_err(|error| failed(format!("cannot find this program: {error}")))?;
     let mut command = Command::new(program);
     command.args(std::env::args_os().skip(1)).arg("--daemon").stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = command.spawn().map_err(|error| failed(format!("no daemon can be started: {error}")))?;
+    let daemon = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
     let mut line = String::new();
     if let Some(stdout) = child.stdout.take() {
+        let mut stdout = BufReader::new(stdout);
         // An error means that it said nothing, and that is seen below.
-        let _ = BufReader::new(stdout).read_line(&mut line);
+        let mut said = pin!(stdout.read_line(&mut line));
+        tokio::select! {
+            _ = &mut said => {}
+            () = interrupt.raised() => {
+                daemon.map(|daemon| kill_process(daemon, Signal::TERM));
+                let _ = said.await;
+                return Err(Failure::new(ErrorKind::Interrupted, "interrupted before the mount was ready"));
+            }
+        }
     }
     match serde_json::from_str::<Value>(&line) {
         Ok(said) => remote::received(said),
         Err(_) => {
-            let status = child.wait().map(|status| status.to_string()).unwrap_or_default();
+            let status = child.wait().await.map(|status| status.to_string()).unwrap_or_default();
             Err(failed(format!("the daemon ended before the mount was ready ({status})")))
         }
     }
