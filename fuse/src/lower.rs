@@ -4,6 +4,7 @@ use std::{fmt, ops::Range, sync::Arc};
 
 use futures::future::BoxFuture;
 use store::{
+    Error,
     content::chunk_fetcher::ChunkFetcher,
     format::{
         table::Location,
@@ -44,6 +45,26 @@ impl Lower for Arc<ChunkFetcher> {
     fn prepare(&self, pieces: Vec<Piece>) {
         ChunkFetcher::prepare(self, pieces);
     }
+}
+
+/// Below a mount that began without a snapshot, and without a store to have one in.
+#[derive(Clone, Copy, Debug)]
+pub struct Nothing;
+
+impl Lower for Nothing {
+    fn now(&self, pieces: &[Piece]) -> Option<store::Result<Vec<Chunk>>> {
+        let missing =
+            |piece: &Piece| Error::Missing { object: format!("chunk {}", piece.id), by: "the mount" };
+        Some(pieces.first().map_or(Ok(Vec::new()), |piece| Err(missing(piece))))
+    }
+
+    fn fetch<'a>(&'a self, pieces: &'a [Piece]) -> BoxFuture<'a, store::Result<Vec<Chunk>>> {
+        Box::pin(async move { self.now(pieces).unwrap_or_else(|| Ok(Vec::new())) })
+    }
+
+    fn prefetch(&self, _: Vec<Piece>) {}
+
+    fn prepare(&self, _: Vec<Piece>) {}
 }
 
 /// The content of one file of the snapshot.

@@ -144,6 +144,9 @@ async fn within(
     asked: Asked<'_>,
     manner: Manner,
 ) -> Result<Published, Failure> {
+    if mount.is_cut_off() {
+        mount.reach(engine.writable_tenant(&mount.lineage.name.tenant).await?);
+    }
     let actor = match mount.hold() {
         Some(hold) => hold.controls().actor().clone(),
         None => engine.actor(&args.actor.name()),
@@ -160,7 +163,7 @@ async fn within(
     drop(keeper);
     destination.leave().await;
     let published = published?;
-    retention::prune(engine, &mount.tenant, &published.lineage, &published.report).await;
+    retention::prune(engine, mount.tenant()?, &published.lineage, &published.report).await;
     Ok(published)
 }
 
@@ -175,10 +178,10 @@ async fn store(
     let Destination { to, lineage, replaced } = destination;
     let (to, lineage) = (to.clone(), lineage.clone());
     let settings = engine.settings.tenant(&lineage.name.tenant);
-    capturing::require_room(engine, &mount.tenant, &lineage, args).await?;
+    capturing::require_room(engine, mount.tenant()?, &lineage, args).await?;
     let still = capturing::hold_still(&mount.info.mountpoint, args).await?;
     let (remarks, marker) = (still.remarks(), still.marker().clone());
-    let (fallback, of) = (mount.info.fallback.as_deref(), (&mount.tenant, &lineage.name));
+    let (fallback, of) = (mount.info.fallback.as_deref(), (mount.tenant()?, &lineage.name));
     let (about, examiner, hold_back) = capturing::judged(engine, args, actor, still, fallback, of)?;
     let request = CommitRequest {
         hold_back: hold_back.filter(|_| manner.replaces),
@@ -200,7 +203,7 @@ async fn store(
         }
         Err(error) => {
             mark(&marker, &mount.info.mountpoint, |mountpoint, marker| marker.write(mountpoint));
-            Err(capturing::over_quota(&mount.tenant, error).await)
+            Err(capturing::over_quota(mount.tenant()?, error).await)
         }
     }
 }

@@ -9,6 +9,7 @@ use capture::{
 use engine::{
     Engine,
     failure::{Failure, pointer_repair},
+    settings::OnUnavailable,
     unfound,
 };
 use serde_json::{Value, json};
@@ -92,6 +93,23 @@ pub(super) async fn load(engine: &Engine, args: &LoadArgs, job: Job<'_>) -> Resu
     }
     loaded.warnings.iter().for_each(|warning| engine.warn(warning));
     Ok(loaded)
+}
+
+/// What is missing where the store cannot be asked which Chrome a profile is of.
+pub(super) const NO_MAJOR: &str = "with on_unavailable = \"fresh\" it starts empty if --chrome-major says for which Chrome: the store cannot be asked";
+
+/// Whether something that could not begin for this reason begins with an empty profile, without the store.
+pub(super) fn begins_without_store(
+    engine: &Engine,
+    tenant: &Tenant,
+    args: &LoadArgs,
+    failure: &Failure,
+) -> bool {
+    let is_set = engine.settings.tenant(tenant).on_unavailable == OnUnavailable::Fresh;
+    is_set
+        && !args.require
+        && args.upgrade_from.is_none()
+        && matches!(failure.kind, ErrorKind::Unavailable | ErrorKind::Denied)
 }
 
 /// Refuses an upgrade that names no newer Chrome.

@@ -12,7 +12,7 @@ mod start;
 use std::{
     path::PathBuf,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -47,11 +47,12 @@ pub struct Mount {
     pub fs: Arc<Fs>,
     pub info: Info,
     pub lineage: Lineage,
-    pub tenant: TenantStore,
+    /// Empty until the store was reached.
+    tenant: OnceLock<TenantStore>,
     session: SessionDir,
     lazy: Option<Arc<ChunkFetcher>>,
     /// Knows where the chunks of the snapshot below are, if they are moved.
-    home: Arc<SnapshotLocator>,
+    home: Option<Arc<SnapshotLocator>>,
     right: Right,
     roots: Option<Rooted>,
     /// What the next commit builds on; held throughout a commit, so that there is one at a time.
@@ -79,6 +80,22 @@ impl Mount {
 
     pub fn session_id(&self) -> String {
         self.session.id()
+    }
+
+    /// The tenant; fails if the mount began without the store, and it was not reached since.
+    pub fn tenant(&self) -> Result<&TenantStore> {
+        let unknown = || Error::Internal { what: format!("{} was not reached", self.info.store) };
+        self.tenant.get().ok_or_else(unknown)
+    }
+
+    /// Whether the mount began without the store, which was not reached since.
+    pub fn is_cut_off(&self) -> bool {
+        self.tenant.get().is_none()
+    }
+
+    /// The store was reached: commits go to `tenant`.
+    pub fn reach(&self, tenant: TenantStore) {
+        let _ = self.tenant.set(tenant);
     }
 
     pub fn hold(&self) -> Option<&Arc<Hold>> {

@@ -150,7 +150,8 @@ impl Mount {
             intended.and(rooted)
         };
         let committed =
-            commit::commit(&self.tenant, wanted, tree, files, built_on, Some(&hold), intend, progress).await;
+            commit::commit(self.tenant()?, wanted, tree, files, built_on, Some(&hold), intend, progress)
+                .await;
         let (report, stored) = match committed {
             Ok(done) => done,
             Err(error) => {
@@ -179,7 +180,7 @@ impl Mount {
                 });
                 match rebasing.await {
                     Ok(()) => {
-                        self.home.becomes(self.lineage.clone(), record);
+                        self.home_becomes(record);
                         *base = Some(Base { record: stored.record, metadata: stored.metadata });
                         self.rebased.store(true, Ordering::Release);
                     }

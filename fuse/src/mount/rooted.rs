@@ -62,8 +62,9 @@ impl Mount {
 
     /// The session is over: nothing stays for its sake.
     pub(super) async fn drop_roots(&self) {
-        let (Some(_), Ok(session)) = (&self.roots, self.session_id().parse()) else { return };
-        if let Err(error) = session_root::forget(&self.tenant, session).await {
+        let (Some(_), Some(tenant)) = (&self.roots, self.tenant.get()) else { return };
+        let Ok(session) = self.session_id().parse() else { return };
+        if let Err(error) = session_root::forget(tenant, session).await {
             tracing::warn!(%error, "what the session was built on stays for its sake until that expires");
         }
     }

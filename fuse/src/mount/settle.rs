@@ -78,7 +78,7 @@ impl Mount {
         let Some(intent) = self.fs.intent() else { return Ok(Settled::GoesOn) };
         let (hold, record) = (self.own_hold()?, intent.record);
         let fate = intent.fate(hold).await;
-        let found = match records::get(&self.tenant, &self.lineage, record).await {
+        let found = match records::get(self.tenant()?, &self.lineage, record).await {
             Ok((found, _)) => Some(found),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => return Err(error),
@@ -126,6 +126,13 @@ impl Mount {
         }
     }
 
+    /// The snapshot below is another one of the mounted profile now.
+    pub(super) fn home_becomes(&self, record: RecordId) {
+        if let Some(home) = &self.home {
+            home.becomes(self.lineage.clone(), record);
+        }
+    }
+
     /// What it was to store is still among the changes of the session.
     fn never_came_about(&self, record: RecordId) -> Result<Settled> {
         self.fs.give_up_intent(record)?;
@@ -135,7 +142,7 @@ impl Mount {
     /// The snapshot is the one below, and what it holds leaves the session.
     async fn finish(&self, base: &mut Option<Base>, intent: Intent, record: Record) -> Result<()> {
         let id = record.record;
-        let opened = Opened::load(&self.tenant, record).await?;
+        let opened = Opened::load(self.tenant()?, record).await?;
         let snapshot = Snapshot { lineage: self.lineage.clone(), opened };
         let numbers = super::lock(&self.intended).clone();
         self.root(id).await?;
@@ -143,7 +150,7 @@ impl Mount {
         let below = snapshot.below();
         let rebased = self.fs.rebase(&self.session, intent.epoch, numbers, below, entries, locations);
         rebased.map_err(|error| behind(id, &error))?;
-        self.home.becomes(self.lineage.clone(), id);
+        self.home_becomes(id);
         *base = Some(snapshot.base());
         self.keep_root_on(Some(id)).await;
         Ok(())

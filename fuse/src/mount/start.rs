@@ -3,7 +3,7 @@
 use std::{
     path::PathBuf,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicBool, AtomicU64},
     },
 };
@@ -37,7 +37,7 @@ use super::{Mount, info::Info, rooted::Rooted};
 use crate::{
     attributes::now,
     fs::Fs,
-    lower::Lower,
+    lower::{Lower, Nothing},
     overlay::{
         checkpoint::{self, Below},
         journal::Journal,
@@ -68,7 +68,8 @@ pub struct Snapshot {
 /// All that a mount starts from.
 #[derive(Debug)]
 pub struct Opening {
-    pub tenant: TenantStore,
+    /// `None` if the store cannot be reached: then there is no snapshot either.
+    pub tenant: Option<TenantStore>,
     pub lineage: Lineage,
     pub right: Right,
     /// What keeps the snapshot below for as long as there are changes; a mount that takes none
@@ -108,7 +109,7 @@ impl Snapshot {
 impl Mount {
     /// Blocks: for threads that may.
     pub fn start(opening: Opening, start: Start) -> Result<Self> {
-        let round_trips = opening.tenant.bucket.round_trips();
+        let round_trips = opening.tenant.as_ref().map_or(0, |tenant| tenant.bucket.round_trips());
         let Opening { tenant, lineage, right, roots, snapshot, info, exclusions, runtime, limits } = opening;
         let below = snapshot.as_ref().map(Snapshot::below);
         let (entries, locations) =
@@ -130,14 +131,14 @@ impl Mount {
         };
         let lost_writes = recovered.lost_writes;
         let named = below.as_ref().map(|below| (below.lineage.clone(), below.record));
-        let home = Arc::new(SnapshotLocator::new(tenant.clone(), named));
-        let lazy = ChunkFetcher::new(
-            tenant.clone(),
-            runtime.clone(),
-            limits,
-            Relocator::new(Arc::clone(&home) as _),
-        );
-        let lower: Arc<dyn Lower> = Arc::new(Arc::clone(&lazy));
+        let home = tenant.clone().map(|tenant| Arc::new(SnapshotLocator::new(tenant, named)));
+        let lazy = tenant.clone().zip(home.clone()).map(|(tenant, home)| {
+            ChunkFetcher::new(tenant, runtime.clone(), limits, Relocator::new(home as _))
+        });
+        let lower: Arc<dyn Lower> = match &lazy {
+            Some(lazy) => Arc::new(Arc::clone(lazy)),
+            None => Arc::new(Nothing),
+        };
         let intended = recovered.intended.clone();
         let fs = Arc::new(Fs::new(recovered, below, lower, exclusions));
         if lost_writes > 0 {
@@ -150,15 +151,18 @@ impl Mount {
         if rewrite {
             session.write_info(&info)?;
         }
-        let base = snapshot.map(|snapshot| follow(&lazy, &runtime, snapshot));
+        let base = snapshot.map(|snapshot| match &lazy {
+            Some(lazy) => follow(lazy, &runtime, snapshot),
+            None => snapshot.base(),
+        });
         let roots = roots.map(|roots| Rooted::new(roots, &runtime));
         Ok(Self {
             fs,
             info,
             lineage,
-            tenant,
+            tenant: tenant.map_or_else(OnceLock::new, OnceLock::from),
             session,
-            lazy: Some(lazy),
+            lazy,
             home,
             right,
             roots,

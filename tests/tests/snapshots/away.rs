@@ -1,11 +1,14 @@
-//! What a run does while the store is away, as the setting `on_unavailable` has it.
+//! What a run and a mount do while the store is away, as the setting `on_unavailable` has it.
 
 use std::fs;
 
 use serde_json::Value;
-use tests::{binary::Host, desk::Desk, server::SeaweedFs};
-
-const ALICE: &str = "acme/alice";
+use tests::{
+    binary::Host,
+    desk::Desk,
+    mount::{ALICE, MountDesk},
+    server::SeaweedFs,
+};
 
 fn run<'a>(options: &[&'a str], script: &'a str) -> Vec<&'a str> {
     let command = ["--", "sh", "-c", script, "{profile}"];
@@ -74,4 +77,64 @@ async fn a_run_starts_empty_while_the_store_is_away_if_that_is_set_and_replaces_
     );
     assert_eq!(ended.document["snapshot_failed"], true, "{ended:#?}");
     assert_eq!(current(&host), kept);
+}
+
+/// A commit is stored, and the good snapshot stays the current one.
+fn is_held_back(desk: &MountDesk, kept: &Value) {
+    let committed = desk.ask("commit", &[]);
+    assert_eq!(
+        (committed.code, &committed.document["held_back"]),
+        (Some(29), &"fallback".into()),
+        "{committed:#?}"
+    );
+    assert_eq!(current(&desk.host), *kept);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mount_starts_empty_while_the_store_is_away_if_that_is_set_and_replaces_nothing() {
+    let mut server = SeaweedFs::start().await;
+    let desk = MountDesk::s3(&server.config());
+    let source = desk.path("source");
+    fs::create_dir(&source).unwrap();
+    fs::write(source.join("note"), "good").unwrap();
+    let kept = desk.host.snapshot(&source, ALICE)["active_sha256_prefix"].clone();
+    let host = desk.host.clone().impatient();
+    let fresh = host.clone().with("PSTORE_ON_UNAVAILABLE", "fresh");
+    let place = desk.mountpoint.to_str().unwrap();
+    let work = desk.mountpoint.join("work");
+    server.stop();
+
+    host.fail(14, ["mount", ALICE, place, "--chrome-major", "131"]);
+    for more in ["--require", "--read-only", "--fork"] {
+        fresh.fail(14, ["mount", ALICE, place, "--chrome-major", "131", more]);
+    }
+    let unknown = fresh.fail(14, ["mount", ALICE, place]);
+    assert!(unknown["hint"].as_str().unwrap().contains("--chrome-major"), "{unknown:#}");
+
+    let mounted = desk.mount_as(&fresh, &[]);
+    assert_eq!((&mounted["fallback"], &mounted["record"]), (&"fresh_fallback".into(), &Value::Null));
+    let warnings = mounted["warnings"].to_string();
+    assert!(warnings.contains("fresh_fallback: starting with an empty profile"), "{warnings}");
+    assert_eq!(fs::read_dir(&desk.mountpoint).unwrap().count(), 0);
+    fs::write(&work, "one").unwrap();
+    // It is still away: the changes stay.
+    assert_eq!(desk.ask("commit", &[]).code, Some(14));
+    assert_eq!(desk.ask("unmount", &[]).code, Some(37));
+    server.start_again().await;
+    is_held_back(&desk, &kept);
+    desk.unmount(&[]);
+
+    // Killed: its changes are in a session, which is continued when the store is back, and not before.
+    server.stop();
+    let mounted = desk.mount_as(&fresh, &[]);
+    fs::write(&work, "two").unwrap();
+    desk.kill(&mounted);
+    let session = mounted["session"].as_str().unwrap();
+    let refused = fresh.fail(14, ["mount", ALICE, place, "--chrome-major", "131"]);
+    assert!(refused["hint"].as_str().unwrap().contains(session), "{refused:#}");
+    server.start_again().await;
+    assert_eq!(desk.mount_as(&fresh, &[])["resumed"], true);
+    assert_eq!(fs::read_to_string(&work).unwrap(), "two");
+    is_held_back(&desk, &kept);
+    desk.unmount(&["--discard"]);
 }

@@ -6,7 +6,7 @@
 use std::{sync::Arc, time::Duration};
 
 use engine::{failure::Failure, text::time};
-use fuse::mount::{Mount, To};
+use fuse::mount::{Mount, To, info::Mode};
 use store::{
     ErrorKind,
     catalog::{
@@ -42,7 +42,10 @@ impl Destination {
         actor: &Actor,
         asked: Asked<'_>,
     ) -> Result<Self, Failure> {
-        let Some(name) = asked.other else {
+        // One that began without the store has no lock. It takes it now, and its commit is held back.
+        let began_alone = mount.info.mode == Mode::Locked && mount.hold().is_none();
+        let own = Some(&mount.lineage.name).filter(|_| began_alone);
+        let Some(name) = asked.other.or(own) else {
             return Ok(Self { to: To::Own, lineage: mount.lineage.clone(), replaced: None });
         };
         if name.tenant != mount.lineage.name.tenant {
@@ -55,10 +58,10 @@ impl Destination {
             return Ok(Self { to: To::Own, lineage: mount.lineage.clone(), replaced: None });
         }
         let lineage = Lineage { name: name.clone(), chrome_major: mount.lineage.chrome_major };
-        let controls = LineageHandle::new(mount.tenant.clone(), lineage.clone(), actor.clone());
+        let controls = LineageHandle::new(mount.tenant()?.clone(), lineage.clone(), actor.clone());
         let ttl = engine.settings.tenant(&name.tenant).lock_ttl;
         let hold = controls.acquire(Terms { ttl, with_process: true }, Duration::ZERO).await?;
-        let replaced = match is_own {
+        let replaced = match is_own && !began_alone {
             true => match passed_by(mount, &hold).await {
                 Some(_) if !asked.force => {
                     give_back(&hold).await;
@@ -118,7 +121,8 @@ pub(in crate::verbs) async fn passed_by(mount: &Mount, hold: &Hold) -> Option<St
     let Some(record) = current else {
         return Some("nothing: all snapshots of the profile are gone".to_owned());
     };
-    Some(match records::get(&mount.tenant, &mount.lineage, record).await {
+    let tenant = mount.tenant().ok()?;
+    Some(match records::get(tenant, &mount.lineage, record).await {
         Ok((record, _)) => format!(
             "{}, captured {} UTC by {}",
             record.sha256_prefix(),

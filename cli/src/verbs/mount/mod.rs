@@ -1,5 +1,6 @@
 //! `pstore mount`: the command that waits until the mount is ready, and the daemon behind it.
 
+mod alone;
 mod choice;
 mod daemon;
 mod diverged;

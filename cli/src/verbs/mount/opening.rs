@@ -348,7 +348,7 @@ pub(super) fn opening(
     limits: Limits,
 ) -> Opening {
     Opening {
-        tenant,
+        tenant: Some(tenant),
         lineage,
         right,
         roots,
@@ -365,15 +365,15 @@ pub(super) fn exclusions() -> Vec<String> {
     profile::EXCLUSIONS.iter().copied().chain([marker::NAME]).map(str::to_owned).collect()
 }
 
-fn new_session(engine: &Engine, id: String) -> Result<Start, Failure> {
+pub(super) fn new_session(engine: &Engine, id: String) -> Result<Start, Failure> {
     Ok(Start::New { sessions: engine.settings.sessions()?, id })
 }
 
-fn new_id() -> String {
+pub(super) fn new_id() -> String {
     clock::new_record_id().to_string()
 }
 
-fn info(
+pub(super) fn info(
     engine: &Engine,
     args: &MountArgs,
     lineage: &Lineage,

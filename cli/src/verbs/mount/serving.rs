@@ -21,6 +21,7 @@ use tokio::{runtime::Handle, sync::Notify, task::JoinHandle};
 
 use super::{
     super::{Engine, commit, unmount},
+    alone,
     choice::Notes,
     opening, remote,
 };
@@ -70,7 +71,14 @@ impl Serving {
             engine.say(&format!("taking away a mount on {} whose daemon is gone", args.mountpoint.display()));
             clean_up(&args.mountpoint)?;
         }
-        let opening::Begun { mount, mut notes } = opening::open(engine, args).await?;
+        let begun = match opening::open(engine, args).await {
+            // The command of a run gets a copy instead.
+            Err(failure) if ended_by == EndedBy::Anybody && alone::is_wanted(engine, args, &failure) => {
+                alone::open(engine, args, failure).await
+            }
+            begun => begun,
+        };
+        let opening::Begun { mount, mut notes } = begun?;
         let mount = Arc::new(mount);
         let kernel = match mount_it(&mount, args).await {
             Ok(kernel) => kernel,

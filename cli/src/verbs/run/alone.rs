@@ -6,9 +6,8 @@
 use std::path::Path;
 
 use capture::load::{self, Outcome};
-use engine::{failure::Failure, host::user::User, settings::OnUnavailable};
+use engine::{failure::Failure, host::user::User};
 use store::{
-    ErrorKind,
     catalog::lock::Terms,
     name::{ChromeMajor, Lineage},
     ops::{read::resolve::Reference, write::snapshot::LockUse},
@@ -19,7 +18,7 @@ use super::{
         Engine,
         capture::{self as capturing, Job},
         guard::{self, Browsers, Signals},
-        retention,
+        load as loading, retention,
     },
     Captured, Ended, Load, command, copied,
     place::Place,
@@ -33,11 +32,8 @@ pub(super) fn is_wanted(
     reference: Option<&Reference>,
     failure: &Failure,
 ) -> bool {
-    let settings = engine.settings.tenant(&args.profile().tenant);
     // Who names a snapshot wants that one, and no empty profile in its place.
-    let may = !args.load.require && reference.is_none() && args.load.upgrade_from.is_none();
-    may && settings.on_unavailable == OnUnavailable::Fresh
-        && matches!(failure.kind, ErrorKind::Unavailable | ErrorKind::Denied)
+    reference.is_none() && loading::begins_without_store(engine, &args.profile().tenant, &args.load, failure)
 }
 
 pub(super) async fn run(
@@ -48,10 +44,7 @@ pub(super) async fn run(
     failure: Failure,
 ) -> Result<Ended, Failure> {
     let Some(chrome_major) = major(args) else {
-        return Err(failure.hint(
-            "with on_unavailable = \"fresh\" the run starts empty if --chrome-major says for which Chrome: \
-             the store cannot be asked",
-        ));
+        return Err(failure.hint(loading::NO_MAJOR));
     };
     let lineage = Lineage { name: args.profile().clone(), chrome_major };
     copied::warn_of_sessions(engine, args)?;

@@ -1,0 +1,59 @@
+//! A mount without the store, which could not be reached: it starts with an empty profile.
+//!
+//! Nobody holds a lock meanwhile. A commit reaches the store and takes the lock, and replaces nothing by
+//! itself, since the session had started afresh.
+
+use capture::load::Outcome;
+use engine::failure::Failure;
+use fuse::mount::{Mount, Opening, Right, info::Mode};
+use store::name::Lineage;
+
+use super::{
+    super::{Engine, load},
+    choice::Notes,
+    opening::{Begun, blocking, exclusions, info, new_id, new_session},
+    search::Search,
+};
+use crate::args::MountArgs;
+
+/// Whether a mount that could not begin for this reason begins without the store.
+pub(super) fn is_wanted(engine: &Engine, args: &MountArgs, failure: &Failure) -> bool {
+    let takes_the_lock = !args.read_only && !args.fork && !args.resume;
+    takes_the_lock && load::begins_without_store(engine, &args.source.profile.tenant, &args.load, failure)
+}
+
+pub(super) async fn open(engine: &Engine, args: &MountArgs, failure: Failure) -> Result<Begun, Failure> {
+    let Some(chrome_major) = args.chrome_major.or_else(|| args.load.major_of_version()) else {
+        return Err(failure.hint(load::NO_MAJOR));
+    };
+    if let Some(seen) = Search::new(engine, args).look().await? {
+        let id = seen.id;
+        return Err(failure.hint(format!(
+            "session {id} has changes to {} that are not committed, and needs the store to be continued; \
+             `--ignore-session {id}` starts with an empty profile beside it",
+            args.source.profile
+        )));
+    }
+    let lineage = Lineage { name: args.source.profile.clone(), chrome_major };
+    let mut notes = Notes::new();
+    (notes.outcome, notes.reason) = (Outcome::FreshFallback, Some(failure.message));
+    notes.warnings.push(format!(
+        "nobody holds the lock of {} meanwhile: a commit takes it, and is held back",
+        lineage.name
+    ));
+    let run_id = engine.actor(&args.actor.name()).run_id;
+    let opening = Opening {
+        tenant: None,
+        info: info(engine, args, &lineage, Mode::Locked, None, notes.fallback(), run_id),
+        lineage,
+        right: Right::None,
+        roots: None,
+        snapshot: None,
+        exclusions: exclusions(),
+        runtime: tokio::runtime::Handle::current(),
+        limits: engine.limits(),
+    };
+    let start = new_session(engine, new_id())?;
+    let mount = blocking(move || Ok(Mount::start(opening, start)?)).await?;
+    Ok(Begun { mount, notes })
+}
