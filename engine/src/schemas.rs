@@ -13,6 +13,15 @@ use crate::{
 pub fn all() -> Vec<(&'static str, Value)> {
     vec![
         ("error", titled::<ErrorDocument>("What a command prints with --json if it fails".to_owned())),
+        ("expect", of::<verbs::expect::ExpectOutcome>("expect")),
+        ("force-unlock", of::<verbs::force_unlock::ForceUnlockOutcome>("force-unlock")),
+        ("lock-acquire", of::<verbs::lock::AcquireLockOutcome>("lock acquire")),
+        ("lock-release", of::<verbs::lock::ReleaseLockOutcome>("lock release")),
+        ("lock-renew", of::<verbs::lock::RenewLockOutcome>("lock renew")),
+        ("lock-show", of::<verbs::lock::ShowLockOutcome>("lock show")),
+        ("reap", of::<verbs::reap::ReapOutcome>("reap")),
+        ("retention-apply", of::<verbs::retention::RetentionOutcome>("retention apply")),
+        ("retention-plan", of::<verbs::retention::RetentionOutcome>("retention plan")),
         ("stats", of::<verbs::stats::StatsOutcome>("stats")),
         ("tag", of::<verbs::tag::TagOutcome>("tag")),
     ]

@@ -20,7 +20,7 @@ use store::{
 use super::{
     Engine, capture as capturing,
     mount::{Serving, remote},
-    retention, snapshot,
+    snapshot,
 };
 use crate::{
     answer::Answer,
@@ -163,7 +163,7 @@ async fn within(
     drop(keeper);
     destination.leave().await;
     let published = published?;
-    retention::prune(engine, mount.tenant()?, &published.lineage, &published.report).await;
+    engine.prune(mount.tenant()?, &published.lineage, &published.report).await;
     Ok(published)
 }
 

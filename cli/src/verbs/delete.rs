@@ -9,7 +9,7 @@ use engine::{
     failure::Failure,
     foreign::Meant,
     names::Subject as Named,
-    text::{size, time},
+    text::{reason, size, time},
 };
 use serde_json::{Value, json};
 use store::{
@@ -23,7 +23,7 @@ use store::{
     ops::read::resolve::Reference,
 };
 
-use super::{Engine, force_unlock::checked_reason, foreign};
+use super::{Engine, foreign};
 use crate::{
     answer::Answer,
     args::{ChosenArgs, DeleteArgs},
@@ -85,7 +85,7 @@ pub(super) async fn run(engine: Engine, args: &DeleteArgs) -> Result<Answer, Fai
 }
 
 async fn one(engine: Engine, args: &DeleteArgs, chosen: &ChosenArgs) -> Result<Answer, Failure> {
-    let reason = checked_reason(&args.reason)?;
+    let reason = reason::checked(&args.reason)?;
     let reference = chosen.required("delete")?;
     let (tenant, lineage) = engine.lineage_to_change(&chosen.lineage()).await?;
     let controls = LineageHandle::new(tenant.clone(), lineage.clone(), engine.actor(&args.actor.name()));

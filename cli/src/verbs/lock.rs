@@ -1,32 +1,20 @@
 //! `pstore lock …`
 
 mod hold;
-pub(super) mod told;
 
-use std::{ops::RangeInclusive, time::Duration};
+use std::time::Duration;
 
 use engine::{
+    Engine,
     failure::Failure,
-    names::{ActorName, LineageName},
-    text::escape,
-};
-use serde_json::json;
-use store::{
-    catalog::{lineage_handle::LineageHandle, lock::Terms},
-    format::pointer::Target,
-    id::Nonce,
-    name::Lineage,
+    text::{escape, size, time},
+    verbs::lock::{AcquireLockRequest, HeldLockRequest, LockFields, Release, ShowLockOutcome, TakenLock},
 };
 
-use super::Engine;
 use crate::{
     answer::Answer,
     args::{AcquireArgs, HeldArgs, LockArgs, LockShowArgs, LockVerb},
 };
-
-/// As the setting has it. A shorter lock is lost to any server or disk that is slow for a moment; one
-/// that nobody gives back must end some day.
-const TTL: RangeInclusive<Duration> = Duration::from_secs(5)..=Duration::from_secs(86_400);
 
 pub(super) async fn run(engine: Engine, args: &LockArgs) -> Result<Answer, Failure> {
     match &args.verb {
@@ -38,82 +26,84 @@ pub(super) async fn run(engine: Engine, args: &LockArgs) -> Result<Answer, Failu
     }
 }
 
-/// The pointer and lock of a lineage that need not exist yet.
-async fn controls(engine: &Engine, args: &LineageName, by: &ActorName) -> Result<LineageHandle, Failure> {
-    let (tenant, lineage) = engine.writable_lineage(args).await?;
-    Ok(LineageHandle::new(tenant, lineage, engine.actor(by)))
+impl HeldArgs {
+    fn request(&self) -> HeldLockRequest {
+        HeldLockRequest { lineage: self.lineage.name(), actor: self.actor.name(), token: self.token }
+    }
 }
 
 async fn acquire(engine: Engine, args: &AcquireArgs) -> Result<Answer, Failure> {
-    let controls = controls(&engine, &args.lineage.name(), &args.actor.name()).await?;
-    let settings = engine.settings.tenant(&controls.lineage().name.tenant);
-    let ttl = args.ttl.unwrap_or(settings.lock_ttl);
-    if !TTL.contains(&ttl) {
-        return Err(Failure::usage("--ttl takes from 5 to 86400 seconds").hint("--ttl 300"));
-    }
-    // This process ends at once; the lock must not end with it.
-    let patience = engine.patience(&args.lineage.profile, args.wait);
-    let hold = controls.acquire(Terms { ttl, with_process: false }, patience).await?;
-    let (token, lock, pointer) = (hold.token().await, hold.lock().await, hold.pointer().await);
-    let mut document = told::document(controls.lineage(), &lock);
-    let fields = document.as_object_mut().expect("an object");
-    fields.insert("outcome".to_owned(), json!(hold.outcome().as_str()));
-    fields.insert("token".to_owned(), json!(token));
-    fields.insert("active_sha256_prefix".to_owned(), json!(pointer.active_sha256_prefix));
-    let mut text = told::text(controls.lineage(), &lock, ttl);
+    let request = AcquireLockRequest {
+        lineage: args.lineage.name(),
+        actor: args.actor.name(),
+        wait: args.wait,
+        ttl: args.ttl,
+    };
+    let outcome = engine.acquire_lock(&request).await?;
+    let token = outcome.token;
+    let mut text = fields(&outcome.lock, outcome.ttl);
     text.push_str(&format!("token     {token}\n"));
-    text.push_str(&match pointer.target() {
-        Target::Nothing => "current   none yet\n".to_owned(),
-        _ => escape::fields(&[("current", pointer.active_sha256_prefix.clone())]),
+    text.push_str(&match outcome.has_current {
+        false => "current   none yet\n".to_owned(),
+        true => escape::fields(&[("current", outcome.active_sha256_prefix.clone())]),
     });
-    Ok(Answer { brief: Some(format!("{token}\n")), ..Answer::new(document, text) })
+    Ok(Answer { brief: Some(format!("{token}\n")), ..Answer::of(&outcome, text)? })
 }
 
 async fn renew(engine: Engine, args: &HeldArgs) -> Result<Answer, Failure> {
-    let (controls, token) = held(&engine, args).await?;
-    let hold = controls.adopt(token).await?;
-    let lock = hold.renew().await?;
-    let token = hold.token().await;
-    let mut document = told::document(controls.lineage(), &lock);
-    let fields = document.as_object_mut().expect("an object");
-    fields.insert("outcome".to_owned(), json!("renewed"));
-    fields.insert("token".to_owned(), json!(token));
-    let mut text = told::text(controls.lineage(), &lock, lock.ttl());
+    let outcome = engine.renew_lock(&args.request()).await?;
+    let token = outcome.token;
+    let mut text = fields(&outcome.lock, outcome.ttl);
     text.push_str(&format!("token     {token}\n"));
-    Ok(Answer { brief: Some(format!("{token}\n")), ..Answer::new(document, text) })
+    Ok(Answer { brief: Some(format!("{token}\n")), ..Answer::of(&outcome, text)? })
 }
 
 async fn release(engine: Engine, args: &HeldArgs) -> Result<Answer, Failure> {
-    let (controls, token) = held(&engine, args).await?;
-    let lineage = controls.lineage().clone();
-    let released = match controls.lock().await? {
-        Some(read) => controls.release(token, read).await?,
-        None => false,
+    let outcome = engine.release_lock(&args.request()).await?;
+    let lineage = outcome.lineage.lineage();
+    let text = match outcome.outcome {
+        Release::Released => format!("the lock of {lineage} is free\n"),
+        Release::NotHeld => format!("the lock of {lineage} was not held with this token any more\n"),
     };
-    if released {
-        return Ok(Answer::new(outcome(&lineage, "released"), format!("the lock of {lineage} is free\n")));
-    }
-    let text = format!("the lock of {lineage} was not held with this token any more\n");
-    Ok(Answer::new(outcome(&lineage, "not_held"), text))
-}
-
-fn outcome(lineage: &Lineage, word: &str) -> serde_json::Value {
-    let mut document = told::names(lineage);
-    document["outcome"] = json!(word);
-    document
-}
-
-async fn held(engine: &Engine, args: &HeldArgs) -> Result<(LineageHandle, Nonce), Failure> {
-    let token = engine.lock_token(args.token)?.ok_or_else(|| {
-        Failure::usage("--token is missing").hint("it is what `pstore lock acquire` has printed")
-    })?;
-    let (tenant, lineage) = engine.lineage_to_change(&args.lineage.name()).await?;
-    Ok((LineageHandle::new(tenant, lineage, engine.actor(&args.actor.name())), token))
+    Answer::of(&outcome, text)
 }
 
 async fn show(engine: Engine, args: &LockShowArgs) -> Result<Answer, Failure> {
-    let (tenant, lineage) = engine.lineage_to_judge(&args.lineage.name()).await?;
-    let controls = LineageHandle::new(tenant, lineage, Default::default());
-    let survey = controls.survey().await?;
-    Ok(told::shown(&controls, &survey))
+    let outcome = engine.show_lock(&args.lineage.name()).await?;
+    let text = match &outcome {
+        ShowLockOutcome::Free { lineage, .. } => {
+            format!("nobody holds the lock of {}\n", lineage.lineage())
+        }
+        ShowLockOutcome::Taken(taken) => shown(taken),
+    };
+    Answer::of(&outcome, text)
+}
+
+fn fields(lock: &LockFields, remaining: Duration) -> String {
+    let holder = [&lock.holder_run_id, &lock.holder_host, &lock.holder_host_run_id];
+    let holder: Vec<&str> = holder.into_iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
+    let renewals = size::plural(lock.renewal_count, "time", "times");
+    let lines = [
+        ("profile", lock.lineage.lineage().to_string()),
+        ("holder", holder.join(", ")),
+        ("acquired", format!("{} UTC", time::utc(lock.acquired_at_ms))),
+        ("renewed", format!("{renewals}, last {} UTC", time::utc(lock.renewed_at_ms))),
+        ("expires", format!("in {} s unless renewed", remaining.as_secs())),
+    ];
+    escape::fields(&lines)
+}
+
+fn shown(taken: &TakenLock) -> String {
+    let mut text = fields(&taken.lock, Duration::from_millis(taken.remaining_ms));
+    if taken.is_orphan {
+        text.push_str("state     the process that held it is dead; whoever comes next takes it\n");
+    } else if let Some(ago) = taken.expired_for {
+        text.push_str(&format!("state     expired {} s ago; whoever comes next takes it\n", ago.as_secs()));
+    }
+    if !taken.pstore {
+        text.push_str("by        a program other than pstore\n");
+    } else if !taken.claimed {
+        text.push_str("claim     none: this holder cannot move the pointer\n");
+    }
+    text
 }

@@ -3,7 +3,7 @@
 use engine::{
     failure::Failure,
     foreign::Meant,
-    text::{escape, size, time},
+    text::{escape, reason, size, time},
 };
 use serde_json::{Value, json};
 use store::{
@@ -13,13 +13,13 @@ use store::{
     ops::pointer_move,
 };
 
-use super::{Engine, force_unlock::checked_reason, foreign};
+use super::{Engine, foreign};
 use crate::{answer::Answer, args::RollbackArgs};
 
 const UNREADABLE: &str = "a pointer that is damaged";
 
 pub(super) async fn run(engine: Engine, args: &RollbackArgs) -> Result<Answer, Failure> {
-    let reason = checked_reason(&args.reason)?;
+    let reason = reason::checked(&args.reason)?;
     let reference = args.snapshot.required("rollback")?;
     let (tenant, lineage) = engine.lineage_to_change(&args.snapshot.lineage()).await?;
     let meant = engine.meant(&tenant, &lineage, Some(reference)).await?;

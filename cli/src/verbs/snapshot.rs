@@ -20,7 +20,7 @@ use store::{
 use super::{
     Engine,
     capture::{self as capturing, Job},
-    copies, retention,
+    copies,
 };
 use crate::{answer::Answer, args::SnapshotArgs};
 
@@ -56,7 +56,7 @@ pub(super) async fn run(engine: Engine, args: &SnapshotArgs) -> Result<Answer, F
     let is_copy = job.made_of.is_some();
     let captured = capturing::capture(&engine, &args.capture, job, still, engine.progress());
     let report = captured.await.map_err(|failure| passed_by(failure, is_copy, args, &lineage))?;
-    retention::prune(&engine, &tenant, &lineage, &report).await;
+    engine.prune(&tenant, &lineage, &report).await;
     let warnings = warnings(&report, remarks);
     warnings.iter().for_each(|warning| engine.warn(warning));
     let verdict = capturing::held_back(&report);

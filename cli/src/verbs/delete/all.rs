@@ -1,6 +1,11 @@
 //! `pstore delete --all`: a profile, or a tenant with all that it has.
 
-use engine::{failure::Failure, host::user, location::Purpose, text::size};
+use engine::{
+    failure::Failure,
+    host::user,
+    location::Purpose,
+    text::{reason, size},
+};
 use store::{
     Error, ErrorKind,
     catalog::{records, rules::Rules, tombstone},
@@ -15,11 +20,7 @@ use super::{
     Subject,
     receipt::{self, Outcome},
 };
-use crate::{
-    answer::Answer,
-    args::DeleteArgs,
-    verbs::{Engine, force_unlock::checked_reason},
-};
+use crate::{answer::Answer, args::DeleteArgs, verbs::Engine};
 
 pub(super) async fn profile(
     engine: Engine,
@@ -103,7 +104,7 @@ fn order(engine: &Engine, args: &DeleteArgs, survey: &Survey) -> Result<Order, F
     Ok(Order {
         actor: engine.actor(&args.actor.name()),
         user: user::own_name(),
-        reason: checked_reason(&args.reason)?,
+        reason: reason::checked(&args.reason)?,
         ignored,
         rules: Rules::ALL,
     })

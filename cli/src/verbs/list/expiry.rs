@@ -2,8 +2,10 @@
 
 use capture::examiner::LOGGED_OUT;
 use engine::{
+    Engine,
     failure::Failure,
     text::{size, time},
+    verbs::expect,
 };
 use serde_json::{Value, json};
 use store::{
@@ -12,7 +14,6 @@ use store::{
     ops::read::forecast::{self, Forecast},
 };
 
-use super::super::{Engine, expect};
 use crate::{
     answer::Answer,
     table::{
@@ -74,8 +75,7 @@ fn is_judged(forecast: &Forecast) -> bool {
 
 fn line(forecast: &Forecast) -> Value {
     let current = forecast.current.as_ref();
-    let (missing, first_lapse) =
-        current.map_or((json!([]), Value::Null), |(_, record)| expect::found(record));
+    let (missing, first_lapse) = current.map_or_else(Default::default, |(_, record)| expect::found(record));
     json!({
         "profile_id": forecast.name.profile,
         "chrome_major_version": current.map(|(lineage, _)| lineage.chrome_major),

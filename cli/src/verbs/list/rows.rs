@@ -1,14 +1,16 @@
 //! Snapshots as rows of a table and as JSON: ours, and the archives of other programs.
 
 use capture::examiner::LOGGED_OUT;
-use engine::text::{size, time};
+use engine::{
+    text::{size, time},
+    verbs::expect,
+};
 use serde_json::{Value, json};
 use store::{
     format::{manifest::Manifest, record::Record},
     ops::read::resolve::Listing,
 };
 
-use super::super::expect;
 use crate::table::{
     Align::{Left, Right},
     Table,

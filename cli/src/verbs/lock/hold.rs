@@ -2,11 +2,10 @@
 
 use std::{ffi::OsString, sync::Arc};
 
-use engine::{LOCK_TOKEN, failure::Failure};
+use engine::{LOCK_TOKEN, failure::Failure, outcome::LineageFields};
 use serde_json::json;
 use store::{ErrorKind, catalog::lock::Terms};
 
-use super::{controls, told};
 use crate::{
     answer::Answer,
     args::HoldArgs,
@@ -20,7 +19,7 @@ pub(super) async fn run(engine: Engine, args: &HoldArgs) -> Result<Answer, Failu
     let mut signals = Signals::listen();
     let settings = engine.settings.tenant(&args.lineage.profile.tenant);
     let taking = async {
-        let controls = controls(&engine, &args.lineage.name(), &args.actor.name()).await?;
+        let controls = engine.lock_controls(&args.lineage.name(), &args.actor.name()).await?;
         let terms = Terms { ttl: settings.lock_ttl, with_process: true };
         let patience = engine.patience(&args.lineage.profile, args.wait);
         Ok(controls.acquire(terms, patience).await?)
@@ -39,9 +38,14 @@ pub(super) async fn run(engine: Engine, args: &HoldArgs) -> Result<Answer, Failu
         engine.warn(&format!("the lock could not be given back ({error}); it expires by itself"));
     }
     let guarded = guarded?;
-    let mut document = told::names(hold.controls().lineage());
-    document["outcome"] = json!(if guarded.lost.is_some() { "lock_lost" } else { "ended" });
-    document["command_exit_code"] = json!(guarded.code);
+    let lineage = LineageFields::from(hold.controls().lineage());
+    let document = json!({
+        "tenant_id": lineage.tenant_id,
+        "profile_id": lineage.profile_id,
+        "chrome_major_version": lineage.chrome_major_version,
+        "outcome": if guarded.lost.is_some() { "lock_lost" } else { "ended" },
+        "command_exit_code": guarded.code,
+    });
     let verdict = guarded.lost.map(|message| (ErrorKind::LockLost, message));
     let exit = verdict.is_none().then_some(guarded.code);
     Ok(Answer { verdict, exit, ..Answer::new(document, String::new()) })

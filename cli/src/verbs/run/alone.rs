@@ -18,7 +18,7 @@ use super::{
         Engine,
         capture::{self as capturing, Job},
         guard::{self, Browsers, Signals},
-        load as loading, retention,
+        load as loading,
     },
     Captured, Ended, Load, command, copied,
     place::Place,
@@ -113,6 +113,6 @@ async fn capture(
     };
     let progress = engine.progress();
     let report = capturing::capture(engine, &args.capture, job, still, progress).await?;
-    retention::prune(engine, &tenant, lineage, &report).await;
+    engine.prune(&tenant, lineage, &report).await;
     Ok(Captured { report, remarks })
 }

@@ -21,7 +21,6 @@ use super::{
         guard::{self, Browsers, Guarded, Signals},
         load,
         mount::{About, Sessions, Taking, is_named},
-        retention,
     },
     Captured, Ended, command,
     place::Place,
@@ -64,7 +63,7 @@ pub(super) async fn run(
     }
     let Session { loaded, guarded, captured } = ended?;
     if let Some(Ok(captured)) = &captured {
-        retention::prune(engine, hold.controls().store(), lineage, &captured.report).await;
+        engine.prune(hold.controls().store(), lineage, &captured.report).await;
     }
     Ok(Ended {
         lineage: lineage.clone(),

@@ -1,0 +1,255 @@
+//! `expect` says what a profile must have; a snapshot without it is held back as logged out.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use store::{
+    Error, ErrorKind,
+    catalog::expectations::{self, Changed},
+    format::{
+        expectations::{CookieName, Expectations, MAX_OF_A_KIND},
+        record::Record,
+    },
+    name::{Profile, ProfileName, Tenant},
+};
+
+use crate::{Engine, failure::Failure, names::{ActorName, LineageName}, outcome::Outcome};
+
+/// Shows or changes what is expected of a profile.
+#[derive(Clone, Debug)]
+pub struct ExpectRequest {
+    /// Of which profile.
+    pub profile: ProfileName,
+    /// Cookies that must be there and not have lapsed.
+    pub cookies: Vec<CookieName>,
+    /// Origins that must keep something.
+    pub origins: Vec<String>,
+    /// Files, or directories with files.
+    pub files: Vec<String>,
+    /// Expect these no longer.
+    pub remove: bool,
+    /// Expect nothing any more.
+    pub clear: bool,
+    /// Who acts.
+    pub actor: ActorName,
+}
+
+/// What became of the expectations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ExpectChange {
+    /// They are as they were asked to be.
+    Changed,
+    /// They were only asked for.
+    Shown,
+    /// They were as they were asked to be.
+    Unchanged,
+}
+
+/// Who changed the expectations last.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ChangedBy {
+    /// The run.
+    pub run_id: String,
+    /// Its host.
+    pub host: String,
+    /// Which run of the host it was.
+    pub host_run_id: String,
+}
+
+/// A cookie by host and name.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct CookieFields {
+    /// The host, as Chrome writes it.
+    pub host: String,
+    /// The name.
+    pub name: String,
+}
+
+/// What is expected of a profile.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ExpectOutcome {
+    /// What became of the expectations.
+    pub outcome: ExpectChange,
+    /// The tenant.
+    pub tenant_id: Tenant,
+    /// The profile.
+    pub profile_id: Profile,
+    /// How often they were changed.
+    pub revision: u64,
+    /// When they were changed last.
+    pub changed_at_ms: Option<u64>,
+    /// Who changed them last.
+    pub by: Option<ChangedBy>,
+    /// Cookies that must be there.
+    pub cookies: Vec<CookieFields>,
+    /// Origins that must keep something.
+    pub origins: Vec<String>,
+    /// Files that must be there.
+    pub files: Vec<String>,
+}
+
+impl Outcome for ExpectOutcome {}
+
+impl Engine {
+    /// Shows or changes what is expected of a profile.
+    pub async fn expect(&self, request: &ExpectRequest) -> Result<ExpectOutcome, Failure> {
+        let name = &request.profile;
+        // The profile must be there and not deleted: its expectations are of every Chrome.
+        let any_major = LineageName { profile: name.clone(), chrome_major: None };
+        let is_empty = request.cookies.is_empty() && request.origins.is_empty() && request.files.is_empty();
+        if request.remove && is_empty {
+            let message = "--remove goes with --cookie, --origin or --file";
+            return Err(Failure::usage(message)
+                .hint(format!("`pstore expect {name} --clear` expects nothing any more")));
+        }
+        if is_empty && !request.clear {
+            let tenant = self.tenant(&name.tenant).await?;
+            self.chosen(&tenant, &any_major).await?;
+            let found = expectations::read(&tenant, name).await.map_err(|error| unreadable(name, error))?;
+            return Ok(outcome(name, found, ExpectChange::Shown));
+        }
+        let tenant = self.tenant_to_change(&name.tenant).await?;
+        self.chosen(&tenant, &any_major).await?;
+        let change = |expected: &mut Expectations| match request.remove {
+            true => remove(request, expected),
+            false => add(request, expected),
+        };
+        let actor = self.actor(&request.actor);
+        let changed = expectations::change(&tenant, name, &actor, request.clear, change).await;
+        let Changed { expectations, changed } = changed.map_err(|error| match error.kind() {
+            ErrorKind::NotFound => {
+                Failure::from(error).hint(format!("`pstore expect {name}` shows what is expected"))
+            }
+            _ => unreadable(name, error),
+        })?;
+        let change = if changed { ExpectChange::Changed } else { ExpectChange::Unchanged };
+        Ok(outcome(name, Some(expectations), change))
+    }
+}
+
+/// A document that cannot be read holds captures back: says how to be rid of it.
+fn unreadable(name: &ProfileName, error: Error) -> Failure {
+    let unreadable = expectations::is_unreadable(&error);
+    let failure = Failure::from(error);
+    match unreadable {
+        true => failure.hint(format!("`pstore expect {name} --clear` makes it anew, expecting nothing")),
+        false => failure,
+    }
+}
+
+/// Whether anything was not expected before.
+fn add(request: &ExpectRequest, expected: &mut Expectations) -> store::Result<bool> {
+    let added = [
+        join(&mut expected.cookies, &request.cookies),
+        join(&mut expected.origins, &request.origins),
+        join(&mut expected.files, &request.files),
+    ];
+    let most = expected.cookies.len().max(expected.origins.len()).max(expected.files.len());
+    if most > MAX_OF_A_KIND {
+        let what = format!("{most} things of a kind cannot be expected: {MAX_OF_A_KIND} are the most");
+        return Err(Error::InvalidInput { what });
+    }
+    Ok(added.contains(&true))
+}
+
+fn join<T: Clone + Ord>(all: &mut Vec<T>, more: &[T]) -> bool {
+    let before = all.len();
+    for one in more {
+        if !all.contains(one) {
+            all.push(one.clone());
+        }
+    }
+    all.sort();
+    all.len() > before
+}
+
+fn remove(request: &ExpectRequest, expected: &mut Expectations) -> store::Result<bool> {
+    let Expectations { cookies, origins, files, .. } = expected;
+    take(cookies, &request.cookies, "cookie")?;
+    take(origins, &request.origins, "origin")?;
+    take(files, &request.files, "file")?;
+    Ok(true)
+}
+
+fn take<T: PartialEq + ToString>(all: &mut Vec<T>, these: &[T], kind: &str) -> store::Result<()> {
+    for one in these {
+        let Some(at) = all.iter().position(|expected| expected == one) else {
+            return Err(Error::NotFound { what: format!("an expectation of {kind} {}", one.to_string()) });
+        };
+        all.remove(at);
+    }
+    Ok(())
+}
+
+fn outcome(name: &ProfileName, found: Option<Expectations>, outcome: ExpectChange) -> ExpectOutcome {
+    let found = found.filter(|expected| expected.revision > 0);
+    let revision = found.as_ref().map_or(0, |expected| expected.revision);
+    let changed_at_ms = found.as_ref().map(|expected| expected.changed_at_ms);
+    let by = found.as_ref().map(|expected| ChangedBy {
+        run_id: expected.by.run_id.clone(),
+        host: expected.by.host.clone(),
+        host_run_id: expected.by.host_run_id.clone(),
+    });
+    let (cookies, origins, files) =
+        found.map(|expected| (expected.cookies, expected.origins, expected.files)).unwrap_or_default();
+    let fields = |cookie: CookieName| CookieFields { host: cookie.host, name: cookie.name };
+    ExpectOutcome {
+        outcome,
+        tenant_id: name.tenant.clone(),
+        profile_id: name.profile.clone(),
+        revision,
+        changed_at_ms,
+        by,
+        cookies: cookies.into_iter().map(fields).collect(),
+        origins,
+        files,
+    }
+}
+
+/// Something that was expected and is missing.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct MissingFields {
+    /// Cookie, origin or file.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// Why it counts as missing.
+    pub why: String,
+}
+
+/// The expected cookie that lapses first.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct LapseFields {
+    /// The host, as Chrome writes it.
+    pub host: String,
+    /// The name.
+    pub name: String,
+    /// When it lapses.
+    pub lapses_at_ms: u64,
+}
+
+/// Tells which expected things are missing in a snapshot, and which cookie lapses first.
+pub fn found(record: &Record) -> (Vec<MissingFields>, Option<LapseFields>) {
+    let Some(expected) = record.health.as_ref().and_then(|health| health.expected.as_ref()) else {
+        return (Vec::new(), None);
+    };
+    let missing = expected.missing.iter().map(|missing| MissingFields {
+        kind: missing.kind.to_string(),
+        name: missing.name.clone(),
+        why: missing.why.to_string(),
+    });
+    let first = expected.first_lapse().map(|(cookie, at)| LapseFields {
+        host: cookie.host.clone(),
+        name: cookie.name.clone(),
+        lapses_at_ms: at,
+    });
+    (missing.collect(), first)
+}
+
+/// The expected things that are missing in a snapshot, for people.
+pub fn missing(record: &Record) -> Option<String> {
+    let expected = record.health.as_ref()?.expected.as_ref()?;
+    let names: Vec<String> =
+        expected.missing.iter().map(|missing| format!("{} {}", missing.kind, missing.name)).collect();
+    (!names.is_empty()).then(|| names.join(", "))
+}

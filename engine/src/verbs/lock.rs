@@ -1,0 +1,311 @@
+//! `lock` takes, renews, gives back and shows the lock of a profile.
+
+use std::{ops::RangeInclusive, time::Duration};
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use store::{
+    catalog::{
+        controls::Controls,
+        lock::{self, Terms},
+    },
+    format::{lock::Lock, pointer::Target},
+    id::Nonce,
+    name::Lineage,
+};
+
+use crate::{
+    Engine,
+    failure::Failure,
+    names::{ActorName, LineageName},
+    outcome::{LineageFields, Outcome},
+};
+
+/// As the setting has it. A shorter lock is lost to any server or disk that is slow for a moment; one
+/// that nobody gives back must end some day.
+const TTL: RangeInclusive<Duration> = Duration::from_secs(5)..=Duration::from_secs(86_400);
+
+/// Takes a lock that outlives the process.
+#[derive(Clone, Debug)]
+pub struct AcquireLockRequest {
+    /// Whose lock.
+    pub lineage: LineageName,
+    /// Who acts.
+    pub actor: ActorName,
+    /// How long to wait for another holder.
+    pub wait: Duration,
+    /// How long the lock holds without being renewed; as the settings say if it is not said.
+    pub ttl: Option<Duration>,
+}
+
+/// Renews or gives back a lock that is held.
+#[derive(Clone, Debug)]
+pub struct HeldLockRequest {
+    /// Whose lock.
+    pub lineage: LineageName,
+    /// Who acts.
+    pub actor: ActorName,
+    /// The token; from the environment of the run if it is not said.
+    pub token: Option<Nonce>,
+}
+
+/// The contract's fields of a lock.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct LockFields {
+    /// Whose lock it is.
+    #[serde(flatten)]
+    pub lineage: LineageFields,
+    /// The run that holds it.
+    pub holder_run_id: String,
+    /// The host that holds it.
+    pub holder_host: String,
+    /// Which run of the host it is.
+    pub holder_host_run_id: String,
+    /// When it was taken.
+    pub acquired_at_ms: u64,
+    /// When it was renewed last.
+    pub renewed_at_ms: u64,
+    /// When it ends unless it is renewed.
+    pub expires_at_ms: u64,
+    /// How often it was renewed.
+    pub renewal_count: u64,
+}
+
+/// How a lock was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Acquisition {
+    /// It was free.
+    Acquired,
+    /// Its holder had let it expire, or was dead.
+    ForcedExpired,
+}
+
+/// A lock that was taken.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct AcquireLockOutcome {
+    /// How it was taken.
+    pub outcome: Acquisition,
+    /// The lock.
+    #[serde(flatten)]
+    pub lock: LockFields,
+    /// Proves that one holds it.
+    pub token: Nonce,
+    /// The current snapshot; empty if there is none.
+    pub active_sha256_prefix: String,
+    /// How long it holds unless it is renewed.
+    #[serde(skip)]
+    pub ttl: Duration,
+    /// Whether there is a current snapshot.
+    #[serde(skip)]
+    pub has_current: bool,
+}
+
+/// A lock goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Renewal {
+    /// It holds for another while.
+    Renewed,
+}
+
+/// A lock that was renewed.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct RenewLockOutcome {
+    /// That it goes on.
+    pub outcome: Renewal,
+    /// The lock.
+    #[serde(flatten)]
+    pub lock: LockFields,
+    /// Proves that one holds it.
+    pub token: Nonce,
+    /// How long it holds unless it is renewed again.
+    #[serde(skip)]
+    pub ttl: Duration,
+}
+
+/// How a lock was given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Release {
+    /// It is free.
+    Released,
+    /// It was not held with this token any more.
+    NotHeld,
+}
+
+/// A lock that was given back.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ReleaseLockOutcome {
+    /// How it was given back.
+    pub outcome: Release,
+    /// Whose lock it is.
+    #[serde(flatten)]
+    pub lineage: LineageFields,
+}
+
+/// Whether anybody holds a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LockState {
+    /// Nobody.
+    Free,
+    /// Somebody.
+    Held,
+    /// Nobody any more; the next one to come takes it.
+    Expired,
+}
+
+/// A lock as it is now.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum ShowLockOutcome {
+    /// Nobody holds it.
+    Free {
+        /// Whose lock it is.
+        #[serde(flatten)]
+        lineage: LineageFields,
+        /// Free.
+        #[schemars(schema_with = "free")]
+        state: LockState,
+    },
+    /// Somebody holds it, or has let it expire.
+    Taken(Box<TakenLock>),
+}
+
+/// A lock that is not free.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct TakenLock {
+    /// The lock.
+    #[serde(flatten)]
+    pub lock: LockFields,
+    /// Whether it is held.
+    #[schemars(schema_with = "taken")]
+    pub state: LockState,
+    /// How long it holds unless it is renewed.
+    pub remaining_ms: u64,
+    /// Whether pstore took it.
+    pub pstore: bool,
+    /// Whether its holder can move the pointer.
+    pub claimed: bool,
+    /// Whether the process that held it is dead.
+    #[serde(skip)]
+    pub is_orphan: bool,
+    /// How long ago it expired.
+    #[serde(skip)]
+    pub expired_for: Option<Duration>,
+}
+
+fn free(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({ "enum": ["free"] })
+}
+
+fn taken(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({ "enum": ["held", "expired"] })
+}
+
+impl Outcome for AcquireLockOutcome {}
+impl Outcome for RenewLockOutcome {}
+impl Outcome for ReleaseLockOutcome {}
+impl Outcome for ShowLockOutcome {}
+
+impl Engine {
+    /// Takes the lock of a lineage, which need not exist yet.
+    pub async fn acquire_lock(&self, request: &AcquireLockRequest) -> Result<AcquireLockOutcome, Failure> {
+        let controls = self.lock_controls(&request.lineage, &request.actor).await?;
+        let settings = self.settings.tenant(&controls.lineage().name.tenant);
+        let ttl = request.ttl.unwrap_or(settings.lock_ttl);
+        if !TTL.contains(&ttl) {
+            return Err(Failure::usage("--ttl takes from 5 to 86400 seconds").hint("--ttl 300"));
+        }
+        let patience = self.patience(&request.lineage.profile, request.wait);
+        // This process may end at once; the lock must not end with it.
+        let hold = controls.acquire(Terms { ttl, with_process: false }, patience).await?;
+        let (token, held, pointer) = (hold.token().await, hold.lock().await, hold.pointer().await);
+        Ok(AcquireLockOutcome {
+            outcome: match hold.outcome() {
+                lock::Outcome::ForcedExpired => Acquisition::ForcedExpired,
+                lock::Outcome::Acquired | lock::Outcome::Held => Acquisition::Acquired,
+            },
+            lock: LockFields::of(controls.lineage(), &held),
+            token,
+            has_current: !matches!(pointer.target(), Target::Nothing),
+            active_sha256_prefix: pointer.active_sha256_prefix.clone(),
+            ttl,
+        })
+    }
+
+    /// Renews a lock that is held.
+    pub async fn renew_lock(&self, request: &HeldLockRequest) -> Result<RenewLockOutcome, Failure> {
+        let (controls, token) = self.held_lock(request).await?;
+        let hold = controls.adopt(token).await?;
+        let lock = hold.renew().await?;
+        Ok(RenewLockOutcome {
+            outcome: Renewal::Renewed,
+            token: hold.token().await,
+            ttl: lock.ttl(),
+            lock: LockFields::of(controls.lineage(), &lock),
+        })
+    }
+
+    /// Gives a lock back.
+    pub async fn release_lock(&self, request: &HeldLockRequest) -> Result<ReleaseLockOutcome, Failure> {
+        let (controls, token) = self.held_lock(request).await?;
+        let released = match controls.lock().await? {
+            Some(read) => controls.release(token, read).await?,
+            None => false,
+        };
+        let outcome = if released { Release::Released } else { Release::NotHeld };
+        Ok(ReleaseLockOutcome { outcome, lineage: controls.lineage().into() })
+    }
+
+    /// Tells who holds a lock.
+    pub async fn show_lock(&self, lineage: &LineageName) -> Result<ShowLockOutcome, Failure> {
+        let (tenant, lineage) = self.lineage_to_judge(lineage).await?;
+        let controls = Controls::new(tenant, lineage.clone(), Default::default());
+        let survey = controls.survey().await?;
+        let Some(read) = survey.lock.as_ref().filter(|read| !read.lock.is_free()) else {
+            return Ok(ShowLockOutcome::Free { lineage: (&lineage).into(), state: LockState::Free });
+        };
+        let claim = survey.pointer.as_ref().and_then(|read| read.pointer.block()?.lease.as_ref());
+        let claimed = read.lock.block().zip(claim).is_some_and(|(block, claim)| block.nonce == claim.nonce);
+        Ok(ShowLockOutcome::Taken(Box::new(TakenLock {
+            lock: LockFields::of(&lineage, &read.lock),
+            state: if controls.is_live(read) { LockState::Held } else { LockState::Expired },
+            remaining_ms: read.remaining().as_millis() as u64,
+            pstore: read.lock.block().is_some(),
+            claimed,
+            is_orphan: controls.is_orphan(read),
+            expired_for: read.expired_for(),
+        })))
+    }
+
+    /// The pointer and lock of a lineage that need not exist yet.
+    pub async fn lock_controls(&self, lineage: &LineageName, by: &ActorName) -> Result<Controls, Failure> {
+        let (tenant, lineage) = self.writable_lineage(lineage).await?;
+        Ok(Controls::new(tenant, lineage, self.actor(by)))
+    }
+
+    async fn held_lock(&self, request: &HeldLockRequest) -> Result<(Controls, Nonce), Failure> {
+        let token = self.lock_token(request.token)?.ok_or_else(|| {
+            Failure::usage("--token is missing").hint("it is what `pstore lock acquire` has printed")
+        })?;
+        let (tenant, lineage) = self.lineage_to_change(&request.lineage).await?;
+        Ok((Controls::new(tenant, lineage, self.actor(&request.actor)), token))
+    }
+}
+
+impl LockFields {
+    fn of(lineage: &Lineage, lock: &Lock) -> Self {
+        Self {
+            lineage: lineage.into(),
+            holder_run_id: lock.holder_run_id.clone(),
+            holder_host: lock.holder_host.clone(),
+            holder_host_run_id: lock.holder_host_run_id.clone(),
+            acquired_at_ms: lock.acquired_at_ms,
+            renewed_at_ms: lock.renewed_at_ms,
+            expires_at_ms: lock.expires_at_ms,
+            renewal_count: lock.renewal_count,
+        }
+    }
+}

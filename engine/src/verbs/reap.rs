@@ -1,0 +1,120 @@
+//! `reap` takes away locks that expired some time ago.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use store::{format::event::Actor, name::Tenant, ops::reap};
+
+use crate::{
+    Engine,
+    failure::Failure,
+    names::ActorName,
+    outcome::{LineageFields, Outcome},
+    turns::{FailedTurn, Turns},
+};
+
+/// Takes away the locks that expired longer ago than the grace.
+#[derive(Clone, Debug)]
+pub struct ReapRequest {
+    /// Only this tenant's.
+    pub tenant: Option<Tenant>,
+    /// Who acts.
+    pub actor: ActorName,
+    /// How long a lock must have been expired.
+    pub grace: Duration,
+}
+
+/// How a sweep ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Sweep {
+    /// Every lock was looked at.
+    Swept,
+}
+
+/// A lock that was taken away.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct EvictedLock {
+    /// Whose lock it was.
+    #[serde(flatten)]
+    pub lineage: LineageFields,
+    /// The run that held it.
+    pub holder_run_id: String,
+    /// The host that held it.
+    pub holder_host: String,
+    /// Which run of the host it was.
+    pub holder_host_run_id: String,
+    /// Why it was taken away.
+    pub reason: String,
+    /// How long ago it expired.
+    pub expired_for_ms: u64,
+}
+
+/// The locks that were looked at.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ReapOutcome {
+    /// How the sweep ended.
+    pub outcome: Sweep,
+    /// How many tenants were looked at.
+    pub tenants: u64,
+    /// The locks that were taken away.
+    pub evicted: Vec<EvictedLock>,
+    /// How many are held.
+    pub left: u64,
+    /// How many are free.
+    pub free: u64,
+    /// Tenants and locks that were passed over.
+    pub failed: Vec<FailedTurn>,
+    #[serde(skip)]
+    verdict: Option<Failure>,
+}
+
+impl Outcome for ReapOutcome {
+    const HAS_VERDICT: bool = true;
+
+    fn verdict(&self) -> Option<Failure> {
+        self.verdict.clone()
+    }
+}
+
+impl Engine {
+    /// Takes away locks that expired some time ago.
+    pub async fn reap(&self, request: &ReapRequest) -> Result<ReapOutcome, Failure> {
+        let actor = self.actor(&request.actor);
+        let mut turns = Turns::of(self, request.tenant.as_ref(), "reap").await?;
+        let mut report = reap::Report::default();
+        for tenant in turns.tenants() {
+            let swept = self.sweep(&tenant, &actor, request.grace).await;
+            let Some(swept) = turns.took(&tenant, swept)? else { continue };
+            for (lineage, error) in swept.failed {
+                turns.pass_over(&tenant, format!("the lock of {lineage}"), error.into());
+            }
+            report.evicted.extend(swept.evicted);
+            report.left += swept.left;
+            report.free += swept.free;
+        }
+        let evicted = report.evicted.iter().map(|(lineage, eviction)| EvictedLock {
+            lineage: lineage.into(),
+            holder_run_id: eviction.holder.run_id.clone(),
+            holder_host: eviction.holder.host.clone(),
+            holder_host_run_id: eviction.holder.host_run_id.clone(),
+            reason: eviction.reason.to_string(),
+            expired_for_ms: eviction.expired_for.as_millis() as u64,
+        });
+        Ok(ReapOutcome {
+            outcome: Sweep::Swept,
+            tenants: turns.tenants().len() as u64,
+            evicted: evicted.collect(),
+            left: report.left,
+            free: report.free,
+            verdict: turns.verdict(),
+            failed: turns.into_failed(),
+        })
+    }
+
+    async fn sweep(&self, tenant: &Tenant, actor: &Actor, grace: Duration) -> Result<reap::Report, Failure> {
+        let store = self.tenant_to_change(tenant).await?;
+        Ok(reap::reap(&store, actor, grace).await?)
+    }
+}
