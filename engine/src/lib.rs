@@ -4,6 +4,7 @@
 //! does the work and returns a typed outcome, or a [`failure::Failure`] that says what to do next. While
 //! it works it tells an [`observer::Observer`] what happens. It never prints and never ends the process.
 
+pub mod archives;
 pub mod failure;
 pub mod foreign;
 pub mod host;

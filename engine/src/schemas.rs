@@ -13,6 +13,7 @@ use crate::{
 pub fn all() -> Vec<(&'static str, Value)> {
     vec![
         ("error", titled::<ErrorDocument>("What a command prints with --json if it fails".to_owned())),
+        ("delete", of::<verbs::delete::DeleteOutcome>("delete")),
         ("expect", of::<verbs::expect::ExpectOutcome>("expect")),
         ("force-unlock", of::<verbs::force_unlock::ForceUnlockOutcome>("force-unlock")),
         ("lock-acquire", of::<verbs::lock::AcquireLockOutcome>("lock acquire")),
@@ -22,6 +23,7 @@ pub fn all() -> Vec<(&'static str, Value)> {
         ("reap", of::<verbs::reap::ReapOutcome>("reap")),
         ("retention-apply", of::<verbs::retention::RetentionOutcome>("retention apply")),
         ("retention-plan", of::<verbs::retention::RetentionOutcome>("retention plan")),
+        ("rollback", of::<verbs::rollback::RollbackOutcome>("rollback")),
         ("stats", of::<verbs::stats::StatsOutcome>("stats")),
         ("tag", of::<verbs::tag::TagOutcome>("tag")),
     ]

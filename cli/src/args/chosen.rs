@@ -43,14 +43,4 @@ impl ChosenArgs {
     pub(crate) fn named(&self) -> Result<Option<&Reference>, Failure> {
         Ok(self.reference()?.or(self.name.typed()))
     }
-
-    /// Which snapshot is meant, which `verb` must be told.
-    pub(crate) fn required(&self, verb: &str) -> Result<&Reference, Failure> {
-        self.named()?.ok_or_else(|| {
-            let profile = &self.name.profile;
-            let message = format!("{verb} must be told which snapshot of {profile}");
-            Failure::usage(message)
-                .hint(format!("`pstore {verb} {profile}@REF`; `pstore list {profile}` shows those there are"))
-        })
-    }
 }

@@ -8,7 +8,7 @@ use std::{
     time::Instant,
 };
 
-use engine::{failure::Failure, settings::ArchivePolicy, text::size};
+use engine::{failure::Failure, text::size};
 use serde_json::Value;
 use store::{
     Error, ErrorKind,
@@ -67,8 +67,8 @@ async fn to_store(engine: Engine, args: &ExportArgs) -> Result<Answer, Failure> 
     let started = Instant::now();
     let (tenant, lineage) = engine.lineage_to_change(&args.snapshot.lineage()).await?;
     let record = engine.snapshot(&tenant, &lineage, args.snapshot.reference()?).await?;
-    let controls = LineageHandle::new(tenant, lineage.clone(), engine.actor(&args.actor.name()));
-    let job = PublishJob { export: request(&engine, args), always: true, scratch: scratch(&engine) };
+    let controls = Controls::new(tenant, lineage.clone(), engine.actor(&args.actor.name()));
+    let job = Job { export: request(&engine, args), always: true, scratch: engine.archive_scratch() };
     let progress = engine.progress();
     let published = publish::publish(&controls, record.record, &job, progress).await;
     let published = published.map_err(|error| explained(error, &lineage))?;
@@ -89,26 +89,14 @@ fn explained(error: Error, lineage: &Lineage) -> Failure {
 fn request(engine: &Engine, args: &ExportArgs) -> Request {
     let settings = engine.settings.tenant(&args.snapshot.name.profile.tenant);
     let level = args.level.unwrap_or(settings.archive_level);
-    let framing = if args.splice { Framing::Splice } else { solid(level) };
+    let framing = if args.splice { Framing::Splice } else { engine::archives::solid(level) };
     let times = if args.whole_seconds { Times::Seconds } else { Times::Exact };
     Request { framing, times, seal: None, max_bytes: settings.max_profile_bytes }
 }
 
-fn solid(level: i32) -> Framing {
-    Framing::Solid { level, threads: u32::try_from(engine::threads()).unwrap_or(2) }
-}
-
 /// How a tenant's snapshots are published before the pointer is moved to them, and which.
-pub(super) fn policy(engine: &Engine, tenant: &Tenant) -> PublishJob {
-    let settings = engine.settings.tenant(tenant);
-    let framing = solid(settings.archive_level);
-    let export = Request { framing, times: Times::Exact, seal: None, max_bytes: settings.max_profile_bytes };
-    PublishJob { export, always: settings.archive == ArchivePolicy::Always, scratch: scratch(engine) }
-}
-
-/// Where an archive is written before it is sent.
-fn scratch(engine: &Engine) -> PathBuf {
-    engine.cache_root.clone().unwrap_or_else(std::env::temp_dir)
+pub(super) fn policy(engine: &Engine, tenant: &Tenant) -> Job {
+    engine.publish_policy(tenant)
 }
 
 fn warn(engine: &Engine, archive: Option<&Archive>) -> Vec<String> {

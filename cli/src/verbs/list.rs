@@ -10,6 +10,7 @@ use engine::{
     names::{LineageName, Scope},
     taking_in,
     text::escape,
+    verbs::delete::DeletedBy,
 };
 use serde_json::{Value, json};
 use store::{
@@ -22,7 +23,7 @@ use store::{
     },
 };
 
-use super::{Engine, delete::receipt::by};
+use super::Engine;
 use crate::{
     answer::Answer,
     args::ListArgs,
@@ -73,7 +74,7 @@ async fn tenants(engine: Engine) -> Result<Answer, Failure> {
 fn of_deletion(deletion: &Deletion) -> Value {
     json!({
         "deleted_at_ms": deletion.at_ms,
-        "deleted_by": by(deletion),
+        "deleted_by": DeletedBy::from(deletion),
         "reason": deletion.reason,
     })
 }

@@ -1,9 +1,11 @@
 //! The verbs, one file each: a request, its outcome, and how [`crate::Engine`] gets from one to the other.
 
+pub mod delete;
 pub mod expect;
 pub mod force_unlock;
 pub mod lock;
 pub mod reap;
 pub mod retention;
+pub mod rollback;
 pub mod stats;
 pub mod tag;

@@ -1,56 +1,30 @@
-//! What is told of the deletion of a profile or a tenant: the plan, and the receipt.
+//! The plan and the receipt of a deletion, in words.
 
 use std::collections::BTreeSet;
 
-use engine::text::{escape, size, time};
-use serde_json::{Value, json};
+use engine::{
+    text::{escape, size, time},
+    verbs::delete::{DeletionReceipt, Removal, Subject},
+};
 use store::{
     format::tombstone::{Deletion, Progress},
     ops::removal::{Survey, Unfinished},
 };
 
-use super::Subject;
-use crate::answer::Answer;
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
-    Planned,
-    Deleted,
-    /// Somebody reads a snapshot, which is still there.
-    Deleting,
-    TombstonePlanned,
-    TombstoneRemoved,
-}
-
-impl Outcome {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Planned | Self::TombstonePlanned => "planned",
-            Self::Deleted => "deleted",
-            Self::Deleting => "deleting",
-            Self::TombstoneRemoved => "tombstone_removed",
-        }
-    }
-}
-
-pub(super) fn answer(
-    subject: &Subject,
-    outcome: Outcome,
-    survey: &Survey,
-    deletion: Option<&Deletion>,
-) -> Answer {
-    let text = match outcome {
-        Outcome::Planned => planned(subject, survey, deletion),
-        Outcome::Deleted | Outcome::Deleting => deleted(subject, deletion),
-        Outcome::TombstonePlanned => format!(
+pub(super) fn text(receipt: &DeletionReceipt) -> String {
+    let DeletionReceipt { outcome, subject, survey, deletion, .. } = receipt;
+    let deletion = deletion.as_ref();
+    match outcome {
+        Removal::Planned => planned(subject, survey, deletion),
+        Removal::Deleted | Removal::Deleting => deleted(subject, deletion),
+        Removal::TombstonePlanned => format!(
             "{subject} was deleted {}\nnothing was written; add --confirm to remove the tombstone: it can begin anew then\n",
             told(deletion)
         ),
-        Outcome::TombstoneRemoved => {
+        Removal::TombstoneRemoved => {
             format!("the tombstone of {subject} is removed: it can begin anew\n")
         }
-    };
-    Answer::new(document(subject, outcome, survey, deletion), text)
+    }
 }
 
 fn told(deletion: Option<&Deletion>) -> String {
@@ -143,58 +117,4 @@ fn deleted(subject: &Subject, deletion: Option<&Deletion>) -> String {
         Progress::Done => ("left", "nothing but the tombstone".to_owned()),
     });
     escape::fields(&lines)
-}
-
-fn document(subject: &Subject, outcome: Outcome, survey: &Survey, deletion: Option<&Deletion>) -> Value {
-    let profile = match subject {
-        Subject::Profile(name) => Some(&name.profile),
-        Subject::Tenant(_) => None,
-    };
-    let is_plan = outcome == Outcome::Planned;
-    let count = |found: u64, said: fn(&Deletion) -> u64| match deletion {
-        Some(deletion) if !is_plan => said(deletion),
-        _ => found,
-    };
-    let is_over = deletion.is_some_and(|deletion| deletion.state == Progress::Done);
-    json!({
-        "outcome": outcome.as_str(),
-        "tenant_id": subject.tenant(),
-        "profile_id": profile,
-        "deleted_at_ms": deletion.map(|deletion| deletion.at_ms),
-        "deleted_by": deletion.map(by),
-        "reason": deletion.map(|deletion| &deletion.reason),
-        "snapshots": count(survey.snapshots, |deletion| deletion.snapshots),
-        "archives": count(survey.archives, |deletion| deletion.archives),
-        "stored_bytes": count(survey.stored_bytes + survey.archive_bytes, |deletion| deletion.stored_bytes),
-        "tags": survey.tags,
-        "in_use": in_use(survey),
-        "gc_due": deletion.is_some() && !is_over,
-    })
-}
-
-pub(in crate::verbs) fn by(deletion: &Deletion) -> Value {
-    json!({ "user": deletion.by.user, "host": deletion.by.host, "run_id": deletion.by.run_id })
-}
-
-fn in_use(survey: &Survey) -> Vec<Value> {
-    let line =
-        |kind: &str, lineage: &store::name::Lineage, session: Option<String>, host: &str, run: &str| {
-            json!({
-                "kind": kind,
-                "profile_id": lineage.name.profile,
-                "chrome_major_version": lineage.chrome_major,
-                "session": session,
-                "host": host,
-                "run_id": run,
-            })
-        };
-    let holders = survey
-        .holders
-        .iter()
-        .map(|(lineage, holder)| line("lock", lineage, None, &holder.host, &holder.run_id));
-    let unfinished = survey.unfinished.iter().map(|Unfinished { lineage, session, .. }| match session {
-        Some((id, host)) => line("session", lineage, Some(id.to_string()), host, ""),
-        None => line("reader", lineage, None, "", ""),
-    });
-    holders.chain(unfinished).collect()
 }

@@ -1,11 +1,5 @@
-//! `pstore delete --all`: a profile, or a tenant with all that it has.
+//! A profile, or a tenant, is deleted with all that it has.
 
-use engine::{
-    failure::Failure,
-    host::user,
-    location::Purpose,
-    text::{reason, size},
-};
 use store::{
     Error, ErrorKind,
     catalog::{records, rules::Rules, tombstone},
@@ -16,17 +10,20 @@ use store::{
     ops::removal::{self, Left, Order, Survey},
 };
 
-use super::{
-    Subject,
-    receipt::{self, Outcome},
+use super::{DeleteRequest, DeletionReceipt, Removal, receipt, receipt::Subject};
+use crate::{
+    Engine,
+    failure::Failure,
+    host::user,
+    location::Purpose,
+    text::{reason, size},
 };
-use crate::{answer::Answer, args::DeleteArgs, verbs::Engine};
 
 pub(super) async fn profile(
-    engine: Engine,
-    args: &DeleteArgs,
+    engine: &Engine,
+    request: &DeleteRequest,
     name: &ProfileName,
-) -> Result<Answer, Failure> {
+) -> Result<DeletionReceipt, Failure> {
     let store = engine.tenant_to_change(&name.tenant).await?;
     let names = [name.clone()];
     let survey = removal::survey(&store, &names).await?;
@@ -34,7 +31,7 @@ pub(super) async fn profile(
     let subject = Subject::Profile(name.clone());
     if !survey.is_there {
         return match found {
-            Some(deletion) => Ok(receipt::answer(&subject, Outcome::Deleted, &survey, Some(&deletion))),
+            Some(deletion) => Ok(receipt::of(&subject, Removal::Deleted, &survey, Some(&deletion))),
             None => {
                 engine.require_profile(&store, name).await?;
                 Err(Failure::new(ErrorKind::NotFound, format!("profile {name} does not exist")))
@@ -42,29 +39,33 @@ pub(super) async fn profile(
         };
     }
     if let Some(deletion) = found.as_ref().filter(|_| survey.has_ended()) {
-        return Ok(receipt::answer(&subject, Outcome::Deleted, &survey, Some(deletion)));
+        return Ok(receipt::of(&subject, Removal::Deleted, &survey, Some(deletion)));
     }
-    let order = order(&engine, args, &survey)?;
-    if !args.confirm {
-        return Ok(receipt::answer(&subject, Outcome::Planned, &survey, found.as_ref()));
+    let order = order(engine, request, &survey)?;
+    if !request.confirm {
+        return Ok(receipt::of(&subject, Removal::Planned, &survey, found.as_ref()));
     }
     let (deletion, left) =
         removal::profile(&store, name, &order, &survey).await.map_err(|error| refused(&subject, error))?;
     Ok(ended(&subject, &survey, &deletion, &left))
 }
 
-pub(super) async fn tenant(engine: Engine, args: &DeleteArgs, tenant: &Tenant) -> Result<Answer, Failure> {
+pub(super) async fn tenant(
+    engine: &Engine,
+    request: &DeleteRequest,
+    tenant: &Tenant,
+) -> Result<DeletionReceipt, Failure> {
     let whole = engine.store(Purpose::Change).await?;
     let mut store = engine.tenant_or_tombstone(tenant, Purpose::Change).await?;
     store.config.check_write().map_err(|error| Failure::from(error.of("tenant.json")))?;
     let survey = removal::survey(&store, &records::profiles(&store).await?).await?;
     let (subject, found) = (Subject::Tenant(tenant.clone()), store.config.deletion.clone());
     if let Some(deletion) = found.as_ref().filter(|_| survey.has_ended()) {
-        return Ok(receipt::answer(&subject, Outcome::Deleted, &survey, Some(deletion)));
+        return Ok(receipt::of(&subject, Removal::Deleted, &survey, Some(deletion)));
     }
-    let order = order(&engine, args, &survey)?;
-    if !args.confirm {
-        return Ok(receipt::answer(&subject, Outcome::Planned, &survey, found.as_ref()));
+    let order = order(engine, request, &survey)?;
+    if !request.confirm {
+        return Ok(receipt::of(&subject, Removal::Planned, &survey, found.as_ref()));
     }
     order.allow(&survey).map_err(|error| refused(&subject, error))?;
     let deletion = order.deletion(&store, &survey).await;
@@ -83,9 +84,9 @@ pub(super) async fn tenant(engine: Engine, args: &DeleteArgs, tenant: &Tenant) -
     Ok(ended(&subject, &survey, &deletion, &left))
 }
 
-fn order(engine: &Engine, args: &DeleteArgs, survey: &Survey) -> Result<Order, Failure> {
+fn order(engine: &Engine, request: &DeleteRequest, survey: &Survey) -> Result<Order, Failure> {
     let mut ignored = Vec::new();
-    for prefix in &args.ignore_session {
+    for prefix in &request.ignore_session {
         let wanted = prefix.to_ascii_uppercase();
         let mut fitting = survey.sessions().filter(|id| id.to_string().starts_with(&wanted));
         match (fitting.next(), fitting.next()) {
@@ -102,27 +103,26 @@ fn order(engine: &Engine, args: &DeleteArgs, survey: &Survey) -> Result<Order, F
         }
     }
     Ok(Order {
-        actor: engine.actor(&args.actor.name()),
+        actor: engine.actor(&request.actor),
         user: user::own_name(),
-        reason: reason::checked(&args.reason)?,
+        reason: reason::checked(&request.reason)?,
         ignored,
         rules: Rules::ALL,
     })
 }
 
-fn ended(subject: &Subject, survey: &Survey, deletion: &Deletion, left: &Left) -> Answer {
-    let outcome = if left.snapshots.is_empty() { Outcome::Deleted } else { Outcome::Deleting };
-    let mut answer = receipt::answer(subject, outcome, survey, Some(deletion));
+fn ended(subject: &Subject, survey: &Survey, deletion: &Deletion, left: &Left) -> DeletionReceipt {
+    let outcome = if left.snapshots.is_empty() { Removal::Deleted } else { Removal::Deleting };
+    let mut receipt = receipt::of(subject, outcome, survey, Some(deletion));
     if let Some((_, error)) = left.snapshots.first() {
         let count = size::plural(left.snapshots.len() as u64, "snapshot is", "snapshots are");
         let message = format!("{count} still there, because somebody began to read meanwhile: {error}");
-        answer.verdict = Some((ErrorKind::SnapshotNeeded, message));
-        answer.hint = Some(format!(
+        receipt.verdict = Some(Failure::new(ErrorKind::SnapshotNeeded, message).hint(format!(
             "run the same command again when that has ended; `pstore gc {}` ends it, too",
             subject.tenant()
-        ));
+        )));
     }
-    answer
+    receipt
 }
 
 fn refused(subject: &Subject, error: Error) -> Failure {
@@ -143,10 +143,10 @@ fn refused(subject: &Subject, error: Error) -> Failure {
 
 /// Takes the tombstone of a profile or a tenant away.
 pub(super) async fn begin_anew(
-    engine: Engine,
-    args: &DeleteArgs,
+    engine: &Engine,
+    request: &DeleteRequest,
     subject: &Subject,
-) -> Result<Answer, Failure> {
+) -> Result<DeletionReceipt, Failure> {
     let tenant = subject.tenant();
     let deletion = match subject {
         Subject::Profile(name) => {
@@ -163,8 +163,8 @@ pub(super) async fn begin_anew(
         return Err(Failure::new(ErrorKind::NotFound, message).hint("`pstore list` shows what there is"));
     };
     let survey = Survey::default();
-    if !args.confirm {
-        return Ok(receipt::answer(subject, Outcome::TombstonePlanned, &survey, Some(&deletion)));
+    if !request.confirm {
+        return Ok(receipt::of(subject, Removal::TombstonePlanned, &survey, Some(&deletion)));
     }
     let anew = match subject {
         Subject::Profile(name) => {
@@ -176,9 +176,7 @@ pub(super) async fn begin_anew(
         }
     };
     match anew {
-        removal::Anew::Begun => {
-            Ok(receipt::answer(subject, Outcome::TombstoneRemoved, &survey, Some(&deletion)))
-        }
+        removal::Anew::Begun => Ok(receipt::of(subject, Removal::TombstoneRemoved, &survey, Some(&deletion))),
         removal::Anew::ObjectsLeft(left) => {
             let left = size::plural(left as u64, "object", "objects");
             let message = format!("{subject} cannot begin anew yet: {left} of it are left");
