@@ -54,6 +54,19 @@ impl Schema {
                         misfits.push(format!("{at}: {value} fits none of {wanted}"));
                     }
                 }
+                "oneOf" => {
+                    let fits = |schema: &&Value| {
+                        let mut inner = Vec::new();
+                        self.check(schema, value, at, &mut inner);
+                        inner.is_empty()
+                    };
+                    let count = wanted.as_array().unwrap().iter().filter(fits).count();
+                    if count != 1 {
+                        misfits.push(format!("{at}: {value} fits {count} of {wanted}"));
+                    }
+                }
+                "const" if wanted == value => {}
+                "const" => misfits.push(format!("{at}: {value} is not {wanted}")),
                 "type" => {
                     let words = wanted.as_array().cloned().unwrap_or_else(|| vec![wanted.clone()]);
                     if !words.iter().any(|word| is(word.as_str().unwrap(), value)) {

@@ -52,6 +52,7 @@ pub enum Removal {
     Deleting,
     /// The tombstone would be removed.
     #[serde(rename = "planned")]
+    #[schemars(skip)]
     TombstonePlanned,
     /// The tombstone is removed.
     TombstoneRemoved,
