@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use store::{
     name::Tenant,
-    ops::{
+    ops::archive::{
         export::{Framing, Request, Times},
-        publish::Job,
+        publish::PublishJob,
     },
 };
 
@@ -14,12 +14,16 @@ use crate::{Engine, engine::threads, settings::ArchivePolicy};
 
 impl Engine {
     /// How a tenant's snapshots are published before the pointer is moved to them, and which.
-    pub fn publish_policy(&self, tenant: &Tenant) -> Job {
+    pub fn publish_policy(&self, tenant: &Tenant) -> PublishJob {
         let settings = self.settings.tenant(tenant);
         let framing = solid(settings.archive_level);
         let export =
             Request { framing, times: Times::Exact, seal: None, max_bytes: settings.max_profile_bytes };
-        Job { export, always: settings.archive == ArchivePolicy::Always, scratch: self.archive_scratch() }
+        PublishJob {
+            export,
+            always: settings.archive == ArchivePolicy::Always,
+            scratch: self.archive_scratch(),
+        }
     }
 
     /// Where an archive is written before it is sent.

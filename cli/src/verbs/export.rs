@@ -67,8 +67,8 @@ async fn to_store(engine: Engine, args: &ExportArgs) -> Result<Answer, Failure> 
     let started = Instant::now();
     let (tenant, lineage) = engine.lineage_to_change(&args.snapshot.lineage()).await?;
     let record = engine.snapshot(&tenant, &lineage, args.snapshot.reference()?).await?;
-    let controls = Controls::new(tenant, lineage.clone(), engine.actor(&args.actor.name()));
-    let job = Job { export: request(&engine, args), always: true, scratch: engine.archive_scratch() };
+    let controls = LineageHandle::new(tenant, lineage.clone(), engine.actor(&args.actor.name()));
+    let job = PublishJob { export: request(&engine, args), always: true, scratch: engine.archive_scratch() };
     let progress = engine.progress();
     let published = publish::publish(&controls, record.record, &job, progress).await;
     let published = published.map_err(|error| explained(error, &lineage))?;
@@ -95,7 +95,7 @@ fn request(engine: &Engine, args: &ExportArgs) -> Request {
 }
 
 /// How a tenant's snapshots are published before the pointer is moved to them, and which.
-pub(super) fn policy(engine: &Engine, tenant: &Tenant) -> Job {
+pub(super) fn policy(engine: &Engine, tenant: &Tenant) -> PublishJob {
     engine.publish_policy(tenant)
 }
 

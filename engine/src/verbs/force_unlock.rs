@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use store::{catalog::controls::Controls, error::Holder};
+use store::{catalog::lineage_handle::LineageHandle, error::Holder};
 
 use crate::{
     Engine,
@@ -68,7 +68,7 @@ impl Engine {
             return Err(Failure::usage("--reason is empty").hint("say why: it is written into the log"));
         }
         let (tenant, lineage) = self.lineage_to_change(&request.lineage).await?;
-        let controls = Controls::new(tenant, lineage.clone(), self.actor(&request.actor));
+        let controls = LineageHandle::new(tenant, lineage.clone(), self.actor(&request.actor));
         let found = match controls.lock().await {
             Ok(read) => read.filter(|read| !read.lock.is_free()).map(|read| Holder::from(&read)),
             // It can be taken away all the same.

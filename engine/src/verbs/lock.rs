@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use store::{
     catalog::{
-        controls::Controls,
+        lineage_handle::LineageHandle,
         lock::{self, Terms},
     },
     format::{lock::Lock, pointer::Target},
@@ -262,7 +262,7 @@ impl Engine {
     /// Tells who holds a lock.
     pub async fn show_lock(&self, lineage: &LineageName) -> Result<ShowLockOutcome, Failure> {
         let (tenant, lineage) = self.lineage_to_judge(lineage).await?;
-        let controls = Controls::new(tenant, lineage.clone(), Default::default());
+        let controls = LineageHandle::new(tenant, lineage.clone(), Default::default());
         let survey = controls.survey().await?;
         let Some(read) = survey.lock.as_ref().filter(|read| !read.lock.is_free()) else {
             return Ok(ShowLockOutcome::Free { lineage: (&lineage).into(), state: LockState::Free });
@@ -281,17 +281,21 @@ impl Engine {
     }
 
     /// The pointer and lock of a lineage that need not exist yet.
-    pub async fn lock_controls(&self, lineage: &LineageName, by: &ActorName) -> Result<Controls, Failure> {
+    pub async fn lock_controls(
+        &self,
+        lineage: &LineageName,
+        by: &ActorName,
+    ) -> Result<LineageHandle, Failure> {
         let (tenant, lineage) = self.writable_lineage(lineage).await?;
-        Ok(Controls::new(tenant, lineage, self.actor(by)))
+        Ok(LineageHandle::new(tenant, lineage, self.actor(by)))
     }
 
-    async fn held_lock(&self, request: &HeldLockRequest) -> Result<(Controls, Nonce), Failure> {
+    async fn held_lock(&self, request: &HeldLockRequest) -> Result<(LineageHandle, Nonce), Failure> {
         let token = self.lock_token(request.token)?.ok_or_else(|| {
             Failure::usage("--token is missing").hint("it is what `pstore lock acquire` has printed")
         })?;
         let (tenant, lineage) = self.lineage_to_change(&request.lineage).await?;
-        Ok((Controls::new(tenant, lineage, self.actor(&request.actor)), token))
+        Ok((LineageHandle::new(tenant, lineage, self.actor(&request.actor)), token))
     }
 }
 

@@ -9,7 +9,7 @@ use store::{
     name::{Lineage, Tenant},
     ops::{
         retention::{self, Applied, Decision, Limits, Verdict},
-        snapshot::Report,
+        write::snapshot::Report,
     },
 };
 

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use store::{
-    catalog::{controls::Controls, pointer::Flip},
+    catalog::{lineage_handle::LineageHandle, pointer::Flip},
     format::{event::EventKind, manifest::Manifest, pointer::Target, record::Record},
     id::{RecordId, SnapshotId},
     name::Lineage,
@@ -114,7 +114,7 @@ impl Engine {
         let reference = request.snapshot.required("rollback")?;
         let (tenant, lineage) = self.lineage_to_change(&request.snapshot.lineage()).await?;
         let meant = self.meant(&tenant, &lineage, Some(reference)).await?;
-        let controls = Controls::new(tenant.clone(), lineage.clone(), self.actor(&request.actor));
+        let controls = LineageHandle::new(tenant.clone(), lineage.clone(), self.actor(&request.actor));
         let (pointer, is_damaged) = self.pointer_to_move(&controls, request.force).await?;
         let active = pointer.as_ref().map_or("", |pointer| pointer.active_sha256_prefix.as_str()).to_owned();
         let target = match meant {

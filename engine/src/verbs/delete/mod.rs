@@ -11,7 +11,7 @@ use serde::Serialize;
 use store::{
     id::{RecordId, SnapshotId},
     name::ChromeMajor,
-    ops::find::Reference,
+    ops::read::resolve::Reference,
 };
 
 use crate::{

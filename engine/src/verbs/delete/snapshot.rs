@@ -2,13 +2,13 @@
 
 use store::{
     Error, ErrorKind,
-    catalog::{controls::Controls, records},
+    catalog::{lineage_handle::LineageHandle, records},
     content::TenantStore,
     error::Needed,
     format::{manifest::Manifest, record::Record},
     id::RecordId,
     name::Lineage,
-    ops::find::Reference,
+    ops::read::resolve::Reference,
 };
 
 use super::{DeleteRequest, DeletedSnapshot, SnapshotDeletion};
@@ -23,7 +23,7 @@ impl Engine {
         let reason = reason::checked(&request.reason)?;
         let reference = chosen.required("delete")?;
         let (tenant, lineage) = self.lineage_to_change(&chosen.lineage()).await?;
-        let controls = Controls::new(tenant.clone(), lineage.clone(), self.actor(&request.actor));
+        let controls = LineageHandle::new(tenant.clone(), lineage.clone(), self.actor(&request.actor));
         if request.damaged {
             return give_up(&tenant, &controls, (reference, request.confirm), reason).await;
         }
@@ -62,7 +62,7 @@ impl Engine {
 }
 
 /// Whoever gave a snapshot a name wants to find it again.
-async fn require_untagged(controls: &Controls, record: &Record) -> Result<(), Failure> {
+async fn require_untagged(controls: &LineageHandle, record: &Record) -> Result<(), Failure> {
     let (lineage, Some(first)) = (controls.lineage(), record.tags.keys().next()) else { return Ok(()) };
     // What keeps it in any case is told first.
     controls.may_delete(record.record).await.map_err(|error| refused(lineage, error))?;
@@ -76,7 +76,7 @@ async fn require_untagged(controls: &Controls, record: &Record) -> Result<(), Fa
 
 async fn give_up(
     tenant: &TenantStore,
-    controls: &Controls,
+    controls: &LineageHandle,
     (reference, confirm): (&Reference, bool),
     reason: String,
 ) -> Result<DeletedSnapshot, Failure> {
@@ -141,7 +141,7 @@ fn refused(lineage: &Lineage, error: Error) -> Failure {
 
 /// Removes an archive of another program.
 async fn archive(
-    controls: &Controls,
+    controls: &LineageHandle,
     manifest: &Manifest,
     reason: String,
 ) -> Result<DeletedSnapshot, Failure> {
