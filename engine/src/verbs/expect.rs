@@ -12,7 +12,12 @@ use store::{
     name::{Profile, ProfileName, Tenant},
 };
 
-use crate::{Engine, failure::Failure, names::{ActorName, LineageName}, outcome::Outcome};
+use crate::{
+    Engine,
+    failure::Failure,
+    names::{ActorName, LineageName},
+    outcome::Outcome,
+};
 
 /// Shows or changes what is expected of a profile.
 #[derive(Clone, Debug)]
