@@ -1,4 +1,4 @@
-//! What collections have condemned: packs that nothing may refer to anew.
+//! `barred` lists the packs that collections have condemned: nothing may refer to them anew.
 //!
 //! A writer reads these after its own lease exists. A collection that condemns later sees
 //! the lease and waits for it; one that condemned earlier is seen here, or had deleted what it

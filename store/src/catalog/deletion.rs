@@ -1,4 +1,4 @@
-//! Deleting a snapshot.
+//! `LineageHandle::delete` deletes a snapshot.
 //!
 //! 1. The record becomes `trashed`: still a root, but no flip may choose it any more.
 //! 2. Then the pins are read, and the pointer. Pinned or current: it becomes live again.

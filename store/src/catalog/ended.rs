@@ -1,4 +1,4 @@
-//! Which records of a lineage have ended, as far as this host has read them.
+//! `Ended` remembers which records of a lineage have ended, as far as this host has read them.
 //!
 //! A tombstone stays one, and so does a revoked write. A record counts as ended only while the
 //! store lists it just as it was when that was read: of another size or time, it is read again.

@@ -1,4 +1,4 @@
-//! Which packs are there, for a write that is about to refer to them.
+//! Finds out which packs are there, for a write that is about to refer to them.
 //!
 //! Asked under the write's lease, and after it has read what is condemned. A pack that is there
 //! then, and that no document names, can only be condemned by a document that waits for the

@@ -1,4 +1,4 @@
-//! What is expected of a profile: read, and changed by compare-and-swap.
+//! Reads what is expected of a profile, and changes it by compare-and-swap.
 
 use super::{cas, clock};
 use crate::{

@@ -1,4 +1,4 @@
-//! Archives that another program has stored beside our snapshots.
+//! Lists the archives that another program has stored beside our snapshots.
 //!
 //! A program that knows only the contract uploads an archive with its manifest, and perhaps moves
 //! the pointer to it. What no record of ours names is such an archive.

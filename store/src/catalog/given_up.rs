@@ -1,4 +1,4 @@
-//! Giving up a snapshot whose record cannot be read.
+//! Gives up a snapshot whose record cannot be read.
 //!
 //! Nobody can tell which packs it needs, so a collection waits for as long as it is there. If no
 //! backup brings the object back, an operator gives it up: a tombstone takes its place. Nobody

@@ -1,4 +1,4 @@
-//! The tenant's indexes, newest first, as far as a budget allows.
+//! Loads the tenant's indexes, newest first, as far as a budget allows.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! One lineage's pointer and lock in the hands of one actor.
+//! `LineageHandle` holds one lineage's pointer and lock in the hands of one actor.
 //!
 //! Everything that changes them follows one principle: read what will be replaced, then
 //! check what entitles you to replace it, then replace the very version you read. If the

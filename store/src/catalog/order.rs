@@ -1,4 +1,4 @@
-//! Which snapshot came first, and how old each is.
+//! Orders snapshots by age, and tells how old each is.
 //!
 //! A record says when it was stored by the store's clock. One of an earlier pstore does not: of
 //! it only the time of capture is known, by the clock of a host that may be wrong, and when its

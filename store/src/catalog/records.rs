@@ -1,4 +1,4 @@
-//! Reading and listing records.
+//! Reads and lists records.
 
 use std::collections::HashSet;
 

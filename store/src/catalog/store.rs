@@ -1,4 +1,4 @@
-//! Opening a store, and a tenant in it.
+//! `Store` opens a store, and a tenant in it.
 //!
 //! A store is probed when it is made; the verdict is kept in its configuration, so that
 //! later opens do not pay for it. Who opens it for writing and finds another server there

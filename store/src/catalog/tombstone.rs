@@ -1,4 +1,4 @@
-//! Profiles and tenants that were deleted.
+//! Reads and writes the tombstones of profiles and tenants that were deleted.
 //!
 //! Whoever makes a profile's first snapshot current looks for a tombstone, after its own lock or
 //! its own record is there. A deletion writes the tombstone first and lists what there is after

@@ -1,4 +1,4 @@
-//! What this host has learnt about a tenant: indexes, metadata, file states.
+//! `Cache` keeps what this host has learnt about a tenant: indexes, metadata, file states.
 //!
 //! Safe for any number of processes: files are written aside and renamed, each carries
 //! its own checksum, and one that is missing, stale or damaged costs time and nothing

@@ -1,4 +1,4 @@
-//! A chunk's bytes, verified, and cheap to hand around.
+//! `Chunk` is a chunk's bytes, verified; `Piece` and `Locations` tell where chunks lie.
 
 use std::{collections::HashMap, ops::Deref};
 

@@ -1,4 +1,4 @@
-//! Places in packs whose frames cannot be relied on.
+//! `DamagedFrames` holds the places in packs whose frames cannot be relied on.
 
 use std::collections::{BTreeMap, BTreeSet};
 

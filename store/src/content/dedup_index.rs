@@ -1,4 +1,4 @@
-//! Chunks that need not be stored again, and where they lie.
+//! `DedupIndex` finds the chunks that need not be stored again, and where they lie.
 //!
 //! First what the snapshot is built on holds, then the tenant's index, then what this host has stored
 //! for writes that have not ended. The index is

@@ -1,4 +1,4 @@
-//! What a pack says it holds.
+//! Reads the directory of a pack.
 
 use super::TenantStore;
 use crate::{

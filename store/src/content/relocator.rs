@@ -1,4 +1,4 @@
-//! Following chunks that are moved to other packs while somebody reads them.
+//! `Relocator` follows chunks that are moved to other packs while somebody reads them.
 //!
 //! A pack that is gone is no damage yet: a repack may have moved what it held. So whoever
 //! misses one asks once more where the snapshot's chunks are, and goes on there. If they are

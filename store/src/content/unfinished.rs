@@ -1,4 +1,4 @@
-//! What this host has stored for writes that have not ended: packs that no index names yet.
+//! `Unfinished` knows the packs that this host has stored for writes that have not ended: no index names them yet.
 //!
 //! The index of a write is stored last, so the packs of one that was cut short are known to nobody.
 //! Therefore a host notes what is in each of its packs as soon as the store has it, and the next write

@@ -1,4 +1,4 @@
-//! Threads that work side by side until all are done.
+//! Runs threads side by side until all are done.
 
 use std::thread;
 

@@ -1,4 +1,4 @@
-//! The verbs.
+//! The verbs, by room: `write`, `read`, `gc`, `verify`, `archive`; and those that change the catalog alone.
 
 pub mod archive;
 pub mod gc;

@@ -1,4 +1,4 @@
-//! Who comes first: an interruption, or the step that cannot be taken back.
+//! `PointOfNoReturn` decides who comes first: an interruption, or the step that cannot be taken back.
 //!
 //! That step is taken on a thread which nobody can stop. So whoever wants to interrupt, and
 //! say truthfully that nothing was done, must ask; exactly one of the two is told to go on.

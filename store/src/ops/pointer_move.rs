@@ -1,4 +1,4 @@
-//! Every move of the pointer to a snapshot, whose archive is published first if that is wanted.
+//! Makes every move of the pointer, after publishing the snapshot's archive if that is wanted.
 //!
 //! Every move is made here, so none can forget it: a pointer that names an archive names one
 //! that is there. Where the pointer is there already, it may be so from before archives were

@@ -1,4 +1,4 @@
-//! Giving snapshots names that keep them from being removed by retention.
+//! Gives snapshots names that keep them from being removed by retention.
 
 use super::read::resolve::LATEST;
 use crate::{

@@ -1,4 +1,4 @@
-//! Ending somebody else's write.
+//! Ends somebody else's write.
 
 use crate::{
     Error, Result,

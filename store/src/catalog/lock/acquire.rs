@@ -1,4 +1,4 @@
-//! Taking the lock, and claiming the pointer with it.
+//! Takes the lock, and claims the pointer with it.
 
 use super::{
     Hold, LineageHandle, LockAndPointer, Outcome, ReadLock, Terms, new_nonce,

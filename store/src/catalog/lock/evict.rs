@@ -1,4 +1,4 @@
-//! Taking locks away: expired ones by the reaper, any by an operator.
+//! Takes locks away: expired ones for the reaper, any for an operator.
 
 use std::time::Duration;
 

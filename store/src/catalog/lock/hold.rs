@@ -1,4 +1,4 @@
-//! A lock that is held: the right to move the pointer.
+//! `Hold` is a lock that is held: the right to move the pointer.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Waiting for a lock that somebody else holds.
+//! `Patience` waits for a lock that somebody else holds.
 //!
 //! On one machine those who wait stand in line, and only the first of them asks the store. He
 //! asks every half second, and at once when he sees that a holder on this machine has gone.

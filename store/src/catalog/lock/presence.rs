@@ -1,4 +1,4 @@
-//! Whether the holder of a lock lives, as far as this machine can tell.
+//! Tells whether the holder of a lock lives, as far as this machine knows.
 //!
 //! A holder that ends with its process keeps a small file on its machine, which is named by
 //! the lock's nonce, and holds the file's flock. The kernel lets go of that when the process

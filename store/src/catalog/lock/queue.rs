@@ -1,4 +1,4 @@
-//! The line of those on one machine who wait for the same lock.
+//! Keeps the line of those on one machine who wait for the same lock.
 //!
 //! Each has a file in the host's cache, named so that the first to come sorts first, and holds
 //! its flock. The kernel lets go of that when a process ends, so the dead wait for nothing. The

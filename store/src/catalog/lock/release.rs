@@ -1,4 +1,4 @@
-//! Giving the lock back.
+//! Gives the lock back.
 
 use super::{LineageHandle, ReadLock};
 use crate::{

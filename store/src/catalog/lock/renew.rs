@@ -1,4 +1,4 @@
-//! Renewing the lock.
+//! Renews the lock.
 
 use super::{LineageHandle, ReadLock, Terms, hold::HoldState, millis, new_nonce, presence::Mark};
 use crate::{

@@ -1,4 +1,4 @@
-//! A pin that is renewed in the background.
+//! `PinKeeper` renews a pin in the background.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! The pins of a tenant, as those read them who delete and collect.
+//! Lists the pins of a tenant, for deletions and collections.
 
 use std::time::Duration;
 

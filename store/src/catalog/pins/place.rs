@@ -1,4 +1,4 @@
-//! A reader's own pin: placed, confirmed by a second look at the record, renewed, released.
+//! `Placed` and `Pinned` are a reader's own pin: placed, confirmed by a second look at the record, renewed, released.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Having the pointer name an archive that a snapshot has got since the pointer was moved to it.
+//! Has the pointer name an archive that a snapshot has got since the pointer was moved to it.
 
 use super::{ATTEMPTS, LineageHandle, successor, swap::Swap};
 use crate::{

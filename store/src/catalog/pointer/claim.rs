@@ -1,4 +1,4 @@
-//! Writing a lock's nonce into the pointer.
+//! Writes a lock's nonce into the pointer.
 //!
 //! From the moment a pointer carries a claim, nobody whose claim it is not can move it on
 //! the strength of a lock: a holder that was replaced is fenced off, however long it slept.

@@ -1,4 +1,4 @@
-//! The pointer of a profile that is deleted.
+//! Empties the pointer of a profile that is deleted.
 //!
 //! It names nothing from then on, in bytes that nobody has read: whoever would make another
 //! snapshot current has to read it again, finds it empty, and looks for the tombstone.

@@ -1,4 +1,4 @@
-//! Moving the pointer as the holder of the lock.
+//! Moves the pointer as the holder of the lock.
 
 use super::{ATTEMPTS, Flip, LineageHandle, VersionedPointer, successor, swap::Swap};
 use crate::{

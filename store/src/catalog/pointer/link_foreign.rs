@@ -1,4 +1,4 @@
-//! Writing into a pointer which snapshot it is that somebody else has moved it to.
+//! Writes into a pointer that another program has moved which of our snapshots it names.
 
 use super::{LineageHandle, VersionedPointer, successor, swap::Swap};
 use crate::{Result, format::event::EventKind, id::RecordId};

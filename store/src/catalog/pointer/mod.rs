@@ -1,4 +1,4 @@
-//! Reading and moving `latest.json`.
+//! Reads and moves `latest.json`.
 //!
 //! A flip always reads in this order: the pointer, then the record it will point at, which
 //! must be live, then the lock, which must be ours; then it replaces the very version it

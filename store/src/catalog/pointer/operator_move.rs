@@ -1,4 +1,4 @@
-//! Moving the pointer without holding the lock: what operators do.
+//! Moves the pointer without holding the lock, as operators do.
 
 use super::{ATTEMPTS, Flip, LineageHandle, VersionedPointer, successor, swap::Swap};
 use crate::{

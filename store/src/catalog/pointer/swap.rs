@@ -1,4 +1,4 @@
-//! Replacing the pointer, and finding out what became of it.
+//! Replaces the pointer, and finds out what became of it.
 
 use super::{LineageHandle, VersionedPointer, successor};
 use crate::{

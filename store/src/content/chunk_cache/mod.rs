@@ -1,4 +1,4 @@
-//! Chunks that this host has fetched, kept on its disk for every process that needs them.
+//! `ChunkCache` keeps fetched chunks on this host's disk, for every process that needs them.
 //!
 //! ```text
 //! <cache root>/<store>/<tenant>/chunks/<16 hex digits>   segments of fixed size

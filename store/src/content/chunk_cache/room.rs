@@ -1,4 +1,4 @@
-//! Room for a segment: counted over all stores and tenants of this host, made by evicting.
+//! Makes room for a segment by evicting, counted over all stores and tenants of this host.
 
 use std::{
     fs::{self, File},

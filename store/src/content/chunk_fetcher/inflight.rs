@@ -1,4 +1,4 @@
-//! Requests that are under way, and who waits for them.
+//! Registers the requests that are under way, and who waits for them.
 
 use std::sync::{Arc, atomic::Ordering};
 

@@ -1,4 +1,4 @@
-//! The chunks used last, uncompressed, in bounded memory.
+//! Keeps the chunks used last, uncompressed, in bounded memory.
 //!
 //! Each shard has two generations. What is used goes to the young one; when that is full it
 //! becomes the old one, and what was old and not used since is forgotten. That keeps what is

@@ -1,4 +1,4 @@
-//! Chunks of a snapshot, fetched when they are needed and not before.
+//! `ChunkFetcher` fetches chunks of a snapshot when they are needed and not before.
 //!
 //! A chunk comes from memory, from this host's disk, or from the bucket, and is checked
 //! against its id whatever it comes from. What several readers miss at once is fetched once.

@@ -1,4 +1,4 @@
-//! Packs that are files of this host: read where they lie.
+//! Reads packs that are files of this host where they lie.
 
 use std::{
     cell::RefCell,

@@ -1,4 +1,4 @@
-//! What a reader of one file will want next.
+//! `ReadAhead` foretells the bytes that a reader of one file will want next.
 
 use std::ops::Range;
 

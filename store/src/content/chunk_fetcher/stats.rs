@@ -1,4 +1,4 @@
-//! What a mount has read, and what that took.
+//! `FetchStats` counts what a mount has read, and what that took.
 
 use std::{
     collections::HashMap,

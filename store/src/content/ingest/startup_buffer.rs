@@ -1,4 +1,4 @@
-//! Chunks that are read before most others, kept until the end so that they lie side by side.
+//! `StartupBuffer` keeps chunks that are read before most others until the end, so that they lie side by side.
 
 use crate::{
     content::{compress::Frame, packer::Packer},

@@ -1,4 +1,4 @@
-//! What the workers of an ingest hand each other.
+//! `WorkQueue` holds the work that the threads of an ingest hand each other.
 
 use std::{
     collections::VecDeque,

@@ -1,4 +1,4 @@
-//! The end of a profile or a tenant that was deleted: everything but its tombstone goes.
+//! Removes everything but the tombstone of a profile or a tenant that was deleted.
 //!
 //! A lineage is removed when nothing of it is garbage any more, and as long after its last object
 //! was written as a request may be under way whose sender has given it up: what such a one brings

@@ -1,4 +1,4 @@
-//! Documents of what is condemned, as they move from phase to phase.
+//! `CondemnedDoc` is a document of condemned packs, which moves from phase to phase.
 
 use std::time::Duration;
 

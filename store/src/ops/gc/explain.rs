@@ -1,4 +1,4 @@
-//! Why something is still there.
+//! `explain` tells why something is still there.
 
 use std::collections::{HashMap, HashSet};
 

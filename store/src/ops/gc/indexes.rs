@@ -1,4 +1,4 @@
-//! Indexes without what is gone, and not too many of them.
+//! Rewrites indexes without packs that are gone, and merges them when there are too many.
 //!
 //! An index is a hint: whatever happens to one costs deduplication, never data.
 

@@ -1,4 +1,4 @@
-//! What lies in the bucket.
+//! `Inventory` lists what lies in the bucket.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

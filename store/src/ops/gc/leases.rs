@@ -1,4 +1,4 @@
-//! Writers that a collection waits for, and those it takes for dead.
+//! Finds the writers that a collection waits for, and those it takes for dead.
 
 use super::roots::{Seen, look};
 use crate::{

@@ -1,4 +1,4 @@
-//! Small things that dead processes and long time leave behind.
+//! Removes small things that dead processes and long time leave behind.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},

@@ -1,4 +1,4 @@
-//! What a run does, or would do, as a value.
+//! `Plan` is a value of what a run does, or would do.
 
 use std::{collections::BTreeMap, time::Duration};
 

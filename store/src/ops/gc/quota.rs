@@ -1,4 +1,4 @@
-//! What a tenant that may not store any more could do without.
+//! `advice` tells what a tenant beyond its quota could do without.
 
 use std::collections::HashMap;
 

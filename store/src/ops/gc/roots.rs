@@ -1,4 +1,4 @@
-//! Marking: what the roots need.
+//! Marks what the roots need.
 //!
 //! Memory goes with the number of records, not of chunks: a record lists the packs it needs,
 //! and of those no more are kept in memory than is allowed.

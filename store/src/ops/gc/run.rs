@@ -1,4 +1,4 @@
-//! One run, in the order that makes it safe.
+//! `GcRun` makes one run, in the order that makes it safe.
 
 use std::{
     collections::{HashMap, HashSet},

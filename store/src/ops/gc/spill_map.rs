@@ -1,4 +1,4 @@
-//! Packs, and something about each, in no more memory than is allowed.
+//! `SpillMap` maps packs to something about each, in no more memory than is allowed.
 //!
 //! Beyond that the lines are sorted into a file without a name, which goes with the process.
 //! What is said of a pack twice is put together, in whatever order it comes.

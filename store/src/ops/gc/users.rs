@@ -1,4 +1,4 @@
-//! Who needs the packs that may be emptied.
+//! `Users` knows who needs the packs that may be emptied.
 
 use std::collections::{BTreeSet, HashMap};
 

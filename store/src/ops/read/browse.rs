@@ -1,4 +1,4 @@
-//! Looking into a snapshot without restoring it: its names, and the bytes of one file.
+//! Looks into a snapshot without restoring it: its names, and the bytes of one file.
 //!
 //! The snapshot is pinned while it is read. Of its content only what is asked for is fetched.
 

@@ -1,4 +1,4 @@
-//! What changed between two snapshots, told from their trees alone: no content is fetched.
+//! `diff` tells what changed between two snapshots from their trees alone: no content is fetched.
 
 use std::{cmp::Ordering, collections::HashMap, iter::Peekable, slice::Iter};
 

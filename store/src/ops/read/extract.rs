@@ -1,4 +1,4 @@
-//! Some files of a snapshot, without the others: how they begin, or all of them in a directory.
+//! Reads some files of a snapshot without the others: how they begin, or all of them into a directory.
 //!
 //! What lies together is fetched together; every byte is verified.
 

@@ -1,4 +1,4 @@
-//! When the first cookie lapses that is expected of a profile, by what was found at its last capture.
+//! `forecast` tells when the first cookie lapses that is expected of a profile, by the findings of its last capture.
 
 use futures::{StreamExt, stream};
 

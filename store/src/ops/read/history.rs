@@ -1,4 +1,4 @@
-//! The chain of snapshots that led to one.
+//! `history` follows the chain of snapshots that led to one.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! Everything a mount needs before it is ready, in few requests one after another.
+//! Opens everything that a mount needs before it is ready, in few requests one after another.
 //!
 //! ```text
 //! configuration, lock, pointer            the lineage is known; else these two come after a list

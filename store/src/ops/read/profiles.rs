@@ -1,4 +1,4 @@
-//! The profiles of a tenant, as a person would count them.
+//! Lists the profiles of a tenant, as a person would count them.
 //!
 //! Work that is refused may leave a lock or a pointer that names nothing. A profile of which only
 //! that is there is none; nor is one that was deleted.

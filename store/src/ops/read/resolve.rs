@@ -1,4 +1,4 @@
-//! Finding the snapshot a person means.
+//! Resolves a name to the snapshot that a person means.
 
 mod reference;
 

@@ -1,4 +1,4 @@
-//! How much a tenant has stored, by kind, and how much that stands for.
+//! `stats` counts how much a tenant has stored, by kind, and how much that stands for.
 //!
 //! Costs two listings and one request per record, whatever the size of the content.
 

@@ -1,4 +1,4 @@
-//! What there is of a profile, or of several, and who uses it.
+//! `Survey` lists all there is of a profile, or of several, and who uses it.
 
 use std::collections::{BTreeSet, HashMap};
 

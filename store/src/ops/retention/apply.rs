@@ -1,4 +1,4 @@
-//! Carrying out what was decided.
+//! Carries out the decisions.
 
 use super::{Decision, Rule, Snapshot, Verdict, tags};
 use crate::{

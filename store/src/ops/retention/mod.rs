@@ -1,4 +1,4 @@
-//! Which snapshots stay and which go, by rules.
+//! Decides by rules which snapshots stay and which go.
 //!
 //! [`plan`] is a pure function of what there is and the rules: it says of every snapshot
 //! whether it stays, and why. What time it is, how old a snapshot is and which is newer is told

@@ -1,4 +1,4 @@
-//! What is to be kept, as rules. A rule that is absent removes nothing.
+//! `Policy` holds the rules of retention. A rule that is absent removes nothing.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What there is, as the rules want to see it.
+//! `Survey` lists the snapshots as the rules want to see them.
 
 use futures::{StreamExt, TryStreamExt, stream};
 

@@ -1,4 +1,4 @@
-//! The archives that snapshots name: programs that know only the contract have nothing else.
+//! Checks the archives that snapshots name: programs that know only the contract have nothing else.
 
 use sha2::Digest as _;
 

@@ -1,4 +1,4 @@
-//! The chunks of a snapshot: where they should be, and what they should be.
+//! Checks the chunks of a snapshot: whether they are there, and whole.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What packs say they hold, as much of it as there is room for.
+//! Keeps the directories of packs, as many of them as there is room for.
 //!
 //! Of a pack whose directory had to go only two bits are kept for each chunk: whether it was looked at,
 //! and whether it was read. So no chunk is read twice, however many snapshots share it, and however

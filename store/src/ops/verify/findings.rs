@@ -1,4 +1,4 @@
-//! What was found, by object and reason.
+//! Collects the findings, by object and reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Indexes are hints, but a damaged or missing one makes snapshots larger than need be.
+//! Checks indexes. They are hints, but a damaged or missing one makes snapshots larger than need be.
 
 use std::collections::{BTreeSet, HashSet};
 

@@ -1,4 +1,4 @@
-//! The pointer, the lock and the events.
+//! Checks the pointer, the lock and the events.
 
 use super::{Check, findings::is_damage};
 use crate::{

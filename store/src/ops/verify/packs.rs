@@ -1,4 +1,4 @@
-//! The packs that snapshots need, and what they say they hold.
+//! Checks the packs that snapshots need, and their directories.
 
 use futures::{StreamExt, stream};
 

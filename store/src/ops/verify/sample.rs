@@ -1,4 +1,4 @@
-//! A part of everything, another one each day.
+//! `Sample` chooses a part of everything, another one each day.
 
 use crate::id::PackId;
 

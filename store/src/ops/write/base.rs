@@ -1,4 +1,4 @@
-//! The base of a write: read before it, and followed once the lease exists.
+//! `ReadBase` reads the base before a write, and `follow_base` looks at it again once the lease exists.
 
 use std::sync::Arc;
 

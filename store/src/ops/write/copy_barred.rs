@@ -1,4 +1,4 @@
-//! A mount's base is the only copy of its files: chunks in condemned packs are copied into the write.
+//! Copies chunks out of condemned packs into a commit: a mount's base is the only copy of its files.
 //!
 //! A commit that a collection ran beside may have published references to packs which that
 //! collection had just emptied. They are pardoned in time; until then nothing may refer to

@@ -1,4 +1,4 @@
-//! The record a write starts with.
+//! `draft` makes the record that a write starts with.
 
 use std::path::Path;
 

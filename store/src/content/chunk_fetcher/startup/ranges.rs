@@ -1,4 +1,4 @@
-//! What is read first, by name and place: that outlives the chunks it was read as.
+//! `StartupRanges` names the parts of files that are read first: names outlive the chunks.
 
 use std::{
     collections::{HashMap, HashSet},

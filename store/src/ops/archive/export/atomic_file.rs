@@ -1,4 +1,4 @@
-//! Files that appear under their name when they are whole and durable, or not at all.
+//! Writes files that appear under their name when they are whole and durable, or not at all.
 
 use std::{
     fs::{self, File, OpenOptions},

@@ -1,4 +1,4 @@
-//! Chunks in the order of the tree, verified, a bounded way ahead of whoever takes them.
+//! Streams chunks in the order of the tree, verified, a bounded way ahead of the consumer.
 //!
 //! The tree's order is not that of the packs, so chunks are wanted by the window: within one
 //! they are fetched in few ranged requests, and windows are fetched and verified side by side.

@@ -1,4 +1,4 @@
-//! A tar stream as zstd frames: one solid frame, or the stored frames of the chunks.
+//! `Framing` cuts a tar stream into zstd frames: one solid frame, or the stored frames of the chunks.
 //!
 //! Some decoders stop after the first frame, without a word. A solid archive has one; a
 //! spliced one ends its first within the first tar header, so that such a decoder is left

@@ -1,4 +1,4 @@
-//! What makes the name of a published archive its own.
+//! `Seal` makes the name of a published archive its own.
 //!
 //! An archive in the bucket is called by its digest, and a removal that was sent may arrive at
 //! any time later: whoever published the same bytes once more would lose them to it. So what is

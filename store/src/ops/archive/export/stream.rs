@@ -1,4 +1,4 @@
-//! The tar stream of a tree, put together from heads, chunks and zeros.
+//! Puts the tar stream of a tree together from heads, chunks and zeros.
 
 use std::{
     collections::{HashMap, HashSet},

@@ -1,4 +1,4 @@
-//! Looking at the databases of an archive before it becomes a snapshot.
+//! `Inspector` looks at the databases of an archive before it becomes a snapshot.
 
 use std::{fmt, path::Path};
 

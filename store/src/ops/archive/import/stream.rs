@@ -1,4 +1,4 @@
-//! From the stream to a tree: content into chunks, the rest into memory.
+//! `ImportJob` reads the stream into a tree: content into chunks, the rest into memory.
 
 use std::{
     ffi::OsStr,

@@ -1,4 +1,4 @@
-//! Frames from old packs into new ones, as they are.
+//! Copies frames from old packs into new ones, as they are.
 //!
 //! Some parts of packs are read ahead and two packs are on their way, so memory is bounded by the
 //! pack size.

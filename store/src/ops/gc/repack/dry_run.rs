@@ -1,4 +1,4 @@
-//! What records would be after changes that are only thought of, so that a plan can go on from there.
+//! `DryRun` shows records as they would be after changes that are only planned.
 //!
 //! A move is gone through as [`run`](super::run) goes through it, but nothing is stored, and chunks are read only
 //! where a check has found damage: which pack each would go to, and where in it, follows from its size. So the

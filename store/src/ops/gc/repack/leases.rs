@@ -1,4 +1,4 @@
-//! The leases of a write that replaces records.
+//! Holds the leases of a write that replaces records.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,4 +1,4 @@
-//! What of some packs is needed, and by whom.
+//! `RepackPlan` holds the frames of some packs that are needed, and who needs them. It reads records through the dry run.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 

@@ -1,4 +1,4 @@
-//! Where what is moved comes from.
+//! `Source` gives the frames that are moved.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! One record, made to refer to the new packs.
+//! Makes one record refer to the new packs.
 
 use super::Failed;
 use crate::{

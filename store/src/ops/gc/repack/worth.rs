@@ -1,4 +1,4 @@
-//! Which packs are worth being emptied.
+//! Tells which packs are worth being emptied.
 
 use std::collections::{HashMap, HashSet};
 

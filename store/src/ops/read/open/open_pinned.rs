@@ -1,4 +1,4 @@
-//! A snapshot that is read without a lock, and pinned meanwhile.
+//! Opens a snapshot without a lock, and pins it meanwhile.
 //!
 //! The pin is placed and confirmed while the metadata is fetched: what was fetched is used only
 //! if the second look found the record as it was, so it is what the pin keeps.

@@ -1,4 +1,4 @@
-//! How a person names one snapshot of a profile: what stands after the `@` in `acme/alice@REF`.
+//! `Reference` is how a person names one snapshot of a profile: the part after the `@` in `acme/alice@REF`.
 //!
 //! ```text
 //! latest, latest~2            the current one; the second before it

@@ -1,4 +1,4 @@
-//! Some paths of a snapshot instead of all of it.
+//! Chooses some paths of a snapshot instead of all of it.
 
 use std::collections::HashMap;
 

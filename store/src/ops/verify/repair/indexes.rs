@@ -1,4 +1,4 @@
-//! Indexes, which say nothing that packs do not say: without what is lost, and none missing.
+//! Repairs indexes, which say nothing that packs do not say: without lost frames, and none missing.
 
 use crate::{
     Result,

@@ -1,4 +1,4 @@
-//! The marks of snapshots of which something is lost.
+//! Marks the snapshots of which something is lost.
 
 use super::live;
 use crate::{

@@ -1,4 +1,4 @@
-//! The metadata of snapshots whose own is lost.
+//! Finds metadata for snapshots whose own is lost.
 
 use std::collections::HashSet;
 

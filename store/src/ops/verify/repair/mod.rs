@@ -1,4 +1,4 @@
-//! Making good what can be made good, and marking what cannot.
+//! Restores damaged frames from other copies, and marks the snapshots of those that have none.
 //!
 //! 1. What is lost is taken out of the indexes, so that no writer refers to it anew; and lost
 //!    indexes are written again. First, because afterwards nothing else would say what is lost.

@@ -1,4 +1,4 @@
-//! Where else what is lost is to be had.
+//! Finds other copies of damaged frames.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},

@@ -1,4 +1,4 @@
-//! Writes that are under way when something is found lost.
+//! Revokes writes that are under way when something is found lost.
 //!
 //! A write looks at what it builds on, and at the indexes it has used, once its lease exists, and refers to
 //! nothing that is marked, or was taken out of the indexes, by then. So the lease of one whose look came before the mark is there when the marks are written; it

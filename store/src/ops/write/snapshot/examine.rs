@@ -1,4 +1,4 @@
-//! Looking at what was read before it is published.
+//! `Examiner` looks at the files that were read before the record becomes live.
 //!
 //! Files were read one after the other; whether they make a whole together is for somebody
 //! who knows what they are. That is asked after all of them were read and before the walk

@@ -1,4 +1,4 @@
-//! The right to move the pointer, for as long as a capture takes.
+//! `HeldOrOwnLock` is the right to move the pointer, for as long as a capture takes.
 
 use std::{sync::Arc, time::Duration};
 

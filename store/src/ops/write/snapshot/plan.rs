@@ -1,4 +1,4 @@
-//! Which files must be read, and which keep the chunks they had.
+//! `Plan` tells which files must be read, and which keep the chunks they had.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! The files of a directory as the chunk pipeline reads them.
+//! `Directory` gives the files of a directory to the chunk pipeline.
 
 use std::{fs::File, ops::Range, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! How large a directory may be.
+//! Refuses a directory that is too large.
 
 use std::{collections::BTreeMap, path::Path};
 
