@@ -3,12 +3,18 @@
 //! `v10` is encrypted with a key that every Chrome on Linux has, `v11` with one from the
 //! desktop's keyring: on another host those are lost.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
 use crate::state::path_as_text;
+
+/// Whether a file is a part of a database of cookies.
+pub(crate) fn is_of_cookies(path: &Path) -> bool {
+    let name = path.file_name().map(|name| name.to_string_lossy());
+    name.is_some_and(|name| matches!(&*name, "Cookies" | "Cookies-journal" | "Cookies-wal"))
+}
 
 /// All cookie databases that were looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

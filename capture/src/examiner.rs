@@ -24,7 +24,7 @@ use store::{
 
 use crate::{
     chrome::{profile, stop::Stopped},
-    cookies::Census,
+    cookies::{Census, is_of_cookies},
     examination::{self, Examination, Options, Place, Scope},
     expect::{self, Awaited, Known},
     needed::needed,
@@ -244,11 +244,6 @@ fn with_all_cookies(root: &Path, changed: &BTreeSet<PathBuf>) -> BTreeSet<PathBu
         all.extend(names);
     }
     all
-}
-
-pub(crate) fn is_of_cookies(path: &Path) -> bool {
-    let name = path.file_name().map(|name| name.to_string_lossy());
-    name.is_some_and(|name| matches!(&*name, "Cookies" | "Cookies-journal" | "Cookies-wal"))
 }
 
 /// What was found about databases that have not changed still holds.

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     change::{
-        sites::{self, Sites},
-        storage::{self, Storage},
+        cookie_sites::{self, Sites},
+        origins::{self, Storage},
     },
     cookies::{self, Count},
     expect::sought::{self, SoughtCookies, SoughtOrigins},
@@ -70,9 +70,9 @@ impl Job {
             }
             Self::LevelDb(path) => Found::LevelDb(leveldb::check(source, path, means.deadline)),
             Self::Sites(path, soon_ms) => {
-                Found::Sites(path.clone(), sites::check(source, path, *soon_ms, means))
+                Found::Sites(path.clone(), cookie_sites::check(source, path, *soon_ms, means))
             }
-            Self::Storage(path) => Found::Storage(path.clone(), storage::check(source, path, means.deadline)),
+            Self::Storage(path) => Found::Storage(path.clone(), origins::check(source, path, means.deadline)),
             Self::Cookies(path, now_ms, names) => {
                 Found::Cookies(path.clone(), sought::cookies(source, path, (*now_ms, names), means))
             }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    examiner::is_of_cookies,
+    cookies::is_of_cookies,
     leveldb,
     source::with_suffix,
     sqlite::{

@@ -18,7 +18,7 @@ use super::{
     words::{Answer, Order},
 };
 use crate::{
-    change::sites::{AFTER, BEFORE},
+    change::cookie_sites::{AFTER, BEFORE},
     job::{Found, Job},
     source::{Source, with_suffix},
     sqlite::Means,

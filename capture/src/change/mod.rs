@@ -3,7 +3,9 @@
 //!
 //! Values are never told: neither those of cookies nor those of settings.
 
+pub(crate) mod cookie_sites;
 pub mod names;
+pub(crate) mod origins;
 pub mod settings;
 pub mod sites;
 pub mod storage;

@@ -13,6 +13,7 @@ mod process;
 pub mod processes;
 pub mod profile;
 pub mod singleton;
+mod singleton_lock;
 mod sockets;
 pub mod stop;
 

@@ -28,7 +28,7 @@ use super::{
     devtools::{self, Endpoint},
     open_files::OpenFiles,
     process::{self, Identity, Stat},
-    singleton::Lock,
+    singleton_lock::Lock,
 };
 
 #[derive(Clone, Debug, Default)]

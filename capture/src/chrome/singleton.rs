@@ -5,31 +5,13 @@
 //! lock with this host's name is taken over by the next Chrome; one with another's makes it
 //! refuse to start.
 
+pub use super::singleton_lock::Lock;
+
 use std::{fs, io, path::Path};
 
 use super::processes::{self, Users};
 
 pub const LINKS: [&str; 3] = ["SingletonLock", "SingletonSocket", "SingletonCookie"];
-
-/// Whom a `SingletonLock` names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lock {
-    pub host: String,
-    pub pid: u32,
-}
-
-impl Lock {
-    pub fn read(directory: &Path) -> Option<Self> {
-        let target = fs::read_link(directory.join("SingletonLock")).ok()?;
-        // A host's name may have dashes, a number has none.
-        let (host, pid) = target.to_str()?.rsplit_once('-')?;
-        Some(Self { host: host.to_owned(), pid: pid.parse().ok().filter(|pid| *pid != 0)? })
-    }
-
-    pub fn is_of_this_host(&self) -> bool {
-        rustix::system::uname().nodename().to_bytes() == self.host.as_bytes()
-    }
-}
 
 /// What [`remove_stale`] did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

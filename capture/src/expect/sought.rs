@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     change::{
-        sites::{MAX_COOKIES, lapses_at_ms},
-        storage,
+        cookie_sites::{MAX_COOKIES, lapses_at_ms},
+        origins,
     },
     source::Source,
     sqlite::{self, Means},
@@ -125,7 +125,7 @@ fn undotted(host: &[u8]) -> &[u8] {
 /// Looks for origins that keep something in the Local Storage at `path`.
 pub(crate) fn origins(source: &Source, path: &Path, names: &[String], deadline: Deadline) -> SoughtOrigins {
     let wanted = |origin: &[u8]| names.iter().any(|name| name.as_bytes() == origin);
-    match storage::origins(source, path, deadline, wanted) {
+    match origins::origins(source, path, deadline, wanted) {
         Ok(found) => SoughtOrigins {
             are_there: names.iter().map(|name| found.contains(name.as_bytes())).collect(),
             problem: None,

@@ -10,7 +10,7 @@ use store::format::expectations::Expectations;
 
 use crate::{
     change::{names, storage},
-    examiner::is_of_cookies,
+    cookies::is_of_cookies,
 };
 
 /// Those of `files` that tell it.
