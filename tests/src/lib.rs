@@ -13,9 +13,9 @@ pub mod desk;
 pub mod disk;
 pub mod explorer;
 pub mod forge;
-pub mod fuzz;
 pub mod interrupter;
 pub mod mount;
+pub mod mutation;
 pub mod overlay;
 pub mod page;
 pub mod power;
@@ -28,6 +28,7 @@ pub mod stranger;
 pub mod strike;
 pub mod tarball;
 pub mod tree;
+pub mod vectors;
 pub mod world;
 
 /// A name nobody else has, safe in keys, paths and bucket names.

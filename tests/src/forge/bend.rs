@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     checker,
-    fuzz::mutation::{Dice, Mutator},
+    mutation::{Dice, Mutator},
 };
 
 /// Changes something of the store that `forge` looks at, and says what.
@@ -198,11 +198,11 @@ fn bend_document(forge: &mut Forge, dice: &mut Dice) -> String {
         0 | 1 => (forge.record_path(), None),
         2 => (forge.pointer_path(), None),
         3 => {
-            let of = crate::fuzz::vectors("acme/pins/").remove(0);
+            let of = crate::vectors::vectors("acme/pins/").remove(0);
             (forge.path(layout::pin(tenant, record).as_str()), Some(of))
         }
         4 => {
-            let of = crate::fuzz::vectors("acme/condemned/").remove(0);
+            let of = crate::vectors::vectors("acme/condemned/").remove(0);
             (forge.path(layout::condemned_by(tenant, record).as_str()), Some(of))
         }
         _ => (folder(&layout::indexes(tenant)).unwrap_or_else(|| forge.record_path()), None),

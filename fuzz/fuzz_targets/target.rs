@@ -1,30 +1,18 @@
-//! Bytes that somebody else may have written, thrown at whatever reads them: no panic, and no
-//! memory on the word of a length.
-//!
-//! Inputs are made of the format's vectors and of what real programs have written, by changes
-//! that know where numbers are and make checksums right again, so that they get past the first
-//! look. The tests throw these, and a seed and a number make the same input on every machine; the
-//! program `fuzz`, of `scripts/fuzz`, goes on from those that reach new code.
+//! A target reads bytes; the tests give it as many inputs as there is time for.
 //!
 //! `PSTORE_FUZZ_ROUNDS` is how many inputs each target gets, `PSTORE_FUZZ_SEED` which ones,
 //! `PSTORE_FUZZ_INPUT` a file to try instead.
 
-pub(crate) mod json;
-mod limit;
-pub(crate) mod mutation;
-mod reseal;
-pub mod targets;
-
-pub use limit::Limit;
-
 use std::{
     env, fs,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
-    path::{Path, PathBuf},
+    path::Path,
     sync::{Mutex, PoisonError},
 };
 
-use mutation::Mutator;
+use tests::mutation::Mutator;
+
+use crate::Limit;
 
 /// What one input may make a reader take: the largest chunk several times over, and room for
 /// what allocators and compressors reserve.
@@ -81,26 +69,4 @@ impl Target {
 
 fn number(variable: &str, otherwise: u64) -> u64 {
     env::var(variable).map_or(otherwise, |text| text.parse().expect("a number"))
-}
-
-/// The files of the format's vectors whose path contains this.
-pub fn vectors(part: &str) -> Vec<Vec<u8>> {
-    files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../format-spec/vectors"), part)
-}
-
-/// The files below `root` whose path contains `part`, in the order of their names.
-pub fn files(root: &Path, part: &str) -> Vec<Vec<u8>> {
-    let (mut folders, mut found): (_, Vec<PathBuf>) = (vec![root.to_owned()], Vec::new());
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            match path.is_dir() {
-                true => folders.push(path),
-                false => found.push(path),
-            }
-        }
-    }
-    found.sort();
-    let fitting = found.iter().filter(|path| path.to_str().unwrap().contains(part));
-    fitting.map(|path| fs::read(path).unwrap()).collect()
 }

@@ -9,8 +9,8 @@
 
 use std::{env, fs, path::PathBuf, process, sync::LazyLock};
 
+use fuzz_targets::{Limit, TARGETS, Target};
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
-use tests::fuzz::{Limit, Target, targets::TARGETS};
 
 /// What a reader and the engine may take together; the engine keeps what it has found in memory.
 const MEMORY: u64 = 1 << 30;

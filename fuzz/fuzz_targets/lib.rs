@@ -1,11 +1,26 @@
-//! Every reader of bytes that somebody else may have written, and what a program may do to the
-//! files of a mount. A new one is a line here.
+//! The fuzz targets throw bytes that somebody else may have written at everything that reads them: no panic,
+//! and no memory on the word of a length.
+//!
+//! Inputs are made of the format's vectors and of files that real programs have written, by changes
+//! that know where numbers are and make checksums right again, so that they get past the first
+//! look. The tests throw these, and a seed and a number make the same input on every machine; the
+//! program `fuzz`, of `scripts/fuzz`, goes on from those that reach new code.
+//!
+//! A new reader is a line below.
+
+// Everything here runs in tests only, where a panic is how a failure is told.
+#![allow(clippy::unwrap_used)]
 
 mod archives;
 mod databases;
 mod files;
+mod limit;
 mod mounts;
 mod objects;
+mod target;
+
+pub use limit::Limit;
+pub use target::Target;
 
 use std::{convert::identity, hint::black_box};
 
@@ -25,7 +40,8 @@ use store::format::{
     tombstone::Tombstone,
 };
 
-use super::{Target, reseal, vectors};
+use tests::{mutation::reseal, vectors::vectors};
+
 use archives::{archives, read_archive};
 use databases::{check_leveldb, check_leveldb_table, check_sqlite, databases, leveldb, leveldb_tables};
 use files::{play_steps, steps};
@@ -45,7 +61,7 @@ macro_rules! targets {
 
         /// Hands their names to another macro.
         #[macro_export]
-        macro_rules! for_fuzz_targets {
+        macro_rules! for_targets {
             ($macro:ident) => {
                 $macro! { $($name)* }
             };

@@ -8,7 +8,7 @@ use crate::checker;
 const TABLE_MAGIC: u64 = 0xdb47_7524_8b80_fb57;
 
 /// The last 32 bytes are a digest of all before.
-pub(super) fn index(mut bytes: Vec<u8>) -> Vec<u8> {
+pub fn index(mut bytes: Vec<u8>) -> Vec<u8> {
     if let Some(content) = bytes.len().checked_sub(32) {
         let check = blake3::hash(&bytes[..content]);
         bytes[content..].copy_from_slice(check.as_bytes());
@@ -17,7 +17,7 @@ pub(super) fn index(mut bytes: Vec<u8>) -> Vec<u8> {
 }
 
 /// The trailer holds a digest of the directory and of its own beginning.
-pub(super) fn pack(mut bytes: Vec<u8>) -> Vec<u8> {
+pub fn pack(mut bytes: Vec<u8>) -> Vec<u8> {
     let Some(trailer) = bytes.len().checked_sub(128) else { return bytes };
     let count = u32::from_le_bytes(bytes[trailer + 52..trailer + 56].try_into().unwrap());
     let Some(directory) = trailer.checked_sub(64 * count as usize) else { return bytes };
@@ -28,7 +28,7 @@ pub(super) fn pack(mut bytes: Vec<u8>) -> Vec<u8> {
 }
 
 /// The header of every member of a tar archive holds the sum of its bytes.
-pub(super) fn tar(mut bytes: Vec<u8>) -> Vec<u8> {
+pub fn tar(mut bytes: Vec<u8>) -> Vec<u8> {
     let (blocks, _) = bytes.as_chunks_mut::<512>();
     for block in blocks.iter_mut().filter(|block| block[257..].starts_with(b"ustar")) {
         block[148..156].fill(b' ');
@@ -39,7 +39,7 @@ pub(super) fn tar(mut bytes: Vec<u8>) -> Vec<u8> {
 }
 
 /// A document's own `check`, and that of the block inside of a contract's document.
-pub(super) fn document(bytes: Vec<u8>) -> Vec<u8> {
+pub fn document(bytes: Vec<u8>) -> Vec<u8> {
     let Ok(mut document) = serde_json::from_slice::<Value>(&bytes) else { return bytes };
     for part in ["/pstore", ""] {
         if let Some(Value::Object(fields)) = document.pointer_mut(part)
@@ -53,7 +53,7 @@ pub(super) fn document(bytes: Vec<u8>) -> Vec<u8> {
 }
 
 /// A table's end names two blocks, which lead to all others; each has a checksum after it.
-pub(super) fn leveldb_table(mut bytes: Vec<u8>) -> Vec<u8> {
+pub fn leveldb_table(mut bytes: Vec<u8>) -> Vec<u8> {
     let Some(footer) = bytes.len().checked_sub(48) else { return bytes };
     bytes[footer + 40..].copy_from_slice(&TABLE_MAGIC.to_le_bytes());
     let handles = bytes[footer..footer + 40].to_vec();
@@ -71,7 +71,7 @@ pub(super) fn leveldb_table(mut bytes: Vec<u8>) -> Vec<u8> {
 }
 
 /// One record of a LevelDB's log or MANIFEST, sealed; it must fit into the log's first block.
-pub(super) fn leveldb_log(record: &[u8]) -> Vec<u8> {
+pub fn leveldb_log(record: &[u8]) -> Vec<u8> {
     const WHOLE: u8 = 1;
     let sealed = [&[WHOLE], record].concat();
     let length = u16::try_from(record.len()).unwrap();

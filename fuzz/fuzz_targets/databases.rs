@@ -9,7 +9,7 @@ use capture::{
 };
 use rusqlite::Connection;
 
-use crate::fuzz::{files, reseal};
+use tests::{mutation::reseal, vectors::files};
 
 pub(super) fn leveldb(part: &str) -> Vec<Vec<u8>> {
     files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../capture/testdata/leveldb"), part)

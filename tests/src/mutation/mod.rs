@@ -1,6 +1,7 @@
-//! Other bytes, made of known ones.
+//! Mutation makes other bytes of known ones, by changes that know where numbers, values and checksums are.
 
-use super::json;
+pub(crate) mod json;
+pub mod reseal;
 
 /// Numbers at which readers err: where something ends, overflows or becomes negative.
 const NUMBERS: [u64; 14] = [
@@ -23,23 +24,23 @@ const NUMBERS: [u64; 14] = [
 const MOST_BYTES: usize = 1 << 20;
 
 #[derive(Debug)]
-pub(crate) struct Mutator<'a> {
+pub struct Mutator<'a> {
     corpus: &'a [Vec<u8>],
     dice: Dice,
 }
 
 impl<'a> Mutator<'a> {
-    pub(crate) fn new(corpus: &'a [Vec<u8>], seed: u64) -> Self {
+    pub fn new(corpus: &'a [Vec<u8>], seed: u64) -> Self {
         Self { corpus, dice: Dice(seed) }
     }
 
     /// A known input, changed.
-    pub(super) fn next(&mut self) -> Vec<u8> {
+    pub fn next(&mut self) -> Vec<u8> {
         let known = self.known();
         self.changed(known)
     }
 
-    pub(crate) fn changed(&mut self, input: &[u8]) -> Vec<u8> {
+    pub fn changed(&mut self, input: &[u8]) -> Vec<u8> {
         let mut bytes = input.to_vec();
         for _ in 0..=self.dice.below(4) {
             let is_json = bytes.first() == Some(&b'{');
@@ -53,7 +54,7 @@ impl<'a> Mutator<'a> {
     }
 
     /// Whether checksums should be made right.
-    pub(super) fn seals(&mut self) -> bool {
+    pub fn seals(&mut self) -> bool {
         self.dice.below(5) > 0
     }
 
@@ -113,10 +114,10 @@ fn overwrite(bytes: &mut [u8], at: usize, with: &[u8]) {
 
 /// The same throws for the same seed.
 #[derive(Debug)]
-pub(crate) struct Dice(pub(crate) u64);
+pub struct Dice(pub(crate) u64);
 
 impl Dice {
-    pub(crate) fn next(&mut self) -> u64 {
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -124,11 +125,11 @@ impl Dice {
         z ^ (z >> 31)
     }
 
-    pub(crate) fn below(&mut self, end: usize) -> usize {
+    pub fn below(&mut self, end: usize) -> usize {
         (self.next() % end.max(1) as u64) as usize
     }
 
-    pub(crate) fn number(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         NUMBERS[self.below(NUMBERS.len())]
     }
 }

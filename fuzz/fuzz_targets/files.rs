@@ -5,7 +5,7 @@ use std::{path::Path, sync::LazyLock};
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::overlay::{Mounted, Step, play};
+use tests::overlay::{Mounted, Step, play};
 
 /// Steps as [`Step::decode`] has them: what, which, where.
 pub(super) fn steps() -> Vec<Vec<u8>> {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::mutation::Dice;
+use super::Dice;
 
 /// Puts something else in the place of one value, or leaves it out.
 pub(crate) fn change(bytes: &mut Vec<u8>, dice: &mut Dice) {
