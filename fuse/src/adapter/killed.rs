@@ -17,15 +17,17 @@ const KILL: u64 = 1 << 8;
 /// Returns when the thread with this number has been killed; never if that cannot be known.
 pub(super) async fn killed(thread: u32) {
     // The kernel names nobody for what it does by itself, or for threads of another namespace.
-    while thread != 0 {
+    if thread == 0 {
+        return future::pending().await;
+    }
+    loop {
         tokio::time::sleep(LOOK_EVERY).await;
         match fs::read_to_string(format!("/proc/{thread}/status")) {
             Ok(status) if is_killed(&status) => return,
             Ok(_) => {}
-            Err(_) => break,
+            Err(_) => return future::pending().await,
         }
     }
-    future::pending().await
 }
 
 fn is_killed(status: &str) -> bool {
