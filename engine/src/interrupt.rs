@@ -13,6 +13,12 @@ pub struct Interrupt {
     point_of_no_return: PointOfNoReturn,
 }
 
+impl Default for Interrupt {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Interrupt {
     pub fn new() -> Self {
         Self { raised: Arc::new(watch::Sender::new(false)), point_of_no_return: PointOfNoReturn::default() }

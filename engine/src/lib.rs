@@ -5,10 +5,13 @@
 //! it works it tells an [`observer::Observer`] what happens. It never prints and never ends the process.
 
 pub mod archives;
+pub mod captures;
+pub mod copies;
 pub mod failure;
 pub mod foreign;
 pub mod host;
 pub mod interrupt;
+pub mod loads;
 pub mod location;
 pub mod names;
 pub mod observer;

@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
 use store::{
     name::{ChromeMajor, InvalidName, ProfileName, Tenant},
     ops::read::resolve::{InvalidReference, Reference},
@@ -10,7 +11,7 @@ use store::{
 use crate::failure::Failure;
 
 /// Who acts. It is written into locks and events.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActorName {
     /// What the run is called; made up if it is not said.
     pub run_id: Option<String>,

@@ -2,9 +2,13 @@
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-use capture::{examination::Place, examiner::Policy, sqlite::Depth};
 use clap::{Args, ValueEnum};
-use engine::{failure::Failure, names::SnapshotName};
+use engine::{
+    captures::{CaptureMode, CaptureOptions, CheckDepth, CheckOptions},
+    failure::Failure,
+    loads::LoadOptions,
+    names::SnapshotName,
+};
 use store::{
     format::record::Geo,
     name::{ChromeMajor, ProfileName},
@@ -56,6 +60,25 @@ pub(crate) struct CaptureArgs {
     pub(crate) egress_geo: Option<Geo>,
 }
 
+impl CaptureArgs {
+    pub(crate) fn options(&self) -> CaptureOptions {
+        CaptureOptions {
+            mode: self.mode.mode(),
+            allow_stop: !self.no_stop,
+            stop_wait: self.stop_wait,
+            checks: self.checks.options(),
+            replace_after_fallback: self.replace_after_fallback,
+            rescan: self.rescan,
+            labels: self.labels.clone(),
+            reason: self.reason.0.clone(),
+            notes: self.notes.clone(),
+            actor: self.actor.name(),
+            host_region: self.host_region.clone(),
+            egress_geo: self.egress_geo.clone(),
+        }
+    }
+}
+
 /// What is looked at before a snapshot becomes the current one.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ChecksArgs {
@@ -77,11 +100,9 @@ pub(crate) struct ChecksArgs {
 }
 
 impl ChecksArgs {
-    pub(crate) fn policy(&self) -> Policy {
-        Policy {
+    pub(crate) fn options(&self) -> CheckOptions {
+        CheckOptions {
             depth: self.check.depth(),
-            place: Place::apart(),
-            threads: engine::threads(),
             max_shrink_percent: Some(self.max_shrink).filter(|_| !self.allow_shrink),
             allow_damaged: self.allow_damaged,
             allow_logged_out: self.allow_logged_out,
@@ -107,6 +128,15 @@ pub(crate) struct LoadArgs {
 }
 
 impl LoadArgs {
+    pub(crate) fn options(&self) -> LoadOptions {
+        LoadOptions {
+            chrome_version: self.chrome_version.clone(),
+            upgrade_from: self.upgrade_from,
+            require: self.require,
+            normalise_exit: self.normalise_exit,
+        }
+    }
+
     /// The Chrome that its whole version names.
     pub(crate) fn major_of_version(&self) -> Option<ChromeMajor> {
         self.chrome_version.as_deref()?.split('.').next()?.parse().ok()
@@ -188,6 +218,15 @@ pub(crate) enum ModeArg {
     Hot,
 }
 
+impl ModeArg {
+    fn mode(self) -> CaptureMode {
+        match self {
+            Self::Cold => CaptureMode::Cold,
+            Self::Hot => CaptureMode::Hot,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CheckArg {
     /// All pages and rows
@@ -199,11 +238,11 @@ pub(crate) enum CheckArg {
 }
 
 impl CheckArg {
-    pub(crate) fn depth(self) -> Option<Depth> {
+    pub(crate) fn depth(self) -> CheckDepth {
         match self {
-            Self::Quick => Some(Depth::Quick),
-            Self::Full => Some(Depth::Full),
-            Self::None => None,
+            Self::Quick => CheckDepth::Quick,
+            Self::Full => CheckDepth::Full,
+            Self::None => CheckDepth::None,
         }
     }
 }

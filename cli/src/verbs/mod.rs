@@ -6,7 +6,6 @@ mod commit;
 pub(crate) mod complete;
 mod completions;
 mod config;
-mod copies;
 mod delete;
 mod diff;
 mod doctor;
@@ -16,7 +15,6 @@ mod find;
 mod force_unlock;
 mod foreign;
 mod gc;
-mod guard;
 mod history;
 mod import;
 mod init;
@@ -42,7 +40,7 @@ mod tag;
 mod unmount;
 mod verify;
 
-pub(crate) use engine::Engine;
+pub(crate) use engine::{Engine, copies, host::supervise as guard};
 
 use std::sync::Arc;
 
@@ -82,7 +80,7 @@ async fn done(invocation: Invocation, console: Console, interrupt: Interrupt) ->
         Verb::Find(args) => find::run(engine()?, args).await,
         Verb::Diff(args) => diff::run(engine()?, args).await,
         Verb::History(args) => history::run(engine()?, args).await,
-        Verb::Restore(args) => restore::run(engine()?, args, interrupt.point_of_no_return().clone()).await,
+        Verb::Restore(args) => restore::run(engine()?, args).await,
         Verb::Export(args) => export::run(engine()?, args).await,
         Verb::Mount(args) => mount::run(engine()?, args).await,
         Verb::Commit(args) => commit::run(&Settings::load(&invocation.global.overrides())?, args).await,

@@ -84,8 +84,8 @@ fn list(settings: &Settings) -> Result<Answer, Failure> {
         }
         text = table.render() + &problems;
     }
-    copies.iter().for_each(|copy| text += &format!("{}\n", copy.told()));
-    let copies: Vec<Value> = copies.iter().map(copies::Copy::document).collect();
+    copies.iter().for_each(|copy| text += &format!("{}\n", copy.advice()));
+    let copies: Vec<Value> = copies.iter().map(|copy| json!(copy.fields())).collect();
     Ok(Answer::new(json!({ "sessions": described, "copies": copies }), text))
 }
 

@@ -2,10 +2,14 @@
 
 pub mod delete;
 pub mod expect;
+pub mod export;
 pub mod force_unlock;
+pub mod import;
 pub mod lock;
 pub mod reap;
+pub mod restore;
 pub mod retention;
 pub mod rollback;
+pub mod snapshot;
 pub mod stats;
 pub mod tag;

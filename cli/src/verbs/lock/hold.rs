@@ -16,6 +16,7 @@ use crate::{
 };
 
 pub(super) async fn run(engine: Engine, args: &HoldArgs) -> Result<Answer, Failure> {
+    let mut command = guard::command(&args.command)?;
     let mut signals = Signals::listen();
     let settings = engine.settings.tenant(&args.lineage.profile.tenant);
     let taking = async {
@@ -30,7 +31,6 @@ pub(super) async fn run(engine: Engine, args: &HoldArgs) -> Result<Answer, Failu
         ("PSTORE_RUN_ID", OsString::from(&hold.controls().actor().run_id)),
     ];
     let keeper = hold.keep(settings.lock_renew);
-    let mut command = guard::command(&args.command);
     command.envs(environment);
     let guarded = guard::run(&engine, &mut signals, command, None, Some(&keeper), None).await;
     drop(keeper);

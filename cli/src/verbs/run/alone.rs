@@ -6,7 +6,11 @@
 use std::path::Path;
 
 use capture::load::{self, Outcome};
-use engine::{failure::Failure, host::user::User};
+use engine::{
+    captures::{CaptureJob, StoppedProfile},
+    failure::Failure,
+    host::user::User,
+};
 use store::{
     catalog::lock::Terms,
     name::{ChromeMajor, Lineage},
@@ -16,7 +20,6 @@ use store::{
 use super::{
     super::{
         Engine,
-        capture::{self as capturing, Job},
         guard::{self, Browsers, Signals},
         load as loading,
     },
@@ -77,14 +80,15 @@ async fn session(
     signals: &mut Signals,
     lineage: &Lineage,
     place: &Place,
-) -> Result<(guard::Guarded, Result<Captured, Failure>), Failure> {
+) -> Result<(guard::CommandEnd, Result<Captured, Failure>), Failure> {
     load::afresh(place.path(), engine.interrupt.point_of_no_return().clone())?;
     if let Some(user) = user {
         place.give_to(user)?;
     }
-    let actor = engine.actor(&args.capture.actor.name());
-    let command = command::told(args, user, (&actor.run_id, ""), place.path());
-    let browsers = Browsers::of(&args.capture, place.path());
+    let options = args.capture.options();
+    let actor = engine.actor(&options.actor);
+    let command = command::told(args, user, (&actor.run_id, ""), place.path())?;
+    let browsers = Browsers::of(&options, place.path());
     let guarded = guard::run(engine, signals, command, user, None, browsers).await?;
     Ok((guarded, capture(engine, args, lineage, place.path()).await))
 }
@@ -95,15 +99,16 @@ async fn capture(
     lineage: &Lineage,
     directory: &Path,
 ) -> Result<Captured, Failure> {
-    let still = capturing::hold_still(directory, &args.capture).await?;
-    let remarks = still.remarks();
+    let options = args.capture.options();
+    let profile = StoppedProfile::stop(directory, &options).await?;
+    let remarks = profile.remarks();
     let settings = engine.settings.tenant(&lineage.name.tenant);
     let tenant = engine.writable_tenant(&lineage.name.tenant).await?;
-    let job = Job {
+    let job = CaptureJob {
         tenant: &tenant,
         lineage: lineage.clone(),
         directory,
-        actor: engine.actor(&args.capture.actor.name()),
+        actor: engine.actor(&options.actor),
         lock: LockUse::Take {
             terms: Terms { ttl: settings.lock_ttl, with_process: true },
             renew_every: settings.lock_renew,
@@ -111,8 +116,7 @@ async fn capture(
         },
         made_of: None,
     };
-    let progress = engine.progress();
-    let report = capturing::capture(engine, &args.capture, job, still, progress).await?;
+    let report = engine.capture(&options, job, profile, engine.progress()).await?;
     engine.prune(&tenant, lineage, &report).await;
     Ok(Captured { report, remarks })
 }

@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use engine::{LOCK_TOKEN, host::user::User};
+use engine::{LOCK_TOKEN, failure::Failure, host::user::User};
 use store::catalog::lock::Hold;
 
 use super::super::guard;
@@ -56,7 +56,7 @@ pub(super) async fn command(
     user: Option<&User>,
     hold: &Hold,
     profile: &Path,
-) -> tokio::process::Command {
+) -> Result<tokio::process::Command, Failure> {
     let token = hold.token().await.to_string();
     told(args, user, (&hold.controls().actor().run_id, &token), profile)
 }
@@ -68,15 +68,15 @@ pub(super) fn told(
     user: Option<&User>,
     (run_id, token): (&str, &str),
     profile: &Path,
-) -> tokio::process::Command {
+) -> Result<tokio::process::Command, Failure> {
     let told = [
         (LOCK_TOKEN, OsString::from(token)),
         ("PSTORE_RUN_ID", OsString::from(run_id)),
         ("PSTORE_PROFILE", profile.as_os_str().to_owned()),
     ];
-    let mut command = guard::command(&words(&args.command, profile));
+    let mut command = guard::command(&words(&args.command, profile))?;
     command.env_clear().envs(environment(std::env::vars_os(), told, &args.pass_env, user));
-    command
+    Ok(command)
 }
 
 /// Ours, but for what carries credentials of the store and for what is about another user.

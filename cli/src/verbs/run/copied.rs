@@ -3,7 +3,13 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use capture::load::Loaded;
-use engine::{failure::Failure, host::user::User, names::LineageName};
+use engine::{
+    captures::{CaptureJob, StoppedProfile},
+    failure::Failure,
+    host::user::User,
+    loads::LoadJob,
+    names::LineageName,
+};
 use fuse::overlay::session::Place as SessionPlace;
 use store::{
     catalog::{
@@ -17,9 +23,7 @@ use store::{
 use super::{
     super::{
         Engine,
-        capture::{self as capturing, Job},
-        guard::{self, Browsers, Guarded, Signals},
-        load,
+        guard::{self, Browsers, CommandEnd, Signals},
         mount::{About, Sessions, Taking, is_named},
     },
     Captured, Ended, command,
@@ -77,7 +81,7 @@ pub(super) async fn run(
 
 struct Session {
     loaded: Loaded,
-    guarded: Guarded,
+    guarded: CommandEnd,
     captured: Option<Result<Captured, Failure>>,
 }
 
@@ -93,24 +97,26 @@ async fn session(
     let keeper = hold.keep(renew_every);
     let lineage = hold.controls().lineage();
     let point_of_no_return = engine.interrupt.point_of_no_return();
-    let job = load::Job {
+    let options = args.capture.options();
+    let job = LoadJob {
         profile: &lineage.name,
         chrome_major: lineage.chrome_major,
         reference: args.reference()?,
         target: place.path(),
         force: false,
         keeping: Default::default(),
-        check: args.capture.checks.check,
+        check: options.checks.depth,
         point_of_no_return: point_of_no_return.clone(),
         host_region: args.capture.host_region.clone(),
     };
-    let loading = load::load(engine, &args.load, job);
+    let load = args.load.options();
+    let loading = engine.load(&load, job);
     let loaded = guard::prepare(signals, point_of_no_return, loading).await?;
     if let Some(user) = user {
         place.give_to(user)?;
     }
-    let command = command::command(args, user, hold, place.path()).await;
-    let browsers = Browsers::of(&args.capture, place.path());
+    let command = command::command(args, user, hold, place.path()).await?;
+    let browsers = Browsers::of(&options, place.path());
     let guarded = guard::run(engine, signals, command, user, Some(&keeper), browsers).await?;
     let captured = match guarded.lost {
         Some(_) => None,
@@ -125,9 +131,10 @@ async fn capture(
     hold: &Hold,
     directory: &Path,
 ) -> Result<Captured, Failure> {
-    let still = capturing::hold_still(directory, &args.capture).await?;
-    let remarks = still.remarks();
-    let job = Job {
+    let options = args.capture.options();
+    let profile = StoppedProfile::stop(directory, &options).await?;
+    let remarks = profile.remarks();
+    let job = CaptureJob {
         tenant: hold.controls().store(),
         lineage: hold.controls().lineage().clone(),
         directory,
@@ -135,8 +142,7 @@ async fn capture(
         lock: LockUse::Held(hold.token().await),
         made_of: None,
     };
-    let progress = engine.progress();
-    let report = capturing::capture(engine, &args.capture, job, still, progress).await?;
+    let report = engine.capture(&options, job, profile, engine.progress()).await?;
     Ok(Captured { report, remarks })
 }
 

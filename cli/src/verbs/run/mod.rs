@@ -25,7 +25,7 @@ use super::{
     Engine, capture as capturing,
     commit::Published,
     copies,
-    guard::{Guarded, Signals},
+    guard::{CommandEnd, Signals},
     mount::Notes,
 };
 use crate::{answer::Answer, args::RunArgs};
@@ -39,7 +39,7 @@ pub(super) async fn run(engine: Engine, args: &RunArgs) -> Result<Answer, Failur
     if let Err(errno) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
         tracing::warn!(%errno, "the command may be able to read the credentials of the store");
     }
-    copies::tell(&engine, args.profile());
+    copies::warn_of(&engine, args.profile());
     let mut signals = Signals::listen();
     let ended = if is_mounted(&engine, args, reference) {
         mounted::run(&engine, args, user.as_ref(), &mut signals).await
@@ -75,7 +75,7 @@ struct Ended {
     lineage: Lineage,
     mounted: bool,
     load: Load,
-    guarded: Guarded,
+    guarded: CommandEnd,
     /// `None` if there was no capture, because the lock was lost.
     captured: Option<Result<Captured, Failure>>,
     /// The session that holds what was not captured.

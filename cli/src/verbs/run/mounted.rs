@@ -56,8 +56,11 @@ async fn on(
     let tidying = serving.tidying();
     let (hold, keeper) = (mount.hold().zip(mount.keeper())).expect("a run mounts under the lock");
     let command = command::command(args, user, hold, place.path()).await;
-    let browsers = Browsers::of(&args.capture, place.path());
-    let guarded = guard::run(engine, signals, command, user, Some(keeper), browsers).await;
+    let browsers = Browsers::of(&args.capture.options(), place.path());
+    let guarded = match command {
+        Ok(command) => guard::run(engine, signals, command, user, Some(keeper), browsers).await,
+        Err(failure) => Err(failure),
+    };
     let captured = match &guarded {
         Ok(guarded) if guarded.lost.is_none() => Some(capture(engine, args, &serving).await),
         _ => None,

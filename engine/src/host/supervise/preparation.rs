@@ -1,16 +1,16 @@
-//! What comes before the command. A signal ends it, and nothing is left of it.
+//! `preparation` takes what a command needs. A signal ends it, and nothing is left of it.
 
 use std::{pin::pin, time::Duration};
 
-use engine::{failure::Failure, interrupt::Interrupt};
 use rustix::process::Signal;
 use store::{ErrorKind, catalog::lock::Hold, ops::point_of_no_return::PointOfNoReturn};
 
 use super::Signals;
+use crate::{failure::Failure, interrupt::Interrupt};
 
 /// Takes what the command needs, a lock or a mount. After a signal nobody waits for another holder any
 /// more, and what was taken is given back.
-pub(in crate::verbs) async fn take<T>(
+pub async fn take<T>(
     signals: &mut Signals,
     interrupt: &Interrupt,
     taking: impl Future<Output = Result<T, Failure>>,
@@ -33,7 +33,7 @@ pub(in crate::verbs) async fn take<T>(
 const LAST_BREATH: Duration = Duration::from_secs(2);
 
 /// Takes the lock. After a signal it is not kept.
-pub(in crate::verbs) async fn take_lock(
+pub async fn take_lock(
     signals: &mut Signals,
     interrupt: &Interrupt,
     taking: impl Future<Output = Result<Hold, Failure>>,
@@ -48,7 +48,7 @@ async fn release(hold: Hold) {
 }
 
 /// Loads the profile. After a signal nothing is moved into place any more.
-pub(in crate::verbs) async fn prepare<T>(
+pub async fn prepare<T>(
     signals: &mut Signals,
     point_of_no_return: &PointOfNoReturn,
     loading: impl Future<Output = Result<T, Failure>>,

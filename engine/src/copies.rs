@@ -1,6 +1,6 @@
-//! Copies of profiles that runs have left: they were killed, or could not store what was changed.
+//! `copies` finds the copies of profiles that runs have left, because they were killed or could not store the changes.
 //!
-//! Such a copy may hold what is nowhere else. So nothing removes it by itself; it is closed to
+//! Such a copy may hold changes that are nowhere else. So nothing removes it by itself. It is closed to
 //! other users, and told about until somebody stores or discards it.
 
 use std::{
@@ -11,7 +11,8 @@ use std::{
 };
 
 use capture::chrome::processes;
-use engine::{failure::Failure, host::mountpoint::PROFILE};
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 use store::{
     Error, ErrorKind,
@@ -21,20 +22,41 @@ use store::{
     scratch::{self, Scratch},
 };
 
-use super::Engine;
+use crate::{Engine, failure::Failure, host::mountpoint::PROFILE};
 
-/// Beside it: whose it is.
+/// The file beside the profile that says whose it is.
 const ABOUT: &str = "copy.json";
 
-/// One that no run uses any more.
+/// A copy that no run uses any more.
 #[derive(Debug)]
-pub(super) struct Copy {
+pub struct Copy {
     folder: Scratch,
     about: Value,
 }
 
+/// A copy as the documents list it. A field is missing if the copy does not say it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct CopyFields {
+    /// The digits that name it.
+    pub copy: String,
+    /// The directory of the profile.
+    pub path: PathBuf,
+    /// The store that it is of.
+    pub store: Option<String>,
+    /// The tenant.
+    pub tenant_id: Option<String>,
+    /// The profile of the tenant.
+    pub profile_id: Option<String>,
+    /// The Chrome that used it.
+    pub chrome_major_version: Option<u64>,
+    /// When its run began.
+    pub started_at_ms: Option<u64>,
+    /// How long ago that is.
+    pub age_ms: Option<u64>,
+}
+
 /// Notes whose profile is about to be copied to `folder`, and which snapshot is `current`, if that is known.
-pub(super) fn note(
+pub fn note(
     engine: &Engine,
     folder: &Scratch,
     lineage: &Lineage,
@@ -59,7 +81,7 @@ pub(super) fn note(
 
 /// All that runs of this user have left. Of those that were killed before the profile was in its
 /// place, nothing is kept: nobody has used them.
-pub(super) fn left() -> Vec<Copy> {
+pub fn left() -> Vec<Copy> {
     let mut found = Vec::new();
     for path in scratch::list(&std::env::temp_dir(), scratch::Kind::Run) {
         // First: what is not ours may be anything, even what nobody ever finishes reading.
@@ -76,7 +98,7 @@ pub(super) fn left() -> Vec<Copy> {
 
 /// The snapshot that was current when a run made this directory of the lineage: `Some(None)` if there was
 /// none. `None` if the directory is no copy that a run of this user has left, or that is not known.
-pub(super) fn made_of(engine: &Engine, directory: &Path, lineage: &Lineage) -> Option<Option<RecordId>> {
+pub fn made_of(engine: &Engine, directory: &Path, lineage: &Lineage) -> Option<Option<RecordId>> {
     let place = directory.canonicalize().ok()?;
     let copy = left().into_iter().find(|copy| copy.path().canonicalize().is_ok_and(|path| path == place))?;
     let is_of = copy.about["store"] == json!(engine.location.shown())
@@ -86,19 +108,19 @@ pub(super) fn made_of(engine: &Engine, directory: &Path, lineage: &Lineage) -> O
     serde_json::from_value(noted.clone()).ok()
 }
 
-/// Tells of those of this profile.
-pub(super) fn tell(engine: &Engine, profile: &ProfileName) {
+/// Warns of the copies of this profile.
+pub fn warn_of(engine: &Engine, profile: &ProfileName) {
     let store = json!(engine.location.shown());
     for copy in left().iter().filter(|copy| copy.about["store"] == store) {
         if copy.profile().is_some_and(|of| of == profile.to_string()) {
-            engine.warn(&copy.told());
+            engine.warn(&copy.advice());
         }
     }
 }
 
 impl Copy {
     /// The digits of the directory's name.
-    pub(super) fn id(&self) -> String {
+    pub fn id(&self) -> String {
         let name = self.folder.path().file_name().unwrap_or_default().to_string_lossy();
         name.rsplit('-').next().unwrap_or_default().to_owned()
     }
@@ -111,22 +133,24 @@ impl Copy {
         Some(format!("{}/{}", self.about["tenant_id"].as_str()?, self.about["profile_id"].as_str()?))
     }
 
-    pub(super) fn document(&self) -> Value {
+    /// The copy as the documents list it.
+    pub fn fields(&self) -> CopyFields {
+        let text = |field: &str| self.about[field].as_str().map(str::to_owned);
         let started = self.about["started_at_ms"].as_u64();
-        json!({
-            "copy": self.id(),
-            "path": self.path(),
-            "store": self.about["store"],
-            "tenant_id": self.about["tenant_id"],
-            "profile_id": self.about["profile_id"],
-            "chrome_major_version": self.about["chrome_major_version"],
-            "started_at_ms": started,
-            "age_ms": started.map(|at| clock::unix_ms().saturating_sub(at)),
-        })
+        CopyFields {
+            copy: self.id(),
+            path: self.path(),
+            store: text("store"),
+            tenant_id: text("tenant_id"),
+            profile_id: text("profile_id"),
+            chrome_major_version: self.about["chrome_major_version"].as_u64(),
+            started_at_ms: started,
+            age_ms: started.map(|at| clock::unix_ms().saturating_sub(at)),
+        }
     }
 
-    /// For people: what it is, and what can be done with it.
-    pub(super) fn told(&self) -> String {
+    /// What the copy is, and the commands that store and remove it.
+    pub fn advice(&self) -> String {
         let (id, path) = (self.id(), self.path());
         let (profile, major) = (self.profile(), self.about["chrome_major_version"].as_u64());
         let profile = profile.unwrap_or_else(|| "TENANT/PROFILE".to_owned());
@@ -139,7 +163,7 @@ impl Copy {
     }
 
     /// Removes it, if no browser uses it.
-    pub(super) fn discard(self, confirm: bool) -> Result<String, Failure> {
+    pub fn discard(self, confirm: bool) -> Result<String, Failure> {
         let (id, path) = (self.id(), self.path());
         if is_used(&path) {
             let message = format!("a browser still uses {}", path.display());
@@ -160,8 +184,8 @@ fn is_used(profile: &Path) -> bool {
     processes::users(profile).is_ok_and(|users| users.runs() || !users.holders.is_empty())
 }
 
-/// The one whose digits begin so; `None` if there is none.
-pub(super) fn find(prefix: &str) -> Result<Option<Copy>, Failure> {
+/// The copy whose digits begin so; `None` if there is none.
+pub fn find(prefix: &str) -> Result<Option<Copy>, Failure> {
     let wanted = prefix.to_ascii_lowercase();
     let mut fitting = left().into_iter().filter(|copy| !wanted.is_empty() && copy.id().starts_with(&wanted));
     match (fitting.next(), fitting.next()) {

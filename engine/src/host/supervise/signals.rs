@@ -1,19 +1,22 @@
-//! Signals to whoever runs a command for somebody.
+//! `Signals` are those sent to the process that runs a command for somebody.
 
-use engine::host::signals;
 use rustix::process::Signal;
 use tokio::signal::unix::{Signal as Listener, SignalKind};
 
+use crate::host::signals;
+
 /// Before the command is started they end everything; then what others tell us to do is told
 /// to the command, which decides when it is done.
-pub(in crate::verbs) struct Signals {
+#[derive(Debug)]
+pub struct Signals {
     terminate: Option<Listener>,
     hang_up: Option<Listener>,
     interrupt: Option<Listener>,
 }
 
 impl Signals {
-    pub(in crate::verbs) fn listen() -> Self {
+    /// Listens from now on.
+    pub fn listen() -> Self {
         Self {
             terminate: signals::listen(SignalKind::terminate()),
             hang_up: signals::listen(SignalKind::hangup()),

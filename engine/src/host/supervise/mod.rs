@@ -1,11 +1,11 @@
-//! Running a command of the user's under a lock.
+//! `supervise` runs a command for somebody, under a lock.
 
 mod preparation;
 mod running;
 mod signals;
 
-pub(super) use preparation::{prepare, take, take_lock};
-pub(super) use signals::Signals;
+pub use preparation::{prepare, take, take_lock};
+pub use signals::Signals;
 
 use std::{
     ffi::OsString, io, os::unix::process::ExitStatusExt, path::Path, process::ExitStatus, sync::Arc,
@@ -13,16 +13,16 @@ use std::{
 };
 
 use capture::chrome::stop::{self, Ended};
-use engine::{failure::Failure, host::user::User};
 use store::{Error, ErrorKind, catalog::lock::LockRenewer};
 use tokio::process::Command;
 
 use self::running::Running;
-use super::Engine;
-use crate::args::CaptureArgs;
+use super::user::User;
+use crate::{Engine, captures::CaptureOptions, failure::Failure};
 
 /// How a command ended.
-pub(super) struct Guarded {
+#[derive(Clone, Debug)]
+pub struct CommandEnd {
     /// As a shell tells it.
     pub code: u8,
     /// Why it was stopped, if the lock was lost.
@@ -30,22 +30,23 @@ pub(super) struct Guarded {
 }
 
 /// The command, without anything said of its environment.
-pub(super) fn command(words: &[OsString]) -> Command {
-    let (program, arguments) = words.split_first().expect("clap wants at least one word");
+pub fn command(words: &[OsString]) -> Result<Command, Failure> {
+    let (program, arguments) =
+        words.split_first().ok_or_else(|| Failure::usage("there is no command to run"))?;
     let mut command = Command::new(program);
     command.args(arguments);
-    command
+    Ok(command)
 }
 
 /// Runs the command until it ends, or until the lock is lost, if there is one.
-pub(super) async fn run(
+pub async fn run(
     engine: &Engine,
     signals: &mut Signals,
     mut command: Command,
     user: Option<&User>,
     keeper: Option<&LockRenewer>,
     browsers: Option<Browsers<'_>>,
-) -> Result<Guarded, Failure> {
+) -> Result<CommandEnd, Failure> {
     let program = command.as_std().get_program().to_string_lossy().into_owned();
     if engine.observer.owns_stdout() {
         // On stdout there is one document and nothing else.
@@ -56,12 +57,12 @@ pub(super) async fn run(
     let mut browsers = browsers;
     loop {
         tokio::select! {
-            status = running.wait() => return Ok(Guarded { code: code(status)?, lost: None }),
+            status = running.wait() => return Ok(CommandEnd { code: code(status)?, lost: None }),
             lost = lost(keeper) => {
                 let message = lost.to_string();
                 engine.warn(&format!("{message}; stopping the command"));
                 close(engine, browsers).await;
-                return Ok(Guarded { code: code(running.stop().await)?, lost: Some(message) });
+                return Ok(CommandEnd { code: code(running.stop().await)?, lost: Some(message) });
             }
             number = signals.next_to_pass_on() => {
                 close(engine, browsers.take()).await;
@@ -81,16 +82,17 @@ async fn lost(keeper: Option<&LockRenewer>) -> Arc<Error> {
 
 /// The browsers that run on the profile of a command, whoever has started them.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Browsers<'a> {
+pub struct Browsers<'a> {
+    /// The directory that they use.
     pub profile: &'a Path,
     /// How long they may take to close.
     pub wait: Duration,
 }
 
 impl<'a> Browsers<'a> {
-    /// Unless they may not be stopped.
-    pub(super) fn of(args: &CaptureArgs, profile: &'a Path) -> Option<Self> {
-        (!args.no_stop).then_some(Self { profile, wait: args.stop_wait })
+    /// Those of a profile, unless they may not be stopped.
+    pub fn of(options: &CaptureOptions, profile: &'a Path) -> Option<Self> {
+        options.allow_stop.then_some(Self { profile, wait: options.stop_wait })
     }
 }
 

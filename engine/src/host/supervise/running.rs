@@ -1,13 +1,14 @@
-//! The command while it runs, and what it has started in turn.
+//! `Running` is the command while it runs, with the processes that it has started.
 
 use std::{io, process::ExitStatus, time::Duration};
 
-use engine::host::{signals, user::User};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
 use tokio::{
     process::{Child, Command},
     runtime::Handle,
 };
+
+use crate::host::{signals, user::User};
 
 /// How long a command may take to end by itself.
 const PATIENCE: Duration = Duration::from_secs(8);

@@ -1,0 +1,16 @@
+//! `captures` makes snapshots of profile directories, for every verb that captures one.
+//!
+//! The browser is ended first ([`StoppedProfile`]). Then the directory is stored, as [`CaptureOptions`] say,
+//! and the result is told as [`CapturedFields`].
+
+mod advice;
+mod fields;
+mod job;
+mod options;
+mod stopped;
+
+pub use advice::{over_quota, rollback_to, warnings};
+pub use fields::{CapturedFields, HeldBackFor, PointerChange, SkippedFields, StoreChange};
+pub use job::{CaptureJob, Judgement, about_rescued, expected};
+pub use options::{CaptureMode, CaptureOptions, CheckDepth, CheckOptions};
+pub use stopped::{StoppedProfile, in_use};

@@ -1,0 +1,85 @@
+//! `StoppedProfile` is a profile directory whose browser was ended, so that it can be captured.
+
+use std::path::Path;
+
+use capture::{
+    chrome::{
+        profile::{self, Facts},
+        singleton::{self, Lock},
+        stop::{self, StopError, StopOptions, Stopped},
+    },
+    marker::{self, Marker},
+};
+use store::{Error, content::workers::blocking};
+
+use super::CaptureOptions;
+use crate::failure::Failure;
+
+/// A directory that no browser uses any more.
+#[derive(Clone, Debug)]
+pub struct StoppedProfile {
+    /// What the profile says of itself.
+    pub facts: Facts,
+    pub(super) stopped: Stopped,
+    pub(super) marker: Marker,
+}
+
+impl StoppedProfile {
+    /// Ends the browser, and learns what the profile says.
+    pub async fn stop(directory: &Path, options: &CaptureOptions) -> Result<Self, Failure> {
+        let options =
+            StopOptions { allow_stop: options.allow_stop, wait: options.stop_wait, ..StopOptions::default() };
+        let directory = directory.to_owned();
+        let stopped = blocking(move || {
+            let stopped = stop::stop(&directory, &options).map_err(|error| in_use(&directory, error))?;
+            singleton::remove_stale(&directory).map_err(|error| {
+                Error::io("cannot remove the links of a browser that is gone from", &directory, error)
+            })?;
+            let marker = Marker::read(&directory)
+                .map_err(|error| Error::io("cannot read", directory.join(marker::NAME), error))?;
+            Ok(Self { facts: Facts::read(&directory), stopped, marker })
+        });
+        Ok(stopped.await?)
+    }
+
+    /// What is known of a session whose browser is long gone.
+    pub(super) fn long_gone(fallback: Option<String>) -> Self {
+        Self {
+            facts: Facts::default(),
+            stopped: Stopped::default(),
+            marker: Marker { fallback, ..Marker::default() },
+        }
+    }
+
+    /// The marker that the load left in the directory.
+    pub fn marker(&self) -> &Marker {
+        &self.marker
+    }
+
+    /// Remarks about the directory, whatever is in it.
+    pub fn remarks(&self) -> Vec<String> {
+        let mut remarks = Vec::new();
+        if self.facts.path_is_too_long() {
+            remarks.push(format!(
+                "the directory's path is longer than {} bytes: Chrome silently does without some databases there",
+                profile::MAX_PATH_BYTES
+            ));
+        }
+        if let Some(Lock { host, pid }) = &self.stopped.lock_of_another_host {
+            remarks.push(format!(
+                "the directory has the lock of a Chrome on {host:?} (process {pid}), which was left there and is \
+                 not stored: if that one still runs, what it has not written is missing; if not, remove \
+                 SingletonLock, or no Chrome starts here"
+            ));
+        }
+        remarks
+    }
+}
+
+/// The error of a directory that a browser uses and that cannot be had.
+pub fn in_use(directory: &Path, error: StopError) -> Error {
+    match error {
+        StopError::Look { source, .. } => Error::io("cannot see who uses", directory, source),
+        error => Error::InUse { path: directory.to_owned(), by: error.to_string() },
+    }
+}

@@ -1,0 +1,224 @@
+//! `loads` makes a directory of a snapshot for a Chrome, for every verb that loads a profile.
+
+use std::path::Path;
+
+use capture::{
+    examination::Place,
+    load::{self, Loaded, Outcome, Policy, Upgrade},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use store::{
+    Error, ErrorKind,
+    catalog::clock,
+    content::TenantStore,
+    format::record::Mode,
+    name::{ChromeMajor, Lineage, ProfileName, Tenant},
+    ops::{point_of_no_return::PointOfNoReturn, read::resolve::Reference},
+    tree::write::Keeping,
+};
+
+use crate::{
+    Engine,
+    captures::CheckDepth,
+    engine::threads,
+    failure::{Failure, pointer_repair},
+    lineages::unfound,
+    settings::OnUnavailable,
+};
+
+/// How a profile is loaded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadOptions {
+    /// The Chrome that will use it, as `131.0.6778.85`: a newer one's snapshot is refused.
+    pub chrome_version: Option<String>,
+    /// If there is no snapshot of this Chrome yet, start from this older one's.
+    pub upgrade_from: Option<ChromeMajor>,
+    /// Fail instead of starting with an empty profile.
+    pub require: bool,
+    /// Say in the profile that the browser had ended well, so that it offers no pages.
+    pub normalise_exit: bool,
+}
+
+impl LoadOptions {
+    /// The Chrome that its whole version names.
+    pub fn major_of_version(&self) -> Option<ChromeMajor> {
+        self.chrome_version.as_deref()?.split('.').next()?.parse().ok()
+    }
+
+    /// Refuses an upgrade that names no newer Chrome.
+    pub fn check(&self, chrome_major: Option<ChromeMajor>) -> Result<(), Failure> {
+        match (self.upgrade_from, chrome_major.or_else(|| self.major_of_version())) {
+            (Some(from), Some(to)) if from >= to => Err(load::not_older(from, to).into()),
+            (Some(from), None) => {
+                let message =
+                    "--upgrade-from goes with --chrome-major, the newer Chrome that is to use the profile";
+                let next = u64::from(from) + 1;
+                Err(Failure::usage(message)
+                    .hint(format!("for example --chrome-major {next} --upgrade-from {from}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What is missing where the store cannot be asked which Chrome a profile is of.
+pub const NO_MAJOR: &str = "with on_unavailable = \"fresh\" it starts empty if --chrome-major says for which Chrome: the store cannot be asked";
+
+/// How a load ended, in the contract's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LoadResult {
+    /// The snapshot was loaded.
+    Success,
+    /// The profile has never been captured.
+    NoPriorState,
+    /// The snapshot, or a part of it, is not there, or may not be used.
+    FreshFallback,
+    /// The databases are not whole.
+    IntegrityFailed,
+    /// Stored bytes are not what they should be.
+    ShaMismatch,
+    /// This pstore does not read the version of the snapshot's description.
+    UnsupportedVersion,
+    /// The snapshot is of another Chrome.
+    VersionMismatch,
+    /// The snapshot is too large.
+    TooLarge,
+}
+
+impl From<Outcome> for LoadResult {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Success => Self::Success,
+            Outcome::NoPriorState => Self::NoPriorState,
+            Outcome::FreshFallback => Self::FreshFallback,
+            Outcome::IntegrityFailed => Self::IntegrityFailed,
+            Outcome::ShaMismatch => Self::ShaMismatch,
+            Outcome::UnsupportedVersion => Self::UnsupportedVersion,
+            Outcome::VersionMismatch => Self::VersionMismatch,
+            Outcome::TooLarge => Self::TooLarge,
+        }
+    }
+}
+
+/// The profile that is loaded, and where to.
+#[derive(Clone, Debug)]
+pub struct LoadJob<'a> {
+    /// The profile.
+    pub profile: &'a ProfileName,
+    /// The Chrome that will use it.
+    pub chrome_major: ChromeMajor,
+    /// The snapshot; the current one if none is named.
+    pub reference: Option<&'a Reference>,
+    /// The directory to make.
+    pub target: &'a Path,
+    /// Replace the directory if it exists.
+    pub force: bool,
+    /// What files keep of their owner and their special rights.
+    pub keeping: Keeping,
+    /// How thoroughly the databases are checked.
+    pub check: CheckDepth,
+    /// Made before the directory is moved into place.
+    pub point_of_no_return: PointOfNoReturn,
+    /// The region the host is in; as configured if it is not said.
+    pub host_region: Option<String>,
+}
+
+impl Engine {
+    /// Loads a profile for a Chrome. A snapshot that cannot be used becomes an empty profile, unless
+    /// `options` say otherwise.
+    pub async fn load(&self, options: &LoadOptions, job: LoadJob<'_>) -> Result<Loaded, Failure> {
+        let settings = self.settings.tenant(&job.profile.tenant);
+        let tenant = self.tenant_of(job.profile).await?;
+        let mut request = load::Request {
+            profile: job.profile.clone(),
+            chrome_major: job.chrome_major,
+            chrome_version: options.chrome_version.clone(),
+            reference: job.reference.cloned(),
+            upgrade: self.upgrade(options, &job.profile.tenant),
+            target: job.target.to_owned(),
+            force: job.force,
+            keeping: job.keeping,
+            threads: threads(),
+            point_of_no_return: job.point_of_no_return,
+            policy: Policy {
+                allow_hot: settings.modes.contains(&Mode::Hot),
+                max_bytes: settings.max_profile_bytes,
+                depth: job.check.depth(),
+                place: Place::apart(),
+                require: options.require,
+            },
+            host_region: job.host_region.or_else(|| self.settings.host_region()),
+            now_ms: clock::unix_ms(),
+            normalise_exit: options.normalise_exit,
+            adoption: None,
+        };
+        let mut loaded = load::load(tenant.as_ref(), &request, self.progress()).await;
+        if let Err(Error::Foreign { .. }) = loaded {
+            // An archive of another program is taken in, for which something must be written.
+            let tenant = self.tenant_to_change(&job.profile.tenant).await?;
+            request.adoption = Some(self.adoption(&job.profile.tenant));
+            loaded = load::load(Some(&tenant), &request, self.progress()).await;
+        }
+        let loaded = loaded.map_err(|error| {
+            let lineage = Lineage { name: job.profile.clone(), chrome_major: job.chrome_major };
+            match job.reference {
+                Some(_) => unfound(&lineage, error),
+                None => error.into(),
+            }
+        })?;
+        self.tell_of_load(job.profile, job.chrome_major, &loaded);
+        Ok(loaded)
+    }
+
+    fn tell_of_load(&self, profile: &ProfileName, chrome_major: ChromeMajor, loaded: &Loaded) {
+        if loaded.outcome.is_fallback() {
+            let reason = loaded.reason.as_deref().unwrap_or_default();
+            self.warn(&format!("{}: starting with an empty profile: {reason}", loaded.outcome.as_str()));
+            if loaded.record.is_none() && loaded.outcome == Outcome::ShaMismatch {
+                let repair = pointer_repair(&profile.to_string(), Some(&chrome_major.to_string()));
+                self.say(&format!("hint: {repair}"));
+            }
+        }
+        if loaded.outcome == Outcome::NoPriorState {
+            self.say(&format!("{profile} has no snapshot yet: starting with an empty profile"));
+        }
+        loaded.warnings.iter().for_each(|warning| self.warn(warning));
+    }
+
+    /// What becomes of a Chrome that has no snapshot yet: as said, or as the tenant has it.
+    pub fn upgrade(&self, options: &LoadOptions, tenant: &Tenant) -> Upgrade {
+        match options.upgrade_from {
+            Some(major) => Upgrade::From(major),
+            None => self.settings.tenant(tenant).upgrade,
+        }
+    }
+
+    /// Whether something that could not begin for this reason begins with an empty profile, without the store.
+    pub fn begins_without_store(&self, options: &LoadOptions, tenant: &Tenant, failure: &Failure) -> bool {
+        let is_set = self.settings.tenant(tenant).on_unavailable == OnUnavailable::Fresh;
+        is_set
+            && !options.require
+            && options.upgrade_from.is_none()
+            && matches!(failure.kind, ErrorKind::Unavailable | ErrorKind::Denied)
+    }
+
+    /// The tenant; `None` if there is none, or no store at all. A store that does not answer is an error:
+    /// nobody knows what is in it.
+    async fn tenant_of(&self, profile: &ProfileName) -> Result<Option<TenantStore>, Failure> {
+        if self.location.is_missing() {
+            return Ok(None);
+        }
+        let store = self.store(self.purpose_of_keeping().await?).await?;
+        match self.answer(store.tenant(&profile.tenant)).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                match self.has_archives(&store, &profile.tenant).await {
+                    true => self.writable_tenant(&profile.tenant).await.map(Some),
+                    false => Ok(None),
+                }
+            }
+            found => Ok(Some(found?)),
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! `import` stores an archive as the next snapshot of a profile.
+
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader, Read},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use capture::{examiner::ProfileExaminer, judge::ArchiveJudge};
+use schemars::JsonSchema;
+use serde::Serialize;
+use store::{
+    Error, ErrorKind,
+    catalog::{lineage_handle::LineageHandle, pointer::Flip},
+    content::TenantStore,
+    format::{
+        event::{Actor, EventKind},
+        limits,
+        manifest::Manifest,
+        pointer::{Pointer, Target},
+        record::{Reason, Record},
+    },
+    name::{ChromeMajor, Lineage, ProfileName},
+    ops::{
+        archive::import::{self, Imported, Request},
+        pointer_move,
+        read::resolve,
+        retention,
+        write::snapshot::{Outcome as Stored, Report},
+    },
+};
+
+use crate::{
+    Engine,
+    captures::{CapturedFields, CheckOptions, expected},
+    engine::threads,
+    failure::Failure,
+    foreign,
+    names::{ActorName, LineageName},
+    outcome::Outcome,
+};
+
+/// How messages and the record call an archive that comes as a stream.
+const STREAM: &str = "-";
+const ARCHIVE: &str = ".tar.zst";
+const MANIFEST: &str = ".manifest.json";
+
+/// Stores an archive as the next snapshot of a profile.
+#[derive(Clone, Debug)]
+pub struct ImportRequest {
+    /// The archive.
+    pub source: ImportSource,
+    /// Whose snapshot it becomes.
+    pub profile: ProfileName,
+    /// The file that describes the archive; the one beside it, if there is one, if it is not said.
+    pub manifest: Option<PathBuf>,
+    /// The major version of the Chrome that wrote it; as the manifest says if it is not said.
+    pub chrome_major: Option<ChromeMajor>,
+    /// What is looked at before it becomes the current one.
+    pub checks: CheckOptions,
+    /// Even while somebody holds the lock, who then can no longer move the pointer; even over a pointer that
+    /// is damaged.
+    pub force: bool,
+    /// Who acts.
+    pub actor: ActorName,
+}
+
+/// Where an archive comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ImportSource {
+    /// This file.
+    File(PathBuf),
+    /// The stream that the door hands over, see [`Engine::import_stream`].
+    Stream,
+    /// The store, in which another program has made it the current snapshot.
+    Current,
+}
+
+impl ImportRequest {
+    /// Stores the archive from `source` as a snapshot of `profile`, checked.
+    pub fn new(source: ImportSource, profile: ProfileName) -> Self {
+        Self {
+            source,
+            profile,
+            manifest: None,
+            chrome_major: None,
+            checks: CheckOptions::default(),
+            force: false,
+            actor: ActorName::default(),
+        }
+    }
+}
+
+/// The snapshot that an archive became.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ImportOutcome {
+    /// The snapshot, and what it took to store it.
+    #[serde(flatten)]
+    pub captured: CapturedFields,
+    /// The digest of the archive.
+    pub archive_sha256: Option<String>,
+    /// The size of the archive.
+    pub archive_size_bytes: Option<u64>,
+}
+
+impl Outcome for ImportOutcome {
+    const HAS_VERDICT: bool = true;
+
+    fn verdict(&self) -> Option<Failure> {
+        self.captured.verdict()
+    }
+}
+
+impl Engine {
+    /// Stores an archive that is a file, or the current one in the store, as a snapshot.
+    pub async fn import(&self, request: &ImportRequest) -> Result<ImportOutcome, Failure> {
+        match &request.source {
+            ImportSource::File(file) => self.import_archive(request, file, || open(file)).await,
+            ImportSource::Stream => Err(Failure::usage("there is no stream to import from")),
+            ImportSource::Current => self.import_current(request).await,
+        }
+    }
+
+    /// Stores the archive that `stream` holds as a snapshot, whatever the request says is its source.
+    pub async fn import_stream(
+        &self,
+        request: &ImportRequest,
+        stream: Box<dyn Read + Send>,
+    ) -> Result<ImportOutcome, Failure> {
+        self.import_archive(request, Path::new(STREAM), || Ok(stream)).await
+    }
+
+    async fn import_archive(
+        &self,
+        request: &ImportRequest,
+        file: &Path,
+        open: impl FnOnce() -> Result<Box<dyn Read + Send>, Failure>,
+    ) -> Result<ImportOutcome, Failure> {
+        let manifest = self.manifest(request, file)?;
+        let chrome_major = chrome_major(request, file, manifest.as_ref())?;
+        let lineage = Lineage { name: request.profile.clone(), chrome_major };
+        if let Some(manifest) = manifest.as_ref().filter(|manifest| manifest.lineage() != lineage) {
+            self.say(&format!("the archive is of {}, and is stored as {lineage}", manifest.lineage()));
+        }
+        let stream = require_zstd(open()?, file, &lineage)?;
+        let tenant = self.writable_tenant(&lineage.name.tenant).await?;
+        let actor = self.actor(&request.actor);
+        let controls = LineageHandle::new(tenant.clone(), lineage.clone(), actor.clone());
+        let (pointer, _) = self.pointer_to_move(&controls, request.force).await?;
+        let policy = self.settings.retention(&lineage.name).policy;
+        retention::require_room(&tenant, &lineage, &policy, &Reason::Import).await?;
+        let base = base(&tenant, &lineage, pointer.as_ref()).await?;
+        let archive = self.archive_to_import((request, file), (&tenant, &lineage), &actor, manifest);
+        let name = archive.name.clone();
+        let importing = import::import(&tenant, archive, base, stream, self.progress());
+        let mut imported = tokio::select! {
+            imported = importing => imported.map_err(|error| refused(error, &name))?,
+            () = self.interrupt.raised() => return Err(Error::Interrupted.into()),
+        };
+        let mut flip = Flip::Unchanged;
+        if imported.held_back.is_none() {
+            let job = self.publish_policy(&lineage.name.tenant);
+            let (progress, how) = (self.progress(), (String::new(), request.force));
+            (imported.record, flip) =
+                pointer_move::point(&controls, imported.record, EventKind::Import, how, &job, progress)
+                    .await?;
+        }
+        Ok(self.imported(&lineage, imported, flip))
+    }
+
+    /// Takes in the archive that another program has made the current snapshot.
+    async fn import_current(&self, request: &ImportRequest) -> Result<ImportOutcome, Failure> {
+        let asked = LineageName { profile: request.profile.clone(), chrome_major: request.chrome_major };
+        let (tenant, lineage) = self.lineage_to_load(&asked).await?;
+        let (record, outcome) = match resolve::snapshot(&tenant, &lineage, None).await {
+            Err(Error::Foreign { .. }) => {
+                self.adopt(&lineage).await?;
+                (resolve::snapshot(&tenant, &lineage, None).await?, Stored::Stored)
+            }
+            found => (found?, Stored::Unchanged),
+        };
+        let Some(content) = &record.content else {
+            return Err(Failure::internal(format!("the snapshot {} has no content", record.record)));
+        };
+        let report = Report::of(&record, content.snapshot_id, outcome, Flip::Unchanged);
+        let captured = CapturedFields::of(&lineage, &report, Vec::new());
+        captured.warnings.iter().for_each(|warning| self.warn(warning));
+        let (archive_sha256, archive_size_bytes) = (record.archive_sha256.clone(), record.archive_size_bytes);
+        Ok(ImportOutcome { captured, archive_sha256, archive_size_bytes })
+    }
+
+    /// The description of the archive: the file that is named, else the one beside it.
+    fn manifest(&self, request: &ImportRequest, file: &Path) -> Result<Option<Manifest>, Failure> {
+        let beside = || {
+            let name = file.file_name()?.to_str()?.strip_suffix(ARCHIVE)?;
+            Some(file.with_file_name(format!("{name}{MANIFEST}"))).filter(|path| path.is_file())
+        };
+        let Some(path) = request.manifest.clone().or_else(beside) else {
+            self.warn("there is no manifest: that the archive is whole cannot be checked");
+            return Ok(None);
+        };
+        let failed = |error: io::Error| Error::io("cannot read", &path, error);
+        let mut bytes = Vec::new();
+        let file = File::open(&path).map_err(failed)?;
+        file.take(limits::MANIFEST + 1).read_to_end(&mut bytes).map_err(failed)?;
+        let decoded = Manifest::decode(&bytes).map_err(|error| error.of(path.display()));
+        Ok(Some(decoded.map_err(|error| refused(error, &path.display().to_string()))?))
+    }
+
+    fn archive_to_import(
+        &self,
+        (request, file): (&ImportRequest, &Path),
+        (tenant, lineage): (&TenantStore, &Lineage),
+        actor: &Actor,
+        manifest: Option<Manifest>,
+    ) -> Request {
+        let settings = self.settings.tenant(&lineage.name.tenant);
+        let (name, source) = match file == Path::new(STREAM) {
+            true => ("the archive".to_owned(), STREAM.to_owned()),
+            false => {
+                let path = std::path::absolute(file).unwrap_or_else(|_| PathBuf::from(file));
+                (file.display().to_string(), path.to_string_lossy().into_owned())
+            }
+        };
+        let examiner = ProfileExaminer {
+            policy: request.checks.policy(),
+            stopped: None,
+            expected: expected(tenant, &lineage.name),
+        };
+        Request {
+            lineage: lineage.clone(),
+            name,
+            source: ("archive", source),
+            manifest,
+            about: foreign::about(actor),
+            max_bytes: settings.max_profile_bytes,
+            quota_bytes: settings.quota_bytes,
+            threads: threads(),
+            controls: Some(LineageHandle::new(tenant.clone(), lineage.clone(), actor.clone())),
+            judge: Some((Arc::new(ArchiveJudge(examiner)), std::env::temp_dir())),
+        }
+    }
+
+    fn imported(&self, lineage: &Lineage, imported: Imported, flip: Flip) -> ImportOutcome {
+        let Imported { record, snapshot_id, outcome, held_back, arrived, skipped, taken_over, elapsed } =
+            imported;
+        let read_files = record.counts.files;
+        let report = Report::of(&record, snapshot_id, outcome, flip);
+        let report = Report { held_back, skipped, read_files, taken_over, elapsed, ..report };
+        let captured = CapturedFields::of(lineage, &report, Vec::new());
+        captured.warnings.iter().for_each(|warning| self.warn(warning));
+        ImportOutcome {
+            captured,
+            archive_sha256: Some(arrived.sha256.to_string()),
+            archive_size_bytes: Some(arrived.size),
+        }
+    }
+}
+
+/// The advice about an archive, or a manifest, that is not taken in.
+fn refused(error: Error, name: &str) -> Failure {
+    let is_of_it = matches!(&error, Error::Damaged { object, .. } if object == name);
+    match error {
+        Error::BadArchive { .. } => Failure::from(error)
+            .hint("fetch the archive again, or ask whoever wrote it for another; nothing was published"),
+        _ if is_of_it => Failure::from(error).hint(
+            "fetch archive and manifest again: they must be of the same snapshot; nothing was published",
+        ),
+        error => error.into(),
+    }
+}
+
+fn chrome_major(
+    request: &ImportRequest,
+    file: &Path,
+    manifest: Option<&Manifest>,
+) -> Result<ChromeMajor, Failure> {
+    match (request.chrome_major, manifest.map(|manifest| manifest.chrome_major_version)) {
+        (Some(given), Some(told)) if given != told => {
+            let reason = format!("the archive is of Chrome {told}, and not of Chrome {given}");
+            Err(Failure::from(Error::VersionMismatch { reason })
+                .hint("leave --chrome-major out: the manifest says it; nothing was published"))
+        }
+        (Some(major), _) | (None, Some(major)) => Ok(major),
+        (None, None) => {
+            let message = format!("which Chrome wrote {} is not known", file.display());
+            Err(Failure::usage(message)
+                .hint("say it with --chrome-major, for example --chrome-major 131, or name a --manifest"))
+        }
+    }
+}
+
+fn open(file: &Path) -> Result<Box<dyn Read + Send>, Failure> {
+    let opened = File::open(file).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => {
+            Failure::new(ErrorKind::NotFound, format!("there is no file {}", file.display()))
+        }
+        _ => Error::io("cannot read", file, error).into(),
+    })?;
+    Ok(Box::new(opened))
+}
+
+/// The first bytes of other archives than ours: at which offset, which bytes, their name, and the command that
+/// reads one.
+const OTHERS: [(usize, &[u8], &str, &str); 4] = [
+    (0, &[0x1f, 0x8b], "gzip", "gunzip -c"),
+    (0, b"BZh", "bzip2", "bunzip2 -c"),
+    (0, &[0xfd, b'7', b'z', b'X', b'Z', 0], "xz", "unxz -c"),
+    (257, b"ustar", "a tar file that is not compressed", "cat"),
+];
+
+/// Refuses an archive that is compressed in another way, with the command that changes it.
+fn require_zstd(
+    stream: Box<dyn Read + Send>,
+    file: &Path,
+    lineage: &Lineage,
+) -> Result<Box<dyn Read + Send>, Failure> {
+    let mut stream = BufReader::with_capacity(4096, stream);
+    let start = stream.fill_buf().map_err(|error| Error::io("cannot read", file, error))?;
+    let found =
+        OTHERS.iter().find(|(at, magic, ..)| start.get(*at..).is_some_and(|rest| rest.starts_with(magic)));
+    let Some((.., kind, reader)) = found else { return Ok(Box::new(stream)) };
+    let (name, shown) = (&lineage.name, file.display());
+    let message =
+        format!("{shown} cannot be imported: it is {kind}, and an archive is tar compressed by zstd");
+    Err(Failure::new(ErrorKind::IntegrityFailed, message).hint(format!(
+        "`{reader} {shown} | zstd | pstore import - {name} --chrome-major {}`",
+        lineage.chrome_major
+    )))
+}
+
+/// The current snapshot, if it is one of ours that can be built on.
+async fn base(
+    tenant: &TenantStore,
+    lineage: &Lineage,
+    pointer: Option<&Pointer>,
+) -> Result<Option<Record>, Failure> {
+    match pointer.map(Pointer::target) {
+        Some(Target::Record(_)) => match resolve::snapshot(tenant, lineage, None).await {
+            Ok(record) => Ok(Some(record)),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Damaged) => Ok(None),
+            Err(error) => Err(error.into()),
+        },
+        _ => Ok(None),
+    }
+}
