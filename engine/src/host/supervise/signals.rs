@@ -24,7 +24,7 @@ impl Signals {
         }
     }
 
-    pub(in crate::verbs) async fn next(&mut self) -> Signal {
+    pub async fn next(&mut self) -> Signal {
         tokio::select! {
             () = signals::next(&mut self.terminate) => Signal::TERM,
             () = signals::next(&mut self.hang_up) => Signal::HUP,
