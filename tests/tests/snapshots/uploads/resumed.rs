@@ -165,8 +165,12 @@ async fn what_changed_since_is_stored_as_it_is_now() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_capture_that_starts_again_goes_on_too() {
     let desk = Desk::make().await;
-    let changing = desk.source.join("f_000");
-    let change = deed(move || async move { fs::write(changing, noise(MIB / 4, 500)).unwrap() });
+    let (changing, appearing) = (desk.source.join("f_000"), desk.source.join("f_new"));
+    let change = deed(move || async move {
+        fs::write(changing, noise(MIB / 4, 500)).unwrap();
+        // On a busy host the first pack may be full before that one is read, but no walk has seen this one.
+        fs::write(appearing, noise(MIB / 4, 501)).unwrap();
+    });
     let bucket = Interrupter::before(desk.memory.clone(), Verb::Create, "content/acme/packs/", change);
     let report = desk.world.on(Arc::new(bucket)).snapshot(&desk.source).await.unwrap();
     assert!(report.taken_over.packs >= 5, "{:?}", report.taken_over);
