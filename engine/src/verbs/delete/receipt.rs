@@ -1,6 +1,6 @@
 //! The receipt of a deletion says what went, when, by whom and why; before it, what would go.
 
-use std::{collections::BTreeSet, fmt};
+use std::fmt;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -127,7 +127,7 @@ pub struct DeletionReceipt {
     /// How many bytes were stored for them.
     pub stored_bytes: u64,
     /// The tags of the snapshots.
-    pub tags: BTreeSet<String>,
+    pub tags: Vec<String>,
     /// Who keeps it from being deleted.
     pub in_use: Vec<InUse>,
     /// Whether a garbage collection has to end it.
@@ -170,7 +170,7 @@ pub(super) fn of(
         snapshots: count(survey.snapshots, |deletion| deletion.snapshots),
         archives: count(survey.archives, |deletion| deletion.archives),
         stored_bytes: count(survey.stored_bytes + survey.archive_bytes, |deletion| deletion.stored_bytes),
-        tags: survey.tags.clone(),
+        tags: survey.tags.iter().cloned().collect(),
         in_use: in_use(survey),
         gc_due: deletion.is_some() && !is_over,
         subject: subject.clone(),
