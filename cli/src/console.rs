@@ -52,6 +52,7 @@ impl Console {
         let shown = Targets::new()
             .with_target("store", own)
             .with_target("capture", own)
+            .with_target("engine", own)
             .with_target("fuse", own)
             .with_target("pstore", own)
             .with_default(others);

@@ -6,6 +6,7 @@
 mod answer;
 mod args;
 mod console;
+mod daemon;
 mod progress;
 mod table;
 mod verbs;

@@ -13,6 +13,7 @@ pub mod host;
 pub mod interrupt;
 pub mod loads;
 pub mod location;
+pub mod mount;
 pub mod names;
 pub mod observer;
 pub mod outcome;

@@ -12,6 +12,7 @@ use crate::failure::Failure;
 
 /// Who acts. It is written into locks and events.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ActorName {
     /// What the run is called; made up if it is not said.
     pub run_id: Option<String>,

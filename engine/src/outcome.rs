@@ -1,7 +1,7 @@
 //! An outcome is what a request came to: one document, and perhaps a verdict.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use store::name::{ChromeMajor, Lineage, Profile, Tenant};
 
 use crate::failure::Failure;
@@ -18,7 +18,7 @@ pub trait Outcome: Serialize + JsonSchema {
 }
 
 /// Whose outcome it is, in the contract's words.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LineageFields {
     /// The tenant.
     pub tenant_id: Tenant,

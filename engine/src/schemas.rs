@@ -12,6 +12,7 @@ use crate::{
 /// Every document by its name, which is that of the verb, and its schema.
 pub fn all() -> Vec<(&'static str, Value)> {
     vec![
+        ("commit", of::<verbs::commit::CommitOutcome>("commit")),
         ("error", titled::<ErrorDocument>("What a command prints with --json if it fails".to_owned())),
         ("delete", of::<verbs::delete::DeleteOutcome>("delete")),
         ("expect", of::<verbs::expect::ExpectOutcome>("expect")),
@@ -22,14 +23,22 @@ pub fn all() -> Vec<(&'static str, Value)> {
         ("lock-release", of::<verbs::lock::ReleaseLockOutcome>("lock release")),
         ("lock-renew", of::<verbs::lock::RenewLockOutcome>("lock renew")),
         ("lock-show", of::<verbs::lock::ShowLockOutcome>("lock show")),
+        ("mount", of::<verbs::mount::MountOutcome>("mount")),
+        ("mounts", of::<verbs::mounts::MountsOutcome>("mounts")),
         ("reap", of::<verbs::reap::ReapOutcome>("reap")),
         ("restore", of::<verbs::restore::RestoreOutcome>("restore")),
         ("retention-apply", of::<verbs::retention::RetentionOutcome>("retention apply")),
         ("retention-plan", of::<verbs::retention::RetentionOutcome>("retention plan")),
         ("rollback", of::<verbs::rollback::RollbackOutcome>("rollback")),
+        ("sessions", of::<verbs::sessions::SessionsOutcome>("sessions")),
+        ("sessions-discard", of::<verbs::sessions::DiscardOutcome>("sessions discard")),
+        ("sessions-remote", of::<verbs::sessions::remote::RemoteSessionsOutcome>("sessions --remote")),
+        ("sessions-rescue", of::<verbs::sessions::RescueOutcome>("sessions rescue")),
+        ("sessions-set-aside", of::<verbs::sessions::SetAsideOutcome>("sessions set-aside")),
         ("snapshot", of::<verbs::snapshot::SnapshotOutcome>("snapshot")),
         ("stats", of::<verbs::stats::StatsOutcome>("stats")),
         ("tag", of::<verbs::tag::TagOutcome>("tag")),
+        ("unmount", of::<verbs::unmount::UnmountOutcome>("unmount")),
     ]
 }
 
@@ -37,19 +46,30 @@ pub fn all() -> Vec<(&'static str, Value)> {
 fn of<T: Outcome>(verb: &str) -> Value {
     let mut schema = titled::<T>(format!("What `pstore {verb} --json` prints"));
     if T::HAS_VERDICT {
-        schema["properties"]["error"] = json!({
-            "type": "object",
-            "properties": {
-                "kind": { "enum": codes::names() },
-                "message": { "type": "string" },
-                "hint": { "type": ["string", "null"] },
-                "exit_code": { "type": "integer" },
-            },
-            "required": ["exit_code", "hint", "kind", "message"],
-            "additionalProperties": false,
-        });
+        if schema.get("anyOf").is_none() {
+            schema["properties"]["error"] = verdict();
+        }
+        // Of one that has several forms, each may have it.
+        for form in schema.get_mut("anyOf").and_then(Value::as_array_mut).into_iter().flatten() {
+            form["properties"]["error"] = verdict();
+        }
     }
     schema
+}
+
+/// The schema of an error beside an outcome.
+fn verdict() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "kind": { "enum": codes::names() },
+            "message": { "type": "string" },
+            "hint": { "type": ["string", "null"] },
+            "exit_code": { "type": "integer" },
+        },
+        "required": ["exit_code", "hint", "kind", "message"],
+        "additionalProperties": false,
+    })
 }
 
 fn titled<T: JsonSchema>(title: String) -> Value {

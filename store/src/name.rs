@@ -86,7 +86,8 @@ fn check(text: &str) -> Result<(), &'static str> {
 }
 
 /// `tenant/profile`, as people type it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct ProfileName {
     pub tenant: Tenant,
     pub profile: Profile,
@@ -110,6 +111,20 @@ impl FromStr for ProfileName {
             });
         };
         Ok(Self { tenant: tenant.parse()?, profile: profile.parse()? })
+    }
+}
+
+impl TryFrom<String> for ProfileName {
+    type Error = InvalidName;
+
+    fn try_from(text: String) -> Result<Self, InvalidName> {
+        text.parse()
+    }
+}
+
+impl From<ProfileName> for String {
+    fn from(name: ProfileName) -> Self {
+        name.to_string()
     }
 }
 

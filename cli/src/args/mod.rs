@@ -25,8 +25,7 @@ pub(crate) use export::ExportArgs;
 pub(crate) use global::Global;
 pub(crate) use import::ImportArgs;
 pub(crate) use mount::{
-    CommitArgs, DiscardArgs, LossArg, MountArgs, OnDiverged, RescueArgs, SessionsArgs, SessionsVerb,
-    SetAsideArgs, UnmountArgs,
+    CommitArgs, DiscardArgs, MountArgs, RescueArgs, SessionsArgs, SessionsVerb, SetAsideArgs, UnmountArgs,
 };
 pub(crate) use verb::{
     CompletionsArgs, ConfigArgs, ConfigShowArgs, ConfigVerb, DiffArgs, HistoryArgs, ListArgs, ManArgs,

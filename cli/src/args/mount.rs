@@ -3,8 +3,11 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum};
-use engine::names::SnapshotName;
-use fuse::adapter::Owner;
+use engine::{
+    names::SnapshotName,
+    verbs::mount::{MountRequest, OnDiverged, OnLockLost},
+};
+use fuse::mount::info::Mode;
 use store::name::{ChromeMajor, ProfileName, Tenant};
 
 use super::{
@@ -70,9 +73,35 @@ pub(crate) struct MountArgs {
     /// Serve the mount, and tell on stdout when it is ready
     #[arg(long, hide = true, conflicts_with = "foreground")]
     pub(crate) daemon: bool,
-    /// Whom `pstore run` gives it to.
-    #[arg(skip)]
-    pub(crate) owner: Option<Owner>,
+}
+
+impl MountArgs {
+    pub(crate) fn request(&self) -> MountRequest {
+        MountRequest {
+            source: self.source.clone(),
+            mountpoint: self.mountpoint.clone(),
+            chrome_major: self.chrome_major,
+            mode: match (self.read_only, self.fork) {
+                (true, _) => Mode::ReadOnly,
+                (_, true) => Mode::Fork,
+                _ => Mode::Locked,
+            },
+            resume: self.resume,
+            ignore_session: self.ignore_session.clone(),
+            on_diverged: self.diverged.on_diverged.clone(),
+            allow_other: self.allow_other,
+            on_lock_lost: match self.on_lock_lost {
+                LossArg::Warn => OnLockLost::Warn,
+                LossArg::Freeze => OnLockLost::Freeze,
+                LossArg::Kill => OnLockLost::Kill,
+            },
+            load: self.load.options(),
+            host_region: self.host_region.clone(),
+            actor: self.actor.name(),
+            wait: self.wait,
+            owner: None,
+        }
+    }
 }
 
 /// What becomes of a session that cannot be continued.
@@ -82,16 +111,6 @@ pub(crate) struct DivergedArgs {
     /// fail, set-aside, or rescue-as=TENANT/PROFILE
     #[arg(long, value_name = "WHAT", value_parser = on_diverged, default_value = "fail", hide_default_value = true)]
     pub(crate) on_diverged: OnDiverged,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum OnDiverged {
-    /// Refuse to go on.
-    Fail,
-    /// Keep the session where no mount finds it.
-    SetAside,
-    /// Store it as a snapshot of this profile.
-    RescueAs(ProfileName),
 }
 
 fn on_diverged(text: &str) -> Result<OnDiverged, String> {

@@ -10,8 +10,8 @@ mod remembered;
 use std::{ffi::OsString, time::Duration};
 
 use engine::{
-    failure::Failure, interrupt::Interrupt, location::Purpose, names::LineageName, observer::Unobserved,
-    settings::Settings,
+    failure::Failure, interrupt::Interrupt, location::Purpose, mount::live::LiveMount, names::LineageName,
+    observer::Unobserved, settings::Settings,
 };
 use store::{
     catalog::records,
@@ -23,7 +23,7 @@ use store::{
 };
 
 use self::{asked::Asked, remembered::Remembered};
-use super::{Engine, mount::remote};
+use super::Engine;
 use crate::args;
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ pub(crate) async fn run(words: Vec<OsString>) -> String {
 async fn candidates(asked: &Asked, last: &str) -> Result<Vec<String>, Failure> {
     let invocation = args::parse_words(asked.global_line()).map_err(|_| Failure::usage("no such line"))?;
     if asked.is_for("MOUNTPOINT") {
-        let live = remote::live(&Settings::load(&invocation.global.overrides())?)?;
+        let live = LiveMount::all(&Settings::load(&invocation.global.overrides())?)?;
         return Ok(live.iter().map(|live| live.info.mountpoint.to_string_lossy().into_owned()).collect());
     }
     let names = Names {

@@ -13,7 +13,6 @@ use engine::{
     verbs::export::{ExportChange, ExportDestination, ExportOutcome, ExportRequest},
 };
 use serde_json::Value;
-use store::{name::Tenant, ops::archive::publish::PublishJob};
 
 use crate::{answer::Answer, args::ExportArgs};
 
@@ -86,9 +85,4 @@ fn text(outcome: &ExportOutcome) -> String {
         let _ = writeln!(text, "  pointer   {names}");
     }
     text
-}
-
-/// How a tenant's snapshots are published before the pointer is moved to them, and which.
-pub(super) fn policy(engine: &Engine, tenant: &Tenant) -> PublishJob {
-    engine.publish_policy(tenant)
 }

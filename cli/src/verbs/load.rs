@@ -1,6 +1,5 @@
 //! Loads, asked for with the words of the command line.
 
-use capture::load::Upgrade;
 use engine::{Engine, failure::Failure};
 use store::name::{ChromeMajor, Tenant};
 
@@ -10,10 +9,6 @@ pub(super) use engine::loads::NO_MAJOR;
 
 pub(super) fn check(args: &LoadArgs, chrome_major: Option<ChromeMajor>) -> Result<(), Failure> {
     args.options().check(chrome_major)
-}
-
-pub(super) fn upgrade(engine: &Engine, args: &LoadArgs, tenant: &Tenant) -> Upgrade {
-    engine.upgrade(&args.options(), tenant)
 }
 
 pub(super) fn begins_without_store(

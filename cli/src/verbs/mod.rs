@@ -25,7 +25,7 @@ mod lock;
 mod log;
 mod ls;
 mod man;
-mod mount;
+pub(crate) mod mount;
 mod mounts;
 mod reap;
 mod restore;

@@ -3,47 +3,26 @@
 use engine::{
     failure::Failure,
     settings::Settings,
-    text::{escape, size},
+    text::{escape, size, time},
+    verbs::mounts::{self, ListedMount, MountsOutcome, MountsRequest, UnansweredMount},
 };
-use serde_json::{Value, json};
+use fuse::mount::status::Status;
 
-use super::mount::remote::{self, Unreadable};
 use crate::{
     answer::Answer,
     table::{Align, Table},
 };
 
+/// How many columns the table has.
+const COLUMNS: usize = 9;
+
 pub(super) async fn run(settings: &Settings) -> Result<Answer, Failure> {
-    let mut mounts = Vec::new();
-    for live in remote::live(settings)? {
-        let status = match remote::status(&live.session).await {
-            Some(status) => status?,
-            // It is being started, or is ending.
-            None => json!({
-                "session": live.session.file_name().map(|name| name.to_string_lossy()),
-                "mountpoint": live.info.mountpoint,
-                "pid": live.info.pid,
-                "mode": live.info.mode.as_str(),
-                "tenant_id": live.info.profile.split('/').next(),
-                "profile_id": live.info.profile.split('/').nth(1),
-                "chrome_major_version": live.info.chrome_major,
-            }),
-        };
-        mounts.push(status);
-    }
-    for Unreadable { session, problem } in remote::unreadable(settings)? {
-        let told = remote::status(&session).await.and_then(Result::ok);
-        let mut status = told
-            .unwrap_or_else(|| json!({ "session": session.file_name().map(|name| name.to_string_lossy()) }));
-        status["problem"] = json!(problem);
-        mounts.push(status);
-    }
-    let text = text(&mounts);
-    Ok(Answer::new(json!({ "mounts": mounts }), text))
+    let outcome = mounts::mounts(settings, &MountsRequest {}).await?;
+    Answer::of(&outcome, text(&outcome))
 }
 
-fn text(mounts: &[Value]) -> String {
-    if mounts.is_empty() {
+fn text(outcome: &MountsOutcome) -> String {
+    if outcome.mounts.is_empty() {
         return "nothing is mounted\n".to_owned();
     }
     let mut table = Table::new(&[
@@ -57,35 +36,59 @@ fn text(mounts: &[Value]) -> String {
         ("locked until", Align::Left),
         ("PID", Align::Right),
     ]);
-    for mount in mounts {
-        let text = |field: &str| mount[field].as_str().unwrap_or("-").to_owned();
-        let bytes = |field: &str| mount[field].as_u64().map_or_else(|| "-".to_owned(), size::bytes);
-        let hits = mount["cache_hit_ratio"]
-            .as_f64()
-            .map_or_else(|| "-".to_owned(), |ratio| format!("{:.0} %", ratio * 100.0));
-        let lock = match (&mount["lock_lost"], mount["lock"]["expires_at_ms"].as_u64()) {
-            (Value::Bool(true), _) => "lock_lost".to_owned(),
-            (_, Some(expires)) => engine::text::time::utc(expires),
-            _ => "-".to_owned(),
-        };
-        table.row(vec![
-            text("mountpoint"),
-            format!("{}/{}", text("tenant_id"), text("profile_id")),
-            text("sha256_prefix"),
-            text("mode"),
-            bytes("dirty_bytes"),
-            bytes("fetched_bytes"),
-            hits,
-            lock,
-            mount["pid"].as_u64().map_or_else(|| "-".to_owned(), |pid| pid.to_string()),
-        ]);
+    for mount in &outcome.mounts {
+        table.row(match mount {
+            ListedMount::Served(mount) => served(&mount.status),
+            ListedMount::Unanswered(mount) => unanswered(mount),
+            ListedMount::Unknown(_) => unknown(),
+        });
     }
     let mut text = table.render();
-    for mount in mounts {
-        if let Some(problem) = mount["problem"].as_str() {
-            let session = mount["session"].as_str().unwrap_or_default();
-            text.push_str(&format!("session {session} is unreadable: {}\n", escape::line(problem)));
-        }
+    for (session, problem) in outcome.mounts.iter().filter_map(ListedMount::problem) {
+        text.push_str(&format!("session {session} is unreadable: {}\n", escape::line(problem)));
     }
     text
+}
+
+fn served(status: &Status) -> Vec<String> {
+    let none = || "-".to_owned();
+    let lock = match &status.lock {
+        _ if status.lock_lost => "lock_lost".to_owned(),
+        Some(lock) => time::utc(lock.expires_at_ms),
+        None => none(),
+    };
+    vec![
+        status.mountpoint.display().to_string(),
+        format!("{}/{}", status.tenant_id, status.profile_id),
+        status.sha256_prefix.clone().unwrap_or_else(none),
+        status.mode.as_str().to_owned(),
+        size::bytes(status.dirty_bytes),
+        size::bytes(status.fetched_bytes),
+        status.cache_hit_ratio.map_or_else(none, |ratio| format!("{:.0} %", ratio * 100.0)),
+        lock,
+        status.pid.to_string(),
+    ]
+}
+
+fn unanswered(mount: &UnansweredMount) -> Vec<String> {
+    let none = || "-".to_owned();
+    vec![
+        mount.mountpoint.display().to_string(),
+        format!("{}/{}", mount.tenant_id, mount.profile_id),
+        none(),
+        mount.mode.as_str().to_owned(),
+        none(),
+        none(),
+        none(),
+        none(),
+        mount.pid.to_string(),
+    ]
+}
+
+/// Nothing is known of it: of a name that is not known the halves are.
+fn unknown() -> Vec<String> {
+    let none = || "-".to_owned();
+    let mut row = vec![none(), "-/-".to_owned()];
+    row.resize_with(COLUMNS, none);
+    row
 }

@@ -7,6 +7,7 @@ mod chrome;
 mod clock;
 mod config;
 mod contract;
+mod daemon;
 mod delete;
 mod desk;
 mod diff;

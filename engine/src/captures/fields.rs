@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use store::{
     catalog::pointer::Flip,
     id::{RecordId, SnapshotId},
@@ -15,7 +15,7 @@ use super::advice;
 use crate::{failure::Failure, outcome::LineageFields};
 
 /// Whether a snapshot is new.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StoreChange {
     /// A new snapshot was stored.
@@ -25,7 +25,7 @@ pub enum StoreChange {
 }
 
 /// Whether the pointer was moved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PointerChange {
     /// The pointer was moved to the snapshot.
@@ -35,7 +35,7 @@ pub enum PointerChange {
 }
 
 /// Why a snapshot was stored and not made the current one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HeldBackFor {
     /// Most cookies are gone.
@@ -66,7 +66,7 @@ impl HeldBackFor {
 }
 
 /// Entries of the directory that are not stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SkippedFields {
     /// Sockets.
     pub sockets: u64,
@@ -77,7 +77,7 @@ pub struct SkippedFields {
 }
 
 /// A snapshot, and what it took to store it.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CapturedFields {
     /// Whether the snapshot is new.
     pub outcome: StoreChange,

@@ -16,6 +16,7 @@ const HOT_MODE_PAGE: &str = "docs/hot-mode.md";
 
 /// How a profile is captured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct CaptureOptions {
     /// Whether the browser is ended first.
     pub mode: CaptureMode,
@@ -56,6 +57,7 @@ pub enum CaptureMode {
 
 /// What is looked at before a snapshot becomes the current one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct CheckOptions {
     /// How thoroughly databases that are new or changed are checked.
     pub depth: CheckDepth,

@@ -9,12 +9,14 @@ use store::{
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
     /// Writable, under the profile's lock: its commits move the pointer.
     Locked,
     /// Writable, without a lock: its commits go to another profile.
     Fork,
+    /// Nothing can be changed.
     ReadOnly,
 }
 

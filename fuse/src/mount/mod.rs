@@ -8,6 +8,7 @@ mod publish;
 mod rooted;
 mod settle;
 mod start;
+pub mod status;
 
 use std::{
     path::PathBuf,
@@ -18,7 +19,6 @@ use std::{
     time::Duration,
 };
 
-use serde_json::{Value, json};
 use store::{
     Error, Result,
     catalog::lock::{Hold, LockRenewer},
@@ -206,58 +206,6 @@ impl Mount {
         if let Err(errno) = self.fs.shorten_journal(&self.session) {
             tracing::warn!(%errno, "the journal could not be shortened");
         }
-    }
-
-    /// What `mounts` tells.
-    pub async fn status(&self) -> Value {
-        let figures = self.lazy.as_ref().map(|lazy| lazy.figures()).unwrap_or_default();
-        let lock = match self.hold() {
-            Some(hold) => {
-                let lock = hold.lock().await;
-                json!({
-                    "expires_at_ms": lock.expires_at_ms,
-                    "renewal_count": lock.renewal_count,
-                })
-            }
-            None => Value::Null,
-        };
-        let lost = self.keeper().and_then(LockRenewer::loss).map(|error| error.to_string());
-        let base = self.base.try_lock().ok().and_then(|base| base.as_ref().map(|base| base.record.clone()));
-        let hits = figures.memory_hits + figures.disk_hits;
-        let asked = hits + figures.misses;
-        json!({
-            "session": self.session_id(),
-            "tenant_id": self.lineage.name.tenant,
-            "profile_id": self.lineage.name.profile,
-            "chrome_major_version": self.lineage.chrome_major,
-            "mode": self.info.mode.as_str(),
-            "mountpoint": self.info.mountpoint,
-            "pid": self.info.pid,
-            "started_at_ms": self.info.started_at_ms,
-            "resumed": self.resumed,
-            "record": base.as_ref().map(|base| base.record),
-            "sha256_prefix": base.as_ref().map(|base| base.sha256_prefix()),
-            "fallback": self.info.fallback,
-            "dirty": self.is_at_stake(),
-            "dirty_bytes": self.fs.dirty_bytes(),
-            "written_bytes": self.fs.written_bytes(),
-            "journal_bytes": self.fs.journal_bytes(),
-            "read_only": self.fs.is_read_only(),
-            "open_for_writing": self.fs.writers(),
-            "fetched_bytes": figures.fetched_bytes,
-            "demanded_bytes": figures.demanded_bytes,
-            "prefetched_bytes": figures.prefetched_bytes,
-            "wasted_bytes": figures.wasted_bytes,
-            "requests": figures.requests,
-            "cache_hits": hits,
-            "cache_misses": figures.misses,
-            "cache_hit_ratio": if asked == 0 { Value::Null } else { json!(hits as f64 / asked as f64) },
-            "round_trips": self.round_trips,
-            "ready_ms": lock_copy(&self.ready).map(|ready| ready.as_secs_f64() * 1000.0),
-            "lock": lock,
-            "lock_lost": lost.is_some(),
-            "lock_lost_reason": lost,
-        })
     }
 
     /// Fails unless this mount may move its profile's pointer.

@@ -9,7 +9,7 @@ mod mounted;
 mod place;
 
 use capture::load::{Loaded, Outcome};
-use engine::{failure::Failure, host::user::User};
+use engine::{failure::Failure, host::user::User, mount::Published};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use serde_json::{Value, json};
 use store::{
@@ -22,9 +22,7 @@ use store::{
 };
 
 use super::{
-    Engine, capture as capturing,
-    commit::Published,
-    copies,
+    Engine, capture as capturing, copies,
     guard::{CommandEnd, Signals},
     mount::Notes,
 };

@@ -4,19 +4,25 @@
 use std::time::Duration;
 
 use capture::load::Outcome;
-use engine::{failure::Failure, host::user::User, names::SnapshotName};
+use engine::{
+    failure::Failure,
+    host::user::User,
+    mount::{Asked, publish},
+    names::SnapshotName,
+    verbs::mount::{MountRequest, daemon},
+};
 use fuse::adapter::Owner;
 use store::ErrorKind;
 
 use super::{
     super::{
-        Engine, commit,
+        Engine,
         guard::{self, Browsers, Signals},
         mount::{EndedBy, Mountpoint, Notes, Serving},
     },
     Captured, Ended, command,
 };
-use crate::args::{LossArg, MountArgs, RunArgs};
+use crate::args::RunArgs;
 
 /// How long a mount that is being made is waited for when it is not wanted any more: what it
 /// may have taken is given back.
@@ -44,8 +50,8 @@ async fn on(
     signals: &mut Signals,
     place: &Mountpoint,
 ) -> Result<Ended, Failure> {
-    let mount_args = mount_args(args, user, place);
-    let beginning = Serving::begin(engine, &mount_args, EndedBy::Command);
+    let request = mount_request(args, user, place);
+    let beginning = daemon::begin(engine, &request, EndedBy::Command);
     let give_back = async |(serving, _): (std::sync::Arc<Serving>, Notes)| drop(serving.put_aside().await);
     let (serving, notes) = guard::take(signals, &engine.interrupt, beginning, LAST_BREATH, give_back).await?;
     let mount = &serving.mount;
@@ -88,29 +94,22 @@ async fn capture(
         let message = format!("somebody has unmounted {place} while the command ran");
         return Err(Failure::new(ErrorKind::Io, message));
     }
-    let published = commit::publish(engine, &serving.mount, &args.capture, commit::Asked::default()).await?;
+    let published = publish(engine, &serving.mount, &args.capture.options(), Asked::default()).await?;
     Ok(published.into())
 }
 
 /// The same as would be asked of `pstore mount`.
-fn mount_args(args: &RunArgs, user: Option<&User>, place: &Mountpoint) -> MountArgs {
-    MountArgs {
-        source: SnapshotName::current(args.profile().clone()),
-        mountpoint: place.path().to_owned(),
+fn mount_request(args: &RunArgs, user: Option<&User>, place: &Mountpoint) -> MountRequest {
+    let source = SnapshotName::current(args.profile().clone());
+    MountRequest {
         chrome_major: args.chrome_major,
-        read_only: false,
-        fork: false,
-        resume: false,
         ignore_session: args.ignore_session.clone(),
-        diverged: args.diverged.clone(),
-        allow_other: false,
-        on_lock_lost: LossArg::Warn,
-        load: args.load.clone(),
+        on_diverged: args.diverged.on_diverged.clone(),
+        load: args.load.options(),
         host_region: args.capture.host_region.clone(),
-        actor: args.capture.actor.clone(),
+        actor: args.capture.actor.name(),
         wait: args.wait,
-        foreground: true,
-        daemon: false,
         owner: user.map(|user| Owner { uid: user.uid, gid: user.gid }),
+        ..MountRequest::new(source, place.path().to_owned())
     }
 }

@@ -24,6 +24,7 @@ impl Signals {
         }
     }
 
+    /// The next one.
     pub async fn next(&mut self) -> Signal {
         tokio::select! {
             () = signals::next(&mut self.terminate) => Signal::TERM,

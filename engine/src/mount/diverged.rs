@@ -1,28 +1,31 @@
-//! Sessions that cannot be continued: they were cut short here, and somebody has gone on elsewhere.
+//! `diverged` settles sessions that cannot be continued: they were cut short here, and somebody has gone on
+//! elsewhere.
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{Args, FromArgMatches};
-use engine::failure::Failure;
 use fuse::overlay::session::{Place, SessionDir};
-use store::{ErrorKind, catalog::clock, name::ProfileName};
+use store::{ErrorKind, catalog::clock, format::record::Reason, name::ProfileName};
 
 use super::{
-    super::{Engine, capture as capturing},
-    found::{Sessions, Taking, described},
-    opening::blocking,
-    rescue,
+    assembly::blocking,
+    request::{MountRequest, OnDiverged},
+    rescue::{self, RescueRequest},
+    sessions::{Sessions, Taking, described},
 };
-use crate::args::{MountArgs, OnDiverged, RescueArgs};
+use crate::{Engine, captures::CaptureOptions, failure::Failure};
 
 /// What was set aside is told of again when it is older than this.
 const TELL_AGAIN: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Does what was asked for with the session that a mount failed on, and says what. Fails with what
 /// the mount failed with if that is not about a session, or is to be decided by a person.
-pub(super) async fn settle(engine: &Engine, args: &MountArgs, failure: Failure) -> Result<String, Failure> {
+pub(super) async fn settle(
+    engine: &Engine,
+    args: &MountRequest,
+    failure: Failure,
+) -> Result<String, Failure> {
     let Some(id) = &failure.diverged else { return Err(failure) };
-    match &args.diverged.on_diverged {
+    match &args.on_diverged {
         OnDiverged::Fail => Err(failure),
         OnDiverged::SetAside => set_aside(engine, &args.source.profile, id).await,
         OnDiverged::RescueAs(name) => rescue_as(engine, &args.source.profile, id, name).await,
@@ -56,19 +59,21 @@ async fn rescue_as(
     let candidate = found.unfinished.into_iter().next();
     let candidate =
         candidate.ok_or_else(|| Failure::new(ErrorKind::InUse, format!("somebody uses session {id}")))?;
-    let typed = ["rescue", id, "--as", &name.to_string(), "--reason", "autosave"].map(ToOwned::to_owned);
-    let matches = RescueArgs::augment_args(clap::Command::new("rescue")).try_get_matches_from(typed);
-    let typed = matches.and_then(|matches| RescueArgs::from_arg_matches(&matches));
-    let args = typed.map_err(|error| Failure::internal(error.to_string()))?;
-    let published = Box::pin(rescue::rescue(engine, candidate, &args)).await?;
+    let request = RescueRequest {
+        session: id.to_owned(),
+        other: Some(name.clone()),
+        force: false,
+        capture: CaptureOptions::new(Reason::Autosave),
+    };
+    let published = Box::pin(rescue::rescue(engine, candidate, &request)).await?;
     let stored = format!(
         "{profile} was changed elsewhere since session {id} began here: the session is snapshot {} of {name}",
         published.report.sha256_prefix
     );
-    match capturing::held_back(&published.report) {
+    match published.fields().verdict() {
         None => Ok(stored),
         // It is kept as well, since nothing shows that the snapshot is whole.
-        Some((_, why)) => {
+        Some(Failure { message: why, .. }) => {
             let aside = set_aside(engine, profile, id).await?;
             Ok(format!("{stored}, which is held back: {why}; {aside}"))
         }

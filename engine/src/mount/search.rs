@@ -1,20 +1,19 @@
-//! Which session of this host a mount continues.
+//! `Search` finds the session of this host that a mount continues.
 
 use std::{
     path::Path,
     time::{Duration, Instant},
 };
 
-use engine::{failure::Failure, settings::Settings};
 use fuse::{mount::info::Mode, overlay::session::Place};
 use store::{ErrorKind, name::ChromeMajor};
 
 use super::{
-    super::Engine,
-    found::{About, Candidate, Sessions, Taking},
-    opening::blocking,
+    assembly::blocking,
+    request::MountRequest,
+    sessions::{About, Candidate, Sessions, Taking, is_named},
 };
-use crate::args::MountArgs;
+use crate::{Engine, failure::Failure, settings::Settings};
 
 /// A process that has ended holds its session no longer than this.
 const ENDED_ARE_GONE: Duration = Duration::from_secs(2);
@@ -38,7 +37,7 @@ pub(super) struct Seen {
 }
 
 impl Search {
-    pub(super) fn new(engine: &Engine, args: &MountArgs) -> Self {
+    pub(super) fn new(engine: &Engine, args: &MountRequest) -> Self {
         Self {
             settings: engine.settings.clone(),
             store: engine.location.shown(),
@@ -106,9 +105,3 @@ impl Search {
 }
 
 const SESSIONS: &str = "`pstore sessions` lists them; `pstore sessions rescue` and `discard` settle one";
-
-/// Whether a session is one of these, of which the first digits are given.
-pub(in crate::verbs) fn is_named(path: &Path, prefixes: &[String]) -> bool {
-    let id = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    prefixes.iter().any(|prefix| !prefix.is_empty() && id.starts_with(&prefix.to_ascii_uppercase()))
-}

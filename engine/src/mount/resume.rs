@@ -1,6 +1,5 @@
-//! Going on with a session after others may have moved the profile's pointer.
+//! `resume` goes on with a session after others may have moved the profile's pointer.
 
-use engine::failure::Failure;
 use fuse::{
     mount::{Mount, Snapshot},
     overlay::checkpoint::Below,
@@ -14,12 +13,8 @@ use store::{
     ops::read::open::Opened,
 };
 
-use super::{
-    super::Engine,
-    found::Candidate,
-    opening::{self, Begun},
-};
-use crate::args::MountArgs;
+use super::sessions::Candidate;
+use crate::failure::Failure;
 
 /// What became of a commit of the session that was cut short.
 pub(super) async fn fate(candidate: &Candidate, hold: &Hold) -> Option<Fate> {
@@ -76,32 +71,6 @@ pub(super) fn gone_past(lineage: &Lineage, id: &str) -> Failure {
 pub(super) async fn at(tenant: &TenantStore, below: &Below) -> Result<Snapshot, Failure> {
     let (record, _) = records::get(tenant, &below.lineage, below.record).await?;
     Ok(Snapshot { lineage: below.lineage.clone(), opened: Opened::load(tenant, record).await? })
-}
-
-/// What was committed last was the current snapshot, and somebody has moved the pointer since.
-/// That is respected: what is current is mounted, if the session has nothing else to lose.
-pub(super) async fn passed(
-    engine: &Engine,
-    args: &MountArgs,
-    mount: Mount,
-    record: RecordId,
-    finished: bool,
-) -> Result<Begun, Failure> {
-    if !finished || mount.is_at_stake() {
-        let failure = gone_past(&mount.lineage, &mount.session_id());
-        mount.set_aside().await;
-        return Err(failure);
-    }
-    let told = format!(
-        "all changes of session {} were committed, as {record}; somebody has moved the pointer of {} since, and what that names now is mounted",
-        mount.session_id(),
-        mount.lineage.name
-    );
-    mount.end().await?;
-    drop(mount);
-    let mut begun = Box::pin(opening::open(engine, args)).await?;
-    begun.notes.warnings.push(told);
-    Ok(begun)
 }
 
 /// Nobody knows whether a commit that was cut short came about.

@@ -1,25 +1,22 @@
-//! What is mounted: a snapshot, an unfinished session, or an empty profile.
+//! `opening` decides on what is mounted: a snapshot, an unfinished session, or an empty profile.
 
 use std::{sync::Arc, time::Duration};
 
-use capture::{chrome::profile, load, marker};
-use engine::{failure::Failure, location::Purpose, names::LineageName};
+use capture::load;
 use fuse::{
     mount::{
-        Mount, Opening, Right, Settled, Snapshot, Start,
-        info::{self, Info, Mode},
+        Mount, Right, Settled, Snapshot, Start,
+        info::{Info, Mode},
     },
     overlay::session::SessionDir,
 };
 use store::{
     Error, ErrorKind,
     catalog::{
-        clock,
-        lock::{Hold, Terms},
+        lock::Terms,
         session_root::{self, Owner, Roots},
     },
-    content::{TenantStore, chunk_fetcher::Limits},
-    format::record,
+    content::TenantStore,
     id::RecordId,
     name::Lineage,
     ops::read::{
@@ -29,25 +26,27 @@ use store::{
 };
 
 use super::{
-    super::{Engine, export},
+    assembly::{blocking, give_back, info, new_id, new_session, opening, root, settle_roots},
     choice::{Notes, choose, load_request},
     diverged,
-    found::Candidate,
+    request::MountRequest,
     resume,
     search::{Search, Seen},
+    sessions::Candidate,
 };
-use crate::args::MountArgs;
+use crate::{Engine, failure::Failure, location::Purpose, names::LineageName};
 
 /// What a mount became, with what a person should know.
-pub(super) struct Begun {
+#[derive(Debug)]
+pub(crate) struct Begun {
     pub mount: Mount,
     pub notes: Notes,
 }
 
 /// Locks or pins, reads what there is to read, and begins or continues the session. One that cannot
 /// be continued, because somebody has gone on elsewhere, is dealt with as it was asked for.
-pub(super) async fn open(engine: &Engine, args: &MountArgs) -> Result<Begun, Failure> {
-    if args.read_only || args.fork {
+pub(crate) async fn open(engine: &Engine, args: &MountRequest) -> Result<Begun, Failure> {
+    if args.mode != Mode::Locked {
         return without_lock(engine, args).await;
     }
     let mut settled = diverged::left_behind(engine, &args.source.profile)?;
@@ -62,7 +61,7 @@ pub(super) async fn open(engine: &Engine, args: &MountArgs) -> Result<Begun, Fai
     }
 }
 
-async fn begin(engine: &Engine, args: &MountArgs) -> Result<Begun, Failure> {
+async fn begin(engine: &Engine, args: &MountRequest) -> Result<Begun, Failure> {
     let search = Search::new(engine, args);
     // Whoever waits for the lock takes nothing from anybody; what is here when he has it counts.
     let seen = search.look().await?;
@@ -75,7 +74,7 @@ async fn begin(engine: &Engine, args: &MountArgs) -> Result<Begun, Failure> {
 
 async fn with_lock(
     engine: &Engine,
-    args: &MountArgs,
+    args: &MountRequest,
     search: Search,
     seen: Option<Seen>,
 ) -> Result<Begun, Failure> {
@@ -87,7 +86,7 @@ async fn with_lock(
         engine.say(&format!("making a store at {}", engine.location.shown()));
     }
     let store = engine.store(Purpose::Write).await?;
-    let actor = engine.actor(&args.actor.name());
+    let actor = engine.actor(&args.actor);
     let run_id = actor.run_id.clone();
     let terms = Terms { ttl: settings.lock_ttl, with_process: true };
     let is_new = seen.is_none();
@@ -176,7 +175,7 @@ async fn with_lock(
         root(roots.as_deref(), snapshot.as_ref()).await?;
         let opening = opening(tenant, lineage, right, roots.clone(), snapshot, info, engine.limits());
         let mount = blocking(move || Ok(Mount::start(opening, start)?)).await?;
-        let settled = mount.settle(&export::policy(engine, &profile.tenant)).await?;
+        let settled = mount.settle(&engine.publish_policy(&profile.tenant)).await?;
         if let Settled::Unknown { record, sha256_prefix } = settled {
             return Err(resume::in_doubt(&mount, record, sha256_prefix));
         }
@@ -189,7 +188,7 @@ async fn with_lock(
     }
     match started? {
         (Begun { mount, .. }, Settled::Passed { record, finished }) => {
-            resume::passed(engine, args, mount, record, finished).await
+            passed(engine, args, mount, record, finished).await
         }
         (begun, _) => Ok(begun),
     }
@@ -218,35 +217,6 @@ async fn upgraded(
     notes.transforms.push(older.transform());
     let opened = Opened::load(tenant, older.record).await?;
     Ok(Some(Snapshot { lineage: older.lineage, opened }))
-}
-
-/// Gives back what a mount that did not come about has taken. What a session builds on that was
-/// to be continued stays rooted.
-pub(super) async fn give_back(hold: &Hold, roots: Option<&Roots>, built_on: Option<RecordId>) {
-    if let Err(error) = hold.release().await {
-        tracing::warn!(%error, "the lock could not be given back; it expires by itself");
-    }
-    if let Some(roots) = roots {
-        roots.keep_only(built_on).await;
-    }
-}
-
-/// Makes sure that what the session builds on stays until it is decided about.
-pub(super) async fn root(roots: Option<&Roots>, snapshot: Option<&Snapshot>) -> Result<(), Failure> {
-    if let (Some(roots), Some(snapshot)) = (roots, snapshot) {
-        roots.ensure(&snapshot.lineage, snapshot.opened.record.record).await?;
-    }
-    Ok(())
-}
-
-/// What the session does not build on, it keeps no longer.
-pub(super) async fn settle_roots(mount: &Mount, roots: Option<&Roots>) {
-    if let (Some(roots), true) = (roots, mount.is_resumed())
-        && let Err(error) = roots.adopt().await
-    {
-        tracing::warn!(%error, "what earlier processes have rooted for the session is not known");
-    }
-    mount.keep_roots().await;
 }
 
 /// Removes sessions that hold nothing: first what they keep in the store, of which nobody would
@@ -291,13 +261,13 @@ fn lock_was_lost(other: &Info) -> Failure {
 const UNPINNED: &str = "nothing keeps this snapshot, because nothing may be written to the store: if it is deleted, reads fail \
                         once `pstore gc` has removed it";
 
-async fn without_lock(engine: &Engine, args: &MountArgs) -> Result<Begun, Failure> {
-    let purpose = if args.fork { Purpose::Change } else { engine.purpose_of_keeping().await? };
+async fn without_lock(engine: &Engine, args: &MountRequest) -> Result<Begun, Failure> {
+    let purpose = if args.mode == Mode::Fork { Purpose::Change } else { engine.purpose_of_keeping().await? };
     let store = engine.store(purpose).await?;
     let (profile, reference) = (&args.source.profile, args.source.chosen());
     let id = new_id();
-    let host = engine.actor(&args.actor.name()).host;
-    let owner = id.parse().ok().filter(|_| args.fork).map(|session| Owner { session, host });
+    let host = engine.actor(&args.actor).host;
+    let owner = id.parse().ok().filter(|_| args.mode == Mode::Fork).map(|session| Owner { session, host });
     let pinned = || open::pinned(&store, profile, args.chrome_major, reference, owner.clone());
     let opened = match pinned().await {
         Err(Error::Foreign { .. }) => {
@@ -314,12 +284,12 @@ async fn without_lock(engine: &Engine, args: &MountArgs) -> Result<Begun, Failur
         })?,
     };
     let open::Unlocked { store: tenant, lineage, kept, opened, roots } = opened;
-    let mode = if args.fork { Mode::Fork } else { Mode::ReadOnly };
+    let mode = args.mode;
     let mut notes = Notes::new();
     let request = load_request(engine, args, lineage.chrome_major);
     let opened = choose(&tenant, Ok(Some(opened)), &request, mode, &mut notes).await?;
     let snapshot = opened.map(|opened| Snapshot { lineage: lineage.clone(), opened });
-    let run_id = engine.actor(&args.actor.name()).run_id;
+    let run_id = engine.actor(&args.actor).run_id;
     let info = info(engine, args, &lineage, mode, snapshot.as_ref(), notes.fallback(), run_id);
     let right = match kept {
         Some((pinned, keeper)) => Right::Pinned { pinned, keeper },
@@ -338,75 +308,28 @@ async fn without_lock(engine: &Engine, args: &MountArgs) -> Result<Begun, Failur
     Ok(Begun { mount, notes })
 }
 
-pub(super) fn opening(
-    tenant: TenantStore,
-    lineage: Lineage,
-    right: Right,
-    roots: Option<Arc<Roots>>,
-    snapshot: Option<Snapshot>,
-    info: Info,
-    limits: Limits,
-) -> Opening {
-    Opening {
-        tenant: Some(tenant),
-        lineage,
-        right,
-        roots,
-        snapshot,
-        info,
-        exclusions: exclusions(),
-        runtime: tokio::runtime::Handle::current(),
-        limits,
-    }
-}
-
-/// What is never stored.
-pub(super) fn exclusions() -> Vec<String> {
-    profile::EXCLUSIONS.iter().copied().chain([marker::NAME]).map(str::to_owned).collect()
-}
-
-pub(super) fn new_session(engine: &Engine, id: String) -> Result<Start, Failure> {
-    Ok(Start::New { sessions: engine.settings.sessions()?, id })
-}
-
-pub(super) fn new_id() -> String {
-    clock::new_record_id().to_string()
-}
-
-pub(super) fn info(
+/// What was committed last was the current snapshot, and somebody has moved the pointer since.
+/// That is respected: what is current is mounted, if the session has nothing else to lose.
+async fn passed(
     engine: &Engine,
-    args: &MountArgs,
-    lineage: &Lineage,
-    mode: Mode,
-    snapshot: Option<&Snapshot>,
-    fallback: Option<String>,
-    run_id: String,
-) -> Info {
-    let (endpoint, region) = engine.settings.server();
-    let record = snapshot.map(|snapshot| &snapshot.opened.record);
-    Info {
-        v: info::VERSION,
-        store: engine.location.shown(),
-        endpoint,
-        region,
-        profile: lineage.name.to_string(),
-        chrome_major: lineage.chrome_major.into(),
-        mode,
-        mountpoint: super::remote::absolute(&args.mountpoint),
-        pid: std::process::id(),
-        boot_id: info::boot_id().unwrap_or_default(),
-        started_at_ms: clock::unix_ms(),
-        record: record.map(|record| record.record),
-        sha256_prefix: record.map(record::Record::sha256_prefix),
-        fallback,
-        run_id,
+    args: &MountRequest,
+    mount: Mount,
+    record: RecordId,
+    finished: bool,
+) -> Result<Begun, Failure> {
+    if !finished || mount.is_at_stake() {
+        let failure = resume::gone_past(&mount.lineage, &mount.session_id());
+        mount.set_aside().await;
+        return Err(failure);
     }
-}
-
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
-) -> Result<T, Failure> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .unwrap_or_else(|error| Err(Failure::from(Error::Internal { what: error.to_string() })))
+    let told = format!(
+        "all changes of session {} were committed, as {record}; somebody has moved the pointer of {} since, and what that names now is mounted",
+        mount.session_id(),
+        mount.lineage.name
+    );
+    mount.end().await?;
+    drop(mount);
+    let mut begun = Box::pin(open(engine, args)).await?;
+    begun.notes.warnings.push(told);
+    Ok(begun)
 }

@@ -1,4 +1,4 @@
-//! A mount while this process answers for it.
+//! `Serving` is a mount while this process answers for it.
 
 use std::{
     path::Path,
@@ -10,25 +10,16 @@ use std::{
 };
 
 use capture::{chrome::normalise, load, marker::Marker};
-use engine::failure::Failure;
 use fuse::{
     adapter::{Adapter, Options},
-    mount::{Kernel, Mount, clean_up, control, is_stale},
+    mount::{Kernel, Mount, clean_up, control, info::Mode, is_stale},
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 use store::{Error, ErrorKind};
 use tokio::{runtime::Handle, sync::Notify, task::JoinHandle};
 
-use super::{
-    super::{Engine, commit, unmount},
-    alone,
-    choice::Notes,
-    opening, remote,
-};
-use crate::{
-    answer::Answer,
-    args::{self, MountArgs, Verb},
-};
+use super::{alone, choice::Notes, opening, request::MountRequest};
+use crate::{Engine, failure::Failure};
 
 /// How often space is given back and the journal looked at.
 const TIDY_EVERY: Duration = Duration::from_secs(2);
@@ -36,9 +27,12 @@ const THREADS: usize = 6;
 /// How long giving an answer may take.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(2);
 
+/// Answers a request that somebody sends to the daemon of a mount.
+pub(crate) type Answerer = fn(&Arc<Serving>, &Handle, Value) -> Value;
+
 /// Who decides when a mount ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::verbs) enum EndedBy {
+pub enum EndedBy {
     /// Whoever asks for it.
     Anybody,
     /// The command that is run on it.
@@ -46,9 +40,12 @@ pub(in crate::verbs) enum EndedBy {
 }
 
 /// A mount that is being served.
-pub(in crate::verbs) struct Serving {
-    pub(in crate::verbs) engine: Engine,
-    pub(in crate::verbs) mount: Arc<Mount>,
+#[derive(Debug)]
+pub struct Serving {
+    /// Carries out requests.
+    pub engine: Engine,
+    /// The mount.
+    pub mount: Arc<Mount>,
     kernel: Mutex<Kernel>,
     ended_by: EndedBy,
     /// It has been unmounted as somebody asked, and what becomes of the session is settled.
@@ -60,11 +57,12 @@ pub(in crate::verbs) struct Serving {
 }
 
 impl Serving {
-    /// Opens the profile and mounts it; from then on requests are answered.
-    pub(in crate::verbs) async fn begin(
+    /// Opens the profile and mounts it; from then on `answer` is asked what comes of requests.
+    pub(crate) async fn begin(
         engine: &Engine,
-        args: &MountArgs,
+        args: &MountRequest,
         ended_by: EndedBy,
+        answer: Answerer,
     ) -> Result<(Arc<Self>, Notes), Failure> {
         let started = Instant::now();
         if is_stale(&args.mountpoint) {
@@ -115,7 +113,7 @@ impl Serving {
             done: Notify::new(),
             turn: tokio::sync::Mutex::default(),
         });
-        match serving.prepare(args, notes.transforms.clone()).await {
+        match serving.prepare(args, notes.transforms.clone(), answer).await {
             Ok(warnings) => {
                 notes.warnings.extend(warnings);
                 Ok((serving, notes))
@@ -130,17 +128,18 @@ impl Serving {
     /// Makes it ready for a browser, and says what a person should know about that.
     async fn prepare(
         self: &Arc<Self>,
-        args: &MountArgs,
+        args: &MountRequest,
         transforms: Vec<String>,
+        answer: Answerer,
     ) -> Result<Vec<String>, Failure> {
         let mut warnings = Vec::new();
-        if !args.read_only && !self.mount.is_resumed() {
+        if args.mode != Mode::ReadOnly && !self.mount.is_resumed() {
             let (mountpoint, normalise) = (self.mount.info.mountpoint.clone(), args.load.normalise_exit);
             let changing = tokio::task::spawn_blocking(move || change(&mountpoint, normalise, transforms));
             warnings = joined(changing.await)?;
         }
         let (runtime, asked) = (Handle::current(), Arc::clone(self));
-        let answer = move |request: Value| runtime.block_on(asked.respond(request));
+        let answer = move |request: Value| answer(&asked, &runtime, request);
         let told = Arc::clone(self);
         let answered = move || {
             if told.is_over() {
@@ -152,7 +151,8 @@ impl Serving {
         Ok(warnings)
     }
 
-    pub(in crate::verbs) async fn unmount(self: &Arc<Self>) -> Result<(), Failure> {
+    /// Unmounts, unless somebody uses it.
+    pub async fn unmount(self: &Arc<Self>) -> Result<(), Failure> {
         let serving = Arc::clone(self);
         let unmounted = tokio::task::spawn_blocking(move || {
             serving.kernel.lock().unwrap_or_else(PoisonError::into_inner).unmount(false)
@@ -161,7 +161,7 @@ impl Serving {
     }
 
     /// The mount ends when the answer to the request at hand has been given.
-    pub(in crate::verbs) fn finish(&self) {
+    pub fn finish(&self) {
         self.over.store(true, Ordering::Release);
     }
 
@@ -174,17 +174,18 @@ impl Serving {
         self.done.notified().await;
     }
 
-    /// Whether it was unmounted, by whomever.
-    pub(in crate::verbs) fn is_reached(&self) -> bool {
+    /// Whether the mountpoint still leads to it.
+    pub fn is_reached(&self) -> bool {
         self.kernel.lock().unwrap_or_else(PoisonError::into_inner).is_reached()
     }
 
-    pub(in crate::verbs) fn has_ended(&self) -> bool {
+    /// Whether it was unmounted, by anybody.
+    pub fn has_ended(&self) -> bool {
         self.kernel.lock().unwrap_or_else(PoisonError::into_inner).has_ended()
     }
 
     /// Gives back space from time to time, until it is aborted.
-    pub(in crate::verbs) fn tidying(&self) -> JoinHandle<()> {
+    pub fn tidying(&self) -> JoinHandle<()> {
         let mount = Arc::clone(&self.mount);
         tokio::spawn(async move {
             let mut tidy = tokio::time::interval(TIDY_EVERY);
@@ -198,7 +199,7 @@ impl Serving {
 
     /// Unmounts. What is not stored anywhere is kept for somebody to continue: nobody has said
     /// what is to become of it. Says in which session, if there is something.
-    pub(in crate::verbs) async fn put_aside(self: &Arc<Self>) -> Option<String> {
+    pub async fn put_aside(self: &Arc<Self>) -> Option<String> {
         let _turn = self.turn.lock().await;
         if self.is_over() {
             let _ = tokio::time::timeout(ANSWER_PATIENCE, self.done.notified()).await;
@@ -228,30 +229,17 @@ impl Serving {
         None
     }
 
-    /// Does what a command line that was sent says.
-    async fn respond(self: &Arc<Self>, request: Value) -> Value {
-        if request["status"] == json!(true) {
-            return remote::sent(&Ok(Answer::new(self.mount.status().await, String::new())));
+    /// Waits until the requests before this one are answered: a commit and an unmount do not mix.
+    pub(crate) async fn turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.turn.lock().await
+    }
+
+    /// Refuses to end a mount that is there for somebody's command.
+    pub(crate) fn require_ended_by_anybody(&self) -> Result<(), Failure> {
+        match self.ended_by {
+            EndedBy::Anybody => Ok(()),
+            EndedBy::Command => Err(self.is_run()),
         }
-        let words = request["words"].as_array().into_iter().flatten();
-        let words: Vec<_> = words.filter_map(|word| Some(word.as_str()?.to_owned().into())).collect();
-        let answer = match args::parse_words(words) {
-            Ok(invocation) => {
-                let _turn = self.turn.lock().await;
-                match &invocation.verb {
-                    Verb::Commit(args) => commit::serve(self, args).await,
-                    Verb::Unmount(args) => match self.ended_by {
-                        EndedBy::Anybody => unmount::serve(self, args).await,
-                        EndedBy::Command => Err(self.is_run()),
-                    },
-                    _ => Err(Failure::usage("a mount does not understand that")),
-                }
-            }
-            Err(_) => Err(Failure::usage(
-                "the mount was started by another version of pstore, which does not understand this",
-            )),
-        };
-        remote::sent(&answer)
     }
 
     fn is_run(&self) -> Failure {
@@ -261,11 +249,11 @@ impl Serving {
     }
 }
 
-async fn mount_it(mount: &Arc<Mount>, args: &MountArgs) -> Result<Kernel, Failure> {
+async fn mount_it(mount: &Arc<Mount>, args: &MountRequest) -> Result<Kernel, Failure> {
     let options = Options {
         mountpoint: mount.info.mountpoint.clone(),
         name: format!("pstore:{}", mount.lineage.name),
-        read_only: args.read_only,
+        read_only: args.mode == Mode::ReadOnly,
         allow_other: args.allow_other || args.owner.is_some(),
         threads: THREADS,
         near: mount.is_near(),

@@ -1,11 +1,10 @@
-//! Where a commit goes: to the profile that is mounted, or to the one that `--as` names.
+//! `Destination` is where a commit goes: to the profile that is mounted, or to another.
 //!
 //! A mount goes back to its own profile under the lock, and only if the current snapshot is the
-//! one that it stands on. `--force` replaces another one, which is named.
+//! one that it stands on. Force replaces another one, which is named.
 
 use std::{sync::Arc, time::Duration};
 
-use engine::{failure::Failure, text::time};
 use fuse::mount::{Mount, To, info::Mode};
 use store::{
     ErrorKind,
@@ -18,14 +17,15 @@ use store::{
     name::{Lineage, ProfileName},
 };
 
-use super::super::Engine;
+use crate::{Engine, failure::Failure, text::time};
 
-/// What `--as` and `--force` say.
+/// The profile that a commit is to go to.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::verbs) struct Asked<'a> {
-    pub(in crate::verbs) other: Option<&'a ProfileName>,
+pub struct Asked<'a> {
+    /// This one, instead of the one that is mounted.
+    pub other: Option<&'a ProfileName>,
     /// Replace what is current, though the mount does not stand on it.
-    pub(in crate::verbs) force: bool,
+    pub force: bool,
 }
 
 pub(super) struct Destination {
@@ -106,7 +106,7 @@ async fn has_the_right(mount: &Mount, force: bool) -> Result<bool, Failure> {
 }
 
 /// The current snapshot in words, if the mount does not stand on it.
-pub(in crate::verbs) async fn passed_by(mount: &Mount, hold: &Hold) -> Option<String> {
+pub(super) async fn passed_by(mount: &Mount, hold: &Hold) -> Option<String> {
     let pointer = hold.pointer().await;
     let current = match pointer.target() {
         Target::Nothing => None,

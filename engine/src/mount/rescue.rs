@@ -1,8 +1,7 @@
-//! A session that was cut short becomes a snapshot.
+//! `rescue` makes a session that was cut short a snapshot.
 
 use std::{sync::Arc, time::Duration};
 
-use engine::{failure::Failure, location::Purpose};
 use fuse::{
     adapter::{Adapter, Options},
     mount::{
@@ -26,27 +25,44 @@ use store::{
 use tokio::runtime::Handle;
 
 use super::{
-    super::{
-        Engine, capture as capturing,
-        commit::{self, Published},
-        export,
-    },
-    Candidate, Mountpoint,
-    opening::{blocking, give_back, opening, root, settle_roots},
+    assembly::{blocking, give_back, opening, root, settle_roots},
+    destination,
+    publication::{self, Published},
     resume::{at, below, fate, gone_past, in_doubt},
+    sessions::Candidate,
 };
-use crate::args::RescueArgs;
+use crate::{
+    Engine,
+    captures::{CaptureOptions, about_rescued},
+    engine::threads,
+    failure::Failure,
+    host::mountpoint::Mountpoint,
+    location::Purpose,
+};
 
 const THREADS: usize = 2;
 
+/// Makes what an unfinished session holds a snapshot.
+#[derive(Clone, Debug)]
+pub struct RescueRequest {
+    /// The first digits of the session's id.
+    pub session: String,
+    /// The profile that it becomes a snapshot of; its own, if nobody has moved the pointer, if it is not said.
+    pub other: Option<ProfileName>,
+    /// Replace the current snapshot of its own profile, though the session builds on another.
+    pub force: bool,
+    /// How it is captured.
+    pub capture: CaptureOptions,
+}
+
 /// Stores what the session holds as a snapshot of its own profile, if nobody has moved its
 /// pointer, or of another. Its databases are looked at as those of any commit are.
-pub(in crate::verbs) async fn rescue(
+pub(crate) async fn rescue(
     engine: &Engine,
     candidate: Candidate,
-    args: &RescueArgs,
+    args: &RescueRequest,
 ) -> Result<Published, Failure> {
-    let actor = engine.actor(&args.capture.actor.name());
+    let actor = engine.actor(&args.capture.actor);
     let point = match is_possible() {
         Ok(()) => {
             Mountpoint::sweep_mounts();
@@ -67,7 +83,7 @@ pub(in crate::verbs) async fn rescue(
 async fn on(
     engine: &Engine,
     candidate: Candidate,
-    args: &RescueArgs,
+    args: &RescueRequest,
     actor: Actor,
     point: Option<&Mountpoint>,
 ) -> Result<Published, Failure> {
@@ -81,7 +97,7 @@ async fn on(
     };
     let published = match kernel {
         Some(mut kernel) => {
-            let published = commit::rescued(engine, &mount, &args.capture, aim.replaces()).await;
+            let published = publication::rescued(engine, &mount, &args.capture, aim.replaces()).await;
             // Whatever becomes of that: what was stored is.
             if let Err(failure) = blocking(move || Ok(kernel.unmount(true)?)).await {
                 engine.warn(&format!("the session could not be unmounted: {}", failure.message));
@@ -117,7 +133,7 @@ enum Aim {
 }
 
 impl Aim {
-    fn of(candidate: &Candidate, args: &RescueArgs) -> Self {
+    fn of(candidate: &Candidate, args: &RescueRequest) -> Self {
         let own = candidate.info.lineage().map(|lineage| lineage.name);
         match &args.other {
             None => Self::Own,
@@ -162,21 +178,21 @@ async fn shown(engine: &Engine, mount: &Arc<Mount>, point: &Mountpoint) -> Optio
 async fn unexamined(
     engine: &Engine,
     mount: &Arc<Mount>,
-    args: &RescueArgs,
+    args: &RescueRequest,
     actor: &Actor,
     fallback: Option<String>,
     replaces: bool,
 ) -> Result<Published, Failure> {
-    let hold_back = capturing::afresh(&args.capture, fallback.as_deref()).filter(|_| replaces);
+    let hold_back = args.capture.fallback_hold_back(fallback.as_deref()).filter(|_| replaces);
     let request = CommitRequest {
         to: To::Own,
-        about: capturing::about_rescued(engine, &args.capture, actor, fallback)?,
+        about: about_rescued(engine, &args.capture, actor, fallback)?,
         hold_back,
         examiner: None,
-        threads: engine::threads(),
+        threads: threads(),
         max_bytes: None,
         quota_bytes: engine.settings.tenant(&mount.lineage.name.tenant).quota_bytes,
-        archive: Some(export::policy(engine, &mount.lineage.name.tenant)),
+        archive: Some(engine.publish_policy(&mount.lineage.name.tenant)),
         patience: Duration::ZERO,
     };
     let Commit { report, frozen_for, left } = mount.commit(request, Arc::new(Silent)).await?;
@@ -237,13 +253,13 @@ async fn open(
         .await?;
         if matches!(aim, Aim::Own)
             && let Settled::Unknown { record, sha256_prefix } =
-                mount.settle(&export::policy(engine, &name.tenant)).await?
+                mount.settle(&engine.publish_policy(&name.tenant)).await?
         {
             return Err(in_doubt(&mount, record, sha256_prefix));
         }
         settle_roots(&mount, roots.as_deref()).await;
         let replaced = match aim {
-            Aim::OwnByForce => commit::passed_by(&mount, &hold).await,
+            Aim::OwnByForce => destination::passed_by(&mount, &hold).await,
             Aim::Own | Aim::Other(_) => None,
         };
         Ok((mount, replaced))

@@ -1,30 +1,30 @@
-//! A mount without the store, which could not be reached: it starts with an empty profile.
+//! `alone` mounts an empty profile without the store, which could not be reached.
 //!
 //! Nobody holds a lock meanwhile. A commit reaches the store and takes the lock, and replaces nothing by
 //! itself, since the session had started afresh.
 
 use capture::load::Outcome;
-use engine::failure::Failure;
 use fuse::mount::{Mount, Opening, Right, info::Mode};
 use store::name::Lineage;
 
 use super::{
-    super::{Engine, load},
+    assembly::{blocking, exclusions, info, new_id, new_session},
     choice::Notes,
-    opening::{Begun, blocking, exclusions, info, new_id, new_session},
+    opening::Begun,
+    request::MountRequest,
     search::Search,
 };
-use crate::args::MountArgs;
+use crate::{Engine, failure::Failure, loads::NO_MAJOR};
 
 /// Whether a mount that could not begin for this reason begins without the store.
-pub(super) fn is_wanted(engine: &Engine, args: &MountArgs, failure: &Failure) -> bool {
-    let takes_the_lock = !args.read_only && !args.fork && !args.resume;
-    takes_the_lock && load::begins_without_store(engine, &args.source.profile.tenant, &args.load, failure)
+pub(super) fn is_wanted(engine: &Engine, args: &MountRequest, failure: &Failure) -> bool {
+    let takes_the_lock = args.mode == Mode::Locked && !args.resume;
+    takes_the_lock && engine.begins_without_store(&args.load, &args.source.profile.tenant, failure)
 }
 
-pub(super) async fn open(engine: &Engine, args: &MountArgs, failure: Failure) -> Result<Begun, Failure> {
+pub(super) async fn open(engine: &Engine, args: &MountRequest, failure: Failure) -> Result<Begun, Failure> {
     let Some(chrome_major) = args.chrome_major.or_else(|| args.load.major_of_version()) else {
-        return Err(failure.hint(load::NO_MAJOR));
+        return Err(failure.hint(NO_MAJOR));
     };
     if let Some(seen) = Search::new(engine, args).look().await? {
         let id = seen.id;
@@ -41,7 +41,7 @@ pub(super) async fn open(engine: &Engine, args: &MountArgs, failure: Failure) ->
         "nobody holds the lock of {} meanwhile: a commit takes it, and is held back",
         lineage.name
     ));
-    let run_id = engine.actor(&args.actor.name()).run_id;
+    let run_id = engine.actor(&args.actor).run_id;
     let opening = Opening {
         tenant: None,
         info: info(engine, args, &lineage, Mode::Locked, None, notes.fallback(), run_id),

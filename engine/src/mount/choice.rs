@@ -1,23 +1,25 @@
-//! Whether a snapshot is mounted, or an empty profile in its place.
+//! `choice` decides whether a snapshot is mounted, or an empty profile in its place.
 
 use capture::{
     examination,
     load::{self, Outcome, Policy},
 };
-use engine::failure::Failure;
 use fuse::mount::info::Mode;
 use store::{
     catalog::clock, content::TenantStore, format::record, name::ChromeMajor, ops::read::open::Opened,
 };
 
-use super::super::{Engine, load::upgrade};
-use crate::args::MountArgs;
+use super::request::MountRequest;
+use crate::{Engine, engine::threads, failure::Failure};
 
 /// How the profile was found.
-pub(in crate::verbs) struct Notes {
+#[derive(Clone, Debug)]
+pub struct Notes {
+    /// How the load ended.
     pub outcome: Outcome,
     /// Why it starts empty, if it does.
     pub reason: Option<String>,
+    /// Warnings, though it is mounted.
     pub warnings: Vec<String>,
     /// What the records of what is captured from it say of how it was loaded.
     pub transforms: Vec<String>,
@@ -89,18 +91,18 @@ async fn judged(
 }
 
 /// What a load of the same profile would be asked.
-pub(super) fn load_request(engine: &Engine, args: &MountArgs, chrome_major: ChromeMajor) -> load::Request {
+pub(super) fn load_request(engine: &Engine, args: &MountRequest, chrome_major: ChromeMajor) -> load::Request {
     let settings = engine.settings.tenant(&args.source.profile.tenant);
     load::Request {
         profile: args.source.profile.clone(),
         chrome_major,
         chrome_version: args.load.chrome_version.clone(),
         reference: args.source.chosen().cloned(),
-        upgrade: upgrade(engine, &args.load, &args.source.profile.tenant),
+        upgrade: engine.upgrade(&args.load, &args.source.profile.tenant),
         target: args.mountpoint.clone(),
         force: false,
         keeping: Default::default(),
-        threads: engine::threads(),
+        threads: threads(),
         point_of_no_return: Default::default(),
         policy: Policy {
             allow_hot: settings.modes.contains(&record::Mode::Hot),

@@ -1,5 +1,5 @@
-//! The sessions of this host that nobody serves: those that can be continued, and those that
-//! cannot even be read. None is ever passed over: whoever mounts an older snapshot beside one
+//! `Sessions` finds the sessions of this host that nobody serves: those that can be continued, and those
+//! that cannot even be read. None is ever passed over: whoever mounts an older snapshot beside one
 //! would not know what is missing.
 
 use std::{
@@ -7,7 +7,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use engine::{failure::Failure, settings::Settings};
 use fuse::{
     mount::{
         clean_up,
@@ -22,35 +21,37 @@ use fuse::{
 use serde_json::Value;
 use store::{Error, ErrorKind};
 
+use crate::{failure::Failure, settings::Settings};
+
 /// A session that was cut short with changes in it.
 #[derive(Debug)]
-pub(crate) struct Candidate {
-    pub(crate) session: SessionDir,
-    pub(crate) info: Info,
-    pub(crate) unfinished: Unfinished,
+pub struct Candidate {
+    pub session: SessionDir,
+    pub info: Info,
+    pub unfinished: Unfinished,
 }
 
 /// A session of which it is not known what is in it.
 #[derive(Debug)]
-pub(crate) struct Unreadable {
-    pub(crate) id: String,
-    pub(crate) path: PathBuf,
-    pub(crate) problem: String,
-    pub(crate) about: About,
+pub struct Unreadable {
+    pub id: String,
+    pub path: PathBuf,
+    pub problem: String,
+    pub about: About,
 }
 
 /// What is known of a session, readable or not. What is not known could be anything.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct About {
-    pub(crate) store: Option<String>,
-    pub(crate) profile: Option<String>,
-    pub(crate) chrome_major: Option<u64>,
-    pub(crate) mode: Option<Mode>,
+pub struct About {
+    pub store: Option<String>,
+    pub profile: Option<String>,
+    pub chrome_major: Option<u64>,
+    pub mode: Option<Mode>,
 }
 
 /// What is done with sessions that are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Taking {
+pub enum Taking {
     /// They are taken, to be continued or removed.
     Take,
     /// They are only told about.
@@ -59,13 +60,13 @@ pub(crate) enum Taking {
 
 /// All sessions that were asked for.
 #[derive(Debug, Default)]
-pub(crate) struct Sessions {
-    pub(crate) unfinished: Vec<Candidate>,
-    pub(crate) unreadable: Vec<Unreadable>,
+pub struct Sessions {
+    pub unfinished: Vec<Candidate>,
+    pub unreadable: Vec<Unreadable>,
     /// Those that somebody serves.
-    pub(crate) busy: Vec<Info>,
+    pub busy: Vec<Info>,
     /// Those that hold no changes.
-    pub(crate) empty: Vec<(SessionDir, Info)>,
+    pub empty: Vec<(SessionDir, Info)>,
 }
 
 impl About {
@@ -79,7 +80,7 @@ impl About {
     }
 
     /// Whether it may be a session of this profile.
-    pub(crate) fn may_be_of(&self, store: &str, profile: &str) -> bool {
+    pub fn may_be_of(&self, store: &str, profile: &str) -> bool {
         let is = |known: &Option<String>, wanted: &str| known.as_ref().is_none_or(|known| known == wanted);
         is(&self.store, store) && is(&self.profile, profile)
     }
@@ -104,7 +105,8 @@ impl About {
 }
 
 impl Sessions {
-    pub(crate) fn find(
+    /// Finds those that are wanted, given where they lie and what is known of them.
+    pub fn find(
         settings: &Settings,
         place: Place,
         taking: Taking,
@@ -150,7 +152,7 @@ impl Sessions {
     }
 
     /// Fails if there is one that cannot be read: it may be newer than any snapshot.
-    pub(crate) fn require_readable(&self, profile: &str) -> Result<(), Failure> {
+    pub fn require_readable(&self, profile: &str) -> Result<(), Failure> {
         // What a fork holds is not of the profile.
         let is_locked = |found: &&Unreadable| found.about.mode.is_none_or(|mode| mode == Mode::Locked);
         let first = self.unreadable.iter().find(is_locked);
@@ -168,7 +170,8 @@ impl Sessions {
     }
 }
 
-pub(super) fn described(path: &Path) -> store::Result<Info> {
+/// What a session is about, unless a newer pstore wrote it.
+pub fn described(path: &Path) -> store::Result<Info> {
     let info: Info = SessionDir::read_info(path)?;
     if info.v > info::VERSION {
         return Err(Error::UnsupportedFormat {
@@ -179,4 +182,10 @@ pub(super) fn described(path: &Path) -> store::Result<Info> {
         });
     }
     Ok(info)
+}
+
+/// Whether a session is one of these, of which the first digits are given.
+pub fn is_named(path: &Path, prefixes: &[String]) -> bool {
+    let id = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    prefixes.iter().any(|prefix| !prefix.is_empty() && id.starts_with(&prefix.to_ascii_uppercase()))
 }

@@ -1,0 +1,26 @@
+//! `mount` has the machinery of mounts: the sessions of this host, the mounts made of them, and the daemons
+//! that serve them.
+
+mod alone;
+mod assembly;
+pub mod call;
+mod choice;
+pub(crate) mod destination;
+mod diverged;
+pub mod live;
+mod opening;
+pub(crate) mod publication;
+mod request;
+pub(crate) mod rescue;
+mod resume;
+mod search;
+pub mod serving;
+pub mod sessions;
+mod watch;
+
+pub use choice::Notes;
+pub use destination::Asked;
+pub use publication::{Published, publish};
+pub use request::{MountRequest, OnDiverged, OnLockLost};
+pub use rescue::RescueRequest;
+pub use watch::until_done;

@@ -1,0 +1,156 @@
+//! `publication` makes the changes of a mount the next snapshot of a profile.
+
+use std::{io, path::Path, sync::Arc, time::Duration};
+
+use capture::marker::{self, Marker};
+use fuse::mount::{Commit, CommitRequest, Mount, To};
+use store::{
+    Error, catalog::pointer::Flip, format::event::Actor, name::Lineage, ops::write::snapshot::Report,
+    progress::Silent,
+};
+
+use super::destination::{Asked, Destination};
+use crate::{
+    Engine,
+    captures::{CaptureOptions, CapturedFields, Judgement, StoppedProfile, over_quota},
+    engine::threads,
+    failure::Failure,
+};
+
+/// How long files may stay open for writing after the browser has ended.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a commit came to.
+#[derive(Debug)]
+pub struct Published {
+    /// Whose snapshot it is.
+    pub lineage: Lineage,
+    /// What was stored.
+    pub report: Report,
+    /// About the directory, whatever is in it.
+    pub remarks: Vec<String>,
+    /// The snapshot that was current before, though this one does not stand on it, in words.
+    pub replaced: Option<String>,
+    /// How long changes were held up.
+    pub frozen_for: Duration,
+    /// Why what was committed is still in the session, if it is.
+    pub left: Option<Error>,
+}
+
+impl Published {
+    /// As every document tells it.
+    pub fn fields(&self) -> CapturedFields {
+        CapturedFields::of(&self.lineage, &self.report, self.remarks.clone())
+    }
+}
+
+/// Ends the browser, and makes what was changed the next snapshot of the mount's profile or of
+/// another.
+pub async fn publish(
+    engine: &Engine,
+    mount: &Arc<Mount>,
+    options: &CaptureOptions,
+    asked: Asked<'_>,
+) -> Result<Published, Failure> {
+    let limit = engine.settings.tenant(&mount.lineage.name.tenant).max_profile_bytes;
+    let replaces = asked.other.is_none_or(|name| *name == mount.lineage.name);
+    within(engine, mount, options, asked, Manner { max_bytes: Some(limit), replaces }).await
+}
+
+/// The same for a session that was cut short, on a mount of the profile it is to go to: whatever
+/// its size, it is not refused.
+pub(super) async fn rescued(
+    engine: &Engine,
+    mount: &Arc<Mount>,
+    options: &CaptureOptions,
+    replaces: bool,
+) -> Result<Published, Failure> {
+    within(engine, mount, options, Asked::default(), Manner { max_bytes: None, replaces }).await
+}
+
+#[derive(Clone, Copy)]
+struct Manner {
+    max_bytes: Option<u64>,
+    /// Whether what the session began with is replaced.
+    replaces: bool,
+}
+
+async fn within(
+    engine: &Engine,
+    mount: &Arc<Mount>,
+    options: &CaptureOptions,
+    asked: Asked<'_>,
+    manner: Manner,
+) -> Result<Published, Failure> {
+    if mount.is_cut_off() {
+        mount.reach(engine.writable_tenant(&mount.lineage.name.tenant).await?);
+    }
+    let actor = match mount.hold() {
+        Some(hold) => hold.controls().actor().clone(),
+        None => engine.actor(&options.actor),
+    };
+    let destination = Destination::choose(engine, mount, &actor, asked).await?;
+    let keeper = match &destination.to {
+        To::Other { hold, lineage } => {
+            let every = engine.settings.tenant(&lineage.name.tenant).lock_renew;
+            Some(hold.keep(every.max(Duration::from_millis(1))))
+        }
+        To::Own => None,
+    };
+    let published = store(engine, mount, options, &actor, &destination, manner).await;
+    drop(keeper);
+    destination.leave().await;
+    let published = published?;
+    engine.prune(mount.tenant()?, &published.lineage, &published.report).await;
+    Ok(published)
+}
+
+async fn store(
+    engine: &Engine,
+    mount: &Arc<Mount>,
+    options: &CaptureOptions,
+    actor: &Actor,
+    destination: &Destination,
+    manner: Manner,
+) -> Result<Published, Failure> {
+    let Destination { to, lineage, replaced } = destination;
+    let (to, lineage) = (to.clone(), lineage.clone());
+    let settings = engine.settings.tenant(&lineage.name.tenant);
+    engine.require_room(mount.tenant()?, &lineage, options).await?;
+    let profile = StoppedProfile::stop(&mount.info.mountpoint, options).await?;
+    let (remarks, marker) = (profile.remarks(), profile.marker().clone());
+    let (fallback, of) = (mount.info.fallback.as_deref(), (mount.tenant()?, &lineage.name));
+    let Judgement { about, examiner, hold_back } = engine.judge(options, actor, profile, fallback, of)?;
+    let request = CommitRequest {
+        hold_back: hold_back.filter(|_| manner.replaces),
+        to,
+        about,
+        examiner: Some(examiner),
+        threads: threads(),
+        max_bytes: manner.max_bytes,
+        quota_bytes: settings.quota_bytes,
+        archive: Some(engine.publish_policy(&lineage.name.tenant)),
+        patience: PATIENCE,
+    };
+    // What it says is in the record now, and what comes after is another snapshot.
+    mark(&marker, &mount.info.mountpoint, |mountpoint, _| Marker::remove(mountpoint));
+    match mount.commit(request, Arc::new(Silent)).await {
+        Ok(Commit { report, frozen_for, left }) => {
+            let replaced = replaced.clone().filter(|_| report.flip != Flip::Unchanged);
+            Ok(Published { lineage, report, remarks, replaced, frozen_for, left })
+        }
+        Err(error) => {
+            mark(&marker, &mount.info.mountpoint, |mountpoint, marker| marker.write(mountpoint));
+            Err(over_quota(mount.tenant()?, error).await)
+        }
+    }
+}
+
+/// Does something about a marker, if there is one; that it fails is no reason not to commit.
+fn mark(marker: &Marker, mountpoint: &Path, change: impl FnOnce(&Path, &Marker) -> io::Result<()>) {
+    if !marker.is_empty()
+        && let Err(error) = change(mountpoint, marker)
+    {
+        tracing::warn!(%error, "{} could not be changed", mountpoint.join(marker::NAME).display());
+    }
+}

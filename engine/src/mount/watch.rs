@@ -1,0 +1,60 @@
+//! `watch` sees to a mount until it is over.
+
+use std::{sync::Arc, time::Duration};
+
+use capture::chrome::stop::{self, StopOptions};
+use tokio::sync::watch;
+
+use super::{request::OnLockLost, serving::Serving};
+use crate::host::supervise::Signals;
+
+/// How often it is looked whether somebody has unmounted it.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// Waits until the mount is over, and sees to it meanwhile.
+pub async fn until_done(serving: &Arc<Serving>, signals: &mut Signals, on_lock_lost: OnLockLost) {
+    let mut look = tokio::time::interval(LOOK_EVERY);
+    let (lost_sender, mut lost) = watch::channel(false);
+    let watching = {
+        let mount = Arc::clone(&serving.mount);
+        tokio::spawn(async move {
+            if let Some(keeper) = mount.keeper() {
+                let error = keeper.lost().await;
+                tracing::warn!(%error, "lock_lost: what is changed from now on cannot be committed to this profile");
+                let _ = lost_sender.send(true);
+            }
+            std::future::pending::<()>().await
+        })
+    };
+    let tidying = serving.tidying();
+    loop {
+        tokio::select! {
+            () = serving.done() => break,
+            _ = signals.next() => { serving.put_aside().await; break }
+            _ = look.tick() => {
+                if serving.has_ended() && !serving.is_over() {
+                    serving.put_aside().await;
+                    break;
+                }
+            }
+            Ok(()) = lost.changed() => when_lost(serving, on_lock_lost).await,
+        }
+    }
+    tidying.abort();
+    watching.abort();
+}
+
+async fn when_lost(serving: &Arc<Serving>, on_lock_lost: OnLockLost) {
+    match on_lock_lost {
+        OnLockLost::Warn => {}
+        OnLockLost::Freeze => serving.mount.fs.make_read_only(),
+        OnLockLost::Kill => {
+            let mountpoint = serving.mount.info.mountpoint.clone();
+            let stopped =
+                tokio::task::spawn_blocking(move || stop::stop(&mountpoint, &StopOptions::default())).await;
+            if let Ok(Err(error)) = stopped {
+                tracing::warn!(%error, "the browser could not be ended");
+            }
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! `daemon` answers the requests that are sent to a mount.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tokio::runtime::Handle;
+
+use super::super::{
+    commit::{self, CommitOutcome, CommitRequest},
+    unmount::{self, UnmountOutcome},
+};
+use crate::{
+    Engine,
+    failure::Failure,
+    mount::{
+        Asked, MountRequest, Notes,
+        call::{self, Call},
+        serving::{EndedBy, Serving},
+    },
+};
+
+/// Opens a profile and mounts it; from then on requests are answered by this process.
+pub async fn begin(
+    engine: &Engine,
+    request: &MountRequest,
+    ended_by: EndedBy,
+) -> Result<(Arc<Serving>, Notes), Failure> {
+    Serving::begin(engine, request, ended_by, respond).await
+}
+
+fn respond(serving: &Arc<Serving>, runtime: &Handle, request: Value) -> Value {
+    runtime.block_on(answer(serving, request))
+}
+
+async fn answer(serving: &Arc<Serving>, request: Value) -> Value {
+    if request["status"] == json!(true) {
+        return json!({ "document": serving.mount.status().await });
+    }
+    let Ok(call) = serde_json::from_value::<Call>(request) else {
+        return json!(call::unknown().document());
+    };
+    let _turn = serving.turn().await;
+    match call.verb.as_str() {
+        commit::VERB => call::sent(&committed(serving, call).await),
+        unmount::VERB => call::sent(&unmounted(serving, call).await),
+        _ => json!(call::unknown().document()),
+    }
+}
+
+async fn committed(serving: &Arc<Serving>, call: Call) -> Result<CommitOutcome, Failure> {
+    let CommitRequest { other, force, capture, .. } = call::understood(call)?;
+    commit::serve(serving, &capture, Asked { other: other.as_ref(), force }).await
+}
+
+async fn unmounted(serving: &Arc<Serving>, call: Call) -> Result<UnmountOutcome, Failure> {
+    unmount::serve(serving, &call::understood(call)?).await
+}
