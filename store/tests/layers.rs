@@ -9,6 +9,7 @@ use std::{
 
 /// Each layer with the layers it may know.
 const LAYERS: &[(&str, &[&str])] = &[
+    ("profile", &["ops", "catalog", "content", "format", "bucket", "progress", "tree"]),
     ("ops", &["catalog", "content", "tree", "archive", "format", "bucket", "progress"]),
     ("catalog", &["content", "format", "bucket"]),
     ("content", &["format", "bucket", "progress"]),
