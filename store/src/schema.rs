@@ -4,7 +4,14 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
-use crate::{id, name};
+use crate::{
+    format::{
+        event::EventKind,
+        record::{Mode, Reason},
+        startup::Startup,
+    },
+    id, name,
+};
 
 macro_rules! written_as {
     ($as:ty: $($name:ty),+ $(,)?) => {
@@ -24,5 +31,9 @@ macro_rules! written_as {
     };
 }
 
-written_as!(String: name::Tenant, name::Profile, id::SnapshotId, id::Sha256, id::Nonce, id::RecordId, id::EventId, id::StoreId);
+written_as!(String: name::Tenant, name::Profile);
+written_as!(String: id::ChunkId, id::ChunkKey, id::EventId, id::FlipId, id::Nonce, id::PackId, id::RecordId, id::Sha256, id::SnapshotId, id::StoreId);
+// Words: each may be one that a later pstore came up with.
+written_as!(String: EventKind, Mode, Reason);
 written_as!(u16: name::ChromeMajor);
+written_as!(Vec<Vec<u64>>: Startup);

@@ -9,6 +9,7 @@ use super::Unknown;
 use crate::id::PackId;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Mark {
     pub found_at_ms: u64,
     /// How many files cannot be read as they were.
@@ -20,6 +21,7 @@ pub struct Mark {
 
 /// A pack that a snapshot needs, and what of it cannot be relied on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MarkedPack {
     pub pack: PackId,
     /// Where the frames begin; without any it is the whole pack.

@@ -94,6 +94,7 @@ impl From<EventKind> for String {
 
 /// Who acts on a lineage: what the contract calls a holder.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Actor {
     pub run_id: String,
     pub host: String,
@@ -103,6 +104,7 @@ pub struct Actor {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Event {
     pub version: u64,
     pub minor: u64,

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::Unknown;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Health {
     /// How the browser ended: `not_running`, `closed`, `terminated`, `killed`, or any other word.
     pub ended: String,
@@ -49,6 +50,7 @@ impl Health {
 
 /// What was found about one database.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
     /// Below the captured directory.
     pub path: String,
@@ -58,6 +60,7 @@ pub struct Finding {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cookies {
     pub rows: u64,
     /// Not encrypted.
@@ -73,6 +76,7 @@ pub struct Cookies {
 
 /// What was found of what is expected of a profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Expected {
     /// Of the expectations that were gone by.
     pub revision: u64,
@@ -95,6 +99,7 @@ impl Expected {
 
 /// Something that was expected and not there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Missing {
     /// `cookie`, `origin` or `file`.
     pub kind: String,
@@ -106,6 +111,7 @@ pub struct Missing {
 
 /// When a cookie lapses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Lapse {
     pub host: String,
     pub name: String,

@@ -36,6 +36,7 @@ pub const SCHEMA: &str = "computer-plane.profile-snapshot";
 /// `writing → live → trashed → tombstone`, or `writing → revoked`; only a deletion that
 /// was refused goes back, `trashed → live`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum State {
     Writing,
@@ -48,6 +49,7 @@ pub enum State {
 const STATES: [&str; 5] = ["writing", "live", "trashed", "tombstone", "revoked"];
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CapturedBy {
     pub host: String,
     pub host_run_id: String,
@@ -58,6 +60,7 @@ pub struct CapturedBy {
 
 /// Where a snapshot was captured, as far as that is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CapturedIn {
     /// Empty where nobody said it.
     pub host_region: String,
@@ -68,6 +71,7 @@ pub struct CapturedIn {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Geo {
     pub country: String,
     pub region: String,
@@ -77,6 +81,7 @@ pub struct Geo {
 
 /// Where the bytes came from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Source {
     pub kind: String,
     pub path: String,
@@ -86,6 +91,7 @@ pub struct Source {
 
 /// Who tagged a snapshot, and when.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tag {
     pub tagged_at_ms: u64,
     pub by: Actor,
@@ -95,6 +101,7 @@ pub struct Tag {
 
 /// An archive that is on its way into the bucket: until the record names it, it is nobody's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Publishing {
     pub archive_sha256: Sha256,
     pub archive_size_bytes: u64,
@@ -109,6 +116,7 @@ pub struct Publishing {
 
 /// How many of everything, and how much.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Counts {
     pub files: u64,
     pub directories: u64,
@@ -129,6 +137,7 @@ pub struct Counts {
 /// A byte range of a pack. Closed, as are the next two: there are many, and a reader that
 /// did not know a field of theirs could not use them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PackRange {
     pub pack: PackId,
@@ -138,6 +147,7 @@ pub struct PackRange {
 
 /// How much of a pack a snapshot needs. Collectors mark from these lines alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PackUse {
     pub pack: PackId,
@@ -145,6 +155,7 @@ pub struct PackUse {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RootRef {
     pub id: ChunkId,
@@ -176,6 +187,7 @@ impl RootRef {
 
 /// What a snapshot needed before chunks of it were moved, for readers that have pinned it then.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Earlier {
     pub generation: u64,
     pub packs: Vec<PackId>,
@@ -185,6 +197,7 @@ pub struct Earlier {
 
 /// What a snapshot holds and where it lies; absent while it is being written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Content {
     pub snapshot_id: SnapshotId,
     pub root: RootRef,
@@ -213,6 +226,7 @@ impl Content {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Record {
     // The contract's manifest.
     pub version: u64,
