@@ -89,6 +89,13 @@ impl Schema {
                     );
                 }
                 "additionalProperties" => self.check_more(schema, wanted, value, at, misfits),
+                "uniqueItems" => {
+                    let items = value.as_array().map_or(&[][..], Vec::as_slice);
+                    let is_again = |(at, item): (usize, &Value)| items[..at].contains(item);
+                    if wanted == true && items.iter().enumerate().any(is_again) {
+                        misfits.push(format!("{at}: {value} has an item twice"));
+                    }
+                }
                 "items" => {
                     for (index, item) in value.as_array().into_iter().flatten().enumerate() {
                         self.check(wanted, item, &format!("{at}[{index}]"), misfits);
