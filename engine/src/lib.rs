@@ -6,7 +6,9 @@
 
 pub mod archives;
 pub mod captures;
+pub mod contents;
 pub mod copies;
+pub mod expectation;
 pub mod failure;
 pub mod foreign;
 pub mod host;

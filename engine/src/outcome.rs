@@ -2,7 +2,10 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use store::name::{ChromeMajor, Lineage, Profile, Tenant};
+use store::{
+    format::event::Actor,
+    name::{ChromeMajor, Lineage, Profile, Tenant},
+};
 
 use crate::failure::Failure;
 
@@ -45,4 +48,36 @@ impl LineageFields {
             store::name::ProfileName { tenant: self.tenant_id.clone(), profile: self.profile_id.clone() };
         Lineage { name, chrome_major: self.chrome_major_version }
     }
+}
+
+/// Who acted, in the contract's words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ActorFields {
+    /// The run.
+    pub run_id: String,
+    /// Its host.
+    pub host: String,
+    /// Which run of the host it is.
+    pub host_run_id: String,
+}
+
+impl From<&Actor> for ActorFields {
+    fn from(actor: &Actor) -> Self {
+        Self {
+            run_id: actor.run_id.clone(),
+            host: actor.host.clone(),
+            host_run_id: actor.host_run_id.clone(),
+        }
+    }
+}
+
+/// Who captured a snapshot, in the contract's words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct CapturedByFields {
+    /// The host.
+    pub host: String,
+    /// Which run of the host it was.
+    pub host_run_id: String,
+    /// The program.
+    pub writer_version: String,
 }

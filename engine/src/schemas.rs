@@ -13,16 +13,26 @@ use crate::{
 pub fn all() -> Vec<(&'static str, Value)> {
     vec![
         ("commit", of::<verbs::commit::CommitOutcome>("commit")),
-        ("error", titled::<ErrorDocument>("What a command prints with --json if it fails".to_owned())),
+        ("config-show", of::<verbs::config::ConfigShowOutcome>("config show")),
         ("delete", of::<verbs::delete::DeleteOutcome>("delete")),
+        ("diff", of::<verbs::diff::DiffOutcome>("diff")),
+        ("doctor", of::<verbs::doctor::DoctorOutcome>("doctor")),
+        ("error", titled::<ErrorDocument>("What a command prints with --json if it fails".to_owned())),
         ("expect", of::<verbs::expect::ExpectOutcome>("expect")),
         ("export", of::<verbs::export::ExportOutcome>("export")),
+        ("find", of::<verbs::find::FindOutcome>("find")),
         ("force-unlock", of::<verbs::force_unlock::ForceUnlockOutcome>("force-unlock")),
+        ("gc", of::<verbs::gc::GcOutcome>("gc")),
+        ("history", of::<verbs::history::HistoryOutcome>("history")),
         ("import", of::<verbs::import::ImportOutcome>("import")),
+        ("init", of::<verbs::init::InitOutcome>("init")),
+        ("list", of::<verbs::list::ListOutcome>("list")),
         ("lock-acquire", of::<verbs::lock::AcquireLockOutcome>("lock acquire")),
         ("lock-release", of::<verbs::lock::ReleaseLockOutcome>("lock release")),
         ("lock-renew", of::<verbs::lock::RenewLockOutcome>("lock renew")),
         ("lock-show", of::<verbs::lock::ShowLockOutcome>("lock show")),
+        ("log", of::<verbs::log::LogOutcome>("log")),
+        ("ls", of::<verbs::ls::LsOutcome>("ls")),
         ("mount", of::<verbs::mount::MountOutcome>("mount")),
         ("mounts", of::<verbs::mounts::MountsOutcome>("mounts")),
         ("reap", of::<verbs::reap::ReapOutcome>("reap")),
@@ -35,10 +45,12 @@ pub fn all() -> Vec<(&'static str, Value)> {
         ("sessions-remote", of::<verbs::sessions::remote::RemoteSessionsOutcome>("sessions --remote")),
         ("sessions-rescue", of::<verbs::sessions::RescueOutcome>("sessions rescue")),
         ("sessions-set-aside", of::<verbs::sessions::SetAsideOutcome>("sessions set-aside")),
+        ("show", of::<verbs::show::ShowOutcome>("show")),
         ("snapshot", of::<verbs::snapshot::SnapshotOutcome>("snapshot")),
         ("stats", of::<verbs::stats::StatsOutcome>("stats")),
         ("tag", of::<verbs::tag::TagOutcome>("tag")),
         ("unmount", of::<verbs::unmount::UnmountOutcome>("unmount")),
+        ("verify", of::<verbs::verify::VerifyOutcome>("verify")),
     ]
 }
 
@@ -87,6 +99,8 @@ fn closed(schema: &mut schemars::Schema) {
     schema.remove("format");
     schema.remove("minimum");
     schema.remove("maximum");
+    // A document that is handed out has its values.
+    schema.remove("default");
     if schema.get("properties").is_some() && schema.get("additionalProperties").is_none() {
         schema.insert("additionalProperties".to_owned(), json!(false));
     }

@@ -1,10 +1,7 @@
 //! `TENANT/PROFILE[@REF]`: a profile, and perhaps one of its snapshots.
 
 use clap::Args;
-use engine::{
-    failure::Failure,
-    names::{LineageName, SnapshotChoice, SnapshotName},
-};
+use engine::names::{SnapshotChoice, SnapshotName};
 use store::{name::ChromeMajor, ops::read::resolve::Reference};
 
 use super::value::sha_prefix;
@@ -28,19 +25,5 @@ pub(crate) struct ChosenArgs {
 impl ChosenArgs {
     pub(crate) fn choice(&self) -> SnapshotChoice {
         SnapshotChoice { name: self.name.clone(), chrome_major: self.chrome_major, sha: self.sha.clone() }
-    }
-
-    pub(crate) fn lineage(&self) -> LineageName {
-        LineageName { profile: self.name.profile.clone(), chrome_major: self.chrome_major }
-    }
-
-    /// Which snapshot is meant; `None` for whichever is current.
-    pub(crate) fn reference(&self) -> Result<Option<&Reference>, Failure> {
-        self.name.with_sha(self.sha.as_ref())
-    }
-
-    /// As [`Self::reference`]; but whoever types `latest` has named one.
-    pub(crate) fn named(&self) -> Result<Option<&Reference>, Failure> {
-        Ok(self.reference()?.or(self.name.typed()))
     }
 }

@@ -19,7 +19,6 @@ pub(crate) use catalog::{
     AcquireArgs, DeleteArgs, ForceUnlockArgs, GcArgs, HeldArgs, HoldArgs, LockArgs, LockShowArgs, LockVerb,
     LogArgs, ReapArgs, RetentionArgs, RetentionVerb, RollbackArgs, TagArgs,
 };
-pub(crate) use chosen::ChosenArgs;
 pub(crate) use expect::ExpectArgs;
 pub(crate) use export::ExportArgs;
 pub(crate) use global::Global;
@@ -28,7 +27,7 @@ pub(crate) use mount::{
     CommitArgs, DiscardArgs, MountArgs, RescueArgs, SessionsArgs, SessionsVerb, SetAsideArgs, UnmountArgs,
 };
 pub(crate) use verb::{
-    CompletionsArgs, ConfigArgs, ConfigShowArgs, ConfigVerb, DiffArgs, HistoryArgs, ListArgs, ManArgs,
+    CompletionsArgs, ConfigArgs, ConfigVerb, DiffArgs, DoctorArgs, HistoryArgs, InitArgs, ListArgs, ManArgs,
     RestoreArgs, ShowArgs, SnapshotArgs, StatsArgs, Verb, VerifyArgs,
 };
 

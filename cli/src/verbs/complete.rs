@@ -5,36 +5,24 @@
 //! the store, for as long as nobody notices.
 
 mod asked;
-mod remembered;
 
-use std::{ffi::OsString, time::Duration};
+use std::{ffi::OsString, sync::Arc};
 
 use engine::{
-    failure::Failure, interrupt::Interrupt, location::Purpose, mount::live::LiveMount, names::LineageName,
-    observer::Unobserved, settings::Settings,
-};
-use store::{
-    catalog::records,
-    name::{ProfileName, Tenant},
-    ops::read::{
-        profiles,
-        resolve::{self, LATEST},
-    },
+    Engine,
+    failure::Failure,
+    interrupt::Interrupt,
+    mount::live::LiveMount,
+    observer::Unobserved,
+    settings::Settings,
+    verbs::complete::{CompleteRequest, MOST_TIME},
 };
 
-use self::{asked::Asked, remembered::Remembered};
-use super::Engine;
+use self::asked::Asked;
 use crate::args;
-use std::sync::Arc;
 
 /// The first argument with which the program answers so.
 pub(crate) const VERB: &str = "complete-words";
-/// How long somebody who types may be kept waiting.
-const MOST_TIME: Duration = Duration::from_millis(800);
-/// Of more names than this it is not asked which were deleted: each takes a request.
-const MOST_LOOKED_AT: usize = 200;
-/// How many snapshots are offered, the newest first.
-const MOST_SNAPSHOTS: usize = 50;
 
 /// What could stand in place of the last of these words, one on each line.
 pub(crate) async fn run(words: Vec<OsString>) -> String {
@@ -53,81 +41,28 @@ async fn candidates(asked: &Asked, last: &str) -> Result<Vec<String>, Failure> {
         let live = LiveMount::all(&Settings::load(&invocation.global.overrides())?)?;
         return Ok(live.iter().map(|live| live.info.mountpoint.to_string_lossy().into_owned()).collect());
     }
-    let names = Names {
-        engine: Engine::open(&invocation.global.overrides(), Arc::new(Unobserved), Interrupt::new())?,
-    };
+    let engine = Engine::open(&invocation.global.overrides(), Arc::new(Unobserved), Interrupt::new())?;
     if asked.is_for("REF") {
         let Some(profile) = asked.profile() else { return Ok(Vec::new()) };
-        return Ok(names.references(&profile).await);
+        return Ok(engine.complete(&CompleteRequest::Snapshots(profile)).await);
     }
     if asked.takes_references()
         && let Some((profile, _)) = last.split_once('@')
         && let Ok(name) = profile.parse()
     {
-        let references = names.references(&name).await;
+        let references = engine.complete(&CompleteRequest::Snapshots(name)).await;
         return Ok(references.iter().map(|reference| format!("{profile}@{reference}")).collect());
     }
     match last.split_once('/') {
         Some((tenant, _)) if asked.takes_profiles() => match tenant.parse() {
-            Ok(tenant) => Ok(names.profiles(&tenant).await),
+            Ok(tenant) => Ok(engine.complete(&CompleteRequest::Profiles(tenant)).await),
             Err(_) => Ok(Vec::new()),
         },
         None if asked.takes_profiles() => {
-            let tenants = names.tenants().await;
+            let tenants = engine.complete(&CompleteRequest::Tenants).await;
             Ok(tenants.iter().map(|tenant| format!("{tenant}/")).collect())
         }
-        None if asked.is_for("TENANT") => Ok(names.tenants().await),
+        None if asked.is_for("TENANT") => Ok(engine.complete(&CompleteRequest::Tenants).await),
         _ => Ok(Vec::new()),
-    }
-}
-
-/// Names that are stored, as this host remembers them or the store has them.
-struct Names {
-    engine: Engine,
-}
-
-impl Names {
-    async fn tenants(&self) -> Vec<String> {
-        let asking = async {
-            let store = self.engine.store(Purpose::Read).await?;
-            let mut tenants = store.tenants().await?;
-            if tenants.len() <= MOST_LOOKED_AT {
-                let deleted = profiles::deleted_tenants(&store, &tenants).await;
-                tenants.retain(|tenant| !deleted.iter().any(|(gone, _)| gone == tenant));
-            }
-            Ok(tenants.iter().map(ToString::to_string).collect())
-        };
-        self.remembered("tenants").or_ask(asking).await
-    }
-
-    async fn profiles(&self, tenant: &Tenant) -> Vec<String> {
-        let asking = async {
-            let tenant = self.engine.tenant(tenant).await?;
-            let mut names = records::profiles(&tenant).await?;
-            if names.len() <= MOST_LOOKED_AT {
-                let deleted = profiles::deleted(&tenant, &names).await;
-                names.retain(|name| !deleted.contains(name));
-            }
-            Ok(names.iter().map(ToString::to_string).collect())
-        };
-        self.remembered(&format!("profiles of {tenant}")).or_ask(asking).await
-    }
-
-    /// The words for snapshots: of the current one, then tags, then digits, the newest first.
-    async fn references(&self, profile: &ProfileName) -> Vec<String> {
-        let asking = async {
-            let asked = LineageName { profile: profile.clone(), chrome_major: None };
-            let (tenant, lineage) = self.engine.lineage(&asked).await?;
-            let records = resolve::list(&tenant, &lineage).await?.records;
-            let newest = || records.iter().rev().take(MOST_SNAPSHOTS);
-            let tags = newest().flat_map(|record| record.tags.keys().cloned());
-            let words = [LATEST.to_owned(), format!("{LATEST}~1")].into_iter().chain(tags);
-            Ok(words.chain(newest().map(|record| record.sha256_prefix())).collect())
-        };
-        self.remembered(&format!("snapshots of {profile}")).or_ask(asking).await
-    }
-
-    fn remembered(&self, what: &str) -> Remembered {
-        Remembered::new(self.engine.cache_root.as_deref(), &self.engine.location.shown(), what)
     }
 }

@@ -1,28 +1,22 @@
 //! `pstore init`
 
-use engine::{failure::Failure, text::time};
-use serde_json::json;
-use store::{catalog::store::Made, format::config::Chunking};
+use engine::{
+    Engine,
+    failure::Failure,
+    text::time,
+    verbs::init::{InitChange, InitOutcome, InitRequest},
+};
 
-use super::Engine;
-use crate::answer::Answer;
+use crate::{answer::Answer, args::InitArgs};
 
-pub(super) async fn run(engine: Engine, chunking: Chunking) -> Result<Answer, Failure> {
-    let store = engine.store_to_make().await?;
-    let (config, made) = store.init(chunking).await?;
-    let url = engine.location.shown();
-    let (outcome, text) = match made {
-        Made::New => ("created", format!("Made a store at {url}\n")),
-        Made::Existing => {
-            ("existing", format!("There is a store at {url} since {} UTC\n", time::utc(config.created_at_ms)))
+pub(super) async fn run(engine: Engine, args: &InitArgs) -> Result<Answer, Failure> {
+    let outcome = engine.init(&InitRequest { chunking: args.chunking() }).await?;
+    let InitOutcome { store, created_at_ms, .. } = &outcome;
+    let text = match outcome.outcome {
+        InitChange::Created => format!("Made a store at {store}\n"),
+        InitChange::Existing => {
+            format!("There is a store at {store} since {} UTC\n", time::utc(*created_at_ms))
         }
     };
-    let document = json!({
-        "outcome": outcome,
-        "store": url,
-        "store_id": config.store_id,
-        "created_at_ms": config.created_at_ms,
-        "writer": config.writer,
-    });
-    Ok(Answer::new(document, text))
+    Answer::of(&outcome, text)
 }

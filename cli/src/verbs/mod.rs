@@ -13,12 +13,10 @@ mod expect;
 mod export;
 mod find;
 mod force_unlock;
-mod foreign;
 mod gc;
 mod history;
 mod import;
 mod init;
-mod inside;
 mod list;
 mod load;
 mod lock;
@@ -71,7 +69,7 @@ pub(crate) async fn run(
 async fn done(invocation: Invocation, console: Console, interrupt: Interrupt) -> Result<Answer, Failure> {
     let engine = || Engine::open(&invocation.global.overrides(), Arc::new(console), interrupt.clone());
     match &invocation.verb {
-        Verb::Init(args) => init::run(engine()?, args.chunking()).await,
+        Verb::Init(args) => init::run(engine()?, args).await,
         Verb::Snapshot(args) => snapshot::run(engine()?, args).await,
         Verb::List(args) => list::run(engine()?, args).await,
         Verb::Show(args) => show::run(engine()?, args).await,
@@ -104,7 +102,7 @@ async fn done(invocation: Invocation, console: Console, interrupt: Interrupt) ->
         Verb::Expect(args) => expect::run(engine()?, args).await,
         Verb::Import(args) => import::run(engine()?, args).await,
         Verb::Log(args) => log::run(engine()?, args).await,
-        Verb::Doctor(args) => doctor::run(engine()?, args.tenant.as_ref()).await,
+        Verb::Doctor(args) => doctor::run(engine()?, args).await,
         Verb::Config(args) => config::run(&Settings::load(&invocation.global.overrides())?, args),
         Verb::Completions(args) => Ok(completions::run(args)),
         Verb::Man(args) => man::run(args),

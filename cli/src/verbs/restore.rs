@@ -3,13 +3,12 @@
 use std::fmt::Write;
 
 use engine::{
-    Engine,
+    Engine, contents,
     failure::Failure,
     text::{size, time},
     verbs::restore::{RestoreOutcome, RestoreRequest},
 };
 
-use super::inside;
 use crate::{answer::Answer, args::RestoreArgs};
 
 impl RestoreArgs {
@@ -17,7 +16,7 @@ impl RestoreArgs {
         Ok(RestoreRequest {
             snapshot: self.snapshot.choice(),
             target: self.target.clone(),
-            paths: self.paths.iter().map(|path| inside::path(path)).collect::<Result<_, Failure>>()?,
+            paths: self.paths.iter().map(|path| contents::path(path)).collect::<Result<_, Failure>>()?,
             force: self.force,
             same_owner: self.same_owner,
             preserve_special: self.preserve_special,

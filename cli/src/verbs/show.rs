@@ -2,37 +2,52 @@
 
 use capture::examiner::LOGGED_OUT;
 use engine::{
+    Engine,
     failure::Failure,
-    foreign::Meant,
-    taking_in,
     text::{escape, size, time},
+    verbs::show::{ShowOutcome, ShowRequest},
 };
-use serde_json::Value;
 use store::format::{
     health::{Cookies, Expected, Health},
+    manifest::Manifest,
     record::{CapturedIn, Record, Tag},
 };
 
-use super::{Engine, foreign};
 use crate::{answer::Answer, args::ShowArgs};
 
 pub(super) async fn run(engine: Engine, args: &ShowArgs) -> Result<Answer, Failure> {
-    let reference = args.snapshot.reference()?;
-    let (tenant, lineage) = engine.lineage(&args.snapshot.lineage()).await?;
-    let record = match engine.meant(&tenant, &lineage, reference).await? {
-        Meant::Ours(record) => record,
-        Meant::Anothers(manifest) => {
-            if reference.is_none() {
-                engine.say(&format!("hint: {}", taking_in(&lineage)));
-            }
-            return foreign::show(&manifest);
+    let outcome = engine.show(&ShowRequest { snapshot: args.snapshot.choice() }).await?;
+    let (text, brief) = match &outcome {
+        ShowOutcome::Snapshot(record) => {
+            (text(record), record.content.as_ref().map(|content| format!("{}\n", content.snapshot_id)))
         }
+        ShowOutcome::Archive(manifest) => (archive(manifest), Some(format!("{}\n", manifest.archive_sha256))),
     };
-    let document: Value =
-        serde_json::from_slice(&record.encode()).map_err(|error| Failure::internal(error.to_string()))?;
-    let text = text(&record);
-    let brief = record.content.as_ref().map(|content| format!("{}\n", content.snapshot_id));
-    Ok(Answer { brief, ..Answer::new(document, text) })
+    Ok(Answer { brief, ..Answer::of(&outcome, text)? })
+}
+
+/// An archive of another program as its manifest tells of it.
+fn archive(manifest: &Manifest) -> String {
+    let by = &manifest.captured_by;
+    let mut lines = vec![
+        ("archive", format!("{}, {}", manifest.archive_sha256, size::bytes(manifest.archive_size_bytes))),
+        ("stored by", "another program; a rollback to it, or a load of it, takes it in".to_owned()),
+        ("profile", format!("{}/{}", manifest.tenant_id, manifest.profile_id)),
+        ("chrome", manifest.chrome_major_version.to_string()),
+        ("captured", format!("{} UTC, {}", time::utc(manifest.captured_at_ms), manifest.mode.as_str())),
+        ("by", format!("{}, {}, {}", by.host, by.host_run_id, by.writer_version)),
+        ("size", size::bytes(manifest.uncompressed_size_bytes)),
+    ];
+    if let Some(place) = &manifest.captured_in {
+        lines.extend(region(place));
+    }
+    if !manifest.predecessor_sha256.is_empty() {
+        lines.push(("follows", manifest.predecessor_sha256.clone()));
+    }
+    if !manifest.notes.is_empty() {
+        lines.push(("notes", manifest.notes.clone()));
+    }
+    escape::fields(&lines)
 }
 
 fn text(record: &Record) -> String {
@@ -112,7 +127,7 @@ fn text(record: &Record) -> String {
 }
 
 /// Where it was captured, as far as that is known.
-pub(super) fn region(place: &CapturedIn) -> Option<(&'static str, String)> {
+fn region(place: &CapturedIn) -> Option<(&'static str, String)> {
     let geo = place.egress_ip_geo.as_ref();
     let from = geo.map(|geo| format!("requests from {}", join_with(&[&geo.country, &geo.region], "/")));
     let told = join(&[&place.host_region, from.as_deref().unwrap_or_default()]);

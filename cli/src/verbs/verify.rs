@@ -1,131 +1,104 @@
 //! `pstore verify`
 
-mod told;
+use std::{collections::BTreeSet, fmt::Write};
 
 use engine::{
     Engine,
-    failure::Failure,
-    names::{SnapshotName, Subject},
-    turns::Turns,
-};
-use store::{
-    ErrorKind,
-    catalog::clock,
-    format::record::Record,
-    name::Tenant,
-    ops::verify::{self, Options, Report, Sample},
+    failure::{self, Failure},
+    text::{escape, size},
+    verbs::verify::{DamageFields, SampleFields, VerifiedProfile, VerifyOutcome, VerifyRequest, VerifyScope},
 };
 
-use self::told::{Checked, Scope};
-use crate::{
-    answer::Answer,
-    args::{ChosenArgs, VerifyArgs},
-};
+use crate::{answer::Answer, args::VerifyArgs};
 
 pub(super) async fn run(engine: Engine, args: &VerifyArgs) -> Result<Answer, Failure> {
-    let checked = match &args.subject {
-        Some(Subject::Snapshot(name)) => of_profile(&engine, name, args).await.map_err(without_verify)?,
-        Some(Subject::Tenant(tenant)) => of_tenants(&engine, Some(tenant), args).await?,
-        None => of_tenants(&engine, None, args).await?,
-    };
-    Ok(Answer { verdict: checked.verdict(), ..Answer::new(checked.document(), checked.text()) })
-}
-
-fn options(args: &VerifyArgs, chosen: Option<&Record>) -> Options {
-    let parts = args.read_data.filter(|parts| *parts > 1);
-    Options {
-        only: chosen.map(|record| record.record),
-        read_data: !args.structure,
-        sample: parts.map(|parts| Sample::of_day(parts, clock::unix_ms())),
+    let request = VerifyRequest {
+        subject: args.subject.clone(),
+        chrome_major: args.chrome_major,
+        sha: args.sha.clone(),
+        reads_content: !args.structure,
+        parts: args.read_data,
         repair: args.repair,
-        memory_bytes: verify::DEFAULT_MEMORY_BYTES,
-    }
-}
-
-async fn of_profile(engine: &Engine, name: &SnapshotName, args: &VerifyArgs) -> Result<Checked, Failure> {
-    let snapshot = ChosenArgs { name: name.clone(), chrome_major: args.chrome_major, sha: args.sha.clone() };
-    let reference = snapshot.named()?;
-    if let Some(reference) = reference.filter(|_| args.repair) {
-        let message = format!("--repair looks at all snapshots, and @{reference} names one");
-        let hint = format!("`pstore verify {} --repair`", name.profile);
-        return Err(Failure::usage(message).hint(hint));
-    }
-    let (tenant, lineage) = match args.repair {
-        true => engine.lineage_to_change(&snapshot.lineage()).await?,
-        false => engine.lineage(&snapshot.lineage()).await?,
     };
-    let chosen = match reference {
-        Some(reference) => Some(engine.snapshot(&tenant, &lineage, Some(reference)).await?),
-        None => None,
-    };
-    let options = options(args, chosen.as_ref());
-    let report = verify::verify(&tenant, &lineage, options, engine.progress()).await?;
-    let scope = Scope::Lineage { lineage, chosen: chosen.map(Box::new) };
-    Ok(Checked { scope, options, report, failed: Vec::new(), passed_over: None })
+    let outcome = engine.verify(&request).await?;
+    Answer::of(&outcome, text(&outcome))
 }
 
-async fn of_tenants(engine: &Engine, named: Option<&Tenant>, args: &VerifyArgs) -> Result<Checked, Failure> {
-    if let Some((flag, tenant)) = of_one_profile(args).zip(named) {
-        let message = format!("{flag} is about one profile, and {tenant} is a tenant");
-        return Err(Failure::usage(message).hint(format!(
-            "`pstore verify {tenant}/PROFILE {flag} …`; `pstore list {tenant}` names its profiles"
-        )));
+fn text(outcome: &VerifyOutcome) -> String {
+    let mut text = String::new();
+    for damage in &outcome.damage {
+        tell_damage(&mut text, damage);
     }
-    let options = options(args, None);
-    let mut turns = Turns::of(engine, named, "verify").await?;
-    let mut report = Report::default();
-    for tenant in turns.tenants() {
-        let looked = of_tenant(engine, &tenant, options).await.map_err(without_verify);
-        let Some(looked) = turns.took(&tenant, looked)? else { continue };
-        add(&mut report, looked);
+    for DamageFields { object, reason, .. } in &outcome.repaired {
+        let _ = writeln!(text, "repaired: {}: {}", escape::line(object), escape::line(reason));
     }
-    let scope = match named {
-        Some(tenant) => Scope::Tenant(tenant.clone()),
-        None => Scope::All { tenants: turns.tenants().len() },
-    };
-    Ok(Checked {
-        scope,
-        options,
-        report,
-        passed_over: turns.verdict().map(|failure| (failure.kind, failure.message)),
-        failed: turns.into_failed(),
-    })
+    tell_marks(&mut text, outcome);
+    if outcome.damage.is_empty() {
+        let depth = match (outcome.read_data, outcome.sample) {
+            (true, None) => "every byte".to_owned(),
+            (true, Some(SampleFields { of, .. })) => {
+                format!("all metadata, and one part in {of} of the content")
+            }
+            (false, _) => "all metadata, but no content".to_owned(),
+        };
+        let _ = writeln!(text, "No damage found in {} ({depth})", looked_at(outcome));
+    }
+    let _ = writeln!(
+        text,
+        "Checked {}, {}, {}; read {}",
+        size::plural(outcome.snapshots, "snapshot", "snapshots"),
+        size::plural(outcome.packs, "pack", "packs"),
+        size::plural(outcome.chunks, "chunk", "chunks"),
+        size::bytes(outcome.read_bytes)
+    );
+    text
 }
 
-/// The option that says something of one profile.
-fn of_one_profile(args: &VerifyArgs) -> Option<&'static str> {
-    match (args.chrome_major, &args.sha) {
-        (Some(_), _) => Some("--chrome-major"),
-        (None, Some(_)) => Some("--sha"),
-        (None, None) => None,
+fn looked_at(outcome: &VerifyOutcome) -> String {
+    let name = |profile: &VerifiedProfile| profile.lineage.lineage().name;
+    let names: BTreeSet<_> = outcome.profiles.iter().map(name).collect();
+    let profiles = size::plural(names.len() as u64, "profile", "profiles");
+    match &outcome.scope {
+        VerifyScope::Lineage { lineage, sha256_prefix: Some(prefix) } => {
+            format!("snapshot {prefix} of {lineage}")
+        }
+        VerifyScope::Lineage { lineage, sha256_prefix: None } => lineage.to_string(),
+        VerifyScope::Tenant(tenant) => format!("{profiles} of {tenant}"),
+        VerifyScope::All(tenants) => {
+            let done = (tenants - outcome.failed.len().min(*tenants)) as u64;
+            format!("{profiles} of {}", size::plural(done, "tenant", "tenants"))
+        }
     }
 }
 
-async fn of_tenant(engine: &Engine, tenant: &Tenant, options: Options) -> Result<Report, Failure> {
-    let store = match options.repair {
-        true => engine.tenant_to_change(tenant).await?,
-        false => engine.tenant(tenant).await?,
-    };
-    Ok(verify::verify_tenant(&store, options, engine.progress()).await?)
+fn tell_marks(text: &mut String, outcome: &VerifyOutcome) {
+    if outcome.marked.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "marked as damaged: {}", escape::line(&outcome.marked.join(", ")));
+    if outcome.damage.is_empty() && !outcome.is_repair {
+        let whose = match &outcome.scope {
+            VerifyScope::Lineage { lineage, .. } => format!(" {}", lineage.name),
+            VerifyScope::Tenant(tenant) => format!(" {tenant}"),
+            VerifyScope::All(_) => String::new(),
+        };
+        let _ = writeln!(text, "  `pstore verify{whose} --repair` takes the mark away");
+    }
 }
 
-/// Tenants share nothing.
-fn add(all: &mut Report, one: Report) {
-    all.snapshots += one.snapshots;
-    all.packs += one.packs;
-    all.chunks += one.chunks;
-    all.read_bytes += one.read_bytes;
-    all.damage.extend(one.damage);
-    all.repaired.extend(one.repaired);
-    all.marked.extend(one.marked);
-    all.lineages.extend(one.lineages);
-}
-
-/// Whoever reads this has run `pstore verify` already.
-fn without_verify(failure: Failure) -> Failure {
-    match &failure.hint {
-        Some(hint) if failure.kind == ErrorKind::Damaged && hint.contains("`pstore verify ") => failure
-            .hint("bring the object back from a backup of the store; without it nothing more can be checked"),
-        _ => failure,
+fn tell_damage(text: &mut String, damage: &DamageFields) {
+    let DamageFields { object, reason, snapshots, files, more_files } = damage;
+    let _ = writeln!(text, "damaged: {}: {}", escape::line(object), escape::line(reason));
+    if let Some(remedy) = failure::record_remedy(object) {
+        let _ = writeln!(text, "  hint       {remedy}");
+    }
+    if !snapshots.is_empty() {
+        let _ = writeln!(text, "  needed by  {}", escape::line(&snapshots.join(", ")));
+    }
+    for file in files {
+        let _ = writeln!(text, "  file       {}", escape::line(file));
+    }
+    if *more_files > 0 {
+        let _ = writeln!(text, "  and {} more files", size::count(*more_files));
     }
 }

@@ -4,6 +4,7 @@ pub mod escape;
 pub mod geo;
 pub mod glob;
 pub mod path;
+pub mod plain;
 pub mod reason;
 pub mod secret;
 pub mod size;

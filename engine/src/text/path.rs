@@ -2,8 +2,6 @@
 
 use std::fmt::Write;
 
-use serde_json::{Value, json};
-
 /// As it is if that can be read and typed; else in quotes, with what cannot escaped. No
 /// name can move the cursor, break the line or pass for another.
 pub fn shown(path: &[u8]) -> String {
@@ -35,12 +33,12 @@ pub fn shown(path: &[u8]) -> String {
     if plain { text } else { format!("\"{text}\"") }
 }
 
-/// `path` and `path_hex`, as the documentation of JSON has them.
-pub fn json(path: &[u8]) -> (Value, Value) {
+/// A path as the fields `path` and `path_hex` of a document have it: as text, and its bytes if they are none.
+pub fn fields(path: &[u8]) -> (String, Option<String>) {
     let hex = || path.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     match std::str::from_utf8(path) {
-        Ok(text) => (json!(text), Value::Null),
-        Err(_) => (json!(String::from_utf8_lossy(path)), json!(hex())),
+        Ok(text) => (text.to_owned(), None),
+        Err(_) => (String::from_utf8_lossy(path).into_owned(), Some(hex())),
     }
 }
 
@@ -69,8 +67,8 @@ mod tests {
     }
 
     #[test]
-    fn json_loses_nothing() {
-        assert_eq!(json("ü\n".as_bytes()), (json!("ü\n"), Value::Null));
-        assert_eq!(json(b"a\xff"), (json!("a\u{fffd}"), json!("61ff")));
+    fn fields_lose_nothing() {
+        assert_eq!(fields("ü\n".as_bytes()), ("ü\n".to_owned(), None));
+        assert_eq!(fields(b"a\xff"), ("a\u{fffd}".to_owned(), Some("61ff".to_owned())));
     }
 }

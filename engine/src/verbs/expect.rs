@@ -5,10 +5,7 @@ use serde::Serialize;
 use store::{
     Error, ErrorKind,
     catalog::expectations::{self, Changed},
-    format::{
-        expectations::{CookieName, Expectations, MAX_OF_A_KIND},
-        record::Record,
-    },
+    format::expectations::{CookieName, Expectations, MAX_OF_A_KIND},
     name::{Profile, ProfileName, Tenant},
 };
 
@@ -209,52 +206,4 @@ fn outcome(name: &ProfileName, found: Option<Expectations>, outcome: ExpectChang
         origins,
         files,
     }
-}
-
-/// Something that was expected and is missing.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct MissingFields {
-    /// Cookie, origin or file.
-    pub kind: String,
-    /// Its name.
-    pub name: String,
-    /// Why it counts as missing.
-    pub why: String,
-}
-
-/// The expected cookie that lapses first.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct LapseFields {
-    /// The host, as Chrome writes it.
-    pub host: String,
-    /// The name.
-    pub name: String,
-    /// When it lapses.
-    pub lapses_at_ms: u64,
-}
-
-/// Tells which expected things are missing in a snapshot, and which cookie lapses first.
-pub fn found(record: &Record) -> (Vec<MissingFields>, Option<LapseFields>) {
-    let Some(expected) = record.health.as_ref().and_then(|health| health.expected.as_ref()) else {
-        return (Vec::new(), None);
-    };
-    let missing = expected.missing.iter().map(|missing| MissingFields {
-        kind: missing.kind.to_string(),
-        name: missing.name.clone(),
-        why: missing.why.to_string(),
-    });
-    let first = expected.first_lapse().map(|(cookie, at)| LapseFields {
-        host: cookie.host.clone(),
-        name: cookie.name.clone(),
-        lapses_at_ms: at,
-    });
-    (missing.collect(), first)
-}
-
-/// The expected things that are missing in a snapshot, for people.
-pub fn missing(record: &Record) -> Option<String> {
-    let expected = record.health.as_ref()?.expected.as_ref()?;
-    let names: Vec<String> =
-        expected.missing.iter().map(|missing| format!("{} {}", missing.kind, missing.name)).collect();
-    (!names.is_empty()).then(|| names.join(", "))
 }

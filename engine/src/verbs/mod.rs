@@ -1,12 +1,24 @@
 //! The verbs, one file each: a request, its outcome, and how [`crate::Engine`] gets from one to the other.
 
+pub mod cat;
 pub mod commit;
+pub mod complete;
+pub mod config;
 pub mod delete;
+pub mod diff;
+pub mod doctor;
 pub mod expect;
 pub mod export;
+pub mod find;
 pub mod force_unlock;
+pub mod gc;
+pub mod history;
 pub mod import;
+pub mod init;
+pub mod list;
 pub mod lock;
+pub mod log;
+pub mod ls;
 pub mod mount;
 pub mod mounts;
 pub mod reap;
@@ -14,7 +26,9 @@ pub mod restore;
 pub mod retention;
 pub mod rollback;
 pub mod sessions;
+pub mod show;
 pub mod snapshot;
 pub mod stats;
 pub mod tag;
 pub mod unmount;
+pub mod verify;

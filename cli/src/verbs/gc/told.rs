@@ -1,103 +1,19 @@
-//! What a collection did or would do, told.
+//! What a collection did or would do, for people.
 
-use std::{fmt::Write, time::Duration};
+use std::fmt::Write;
 
-use engine::text::size::{self, plural};
-use serde_json::{Value, json};
-use store::{
-    format::condemned::Phase,
-    ops::gc::{Document, Plan, Step, Stranded, Tally},
+use engine::{
+    text::size::{self, plural},
+    verbs::gc::{CauseTally, Collection, CollectionStep, PackTally, ProfileTally, StrandedSession},
 };
+use store::name::{ChromeMajor, Lineage, Profile, ProfileName, Tenant};
 
 use crate::table::{
     Align::{Left, Right},
     Table,
 };
 
-pub(super) fn document(plan: &Plan) -> Value {
-    let tally = |tally: Tally| json!({ "packs": tally.packs, "bytes": tally.bytes });
-    let by_cause = plan.by_cause().into_iter().map(|(cause, (tally, oldest))| {
-        json!({ "cause": cause.as_str(), "packs": tally.packs, "bytes": tally.bytes, "oldest_ms": ms(oldest) })
-    });
-    let by_profile = plan.by_lineage().into_iter().map(|(lineage, (tally, oldest))| {
-        json!({
-            "profile_id": lineage.as_ref().map(|lineage| &lineage.name.profile),
-            "chrome_major_version": lineage.as_ref().map(|lineage| lineage.chrome_major),
-            "packs": tally.packs,
-            "bytes": tally.bytes,
-            "oldest_ms": ms(oldest),
-        })
-    });
-    json!({
-        "tenant_id": plan.tenant,
-        "deleted": tally(plan.deleted),
-        "condemned": tally(plan.condemned_total()),
-        "condemned_by_cause": by_cause.collect::<Vec<Value>>(),
-        "condemned_by_profile": by_profile.collect::<Vec<Value>>(),
-        "repacked": {
-            "packs": plan.repacked.emptied.packs,
-            "bytes": plan.repacked.emptied.bytes,
-            "kept_bytes": plan.repacked.kept_bytes,
-            "saved_bytes": plan.repacked.saved_bytes(),
-            "records": plan.repacked.records,
-            "failed": plan.repacked.failed,
-        },
-        "waiting": tally(plan.waiting()),
-        "needed": tally(plan.needed),
-        "live_bytes": plan.live_bytes,
-        "writing": tally(plan.writing),
-        "documents": plan.documents.iter().map(condemned).collect::<Vec<Value>>(),
-        "revoked": plan.revoked.iter().map(|(id, _)| json!(id)).collect::<Vec<Value>>(),
-        "finished_deletions": plan.finished_deletions,
-        "indexes_rewritten": plan.indexes_rewritten,
-        "indexes_removed": plan.indexes_removed,
-        "indexes_merged": plan.indexes_merged,
-        "events_merged": plan.events_merged,
-        "events_removed": plan.events_removed,
-        "leftovers": plan.leftovers,
-        "stranded_sessions": plan.stranded.iter().map(stranded).collect::<Vec<Value>>(),
-        "pending": plan.pending.len(),
-    })
-}
-
-fn stranded(stranded: &Stranded) -> Value {
-    let Stranded { session, host, lineage, record } = stranded;
-    json!({
-        "session": session,
-        "host": host,
-        "profile_id": lineage.name.profile,
-        "chrome_major_version": lineage.chrome_major,
-        "record": record,
-    })
-}
-
-fn condemned(document: &Document) -> Value {
-    let mut line = json!({
-        "id": document.id,
-        "phase": phase(document.phase),
-        "packs": document.named.packs,
-        "bytes": document.named.bytes,
-        "step": "arm",
-        "left_ms": Value::Null,
-        "writers": [],
-        "pardoned": 0,
-    });
-    match &document.step {
-        Step::Arm => {}
-        Step::WaitForGrace { left } => {
-            (line["step"], line["left_ms"]) = (json!("wait_for_grace"), json!(ms(*left)));
-        }
-        Step::WaitForWriters { writers } => {
-            (line["step"], line["writers"]) = (json!("wait_for_writers"), json!(writers));
-        }
-        Step::Sweep { pardoned, .. } => {
-            (line["step"], line["pardoned"]) = (json!("sweep"), json!(pardoned));
-        }
-    }
-    line
-}
-
-pub(super) fn text(plans: &[Plan], dry: bool) -> String {
+pub(super) fn text(plans: &[Collection], dry: bool) -> String {
     let mut text = String::new();
     let mut what = Table::new(&[
         ("TENANT", Left),
@@ -115,31 +31,33 @@ pub(super) fn text(plans: &[Plan], dry: bool) -> String {
     ]);
     let mut profiles = 0;
     for plan in plans {
-        let mut row = |name: String, tally: Tally, oldest: Option<Duration>| {
+        let mut row = |name: String, tally: PackTally, oldest: Option<u64>| {
             let oldest = oldest.map_or_else(|| "-".to_owned(), age);
-            let cells = [plan.tenant.to_string(), name, size::count(tally.packs), size::bytes(tally.bytes)];
+            let cells =
+                [plan.tenant_id.to_string(), name, size::count(tally.packs), size::bytes(tally.bytes)];
             what.row(cells.into_iter().chain([oldest]).collect());
         };
         row(if dry { "would be deleted" } else { "deleted" }.to_owned(), plan.deleted, None);
-        for (cause, (tally, oldest)) in plan.by_cause() {
+        for CauseTally { cause, tally, oldest_ms } in &plan.condemned_by_cause {
             let done = if dry { "would be condemned" } else { "condemned" };
-            row(format!("{done}: {}", cause.as_str()), tally, Some(oldest));
+            row(format!("{done}: {}", cause.word()), *tally, Some(*oldest_ms));
         }
-        if plan.repacked.emptied.packs > 0 {
+        if plan.repacked.tally.packs > 0 {
             let done = if dry { "would be emptied" } else { "emptied" };
-            row(done.to_owned(), plan.repacked.emptied, None);
+            row(done.to_owned(), plan.repacked.tally, None);
         }
-        row("waiting since earlier".to_owned(), plan.waiting(), None);
+        row("waiting since earlier".to_owned(), plan.waiting, None);
         row("being written".to_owned(), plan.writing, None);
         row("needed".to_owned(), plan.needed, None);
-        for (lineage, (tally, oldest)) in plan.by_lineage() {
+        for profile in &plan.condemned_by_profile {
             profiles += 1;
             whose.row(vec![
-                plan.tenant.to_string(),
-                lineage.map_or_else(|| "(not known)".to_owned(), |lineage| lineage.to_string()),
-                size::count(tally.packs),
-                size::bytes(tally.bytes),
-                age(oldest),
+                plan.tenant_id.to_string(),
+                lineage(&plan.tenant_id, profile)
+                    .map_or_else(|| "(not known)".to_owned(), |it| it.to_string()),
+                size::count(profile.tally.packs),
+                size::bytes(profile.tally.bytes),
+                age(profile.oldest_ms),
             ]);
         }
     }
@@ -154,7 +72,7 @@ pub(super) fn text(plans: &[Plan], dry: bool) -> String {
     text
 }
 
-fn documents(plans: &[Plan]) -> String {
+fn documents(plans: &[Collection]) -> String {
     let mut table = Table::new(&[
         ("CONDEMNED EARLIER", Left),
         ("PHASE", Left),
@@ -165,29 +83,31 @@ fn documents(plans: &[Plan]) -> String {
     let mut any = false;
     for document in plans.iter().flat_map(|plan| &plan.documents) {
         any = true;
-        let now = match &document.step {
-            Step::Arm => "the writers to wait for are put down".to_owned(),
-            Step::WaitForGrace { left } => format!("waits {} for the grace", age(*left)),
-            Step::WaitForWriters { writers } => {
-                format!("waits for {}", plural(writers.len() as u64, "writer", "writers"))
+        let now = match document.step {
+            CollectionStep::Arm => "the writers to wait for are put down".to_owned(),
+            CollectionStep::WaitForGrace => {
+                format!("waits {} for the grace", age(document.left_ms.unwrap_or_default()))
             }
-            Step::Sweep { pardoned: 0, .. } => "goes".to_owned(),
-            Step::Sweep { pardoned, .. } => {
-                format!("goes, but for {} needed after all", plural(*pardoned, "pack", "packs"))
+            CollectionStep::WaitForWriters => {
+                format!("waits for {}", plural(document.writers.len() as u64, "writer", "writers"))
+            }
+            CollectionStep::Sweep if document.pardoned == 0 => "goes".to_owned(),
+            CollectionStep::Sweep => {
+                format!("goes, but for {} needed after all", plural(document.pardoned, "pack", "packs"))
             }
         };
         table.row(vec![
             document.id.to_string(),
-            phase(document.phase).to_owned(),
-            size::count(document.named.packs),
-            size::bytes(document.named.bytes),
+            document.phase.word().to_owned(),
+            size::count(document.tally.packs),
+            size::bytes(document.tally.bytes),
             now,
         ]);
     }
     if any { format!("\n{}", table.render()) } else { String::new() }
 }
 
-fn remarks(plan: &Plan, dry: bool) -> String {
+fn remarks(plan: &Collection, dry: bool) -> String {
     let mut text = String::new();
     let counts = [
         (plan.revoked.len() as u64, "write", "writes", "given up for dead"),
@@ -206,10 +126,12 @@ fn remarks(plan: &Plan, dry: bool) -> String {
         .map(|(n, one, many, done)| format!("{} {would}{done}", plural(*n, one, many)))
         .collect();
     if !told.is_empty() {
-        let _ = writeln!(text, "\n{}: {}", plan.tenant, told.join(", "));
+        let _ = writeln!(text, "\n{}: {}", plan.tenant_id, told.join(", "));
     }
-    for Stranded { session, host, lineage, record } in &plan.stranded {
-        let tenant = &plan.tenant;
+    for stranded in &plan.stranded_sessions {
+        let StrandedSession { session, host, record, .. } = stranded;
+        let tenant = &plan.tenant_id;
+        let lineage = named(tenant, &stranded.profile_id, stranded.chrome_major_version);
         let _ = writeln!(
             text,
             "\nwarning: session {session} of {lineage} on {host:?} builds on record {record}, which is missing; on that \
@@ -218,15 +140,15 @@ fn remarks(plan: &Plan, dry: bool) -> String {
         );
     }
     let repacked = plan.repacked;
-    if repacked.emptied.packs > 0 {
+    if repacked.tally.packs > 0 {
         let _ = writeln!(
             text,
             "\n{}: {} of the emptied packs {} needed by {}; the other {} {} saved",
-            plan.tenant,
+            plan.tenant_id,
             size::bytes(repacked.kept_bytes),
             if dry { "would be copied, being" } else { "were copied, being" },
             plural(repacked.records, "snapshot", "snapshots"),
-            size::bytes(repacked.saved_bytes()),
+            size::bytes(repacked.saved_bytes),
             if dry { "would be" } else { "are" },
         );
     }
@@ -235,40 +157,35 @@ fn remarks(plan: &Plan, dry: bool) -> String {
         let _ = writeln!(
             text,
             "\n{0}: {packs} not emptied; `pstore verify {0}` says what is damaged",
-            plan.tenant
+            plan.tenant_id
         );
     }
-    let going = plan.deleted.bytes + plan.condemned_total().bytes + plan.waiting().bytes;
+    let going = plan.deleted.bytes + plan.condemned.bytes + plan.waiting.bytes;
     let saving = going.saturating_sub(repacked.kept_bytes);
     if dry && saving > 0 {
         let _ = writeln!(
             text,
             "\n{}: {} would be freed once all of it is gone",
-            plan.tenant,
+            plan.tenant_id,
             size::bytes(saving)
         );
-    } else if !plan.pending.is_empty() {
-        let _ = writeln!(text, "\n{}: run `pstore gc` again later to free what is condemned", plan.tenant);
+    } else if plan.pending > 0 {
+        let _ = writeln!(text, "\n{}: run `pstore gc` again later to free what is condemned", plan.tenant_id);
     }
     text
 }
 
-fn phase(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Condemned => "condemned",
-        Phase::Armed => "armed",
-        Phase::Sweep => "sweep",
-        Phase::Swept => "swept",
-    }
+fn lineage(tenant: &Tenant, tally: &ProfileTally) -> Option<Lineage> {
+    Some(named(tenant, tally.profile_id.as_ref()?, tally.chrome_major_version?))
 }
 
-fn ms(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+fn named(tenant: &Tenant, profile: &Profile, chrome_major: ChromeMajor) -> Lineage {
+    Lineage { name: ProfileName { tenant: tenant.clone(), profile: profile.clone() }, chrome_major }
 }
 
 /// In the largest unit that fits.
-fn age(age: Duration) -> String {
-    match age.as_secs() {
+fn age(ms: u64) -> String {
+    match ms / 1000 {
         seconds @ 0..120 => format!("{seconds} s"),
         seconds @ 120..7200 => format!("{} min", seconds / 60),
         seconds @ 7200..172_800 => format!("{} h", seconds / 3600),

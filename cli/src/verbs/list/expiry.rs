@@ -2,48 +2,22 @@
 
 use capture::examiner::LOGGED_OUT;
 use engine::{
-    Engine,
-    failure::Failure,
     text::{size, time},
-    verbs::expect,
+    verbs::list::{ExpiryList, ExpiryRow},
 };
-use serde_json::{Value, json};
 use store::{
-    catalog::{clock, records},
+    catalog::clock,
     name::{ProfileName, Tenant},
-    ops::read::forecast::{self, Forecast},
 };
 
-use crate::{
-    answer::Answer,
-    table::{
-        Align::{Left, Right},
-        Table,
-    },
+use crate::table::{
+    Align::{Left, Right},
+    Table,
 };
 
 const NOTHING: &str = "-";
 
-pub(super) async fn run(
-    engine: &Engine,
-    tenant: &Tenant,
-    profile: Option<&ProfileName>,
-) -> Result<Answer, Failure> {
-    let store = engine.tenant(tenant).await?;
-    let names = match profile {
-        Some(name) => {
-            engine.require_profile(&store, name).await?;
-            vec![name.clone()]
-        }
-        None => records::profiles(&store).await?,
-    };
-    let mut forecasts = forecast::forecast(&store, names).await?;
-    // Those that need somebody soonest come first.
-    forecasts.sort_by_key(|forecast| (!is_logged_out(forecast), first(forecast).unwrap_or(u64::MAX)));
-    let document = json!({
-        "tenant_id": tenant,
-        "expiry": forecasts.iter().map(line).collect::<Vec<Value>>(),
-    });
+pub(super) fn table(list: &ExpiryList) -> String {
     let heading = [
         ("PROFILE", Left),
         ("CHROME", Right),
@@ -55,58 +29,26 @@ pub(super) async fn run(
     ];
     let mut table = Table::new(&heading);
     let now_ms = clock::unix_ms();
-    forecasts.iter().for_each(|forecast| table.row(cells(forecast, now_ms)));
-    Ok(Answer::new(document, table.render()))
+    list.expiry.iter().for_each(|row| table.row(cells(&list.tenant_id, row, now_ms)));
+    table.render()
 }
 
-fn first(forecast: &Forecast) -> Option<u64> {
-    let (_, record) = forecast.current.as_ref()?;
-    Some(record.health.as_ref()?.expected.as_ref()?.first_lapse()?.1)
-}
-
-fn is_logged_out(forecast: &Forecast) -> bool {
-    forecast.current.as_ref().is_some_and(|(_, record)| expect::missing(record).is_some())
-}
-
-fn is_judged(forecast: &Forecast) -> bool {
-    let health = forecast.current.as_ref().and_then(|(_, record)| record.health.as_ref());
-    health.is_some_and(|health| health.expected.is_some())
-}
-
-fn line(forecast: &Forecast) -> Value {
-    let current = forecast.current.as_ref();
-    let (missing, first_lapse) = current.map_or_else(Default::default, |(_, record)| expect::found(record));
-    json!({
-        "profile_id": forecast.name.profile,
-        "chrome_major_version": current.map(|(lineage, _)| lineage.chrome_major),
-        "sha256_prefix": current.map(|(_, record)| record.sha256_prefix()),
-        "captured_at_ms": current.map(|(_, record)| record.captured_at_ms),
-        "expected": forecast.is_expected,
-        "judged": is_judged(forecast),
-        "missing": missing,
-        "first_lapse": first_lapse,
-    })
-}
-
-fn cells(forecast: &Forecast, now_ms: u64) -> Vec<String> {
+fn cells(tenant: &Tenant, row: &ExpiryRow, now_ms: u64) -> Vec<String> {
     let nothing = || NOTHING.to_owned();
-    let current = forecast.current.as_ref();
-    let expected = current.and_then(|(_, record)| record.health.as_ref()?.expected.as_ref());
-    let lapse = expected.and_then(|expected| expected.first_lapse());
-    let missing = current.and_then(|(_, record)| expect::missing(record));
-    let state = match (missing, is_judged(forecast), forecast.is_expected) {
+    let lapse = row.expectation.first_lapse.as_ref();
+    let state = match (row.expectation.missing_names(), row.judged, row.expected) {
         (Some(missing), ..) => format!("{LOGGED_OUT}: {missing}"),
         (None, _, false) => "nothing is expected".to_owned(),
         (None, false, true) => "not captured since something is expected".to_owned(),
         (None, true, true) => "all there".to_owned(),
     };
     vec![
-        forecast.name.to_string(),
-        current.map_or_else(nothing, |(lineage, _)| lineage.chrome_major.to_string()),
-        current.map_or_else(nothing, |(_, record)| record.sha256_prefix()),
-        lapse.map_or_else(nothing, |(_, at)| time::utc(at)),
-        lapse.map_or_else(nothing, |(_, at)| until(at, now_ms)),
-        lapse.map_or_else(nothing, |(cookie, _)| format!("{}:{}", cookie.host, cookie.name)),
+        ProfileName { tenant: tenant.clone(), profile: row.profile_id.clone() }.to_string(),
+        row.chrome_major_version.map_or_else(nothing, |major| major.to_string()),
+        row.sha256_prefix.clone().unwrap_or_else(nothing),
+        lapse.map_or_else(nothing, |lapse| time::utc(lapse.lapses_at_ms)),
+        lapse.map_or_else(nothing, |lapse| until(lapse.lapses_at_ms, now_ms)),
+        lapse.map_or_else(nothing, |lapse| format!("{}:{}", lapse.host, lapse.name)),
         state,
     ]
 }

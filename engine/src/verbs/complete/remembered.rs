@@ -1,4 +1,4 @@
-//! Names that this host has asked for before, in a file for each question.
+//! `Remembered` keeps names that this host has asked for before, in a file for each question.
 
 use std::{
     fs,
@@ -9,7 +9,8 @@ use std::{
     time::Duration,
 };
 
-use engine::failure::Failure;
+use super::MOST_TIME;
+use crate::failure::Failure;
 
 /// For so long the answer is not asked for again: somebody who types asks with every key.
 const FRESH: Duration = Duration::from_secs(20);
@@ -36,7 +37,7 @@ impl Remembered {
         if let Some(fresh) = self.read(Some(FRESH)) {
             return fresh;
         }
-        match tokio::time::timeout(super::MOST_TIME, asking).await {
+        match tokio::time::timeout(MOST_TIME, asking).await {
             Ok(Ok(names)) => {
                 self.write(&names);
                 names

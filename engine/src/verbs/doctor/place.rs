@@ -1,8 +1,7 @@
-//! The store: whether it answers, keeps its promises, and tells the time.
+//! `place` looks at the store: whether it answers, keeps its promises, and tells the time.
 
 use std::time::{Duration, SystemTime};
 
-use engine::{failure::Failure, text::time};
 use store::{
     Error, ErrorKind,
     bucket::{Bucket, BucketError, Key, Prefix, StoreUrl, Write},
@@ -13,7 +12,7 @@ use store::{
 };
 
 use super::{Check, host};
-use crate::verbs::Engine;
+use crate::{Engine, failure::Failure, text::time};
 
 /// A whole second is what servers tell the time to.
 const SKEW_ALLOWED: Duration = Duration::from_secs(5);
@@ -212,15 +211,15 @@ async fn settings(engine: &Engine) -> Vec<Check> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verbs::doctor::Status;
+    use crate::verbs::doctor::CheckStatus;
 
     #[test]
     fn only_a_skew_that_matters_is_warned_of() {
         let now = SystemTime::now();
         let later = now + Duration::from_millis(30);
-        assert_eq!(judge("clock", now - Duration::from_secs(1), now, later).status, Status::Ok);
+        assert_eq!(judge("clock", now - Duration::from_secs(1), now, later).status, CheckStatus::Ok);
         let check = judge("clock", now - Duration::from_secs(90), now, later);
-        assert_eq!((check.status, check.found.contains("90 s behind")), (Status::Warn, true));
+        assert_eq!((check.status, check.found.contains("90 s behind")), (CheckStatus::Warn, true));
         let check = judge("clock", later + Duration::from_secs(60), now, later);
         assert!(check.found.contains("60 s ahead of"), "{}", check.found);
     }

@@ -1,4 +1,4 @@
-//! This host: the cache directory, free space, FUSE, where databases are read.
+//! `host` looks at this host: the cache directory, free space, FUSE, where databases are read.
 
 use std::{
     env, fs,
@@ -7,11 +7,11 @@ use std::{
 };
 
 use capture::cell::{Cell, Confinement};
-use engine::{failure::Failure, text::size};
 use rustix::fs::{Access, access, statfs, statvfs};
 use store::ErrorKind;
 
 use super::Check;
+use crate::{failure::Failure, text::size};
 
 const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
 const LITTLE_SPACE_BYTES: u64 = 1 << 30;

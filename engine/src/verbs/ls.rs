@@ -1,0 +1,97 @@
+//! `ls` lists the entries of a snapshot.
+
+use std::ffi::OsString;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use store::{
+    format::tree::{Entry, Kind, TreePath},
+    id::RecordId,
+    ops::read::browse,
+};
+
+use crate::{
+    Engine,
+    contents::{self, EntryFields},
+    failure::Failure,
+    names::SnapshotChoice,
+    outcome::{LineageFields, Outcome},
+    text::path,
+};
+
+/// Lists a directory of a snapshot, or tells of one file.
+#[derive(Clone, Debug)]
+pub struct LsRequest {
+    /// The snapshot; the current one if none is named.
+    pub snapshot: SnapshotChoice,
+    /// The file or directory; empty for the whole profile.
+    pub path: OsString,
+    /// Whether directories are listed however deep they are.
+    pub is_recursive: bool,
+}
+
+/// Entries of a snapshot.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct LsOutcome {
+    /// Whose snapshot it is.
+    #[serde(flatten)]
+    pub lineage: LineageFields,
+    /// The first digits of the snapshot's id.
+    pub sha256_prefix: String,
+    /// The snapshot's record.
+    pub record: RecordId,
+    /// The path that was asked for.
+    pub path: String,
+    /// The bytes of the path, if they are no text.
+    pub path_hex: Option<String>,
+    /// The entries of a directory; of anything else, that alone.
+    pub entries: Vec<EntryFields>,
+    /// The bytes of the path.
+    #[serde(skip)]
+    pub path_bytes: Vec<u8>,
+}
+
+impl Outcome for LsOutcome {}
+
+impl Engine {
+    /// Lists entries of a snapshot.
+    pub async fn ls(&self, request: &LsRequest) -> Result<LsOutcome, Failure> {
+        let (reference, path) = (request.snapshot.reference()?, contents::path(&request.path)?);
+        let (tenant, lineage) = self.lineage_to_judge(&request.snapshot.lineage()).await?;
+        let record = self.snapshot(&tenant, &lineage, reference).await?;
+        let entries = browse::entries(&tenant, &record).await?;
+        let listed = listed(&entries, &path, request.is_recursive)
+            .ok_or_else(|| contents::elsewhere(&record, browse::missing(&record, &path)))?;
+        let (shown, path_hex) = path::fields(path.as_bytes());
+        Ok(LsOutcome {
+            lineage: (&lineage).into(),
+            sha256_prefix: record.sha256_prefix(),
+            record: record.record,
+            path: shown,
+            path_hex,
+            entries: listed.into_iter().map(|entry| EntryFields::of(&entries, entry)).collect(),
+            path_bytes: path.as_bytes().to_vec(),
+        })
+    }
+}
+
+/// The entries of a directory, or all below it; of anything else, that alone.
+fn listed<'a>(entries: &'a [Entry], path: &TreePath, recursive: bool) -> Option<Vec<&'a Entry>> {
+    let named = browse::entry(entries, path)?;
+    if named.kind != Kind::Directory {
+        return Some(vec![named]);
+    }
+    let is_in = |entry: &&Entry| match recursive {
+        true => entry.path != *path,
+        false => entry.path.parent() == Some(path.as_bytes()),
+    };
+    // The entries below a directory follow it directly.
+    let first = entries.partition_point(|entry| entry.path < *path);
+    let below = entries[first..].iter().take_while(|entry| is_below(&entry.path, path));
+    Some(below.filter(is_in).collect())
+}
+
+fn is_below(path: &TreePath, directory: &TreePath) -> bool {
+    let rest = path.as_bytes().strip_prefix(directory.as_bytes());
+    rest.is_some_and(|rest| directory.is_root() || rest.is_empty() || rest.starts_with(b"/"))
+}
