@@ -45,7 +45,7 @@ impl Target {
         let _limit = Limit::set(MEMORY);
         let mut mutator = Mutator::new(&self.corpus, number("PSTORE_FUZZ_SEED", 1));
         for _ in 0..number("PSTORE_FUZZ_ROUNDS", 20_000).div_ceil(self.one_in) {
-            let input = mutator.next();
+            let input = mutator.input();
             self.attempt(&if mutator.seals() { (self.reseal)(input) } else { input });
         }
     }

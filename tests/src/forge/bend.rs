@@ -61,7 +61,7 @@ fn bend_entries(entries: &mut Vec<Entry>, outside: &str, dice: &mut Dice) -> &'s
     match dice.below(14) {
         0 => {
             entries[at].meta.mode = 0o7777;
-            (entries[at].meta.uid, entries[at].meta.gid) = (dice.next() as u32, 0);
+            (entries[at].meta.uid, entries[at].meta.gid) = (dice.draw() as u32, 0);
             "special modes"
         }
         1 => {
@@ -144,7 +144,7 @@ fn bend_segments(forge: &mut Forge, dice: &mut Dice) -> String {
     let at = dice.below(segments.len());
     let corpus: Vec<Vec<u8>> =
         segments.iter().flat_map(|segment| [segment.tree.clone(), segment.table.clone()]).collect();
-    let mut mutator = Mutator::new(&corpus, dice.next());
+    let mut mutator = Mutator::new(&corpus, dice.draw());
     let Segment { tree, table, .. } = &mut segments[at];
     let part = if dice.below(2) == 0 { tree } else { table };
     *part = mutator.changed(part);
@@ -166,7 +166,7 @@ fn bend_root(forge: &mut Forge, dice: &mut Dice) -> String {
     }
     let repeats = dice.below(2) == 0;
     segments.extend(repeats.then_some(long));
-    let (choice, number, at) = (dice.below(7), dice.number(), dice.next() as usize);
+    let (choice, number, at) = (dice.below(7), dice.number(), dice.draw() as usize);
     forge.write_bent(&segments, |root| {
         if let (true, Some(last)) = (repeats, root.segments.last().copied()) {
             root.segments.extend(vec![last; times]);
@@ -209,7 +209,7 @@ fn bend_document(forge: &mut Forge, dice: &mut Dice) -> String {
     };
     let bytes = made.unwrap_or_else(|| fs::read(&path).unwrap());
     let told = path.strip_prefix(&forge.objects).unwrap().display().to_string();
-    let bent = Mutator::new(std::slice::from_ref(&bytes), dice.next()).changed(&bytes);
+    let bent = Mutator::new(std::slice::from_ref(&bytes), dice.draw()).changed(&bytes);
     match serde_json::from_slice::<Value>(&bent) {
         Ok(mut document) if document.is_object() => {
             if let Some(Value::Object(block)) = document.get_mut("pstore") {

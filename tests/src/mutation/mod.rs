@@ -35,7 +35,7 @@ impl<'a> Mutator<'a> {
     }
 
     /// A known input, changed.
-    pub fn next(&mut self) -> Vec<u8> {
+    pub fn input(&mut self) -> Vec<u8> {
         let known = self.known();
         self.changed(known)
     }
@@ -74,7 +74,7 @@ impl<'a> Mutator<'a> {
                 bytes.splice(at..at, part);
             }
             3 => {
-                let noise: Vec<u8> = (0..dice.below(16)).map(|_| dice.next() as u8).collect();
+                let noise: Vec<u8> = (0..dice.below(16)).map(|_| dice.draw() as u8).collect();
                 bytes.splice(at..at, noise);
             }
             4 => {
@@ -88,7 +88,7 @@ impl<'a> Mutator<'a> {
                 let long = [&[0xff; 9][..], &[dice.below(3) as u8]].concat();
                 bytes.splice(from..to.min(from + 1), long);
             }
-            6 => overwrite(bytes, at, &[dice.next() as u8]),
+            6 => overwrite(bytes, at, &[dice.draw() as u8]),
             7 => {
                 if let Some(byte) = bytes.get_mut(at) {
                     *byte ^= 1 << dice.below(8);
@@ -117,7 +117,7 @@ fn overwrite(bytes: &mut [u8], at: usize, with: &[u8]) {
 pub struct Dice(pub(crate) u64);
 
 impl Dice {
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -126,7 +126,7 @@ impl Dice {
     }
 
     pub fn below(&mut self, end: usize) -> usize {
-        (self.next() % end.max(1) as u64) as usize
+        (self.draw() % end.max(1) as u64) as usize
     }
 
     pub fn number(&mut self) -> u64 {

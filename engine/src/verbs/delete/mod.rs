@@ -53,7 +53,7 @@ pub struct DeleteRequest {
 #[serde(untagged)]
 pub enum DeleteOutcome {
     /// One snapshot.
-    Snapshot(DeletedSnapshot),
+    Snapshot(Box<DeletedSnapshot>),
     /// A profile or a tenant.
     All(Box<DeletionReceipt>),
 }
@@ -140,7 +140,7 @@ impl Engine {
             names::Subject::Snapshot(name) => {
                 let (chrome_major, sha) = (request.chrome_major, request.sha.clone());
                 let chosen = SnapshotChoice { name: name.clone(), chrome_major, sha };
-                return Ok(DeleteOutcome::Snapshot(self.delete_snapshot(request, &chosen).await?));
+                return Ok(DeleteOutcome::Snapshot(Box::new(self.delete_snapshot(request, &chosen).await?)));
             }
         };
         Ok(DeleteOutcome::All(Box::new(receipt)))
