@@ -40,6 +40,7 @@ pub fn all() -> Vec<(&'static str, Value)> {
         ("retention-apply", of::<verbs::retention::RetentionOutcome>("retention apply")),
         ("retention-plan", of::<verbs::retention::RetentionOutcome>("retention plan")),
         ("rollback", of::<verbs::rollback::RollbackOutcome>("rollback")),
+        ("run", of::<verbs::run::RunOutcome>("run")),
         ("sessions", of::<verbs::sessions::SessionsOutcome>("sessions")),
         ("sessions-discard", of::<verbs::sessions::DiscardOutcome>("sessions discard")),
         ("sessions-remote", of::<verbs::sessions::remote::RemoteSessionsOutcome>("sessions --remote")),

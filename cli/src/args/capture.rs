@@ -5,15 +5,10 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 use clap::{Args, ValueEnum};
 use engine::{
     captures::{CaptureMode, CaptureOptions, CheckDepth, CheckOptions},
-    failure::Failure,
     loads::LoadOptions,
     names::SnapshotName,
 };
-use store::{
-    format::record::Geo,
-    name::{ChromeMajor, ProfileName},
-    ops::read::resolve::Reference,
-};
+use store::{format::record::Geo, name::ChromeMajor, ops::read::resolve::Reference};
 
 use super::{
     catalog::ActorArgs,
@@ -136,11 +131,6 @@ impl LoadArgs {
             normalise_exit: self.normalise_exit,
         }
     }
-
-    /// The Chrome that its whole version names.
-    pub(crate) fn major_of_version(&self) -> Option<ChromeMajor> {
-        self.chrome_version.as_deref()?.split('.').next()?.parse().ok()
-    }
 }
 
 /// Lock a profile, mount it, run a command on it, capture it, unlock it
@@ -199,17 +189,6 @@ pub(crate) struct RunArgs {
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
-}
-
-impl RunArgs {
-    pub(crate) fn profile(&self) -> &ProfileName {
-        &self.source.profile
-    }
-
-    /// Which snapshot is meant; `None` for whichever is current.
-    pub(crate) fn reference(&self) -> Result<Option<&Reference>, Failure> {
-        self.source.with_sha(self.sha.as_ref())
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -14,7 +14,7 @@ mod value;
 mod verb;
 
 pub(crate) use browse::{CatArgs, FindArgs, LsArgs};
-pub(crate) use capture::{CaptureArgs, LoadArgs, RunArgs};
+pub(crate) use capture::RunArgs;
 pub(crate) use catalog::{
     AcquireArgs, DeleteArgs, ForceUnlockArgs, GcArgs, HeldArgs, HoldArgs, LockArgs, LockShowArgs, LockVerb,
     LogArgs, ReapArgs, RetentionArgs, RetentionVerb, RollbackArgs, TagArgs,

@@ -1,6 +1,5 @@
 //! The commands, each one call of the library and a way to tell about it.
 
-mod capture;
 mod cat;
 mod commit;
 pub(crate) mod complete;
@@ -18,7 +17,6 @@ mod history;
 mod import;
 mod init;
 mod list;
-mod load;
 mod lock;
 mod log;
 mod ls;
@@ -38,7 +36,7 @@ mod tag;
 mod unmount;
 mod verify;
 
-pub(crate) use engine::{Engine, copies, host::supervise as guard};
+pub(crate) use engine::Engine;
 
 use std::sync::Arc;
 

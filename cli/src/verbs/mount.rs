@@ -5,15 +5,6 @@ use fuse::mount::info::Mode;
 
 use crate::{answer::Answer, args::MountArgs, daemon};
 
-pub(super) use engine::{
-    host::mountpoint::{Mountpoint, open_to, temporary},
-    mount::{
-        Notes,
-        serving::{EndedBy, Serving},
-        sessions::{About, Sessions, Taking, is_named},
-    },
-};
-
 pub(super) async fn run(engine: Engine, args: &MountArgs) -> Result<Answer, Failure> {
     let request = args.request();
     if args.foreground || args.daemon {

@@ -9,8 +9,6 @@ use engine::{
     text::size,
     verbs::snapshot::SnapshotRequest,
 };
-use serde_json::{Value, json};
-use store::{name::Lineage, ops::write::snapshot::Report};
 
 use crate::{answer::Answer, args::SnapshotArgs};
 
@@ -32,20 +30,6 @@ pub(super) async fn run(engine: Engine, args: &SnapshotArgs) -> Result<Answer, F
     let outcome = engine.take_snapshot(&args.request()).await?;
     let brief = Some(format!("{}\n", outcome.captured.snapshot_id));
     Ok(Answer { brief, ..Answer::of(&outcome, text(&outcome.captured))? })
-}
-
-/// The document of a capture, without its verdict.
-pub(super) fn document(lineage: &Lineage, report: &Report, warnings: &[String]) -> Value {
-    let mut captured = CapturedFields::of(lineage, report, Vec::new());
-    captured.warnings = warnings.to_vec();
-    json!(captured)
-}
-
-/// Warnings about a snapshot, though it was stored.
-pub(super) fn warnings(report: &Report, remarks: Vec<String>) -> Vec<String> {
-    let mut warnings = engine::captures::warnings(report);
-    warnings.extend(remarks);
-    warnings
 }
 
 /// A capture in words.

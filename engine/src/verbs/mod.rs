@@ -25,6 +25,7 @@ pub mod reap;
 pub mod restore;
 pub mod retention;
 pub mod rollback;
+pub mod run;
 pub mod sessions;
 pub mod show;
 pub mod snapshot;

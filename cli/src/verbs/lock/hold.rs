@@ -2,21 +2,19 @@
 
 use std::{ffi::OsString, sync::Arc};
 
-use engine::{LOCK_TOKEN, failure::Failure, outcome::LineageFields};
+use engine::{
+    LOCK_TOKEN,
+    failure::Failure,
+    host::supervise::{self, Signals},
+    outcome::LineageFields,
+};
 use serde_json::json;
 use store::{ErrorKind, catalog::lock::Terms};
 
-use crate::{
-    answer::Answer,
-    args::HoldArgs,
-    verbs::{
-        Engine,
-        guard::{self, Signals},
-    },
-};
+use crate::{answer::Answer, args::HoldArgs, verbs::Engine};
 
 pub(super) async fn run(engine: Engine, args: &HoldArgs) -> Result<Answer, Failure> {
-    let mut command = guard::command(&args.command)?;
+    let mut command = supervise::command(&args.command)?;
     let mut signals = Signals::listen();
     let settings = engine.settings.tenant(&args.lineage.profile.tenant);
     let taking = async {
@@ -25,14 +23,14 @@ pub(super) async fn run(engine: Engine, args: &HoldArgs) -> Result<Answer, Failu
         let patience = engine.patience(&args.lineage.profile, args.wait);
         Ok(controls.acquire(terms, patience).await?)
     };
-    let hold = Arc::new(guard::take_lock(&mut signals, &engine.interrupt, taking).await?);
+    let hold = Arc::new(supervise::take_lock(&mut signals, &engine.interrupt, taking).await?);
     let environment = [
         (LOCK_TOKEN, OsString::from(hold.token().await.to_string())),
         ("PSTORE_RUN_ID", OsString::from(&hold.controls().actor().run_id)),
     ];
     let keeper = hold.keep(settings.lock_renew);
     command.envs(environment);
-    let guarded = guard::run(&engine, &mut signals, command, None, Some(&keeper), None).await;
+    let guarded = supervise::run(&engine, &mut signals, command, None, Some(&keeper), None).await;
     drop(keeper);
     if let Err(error) = hold.release().await {
         engine.warn(&format!("the lock could not be given back ({error}); it expires by itself"));

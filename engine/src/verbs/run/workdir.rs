@@ -1,4 +1,4 @@
-//! Where the profile is while the command runs.
+//! `WorkDir` is the directory of a copied profile while the command runs.
 
 use std::{
     fs::{self, Permissions},
@@ -8,38 +8,38 @@ use std::{
     time::{Duration, Instant},
 };
 
-use engine::{
-    failure::Failure,
-    host::{mountpoint::PROFILE, user::User},
-};
 use store::{Error, id::RecordId, name::Lineage, scratch::Scratch};
 
-use super::super::{
+use super::request::RunRequest;
+use crate::{
     Engine, copies,
-    mount::{open_to, temporary},
+    failure::Failure,
+    host::{
+        mountpoint::{PROFILE, open_to, temporary},
+        user::User,
+    },
 };
-use crate::args::RunArgs;
 
 /// A load that nobody waits for any more has ended by then.
 const LOADING_ENDS: Duration = Duration::from_secs(5);
 
-/// Where a copy is put.
-pub(super) enum Place {
+/// The directory in which a copy is put.
+pub(super) enum WorkDir {
     /// Ours, to be removed.
     Temporary(Scratch, PathBuf),
     /// The user's, to be left.
     Named(PathBuf),
 }
 
-impl Place {
-    /// `current` is the snapshot that the lineage has now, if that is known; `Some(None)` if it has none.
+impl WorkDir {
+    /// The directory that is asked for, else one of our own. `current` is the snapshot that the lineage has now, if that is known; `Some(None)` if it has none.
     pub(super) fn choose(
         engine: &Engine,
-        args: &RunArgs,
+        request: &RunRequest,
         lineage: &Lineage,
         current: Option<Option<RecordId>>,
     ) -> Result<Self, Failure> {
-        if let Some(directory) = &args.directory {
+        if let Some(directory) = &request.directory {
             return Ok(Self::Named(std::path::absolute(directory).unwrap_or_else(|_| directory.clone())));
         }
         let directory = temporary()?;
@@ -81,7 +81,7 @@ impl Place {
         }
     }
 
-    /// What was not captured is not thrown away.
+    /// Removes it, unless it holds changes that were not captured.
     pub(super) fn finish(self, engine: &Engine, captured: bool) {
         let Self::Temporary(directory, profile) = self else { return };
         if !captured {

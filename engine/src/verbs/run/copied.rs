@@ -1,15 +1,8 @@
-//! A run on a copy of the profile.
+//! `copied` runs a command on a copy of the profile.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
 use capture::load::Loaded;
-use engine::{
-    captures::{CaptureJob, StoppedProfile},
-    failure::Failure,
-    host::user::User,
-    loads::LoadJob,
-    names::LineageName,
-};
 use fuse::overlay::session::Place as SessionPlace;
 use store::{
     catalog::{
@@ -21,38 +14,46 @@ use store::{
 };
 
 use super::{
-    super::{
-        Engine,
-        guard::{self, Browsers, CommandEnd, Signals},
-        mount::{About, Sessions, Taking, is_named},
-    },
-    Captured, Ended, command,
-    place::Place,
+    command,
+    ended::{Captured, Ended},
+    request::RunRequest,
+    workdir::WorkDir,
 };
-use crate::args::RunArgs;
+use crate::{
+    Engine,
+    captures::{CaptureJob, StoppedProfile},
+    failure::Failure,
+    host::{
+        supervise::{self, Browsers, CommandEnd, Signals},
+        user::User,
+    },
+    loads::LoadJob,
+    mount::sessions::{About, Sessions, Taking, is_named},
+    names::LineageName,
+};
 
 pub(super) async fn run(
     engine: &Engine,
-    args: &RunArgs,
+    request: &RunRequest,
     user: Option<&User>,
     signals: &mut Signals,
 ) -> Result<Ended, Failure> {
-    warn_of_sessions(engine, args)?;
-    let settings = engine.settings.tenant(&args.profile().tenant);
+    warn_of_sessions(engine, request)?;
+    let settings = engine.settings.tenant(&request.profile().tenant);
     let taking = async {
-        let lineage = lineage(engine, args).await?;
+        let lineage = lineage(engine, request).await?;
         let tenant = engine.writable_tenant(&lineage.name.tenant).await?;
-        let controls = LineageHandle::new(tenant, lineage, engine.actor(&args.capture.actor.name()));
+        let controls = LineageHandle::new(tenant, lineage, engine.actor(&request.capture.actor));
         let terms = Terms { ttl: settings.lock_ttl, with_process: true };
-        let patience = engine.patience(args.profile(), args.wait);
+        let patience = engine.patience(request.profile(), request.wait);
         Ok(controls.acquire(terms, patience).await?)
     };
-    let hold = Arc::new(guard::take_lock(signals, &engine.interrupt, taking).await?);
+    let hold = Arc::new(supervise::take_lock(signals, &engine.interrupt, taking).await?);
     let lineage = hold.controls().lineage();
-    let (place, ended) = match Place::choose(engine, args, lineage, Some(hold.base().await)) {
-        Ok(place) => {
-            let ended = session(engine, args, signals, &hold, &place, user, settings.lock_renew).await;
-            (Some(place), ended)
+    let (workdir, ended) = match WorkDir::choose(engine, request, lineage, Some(hold.base().await)) {
+        Ok(workdir) => {
+            let ended = session(engine, request, signals, &hold, &workdir, user, settings.lock_renew).await;
+            (Some(workdir), ended)
         }
         Err(failure) => (None, Err(failure)),
     };
@@ -60,12 +61,12 @@ pub(super) async fn run(
         engine.warn(&format!("the lock could not be given back ({error}); it expires by itself"));
     }
     let captured = ended.as_ref().map(|session| matches!(session.captured, Some(Ok(_))));
-    match (place, captured) {
-        (Some(place), Ok(captured)) => place.finish(engine, captured),
-        (Some(place), Err(_)) => place.abandon(engine).await,
+    match (workdir, captured) {
+        (Some(workdir), Ok(captured)) => workdir.finish(engine, captured),
+        (Some(workdir), Err(_)) => workdir.abandon(engine).await,
         (None, _) => {}
     }
-    let Session { loaded, guarded, captured } = ended?;
+    let Session { loaded, command_end, captured } = ended?;
     if let Some(Ok(captured)) = &captured {
         engine.prune(hold.controls().store(), lineage, &captured.report).await;
     }
@@ -73,7 +74,7 @@ pub(super) async fn run(
         lineage: lineage.clone(),
         mounted: false,
         load: loaded.into(),
-        guarded,
+        command_end,
         captured,
         session: None,
     })
@@ -81,58 +82,55 @@ pub(super) async fn run(
 
 struct Session {
     loaded: Loaded,
-    guarded: CommandEnd,
+    command_end: CommandEnd,
     captured: Option<Result<Captured, Failure>>,
 }
 
 async fn session(
     engine: &Engine,
-    args: &RunArgs,
+    request: &RunRequest,
     signals: &mut Signals,
     hold: &Arc<Hold>,
-    place: &Place,
+    workdir: &WorkDir,
     user: Option<&User>,
     renew_every: Duration,
 ) -> Result<Session, Failure> {
     let keeper = hold.keep(renew_every);
     let lineage = hold.controls().lineage();
     let point_of_no_return = engine.interrupt.point_of_no_return();
-    let options = args.capture.options();
     let job = LoadJob {
         profile: &lineage.name,
         chrome_major: lineage.chrome_major,
-        reference: args.reference()?,
-        target: place.path(),
+        reference: request.reference()?,
+        target: workdir.path(),
         force: false,
         keeping: Default::default(),
-        check: options.checks.depth,
+        check: request.capture.checks.depth,
         point_of_no_return: point_of_no_return.clone(),
-        host_region: args.capture.host_region.clone(),
+        host_region: request.capture.host_region.clone(),
     };
-    let load = args.load.options();
-    let loading = engine.load(&load, job);
-    let loaded = guard::prepare(signals, point_of_no_return, loading).await?;
+    let loading = engine.load(&request.load, job);
+    let loaded = supervise::prepare(signals, point_of_no_return, loading).await?;
     if let Some(user) = user {
-        place.give_to(user)?;
+        workdir.give_to(user)?;
     }
-    let command = command::command(args, user, hold, place.path()).await?;
-    let browsers = Browsers::of(&options, place.path());
-    let guarded = guard::run(engine, signals, command, user, Some(&keeper), browsers).await?;
-    let captured = match guarded.lost {
+    let command = command::command(request, user, hold, workdir.path()).await?;
+    let browsers = Browsers::of(&request.capture, workdir.path());
+    let command_end = supervise::run(engine, signals, command, user, Some(&keeper), browsers).await?;
+    let captured = match command_end.lost {
         Some(_) => None,
-        None => Some(capture(engine, args, hold, place.path()).await),
+        None => Some(capture(engine, request, hold, workdir.path()).await),
     };
-    Ok(Session { loaded, guarded, captured })
+    Ok(Session { loaded, command_end, captured })
 }
 
 async fn capture(
     engine: &Engine,
-    args: &RunArgs,
+    request: &RunRequest,
     hold: &Hold,
     directory: &Path,
 ) -> Result<Captured, Failure> {
-    let options = args.capture.options();
-    let profile = StoppedProfile::stop(directory, &options).await?;
+    let profile = StoppedProfile::stop(directory, &request.capture).await?;
     let remarks = profile.remarks();
     let job = CaptureJob {
         tenant: hold.controls().store(),
@@ -142,26 +140,26 @@ async fn capture(
         lock: LockUse::Held(hold.token().await),
         made_of: None,
     };
-    let report = engine.capture(&options, job, profile, engine.progress()).await?;
+    let report = engine.capture(&request.capture, job, profile, engine.progress()).await?;
     Ok(Captured { report, remarks })
 }
 
 /// The lineage: as said, or the newest there is.
-async fn lineage(engine: &Engine, args: &RunArgs) -> Result<Lineage, Failure> {
-    match args.chrome_major.or_else(|| args.load.major_of_version()) {
-        Some(chrome_major) => Ok(Lineage { name: args.profile().clone(), chrome_major }),
+async fn lineage(engine: &Engine, request: &RunRequest) -> Result<Lineage, Failure> {
+    match request.major() {
+        Some(chrome_major) => Ok(Lineage { name: request.profile().clone(), chrome_major }),
         None => {
-            let asked = LineageName { profile: args.profile().clone(), chrome_major: None };
+            let asked = LineageName { profile: request.profile().clone(), chrome_major: None };
             Ok(engine.writable_lineage(&asked).await?.1)
         }
     }
 }
 
 /// A copy is of the snapshot; what a mount that was cut short has changed since is not in it.
-pub(super) fn warn_of_sessions(engine: &Engine, args: &RunArgs) -> Result<(), Failure> {
-    let (store, profile) = (engine.location.shown(), args.profile().to_string());
+pub(super) fn warn_of_sessions(engine: &Engine, request: &RunRequest) -> Result<(), Failure> {
+    let (store, profile) = (engine.location.shown(), request.profile().to_string());
     let wanted = |path: &Path, about: &About| {
-        about.may_be_of(&store, &profile) && !is_named(path, &args.ignore_session)
+        about.may_be_of(&store, &profile) && !is_named(path, &request.ignore_session)
     };
     let left = Sessions::find(&engine.settings, SessionPlace::Here, Taking::Look, wanted)?;
     left.require_readable(&profile)?;

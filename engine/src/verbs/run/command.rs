@@ -1,4 +1,4 @@
-//! The command's words and its environment.
+//! `command` gives a command its words and its environment.
 
 use std::{
     collections::BTreeMap,
@@ -6,11 +6,14 @@ use std::{
     path::Path,
 };
 
-use engine::{LOCK_TOKEN, failure::Failure, host::user::User};
 use store::catalog::lock::Hold;
 
-use super::super::guard;
-use crate::args::RunArgs;
+use super::request::RunRequest;
+use crate::{
+    LOCK_TOKEN,
+    failure::Failure,
+    host::{supervise, user::User},
+};
 
 /// Variables that hold credentials of the store, tell where they are, or are about this run of
 /// pstore: the command does not get them.
@@ -52,19 +55,19 @@ fn words(words: &[OsString], profile: &Path) -> Vec<OsString> {
 
 /// The command under a lock, with the environment it may have.
 pub(super) async fn command(
-    args: &RunArgs,
+    request: &RunRequest,
     user: Option<&User>,
     hold: &Hold,
     profile: &Path,
 ) -> Result<tokio::process::Command, Failure> {
     let token = hold.token().await.to_string();
-    told(args, user, (&hold.controls().actor().run_id, &token), profile)
+    told(request, user, (&hold.controls().actor().run_id, &token), profile)
 }
 
 /// The command with the environment it may have, which run it is, and the lock's token; that is
 /// empty if there is no lock.
 pub(super) fn told(
-    args: &RunArgs,
+    request: &RunRequest,
     user: Option<&User>,
     (run_id, token): (&str, &str),
     profile: &Path,
@@ -74,8 +77,8 @@ pub(super) fn told(
         ("PSTORE_RUN_ID", OsString::from(run_id)),
         ("PSTORE_PROFILE", profile.as_os_str().to_owned()),
     ];
-    let mut command = guard::command(&words(&args.command, profile))?;
-    command.env_clear().envs(environment(std::env::vars_os(), told, &args.pass_env, user));
+    let mut command = supervise::command(&words(&request.command, profile))?;
+    command.env_clear().envs(environment(std::env::vars_os(), told, &request.pass_env, user));
     Ok(command)
 }
 

@@ -1,0 +1,116 @@
+//! `alone` runs a command without the store, which could not be reached: it starts with an empty profile.
+//!
+//! Nobody holds a lock meanwhile. What is captured in the end takes the lock as a snapshot does, and
+//! replaces nothing by itself, since the session had started afresh.
+
+use std::path::Path;
+
+use capture::load::{self, Outcome};
+use store::{
+    catalog::lock::Terms,
+    name::Lineage,
+    ops::{read::resolve::Reference, write::snapshot::LockUse},
+};
+
+use super::{
+    command, copied,
+    ended::{Captured, Ended, Load},
+    request::RunRequest,
+    workdir::WorkDir,
+};
+use crate::{
+    Engine,
+    captures::{CaptureJob, StoppedProfile},
+    failure::Failure,
+    host::{
+        supervise::{self, Browsers, CommandEnd, Signals},
+        user::User,
+    },
+    loads::NO_MAJOR,
+};
+
+/// Whether a run that could not begin for this reason begins without the store.
+pub(super) fn is_wanted(
+    engine: &Engine,
+    request: &RunRequest,
+    reference: Option<&Reference>,
+    failure: &Failure,
+) -> bool {
+    // Who names a snapshot wants that one, and no empty profile in its place.
+    reference.is_none() && engine.begins_without_store(&request.load, &request.profile().tenant, failure)
+}
+
+pub(super) async fn run(
+    engine: &Engine,
+    request: &RunRequest,
+    user: Option<&User>,
+    signals: &mut Signals,
+    failure: Failure,
+) -> Result<Ended, Failure> {
+    let Some(chrome_major) = request.major() else {
+        return Err(failure.hint(NO_MAJOR));
+    };
+    let lineage = Lineage { name: request.profile().clone(), chrome_major };
+    copied::warn_of_sessions(engine, request)?;
+    engine.warn(&format!(
+        "{}: starting with an empty profile, without a lock: {}",
+        Outcome::FreshFallback.as_str(),
+        failure.message
+    ));
+    let workdir = WorkDir::choose(engine, request, &lineage, None)?;
+    let session = session(engine, request, user, signals, &lineage, &workdir).await;
+    match &session {
+        Ok((_, captured)) => workdir.finish(engine, captured.is_ok()),
+        Err(_) => workdir.abandon(engine).await,
+    }
+    let (command_end, captured) = session?;
+    let reason = Some(failure.message);
+    let load = Load { outcome: Outcome::FreshFallback, reason, warnings: Vec::new() };
+    Ok(Ended { lineage, mounted: false, load, command_end, captured: Some(captured), session: None })
+}
+
+async fn session(
+    engine: &Engine,
+    request: &RunRequest,
+    user: Option<&User>,
+    signals: &mut Signals,
+    lineage: &Lineage,
+    workdir: &WorkDir,
+) -> Result<(CommandEnd, Result<Captured, Failure>), Failure> {
+    load::afresh(workdir.path(), engine.interrupt.point_of_no_return().clone())?;
+    if let Some(user) = user {
+        workdir.give_to(user)?;
+    }
+    let actor = engine.actor(&request.capture.actor);
+    let command = command::told(request, user, (&actor.run_id, ""), workdir.path())?;
+    let browsers = Browsers::of(&request.capture, workdir.path());
+    let command_end = supervise::run(engine, signals, command, user, None, browsers).await?;
+    Ok((command_end, capture(engine, request, lineage, workdir.path()).await))
+}
+
+async fn capture(
+    engine: &Engine,
+    request: &RunRequest,
+    lineage: &Lineage,
+    directory: &Path,
+) -> Result<Captured, Failure> {
+    let profile = StoppedProfile::stop(directory, &request.capture).await?;
+    let remarks = profile.remarks();
+    let settings = engine.settings.tenant(&lineage.name.tenant);
+    let tenant = engine.writable_tenant(&lineage.name.tenant).await?;
+    let job = CaptureJob {
+        tenant: &tenant,
+        lineage: lineage.clone(),
+        directory,
+        actor: engine.actor(&request.capture.actor),
+        lock: LockUse::Take {
+            terms: Terms { ttl: settings.lock_ttl, with_process: true },
+            renew_every: settings.lock_renew,
+            patience: engine.patience(&lineage.name, request.wait),
+        },
+        made_of: None,
+    };
+    let report = engine.capture(&request.capture, job, profile, engine.progress()).await?;
+    engine.prune(&tenant, lineage, &report).await;
+    Ok(Captured { report, remarks })
+}
