@@ -1,4 +1,4 @@
-//! What a check of a database found.
+//! `State` says what a check found.
 
 use std::{
     path::Path,

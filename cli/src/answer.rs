@@ -1,4 +1,4 @@
-//! What a verb found out, ready to be shown either way.
+//! `Answer` holds what a verb found out, as a document and as text.
 
 use engine::{failure::Failure, outcome::Outcome};
 use serde_json::Value;

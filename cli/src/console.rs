@@ -1,4 +1,4 @@
-//! The terminal: results on stdout, talk on stderr.
+//! `Console` writes results to stdout, and talk to stderr.
 
 use std::{
     io::{self, IsTerminal, Write},

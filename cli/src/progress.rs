@@ -1,4 +1,4 @@
-//! Progress of one operation, drawn on a terminal.
+//! `progress` draws the progress of one operation on a terminal.
 
 use std::{
     fmt, io,

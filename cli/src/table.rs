@@ -1,4 +1,4 @@
-//! Aligned columns.
+//! `Table` aligns columns.
 
 use engine::text::escape;
 

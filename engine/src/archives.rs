@@ -1,4 +1,4 @@
-//! How the archives of a tenant's snapshots are made, as its settings say.
+//! `archives` chooses how a tenant's archives are made, by its settings.
 
 use std::path::PathBuf;
 

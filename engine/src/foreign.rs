@@ -1,4 +1,4 @@
-//! Archives that another program has stored are found here, and taken in as snapshots.
+//! `foreign` finds archives that another program has stored, and takes them in as snapshots.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The user, or the host, wants the command to end.
+//! `Interrupt` tells work that the user, or the host, wants it to end.
 
 use std::sync::Arc;
 

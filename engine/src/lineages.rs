@@ -1,4 +1,4 @@
-//! Lineages and snapshots are chosen here, by the names that people give them.
+//! `lineages` chooses lineages and snapshots by the names that people give them.
 
 use store::{
     Error, ErrorKind,

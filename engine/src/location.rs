@@ -1,4 +1,4 @@
-//! Where the store is, and opening it.
+//! `Location` knows where the store is, and opens it.
 
 use std::{
     io,

@@ -1,4 +1,4 @@
-//! The JSON Schemas of the documents that every door hands out, made from the types of the outcomes.
+//! `schemas` makes the JSON Schemas of the documents that every door hands out, from the types of the outcomes.
 
 use schemars::{JsonSchema, generate::SchemaSettings, transform::RecursiveTransform};
 use serde_json::{Value, json};

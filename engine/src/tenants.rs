@@ -1,4 +1,4 @@
-//! Tenants are opened here, each with the access that its use needs.
+//! `tenants` opens tenants, each with the access that its use needs.
 
 use store::{
     Error, ErrorKind,

@@ -1,4 +1,4 @@
-//! The tenants a verb goes through: one that fails keeps no other from its turn.
+//! `Turns` takes a verb through tenants: one that fails keeps no other from its turn.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A Chrome's command line.
+//! `Arguments` reads the command line of a Chrome.
 //!
 //! The browser itself shows its arguments as it got them. A child that was forked from the
 //! zygote shows one long argument with all of them, parted by spaces, so that a value with a

@@ -1,4 +1,4 @@
-//! Which process listens on a port of this host.
+//! `sockets` tells whether a process listens on a port.
 
 use std::{fs, net::Ipv4Addr};
 

@@ -1,4 +1,4 @@
-//! How a load ended, in the contract's words.
+//! `Outcome` says how a load ended.
 
 use store::{Error, ErrorKind};
 

@@ -1,4 +1,4 @@
-//! What the commands take that look into a snapshot.
+//! `browse` defines the arguments of `ls`, `cat` and `find`.
 
 use std::ffi::OsString;
 

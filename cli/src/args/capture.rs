@@ -1,4 +1,4 @@
-//! What captures and loads take.
+//! `capture` defines the arguments of captures and loads.
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What the commands take that are about pointers, locks and events.
+//! `catalog` defines the arguments of the commands that are about pointers, locks and events.
 
 use std::{ffi::OsString, time::Duration};
 

@@ -1,4 +1,4 @@
-//! `TENANT/PROFILE[@REF]`: a profile, and perhaps one of its snapshots.
+//! `ChosenArgs` defines `TENANT/PROFILE[@REF]`: a profile, and perhaps one of its snapshots.
 
 use clap::Args;
 use engine::names::{SnapshotChoice, SnapshotName};

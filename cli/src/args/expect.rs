@@ -1,4 +1,4 @@
-//! What `pstore expect` takes.
+//! `expect` defines the arguments of `pstore expect`.
 
 use clap::Args;
 use store::{

@@ -1,4 +1,4 @@
-//! What `pstore export` takes.
+//! `export` defines the arguments of `pstore export`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Options that every command takes.
+//! `Global` defines the options of every command.
 
 use std::path::PathBuf;
 

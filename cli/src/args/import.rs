@@ -1,4 +1,4 @@
-//! What an import takes.
+//! `import` defines the arguments of `pstore import`.
 
 use std::path::PathBuf;
 

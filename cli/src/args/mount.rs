@@ -1,4 +1,4 @@
-//! What the commands take that are about mounts.
+//! `mount` defines the arguments of the commands that are about mounts.
 
 use std::{path::PathBuf, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Values that are typed in a form of their own.
+//! `value` parses values that are typed in a form of their own.
 
 use std::time::Duration;
 

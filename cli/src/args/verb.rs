@@ -1,4 +1,4 @@
-//! The commands and what each takes.
+//! `Verb` lists the commands, with the arguments of each; a new one starts here.
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 

@@ -1,4 +1,4 @@
-//! `pstore cat`
+//! `cat` turns the arguments of `pstore cat` into a request, and its outcome into text.
 
 use std::{
     io::{self, IsTerminal},

@@ -1,4 +1,4 @@
-//! `pstore commit`
+//! `commit` turns the arguments of `pstore commit` into a request, and its outcome into text.
 
 use engine::{
     captures::StoreChange,

@@ -1,4 +1,4 @@
-//! `pstore completions`
+//! `completions` prints the script that completes commands in a shell.
 
 use clap_complete::Shell;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! `pstore delete`
+//! `delete` turns the arguments of `pstore delete` into a request, and its outcome into text.
 
 mod receipt;
 

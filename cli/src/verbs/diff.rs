@@ -1,4 +1,4 @@
-//! `pstore diff`
+//! `diff` turns the arguments of `pstore diff` into a request, and its outcome into text.
 
 mod profile;
 

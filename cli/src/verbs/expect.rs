@@ -1,4 +1,4 @@
-//! `pstore expect`
+//! `expect` turns the arguments of `pstore expect` into a request, and its outcome into text.
 
 use engine::{
     Engine,

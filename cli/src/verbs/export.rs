@@ -1,4 +1,4 @@
-//! `pstore export`
+//! `export` turns the arguments of `pstore export` into a request, and its outcome into text.
 
 use std::{
     fmt::Write,

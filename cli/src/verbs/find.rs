@@ -1,4 +1,4 @@
-//! `pstore find`
+//! `find` turns the arguments of `pstore find` into a request, and its outcome into text.
 
 use engine::{
     Engine,

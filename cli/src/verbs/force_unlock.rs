@@ -1,4 +1,4 @@
-//! `pstore force-unlock`
+//! `force_unlock` turns the arguments of `pstore force-unlock` into a request, and its outcome into text.
 
 use engine::{
     Engine,

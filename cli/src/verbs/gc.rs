@@ -1,4 +1,4 @@
-//! `pstore gc`
+//! `gc` turns the arguments of `pstore gc` into a request, and its outcome into text.
 
 mod explained;
 mod told;

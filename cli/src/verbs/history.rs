@@ -1,4 +1,4 @@
-//! `pstore history`
+//! `history` turns the arguments of `pstore history` into a request, and its outcome into text.
 
 use engine::{
     Engine,

@@ -1,4 +1,4 @@
-//! `pstore import`
+//! `import` turns the arguments of `pstore import` into a request, and its outcome into text.
 
 use std::{io, path::Path};
 

@@ -1,4 +1,4 @@
-//! `pstore init`
+//! `init` turns the arguments of `pstore init` into a request, and its outcome into text.
 
 use engine::{
     Engine,

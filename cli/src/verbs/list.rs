@@ -1,4 +1,4 @@
-//! `pstore list`
+//! `list` turns the arguments of `pstore list` into a request, and its outcome into text.
 
 mod expiry;
 mod rows;

@@ -1,4 +1,4 @@
-//! `pstore lock …`
+//! `lock` turns the arguments of `pstore lock` into a request, and its outcome into text.
 
 mod hold;
 

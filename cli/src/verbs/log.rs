@@ -1,4 +1,4 @@
-//! `pstore log`
+//! `log` turns the arguments of `pstore log` into a request, and its outcome into text.
 
 use engine::{
     Engine,

@@ -1,4 +1,4 @@
-//! `pstore ls`
+//! `ls` turns the arguments of `pstore ls` into a request, and its outcome into text.
 
 use engine::{
     Engine,

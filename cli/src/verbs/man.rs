@@ -1,4 +1,4 @@
-//! `pstore man`
+//! `man` prints the manual page, or writes all of them.
 
 use std::{fs, path::Path};
 

@@ -1,4 +1,4 @@
-//! `pstore mount`
+//! `mount` turns the arguments of `pstore mount` into a request, and its outcome into text.
 
 use engine::{Engine, failure::Failure, verbs::mount::MountOutcome};
 use fuse::mount::info::Mode;

@@ -1,4 +1,4 @@
-//! `pstore mounts`
+//! `mounts` turns the arguments of `pstore mounts` into a request, and its outcome into text.
 
 use engine::{
     failure::Failure,

@@ -1,4 +1,4 @@
-//! `pstore reap`
+//! `reap` turns the arguments of `pstore reap` into a request, and its outcome into text.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `pstore restore`
+//! `restore` turns the arguments of `pstore restore` into a request, and its outcome into text.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! `pstore retention`
+//! `retention` turns the arguments of `pstore retention` into a request, and its outcome into text.
 
 use engine::{
     Engine,

@@ -1,4 +1,4 @@
-//! `pstore rollback`
+//! `rollback` turns the arguments of `pstore rollback` into a request, and its outcome into text.
 
 use engine::{
     Engine,

@@ -1,4 +1,4 @@
-//! `pstore run`
+//! `run` turns the arguments of `pstore run` into a request, and its outcome into text.
 
 use engine::{
     Engine,

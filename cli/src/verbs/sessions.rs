@@ -1,4 +1,4 @@
-//! `pstore sessions`
+//! `sessions` turns the arguments of `pstore sessions` into a request, and its outcome into text.
 
 use engine::{
     Engine,

@@ -1,4 +1,4 @@
-//! `pstore show`
+//! `show` turns the arguments of `pstore show` into a request, and its outcome into text.
 
 use capture::examiner::LOGGED_OUT;
 use engine::{

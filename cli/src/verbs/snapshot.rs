@@ -1,4 +1,4 @@
-//! `pstore snapshot`
+//! `snapshot` turns the arguments of `pstore snapshot` into a request, and its outcome into text.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! `pstore stats`
+//! `stats` turns the arguments of `pstore stats` into a request, and its outcome into text.
 
 use engine::{
     Engine,

@@ -1,4 +1,4 @@
-//! `pstore tag` and `pstore untag`
+//! `tag` turns the arguments of `pstore tag` and `pstore untag` into a request, and its outcome into text.
 
 use engine::{
     Engine,

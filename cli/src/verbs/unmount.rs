@@ -1,4 +1,4 @@
-//! `pstore unmount`
+//! `unmount` turns the arguments of `pstore unmount` into a request, and its outcome into text.
 
 use engine::{
     failure::Failure,

@@ -1,4 +1,4 @@
-//! `pstore verify`
+//! `verify` turns the arguments of `pstore verify` into a request, and its outcome into text.
 
 use std::{collections::BTreeSet, fmt::Write};
 

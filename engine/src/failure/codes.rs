@@ -1,4 +1,4 @@
-//! Exit codes. The table for people is docs/exit-codes.md; a test keeps the two equal.
+//! `codes` gives every kind of failure its exit code and its name in JSON. The table for people is docs/exit-codes.md; a test keeps the two equal.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::Serializer;

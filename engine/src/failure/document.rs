@@ -1,4 +1,4 @@
-//! A failure as a document.
+//! `ErrorDocument` is a failure as every door hands it out.
 
 use schemars::JsonSchema;
 use serde::Serialize;

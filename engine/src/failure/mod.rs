@@ -1,4 +1,4 @@
-//! An error as a person meets it: what happened, and what to do next.
+//! `Failure` tells a person what happened, and what to do next.
 
 pub mod codes;
 pub mod document;

@@ -1,4 +1,4 @@
-//! A directory of our own to mount on.
+//! `Mountpoint` makes a directory to mount on, and removes it.
 
 use std::{
     fs::{self, Permissions},

@@ -1,4 +1,4 @@
-//! Directories that must be this user's alone.
+//! `private` refuses directories that are not this user's alone.
 //!
 //! What is kept there is used again without asking: whoever else can write to one decides what a
 //! browser loads, or which files of this user are overwritten.

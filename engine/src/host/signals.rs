@@ -1,4 +1,4 @@
-//! Signals that this process listens to.
+//! `signals` listens to the signals of this process.
 
 use std::fs;
 

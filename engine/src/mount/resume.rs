@@ -1,4 +1,4 @@
-//! `resume` goes on with a session after others may have moved the profile's pointer.
+//! `resume` decides whether a session may still go on, now that others may have moved the pointer.
 
 use fuse::{
     mount::{Mount, Snapshot},

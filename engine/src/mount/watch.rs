@@ -1,4 +1,4 @@
-//! `watch` sees to a mount until it is over.
+//! `watch` waits for the end of a mount: it is unmounted, a signal comes, or its lock is lost.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Where a value comes from.
+//! `Origin` tells where a value comes from.
 
 use std::{fmt, path::PathBuf};
 

@@ -1,4 +1,4 @@
-//! What holds for one tenant.
+//! `TenantSettings` holds the settings of one tenant.
 
 use std::time::Duration;
 

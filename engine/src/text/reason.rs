@@ -1,4 +1,4 @@
-//! Reasons that people give for a change, which are written into the log.
+//! `reason` checks the reasons that people give for a change, which are written into the log.
 
 use store::format::event::MAX_REASON_BYTES;
 

@@ -1,4 +1,4 @@
-//! Numbers as people read them.
+//! `size` writes numbers as people read them.
 
 use std::time::Duration;
 

@@ -1,3 +1,3 @@
-//! Times of day, in UTC.
+//! `time` writes times of day, in UTC.
 
 pub use store::error::utc;

@@ -1,4 +1,4 @@
-//! The verbs, one file each: a request, its outcome, and how [`crate::Engine`] gets from one to the other.
+//! `verbs` has one file for each verb: a request, its outcome, and how [`crate::Engine`] gets from one to the other.
 
 pub mod cat;
 pub mod commit;

@@ -1,4 +1,4 @@
-//! The kernel's words and ours.
+//! `translate` turns the kernel's types into ours, and back.
 
 use std::time::SystemTime;
 

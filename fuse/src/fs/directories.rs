@@ -1,4 +1,4 @@
-//! Reading directories.
+//! `directories` lists directories.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

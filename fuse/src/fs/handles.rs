@@ -1,4 +1,4 @@
-//! What is open.
+//! `Handles` keeps what is open.
 
 use std::{
     collections::HashMap,

@@ -1,4 +1,4 @@
-//! Making, linking, renaming and removing.
+//! `names` makes, links, renames and removes.
 
 use store::format::tree::{MAX_NAME_BYTES, MAX_TARGET_BYTES};
 

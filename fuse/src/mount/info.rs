@@ -1,4 +1,4 @@
-//! What a session is about, as its directory says it.
+//! `Info` says what a session is about, as its directory has it.
 
 use std::path::PathBuf;
 

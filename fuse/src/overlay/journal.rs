@@ -1,4 +1,4 @@
-//! The journal: changes in the order they were made, each checked and numbered.
+//! `Journal` writes changes in the order they were made, each checked and numbered.
 //!
 //! ```text
 //! file   = "pstore/journal/1\n" frame*

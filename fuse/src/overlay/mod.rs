@@ -1,4 +1,4 @@
-//! What has changed since the snapshot: kept in memory, written ahead to a journal, its
+//! `overlay` keeps what has changed since the snapshot: in memory, written ahead to a journal, its
 //! bytes in sparse files.
 //!
 //! Every change is a [`change::Change`]: it is appended to the journal and then applied to

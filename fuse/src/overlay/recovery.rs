@@ -1,4 +1,4 @@
-//! Bringing back what a session had when its daemon ended, however that was.
+//! `recovery` brings back what a session had.
 //!
 //! After the end of the daemon alone, the kernel has everything that was handed to it, and
 //! every change in the journal counts. After the end of the machine, bytes that were not

@@ -1,4 +1,4 @@
-//! From a URL to a bucket.
+//! `open` makes a bucket of a URL; a new back-end gets its scheme here.
 
 use std::{fmt, path::PathBuf, str::FromStr, sync::Arc};
 

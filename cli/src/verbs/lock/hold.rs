@@ -1,4 +1,4 @@
-//! `pstore lock hold`
+//! `hold` runs a command under the lock of a profile, and stops it when the lock is lost.
 
 use std::{ffi::OsString, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! `supervise` runs a command for somebody, under a lock.
+//! `supervise` runs a command under a lock, passes signals on, and stops the command when the lock is lost.
 
 mod preparation;
 mod running;

@@ -1,4 +1,4 @@
-//! A profile, or a tenant, is deleted with all that it has.
+//! `all` deletes a profile, or a tenant, with all that it has.
 
 use store::{
     Error, ErrorKind,

@@ -1,4 +1,4 @@
-//! The receipt of a deletion says what went, when, by whom and why; before it, what would go.
+//! `DeletionReceipt` says what went, when, by whom and why; before it, what would go.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! One snapshot is deleted, or given up because its record cannot be read.
+//! `snapshot` deletes one snapshot, or gives it up because its record cannot be read.
 
 use store::{
     Error, ErrorKind,

@@ -1,4 +1,4 @@
-//! Renews the lock.
+//! `renew` renews the lock; takes it again if it is gone and nobody has claimed the pointer; else says that it is lost.
 
 use super::{LineageHandle, ReadLock, Terms, hold::HoldState, millis, new_nonce, presence::Mark};
 use crate::{

@@ -1,4 +1,4 @@
-//! `Plan` is a value of what a run does, or would do.
+//! `Plan` reports what a run did or would do; it decides nothing.
 
 use std::{collections::BTreeMap, time::Duration};
 

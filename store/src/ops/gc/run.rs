@@ -1,4 +1,4 @@
-//! `GcRun` makes one run, in the order that makes it safe.
+//! `GcRun` decides which packs are condemned and which go, in the order that makes it safe.
 
 use std::{
     collections::{HashMap, HashSet},
