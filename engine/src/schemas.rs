@@ -28,6 +28,7 @@ pub fn all() -> Vec<(&'static str, Value)> {
         ("init", of::<verbs::init::InitOutcome>("init")),
         ("list", of::<verbs::list::ListOutcome>("list")),
         ("lock-acquire", of::<verbs::lock::AcquireLockOutcome>("lock acquire")),
+        ("lock-hold", of::<verbs::lock::hold::HoldLockOutcome>("lock hold")),
         ("lock-release", of::<verbs::lock::ReleaseLockOutcome>("lock release")),
         ("lock-renew", of::<verbs::lock::RenewLockOutcome>("lock renew")),
         ("lock-show", of::<verbs::lock::ShowLockOutcome>("lock show")),

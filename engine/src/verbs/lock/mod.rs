@@ -1,5 +1,7 @@
 //! `lock` takes, renews, gives back and shows the lock of a profile.
 
+pub mod hold;
+
 use std::{ops::RangeInclusive, time::Duration};
 
 use schemars::JsonSchema;
