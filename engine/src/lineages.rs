@@ -107,6 +107,20 @@ impl Engine {
         }
     }
 
+    /// Fails if the profile is not there, with the names there are, or if it is deleted.
+    pub async fn require_living_profile(
+        &self,
+        tenant: &TenantStore,
+        name: &ProfileName,
+    ) -> Result<(), Failure> {
+        match resolve::profile(tenant, name).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                Err(missing(tenant, name, None, error).await)
+            }
+            found => Ok(found?),
+        }
+    }
+
     /// Fails, with the names there are, if there is no such profile.
     pub async fn require_profile(&self, tenant: &TenantStore, name: &ProfileName) -> Result<(), Failure> {
         match records::lineages(tenant, name).await?.is_empty() {

@@ -22,6 +22,32 @@ pub struct ActorName {
     pub host_run_id: String,
 }
 
+/// A name that is written into locks and events is no longer than this.
+pub const MAX_ACTOR_BYTES: usize = 256;
+
+impl ActorName {
+    /// Refuses names that others should not have to read.
+    pub fn check(&self) -> Result<(), Failure> {
+        let names = [self.run_id.as_deref(), self.host.as_deref(), Some(self.host_run_id.as_str())];
+        for name in names.into_iter().flatten() {
+            actor_name(name)
+                .map_err(|problem| Failure::usage(format!("{name:?} names nobody: {problem}")))?;
+        }
+        Ok(())
+    }
+}
+
+/// A name of somebody who acts. It is shown to others, and written with every event.
+pub fn actor_name(text: &str) -> Result<String, String> {
+    if text.len() > MAX_ACTOR_BYTES {
+        return Err(format!("it takes at most {MAX_ACTOR_BYTES} bytes"));
+    }
+    if text.chars().any(char::is_control) {
+        return Err("it takes no control characters".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
 /// A profile, or one Chrome version of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineageName {

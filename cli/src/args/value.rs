@@ -8,8 +8,6 @@ use store::{
     ops::read::resolve::Reference,
 };
 
-const MAX_ACTOR_BYTES: usize = 256;
-
 pub(super) fn label(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
@@ -17,15 +15,9 @@ pub(super) fn label(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// What somebody who acts is called. It is shown to others, and written with every event.
+/// A name of somebody who acts.
 pub(super) fn actor(text: &str) -> Result<String, String> {
-    if text.len() > MAX_ACTOR_BYTES {
-        return Err(format!("it takes at most {MAX_ACTOR_BYTES} bytes"));
-    }
-    if text.chars().any(char::is_control) {
-        return Err("it takes no control characters".to_owned());
-    }
-    Ok(text.to_owned())
+    engine::names::actor_name(text)
 }
 
 /// A whole number of seconds.

@@ -2,7 +2,9 @@
 
 use std::fs;
 
+use engine::{captures::CaptureOptions, names::ActorName, verbs::commit::CommitRequest};
 use serde_json::json;
+use store::format::record::Reason;
 
 use super::desk::Desk;
 
@@ -38,4 +40,33 @@ fn a_daemon_refuses_what_it_does_not_understand_and_stays() {
     }
     assert_eq!(desk.json("mounts")["mounts"].as_array().unwrap().len(), 1);
     desk.ok("unmount mnt");
+}
+
+/// A daemon cannot know that a request came from our command line, which would have refused these.
+#[test]
+fn a_daemon_refuses_a_commit_that_nobody_may_ask_for() {
+    let desk = Desk::new();
+    desk.ok("snapshot udd acme/alice");
+    fs::create_dir(desk.path("mnt")).unwrap();
+    let _unmounted = Unmounted(&desk);
+    desk.ok("mount acme/alice mnt");
+    fs::write(desk.path("mnt/new"), "new").unwrap();
+    let mounted = desk.json("mounts");
+    let session = mounted["mounts"][0]["session"].as_str().unwrap();
+    let session = desk.path(".local/state/pstore/sessions").join(session);
+    let good = || CaptureOptions::new(Reason::Commit);
+    let loud = ActorName { host: Some("\x1b[31mred".to_owned()), ..ActorName::default() };
+    let refused = [
+        CaptureOptions { reason: Reason::moving(), ..good() },
+        CaptureOptions { actor: loud, ..good() },
+        CaptureOptions { labels: vec![(String::new(), "value".to_owned())], ..good() },
+    ];
+    for capture in refused {
+        let request = CommitRequest { capture, ..CommitRequest::new(desk.path("mnt")) };
+        let call = json!({ "writer": "another program", "verb": "commit", "request": request });
+        let said = fuse::mount::control::ask(&session, &call).unwrap();
+        assert_eq!(said["error"]["kind"], json!("invalid_input"), "{call}: {said}");
+    }
+    desk.ok("unmount mnt --commit");
+    assert_eq!(desk.json("list acme/alice")["snapshots"].as_array().unwrap().len(), 2);
 }

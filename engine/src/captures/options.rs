@@ -139,6 +139,16 @@ impl CaptureOptions {
     /// Refuses what is wrong with the options alone, before anything is touched.
     pub fn check(&self) -> Result<(), Failure> {
         self.label_map()?;
+        self.actor.check()?;
+        if self.reason.word().is_none() {
+            return Err(Failure::usage(format!(
+                "{:?} is no reason to take a snapshot",
+                self.reason.as_str()
+            )));
+        }
+        if self.checks.max_shrink_percent.is_some_and(|percent| percent > 100) {
+            return Err(Failure::usage("no more than 100 per cent of the cookies can be gone"));
+        }
         if self.mode == CaptureMode::Hot {
             let what = "--mode hot, a capture while the browser runs,".to_owned();
             return Err(Error::NotImplemented { what, page: HOT_MODE_PAGE.to_owned() }.into());
@@ -159,6 +169,9 @@ impl CaptureOptions {
     pub(super) fn label_map(&self) -> Result<BTreeMap<String, String>, Failure> {
         let mut labels = BTreeMap::new();
         for (key, value) in &self.labels {
+            if key.is_empty() {
+                return Err(Failure::usage("a label has no key").hint("write it as KEY=VALUE"));
+            }
             if labels.insert(key.clone(), value.clone()).is_some() {
                 return Err(Failure::usage(format!("the label {key:?} is given twice")));
             }

@@ -5,7 +5,7 @@
 
 use capture::load::Outcome;
 use fuse::mount::{Mount, Opening, Right, info::Mode};
-use store::name::Lineage;
+use store::{ErrorKind, name::Lineage};
 
 use super::{
     assembly::{blocking, exclusions, info, new_id, new_session},
@@ -26,7 +26,15 @@ pub(super) async fn open(engine: &Engine, args: &MountRequest, failure: Failure)
     let Some(chrome_major) = args.chrome_major.or_else(|| args.load.major_of_version()) else {
         return Err(failure.hint(NO_MAJOR));
     };
-    if let Some(seen) = Search::new(engine, args).look().await? {
+    let (seen, mounted_on) = Search::new(engine, args).look_around().await?;
+    if let Some(mountpoint) = mounted_on {
+        let message = format!("{} is mounted on {} already", args.source.profile, mountpoint.display());
+        return Err(Failure::new(ErrorKind::InUse, message).hint(format!(
+            "`pstore unmount {}` ends it; an empty profile beside it would be a second one to settle",
+            mountpoint.display()
+        )));
+    }
+    if let Some(seen) = seen {
         let id = seen.id;
         return Err(failure.hint(format!(
             "session {id} has changes to {} that are not committed, and needs the store to be continued; \

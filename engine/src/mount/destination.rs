@@ -61,9 +61,10 @@ impl Destination {
         let controls = LineageHandle::new(mount.tenant()?.clone(), lineage.clone(), actor.clone());
         let ttl = engine.settings.tenant(&name.tenant).lock_ttl;
         let hold = controls.acquire(Terms { ttl, with_process: true }, Duration::ZERO).await?;
-        let replaced = match is_own && !began_alone {
+        let replaced = match is_own {
             true => match passed_by(mount, &hold).await {
-                Some(_) if !asked.force => {
+                // One that began alone is held back instead, unless it is to replace what there is.
+                Some(_) if !asked.force && !began_alone => {
                     give_back(&hold).await;
                     return Err(refused(mount));
                 }

@@ -28,7 +28,7 @@ pub(super) async fn settle(
     match &args.on_diverged {
         OnDiverged::Fail => Err(failure),
         OnDiverged::SetAside => set_aside(engine, &args.source.profile, id).await,
-        OnDiverged::RescueAs(name) => rescue_as(engine, &args.source.profile, id, name).await,
+        OnDiverged::RescueAs(name) => rescue_as(engine, args, id, name).await,
     }
 }
 
@@ -44,10 +44,11 @@ async fn set_aside(engine: &Engine, profile: &ProfileName, id: &str) -> Result<S
 
 async fn rescue_as(
     engine: &Engine,
-    profile: &ProfileName,
+    args: &MountRequest,
     id: &str,
     name: &ProfileName,
 ) -> Result<String, Failure> {
+    let profile = &args.source.profile;
     if name == profile {
         let message = format!("--on-diverged rescue-as={name} would replace what is current in {name}");
         return Err(
@@ -63,7 +64,11 @@ async fn rescue_as(
         session: id.to_owned(),
         other: Some(name.clone()),
         force: false,
-        capture: CaptureOptions::new(Reason::Autosave),
+        capture: CaptureOptions {
+            actor: args.actor.clone(),
+            host_region: args.host_region.clone(),
+            ..CaptureOptions::new(Reason::Autosave)
+        },
     };
     let published = Box::pin(rescue::rescue(engine, candidate, &request)).await?;
     let stored = format!(

@@ -1,6 +1,9 @@
 //! `live` finds the mounts of this host whose daemons live, and asks them.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use fuse::{
     mount::{control, info::Info, release_if_stuck, status::Status},
@@ -10,6 +13,9 @@ use serde_json::json;
 use store::ErrorKind;
 
 use crate::{failure::Failure, settings::Settings};
+
+/// How long the daemon of a mount may take to tell its status.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 
 /// A mount whose daemon lives.
 #[derive(Clone, Debug)]
@@ -66,7 +72,8 @@ impl UnreadableMount {
 pub async fn status(session: &Path) -> Option<Status> {
     let session = session.to_owned();
     let asked = tokio::task::spawn_blocking(move || control::ask(&session, &json!({ "status": true })));
-    let mut said = asked.await.ok()?.ok()?;
+    // It takes no turn: a daemon that lives answers at once.
+    let mut said = tokio::time::timeout(ANSWERS_WITHIN, asked).await.ok()?.ok()?.ok()?;
     serde_json::from_value(said["document"].take()).ok()
 }
 

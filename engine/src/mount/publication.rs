@@ -9,7 +9,7 @@ use store::{
     progress::Silent,
 };
 
-use super::destination::{Asked, Destination};
+use super::destination::{Asked, Destination, passed_by};
 use crate::{
     Engine,
     captures::{CaptureOptions, CapturedFields, Judgement, StoppedProfile, over_quota},
@@ -121,8 +121,10 @@ async fn store(
     let (remarks, marker) = (profile.remarks(), profile.marker().clone());
     let (fallback, of) = (mount.info.fallback.as_deref(), (mount.tenant()?, &lineage.name));
     let Judgement { about, examiner, hold_back } = engine.judge(options, actor, profile, fallback, of)?;
+    // Its own commit is no good snapshot that somebody would lose.
+    let goes_on = lineage == mount.lineage && stands_on_what_is_current(mount, &to).await;
     let request = CommitRequest {
-        hold_back: hold_back.filter(|_| manner.replaces),
+        hold_back: hold_back.filter(|_| manner.replaces && !goes_on),
         to,
         about,
         examiner: Some(examiner),
@@ -143,6 +145,18 @@ async fn store(
             mark(&marker, &mount.info.mountpoint, |mountpoint, marker| marker.write(mountpoint));
             Err(over_quota(mount.tenant()?, error).await)
         }
+    }
+}
+
+/// Whether the current snapshot of the mount's profile is the one that it stands on.
+async fn stands_on_what_is_current(mount: &Mount, to: &To) -> bool {
+    let hold = match to {
+        To::Other { hold, .. } => Some(hold),
+        To::Own => mount.hold(),
+    };
+    match hold {
+        Some(hold) => passed_by(mount, hold).await.is_none(),
+        None => false,
     }
 }
 

@@ -1,7 +1,7 @@
 //! `Search` finds the session of this host that a mount continues.
 
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -54,11 +54,17 @@ impl Search {
 
     /// The session that would be continued, if the lock could be had now.
     pub(super) async fn look(&self) -> Result<Option<Seen>, Failure> {
-        let (candidate, _) = self.choose(self.find(Taking::Look).await?)?;
-        Ok(candidate.map(|candidate| Seen {
+        Ok(self.look_around().await?.0)
+    }
+
+    /// As [`Self::look`], and where the profile is mounted now.
+    pub(super) async fn look_around(&self) -> Result<(Option<Seen>, Option<PathBuf>), Failure> {
+        let (candidate, others) = self.choose(self.find(Taking::Look).await?)?;
+        let seen = candidate.map(|candidate| Seen {
             id: candidate.session.id(),
             chrome_major: ChromeMajor::try_from(candidate.info.chrome_major).ok(),
-        }))
+        });
+        Ok((seen, others.busy.into_iter().next().map(|info| info.mountpoint)))
     }
 
     /// Takes the session that is continued, for whoever has the lock; with it all others.

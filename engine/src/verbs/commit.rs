@@ -96,6 +96,8 @@ pub(crate) async fn serve(
     options: &CaptureOptions,
     asked: Asked<'_>,
 ) -> Result<CommitOutcome, Failure> {
+    // The request may come from another program than ours.
+    options.check()?;
     let mount = &serving.mount;
     let published = publish(&serving.engine, mount, options, asked).await;
     if let Err(failure) = &published {

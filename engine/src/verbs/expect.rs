@@ -9,12 +9,7 @@ use store::{
     name::{Profile, ProfileName, Tenant},
 };
 
-use crate::{
-    Engine,
-    failure::Failure,
-    names::{ActorName, LineageName},
-    outcome::Outcome,
-};
+use crate::{Engine, failure::Failure, names::ActorName, outcome::Outcome};
 
 /// Shows or changes what is expected of a profile.
 #[derive(Clone, Debug)]
@@ -96,8 +91,6 @@ impl Engine {
     /// Shows or changes what is expected of a profile.
     pub async fn expect(&self, request: &ExpectRequest) -> Result<ExpectOutcome, Failure> {
         let name = &request.profile;
-        // The profile must be there and not deleted: its expectations are of every Chrome.
-        let any_major = LineageName { profile: name.clone(), chrome_major: None };
         let is_empty = request.cookies.is_empty() && request.origins.is_empty() && request.files.is_empty();
         if request.remove && is_empty {
             let message = "--remove goes with --cookie, --origin or --file";
@@ -106,12 +99,12 @@ impl Engine {
         }
         if is_empty && !request.clear {
             let tenant = self.tenant(&name.tenant).await?;
-            self.chosen(&tenant, &any_major).await?;
+            self.require_living_profile(&tenant, name).await?;
             let found = expectations::read(&tenant, name).await.map_err(|error| unreadable(name, error))?;
             return Ok(outcome(name, found, ExpectChange::Shown));
         }
         let tenant = self.tenant_to_change(&name.tenant).await?;
-        self.chosen(&tenant, &any_major).await?;
+        self.require_living_profile(&tenant, name).await?;
         let change = |expected: &mut Expectations| match request.remove {
             true => remove(request, expected),
             false => add(request, expected),

@@ -203,6 +203,10 @@ impl WriteLease {
         if held.record.record != durable.write {
             return Err(internal("the proof of another write"));
         }
+        // Nothing is said of a write that is known to be lost.
+        if held.is_too_old() {
+            return Err(Error::WriteRevoked { record: held.record.record });
+        }
         finish(&mut held.record);
         before(&held.record).await;
         if held.is_too_old() {

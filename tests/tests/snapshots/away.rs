@@ -138,3 +138,36 @@ async fn a_mount_starts_empty_while_the_store_is_away_if_that_is_set_and_replace
     is_held_back(&desk, &kept);
     desk.unmount(&["--discard"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mount_that_began_without_the_store_goes_on_from_its_own_commits() {
+    let mut server = SeaweedFs::start().await;
+    let desk = MountDesk::s3(&server.config());
+    // Another profile makes the store and the tenant; there is no snapshot of this one.
+    let source = desk.path("source");
+    fs::create_dir(&source).unwrap();
+    desk.host.snapshot(&source, "acme/bob");
+    let fresh = desk.host.clone().impatient().with("PSTORE_ON_UNAVAILABLE", "fresh");
+    let work = desk.mountpoint.join("work");
+    server.stop();
+    desk.mount_as(&fresh, &[]);
+    // The profile is in use here: a second mount would be a second session to settle.
+    let beside = desk.place("beside");
+    let refused = fresh.fail(32, ["mount", ALICE, beside.to_str().unwrap(), "--chrome-major", "131"]);
+    assert!(refused["message"].as_str().unwrap().contains("already"), "{refused:#}");
+    server.start_again().await;
+    for content in ["one", "two"] {
+        fs::write(&work, content).unwrap();
+        let committed = desk.ask("commit", &[]);
+        assert_eq!(
+            (committed.code, &committed.document["held_back"]),
+            (Some(0), &Value::Null),
+            "{committed:#?}"
+        );
+    }
+    fs::write(&work, "three").unwrap();
+    desk.unmount(&["--commit"]);
+    let restored = desk.path("restored");
+    desk.host.restore(ALICE, &restored);
+    assert_eq!(fs::read_to_string(restored.join("work")).unwrap(), "three");
+}

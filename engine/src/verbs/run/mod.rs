@@ -76,6 +76,10 @@ impl Engine {
         if request.command.is_empty() {
             return Err(Failure::usage("there is no command to run"));
         }
+        if request.user.is_some() && request.directory.is_some() {
+            return Err(Failure::usage("a directory that stays is not given to another user")
+                .hint("leave the user out, or the directory"));
+        }
         let user = request.user.as_deref().map(User::find).transpose()?;
         // The command could read our environment in `/proc`, if it is started as the same user.
         if let Err(errno) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {

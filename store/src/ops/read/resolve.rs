@@ -46,6 +46,18 @@ pub async fn lineage(
     Ok((found.ok_or_else(|| Error::NotFound { what: missing() })?, majors))
 }
 
+/// Fails unless the profile has a lineage, or had one and is not deleted. No pointer is read.
+pub async fn profile(store: &TenantStore, name: &ProfileName) -> Result<()> {
+    let (all, is_deleted) = records::lineages_or_tombstone(&*store.bucket, name).await?;
+    if is_deleted {
+        profiles::require_undeleted(store, name).await?;
+    }
+    match all.is_empty() {
+        true => Err(Error::NotFound { what: format!("profile {name}") }),
+        false => Ok(()),
+    }
+}
+
 /// The newest lineage whose pointer points at something: a first capture that was cut
 /// short must not hide the profile of an older Chrome. Without any, the newest.
 async fn newest_with_a_snapshot(store: &TenantStore, all: Vec<Lineage>) -> Result<Option<Lineage>> {
