@@ -127,6 +127,7 @@ impl Engine {
         text.parse().map(Some).map_err(|error| Failure::usage(format!("{LOCK_TOKEN}: {error}")))
     }
 
+    /// Opens the store.
     pub async fn store(&self, purpose: Purpose) -> Result<Store, Failure> {
         let bucket = self.location.bucket(purpose).await?;
         self.step(&format!("opened {}", self.location.shown()));

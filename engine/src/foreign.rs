@@ -33,7 +33,9 @@ use crate::{Engine, engine::threads, failure::Failure, names::ActorName};
 /// What a person means by a name.
 #[derive(Debug)]
 pub enum Meant {
+    /// A snapshot of ours.
     Ours(Box<Record>),
+    /// An archive of another program.
     Anothers(Box<Manifest>),
 }
 

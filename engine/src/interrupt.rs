@@ -20,10 +20,12 @@ impl Default for Interrupt {
 }
 
 impl Interrupt {
+    /// One that is not raised.
     pub fn new() -> Self {
         Self { raised: Arc::new(watch::Sender::new(false)), point_of_no_return: PointOfNoReturn::default() }
     }
 
+    /// Passed before something is done that cannot be undone.
     pub fn point_of_no_return(&self) -> &PointOfNoReturn {
         &self.point_of_no_return
     }
@@ -35,6 +37,7 @@ impl Interrupt {
         is_heard
     }
 
+    /// Whether it is raised.
     pub fn is_raised(&self) -> bool {
         *self.raised.borrow()
     }

@@ -4,6 +4,8 @@
 //! does the work and returns a typed outcome, or a [`failure::Failure`] that says what to do next. While
 //! it works it tells an [`observer::Observer`] what happens. It never prints and never ends the process.
 
+#![warn(missing_docs)]
+
 pub mod archives;
 pub mod captures;
 pub mod contents;

@@ -19,8 +19,10 @@ use store::{
 
 use crate::failure::{DIRECTORY, Failure};
 
+/// Where a store is, and how it is reached.
 #[derive(Clone, Debug)]
 pub struct Location {
+    /// The directory or the bucket.
     pub url: StoreUrl,
     s3: S3Overrides,
     /// How long requests are repeated.
@@ -30,6 +32,7 @@ pub struct Location {
 /// Why a store is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
+    /// To read alone.
     Read,
     /// To change something that is there.
     Change,
@@ -38,6 +41,7 @@ pub enum Purpose {
 }
 
 impl Location {
+    /// The store at a URL.
     pub fn new(url: &str, s3: S3Overrides, patience: Duration) -> Result<Self, Failure> {
         let url = url.parse().map_err(|error: InvalidStoreUrl| {
             Failure::usage(error.to_string()).hint("--store or PSTORE_STORE names the store")
@@ -45,6 +49,7 @@ impl Location {
         Ok(Self { url, s3, patience })
     }
 
+    /// The store in a directory.
     pub fn local(root: PathBuf, patience: Duration) -> Self {
         Self { url: StoreUrl::Directory(root), s3: S3Overrides::default(), patience }
     }
@@ -105,6 +110,7 @@ impl Location {
         }
     }
 
+    /// Says that there is no store.
     pub fn no_store(&self) -> Failure {
         let message = format!("there is no store at {}", self.shown());
         let hint = "the first `pstore snapshot` makes it; --store or PSTORE_STORE names another";
@@ -136,6 +142,7 @@ impl Location {
         }
     }
 
+    /// Opens the bucket; requests that fail are repeated for a while.
     pub async fn bucket(&self, purpose: Purpose) -> Result<Arc<dyn Bucket>, Failure> {
         self.require_reach()?;
         if purpose != Purpose::Write && self.is_missing() {

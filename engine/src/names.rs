@@ -60,7 +60,9 @@ pub struct LineageName {
 /// A tenant, or one of its profiles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
+    /// A tenant.
     Tenant(Tenant),
+    /// One of its profiles.
     Profile(ProfileName),
 }
 
@@ -75,6 +77,7 @@ impl FromStr for Scope {
 /// A profile, and perhaps which of its snapshots is meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotName {
+    /// The profile.
     pub profile: ProfileName,
     reference: Option<Reference>,
 }
@@ -170,7 +173,9 @@ fn reference(text: &str) -> Result<Reference, String> {
 /// A tenant, a profile, or one of its snapshots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
+    /// A tenant.
     Tenant(Tenant),
+    /// A profile, or one of its snapshots.
     Snapshot(SnapshotName),
 }
 
@@ -197,6 +202,7 @@ pub struct SnapshotChoice {
 }
 
 impl SnapshotChoice {
+    /// The lineage it is of.
     pub fn lineage(&self) -> LineageName {
         LineageName { profile: self.name.profile.clone(), chrome_major: self.chrome_major }
     }

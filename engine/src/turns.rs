@@ -45,6 +45,7 @@ pub struct FailedTurn {
 }
 
 impl Turns {
+    /// Begins with the tenant that is named, or with all of the store.
     pub async fn of(engine: &Engine, named: Option<&Tenant>, verb: &'static str) -> Result<Self, Failure> {
         let tenants = match named {
             Some(tenant) => vec![tenant.clone()],
@@ -59,6 +60,7 @@ impl Turns {
         })
     }
 
+    /// The tenants to go through.
     pub fn tenants(&self) -> Vec<Tenant> {
         self.tenants.clone()
     }

@@ -44,10 +44,12 @@ const fn entry(kind: ErrorKind) -> (u8, &'static str) {
     }
 }
 
+/// The exit code of a kind.
 pub const fn code(kind: ErrorKind) -> u8 {
     entry(kind).0
 }
 
+/// The name of a kind in JSON.
 pub const fn name(kind: ErrorKind) -> &'static str {
     entry(kind).1
 }

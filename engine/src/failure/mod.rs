@@ -11,10 +11,14 @@ use store::{
 
 use self::document::ErrorDocument;
 
+/// An error as a person meets it.
 #[derive(Clone, Debug)]
 pub struct Failure {
+    /// The kind, which has a code and a name.
     pub kind: ErrorKind,
+    /// What happened.
     pub message: String,
+    /// What to do next.
     pub hint: Option<String>,
     /// Of a lock that somebody else holds: who, in the contract's words.
     pub holder: Option<Box<Holder>>,
@@ -25,22 +29,27 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// A failure of this kind.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), hint: None, holder: None, exit: None, diverged: None }
     }
 
+    /// A request that cannot be carried out as it is.
     pub fn usage(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::InvalidInput, message)
     }
 
+    /// A defect of pstore.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Internal, message)
     }
 
+    /// The same, with another hint.
     pub fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
 
+    /// The exit code of a command that fails so.
     pub fn code(&self) -> u8 {
         self.exit.unwrap_or(codes::code(self.kind))
     }

@@ -32,6 +32,7 @@ pub struct Mountpoint {
 }
 
 impl Mountpoint {
+    /// Makes one that nobody else uses.
     pub fn make() -> Result<Self, Failure> {
         let folder = temporary()?;
         let path = folder.path().join(PROFILE);
@@ -66,10 +67,12 @@ impl Mountpoint {
         open_to(&self.folder, gid)
     }
 
+    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
+    /// Removes it, if nothing is in it.
     pub fn remove(self, engine: &Engine) {
         if let Err(error) = fs::remove_dir(&self.path).and_then(|()| fs::remove_dir(self.folder.path())) {
             engine.warn(&format!("{} could not be removed: {error}", self.folder.path().display()));

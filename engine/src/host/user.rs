@@ -23,7 +23,9 @@ const NOBODYS: u32 = u32::MAX;
 /// Another user, as whom a command is started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
+    /// The number of the user.
     pub uid: u32,
+    /// The number of its first group.
     pub gid: u32,
     /// Besides that one.
     groups: Vec<u32>,

@@ -26,26 +26,37 @@ use crate::{failure::Failure, settings::Settings};
 /// A session that was cut short with changes in it.
 #[derive(Debug)]
 pub struct Candidate {
+    /// Its directory, held.
     pub session: SessionDir,
+    /// What it says of itself.
     pub info: Info,
+    /// Its changes.
     pub unfinished: Unfinished,
 }
 
 /// A session of which it is not known what is in it.
 #[derive(Debug)]
 pub struct Unreadable {
+    /// Its id.
     pub id: String,
+    /// Where it lies.
     pub path: PathBuf,
+    /// Why it cannot be read.
     pub problem: String,
+    /// The part of it that can be told.
     pub about: About,
 }
 
 /// What is known of a session, readable or not. What is not known could be anything.
 #[derive(Clone, Debug, Default)]
 pub struct About {
+    /// The store it is of.
     pub store: Option<String>,
+    /// The profile it is of.
     pub profile: Option<String>,
+    /// The Chrome it is for.
     pub chrome_major: Option<u64>,
+    /// Whether it can be committed.
     pub mode: Option<Mode>,
 }
 
@@ -61,7 +72,9 @@ pub enum Taking {
 /// All sessions that were asked for.
 #[derive(Debug, Default)]
 pub struct Sessions {
+    /// Those with changes that nobody serves.
     pub unfinished: Vec<Candidate>,
+    /// Those that cannot be read.
     pub unreadable: Vec<Unreadable>,
     /// Those that somebody serves.
     pub busy: Vec<Info>,

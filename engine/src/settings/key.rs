@@ -4,6 +4,7 @@ use store::format::record::Reason;
 
 use super::kind::Kind;
 
+/// Something that can be set.
 #[derive(Debug)]
 pub struct Key {
     /// With dots between tables: those of a tenant below `[defaults]` or `[tenants.NAME]`.

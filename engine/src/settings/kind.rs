@@ -33,12 +33,18 @@ pub(super) enum Kind {
     Keep,
 }
 
+/// The value of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
+    /// A text.
     Text(String),
+    /// A path.
     Path(PathBuf),
+    /// On or off.
     Switch(bool),
+    /// A number.
     Number(u64),
+    /// Several words.
     Words(Vec<String>),
 }
 
@@ -161,6 +167,7 @@ impl Kind {
 }
 
 impl Value {
+    /// As a document has it.
     pub fn json(&self) -> Json {
         match self {
             Self::Text(text) => json!(text),
@@ -171,6 +178,7 @@ impl Value {
         }
     }
 
+    /// As people read it.
     pub fn shown(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),

@@ -15,6 +15,7 @@ use crate::{failure::Failure, host::private, location::Location};
 const NO_REGION: &str = "us-east-1";
 
 impl Settings {
+    /// Where the store is.
     pub fn location(&self) -> Result<Location, Failure> {
         let view = self.of(None);
         let patience = view.number(&key::RETRY_SECONDS).map(Duration::from_secs);

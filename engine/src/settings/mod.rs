@@ -51,13 +51,16 @@ pub struct Overrides {
 /// A setting that is in force. Without a value there is none, and that is fine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effective {
+    /// The value, if there is one.
     pub value: Option<Value>,
+    /// Where it comes from.
     pub origin: Origin,
 }
 
 /// What one source says, by the names of keys.
 type Layer = BTreeMap<&'static str, Effective>;
 
+/// All settings, each with where it comes from.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     environment: Environment,
@@ -69,6 +72,7 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Reads the environment and the file, and checks everything.
     pub fn load(overrides: &Overrides) -> Result<Self, Failure> {
         Self::collect(overrides, Environment::of_process())
     }
@@ -138,6 +142,7 @@ impl Settings {
         self.of(None).text(&key::HOST_NAME)
     }
 
+    /// The region this host is in.
     pub fn host_region(&self) -> Option<String> {
         self.of(None).text(&key::HOST_REGION)
     }

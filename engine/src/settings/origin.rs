@@ -2,11 +2,21 @@
 
 use std::{fmt, path::PathBuf};
 
+/// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
+    /// Nobody said anything.
     Default,
-    File { path: PathBuf, line: usize },
+    /// A line of the configuration file.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The line.
+        line: usize,
+    },
+    /// An environment variable of this name.
     Variable(&'static str),
+    /// A flag of the command line.
     Flag(&'static str),
 }
 

@@ -19,13 +19,17 @@ const RENEWALS_PER_TTL: u64 = 5;
 const MAX_RENEW_SECONDS: u64 = 60;
 const DAY_SECONDS: u64 = 86_400;
 
+/// The settings of a tenant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(dead_code, reason = "each is for the command that acts on it")]
 pub struct TenantSettings {
+    /// How long a lock holds without being renewed.
     pub lock_ttl: Duration,
     /// At most half of `lock_ttl`.
     pub lock_renew: Duration,
+    /// Larger profiles are refused.
     pub max_profile_bytes: u64,
+    /// Which snapshots get an archive.
     pub archive: ArchivePolicy,
     /// How hard zstd tries, from 1 to 22.
     pub archive_level: i32,
@@ -37,17 +41,23 @@ pub struct TenantSettings {
     pub on_unavailable: OnUnavailable,
     /// How much its packs may hold.
     pub quota_bytes: Option<u64>,
+    /// Which snapshots stay.
     pub retention: Retention,
 }
 
+/// Which snapshots get an archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArchivePolicy {
+    /// Those that somebody asks for.
     OnDemand,
+    /// All that become current.
     Always,
 }
 
+/// What a run does while the store cannot be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnUnavailable {
+    /// It fails.
     Fail,
     /// It starts with an empty profile, whose capture replaces nothing.
     Fresh,
@@ -56,6 +66,7 @@ pub enum OnUnavailable {
 /// What is to be kept. A rule that is absent removes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Retention {
+    /// The rules of a profile.
     pub policy: Policy,
     /// What the tenant's profiles may have together.
     pub limits: Limits,

@@ -2,6 +2,7 @@
 
 use store::format::record::Geo;
 
+/// How it is written.
 pub const FORM: &str = "a country's two letters, or with a region of it, as US or US/NY";
 
 /// `US`, or `US/NY`.

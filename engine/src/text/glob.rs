@@ -17,6 +17,7 @@ enum Part {
     Any,
 }
 
+/// A pattern.
 #[derive(Clone, Debug)]
 pub struct Glob {
     parts: Vec<Part>,
@@ -25,6 +26,7 @@ pub struct Glob {
 }
 
 impl Glob {
+    /// Reads a pattern; every text is one.
     pub fn new(pattern: &[u8]) -> Self {
         let (mut parts, mut rest) = (Vec::new(), pattern);
         while let Some((first, after)) = rest.split_first() {

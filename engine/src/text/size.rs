@@ -4,6 +4,7 @@ use std::time::Duration;
 
 const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
 
+/// A number of bytes, in the unit that people expect.
 pub fn bytes(count: u64) -> String {
     if count < 1024 {
         return format!("{count} B");
@@ -36,6 +37,7 @@ pub fn plural(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(number), if number == 1 { one } else { many })
 }
 
+/// A time that has passed.
 pub fn seconds(elapsed: Duration) -> String {
     let seconds = elapsed.as_secs_f64();
     match seconds {
