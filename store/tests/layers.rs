@@ -23,7 +23,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("name", &[]),
     ("key", &[]),
     ("scratch", &[]),
-    ("schema", &[]),
+    ("schema", &["format"]),
 ];
 /// What everybody may know.
 const GROUND: &[&str] = &["error", "id", "name", "key", "scratch", "Error", "ErrorKind", "Result"];
