@@ -3,7 +3,7 @@
 //! A writer reads these after its own lease exists. A collection that condemns later sees
 //! the lease and waits for it; one that condemned earlier is seen here, or had deleted what it
 //! condemned before its document went: so whether a pack is there is asked after this
-//! ([`existing`](super::existing)). Either way no reference is made to a pack that is about to go.
+//! (`existing`). Either way no reference is made to a pack that is about to go.
 
 use futures::{StreamExt, TryStreamExt, stream};
 

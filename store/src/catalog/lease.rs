@@ -264,7 +264,7 @@ impl WriteLease {
         Ok(())
     }
 
-    /// Finds out which packs are there, if that is one request. Only once it is [open](Gate::open).
+    /// Finds out which packs are there, if that is one request. Only once it is open.
     pub async fn look_at_packs(&self) -> Result<()> {
         if self.lists_packs {
             return Ok(());
@@ -273,7 +273,7 @@ impl WriteLease {
     }
 
     /// Makes sure that these packs are there; `false` if some are not, and so may not be referred
-    /// to. Only once it is [open](Gate::open): a pack that was there earlier may be gone by then.
+    /// to. Only once it is open: a pack that was there earlier may be gone by then.
     pub async fn make_sure_of(&self, packs: impl IntoIterator<Item = PackId>) -> Result<bool> {
         let unsure: HashSet<PackId> = packs.into_iter().filter(|pack| self.known.is_unsure(pack)).collect();
         let missing = existing::missing(&self.store, unsure.clone()).await?;

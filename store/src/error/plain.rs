@@ -10,7 +10,7 @@ pub fn line(text: &str) -> Cow<'_, str> {
     escaped(text, &[])
 }
 
-/// As [`line`], of text that is lines already.
+/// As [`line()`], of text that is lines already.
 pub fn lines(text: &str) -> Cow<'_, str> {
     escaped(text, &['\n', '\t'])
 }

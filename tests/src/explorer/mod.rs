@@ -4,7 +4,7 @@
 //! call of theirs is answered until the explorer says so: it chooses whose call is next
 //! and how it ends (answered; under way while the sender is told that nobody answers;
 //! applied, but refused because something on the way has sent it twice), when the store's
-//! clock passes every lock's time, and who dies. After each step a [`ghost`] that has seen
+//! clock passes every lock's time, and who dies. After each step a ghost that has seen
 //! everything that was applied compares it with what the processes believe.
 //!
 //! A run is repeated from its list of choices alone, so all of them can be gone through

@@ -16,10 +16,10 @@
 //! that is only slow is revoked on its own record, which it must replace to publish.
 //!
 //! Packs of which only a part is needed are emptied then, if there is too much in them that
-//! is not, and condemned too: see [`repack`](super::repack).
+//! is not, and condemned too: see [`repack`].
 //!
 //! Old events of a lineage are put together, and go after 400 days: see
-//! [`events::merge`](crate::catalog::events::merge).
+//! [`crate::catalog::events::merge`].
 //!
 //! Of profiles and tenants that were deleted, everything but the tombstone goes at last: see
 //! [`removal`](super::removal).

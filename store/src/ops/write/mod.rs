@@ -2,7 +2,7 @@
 //!
 //! It looks up which chunks are stored already, holds the write's lease, uploads packs, follows the
 //! base if others move or lose parts of it meanwhile, and in the end makes the record live. A source
-//! (a directory, a mount, an archive) gives the entries and their content, and says by [`Barred`]
+//! (a directory, a mount, an archive) gives the entries and their content, and says by `Barred`
 //! how it makes up for chunks that the write may not refer to.
 
 mod base;
