@@ -6,7 +6,8 @@
 //! half minute. When the time is up it is killed.
 //!
 //! When this returns without an error, no process that can be seen runs Chrome on the
-//! directory or could write to a file in it through what it has open.
+//! directory or, unless that is left to somebody else, could write to a file in it through what
+//! it has open.
 
 mod outcome;
 
@@ -56,7 +57,10 @@ pub fn stop(directory: &Path, options: &StopOptions) -> Result<Stopped, StopErro
     } else {
         Ended::NotRunning
     };
-    let unseen_processes = wait_until_closed(directory, options.open_wait)?;
+    let unseen_processes = match options.open_wait {
+        Some(wait) => wait_until_closed(directory, wait)?,
+        None => see_that_none_runs(directory)?,
+    };
     Ok(Stopped {
         ended,
         took: began.elapsed(),
@@ -74,6 +78,12 @@ pub fn stop(directory: &Path, options: &StopOptions) -> Result<Stopped, StopErro
 pub fn require_unused(directory: &Path) -> Result<(), StopError> {
     let found = look(directory)?;
     if found.runs() { Err(running(&found)) } else { Ok(()) }
+}
+
+/// Fails if somebody has a file in `directory` open for writing.
+pub fn require_closed(directory: &Path) -> Result<(), StopError> {
+    let found = look(directory)?;
+    if found.holders.is_empty() { Ok(()) } else { Err(still_open(found)) }
 }
 
 /// Has every browser on `directory` close as a person would, and waits until they have. What else
@@ -175,7 +185,17 @@ fn wait_for(processes: &[Identity], deadline: Instant) -> bool {
     }
 }
 
-/// Also finds a Chrome that was started again meanwhile, by whoever watches over it.
+/// Finds a Chrome that was started again meanwhile, by whoever watches over it.
+fn see_that_none_runs(directory: &Path) -> Result<usize, StopError> {
+    let mut users = look(directory)?;
+    if users.browsers.is_empty() && users.runs() {
+        wait_for(&users.child_ids(), Instant::now() + CHILDREN);
+        users = look(directory)?;
+    }
+    if users.runs() { Err(running(&users)) } else { Ok(users.unseen_processes) }
+}
+
+/// Also finds a Chrome that was started again meanwhile.
 fn wait_until_closed(directory: &Path, wait: Duration) -> Result<usize, StopError> {
     let deadline = Instant::now() + wait;
     loop {
@@ -187,14 +207,18 @@ fn wait_until_closed(directory: &Path, wait: Duration) -> Result<usize, StopErro
             return Ok(users.unseen_processes);
         }
         if Instant::now() >= deadline {
-            let holders = users.holders.iter().map(|holder| (holder.pid, holder.command.clone()));
-            let children = users.children.iter().map(|child| (child.id.pid, child.command.clone()));
-            let (pids, commands) = holders.chain(children).unzip();
-            let paths = users.holders.into_iter().flat_map(|holder| holder.paths).collect();
-            return Err(StopError::StillOpen { pids, commands, paths });
+            return Err(still_open(users));
         }
         thread::sleep(LOOK_EVERY * 5);
     }
+}
+
+fn still_open(users: Users) -> StopError {
+    let holders = users.holders.iter().map(|holder| (holder.pid, holder.command.clone()));
+    let children = users.children.iter().map(|child| (child.id.pid, child.command.clone()));
+    let (pids, commands) = holders.chain(children).unzip();
+    let paths = users.holders.into_iter().flat_map(|holder| holder.paths).collect();
+    StopError::StillOpen { pids, commands, paths }
 }
 
 #[cfg(test)]

@@ -25,10 +25,19 @@ pub struct StoppedProfile {
 }
 
 impl StoppedProfile {
-    /// Ends the browser, and learns what the profile says.
+    /// Ends the browser, waits until nobody has a file open for writing, and learns what the profile
+    /// says.
     pub async fn stop(directory: &Path, options: &CaptureOptions) -> Result<Self, Failure> {
-        let options =
-            StopOptions { allow_stop: options.allow_stop, wait: options.stop_wait, ..StopOptions::default() };
+        Self::stop_with(directory, stop_options(options)).await
+    }
+
+    /// The same on a mount. Only the mount can find a moment at which no file is open for writing:
+    /// to somebody who looks from outside, several busy programs always have one open.
+    pub async fn stop_on_mount(mountpoint: &Path, options: &CaptureOptions) -> Result<Self, Failure> {
+        Self::stop_with(mountpoint, StopOptions { open_wait: None, ..stop_options(options) }).await
+    }
+
+    async fn stop_with(directory: &Path, options: StopOptions) -> Result<Self, Failure> {
         let directory = directory.to_owned();
         let stopped = blocking(move || {
             let stopped = stop::stop(&directory, &options).map_err(|error| in_use(&directory, error))?;
@@ -74,6 +83,10 @@ impl StoppedProfile {
         }
         remarks
     }
+}
+
+fn stop_options(options: &CaptureOptions) -> StopOptions {
+    StopOptions { allow_stop: options.allow_stop, wait: options.stop_wait, ..StopOptions::default() }
 }
 
 /// The error of a directory that a browser uses and that cannot be had.

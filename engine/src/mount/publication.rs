@@ -2,23 +2,26 @@
 
 use std::{io, path::Path, sync::Arc, time::Duration};
 
-use capture::marker::{self, Marker};
+use capture::{
+    chrome::stop,
+    marker::{self, Marker},
+};
 use fuse::mount::{Commit, CommitRequest, Mount, To};
 use store::{
-    Error, catalog::pointer::Flip, format::event::Actor, name::Lineage, ops::write::snapshot::Report,
-    progress::Silent,
+    Error, catalog::pointer::Flip, content::workers::blocking, format::event::Actor, name::Lineage,
+    ops::write::snapshot::Report, progress::Silent,
 };
 
 use super::destination::{Asked, Destination, passed_by};
 use crate::{
     Engine,
-    captures::{CaptureOptions, CapturedFields, Judgement, StoppedProfile, over_quota},
+    captures::{CaptureOptions, CapturedFields, Judgement, StoppedProfile, in_use, over_quota},
     engine::threads,
     failure::Failure,
 };
 
 /// How long files may stay open for writing after the browser has ended.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a commit came to.
 #[derive(Debug)]
@@ -117,7 +120,7 @@ async fn store(
     let (to, lineage) = (to.clone(), lineage.clone());
     let settings = engine.settings.tenant(&lineage.name.tenant);
     engine.require_room(mount.tenant()?, &lineage, options).await?;
-    let profile = StoppedProfile::stop(&mount.info.mountpoint, options).await?;
+    let profile = StoppedProfile::stop_on_mount(&mount.info.mountpoint, options).await?;
     let (remarks, marker) = (profile.remarks(), profile.marker().clone());
     let (fallback, of) = (mount.info.fallback.as_deref(), (mount.tenant()?, &lineage.name));
     let Judgement { about, examiner, hold_back } = engine.judge(options, actor, profile, fallback, of)?;
@@ -143,8 +146,22 @@ async fn store(
         }
         Err(error) => {
             mark(&marker, &mount.info.mountpoint, |mountpoint, marker| marker.write(mountpoint));
+            let error = name_holders(&mount.info.mountpoint, error).await;
             Err(over_quota(mount.tenant()?, error).await)
         }
+    }
+}
+
+/// The mount knows which files are open; the processes that have them open are found from outside.
+async fn name_holders(mountpoint: &Path, error: Error) -> Error {
+    if !matches!(error, Error::InUse { .. }) {
+        return error;
+    }
+    let directory = mountpoint.to_owned();
+    let found = blocking(move || stop::require_closed(&directory).map_err(|found| in_use(&directory, found)));
+    match found.await {
+        Err(named @ Error::InUse { .. }) => named,
+        _ => error,
     }
 }
 

@@ -292,7 +292,7 @@ fn another_program_with_a_file_open_is_named() {
     shell.args(["-c", script, "sh"]).arg(&path).stdout(std::process::Stdio::piped());
     let mut holder = shell.spawn().unwrap();
     holder.stdout.take().unwrap().read_exact(&mut [0]).unwrap();
-    let options = StopOptions { open_wait: Duration::from_millis(300), ..StopOptions::default() };
+    let options = StopOptions { open_wait: Some(Duration::from_millis(300)), ..StopOptions::default() };
     let refused = stop(&desk.profile, &options);
     holder.kill().unwrap();
     holder.wait().unwrap();

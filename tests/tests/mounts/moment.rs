@@ -169,6 +169,50 @@ fn no_commit_tears_a_file_that_is_being_written() {
     desk.unmount(&["--commit"]);
 }
 
+/// Has a file open for nineteen twentieths of the time.
+const BUSY: &str = r#"
+import os, sys, time
+print(flush=True)
+while True:
+    with open(sys.argv[1], "w") as file:
+        file.write("one")
+        time.sleep(0.19)
+        file.write(" two")
+    time.sleep(0.01)
+"#;
+
+#[test]
+fn a_commit_finds_its_moment_though_somebody_always_has_a_file_open() {
+    const WRITERS: usize = 6;
+    let desk = MountDesk::local();
+    desk.mount();
+    let path = |writer: usize| desk.mountpoint.join(writer.to_string());
+    let writers: Vec<Child> = (0..WRITERS).map(|writer| started(BUSY, &path(writer)).0).collect();
+    desk.commit();
+    for mut writer in writers {
+        writer.kill().unwrap();
+        writer.wait().unwrap();
+    }
+    let out = desk.path("out");
+    desk.host.restore(ALICE, &out);
+    for writer in 0..WRITERS {
+        if let Ok(stored) = fs::read_to_string(out.join(writer.to_string())) {
+            assert_eq!(stored, "one two");
+        }
+    }
+    desk.unmount(&["--discard"]);
+}
+
+/// Starts a script that says when it is ready.
+fn started(script: &str, path: &Path) -> (Child, ChildStdin) {
+    let mut command = Command::new("python3");
+    command.args(["-c", script]).arg(path).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+    let told = child.stdin.take().unwrap();
+    (child, told)
+}
+
 /// A process that has a shared mapping of a file, and no descriptor of it.
 struct Mapping {
     child: Child,
@@ -181,11 +225,7 @@ impl Mapping {
             fd = os.open(sys.argv[1], os.O_RDWR); shared = mmap.mmap(fd, 8192); os.close(fd)\n\
             shared[:4] = b'more'; print(flush=True); sys.stdin.readline()\n\
             shared[4096:4100] = b'last'; shared.close()";
-        let mut command = Command::new("python3");
-        command.args(["-c", SCRIPT]).arg(path).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
-        let told = child.stdin.take().unwrap();
+        let (child, told) = started(SCRIPT, path);
         Self { child, told }
     }
 

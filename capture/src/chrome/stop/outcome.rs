@@ -10,13 +10,14 @@ pub struct StopOptions {
     pub allow_stop: bool,
     /// How long it may take to end before it is killed.
     pub wait: Duration,
-    /// How long, after that, files may stay open.
-    pub open_wait: Duration,
+    /// How long, after that, files may stay open; `None` where somebody else sees to that, as a
+    /// mount does for its own files.
+    pub open_wait: Option<Duration>,
 }
 
 impl Default for StopOptions {
     fn default() -> Self {
-        Self { allow_stop: true, wait: Duration::from_secs(8), open_wait: Duration::from_secs(10) }
+        Self { allow_stop: true, wait: Duration::from_secs(8), open_wait: Some(Duration::from_secs(10)) }
     }
 }
 

@@ -71,7 +71,7 @@ impl Desk {
 
     fn stop(&self) -> Result<Stopped, StopError> {
         let wait = Duration::from_millis(500);
-        stop(&self.profile, &StopOptions { wait, open_wait: wait, ..StopOptions::default() })
+        stop(&self.profile, &StopOptions { wait, open_wait: Some(wait), ..StopOptions::default() })
     }
 }
 
