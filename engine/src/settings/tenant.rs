@@ -21,7 +21,6 @@ const DAY_SECONDS: u64 = 86_400;
 
 /// The settings of a tenant.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(dead_code, reason = "each is for the command that acts on it")]
 pub struct TenantSettings {
     /// How long a lock holds without being renewed.
     pub lock_ttl: Duration,

@@ -9,7 +9,12 @@ use store::{
     name::{Profile, ProfileName, Tenant},
 };
 
-use crate::{Engine, failure::Failure, names::ActorName, outcome::Outcome};
+use crate::{
+    Engine,
+    failure::Failure,
+    names::ActorName,
+    outcome::{ActorFields, Outcome},
+};
 
 /// Shows or changes what is expected of a profile.
 #[derive(Clone, Debug)]
@@ -42,17 +47,6 @@ pub enum ExpectChange {
     Unchanged,
 }
 
-/// Who changed the expectations last.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct ChangedBy {
-    /// The run.
-    pub run_id: String,
-    /// Its host.
-    pub host: String,
-    /// Which run of the host it was.
-    pub host_run_id: String,
-}
-
 /// A cookie by host and name.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CookieFields {
@@ -76,7 +70,7 @@ pub struct ExpectOutcome {
     /// When they were changed last.
     pub changed_at_ms: Option<u64>,
     /// Who changed them last.
-    pub by: Option<ChangedBy>,
+    pub by: Option<ActorFields>,
     /// Cookies that must be there.
     pub cookies: Vec<CookieFields>,
     /// Origins that must keep something.
@@ -180,11 +174,7 @@ fn outcome(name: &ProfileName, found: Option<Expectations>, outcome: ExpectChang
     let found = found.filter(|expected| expected.revision > 0);
     let revision = found.as_ref().map_or(0, |expected| expected.revision);
     let changed_at_ms = found.as_ref().map(|expected| expected.changed_at_ms);
-    let by = found.as_ref().map(|expected| ChangedBy {
-        run_id: expected.by.run_id.clone(),
-        host: expected.by.host.clone(),
-        host_run_id: expected.by.host_run_id.clone(),
-    });
+    let by = found.as_ref().map(|expected| ActorFields::from(&expected.by));
     let (cookies, origins, files) =
         found.map(|expected| (expected.cookies, expected.origins, expected.files)).unwrap_or_default();
     let fields = |cookie: CookieName| CookieFields { host: cookie.host, name: cookie.name };

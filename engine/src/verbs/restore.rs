@@ -9,7 +9,7 @@ use capture::{
 use schemars::JsonSchema;
 use serde::Serialize;
 use store::{
-    Error, ErrorKind,
+    ErrorKind,
     content::workers::blocking,
     format::{record::Record, tree::TreePath},
     id::{RecordId, SnapshotId},
@@ -21,6 +21,7 @@ use store::{
 use crate::{
     Engine,
     captures::{CheckDepth, in_use},
+    contents,
     engine::threads,
     failure::Failure,
     loads::{LoadJob, LoadOptions, LoadResult},
@@ -212,7 +213,7 @@ impl Engine {
                 "`pstore verify {} --chrome-major {} --read-data` shows how much is affected",
                 lineage.name, lineage.chrome_major
             )),
-            ErrorKind::NotFound if !request.paths.is_empty() => elsewhere(&record, error),
+            ErrorKind::NotFound if !request.paths.is_empty() => contents::elsewhere(&record, error),
             _ => error.into(),
         })?;
         let mut warnings = warnings(&report);
@@ -297,15 +298,6 @@ async fn require_unused(request: &RestoreRequest) -> Result<(), Failure> {
         ),
         _ => error.into(),
     })
-}
-
-/// A path that is not in a snapshot, with the command that lists those that are.
-fn elsewhere(record: &Record, error: Error) -> Failure {
-    let (tenant, profile, major) = (&record.tenant_id, &record.profile_id, record.chrome_major_version);
-    Failure::from(error).hint(format!(
-        "`pstore ls {tenant}/{profile}@{} --chrome-major {major} -R` lists what is in it",
-        record.sha256_prefix()
-    ))
 }
 
 fn warnings(report: &Report) -> Vec<String> {
