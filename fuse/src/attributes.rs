@@ -1,4 +1,4 @@
-//! What `stat` tells.
+//! `attributes` computes what `stat` shows of a node.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -1,16 +1,16 @@
-//! A snapshot as a writable file system.
+//! `fuse` mounts a snapshot as a writable file system.
 //!
 //! ```text
 //! kernel ──> adapter ──> fs ──> overlay (names, attributes, changed bytes: this host's disk)
 //!                         └───> lower   (the snapshot's chunks, fetched when they are read)
-//! commit: what the overlay holds becomes the next snapshot, and the overlay is empty again
+//! freeze: the tree that a commit stores; mount/commit: stores it as the next snapshot
 //! ```
 //!
 //! `fs` speaks of files and names and knows no kernel; `adapter` only translates.
 
 pub mod adapter;
 pub mod attributes;
-pub mod commit;
+pub mod freeze;
 pub mod fs;
 pub mod lower;
 pub mod mount;

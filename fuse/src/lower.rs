@@ -1,4 +1,4 @@
-//! What lies below the overlay: the files of a snapshot, read when somebody asks.
+//! `Lower` reads the files of the snapshot below the overlay, when a program asks for them.
 
 use std::{fmt, ops::Range, sync::Arc};
 

@@ -91,7 +91,7 @@ targets! {
     an_archive: archives(), reseal::tar, 4, read_archive;
     a_key: keys(), identity, 1, read_key;
     a_change_of_a_mount: changes(), identity, 1, |bytes| drop(black_box(Change::decode(bytes)));
-    the_base_of_a_mount: bases(), identity, 1, |bytes| drop(black_box(checkpoint::Base::decode(bytes)));
+    the_base_of_a_mount: bases(), identity, 1, |bytes| drop(black_box(checkpoint::Checkpoint::decode(bytes)));
     the_journal_of_a_mount: journals(), identity, 20, read_journal;
     the_files_of_a_mount: steps(), identity, 200, play_steps;
     the_log_of_a_leveldb: leveldb("/000003.log"), identity, 40, |bytes| check_leveldb("000003.log", bytes);

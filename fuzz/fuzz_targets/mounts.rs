@@ -49,7 +49,7 @@ pub(super) fn changes() -> Vec<Vec<u8>> {
 }
 
 pub(super) fn bases() -> Vec<Vec<u8>> {
-    vec![checkpoint::Base::fresh(None, &Meta { mode: 0o700, ..Meta::default() }).encode()]
+    vec![checkpoint::Checkpoint::fresh(None, &Meta { mode: 0o700, ..Meta::default() }).encode()]
 }
 
 pub(super) fn journals() -> Vec<Vec<u8>> {

@@ -5,7 +5,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fuse::mount::{Mount, To, info::Mode};
+use fuse::mount::{CommitTarget, Mount, info::Mode};
 use store::{
     ErrorKind,
     catalog::{
@@ -29,7 +29,7 @@ pub struct Asked<'a> {
 }
 
 pub(super) struct Destination {
-    pub(super) to: To,
+    pub(super) to: CommitTarget,
     pub(super) lineage: Lineage,
     /// What is replaced though the mount does not stand on it, in words.
     pub(super) replaced: Option<String>,
@@ -46,7 +46,7 @@ impl Destination {
         let began_alone = mount.info.mode == Mode::Locked && mount.hold().is_none();
         let own = Some(&mount.lineage.name).filter(|_| began_alone);
         let Some(name) = asked.other.or(own) else {
-            return Ok(Self { to: To::Own, lineage: mount.lineage.clone(), replaced: None });
+            return Ok(Self { to: CommitTarget::Own, lineage: mount.lineage.clone(), replaced: None });
         };
         if name.tenant != mount.lineage.name.tenant {
             let message =
@@ -55,7 +55,7 @@ impl Destination {
         }
         let is_own = *name == mount.lineage.name;
         if is_own && has_the_right(mount, asked.force).await? {
-            return Ok(Self { to: To::Own, lineage: mount.lineage.clone(), replaced: None });
+            return Ok(Self { to: CommitTarget::Own, lineage: mount.lineage.clone(), replaced: None });
         }
         let lineage = Lineage { name: name.clone(), chrome_major: mount.lineage.chrome_major };
         let controls = LineageHandle::new(mount.tenant()?.clone(), lineage.clone(), actor.clone());
@@ -72,11 +72,15 @@ impl Destination {
             },
             false => None,
         };
-        Ok(Self { to: To::Other { lineage: lineage.clone(), hold: Arc::new(hold) }, lineage, replaced })
+        Ok(Self {
+            to: CommitTarget::Other { lineage: lineage.clone(), hold: Arc::new(hold) },
+            lineage,
+            replaced,
+        })
     }
 
     pub(super) async fn leave(&self) {
-        if let To::Other { hold, .. } = &self.to {
+        if let CommitTarget::Other { hold, .. } = &self.to {
             give_back(hold).await;
         }
     }

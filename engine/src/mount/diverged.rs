@@ -3,7 +3,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use fuse::overlay::session::{Place, SessionDir};
+use fuse::overlay::session::{SessionDir, SessionPlace};
 use store::{ErrorKind, catalog::clock, format::record::Reason, name::ProfileName};
 
 use super::{
@@ -56,7 +56,7 @@ async fn rescue_as(
         );
     }
     let path = path_of(engine, id)?;
-    let found = Sessions::find(&engine.settings, Place::Here, Taking::Take, |at, _| at == path)?;
+    let found = Sessions::find(&engine.settings, SessionPlace::Here, Taking::Take, |at, _| at == path)?;
     let candidate = found.unfinished.into_iter().next();
     let candidate =
         candidate.ok_or_else(|| Failure::new(ErrorKind::InUse, format!("somebody uses session {id}")))?;
@@ -99,7 +99,7 @@ fn ways_out(profile: &ProfileName, id: &str) -> String {
 pub(super) fn left_behind(engine: &Engine, profile: &ProfileName) -> Result<Vec<String>, Failure> {
     let (store, name, now) = (engine.location.shown(), profile.to_string(), clock::unix_ms());
     let mut told = Vec::new();
-    for path in SessionDir::list(&engine.settings.sessions()?, Place::Aside)? {
+    for path in SessionDir::list(&engine.settings.sessions()?, SessionPlace::Aside)? {
         let Ok(info) = described(&path) else { continue };
         let age = Duration::from_millis(now.saturating_sub(info.started_at_ms));
         if info.store == store && info.profile == name && age > TELL_AGAIN {

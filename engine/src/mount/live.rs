@@ -7,7 +7,7 @@ use std::{
 
 use fuse::{
     mount::{control, info::Info, release_if_stuck, status::Status},
-    overlay::session::{Place, SessionDir},
+    overlay::session::{SessionDir, SessionPlace},
 };
 use serde_json::json;
 use store::ErrorKind;
@@ -30,7 +30,7 @@ impl LiveMount {
     /// The mounts of this host's sessions that somebody serves.
     pub fn all(settings: &Settings) -> Result<Vec<Self>, Failure> {
         let mut found = Vec::new();
-        for session in SessionDir::list(&settings.sessions()?, Place::Here)? {
+        for session in SessionDir::list(&settings.sessions()?, SessionPlace::Here)? {
             let Ok(info) = SessionDir::read_info::<Info>(&session) else { continue };
             release_if_stuck(&info);
             // One that cannot be looked at is told about by `pstore sessions`.
@@ -55,7 +55,7 @@ impl UnreadableMount {
     /// The sessions of this host that somebody serves and that cannot be read.
     pub fn all(settings: &Settings) -> Result<Vec<Self>, Failure> {
         let mut found = Vec::new();
-        for session in SessionDir::list(&settings.sessions()?, Place::Here)? {
+        for session in SessionDir::list(&settings.sessions()?, SessionPlace::Here)? {
             if let Err(error) = SessionDir::read_info::<Info>(&session)
                 && matches!(SessionDir::look(&session), Ok(None))
                 && session.exists()

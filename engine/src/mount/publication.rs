@@ -6,7 +6,7 @@ use capture::{
     chrome::stop,
     marker::{self, Marker},
 };
-use fuse::mount::{Commit, CommitRequest, Mount, To};
+use fuse::mount::{Commit, CommitRequest, CommitTarget, Mount};
 use store::{
     Error, catalog::pointer::Flip, content::workers::blocking, format::event::Actor, name::Lineage,
     ops::write::snapshot::Report, progress::Silent,
@@ -94,11 +94,11 @@ async fn within(
     };
     let destination = Destination::choose(engine, mount, &actor, asked).await?;
     let keeper = match &destination.to {
-        To::Other { hold, lineage } => {
+        CommitTarget::Other { hold, lineage } => {
             let every = engine.settings.tenant(&lineage.name.tenant).lock_renew;
             Some(hold.keep(every.max(Duration::from_millis(1))))
         }
-        To::Own => None,
+        CommitTarget::Own => None,
     };
     let published = store(engine, mount, options, &actor, &destination, manner).await;
     drop(keeper);
@@ -166,10 +166,10 @@ async fn name_holders(mountpoint: &Path, error: Error) -> Error {
 }
 
 /// Whether the current snapshot of the mount's profile is the one that it stands on.
-async fn stands_on_what_is_current(mount: &Mount, to: &To) -> bool {
+async fn stands_on_what_is_current(mount: &Mount, to: &CommitTarget) -> bool {
     let hold = match to {
-        To::Other { hold, .. } => Some(hold),
-        To::Own => mount.hold(),
+        CommitTarget::Other { hold, .. } => Some(hold),
+        CommitTarget::Own => mount.hold(),
     };
     match hold {
         Some(hold) => passed_by(mount, hold).await.is_none(),

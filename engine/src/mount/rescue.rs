@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use fuse::{
     adapter::{Adapter, Options},
     mount::{
-        Commit, CommitRequest, Kernel, Mount, Right, Settled, Start, To,
+        Commit, CommitRequest, CommitTarget, Kernel, Mount, Right, Settled, Start,
         info::{Info, Mode},
         is_possible,
     },
@@ -185,7 +185,7 @@ async fn unexamined(
 ) -> Result<Published, Failure> {
     let hold_back = args.capture.fallback_hold_back(fallback.as_deref()).filter(|_| replaces);
     let request = CommitRequest {
-        to: To::Own,
+        to: CommitTarget::Own,
         about: about_rescued(engine, &args.capture, actor, fallback)?,
         hold_back,
         examiner: None,

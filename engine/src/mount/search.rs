@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use fuse::{mount::info::Mode, overlay::session::Place};
+use fuse::{mount::info::Mode, overlay::session::SessionPlace};
 use store::{ErrorKind, name::ChromeMajor};
 
 use super::{
@@ -85,7 +85,7 @@ impl Search {
         let search = self.clone();
         blocking(move || {
             let wanted = |path: &Path, about: &About| search.is_wanted(path, about);
-            Sessions::find(&search.settings, Place::Here, taking, wanted)
+            Sessions::find(&search.settings, SessionPlace::Here, taking, wanted)
         })
         .await
     }

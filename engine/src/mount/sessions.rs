@@ -15,7 +15,7 @@ use fuse::{
     },
     overlay::{
         recovery::Unfinished,
-        session::{Place, SessionDir},
+        session::{SessionDir, SessionPlace},
     },
 };
 use serde_json::Value;
@@ -121,7 +121,7 @@ impl Sessions {
     /// Finds those that are wanted, given where they lie and what is known of them.
     pub fn find(
         settings: &Settings,
-        place: Place,
+        place: SessionPlace,
         taking: Taking,
         wanted: impl Fn(&Path, &About) -> bool,
     ) -> Result<Self, Failure> {

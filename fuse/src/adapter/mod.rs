@@ -1,4 +1,4 @@
-//! Translates between the kernel and [`Fs`]; nothing is decided here.
+//! `adapter` translates between the kernel and [`Fs`]. It decides nothing.
 //!
 //! A thread that takes requests from the kernel never waits for a network or for a commit:
 //! what cannot be answered at once is answered by another.

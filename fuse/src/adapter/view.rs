@@ -1,4 +1,4 @@
-//! Whose the files seem to be.
+//! `view` decides to which user and group the mounted files seem to belong.
 
 use fuser::FileAttr;
 

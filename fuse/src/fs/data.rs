@@ -1,4 +1,4 @@
-//! Writing bytes, and making and finding holes.
+//! `data` writes bytes, and makes and finds holes.
 
 use std::{ops::Range, os::unix::fs::FileExt, sync::Mutex, sync::atomic::Ordering};
 

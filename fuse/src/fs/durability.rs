@@ -1,4 +1,4 @@
-//! Making changes last, and giving space back.
+//! `durability` syncs changes to disk, and gives space back.
 //!
 //! A write is in the kernel's hands when it is answered, so the end of the daemon loses
 //! nothing. What is fsynced is on disk: first the bytes, then the journal that says what
@@ -15,7 +15,7 @@ use crate::{
     Errno, Result,
     overlay::{
         change::Change,
-        checkpoint::{Base, Below},
+        checkpoint::{Below, Checkpoint},
         journal::Journal,
         node::Ino,
         rebase::{Rebase, generations},
@@ -141,7 +141,7 @@ impl Fs {
         }
         self.must_last(self.upper.sync_names())?;
         let mut state = self.write_state();
-        let base = Base::of(&state.table, &rebase, below.clone(), numbers.clone()).encode();
+        let base = Checkpoint::of(&state.table, &rebase, below.clone(), numbers.clone()).encode();
         // Until its rename the old journal is the one; nothing was lost if this fails.
         state.journal = Journal::replace(&session.journal(), &base, &[]).map_err(errno)?;
         let doomed = rebase.apply(&mut state.table);

@@ -1,4 +1,4 @@
-//! Holds changes up while a commit looks at what there is.
+//! `Gate` holds changes up while a commit lists the tree.
 
 use std::{
     sync::{Condvar, Mutex, MutexGuard, PoisonError},

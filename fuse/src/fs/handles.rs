@@ -1,4 +1,4 @@
-//! `Handles` keeps what is open.
+//! `Handles` records which files and directories are open.
 
 use std::{
     collections::HashMap,

@@ -1,20 +1,20 @@
-//! The file system in our own words: files, names and bytes; no kernel.
+//! `fs` is the file system without a kernel: it answers for files, names and bytes.
 //!
 //! Locks, in the order they are taken: the door (by whoever opens a file for writing), the gate
 //! (by every change, for as long as it takes), then the state. No lock is held while bytes are
 //! fetched or flushed.
 
+mod copy_up;
 mod data;
 mod directories;
 mod durability;
 pub mod gate;
 pub mod handles;
-mod keep;
 mod names;
 mod node_attributes;
 mod quiet;
 pub mod read;
-mod scan;
+mod scan_readahead;
 mod xattrs;
 
 use std::{
@@ -40,16 +40,16 @@ use crate::{
     overlay::{
         change::{Change, Intent},
         checkpoint::Below,
+        inode_table::InodeTable,
         journal::Journal,
         node::{Ino, Node},
         recovery::Recovered,
-        table::Table,
         upper::Upper,
     },
 };
 use gate::{Gate, Pass};
 use handles::Handles;
-use scan::Scan;
+use scan_readahead::ScanReadahead;
 
 /// Who asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub struct Fs {
     pub(crate) upper: Upper,
     pub(crate) handles: Handles,
     pub(crate) lower: Arc<dyn Lower>,
-    scan: Mutex<Scan>,
+    scan: Mutex<ScanReadahead>,
     /// Nothing may be changed: it was mounted so, or what was written could not be kept.
     read_only: AtomicBool,
     /// Something could not be made durable, and may be lost though a second attempt succeeds:
@@ -85,7 +85,7 @@ pub struct Fs {
 
 #[derive(Debug)]
 pub(crate) struct State {
-    pub table: Table,
+    pub table: InodeTable,
     pub journal: Journal,
     pub below: Option<Below>,
     /// The numbers of the entries of the snapshot below.

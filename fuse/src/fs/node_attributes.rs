@@ -1,4 +1,4 @@
-//! Setting attributes, and what `statfs` tells.
+//! `node_attributes` sets the attributes of nodes, and answers `statfs`.
 
 use store::format::tree::{MAX_FILE_BYTES, Time};
 

@@ -1,4 +1,4 @@
-//! Reading: first where the bytes are, then the bytes.
+//! `read` finds out where the bytes of a range are, and then reads them.
 
 use std::{fs::File, ops::Range, os::unix::fs::FileExt, sync::Arc, sync::PoisonError};
 

@@ -1,4 +1,4 @@
-//! Extended attributes: those that a snapshot keeps, and no others.
+//! `xattrs` reads and sets extended attributes: those that a snapshot keeps, and no others.
 
 use store::format::tree::{MAX_META_BYTES, MAX_NAME_BYTES, MAX_XATTR_BYTES, MAX_XATTRS, is_plain_xattr};
 

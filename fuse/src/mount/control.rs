@@ -1,4 +1,4 @@
-//! Talking to the daemon of a mount: one JSON document each way over a socket in the
+//! `control` asks the daemon of a mount, and answers for it: one JSON document each way over a socket in the
 //! session's directory.
 //!
 //! Paths of sockets must be short and a session's may be long, so the socket is reached

@@ -1,4 +1,4 @@
-//! Looking at the files of a commit.
+//! `examine` has the files of a commit checked before they become a snapshot.
 //!
 //! They are copied out of the frozen tree, and the copies are looked at: what is judged are the
 //! bytes that are stored, whatever is changed meanwhile. Nothing is read through the kernel.
@@ -25,9 +25,9 @@ use store::{
 };
 
 use super::Mount;
-use crate::commit::{
+use crate::freeze::{
     Frozen,
-    look::{FrozenFile, Look, path},
+    frozen_files::{FrozenFile, FrozenFiles, path},
 };
 
 /// Files of which more than this lies far away are not fetched to be checked.
@@ -45,7 +45,7 @@ impl Mount {
         frozen: &Frozen,
         base: Option<&Base>,
     ) -> Result<Examined> {
-        let look = Look::at(frozen);
+        let frozen_files = FrozenFiles::at(frozen);
         let far = |at: usize| !self.is_near() && frozen.files.far_bytes(at) > MAX_FETCHED_TO_CHECK;
         let mut changed = BTreeSet::new();
         let mut unchecked = Vec::new();
@@ -53,14 +53,14 @@ impl Mount {
             let path = path(&frozen.tree.entries[*entry]);
             if !far(at) {
                 changed.insert(path);
-            } else if look.head(&path, DATABASE.len()).is_some_and(|head| head == DATABASE) {
+            } else if frozen_files.head(&path, DATABASE.len()).is_some_and(|head| head == DATABASE) {
                 unchecked.push(finding(&path, "most of it has not been read on this host"));
             }
         }
-        let files: BTreeSet<PathBuf> = look.paths().cloned().collect();
+        let files: BTreeSet<PathBuf> = frozen_files.paths().cloned().collect();
         let scope = base.map(|_| &changed);
-        let read = examiner.reads(&files, scope, &|path, most| look.head(path, most));
-        let copy = Copy::of(&look, &read)?;
+        let read = examiner.reads(&files, scope, &|path, most| frozen_files.head(path, most));
+        let copy = Copy::of(&frozen_files, &read)?;
         if let Some(health) = base.and_then(|base| base.record.health.as_ref()) {
             copy.show(frozen, health)?;
         }
@@ -85,11 +85,11 @@ struct Copy {
 }
 
 impl Copy {
-    fn of(look: &Look<'_>, paths: &BTreeSet<PathBuf>) -> Result<Self> {
+    fn of(files: &FrozenFiles<'_>, paths: &BTreeSet<PathBuf>) -> Result<Self> {
         let folder = Scratch::make(&std::env::temp_dir(), scratch::Kind::Look)?;
         let mut copy = Self { folder, without: Vec::new() };
         for path in paths {
-            let Some(file) = look.file(path) else { continue };
+            let Some(file) = files.file(path) else { continue };
             if copy.is_without(path) {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! The kernel's side of a mount, and what to say when it refuses.
+//! `Kernel` mounts and unmounts with the kernel's help, and explains its refusals.
 
 use std::{
     io,

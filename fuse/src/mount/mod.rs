@@ -1,10 +1,10 @@
-//! A mounted snapshot: the file system, its session, its right to the profile, its commits.
+//! `Mount` is a mounted snapshot: the file system, its session, its right to the profile, its commits.
 
+mod commit;
 pub mod control;
 mod examine;
 pub mod info;
 mod kernel;
-mod publish;
 mod rooted;
 mod settle;
 mod start;
@@ -29,8 +29,8 @@ use store::{
 };
 use tokio::{runtime::Handle, sync::Mutex as AsyncMutex};
 
+pub use commit::{Commit, CommitRequest, CommitTarget, Committed};
 pub use kernel::{Kernel, clean_up, is_possible, is_stale, release_if_stuck};
-pub use publish::{Commit, CommitRequest, Committed, To};
 pub use settle::Settled;
 pub use start::{Opening, Right, Snapshot, Start};
 

@@ -1,4 +1,4 @@
-//! What keeps the snapshot below a mount for as long as its session is not finished.
+//! `Rooted` keeps the snapshot below a mount for as long as its session is not finished.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Finding out what became of a commit that was cut short, or whose end could not be written down.
+//! `settle` finds out what became of a commit that was cut short, or whose end could not be written down.
 
 use std::sync::{Arc, atomic::Ordering};
 

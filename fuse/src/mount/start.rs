@@ -1,4 +1,4 @@
-//! Beginning a session, or going on with one.
+//! `start` begins a session, or resumes one.
 
 use std::{
     path::PathBuf,
@@ -188,7 +188,7 @@ fn begin(
     entries: &[Entry],
     locations: &[Location],
 ) -> Result<(SessionDir, Recovered)> {
-    let base = checkpoint::Base::fresh(below, &root());
+    let base = checkpoint::Checkpoint::fresh(below, &root());
     let (numbers, encoded) = ((0..entries.len()).map(|at| base.number(at)).collect(), base.encode());
     // One waits for the disk, the other is busy: neither needs to wait for the other.
     let (made, table) = std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! The changes a journal holds, and their bytes.
+//! `Change` is one change of the tree as a journal holds it; this module encodes and decodes it.
 //!
 //! Integers are varints, names and values are length-prefixed, times are a signed varint of
 //! seconds and a varint of nanoseconds. The first byte tells the change.

@@ -1,4 +1,4 @@
-//! What a journal starts from: a snapshot, and the nodes that differ from it.
+//! `Checkpoint` is the state that a journal starts from: a snapshot, and the nodes that differ from it.
 //!
 //! A new session's journal starts from the snapshot alone. When a journal has grown long, or
 //! a commit has made a new snapshot the one below, a new journal is written aside that
@@ -22,10 +22,10 @@ use store::{
 
 use super::{
     change::{put_time, read_time},
+    inode_table::{InodeTable, Misfit},
     node::{Directory, FileNode, Ino, Node, NodeKind},
     rebase::Rebase,
     spans::{Bytes, Spans},
-    table::{Misfit, Table},
 };
 use crate::lower::LowerFile;
 
@@ -42,7 +42,7 @@ pub struct Below {
 
 /// A decoded base of a journal.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Base {
+pub struct Checkpoint {
     pub below: Option<Below>,
     epoch: u64,
     next: Ino,
@@ -59,19 +59,21 @@ struct Saved {
     on_lower: bool,
 }
 
-impl Base {
+impl Checkpoint {
     /// Of a session that has changed nothing yet.
     pub fn fresh(below: Option<Below>, root: &Meta) -> Self {
         let nodes = match &below {
             Some(_) => Vec::new(),
-            None => Table::empty(root.clone()).iter().map(|(ino, node)| (ino, saved(node.clone()))).collect(),
+            None => {
+                InodeTable::empty(root.clone()).iter().map(|(ino, node)| (ino, saved(node.clone()))).collect()
+            }
         };
         Self { below, epoch: 1, next: Ino(2), numbers: Vec::new(), nodes }
     }
 
     /// Where `table` will be after `rebase`, above the snapshot `below` whose entries have these
     /// `numbers`.
-    pub fn of(table: &Table, rebase: &Rebase, below: Option<Below>, numbers: Vec<Ino>) -> Self {
+    pub fn of(table: &InodeTable, rebase: &Rebase, below: Option<Below>, numbers: Vec<Ino>) -> Self {
         let in_snapshot: HashSet<Ino> = numbers.iter().copied().collect();
         let is_below = |ino: Ino| below.is_some() && (numbers.is_empty() || in_snapshot.contains(&ino));
         let differs = |ino: Ino, node: &Node| {
@@ -104,13 +106,13 @@ impl Base {
     }
 
     /// The nodes this base stands for, over the entries of its snapshot.
-    pub fn table(self, entries: &[Entry], locations: &[Location]) -> std::result::Result<Table, Misfit> {
+    pub fn table(self, entries: &[Entry], locations: &[Location]) -> std::result::Result<InodeTable, Misfit> {
         if self.below.is_some() && !self.numbers.is_empty() && self.numbers.len() != entries.len() {
             return Err(Misfit(format!("{} numbers for {} entries", self.numbers.len(), entries.len())));
         }
         let mut table = match self.below {
-            Some(_) => Table::of(entries, locations, |at| self.number(at))?,
-            None => Table::empty(Meta::default()),
+            Some(_) => InodeTable::of(entries, locations, |at| self.number(at))?,
+            None => InodeTable::empty(Meta::default()),
         };
         let is_as_below = self.nodes.is_empty();
         for (ino, Saved { mut node, on_lower }) in self.nodes {
@@ -209,7 +211,7 @@ fn saved(mut node: Node) -> Saved {
 }
 
 /// Nodes that no name leads to are gone: nobody has them open after a resume.
-pub(super) fn drop_unreachable(table: &mut Table) {
+pub(super) fn drop_unreachable(table: &mut InodeTable) {
     let mut reached = HashSet::from([Ino::ROOT]);
     let mut open = vec![Ino::ROOT];
     while let Some(ino) = open.pop() {

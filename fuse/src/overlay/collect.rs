@@ -1,4 +1,4 @@
-//! The tree that the nodes are now: what a commit stores.
+//! `Collected` lists the tree that a commit stores.
 
 use std::collections::HashMap;
 
@@ -11,8 +11,8 @@ use store::{
 };
 
 use super::{
+    inode_table::InodeTable,
     node::{FileNode, Ino, Node, NodeKind},
-    table::Table,
 };
 
 /// A tree; the extents of changed files are not known yet.
@@ -35,7 +35,7 @@ pub struct Collected {
 impl Collected {
     /// Walks the nodes as a capture walks a directory: the same tree has the same entries. What
     /// is at a path of `exclusions` is left out.
-    pub fn of(table: &Table, exclusions: &[String]) -> Result<Self, FormatError> {
+    pub fn of(table: &InodeTable, exclusions: &[String]) -> Result<Self, FormatError> {
         let mut collected = Self::default();
         let mut collector = Collector { table, exclusions, first: HashMap::new() };
         collector.visit(&mut collected, TreePath::root(), Ino::ROOT)?;
@@ -44,7 +44,7 @@ impl Collected {
 }
 
 struct Collector<'a> {
-    table: &'a Table,
+    table: &'a InodeTable,
     exclusions: &'a [String],
     /// The first path of each file that has several.
     first: HashMap<Ino, TreePath>,

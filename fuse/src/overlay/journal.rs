@@ -20,7 +20,7 @@ use std::{
 
 use rustix::fs::{FallocateFlags, fallocate};
 
-use super::{change::Change, checkpoint::Base};
+use super::{change::Change, checkpoint::Checkpoint};
 
 pub const MAGIC: &[u8] = b"pstore/journal/1\n";
 const HEADER: usize = 16;
@@ -81,7 +81,7 @@ impl Journal {
         let replaced = Self::create(&aside, base, changes).and_then(|journal| {
             let found = Self::read(&aside)?;
             let same = found.base == base && found.changes.iter().map(|(_, change)| change).eq(changes);
-            if !same || Base::decode(base).is_err() {
+            if !same || Checkpoint::decode(base).is_err() {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "a new journal cannot be read"));
             }
             fs::rename(&aside, path)?;
@@ -360,7 +360,7 @@ mod tests {
     fn a_journal_that_cannot_be_read_takes_nobodys_place() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal");
-        let base = Base::fresh(None, &Default::default()).encode();
+        let base = Checkpoint::fresh(None, &Default::default()).encode();
         Journal::create(&path, &base, &[change(1)]).unwrap();
         let before = fs::read(&path).unwrap();
         Journal::replace(&path, b"no base", &[]).unwrap_err();

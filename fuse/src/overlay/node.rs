@@ -1,4 +1,4 @@
-//! One file, directory or link.
+//! `Node` is one file, directory or link.
 
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 

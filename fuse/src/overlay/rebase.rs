@@ -1,4 +1,4 @@
-//! What becomes of the nodes when another snapshot is the one below.
+//! `Rebase` puts the nodes upon another snapshot after a commit.
 //!
 //! It is planned before any node is changed: the journal that says so must be on disk first, and
 //! may not get there.
@@ -8,9 +8,9 @@ use std::{collections::HashMap, sync::Arc};
 use store::format::{table::Location, tree::Entry};
 
 use super::{
+    inode_table::InodeTable,
     node::{FileNode, Ino, Node, NodeKind},
     spans::{Bytes, Spans},
-    table::Table,
 };
 use crate::lower::LowerFile;
 
@@ -30,7 +30,7 @@ pub struct Rebase {
 impl Rebase {
     /// On the snapshot of what was written up to `epoch`. `numbers` are those of its entries.
     pub fn plan(
-        table: &Table,
+        table: &InodeTable,
         epoch: u64,
         numbers: &[Ino],
         entries: &[Entry],
@@ -57,7 +57,7 @@ impl Rebase {
     }
 
     /// The number the next new node gets afterwards.
-    pub fn next_ino(&self, table: &Table) -> Ino {
+    pub fn next_ino(&self, table: &InodeTable) -> Ino {
         table.next_ino().max(self.next.unwrap_or(Ino::ROOT))
     }
 
@@ -81,7 +81,7 @@ impl Rebase {
     }
 
     /// Makes it so. Says which data files nothing needs any more.
-    pub fn apply(self, table: &mut Table) -> Vec<(Ino, u32)> {
+    pub fn apply(self, table: &mut InodeTable) -> Vec<(Ino, u32)> {
         let next = self.next_ino(table);
         table.set_next_ino(next);
         for (_, node) in table.iter_mut().filter(|(_, node)| node.changed <= self.epoch) {

@@ -15,20 +15,20 @@ use store::{
 
 use super::{
     change::{Change, Intent},
-    checkpoint::{Base, Below, drop_unreachable},
+    checkpoint::{Below, Checkpoint, drop_unreachable},
     collect::Collected,
+    inode_table::InodeTable,
     journal::{Found, Journal},
     node::Ino,
     session::SessionDir,
     spans::Bytes,
-    table::Table,
     upper::Upper,
 };
 
 /// A journal that was read, before the snapshot it is about is known.
 #[derive(Debug)]
 pub struct Unfinished {
-    base: Base,
+    base: Checkpoint,
     found: Found,
     same_boot: bool,
 }
@@ -36,7 +36,7 @@ pub struct Unfinished {
 /// A session as it was.
 #[derive(Debug)]
 pub struct Recovered {
-    pub table: Table,
+    pub table: InodeTable,
     pub journal: Journal,
     pub upper: Upper,
     pub intent: Option<Intent>,
@@ -56,7 +56,7 @@ impl Unfinished {
             io::ErrorKind::InvalidData => damaged(error.to_string()),
             _ => Error::io("cannot read", &path, error),
         })?;
-        let base = Base::decode(&found.base).map_err(|error| error.of(path.display()))?;
+        let base = Checkpoint::decode(&found.base).map_err(|error| error.of(path.display()))?;
         Ok(Self { base, found, same_boot })
     }
 
@@ -173,7 +173,7 @@ fn is_there(upper: &Upper, ino: Ino, generation: u32, offset: u64, len: u64, crc
 }
 
 /// Removes data files that hold nothing of any file.
-fn drop_unused(table: &Table, upper: &Upper) -> io::Result<()> {
+fn drop_unused(table: &InodeTable, upper: &Upper) -> io::Result<()> {
     for (ino, generation) in upper.list()? {
         let file = table.get(ino).and_then(|node| node.file());
         let used = file.is_some_and(|file| {

@@ -1,4 +1,4 @@
-//! The directory of a session: what makes it possible to go on after the daemon is gone.
+//! `SessionDir` is the directory of a session; it holds all that the next daemon needs to resume.
 //!
 //! ```text
 //! <sessions>/<id>/session.json   what is mounted, where, by whom
@@ -29,7 +29,7 @@ const LOOKERS_ARE_DONE: Duration = Duration::from_secs(2);
 
 /// Where sessions are looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum SessionPlace {
     /// Where mounts find them.
     Here,
     /// Where somebody has put them out of the way.
@@ -96,9 +96,9 @@ impl SessionDir {
     }
 
     /// The sessions below `sessions`, oldest first; those included that cannot be read.
-    pub fn list(sessions: &Path, place: Place) -> Result<Vec<PathBuf>> {
+    pub fn list(sessions: &Path, place: SessionPlace) -> Result<Vec<PathBuf>> {
         let aside = sessions.join(ASIDE);
-        let sessions = if place == Place::Aside { &aside } else { sessions };
+        let sessions = if place == SessionPlace::Aside { &aside } else { sessions };
         let mut found = Vec::new();
         let entries = match fs::read_dir(sessions) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),

@@ -1,4 +1,4 @@
-//! Which ranges of a file have changed, and where their bytes are.
+//! `spans` records which ranges of a file have changed, and where their bytes are.
 
 use std::{collections::BTreeMap, ops::Range};
 

@@ -1,4 +1,4 @@
-//! The data files: changed bytes, each at the offset it has in its file.
+//! `Upper` keeps the changed bytes in data files, each byte at the offset it has in its file.
 //!
 //! One sparse file for each node and generation. Few are held open at a time, whatever the
 //! number of files that were changed.

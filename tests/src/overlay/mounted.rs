@@ -66,7 +66,7 @@ impl Mounted {
         let world = World::open(Arc::new(MemoryBucket::new()), None).await;
         let session = SessionDir::create(folder, SESSION).unwrap();
         let meta = Meta { mode: 0o700, ..Meta::default() };
-        let base = checkpoint::Base::fresh(None, &meta);
+        let base = checkpoint::Checkpoint::fresh(None, &meta);
         let journal = Journal::create(&session.journal(), &base.encode(), &[]).unwrap();
         let recovered = Recovered {
             table: base.table(&[], &[]).unwrap(),

@@ -4,7 +4,7 @@
 use std::{fs, sync::Arc, time::Duration};
 
 use fuse::{
-    commit::look::Look,
+    freeze::frozen_files::FrozenFiles,
     fs::{Must, SetAttributes},
     overlay::{
         change::{Intent, NewKind},
@@ -223,18 +223,18 @@ async fn a_frozen_tree_is_read_as_it_was_whatever_is_changed_since() {
     make(b"later");
     let mut half_old = below.clone();
     half_old[40_000..41_000].copy_from_slice(&old[..1000]);
-    let look = Look::at(&frozen);
-    let found: Vec<(&str, Vec<u8>)> = look
+    let files = FrozenFiles::at(&frozen);
+    let found: Vec<(&str, Vec<u8>)> = files
         .paths()
         .map(|path| {
-            let file = look.file(path).unwrap();
+            let file = files.file(path).unwrap();
             let mut bytes = vec![0; file.size() as usize];
             tokio::task::block_in_place(|| file.read(0, &mut bytes)).unwrap();
             (path.to_str().unwrap(), bytes)
         })
         .collect();
     let expected = [("changed", half_old), ("empty", vec![]), ("kept", below.clone()), ("linked", below)];
-    assert!(found == expected, "{:?}", look.paths().collect::<Vec<_>>());
+    assert!(found == expected, "{:?}", files.paths().collect::<Vec<_>>());
 }
 
 /// The journal that a commit begins may find no room.

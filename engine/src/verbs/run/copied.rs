@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use capture::load::Loaded;
-use fuse::overlay::session::Place as SessionPlace;
+use fuse::overlay::session::SessionPlace;
 use store::{
     catalog::{
         lineage_handle::LineageHandle,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use fuse::{
     mount::info::Mode,
-    overlay::session::{Place, SessionDir},
+    overlay::session::{SessionDir, SessionPlace},
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -189,7 +189,7 @@ impl Engine {
 pub fn list(settings: &Settings, _: &SessionsRequest) -> Result<SessionsOutcome, Failure> {
     let now = clock::unix_ms();
     let mut sessions = Vec::new();
-    for place in [Place::Here, Place::Aside] {
+    for place in [SessionPlace::Here, SessionPlace::Aside] {
         let found = Sessions::find(settings, place, Taking::Look, |_, _| true)?;
         sessions.extend(found.unfinished.iter().map(|candidate| listed(candidate, place, now)));
         sessions.extend(found.unreadable.into_iter().map(|unreadable| listed_unreadable(unreadable, place)));
@@ -218,11 +218,11 @@ pub fn set_aside(settings: &Settings, request: &SetAsideRequest) -> Result<SetAs
     Ok(SetAsideOutcome { session, path, was_aside: false })
 }
 
-fn state(place: Place, is_readable: bool) -> SessionState {
+fn state(place: SessionPlace, is_readable: bool) -> SessionState {
     match (place, is_readable) {
-        (Place::Aside, _) => SessionState::SetAside,
-        (Place::Here, true) => SessionState::Unfinished,
-        (Place::Here, false) => SessionState::Unreadable,
+        (SessionPlace::Aside, _) => SessionState::SetAside,
+        (SessionPlace::Here, true) => SessionState::Unfinished,
+        (SessionPlace::Here, false) => SessionState::Unreadable,
     }
 }
 
@@ -232,7 +232,7 @@ fn parts(profile: Option<&str>) -> (Option<String>, Option<String>) {
     (parts.next(), parts.next())
 }
 
-fn listed(candidate: &Candidate, place: Place, now: u64) -> ListedSession {
+fn listed(candidate: &Candidate, place: SessionPlace, now: u64) -> ListedSession {
     let info = &candidate.info;
     let (tenant_id, profile_id) = parts(Some(&info.profile));
     ListedSession {
@@ -253,7 +253,7 @@ fn listed(candidate: &Candidate, place: Place, now: u64) -> ListedSession {
     }
 }
 
-fn listed_unreadable(unreadable: Unreadable, place: Place) -> ListedSession {
+fn listed_unreadable(unreadable: Unreadable, place: SessionPlace) -> ListedSession {
     let Unreadable { id, path, problem, about: About { store, profile, chrome_major, mode } } = unreadable;
     let (tenant_id, profile_id) = parts(profile.as_deref());
     ListedSession {
@@ -285,7 +285,7 @@ impl ChosenSession {
         let named = [prefix.to_owned()];
         let fits = |path: &Path, _: &About| is_named(path, &named);
         let mut fitting = Vec::new();
-        for place in [Place::Here, Place::Aside] {
+        for place in [SessionPlace::Here, SessionPlace::Aside] {
             let found = Sessions::find(settings, place, taking, fits)?;
             fitting.extend(found.unfinished.into_iter().map(|candidate| Self::Readable(Box::new(candidate))));
             fitting.extend(found.unreadable.into_iter().map(Self::Unreadable));

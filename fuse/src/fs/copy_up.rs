@@ -1,5 +1,5 @@
-//! Files that are no longer in the tree when the snapshot below becomes another: open and
-//! removed, or of a name that is never stored.
+//! `copy_up` copies files into the overlay that the next snapshot does not hold: files that are open and removed,
+//! and files whose names are never stored.
 //!
 //! The next snapshot does not have their bytes, and once it is the base nothing keeps the one
 //! that has them. So they are copied into the overlay before, and stand on nothing any more.
@@ -24,7 +24,7 @@ const MOST_BYTES: u64 = 256 << 20;
 impl Fs {
     /// Copies what files that are not among `tree` have of the snapshot below. One that is not
     /// copied can be read for as long as that snapshot is kept: no reason to fail a commit.
-    pub fn keep_others(&self, tree: &[Ino], runtime: &Handle) {
+    pub fn copy_up_others(&self, tree: &[Ino], runtime: &Handle) {
         let tree: HashSet<Ino> = tree.iter().copied().collect();
         let others: Vec<Ino> = {
             let state = self.read_state();

@@ -1,4 +1,4 @@
-//! The changed files of a commit, as the chunk pipeline wants them.
+//! `ChangedFiles` feeds the files of a frozen tree to the chunk pipeline.
 
 use std::{ops::Range, os::unix::fs::FileExt, sync::Arc};
 

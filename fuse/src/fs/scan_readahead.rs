@@ -1,4 +1,4 @@
-//! Noticing that somebody reads file after file.
+//! `ScanReadahead` notices that a program reads file after file, and names the files to fetch next.
 //!
 //! A copy or a search of the whole tree reads its files in the order in which the snapshot
 //! lists, numbers and packs them. Each is too small to be read ahead for by itself; the files
@@ -16,7 +16,7 @@ const FIRST_WINDOW: u64 = 256 << 10;
 const MAX_WINDOW: u64 = 2 << 20;
 
 #[derive(Debug, Default)]
-pub struct Scan {
+pub struct ScanReadahead {
     last: u64,
     /// Files in a row that followed each other.
     run: u32,
@@ -25,7 +25,7 @@ pub struct Scan {
     window: u64,
 }
 
-impl Scan {
+impl ScanReadahead {
     /// After a read at the start of `ino`: from which number on, and how many bytes of files to
     /// name to [`Self::named`], if any.
     pub fn next(&mut self, ino: Ino) -> Option<(Ino, u64)> {
@@ -67,7 +67,7 @@ mod tests {
 
     /// Which files are named when those at `reads` are read, each of 50 kB.
     fn named(reads: impl IntoIterator<Item = u64>) -> Vec<u64> {
-        let (mut scan, mut all) = (Scan::default(), Vec::new());
+        let (mut scan, mut all) = (ScanReadahead::default(), Vec::new());
         for read in reads {
             let Some((from, bytes)) = scan.next(Ino(read)) else { continue };
             assert!(from.0 > read, "behind the reader");

@@ -1,4 +1,4 @@
-//! Committing a mount.
+//! `Mount::commit` stores the changes of a mount as the next snapshot.
 
 use std::{
     path::Path,
@@ -24,13 +24,13 @@ use store::{
 
 use super::{Mount, lock, settle::behind};
 use crate::{
-    commit::Frozen,
+    freeze::Frozen,
     overlay::{change::Intent, checkpoint::Below},
 };
 
 /// Where a commit goes.
 #[derive(Clone, Debug)]
-pub enum To {
+pub enum CommitTarget {
     /// To the profile that is mounted.
     Own,
     /// To another, whose lock is held.
@@ -39,7 +39,7 @@ pub enum To {
 
 #[derive(Clone, Debug)]
 pub struct CommitRequest {
-    pub to: To,
+    pub to: CommitTarget,
     pub about: About,
     pub hold_back: Option<HoldBack>,
     pub examiner: Option<Arc<dyn Examiner>>,
@@ -101,21 +101,22 @@ impl Mount {
     ) -> Result<Commit> {
         let mut base = self.base.lock().await;
         let (lineage, hold) = match &request.to {
-            To::Own => (self.lineage.clone(), Arc::clone(self.own_hold()?)),
-            To::Other { lineage, hold } => (lineage.clone(), Arc::clone(hold)),
+            CommitTarget::Own => (self.lineage.clone(), Arc::clone(self.own_hold()?)),
+            CommitTarget::Other { lineage, hold } => (lineage.clone(), Arc::clone(hold)),
         };
-        if let (To::Own, Some(lost)) = (&request.to, self.keeper().and_then(|keeper| keeper.loss())) {
+        if let (CommitTarget::Own, Some(lost)) = (&request.to, self.keeper().and_then(|keeper| keeper.loss()))
+        {
             return Err(lost_lock(&lost));
         }
         self.begin(&mut base, &request).await?;
         let (frozen, examined, frozen_for) = self.freeze(&request, base.clone()).await?;
         let Frozen { epoch, numbers, .. } = &frozen;
         let (epoch, numbers) = (*epoch, numbers.clone());
-        let same = matches!(request.to, To::Own);
+        let same = matches!(request.to, CommitTarget::Own);
         if same {
             let numbers = numbers.clone();
             let keep = move |mount: &Self| {
-                mount.fs.keep_others(&numbers, &mount.runtime);
+                mount.fs.copy_up_others(&numbers, &mount.runtime);
                 Ok(())
             };
             self.journal(keep).await?;
@@ -206,7 +207,7 @@ impl Mount {
         let caught_up = self.catch_up(base, request.archive.as_ref()).await;
         match (caught_up, self.fs.intent(), &request.to) {
             // It will never be known here: all that is in the session goes elsewhere.
-            (Err(error), Some(intent), To::Other { .. })
+            (Err(error), Some(intent), CommitTarget::Other { .. })
                 if matches!(error.kind(), ErrorKind::LockLost | ErrorKind::PointerMoved) =>
             {
                 self.fs.give_up_intent(intent.record)

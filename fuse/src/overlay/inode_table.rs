@@ -1,4 +1,4 @@
-//! All nodes of the file system, and what changes do to them.
+//! `InodeTable` holds all nodes of the file system by number, and applies changes to them.
 
 use std::{
     collections::{BTreeMap, HashMap, hash_map::Entry as MapEntry},
@@ -48,14 +48,14 @@ impl Hasher for InoHasher {
 type Nodes = HashMap<Ino, Box<Node>, BuildHasherDefault<InoHasher>>;
 
 #[derive(Clone, Debug)]
-pub struct Table {
+pub struct InodeTable {
     nodes: Nodes,
     next: Ino,
     /// Changes made now belong to this epoch; the first is 1.
     pub epoch: u64,
 }
 
-impl Table {
+impl InodeTable {
     /// An empty root.
     pub fn empty(root: Meta) -> Self {
         let kind =

@@ -1,16 +1,18 @@
-//! What the overlay holds becomes the next snapshot, and the overlay is empty again.
+//! `freeze` takes the tree that a commit stores, and empties the overlay when it is stored.
+//!
+//! `mount/commit.rs` stores the tree in between:
 //!
 //! 1. [`Fs::close_when_quiet`], then [`Fs::freeze`]: at a moment when no file is open for writing
 //!    changes are held up, for as long as it takes to write down which epoch ends here and to
 //!    list the tree. What was written in that epoch is never overwritten, so the rest goes on
 //!    beside new changes.
-//! 2. The changed parts are cut and stored, the record published, the pointer moved.
+//! 2. `Mount::commit` cuts and stores the changed parts, publishes the record and moves the pointer.
 //! 3. [`Fs::rebase`]: the new snapshot is the one below, and what it holds leaves the overlay.
 //!
 //! If anything fails before 3, nothing has left the overlay.
 
-mod files;
-pub mod look;
+mod changed_files;
+pub mod frozen_files;
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -21,7 +23,7 @@ use store::{
     ops::write::commit::Tree,
 };
 
-pub use files::ChangedFiles;
+pub use changed_files::ChangedFiles;
 
 use crate::{
     Errno,

@@ -1,5 +1,5 @@
-//! The regular files of a frozen tree, by path: what they were when the epoch ended, whatever
-//! is changed meanwhile.
+//! `FrozenFiles` finds the regular files of a frozen tree by path, and reads them as they were when the epoch
+//! ended.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -14,7 +14,7 @@ use super::{ChangedFiles, Frozen};
 use crate::overlay::node::Ino;
 
 #[derive(Debug)]
-pub struct Look<'a> {
+pub struct FrozenFiles<'a> {
     files: BTreeMap<PathBuf, FrozenFile<'a>>,
 }
 
@@ -25,7 +25,7 @@ pub struct FrozenFile<'a> {
     at: usize,
 }
 
-impl<'a> Look<'a> {
+impl<'a> FrozenFiles<'a> {
     pub fn at(frozen: &'a Frozen) -> Self {
         let files = [&*frozen.files, &frozen.others];
         let numbered: HashMap<Ino, FrozenFile<'a>> = files
