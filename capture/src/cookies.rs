@@ -1,4 +1,4 @@
-//! How a browser's cookies are encrypted, which decides where they can be read.
+//! `cookies` counts a browser's cookies, and tells how they are encrypted, which decides where they can be read.
 //!
 //! `v10` is encrypted with a key that every Chrome on Linux has, `v11` with one from the
 //! desktop's keyring: on another host those are lost.
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
-use crate::state::path_as_text;
+use crate::db_state::path_as_text;
 
 /// Whether a file is a part of a database of cookies.
 pub(crate) fn is_of_cookies(path: &Path) -> bool {

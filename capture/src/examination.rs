@@ -1,4 +1,4 @@
-//! Checks the databases of a profile.
+//! `examination` checks the databases of a profile.
 
 use std::{
     collections::BTreeSet,
@@ -11,13 +11,13 @@ use serde::Serialize;
 
 use crate::{
     cell::Cell,
+    check_job::{CheckJob, CheckResult},
     cookies::{Census, Cookies},
+    db_state::{DbState, Deadline},
     inventory::Inventory,
-    job::{Found, Job},
     leveldb,
-    source::Source,
+    profile_dir::ProfileDir,
     sqlite::{self, Depth, Means},
-    state::{Deadline, State},
 };
 
 /// Which databases are checked.
@@ -30,24 +30,24 @@ pub enum Scope<'a> {
 
 /// Where databases are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Isolation {
     /// In this process, one after the other: for databases that somebody vouches for.
-    Here,
+    InProcess,
     /// In a process that has nothing to lose, several at a time.
-    Apart(Cell),
+    Cell(Cell),
 }
 
-impl Place {
+impl Isolation {
     /// Where the program itself reads databases: all of them are foreign.
-    pub fn apart() -> Self {
-        Self::Apart(Cell::own())
+    pub fn own_cell() -> Self {
+        Self::Cell(Cell::own())
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     pub depth: Depth,
-    pub place: Place,
+    pub isolation: Isolation,
     /// At least one is used.
     pub threads: usize,
     /// What is not checked by then is `Unchecked`.
@@ -72,7 +72,7 @@ impl Examination {
     /// The databases that are damaged, and how.
     pub fn damaged(&self) -> impl Iterator<Item = (&Path, &[String])> {
         self.states().filter_map(|(path, state)| match state {
-            State::Damaged(problems) => Some((path, problems.as_slice())),
+            DbState::Damaged(problems) => Some((path, problems.as_slice())),
             _ => None,
         })
     }
@@ -80,12 +80,12 @@ impl Examination {
     /// The databases about which nothing can be said, and why.
     pub fn unchecked(&self) -> impl Iterator<Item = (&Path, &str)> {
         self.states().filter_map(|(path, state)| match state {
-            State::Unchecked(reason) => Some((path, reason.as_str())),
+            DbState::Unchecked(reason) => Some((path, reason.as_str())),
             _ => None,
         })
     }
 
-    fn states(&self) -> impl Iterator<Item = (&Path, &State)> {
+    fn states(&self) -> impl Iterator<Item = (&Path, &DbState)> {
         let sqlite = self.sqlite.iter().map(|checked| (checked.path.as_path(), &checked.state));
         sqlite.chain(self.leveldb.iter().map(|checked| (checked.path.as_path(), &checked.state)))
     }
@@ -95,35 +95,38 @@ impl Examination {
 /// rest: one that changes meanwhile may be found damaged and is not.
 pub fn examine(root: &Path, scope: Scope<'_>, options: &Options) -> io::Result<Examination> {
     let start = Instant::now();
-    let source = Source::open(root)?;
+    let dir = ProfileDir::open(root)?;
     let inventory = match scope {
-        Scope::All => Inventory::of_all(&source)?,
-        Scope::Changed(changed) => Inventory::of_changed(&source, changed)?,
+        Scope::All => Inventory::of_all(&dir)?,
+        Scope::Changed(changed) => Inventory::of_changed(&dir, changed)?,
     };
-    let jobs = Job::all(&inventory);
-    let found = match &options.place {
-        Place::Here => {
+    let jobs = CheckJob::all(&inventory);
+    let found = match &options.isolation {
+        Isolation::InProcess => {
             let means = Means { depth: options.depth, deadline: options.deadline, scratch: &options.scratch };
-            jobs.iter().map(|job| job.check(&source, means)).collect()
+            jobs.iter().map(|job| job.check(&dir, means)).collect()
         }
-        Place::Apart(cell) => cell.examine(root, &jobs, options)?,
+        Isolation::Cell(cell) => cell.examine(root, &jobs, options)?,
     };
     Ok(Examination { elapsed: start.elapsed(), ..Examination::of(found) })
 }
 
 impl Examination {
-    fn of(found: Vec<Found>) -> Self {
+    fn of(found: Vec<CheckResult>) -> Self {
         let mut examination = Self::default();
         let mut databases = Vec::new();
         for found in found {
             match found {
-                Found::Sqlite(checked, count) => {
+                CheckResult::Sqlite(checked, count) => {
                     databases.extend(count.map(|count| Cookies { path: checked.path.clone(), count }));
                     examination.sqlite.push(checked);
                 }
-                Found::LevelDb(checked) => examination.leveldb.push(checked),
+                CheckResult::LevelDb(checked) => examination.leveldb.push(checked),
                 // Nobody examines a profile to compare it, or to look for something.
-                Found::Sites(..) | Found::Storage(..) | Found::Cookies(..) | Found::Origins(..) => {}
+                CheckResult::Sites(..)
+                | CheckResult::Storage(..)
+                | CheckResult::Cookies(..)
+                | CheckResult::Origins(..) => {}
             }
         }
         examination.sqlite.sort_by(|a, b| a.path.cmp(&b.path));

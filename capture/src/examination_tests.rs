@@ -1,3 +1,5 @@
+//! These tests check the databases of small profiles.
+
 use std::fs;
 
 use super::*;
@@ -26,7 +28,13 @@ fn profile() -> tempfile::TempDir {
 
 fn options(scratch: &Path) -> Options {
     let scratch = scratch.to_owned();
-    Options { depth: Depth::Quick, place: Place::Here, threads: 3, deadline: Deadline::NEVER, scratch }
+    Options {
+        depth: Depth::Quick,
+        isolation: Isolation::InProcess,
+        threads: 3,
+        deadline: Deadline::NEVER,
+        scratch,
+    }
 }
 
 #[test]
@@ -34,7 +42,7 @@ fn a_profile_is_examined_in_one_go() {
     let (profile, scratch) = (profile(), tempfile::tempdir().unwrap());
     let examination = examine(profile.path(), Scope::All, &options(scratch.path())).unwrap();
     assert_eq!(examination.sqlite.len(), 13);
-    assert!(examination.sqlite.iter().all(|checked| checked.state == State::Ok));
+    assert!(examination.sqlite.iter().all(|checked| checked.state == DbState::Ok));
     assert!(examination.sqlite.is_sorted_by_key(|checked| &checked.path));
     let damaged: Vec<_> = examination.damaged().map(|(path, _)| path).collect();
     assert_eq!(damaged, [Path::new("Default/Session Storage")]);

@@ -1,4 +1,4 @@
-//! Judges a profile while it is captured.
+//! `ProfileExaminer` judges a profile while it is captured.
 //!
 //! A snapshot is always stored; what is found decides whether it becomes the current one by
 //! itself. One whose database is torn, or whose cookies are mostly gone, must not silently
@@ -25,11 +25,11 @@ use store::{
 use crate::{
     chrome::{profile, stop::Stopped},
     cookies::{Census, is_of_cookies},
-    examination::{self, Examination, Options, Place, Scope},
+    db_state::Deadline,
+    examination::{self, Examination, Isolation, Options, Scope},
     expect::{self, Awaited, Known},
     needed::needed,
     sqlite::Depth,
-    state::Deadline,
 };
 
 /// Checks take no longer: a capture must end, and what is not checked is said.
@@ -44,7 +44,7 @@ pub struct Policy {
     /// `None`: databases are not checked.
     pub depth: Option<Depth>,
     /// Where databases are read.
-    pub place: Place,
+    pub isolation: Isolation,
     pub threads: usize,
     /// More than so many per cent of the cookies gone is no accident; `None` for any number.
     pub max_shrink_percent: Option<u64>,
@@ -130,7 +130,7 @@ impl ProfileExaminer {
     fn options(&self, depth: Depth, scratch: &Scratch) -> Options {
         Options {
             depth,
-            place: self.policy.place.clone(),
+            isolation: self.policy.isolation.clone(),
             threads: self.policy.threads,
             deadline: Deadline::after(MOST_TIME),
             scratch: scratch.path().to_owned(),
@@ -142,8 +142,8 @@ impl ProfileExaminer {
         let Known::Expected(expected) = expected else { return Ok(None) };
         let scratch = Scratch::make(&std::env::temp_dir(), scratch::Kind::Check)?;
         let options = self.options(Depth::Quick, &scratch);
-        let judged = expect::judge(root, expected, clock::unix_ms(), &options);
-        judged.map(Some).map_err(|error| Error::io("cannot look for what is expected in", root, error))
+        let checked = expect::check(root, expected, clock::unix_ms(), &options);
+        checked.map(Some).map_err(|error| Error::io("cannot look for what is expected in", root, error))
     }
 
     fn health(&self, root: &Path, found: &Examination) -> Health {

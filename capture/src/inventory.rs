@@ -1,4 +1,4 @@
-//! Which databases a directory holds, and where its bytes are.
+//! `Inventory` lists the databases that a directory holds; `Sizes` tells where its bytes are.
 //!
 //! A file is a SQLite database if it begins as one; a directory is a LevelDB if it has the
 //! files of one. A file that has a journal beside it and does not begin as a database is
@@ -14,13 +14,13 @@ use std::{
 use serde::Serialize;
 
 use crate::{
+    db_state::path_as_text,
     leveldb,
-    source::{Found, FoundKind, Source, with_suffix},
+    profile_dir::{DirEntry, EntryKind, ProfileDir, with_suffix},
     sqlite::{
         self,
         header::{HEADER_BYTES, Identity},
     },
-    state::path_as_text,
 };
 
 /// A directory is worth naming if it holds this part of all bytes.
@@ -55,9 +55,9 @@ pub struct DirectorySize {
 
 impl Inventory {
     /// All databases, found by opening every file.
-    pub fn of_all(source: &Source) -> io::Result<Self> {
+    pub fn of_all(dir: &ProfileDir) -> io::Result<Self> {
         let mut inventory = Self::default();
-        walk(source, |directory, entries| {
+        walk(dir, |directory, entries| {
             if leveldb::is_leveldb(
                 entries.iter().filter(|e| e.file_bytes().is_some()).map(|e| e.name.as_os_str()),
             ) {
@@ -71,7 +71,7 @@ impl Inventory {
                 let name = Path::new(&entry.name);
                 let journal =
                     ["-journal", "-wal"].iter().any(|suffix| has(with_suffix(name, suffix).as_os_str()));
-                if journal || (entry.file_bytes() >= Some(MIN_BYTES) && is_sqlite(source, &path)?) {
+                if journal || (entry.file_bytes() >= Some(MIN_BYTES) && is_sqlite(dir, &path)?) {
                     inventory.sqlite.insert(path);
                 }
             }
@@ -82,14 +82,14 @@ impl Inventory {
 
     /// The databases that a change of these files, some of them perhaps removed, concerns.
     /// No other file is opened.
-    pub fn of_changed(source: &Source, changed: &BTreeSet<PathBuf>) -> io::Result<Self> {
+    pub fn of_changed(dir: &ProfileDir, changed: &BTreeSet<PathBuf>) -> io::Result<Self> {
         let mut inventory = Self::default();
         let mut leveldbs: BTreeMap<&Path, bool> = BTreeMap::new();
         for path in changed {
             let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else { continue };
             if leveldb::is_file_name(name) {
                 let known = leveldbs.get(directory).copied();
-                let is_leveldb = known.map_or_else(|| is_leveldb(source, directory), Ok)?;
+                let is_leveldb = known.map_or_else(|| is_leveldb(dir, directory), Ok)?;
                 leveldbs.insert(directory, is_leveldb);
                 if is_leveldb {
                     inventory.leveldb.insert(directory.to_owned());
@@ -98,7 +98,7 @@ impl Inventory {
             }
             for candidate in [Some(path.clone()), sqlite::owner(path)].into_iter().flatten() {
                 if !inventory.sqlite.contains(&candidate)
-                    && (is_sqlite(source, &candidate)? || has_journal(source, &candidate)?)
+                    && (is_sqlite(dir, &candidate)? || has_journal(dir, &candidate)?)
                 {
                     inventory.sqlite.insert(candidate);
                 }
@@ -110,10 +110,10 @@ impl Inventory {
 
 impl Sizes {
     /// Names at most `count` directories.
-    pub fn of(source: &Source, count: usize) -> io::Result<Self> {
+    pub fn of(dir: &ProfileDir, count: usize) -> io::Result<Self> {
         let mut own: BTreeMap<PathBuf, u64> = BTreeMap::new();
-        walk(source, |directory, entries| {
-            let bytes = entries.iter().filter_map(Found::file_bytes).fold(0, u64::saturating_add);
+        walk(dir, |directory, entries| {
+            let bytes = entries.iter().filter_map(DirEntry::file_bytes).fold(0, u64::saturating_add);
             own.insert(directory.to_owned(), bytes);
             Ok(())
         })?;
@@ -134,39 +134,38 @@ impl Sizes {
 }
 
 /// Visits every directory below the source, itself as the empty path, with its entries.
-fn walk(source: &Source, mut visit: impl FnMut(&Path, &[Found]) -> io::Result<()>) -> io::Result<()> {
+fn walk(dir: &ProfileDir, mut visit: impl FnMut(&Path, &[DirEntry]) -> io::Result<()>) -> io::Result<()> {
     let mut waiting = vec![PathBuf::new()];
     while let Some(directory) = waiting.pop() {
         // What is removed meanwhile was not there.
-        let Some(entries) = source.entries(&directory)? else { continue };
-        let directories = entries.iter().filter(|entry| entry.kind == FoundKind::Directory);
+        let Some(entries) = dir.entries(&directory)? else { continue };
+        let directories = entries.iter().filter(|entry| entry.kind == EntryKind::Directory);
         waiting.extend(directories.map(|entry| directory.join(&entry.name)));
         visit(&directory, &entries)?;
     }
     Ok(())
 }
 
-fn is_leveldb(source: &Source, directory: &Path) -> io::Result<bool> {
-    let entries = source.entries(directory)?.unwrap_or_default();
+fn is_leveldb(dir: &ProfileDir, directory: &Path) -> io::Result<bool> {
+    let entries = dir.entries(directory)?.unwrap_or_default();
     Ok(leveldb::is_leveldb(entries.iter().filter(|e| e.file_bytes().is_some()).map(|e| e.name.as_os_str())))
 }
 
-fn is_sqlite(source: &Source, path: &Path) -> io::Result<bool> {
+fn is_sqlite(dir: &ProfileDir, path: &Path) -> io::Result<bool> {
     // A journal begins differently, and need not be opened to know that.
     if sqlite::owner(path).is_some() {
         return Ok(false);
     }
-    let Some(file) = source.file(path)? else { return Ok(false) };
+    let Some(file) = dir.file(path)? else { return Ok(false) };
     Ok(Identity::of(&sqlite::start(&file, HEADER_BYTES)?) != Identity::Other)
 }
 
-fn has_journal(source: &Source, path: &Path) -> io::Result<bool> {
-    let Some(file) = source.file(path)? else { return Ok(false) };
+fn has_journal(dir: &ProfileDir, path: &Path) -> io::Result<bool> {
+    let Some(file) = dir.file(path)? else { return Ok(false) };
     if file.metadata()?.len() == 0 {
         return Ok(false);
     }
-    Ok(source.file(&with_suffix(path, "-journal"))?.is_some()
-        || source.file(&with_suffix(path, "-wal"))?.is_some())
+    Ok(dir.file(&with_suffix(path, "-journal"))?.is_some() || dir.file(&with_suffix(path, "-wal"))?.is_some())
 }
 
 #[cfg(test)]

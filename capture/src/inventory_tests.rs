@@ -1,3 +1,5 @@
+//! These tests take the inventory of directories with and without databases.
+
 use std::{
     fs,
     os::unix::{ffi::OsStrExt, fs::symlink},
@@ -45,7 +47,7 @@ fn paths(paths: &[&[u8]]) -> BTreeSet<PathBuf> {
 #[test]
 fn databases_are_found_by_what_they_are() {
     let profile = profile();
-    let inventory = Inventory::of_all(&Source::open(profile.path()).unwrap()).unwrap();
+    let inventory = Inventory::of_all(&ProfileDir::open(profile.path()).unwrap()).unwrap();
     let sqlite = paths(&[b"Default/Broken", b"Default/History", b"Default/named.txt", b"Default/\xff\xfe"]);
     assert_eq!(inventory, Inventory { sqlite, leveldb: paths(&[b"Default/Local Storage/leveldb"]) });
 }
@@ -53,8 +55,8 @@ fn databases_are_found_by_what_they_are() {
 #[test]
 fn changes_concern_the_databases_they_belong_to() {
     let profile = profile();
-    let source = Source::open(profile.path()).unwrap();
-    let of = |changed: &[&[u8]]| Inventory::of_changed(&source, &paths(changed)).unwrap();
+    let dir = ProfileDir::open(profile.path()).unwrap();
+    let of = |changed: &[&[u8]]| Inventory::of_changed(&dir, &paths(changed)).unwrap();
     let sqlite = |path: &[u8]| Inventory { sqlite: paths(&[path]), ..Inventory::default() };
     assert_eq!(of(&[]), Inventory::default());
     assert_eq!(of(&[b"Default/History"]), sqlite(b"Default/History"));
@@ -99,11 +101,11 @@ fn sizes_name_the_directories_that_hold_the_bytes() {
     write("Default/Cache/Cache_Data/f", 300_000);
     write("Default/Preferences", 3000);
     write("small/x", 10);
-    let source = Source::open(dir.path()).unwrap();
-    let sizes = Sizes::of(&source, 2).unwrap();
+    let dir = ProfileDir::open(dir.path()).unwrap();
+    let sizes = Sizes::of(&dir, 2).unwrap();
     assert_eq!(sizes.bytes, 403_010);
     let size = |path: &str, bytes| DirectorySize { path: path.into(), bytes };
     assert_eq!(sizes.largest, [size("Default/Cache/Cache_Data", 300_000), size("Default/Storage", 100_000)]);
     let empty = tempfile::tempdir().unwrap();
-    assert_eq!(Sizes::of(&Source::open(empty.path()).unwrap(), 9).unwrap(), Sizes::default());
+    assert_eq!(Sizes::of(&ProfileDir::open(empty.path()).unwrap(), 9).unwrap(), Sizes::default());
 }

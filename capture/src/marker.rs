@@ -1,4 +1,4 @@
-//! What a directory was loaded from, written into it when that matters later.
+//! `Marker` notes in a directory what it was loaded from, when that matters later.
 //!
 //! A session that had to start afresh must not replace the good snapshot it could not
 //! load, and whoever captures it may be another process. So the directory itself says it.

@@ -1,5 +1,4 @@
-//! Which files of a tree an examination reads: whoever has to copy them to be examined copies
-//! no others.
+//! `needed` selects the files of a tree that an examination reads, so that a caller copies no others.
 
 use std::{
     collections::BTreeSet,
@@ -9,7 +8,7 @@ use std::{
 use crate::{
     cookies::is_of_cookies,
     leveldb,
-    source::with_suffix,
+    profile_dir::with_suffix,
     sqlite::{
         self,
         header::{HEADER_BYTES, Identity},

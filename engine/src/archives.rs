@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use store::{
     name::Tenant,
     ops::archive::{
-        export::{Framing, Request, Times},
+        export::{self, Framing, Times},
         publish::PublishJob,
     },
 };
@@ -17,8 +17,12 @@ impl Engine {
     pub fn publish_policy(&self, tenant: &Tenant) -> PublishJob {
         let settings = self.settings.tenant(tenant);
         let framing = solid(settings.archive_level);
-        let export =
-            Request { framing, times: Times::Exact, seal: None, max_bytes: settings.max_profile_bytes };
+        let export = export::Request {
+            framing,
+            times: Times::Exact,
+            seal: None,
+            max_bytes: settings.max_profile_bytes,
+        };
         PublishJob {
             export,
             always: settings.archive == ArchivePolicy::Always,

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use capture::{
+    archive_inspector::ArchiveInspector,
     chrome::profile,
-    examination::Place,
+    examination::Isolation,
     examiner::{Policy, ProfileExaminer},
-    judge::ArchiveJudge,
     marker,
     sqlite::Depth,
 };
@@ -91,13 +91,13 @@ impl Engine {
         // It is the current one already: what is found about it is only written down.
         let policy = Policy {
             depth: Some(Depth::Full),
-            place: Place::apart(),
+            isolation: Isolation::own_cell(),
             threads,
             max_shrink_percent: None,
             allow_damaged: true,
             allow_logged_out: true,
         };
-        let judge = ArchiveJudge(ProfileExaminer { policy, stopped: None, expected: Default::default() });
+        let judge = ArchiveInspector(ProfileExaminer { policy, stopped: None, expected: Default::default() });
         Adoption {
             about: about(&actor),
             actor,

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use capture::{
-    examination::Place,
+    examination::Isolation,
     load::{self, Loaded, Outcome, Policy, Upgrade},
 };
 use schemars::JsonSchema;
@@ -131,7 +131,7 @@ impl Engine {
     pub async fn load(&self, options: &LoadOptions, job: LoadJob<'_>) -> Result<Loaded, Failure> {
         let settings = self.settings.tenant(&job.profile.tenant);
         let tenant = self.tenant_of(job.profile).await?;
-        let mut request = load::Request {
+        let mut request = load::LoadRequest {
             profile: job.profile.clone(),
             chrome_major: job.chrome_major,
             chrome_version: options.chrome_version.clone(),
@@ -146,7 +146,7 @@ impl Engine {
                 allow_hot: settings.modes.contains(&Mode::Hot),
                 max_bytes: settings.max_profile_bytes,
                 depth: job.check.depth(),
-                place: Place::apart(),
+                isolation: Isolation::own_cell(),
                 require: options.require,
             },
             host_region: job.host_region.or_else(|| self.settings.host_region()),

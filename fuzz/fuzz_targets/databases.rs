@@ -3,9 +3,9 @@
 use std::{fs, hint::black_box, path::Path, time::Duration};
 
 use capture::{
-    source::Source,
+    db_state::{DbState, Deadline},
+    profile_dir::ProfileDir,
     sqlite,
-    state::{Deadline, State},
 };
 use rusqlite::Connection;
 
@@ -22,15 +22,15 @@ pub(super) fn check_leveldb(name: &str, bytes: &[u8]) {
         fs::write(folder.path().join(known), content).unwrap();
     }
     fs::write(folder.path().join(name), bytes).unwrap();
-    let source = Source::open(folder.path()).unwrap();
+    let dir = ProfileDir::open(folder.path()).unwrap();
     let deadline = Deadline::after(Duration::from_secs(60));
-    black_box(capture::leveldb::check(&source, Path::new(""), deadline));
-    black_box(count_keys(&source, deadline).ok());
+    black_box(capture::leveldb::check(&dir, Path::new(""), deadline));
+    black_box(count_keys(&dir, deadline).ok());
 }
 
-fn count_keys(source: &Source, deadline: Deadline) -> Result<usize, String> {
+fn count_keys(dir: &ProfileDir, deadline: Deadline) -> Result<usize, String> {
     let mut count = 0;
-    capture::leveldb::keys(source, Path::new(""), deadline, |_| count += 1)?;
+    capture::leveldb::keys(dir, Path::new(""), deadline, |_| count += 1)?;
     Ok(count)
 }
 
@@ -51,12 +51,13 @@ pub(super) fn check_leveldb_table(bytes: &[u8]) {
     fs::write(folder.path().join("CURRENT"), "MANIFEST-000001\n").unwrap();
     fs::write(folder.path().join("MANIFEST-000001"), reseal::leveldb_log(&edit)).unwrap();
     fs::write(folder.path().join("000005.ldb"), bytes).unwrap();
-    let (source, deadline) = (Source::open(folder.path()).unwrap(), Deadline::after(Duration::from_secs(60)));
-    let checked = capture::leveldb::check(&source, Path::new(""), deadline);
-    let keys = count_keys(&source, deadline);
+    let (dir, deadline) =
+        (ProfileDir::open(folder.path()).unwrap(), Deadline::after(Duration::from_secs(60)));
+    let checked = capture::leveldb::check(&dir, Path::new(""), deadline);
+    let keys = count_keys(&dir, deadline);
     assert_eq!(checked.notes.tables, 1, "the table was not read: {:?}", checked.state);
     if leveldb_tables().iter().any(|whole| whole == bytes) {
-        assert_eq!(checked.state, State::Ok);
+        assert_eq!(checked.state, DbState::Ok);
         assert!(keys.is_ok_and(|keys| keys > 0));
     }
 }
@@ -107,8 +108,8 @@ pub(super) fn check_sqlite(name: &str, bytes: &[u8]) {
     database.execute_batch("CREATE TABLE t(a); INSERT INTO t VALUES (1);").unwrap();
     drop(database);
     fs::write(folder.path().join(name), bytes).unwrap();
-    let source = Source::open(folder.path()).unwrap();
+    let dir = ProfileDir::open(folder.path()).unwrap();
     let deadline = Deadline::after(Duration::from_secs(60));
     let means = sqlite::Means { depth: sqlite::Depth::Full, deadline, scratch: scratch.path() };
-    black_box(sqlite::check(&source, Path::new("Cookies"), means, |_| None::<()>).0);
+    black_box(sqlite::check(&dir, Path::new("Cookies"), means, |_| None::<()>).0);
 }

@@ -1,4 +1,4 @@
-//! Has databases examined in such a process, and in another one where that one dies.
+//! `Cell::examine` has databases examined in a cell, and starts another cell when one dies.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -8,9 +8,9 @@ use std::{
 
 use super::{Cell, Confinement, process::End};
 use crate::{
-    examination::{Options, Place},
-    job::{Found, Job},
-    state::{Deadline, State},
+    check_job::{CheckJob, CheckResult},
+    db_state::{DbState, Deadline},
+    examination::{Isolation, Options},
 };
 
 /// More side by side would gain little, and each may take memory.
@@ -32,7 +32,12 @@ impl Cell {
     /// A process may die because it was killed from outside, or because of another database that it
     /// had begun. So each that was begun and not answered is tried once more, alone. What ends
     /// that process too could not be examined.
-    pub(crate) fn examine(&self, root: &Path, jobs: &[Job], options: &Options) -> io::Result<Vec<Found>> {
+    pub(crate) fn examine(
+        &self,
+        root: &Path,
+        jobs: &[CheckJob],
+        options: &Options,
+    ) -> io::Result<Vec<CheckResult>> {
         let mut rounds = Rounds {
             cell: self,
             jobs,
@@ -44,13 +49,13 @@ impl Cell {
         };
         loop {
             if options.deadline.passed() {
-                rounds.give_up(State::out_of_time(), "its process ended, and there is no time for another");
+                rounds.give_up(DbState::out_of_time(), "its process ended, and there is no time for another");
             } else if rounds.deaths == MOST_DEATHS {
                 let why = format!("{MOST_DEATHS} processes have died of these databases");
-                rounds.give_up(State::unexaminable(&why), &why);
+                rounds.give_up(DbState::unexaminable(&why), &why);
             }
             let Some((batch, alone)) = rounds.next() else { break };
-            let these: Vec<&Job> = batch.iter().map(|at| &jobs[*at]).collect();
+            let these: Vec<&CheckJob> = batch.iter().map(|at| &jobs[*at]).collect();
             let threads = options.threads.clamp(1, MOST_THREADS).min(these.len());
             let (heard, end) = self.run(root, &these, threads, options)?;
             let begun = |place| heard.begun.contains(&place);
@@ -69,7 +74,7 @@ impl Cell {
         let scratch = tempfile::tempdir()?;
         let options = Options {
             depth: Default::default(),
-            place: Place::Apart(self.clone()),
+            isolation: Isolation::Cell(self.clone()),
             threads: 1,
             deadline: Deadline::after(self.grace),
             scratch: scratch.path().to_owned(),
@@ -87,8 +92,8 @@ impl Cell {
 /// What is left to do. Databases are told by their place among all.
 struct Rounds<'a> {
     cell: &'a Cell,
-    jobs: &'a [Job],
-    found: BTreeMap<usize, Found>,
+    jobs: &'a [CheckJob],
+    found: BTreeMap<usize, CheckResult>,
     waiting: VecDeque<usize>,
     /// Begun by a process that died, and to be tried alone.
     suspects: VecDeque<usize>,
@@ -116,12 +121,12 @@ impl Rounds<'_> {
     fn settle(&mut self, rest: &[(usize, bool)], end: &End, alone: bool, threads: usize) {
         for &(at, begun) in rest {
             match end {
-                End::OutOfTime if !begun => self.answer(at, State::out_of_time()),
+                End::OutOfTime if !begun => self.answer(at, DbState::out_of_time()),
                 // Whoever is out of time was to look at the clock, and did not.
                 _ if begun && (alone || matches!(end, End::OutOfTime)) => {
                     let why = self.cell.told(end, threads);
                     tracing::warn!(path = %self.jobs[at].path().display(), why, "a database could not be examined");
-                    self.answer(at, State::unexaminable(why));
+                    self.answer(at, DbState::unexaminable(why));
                 }
                 _ if begun || alone => self.suspects.push_back(at),
                 _ => self.waiting.push_back(at),
@@ -130,16 +135,16 @@ impl Rounds<'_> {
     }
 
     /// Says `state` of all that nobody has looked at, and of suspects that nothing speaks for them.
-    fn give_up(&mut self, state: State, suspicion: &str) {
+    fn give_up(&mut self, state: DbState, suspicion: &str) {
         for at in std::mem::take(&mut self.waiting) {
             self.answer(at, state.clone());
         }
         for at in std::mem::take(&mut self.suspects) {
-            self.answer(at, State::unexaminable(suspicion));
+            self.answer(at, DbState::unexaminable(suspicion));
         }
     }
 
-    fn answer(&mut self, at: usize, state: State) {
+    fn answer(&mut self, at: usize, state: DbState) {
         self.found.insert(at, self.jobs[at].unseen(state));
     }
 }

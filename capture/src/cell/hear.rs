@@ -1,4 +1,4 @@
-//! Understands what the process that examines databases says, and believes none of it.
+//! `hear` decodes the answers of a cell, and trusts none of them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,8 +11,8 @@ use super::{
     words::{Answer, MAX_ANSWER_BYTES},
 };
 use crate::{
-    job::{Found, Job},
-    state::brief,
+    check_job::{CheckJob, CheckResult},
+    db_state::brief,
 };
 
 /// What was said so far. Jobs are told by their place in the order.
@@ -21,7 +21,7 @@ pub(super) struct Heard {
     pub ready: Option<Confinement>,
     /// Begun, and not answered.
     pub begun: BTreeSet<usize>,
-    pub found: BTreeMap<usize, Found>,
+    pub found: BTreeMap<usize, CheckResult>,
 }
 
 /// Why no more is listened to.
@@ -36,7 +36,7 @@ pub(super) enum Stop {
 
 impl Heard {
     /// Takes one line in. Each job can be begun and answered once, so their number is bounded.
-    pub(super) fn hear(&mut self, line: &[u8], jobs: &[&Job]) -> Result<(), Stop> {
+    pub(super) fn hear(&mut self, line: &[u8], jobs: &[&CheckJob]) -> Result<(), Stop> {
         let answer = serde_json::from_slice(line).map_err(|_| Stop::Nonsense)?;
         match (answer, self.ready) {
             (Answer::Ready(confinement), None) => self.ready = Some(confinement),
@@ -45,35 +45,43 @@ impl Heard {
             (Answer::Began(at), Some(_))
                 if at < jobs.len() && !self.found.contains_key(&at) && self.begun.insert(at) => {}
             (Answer::Sqlite(at, found), Some(_)) if self.begun.contains(&at) => {
-                let Some(Job::Sqlite(path)) = jobs.get(at) else { return Err(Stop::Nonsense) };
+                let Some(CheckJob::Sqlite(path)) = jobs.get(at) else { return Err(Stop::Nonsense) };
                 self.take(at, found.of(path.clone()))?;
             }
             (Answer::LevelDb(at, found), Some(_)) if self.begun.contains(&at) => {
-                let Some(Job::LevelDb(path)) = jobs.get(at) else { return Err(Stop::Nonsense) };
+                let Some(CheckJob::LevelDb(path)) = jobs.get(at) else { return Err(Stop::Nonsense) };
                 self.take(at, found.of(path.clone()))?;
             }
             (Answer::Sites(at, sites), Some(_)) if self.begun.contains(&at) => {
-                let Some(Job::Sites(path, _)) = jobs.get(at) else { return Err(Stop::Nonsense) };
-                self.take(at, sites.told().map(|sites| Found::Sites(path.clone(), sites)))?;
+                let Some(CheckJob::Sites(path, _)) = jobs.get(at) else { return Err(Stop::Nonsense) };
+                self.take(at, sites.told().map(|sites| CheckResult::Sites(path.clone(), sites)))?;
             }
             (Answer::Storage(at, storage), Some(_)) if self.begun.contains(&at) => {
-                let Some(Job::Storage(path)) = jobs.get(at) else { return Err(Stop::Nonsense) };
-                self.take(at, storage.told().map(|storage| Found::Storage(path.clone(), storage)))?;
+                let Some(CheckJob::Storage(path)) = jobs.get(at) else { return Err(Stop::Nonsense) };
+                self.take(at, storage.told().map(|storage| CheckResult::Storage(path.clone(), storage)))?;
             }
             (Answer::Cookies(at, cookies), Some(_)) if self.begun.contains(&at) => {
-                let Some(Job::Cookies(path, _, names)) = jobs.get(at) else { return Err(Stop::Nonsense) };
-                self.take(at, cookies.told(names.len()).map(|found| Found::Cookies(path.clone(), found)))?;
+                let Some(CheckJob::Cookies(path, _, names)) = jobs.get(at) else {
+                    return Err(Stop::Nonsense);
+                };
+                self.take(
+                    at,
+                    cookies.told(names.len()).map(|found| CheckResult::Cookies(path.clone(), found)),
+                )?;
             }
             (Answer::Origins(at, origins), Some(_)) if self.begun.contains(&at) => {
-                let Some(Job::Origins(path, names)) = jobs.get(at) else { return Err(Stop::Nonsense) };
-                self.take(at, origins.told(names.len()).map(|found| Found::Origins(path.clone(), found)))?;
+                let Some(CheckJob::Origins(path, names)) = jobs.get(at) else { return Err(Stop::Nonsense) };
+                self.take(
+                    at,
+                    origins.told(names.len()).map(|found| CheckResult::Origins(path.clone(), found)),
+                )?;
             }
             _ => return Err(Stop::Nonsense),
         }
         Ok(())
     }
 
-    fn take(&mut self, at: usize, found: Option<Found>) -> Result<(), Stop> {
+    fn take(&mut self, at: usize, found: Option<CheckResult>) -> Result<(), Stop> {
         self.found.insert(at, found.ok_or(Stop::Nonsense)?);
         self.begun.remove(&at);
         Ok(())
@@ -96,12 +104,12 @@ pub(super) fn listen(answers: impl Read, tell: &SyncSender<Vec<u8>>) {
 /// Whether these answers make sense to who has asked one question of each kind.
 pub fn is_understood(answers: &[u8]) -> bool {
     let jobs = [
-        Job::Sqlite("Cookies".into()),
-        Job::LevelDb("leveldb".into()),
-        Job::Sites("Cookies".into(), 0),
-        Job::Storage("leveldb".into()),
-        Job::Cookies("Cookies".into(), 0, vec![("a.test".to_owned(), "sid".to_owned())]),
-        Job::Origins("leveldb".into(), vec!["https://a.test".to_owned()]),
+        CheckJob::Sqlite("Cookies".into()),
+        CheckJob::LevelDb("leveldb".into()),
+        CheckJob::Sites("Cookies".into(), 0),
+        CheckJob::Storage("leveldb".into()),
+        CheckJob::Cookies("Cookies".into(), 0, vec![("a.test".to_owned(), "sid".to_owned())]),
+        CheckJob::Origins("leveldb".into(), vec!["https://a.test".to_owned()]),
     ];
     let mut heard = Heard::default();
     answers.split_inclusive(|byte| *byte == b'\n').all(|line| heard.hear(line, &jobs.each_ref()).is_ok())

@@ -1,12 +1,14 @@
+//! These tests give `hear` answers that are right, wrong and hostile.
+
 use super::*;
-use crate::state::State;
+use crate::db_state::DbState;
 
 const READY: &str = r#"{"ready":{"seccomp":true,"landlock":true}}"#;
 const WHOLE: &str =
     r#"{"sqlite":[0,{"state":{"state":"ok"},"hot_journal":false,"wal":false,"bytes":9,"cookies":null}]}"#;
 
 fn hear(lines: &[&str]) -> Result<Heard, Stop> {
-    let (database, directory) = (Job::Sqlite("Cookies".into()), Job::LevelDb("db".into()));
+    let (database, directory) = (CheckJob::Sqlite("Cookies".into()), CheckJob::LevelDb("db".into()));
     let mut heard = Heard::default();
     for line in lines {
         heard.hear(line.as_bytes(), &[&database, &directory])?;
@@ -18,7 +20,7 @@ fn hear(lines: &[&str]) -> Result<Heard, Stop> {
 fn an_answer_to_what_was_asked_is_taken() {
     let heard = hear(&[READY, r#"{"began":0}"#, r#"{"began":1}"#, WHOLE]).unwrap();
     assert_eq!((heard.found.len(), heard.begun), (1, BTreeSet::from([1])));
-    assert!(matches!(&heard.found[&0], Found::Sqlite(checked, None) if checked.state == State::Ok));
+    assert!(matches!(&heard.found[&0], CheckResult::Sqlite(checked, None) if checked.state == DbState::Ok));
     assert_eq!(hear(&[READY, r#"{"began":0}"#, r#""out_of_memory""#]).unwrap_err(), Stop::OutOfMemory);
     assert_eq!(hear(&[r#"{"failed":"why"}"#]).unwrap_err(), Stop::Failed("why".to_owned()));
 }
@@ -62,8 +64,8 @@ fn what_is_told_is_cut_to_what_a_person_reads() {
     let detail = format!(r#"{{"state":"damaged","detail":["{long}","{long}"]}}"#);
     let line = WHOLE.replace(r#"{"state":"ok"}"#, &detail);
     let mut heard = hear(&[READY, r#"{"began":0}"#, &line]).unwrap();
-    let Some(Found::Sqlite(checked, _)) = heard.found.remove(&0) else { panic!() };
-    let State::Damaged(problems) = checked.state else { panic!() };
+    let Some(CheckResult::Sqlite(checked, _)) = heard.found.remove(&0) else { panic!() };
+    let DbState::Damaged(problems) = checked.state else { panic!() };
     assert!(problems.iter().all(|problem| problem.chars().count() <= 241), "{problems:?}");
 }
 

@@ -1,5 +1,5 @@
-//! What the process that examines databases may use. It sets these limits itself, before it looks
-//! at the first byte; from then on it can no longer change them.
+//! `Limits` bounds what a cell may use. The cell sets these limits itself, before it reads the first byte; from
+//! then on it can no longer change them.
 
 use std::io;
 

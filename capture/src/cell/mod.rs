@@ -1,4 +1,4 @@
-//! The process in which databases are examined that nobody vouches for.
+//! `Cell` is a confined process that examines databases nobody vouches for.
 //!
 //! What a website, or whoever made a snapshot, has put into a database is read by SQLite, which
 //! is written in C, and by our reader of LevelDB. Should either be led astray, that happens in a

@@ -1,4 +1,4 @@
-//! One such process: started, listened to, and ended.
+//! `process` starts a cell, reads its answers and ends it.
 
 use std::{
     fs::{File, Permissions},
@@ -23,7 +23,7 @@ use super::{
     limits::Limits,
     words::Order,
 };
-use crate::{examination::Options, job::Job, state::Deadline};
+use crate::{check_job::CheckJob, db_state::Deadline, examination::Options};
 
 /// So many answers may wait to be looked at.
 const WAITING_ANSWERS: usize = 64;
@@ -43,7 +43,7 @@ impl Cell {
     pub(super) fn run(
         &self,
         root: &Path,
-        jobs: &[&Job],
+        jobs: &[&CheckJob],
         threads: usize,
         options: &Options,
     ) -> io::Result<(Heard, End)> {
@@ -101,7 +101,7 @@ impl Cell {
         &self,
         heard: &mut Heard,
         told: &Receiver<Vec<u8>>,
-        jobs: &[&Job],
+        jobs: &[&CheckJob],
         deadline: Deadline,
     ) -> Result<Stop, RecvTimeoutError> {
         let (mut until, mut in_time) = (deadline, true);

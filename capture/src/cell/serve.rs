@@ -1,4 +1,4 @@
-//! The process itself: takes its order, confines itself, and answers.
+//! `serve` is the cell's own program: it takes its order, confines itself, and answers.
 
 use std::{
     fs::File,
@@ -19,10 +19,10 @@ use super::{
 };
 use crate::{
     change::cookie_sites::{AFTER, BEFORE},
-    job::{Found, Job},
-    source::{Source, with_suffix},
+    check_job::{CheckJob, CheckResult},
+    db_state::{DbState, Deadline},
+    profile_dir::{ProfileDir, with_suffix},
     sqlite::Means,
-    state::{Deadline, State},
 };
 
 /// Serves whoever has started this process. It must have no other threads yet: they would not be
@@ -33,24 +33,24 @@ pub fn serve(order: impl Read, answers: impl Write + Send) -> io::Result<()> {
     let order: Order = serde_json::from_reader(io::BufReader::new(order))?;
     let answers = Mutex::new(answers);
     match prepare(&order) {
-        Ok((source, walls)) => work(&order, &source, &walls, &answers),
+        Ok((dir, walls)) => work(&order, &dir, &walls, &answers),
         Err(error) => say(&answers, &Answer::Failed(error.to_string())),
     }
 }
 
-fn prepare(order: &Order) -> io::Result<(Source, Walls)> {
-    let source = Source::open(&order.root)?;
+fn prepare(order: &Order) -> io::Result<(ProfileDir, Walls)> {
+    let dir = ProfileDir::open(&order.root)?;
     let scratch = File::open(&order.scratch)?;
-    let largest = order.jobs.iter().map(|job| bytes(&source, job)).max().unwrap_or(0);
+    let largest = order.jobs.iter().map(|job| bytes(&dir, job)).max().unwrap_or(0);
     order.limits.set(order.threads, largest)?;
-    let walls = Walls::around(source.fd(), std::os::fd::AsFd::as_fd(&scratch));
-    Ok((source, walls))
+    let walls = Walls::around(dir.fd(), std::os::fd::AsFd::as_fd(&scratch));
+    Ok((dir, walls))
 }
 
 /// Of all that is copied for a check.
-fn bytes(source: &Source, job: &Job) -> u64 {
+fn bytes(dir: &ProfileDir, job: &CheckJob) -> u64 {
     let length = |path: &Path| {
-        let file = source.file(path).ok().flatten();
+        let file = dir.file(path).ok().flatten();
         file.and_then(|file| file.metadata().ok()).map_or(0, |meta| meta.len())
     };
     let whole = |path: &Path| {
@@ -58,16 +58,21 @@ fn bytes(source: &Source, job: &Job) -> u64 {
         beside.into_iter().fold(length(path), u64::saturating_add)
     };
     match job {
-        Job::Sqlite(path) => whole(path),
-        Job::Cookies(path, ..) => whole(path),
-        Job::LevelDb(_) | Job::Storage(_) | Job::Origins(..) => 0,
-        Job::Sites(path, _) => {
+        CheckJob::Sqlite(path) => whole(path),
+        CheckJob::Cookies(path, ..) => whole(path),
+        CheckJob::LevelDb(_) | CheckJob::Storage(_) | CheckJob::Origins(..) => 0,
+        CheckJob::Sites(path, _) => {
             [BEFORE, AFTER].map(|side| whole(&Path::new(side).join(path))).into_iter().max().unwrap_or(0)
         }
     }
 }
 
-fn work(order: &Order, source: &Source, walls: &Walls, answers: &Mutex<impl Write + Send>) -> io::Result<()> {
+fn work(
+    order: &Order,
+    dir: &ProfileDir,
+    walls: &Walls,
+    answers: &Mutex<impl Write + Send>,
+) -> io::Result<()> {
     let deadline = order.time_ms.map_or(Deadline::NEVER, |time| Deadline::after(Duration::from_millis(time)));
     let means = Means { depth: order.depth, deadline, scratch: &order.scratch };
     let (next, broken) = (AtomicUsize::new(0), AtomicBool::new(false));
@@ -76,9 +81,9 @@ fn work(order: &Order, source: &Source, walls: &Walls, answers: &Mutex<impl Writ
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(job) = order.jobs.get(at) else { return Ok(()) };
             say(answers, &Answer::Began(at))?;
-            let found = job.check(source, means);
+            let found = job.check(dir, means);
             let needs_more = match &found {
-                Found::Sqlite(checked, _) => checked.state == State::out_of_memory(),
+                CheckResult::Sqlite(checked, _) => checked.state == DbState::out_of_memory(),
                 _ => false,
             };
             say(answers, &if needs_more { Answer::OutOfMemory } else { Answer::found(at, found) })?;

@@ -1,5 +1,5 @@
-//! What the process that examines databases can no longer do: reach other files, the network, or
-//! other processes. The kernel keeps that for each thread.
+//! `Walls` keeps a cell from other files, the network and other processes. The kernel enforces that for each
+//! thread.
 
 use std::{collections::BTreeMap, os::fd::BorrowedFd};
 

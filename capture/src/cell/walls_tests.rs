@@ -1,3 +1,5 @@
+//! These tests try to leave a cell.
+
 use std::{
     fs::{self, File},
     io,

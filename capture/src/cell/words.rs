@@ -1,4 +1,4 @@
-//! What is said between the two processes: one order, then a line of JSON for each answer.
+//! `words` defines the messages between pstore and a cell: one order, then a line of JSON for each answer.
 
 use std::path::PathBuf;
 
@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 use super::{limits::Limits, walls::Confinement};
 use crate::{
     change::{sites::Sites, storage::Storage},
+    check_job::{CheckJob, CheckResult},
     cookies::Count,
+    db_state::{DbState, brief, path_as_bytes},
     expect::sought::{SoughtCookies, SoughtOrigins},
-    job::{Found, Job},
     leveldb::{self, Notes},
     sqlite::{self, Depth},
-    state::{State, brief, path_as_bytes},
 };
 
 /// No answer is longer: twenty problems of 240 characters, each escaped, take 30 kB.
@@ -33,7 +33,7 @@ pub(super) struct Order {
     /// How long that may take.
     pub time_ms: Option<u64>,
     pub limits: Limits,
-    pub jobs: Vec<Job>,
+    pub jobs: Vec<CheckJob>,
 }
 
 /// Jobs are told by their place in the order.
@@ -58,7 +58,7 @@ pub(super) enum Answer {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SqliteFound {
-    state: State,
+    state: DbState,
     hot_journal: bool,
     wal: bool,
     bytes: u64,
@@ -68,23 +68,23 @@ pub(super) struct SqliteFound {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LevelDbFound {
-    state: State,
+    state: DbState,
     notes: Notes,
     bytes: u64,
 }
 
 impl Answer {
-    pub(super) fn found(job: usize, found: Found) -> Self {
+    pub(super) fn found(job: usize, found: CheckResult) -> Self {
         match found {
-            Found::Sites(_, sites) => Self::Sites(job, sites),
-            Found::Storage(_, storage) => Self::Storage(job, storage),
-            Found::Cookies(_, cookies) => Self::Cookies(job, cookies),
-            Found::Origins(_, origins) => Self::Origins(job, origins),
-            Found::Sqlite(checked, cookies) => {
+            CheckResult::Sites(_, sites) => Self::Sites(job, sites),
+            CheckResult::Storage(_, storage) => Self::Storage(job, storage),
+            CheckResult::Cookies(_, cookies) => Self::Cookies(job, cookies),
+            CheckResult::Origins(_, origins) => Self::Origins(job, origins),
+            CheckResult::Sqlite(checked, cookies) => {
                 let sqlite::Checked { path: _, state, hot_journal, wal, bytes } = checked;
                 Self::Sqlite(job, SqliteFound { state, hot_journal, wal, bytes, cookies })
             }
-            Found::LevelDb(leveldb::Checked { path: _, state, notes, bytes }) => {
+            CheckResult::LevelDb(leveldb::Checked { path: _, state, notes, bytes }) => {
                 Self::LevelDb(job, LevelDbFound { state, notes: told(notes), bytes })
             }
         }
@@ -93,17 +93,20 @@ impl Answer {
 
 impl SqliteFound {
     /// `None` if it makes no sense.
-    pub(super) fn of(self, path: PathBuf) -> Option<Found> {
+    pub(super) fn of(self, path: PathBuf) -> Option<CheckResult> {
         let Self { state, hot_journal, wal, bytes, cookies } = self;
-        Some(Found::Sqlite(sqlite::Checked { path, state: state.told()?, hot_journal, wal, bytes }, cookies))
+        Some(CheckResult::Sqlite(
+            sqlite::Checked { path, state: state.told()?, hot_journal, wal, bytes },
+            cookies,
+        ))
     }
 }
 
 impl LevelDbFound {
     /// `None` if it makes no sense.
-    pub(super) fn of(self, path: PathBuf) -> Option<Found> {
+    pub(super) fn of(self, path: PathBuf) -> Option<CheckResult> {
         let Self { state, notes, bytes } = self;
-        Some(Found::LevelDb(leveldb::Checked { path, state: state.told()?, notes: told(notes), bytes }))
+        Some(CheckResult::LevelDb(leveldb::Checked { path, state: state.told()?, notes: told(notes), bytes }))
     }
 }
 

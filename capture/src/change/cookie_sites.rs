@@ -14,9 +14,9 @@ use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    source::Source,
+    db_state::{DbState, brief},
+    profile_dir::ProfileDir,
     sqlite::{self, Means},
-    state::{State, brief},
 };
 
 /// The directories, below the one that is read, in which the two snapshots lie.
@@ -73,19 +73,18 @@ impl Sites {
 }
 
 /// In the cell: what became of the cookies at `path`.
-pub(crate) fn check(source: &Source, path: &Path, soon_ms: u64, means: Means<'_>) -> Sites {
+pub(crate) fn check(dir: &ProfileDir, path: &Path, soon_ms: u64, means: Means<'_>) -> Sites {
     let hasher = RandomState::new();
     let read = |side: &str| {
         let path = Path::new(side).join(path);
-        if matches!(source.file(&path), Ok(None)) {
+        if matches!(dir.file(&path), Ok(None)) {
             return Ok(Cookies::new());
         }
-        let (checked, cookies) =
-            sqlite::check(source, &path, means, |connection| cookies(connection, &hasher));
+        let (checked, cookies) = sqlite::check(dir, &path, means, |connection| cookies(connection, &hasher));
         cookies.ok_or_else(|| match checked.state {
-            State::Ok => format!("the {side} one has no cookies that could be read"),
-            State::Damaged(problems) => format!("the {side} one is damaged: {}", problems.join("; ")),
-            State::Unchecked(reason) => format!("the {side} one cannot be read: {reason}"),
+            DbState::Ok => format!("the {side} one has no cookies that could be read"),
+            DbState::Damaged(problems) => format!("the {side} one is damaged: {}", problems.join("; ")),
+            DbState::Unchecked(reason) => format!("the {side} one cannot be read: {reason}"),
         })
     };
     match (read(BEFORE), read(AFTER)) {
@@ -167,7 +166,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::{sqlite::Depth, state::Deadline};
+    use crate::{db_state::Deadline, sqlite::Depth};
 
     const DAY_US: i64 = 86_400_000_000;
     const EPOCH_US: i64 = MS_FROM_1601_TO_1970 * 1000;
@@ -189,7 +188,7 @@ mod tests {
         database(&root.path().join("before/Default/Cookies"), before);
         database(&root.path().join("after/Default/Cookies"), after);
         let means = Means { depth: Depth::Quick, deadline: Deadline::NEVER, scratch: scratch.path() };
-        check(&Source::open(root.path()).unwrap(), Path::new("Default/Cookies"), 7 * 86_400_000, means)
+        check(&ProfileDir::open(root.path()).unwrap(), Path::new("Default/Cookies"), 7 * 86_400_000, means)
     }
 
     fn site(site: &str, before: u64, after: u64, added: u64, gone: u64, expiring: u64) -> Site {
@@ -241,11 +240,11 @@ mod tests {
         database(&root.path().join("after/Cookies"), &[("a.test", "n", 0)]);
         fs::create_dir(root.path().join("before")).unwrap();
         let means = Means { depth: Depth::Quick, deadline: Deadline::NEVER, scratch: scratch.path() };
-        let source = Source::open(root.path()).unwrap();
-        let sites = check(&source, Path::new("Cookies"), 0, means);
+        let dir = ProfileDir::open(root.path()).unwrap();
+        let sites = check(&dir, Path::new("Cookies"), 0, means);
         assert_eq!(sites.sites, [site("a.test", 0, 1, 1, 0, 0)]);
         fs::write(root.path().join("before/Cookies"), vec![7; 5000]).unwrap();
-        let sites = check(&source, Path::new("Cookies"), 0, means);
+        let sites = check(&dir, Path::new("Cookies"), 0, means);
         assert!(sites.sites.is_empty() && sites.problem.unwrap().contains("before"));
     }
 }

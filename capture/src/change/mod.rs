@@ -1,5 +1,5 @@
-//! What became of a profile between two snapshots, in a person's words: cookies per site,
-//! settings, extensions, and origins that keep something.
+//! `change` tells what became of a profile between two snapshots: cookies per site, settings, extensions, and
+//! origins that keep something.
 //!
 //! Values are never told: neither those of cookies nor those of settings.
 

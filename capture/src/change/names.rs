@@ -1,4 +1,4 @@
-//! What the names of a profile's files tell: its extensions, and the origins that keep something.
+//! `names` reads extensions and origins from the names of a profile's files.
 
 use std::collections::BTreeSet;
 

@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use super::cookie_sites::{AFTER, BEFORE};
 use crate::{
+    db_state::{Deadline, brief},
     leveldb::{self, Told},
-    source::Source,
-    state::{Deadline, brief},
+    profile_dir::ProfileDir,
 };
 
 /// Where a profile has it.
@@ -65,9 +65,9 @@ pub fn directory_of(path: &Path) -> Option<PathBuf> {
 }
 
 /// In the cell: what became of the origins in the Local Storage at `path`.
-pub(crate) fn check(source: &Source, path: &Path, deadline: Deadline) -> Storage {
+pub(crate) fn check(dir: &ProfileDir, path: &Path, deadline: Deadline) -> Storage {
     let read = |side: &str| {
-        let read = origins(source, &Path::new(side).join(path), deadline, |_| true);
+        let read = origins(dir, &Path::new(side).join(path), deadline, |_| true);
         read.map_err(|why| format!("the {side} one cannot be read: {why}"))
     };
     match (read(BEFORE), read(AFTER)) {
@@ -98,12 +98,12 @@ fn is_plain(origin: &str) -> bool {
 /// In the cell: those of the `wanted` origins that keep something in the Local Storage at `path`; none if
 /// there is no such directory.
 pub(crate) fn origins(
-    source: &Source,
+    dir: &ProfileDir,
     path: &Path,
     deadline: Deadline,
     wanted: impl Fn(&[u8]) -> bool,
 ) -> Result<BTreeSet<Vec<u8>>, String> {
-    match source.entries(path) {
+    match dir.entries(path) {
         Ok(None) => return Ok(BTreeSet::new()),
         Ok(Some(_)) => {}
         Err(error) => return Err(format!("it cannot be read: {error}")),
@@ -114,7 +114,7 @@ pub(crate) fn origins(
     // Of each key, by its digest: what was written last, and whose it is.
     let mut last: HashMap<u64, (u64, bool, usize)> = HashMap::new();
     let mut too_many = false;
-    leveldb::keys(source, path, deadline, |Told { key, sequence, is_value }| {
+    leveldb::keys(dir, path, deadline, |Told { key, sequence, is_value }| {
         let Some(origin) = origin_of(key).filter(|origin| wanted(origin)) else { return };
         let digest = hasher.hash_one(key);
         if last.len() == MAX_KEYS && !last.contains_key(&digest) {
@@ -155,7 +155,7 @@ mod tests {
     use crate::leveldb::writer;
 
     fn check_of(root: &Path) -> Storage {
-        check(&Source::open(root).unwrap(), Path::new(DIRECTORY), Deadline::NEVER)
+        check(&ProfileDir::open(root).unwrap(), Path::new(DIRECTORY), Deadline::NEVER)
     }
 
     #[test]

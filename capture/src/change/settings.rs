@@ -1,4 +1,4 @@
-//! Which settings differ between two `Preferences`. Their names are told, never their values.
+//! `settings` tells which settings differ between two `Preferences`. It tells their names, never their values.
 
 use std::collections::BTreeSet;
 

@@ -11,10 +11,10 @@ use std::{
 use super::cookie_sites::MOST_TIME;
 use crate::{
     cell::Cell,
-    examination::{Options, Place},
-    job::{Found, Job},
+    check_job::{CheckJob, CheckResult},
+    db_state::Deadline,
+    examination::{Isolation, Options},
     sqlite::Depth,
-    state::Deadline,
 };
 
 /// Compares the cookies in each of these databases, which lie at the same path below [`BEFORE`] and
@@ -26,17 +26,17 @@ pub fn compare(
     (cell, scratch): (Cell, &Path),
 ) -> io::Result<BTreeMap<PathBuf, Sites>> {
     let soon_ms = captured_at_ms.saturating_add(SOON.as_millis() as u64);
-    let jobs: Vec<Job> = databases.iter().map(|path| Job::Sites(path.clone(), soon_ms)).collect();
+    let jobs: Vec<CheckJob> = databases.iter().map(|path| CheckJob::Sites(path.clone(), soon_ms)).collect();
     let options = Options {
         depth: Depth::Quick,
-        place: Place::Apart(cell.clone()),
+        isolation: Isolation::Cell(cell.clone()),
         threads: 1,
         deadline: Deadline::after(MOST_TIME),
         scratch: scratch.to_owned(),
     };
     let found = cell.examine(root, &jobs, &options)?;
     let sites = found.into_iter().filter_map(|found| match found {
-        Found::Sites(path, sites) => Some((path, sites)),
+        CheckResult::Sites(path, sites) => Some((path, sites)),
         _ => None,
     });
     Ok(sites.collect())

@@ -11,10 +11,10 @@ use std::{
 use super::cookie_sites::MOST_TIME;
 use crate::{
     cell::Cell,
-    examination::{Options, Place},
-    job::{Found, Job},
+    check_job::{CheckJob, CheckResult},
+    db_state::Deadline,
+    examination::{Isolation, Options},
     sqlite::Depth,
-    state::Deadline,
 };
 
 /// Compares each of these, which lie at the same path below [`BEFORE`](super::sites::BEFORE) and
@@ -24,17 +24,17 @@ pub fn compare(
     directories: &BTreeSet<PathBuf>,
     (cell, scratch): (Cell, &Path),
 ) -> io::Result<BTreeMap<PathBuf, Storage>> {
-    let jobs: Vec<Job> = directories.iter().cloned().map(Job::Storage).collect();
+    let jobs: Vec<CheckJob> = directories.iter().cloned().map(CheckJob::Storage).collect();
     let options = Options {
         depth: Depth::Quick,
-        place: Place::Apart(cell.clone()),
+        isolation: Isolation::Cell(cell.clone()),
         threads: 1,
         deadline: Deadline::after(MOST_TIME),
         scratch: scratch.to_owned(),
     };
     let found = cell.examine(root, &jobs, &options)?;
     let storage = found.into_iter().filter_map(|found| match found {
-        Found::Storage(path, storage) => Some((path, storage)),
+        CheckResult::Storage(path, storage) => Some((path, storage)),
         _ => None,
     });
     Ok(storage.collect())

@@ -1,4 +1,4 @@
-//! Asking a Chrome to close, over its DevTools port.
+//! `devtools` asks a Chrome to close, over its DevTools port.
 //!
 //! Two proofs are needed before anything is asked, since a port that was noted once may be anyone's by now: the browser process itself listens on it, and
 //! the path it gives is the one that was noted. Only `127.0.0.1` is ever spoken to.

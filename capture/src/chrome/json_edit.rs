@@ -1,4 +1,4 @@
-//! Changing single members of a JSON object and no other byte.
+//! `json_edit` changes single members of a JSON object and no other byte.
 //!
 //! Preferences hold numbers that no 64-bit type holds, in an order their readers may rely on;
 //! writing a parsed document back would keep neither for certain. So the text is edited.

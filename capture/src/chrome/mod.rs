@@ -1,4 +1,4 @@
-//! The browser: who runs on a user-data-dir, how it is ended, and what the profile tells.
+//! `chrome` knows the browser: who runs on a user-data-dir, how it is ended, and what the profile tells.
 //!
 //! Everything here blocks, and is about Linux: processes are seen through `/proc`. A process
 //! is known by its number *and* its start time, so that a number that was used again is never

@@ -1,5 +1,5 @@
-//! Making a profile say that its last session ended normally, so that the next one does not
-//! offer to restore it.
+//! `normalise_exit` makes a profile say that its last session ended normally, so that the next one does not offer
+//! to restore it.
 
 use std::{
     fs::File,

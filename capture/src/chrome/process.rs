@@ -1,4 +1,4 @@
-//! One process of this machine, as `/proc` shows it.
+//! `process` reads what `/proc` shows of one process, and signals it.
 
 use std::{
     ffi::OsString,

@@ -1,4 +1,4 @@
-//! Who uses a user-data-dir.
+//! `users` finds the processes that use a user-data-dir.
 //!
 //! A *browser* is who can be asked to end: a Chrome that was started on the directory, or
 //! whoever its `SingletonLock` names, if that process has to do with the directory at all.
@@ -92,12 +92,12 @@ struct Seen {
 
 /// Everyone but this process itself. Fails only if the directory cannot be looked at.
 pub fn users(directory: &Path) -> io::Result<Users> {
-    let place = Place::of(directory)?;
+    let user_data_dir = UserDataDir::of(directory)?;
     let lock = Lock::read(directory).filter(Lock::is_of_this_host).map(|lock| lock.pid);
     let seen: BTreeMap<u32, Seen> = process::all()
         .into_iter()
         .filter(|pid| *pid != std::process::id())
-        .filter_map(|pid| Some((pid, place.look_at(pid)?)))
+        .filter_map(|pid| Some((pid, user_data_dir.look_at(pid)?)))
         .collect();
 
     let browsers: BTreeSet<u32> = seen
@@ -172,7 +172,7 @@ fn children(seen: &BTreeMap<u32, Seen>, browsers: &BTreeSet<u32>) -> BTreeSet<u3
 }
 
 /// The directory, so that it is known by any name.
-struct Place {
+struct UserDataDir {
     name: PathBuf,
     device: u64,
     inode: u64,
@@ -181,7 +181,7 @@ struct Place {
     is_open: bool,
 }
 
-impl Place {
+impl UserDataDir {
     fn of(directory: &Path) -> io::Result<Self> {
         let name = directory.canonicalize()?;
         let meta = fs::metadata(&name)?;

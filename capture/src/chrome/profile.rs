@@ -1,4 +1,4 @@
-//! What a user-data-dir says about itself. Whatever cannot be read is left open.
+//! `Facts` reads what a user-data-dir says about itself. A fact that cannot be read stays open.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! The three links by which a Chrome keeps others from its directory.
+//! `singleton` finds and removes the three links by which a Chrome keeps others from its directory.
 //!
 //! `SingletonLock` points to `<host>-<pid>`; the others to a socket in a temporary directory
 //! and a number. They are removed by a Chrome that exits, and left by one that is killed. A

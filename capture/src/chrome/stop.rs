@@ -1,4 +1,4 @@
-//! Ending whoever runs on a user-data-dir, so that it holds still.
+//! `stop` ends the processes that run on a user-data-dir, so that it holds still.
 //!
 //! A browser is asked over DevTools where that is possible, else by SIGINT: both make it close
 //! as a person would, with everything written. SIGTERM comes only after these, since a headless

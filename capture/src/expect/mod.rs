@@ -1,9 +1,9 @@
-//! What must be in a profile, and whether it is.
+//! `expect` tells whether a profile holds what is expected of it.
 //!
 //! Databases are foreign: they are read in a [cell](crate::cell), which says of each cookie and origin
 //! that is looked for whether it is there.
 
-mod judge;
+mod check;
 pub(crate) mod sought;
 mod wanted;
 
@@ -14,7 +14,7 @@ use std::{
 
 use store::{Result, catalog::expectations::is_unreadable, format::expectations::Expectations};
 
-pub(crate) use judge::judge;
+pub(crate) use check::check;
 pub(crate) use wanted::{is_wanted, wanted};
 
 /// What is known of what is expected.

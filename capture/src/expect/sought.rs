@@ -1,4 +1,4 @@
-//! In the cell: whether cookies and origins that are looked for are there.
+//! `sought` looks, within a cell, for the cookies and origins that are expected.
 //!
 //! Of a cookie it is told whether it is there and when it lapses, never what it holds.
 
@@ -12,9 +12,9 @@ use crate::{
         cookie_sites::{MAX_COOKIES, lapses_at_ms},
         origins,
     },
-    source::Source,
+    db_state::{DbState, Deadline, brief},
+    profile_dir::ProfileDir,
     sqlite::{self, Means},
-    state::{Deadline, State, brief},
 };
 
 /// What was found of one cookie.
@@ -70,17 +70,17 @@ impl SoughtOrigins {
 
 /// Looks for cookies by host and name; what has lapsed by `now_ms` is not there.
 pub(crate) fn cookies(
-    source: &Source,
+    dir: &ProfileDir,
     path: &Path,
     (now_ms, names): (u64, &[(String, String)]),
     means: Means<'_>,
 ) -> SoughtCookies {
-    let (checked, found) = sqlite::check(source, path, means, |connection| find(connection, now_ms, names));
+    let (checked, found) = sqlite::check(dir, path, means, |connection| find(connection, now_ms, names));
     match (found, checked.state) {
         (Some(cookies), _) => SoughtCookies { cookies, problem: None },
-        (None, State::Ok) => SoughtCookies::unread(names.len(), "it has no cookies that could be read"),
-        (None, State::Damaged(problems)) => SoughtCookies::unread(names.len(), &problems.join("; ")),
-        (None, State::Unchecked(reason)) => SoughtCookies::unread(names.len(), &reason),
+        (None, DbState::Ok) => SoughtCookies::unread(names.len(), "it has no cookies that could be read"),
+        (None, DbState::Damaged(problems)) => SoughtCookies::unread(names.len(), &problems.join("; ")),
+        (None, DbState::Unchecked(reason)) => SoughtCookies::unread(names.len(), &reason),
     }
 }
 
@@ -123,9 +123,9 @@ fn undotted(host: &[u8]) -> &[u8] {
 }
 
 /// Looks for origins that keep something in the Local Storage at `path`.
-pub(crate) fn origins(source: &Source, path: &Path, names: &[String], deadline: Deadline) -> SoughtOrigins {
+pub(crate) fn origins(dir: &ProfileDir, path: &Path, names: &[String], deadline: Deadline) -> SoughtOrigins {
     let wanted = |origin: &[u8]| names.iter().any(|name| name.as_bytes() == origin);
-    match origins::origins(source, path, deadline, wanted) {
+    match origins::origins(dir, path, deadline, wanted) {
         Ok(found) => SoughtOrigins {
             are_there: names.iter().map(|name| found.contains(name.as_bytes())).collect(),
             problem: None,
@@ -169,15 +169,15 @@ mod tests {
         let names: Vec<(String, String)> =
             names.iter().map(|(host, name)| ((*host).to_owned(), (*name).to_owned())).collect();
         let means = Means { depth: Depth::Quick, deadline: Deadline::NEVER, scratch: scratch.path() };
-        let source = Source::open(root.path()).unwrap();
-        let found = cookies(&source, Path::new("Cookies"), (NOW_MS, &names), means);
+        let dir = ProfileDir::open(root.path()).unwrap();
+        let found = cookies(&dir, Path::new("Cookies"), (NOW_MS, &names), means);
         let there = |lapses_at_ms| SoughtCookie { is_there: true, has_lapsed: false, lapses_at_ms };
         let lapsed = SoughtCookie { has_lapsed: true, ..SoughtCookie::default() };
         assert_eq!(found.cookies, [there(Some(late)), there(None), lapsed, SoughtCookie::default()]);
         assert!(!serde_json::to_string(&found).unwrap().contains("secret"));
         assert_eq!(found.clone().told(4), Some(found.clone()));
         assert_eq!(found.told(3), None);
-        let none = cookies(&source, Path::new("gone"), (NOW_MS, &names), means);
+        let none = cookies(&dir, Path::new("gone"), (NOW_MS, &names), means);
         assert!(none.problem.is_some() && none.cookies.iter().all(|cookie| !cookie.is_there), "{none:?}");
     }
 
@@ -187,9 +187,9 @@ mod tests {
         let keys = [("_https://a.test\0k", 1, true), ("_https://b.test\0k", 2, true)];
         writer::keyed(root.path(), true, &keys, &[("_https://b.test\0k", 3, false)]);
         let names = ["https://a.test", "https://b.test", "https://a.test:8443"].map(str::to_owned);
-        let source = Source::open(root.path()).unwrap();
-        let found = origins(&source, Path::new(""), &names, Deadline::NEVER);
+        let dir = ProfileDir::open(root.path()).unwrap();
+        let found = origins(&dir, Path::new(""), &names, Deadline::NEVER);
         assert_eq!((found.are_there, found.problem), (vec![true, false, false], None));
-        assert_eq!(origins(&source, Path::new("gone"), &names, Deadline::NEVER).are_there, [false; 3]);
+        assert_eq!(origins(&dir, Path::new("gone"), &names, Deadline::NEVER).are_there, [false; 3]);
     }
 }

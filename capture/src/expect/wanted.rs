@@ -1,4 +1,4 @@
-//! Which files tell whether what is expected is there.
+//! `wanted` selects the files that tell whether what is expected is there.
 
 use std::{
     collections::BTreeSet,

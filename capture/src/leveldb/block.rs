@@ -1,5 +1,4 @@
-//! The blocks of a table: where they are, whether they are as written, and, for those that
-//! lead to others, what they say.
+//! `block` reads the blocks of a table, checks them, and follows those that lead to others.
 
 use std::{fs::File, io, ops::ControlFlow, os::unix::fs::FileExt};
 

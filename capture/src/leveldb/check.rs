@@ -1,4 +1,4 @@
-//! Follows CURRENT to the MANIFEST and that to all that is live.
+//! `check` follows CURRENT to the MANIFEST and the MANIFEST to all files that are live.
 
 use std::{
     collections::BTreeMap,
@@ -15,8 +15,8 @@ use super::{
     version::{EditError, Version},
 };
 use crate::{
-    source::{Found, Source},
-    state::{Deadline, MAX_PROBLEMS, State},
+    db_state::{DbState, Deadline, MAX_PROBLEMS},
+    profile_dir::{DirEntry, ProfileDir},
 };
 
 /// `MANIFEST-` and a number take 30 bytes at most.
@@ -29,13 +29,13 @@ const MAX_MANIFEST_BYTES: u64 = 64 << 20;
 const BATCH_HEADER_BYTES: u64 = 12;
 
 /// Checks the LevelDB in the directory at `path`.
-pub fn check(source: &Source, path: &Path, deadline: Deadline) -> Checked {
-    let mut check = Check::new(source, path, deadline);
+pub fn check(dir: &ProfileDir, path: &Path, deadline: Deadline) -> Checked {
+    let mut check = Check::new(dir, path, deadline);
     let state = match check.run() {
         Ok(Some(state)) => state,
         Ok(None) => check.verdict(),
         Err(error) => {
-            check.doubt = Some(State::unchecked(format!("it cannot be read: {error}")));
+            check.doubt = Some(DbState::unchecked(format!("it cannot be read: {error}")));
             check.verdict()
         }
     };
@@ -45,22 +45,22 @@ pub fn check(source: &Source, path: &Path, deadline: Deadline) -> Checked {
 /// The files of the database at `path`, and which of them are live; a state if there is nothing to
 /// read: a whole one of a database that was never finished.
 pub(super) fn made_of(
-    source: &Source,
+    dir: &ProfileDir,
     path: &Path,
     deadline: Deadline,
-) -> io::Result<Result<(Files, Version), State>> {
-    Check::new(source, path, deadline).made_of()
+) -> io::Result<Result<(Files, Version), DbState>> {
+    Check::new(dir, path, deadline).made_of()
 }
 
 struct Check<'a> {
-    source: &'a Source,
+    dir: &'a ProfileDir,
     path: &'a Path,
     deadline: Deadline,
     notes: Notes,
     bytes: u64,
     problems: Vec<String>,
     /// Why a whole verdict is not possible.
-    doubt: Option<State>,
+    doubt: Option<DbState>,
 }
 
 /// The files of the directory that matter, with their sizes and names.
@@ -72,7 +72,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    fn of(entries: Vec<Found>) -> Self {
+    fn of(entries: Vec<DirEntry>) -> Self {
         let mut files = Self::default();
         for found in entries {
             let Some(bytes) = found.file_bytes() else { continue };
@@ -91,12 +91,12 @@ impl Files {
 }
 
 impl<'a> Check<'a> {
-    fn new(source: &'a Source, path: &'a Path, deadline: Deadline) -> Self {
-        Self { source, path, deadline, notes: Notes::default(), bytes: 0, problems: Vec::new(), doubt: None }
+    fn new(dir: &'a ProfileDir, path: &'a Path, deadline: Deadline) -> Self {
+        Self { dir, path, deadline, notes: Notes::default(), bytes: 0, problems: Vec::new(), doubt: None }
     }
 
     /// A state if there is nothing more to look at.
-    fn run(&mut self) -> io::Result<Option<State>> {
+    fn run(&mut self) -> io::Result<Option<DbState>> {
         let (files, version) = match self.made_of()? {
             Ok(made_of) => made_of,
             Err(state) => return Ok(Some(state)),
@@ -106,45 +106,45 @@ impl<'a> Check<'a> {
         Ok(None)
     }
 
-    fn made_of(&mut self) -> io::Result<Result<(Files, Version), State>> {
-        let Some(entries) = self.source.entries(self.path)? else {
-            return Ok(Err(State::unchecked("the directory is gone")));
+    fn made_of(&mut self) -> io::Result<Result<(Files, Version), DbState>> {
+        let Some(entries) = self.dir.entries(self.path)? else {
+            return Ok(Err(DbState::unchecked("the directory is gone")));
         };
         let files = Files::of(entries);
         if !files.current {
             // Whoever made it died before it was finished: LevelDB makes it again. With
             // data, it would do the same, and lose them.
             let unfinished = files.logs.is_empty() && files.tables.is_empty();
-            return Ok(Err(if unfinished { State::Ok } else { State::damaged("CURRENT is missing") }));
+            return Ok(Err(if unfinished { DbState::Ok } else { DbState::damaged("CURRENT is missing") }));
         }
         Ok(self.version()?.map(|version| (files, version)))
     }
 
-    fn verdict(&mut self) -> State {
-        match State::of_problems(std::mem::take(&mut self.problems)) {
-            State::Ok => self.doubt.take().unwrap_or(State::Ok),
+    fn verdict(&mut self) -> DbState {
+        match DbState::of_problems(std::mem::take(&mut self.problems)) {
+            DbState::Ok => self.doubt.take().unwrap_or(DbState::Ok),
             damaged => damaged,
         }
     }
 
-    fn version(&mut self) -> io::Result<Result<Version, State>> {
-        let current = self.source.file(&self.path.join("CURRENT"))?;
-        let Some(current) = current else { return Ok(Err(State::damaged("CURRENT is missing"))) };
+    fn version(&mut self) -> io::Result<Result<Version, DbState>> {
+        let current = self.dir.file(&self.path.join("CURRENT"))?;
+        let Some(current) = current else { return Ok(Err(DbState::damaged("CURRENT is missing"))) };
         let mut text = Vec::new();
         current.take(MAX_CURRENT_BYTES + 1).read_to_end(&mut text)?;
         let name = std::str::from_utf8(&text).ok().and_then(|text| text.strip_suffix('\n'));
         let name = name.filter(|name| matches!(FileName::parse(name.as_ref()), Some(FileName::Manifest(_))));
-        let Some(name) = name else { return Ok(Err(State::damaged("CURRENT names no MANIFEST"))) };
-        match self.source.file(&self.path.join(name))? {
+        let Some(name) = name else { return Ok(Err(DbState::damaged("CURRENT names no MANIFEST"))) };
+        match self.dir.file(&self.path.join(name))? {
             Some(file) => self.manifest(name, file),
-            None => Ok(Err(State::damaged(format!("{name}, which CURRENT names, is missing")))),
+            None => Ok(Err(DbState::damaged(format!("{name}, which CURRENT names, is missing")))),
         }
     }
 
-    fn manifest(&mut self, name: &str, file: std::fs::File) -> io::Result<Result<Version, State>> {
+    fn manifest(&mut self, name: &str, file: std::fs::File) -> io::Result<Result<Version, DbState>> {
         let bytes = file.metadata()?.len();
         if bytes > MAX_MANIFEST_BYTES {
-            return Ok(Err(State::unchecked(format!("{name} is too large"))));
+            return Ok(Err(DbState::unchecked(format!("{name} is too large"))));
         }
         self.bytes += bytes;
         let mut version = Version::default();
@@ -158,14 +158,16 @@ impl<'a> Check<'a> {
         self.notes.comparator.clone_from(&version.comparator);
         Ok(Err(match (failed, end, version.missing_field()) {
             (Some(EditError::Malformed), ..) => {
-                State::damaged(format!("{name} contains what is no edit of a version"))
+                DbState::damaged(format!("{name} contains what is no edit of a version"))
             }
             (Some(EditError::UnknownTag(tag)), ..) => {
-                State::unchecked(format!("{name} contains edits of an unknown kind, {tag}"))
+                DbState::unchecked(format!("{name} contains edits of an unknown kind, {tag}"))
             }
-            (None, End::OutOfTime, _) => State::out_of_time(),
-            (None, End::Damaged { offset, what }, _) => State::damaged(format!("{name}: {what} at {offset}")),
-            (None, _, Some(field)) => State::damaged(format!("{name} does not say {field}")),
+            (None, End::OutOfTime, _) => DbState::out_of_time(),
+            (None, End::Damaged { offset, what }, _) => {
+                DbState::damaged(format!("{name}: {what} at {offset}"))
+            }
+            (None, _, Some(field)) => DbState::damaged(format!("{name} does not say {field}")),
             (None, end, None) => {
                 if let End::Torn { bytes } = end {
                     self.notes.torn_tail_bytes += bytes;
@@ -184,7 +186,7 @@ impl<'a> Check<'a> {
         }
         let newest = files.logs.keys().next_back();
         for (number, name) in files.logs.iter().filter(|(number, _)| version.needs_log(**number)) {
-            let Some(file) = self.source.file(&self.path.join(name))? else { continue };
+            let Some(file) = self.dir.file(&self.path.join(name))? else { continue };
             let bytes = file.metadata()?.len();
             self.bytes += bytes;
             self.notes.logs += 1;
@@ -194,7 +196,7 @@ impl<'a> Check<'a> {
                 short |= record.bytes < BATCH_HEADER_BYTES;
             })?;
             match end {
-                End::OutOfTime => self.doubt = Some(State::out_of_time()),
+                End::OutOfTime => self.doubt = Some(DbState::out_of_time()),
                 End::Damaged { offset, what } => self.problem(format!("{name}: {what} at {offset}")),
                 End::Torn { bytes } if Some(number) == newest => self.notes.torn_tail_bytes += bytes,
                 End::Torn { bytes } => self.problem(format!("{name}: the last {bytes} bytes are torn")),
@@ -210,14 +212,14 @@ impl<'a> Check<'a> {
     fn tables(&mut self, files: &Files, version: &Version) -> io::Result<()> {
         for (number, expected) in version.tables() {
             if self.deadline.passed() || self.problems.len() >= MAX_PROBLEMS {
-                self.doubt = Some(State::out_of_time());
+                self.doubt = Some(DbState::out_of_time());
                 break;
             }
             let Some((_, name)) = files.tables.get(&number) else {
                 self.problem(format!("{number:06}.ldb, which the MANIFEST names, is missing"));
                 continue;
             };
-            let Some(file) = self.source.file(&self.path.join(name))? else { continue };
+            let Some(file) = self.dir.file(&self.path.join(name))? else { continue };
             let bytes = file.metadata()?.len();
             let name = name.display();
             if bytes != expected {
@@ -230,9 +232,9 @@ impl<'a> Check<'a> {
                 Ok(()) => {}
                 Err(TableError::Damaged(what)) => self.problem(format!("{name}: {what}")),
                 Err(TableError::Unknown(what)) => {
-                    self.doubt = Some(State::unchecked(format!("{name}: {what}")))
+                    self.doubt = Some(DbState::unchecked(format!("{name}: {what}")))
                 }
-                Err(TableError::OutOfTime) => self.doubt = Some(State::out_of_time()),
+                Err(TableError::OutOfTime) => self.doubt = Some(DbState::out_of_time()),
             }
         }
         Ok(())

@@ -1,3 +1,5 @@
+//! These tests check LevelDB directories that are whole, unfinished and damaged.
+
 use std::{fs, path::PathBuf};
 
 use proptest::prelude::*;
@@ -31,12 +33,12 @@ impl Fixture {
     }
 
     fn check(&self) -> Checked {
-        check(&Source::open(self.dir.path()).unwrap(), Path::new(""), Deadline::NEVER)
+        check(&ProfileDir::open(self.dir.path()).unwrap(), Path::new(""), Deadline::NEVER)
     }
 
     fn problems(&self) -> String {
         match self.check().state {
-            State::Damaged(problems) => problems.join("; "),
+            DbState::Damaged(problems) => problems.join("; "),
             other => panic!("not damaged but {other:?}"),
         }
     }
@@ -45,7 +47,7 @@ impl Fixture {
 #[test]
 fn a_whole_database_is_ok() {
     let checked = Fixture::new().check();
-    assert_eq!(checked.state, State::Ok);
+    assert_eq!(checked.state, DbState::Ok);
     let comparator = Some("leveldb.BytewiseComparator".to_owned());
     assert_eq!(checked.notes, Notes { torn_tail_bytes: 0, comparator, tables: 2, logs: 2 });
 }
@@ -55,8 +57,8 @@ fn a_whole_database_is_ok() {
 fn what_chromium_leaves_behind_is_ok() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/leveldb");
     let path = Path::new("chromium-156-service-worker");
-    let checked = check(&Source::open(&root).unwrap(), path, Deadline::NEVER);
-    assert_eq!(checked.state, State::Ok);
+    let checked = check(&ProfileDir::open(&root).unwrap(), path, Deadline::NEVER);
+    assert_eq!(checked.state, DbState::Ok);
     let comparator = Some("leveldb.BytewiseComparator".to_owned());
     assert_eq!(checked.notes, Notes { torn_tail_bytes: 0, comparator, tables: 0, logs: 1 });
 }
@@ -66,11 +68,11 @@ fn a_torn_end_of_the_newest_log_or_the_manifest_is_noted() {
     let fixture = Fixture::new();
     fixture.edit("000008.log", |bytes| bytes.truncate(bytes.len() - 7));
     let checked = fixture.check();
-    assert_eq!((checked.state, checked.notes.torn_tail_bytes), (State::Ok, 60));
+    assert_eq!((checked.state, checked.notes.torn_tail_bytes), (DbState::Ok, 60));
     let fixture = Fixture::new();
     fixture.edit("MANIFEST-000002", |bytes| bytes.truncate(bytes.len() - 1));
     let checked = fixture.check();
-    assert_eq!((checked.state, checked.notes.torn_tail_bytes), (State::Ok, 8));
+    assert_eq!((checked.state, checked.notes.torn_tail_bytes), (DbState::Ok, 8));
 }
 
 #[test]
@@ -122,7 +124,7 @@ fn every_byte_of_a_table_but_its_padding_matters() {
             fs::write(fixture.path(name), &whole).unwrap();
         }
     }
-    assert_eq!(fixture.check().state, State::Ok);
+    assert_eq!(fixture.check().state, DbState::Ok);
 }
 
 #[test]
@@ -132,23 +134,23 @@ fn what_is_not_live_or_not_finished_does_not_matter() {
     fs::write(fixture.path("000077.ldb"), "left behind").unwrap();
     fs::write(fixture.path("MANIFEST-000001"), "left behind").unwrap();
     fs::write(fixture.path("000001.dbtmp"), "left behind").unwrap();
-    assert_eq!(fixture.check().state, State::Ok);
+    assert_eq!(fixture.check().state, DbState::Ok);
     let unfinished = tempfile::tempdir().unwrap();
     fs::write(unfinished.path().join("MANIFEST-000001"), "").unwrap();
-    let source = Source::open(unfinished.path()).unwrap();
-    assert_eq!(check(&source, Path::new(""), Deadline::NEVER).state, State::Ok);
-    assert!(matches!(check(&source, Path::new("gone"), Deadline::NEVER).state, State::Unchecked(_)));
+    let dir = ProfileDir::open(unfinished.path()).unwrap();
+    assert_eq!(check(&dir, Path::new(""), Deadline::NEVER).state, DbState::Ok);
+    assert!(matches!(check(&dir, Path::new("gone"), Deadline::NEVER).state, DbState::Unchecked(_)));
 }
 
 #[test]
 fn what_is_not_known_is_not_called_damaged() {
     let fixture = Fixture::new();
     fs::write(fixture.path("MANIFEST-000002"), writer::log(&[vec![2, 6, 3, 9, 4, 1, 200, 1, 7]])).unwrap();
-    assert!(matches!(fixture.check().state, State::Unchecked(_)));
+    assert!(matches!(fixture.check().state, DbState::Unchecked(_)));
     let late = Deadline::after(std::time::Duration::ZERO);
     let fixture = Fixture::new();
-    let source = Source::open(fixture.dir.path()).unwrap();
-    assert_eq!(check(&source, Path::new(""), late).state, State::out_of_time());
+    let dir = ProfileDir::open(fixture.dir.path()).unwrap();
+    assert_eq!(check(&dir, Path::new(""), late).state, DbState::out_of_time());
 }
 
 proptest! {

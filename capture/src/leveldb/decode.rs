@@ -1,4 +1,4 @@
-//! Reads LevelDB's integers and strings from bytes.
+//! `decode` reads LevelDB's integers and strings from bytes.
 
 /// What is left to read. Every read either takes what it needs or fails.
 #[derive(Clone, Copy, Debug)]

@@ -1,4 +1,4 @@
-//! Tells the keys of a LevelDB, with when each was written. No value is kept.
+//! `keys` lists the keys of a LevelDB, with when each was written. It keeps no value.
 //!
 //! A key may be told several times: what was written last is what holds.
 
@@ -11,8 +11,8 @@ use super::{
     table::{self, TableError},
 };
 use crate::{
-    source::Source,
-    state::{Deadline, State},
+    db_state::{DbState, Deadline},
+    profile_dir::ProfileDir,
 };
 
 /// A batch that is longer is not read: LevelDB's writers put together a megabyte at most, and one
@@ -37,20 +37,20 @@ pub struct Told<'a> {
 
 /// Tells every key of the database at `path`. An error says why not all of them could be told.
 pub fn keys(
-    source: &Source,
+    dir: &ProfileDir,
     path: &Path,
     deadline: Deadline,
     mut tell: impl FnMut(Told<'_>),
 ) -> Result<(), String> {
     let failed = |error: io::Error| format!("it cannot be read: {error}");
-    let (files, version) = match made_of(source, path, deadline).map_err(failed)? {
+    let (files, version) = match made_of(dir, path, deadline).map_err(failed)? {
         Ok(made_of) => made_of,
-        Err(State::Ok) => return Ok(()),
-        Err(State::Damaged(problems)) => return Err(problems.join("; ")),
-        Err(State::Unchecked(reason)) => return Err(reason),
+        Err(DbState::Ok) => return Ok(()),
+        Err(DbState::Damaged(problems)) => return Err(problems.join("; ")),
+        Err(DbState::Unchecked(reason)) => return Err(reason),
     };
     for (_, name) in files.logs.iter().filter(|(number, _)| version.needs_log(**number)) {
-        let Some(file) = source.file(&path.join(name)).map_err(failed)? else { continue };
+        let Some(file) = dir.file(&path.join(name)).map_err(failed)? else { continue };
         of_log(io::Read::take(&file, file.metadata().map_err(failed)?.len()), deadline, &mut tell)
             .map_err(failed)?
             .map_err(|why| format!("{}: {why}", name.display()))?;
@@ -59,7 +59,7 @@ pub fn keys(
         let Some((_, name)) = files.tables.get(&number) else {
             return Err(format!("{number:06}.ldb, which the MANIFEST names, is missing"));
         };
-        let Some(file) = source.file(&path.join(name)).map_err(failed)? else { continue };
+        let Some(file) = dir.file(&path.join(name)).map_err(failed)? else { continue };
         let bytes = file.metadata().map_err(failed)?.len();
         let mut late = false;
         let told = table::keys(&file, bytes, |key| {
@@ -139,7 +139,7 @@ mod tests {
     /// The keys that hold, by what was written last.
     fn held(directory: &Path) -> Result<Vec<String>, String> {
         let mut last: BTreeMap<Vec<u8>, (u64, bool)> = BTreeMap::new();
-        keys(&Source::open(directory).unwrap(), Path::new(""), Deadline::NEVER, |told| {
+        keys(&ProfileDir::open(directory).unwrap(), Path::new(""), Deadline::NEVER, |told| {
             let before = last.entry(told.key.to_vec()).or_default();
             *before = (*before).max((told.sequence, told.is_value));
         })?;

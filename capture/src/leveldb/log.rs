@@ -1,4 +1,4 @@
-//! Reads LevelDB's log format, in which both data and MANIFEST are written.
+//! `log` reads LevelDB's log format, in which both data and MANIFEST are written.
 //!
 //! A file is blocks of 32 KiB; a block is records, each with a header of checksum, length
 //! and type; a logical record is one FULL record or FIRST, MIDDLE… and LAST. A record that
@@ -9,7 +9,7 @@
 use std::io::{self, Read};
 
 use super::decode::{fixed32, unmasked};
-use crate::state::Deadline;
+use crate::db_state::Deadline;
 
 const BLOCK_BYTES: usize = 32 << 10;
 const HEADER_BYTES: usize = 7;

@@ -1,3 +1,5 @@
+//! These tests read logs that are whole, cut short and damaged.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,4 +1,4 @@
-//! Checks LevelDB directories, by reading their files as LevelDB would open them.
+//! `leveldb` checks LevelDB directories, by reading their files as LevelDB would open them.
 //!
 //! Nothing is recovered, locked or written. What LevelDB accepts is accepted, with one
 //! exception: a log that should be there and is not, which LevelDB would lose in silence.
@@ -23,7 +23,7 @@ pub use check::check;
 pub use keys::{Told, keys};
 pub(crate) use names::{is_file_name, is_leveldb};
 
-use crate::state::{State, path_as_text};
+use crate::db_state::{DbState, path_as_text};
 
 /// What was found in one LevelDB directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -32,7 +32,7 @@ pub struct Checked {
     #[serde(serialize_with = "path_as_text")]
     pub path: PathBuf,
     #[serde(flatten)]
-    pub state: State,
+    pub state: DbState,
     pub notes: Notes,
     /// Of the files that were read.
     pub bytes: u64,

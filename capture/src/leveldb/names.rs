@@ -1,4 +1,4 @@
-//! What the files of a LevelDB directory are called.
+//! `FileName` reads what the name of a file in a LevelDB directory says.
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 

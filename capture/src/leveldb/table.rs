@@ -1,4 +1,4 @@
-//! Checks a table, every block of it against its checksum, and tells its keys.
+//! `table` checks every block of a table against its checksum, and lists the table's keys.
 
 use std::{fs::File, io, ops::ControlFlow, os::unix::fs::FileExt};
 
@@ -6,7 +6,7 @@ use super::{
     block::{self, BlockError, Handle},
     decode::Input,
 };
-use crate::state::Deadline;
+use crate::db_state::Deadline;
 
 const FOOTER_BYTES: u64 = 48;
 const HANDLES_BYTES: usize = 40;

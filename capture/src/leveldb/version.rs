@@ -1,4 +1,4 @@
-//! What a MANIFEST says: which tables and logs make up the database.
+//! `Version` reads from a MANIFEST which tables and logs make up the database.
 
 use std::collections::BTreeMap;
 

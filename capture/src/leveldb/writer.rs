@@ -1,4 +1,4 @@
-//! Writes LevelDB's files, for tests.
+//! `writer` writes LevelDB's files, for tests.
 
 use std::{fs, path::Path};
 

@@ -1,4 +1,4 @@
-//! Looks at a profile that was written, before anybody can use it.
+//! `LoadInspector` examines a profile that was written, before anybody can use it.
 
 use std::{
     path::Path,
@@ -12,13 +12,13 @@ use store::{
     scratch::{self, Scratch},
 };
 
-use super::{Request, leftovers};
+use super::{LoadRequest, leftovers};
 use crate::{
     chrome::normalise,
-    examination::{self, Options, Place, Scope},
+    db_state::Deadline,
+    examination::{self, Isolation, Options, Scope},
     marker::Marker,
     sqlite::Depth,
-    state::Deadline,
 };
 
 const MOST_TIME: Duration = Duration::from_secs(120);
@@ -26,7 +26,7 @@ const MOST_TIME: Duration = Duration::from_secs(120);
 #[derive(Debug)]
 pub(super) struct LoadInspector {
     depth: Option<Depth>,
-    place: Place,
+    isolation: Isolation,
     threads: usize,
     normalise_exit: bool,
     /// How the snapshot came to be loaded for this Chrome, if it is an older one's.
@@ -41,10 +41,10 @@ struct Found {
 }
 
 impl LoadInspector {
-    pub fn new(request: &Request, upgrade: Option<String>) -> Self {
+    pub fn new(request: &LoadRequest, upgrade: Option<String>) -> Self {
         Self {
             depth: request.policy.depth,
-            place: request.policy.place.clone(),
+            isolation: request.policy.isolation.clone(),
             threads: request.threads,
             normalise_exit: request.normalise_exit,
             upgrade,
@@ -64,7 +64,7 @@ impl LoadInspector {
         let scratch = Scratch::make(&std::env::temp_dir(), scratch::Kind::Check)?;
         let options = Options {
             depth,
-            place: self.place.clone(),
+            isolation: self.isolation.clone(),
             threads: self.threads,
             deadline: Deadline::after(MOST_TIME),
             scratch: scratch.path().to_owned(),

@@ -1,4 +1,4 @@
-//! What came with a snapshot and is no part of a profile: the links of a Chrome that ran
+//! `leftovers` removes what came with a snapshot and is no part of a profile: the links of a Chrome that ran
 //! elsewhere, and a marker of pstore's about another directory.
 //!
 //! pstore stores neither; other programs may. They are taken out before anybody can use the

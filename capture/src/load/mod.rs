@@ -1,4 +1,4 @@
-//! Loading a profile: a whole one, or a fresh one with the reason why.
+//! `load` loads a profile: a whole one, or a fresh one with the reason why.
 //!
 //! Whatever is wrong with a snapshot, no part of it is used, and the browser can start all
 //! the same, on an empty directory. A store that does not answer is another matter: nothing
@@ -41,12 +41,12 @@ use store::{
     tree::write::Keeping,
 };
 
-use crate::{examination::Place, marker::Marker, sqlite::Depth};
+use crate::{examination::Isolation, marker::Marker, sqlite::Depth};
 use inspector::LoadInspector;
 
 /// What to load, and for whom.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct LoadRequest {
     pub profile: ProfileName,
     /// The Chrome that will use it.
     pub chrome_major: ChromeMajor,
@@ -72,7 +72,7 @@ pub struct Request {
     pub adoption: Option<Adoption>,
 }
 
-impl Request {
+impl LoadRequest {
     /// Whether there must be a snapshot.
     fn names_one(&self) -> bool {
         self.reference.is_some() || matches!(self.upgrade, Upgrade::From(_))
@@ -87,7 +87,7 @@ pub struct Policy {
     /// `None`: databases are not checked.
     pub depth: Option<Depth>,
     /// Where databases are read.
-    pub place: Place,
+    pub isolation: Isolation,
     /// Fail rather than start afresh.
     pub require: bool,
 }
@@ -107,7 +107,7 @@ pub struct Loaded {
 
 /// Whether a snapshot is for this Chrome and this tenant, by what its record says. And what a person
 /// should know about it.
-pub fn suitable(record: &Record, request: &Request) -> Result<Vec<String>> {
+pub fn suitable(record: &Record, request: &LoadRequest) -> Result<Vec<String>> {
     suitability::check(record, request)?;
     Ok(suitability::warnings(record, request))
 }
@@ -115,7 +115,7 @@ pub fn suitable(record: &Record, request: &Request) -> Result<Vec<String>> {
 /// Loads the profile into `request.target`. `store` is `None` if there is no such tenant.
 pub async fn load(
     store: Option<&TenantStore>,
-    request: &Request,
+    request: &LoadRequest,
     progress: Arc<dyn Progress>,
 ) -> Result<Loaded> {
     let (outcome, error, record) = match attempt(store, request, progress).await {
@@ -169,7 +169,7 @@ enum Attempt {
     Failed(Error, Option<Box<Record>>),
 }
 
-async fn attempt(store: Option<&TenantStore>, request: &Request, progress: Arc<dyn Progress>) -> Attempt {
+async fn attempt(store: Option<&TenantStore>, request: &LoadRequest, progress: Arc<dyn Progress>) -> Attempt {
     let none = || Error::NotFound { what: format!("profile {}", request.profile) };
     let Some(store) = store else { return Attempt::Failed(none(), None) };
     let (record, older) = match choose(store, request, Arc::clone(&progress)).await {
@@ -204,7 +204,7 @@ async fn attempt(store: Option<&TenantStore>, request: &Request, progress: Arc<d
 /// told apart from none at all.
 async fn choose(
     store: &TenantStore,
-    request: &Request,
+    request: &LoadRequest,
     progress: Arc<dyn Progress>,
 ) -> Result<(Record, Option<Older>)> {
     let lineage = Lineage { name: request.profile.clone(), chrome_major: request.chrome_major };
@@ -244,7 +244,10 @@ pub async fn nothing_to_load(store: &TenantStore, lineage: &Lineage) -> Result<E
     Ok(Error::VersionMismatch { reason })
 }
 
-fn restore_request(request: &Request, inspector: Option<Arc<dyn restore::Inspector>>) -> restore::Request {
+fn restore_request(
+    request: &LoadRequest,
+    inspector: Option<Arc<dyn restore::Inspector>>,
+) -> restore::Request {
     restore::Request {
         paths: Vec::new(),
         target: request.target.clone(),

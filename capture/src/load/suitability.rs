@@ -1,4 +1,4 @@
-//! Whether a snapshot may be loaded here, by what its record says.
+//! `suitability` decides by its record whether a snapshot may be loaded here.
 
 use std::cmp::Ordering;
 
@@ -8,11 +8,11 @@ use store::{
     ops::read::restore::Report,
 };
 
-use super::Request;
+use super::LoadRequest;
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
-pub(super) fn check(record: &Record, request: &Request) -> Result<()> {
+pub(super) fn check(record: &Record, request: &LoadRequest) -> Result<()> {
     if record.mode == Mode::Hot && !request.policy.allow_hot {
         return Err(Error::NotImplemented {
             what: format!("snapshot {} was taken from a running browser; loading it", record.sha256_prefix()),
@@ -78,7 +78,7 @@ pub fn made_plain(report: &Report) -> Option<String> {
 }
 
 /// What a person should know though it forbids nothing.
-pub(super) fn warnings(record: &Record, request: &Request) -> Vec<String> {
+pub(super) fn warnings(record: &Record, request: &LoadRequest) -> Vec<String> {
     let mut warnings: Vec<String> = damaged(record).into_iter().collect();
     if record.notes.contains(crate::CRASHED) {
         warnings.push("the browser had crashed before this snapshot was taken".to_owned());

@@ -1,4 +1,4 @@
-//! Databases of a snapshot that nobody has looked at: they are looked at before it is mounted.
+//! `unexamined` checks the databases of a snapshot that nobody has checked, before it is mounted.
 //!
 //! A mount fetches what is read, when it is read, and trusts what was found when the snapshot was
 //! captured. What nothing was found of is fetched first, and examined as a load examines it.
@@ -19,7 +19,7 @@ use store::{
     scratch::{self, Scratch},
 };
 
-use super::Request;
+use super::LoadRequest;
 use crate::{
     examiner::{Policy, ProfileExaminer},
     sqlite::{Depth, header::HEADER_BYTES},
@@ -30,7 +30,11 @@ const MOST_FETCHED: u64 = 1 << 30;
 
 /// Looks at the databases that nobody has looked at, and notes what was found in the snapshot's record, as
 /// it is held here. Fails with [`Error::IntegrityFailed`] if one is damaged. Says which could not be checked.
-pub async fn examined(store: &TenantStore, opened: &mut Opened, request: &Request) -> Result<Vec<String>> {
+pub async fn examined(
+    store: &TenantStore,
+    opened: &mut Opened,
+    request: &LoadRequest,
+) -> Result<Vec<String>> {
     let before = opened.record.health.clone().filter(Health::is_verdict);
     let unchecked: Option<BTreeSet<PathBuf>> = before
         .as_ref()
@@ -72,10 +76,10 @@ pub async fn examined(store: &TenantStore, opened: &mut Opened, request: &Reques
     Ok(warnings)
 }
 
-fn examiner(request: &Request) -> ProfileExaminer {
+fn examiner(request: &LoadRequest) -> ProfileExaminer {
     let policy = Policy {
         depth: Some(request.policy.depth.unwrap_or(Depth::Full)),
-        place: request.policy.place.clone(),
+        isolation: request.policy.isolation.clone(),
         threads: request.threads,
         max_shrink_percent: None,
         allow_damaged: true,

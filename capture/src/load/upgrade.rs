@@ -1,4 +1,4 @@
-//! An older Chrome's snapshot as the start of a newer one's.
+//! `Upgrade` makes an older Chrome's snapshot the start of a newer one's.
 //!
 //! Chrome brings the profile of an older version up to date when it starts, and never the other way.
 //! So each major version has snapshots of its own, and one that has none may start from those of an

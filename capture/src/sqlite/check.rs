@@ -1,4 +1,4 @@
-//! Lets SQLite check the copy of a database, and says what its answer means.
+//! `check` lets SQLite check the copy of a database, and says what its answer means.
 
 use std::{io, path::Path};
 
@@ -11,8 +11,8 @@ use super::{
     header::{Header, Identity},
 };
 use crate::{
-    source::Source,
-    state::{MAX_PROBLEMS, State},
+    db_state::{DbState, MAX_PROBLEMS},
+    profile_dir::ProfileDir,
 };
 
 /// SQLite marks every page in memory, a bit each: 32 MiB for so many.
@@ -36,7 +36,7 @@ const CHROME_NAMES: [&str; 9] = [
 
 /// Checks the database at `path` on a copy, on which `then` may look at it further.
 pub fn check<T>(
-    source: &Source,
+    dir: &ProfileDir,
     path: &Path,
     means: Means<'_>,
     then: impl FnOnce(&Connection) -> Option<T>,
@@ -49,16 +49,16 @@ pub fn check<T>(
         bytes: copy.map_or(0, |copy| copy.bytes),
     };
     if means.deadline.passed() {
-        return (checked(State::out_of_time(), None), None);
+        return (checked(DbState::out_of_time(), None), None);
     }
-    let copy = match Copy::make(source, path, means.scratch, means.deadline) {
+    let copy = match Copy::make(dir, path, means.scratch, means.deadline) {
         Ok(Some(copy)) => copy,
-        Ok(None) => return (checked(State::unchecked("the file is gone"), None), None),
+        Ok(None) => return (checked(DbState::unchecked("the file is gone"), None), None),
         Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-            return (checked(State::out_of_time(), None), None);
+            return (checked(DbState::out_of_time(), None), None);
         }
         Err(error) => {
-            return (checked(State::unchecked(format!("it cannot be copied: {error}")), None), None);
+            return (checked(DbState::unchecked(format!("it cannot be copied: {error}")), None), None);
         }
     };
     if let Some(state) = before_opening(&copy) {
@@ -80,29 +80,29 @@ pub fn check<T>(
 }
 
 /// What can, and must, be said without SQLite.
-fn before_opening(copy: &Copy) -> Option<State> {
+fn before_opening(copy: &Copy) -> Option<DbState> {
     if copy.raced {
-        return Some(State::unchecked("it changed while it was copied"));
+        return Some(DbState::unchecked("it changed while it was copied"));
     }
     if copy.names_another {
         // SQLite would open the file that is named, which may be any, and remove it.
-        return Some(State::unchecked("its journal is part of a transaction over several databases"));
+        return Some(DbState::unchecked("its journal is part of a transaction over several databases"));
     }
     match copy.identity {
-        Identity::Broken(why) if !copy.hot_journal => Some(State::damaged(why)),
+        Identity::Broken(why) if !copy.hot_journal => Some(DbState::damaged(why)),
         Identity::Database(Header { newer: true, .. }) => {
-            Some(State::unchecked("it is in a newer version of the format"))
+            Some(DbState::unchecked("it is in a newer version of the format"))
         }
         Identity::Database(Header { page_bytes, .. })
             if copy.database_bytes / u64::from(page_bytes) > MAX_PAGES =>
         {
-            Some(State::unchecked("it has too many pages"))
+            Some(DbState::unchecked("it has too many pages"))
         }
         _ => None,
     }
 }
 
-fn examine(connection: &Connection, means: Means<'_>) -> Result<State, Meaning> {
+fn examine(connection: &Connection, means: Means<'_>) -> Result<DbState, Meaning> {
     let error = match problems(connection, means.depth, None) {
         Ok(problems) => return Ok(verdict(problems)),
         Err(Meaning::Unchecked(reason)) => reason,
@@ -114,12 +114,12 @@ fn examine(connection: &Connection, means: Means<'_>) -> Result<State, Meaning> 
             return Err(Meaning::OutOfTime);
         }
         match problems(connection, means.depth, Some(&table)).map(verdict) {
-            Ok(State::Damaged(problems)) => return Ok(State::Damaged(problems)),
+            Ok(DbState::Damaged(problems)) => return Ok(DbState::Damaged(problems)),
             Ok(_) | Err(Meaning::Unchecked(_)) => {}
             Err(meaning) => return Err(meaning),
         }
     }
-    Ok(State::unchecked(format!("not all of it can be checked: {error}")))
+    Ok(DbState::unchecked(format!("not all of it can be checked: {error}")))
 }
 
 /// SQLite's findings, in all tables or in one.
@@ -150,12 +150,12 @@ fn problems(connection: &Connection, depth: Depth, table: Option<&str>) -> Resul
 }
 
 /// A module of SQLite that could not look at its own tables is not one that found damage.
-fn verdict(problems: Vec<String>) -> State {
+fn verdict(problems: Vec<String>) -> DbState {
     let (unable, damage): (Vec<_>, Vec<_>) =
         problems.into_iter().partition(|problem| problem.starts_with("unable to validate"));
     match (damage.is_empty(), unable.into_iter().next()) {
-        (true, Some(reason)) => State::unchecked(reason),
-        _ => State::of_problems(damage),
+        (true, Some(reason)) => DbState::unchecked(reason),
+        _ => DbState::of_problems(damage),
     }
 }
 
@@ -170,26 +170,26 @@ fn tables(connection: &Connection) -> Result<Vec<String>, Meaning> {
     run().map_err(|error| meaning(&error))
 }
 
-fn told(meaning: Meaning, path: &Path) -> State {
+fn told(meaning: Meaning, path: &Path) -> DbState {
     match meaning {
-        Meaning::Damaged(problem) => State::damaged(problem),
-        Meaning::OutOfTime => State::out_of_time(),
-        Meaning::OutOfMemory => State::out_of_memory(),
-        Meaning::Unchecked(reason) => State::unchecked(reason),
+        Meaning::Damaged(problem) => DbState::damaged(problem),
+        Meaning::OutOfTime => DbState::out_of_time(),
+        Meaning::OutOfMemory => DbState::out_of_memory(),
+        Meaning::Unchecked(reason) => DbState::unchecked(reason),
         Meaning::NotADatabase
             if path.file_name().is_some_and(|name| CHROME_NAMES.iter().any(|known| name == *known)) =>
         {
-            State::damaged("it does not begin as a database does")
+            DbState::damaged("it does not begin as a database does")
         }
-        Meaning::NotADatabase => {
-            State::unchecked("it has a journal and does not begin as a database does: encrypted, or damaged")
-        }
+        Meaning::NotADatabase => DbState::unchecked(
+            "it has a journal and does not begin as a database does: encrypted, or damaged",
+        ),
     }
 }
 
 /// Adds to damage that a file is too short, which SQLite does not put in words.
-fn with_size(state: State, copy: &Copy) -> State {
-    let (State::Damaged(mut problems), Identity::Database(header)) = (state.clone(), copy.identity) else {
+fn with_size(state: DbState, copy: &Copy) -> DbState {
+    let (DbState::Damaged(mut problems), Identity::Database(header)) = (state.clone(), copy.identity) else {
         return state;
     };
     let Some(pages) = header.pages.filter(|_| !copy.hot_journal && !copy.wal) else { return state };
@@ -197,7 +197,7 @@ fn with_size(state: State, copy: &Copy) -> State {
     if copy.database_bytes < expected {
         problems.insert(0, format!("it is {} bytes instead of {expected}", copy.database_bytes));
     }
-    State::of_problems(problems)
+    DbState::of_problems(problems)
 }
 
 #[cfg(test)]

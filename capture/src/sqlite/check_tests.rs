@@ -1,19 +1,21 @@
+//! These tests check databases that are whole, damaged, foreign and in use.
+
 use std::{fs, time::Duration};
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::{sqlite::fixture::Fixture, state::Deadline};
+use crate::{db_state::Deadline, sqlite::fixture::Fixture};
 
 #[test]
 fn a_whole_database_is_ok() {
     let fixture = Fixture::new();
-    assert_eq!(fixture.check(), (State::Ok, Some(500)));
+    assert_eq!(fixture.check(), (DbState::Ok, Some(500)));
     fs::write(fixture.path("empty"), "").unwrap();
     let (empty, _) = fixture.check_at("empty", Depth::Quick, Deadline::NEVER);
-    assert_eq!((empty.state, empty.bytes), (State::Ok, 0));
+    assert_eq!((empty.state, empty.bytes), (DbState::Ok, 0));
     let (gone, _) = fixture.check_at("gone", Depth::Quick, Deadline::NEVER);
-    assert!(matches!(gone.state, State::Unchecked(_)));
+    assert!(matches!(gone.state, DbState::Unchecked(_)));
 }
 
 #[test]
@@ -23,7 +25,7 @@ fn a_hot_journal_is_rolled_back_on_the_copy_alone() {
     let before = fixture.listing();
     let (checked, rows) = fixture.check_at("Cookies", Depth::Full, Deadline::NEVER);
     assert!(checked.hot_journal);
-    assert_eq!((checked.state, rows), (State::Ok, Some(500)));
+    assert_eq!((checked.state, rows), (DbState::Ok, Some(500)));
     assert!(fixture.listing() == before, "the source is as it was");
     // And without its journal, the same database is torn.
     fs::remove_file(fixture.path("Cookies-journal")).unwrap();
@@ -36,7 +38,7 @@ fn a_journal_that_is_not_hot_is_left_alone() {
     for journal in [&b""[..], &[0; 4096], b"text"] {
         fs::write(fixture.path("Cookies-journal"), journal).unwrap();
         let (checked, rows) = fixture.check_at("Cookies", Depth::Quick, Deadline::NEVER);
-        assert_eq!((checked.state, checked.hot_journal, rows), (State::Ok, false, Some(500)));
+        assert_eq!((checked.state, checked.hot_journal, rows), (DbState::Ok, false, Some(500)));
     }
 }
 
@@ -56,7 +58,7 @@ fn a_journal_cannot_have_another_file_read_or_removed() {
         bytes.extend(sum.to_be_bytes());
         bytes.extend(magic);
     });
-    assert!(matches!(fixture.check().0, State::Unchecked(reason) if reason.contains("several databases")));
+    assert!(matches!(fixture.check().0, DbState::Unchecked(reason) if reason.contains("several databases")));
     assert_eq!(fs::read(victim).unwrap(), b"precious");
 }
 
@@ -68,16 +70,16 @@ fn committed_frames_of_a_wal_count_and_others_do_not() {
     writer.execute("INSERT INTO cookies VALUES (1000, 'new', '', 'v10')", []).unwrap();
     let before = fixture.listing();
     let (checked, rows) = fixture.check_at("Cookies", Depth::Full, Deadline::NEVER);
-    assert_eq!((checked.state, checked.wal, rows), (State::Ok, true, Some(501)));
+    assert_eq!((checked.state, checked.wal, rows), (DbState::Ok, true, Some(501)));
     assert!(fixture.listing() == before, "the source is as it was");
     let committed = fs::read(fixture.path("Cookies-wal")).unwrap();
     writer.execute_batch("PRAGMA cache_size = 1; BEGIN; UPDATE cookies SET value = zeroblob(2000);").unwrap();
     assert!(fs::metadata(fixture.path("Cookies-wal")).unwrap().len() > committed.len() as u64);
-    assert_eq!(fixture.check(), (State::Ok, Some(501)), "what is not committed is not there");
+    assert_eq!(fixture.check(), (DbState::Ok, Some(501)), "what is not committed is not there");
     drop(writer);
     // A torn frame ends a WAL, as it does for the browser.
     fs::write(fixture.path("Cookies-wal"), &committed[..committed.len() - 100]).unwrap();
-    assert_eq!(fixture.check().0, State::Ok);
+    assert_eq!(fixture.check().0, DbState::Ok);
 }
 
 #[test]
@@ -105,7 +107,7 @@ fn damage_is_found() {
 fn a_file_that_is_too_short_is_said_to_be() {
     let fixture = Fixture::new();
     fixture.edit("Cookies", |bytes| bytes.truncate(8192));
-    let State::Damaged(problems) = fixture.check().0 else { panic!() };
+    let DbState::Damaged(problems) = fixture.check().0 else { panic!() };
     assert!(problems[0].starts_with("it is 8192 bytes instead of "), "{problems:?}");
 }
 
@@ -117,7 +119,7 @@ fn a_changed_value_is_seen_by_no_check() {
         let at = bytes.windows(6).rposition(|window| window == b"v10499").unwrap();
         bytes[at + 5] = b'8';
     });
-    assert_eq!(fixture.check(), (State::Ok, Some(500)));
+    assert_eq!(fixture.check(), (DbState::Ok, Some(500)));
 }
 
 #[test]
@@ -138,7 +140,7 @@ fn what_only_the_browser_knows_is_not_damage_and_hides_none() {
         connection.execute_batch(&rename).unwrap();
         drop(connection);
         let (state, rows) = fixture.check();
-        assert!(matches!(&state, State::Unchecked(_)), "{schema}: {state:?}");
+        assert!(matches!(&state, DbState::Unchecked(_)), "{schema}: {state:?}");
         assert_eq!(rows, Some(500));
         fixture.edit("Cookies", |bytes| bytes[4096..4106].fill(0xff));
         assert!(fixture.check().0.is_damaged(), "{schema}");
@@ -159,20 +161,20 @@ fn what_only_the_browser_knows_is_not_damage_and_hides_none() {
 fn newer_and_foreign_files_are_not_judged() {
     let fixture = Fixture::new();
     fixture.edit("Cookies", |bytes| bytes[18..20].fill(3));
-    assert!(matches!(fixture.check().0, State::Unchecked(_)));
+    assert!(matches!(fixture.check().0, DbState::Unchecked(_)));
     fs::write(fixture.path("vault"), [0x5a; 8192]).unwrap();
     fs::write(fixture.path("vault-journal"), "").unwrap();
     let (checked, _) = fixture.check_at("vault", Depth::Full, Deadline::NEVER);
-    assert!(matches!(checked.state, State::Unchecked(_)));
+    assert!(matches!(checked.state, DbState::Unchecked(_)));
 }
 
 #[test]
 fn time_may_run_out_before_or_within_a_check() {
     let fixture = Fixture::new();
     let state = |time| fixture.check_at("Cookies", Depth::Full, Deadline::after(time)).0.state;
-    assert_eq!(state(Duration::ZERO), State::out_of_time());
-    let source = Source::open(fixture.dir.path()).unwrap();
-    let copy = Copy::make(&source, Path::new("Cookies"), fixture.scratch.path(), Deadline::NEVER);
+    assert_eq!(state(Duration::ZERO), DbState::out_of_time());
+    let dir = ProfileDir::open(fixture.dir.path()).unwrap();
+    let copy = Copy::make(&dir, Path::new("Cookies"), fixture.scratch.path(), Deadline::NEVER);
     let copy = copy.unwrap().unwrap();
     let deadline = Deadline::after(Duration::ZERO);
     let means = Means { depth: Depth::Full, deadline, scratch: fixture.scratch.path() };
@@ -188,7 +190,7 @@ fn all_page_sizes_are_checked() {
         let connection = fixture.open();
         connection.execute_batch(&format!("PRAGMA page_size = {page_bytes}; VACUUM;")).unwrap();
         drop(connection);
-        assert_eq!(fixture.check(), (State::Ok, Some(500)));
+        assert_eq!(fixture.check(), (DbState::Ok, Some(500)));
     }
 }
 

@@ -1,10 +1,10 @@
-//! A connection to a copy of a database that nobody vouches for.
+//! `connection` opens the copy of a database that nobody vouches for.
 
 use std::path::Path;
 
 use rusqlite::{Connection, Error, ErrorCode, OpenFlags, config::DbConfig, limits::Limit};
 
-use crate::state::Deadline;
+use crate::db_state::Deadline;
 
 /// Of pages, for one connection.
 const CACHE_KIB: i64 = 2048;

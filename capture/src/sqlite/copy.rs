@@ -1,4 +1,4 @@
-//! A private copy of a database and its journal, on which recovery may happen.
+//! `Copy` is a private copy of a database and its journal, on which recovery may happen.
 //!
 //! The source is read and nothing else: not locked, not recovered, its directory not
 //! written to. The `-shm` file is left out, as SQLite makes it anew from the `-wal`.
@@ -15,8 +15,8 @@ use tempfile::TempDir;
 
 use super::header::{self, HEADER_BYTES, Identity};
 use crate::{
-    source::{Source, with_suffix},
-    state::Deadline,
+    db_state::Deadline,
+    profile_dir::{ProfileDir, with_suffix},
 };
 
 /// The copy's own name: no source's name, however odd, reaches SQLite.
@@ -47,14 +47,13 @@ pub(super) struct Copy {
 impl Copy {
     /// `None` if there is no such file; an error of the kind `TimedOut` if it takes too long.
     pub(super) fn make(
-        source: &Source,
+        dir: &ProfileDir,
         path: &Path,
         scratch: &Path,
         deadline: Deadline,
     ) -> io::Result<Option<Self>> {
-        let Some(database) = source.file(path)? else { return Ok(None) };
-        let (journal, wal) =
-            (source.file(&with_suffix(path, JOURNAL))?, source.file(&with_suffix(path, WAL))?);
+        let Some(database) = dir.file(path)? else { return Ok(None) };
+        let (journal, wal) = (dir.file(&with_suffix(path, JOURNAL))?, dir.file(&with_suffix(path, WAL))?);
         let files = [Some(&database), journal.as_ref(), wal.as_ref()];
         let before = states(files)?;
         // An absolute path is never taken for a URI.

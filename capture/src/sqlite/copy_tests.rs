@@ -1,3 +1,5 @@
+//! These tests copy databases that are sparse, linked, closed to others and too large for the time.
+
 use std::{fs, os::unix::fs::symlink};
 
 use super::*;
@@ -10,7 +12,7 @@ fn holes_and_content_are_kept() {
     file.write_all_at(b"SQLite", 0).unwrap();
     file.write_all_at(&[7; 5000], 9 << 20).unwrap();
     let copy = Copy::make(
-        &Source::open(source.path()).unwrap(),
+        &ProfileDir::open(source.path()).unwrap(),
         Path::new("sparse"),
         scratch.path(),
         Deadline::NEVER,
@@ -44,7 +46,7 @@ fn links_are_not_followed_and_no_fifo_is_waited_for() {
     fs::write(source.path().join("db"), "x").unwrap();
     symlink("real", source.path().join("db-journal")).unwrap();
     rustix::fs::mkfifoat(rustix::fs::CWD, source.path().join("fifo"), 0o600.into()).unwrap();
-    let opened = Source::open(source.path()).unwrap();
+    let opened = ProfileDir::open(source.path()).unwrap();
     let make = |name: &str| Copy::make(&opened, Path::new(name), scratch.path(), Deadline::NEVER).unwrap();
     assert!(make("link").is_none());
     assert!(make("fifo").is_none());
@@ -60,7 +62,7 @@ fn a_copy_is_for_its_owner_alone() {
         fs::write(source.path().join(name), "x").unwrap();
         fs::set_permissions(source.path().join(name), Permissions::from_mode(0o666)).unwrap();
     }
-    let opened = Source::open(source.path()).unwrap();
+    let opened = ProfileDir::open(source.path()).unwrap();
     let copy = Copy::make(&opened, Path::new("db"), scratch.path(), Deadline::NEVER).unwrap().unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let folder = copy.path().parent().unwrap().to_owned();
@@ -74,7 +76,7 @@ fn a_copy_is_given_up_when_its_time_is_over() {
     let (source, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     fs::write(source.path().join("db"), [1; 5000]).unwrap();
     let late = Deadline::after(std::time::Duration::ZERO);
-    let made = Copy::make(&Source::open(source.path()).unwrap(), Path::new("db"), scratch.path(), late);
+    let made = Copy::make(&ProfileDir::open(source.path()).unwrap(), Path::new("db"), scratch.path(), late);
     // Where blocks are shared, no time is needed.
     assert!(made.is_ok() || made.is_err_and(|error| error.kind() == io::ErrorKind::TimedOut));
     assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0);

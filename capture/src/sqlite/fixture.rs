@@ -1,4 +1,4 @@
-//! A directory with a database, for tests.
+//! `Fixture` is a directory with a database, for tests.
 
 use std::{
     fs,
@@ -11,8 +11,8 @@ use rusqlite::Connection;
 
 use super::{Checked, Depth, Means, check};
 use crate::{
-    source::Source,
-    state::{Deadline, State},
+    db_state::{DbState, Deadline},
+    profile_dir::ProfileDir,
 };
 
 type Listed = (String, Vec<u8>, SystemTime, (i64, i64), u64);
@@ -56,12 +56,12 @@ impl Fixture {
     pub(super) fn check_at(&self, name: &str, depth: Depth, deadline: Deadline) -> (Checked, Option<i64>) {
         let means = Means { depth, deadline, scratch: self.scratch.path() };
         let rows = |c: &Connection| c.query_row("SELECT count(*) FROM cookies", [], |row| row.get(0)).ok();
-        let checked = check(&Source::open(self.dir.path()).unwrap(), Path::new(name), means, rows);
+        let checked = check(&ProfileDir::open(self.dir.path()).unwrap(), Path::new(name), means, rows);
         assert_eq!(fs::read_dir(self.scratch.path()).unwrap().count(), 0, "copies are removed");
         checked
     }
 
-    pub(super) fn check(&self) -> (State, Option<i64>) {
+    pub(super) fn check(&self) -> (DbState, Option<i64>) {
         let (checked, rows) = self.check_at("Cookies", Depth::Full, Deadline::NEVER);
         (checked.state, rows)
     }

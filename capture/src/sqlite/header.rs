@@ -1,4 +1,4 @@
-//! Tells what a file is from its first bytes, and whether a journal beside it is hot.
+//! `header` tells what a file is from its first bytes, and whether a journal beside it is hot.
 
 /// The part of a database that says what it is.
 pub const HEADER_BYTES: usize = 100;

@@ -1,4 +1,4 @@
-//! Checks SQLite databases, on private copies.
+//! `sqlite` checks SQLite databases, on private copies.
 //!
 //! A journal or a `-wal` is part of its database: without it the database is torn. Both
 //! are copied, SQLite recovers the copy as the browser would recover the original, and
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 pub use check::check;
 pub(crate) use copy::start;
 
-use crate::state::{Deadline, State, path_as_text};
+use crate::db_state::{DbState, Deadline, path_as_text};
 
 /// How thoroughly a database is checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,7 +38,7 @@ pub struct Checked {
     #[serde(serialize_with = "path_as_text")]
     pub path: PathBuf,
     #[serde(flatten)]
-    pub state: State,
+    pub state: DbState,
     /// Whether a transaction was not finished; the browser rolls it back.
     pub hot_journal: bool,
     /// Whether there is a `-wal` with content.

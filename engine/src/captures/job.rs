@@ -23,7 +23,7 @@ use store::{
     name::{Lineage, ProfileName},
     ops::{
         retention,
-        write::snapshot::{self, About, HoldBack, LockUse, Report, Request},
+        write::snapshot::{self, About, HoldBack, LockUse, Report},
     },
     progress::Progress,
 };
@@ -77,7 +77,7 @@ impl Engine {
         let settings = self.settings.tenant(&lineage.name.tenant);
         self.require_room(tenant, &lineage, options).await?;
         let examiner = examiner(options, profile.stopped.clone(), (tenant, &lineage.name));
-        let request = Request {
+        let request = snapshot::Request {
             directory: directory.to_owned(),
             max_bytes: Some(settings.max_profile_bytes),
             quota_bytes: settings.quota_bytes,

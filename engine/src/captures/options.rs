@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use capture::{examination::Place, examiner::Policy, sqlite::Depth};
+use capture::{examination::Isolation, examiner::Policy, sqlite::Depth};
 use serde::{Deserialize, Serialize};
 use store::{
     Error,
@@ -108,7 +108,7 @@ impl CheckOptions {
     pub(crate) fn policy(&self) -> Policy {
         Policy {
             depth: self.depth.depth(),
-            place: Place::apart(),
+            isolation: Isolation::own_cell(),
             threads: threads(),
             max_shrink_percent: self.max_shrink_percent,
             allow_damaged: self.allow_damaged,

@@ -49,7 +49,7 @@ impl Notes {
 pub(super) async fn choose(
     tenant: &TenantStore,
     opened: store::Result<Option<Opened>>,
-    request: &load::Request,
+    request: &load::LoadRequest,
     mode: Mode,
     notes: &mut Notes,
 ) -> Result<Option<Opened>, Failure> {
@@ -74,7 +74,7 @@ pub(super) async fn choose(
 async fn judged(
     tenant: &TenantStore,
     mut opened: Opened,
-    request: &load::Request,
+    request: &load::LoadRequest,
     mode: Mode,
     notes: &mut Notes,
 ) -> store::Result<Opened> {
@@ -91,9 +91,13 @@ async fn judged(
 }
 
 /// What a load of the same profile would be asked.
-pub(super) fn load_request(engine: &Engine, args: &MountRequest, chrome_major: ChromeMajor) -> load::Request {
+pub(super) fn load_request(
+    engine: &Engine,
+    args: &MountRequest,
+    chrome_major: ChromeMajor,
+) -> load::LoadRequest {
     let settings = engine.settings.tenant(&args.source.profile.tenant);
-    load::Request {
+    load::LoadRequest {
         profile: args.source.profile.clone(),
         chrome_major,
         chrome_version: args.load.chrome_version.clone(),
@@ -108,7 +112,7 @@ pub(super) fn load_request(engine: &Engine, args: &MountRequest, chrome_major: C
             allow_hot: settings.modes.contains(&record::Mode::Hot),
             max_bytes: settings.max_profile_bytes,
             depth: None,
-            place: examination::Place::apart(),
+            isolation: examination::Isolation::own_cell(),
             require: args.load.require,
         },
         host_region: args.host_region.clone().or_else(|| engine.settings.host_region()),

@@ -198,7 +198,7 @@ async fn with_lock(
 async fn upgraded(
     tenant: &TenantStore,
     lineage: &Lineage,
-    request: &load::Request,
+    request: &load::LoadRequest,
     search: &Search,
     notes: &mut Notes,
 ) -> Result<Option<Snapshot>, Failure> {

@@ -15,7 +15,7 @@ use store::{
     id::{RecordId, Sha256, SnapshotId},
     name::Lineage,
     ops::{
-        archive::export::{self, Archive, Exported, Framing, Request, Times},
+        archive::export::{self, Archive, Exported, Framing, Times},
         archive::publish::{self, PublishJob, Published},
     },
 };
@@ -236,12 +236,12 @@ impl Engine {
         })
     }
 
-    fn archive_request(&self, request: &ExportRequest) -> Request {
+    fn archive_request(&self, request: &ExportRequest) -> export::Request {
         let settings = self.settings.tenant(&request.snapshot.name.profile.tenant);
         let level = request.level.unwrap_or(settings.archive_level);
         let framing = if request.splice { Framing::Splice } else { solid(level) };
         let times = if request.whole_seconds { Times::Seconds } else { Times::Exact };
-        Request { framing, times, seal: None, max_bytes: settings.max_profile_bytes }
+        export::Request { framing, times, seal: None, max_bytes: settings.max_profile_bytes }
     }
 
     fn warn_of_skipped(&self, archive: Option<&Archive>) -> Vec<String> {

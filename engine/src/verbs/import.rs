@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use capture::{examiner::ProfileExaminer, judge::ArchiveJudge};
+use capture::{archive_inspector::ArchiveInspector, examiner::ProfileExaminer};
 use schemars::JsonSchema;
 use serde::Serialize;
 use store::{
@@ -23,7 +23,7 @@ use store::{
     },
     name::{ChromeMajor, Lineage, ProfileName},
     ops::{
-        archive::import::{self, Imported, Request},
+        archive::import::{self, Imported},
         pointer_move,
         read::resolve,
         retention,
@@ -214,7 +214,7 @@ impl Engine {
         (tenant, lineage): (&TenantStore, &Lineage),
         actor: &Actor,
         manifest: Option<Manifest>,
-    ) -> Request {
+    ) -> import::Request {
         let settings = self.settings.tenant(&lineage.name.tenant);
         let (name, source) = match file == Path::new(STREAM) {
             true => ("the archive".to_owned(), STREAM.to_owned()),
@@ -228,7 +228,7 @@ impl Engine {
             stopped: None,
             expected: expected(tenant, &lineage.name),
         };
-        Request {
+        import::Request {
             lineage: lineage.clone(),
             name,
             source: ("archive", source),
@@ -238,7 +238,7 @@ impl Engine {
             quota_bytes: settings.quota_bytes,
             threads: threads(),
             controls: Some(LineageHandle::new(tenant.clone(), lineage.clone(), actor.clone())),
-            judge: Some((Arc::new(ArchiveJudge(examiner)), std::env::temp_dir())),
+            judge: Some((Arc::new(ArchiveInspector(examiner)), std::env::temp_dir())),
         }
     }
 

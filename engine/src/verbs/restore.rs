@@ -14,7 +14,7 @@ use store::{
     format::{record::Record, tree::TreePath},
     id::{RecordId, SnapshotId},
     name::{ChromeMajor, Lineage},
-    ops::read::restore::{self, Inspector, Report, Request},
+    ops::read::restore::{self, Inspector, Report},
     tree::write::Keeping,
 };
 
@@ -197,7 +197,7 @@ impl Engine {
         let marked = damaged(&record);
         marked.iter().for_each(|warning| self.warn(warning));
         let leftovers = Arc::new(WithoutLeftovers::default());
-        let restoring = Request {
+        let restoring = restore::Request {
             paths: request.paths.clone(),
             target: request.target.clone(),
             force: request.force,

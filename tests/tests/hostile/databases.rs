@@ -6,9 +6,9 @@ use std::{fs, path::Path, time::Duration};
 
 use capture::{
     cell::{Cell, Confinement, VERB},
-    examination::{self, Examination, Options, Place, Scope},
+    db_state::{DbState, Deadline},
+    examination::{self, Examination, Isolation, Options, Scope},
     sqlite::Depth,
-    state::{Deadline, State},
 };
 use rusqlite::Connection;
 use rustix::process::{Pid, Signal, kill_process};
@@ -29,14 +29,14 @@ fn impostor(script: &str) -> Cell {
     Cell { program: "/bin/sh".into(), arguments: vec!["-c".into(), script.into()], ..Cell::own() }
 }
 
-fn options(place: Place, scratch: &TempDir) -> Options {
+fn options(isolation: Isolation, scratch: &TempDir) -> Options {
     let scratch = scratch.path().to_owned();
-    Options { depth: Depth::Full, place, threads: 2, deadline: Deadline::NEVER, scratch }
+    Options { depth: Depth::Full, isolation, threads: 2, deadline: Deadline::NEVER, scratch }
 }
 
 fn examine(profile: &Path, cell: Cell) -> Examination {
     let scratch = tempfile::tempdir().unwrap();
-    let found = examination::examine(profile, Scope::All, &options(Place::Apart(cell), &scratch)).unwrap();
+    let found = examination::examine(profile, Scope::All, &options(Isolation::Cell(cell), &scratch)).unwrap();
     assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0, "nothing is left of what died");
     found
 }
@@ -97,11 +97,11 @@ fn what_is_found_apart_is_what_is_found_here() {
     let table = "CREATE TABLE cookies(value TEXT, encrypted_value BLOB); INSERT INTO cookies VALUES ('a', ''), ('', 'v10');";
     cookies.execute_batch(&format!("PRAGMA journal_mode = WAL; {table}")).unwrap();
     fs::write(folder.join("torn"), b"SQLite format 3\0 and no more").unwrap();
-    let seen = |place| {
-        let found = examination::examine(profile.path(), Scope::All, &options(place, &scratch)).unwrap();
+    let seen = |isolation| {
+        let found = examination::examine(profile.path(), Scope::All, &options(isolation, &scratch)).unwrap();
         Examination { elapsed: Duration::ZERO, ..found }
     };
-    let (here, apart) = (seen(Place::Here), seen(Place::Apart(cell())));
+    let (here, apart) = (seen(Isolation::InProcess), seen(Isolation::Cell(cell())));
     assert_eq!(here, apart);
     assert_eq!((apart.sqlite.len(), apart.leveldb.len(), apart.damaged().count()), (5, 1, 2));
     assert_eq!(apart.cookies.unwrap().total().rows, 2);
@@ -119,7 +119,7 @@ fn a_database_that_takes_too_much_memory_could_not_be_examined_and_the_others_ar
     );
     let found = examine(profile.path(), Cell { memory_bytes: 16 << 20, ..cell() });
     assert_eq!(why(&found), "its check takes more than 32 MiB of memory");
-    assert_eq!(found.sqlite.iter().filter(|checked| checked.state == State::Ok).count(), 10);
+    assert_eq!(found.sqlite.iter().filter(|checked| checked.state == DbState::Ok).count(), 10);
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn a_database_that_takes_too_much_time_could_not_be_examined_and_the_others_are(
     endless(profile.path(), "evil");
     let found = examine(profile.path(), Cell { cpu_seconds: 1, ..cell() });
     assert_eq!(why(&found), "its check takes more than 1 seconds of processor time");
-    assert_eq!(found.sqlite.iter().filter(|checked| checked.state == State::Ok).count(), 10);
+    assert_eq!(found.sqlite.iter().filter(|checked| checked.state == DbState::Ok).count(), 10);
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn a_check_that_does_not_look_at_the_clock_is_ended() {
     endless(profile.path(), "evil");
     let cell = Cell { grace: Duration::from_millis(100), ..cell() };
     let deadline = Deadline::after(Duration::from_secs(2));
-    let options = Options { deadline, ..options(Place::Apart(cell), &scratch) };
+    let options = Options { deadline, ..options(Isolation::Cell(cell), &scratch) };
     let found = examination::examine(profile.path(), Scope::All, &options).unwrap();
     assert_eq!(why(&found), "its check did not end when its time was over");
 }
@@ -195,7 +195,7 @@ fn a_process_that_stands_still_is_ended() {
     good(profile.path(), 2);
     let cell = Cell { grace: Duration::from_millis(50), ..impostor("echo '{\"began\":0}'; kill -STOP $$") };
     let deadline = Deadline::after(Duration::from_secs(2));
-    let options = Options { deadline, ..options(Place::Apart(cell), &scratch) };
+    let options = Options { deadline, ..options(Isolation::Cell(cell), &scratch) };
     let found = examination::examine(profile.path(), Scope::All, &options).unwrap();
     assert_eq!(why(&found), "its check did not end when its time was over");
     // None of those that were not begun counts as whole.
@@ -218,7 +218,7 @@ fn without_a_process_nothing_is_examined_and_that_is_an_error() {
     let (profile, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     good(profile.path(), 1);
     let fails = |cell| {
-        let options = options(Place::Apart(cell), &scratch);
+        let options = options(Isolation::Cell(cell), &scratch);
         examination::examine(profile.path(), Scope::All, &options).unwrap_err().to_string()
     };
     let none = fails(Cell { program: "/nowhere/pstore".into(), ..cell() });

@@ -1,4 +1,4 @@
-//! With servers of this very process; a real browser's is in the tests crate.
+//! These tests ask servers within this process; the tests crate asks a real browser.
 
 use std::{net::TcpListener, thread};
 

@@ -1,3 +1,5 @@
+//! These tests read what profiles say about themselves, also where files are missing or odd.
+
 use super::*;
 
 fn with(preferences: &[(&str, &str)]) -> tempfile::TempDir {

@@ -1,4 +1,4 @@
-//! What a stop may do, what came of it, and what can be in its way.
+//! `outcome` defines what a stop may do, how it ended, and what can be in its way.
 
 use std::{io, path::PathBuf, time::Duration};
 

@@ -1,4 +1,4 @@
-//! With shells that are named like a browser; real ones are in the tests crate.
+//! These tests stop shells that are named like a browser; the tests crate stops real ones.
 
 use std::{
     fs,

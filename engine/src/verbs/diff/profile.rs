@@ -32,10 +32,7 @@ use store::{
         record::Record,
         tree::{Entry, Kind, TreePath},
     },
-    ops::read::{
-        browse,
-        restore::{self, Request},
-    },
+    ops::read::{browse, restore},
     progress::Silent,
     scratch::{self, Scratch},
 };
@@ -265,7 +262,7 @@ async fn fetch(
     if paths.is_empty() {
         return Ok(fs::create_dir(target).at("cannot make", target)?);
     }
-    let request = Request {
+    let request = restore::Request {
         paths,
         target: target.to_owned(),
         force: false,

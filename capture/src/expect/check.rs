@@ -1,4 +1,4 @@
-//! Looks for what is expected in a directory that holds still.
+//! `check` looks for what is expected in a directory that holds still.
 
 use std::{
     collections::BTreeMap,
@@ -16,72 +16,72 @@ use store::format::{
 use super::sought::{SoughtCookie, SoughtCookies, SoughtOrigins};
 use crate::{
     change::{names, storage},
-    examination::{Options, Place},
-    job::{Found, Job},
-    source::{FoundKind, Source},
+    check_job::{CheckJob, CheckResult},
+    examination::{Isolation, Options},
+    profile_dir::{EntryKind, ProfileDir},
     sqlite::Means,
 };
 
 /// Says what of `expected` is missing below `root`, and when the cookies that are there lapse. What has
 /// lapsed by `now_ms` is missing.
-pub(crate) fn judge(
+pub(crate) fn check(
     root: &Path,
     expected: &Expectations,
     now_ms: u64,
     options: &Options,
 ) -> io::Result<Expected> {
-    let source = Source::open(root)?;
-    let profiles = profiles(&source)?;
-    let jobs = jobs(&source, &profiles, expected, now_ms);
-    let found = match &options.place {
+    let dir = ProfileDir::open(root)?;
+    let profiles = profiles(&dir)?;
+    let jobs = jobs(&dir, &profiles, expected, now_ms);
+    let found = match &options.isolation {
         _ if jobs.is_empty() => Vec::new(),
-        Place::Here => {
+        Isolation::InProcess => {
             let means = Means { depth: options.depth, deadline: options.deadline, scratch: &options.scratch };
-            jobs.iter().map(|job| job.check(&source, means)).collect()
+            jobs.iter().map(|job| job.check(&dir, means)).collect()
         }
-        Place::Apart(cell) => cell.examine(root, &jobs, options)?,
+        Isolation::Cell(cell) => cell.examine(root, &jobs, options)?,
     };
     let mut verdict = Verdict::default();
     verdict.cookies(expected, &found);
-    verdict.origins(expected, &found, &with_databases(&source, &profiles)?);
+    verdict.origins(expected, &found, &with_databases(&dir, &profiles)?);
     for path in &expected.files {
-        let is_there = source.file(Path::new(path))?.is_some() || source.entries(Path::new(path))?.is_some();
+        let is_there = dir.file(Path::new(path))?.is_some() || dir.entries(Path::new(path))?.is_some();
         verdict.unless(is_there, "file", path, || "it is not there".to_owned());
     }
     Ok(Expected { revision: expected.revision, ..verdict.0 })
 }
 
 /// The directories in which profiles may be.
-fn profiles(source: &Source) -> io::Result<Vec<PathBuf>> {
-    let entries = source.entries(Path::new(""))?.unwrap_or_default();
-    let directories = entries.into_iter().filter(|entry| entry.kind == FoundKind::Directory);
+fn profiles(dir: &ProfileDir) -> io::Result<Vec<PathBuf>> {
+    let entries = dir.entries(Path::new(""))?.unwrap_or_default();
+    let directories = entries.into_iter().filter(|entry| entry.kind == EntryKind::Directory);
     Ok(directories.map(|entry| PathBuf::from(entry.name)).collect())
 }
 
-fn jobs(source: &Source, profiles: &[PathBuf], expected: &Expectations, now_ms: u64) -> Vec<Job> {
+fn jobs(dir: &ProfileDir, profiles: &[PathBuf], expected: &Expectations, now_ms: u64) -> Vec<CheckJob> {
     let mut jobs = Vec::new();
     let names: Vec<(String, String)> =
         expected.cookies.iter().map(|cookie| (cookie.host.clone(), cookie.name.clone())).collect();
     for profile in profiles {
         for database in ["Cookies", "Network/Cookies"].map(|name| profile.join(name)) {
-            if !names.is_empty() && matches!(source.file(&database), Ok(Some(_))) {
-                jobs.push(Job::Cookies(database, now_ms, names.clone()));
+            if !names.is_empty() && matches!(dir.file(&database), Ok(Some(_))) {
+                jobs.push(CheckJob::Cookies(database, now_ms, names.clone()));
             }
         }
         let directory = profile.join(storage::DIRECTORY);
-        if !expected.origins.is_empty() && matches!(source.entries(&directory), Ok(Some(_))) {
-            jobs.push(Job::Origins(directory, expected.origins.clone()));
+        if !expected.origins.is_empty() && matches!(dir.entries(&directory), Ok(Some(_))) {
+            jobs.push(CheckJob::Origins(directory, expected.origins.clone()));
         }
     }
     jobs
 }
 
 /// The origins that have an IndexedDB.
-fn with_databases(source: &Source, profiles: &[PathBuf]) -> io::Result<Vec<String>> {
+fn with_databases(dir: &ProfileDir, profiles: &[PathBuf]) -> io::Result<Vec<String>> {
     let mut origins = Vec::new();
     for folder in profiles.iter().map(|profile| profile.join("IndexedDB")) {
-        let entries = source.entries(&folder)?.unwrap_or_default();
-        let directories = entries.into_iter().filter(|entry| entry.kind == FoundKind::Directory);
+        let entries = dir.entries(&folder)?.unwrap_or_default();
+        let directories = entries.into_iter().filter(|entry| entry.kind == EntryKind::Directory);
         let named = directories.map(|entry| folder.join(entry.name));
         origins.extend(named.filter_map(|path| names::origin(path.as_os_str().as_bytes())));
     }
@@ -99,11 +99,11 @@ impl Verdict {
         }
     }
 
-    fn cookies(&mut self, expected: &Expectations, found: &[Found]) {
+    fn cookies(&mut self, expected: &Expectations, found: &[CheckResult]) {
         let databases: Vec<(&PathBuf, &SoughtCookies)> = found
             .iter()
             .filter_map(|found| match found {
-                Found::Cookies(path, cookies) => Some((path, cookies)),
+                CheckResult::Cookies(path, cookies) => Some((path, cookies)),
                 _ => None,
             })
             .collect();
@@ -128,11 +128,13 @@ impl Verdict {
         }
     }
 
-    fn origins(&mut self, expected: &Expectations, found: &[Found], with_databases: &[String]) {
+    fn origins(&mut self, expected: &Expectations, found: &[CheckResult], with_databases: &[String]) {
         let mut present: BTreeMap<usize, bool> = BTreeMap::new();
         let mut unread = None;
         for found in found {
-            let Found::Origins(path, SoughtOrigins { are_there, problem: why }) = found else { continue };
+            let CheckResult::Origins(path, SoughtOrigins { are_there, problem: why }) = found else {
+                continue;
+            };
             unread = unread.or_else(|| problem(path, why.as_ref()));
             are_there.iter().enumerate().for_each(|(at, there)| *present.entry(at).or_default() |= there);
         }

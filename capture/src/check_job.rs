@@ -1,4 +1,4 @@
-//! One database to check, and what was found in it.
+//! `CheckJob` is one database to check, and `CheckResult` what the check found.
 
 use std::path::{Path, PathBuf};
 
@@ -10,18 +10,18 @@ use crate::{
         origins::{self, Storage},
     },
     cookies::{self, Count},
+    db_state::{DbState, path_as_bytes},
     expect::sought::{self, SoughtCookies, SoughtOrigins},
     inventory::Inventory,
     leveldb,
-    source::Source,
+    profile_dir::ProfileDir,
     sqlite::{self, Means},
-    state::{State, path_as_bytes},
 };
 
 /// Where it is, below the directory examined.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Job {
+pub(crate) enum CheckJob {
     Sqlite(#[serde(with = "path_as_bytes")] PathBuf),
     LevelDb(#[serde(with = "path_as_bytes")] PathBuf),
     /// Two databases of cookies, of which one is to be told from the other, and until when a cookie
@@ -36,7 +36,7 @@ pub(crate) enum Job {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum CheckResult {
     Sqlite(sqlite::Checked, Option<Count>),
     LevelDb(leveldb::Checked),
     Sites(PathBuf, Sites),
@@ -45,7 +45,7 @@ pub(crate) enum Found {
     Origins(PathBuf, SoughtOrigins),
 }
 
-impl Job {
+impl CheckJob {
     pub(crate) fn all(inventory: &Inventory) -> Vec<Self> {
         let sqlite = inventory.sqlite.iter().cloned().map(Self::Sqlite);
         sqlite.chain(inventory.leveldb.iter().cloned().map(Self::LevelDb)).collect()
@@ -62,49 +62,59 @@ impl Job {
         }
     }
 
-    pub(crate) fn check(&self, source: &Source, means: Means<'_>) -> Found {
+    pub(crate) fn check(&self, dir: &ProfileDir, means: Means<'_>) -> CheckResult {
         match self {
             Self::Sqlite(path) => {
-                let (checked, count) = sqlite::check(source, path, means, cookies::count);
-                Found::Sqlite(checked, count)
+                let (checked, count) = sqlite::check(dir, path, means, cookies::count);
+                CheckResult::Sqlite(checked, count)
             }
-            Self::LevelDb(path) => Found::LevelDb(leveldb::check(source, path, means.deadline)),
+            Self::LevelDb(path) => CheckResult::LevelDb(leveldb::check(dir, path, means.deadline)),
             Self::Sites(path, soon_ms) => {
-                Found::Sites(path.clone(), cookie_sites::check(source, path, *soon_ms, means))
+                CheckResult::Sites(path.clone(), cookie_sites::check(dir, path, *soon_ms, means))
             }
-            Self::Storage(path) => Found::Storage(path.clone(), origins::check(source, path, means.deadline)),
+            Self::Storage(path) => {
+                CheckResult::Storage(path.clone(), origins::check(dir, path, means.deadline))
+            }
             Self::Cookies(path, now_ms, names) => {
-                Found::Cookies(path.clone(), sought::cookies(source, path, (*now_ms, names), means))
+                CheckResult::Cookies(path.clone(), sought::cookies(dir, path, (*now_ms, names), means))
             }
             Self::Origins(path, names) => {
-                Found::Origins(path.clone(), sought::origins(source, path, names, means.deadline))
+                CheckResult::Origins(path.clone(), sought::origins(dir, path, names, means.deadline))
             }
         }
     }
 
     /// What is said of one that nobody has looked at.
-    pub(crate) fn unseen(&self, state: State) -> Found {
+    pub(crate) fn unseen(&self, state: DbState) -> CheckResult {
         let path = self.path().to_owned();
         match self {
-            Self::Sqlite(_) => {
-                Found::Sqlite(sqlite::Checked { path, state, hot_journal: false, wal: false, bytes: 0 }, None)
+            Self::Sqlite(_) => CheckResult::Sqlite(
+                sqlite::Checked { path, state, hot_journal: false, wal: false, bytes: 0 },
+                None,
+            ),
+            Self::LevelDb(_) => CheckResult::LevelDb(leveldb::Checked {
+                path,
+                state,
+                notes: leveldb::Notes::default(),
+                bytes: 0,
+            }),
+            Self::Sites(..) => CheckResult::Sites(path, Sites::unread(&why(state))),
+            Self::Storage(_) => CheckResult::Storage(path, Storage::unread(&why(state))),
+            Self::Cookies(.., names) => {
+                CheckResult::Cookies(path, SoughtCookies::unread(names.len(), &why(state)))
             }
-            Self::LevelDb(_) => {
-                Found::LevelDb(leveldb::Checked { path, state, notes: leveldb::Notes::default(), bytes: 0 })
+            Self::Origins(_, names) => {
+                CheckResult::Origins(path, SoughtOrigins::unread(names.len(), &why(state)))
             }
-            Self::Sites(..) => Found::Sites(path, Sites::unread(&why(state))),
-            Self::Storage(_) => Found::Storage(path, Storage::unread(&why(state))),
-            Self::Cookies(.., names) => Found::Cookies(path, SoughtCookies::unread(names.len(), &why(state))),
-            Self::Origins(_, names) => Found::Origins(path, SoughtOrigins::unread(names.len(), &why(state))),
         }
     }
 }
 
 /// Why one could not be read.
-fn why(state: State) -> String {
+fn why(state: DbState) -> String {
     match state {
-        State::Ok => "nobody has looked at it".to_owned(),
-        State::Damaged(problems) => problems.join("; "),
-        State::Unchecked(reason) => reason,
+        DbState::Ok => "nobody has looked at it".to_owned(),
+        DbState::Damaged(problems) => problems.join("; "),
+        DbState::Unchecked(reason) => reason,
     }
 }

@@ -1,5 +1,5 @@
-//! Judges a profile that comes in an archive: the files that matter are put aside for it, the
-//! others are never on disk.
+//! `ArchiveInspector` examines a profile that comes in an archive. The import writes only the files that it asks
+//! for to disk.
 
 use std::path::Path;
 
@@ -27,9 +27,9 @@ const PREFERENCES: &str = "Preferences";
 /// Looks at what an examination of a directory would look at. One kind of database it cannot
 /// know before it has passed: one with a journal beside it that does not begin as a database.
 #[derive(Clone, Debug)]
-pub struct ArchiveJudge(pub ProfileExaminer);
+pub struct ArchiveInspector(pub ProfileExaminer);
 
-impl Inspector for ArchiveJudge {
+impl Inspector for ArchiveInspector {
     fn head_bytes(&self) -> usize {
         HEADER_BYTES
     }

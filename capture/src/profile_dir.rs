@@ -1,4 +1,4 @@
-//! A directory that is looked at and never changed.
+//! `ProfileDir` reads a directory and never changes it.
 //!
 //! Everything is opened read-only beneath it and through no symbolic link; nothing is
 //! locked. What is not a regular file is not read.
@@ -21,19 +21,19 @@ use rustix::{
 use store::tree::root_dir::RootDir;
 
 #[derive(Debug)]
-pub struct Source {
+pub struct ProfileDir {
     beneath: RootDir,
 }
 
 /// What a directory contains that checks care for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct DirEntry {
     pub name: OsString,
-    pub kind: FoundKind,
+    pub kind: EntryKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FoundKind {
+pub enum EntryKind {
     Directory,
     File {
         bytes: u64,
@@ -42,7 +42,7 @@ pub enum FoundKind {
     Other,
 }
 
-impl Source {
+impl ProfileDir {
     /// `root` itself may be reached through links: it is the caller's choice.
     pub fn open(root: &Path) -> io::Result<Self> {
         Ok(Self { beneath: RootDir::open(root).map_err(io::Error::other)? })
@@ -65,7 +65,7 @@ impl Source {
     }
 
     /// The entries of the directory at `path`, by name; `None` if there is no such directory.
-    pub fn entries(&self, path: &Path) -> io::Result<Option<Vec<Found>>> {
+    pub fn entries(&self, path: &Path) -> io::Result<Option<Vec<DirEntry>>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let fd = match self.beneath.open_at(path.as_os_str().as_bytes(), flags, Mode::empty()) {
             Ok(fd) => fd,
@@ -85,21 +85,21 @@ impl Source {
                 Err(errno) => return Err(errno.into()),
             };
             let kind = match FileType::from_raw_mode(stat.st_mode) {
-                FileType::Directory => FoundKind::Directory,
-                FileType::RegularFile => FoundKind::File { bytes: stat.st_size.max(0) as u64 },
-                _ => FoundKind::Other,
+                FileType::Directory => EntryKind::Directory,
+                FileType::RegularFile => EntryKind::File { bytes: stat.st_size.max(0) as u64 },
+                _ => EntryKind::Other,
             };
-            found.push(Found { name: OsString::from_vec(name.to_bytes().to_vec()), kind });
+            found.push(DirEntry { name: OsString::from_vec(name.to_bytes().to_vec()), kind });
         }
         found.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Ok(Some(found))
     }
 }
 
-impl Found {
+impl DirEntry {
     pub fn file_bytes(&self) -> Option<u64> {
         match self.kind {
-            FoundKind::File { bytes } => Some(bytes),
+            EntryKind::File { bytes } => Some(bytes),
             _ => None,
         }
     }

@@ -1,4 +1,4 @@
-//! `State` says what a check found.
+//! `DbState` is the verdict on one database: whole, damaged or not checked.
 
 use std::{
     path::Path,
@@ -15,7 +15,7 @@ const MAX_PROBLEM_CHARS: usize = 240;
 /// The verdict on one database.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", content = "detail", rename_all = "snake_case", deny_unknown_fields)]
-pub enum State {
+pub enum DbState {
     Ok,
     /// What is wrong, in words; never empty.
     Damaged(Vec<String>),
@@ -23,7 +23,7 @@ pub enum State {
     Unchecked(String),
 }
 
-impl State {
+impl DbState {
     pub fn is_damaged(&self) -> bool {
         matches!(self, Self::Damaged(_))
     }
