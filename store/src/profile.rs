@@ -16,7 +16,7 @@ use crate::{
     Error, Result,
     bucket::{Access, OpenSettings, RetryBucket, RetryPolicy, S3Overrides, StoreUrl, open, open_for_probe},
     catalog::store::Store,
-    content::TenantStore,
+    content::{TenantStore, chunk_fetcher::startup::Guess},
     format::{
         WRITER,
         event::Actor,
@@ -80,6 +80,7 @@ impl Profile {
             labels: BTreeMap::new(),
             notes: String::new(),
             max_bytes: None,
+            guess: None,
         }
     }
 
@@ -115,6 +116,7 @@ pub struct SnapshotBuilder {
     labels: BTreeMap<String, String>,
     notes: String,
     max_bytes: Option<u64>,
+    guess: Option<Guess>,
 }
 
 impl SnapshotBuilder {
@@ -137,6 +139,11 @@ impl SnapshotBuilder {
     /// Refuses a larger directory before any of it is read.
     pub fn max_bytes(self, bytes: u64) -> Self {
         Self { max_bytes: Some(bytes), ..self }
+    }
+
+    /// Stores what a program will probably read first in one piece, so that a mount fetches it in few requests.
+    pub fn guess(self, guess: Guess) -> Self {
+        Self { guess: Some(guess), ..self }
     }
 
     fn request(self) -> (TenantStore, snapshot::Request) {
@@ -173,6 +180,7 @@ impl SnapshotBuilder {
             examiner: None,
             hold_back: None,
             archive: None,
+            guess: self.guess,
             about,
         };
         (tenant, request)

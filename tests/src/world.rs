@@ -5,6 +5,7 @@ use std::{
     sync::Arc,
 };
 
+use capture::chrome;
 use store::{
     Result,
     bucket::{Bucket, Key, MemoryBucket, Write},
@@ -69,6 +70,7 @@ pub fn request(lineage: &Lineage, directory: &Path) -> snapshot::Request {
         examiner: None,
         hold_back: None,
         archive: None,
+        guess: Some(chrome::startup::guess),
         about: snapshot::About {
             captured_by: CapturedBy {
                 host: "test".to_owned(),
@@ -103,6 +105,7 @@ pub fn commit_request(lineage: &Lineage, path: &Path) -> commit::Request {
         quota_bytes: None,
         flip_id: FlipId::from_bytes(store::id::random()),
         archive: None,
+        guess: Some(chrome::startup::guess),
     }
 }
 

@@ -15,6 +15,7 @@ pub mod profile;
 pub mod singleton;
 mod singleton_lock;
 mod sockets;
+pub mod startup;
 pub mod stop;
 
 pub use process::Identity;

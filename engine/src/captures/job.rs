@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use capture::{
     CRASHED,
-    chrome::{profile, stop::Stopped},
+    chrome::{profile, startup, stop::Stopped},
     examiner::ProfileExaminer,
     expect::Awaited,
     load,
@@ -91,6 +91,7 @@ impl Engine {
             made_of,
             examiner: Some(Arc::new(examiner)),
             archive: Some(self.publish_policy(&lineage.name.tenant)),
+            guess: Some(startup::guess),
             lineage,
         };
         let held = matches!(request.lock, LockUse::Held(_));

@@ -3,7 +3,7 @@
 //! Nobody holds a lock meanwhile. A commit reaches the store and takes the lock, and replaces nothing by
 //! itself, since the session had started afresh.
 
-use capture::load::Outcome;
+use capture::{chrome::startup, load::Outcome};
 use fuse::mount::{Mount, Opening, Right, info::Mode};
 use store::{ErrorKind, name::Lineage};
 
@@ -60,6 +60,7 @@ pub(super) async fn open(engine: &Engine, args: &MountRequest, failure: Failure)
         exclusions: exclusions(),
         runtime: tokio::runtime::Handle::current(),
         limits: engine.limits(),
+        guess: Some(startup::guess),
     };
     let start = new_session(engine, new_id())?;
     let mount = blocking(move || Ok(Mount::start(opening, start)?)).await?;

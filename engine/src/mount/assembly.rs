@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use capture::{chrome::profile, marker};
+use capture::{
+    chrome::{profile, startup},
+    marker,
+};
 use fuse::mount::{
     Mount, Opening, Right, Snapshot, Start,
     info::{self, Info, Mode},
@@ -67,6 +70,7 @@ pub(super) fn opening(
         exclusions: exclusions(),
         runtime: tokio::runtime::Handle::current(),
         limits,
+        guess: Some(startup::guess),
     }
 }
 

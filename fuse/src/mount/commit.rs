@@ -131,6 +131,7 @@ impl Mount {
             examined,
             hold_back: request.hold_back,
             first_reads: self.first_reads(),
+            guess: self.guess,
             quota_bytes: request.quota_bytes,
             flip_id: hold.controls().new_flip_id(),
             archive: request.archive,

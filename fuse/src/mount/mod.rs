@@ -22,7 +22,10 @@ use std::{
 use store::{
     Error, Result,
     catalog::lock::{Hold, LockRenewer},
-    content::{TenantStore, chunk_fetcher::ChunkFetcher},
+    content::{
+        TenantStore,
+        chunk_fetcher::{ChunkFetcher, startup::Guess},
+    },
     id::RecordId,
     name::Lineage,
     ops::{read::locate::SnapshotLocator, write::commit::Base},
@@ -53,6 +56,7 @@ pub struct Mount {
     lazy: Option<Arc<ChunkFetcher>>,
     /// Knows where the chunks of the snapshot below are, if they are moved.
     home: Option<Arc<SnapshotLocator>>,
+    guess: Option<Guess>,
     right: Right,
     roots: Option<Rooted>,
     /// What the next commit builds on; held throughout a commit, so that there is one at a time.

@@ -17,7 +17,7 @@ use store::{
     },
     content::{
         TenantStore,
-        chunk_fetcher::{ChunkFetcher, Limits},
+        chunk_fetcher::{ChunkFetcher, Limits, startup::Guess},
         relocator::Relocator,
     },
     format::{
@@ -81,6 +81,8 @@ pub struct Opening {
     pub exclusions: Vec<String>,
     pub runtime: Handle,
     pub limits: Limits,
+    /// What is probably read first of a snapshot that was never mounted.
+    pub guess: Option<Guess>,
 }
 
 /// Where the session is kept.
@@ -110,7 +112,8 @@ impl Mount {
     /// Blocks: for threads that may.
     pub fn start(opening: Opening, start: Start) -> Result<Self> {
         let round_trips = opening.tenant.as_ref().map_or(0, |tenant| tenant.bucket.round_trips());
-        let Opening { tenant, lineage, right, roots, snapshot, info, exclusions, runtime, limits } = opening;
+        let Opening { tenant, lineage, right, roots, snapshot, info, exclusions, runtime, limits, guess } =
+            opening;
         let below = snapshot.as_ref().map(Snapshot::below);
         let (entries, locations) =
             snapshot.as_ref().map_or((&[][..], &[][..]), |Snapshot { opened, .. }| {
@@ -152,7 +155,7 @@ impl Mount {
             session.write_info(&info)?;
         }
         let base = snapshot.map(|snapshot| match &lazy {
-            Some(lazy) => follow(lazy, &runtime, snapshot),
+            Some(lazy) => follow(lazy, guess, &runtime, snapshot),
             None => snapshot.base(),
         });
         let roots = roots.map(|roots| Rooted::new(roots, &runtime));
@@ -164,6 +167,7 @@ impl Mount {
             session,
             lazy,
             home,
+            guess,
             right,
             roots,
             base: AsyncMutex::new(base),
@@ -223,10 +227,10 @@ fn begin(
 
 /// Has fetched what is read first, and gives what is left of the snapshot. Nobody waits for the
 /// former, nor for the memory that the tree took.
-fn follow(lazy: &Arc<ChunkFetcher>, runtime: &Handle, snapshot: Snapshot) -> Base {
+fn follow(lazy: &Arc<ChunkFetcher>, guess: Option<Guess>, runtime: &Handle, snapshot: Snapshot) -> Base {
     let Opened { record, metadata, entries, locations } = snapshot.opened;
     let (lazy, startup) = (Arc::clone(lazy), record.startup.clone());
-    runtime.spawn_blocking(move || lazy.follow(&startup, &entries, &locations));
+    runtime.spawn_blocking(move || lazy.follow(&startup, guess, &entries, &locations));
     Base { record, metadata: Arc::new(metadata) }
 }
 

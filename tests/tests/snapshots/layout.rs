@@ -3,6 +3,7 @@
 
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
+use capture::chrome;
 use store::{
     bucket::MemoryBucket,
     content::chunk_fetcher::startup,
@@ -63,7 +64,7 @@ async fn what_chrome_will_probably_read_is_one_piece() {
     let world = World::open(Arc::new(MemoryBucket::new()), None).await;
     world.snapshot(dir.path()).await.unwrap();
     let opened = current(&world).await;
-    let guess = startup::guess(&opened.entries);
+    let guess = startup::guessed(chrome::startup::guess, &opened.entries);
     let places = places(&opened, &guess);
     assert!(places.len() >= 8, "{places:?}");
     assert_eq!(runs(places), 1);

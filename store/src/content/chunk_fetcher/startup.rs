@@ -30,7 +30,7 @@ use crate::{
     },
     id::ChunkId,
 };
-pub use guess::guess;
+pub use guess::{Guess, Ranking, guessed};
 pub use ranges::{First, StartupRanges};
 
 /// How long after the first read a start-up lasts.
@@ -120,14 +120,21 @@ fn parts(entry: &Entry) -> impl Iterator<Item = Part> + '_ {
 
 impl ChunkFetcher {
     /// Fetches in the background what `startup` says is read first of a snapshot, or, if it
-    /// says nothing, what a Chrome probably reads.
-    pub fn follow(self: &Arc<Self>, startup: &Startup, entries: &[Entry], locations: &[Location]) {
-        let guessed;
-        let startup = if startup.is_empty() {
-            guessed = guess(entries);
-            &guessed
-        } else {
-            startup
+    /// says nothing, what `guess` says.
+    pub fn follow(
+        self: &Arc<Self>,
+        startup: &Startup,
+        guess: Option<Guess>,
+        entries: &[Entry],
+        locations: &[Location],
+    ) {
+        let own;
+        let startup = match guess {
+            Some(guess) if startup.is_empty() => {
+                own = guessed(guess, entries);
+                &own
+            }
+            _ => startup,
         };
         let chunks: Vec<(ChunkId, u32)> = entries.iter().flat_map(Entry::chunks).collect();
         let mut left = MAX_BYTES;

@@ -350,7 +350,7 @@ async fn a_plan_is_fetched_in_few_requests_ahead_of_the_reader() {
     desk.recorder.take();
 
     let second = desk.lazy();
-    second.follow(&startup, &entries, &locations);
+    second.follow(&startup, None, &entries, &locations);
     until(|| second.now(&wanted).is_some()).await;
     let asked = desk.requests();
     assert!((1..=8).contains(&asked), "{asked} requests");
@@ -358,9 +358,9 @@ async fn a_plan_is_fetched_in_few_requests_ahead_of_the_reader() {
 
     // A hint that fits nothing, or nothing at all, harms nothing.
     let third = desk.lazy();
-    third.follow(&Startup::new([59, 60, 1_000_000]), &entries, &locations);
+    third.follow(&Startup::new([59, 60, 1_000_000]), None, &entries, &locations);
     until(|| third.now(&pieces[59..]).is_some()).await;
-    third.follow(&Startup::default(), &entries, &locations);
-    third.follow(&startup, &entries, &[]);
+    third.follow(&Startup::default(), None, &entries, &locations);
+    third.follow(&startup, None, &entries, &[]);
     assert_eq!(third.figures().requests, 1);
 }

@@ -20,7 +20,7 @@ use crate::{
     catalog::{lock::Hold, pointer::Flip, records},
     content::{
         TenantStore,
-        chunk_fetcher::startup::{self, First, StartupRanges},
+        chunk_fetcher::startup::{self, First, Guess, StartupRanges},
         ingest::{Cutter, Files, Ingest, Ingested},
         meta::Metadata,
         workers::blocking,
@@ -52,6 +52,8 @@ pub struct Request {
     pub hold_back: Option<HoldBack>,
     /// The chunks of the base that a mount of it read first; without any, what the base says.
     pub first_reads: Vec<ChunkId>,
+    /// What is probably read first, where no mount has shown it; without one, nothing is laid out for that.
+    pub guess: Option<Guess>,
     /// How much the tenant may have stored when this is done; more is refused.
     pub quota_bytes: Option<u64>,
     /// The id of the flip that moves the pointer to it.
@@ -186,8 +188,9 @@ impl MountSource<'_> {
         let Tree { mut entries, changed, .. } = tree;
         let request = self.request;
         let (store, places) = (self.store.clone(), self.first_reads());
-        let (ingest, threads) = (self.writer.ingest(), request.threads);
-        let rewritten = Arc::new(Rewritten { files, changed, first: places.clone(), ingest, threads });
+        let ingest = self.writer.ingest();
+        let Request { threads, guess, .. } = *request;
+        let rewritten = Arc::new(Rewritten { files, changed, first: places.clone(), guess, ingest, threads });
         let reading = Arc::clone(&rewritten);
         let (entries, new, mut ingested) = blocking(move || {
             let all: Vec<usize> = (0..reading.changed.len()).collect();
@@ -275,6 +278,7 @@ struct Rewritten {
     /// The places of their entries.
     changed: Vec<usize>,
     first: StartupRanges,
+    guess: Option<Guess>,
     ingest: Arc<Ingest>,
     threads: usize,
 }
@@ -286,7 +290,7 @@ impl Rewritten {
         let extents = match chosen.is_empty() {
             true => Vec::new(),
             false => {
-                let first = First::of(&self.first, entries);
+                let first = First::of(&self.first, self.guess, entries);
                 let Self { files, changed, .. } = self;
                 self.ingest.run(&Laid { files: &**files, entries, changed, chosen, first }, self.threads)?
             }

@@ -1,10 +1,9 @@
-//! `guess` foretells the chunks that a Chrome reads when it starts, for a profile that was never mounted.
+//! `guessed` plans the first fetches for a tree that no mount has read yet.
 //!
-//! Seen by tracing Chromium 156 on a profile of 300 MB: the heads of its databases, the whole
-//! of the indexes of its GPU caches, the logs of its LevelDBs and the ends of their tables,
-//! and the tabs it had open.
+//! Which program reads the tree, and what it reads first, is not known here: whoever opens the mount or takes
+//! the snapshot gives a [`Guess`].
 
-use std::{collections::HashSet, ops::Range};
+use std::{fmt, ops::Range, sync::Arc};
 
 use super::parts;
 use crate::format::{
@@ -14,48 +13,28 @@ use crate::format::{
 
 /// Uncompressed bytes that are worth a guess.
 const MAX_BYTES: u64 = 3 << 20;
-const HEAD: u64 = 64 << 10;
-const TAIL: u64 = 32 << 10;
-const WHOLE: u64 = 320 << 10;
 
-/// Folders of a profile that are read at the start, and how soon; below them everything is.
-const FOLDERS: &[(&[u8], u8)] = &[
-    (b"Network", 1),
-    (b"GPUCache", 2),
-    (b"DawnWebGPUCache", 2),
-    (b"DawnGraphiteCache", 2),
-    (b"Local Storage/leveldb", 3),
-    (b"Session Storage", 3),
-    (b"Sync Data/LevelDB", 3),
-    (b"shared_proto_db", 3),
-    (b"Site Characteristics Database", 3),
-    (b"Extension State", 3),
-    (b"Extension Rules", 3),
-    (b"Extension Scripts", 3),
-    (b"Service Worker/Database", 3),
-    (b"GCM Store", 3),
-    (b"Sessions", 4),
-    (b"Sessions_Encrypted", 4),
-    (b"Shared Dictionary", 4),
-    (b"WebStorage", 4),
-];
-/// Folders beside the profiles.
-const SHARED_FOLDERS: &[&[u8]] =
-    &[b"segmentation_platform", b"GPUPersistentCache", b"ShaderCache", b"GrShaderCache"];
+/// Looks at the names in a tree, and gives what ranks the parts of its files.
+pub type Guess = fn(&[Entry]) -> Arc<dyn Ranking>;
 
-/// The chunks that a Chrome will probably read first. Empty if this is no profile of Chrome's.
-pub fn guess(entries: &[Entry]) -> Startup {
-    let profiles = Profiles::of(entries);
+/// Ranks the parts of a tree's files by how soon they are probably read.
+pub trait Ranking: fmt::Debug + Send + Sync {
+    /// How soon this part of a file of `size` bytes is read, the soonest being 0. `None` if it is not read at
+    /// the start.
+    fn rank(&self, path: &TreePath, size: u64, part: Range<u64>) -> Option<u8>;
+}
+
+/// The plan by which a mount of the tree fetches what will probably be read first.
+pub fn guessed(guess: Guess, entries: &[Entry]) -> Startup {
+    let ranking = guess(entries);
     let mut found: Vec<(u8, u64, u64)> = Vec::new();
     let mut number = 0;
     for entry in entries {
-        let rank = profiles.rank(entry.path.as_bytes());
         let size = if let Kind::File { size, .. } = entry.kind { size } else { 0 };
         for part in parts(entry) {
-            if let Some(rank) = rank
-                && is_read(entry.path.name(), size, part.offset, part.len.into())
-            {
-                found.push((rank, number, part.len.into()));
+            let len = u64::from(part.len);
+            if let Some(rank) = ranking.rank(&entry.path, size, part.offset..part.offset + len) {
+                found.push((rank, number, len));
             }
             number += 1;
         }
@@ -69,58 +48,4 @@ pub fn guess(entries: &[Entry]) -> Startup {
         chunks.push(number);
     }
     Startup::new(chunks)
-}
-
-/// The profiles in a user data directory of Chrome's.
-#[derive(Clone, Debug)]
-pub(super) struct Profiles(HashSet<Vec<u8>>);
-
-impl Profiles {
-    pub fn of(entries: &[Entry]) -> Self {
-        let folders = entries.iter().filter_map(|entry| entry.path.as_bytes().strip_suffix(b"/Preferences"));
-        Self(folders.filter(|folder| !folder.contains(&b'/')).map(<[u8]>::to_vec).collect())
-    }
-
-    /// Whether this part of a file is probably read at the start.
-    pub fn read_first(&self, path: &TreePath, size: u64, part: Range<u64>) -> bool {
-        self.rank(path.as_bytes()).is_some() && is_read(path.name(), size, part.start, part.end - part.start)
-    }
-
-    /// How soon a file is read; `None` if not at the start.
-    fn rank(&self, path: &[u8]) -> Option<u8> {
-        if self.0.is_empty() || path.ends_with(b".pma") {
-            return None;
-        }
-        let Some(slash) = path.iter().position(|byte| *byte == b'/') else { return Some(0) };
-        let (folder, rest) = (&path[..slash], &path[slash + 1..]);
-        if SHARED_FOLDERS.contains(&folder) {
-            return Some(1);
-        }
-        if !self.0.contains(folder) {
-            return None;
-        }
-        // Of several profiles one is opened, and mostly that is the first.
-        let later = if folder == b"Default" { 0 } else { 10 };
-        if !rest.contains(&b'/') {
-            return Some(1 + later);
-        }
-        // The one file of a disk cache that is read before anything is looked up in it.
-        if path.ends_with(b"/the-real-index") {
-            return Some(2 + later);
-        }
-        let within = |name: &[u8]| rest.strip_prefix(name).is_some_and(|rest| rest.starts_with(b"/"));
-        let (_, rank) = FOLDERS.iter().find(|(name, _)| within(name))?;
-        Some(rank + later)
-    }
-}
-
-/// Whether this part of a file is read at once.
-fn is_read(name: &[u8], size: u64, offset: u64, len: u64) -> bool {
-    if name.ends_with(b".ldb") {
-        // A table is read from its end.
-        return offset + len + TAIL > size;
-    }
-    let whole =
-        matches!(name, b"index" | b"the-real-index") || name.ends_with(b".log") || name.starts_with(b"Tabs_");
-    offset < if whole { WHOLE } else { HEAD }
 }

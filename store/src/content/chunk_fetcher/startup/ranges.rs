@@ -3,9 +3,13 @@
 use std::{
     collections::{HashMap, HashSet},
     ops::Range,
+    sync::Arc,
 };
 
-use super::{guess::Profiles, parts};
+use super::{
+    guess::{Guess, Ranking},
+    parts,
+};
 use crate::{
     format::{
         startup::{MAX_BYTES, Startup},
@@ -74,15 +78,17 @@ pub struct First(Told);
 enum Told {
     /// As a mount has read them.
     Seen(HashMap<TreePath, Vec<Range<u64>>>),
-    /// As a Chrome probably will.
-    Guessed(Profiles),
+    /// As they will probably be read.
+    Guessed(Arc<dyn Ranking>),
+    Unknown,
 }
 
 impl First {
-    /// By what is known, else by a guess at what `tree` is. Nothing but its names is looked at.
-    pub fn of(places: &StartupRanges, tree: &[Entry]) -> Self {
+    /// By what a mount has read, else by a guess, which looks at the names in `tree`. Without either, no part is
+    /// read first.
+    pub fn of(places: &StartupRanges, guess: Option<Guess>, tree: &[Entry]) -> Self {
         if places.0.is_empty() {
-            return Self(Told::Guessed(Profiles::of(tree)));
+            return Self(guess.map_or(Told::Unknown, |guess| Told::Guessed(guess(tree))));
         }
         let mut seen: HashMap<TreePath, Vec<Range<u64>>> = HashMap::new();
         for (path, range) in &places.0 {
@@ -97,7 +103,8 @@ impl First {
             Told::Seen(seen) => seen.get(path).is_some_and(|ranges| {
                 ranges.iter().any(|range| range.start < part.end && part.start < range.end)
             }),
-            Told::Guessed(profiles) => profiles.read_first(path, size, part),
+            Told::Guessed(ranking) => ranking.rank(path, size, part).is_some(),
+            Told::Unknown => false,
         }
     }
 }

@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 use super::*;
 use crate::{
     format::{
@@ -82,41 +84,48 @@ fn small_gaps_are_fetched_along_and_large_ones_are_not() {
     assert!(gather(Vec::new()).is_empty());
 }
 
+/// Ranks what is in `soon` before what is in `later`; of each file only the first chunk is read.
+#[derive(Debug)]
+struct ByFolder;
+
+impl Ranking for ByFolder {
+    fn rank(&self, path: &TreePath, _: u64, part: Range<u64>) -> Option<u8> {
+        let folders: [&[u8]; 2] = [b"soon/", b"later/"];
+        let rank = folders.iter().position(|folder| path.as_bytes().starts_with(folder))?;
+        (part.start == 0).then_some(rank as u8)
+    }
+}
+
+fn by_folder(_: &[Entry]) -> Arc<dyn Ranking> {
+    Arc::new(ByFolder)
+}
+
 #[test]
-fn a_guess_names_what_chrome_reads_and_nothing_of_other_trees() {
+fn a_guess_is_followed_by_rank_and_bounded() {
     let entries = [
-        file("BrowserMetrics-spare.pma", &["metrics"]),
-        file("Default/Cache/Cache_Data/data_3", &["cache"]),
-        file("Default/Cache/Cache_Data/index-dir/the-real-index", &["index"]),
-        file("Default/Cookies", &["cookies"]),
-        file("Default/History", &["h0", "h1", "h2", "h3"]),
-        file("Default/IndexedDB/x.leveldb/000005.ldb", &["indexed"]),
-        file("Default/Local Storage/leveldb/000005.ldb", &["l0", "l1", "l2"]),
-        file("Default/Local Storage/leveldb/000006.log", &["log"]),
-        file("Default/Preferences", &["preferences"]),
-        file("Local State", &["state"]),
+        file("a", &["a0"]),
+        file("later/b", &["b0", "b1"]),
+        file("soon/c", &["c0", "c1"]),
+        file("z", &["z0"]),
     ];
-    let names: Vec<ChunkId> = reads_of(&guess(&entries), &entries);
-    let wanted = ["state", "cookies", "h0", "h1", "preferences", "index", "l2", "log"].map(id);
-    assert_eq!(names, wanted);
-    assert!(guess(&entries[..8]).is_empty());
-    let large: Vec<Entry> = (0..200).map(|at| file(&format!("Default/{at:03}"), &["x", "y"])).collect();
-    let all = [large, vec![file("Default/Preferences", &["p"])]].concat();
-    let bytes = numbers(&guess(&all)).len() as u64 * u64::from(LEN);
-    assert!((2 << 20..=3 << 20).contains(&bytes), "{bytes}");
+    assert_eq!(reads_of(&guessed(by_folder, &entries), &entries), [id("c0"), id("b0")]);
+    let many: Vec<Entry> = (0..200).map(|at| file(&format!("soon/{at:03}"), &["x", "y"])).collect();
+    let bytes = numbers(&guessed(by_folder, &many)).len() as u64 * u64::from(LEN);
+    assert_eq!(bytes, 3 << 20);
 }
 
 #[test]
 fn what_is_read_first_is_known_before_it_is_cut() {
-    let old = [file("a", &["a0", "a1", "a2"]), file("Default/Preferences", &["p"])];
+    let old = [file("a", &["a0", "a1", "a2"]), file("soon/b", &["b"])];
     let (len, path) = (u64::from(LEN), |path: &str| TreePath::new(path).unwrap());
-    let seen = First::of(&StartupRanges::of(&[id("a1")], &old), &old);
+    let seen = First::of(&StartupRanges::of(&[id("a1")], &old), Some(by_folder), &old);
     assert!(seen.has(&path("a"), 9 * len, len + 1..len + 2));
     assert!(!seen.has(&path("a"), 9 * len, 0..len) && !seen.has(&path("a"), 9 * len, 2 * len..3 * len));
-    assert!(!seen.has(&path("Default/Preferences"), len, 0..len));
-    // Nothing was seen: it is a profile of Chrome's.
-    let guessed = First::of(&StartupRanges::of(&[], &old), &old);
-    assert!(guessed.has(&path("Default/Cookies"), 9 * len, 0..len));
-    assert!(!guessed.has(&path("Default/Cookies"), 9 * len, 8 * len..9 * len));
-    assert!(!First::of(&StartupRanges::default(), &old[..1]).has(&path("a"), len, 0..len));
+    assert!(!seen.has(&path("soon/b"), len, 0..len));
+    // Nothing was seen: the guess counts.
+    let guessed = First::of(&StartupRanges::of(&[], &old), Some(by_folder), &old);
+    assert!(guessed.has(&path("soon/b"), 9 * len, 0..len));
+    assert!(!guessed.has(&path("soon/b"), 9 * len, 8 * len..9 * len));
+    let unknown = First::of(&StartupRanges::default(), None, &old);
+    assert!(!unknown.has(&path("soon/b"), len, 0..len));
 }

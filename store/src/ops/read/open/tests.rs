@@ -77,6 +77,7 @@ impl Desk {
             examiner: None,
             hold_back: None,
             archive: None,
+            guess: None,
             about: About {
                 captured_by: CapturedBy {
                     host: String::new(),

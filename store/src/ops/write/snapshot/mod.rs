@@ -31,7 +31,7 @@ use crate::{
         pointer::Flip,
         records,
     },
-    content::{TenantStore, unfinished::TakenOver},
+    content::{TenantStore, chunk_fetcher::startup::Guess, unfinished::TakenOver},
     format::{
         event::Actor,
         health::Health,
@@ -80,6 +80,8 @@ pub struct Request {
     pub hold_back: Option<HoldBack>,
     /// How it is published before the pointer is moved to it; without, it is not.
     pub archive: Option<publish::PublishJob>,
+    /// What is probably read first, where no mount has shown it; without one, nothing is laid out for that.
+    pub guess: Option<Guess>,
     pub about: About,
 }
 

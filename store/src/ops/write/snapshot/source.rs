@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::task::JoinHandle;
 
 use super::{
-    Capture, Ended, Examined, HoldBack, Outcome,
+    Capture, Ended, Examined, HoldBack, Outcome, Request,
     examine::{self, Contents},
     is_whole,
     plan::Plan,
@@ -189,13 +189,14 @@ impl<'a> DirectorySource<'a> {
         self.read_files += files.len() as u64;
         let (root, entries) = (Arc::clone(&self.plan.root), std::mem::take(&mut self.plan.walk.entries));
         let (ingest, progress) = (self.writer.ingest(), Arc::clone(&self.capture.progress));
-        let (threads, first_reads) = (self.capture.request.threads, self.first_reads.clone());
+        let Request { threads, guess, .. } = *self.capture.request;
+        let first_reads = self.first_reads.clone();
         let (entries, ingested, read) = blocking(move || {
             if files.is_empty() {
                 return Ok((entries, ingest.flush()?, Vec::new()));
             }
             let content = Content::new(&root, &entries, files);
-            let first = First::of(&first_reads, &entries);
+            let first = First::of(&first_reads, guess, &entries);
             let directory = Directory { content: &content, first: &first, progress: &*progress };
             let extents = ingest.run(&directory, threads)?;
             let ingested = ingest.flush()?;
