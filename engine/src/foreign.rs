@@ -63,9 +63,10 @@ impl Engine {
         match found {
             Some(manifest) => Ok(Meant::Anothers(Box::new(manifest))),
             // Asked once more for what helps.
-            None => {
-                self.snapshot(tenant, lineage, reference).await.map(|record| Meant::Ours(Box::new(record)))
-            }
+            None => self
+                .resolve_snapshot(tenant, lineage, reference)
+                .await
+                .map(|record| Meant::Ours(Box::new(record))),
         }
     }
 

@@ -132,7 +132,7 @@ impl Engine {
         }
     }
 
-    /// As [`Self::snapshot`], to load it: what another program has made the current one is taken in.
+    /// As [`Self::resolve_snapshot`], to load it: what another program has made the current one is taken in.
     pub async fn snapshot_to_load(
         &self,
         tenant: &TenantStore,
@@ -142,12 +142,12 @@ impl Engine {
         if let Err(Error::Foreign { .. }) = resolve::snapshot(tenant, lineage, reference).await {
             self.adopt(lineage).await?;
         }
-        self.snapshot(tenant, lineage, reference).await
+        self.resolve_snapshot(tenant, lineage, reference).await
     }
 
     /// The snapshot that is meant. An archive of another program is told of, and not taken in: that
     /// hands its databases to SQLite, and writes to the store.
-    pub async fn snapshot(
+    pub async fn resolve_snapshot(
         &self,
         tenant: &TenantStore,
         lineage: &Lineage,
@@ -161,16 +161,16 @@ impl Engine {
     /// damaged. Neither that nor somebody else's lock keeps off who uses `force`.
     pub async fn pointer_to_move(
         &self,
-        controls: &LineageHandle,
+        handle: &LineageHandle,
         force: bool,
     ) -> Result<(Option<Pointer>, bool), Failure> {
         if !force {
-            controls.must_be_free(controls.lock().await?.as_ref()).map_err(|error| {
+            handle.must_be_free(handle.lock().await?.as_ref()).map_err(|error| {
                 Failure::from(error)
                     .hint("wait for it, or use --force: the holder can then no longer move the pointer")
             })?;
         }
-        match controls.pointer().await {
+        match handle.pointer().await {
             Err(error @ Error::Damaged { .. }) if force => {
                 self.warn(&error.to_string());
                 Ok((None, true))

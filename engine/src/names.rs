@@ -1,4 +1,4 @@
-//! Names are how people say which tenant, profile or snapshot they mean, and who they are.
+//! `names` parses how people name a tenant, a profile or a snapshot, and who they are.
 
 use std::str::FromStr;
 

@@ -1,4 +1,4 @@
-//! An observer is told what happens while the engine works.
+//! `Observer` is told what happens while the engine works.
 
 use std::{fmt::Debug, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! An outcome is what a request came to: one document, and perhaps a verdict.
+//! `Outcome` is what a request came to: one document, and perhaps a verdict.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -44,7 +44,7 @@ pub async fn move_about(bucket: Arc<dyn Bucket>, name: &str, rounds: usize) -> V
             with_lock(&world, name, &records, &mut lines).await
         } else {
             let target = any(&records, None);
-            world.controls(name).point(&Move { target, reason: "chain".to_owned(), force: true }).await
+            world.handle(name).point(&Move { target, reason: "chain".to_owned(), force: true }).await
         };
         lines.push(match answer {
             Ok(Flip::Flipped { flip_id, .. }) => json!({ "moved": flip_id }),
@@ -52,7 +52,7 @@ pub async fn move_about(bucket: Arc<dyn Bucket>, name: &str, rounds: usize) -> V
             Err(error @ Error::PointerUnknown { .. }) => json!({ "unknown": error.to_string() }),
             Err(error) => json!({ "lost": format!("{:?}", error.kind()), "said": error.to_string() }),
         });
-        lines.extend(world.controls(name).pointer().await.unwrap().map(|read| seen(&read.pointer)));
+        lines.extend(world.handle(name).pointer().await.unwrap().map(|read| seen(&read.pointer)));
     }
     lines
 }
@@ -63,7 +63,7 @@ async fn with_lock(
     records: &[RecordId],
     lines: &mut Vec<Value>,
 ) -> store::Result<Flip> {
-    let hold = world.controls(name).acquire(TERMS, WAIT).await?;
+    let hold = world.handle(name).acquire(TERMS, WAIT).await?;
     lines.push(seen(&hold.pointer().await));
     // Some are slow, and lose to an operator.
     tokio::time::sleep(Duration::from_millis(u64::from(getrandom::u32().unwrap() % 30))).await;
@@ -109,7 +109,7 @@ pub async fn race(
 ) -> Tally {
     let world = World::open(bucket, None).await;
     world.snapshots(5).await;
-    let first = world.controls("test").pointer().await.unwrap().unwrap().pointer;
+    let first = world.handle("test").pointer().await.unwrap().unwrap().pointer;
     let start = |number: usize| -> Child {
         let mut command = Command::new(program);
         command.args([rounds.to_string(), format!("writer-{number}")]).args(place);
@@ -150,7 +150,7 @@ pub struct Tally {
 pub async fn verify(world: &World, first: &Pointer, reports: &[Value]) -> Tally {
     let of = |name: &str| reports.iter().filter(|line| !line[name].is_null()).count();
     let tally = Tally { moved: of("moved"), lost: of("lost"), unknown: of("unknown") };
-    let last = world.controls("reader").pointer().await.unwrap().unwrap().pointer;
+    let last = world.handle("reader").pointer().await.unwrap().unwrap().pointer;
 
     let mut before: BTreeMap<String, String> = BTreeMap::new();
     let mut after: BTreeMap<String, String> = BTreeMap::new();

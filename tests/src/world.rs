@@ -130,7 +130,7 @@ impl World {
     }
 
     /// The pointer and the lock in the hands of the run called `run`.
-    pub fn controls(&self, run: &str) -> LineageHandle {
+    pub fn handle(&self, run: &str) -> LineageHandle {
         LineageHandle::new(self.store.clone(), self.lineage.clone(), actor(run))
     }
 

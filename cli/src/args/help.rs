@@ -1,4 +1,4 @@
-//! The overview, written by hand so that it fits a screen.
+//! `help` holds the overview of all commands, written by hand so that it fits a screen.
 
 pub(super) const OVERVIEW: &str = "\
 pstore keeps browser profiles as deduplicated, verified snapshots.

@@ -1,4 +1,4 @@
-//! What the user typed, as values. Nothing here touches files or the network.
+//! `args` parses what the user typed into values. It touches neither files nor the network.
 
 mod browse;
 mod capture;

@@ -1,10 +1,10 @@
-//! What could come next on a command line: what the scripts of `pstore completions` ask for.
+//! `complete` prints what could come next on a command line, for the scripts of `pstore completions`.
 //!
 //! It is asked in the middle of a line that somebody types. So it never fails, never says anything
 //! but words, and never waits: names come from what this host remembers, and if that is old, from
 //! the store, for as long as nobody notices.
 
-mod asked;
+mod typed_argument;
 
 use std::{ffi::OsString, sync::Arc};
 
@@ -18,7 +18,7 @@ use engine::{
     verbs::complete::{CompleteRequest, MOST_TIME},
 };
 
-use self::asked::Asked;
+use self::typed_argument::TypedArgument;
 use crate::args;
 
 /// The first argument with which the program answers so.
@@ -28,14 +28,14 @@ pub(crate) const VERB: &str = "complete-words";
 pub(crate) async fn run(words: Vec<OsString>) -> String {
     let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let Some((last, before)) = words.split_last() else { return String::new() };
-    let asked = Asked::of(before);
+    let asked = TypedArgument::of(before);
     let found = tokio::time::timeout(MOST_TIME * 2, candidates(&asked, last)).await;
     let mut found = found.ok().and_then(Result::ok).unwrap_or_default();
     found.retain(|candidate| candidate.starts_with(last.as_str()) && !candidate.contains(char::is_control));
     found.iter().map(|candidate| format!("{candidate}\n")).collect()
 }
 
-async fn candidates(asked: &Asked, last: &str) -> Result<Vec<String>, Failure> {
+async fn candidates(asked: &TypedArgument, last: &str) -> Result<Vec<String>, Failure> {
     let invocation = args::parse_words(asked.global_line()).map_err(|_| Failure::usage("no such line"))?;
     if asked.is_for("MOUNTPOINT") {
         let live = LiveMount::all(&Settings::load(&invocation.global.overrides())?)?;

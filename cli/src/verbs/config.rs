@@ -1,4 +1,4 @@
-//! `pstore config`: never needs a store.
+//! `config` prints the settings in force. It never needs a store.
 
 use engine::{
     failure::Failure,

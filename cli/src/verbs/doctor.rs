@@ -1,4 +1,4 @@
-//! `pstore doctor`: one finding per line, and what to do about it.
+//! `doctor` prints one finding per line, and what to do about it.
 
 use engine::{
     Engine,

@@ -1,7 +1,7 @@
 //! `gc` turns the arguments of `pstore gc` into a request, and its outcome into text.
 
-mod explained;
-mod told;
+mod render_collection;
+mod render_explanation;
 
 use engine::{
     Engine,
@@ -15,7 +15,7 @@ pub(super) async fn run(engine: Engine, args: &GcArgs) -> Result<Answer, Failure
     if let (Some(subject), Some(tenant)) = (&args.explain, &args.tenant) {
         let request = GcExplainRequest { tenant: tenant.clone(), subject: subject.clone() };
         let outcome = engine.gc_explain(&request).await?;
-        let text = outcome.explanation.as_ref().map(explained::text).unwrap_or_default();
+        let text = outcome.explanation.as_ref().map(render_explanation::text).unwrap_or_default();
         return Answer::of(&outcome, text);
     }
     let request = GcRequest {
@@ -27,5 +27,5 @@ pub(super) async fn run(engine: Engine, args: &GcArgs) -> Result<Answer, Failure
         waits: args.wait,
     };
     let outcome = engine.gc(&request).await?;
-    Answer::of(&outcome, told::text(&outcome.tenants, args.dry_run))
+    Answer::of(&outcome, render_collection::text(&outcome.tenants, args.dry_run))
 }

@@ -1,4 +1,4 @@
-//! The commands, each one call of the library and a way to tell about it.
+//! `verbs` runs the commands: each makes one call of the engine and writes its outcome as text.
 
 mod cat;
 mod commit;

@@ -27,7 +27,7 @@ impl SnapshotArgs {
 }
 
 pub(super) async fn run(engine: Engine, args: &SnapshotArgs) -> Result<Answer, Failure> {
-    let outcome = engine.take_snapshot(&args.request()).await?;
+    let outcome = engine.snapshot(&args.request()).await?;
     let brief = Some(format!("{}\n", outcome.captured.snapshot_id));
     Ok(Answer { brief, ..Answer::of(&outcome, text(&outcome.captured))? })
 }

@@ -1,4 +1,4 @@
-//! One file of a snapshot, without a mount and without a restore.
+//! These tests read single files of a snapshot, without a mount and without a restore.
 
 use std::{
     ffi::OsStr,

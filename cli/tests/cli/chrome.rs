@@ -1,4 +1,4 @@
-//! Files as Chrome leaves them, as far as tests need them.
+//! `chrome` writes files as Chrome leaves them, as far as tests need them.
 
 use std::{fs, path::Path, process::Command};
 

@@ -1,4 +1,4 @@
-//! Hosts whose clocks are wrong, by an hour or by forty days.
+//! These tests run on hosts whose clocks are wrong, by an hour or by forty days.
 
 use std::path::Path;
 

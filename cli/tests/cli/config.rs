@@ -1,4 +1,4 @@
-//! Settings: found, joined, checked and shown.
+//! These tests find, join, check and show settings.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Beside programs that know the contract's fields and nothing of pstore.
+//! These tests run beside programs that know the contract's fields and nothing of pstore.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! The daemon of a mount, asked by a pstore of another version.
+//! These tests ask the daemon of a mount as a pstore of another version would.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Deleting a snapshot, and when that is refused.
+//! These tests delete a snapshot, and see when that is refused.
 
 use std::fs;
 

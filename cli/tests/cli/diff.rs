@@ -1,4 +1,4 @@
-//! What changed from one snapshot to another.
+//! These tests compare two snapshots.
 
 use std::{
     ffi::OsStr,

@@ -1,4 +1,4 @@
-//! Every document as it is printed, kept beside the tests, and fit for its schema.
+//! These tests compare every document that is printed with the one kept beside the tests, and with its schema.
 //!
 //! What differs from run to run (times, ids, sizes of compressed bytes, places) is replaced
 //! by something of the same form. After a change that is meant,

@@ -1,4 +1,4 @@
-//! What a profile must have, and what becomes of captures without it.
+//! These tests say what a profile must have, and capture profiles without it.
 
 use std::{fs, time::SystemTime};
 

@@ -1,3 +1,5 @@
+//! These tests export archives.
+
 use std::fs;
 
 use crate::desk::Desk;

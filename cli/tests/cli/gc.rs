@@ -1,4 +1,4 @@
-//! Freeing space: what goes, what stays, and what is told about it.
+//! These tests free space, and check what goes, what stays, and what is told about it.
 
 use std::{fs, path::PathBuf};
 

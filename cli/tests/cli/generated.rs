@@ -1,3 +1,5 @@
+//! These tests check the completions and the manual pages, which are generated from the arguments.
+
 use std::{
     fs,
     path::Path,

@@ -1,3 +1,5 @@
+//! These tests read the help as a user does.
+
 use crate::desk::Desk;
 
 pub const VERBS: [&str; 35] = [

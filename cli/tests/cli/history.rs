@@ -1,4 +1,4 @@
-//! How a snapshot came about.
+//! These tests follow how a snapshot came about.
 
 use std::{fs, path::PathBuf};
 

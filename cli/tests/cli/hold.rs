@@ -1,4 +1,4 @@
-//! A command that runs under the lock.
+//! These tests run a command under the lock.
 
 use std::{fs, process::Stdio, time::Duration};
 

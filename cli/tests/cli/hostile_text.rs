@@ -1,5 +1,5 @@
-//! Documents whose every text was chosen to move an operator's cursor, to break a line, or to pass for
-//! a line of pstore's own.
+//! These tests print documents whose every text was chosen to move an operator's cursor, to break a line, or to
+//! pass for a line of pstore's own.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! The documents are those of docs/json.md, field by field.
+//! These tests compare the documents with docs/json.md, field by field.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Loading a profile for a Chrome, by `restore` and by `run`: what is warned of, refused and
+//! These tests load a profile for a Chrome, by `restore` and by `run`, and check what is warned of, refused and
 //! changed.
 
 use std::{fs, path::Path, process::Stdio};

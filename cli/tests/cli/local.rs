@@ -1,4 +1,4 @@
-//! A whole life on a local store.
+//! These tests live a whole life on a local store.
 
 use std::{fs, os::unix::fs::symlink, process::Stdio};
 

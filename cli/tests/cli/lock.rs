@@ -1,4 +1,4 @@
-//! Taking the lock of a profile, keeping it and giving it back.
+//! These tests take the lock of a profile, keep it and give it back.
 
 use serde_json::Value;
 

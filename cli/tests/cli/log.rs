@@ -1,4 +1,4 @@
-//! What has happened, with who, when and why.
+//! These tests read from the log what has happened, with who, when and why.
 
 use crate::desk::Desk;
 

@@ -1,4 +1,4 @@
-//! The program as a user runs it: arguments in, text, JSON and exit codes out.
+//! These tests run the program as a user does: arguments in, text, JSON and exit codes out.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! `acme/alice@REF`: one way to name a snapshot, for every command that takes one.
+//! These tests name snapshots as `acme/alice@REF`, with every command that takes one.
 
 use std::{fs, process::Command};
 

@@ -1,4 +1,4 @@
-//! A profile, and a tenant, that are deleted with all that they have; and profiles that never were any.
+//! These tests delete a profile, and a tenant, with all that they have; and profiles that never were any.
 
 use std::{fs, path::Path};
 

@@ -1,4 +1,4 @@
-//! What people on call do: take locks away, go back, give names.
+//! These tests do what people on call do: take locks away, go back, give names.
 
 use std::fs;
 

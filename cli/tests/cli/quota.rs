@@ -1,4 +1,4 @@
-//! A tenant that may not store any more.
+//! These tests store for a tenant that may not store any more.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! What is refused, with which code, and what is said about it.
+//! These tests check what is refused, with which code, and what is said about it.
 
 use std::fs;
 

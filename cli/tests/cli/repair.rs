@@ -1,4 +1,4 @@
-//! A pointer that is damaged, in the hands of an operator.
+//! These tests give an operator a damaged pointer.
 
 use std::fs;
 

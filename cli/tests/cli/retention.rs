@@ -1,4 +1,4 @@
-//! What goes by the rules of the configuration, and what never does.
+//! These tests check what goes by the rules of the configuration, and what never does.
 
 use std::fs;
 

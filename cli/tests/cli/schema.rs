@@ -1,5 +1,5 @@
-//! As much of JSON Schema as docs/schemas uses. A keyword that is not known here fails the
-//! test, so that none is written down without being checked.
+//! `Schema` implements as much of JSON Schema as docs/schemas uses. An unknown keyword fails the test, so that none
+//! is written down without being checked.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! Texts of other runs, which may hold anything, on an operator's terminal.
+//! These tests print texts of other runs, which may hold anything, on an operator's terminal.
 
 use std::{fs, path::PathBuf};
 

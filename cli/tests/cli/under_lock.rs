@@ -1,4 +1,4 @@
-//! Snapshots, and somebody else who wants the profile too.
+//! These tests take snapshots while somebody else wants the profile too.
 
 use std::{
     fs::{self, File},

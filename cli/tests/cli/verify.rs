@@ -1,4 +1,4 @@
-//! Checking a part of it, and making good what can be.
+//! These tests check a part of a store, and make good what can be.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Users of this machine, and becoming one of them.
+//! `user` knows the users of this machine, and becomes one of them.
 //!
 //! They are looked up in `/etc/passwd` and `/etc/group`; one that only a directory service
 //! knows is given by its numbers.

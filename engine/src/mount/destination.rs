@@ -58,9 +58,9 @@ impl Destination {
             return Ok(Self { to: CommitTarget::Own, lineage: mount.lineage.clone(), replaced: None });
         }
         let lineage = Lineage { name: name.clone(), chrome_major: mount.lineage.chrome_major };
-        let controls = LineageHandle::new(mount.tenant()?.clone(), lineage.clone(), actor.clone());
+        let handle = LineageHandle::new(mount.tenant()?.clone(), lineage.clone(), actor.clone());
         let ttl = engine.settings.tenant(&name.tenant).lock_ttl;
-        let hold = controls.acquire(Terms { ttl, with_process: true }, Duration::ZERO).await?;
+        let hold = handle.acquire(Terms { ttl, with_process: true }, Duration::ZERO).await?;
         let replaced = match is_own {
             true => match passed_by(mount, &hold).await {
                 // One that began alone is held back instead, unless it is to replace what there is.

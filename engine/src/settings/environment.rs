@@ -1,4 +1,4 @@
-//! The environment, read once and nowhere else.
+//! `environment` reads the process's environment, once and nowhere else.
 
 use std::{collections::BTreeMap, env, ffi::OsString, path::PathBuf};
 

@@ -1,4 +1,4 @@
-//! `pstore.toml`: found, read, and checked to the last key.
+//! `file` finds `pstore.toml`, reads it, and checks it to the last key.
 
 use std::{
     collections::BTreeMap,

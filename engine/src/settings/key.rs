@@ -1,4 +1,4 @@
-//! Everything that can be set: its name in the file, its variables, its flag.
+//! `Key` names everything that can be set: its name in the file, its variables, its flag.
 
 use store::format::record::Reason;
 

@@ -1,4 +1,4 @@
-//! What a setting may be, whether it is typed, exported or written in a file.
+//! `kind` checks what a setting may be, whether it is typed, exported or written in a file.
 
 use std::{ffi::OsStr, path::PathBuf};
 

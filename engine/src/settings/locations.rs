@@ -1,4 +1,4 @@
-//! Settings that say where things are: the store, its server, the cache.
+//! `locations` finds out where the store, its server and the cache are.
 
 use std::{path::PathBuf, time::Duration};
 

@@ -1,5 +1,5 @@
-//! Settings: a flag before its variable, a variable before the file, the file before the
-//! default. In the file, a tenant's own section before the one for all.
+//! `settings` joins what is set: a flag before its variable, a variable before the file, the file before the
+//! default. In the file, a tenant's own section comes before the one for all.
 //!
 //! Everything is read and checked once, at the start. What is found later is only looked
 //! up, and always with where it came from.

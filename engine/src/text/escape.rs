@@ -1,4 +1,4 @@
-//! Text that others have written, for a terminal.
+//! `escape` makes text that others have written safe for a terminal.
 
 pub use store::error::plain::{line, lines};
 

@@ -1,4 +1,4 @@
-//! Where requests of a browser come from, as the contract writes it down.
+//! `geo` reads where a browser's requests come from, as the contract writes it down.
 
 use store::format::record::Geo;
 

@@ -1,4 +1,4 @@
-//! Patterns for names: `*`, `**`, `?` and `[a-z]`, on bytes.
+//! `glob` matches names with patterns: `*`, `**`, `?` and `[a-z]`, on bytes.
 
 /// A part of a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]

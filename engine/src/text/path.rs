@@ -1,4 +1,4 @@
-//! Names of files, which are bytes, for people and programs.
+//! `path` writes the names of files, which are bytes, for people and programs.
 
 use std::fmt::Write;
 

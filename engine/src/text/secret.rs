@@ -1,4 +1,4 @@
-//! Logins in URLs, which are used and never shown.
+//! `secret` keeps logins in URLs usable, and never shows them.
 //!
 //! Whoever writes `--endpoint https://user:password@host` means the server to have them, and nobody who
 //! reads a log. All that the program prints goes through [`hidden`], wherever it quotes the URL.

@@ -47,7 +47,7 @@ impl Engine {
     ) -> Result<CatOutcome, Failure> {
         let (reference, file) = (request.snapshot.reference()?, contents::path(&request.path)?);
         let (tenant, lineage) = self.lineage_to_judge(&request.snapshot.lineage()).await?;
-        let record = self.snapshot(&tenant, &lineage, reference).await?;
+        let record = self.resolve_snapshot(&tenant, &lineage, reference).await?;
         let written = match request.is_for_terminal {
             true => browse::write(&tenant, &record, &file, (PlainText::new(out), shown)).await,
             false => browse::write(&tenant, &record, &file, (out, shown)).await,

@@ -181,7 +181,7 @@ impl Engine {
         shown: &str,
     ) -> Result<StreamedArchive, Failure> {
         let (tenant, lineage) = self.lineage(&request.snapshot.lineage()).await?;
-        let record = self.snapshot(&tenant, &lineage, request.snapshot.reference()?).await?;
+        let record = self.resolve_snapshot(&tenant, &lineage, request.snapshot.reference()?).await?;
         let (archive, progress) = (self.archive_request(request), self.progress());
         let out = (out, PathBuf::from(shown));
         let written = export::write(&tenant, &record, archive, out, progress).await;
@@ -198,7 +198,7 @@ impl Engine {
         self.location.keep_apart(directory)?;
         let started = Instant::now();
         let (tenant, lineage) = self.lineage(&request.snapshot.lineage()).await?;
-        let record = self.snapshot(&tenant, &lineage, request.snapshot.reference()?).await?;
+        let record = self.resolve_snapshot(&tenant, &lineage, request.snapshot.reference()?).await?;
         let (export, progress) = (self.archive_request(request), self.progress());
         let exported = export::to_directory(&tenant, &lineage, &record, export, directory, progress).await;
         let Exported { archive, manifest, archive_path, manifest_path } =
@@ -217,11 +217,11 @@ impl Engine {
     async fn export_to_store(&self, request: &ExportRequest) -> Result<ExportOutcome, Failure> {
         let started = Instant::now();
         let (tenant, lineage) = self.lineage_to_change(&request.snapshot.lineage()).await?;
-        let record = self.snapshot(&tenant, &lineage, request.snapshot.reference()?).await?;
-        let controls = LineageHandle::new(tenant, lineage.clone(), self.actor(&request.actor));
+        let record = self.resolve_snapshot(&tenant, &lineage, request.snapshot.reference()?).await?;
+        let handle = LineageHandle::new(tenant, lineage.clone(), self.actor(&request.actor));
         let export = self.archive_request(request);
         let job = PublishJob { export, always: true, scratch: self.archive_scratch() };
-        let published = publish::publish(&controls, record.record, &job, self.progress()).await;
+        let published = publish::publish(&handle, record.record, &job, self.progress()).await;
         let Published { archive_sha256, archive_size_bytes, archive_key, manifest_key, written, current } =
             published.map_err(|error| explained(error, &lineage))?;
         let warnings = self.warn_of_skipped(written.as_ref());

@@ -70,7 +70,7 @@ impl Engine {
         let (tenant, lineage) = self.lineage_to_judge(&request.snapshot.lineage()).await?;
         let records = match request.all {
             true => resolve::list(&tenant, &lineage).await?.records,
-            false => vec![self.snapshot(&tenant, &lineage, request.snapshot.reference()?).await?],
+            false => vec![self.resolve_snapshot(&tenant, &lineage, request.snapshot.reference()?).await?],
         };
         let glob = Glob::new(request.glob.as_bytes());
         let mut matches = Vec::new();

@@ -68,8 +68,8 @@ impl Engine {
             return Err(Failure::usage("--reason is empty").hint("say why: it is written into the log"));
         }
         let (tenant, lineage) = self.lineage_to_change(&request.lineage).await?;
-        let controls = LineageHandle::new(tenant, lineage.clone(), self.actor(&request.actor));
-        let found = match controls.lock().await {
+        let handle = LineageHandle::new(tenant, lineage.clone(), self.actor(&request.actor));
+        let found = match handle.lock().await {
             Ok(read) => read.filter(|read| !read.lock.is_free()).map(|read| Holder::from(&read)),
             // It can be taken away all the same.
             Err(error) => {
@@ -78,7 +78,7 @@ impl Engine {
             }
         };
         let holder = match request.confirm {
-            true => controls.force_unlock(&reason).await?.map(|eviction| eviction.holder),
+            true => handle.force_unlock(&reason).await?.map(|eviction| eviction.holder),
             false => found,
         };
         let known = holder.as_ref().filter(|holder| **holder != Holder::default());

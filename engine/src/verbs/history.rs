@@ -110,7 +110,7 @@ impl Engine {
     pub async fn history(&self, request: &HistoryRequest) -> Result<HistoryOutcome, Failure> {
         let reference = request.snapshot.reference()?;
         let (tenant, lineage) = self.lineage(&request.snapshot.lineage()).await?;
-        let start = self.snapshot(&tenant, &lineage, reference).await?;
+        let start = self.resolve_snapshot(&tenant, &lineage, reference).await?;
         let history = history::history(&tenant, &lineage, start).await?;
         Ok(HistoryOutcome {
             lineage: (&lineage).into(),

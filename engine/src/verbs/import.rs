@@ -146,8 +146,8 @@ impl Engine {
         let stream = require_zstd(open()?, file, &lineage)?;
         let tenant = self.writable_tenant(&lineage.name.tenant).await?;
         let actor = self.actor(&request.actor);
-        let controls = LineageHandle::new(tenant.clone(), lineage.clone(), actor.clone());
-        let (pointer, _) = self.pointer_to_move(&controls, request.force).await?;
+        let handle = LineageHandle::new(tenant.clone(), lineage.clone(), actor.clone());
+        let (pointer, _) = self.pointer_to_move(&handle, request.force).await?;
         let policy = self.settings.retention(&lineage.name).policy;
         retention::require_room(&tenant, &lineage, &policy, &Reason::Import).await?;
         let base = base(&tenant, &lineage, pointer.as_ref()).await?;
@@ -163,8 +163,7 @@ impl Engine {
             let job = self.publish_policy(&lineage.name.tenant);
             let (progress, how) = (self.progress(), (String::new(), request.force));
             (imported.record, flip) =
-                pointer_move::point(&controls, imported.record, EventKind::Import, how, &job, progress)
-                    .await?;
+                pointer_move::point(&handle, imported.record, EventKind::Import, how, &job, progress).await?;
         }
         Ok(self.imported(&lineage, imported, flip))
     }

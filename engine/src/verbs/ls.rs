@@ -58,7 +58,7 @@ impl Engine {
     pub async fn ls(&self, request: &LsRequest) -> Result<LsOutcome, Failure> {
         let (reference, path) = (request.snapshot.reference()?, contents::path(&request.path)?);
         let (tenant, lineage) = self.lineage_to_judge(&request.snapshot.lineage()).await?;
-        let record = self.snapshot(&tenant, &lineage, reference).await?;
+        let record = self.resolve_snapshot(&tenant, &lineage, reference).await?;
         let entries = browse::entries(&tenant, &record).await?;
         let listed = listed(&entries, &path, request.is_recursive)
             .ok_or_else(|| contents::elsewhere(&record, browse::missing(&record, &path)))?;

@@ -114,8 +114,8 @@ impl Engine {
         let reference = request.snapshot.required("rollback")?;
         let (tenant, lineage) = self.lineage_to_change(&request.snapshot.lineage()).await?;
         let meant = self.meant(&tenant, &lineage, Some(reference)).await?;
-        let controls = LineageHandle::new(tenant.clone(), lineage.clone(), self.actor(&request.actor));
-        let (pointer, is_damaged) = self.pointer_to_move(&controls, request.force).await?;
+        let handle = LineageHandle::new(tenant.clone(), lineage.clone(), self.actor(&request.actor));
+        let (pointer, is_damaged) = self.pointer_to_move(&handle, request.force).await?;
         let active = pointer.as_ref().map_or("", |pointer| pointer.active_sha256_prefix.as_str()).to_owned();
         let target = match meant {
             Meant::Ours(record) => *record,
@@ -126,7 +126,7 @@ impl Engine {
         };
         let is_ours = matches!(pointer.as_ref().map(|pointer| pointer.target()), Some(Target::Record(_)));
         let from = match is_ours {
-            true => self.snapshot(&tenant, &lineage, None).await.ok(),
+            true => self.resolve_snapshot(&tenant, &lineage, None).await.ok(),
             false => None,
         };
         let from = match &from {
@@ -145,7 +145,7 @@ impl Engine {
             let target = match request.confirm {
                 true => {
                     let seen = pointer.contract_only_seen();
-                    pointer_move::named_already(&controls, seen, target, Some(&job), progress).await?
+                    pointer_move::named_already(&handle, seen, target, Some(&job), progress).await?
                 }
                 false => target,
             };
@@ -156,7 +156,7 @@ impl Engine {
         }
         let how = (reason.clone(), request.force);
         let (target, flip) =
-            pointer_move::point(&controls, target, EventKind::Rollback, how, &job, progress).await?;
+            pointer_move::point(&handle, target, EventKind::Rollback, how, &job, progress).await?;
         Ok(match flip {
             Flip::Flipped { .. } => moved(Rollback::RolledBack, &target),
             // Somebody else moved it there meanwhile.

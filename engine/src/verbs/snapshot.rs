@@ -79,7 +79,7 @@ impl Outcome for SnapshotOutcome {
 
 impl Engine {
     /// Stores a directory as the next snapshot of its profile.
-    pub async fn take_snapshot(&self, request: &SnapshotRequest) -> Result<SnapshotOutcome, Failure> {
+    pub async fn snapshot(&self, request: &SnapshotRequest) -> Result<SnapshotOutcome, Failure> {
         request.capture.check()?;
         if !request.directory.is_dir() {
             let message = format!("there is no directory {}", request.directory.display());

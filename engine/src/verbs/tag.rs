@@ -59,16 +59,16 @@ impl Outcome for TagOutcome {}
 impl Engine {
     /// Gives a snapshot a tag.
     pub async fn tag(&self, request: &TagRequest) -> Result<TagOutcome, Failure> {
-        let (lineage, controls, record) = self.tagged(request).await?;
-        let tagged = tag::tag(&controls, record, &request.tag).await?;
+        let (lineage, handle, record) = self.tagged(request).await?;
+        let tagged = tag::tag(&handle, record, &request.tag).await?;
         let change = if tagged.changed { TagChange::Tagged } else { TagChange::Unchanged };
         Ok(outcome(request, &lineage, change, &tagged))
     }
 
     /// Takes a tag from a snapshot.
     pub async fn untag(&self, request: &TagRequest) -> Result<TagOutcome, Failure> {
-        let (lineage, controls, record) = self.tagged(request).await?;
-        let tagged = tag::untag(&controls, record, &request.tag).await;
+        let (lineage, handle, record) = self.tagged(request).await?;
+        let tagged = tag::untag(&handle, record, &request.tag).await;
         let tagged = tagged.map_err(|error| elsewhere(&lineage, &request.tag, error))?;
         Ok(outcome(request, &lineage, TagChange::Untagged, &tagged))
     }
@@ -77,9 +77,9 @@ impl Engine {
         tag::check_name(&request.tag)?;
         let reference = request.snapshot.reference()?;
         let (tenant, lineage) = self.lineage_to_change(&request.snapshot.lineage()).await?;
-        let record = self.snapshot(&tenant, &lineage, reference).await?;
-        let controls = LineageHandle::new(tenant, lineage.clone(), self.actor(&request.actor));
-        Ok((lineage, controls, record.record))
+        let record = self.resolve_snapshot(&tenant, &lineage, reference).await?;
+        let handle = LineageHandle::new(tenant, lineage.clone(), self.actor(&request.actor));
+        Ok((lineage, handle, record.record))
     }
 }
 

@@ -219,7 +219,7 @@ impl Engine {
             false => self.lineage(&snapshot.lineage()).await?,
         };
         let chosen = match reference {
-            Some(reference) => Some(self.snapshot(&tenant, &lineage, Some(reference)).await?),
+            Some(reference) => Some(self.resolve_snapshot(&tenant, &lineage, Some(reference)).await?),
             None => None,
         };
         let options = options(request, chosen.as_ref());

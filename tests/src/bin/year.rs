@@ -177,7 +177,7 @@ impl Year {
     /// As a mount commits that has the lock.
     async fn commit(&self, host: &World, opened: Opened, number: u64) {
         let terms = Terms { ttl: HOUR, with_process: false };
-        let hold = host.controls("mount").acquire(terms, Duration::ZERO).await.expect("the lock");
+        let hold = host.handle("mount").acquire(terms, Duration::ZERO).await.expect("the lock");
         let is_changed = |entry: &store::format::tree::Entry| entry.path.as_bytes() == b"changed";
         let at = opened.entries.iter().position(is_changed).expect("the file that changes");
         let mut entries = opened.entries.clone();

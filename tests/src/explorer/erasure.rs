@@ -38,7 +38,7 @@ impl Host {
 
     /// As `pstore run` does: the lock, then a snapshot that nobody knew before, then the pointer.
     pub(super) async fn run_and_store(&self, shares: usize) -> store::Result<()> {
-        let hold = self.controls().acquire(TERMS, Duration::ZERO).await?;
+        let hold = self.handle().acquire(TERMS, Duration::ZERO).await?;
         let loaded = hold.pointer().await;
         self.machine.inner().ghost.loads(self.process, &loaded);
         let record = self.write(shares, false).await?;

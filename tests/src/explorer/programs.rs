@@ -202,12 +202,12 @@ impl Host {
             Program::Commit { target, resumes: true } => self.resume(target).await,
             Program::Operator { target, force } => self.operate(target, force).await,
             Program::Deleter { target } => {
-                let deleted = self.controls().delete(self.records[target], "explored").await;
+                let deleted = self.handle().delete(self.records[target], "explored").await;
                 self.note(&format!("ends: deletion {:?}", deleted.map(|record| record.state)));
             }
             Program::Remover { target, times } => {
                 for _ in 0..times {
-                    let deleted = self.controls().delete(self.records[target], "explored").await;
+                    let deleted = self.handle().delete(self.records[target], "explored").await;
                     self.note(&format!("has deleted: {:?}", deleted.as_ref().map(|record| record.state)));
                     if deleted.is_ok() {
                         break;
@@ -222,19 +222,19 @@ impl Host {
             Program::Publisher { target } => {
                 let target = self.records[target];
                 let packer = super::archives::Fake;
-                let published = publish::store_packed(&self.controls(), target, &packer).await;
+                let published = publish::store_packed(&self.handle(), target, &packer).await;
                 self.note(&format!("ends: {:?}", published.map(|(sha, ..)| sha.prefix())));
             }
             Program::Abandoner { target } => {
-                let ended = self.controls().abandon_publication(self.records[target]).await;
+                let ended = self.handle().abandon_publication(self.records[target]).await;
                 self.note(&format!("ends: {ended:?}"));
             }
             Program::Reaper => {
-                let reaped = self.controls().reap(Duration::from_secs(60)).await;
+                let reaped = self.handle().reap(Duration::from_secs(60)).await;
                 self.note(&format!("ends: {reaped:?}"));
             }
             Program::ForceUnlock => {
-                let taken = self.controls().force_unlock("explored").await;
+                let taken = self.handle().force_unlock("explored").await;
                 self.note(&format!("ends: {taken:?}"));
             }
             Program::ContractWriter { prefix, locks } => {
@@ -321,7 +321,7 @@ impl Host {
         format!("run-{}", self.process)
     }
 
-    pub(super) fn controls(&self) -> LineageHandle {
+    pub(super) fn handle(&self) -> LineageHandle {
         let actor = actor(&self.name());
         LineageHandle::new(self.store.clone(), self.lineage.clone(), actor)
             .with_clock(HostClock::ahead_by_ms(self.ahead_ms))
@@ -337,7 +337,7 @@ impl Host {
     }
 
     async fn hold(&self, flips: &[usize], renewals: u32, release: bool) {
-        let hold = match self.controls().acquire(TERMS, Duration::ZERO).await {
+        let hold = match self.handle().acquire(TERMS, Duration::ZERO).await {
             Ok(hold) => hold,
             Err(error) => {
                 if let Error::LockHeld { holder, .. } = &error {
@@ -366,7 +366,7 @@ impl Host {
     }
 
     async fn go_on(&self, flip: usize) {
-        let hold = match self.controls().adopt(self.twins.unwrap()).await {
+        let hold = match self.handle().adopt(self.twins.unwrap()).await {
             Ok(hold) => hold,
             Err(error) => return self.note(&format!("ends: {error}")),
         };
@@ -380,7 +380,7 @@ impl Host {
     async fn operate(&self, target: usize, force: bool) {
         self.machine.inner().begins_flip(self.process);
         let wanted = Move { target: self.records[target], reason: "explored".to_owned(), force };
-        let answer = self.controls().point(&wanted).await;
+        let answer = self.handle().point(&wanted).await;
         self.report(&answer);
     }
 
@@ -436,7 +436,7 @@ impl Host {
         let record = lease.make_live(&durable, |record| record.content = Some(content)).await?;
         if flips {
             let wanted = Move { target: record.record, reason: String::new(), force: true };
-            self.controls().point(&wanted).await?;
+            self.handle().point(&wanted).await?;
         }
         Ok(record.record)
     }
@@ -457,7 +457,7 @@ impl Host {
         let survey =
             repack::survey(&self.store, &rehearsal, &packs, &records, &[], (u64::MAX, u64::MAX)).await?;
         if let Some(deleted) = deleted {
-            self.controls().delete(deleted, "explored").await?;
+            self.handle().delete(deleted, "explored").await?;
         }
         let moved = repack::run(&self.store, &survey.in_batches_of(1), self.rules).await;
         moved.map(|moved| moved.records).map_err(|failed| failed.error)

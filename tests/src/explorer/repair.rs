@@ -47,7 +47,7 @@ impl Host {
     }
 
     async fn mark(&self, pack: PackId) -> store::Result<()> {
-        let controls = LineageHandle::new(self.store.clone(), self.lineage.clone(), Default::default());
+        let handle = LineageHandle::new(self.store.clone(), self.lineage.clone(), Default::default());
         for listed in records::list(&self.store, &self.lineage).await?.into_iter().flatten() {
             let is_due = |record: &Record| {
                 record.state == State::Live && record.damage.is_none() && needs(record, pack)
@@ -58,7 +58,7 @@ impl Host {
                 let lost = MarkedPack { pack, offsets: Vec::new(), unknown: Unknown::new() };
                 let mark = Mark { found_at_ms: 1, files: 1, packs: vec![lost], unknown: Unknown::new() };
                 let marked = Record { damage: Some(mark), lease_seq: now.lease_seq + 1, ..now };
-                match controls.replace_record(&marked, version).await {
+                match handle.replace_record(&marked, version).await {
                     Err(Error::Conflict { .. }) => {}
                     replaced => drop(replaced?),
                 }

@@ -25,14 +25,14 @@ impl Program {
 
 impl Host {
     pub(super) async fn commit(&self, target: usize) {
-        let controls = self.controls();
-        let hold = match controls.acquire(TERMS, Duration::ZERO).await {
+        let handle = self.handle();
+        let hold = match handle.acquire(TERMS, Duration::ZERO).await {
             Ok(hold) => hold,
             Err(error) => return self.note(&format!("ends: {error}")),
         };
         let loaded = hold.pointer().await;
         self.machine.inner().ghost.loads(self.process, &loaded);
-        let flip_id = controls.new_flip_id();
+        let flip_id = handle.new_flip_id();
         let meant = hold.meant(flip_id).await;
         self.machine.inner().journals.insert(self.process, meant);
         self.machine.inner().begins_flip(self.process);
@@ -59,7 +59,7 @@ impl Host {
         let Some(meant) = self.machine.inner().journals.get(&self.process).copied() else {
             return self.note("finds that nothing was meant");
         };
-        let hold = match self.controls().acquire(TERMS, Duration::ZERO).await {
+        let hold = match self.handle().acquire(TERMS, Duration::ZERO).await {
             Ok(hold) => hold,
             Err(error) => return self.note(&format!("ends: {error}")),
         };

@@ -245,7 +245,7 @@ async fn set_up_real(snapshots: u64) -> Stage {
         std::fs::write(folder.path().join("other"), noise(6000, 2 + round)).unwrap();
         records.push(world.snapshot(folder.path()).await.unwrap().record);
     }
-    world.controls("stage").delete(records[0], "").await.unwrap();
+    world.handle("stage").delete(records[0], "").await.unwrap();
     let mut objects = BTreeMap::new();
     for key in memory.keys().into_iter().filter(|key| !key.contains("/events/")) {
         let bytes = memory.get(&Key::new(key.as_str()).unwrap(), u64::MAX).await.unwrap().bytes;
@@ -261,19 +261,19 @@ async fn set_up() -> Stage {
     let world = World::open(Arc::clone(&memory), None).await;
     let records = world.snapshots(RECORDS).await;
     let first = Move { target: records[0], reason: String::new(), force: true };
-    world.controls("stage").point(&first).await.unwrap();
+    world.handle("stage").point(&first).await.unwrap();
     let read = async |key: Key| (key.to_string(), memory.get(&key, u64::MAX).await.unwrap().bytes);
     let mut objects = BTreeMap::new();
     for record in &records {
         objects.extend([read(layout::record(&world.lineage, *record)).await]);
     }
     let pointer = [read(layout::latest(&world.lineage)).await].into();
-    let hold = world.controls("twin").acquire(Terms::default(), Duration::ZERO).await.unwrap();
+    let hold = world.handle("twin").acquire(Terms::default(), Duration::ZERO).await.unwrap();
     let both = [read(layout::latest(&world.lineage)).await, read(layout::lock(&world.lineage)).await];
     let held = (both.into(), Some(hold.token().await));
     hold.release().await.unwrap();
     let second = Move { target: records[1], reason: String::new(), force: true };
-    world.controls("stage").point(&second).await.unwrap();
+    world.handle("stage").point(&second).await.unwrap();
     let pointer_to_second = [read(layout::latest(&world.lineage)).await].into();
     let mut contents = Vec::new();
     for id in &records[..2] {

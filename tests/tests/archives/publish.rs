@@ -70,7 +70,7 @@ impl Scene {
     }
 
     async fn publish(&self, target: RecordId) -> store::Result<Published> {
-        publish(&self.world.controls("test"), target, &self.job(), Arc::new(Silent)).await
+        publish(&self.world.handle("test"), target, &self.job(), Arc::new(Silent)).await
     }
 
     async fn record(&self, id: RecordId) -> Record {
@@ -134,7 +134,7 @@ async fn what_is_published_is_read_by_the_contract_alone(bucket: Arc<dyn Bucket>
     for field in ["flipped_at_ms", "flipped_from_sha256_prefix"] {
         assert_eq!(after[field], before[field]);
     }
-    let pointer = scene.world.controls("test").pointer().await.unwrap().unwrap().pointer;
+    let pointer = scene.world.handle("test").pointer().await.unwrap().unwrap().pointer;
     assert_eq!(pointer.target(), Target::Record(stored.record));
     let record = scene.record(stored.record).await;
     let archive = published.written.unwrap();
@@ -181,7 +181,7 @@ async fn an_older_snapshot_is_published_without_moving_the_pointer_and_its_archi
     let manifest = scene.read_by_contract().await;
     assert_eq!(manifest.predecessor_sha256, scene.record(older.record).await.archive_sha256.unwrap());
     assert_eq!(scene.archives().await.len(), 4);
-    scene.world.controls("test").delete(older.record, "").await.unwrap();
+    scene.world.handle("test").delete(older.record, "").await.unwrap();
     let sha = published.archive_sha256.prefix();
     assert_eq!(scene.archives().await, [layout::manifest_name(&sha), layout::archive_name(&sha)]);
     scene.read_by_contract().await;
@@ -224,7 +224,7 @@ async fn a_deletion_does_not_pass_over_a_record_that_may_name_its_archive() {
     let torn = store::bucket::Write::Replace(whole.version);
     scene.world.root.put(&key, whole.bytes.slice(..100).into(), torn).await.unwrap();
     let before = scene.archives().await;
-    let error = scene.world.controls("test").delete(older.record, "").await.unwrap_err();
+    let error = scene.world.handle("test").delete(older.record, "").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Damaged);
     assert_eq!(scene.archives().await, before);
     assert_eq!(scene.record(older.record).await.state, State::Live);
@@ -370,7 +370,7 @@ async fn of_two_that_publish_at_once_one_archive_stays() {
     let scene = Scene::new(Arc::new(MemoryBucket::new())).await;
     for (seed, levels) in (1..).zip([[3, 3], [3, 5], [3, 3], [3, 5], [3, 3], [3, 5]]) {
         let stored = scene.snapshot(seed, false).await.unwrap();
-        let controls = scene.world.controls("test");
+        let handle = scene.world.handle("test");
         let [one, other] = levels.map(|level| {
             let framing = Framing::Solid { level, threads: 1 };
             PublishJob {
@@ -379,8 +379,8 @@ async fn of_two_that_publish_at_once_one_archive_stays() {
             }
         });
         let (one, other) = tokio::join!(
-            publish(&controls, stored.record, &one, Arc::new(Silent)),
-            publish(&controls, stored.record, &other, Arc::new(Silent)),
+            publish(&handle, stored.record, &one, Arc::new(Silent)),
+            publish(&handle, stored.record, &other, Arc::new(Silent)),
         );
         assert!(one.is_ok() || other.is_ok(), "{one:?} {other:?}");
         assert!(levels[0] != levels[1] || one.is_ok() && other.is_ok(), "{one:?} {other:?}");
@@ -404,11 +404,11 @@ async fn what_was_given_up_is_not_named_and_does_not_stay() {
     slow.publish(stored.record).await.unwrap_err();
     assert_eq!(scene.archives().await.len(), 2);
     assert!(scene.record(stored.record).await.publishing.is_some());
-    scene.world.controls("gc").abandon_publication(stored.record).await.unwrap();
+    scene.world.handle("gc").abandon_publication(stored.record).await.unwrap();
     assert_eq!(scene.archives().await, Vec::<String>::new());
     assert_eq!(scene.record(stored.record).await.publishing, None);
     // And once more is no harm.
-    scene.world.controls("gc").abandon_publication(stored.record).await.unwrap();
+    scene.world.handle("gc").abandon_publication(stored.record).await.unwrap();
 }
 
 /// Who removes what was given up does not notice that somebody begins anew.
@@ -425,7 +425,7 @@ async fn while_what_was_given_up_is_removed_another_one_is_published_by_another_
     let publisher = killed(Rule::new(Fault::KilledBefore).on(Verb::Replace).at("/snap-").nth(2)).await;
     publisher.publish(stored.record).await.unwrap_err();
     let collector = killed(Rule::new(Fault::KilledBefore).on(Verb::Delete).at(".tar.zst")).await;
-    collector.world.controls("gc").abandon_publication(stored.record).await.unwrap_err();
+    collector.world.handle("gc").abandon_publication(stored.record).await.unwrap_err();
     let given_up = scene.record(stored.record).await.publishing.unwrap();
     assert!(given_up.abandoned);
     let published = scene.publish(stored.record).await.unwrap();
@@ -446,7 +446,7 @@ async fn archives_that_no_record_names_are_left_alone() {
     scene.snapshot(2, true).await.unwrap();
     let strange = layout::lineage(&scene.world.lineage).key("profile-0123456789ab.tar.zst").unwrap();
     memory.put(&strange, b"theirs".to_vec().into(), store::bucket::Write::Create).await.unwrap();
-    scene.world.controls("test").delete(older.record, "").await.unwrap();
+    scene.world.handle("test").delete(older.record, "").await.unwrap();
     memory.advance(Duration::from_secs(40 * 86_400));
     Collector::new(scene.world.store.clone(), Options::after(Duration::ZERO)).run().await.unwrap();
     assert!(scene.archives().await.contains(&"profile-0123456789ab.tar.zst".to_owned()));

@@ -29,7 +29,7 @@ async fn sixteen_tasks_in_memory() {
     let bucket: Arc<dyn Bucket> = Arc::new(MemoryBucket::new());
     let world = World::open(Arc::clone(&bucket), None).await;
     world.snapshots(5).await;
-    let first = world.controls("test").pointer().await.unwrap().unwrap().pointer;
+    let first = world.handle("test").pointer().await.unwrap().unwrap().pointer;
     let rounds = rounds(16);
     let tasks: Vec<_> = (0..WRITERS)
         .map(|writer| {

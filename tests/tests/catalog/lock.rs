@@ -43,8 +43,8 @@ async fn in_memory() -> (Arc<MemoryBucket>, World, Vec<RecordId>) {
     (memory, world, records)
 }
 
-async fn acquire(controls: &LineageHandle) -> store::Result<Hold> {
-    controls.acquire(TERMS, Duration::ZERO).await
+async fn acquire(handle: &LineageHandle) -> store::Result<Hold> {
+    handle.acquire(TERMS, Duration::ZERO).await
 }
 
 async fn log(world: &World) -> Vec<Event> {
@@ -68,7 +68,7 @@ async fn write_lock(world: &World, bytes: Vec<u8>) {
 
 async fn holds_through_its_life(bucket: Arc<dyn Bucket>) {
     let world = World::open(bucket, None).await;
-    let (one, two) = (world.controls("one"), world.controls("two"));
+    let (one, two) = (world.handle("one"), world.handle("two"));
     assert!(one.lock().await.unwrap().is_none());
     let hold = acquire(&one).await.unwrap();
     assert_eq!(hold.outcome(), Outcome::Acquired);
@@ -114,9 +114,9 @@ async fn a_lock_on_a_server_is_taken_honoured_renewed_and_given_back() {
 #[tokio::test]
 async fn an_expired_lock_is_taken_and_that_is_told() {
     let (memory, world, records) = in_memory().await;
-    let old = acquire(&world.controls("old")).await.unwrap();
+    let old = acquire(&world.handle("old")).await.unwrap();
     memory.advance(TTL + Duration::from_secs(1));
-    let new = acquire(&world.controls("new")).await.unwrap();
+    let new = acquire(&world.handle("new")).await.unwrap();
     assert_eq!(new.outcome().as_str(), "forced_expired");
     let event = last(&world, EventKind::LockEvicted).await.unwrap();
     assert_eq!((event.holder.unwrap().run_id.as_str(), event.reason.as_str()), ("old", "ttl_expired"));
@@ -128,9 +128,9 @@ async fn an_expired_lock_is_taken_and_that_is_told() {
         );
     }
     old.release().await.unwrap();
-    let controls = world.controls("new");
-    let read = controls.lock().await.unwrap().unwrap();
-    assert!(controls.is_live(&read), "a lock was freed by another holder");
+    let handle = world.handle("new");
+    let read = handle.lock().await.unwrap().unwrap();
+    assert!(handle.is_live(&read), "a lock was freed by another holder");
     assert_eq!(last(&world, EventKind::LockLost).await.unwrap().by.run_id, "old");
     assert!(matches!(new.flip(records[0]).await.unwrap(), Flip::Flipped { .. }));
 }
@@ -138,7 +138,7 @@ async fn an_expired_lock_is_taken_and_that_is_told() {
 #[tokio::test]
 async fn a_lock_that_was_merely_deleted_is_regained() {
     let (_, world, records) = in_memory().await;
-    let hold = acquire(&world.controls("one")).await.unwrap();
+    let hold = acquire(&world.handle("one")).await.unwrap();
     let token = hold.token().await;
     world.store.bucket.delete(&layout::lock(&world.lineage)).await.unwrap();
     hold.renew().await.unwrap();
@@ -150,9 +150,9 @@ async fn a_lock_that_was_merely_deleted_is_regained() {
 #[tokio::test]
 async fn a_lock_is_not_regained_once_somebody_has_claimed_the_pointer() {
     let (_, world, records) = in_memory().await;
-    let hold = acquire(&world.controls("one")).await.unwrap();
+    let hold = acquire(&world.handle("one")).await.unwrap();
     world.store.bucket.delete(&layout::lock(&world.lineage)).await.unwrap();
-    acquire(&world.controls("two")).await.unwrap().release().await.unwrap();
+    acquire(&world.handle("two")).await.unwrap().release().await.unwrap();
     assert_eq!(hold.renew().await.unwrap_err().kind(), ErrorKind::LockLost);
     assert_eq!(hold.flip(records[0]).await.unwrap_err().kind(), ErrorKind::LockLost);
     assert!(last(&world, EventKind::LockRegained).await.is_none());
@@ -161,8 +161,8 @@ async fn a_lock_is_not_regained_once_somebody_has_claimed_the_pointer() {
 #[tokio::test]
 async fn a_reaper_evicts_what_is_past_its_grace_and_nothing_else() {
     let (memory, world, _) = in_memory().await;
-    let reaper = world.controls("reaper");
-    let hold = acquire(&world.controls("one")).await.unwrap();
+    let reaper = world.handle("reaper");
+    let hold = acquire(&world.handle("one")).await.unwrap();
     assert_eq!(reaper.reap(GRACE).await.unwrap(), Reaped::Left);
     memory.advance(TTL + Duration::from_secs(30));
     assert_eq!(reaper.reap(GRACE).await.unwrap(), Reaped::Left, "it has not been expired for long");
@@ -180,11 +180,11 @@ async fn a_reaper_evicts_what_is_past_its_grace_and_nothing_else() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_many_reapers_one_evicts() {
     let (memory, world, _) = in_memory().await;
-    acquire(&world.controls("one")).await.unwrap();
+    acquire(&world.handle("one")).await.unwrap();
     memory.advance(TTL + GRACE + Duration::from_secs(1));
     let reapers: Vec<_> = (0..16)
         .map(|number| {
-            let reaper = world.controls(&format!("reaper-{number}"));
+            let reaper = world.handle(&format!("reaper-{number}"));
             tokio::spawn(async move { reaper.reap(GRACE).await.unwrap() })
         })
         .collect();
@@ -208,10 +208,10 @@ async fn an_eviction_whose_answer_is_lost_is_told_all_the_same() {
         let memory = Arc::new(MemoryBucket::new());
         let faults = Arc::new(FaultBucket::new(memory.clone()));
         let world = World::open(faults.clone(), None).await;
-        acquire(&world.controls("one")).await.unwrap();
+        acquire(&world.handle("one")).await.unwrap();
         memory.advance(TTL + GRACE + Duration::from_secs(1));
         faults.inject(Rule::new(fault).on(Verb::Replace).at("lock.json"));
-        assert!(matches!(world.controls("reaper").reap(GRACE).await.unwrap(), Reaped::Evicted(_)));
+        assert!(matches!(world.handle("reaper").reap(GRACE).await.unwrap(), Reaped::Evicted(_)));
         assert_eq!(faults.strikes(), 1);
         assert!(last(&world, EventKind::LockEvicted).await.is_some());
     }
@@ -240,13 +240,13 @@ async fn a_lock_of_the_contract_is_not_forgotten_when_it_is_taken_away() {
             memory.advance(TTL + GRACE + Duration::from_secs(1));
             let faults = Arc::new(FaultBucket::new(memory.clone()));
             faults.inject(Rule::new(Fault::KilledBefore).nth(nth));
-            let taker = world.on(faults.clone()).controls("taker");
+            let taker = world.on(faults.clone()).handle("taker");
             match by_operator {
                 true => drop(taker.force_unlock("stuck").await),
                 false => drop(taker.reap(GRACE).await),
             }
             let world = world.on(memory);
-            let survey = world.controls("somebody").survey().await.unwrap();
+            let survey = world.handle("somebody").survey().await.unwrap();
             assert!(survey.contract_only_seen(), "killed at {nth}: {survey:#?}");
             if faults.strikes() == 0 {
                 assert!(survey.pointer.unwrap().pointer.contract_only_seen());
@@ -261,25 +261,25 @@ async fn a_lock_of_the_contract_is_not_forgotten_when_it_is_taken_away() {
 #[tokio::test]
 async fn what_a_pointer_remembers_of_others_takes_no_claim_away() {
     let (memory, world, records) = in_memory().await;
-    let hold = acquire(&world.controls("one")).await.unwrap();
+    let hold = acquire(&world.handle("one")).await.unwrap();
     let mine = memory.get(&layout::lock(&world.lineage), u64::MAX).await.unwrap().bytes.to_vec();
     write_lock(&world, foreign_lock(0)).await;
     memory.advance(GRACE + Duration::from_secs(1));
-    assert_eq!(world.controls("reaper").reap(GRACE).await.unwrap(), Reaped::Free);
+    assert_eq!(world.handle("reaper").reap(GRACE).await.unwrap(), Reaped::Free);
     write_lock(&world, mine).await;
     assert!(matches!(hold.flip(records[0]).await.unwrap(), Flip::Flipped { .. }));
-    assert!(world.controls("two").survey().await.unwrap().contract_only_seen());
+    assert!(world.handle("two").survey().await.unwrap().contract_only_seen());
 }
 
 #[tokio::test]
 async fn a_lock_of_the_contract_is_honoured_and_expires_by_the_stores_clock() {
     let (memory, world, records) = in_memory().await;
     write_lock(&world, foreign_lock(1_000_000_300_000)).await;
-    let refused = acquire(&world.controls("one")).await.unwrap_err();
+    let refused = acquire(&world.handle("one")).await.unwrap_err();
     let Error::LockHeld { holder, .. } = &refused else { panic!("{refused}") };
     assert_eq!((holder.run_id.as_str(), holder.host_run_id.as_str()), ("foreign", "fc-01"));
     memory.advance(TTL + Duration::from_secs(1));
-    let hold = acquire(&world.controls("one")).await.unwrap();
+    let hold = acquire(&world.handle("one")).await.unwrap();
     assert_eq!(hold.outcome(), Outcome::ForcedExpired);
     assert!(matches!(hold.flip(records[0]).await.unwrap(), Flip::Flipped { .. }));
 }
@@ -288,8 +288,8 @@ async fn a_lock_of_the_contract_is_honoured_and_expires_by_the_stores_clock() {
 async fn a_host_clock_that_is_wrong_by_an_hour_changes_nothing() {
     for (one, two) in [(HOUR_MS, 0), (-HOUR_MS, 0), (0, HOUR_MS), (0, -HOUR_MS), (-HOUR_MS, HOUR_MS)] {
         let (memory, world, records) = in_memory().await;
-        let one = world.controls("one").with_clock(HostClock::ahead_by_ms(one));
-        let two = world.controls("two").with_clock(HostClock::ahead_by_ms(two));
+        let one = world.handle("one").with_clock(HostClock::ahead_by_ms(one));
+        let two = world.handle("two").with_clock(HostClock::ahead_by_ms(two));
         let hold = acquire(&one).await.unwrap();
         memory.advance(TTL - Duration::from_secs(5));
         assert_eq!(acquire(&two).await.unwrap_err().kind(), ErrorKind::LockHeld);
@@ -308,9 +308,9 @@ async fn a_host_clock_that_is_wrong_by_an_hour_changes_nothing() {
 #[tokio::test]
 async fn an_operator_takes_any_lock_away_even_one_that_cannot_be_read() {
     let (_, world, _) = in_memory().await;
-    let operator = world.controls("operator");
+    let operator = world.handle("operator");
     assert!(operator.force_unlock("nothing there").await.unwrap().is_none());
-    let hold = acquire(&world.controls("one")).await.unwrap();
+    let hold = acquire(&world.handle("one")).await.unwrap();
     let eviction = operator.force_unlock("stuck").await.unwrap().unwrap();
     assert_eq!((eviction.holder.run_id.as_str(), eviction.reason), ("one", "operator_force"));
     let lock = operator.lock().await.unwrap().unwrap().lock;
@@ -321,9 +321,9 @@ async fn an_operator_takes_any_lock_away_even_one_that_cannot_be_read() {
 
     for unreadable in [&b""[..], b"{", b"not json at all", br#"{"version": 9}"#] {
         write_lock(&world, unreadable.to_vec()).await;
-        acquire(&world.controls("one")).await.unwrap_err();
+        acquire(&world.handle("one")).await.unwrap_err();
         operator.force_unlock("damaged").await.unwrap().unwrap();
-        acquire(&world.controls("one")).await.unwrap().release().await.unwrap();
+        acquire(&world.handle("one")).await.unwrap().release().await.unwrap();
     }
 }
 
@@ -334,7 +334,7 @@ async fn nobody_waits_for_a_lock_that_is_his_own() {
         let faults = Arc::new(FaultBucket::new(Arc::new(MemoryBucket::new())));
         let world = World::open(faults.clone(), None).await;
         faults.inject(Rule::new(fault).on(Verb::Create).at("lock.json"));
-        let hold = acquire(&world.controls("one")).await.unwrap();
+        let hold = acquire(&world.handle("one")).await.unwrap();
         assert_eq!((faults.strikes(), hold.outcome()), (1, Outcome::Acquired));
         hold.renew().await.unwrap();
     }
@@ -347,11 +347,11 @@ async fn an_unreadable_lock_is_taken_away_once_though_the_answer_is_lost() {
         let world = World::open(faults.clone(), None).await;
         write_lock(&world, b"not a lock".to_vec()).await;
         faults.inject(Rule::new(fault).on(Verb::Replace).at("lock.json"));
-        let taken = world.controls("operator").force_unlock("stuck").await;
+        let taken = world.handle("operator").force_unlock("stuck").await;
         assert!(taken.as_ref().is_ok_and(Option::is_some), "{fault:?}: {taken:?}");
         assert_eq!(faults.strikes(), 1);
         faults.heal();
-        assert!(world.controls("reader").lock().await.unwrap().unwrap().lock.is_free(), "{fault:?}");
+        assert!(world.handle("reader").lock().await.unwrap().unwrap().lock.is_free(), "{fault:?}");
         let log = events::log(&world.store, &world.lineage, None).await.unwrap();
         let kinds: Vec<_> = log.into_iter().map(|event| event.unwrap().kind).collect();
         assert_eq!(kinds, [EventKind::ForceUnlock], "{fault:?}");
@@ -374,16 +374,16 @@ async fn machines<const N: usize>() -> (World, [World; N], tempfile::TempDir, Ve
 #[tokio::test]
 async fn only_the_machine_of_a_holder_can_tell_that_it_is_dead() {
     let (_, [here, elsewhere], ..) = machines().await;
-    let hold = here.controls("one").acquire(WITH_PROCESS, Duration::ZERO).await.unwrap();
+    let hold = here.handle("one").acquire(WITH_PROCESS, Duration::ZERO).await.unwrap();
     hold.renew().await.unwrap();
     for machine in [&here, &elsewhere] {
-        let error = acquire(&machine.controls("two")).await.unwrap_err();
+        let error = acquire(&machine.handle("two")).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::LockHeld, "it lives");
     }
     // As the kernel does when a process ends.
     drop(hold);
-    assert_eq!(acquire(&elsewhere.controls("two")).await.unwrap_err().kind(), ErrorKind::LockHeld);
-    let taken = acquire(&here.controls("two")).await.unwrap();
+    assert_eq!(acquire(&elsewhere.handle("two")).await.unwrap_err().kind(), ErrorKind::LockHeld);
+    let taken = acquire(&here.handle("two")).await.unwrap();
     assert_eq!(taken.outcome(), Outcome::ForcedExpired);
     let event = last(&here, EventKind::LockEvicted).await.unwrap();
     assert_eq!((event.holder.unwrap().run_id.as_str(), event.reason.as_str()), ("one", "holder_dead"));
@@ -393,7 +393,7 @@ async fn only_the_machine_of_a_holder_can_tell_that_it_is_dead() {
 #[tokio::test]
 async fn that_no_process_has_the_holders_number_proves_nothing() {
     let (world, [here], ..) = machines().await;
-    let hold = acquire(&here.controls("one")).await.unwrap();
+    let hold = acquire(&here.handle("one")).await.unwrap();
     let mut lock = serde_json::to_value(hold.lock().await).unwrap();
     let mut ended = std::process::Command::new("true").spawn().unwrap();
     ended.wait().unwrap();
@@ -406,25 +406,25 @@ async fn that_no_process_has_the_holders_number_proves_nothing() {
     });
     let lock: store::format::lock::Lock = serde_json::from_value(lock).unwrap();
     write_lock(&world, lock.encode()).await;
-    assert_eq!(acquire(&here.controls("two")).await.unwrap_err().kind(), ErrorKind::LockHeld);
+    assert_eq!(acquire(&here.handle("two")).await.unwrap_err().kind(), ErrorKind::LockHeld);
 }
 
 #[tokio::test]
 async fn of_two_twins_that_renew_the_first_keeps_the_lock() {
     let (world, [one, other], _caches, records) = machines().await;
-    let hold = one.controls("run").acquire(WITH_PROCESS, Duration::ZERO).await.unwrap();
-    let twin = hold.twin(other.controls("run")).await;
+    let hold = one.handle("run").acquire(WITH_PROCESS, Duration::ZERO).await.unwrap();
+    let twin = hold.twin(other.handle("run")).await;
     twin.renew().await.unwrap();
     assert_eq!(hold.renew().await.unwrap_err().kind(), ErrorKind::LockLost);
     assert_eq!(last(&world, EventKind::LockLost).await.unwrap().by.run_id, "run");
     // It neither gives back the lock of its twin nor is its death the twin's.
     hold.release().await.unwrap();
     drop(hold);
-    assert_eq!(acquire(&one.controls("next")).await.unwrap_err().kind(), ErrorKind::LockHeld);
+    assert_eq!(acquire(&one.handle("next")).await.unwrap_err().kind(), ErrorKind::LockHeld);
     twin.renew().await.unwrap();
     assert!(matches!(twin.flip(records[0]).await.unwrap(), Flip::Flipped { .. }));
     twin.release().await.unwrap();
-    acquire(&one.controls("next")).await.unwrap();
+    acquire(&one.handle("next")).await.unwrap();
 }
 
 #[tokio::test]
@@ -434,8 +434,8 @@ async fn of_two_twins_that_move_the_pointer_the_first_wins() {
         if !with_pointer {
             world.store.bucket.delete(&layout::latest(&world.lineage)).await.unwrap();
         }
-        let hold = one.controls("run").acquire(WITH_PROCESS, Duration::ZERO).await.unwrap();
-        let twin = hold.twin(other.controls("run")).await;
+        let hold = one.handle("run").acquire(WITH_PROCESS, Duration::ZERO).await.unwrap();
+        let twin = hold.twin(other.handle("run")).await;
         assert!(matches!(twin.flip(records[0]).await.unwrap(), Flip::Flipped { .. }));
         let error = hold.flip(records[1]).await.unwrap_err();
         assert!(matches!(&error, Error::PointerMoved { record: Some(_), .. }), "{error}");
@@ -451,8 +451,8 @@ async fn of_two_twins_that_move_the_pointer_the_first_wins() {
 #[tokio::test]
 async fn a_process_that_shows_the_token_is_no_twin() {
     let (_, [one], _caches, records) = machines().await;
-    let hold = one.controls("run").acquire(WITH_PROCESS, Duration::ZERO).await.unwrap();
-    let child = one.controls("").adopt(hold.token().await).await.unwrap();
+    let hold = one.handle("run").acquire(WITH_PROCESS, Duration::ZERO).await.unwrap();
+    let child = one.handle("").adopt(hold.token().await).await.unwrap();
     child.renew().await.unwrap();
     hold.renew().await.unwrap();
     assert!(matches!(child.flip(records[0]).await.unwrap(), Flip::Flipped { .. }));
@@ -466,27 +466,27 @@ async fn a_renewal_that_arrives_late_is_no_twins() {
     let memory = Arc::new(MemoryBucket::new());
     let faults = Arc::new(FaultBucket::new(memory.clone()));
     let world = World::open(faults.clone(), None).await;
-    let hold = world.controls("one").acquire(WITH_PROCESS, Duration::ZERO).await.unwrap();
+    let hold = world.handle("one").acquire(WITH_PROCESS, Duration::ZERO).await.unwrap();
     faults.inject(Rule::new(Fault::After).on(Verb::Replace).at("lock.json"));
     faults.inject(Rule::new(Fault::Before).on(Verb::Get).at("lock.json").always());
     hold.renew().await.unwrap_err();
     faults.heal();
     hold.renew().await.unwrap();
-    assert!(world.controls("one").lock().await.unwrap().unwrap().lock.renewal_count >= 2);
+    assert!(world.handle("one").lock().await.unwrap().unwrap().lock.renewal_count >= 2);
 }
 
 /// Who waits for a lock for an hour and is told that nobody wants it any more does not go on waiting.
 #[tokio::test]
 async fn a_wait_that_is_given_up_ends_though_somebody_else_holds_the_lock() {
     let (_, world, _) = in_memory().await;
-    let held = acquire(&world.controls("first")).await.unwrap();
+    let held = acquire(&world.handle("first")).await.unwrap();
     let given_up = Arc::new(AtomicBool::new(false));
     let (told, asked) = (Arc::clone(&given_up), Arc::clone(&given_up));
     // The wait has begun when it is told of.
     let patience = Patience::telling(Duration::from_secs(3600), move |_| told.store(true, Ordering::Release))
         .until(move || asked.load(Ordering::Acquire));
-    let ended = world.controls("second").acquire(TERMS, patience).await;
+    let ended = world.handle("second").acquire(TERMS, patience).await;
     assert!(matches!(ended, Err(Error::Interrupted)), "{ended:?}");
     held.release().await.unwrap();
-    acquire(&world.controls("third")).await.unwrap();
+    acquire(&world.handle("third")).await.unwrap();
 }

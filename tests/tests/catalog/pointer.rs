@@ -45,11 +45,11 @@ async fn in_memory() -> (World, Vec<RecordId>) {
 }
 
 async fn hold(world: &World, run: &str) -> Hold {
-    world.controls(run).acquire(TERMS, Duration::ZERO).await.unwrap()
+    world.handle(run).acquire(TERMS, Duration::ZERO).await.unwrap()
 }
 
 async fn pointer(world: &World) -> Pointer {
-    world.controls("reader").pointer().await.unwrap().unwrap().pointer
+    world.handle("reader").pointer().await.unwrap().unwrap().pointer
 }
 
 fn to(target: RecordId, force: bool) -> Move {
@@ -118,13 +118,13 @@ async fn a_flip_on_a_server_names_what_was_before() {
 async fn the_loser_of_a_race_sees_it_and_tries_again() {
     let memory: Arc<dyn Bucket> = Arc::new(MemoryBucket::new());
     let (world, records) = start(Arc::clone(&memory)).await;
-    let (winner, first) = (world.controls("winner"), to(records[0], true));
+    let (winner, first) = (world.handle("winner"), to(records[0], true));
     let deed = Box::new(move || async move { drop(winner.point(&first).await.unwrap()) }.boxed());
     let latest = layout::latest(&world.lineage);
     let recorder = Arc::new(Recorder::new(memory));
     let interrupter = Arc::new(Interrupter::before(recorder.clone(), Verb::Replace, latest.as_str(), deed));
     let slow = World::open(interrupter.clone(), None).await;
-    let answer = slow.controls("loser").point(&to(records[1], true)).await.unwrap();
+    let answer = slow.handle("loser").point(&to(records[1], true)).await.unwrap();
     assert!(interrupter.is_done());
     let writes: Vec<bool> = recorder
         .calls()
@@ -145,7 +145,7 @@ async fn the_loser_of_a_race_sees_it_and_tries_again() {
 #[tokio::test]
 async fn a_rollback_needs_a_free_lock_or_force_and_fences_the_holder() {
     let (world, records) = in_memory().await;
-    let operator = world.controls("operator");
+    let operator = world.handle("operator");
     assert!(matches!(operator.point(&to(records[0], false)).await.unwrap(), Flip::Flipped { .. }));
     assert_eq!(operator.point(&to(records[0], false)).await.unwrap(), Flip::Unchanged);
 
@@ -169,7 +169,7 @@ async fn unknown_fields_survive_a_flip_a_claim_and_a_rollback() {
     assert_eq!(pointer(&world).await.unknown["region"], "eu-west-1");
     hold.flip(records[0]).await.unwrap();
     hold.release().await.unwrap();
-    world.controls("operator").point(&to(records[1], false)).await.unwrap();
+    world.handle("operator").point(&to(records[1], false)).await.unwrap();
     assert_eq!(pointer(&world).await.unknown["region"], "eu-west-1");
 }
 
@@ -205,7 +205,7 @@ async fn a_foreign_flip_that_keeps_our_block_is_noticed_all_the_same() {
 async fn a_foreign_flip_under_a_deletion_is_told() {
     let (world, records) = in_memory().await;
     flip_by_contract(&world, None).await;
-    world.controls("operator").delete(records[0], "a test").await.unwrap();
+    world.handle("operator").delete(records[0], "a test").await.unwrap();
     assert!(kinds(&world).await.contains(&EventKind::ForeignFlip));
     assert_eq!(pointer(&world).await.target(), Target::Foreign(FOREIGN));
 }
@@ -229,7 +229,7 @@ async fn a_flip_whose_answer_is_lost_is_made_once_and_reported() {
 #[tokio::test]
 async fn a_deleted_snapshot_cannot_be_pointed_at_and_a_current_one_not_deleted() {
     let (world, records) = in_memory().await;
-    let operator = world.controls("operator");
+    let operator = world.handle("operator");
     let refused = operator.delete(records[3], "a test").await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::SnapshotNeeded, "{refused}");
     operator.delete(records[0], "a test").await.unwrap();
@@ -242,14 +242,14 @@ async fn a_deleted_snapshot_cannot_be_pointed_at_and_a_current_one_not_deleted()
 async fn touch(world: &World, id: RecordId) {
     let (mut record, version) = records::get(&world.store, &world.lineage, id).await.unwrap();
     record.lease_seq += 1;
-    world.controls("collector").replace_record(&record, version).await.unwrap();
+    world.handle("collector").replace_record(&record, version).await.unwrap();
 }
 
 /// Deletes the first snapshot, and something happens to it before the first call of this kind.
 async fn delete_beside(verb: Verb, below: &str, deed: Deed, world: &World, first: RecordId) -> Record {
     let interrupter = Arc::new(Interrupter::before(Arc::clone(&world.root), verb, below, deed));
     let slow = world.on(interrupter.clone());
-    let buried = slow.controls("retention").delete(first, "a test").await.unwrap();
+    let buried = slow.handle("retention").delete(first, "a test").await.unwrap();
     assert!(interrupter.is_done());
     assert_eq!(records::get(&world.store, &world.lineage, first).await.unwrap().0, buried);
     buried
@@ -271,7 +271,7 @@ async fn a_deletion_goes_on_when_somebody_replaces_the_record_meanwhile() {
     assert_eq!(buried.state, State::Tombstone);
 
     let (other, third) = (world.clone(), ids[2]);
-    let ended = async move { drop(other.controls("collector").delete(third, "").await.unwrap()) };
+    let ended = async move { drop(other.handle("collector").delete(third, "").await.unwrap()) };
     let ended = Box::new(move || ended.boxed());
     let buried = delete_beside(Verb::Get, events.as_str(), ended, &world, ids[2]).await;
     assert_eq!(buried.state, State::Tombstone);
@@ -295,7 +295,7 @@ async fn a_damaged_pointer_is_replaced_by_an_operator_who_insists() {
         for bytes in DAMAGED {
             let holder = hold(&world, "holder").await;
             damage(&world, bytes).await;
-            let operator = world.controls("operator");
+            let operator = world.handle("operator");
             let refused = operator.point(&to(records[1], false)).await.unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::PointerNotFlipped, "{refused}");
             let moved = operator.point(&to(records[1], true)).await.unwrap();
@@ -319,9 +319,9 @@ async fn a_damaged_pointer_is_replaced_by_an_operator_who_insists() {
 async fn a_pointer_of_a_newer_pstore_is_not_taken_for_damage() {
     let (world, records) = in_memory().await;
     damage(&world, br#"{"version": 2, "writer": "pstore 9.0.0"}"#).await;
-    let error = world.controls("operator").point(&to(records[1], true)).await.unwrap_err();
+    let error = world.handle("operator").point(&to(records[1], true)).await.unwrap_err();
     assert!(error.to_string().contains("pstore 9.0.0"), "{error}");
-    world.controls("reader").pointer().await.unwrap_err();
+    world.handle("reader").pointer().await.unwrap_err();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -331,7 +331,7 @@ async fn a_repair_whose_answer_was_lost_is_made_once() {
         let (world, records) = start(faults.clone()).await;
         damage(&world, b"{").await;
         faults.inject(Rule::new(fault).on(Verb::Replace).at("latest.json"));
-        let moved = world.controls("operator").point(&to(records[0], true)).await.unwrap();
+        let moved = world.handle("operator").point(&to(records[0], true)).await.unwrap();
         assert!(matches!(moved, Flip::Flipped { .. }), "{fault:?}");
         assert_eq!(faults.strikes(), 1);
         faults.heal();
@@ -345,13 +345,13 @@ async fn a_repair_whose_answer_was_lost_is_made_once() {
 async fn of_two_who_repair_a_pointer_one_comes_second() {
     let (world, records) = in_memory().await;
     damage(&world, b"{").await;
-    let (second, target) = (world.controls("second"), records[1]);
+    let (second, target) = (world.handle("second"), records[1]);
     // Between the other's look and its write.
     let inner = world.root.clone();
     let deed = Box::new(move || async move { drop(second.point(&to(target, true)).await.unwrap()) }.boxed());
     let prefix = layout::latest(&world.lineage).to_string();
     let meddled = World::open(Arc::new(Interrupter::before(inner, Verb::Replace, &prefix, deed)), None).await;
-    let moved = meddled.controls("first").point(&to(records[2], true)).await.unwrap();
+    let moved = meddled.handle("first").point(&to(records[2], true)).await.unwrap();
     let from = match moved {
         Flip::Flipped { from, .. } => from,
         Flip::Unchanged => panic!("it named another"),
@@ -378,7 +378,7 @@ async fn what_became_of_a_flip_is_known_for_as_long_as_the_pointer_remembers() {
         hold.release().await.unwrap();
         fate
     };
-    let operate = async |target| drop(world.controls("operator").point(&to(target, true)).await.unwrap());
+    let operate = async |target| drop(world.handle("operator").point(&to(target, true)).await.unwrap());
     let flip = async |target, meant: Meant| {
         let hold = hold(&world, "one").await;
         hold.flip_as(target, meant.flip_id).await.unwrap();
@@ -416,7 +416,7 @@ async fn what_became_of_a_flip_is_known_for_as_long_as_the_pointer_remembers() {
 async fn a_flip_that_was_overtaken_never_arrives() {
     let (world, records) = in_memory().await;
     let holding = hold(&world, "one").await;
-    let flip_id = holding.controls().new_flip_id();
+    let flip_id = holding.handle().new_flip_id();
     let meant = holding.meant(flip_id).await;
     let key = layout::latest(&world.lineage);
     let seen = world.store.bucket.get(&key, u64::MAX).await.unwrap();
@@ -427,6 +427,6 @@ async fn a_flip_that_was_overtaken_never_arrives() {
     assert!(matches!(holding.flip_as(records[1], flip_id).await.unwrap(), Flip::Flipped { .. }));
     assert_eq!(holding.fate(records[1], Some(meant)).await, Fate::Current);
     // Nobody overtakes what somebody else has moved.
-    world.controls("operator").point(&to(records[2], true)).await.unwrap();
+    world.handle("operator").point(&to(records[2], true)).await.unwrap();
     assert_eq!(holding.overtake(records[1]).await.unwrap_err().kind(), ErrorKind::PointerMoved);
 }

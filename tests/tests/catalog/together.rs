@@ -190,13 +190,13 @@ async fn outrun_by_others_it_names_the_command_that_helps() {
     host.snapshot(&source, SHARED);
     let second = world.current().await.unwrap();
 
-    let controls = world.controls("restless");
+    let handle = world.handle("restless");
     let restless = tokio::spawn(async move {
         loop {
             for record in [&first, &second] {
                 // It may be outrun in turn.
                 let wanted = Move { target: record.record, reason: String::new(), force: true };
-                controls.point(&wanted).await.ok();
+                handle.point(&wanted).await.ok();
             }
         }
     });

@@ -248,12 +248,12 @@ async fn what_another_program_makes_current_after_a_deletion_is_left_alone() {
 async fn a_lock_that_is_held_keeps_a_profile() {
     let memory = Arc::new(MemoryBucket::new());
     let world = fill(&(memory.clone() as Arc<dyn Bucket>)).await;
-    let hold = world.controls("holder").acquire(Terms::default(), Duration::ZERO).await.unwrap();
+    let hold = world.handle("holder").acquire(Terms::default(), Duration::ZERO).await.unwrap();
     let before = keys(&*memory, "").await;
     assert_eq!(delete(&world.store, &name()).await.unwrap_err().kind(), ErrorKind::LockHeld);
     assert_eq!(keys(&*memory, "").await, before);
     hold.release().await.unwrap();
     delete(&world.store, &name()).await.unwrap();
-    let again = world.controls("holder").acquire(Terms::default(), Duration::ZERO).await;
+    let again = world.handle("holder").acquire(Terms::default(), Duration::ZERO).await;
     assert_eq!(again.unwrap_err().kind(), ErrorKind::Deleted);
 }

@@ -60,7 +60,7 @@ async fn deleted(bucket: Arc<dyn Bucket>, source: &Path) -> World {
         records.push(world.snapshot(source).await.unwrap().record);
     }
     for record in &records[..2] {
-        world.controls("test").delete(*record, "").await.unwrap();
+        world.handle("test").delete(*record, "").await.unwrap();
     }
     world
 }
@@ -85,7 +85,7 @@ async fn a_pointer_whose_record_is_missing_stops_a_collection_until_it_is_moved(
     }
     assert_eq!(memory.keys(), before);
     let back = Move { target: records[0], reason: String::new(), force: true };
-    world.controls("test").point(&back).await.unwrap();
+    world.handle("test").point(&back).await.unwrap();
     for _ in 0..2 {
         Collector::new(world.store.clone(), NOW).run().await.unwrap();
     }
@@ -202,7 +202,7 @@ async fn with_little_memory_the_plan_is_the_same() {
         if round % 4 == 0 {
             fs::write(source.join("more"), noise(3000, 1000 + round as u64)).unwrap();
             world.snapshot(&source).await.unwrap();
-            world.controls("test").delete(record, "").await.unwrap();
+            world.handle("test").delete(record, "").await.unwrap();
         }
     }
     assert!(packs(&memory) > 100);

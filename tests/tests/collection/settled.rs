@@ -62,7 +62,7 @@ impl Store<'_> {
             Deed::Delete(_) if self.snapshots.is_empty() => {}
             Deed::Delete(which) => {
                 let (profile, record) = self.snapshots[which % self.snapshots.len()];
-                let deleted = self.world.of(PROFILES[profile]).controls("test").delete(record, "").await;
+                let deleted = self.world.of(PROFILES[profile]).handle("test").delete(record, "").await;
                 if deleted.is_ok() {
                     self.snapshots.retain(|(_, known)| *known != record);
                 }

@@ -179,7 +179,7 @@ async fn a_pointer_that_cannot_be_moved_leaves_the_snapshot_to_be_chosen() {
 
     let second = listing.records.iter().find(|record| record.record != first.record).unwrap().record;
     let terms = Terms { ttl: Duration::from_secs(300), with_process: false };
-    let hold = world.controls("operator").acquire(terms, Duration::ZERO).await.unwrap();
+    let hold = world.handle("operator").acquire(terms, Duration::ZERO).await.unwrap();
     hold.flip(second).await.unwrap();
     hold.release().await.unwrap();
     assert_eq!(list().await.unwrap().latest, Some(second));

@@ -139,7 +139,7 @@ async fn what_is_evicted_leaves_few_packs_half_empty() {
     let first = world.snapshot(dir.path()).await.unwrap().record;
     fill_cache(dir.path(), 1);
     world.snapshot(dir.path()).await.unwrap();
-    world.controls("test").delete(first, "").await.unwrap();
+    world.handle("test").delete(first, "").await.unwrap();
     let done = Collector::new(world.store.clone(), Options::after(Duration::ZERO)).run().await.unwrap();
     let pack = u64::from(world.store.chunking().pack_bytes);
     assert!(done.repacked.kept_bytes <= pack, "{done:#?}");

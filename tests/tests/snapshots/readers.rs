@@ -33,7 +33,7 @@ async fn world(memory: &Arc<MemoryBucket>, source: &Path) -> (World, [Record; 2]
         records.push(world.current().await.unwrap());
     }
     for record in &records[..2] {
-        world.controls("test").delete(record.record, "").await.unwrap();
+        world.handle("test").delete(record.record, "").await.unwrap();
     }
     let [.., before, after] = <[Record; 4]>::try_from(records).unwrap();
     (world, [before, after])
@@ -51,7 +51,7 @@ enum Beside {
 async fn happen(beside: Beside, memory: &MemoryBucket, world: &World) {
     match beside {
         // Whether that is refused is seen by whether it can still be read.
-        Beside::Deletion(record) => drop(world.controls("other").delete(record, "").await),
+        Beside::Deletion(record) => drop(world.handle("other").delete(record, "").await),
         Beside::Expiry => {
             let pins = layout::pins(&world.store.tenant);
             for pin in memory.keys().iter().filter(|key| key.starts_with(pins.as_str())) {

@@ -41,11 +41,11 @@ async fn an_unchanged_capture_never_moves_the_pointer_back() {
     let other = World::open(Arc::clone(&memory), None).await;
     let older = other.snapshot(&old).await.unwrap();
     let newer = other.snapshot(&new).await.unwrap();
-    let controls = other.controls("operator");
+    let handle = other.handle("operator");
     let to = |target| Move { target, reason: String::new(), force: true };
-    controls.point(&to(older.record)).await.unwrap();
+    handle.point(&to(older.record)).await.unwrap();
     let wanted = to(newer.record);
-    let deed = Box::new(move || Box::pin(async move { drop(controls.point(&wanted).await.unwrap()) }) as _);
+    let deed = Box::new(move || Box::pin(async move { drop(handle.point(&wanted).await.unwrap()) }) as _);
     let interrupter = Arc::new(Interrupter::before_reading(memory, "content/acme/packs/", deed));
     let slow = World::open(interrupter.clone(), None).await;
     // What is stored already is found, but is no longer what the pointer names.

@@ -1,4 +1,4 @@
-//! The plan and the receipt of a deletion, in words.
+//! `receipt` writes the plan and the receipt of a deletion in words.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! The change of a browser profile in a person's words.
+//! `profile` writes the change of a browser profile in words.
 
 use engine::{
     text::escape,

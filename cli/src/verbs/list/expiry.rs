@@ -1,4 +1,4 @@
-//! `pstore list --expiry`: when the first expected cookie of each profile lapses.
+//! `expiry` prints when the first expected cookie of each profile lapses, for `pstore list --expiry`.
 
 use capture::examiner::LOGGED_OUT;
 use engine::{

@@ -1,4 +1,4 @@
-//! Snapshots as rows of a table: ours, and the archives of other programs.
+//! `rows` makes rows of a table from snapshots: ours, and the archives of other programs.
 
 use capture::examiner::LOGGED_OUT;
 use engine::{

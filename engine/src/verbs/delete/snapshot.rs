@@ -23,12 +23,12 @@ impl Engine {
         let reason = reason::checked(&request.reason)?;
         let reference = chosen.required("delete")?;
         let (tenant, lineage) = self.lineage_to_change(&chosen.lineage()).await?;
-        let controls = LineageHandle::new(tenant.clone(), lineage.clone(), self.actor(&request.actor));
+        let handle = LineageHandle::new(tenant.clone(), lineage.clone(), self.actor(&request.actor));
         if request.damaged {
-            return give_up(&tenant, &controls, (reference, request.confirm), reason).await;
+            return give_up(&tenant, &handle, (reference, request.confirm), reason).await;
         }
         let record = match self.meant(&tenant, &lineage, Some(reference)).await {
-            Ok(Meant::Anothers(manifest)) => return archive(&controls, &manifest, reason).await,
+            Ok(Meant::Anothers(manifest)) => return archive(&handle, &manifest, reason).await,
             Ok(Meant::Ours(record)) => record,
             // Its record may be there, and damaged.
             Err(failure) if failure.kind == ErrorKind::NotFound => match whole_id(reference) {
@@ -41,11 +41,11 @@ impl Engine {
             Err(failure) => return Err(failure),
         };
         if !request.tagged {
-            require_untagged(&controls, &record).await?;
+            require_untagged(&handle, &record).await?;
         }
         // A tag that somebody gives it now keeps it.
         let still = |record: &Record| request.tagged || record.tags.is_empty();
-        let deleted = controls.delete_while(record.record, &reason, still).await;
+        let deleted = handle.delete_while(record.record, &reason, still).await;
         let deleted = deleted.map_err(|error| refused(&lineage, error))?;
         Ok(DeletedSnapshot {
             outcome: SnapshotDeletion::Deleted,
@@ -62,10 +62,10 @@ impl Engine {
 }
 
 /// Whoever gave a snapshot a name wants to find it again.
-async fn require_untagged(controls: &LineageHandle, record: &Record) -> Result<(), Failure> {
-    let (lineage, Some(first)) = (controls.lineage(), record.tags.keys().next()) else { return Ok(()) };
+async fn require_untagged(handle: &LineageHandle, record: &Record) -> Result<(), Failure> {
+    let (lineage, Some(first)) = (handle.lineage(), record.tags.keys().next()) else { return Ok(()) };
     // What keeps it in any case is told first.
-    controls.may_delete(record.record).await.map_err(|error| refused(lineage, error))?;
+    handle.may_delete(record.record).await.map_err(|error| refused(lineage, error))?;
     let (prefix, tags) = (record.sha256_prefix(), record.tags.keys().cloned().collect::<Vec<_>>().join(", "));
     let message = format!("snapshot {prefix} of {lineage} cannot be deleted: it is tagged {tags}");
     Err(Failure::new(ErrorKind::SnapshotNeeded, message).hint(format!(
@@ -76,11 +76,11 @@ async fn require_untagged(controls: &LineageHandle, record: &Record) -> Result<(
 
 async fn give_up(
     tenant: &TenantStore,
-    controls: &LineageHandle,
+    handle: &LineageHandle,
     (reference, confirm): (&Reference, bool),
     reason: String,
 ) -> Result<DeletedSnapshot, Failure> {
-    let lineage = controls.lineage();
+    let lineage = handle.lineage();
     let Some(id) = whole_id(reference) else {
         return Err(Failure::usage(format!(
             "--damaged takes the whole id of a record, and {:?} is none; `pstore verify {}` names those that are damaged",
@@ -100,8 +100,8 @@ async fn give_up(
     let outcome = if confirm { SnapshotDeletion::GivenUp } else { SnapshotDeletion::Planned };
     match confirm {
         // What would be refused is not planned.
-        false => controls.may_give_up(id).await.map(drop),
-        true => controls.give_up(id, &reason).await.map(drop),
+        false => handle.may_give_up(id).await.map(drop),
+        true => handle.give_up(id, &reason).await.map(drop),
     }
     .map_err(|error| refused(lineage, error))?;
     Ok(DeletedSnapshot {
@@ -141,12 +141,12 @@ fn refused(lineage: &Lineage, error: Error) -> Failure {
 
 /// Removes an archive of another program.
 async fn archive(
-    controls: &LineageHandle,
+    handle: &LineageHandle,
     manifest: &Manifest,
     reason: String,
 ) -> Result<DeletedSnapshot, Failure> {
-    let (lineage, prefix) = (controls.lineage(), manifest.archive_sha256.prefix());
-    if let Some(needed) = controls.delete_foreign(manifest, &reason).await? {
+    let (lineage, prefix) = (handle.lineage(), manifest.archive_sha256.prefix());
+    if let Some(needed) = handle.delete_foreign(manifest, &reason).await? {
         let Lineage { name, chrome_major } = lineage;
         let why = match needed {
             Needed::Latest => "it is the current one",

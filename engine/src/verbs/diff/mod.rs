@@ -186,8 +186,8 @@ impl Engine {
         let (before, after) = pair(request)?;
         let asked = LineageName { profile: request.name.profile.clone(), chrome_major: request.chrome_major };
         let (tenant, lineage) = self.lineage(&asked).await?;
-        let before = self.snapshot(&tenant, &lineage, Some(before)).await?;
-        let after = self.snapshot(&tenant, &lineage, after).await?;
+        let before = self.resolve_snapshot(&tenant, &lineage, Some(before)).await?;
+        let after = self.resolve_snapshot(&tenant, &lineage, after).await?;
         let diff = diff::diff(&tenant, &before, &after).await?;
         let profile = match request.with_profile {
             true => Some(profile::compare(&tenant, &before, &after).await?),

@@ -2,8 +2,8 @@
 //!
 //! Nothing is changed but for scratch objects in the store, which are removed again.
 
-mod host;
-mod place;
+mod host_checks;
+mod store_checks;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -109,11 +109,11 @@ impl Outcome for DoctorOutcome {
 impl Engine {
     /// Looks at this host and the store.
     pub async fn doctor(&self, request: &DoctorRequest) -> Result<DoctorOutcome, Failure> {
-        let mut checks = place::checks(self, request.tenant.as_ref()).await;
-        checks.push(host::cache(self.cache_root.as_deref()));
-        checks.extend(host::temporary());
-        checks.push(host::fuse());
-        checks.push(host::databases());
+        let mut checks = store_checks::checks(self, request.tenant.as_ref()).await;
+        checks.push(host_checks::cache(self.cache_root.as_deref()));
+        checks.extend(host_checks::temporary());
+        checks.push(host_checks::fuse());
+        checks.push(host_checks::databases());
         let count = |status| checks.iter().filter(|check| check.status == status).count();
         let (failed, warned) = (count(CheckStatus::Fail), count(CheckStatus::Warn));
         let version = env!("CARGO_PKG_VERSION");

@@ -67,10 +67,10 @@ impl Engine {
         let mut signals = Signals::listen();
         let settings = self.settings.tenant(&request.lineage.profile.tenant);
         let taking = async {
-            let controls = self.lock_controls(&request.lineage, &request.actor).await?;
+            let handle = self.lock_handle(&request.lineage, &request.actor).await?;
             let terms = Terms { ttl: settings.lock_ttl, with_process: true };
             let patience = self.patience(&request.lineage.profile, request.wait);
-            Ok(controls.acquire(terms, patience).await?)
+            Ok(handle.acquire(terms, patience).await?)
         };
         let hold = Arc::new(supervise::take_lock(&mut signals, &self.interrupt, taking).await?);
         command.envs([

@@ -214,22 +214,22 @@ impl Outcome for ShowLockOutcome {}
 impl Engine {
     /// Takes the lock of a lineage, which need not exist yet.
     pub async fn acquire_lock(&self, request: &AcquireLockRequest) -> Result<AcquireLockOutcome, Failure> {
-        let controls = self.lock_controls(&request.lineage, &request.actor).await?;
-        let settings = self.settings.tenant(&controls.lineage().name.tenant);
+        let handle = self.lock_handle(&request.lineage, &request.actor).await?;
+        let settings = self.settings.tenant(&handle.lineage().name.tenant);
         let ttl = request.ttl.unwrap_or(settings.lock_ttl);
         if !TTL.contains(&ttl) {
             return Err(Failure::usage("--ttl takes from 5 to 86400 seconds").hint("--ttl 300"));
         }
         let patience = self.patience(&request.lineage.profile, request.wait);
         // This process may end at once; the lock must not end with it.
-        let hold = controls.acquire(Terms { ttl, with_process: false }, patience).await?;
+        let hold = handle.acquire(Terms { ttl, with_process: false }, patience).await?;
         let (token, held, pointer) = (hold.token().await, hold.lock().await, hold.pointer().await);
         Ok(AcquireLockOutcome {
             outcome: match hold.outcome() {
                 lock::Outcome::ForcedExpired => Acquisition::ForcedExpired,
                 lock::Outcome::Acquired | lock::Outcome::Held => Acquisition::Acquired,
             },
-            lock: LockFields::of(controls.lineage(), &held),
+            lock: LockFields::of(handle.lineage(), &held),
             token,
             has_current: !matches!(pointer.target(), Target::Nothing),
             active_sha256_prefix: pointer.active_sha256_prefix.clone(),
@@ -239,33 +239,33 @@ impl Engine {
 
     /// Renews a lock that is held.
     pub async fn renew_lock(&self, request: &HeldLockRequest) -> Result<RenewLockOutcome, Failure> {
-        let (controls, token) = self.held_lock(request).await?;
-        let hold = controls.adopt(token).await?;
+        let (handle, token) = self.held_lock(request).await?;
+        let hold = handle.adopt(token).await?;
         let lock = hold.renew().await?;
         Ok(RenewLockOutcome {
             outcome: Renewal::Renewed,
             token: hold.token().await,
             ttl: lock.ttl(),
-            lock: LockFields::of(controls.lineage(), &lock),
+            lock: LockFields::of(handle.lineage(), &lock),
         })
     }
 
     /// Gives a lock back.
     pub async fn release_lock(&self, request: &HeldLockRequest) -> Result<ReleaseLockOutcome, Failure> {
-        let (controls, token) = self.held_lock(request).await?;
-        let released = match controls.lock().await? {
-            Some(read) => controls.release(token, read).await?,
+        let (handle, token) = self.held_lock(request).await?;
+        let released = match handle.lock().await? {
+            Some(read) => handle.release(token, read).await?,
             None => false,
         };
         let outcome = if released { Release::Released } else { Release::NotHeld };
-        Ok(ReleaseLockOutcome { outcome, lineage: controls.lineage().into() })
+        Ok(ReleaseLockOutcome { outcome, lineage: handle.lineage().into() })
     }
 
     /// Tells who holds a lock.
     pub async fn show_lock(&self, lineage: &LineageName) -> Result<ShowLockOutcome, Failure> {
         let (tenant, lineage) = self.lineage_to_judge(lineage).await?;
-        let controls = LineageHandle::new(tenant, lineage.clone(), Default::default());
-        let survey = controls.survey().await?;
+        let handle = LineageHandle::new(tenant, lineage.clone(), Default::default());
+        let survey = handle.survey().await?;
         let Some(read) = survey.lock.as_ref().filter(|read| !read.lock.is_free()) else {
             return Ok(ShowLockOutcome::Free { lineage: (&lineage).into(), state: LockState::Free });
         };
@@ -273,21 +273,17 @@ impl Engine {
         let claimed = read.lock.block().zip(claim).is_some_and(|(block, claim)| block.nonce == claim.nonce);
         Ok(ShowLockOutcome::Taken(Box::new(TakenLock {
             lock: LockFields::of(&lineage, &read.lock),
-            state: if controls.is_live(read) { LockState::Held } else { LockState::Expired },
+            state: if handle.is_live(read) { LockState::Held } else { LockState::Expired },
             remaining_ms: read.remaining().as_millis() as u64,
             pstore: read.lock.block().is_some(),
             claimed,
-            is_orphan: controls.is_orphan(read),
+            is_orphan: handle.is_orphan(read),
             expired_for: read.expired_for(),
         })))
     }
 
     /// The pointer and lock of a lineage that need not exist yet.
-    pub async fn lock_controls(
-        &self,
-        lineage: &LineageName,
-        by: &ActorName,
-    ) -> Result<LineageHandle, Failure> {
+    pub async fn lock_handle(&self, lineage: &LineageName, by: &ActorName) -> Result<LineageHandle, Failure> {
         let (tenant, lineage) = self.writable_lineage(lineage).await?;
         Ok(LineageHandle::new(tenant, lineage, self.actor(by)))
     }

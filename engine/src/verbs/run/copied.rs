@@ -43,10 +43,10 @@ pub(super) async fn run(
     let taking = async {
         let lineage = lineage(engine, request).await?;
         let tenant = engine.writable_tenant(&lineage.name.tenant).await?;
-        let controls = LineageHandle::new(tenant, lineage, engine.actor(&request.capture.actor));
+        let handle = LineageHandle::new(tenant, lineage, engine.actor(&request.capture.actor));
         let terms = Terms { ttl: settings.lock_ttl, with_process: true };
         let patience = engine.patience(request.profile(), request.wait);
-        Ok(controls.acquire(terms, patience).await?)
+        Ok(handle.acquire(terms, patience).await?)
     };
     let hold = Arc::new(supervise::take_lock(signals, &engine.interrupt, taking).await?);
     let lineage = hold.controls().lineage();

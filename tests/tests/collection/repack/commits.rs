@@ -50,7 +50,7 @@ async fn commit_without(
     entries.retain(|entry| !entry.path.to_string().ends_with(file));
     fs::remove_file(source.join(file)).unwrap();
     let tree = commit::Tree { entries, changed: Vec::new(), skipped: Default::default(), bytes: 1 };
-    let hold = world.controls("test").acquire(Default::default(), Duration::ZERO).await.unwrap();
+    let hold = world.handle("test").acquire(Default::default(), Duration::ZERO).await.unwrap();
     let intend = async |_| {
         meanwhile().await;
         Ok(())
@@ -198,7 +198,7 @@ async fn commit_rewritten(world: &World, base: commit::Base, source: &Path) -> R
     let read = |at: &usize| fs::read(source.join(entries[*at].path.to_string())).unwrap();
     let files = Arc::new(Rewritten(changed.iter().map(read).collect()));
     let tree = commit::Tree { entries, changed, skipped: Default::default(), bytes: 1 };
-    let hold = world.controls("test").acquire(Default::default(), Duration::ZERO).await.unwrap();
+    let hold = world.handle("test").acquire(Default::default(), Duration::ZERO).await.unwrap();
     let request = commit_request(&world.lineage, source);
     let intend = async |_| Ok(());
     let committed =

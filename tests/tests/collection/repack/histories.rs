@@ -127,7 +127,7 @@ impl History<'_> {
                     self.memory.damage(&key, Record { state: State::Trashed, ..record }.encode());
                 } else {
                     // Somebody may need it.
-                    let _ = world.controls("test").delete(id, "").await;
+                    let _ = world.handle("test").delete(id, "").await;
                 }
             }
             Event::Pin { which } => {

@@ -55,7 +55,7 @@ async fn store_and_delete(world: &World, source: &Path) {
         records.push(world.capture(&request).await.unwrap().record);
     }
     for record in &records[..2] {
-        world.controls("test").delete(*record, "").await.unwrap();
+        world.handle("test").delete(*record, "").await.unwrap();
     }
 }
 
@@ -149,7 +149,7 @@ async fn all_snapshots_that_share_a_pack_are_moved_together() {
         fill(&source, round);
         world.snapshot(&source).await.unwrap();
     }
-    world.controls("test").delete(first, "").await.unwrap();
+    world.handle("test").delete(first, "").await.unwrap();
     let done = Collector::new(world.store.clone(), NOW).run_through().await.unwrap();
     assert_eq!((done.repacked.records, done.pending.len()), (3, 0), "{done:#?}");
     for (world, source) in [(&world, &source), (&other, &other_source)] {
@@ -254,7 +254,7 @@ async fn a_file_of_many_chunks_is_moved_too() {
     let first = world.snapshot(source).await.unwrap();
     fs::remove_file(source.join("gone")).unwrap();
     world.snapshot(source).await.unwrap();
-    world.controls("test").delete(first.record, "").await.unwrap();
+    world.handle("test").delete(first.record, "").await.unwrap();
     let content = world.current().await.unwrap().content.unwrap();
     let metadata = Metadata::load(&world.store, first.record, u64::MAX, &content).await.unwrap();
     let (entries, _) = metadata.decode().unwrap();

@@ -55,7 +55,7 @@ async fn a_plan_moves_no_more_than_a_run() {
     }
     world.snapshot(dir.path()).await.unwrap();
     for record in records {
-        world.controls("test").delete(record, "").await.unwrap();
+        world.handle("test").delete(record, "").await.unwrap();
     }
     let collector = Collector::new(world.store.clone(), Options { max_unused_percent: 11, ..NOW });
     let done = run_as_planned(&collector).await;
@@ -86,10 +86,10 @@ async fn tables_that_are_written_anew_are_foreseen() {
     alice.snapshot(dir.path()).await.unwrap();
     bob.snapshot(tempfile::tempdir().unwrap().path()).await.unwrap();
     let collector = Collector::new(alice.store.clone(), NOW);
-    alice.controls("test").delete(records[0], "").await.unwrap();
+    alice.handle("test").delete(records[0], "").await.unwrap();
     let first = run_as_planned(&collector).await;
     assert_eq!((first.repacked.records, first.repacked.emptied.packs), (1, 1), "{first:#?}");
-    bob.controls("test").delete(records[1], "").await.unwrap();
+    bob.handle("test").delete(records[1], "").await.unwrap();
     let second = run_as_planned(&collector).await;
     assert_eq!((second.repacked.records, second.repacked.emptied.packs), (1, 1), "{second:#?}");
     let of_the_first_move = |one: &&Candidate| one.cause == Cause::Moved && one.pack.seq == PackSeq::Meta;
@@ -118,7 +118,7 @@ async fn what_takes_two_writes_is_foreseen() {
     }
     world.snapshot(dir.path()).await.unwrap();
     for record in records {
-        world.controls("test").delete(record, "").await.unwrap();
+        world.handle("test").delete(record, "").await.unwrap();
     }
     let before = world.current().await.unwrap();
     let little = Options { memory_bytes: 0, ..NOW };
@@ -147,7 +147,7 @@ async fn what_is_needed_by_parts_is_not_moved_for_little() {
         assert_eq!(report.counts.new_chunks, 0);
     }
     world.snapshot(&write("whole", 0..24, 100)).await.unwrap();
-    world.controls("test").delete(first, "").await.unwrap();
+    world.handle("test").delete(first, "").await.unwrap();
     let done = run_as_planned(&Collector::new(world.store.clone(), NOW)).await;
     assert_eq!(done.repacked, Default::default(), "one file of 48 is not needed");
 }

@@ -77,7 +77,7 @@ async fn what_was_deleted_is_not_called_damaged() {
     let (lazy, opened) = opened(&world).await;
     fill(&source, 7);
     world.snapshot(&source).await.unwrap();
-    world.controls("test").delete(opened.record.record, "").await.unwrap();
+    world.handle("test").delete(opened.record.record, "").await.unwrap();
     Collector::new(world.store.clone(), NOW).run_through().await.unwrap();
     let pieces: Vec<_> = opened.pieces().flatten().collect();
     let error = lazy.chunks(&pieces).await.unwrap_err();

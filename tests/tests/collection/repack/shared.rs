@@ -52,7 +52,7 @@ async fn shared(bucket: Arc<dyn Bucket>, root: &Path) -> (World, Vec<(World, Pat
     let last = tempfile::tempdir().unwrap();
     fs::write(last.path().join("last"), noise(1000, 99)).unwrap();
     first.snapshot(last.path()).await.unwrap();
-    first.controls("test").delete(deleted, "").await.unwrap();
+    first.handle("test").delete(deleted, "").await.unwrap();
     (world, kept)
 }
 
@@ -162,7 +162,7 @@ async fn records_are_not_read_again_for_each_write() {
         profile.snapshot(&folder).await.unwrap();
     }
     for (profile, record) in many {
-        profile.controls("test").delete(record, "").await.unwrap();
+        profile.handle("test").delete(record, "").await.unwrap();
     }
     let recorder = Arc::new(Recorder::new(memory.clone()));
     let store = TenantStore { bucket: recorder.clone(), ..world.store.clone() };

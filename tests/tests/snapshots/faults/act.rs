@@ -70,11 +70,11 @@ impl Act {
     pub(crate) async fn prepare(self, scene: &Scene<'_>, memory: &MemoryBucket) {
         match self {
             Self::Collect => {
-                let controls = scene.world.controls("before");
-                controls.delete(scene.records[0], "").await.unwrap();
+                let handle = scene.world.handle("before");
+                handle.delete(scene.records[0], "").await.unwrap();
             }
             Self::Unlock | Self::Reap => {
-                scene.world.controls("dead").acquire(TERMS, Duration::ZERO).await.unwrap();
+                scene.world.handle("dead").acquire(TERMS, Duration::ZERO).await.unwrap();
                 if self == Self::Reap {
                     memory.advance(LATER);
                 }
@@ -84,7 +84,7 @@ impl Act {
     }
 
     pub(crate) async fn act(self, scene: &Scene<'_>) -> Result<()> {
-        let (world, controls) = (&scene.world, scene.world.controls("me"));
+        let (world, handle) = (&scene.world, scene.world.handle("me"));
         match self {
             Self::Snapshot => drop(world.snapshot(scene.next).await?),
             Self::Commit => commit(world).await?,
@@ -92,21 +92,21 @@ impl Act {
                 let folder = tempfile::tempdir().unwrap();
                 world.restore(&folder.path().join("out")).await?;
             }
-            Self::Delete => drop(controls.delete(scene.records[0], "test").await?),
+            Self::Delete => drop(handle.delete(scene.records[0], "test").await?),
             Self::Tag => {
-                tag::tag(&controls, scene.records[1], "kept").await?;
-                tag::untag(&controls, scene.records[1], "kept").await?;
+                tag::tag(&handle, scene.records[1], "kept").await?;
+                tag::untag(&handle, scene.records[1], "kept").await?;
             }
             Self::Rollback => {
                 let wanted = Move { target: scene.records[0], reason: "test".into(), force: false };
-                controls.point(&wanted).await?;
+                handle.point(&wanted).await?;
             }
             Self::Lock => {
-                let hold = controls.acquire(TERMS, Duration::ZERO).await?;
+                let hold = handle.acquire(TERMS, Duration::ZERO).await?;
                 hold.renew().await?;
                 hold.release().await?;
             }
-            Self::Unlock => drop(controls.force_unlock("test").await?),
+            Self::Unlock => drop(handle.force_unlock("test").await?),
             Self::Reap => drop(reap::reap(&world.store, &actor("me"), Duration::ZERO).await?),
             Self::Retention => {
                 let survey = retention::survey(&world.store).await?;
@@ -135,7 +135,7 @@ impl Files for Changed {
 
 /// What a mount does when it stores a change: by its lock, on top of what it started from.
 async fn commit(world: &World) -> Result<()> {
-    let hold = world.controls("mount").acquire(TERMS, Duration::ZERO).await?;
+    let hold = world.handle("mount").acquire(TERMS, Duration::ZERO).await?;
     let Opened { record, metadata, entries, .. } = Opened::load(&world.store, world.current().await?).await?;
     let changed = entries.iter().position(|entry| entry.path.to_string() == "own").unwrap();
     let tree = commit::Tree { entries, changed: vec![changed], skipped: Skipped::default(), bytes: 100_000 };

@@ -1,4 +1,4 @@
-//! Which argument the last word of a line is, going by the grammar.
+//! `TypedArgument` tells which argument the last word of a line is, by the grammar.
 
 use std::ffi::OsString;
 
@@ -12,7 +12,7 @@ use crate::args::{self};
 const PLACES: [&str; 5] = ["store", "endpoint", "region", "cache-dir", "config"];
 
 #[derive(Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct TypedArgument {
     /// What the argument is called in the help.
     value_name: String,
     /// Words that are no options, after the command.
@@ -21,17 +21,17 @@ pub(super) struct Asked {
     places: Vec<String>,
 }
 
-impl Asked {
+impl TypedArgument {
     /// What comes after these words, the first of them being the one after the program.
     pub(super) fn of(words: &[String]) -> Self {
         let mut command = args::command();
         command.build();
-        let (mut at, mut asked) = (&command, Self::default());
+        let (mut at, mut argument) = (&command, Self::default());
         // An option that waits for its value.
         let mut waiting: Option<&Arg> = None;
         for word in words {
             if let Some(option) = waiting.take() {
-                asked.keep(option, word);
+                argument.keep(option, word);
             } else if word == "--" {
                 return Self::default();
             } else if let Some(typed) = word.strip_prefix("--") {
@@ -39,27 +39,27 @@ impl Asked {
                     typed.split_once('=').map_or((typed, None), |(name, value)| (name, Some(value)));
                 let option = at.get_arguments().find(|arg| arg.get_long() == Some(name));
                 match (option, value) {
-                    (Some(option), Some(value)) => asked.keep(option, value),
+                    (Some(option), Some(value)) => argument.keep(option, value),
                     (Some(option), None) if option.get_action().takes_values() => waiting = Some(option),
                     _ => {}
                 }
             } else if let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) {
                 let option = at.get_arguments().find(|arg| arg.get_short() == letters.chars().last());
                 waiting = option.filter(|option| option.get_action().takes_values());
-            } else if let Some(sub) = subcommand(at, word).filter(|_| asked.positionals.is_empty()) {
+            } else if let Some(sub) = subcommand(at, word).filter(|_| argument.positionals.is_empty()) {
                 at = sub;
             } else {
-                asked.positionals.push(word.clone());
+                argument.positionals.push(word.clone());
             }
         }
         let positionals: Vec<&Arg> = at.get_positionals().collect();
-        let place = asked.positionals.len().min(positionals.len().saturating_sub(1));
+        let place = argument.positionals.len().min(positionals.len().saturating_sub(1));
         let argument = waiting.or(positionals.get(place).copied());
         // A directory that something is mounted on is not one that something can be mounted on.
         let is_known = |name: &str| !(name == "MOUNTPOINT" && at.get_name() == "mount");
         let name = argument.and_then(|argument| argument.get_value_names()?.first()).map(ToString::to_string);
-        asked.value_name = name.filter(|name| is_known(name)).unwrap_or_default();
-        asked
+        argument.value_name = name.filter(|name| is_known(name)).unwrap_or_default();
+        argument
     }
 
     fn keep(&mut self, option: &Arg, value: &str) {
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     fn value_name(line: &str) -> String {
-        Asked::of(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).value_name
+        TypedArgument::of(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).value_name
     }
 
     #[test]

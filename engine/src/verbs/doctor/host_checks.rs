@@ -1,4 +1,4 @@
-//! `host` looks at this host: the cache directory, free space, FUSE, where databases are read.
+//! `host_checks` looks at this host: the cache directory, free space, FUSE, where databases are read.
 
 use std::{
     env, fs,

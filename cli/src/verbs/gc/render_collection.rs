@@ -1,4 +1,4 @@
-//! What a collection did or would do, for people.
+//! `render_collection` writes what a collection did or would do, for people.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! Why something is still there, for people.
+//! `render_explanation` writes why a pack or a snapshot is still there, for people.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! `place` looks at the store: whether it answers, keeps its promises, and tells the time.
+//! `store_checks` looks at the store: whether it answers, keeps its promises, and tells the time.
 
 use std::time::{Duration, SystemTime};
 
