@@ -1,4 +1,4 @@
-//! One target under libFuzzer, which goes on from inputs that reach new code; see `scripts/fuzz`.
+//! `libfuzzer` runs one target under libFuzzer, which goes on from inputs that reach new code; see `scripts/fuzz`.
 //!
 //! `PSTORE_FUZZ_TARGET` names the target, `PSTORE_FUZZ_CORPUS` is a directory that gets what it
 //! begins with; all else is said by libFuzzer's own arguments. Without a target, their names are

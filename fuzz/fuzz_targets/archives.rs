@@ -1,4 +1,4 @@
-//! What somebody wants to have imported.
+//! `archives` fuzzes the readers of what somebody wants to have imported.
 
 use std::{fs, io::Read};
 

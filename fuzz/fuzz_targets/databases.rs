@@ -1,4 +1,4 @@
-//! What a browser left in its profile.
+//! `databases` fuzzes the readers of what a browser left in its profile.
 
 use std::{fs, hint::black_box, path::Path, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What a program does to the files of a mount.
+//! `files` fuzzes what a program does to the files of a mount.
 
 use std::{path::Path, sync::LazyLock};
 

@@ -1,4 +1,4 @@
-//! A limit on memory, which stands in for a look at every allocation.
+//! `limit` bounds memory, which stands in for a look at every allocation.
 
 use std::fs;
 

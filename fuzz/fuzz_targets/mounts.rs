@@ -1,4 +1,4 @@
-//! What a mount left in its session directory.
+//! `mounts` fuzzes the readers of what a mount left in its session directory.
 
 use std::{fs, hint::black_box};
 

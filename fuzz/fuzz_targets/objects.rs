@@ -1,4 +1,4 @@
-//! What is in the bucket.
+//! `objects` fuzzes the readers of what is in the bucket.
 
 use std::{hint::black_box, path::Path};
 

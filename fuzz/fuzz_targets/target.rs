@@ -1,4 +1,4 @@
-//! A target reads bytes; the tests give it as many inputs as there is time for.
+//! `Target` reads bytes; the tests give it as many inputs as there is time for.
 //!
 //! `PSTORE_FUZZ_ROUNDS` is how many inputs each target gets, `PSTORE_FUZZ_SEED` which ones,
 //! `PSTORE_FUZZ_INPUT` a file to try instead.

@@ -1,4 +1,4 @@
-//! Every reader of bytes that somebody else may have written gets some that nobody has written.
+//! These tests give every reader of bytes that somebody else may have written some that nobody has written.
 //!
 //! See [`fuzz_targets`] for how inputs are made, and how to run it for hours.
 

@@ -1,4 +1,4 @@
-//! Programs that read archives, as their users would run them.
+//! `archive` runs programs that read archives, as their users would.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! The program itself, run as its users run it: one process per command.
+//! `Host` runs the program as its users run it: one process per command.
 
 use std::{
     env,

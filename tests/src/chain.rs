@@ -1,4 +1,4 @@
-//! Many writers that move one pointer, and whether their moves form one chain.
+//! `chain` has many writers move one pointer, and tells whether their moves form one chain.
 //!
 //! Every pointer remembers the writes before it. What the writers saw of that, put
 //! together, tells the order of all writes, whatever the clocks say.
@@ -26,7 +26,7 @@ use store::{
     id::RecordId,
 };
 
-use crate::world::World;
+use crate::store_fixture::StoreFixture;
 
 /// Longer than all others together need.
 const WAIT: Duration = Duration::from_secs(300);
@@ -35,16 +35,16 @@ const TERMS: Terms = Terms { ttl: Duration::from_secs(300), with_process: false 
 /// Moves the pointer so many times, in turn as a holder of the lock and as an operator.
 /// What happened comes back as lines of JSON.
 pub async fn move_about(bucket: Arc<dyn Bucket>, name: &str, rounds: usize) -> Vec<Value> {
-    let world = World::open(bucket, None).await;
-    let records = records::live(&world.store, &world.lineage).await.unwrap();
+    let fixture = StoreFixture::open(bucket, None).await;
+    let records = records::live(&fixture.store, &fixture.lineage).await.unwrap();
     let records: Vec<RecordId> = records.into_iter().map(|record| record.record).collect();
     let mut lines = Vec::new();
     for round in 0..rounds {
         let answer = if round % 2 == 0 {
-            with_lock(&world, name, &records, &mut lines).await
+            with_lock(&fixture, name, &records, &mut lines).await
         } else {
             let target = any(&records, None);
-            world.handle(name).point(&Move { target, reason: "chain".to_owned(), force: true }).await
+            fixture.handle(name).point(&Move { target, reason: "chain".to_owned(), force: true }).await
         };
         lines.push(match answer {
             Ok(Flip::Flipped { flip_id, .. }) => json!({ "moved": flip_id }),
@@ -52,18 +52,18 @@ pub async fn move_about(bucket: Arc<dyn Bucket>, name: &str, rounds: usize) -> V
             Err(error @ Error::PointerUnknown { .. }) => json!({ "unknown": error.to_string() }),
             Err(error) => json!({ "lost": format!("{:?}", error.kind()), "said": error.to_string() }),
         });
-        lines.extend(world.handle(name).pointer().await.unwrap().map(|read| seen(&read.pointer)));
+        lines.extend(fixture.handle(name).pointer().await.unwrap().map(|read| seen(&read.pointer)));
     }
     lines
 }
 
 async fn with_lock(
-    world: &World,
+    fixture: &StoreFixture,
     name: &str,
     records: &[RecordId],
     lines: &mut Vec<Value>,
 ) -> store::Result<Flip> {
-    let hold = world.handle(name).acquire(TERMS, WAIT).await?;
+    let hold = fixture.handle(name).acquire(TERMS, WAIT).await?;
     lines.push(seen(&hold.pointer().await));
     // Some are slow, and lose to an operator.
     tokio::time::sleep(Duration::from_millis(u64::from(getrandom::u32().unwrap() % 30))).await;
@@ -107,9 +107,9 @@ pub async fn race(
     rounds: usize,
     place: &[String],
 ) -> Tally {
-    let world = World::open(bucket, None).await;
-    world.snapshots(5).await;
-    let first = world.handle("test").pointer().await.unwrap().unwrap().pointer;
+    let fixture = StoreFixture::open(bucket, None).await;
+    fixture.snapshots(5).await;
+    let first = fixture.handle("test").pointer().await.unwrap().unwrap().pointer;
     let start = |number: usize| -> Child {
         let mut command = Command::new(program);
         command.args([rounds.to_string(), format!("writer-{number}")]).args(place);
@@ -125,7 +125,7 @@ pub async fn race(
         let text = String::from_utf8(output.stdout).unwrap();
         reports.extend(text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()));
     }
-    let tally = verify(&world, &first, &reports).await;
+    let tally = verify(&fixture, &first, &reports).await;
     eprintln!("{tally:?} of {}", writers * rounds);
     let lost: BTreeSet<&str> = reports.iter().filter_map(|line| line["lost"].as_str()).collect();
     eprintln!("the losers said: {lost:?}");
@@ -147,10 +147,10 @@ pub struct Tally {
 
 /// Makes sure that what was reported, what the log says and what the pointer is agree, and
 /// that the moves are one chain that begins at the pointer `first`.
-pub async fn verify(world: &World, first: &Pointer, reports: &[Value]) -> Tally {
+pub async fn verify(fixture: &StoreFixture, first: &Pointer, reports: &[Value]) -> Tally {
     let of = |name: &str| reports.iter().filter(|line| !line[name].is_null()).count();
     let tally = Tally { moved: of("moved"), lost: of("lost"), unknown: of("unknown") };
-    let last = world.handle("reader").pointer().await.unwrap().unwrap().pointer;
+    let last = fixture.handle("reader").pointer().await.unwrap().unwrap().pointer;
 
     let mut before: BTreeMap<String, String> = BTreeMap::new();
     let mut after: BTreeMap<String, String> = BTreeMap::new();
@@ -166,7 +166,7 @@ pub async fn verify(world: &World, first: &Pointer, reports: &[Value]) -> Tally 
         }
     }
 
-    let log = events::log(&world.store, &world.lineage, None).await.unwrap();
+    let log = events::log(&fixture.store, &fixture.lineage, None).await.unwrap();
     let log: Vec<_> = log.into_iter().map(Result::unwrap).collect();
     let moves: BTreeMap<String, _> =
         log.iter().filter_map(|event| Some((event.flip_id?.to_string(), event))).collect();

@@ -1,4 +1,4 @@
-//! What every bucket must do, as one set of scenarios.
+//! `contract` runs one set of scenarios that every bucket must pass.
 //!
 //! Each scenario works below a prefix of its own, so one store serves them all.
 

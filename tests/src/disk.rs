@@ -1,4 +1,4 @@
-//! A disk that is soon full, or may not be written to.
+//! `SmallDisk` is a disk that is soon full, or may not be written to.
 
 use std::{
     fs,

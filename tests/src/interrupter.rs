@@ -1,4 +1,4 @@
-//! A bucket in which something happens just before one call is passed on.
+//! `Interrupter` is a bucket in which something happens just before one call is passed on.
 
 use std::{
     fmt,

@@ -1,4 +1,4 @@
-//! What the tests against real servers and real processes share.
+//! `tests` holds what the tests against real servers and real processes share.
 
 // Everything here runs in tests only, where a panic is how a failure is told.
 #![allow(clippy::unwrap_used)]
@@ -9,27 +9,27 @@ pub mod chain;
 pub mod checker;
 pub mod chromium;
 pub mod contract;
-pub mod desk;
+pub mod contract_client;
 pub mod disk;
 pub mod explorer;
 pub mod forge;
 pub mod interrupter;
-pub mod mount;
+pub mod kill_at;
+pub mod mount_fixture;
 pub mod mutation;
 pub mod overlay;
 pub mod page;
 pub mod power;
 mod process;
+pub mod profile_fixture;
 pub mod proxy;
 pub mod random;
 pub mod server;
 pub mod soak;
-pub mod stranger;
-pub mod strike;
+pub mod store_fixture;
 pub mod tarball;
 pub mod tree;
 pub mod vectors;
-pub mod world;
 
 /// A name nobody else has, safe in keys, paths and bucket names.
 pub fn unique_name() -> String {

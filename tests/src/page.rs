@@ -1,4 +1,4 @@
-//! A page of the documentation whose commands are run, and whose answers are those that came.
+//! `Page` runs the commands of a page of the documentation, and compares its answers with those that came.
 //!
 //! In its blocks of `console`, a line `host-a$ COMMAND` is run on the host of that name: a directory
 //! of its own with a home of its own. `export` lines hold for the rest of the page. What follows up to

@@ -1,4 +1,4 @@
-//! A child that cannot outlive its test.
+//! `process` starts children that cannot outlive their test.
 
 use std::{
     path::Path,

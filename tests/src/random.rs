@@ -1,4 +1,4 @@
-//! Trees that nobody has thought of.
+//! `random` makes trees that nobody has thought of.
 
 use std::{
     ffi::OsString,

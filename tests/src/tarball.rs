@@ -1,4 +1,4 @@
-//! Archives as anybody might write them, good and bad.
+//! `Tarball` writes archives as anybody might write them, good and bad.
 
 use std::io::Write;
 

@@ -1,5 +1,5 @@
-//! Directory trees with everything in them that a file system can hold, and what makes
-//! two of them the same.
+//! `tree` makes directory trees with everything in them that a file system can hold, and tells whether two are the
+//! same.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! The format's vectors, and other files that are kept with the tests, by parts of their paths.
+//! `vectors` finds the format's vectors, and other files that are kept with the tests, by parts of their paths.
 
 use std::{
     fs,

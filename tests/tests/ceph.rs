@@ -1,6 +1,6 @@
-//! Ceph's gateway: a second, independent implementation with ways of its own. It takes an
-//! entity tag only without quotes, ignores the condition of a DELETE and of a completed
-//! upload, and answers a lost race with 500.
+//! These tests run on Ceph's gateway, a second, independent implementation with ways of its own. It takes an entity
+//! tag only without quotes, ignores the condition of a DELETE and of a completed upload, and answers a lost race
+//! with 500.
 //!
 //! Needs `scripts/start-ceph` running in another terminal, and is run by
 //! `cargo nextest run --workspace --features pstore-tests/ceph --test ceph`.

@@ -1,4 +1,4 @@
-//! What the documentation says of tests, codes and commands is so.
+//! These tests compare what the documentation says of tests, codes and commands with what is so.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! Hosts that do everything at once, by lot, with real processes on a real server.
+//! This test has hosts do everything at once, by lot, with real processes on a real server.
 
 use tests::soak::{Plan, run};
 

@@ -1,6 +1,6 @@
 //! `complete` prints what could come next on a command line, for the scripts of `pstore completions`.
 //!
-//! It is asked in the middle of a line that somebody types. So it never fails, never says anything
+//! A shell asks it in the middle of a line that somebody types. So it never fails, never says anything
 //! but words, and never waits: names come from what this host remembers, and if that is old, from
 //! the store, for as long as nobody notices.
 
@@ -28,25 +28,25 @@ pub(crate) const VERB: &str = "complete-words";
 pub(crate) async fn run(words: Vec<OsString>) -> String {
     let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let Some((last, before)) = words.split_last() else { return String::new() };
-    let asked = TypedArgument::of(before);
-    let found = tokio::time::timeout(MOST_TIME * 2, candidates(&asked, last)).await;
+    let typed = TypedArgument::of(before);
+    let found = tokio::time::timeout(MOST_TIME * 2, candidates(&typed, last)).await;
     let mut found = found.ok().and_then(Result::ok).unwrap_or_default();
     found.retain(|candidate| candidate.starts_with(last.as_str()) && !candidate.contains(char::is_control));
     found.iter().map(|candidate| format!("{candidate}\n")).collect()
 }
 
-async fn candidates(asked: &TypedArgument, last: &str) -> Result<Vec<String>, Failure> {
-    let invocation = args::parse_words(asked.global_line()).map_err(|_| Failure::usage("no such line"))?;
-    if asked.is_for("MOUNTPOINT") {
+async fn candidates(typed: &TypedArgument, last: &str) -> Result<Vec<String>, Failure> {
+    let invocation = args::parse_words(typed.global_line()).map_err(|_| Failure::usage("no such line"))?;
+    if typed.is_for("MOUNTPOINT") {
         let live = LiveMount::all(&Settings::load(&invocation.global.overrides())?)?;
         return Ok(live.iter().map(|live| live.info.mountpoint.to_string_lossy().into_owned()).collect());
     }
     let engine = Engine::open(&invocation.global.overrides(), Arc::new(Unobserved), Interrupt::new())?;
-    if asked.is_for("REF") {
-        let Some(profile) = asked.profile() else { return Ok(Vec::new()) };
+    if typed.is_for("REF") {
+        let Some(profile) = typed.profile() else { return Ok(Vec::new()) };
         return Ok(engine.complete(&CompleteRequest::Snapshots(profile)).await);
     }
-    if asked.takes_references()
+    if typed.takes_references()
         && let Some((profile, _)) = last.split_once('@')
         && let Ok(name) = profile.parse()
     {
@@ -54,15 +54,15 @@ async fn candidates(asked: &TypedArgument, last: &str) -> Result<Vec<String>, Fa
         return Ok(references.iter().map(|reference| format!("{profile}@{reference}")).collect());
     }
     match last.split_once('/') {
-        Some((tenant, _)) if asked.takes_profiles() => match tenant.parse() {
+        Some((tenant, _)) if typed.takes_profiles() => match tenant.parse() {
             Ok(tenant) => Ok(engine.complete(&CompleteRequest::Profiles(tenant)).await),
             Err(_) => Ok(Vec::new()),
         },
-        None if asked.takes_profiles() => {
+        None if typed.takes_profiles() => {
             let tenants = engine.complete(&CompleteRequest::Tenants).await;
             Ok(tenants.iter().map(|tenant| format!("{tenant}/")).collect())
         }
-        None if asked.is_for("TENANT") => Ok(engine.complete(&CompleteRequest::Tenants).await),
+        None if typed.is_for("TENANT") => Ok(engine.complete(&CompleteRequest::Tenants).await),
         _ => Ok(Vec::new()),
     }
 }

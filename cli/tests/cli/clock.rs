@@ -3,16 +3,16 @@
 use std::path::Path;
 
 use crate::{
-    desk::{Desk, Ran},
     retention::configured,
+    test_host::{Ran, TestHost},
 };
 
 const FAKETIME: &str = "/usr/bin/faketime";
 
 /// Runs a line on a host whose clock is off by so much.
-pub fn run_at(desk: &Desk, offset: &str, line: &str) -> Ran {
+pub fn run_at(host: &TestHost, offset: &str, line: &str) -> Ran {
     assert!(Path::new(FAKETIME).exists(), "scripts/setup test installs faketime");
-    let command = desk.command(line);
+    let command = host.command(line);
     let mut faked = std::process::Command::new(FAKETIME);
     faked.args(["-f", offset]).arg(command.get_program()).args(command.get_args());
     faked.env_clear().env("NO_FAKE_STAT", "1").current_dir(command.get_current_dir().unwrap());
@@ -20,19 +20,19 @@ pub fn run_at(desk: &Desk, offset: &str, line: &str) -> Ran {
     Ran::of(line, faked.output().unwrap())
 }
 
-fn stored() -> Desk {
-    let desk = Desk::new();
-    desk.ok("snapshot udd acme/alice");
-    desk
+fn stored() -> TestHost {
+    let host = TestHost::new();
+    host.ok("snapshot udd acme/alice");
+    host
 }
 
 #[test]
 fn the_clock_is_really_wrong() {
-    let desk = stored();
+    let host = stored();
     let event = |offset: &str| {
-        desk.change(offset);
-        assert_eq!(run_at(&desk, offset, "snapshot udd acme/alice").code, 0);
-        let events = desk.events();
+        host.change(offset);
+        assert_eq!(run_at(&host, offset, "snapshot udd acme/alice").code, 0);
+        let events = host.events();
         events.iter().map(|event| event["at_ms"].as_u64().unwrap()).collect::<Vec<_>>()
     };
     let now = event("+0");
@@ -42,17 +42,17 @@ fn the_clock_is_really_wrong() {
 #[test]
 fn a_lock_that_is_held_is_not_taken_whatever_the_clock_says() {
     for offset in ["+1h", "-1h"] {
-        let desk = stored();
-        desk.acquire("holder", "--ttl 30");
+        let host = stored();
+        host.acquire("holder", "--ttl 30");
         for line in
             ["lock acquire acme/alice", "snapshot udd acme/alice --rescan", "lock hold acme/alice -- true"]
         {
-            desk.change(line);
-            run_at(&desk, offset, line).refused(24, &["\"holder\"", "expires in 2"]);
+            host.change(line);
+            run_at(&host, offset, line).refused(24, &["\"holder\"", "expires in 2"]);
         }
-        let swept = run_at(&desk, offset, "reap --grace 0 --json").json();
+        let swept = run_at(&host, offset, "reap --grace 0 --json").json();
         assert_eq!((&swept["left"], &swept["evicted"]), (&1.into(), &serde_json::json!([])), "{offset}");
-        let shown = run_at(&desk, offset, "lock show acme/alice --json").json();
+        let shown = run_at(&host, offset, "lock show acme/alice --json").json();
         assert_eq!(shown["state"], "held", "{offset}");
     }
 }
@@ -60,12 +60,12 @@ fn a_lock_that_is_held_is_not_taken_whatever_the_clock_says() {
 #[test]
 fn a_lock_that_has_expired_is_taken_whatever_the_clock_says() {
     for offset in ["+1h", "-1h"] {
-        let desk = stored();
-        desk.forget("holder", "");
-        let taken = run_at(&desk, offset, "lock acquire acme/alice --json --ttl 5").json();
+        let host = stored();
+        host.forget("holder", "");
+        let taken = run_at(&host, offset, "lock acquire acme/alice --json --ttl 5").json();
         assert_eq!(taken["outcome"], "forced_expired", "{offset}: {taken}");
-        desk.age_lock();
-        let swept = run_at(&desk, offset, "reap --grace 0 --json").json();
+        host.age_lock();
+        let swept = run_at(&host, offset, "reap --grace 0 --json").json();
         assert_eq!(swept["evicted"].as_array().unwrap().len(), 1, "{offset}: {swept}");
     }
 }
@@ -73,28 +73,28 @@ fn a_lock_that_has_expired_is_taken_whatever_the_clock_says() {
 #[test]
 fn a_lock_taken_on_a_wrong_clock_holds_as_long_as_any_other() {
     for offset in ["+1h", "-1h"] {
-        let desk = stored();
-        let token = run_at(&desk, offset, "lock acquire acme/alice -q --ttl 30 --run-id wrong");
-        desk.run("lock acquire acme/alice").refused(24, &["\"wrong\"", "expires in 2"]);
+        let host = stored();
+        let token = run_at(&host, offset, "lock acquire acme/alice -q --ttl 30 --run-id wrong");
+        host.run("lock acquire acme/alice").refused(24, &["\"wrong\"", "expires in 2"]);
         let token = token.stdout.trim();
-        desk.change(offset);
-        let ran = run_at(&desk, offset, &format!("snapshot udd acme/alice --lock-token {token}"));
+        host.change(offset);
+        let ran = run_at(&host, offset, &format!("snapshot udd acme/alice --lock-token {token}"));
         assert_eq!(ran.code, 0, "{ran:?}");
-        desk.ok(&format!("lock renew acme/alice --token {token}"));
-        assert_eq!(desk.json(&format!("lock release acme/alice --token {token}"))["outcome"], "released");
+        host.ok(&format!("lock renew acme/alice --token {token}"));
+        assert_eq!(host.json(&format!("lock release acme/alice --token {token}"))["outcome"], "released");
     }
 }
 
 /// Takes a snapshot on a host whose clock is off by so much; its record.
-fn captured_at(desk: &Desk, offset: &str, change: &str) -> String {
-    desk.change(change);
-    let document = run_at(desk, offset, "snapshot udd acme/alice --json").json();
+fn captured_at(host: &TestHost, offset: &str, change: &str) -> String {
+    host.change(change);
+    let document = run_at(host, offset, "snapshot udd acme/alice --json").json();
     document["record"].as_str().unwrap_or_else(|| panic!("{document}")).to_owned()
 }
 
 /// The records there are, as they are listed.
-fn listed(desk: &Desk) -> Vec<String> {
-    let document = desk.json("list acme/alice");
+fn listed(host: &TestHost) -> Vec<String> {
+    let document = host.json("list acme/alice");
     let snapshots = document["snapshots"].as_array().unwrap();
     snapshots.iter().map(|entry| entry["record"].as_str().unwrap().to_owned()).collect()
 }
@@ -102,16 +102,16 @@ fn listed(desk: &Desk) -> Vec<String> {
 #[test]
 fn a_snapshot_of_a_host_with_a_wrong_clock_makes_no_other_old() {
     for offset in ["+40d", "-40d"] {
-        let desk = configured("retention.max_age_days = 30");
+        let host = configured("retention.max_age_days = 30");
         let mut taken: Vec<String> =
-            ["1", "2", "3", "4"].map(|change| captured_at(&desk, "+0", change)).to_vec();
-        taken.push(captured_at(&desk, offset, "5"));
-        assert_eq!(listed(&desk), taken, "{offset}");
+            ["1", "2", "3", "4"].map(|change| captured_at(&host, "+0", change)).to_vec();
+        taken.push(captured_at(&host, offset, "5"));
+        assert_eq!(listed(&host), taken, "{offset}");
         // Nor does it look old to others, once it is not the current one any more.
-        taken.push(captured_at(&desk, "+0", "6"));
-        assert_eq!(listed(&desk), taken, "{offset}");
+        taken.push(captured_at(&host, "+0", "6"));
+        assert_eq!(listed(&host), taken, "{offset}");
         for offset in ["+0", "+40d", "-40d"] {
-            let applied = run_at(&desk, offset, "retention apply --json").json();
+            let applied = run_at(&host, offset, "retention apply --json").json();
             assert_eq!(applied["removed"], 0, "{offset}: {applied}");
         }
     }
@@ -120,26 +120,26 @@ fn a_snapshot_of_a_host_with_a_wrong_clock_makes_no_other_old() {
 #[test]
 fn a_snapshot_of_a_host_with_a_wrong_clock_has_the_place_at_which_it_was_stored() {
     for offset in ["+40d", "-40d"] {
-        let desk = configured("retention.keep = 3");
+        let host = configured("retention.keep = 3");
         let taken: Vec<String> = [("+0", "1"), (offset, "2"), ("+0", "3"), ("+0", "4"), ("+0", "5")]
-            .map(|(offset, change)| captured_at(&desk, offset, change))
+            .map(|(offset, change)| captured_at(&host, offset, change))
             .to_vec();
-        assert_eq!(listed(&desk), taken[2..], "{offset}");
-        let desk = configured("retention.keep = 3");
+        assert_eq!(listed(&host), taken[2..], "{offset}");
+        let host = configured("retention.keep = 3");
         let taken: Vec<String> = [("+0", "1"), ("+0", "2"), ("+0", "3"), (offset, "4"), ("+0", "5")]
-            .map(|(offset, change)| captured_at(&desk, offset, change))
+            .map(|(offset, change)| captured_at(&host, offset, change))
             .to_vec();
-        assert_eq!(listed(&desk), taken[2..], "{offset}");
+        assert_eq!(listed(&host), taken[2..], "{offset}");
     }
 }
 
 #[test]
 fn a_tag_protects_for_its_time_whatever_the_clock_of_who_set_it_says() {
     for offset in ["+40d", "-40d"] {
-        let desk = configured("retention.keep = \"one\"\nretention.tagged_days = 30");
-        let tagged = captured_at(&desk, "+0", "1");
-        assert_eq!(run_at(&desk, offset, "tag acme/alice keep").code, 0);
-        let current = captured_at(&desk, "+0", "2");
-        assert_eq!(listed(&desk), [tagged, current], "{offset}");
+        let host = configured("retention.keep = \"one\"\nretention.tagged_days = 30");
+        let tagged = captured_at(&host, "+0", "1");
+        assert_eq!(run_at(&host, offset, "tag acme/alice keep").code, 0);
+        let current = captured_at(&host, "+0", "2");
+        assert_eq!(listed(&host), [tagged, current], "{offset}");
     }
 }

@@ -4,12 +4,12 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::desk::{Desk, Ran};
+use crate::test_host::{Ran, TestHost};
 
 const FILE: &str = ".config/pstore/pstore.toml";
 
-fn write(desk: &Desk, below: &str, text: &str) {
-    let path = desk.path(below);
+fn write(host: &TestHost, below: &str, text: &str) {
+    let path = host.path(below);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, text).unwrap();
 }
@@ -24,9 +24,9 @@ fn setting(ran: &Ran, key: &str) -> (Value, String, Value) {
 
 #[test]
 fn without_a_file_everything_is_the_default() {
-    let desk = Desk::new();
-    let document = desk.json("config show");
-    let home = desk.path("");
+    let host = TestHost::new();
+    let document = host.json("config show");
+    let home = host.path("");
     let home = home.to_str().unwrap().trim_end_matches('/');
     let mut expected = vec![
         ("store", json!(format!("file://{home}/.local/share/pstore/store"))),
@@ -84,32 +84,32 @@ fn without_a_file_everything_is_the_default() {
         "profiles": [],
     });
     assert_eq!(document, expected);
-    assert!(!desk.path(".local").exists() && !desk.path(".cache").exists());
+    assert!(!host.path(".local").exists() && !host.path(".cache").exists());
 }
 
 #[test]
 fn a_flag_wins_over_a_variable_and_that_over_the_file() {
-    let desk = Desk::new();
-    write(&desk, FILE, "store = \"file:///from-file\"\n\n[s3]\nregion = \"file-1\"\n");
-    let file = format!("{}:1", desk.path(FILE).display());
+    let host = TestHost::new();
+    write(&host, FILE, "store = \"file:///from-file\"\n\n[s3]\nregion = \"file-1\"\n");
+    let file = format!("{}:1", host.path(FILE).display());
     let found = |ran: &Ran| setting(ran, "store");
     let line = "config show --json";
-    assert_eq!(found(&desk.run(line)), (json!("file:///from-file"), "file".to_owned(), json!(file)));
+    assert_eq!(found(&host.run(line)), (json!("file:///from-file"), "file".to_owned(), json!(file)));
     let variables = [("PSTORE_STORE", "file:///from-env")];
-    let ran = desk.run_with(line, &variables);
+    let ran = host.run_with(line, &variables);
     assert_eq!(found(&ran), (json!("file:///from-env"), "environment".to_owned(), json!("PSTORE_STORE")));
-    let ran = desk.run_with("config show --json --store file:///from-flag", &variables);
+    let ran = host.run_with("config show --json --store file:///from-flag", &variables);
     assert_eq!(found(&ran), (json!("file:///from-flag"), "flag".to_owned(), json!("--store")));
     // What is set to nothing is not set.
-    let ran = desk.run_with(line, &[("PSTORE_STORE", "")]);
+    let ran = host.run_with(line, &[("PSTORE_STORE", "")]);
     assert_eq!(found(&ran).1, "file");
 }
 
 #[test]
 fn the_text_is_aligned_and_says_where_values_come_from() {
-    let desk = Desk::new();
-    write(&desk, FILE, "[tenants.acme]\narchive = \"always\"\n");
-    let ran = desk.run_with("config show --no-cache", &[("PSTORE_MODES", "hot,cold")]);
+    let host = TestHost::new();
+    write(&host, FILE, "[tenants.acme]\narchive = \"always\"\n");
+    let ran = host.run_with("config show --no-cache", &[("PSTORE_MODES", "hot,cold")]);
     let lines: Vec<&str> = ran.stdout.lines().collect();
     let column = lines[0].find("VALUE").unwrap();
     for line in &lines[1..24] {
@@ -120,18 +120,18 @@ fn the_text_is_aligned_and_says_where_values_come_from() {
     for text in ["hot, cold", "environment PSTORE_MODES", "on-demand", "Other settings for acme"] {
         assert!(ran.stdout.contains(text), "{text:?}: {ran:?}");
     }
-    let text = desk.ok("config show acme");
-    let place = format!("file {}:2", desk.path(FILE).display());
+    let text = host.ok("config show acme");
+    let place = format!("file {}:2", host.path(FILE).display());
     assert!(text.lines().any(|line| line.starts_with("archive ") && line.ends_with(&place)), "{text}");
 }
 
 #[test]
 fn a_tenant_has_its_own_section_before_the_one_for_all() {
-    let desk = Desk::new();
+    let host = TestHost::new();
     let text = "[defaults]\nlock_ttl_seconds = 100\nmax_profile_bytes = \"512MiB\"\nretention.max_count = 7\n\
                 [tenants.acme]\nlock_ttl_seconds = 200\nretention.keep = \"one\"\n";
-    write(&desk, FILE, text);
-    let value = |line: &str, key: &str| setting(&desk.run(&format!("{line} --json")), key).0;
+    write(&host, FILE, text);
+    let value = |line: &str, key: &str| setting(&host.run(&format!("{line} --json")), key).0;
     assert_eq!(value("config show", "lock_ttl_seconds"), 100);
     assert_eq!(value("config show", "lock_renew_seconds"), 20);
     assert_eq!(value("config show other", "lock_ttl_seconds"), 100);
@@ -141,120 +141,120 @@ fn a_tenant_has_its_own_section_before_the_one_for_all() {
     assert_eq!(value("config show acme", "retention.max_count"), 7);
     assert_eq!(value("config show", "retention.keep"), Value::Null);
     // The environment is before both.
-    let ran = desk.run_with("config show acme --json", &[("PSTORE_LOCK_TTL_SECONDS", "50")]);
+    let ran = host.run_with("config show acme --json", &[("PSTORE_LOCK_TTL_SECONDS", "50")]);
     assert_eq!(setting(&ran, "lock_ttl_seconds").0, 50);
-    assert_eq!(desk.json("config show acme")["tenant_id"], "acme");
-    assert_eq!(desk.json("config show")["tenants"], json!(["acme"]));
-    desk.run("config show a:b").refused(2, &["invalid tenant name"]);
+    assert_eq!(host.json("config show acme")["tenant_id"], "acme");
+    assert_eq!(host.json("config show")["tenants"], json!(["acme"]));
+    host.run("config show a:b").refused(2, &["invalid tenant name"]);
 }
 
 #[test]
 fn a_file_is_named_or_found_and_only_a_named_one_must_exist() {
-    let desk = Desk::new();
+    let host = TestHost::new();
     let named = |ran: Ran| ran.json()["file"].as_str().map(ToOwned::to_owned);
-    write(&desk, "xdg/pstore/pstore.toml", "");
-    write(&desk, "mine.toml", "");
-    assert_eq!(named(desk.run("config show --json")), None);
-    let xdg = desk.path("xdg");
+    write(&host, "xdg/pstore/pstore.toml", "");
+    write(&host, "mine.toml", "");
+    assert_eq!(named(host.run("config show --json")), None);
+    let xdg = host.path("xdg");
     let xdg = ("XDG_CONFIG_HOME", xdg.to_str().unwrap());
-    let found = named(desk.run_with("config show --json", &[xdg])).unwrap();
+    let found = named(host.run_with("config show --json", &[xdg])).unwrap();
     assert!(found.ends_with("xdg/pstore/pstore.toml"), "{found}");
     let variable = ("PSTORE_CONFIG", "mine.toml");
-    assert_eq!(named(desk.run_with("config show --json", &[xdg, variable])).unwrap(), "mine.toml");
-    let ran = desk.run_with("config show --json --config /dev/null", &[xdg, variable]);
+    assert_eq!(named(host.run_with("config show --json", &[xdg, variable])).unwrap(), "mine.toml");
+    let ran = host.run_with("config show --json --config /dev/null", &[xdg, variable]);
     assert_eq!(named(ran).unwrap(), "/dev/null");
-    desk.run("list --config nowhere.toml").refused(2, &["there is no configuration file nowhere.toml"]);
-    desk.run_with("list", &[("PSTORE_CONFIG", "nowhere.toml")]).refused(2, &["PSTORE_CONFIG names it"]);
-    desk.run("config show --config udd").refused(6, &["cannot read the configuration file udd"]);
+    host.run("list --config nowhere.toml").refused(2, &["there is no configuration file nowhere.toml"]);
+    host.run_with("list", &[("PSTORE_CONFIG", "nowhere.toml")]).refused(2, &["PSTORE_CONFIG names it"]);
+    host.run("config show --config udd").refused(6, &["cannot read the configuration file udd"]);
 }
 
 #[test]
 fn mistakes_are_told_with_file_line_and_what_was_meant() {
-    let desk = Desk::new();
-    write(&desk, "bad.toml", "[defaults]\n\nlock_ttl_second = 9\n");
-    let ran = desk.run("list --config bad.toml");
+    let host = TestHost::new();
+    write(&host, "bad.toml", "[defaults]\n\nlock_ttl_second = 9\n");
+    let ran = host.run("list --config bad.toml");
     ran.refused(
         2,
         &["bad.toml:3: there is no setting \"lock_ttl_second\"", "did you mean lock_ttl_seconds?"],
     );
-    assert_eq!(desk.json("config show --config bad.toml")["error"]["kind"], "invalid_input");
-    write(&desk, "bad.toml", "[defaults]\narchive_level = 40\n");
-    desk.run("list --config bad.toml").refused(2, &["bad.toml:2: archive_level is 40", "from 1 to 22"]);
-    write(&desk, "bad.toml", "store = \n");
-    desk.run("list --config bad.toml").refused(2, &["bad.toml:1: "]);
-    write(&desk, "bad.toml", "[tenants.\"a/b\"]\n");
-    desk.run("list --config bad.toml").refused(2, &["bad.toml:1: invalid tenant name \"a/b\""]);
-    desk.run_with("config show", &[("PSTORE_ARCHIVE", "never")])
+    assert_eq!(host.json("config show --config bad.toml")["error"]["kind"], "invalid_input");
+    write(&host, "bad.toml", "[defaults]\narchive_level = 40\n");
+    host.run("list --config bad.toml").refused(2, &["bad.toml:2: archive_level is 40", "from 1 to 22"]);
+    write(&host, "bad.toml", "store = \n");
+    host.run("list --config bad.toml").refused(2, &["bad.toml:1: "]);
+    write(&host, "bad.toml", "[tenants.\"a/b\"]\n");
+    host.run("list --config bad.toml").refused(2, &["bad.toml:1: invalid tenant name \"a/b\""]);
+    host.run_with("config show", &[("PSTORE_ARCHIVE", "never")])
         .refused(2, &["PSTORE_ARCHIVE is \"never\"; it takes on-demand or always"]);
-    desk.run_with("list", &[("PSTORE_S3_PATH_STYLE", "perhaps")]).refused(2, &["it takes true or false"]);
+    host.run_with("list", &[("PSTORE_S3_PATH_STYLE", "perhaps")]).refused(2, &["it takes true or false"]);
 }
 
 #[test]
 fn a_lock_that_would_be_renewed_too_late_is_refused() {
-    let desk = Desk::new();
-    write(&desk, FILE, "[tenants.acme]\nlock_ttl_seconds = 60\nlock_renew_seconds = 31\n");
-    desk.run("config show")
+    let host = TestHost::new();
+    write(&host, FILE, "[tenants.acme]\nlock_ttl_seconds = 60\nlock_renew_seconds = 31\n");
+    host.run("config show")
         .refused(2, &["lock_renew_seconds is 31 (file ", "lock_ttl_seconds for acme is 60"]);
-    let ran = desk.run_with("config show", &[("PSTORE_LOCK_RENEW_SECONDS", "30")]);
+    let ran = host.run_with("config show", &[("PSTORE_LOCK_RENEW_SECONDS", "30")]);
     assert_eq!(ran.code, 0, "{ran:?}");
 }
 
 #[test]
 fn commands_go_by_the_file() {
-    let desk = Desk::new();
-    let store = desk.path("elsewhere");
+    let host = TestHost::new();
+    let store = host.path("elsewhere");
     let text =
         format!("store = \"file://{}\"\n[host]\nname = \"box-7\"\nregion = \"moon-1\"\n", store.display());
-    write(&desk, FILE, &text);
-    desk.ok("snapshot udd acme/alice --no-cache");
-    assert!(store.exists() && !desk.path(".local").exists() && !desk.path(".cache").exists());
-    let record = desk.json("show acme/alice");
+    write(&host, FILE, &text);
+    host.ok("snapshot udd acme/alice --no-cache");
+    assert!(store.exists() && !host.path(".local").exists() && !host.path(".cache").exists());
+    let record = host.json("show acme/alice");
     assert_eq!(record["captured_by"]["host"], "box-7");
     assert_eq!(record["captured_in"]["host_region"], "moon-1");
-    desk.ok("snapshot udd acme/bob --host other --host-region mars-1");
-    let record = desk.json("show acme/bob");
+    host.ok("snapshot udd acme/bob --host other --host-region mars-1");
+    let record = host.json("show acme/bob");
     assert_eq!(record["captured_by"]["host"], "other");
     assert_eq!(record["captured_in"]["host_region"], "mars-1");
 }
 
 #[test]
 fn variables_of_aws_come_after_everything_of_pstore() {
-    let desk = Desk::new();
+    let host = TestHost::new();
     let aws = [("AWS_ENDPOINT_URL", "http://aws:1"), ("AWS_ENDPOINT_URL_S3", "http://aws-s3:1")];
-    let ran = desk.run_with("config show --json", &aws);
+    let ran = host.run_with("config show --json", &aws);
     let endpoint = setting(&ran, "s3.endpoint");
     assert_eq!((endpoint.0, endpoint.2), (json!("http://aws-s3:1"), json!("AWS_ENDPOINT_URL_S3")));
     assert_eq!(setting(&ran, "s3.region").0, "us-east-1");
     assert_eq!(setting(&ran, "s3.path_style").0, true);
-    write(&desk, FILE, "[s3]\nendpoint = \"http://file:1\"\n");
-    assert_eq!(setting(&desk.run_with("config show --json", &aws), "s3.endpoint").0, "http://file:1");
+    write(&host, FILE, "[s3]\nendpoint = \"http://file:1\"\n");
+    assert_eq!(setting(&host.run_with("config show --json", &aws), "s3.endpoint").0, "http://file:1");
 }
 
 #[test]
 fn what_a_flag_decides_may_be_wrong_elsewhere() {
-    let desk = Desk::new();
+    let host = TestHost::new();
     let wrong = [("PSTORE_S3_ENDPOINT", "nonsense"), ("AWS_ENDPOINT_URL", "nonsense")];
-    desk.run_with("config show", &wrong).refused(2, &["is no endpoint"]);
-    let ran = desk.run_with("config show --json --endpoint http://right:1", &wrong);
+    host.run_with("config show", &wrong).refused(2, &["is no endpoint"]);
+    let ran = host.run_with("config show --json --endpoint http://right:1", &wrong);
     assert_eq!(setting(&ran, "s3.endpoint").0, "http://right:1");
 }
 
 #[test]
 fn a_profile_with_rules_of_its_own_is_shown() {
-    let desk = Desk::new();
-    let folder = desk.path(".config/pstore");
+    let host = TestHost::new();
+    let folder = host.path(".config/pstore");
     fs::create_dir_all(&folder).unwrap();
     let text =
         "[tenants.acme]\nretention.keep = 5\n[tenants.acme.profiles.alice]\nretention.keep = \"one\"\n";
     fs::write(folder.join("pstore.toml"), text).unwrap();
     let keep = |line: &str| {
-        let document = desk.json(line);
+        let document = host.json(line);
         let settings = document["settings"].as_array().unwrap();
         settings.iter().find(|setting| setting["key"] == "retention.keep").unwrap()["value"].clone()
     };
     assert_eq!(keep("config show acme"), 5);
     assert_eq!(keep("config show acme/alice"), "one");
     assert_eq!(keep("config show acme/bob"), 5);
-    let text = desk.ok("config show acme");
+    let text = host.ok("config show acme");
     assert!(text.ends_with("Other settings for acme/alice\n"), "{text}");
 }

@@ -13,32 +13,32 @@ use serde_json::{Value, json};
 
 use crate::{
     chrome,
-    desk::{Desk, noise},
+    test_host::{TestHost, noise},
 };
 
 /// Two snapshots with one of every change between them; the id of the first.
-fn changed() -> (Desk, String) {
-    let desk = Desk::new();
-    fs::write(desk.path("udd/gone"), noise(20_000)).unwrap();
-    fs::write(desk.path("udd/mode"), "x").unwrap();
-    fs::write(desk.path("udd/kind"), "x").unwrap();
-    let first = desk.run("snapshot -q udd acme/alice").stdout.trim().to_owned();
+fn changed() -> (TestHost, String) {
+    let host = TestHost::new();
+    fs::write(host.path("udd/gone"), noise(20_000)).unwrap();
+    fs::write(host.path("udd/mode"), "x").unwrap();
+    fs::write(host.path("udd/kind"), "x").unwrap();
+    let first = host.run("snapshot -q udd acme/alice").stdout.trim().to_owned();
     let mut history = noise(300_000);
     history.extend(b"more");
-    fs::write(desk.path("udd/Default/History"), history).unwrap();
-    fs::remove_file(desk.path("udd/gone")).unwrap();
-    fs::set_permissions(desk.path("udd/mode"), fs::Permissions::from_mode(0o600)).unwrap();
-    fs::remove_file(desk.path("udd/kind")).unwrap();
-    symlink("elsewhere", desk.path("udd/kind")).unwrap();
-    fs::write(desk.path("udd").join(OsStr::from_bytes(b"new\n\xff")), "tiny").unwrap();
-    desk.ok("snapshot udd acme/alice");
-    (desk, first)
+    fs::write(host.path("udd/Default/History"), history).unwrap();
+    fs::remove_file(host.path("udd/gone")).unwrap();
+    fs::set_permissions(host.path("udd/mode"), fs::Permissions::from_mode(0o600)).unwrap();
+    fs::remove_file(host.path("udd/kind")).unwrap();
+    symlink("elsewhere", host.path("udd/kind")).unwrap();
+    fs::write(host.path("udd").join(OsStr::from_bytes(b"new\n\xff")), "tiny").unwrap();
+    host.ok("snapshot udd acme/alice");
+    (host, first)
 }
 
 #[test]
 fn every_change_has_its_sign_and_the_last_line_the_totals() {
-    let (desk, first) = changed();
-    let text = desk.ok(&format!("diff acme/alice {}", &first[..10]));
+    let (host, first) = changed();
+    let text = host.ok(&format!("diff acme/alice {}", &first[..10]));
     let lines: Vec<&str> = text.lines().collect();
     let line =
         |start: &str| *lines.iter().find(|line| line.starts_with(start)).unwrap_or_else(|| panic!("{text}"));
@@ -54,13 +54,13 @@ fn every_change_has_its_sign_and_the_last_line_the_totals() {
         total.contains(": 1 added, 1 removed, 1 changed, 2 in metadata alone, 1 something else now; "),
         "{total}"
     );
-    assert_eq!(desk.ok(&format!("diff acme/alice {first} --stat")), format!("{total}\n"));
+    assert_eq!(host.ok(&format!("diff acme/alice {first} --stat")), format!("{total}\n"));
 }
 
 #[test]
 fn the_document_loses_no_name_and_no_number() {
-    let (desk, first) = changed();
-    let document = desk.json(&format!("diff acme/alice {first}"));
+    let (host, first) = changed();
+    let document = host.json(&format!("diff acme/alice {first}"));
     for (field, count) in
         [("added", 1), ("removed", 1), ("changed", 1), ("metadata_changed", 2), ("type_changed", 1)]
     {
@@ -88,66 +88,66 @@ fn the_document_loses_no_name_and_no_number() {
     assert_eq!((&content["size_before"], &content["size_after"]), (&json!(300_000), &json!(300_004)));
     // Chunks are cut by content: what did not change is shared.
     assert!(content["new_bytes"].as_u64().unwrap() < 150_000, "{content}");
-    assert_eq!(desk.json(&format!("diff acme/alice {first} --stat"))["changes"], Value::Null);
+    assert_eq!(host.json(&format!("diff acme/alice {first} --stat"))["changes"], Value::Null);
 }
 
 #[test]
 fn two_snapshots_are_compared_in_the_order_they_are_named() {
-    let (desk, first) = changed();
-    let second = desk.run("show -q acme/alice").stdout.trim().to_owned();
-    let there = desk.json(&format!("diff acme/alice {first} {second}"));
-    assert_eq!(there, desk.json(&format!("diff acme/alice {first}")));
-    assert_eq!(there, desk.json(&format!("diff acme/alice@{first} acme/alice@{second}")));
-    assert_eq!(there, desk.json(&format!("diff acme/alice@{first} acme/alice")));
-    let other = desk.run(&format!("diff acme/alice@{first} acme/bob@{second}"));
+    let (host, first) = changed();
+    let second = host.run("show -q acme/alice").stdout.trim().to_owned();
+    let there = host.json(&format!("diff acme/alice {first} {second}"));
+    assert_eq!(there, host.json(&format!("diff acme/alice {first}")));
+    assert_eq!(there, host.json(&format!("diff acme/alice@{first} acme/alice@{second}")));
+    assert_eq!(there, host.json(&format!("diff acme/alice@{first} acme/alice")));
+    let other = host.run(&format!("diff acme/alice@{first} acme/bob@{second}"));
     other.refused(2, &["is not a snapshot of acme/alice", "`pstore list acme/alice`"]);
-    let back = desk.json(&format!("diff acme/alice {second} {first}"));
+    let back = host.json(&format!("diff acme/alice {second} {first}"));
     assert_eq!((&back["new_bytes"], &back["gone_bytes"]), (&there["gone_bytes"], &there["new_bytes"]));
-    let same = desk.ok(&format!("diff acme/alice {second}"));
+    let same = host.ok(&format!("diff acme/alice {second}"));
     assert!(same.contains(": no difference; ") && same.lines().count() == 1, "{same}");
-    desk.run("diff acme/alice").refused(2, &["the earlier one", "`pstore diff acme/alice@latest~1`"]);
-    desk.run("diff acme/alice a b c").refused(2, &["'c'"]);
-    desk.run("diff acme/alice@a b c").refused(2, &["c is the third"]);
-    desk.run("diff acme/alice x~1").refused(2, &["names no snapshot", "latest~2"]);
-    desk.run("diff acme/alice xyz").refused(3, &["does not exist", "`pstore list acme/alice"]);
-    desk.run("diff acme/alice ffffffffffffffff").refused(3, &["does not exist", "`pstore list acme/alice"]);
+    host.run("diff acme/alice").refused(2, &["the earlier one", "`pstore diff acme/alice@latest~1`"]);
+    host.run("diff acme/alice a b c").refused(2, &["'c'"]);
+    host.run("diff acme/alice@a b c").refused(2, &["c is the third"]);
+    host.run("diff acme/alice x~1").refused(2, &["names no snapshot", "latest~2"]);
+    host.run("diff acme/alice xyz").refused(3, &["does not exist", "`pstore list acme/alice"]);
+    host.run("diff acme/alice ffffffffffffffff").refused(3, &["does not exist", "`pstore list acme/alice"]);
 }
 
 #[test]
 fn content_is_not_needed() {
-    let (desk, first) = changed();
-    let packs = desk.path(".local/share/pstore/store/objects/content/acme/packs");
+    let (host, first) = changed();
+    let packs = host.path(".local/share/pstore/store/objects/content/acme/packs");
     for pack in fs::read_dir(packs).unwrap().map(|entry| entry.unwrap().path()) {
         if !pack.to_string_lossy().ends_with("-meta") {
             fs::remove_file(pack).unwrap();
         }
     }
-    desk.ok(&format!("diff acme/alice {first} --no-cache"));
+    host.ok(&format!("diff acme/alice {first} --no-cache"));
 }
 
 /// A directory of Chrome's, as far as these tests need one.
-fn profile(desk: &Desk, cookies: &str, preferences: &str) {
-    chrome::cookies(&desk.path("udd/Default/Cookies"), cookies);
-    fs::write(desk.path("udd/Default/Preferences"), preferences).unwrap();
+fn profile(host: &TestHost, cookies: &str, preferences: &str) {
+    chrome::cookies(&host.path("udd/Default/Cookies"), cookies);
+    fs::write(host.path("udd/Default/Preferences"), preferences).unwrap();
 }
 
 #[test]
 fn a_person_is_told_of_cookies_extensions_storage_and_settings_and_of_no_value() {
-    let desk = Desk::new();
+    let host = TestHost::new();
     let id = "abcdefghijklmnopabcdefghijklmnop";
     let far = 13_900_000_000_000_000_u64 * 2;
     let old = format!("('.a.test', 'sid', 'hush', x'', '/', {far}), ('b.test', 'x', 'hush', x'', '/', 0)");
-    profile(&desk, &old, r#"{"homepage": "hush", "browser": {"theme": 1}}"#);
-    chrome::local_storage(&desk.path("udd/Default"), &["_https://left.test\0hush", "VERSION"]);
-    fs::create_dir_all(desk.path(&format!("udd/Default/Extensions/{id}/1.0_0"))).unwrap();
-    let first = desk.run("snapshot -q udd acme/alice --allow-shrink").stdout.trim().to_owned();
+    profile(&host, &old, r#"{"homepage": "hush", "browser": {"theme": 1}}"#);
+    chrome::local_storage(&host.path("udd/Default"), &["_https://left.test\0hush", "VERSION"]);
+    fs::create_dir_all(host.path(&format!("udd/Default/Extensions/{id}/1.0_0"))).unwrap();
+    let first = host.run("snapshot -q udd acme/alice --allow-shrink").stdout.trim().to_owned();
     let new = format!("('.a.test', 'sid', 'hush', x'', '/', {far}), ('.a.test', 'two', 'hush', x'', '/', 1)");
-    profile(&desk, &new, r#"{"homepage": "other", "browser": {"theme": 1}}"#);
-    fs::remove_dir_all(desk.path(&format!("udd/Default/Extensions/{id}"))).unwrap();
-    chrome::local_storage(&desk.path("udd/Default"), &["_http://came.test:81\0hush"]);
-    fs::create_dir_all(desk.path("udd/Default/IndexedDB/https_app.test_0.indexeddb.leveldb")).unwrap();
-    desk.ok("snapshot udd acme/alice --allow-shrink");
-    let text = desk.ok(&format!("diff acme/alice@{} --profile", &first[..12]));
+    profile(&host, &new, r#"{"homepage": "other", "browser": {"theme": 1}}"#);
+    fs::remove_dir_all(host.path(&format!("udd/Default/Extensions/{id}"))).unwrap();
+    chrome::local_storage(&host.path("udd/Default"), &["_http://came.test:81\0hush"]);
+    fs::create_dir_all(host.path("udd/Default/IndexedDB/https_app.test_0.indexeddb.leveldb")).unwrap();
+    host.ok("snapshot udd acme/alice --allow-shrink");
+    let text = host.ok(&format!("diff acme/alice@{} --profile", &first[..12]));
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(
         lines[..lines.len() - 1],
@@ -162,7 +162,7 @@ fn a_person_is_told_of_cookies_extensions_storage_and_settings_and_of_no_value()
         ],
         "{text}"
     );
-    let document = desk.json(&format!("diff acme/alice@{} --profile", &first[..12]));
+    let document = host.json(&format!("diff acme/alice@{} --profile", &first[..12]));
     assert_eq!(document["profile"]["cookies"][0]["sites"][0]["added"], 1);
     assert_eq!(document["profile"]["local_storage"][0]["added"], json!(["http://came.test:81"]));
     assert!(!text.contains("hush") && !document.to_string().contains("hush"));

@@ -15,8 +15,8 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::{
-    desk::{Desk, Ran, until},
     schema::Schema,
+    test_host::{Ran, TestHost, until},
 };
 
 /// Fields that depend on the host, or on bytes that are compressed.
@@ -53,7 +53,7 @@ fn schema(name: &str) -> Schema {
 }
 
 /// A test that fails leaves no mount behind.
-struct Unmounted<'a>(&'a Desk);
+struct Unmounted<'a>(&'a TestHost);
 
 impl Drop for Unmounted<'_> {
     fn drop(&mut self) {
@@ -62,7 +62,7 @@ impl Drop for Unmounted<'_> {
 }
 
 struct Keeper<'a> {
-    desk: &'a Desk,
+    host: &'a TestHost,
     names: BTreeSet<String>,
     wrong: Vec<String>,
 }
@@ -71,7 +71,7 @@ impl Keeper<'_> {
     /// Runs a line and compares its document with the one that is kept.
     fn keep(&mut self, name: &str, line: &str) -> Value {
         let host = [("PSTORE_HOST_NAME", "host-1"), ("PSTORE_RUN_ID", "run-1")];
-        self.keep_ran(name, &self.desk.run_with(&format!("{line} --json"), &host))
+        self.keep_ran(name, &self.host.run_with(&format!("{line} --json"), &host))
     }
 
     fn keep_ran(&mut self, name: &str, ran: &Ran) -> Value {
@@ -123,7 +123,7 @@ impl Keeper<'_> {
     }
 
     fn redacted_text(&self, text: &str) -> String {
-        let home = self.desk.path("");
+        let home = self.host.path("");
         let text = text.replace(home.to_str().unwrap().trim_end_matches('/'), "/home/user");
         let text = text.replace(env!("CARGO_PKG_VERSION"), "VERSION");
         let (mut plain, mut word) = (String::new(), String::new());
@@ -153,8 +153,8 @@ impl Keeper<'_> {
 
 #[test]
 fn documents_are_those_that_are_kept() {
-    let desk = Desk::new();
-    let mut keeper = Keeper { desk: &desk, names: BTreeSet::new(), wrong: Vec::new() };
+    let host = TestHost::new();
+    let mut keeper = Keeper { host: &host, names: BTreeSet::new(), wrong: Vec::new() };
     keeper.keep("error.no-store", "list acme/alice");
     keeper.keep("error.usage", "list a:b");
     keeper.keep("init.created", "init");
@@ -162,7 +162,7 @@ fn documents_are_those_that_are_kept() {
     let first = keeper.keep("snapshot.first", "snapshot udd acme/alice --label task=checkout --notes hello");
     // A cache would tell that files are what they were, once they are old enough.
     keeper.keep("snapshot.unchanged", "snapshot udd acme/alice --no-cache");
-    fs::write(desk.path("udd/new"), "new").unwrap();
+    fs::write(host.path("udd/new"), "new").unwrap();
     let second = keeper.keep(
         "snapshot.next",
         "snapshot udd acme/alice --no-cache --host-region eu-central-1 --reason autosave",
@@ -173,7 +173,7 @@ fn documents_are_those_that_are_kept() {
     let expected = "--cookie .example.com:sid --origin https://app.example.com --file Default/Preferences";
     keeper.keep("expect", &format!("expect acme/alice {expected}"));
     keeper.keep("list.expiry", "list acme --expiry");
-    desk.ok("expect acme/alice --clear");
+    host.ok("expect acme/alice --clear");
     keeper.keep("tag.tagged", "tag acme/alice keep-me");
     keeper.keep("tag.unchanged", "tag acme/alice keep-me");
     keeper.keep("list.tenants", "list");
@@ -221,18 +221,18 @@ fn documents_are_those_that_are_kept() {
     keeper.keep("force-unlock.free", "force-unlock acme/alice --reason stuck --confirm");
     keeper.keep("error.lock-lost", &format!("lock renew acme/alice --token {token}"));
     keeper.keep("lock-release.not-held", &format!("lock release acme/alice --token {token}"));
-    let token = desk.acquire("run-2", "--host host-1");
+    let token = host.acquire("run-2", "--host host-1");
     keeper.keep("lock-release", &format!("lock release acme/alice --token {token}"));
-    desk.forget("run-3", "--host host-1");
+    host.forget("run-3", "--host host-1");
     keeper.keep("lock-show.expired", "lock show acme/alice");
     keeper.keep("reap.evicted", "reap --grace 0");
     keeper.keep("reap", "reap");
-    let hold = desk.command("lock hold acme/alice --run-id run-4 --json -- true").output().unwrap();
+    let hold = host.command("lock hold acme/alice --run-id run-4 --json -- true").output().unwrap();
     keeper.keep_ran("lock-hold", &Ran::of("lock hold", hold));
-    let run = desk.command("run acme/other --chrome-major 131 --run-id run-5 --host host-1 --json -- true");
+    let run = host.command("run acme/other --chrome-major 131 --run-id run-5 --host host-1 --json -- true");
     let run = { run }.output().unwrap();
     keeper.keep_ran("run", &Ran::of("run", run));
-    let mut run = desk.command("run acme/other --chrome-major 131 --directory gone --json -- sh -c");
+    let mut run = host.command("run acme/other --chrome-major 131 --directory gone --json -- sh -c");
     let run = run.args(["echo noise; rm -r $0; exit 3", "{profile}"]).output().unwrap();
     keeper.keep_ran("run.snapshot-failed", &Ran::of("run", run));
     keeper.keep("error.snapshot-needed", &format!("delete acme/alice --sha {first}"));
@@ -243,14 +243,14 @@ fn documents_are_those_that_are_kept() {
     keeper.keep("gc", "gc acme");
     keeper.keep("gc.waiting", "gc acme --dry-run");
     keeper.keep("gc.swept", "gc acme --grace 0");
-    let indexes = desk.path(".local/share/pstore/store/objects/content/acme/index");
+    let indexes = host.path(".local/share/pstore/store/objects/content/acme/index");
     fs::read_dir(indexes).unwrap().for_each(|entry| fs::remove_file(entry.unwrap().path()).unwrap());
     keeper.keep("verify.repaired", "verify acme/alice --repair --structure --no-cache");
     keeper.keep("log", "log acme/alice");
 
-    fs::write(desk.object("lock.json"), "{").unwrap();
+    fs::write(host.object("lock.json"), "{").unwrap();
     keeper.keep("reap.failed", "reap");
-    let packs = desk.path(".local/share/pstore/store/objects/content/acme/packs");
+    let packs = host.path(".local/share/pstore/store/objects/content/acme/packs");
     let largest = fs::read_dir(packs)
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -260,7 +260,7 @@ fn documents_are_those_that_are_kept() {
     keeper.keep("verify.store", "verify --no-cache");
 
     let made = "tar --sort=name -C udd -c . | zstd -q > udd.tar.zst";
-    assert!(Command::new("sh").args(["-c", made]).current_dir(desk.path("")).status().unwrap().success());
+    assert!(Command::new("sh").args(["-c", made]).current_dir(host.path("")).status().unwrap().success());
     keeper.keep("import", "import udd.tar.zst acme/imported --chrome-major 131");
     keeper.keep("delete.all-planned", "delete acme/imported --all");
     keeper.keep("delete.all", "delete acme/imported --all --confirm --reason offboarded");
@@ -274,9 +274,9 @@ fn documents_are_those_that_are_kept() {
 
     let mut names = keeper.names;
     let mut wrong = keeper.wrong;
-    let desk = Desk::new();
-    let mut keeper = Keeper { desk: &desk, names: BTreeSet::new(), wrong: Vec::new() };
-    keep_mounts(&desk, &mut keeper);
+    let host = TestHost::new();
+    let mut keeper = Keeper { host: &host, names: BTreeSet::new(), wrong: Vec::new() };
+    keep_mounts(&host, &mut keeper);
     names.extend(keeper.names);
     wrong.extend(keeper.wrong);
 
@@ -287,14 +287,14 @@ fn documents_are_those_that_are_kept() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-fn keep_mounts(desk: &Desk, keeper: &mut Keeper<'_>) {
-    desk.ok("snapshot udd acme/alice");
-    fs::create_dir(desk.path("mnt")).unwrap();
-    let _unmounted = Unmounted(desk);
+fn keep_mounts(host: &TestHost, keeper: &mut Keeper<'_>) {
+    host.ok("snapshot udd acme/alice");
+    fs::create_dir(host.path("mnt")).unwrap();
+    let _unmounted = Unmounted(host);
     keeper.keep("mount", "mount acme/alice mnt --run-id run-6");
-    fs::write(desk.path("mnt/note"), "new").unwrap();
+    fs::write(host.path("mnt/note"), "new").unwrap();
     // The kernel tells a little later that a file was closed.
-    until("it is closed", || desk.json("mounts")["mounts"][0]["open_for_writing"] == json!([]));
+    until("it is closed", || host.json("mounts")["mounts"][0]["open_for_writing"] == json!([]));
     keeper.keep("mounts", "mounts");
     keeper.keep("error.uncommitted", "unmount mnt");
     keeper.keep("unmount.kept", "unmount mnt --keep");
@@ -303,26 +303,26 @@ fn keep_mounts(desk: &Desk, keeper: &mut Keeper<'_>) {
     keeper.keep("sessions-remote", "sessions --remote acme");
     keeper.keep("sessions-set-aside", &format!("sessions set-aside {session}"));
     keeper.keep("sessions-rescue", &format!("sessions rescue {session} --as acme/rescued"));
-    desk.ok("mount acme/rescued mnt");
-    fs::write(desk.path("mnt/note"), "newer").unwrap();
+    host.ok("mount acme/rescued mnt");
+    fs::write(host.path("mnt/note"), "newer").unwrap();
     keeper.keep("commit", "commit mnt");
     keeper.keep("commit.unchanged", "commit mnt");
-    fs::write(desk.path("mnt/note"), "newest").unwrap();
+    fs::write(host.path("mnt/note"), "newest").unwrap();
     // The journal that says what was committed cannot be begun.
-    let session = desk.json("mounts")["mounts"][0]["session"].as_str().unwrap().to_owned();
-    let in_the_way = desk.path(".local/state/pstore/sessions").join(session).join("journal.new");
+    let session = host.json("mounts")["mounts"][0]["session"].as_str().unwrap().to_owned();
+    let in_the_way = host.path(".local/state/pstore/sessions").join(session).join("journal.new");
     fs::create_dir(&in_the_way).unwrap();
     keeper.keep("commit.behind", "commit mnt");
     fs::remove_dir(&in_the_way).unwrap();
-    let reader = fs::File::open(desk.path("mnt/note")).unwrap();
+    let reader = fs::File::open(host.path("mnt/note")).unwrap();
     keeper.keep("unmount.busy", "unmount mnt --commit");
     drop(reader);
-    fs::write(desk.path("mnt/note"), "last").unwrap();
+    fs::write(host.path("mnt/note"), "last").unwrap();
     keeper.keep("unmount", "unmount mnt --commit");
-    desk.ok("mount acme/rescued mnt");
-    fs::write(desk.path("mnt/note"), "dropped").unwrap();
-    desk.ok("unmount mnt --keep");
-    let cut_short = desk.json("sessions");
+    host.ok("mount acme/rescued mnt");
+    fs::write(host.path("mnt/note"), "dropped").unwrap();
+    host.ok("unmount mnt --keep");
+    let cut_short = host.json("sessions");
     let session = cut_short["sessions"][0]["session"].as_str().unwrap();
     keeper.keep("sessions-discard", &format!("sessions discard {session} --confirm"));
 }

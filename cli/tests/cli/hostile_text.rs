@@ -9,7 +9,7 @@ use std::{
 use serde_json::Value;
 use tests::checker;
 
-use crate::desk::{Desk, Ran, noise};
+use crate::test_host::{Ran, TestHost, noise};
 
 const NASTY: &str =
     "x\u{1b}[2J\u{1b}]0;owned\u{7}\r\nwarning: forged\nerror: forged\u{202e}\u{2066}\u{200b}\u{feff}";
@@ -60,28 +60,28 @@ fn forge(path: &Path, mut document: Value) {
 }
 
 /// A profile with two snapshots, a label, a note, a lock, and something in its log.
-fn told() -> (Desk, [String; 2]) {
-    let desk = Desk::new();
-    let first = desk.capture("first");
-    desk.change("second");
-    let stored = desk.json("snapshot udd acme/alice --label key=value --notes note --reason manual");
+fn told() -> (TestHost, [String; 2]) {
+    let host = TestHost::new();
+    let first = host.capture("first");
+    host.change("second");
+    let stored = host.json("snapshot udd acme/alice --label key=value --notes note --reason manual");
     let second = stored["active_sha256_prefix"].as_str().unwrap().to_owned();
-    desk.acquire("run-1", "");
-    desk.ok("force-unlock acme/alice --reason stuck --confirm");
-    desk.acquire("run-2", "");
-    (desk, [first, second])
+    host.acquire("run-1", "");
+    host.ok("force-unlock acme/alice --reason stuck --confirm");
+    host.acquire("run-2", "");
+    (host, [first, second])
 }
 
 /// The current record.
-fn record(desk: &Desk) -> PathBuf {
-    let id = desk.json("show acme/alice")["record"].as_str().unwrap().to_owned();
-    desk.object(&format!("snap-{id}.json"))
+fn record(host: &TestHost) -> PathBuf {
+    let id = host.json("show acme/alice")["record"].as_str().unwrap().to_owned();
+    host.object(&format!("snap-{id}.json"))
 }
 
 #[test]
 fn no_verb_shows_a_forged_record_as_it_is() {
-    let (desk, [first, second]) = told();
-    let path = record(&desk);
+    let (host, [first, second]) = told();
+    let path = record(&host);
     let mut document = read(&path);
     for field in ["notes", "chrome_last_version", "exit_type", "reason"] {
         document[field] = NASTY.into();
@@ -109,20 +109,20 @@ fn no_verb_shows_a_forged_record_as_it_is() {
     ] {
         for more in ["", " -vvv"] {
             let line = format!("{line}{more}");
-            harmless(&desk.run(&line), &line);
+            harmless(&host.run(&line), &line);
         }
     }
 }
 
 #[test]
 fn no_field_of_any_document_reaches_a_terminal_raw() {
-    let (desk, _) = told();
-    let events = fs::read_dir(desk.object("events")).unwrap().next().unwrap().unwrap().path();
-    let tenant = desk.path(".local/share/pstore/store/objects/content/acme/tenant.json");
+    let (host, _) = told();
+    let events = fs::read_dir(host.object("events")).unwrap().next().unwrap().unwrap().path();
+    let tenant = host.path(".local/share/pstore/store/objects/content/acme/tenant.json");
     let documents: [(PathBuf, &[&str]); 5] = [
-        (record(&desk), &["list acme/alice -v", "verify acme/alice --structure", "gc --dry-run -vvv"]),
-        (desk.object("latest.json"), &["list acme/alice", "show acme/alice", "gc --dry-run"]),
-        (desk.object("lock.json"), &["lock show acme/alice", "reap"]),
+        (record(&host), &["list acme/alice -v", "verify acme/alice --structure", "gc --dry-run -vvv"]),
+        (host.object("latest.json"), &["list acme/alice", "show acme/alice", "gc --dry-run"]),
+        (host.object("lock.json"), &["lock show acme/alice", "reap"]),
         (events, &["log acme/alice"]),
         (tenant, &["stats", "list acme"]),
     ];
@@ -136,7 +136,7 @@ fn no_field_of_any_document_reaches_a_terminal_raw() {
             *document.pointer_mut(&place).unwrap() = NASTY.into();
             forge(&path, document);
             for line in lines {
-                harmless(&desk.run(line), &format!("{place}: {line}"));
+                harmless(&host.run(line), &format!("{place}: {line}"));
             }
         }
         // What this pstore cannot read is told with the name of who wrote it.
@@ -153,7 +153,7 @@ fn no_field_of_any_document_reaches_a_terminal_raw() {
             change(&mut document);
             forge(&path, document);
             for line in lines {
-                harmless(&desk.run(line), &format!("newer {number}: {line}"));
+                harmless(&host.run(line), &format!("newer {number}: {line}"));
             }
         }
         forge(&path, whole);
@@ -162,34 +162,34 @@ fn no_field_of_any_document_reaches_a_terminal_raw() {
 
 #[test]
 fn names_of_files_are_shown_on_one_line() {
-    let desk = Desk::new();
-    let first = desk.capture("first");
-    fs::write(desk.path("udd").join(NASTY), noise(300_000)).unwrap();
-    desk.ok("snapshot udd acme/alice");
-    harmless(&desk.run(&format!("diff acme/alice {first}")), "diff");
-    let packs = desk.path(".local/share/pstore/store/objects/content/acme/packs");
+    let host = TestHost::new();
+    let first = host.capture("first");
+    fs::write(host.path("udd").join(NASTY), noise(300_000)).unwrap();
+    host.ok("snapshot udd acme/alice");
+    harmless(&host.run(&format!("diff acme/alice {first}")), "diff");
+    let packs = host.path(".local/share/pstore/store/objects/content/acme/packs");
     for pack in fs::read_dir(packs).unwrap().map(|entry| entry.unwrap().path()) {
         if !pack.to_str().unwrap().ends_with("-meta") {
             fs::remove_file(pack).unwrap();
         }
     }
-    let ran = desk.run("verify acme/alice --no-cache");
+    let ran = host.run("verify acme/alice --no-cache");
     assert_eq!(ran.code, 10, "{ran:?}");
     assert!(ran.stdout.contains(r"[2J"), "{ran:?}");
     harmless(&ran, "verify");
-    harmless(&desk.run("restore acme/alice out --no-cache -vvv"), "restore");
+    harmless(&host.run("restore acme/alice out --no-cache -vvv"), "restore");
 }
 
 /// Of a server that is not there: what is said of it is said by everybody on the way.
-fn asked(desk: &Desk, line: &str, endpoint: &str) -> Ran {
+fn asked(host: &TestHost, line: &str, endpoint: &str) -> Ran {
     let variables =
         [("PSTORE_RETRY_SECONDS", "0"), ("AWS_ACCESS_KEY_ID", "key"), ("AWS_SECRET_ACCESS_KEY", "secret")];
-    desk.run_with(&format!("{line} --store s3://bucket/prefix --endpoint {endpoint}"), &variables)
+    host.run_with(&format!("{line} --store s3://bucket/prefix --endpoint {endpoint}"), &variables)
 }
 
 #[test]
 fn a_login_in_an_endpoint_is_shown_nowhere() {
-    let desk = Desk::new();
+    let host = TestHost::new();
     for (line, code) in [
         ("list -vvv", 14),
         ("list --json", 14),
@@ -197,21 +197,21 @@ fn a_login_in_an_endpoint_is_shown_nowhere() {
         ("config show", 0),
         ("config show --json", 0),
     ] {
-        let ran = asked(&desk, line, "http://me:hush@127.0.0.1:1");
+        let ran = asked(&host, line, "http://me:hush@127.0.0.1:1");
         assert_eq!(ran.code, code, "{ran:?}");
         assert!(!ran.stdout.contains("hush") && !ran.stderr.contains("hush"), "{line}: {ran:?}");
     }
-    let ran = asked(&desk, "list", "ftp://me:hush@127.0.0.1:1");
+    let ran = asked(&host, "list", "ftp://me:hush@127.0.0.1:1");
     assert!(ran.code == 2 && !ran.stderr.contains("hush"), "{ran:?}");
     assert!(
-        asked(&desk, "config show", "http://me:hush@127.0.0.1:1").stdout.contains("http://***@127.0.0.1:1")
+        asked(&host, "config show", "http://me:hush@127.0.0.1:1").stdout.contains("http://***@127.0.0.1:1")
     );
 }
 
 #[test]
 fn requests_that_leave_the_host_in_the_clear_are_warned_of_once() {
-    let desk = Desk::new();
-    let told = |endpoint: &str| asked(&desk, "list", endpoint).stderr.matches("are not encrypted").count();
+    let host = TestHost::new();
+    let told = |endpoint: &str| asked(&host, "list", endpoint).stderr.matches("are not encrypted").count();
     assert_eq!((told("http://0.0.0.0:1"), told("http://127.0.0.1:1"), told("https://0.0.0.0:1")), (1, 0, 0));
-    assert_eq!(desk.run("config show").stderr, "");
+    assert_eq!(host.run("config show").stderr, "");
 }

@@ -2,23 +2,23 @@
 
 use std::fs;
 
-use crate::desk::Desk;
+use crate::test_host::TestHost;
 
-fn stored() -> (Desk, String, String) {
-    let desk = Desk::new();
-    let first = desk.capture("first");
-    let second = desk.capture("second");
-    (desk, first, second)
+fn stored() -> (TestHost, String, String) {
+    let host = TestHost::new();
+    let first = host.capture("first");
+    let second = host.capture("second");
+    (host, first, second)
 }
 
 #[test]
 fn the_reaper_takes_what_has_expired_and_nothing_else() {
-    let (desk, ..) = stored();
-    desk.ok("snapshot udd acme/bob");
-    desk.ok("snapshot udd other/carol");
-    desk.forget("forgotten", "--host h1 --host-run-id fc-01");
-    desk.ok("lock acquire acme/bob --run-id alive -q");
-    let fresh = desk.json("reap --run-id reaper");
+    let (host, ..) = stored();
+    host.ok("snapshot udd acme/bob");
+    host.ok("snapshot udd other/carol");
+    host.forget("forgotten", "--host h1 --host-run-id fc-01");
+    host.ok("lock acquire acme/bob --run-id alive -q");
+    let fresh = host.json("reap --run-id reaper");
     assert_eq!(
         (&fresh["evicted"], &fresh["left"]),
         (&serde_json::json!([]), &2.into()),
@@ -26,7 +26,7 @@ fn the_reaper_takes_what_has_expired_and_nothing_else() {
     );
     assert_eq!(fresh["tenants"], 2);
 
-    let ran = desk.run("reap --grace 0 --json --run-id reaper");
+    let ran = host.run("reap --grace 0 --json --run-id reaper");
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(
         ran.stderr.contains("warning: ") && ran.stderr.contains("holder_run_id=\"forgotten\""),
@@ -47,19 +47,19 @@ fn the_reaper_takes_what_has_expired_and_nothing_else() {
     ] {
         assert_eq!(evicted[field], value);
     }
-    assert_eq!(desk.lock_state(), "free");
-    assert_eq!(desk.json("lock show acme/bob")["holder_run_id"], "alive");
-    let event = desk.event("lock_evicted");
+    assert_eq!(host.lock_state(), "free");
+    assert_eq!(host.json("lock show acme/bob")["holder_run_id"], "alive");
+    let event = host.event("lock_evicted");
     assert_eq!((&event["by"]["run_id"], &event["holder_run_id"]), (&"reaper".into(), &"forgotten".into()));
-    assert_eq!(desk.ok("reap acme --grace 0"), "0 locks evicted, 1 held\n");
-    desk.run("reap nobody").refused(3, &["nobody does not exist", "acme, other"]);
+    assert_eq!(host.ok("reap acme --grace 0"), "0 locks evicted, 1 held\n");
+    host.run("reap nobody").refused(3, &["nobody does not exist", "acme, other"]);
 }
 
 #[test]
 fn the_reaper_says_whose_lock_it_took_in_words_too() {
-    let (desk, ..) = stored();
-    desk.forget("forgotten", "--host h1");
-    let text = desk.ok("reap --grace 0");
+    let (host, ..) = stored();
+    host.forget("forgotten", "--host h1");
+    let text = host.ok("reap --grace 0");
     assert!(
         text.starts_with("evicted acme/alice (Chrome 131): run \"forgotten\" on \"h1\", expired "),
         "{text}"
@@ -69,15 +69,15 @@ fn the_reaper_says_whose_lock_it_took_in_words_too() {
 
 #[test]
 fn one_that_cannot_be_read_keeps_no_other_from_being_swept() {
-    let (desk, ..) = stored();
-    desk.ok("snapshot udd acme/bob");
-    desk.ok("snapshot udd other/carol");
-    desk.forget("forgotten", "");
-    let bob = desk.path(".local/share/pstore/store/objects/snapshots/acme/bob/131/lock.json");
+    let (host, ..) = stored();
+    host.ok("snapshot udd acme/bob");
+    host.ok("snapshot udd other/carol");
+    host.forget("forgotten", "");
+    let bob = host.path(".local/share/pstore/store/objects/snapshots/acme/bob/131/lock.json");
     fs::write(bob, "{").unwrap();
-    let tenant = desk.path(".local/share/pstore/store/objects/content/other/tenant.json");
+    let tenant = host.path(".local/share/pstore/store/objects/content/other/tenant.json");
     fs::write(tenant, "{").unwrap();
-    let ran = desk.run("reap --grace 0 --json");
+    let ran = host.run("reap --grace 0 --json");
     ran.refused(40, &["2 of 2 tenants failed", "other is passed over", "the lock of acme/bob"]);
     let swept = ran.json();
     assert_eq!(swept["evicted"][0]["holder_run_id"], "forgotten");
@@ -89,109 +89,109 @@ fn one_that_cannot_be_read_keeps_no_other_from_being_swept() {
 
 #[test]
 fn a_lock_is_taken_away_only_with_a_reason_and_a_confirmation() {
-    let (desk, ..) = stored();
-    let token = desk.acquire("stuck", "--host h1");
-    let before = fs::read(desk.object("lock.json")).unwrap();
-    desk.run("force-unlock acme/alice").refused(2, &["--reason"]);
-    desk.run("force-unlock acme/alice --confirm").refused(2, &["--reason"]);
-    desk.run_args("force-unlock acme/alice --confirm", &["--reason", "  "])
+    let (host, ..) = stored();
+    let token = host.acquire("stuck", "--host h1");
+    let before = fs::read(host.object("lock.json")).unwrap();
+    host.run("force-unlock acme/alice").refused(2, &["--reason"]);
+    host.run("force-unlock acme/alice --confirm").refused(2, &["--reason"]);
+    host.run_args("force-unlock acme/alice --confirm", &["--reason", "  "])
         .refused(2, &["--reason is empty"]);
     let long = "x".repeat(4097);
-    desk.run_args("force-unlock acme/alice --confirm", &["--reason", &long])
+    host.run_args("force-unlock acme/alice --confirm", &["--reason", &long])
         .refused(2, &["longer than 4096"]);
-    let plan = desk.ok("force-unlock acme/alice --reason gone");
+    let plan = host.ok("force-unlock acme/alice --reason gone");
     assert!(
         plan.contains("is locked by run \"stuck\" on \"h1\"") && plan.contains("nothing was written"),
         "{plan}"
     );
-    assert_eq!(desk.json("force-unlock acme/alice --reason gone")["outcome"], "planned");
-    assert_eq!(fs::read(desk.object("lock.json")).unwrap(), before);
+    assert_eq!(host.json("force-unlock acme/alice --reason gone")["outcome"], "planned");
+    assert_eq!(fs::read(host.object("lock.json")).unwrap(), before);
 
     let ran =
-        desk.run_args("force-unlock acme/alice --confirm --run-id op", &["--reason", " the host is gone "]);
+        host.run_args("force-unlock acme/alice --confirm --run-id op", &["--reason", " the host is gone "]);
     assert_eq!(
         ran.stdout,
         "the lock of acme/alice (Chrome 131) was taken away from run \"stuck\" on \"h1\"\n"
     );
     let lock: serde_json::Value =
-        serde_json::from_slice(&fs::read(desk.object("lock.json")).unwrap()).unwrap();
+        serde_json::from_slice(&fs::read(host.object("lock.json")).unwrap()).unwrap();
     assert_eq!((&lock["holder_run_id"], &lock["expires_at_ms"]), (&"operator-force".into(), &0.into()));
-    let event = desk.event("force_unlock");
+    let event = host.event("force_unlock");
     assert_eq!((&event["by"]["run_id"], &event["reason"]), (&"op".into(), &"the host is gone".into()));
     assert_eq!(event["holder_run_id"], "stuck");
-    desk.run(&format!("lock renew acme/alice --token {token}")).refused(25, &["was lost"]);
-    assert_eq!(desk.json("force-unlock acme/alice --reason again --confirm")["outcome"], "free");
+    host.run(&format!("lock renew acme/alice --token {token}")).refused(25, &["was lost"]);
+    assert_eq!(host.json("force-unlock acme/alice --reason again --confirm")["outcome"], "free");
 }
 
 #[test]
 fn a_lock_that_cannot_be_read_is_replaced() {
-    let (desk, ..) = stored();
+    let (host, ..) = stored();
     for garbage in ["", "garbage", "{}", "[1]"] {
-        desk.acquire("unlucky", "");
-        fs::write(desk.object("lock.json"), garbage).unwrap();
-        desk.change(garbage);
-        desk.run("snapshot udd acme/alice").refused(10, &["lock.json is damaged", "`pstore force-unlock"]);
-        let ran = desk.run("force-unlock acme/alice --reason damaged");
+        host.acquire("unlucky", "");
+        fs::write(host.object("lock.json"), garbage).unwrap();
+        host.change(garbage);
+        host.run("snapshot udd acme/alice").refused(10, &["lock.json is damaged", "`pstore force-unlock"]);
+        let ran = host.run("force-unlock acme/alice --reason damaged");
         assert!(ran.stderr.contains("the lock cannot be read"), "{ran:?}");
         assert!(ran.stdout.contains("locked by a holder that cannot be read"), "{ran:?}");
-        let taken = desk.json("force-unlock acme/alice --reason damaged --confirm");
+        let taken = host.json("force-unlock acme/alice --reason damaged --confirm");
         assert_eq!(
             (&taken["outcome"], &taken["holder_run_id"]),
             (&"operator_force".into(), &serde_json::Value::Null)
         );
-        desk.ok("snapshot udd acme/alice");
+        host.ok("snapshot udd acme/alice");
     }
 }
 
 #[test]
 fn going_back_is_planned_then_done() {
-    let (desk, first, second) = stored();
-    let plan = desk.ok(&format!("rollback acme/alice --sha {}", &first[..8]));
+    let (host, first, second) = stored();
+    let plan = host.ok(&format!("rollback acme/alice --sha {}", &first[..8]));
     assert!(plan.contains(&format!("from      {second}  captured ")), "{plan}");
     assert!(plan.contains(&format!("to        {first}  captured ")), "{plan}");
     assert!(plan.contains("nothing was written; add --confirm"), "{plan}");
-    assert_eq!(desk.json("list acme/alice")["active_sha256_prefix"], second.as_str());
+    assert_eq!(host.json("list acme/alice")["active_sha256_prefix"], second.as_str());
 
-    let done = desk.json(&format!("rollback acme/alice --sha {first} --confirm --reason bad --run-id op"));
+    let done = host.json(&format!("rollback acme/alice --sha {first} --confirm --reason bad --run-id op"));
     assert_eq!(done["outcome"], "rolled_back");
     assert_eq!(done["flipped_from_sha256_prefix"], second.as_str());
-    assert_eq!(desk.json("list acme/alice")["active_sha256_prefix"], first.as_str());
-    let event = desk.event("rollback");
+    assert_eq!(host.json("list acme/alice")["active_sha256_prefix"], first.as_str());
+    let event = host.event("rollback");
     assert_eq!((&event["by"]["run_id"], &event["reason"]), (&"op".into(), &"bad".into()));
     assert_eq!(event["to_sha256_prefix"], first.as_str());
-    assert_eq!(desk.json(&format!("rollback acme/alice --sha {first} --confirm"))["outcome"], "unchanged");
-    desk.run("rollback acme/alice").refused(2, &["`pstore rollback acme/alice@REF`"]);
-    desk.run("rollback acme/alice --sha 0000000000000000").refused(3, &["does not exist", "`pstore list"]);
+    assert_eq!(host.json(&format!("rollback acme/alice --sha {first} --confirm"))["outcome"], "unchanged");
+    host.run("rollback acme/alice").refused(2, &["`pstore rollback acme/alice@REF`"]);
+    host.run("rollback acme/alice --sha 0000000000000000").refused(3, &["does not exist", "`pstore list"]);
 }
 
 #[test]
 fn going_back_waits_for_whoever_holds_the_lock_unless_forced() {
-    let (desk, first, _) = stored();
-    let token = desk.acquire("busy", "");
+    let (host, first, _) = stored();
+    let token = host.acquire("busy", "");
     let line = format!("rollback acme/alice --sha {first} --confirm");
-    desk.run(&line).refused(24, &["\"busy\"", "--force"]);
-    desk.run(&format!("rollback acme/alice --sha {first}")).refused(24, &["\"busy\""]);
-    assert_eq!(desk.json(&line)["error"]["holder_run_id"], "busy");
-    desk.ok(&format!("{line} --force"));
-    assert_eq!(desk.json("list acme/alice")["active_sha256_prefix"], first.as_str());
-    assert_eq!(desk.json(&format!("lock release acme/alice --token {token}"))["outcome"], "released");
+    host.run(&line).refused(24, &["\"busy\"", "--force"]);
+    host.run(&format!("rollback acme/alice --sha {first}")).refused(24, &["\"busy\""]);
+    assert_eq!(host.json(&line)["error"]["holder_run_id"], "busy");
+    host.ok(&format!("{line} --force"));
+    assert_eq!(host.json("list acme/alice")["active_sha256_prefix"], first.as_str());
+    assert_eq!(host.json(&format!("lock release acme/alice --token {token}"))["outcome"], "released");
 }
 
 #[test]
 fn names_are_given_shown_and_taken_away() {
-    let (desk, first, second) = stored();
-    let tagged = desk.json("tag acme/alice release-1");
+    let (host, first, second) = stored();
+    let tagged = host.json("tag acme/alice release-1");
     assert_eq!((&tagged["outcome"], &tagged["sha256_prefix"]), (&"tagged".into(), &second.as_str().into()));
-    assert_eq!(desk.json("tag acme/alice release-1")["outcome"], "unchanged");
-    desk.ok(&format!("tag acme/alice before --sha {first}"));
-    let list = desk.ok("list acme/alice");
+    assert_eq!(host.json("tag acme/alice release-1")["outcome"], "unchanged");
+    host.ok(&format!("tag acme/alice before --sha {first}"));
+    let list = host.ok("list acme/alice");
     assert!(list.lines().nth(1).unwrap().ends_with("#before"), "{list}");
     assert!(list.lines().nth(2).unwrap().ends_with("#release-1"), "{list}");
-    assert_eq!(desk.json("list acme/alice")["snapshots"][0]["tags"], serde_json::json!(["before"]));
-    assert!(desk.ok("show acme/alice").contains("tag       release-1, "));
-    assert_eq!(desk.json(&format!("untag acme/alice before --sha {first}"))["tags"], serde_json::json!([]));
-    desk.run(&format!("untag acme/alice before --sha {first}"))
+    assert_eq!(host.json("list acme/alice")["snapshots"][0]["tags"], serde_json::json!(["before"]));
+    assert!(host.ok("show acme/alice").contains("tag       release-1, "));
+    assert_eq!(host.json(&format!("untag acme/alice before --sha {first}"))["tags"], serde_json::json!([]));
+    host.run(&format!("untag acme/alice before --sha {first}"))
         .refused(3, &["tag \"before\"", "does not exist"]);
-    desk.run("tag acme/alice a/b").refused(2, &["A-Z a-z 0-9 . _ -"]);
-    desk.run(&format!("tag acme/alice {}", "x".repeat(65))).refused(2, &["1 to 64"]);
+    host.run("tag acme/alice a/b").refused(2, &["A-Z a-z 0-9 . _ -"]);
+    host.run(&format!("tag acme/alice {}", "x".repeat(65))).refused(2, &["1 to 64"]);
 }

@@ -1,4 +1,5 @@
-//! A lock that is held, an event that has been stored, a manifest, a pin, the root of a session, and what is expected.
+//! `catalog` makes the vectors of a held lock, a stored event, a manifest, a pin, the root of a session, and
+//! expectations.
 
 use store::{
     format::{

@@ -1,4 +1,4 @@
-//! Makes every file of `format-spec/vectors`, the same bytes each time.
+//! `vectors` makes every file of `format-spec/vectors`, the same bytes each time.
 //!
 //! Nothing here asks a compressor, a clock or a source of randomness.
 

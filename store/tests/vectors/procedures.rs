@@ -1,4 +1,4 @@
-//! The code makes the steps of `format-spec/procedures.md` as the vectors have them.
+//! These tests make the steps of `format-spec/procedures.md` as the vectors have them.
 //!
 //! Every step runs in a directory of its own, on what the vectors say was there before. What is
 //! random or a time is another each time: such fields are named, and compared by their kind.

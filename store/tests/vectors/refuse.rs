@@ -1,4 +1,4 @@
-//! Things every reader must refuse.
+//! `refuse` makes the vectors that every reader must refuse.
 //!
 //! Each is one small valid thing with one thing wrong. Checksums are made right again
 //! after the change, unless the checksum is what is wrong.

@@ -1,4 +1,4 @@
-//! Values in words, for `expected.json`.
+//! `show` writes values in words, for `expected.json`.
 
 use serde_json::{Value, json};
 use store::format::{

@@ -1,4 +1,4 @@
-//! One small store with one snapshot that has everything a tree can hold.
+//! `snapshot` makes one small store with one snapshot that has everything a tree can hold.
 
 use std::collections::{BTreeMap, HashMap};
 

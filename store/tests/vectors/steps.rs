@@ -1,4 +1,4 @@
-//! Pointers and locks before and after each step of `format-spec/procedures.md`.
+//! `steps` makes the pointers and locks before and after each step of `format-spec/procedures.md`.
 //!
 //! Made by hand, as the page says; the tests run the code on the same beginnings.
 

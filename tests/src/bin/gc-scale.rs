@@ -1,4 +1,5 @@
-//! How a collection grows: many profiles with many snapshots, made up, in a directory.
+//! `gc-scale` measures how a collection grows: it makes up many profiles with many snapshots in a directory, and
+//! collects.
 //!
 //! `gc-scale PROFILES SNAPSHOTS CHUNKS DIRECTORY` writes the records of so many snapshots of
 //! so many profiles, each of so many chunks, with packs and indexes as captures would leave
@@ -24,7 +25,7 @@ use store::{
     id::{PackId, PackSeq, RecordId},
     ops::gc::{Collector, Options},
 };
-use tests::world::World;
+use tests::store_fixture::StoreFixture;
 
 /// About as many as a pack of 20 MiB holds.
 const CHUNKS_PER_PACK: u64 = 500;
@@ -41,17 +42,17 @@ async fn main() {
     let (profiles, snapshots, chunks) = (number(profiles), number(snapshots), number(chunks));
     let root = Path::new(directory);
     let bucket: Arc<dyn Bucket> = Arc::new(LocalBucket::open(root, Access::Create).expect("a store"));
-    let world = World::open(Arc::clone(&bucket), None).await;
-    let template = template(&world).await;
+    let fixture = StoreFixture::open(Arc::clone(&bucket), None).await;
+    let template = template(&fixture).await;
     let made = Instant::now();
     let (mut packs, mut condemnable) = (0, 0);
     for profile in 0..profiles {
-        let (all, dead) = write(root, &world, &template, profile, snapshots, chunks);
+        let (all, dead) = write(root, &fixture, &template, profile, snapshots, chunks);
         packs += all;
         condemnable += dead;
     }
     eprintln!("made in {:.1} s", made.elapsed().as_secs_f64());
-    let tenant = Store::new(bucket, None).tenant(&world.store.tenant).await.expect("a tenant");
+    let tenant = Store::new(bucket, None).tenant(&fixture.store.tenant).await.expect("a tenant");
     let started = Instant::now();
     // Tables are made up too, so nothing can be moved.
     let options = Options { max_unused_percent: 100, ..Options::after(Duration::ZERO) };
@@ -71,17 +72,17 @@ async fn main() {
 }
 
 /// A record as captures write them.
-async fn template(world: &World) -> Record {
+async fn template(fixture: &StoreFixture) -> Record {
     let folder = tempfile::tempdir().expect("a directory");
     fs::write(folder.path().join("file"), vec![7; 100_000]).expect("a file");
-    let id = world.snapshot(folder.path()).await.expect("a snapshot").record;
-    store::catalog::records::get(&world.store, &world.lineage, id).await.expect("a record").0
+    let id = fixture.snapshot(folder.path()).await.expect("a snapshot").record;
+    store::catalog::records::get(&fixture.store, &fixture.lineage, id).await.expect("a record").0
 }
 
 /// Writes behind the store's back, which is quicker, and all the same for who reads.
 fn write(
     root: &Path,
-    world: &World,
+    fixture: &StoreFixture,
     template: &Record,
     profile: u64,
     snapshots: u64,
@@ -92,8 +93,8 @@ fn write(
         fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
         fs::write(path, bytes).expect("an object");
     };
-    let tenant = &world.store.tenant;
-    let lineage = tests::world::lineage(&format!("{tenant}/p{profile}"));
+    let tenant = &fixture.store.tenant;
+    let lineage = tests::store_fixture::lineage(&format!("{tenant}/p{profile}"));
     let (mut shared, mut packs, mut dead): (Vec<PackId>, u64, u64) = (Vec::new(), 0, 0);
     for snapshot in 0..snapshots {
         let id = RecordId::from_parts(1_000_000 + profile * 1000 + snapshot, [profile as u8; 10]);
@@ -124,14 +125,14 @@ fn write(
         let index = own.iter().enumerate().map(|(at, pack)| {
             let count = CHUNKS_PER_PACK.min(new - at as u64 * CHUNKS_PER_PACK);
             let entry = |n: u64| IndexEntry {
-                id: world.store.key().id_of(&[id.to_bytes().as_slice(), &n.to_le_bytes()].concat()),
+                id: fixture.store.key().id_of(&[id.to_bytes().as_slice(), &n.to_le_bytes()].concat()),
                 offset: 16 + n,
                 stored_len: 1,
                 codec: Codec::Zstd,
             };
             IndexPack { pack: *pack, chunks: (0..count).map(entry).collect() }
         });
-        let index = Index { key: *world.store.key(), writer: String::new(), packs: index.collect() };
+        let index = Index { key: *fixture.store.key(), writer: String::new(), packs: index.collect() };
         put(layout::index(tenant, id), &index.encode());
         packs += own.len() as u64 + 1;
         if deleted {

@@ -1,4 +1,4 @@
-//! Writes to a local store in a loop, as a process of its own that a test can kill.
+//! `local-writer` writes to a local store in a loop, as a process of its own that a test can kill.
 //!
 //! `local-writer count ROOT KEY LINES NAME`: adds lines to one object by replacing it.
 //! `local-writer put ROOT NAME`: creates and replaces objects until it is killed.

@@ -1,4 +1,4 @@
-//! Writes to a database in a loop, as a process of its own that a test can kill.
+//! `sqlite-writer` writes to a database in a loop, as a process of its own that a test can kill.
 //!
 //! `sqlite-writer DATABASE JOURNAL-MODE NAME`: adds rows one transaction at a time, each of
 //! them durable, and says the number of each on stdout once it has been acknowledged.

@@ -1,5 +1,5 @@
-//! A year of one busy tenant in minutes: what a snapshot, a commit, a mount, a list and a collection
-//! cost in its first week and in its last.
+//! `year` plays a year of one busy tenant in minutes, and tells what a snapshot, a commit, a mount, a list and a
+//! collection cost in its first week and in its last.
 //!
 //! `year [PROFILES [SNAPSHOTS [DAYS]]]` runs the real code on a bucket in memory whose clock goes on
 //! by an hour at a time. The profiles are captured in turn, every eighth time by the commit of a
@@ -31,8 +31,8 @@ use store::{
     progress::Silent,
 };
 use tests::{
+    store_fixture::{StoreFixture, actor, commit_request},
     tree::noise,
-    world::{World, actor, commit_request},
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -113,8 +113,8 @@ impl Year {
     }
 
     /// A host with a cache of this name, or with none.
-    async fn host(&self, cache: Option<&str>) -> World {
-        World::open(Arc::clone(&self.bucket), cache.map(|name| self.folder.path().join(name))).await
+    async fn host(&self, cache: Option<&str>) -> StoreFixture {
+        StoreFixture::open(Arc::clone(&self.bucket), cache.map(|name| self.folder.path().join(name))).await
     }
 
     /// What was asked for so far is not counted; from now on an answer takes its time.
@@ -142,7 +142,7 @@ impl Year {
     async fn write(
         &mut self,
         week: Option<&'static str>,
-        host: &World,
+        host: &StoreFixture,
         number: u64,
         profiles: u64,
         fresh: bool,
@@ -175,7 +175,7 @@ impl Year {
     }
 
     /// As a mount commits that has the lock.
-    async fn commit(&self, host: &World, opened: Opened, number: u64) {
+    async fn commit(&self, host: &StoreFixture, opened: Opened, number: u64) {
         let terms = Terms { ttl: HOUR, with_process: false };
         let hold = host.handle("mount").acquire(terms, Duration::ZERO).await.expect("the lock");
         let is_changed = |entry: &store::format::tree::Entry| entry.path.as_bytes() == b"changed";
@@ -205,7 +205,7 @@ impl Year {
         hold.release().await.expect("the lock is given back");
     }
 
-    async fn tell(&self, home: &World, profiles: u64, taken: u64, days: u64) {
+    async fn tell(&self, home: &StoreFixture, profiles: u64, taken: u64, days: u64) {
         println!("| | | each: requests | round trips | kB |\n|---|---|---|---|---|");
         for what in ["snapshot", "snapshot, new host", "commit", "commit, new host", "mount", "list", "gc"] {
             for (week, last) in WEEKS {
@@ -279,7 +279,7 @@ fn fill(source: &Path, number: u64) {
 }
 
 /// What a snapshot removes after itself.
-async fn keep_newest(host: &World) {
+async fn keep_newest(host: &StoreFixture) {
     let policy = Policy { keep: Some(Keep::Newest(KEEP)), ..Policy::default() };
     let survey = retention::lineage(&host.store, &host.lineage).await.expect("a survey");
     let decisions = retention::plan(survey, |_| policy.clone(), Limits::default());

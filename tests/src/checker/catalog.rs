@@ -1,4 +1,4 @@
-//! Tenants, pointers and roots: I14, I15, I16, I22 and what I20 says of one moment.
+//! `catalog` checks tenants, pointers and roots: I14, I15, I16, I22 and what I20 says of one moment.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! JSON documents: I4.
+//! `document` checks JSON documents: I4.
 
 use serde_json::Value;
 

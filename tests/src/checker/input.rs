@@ -1,4 +1,4 @@
-//! Numbers and bytes as section 2 of the format spells them.
+//! `input` reads numbers and bytes as section 2 of the format spells them.
 
 /// What is left to read.
 pub(super) struct Input<'a>(pub(super) &'a [u8]);

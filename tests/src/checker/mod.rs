@@ -1,4 +1,4 @@
-//! The invariants of `format-spec/README.md`, section 15, tested by somebody else.
+//! `checker` tests the invariants of `format-spec/README.md`, section 15, with decoders of its own.
 //!
 //! Written from that page and not from the code: nothing here decodes with what the program
 //! decodes with, so that a mistake would have to be made twice. Only the bucket is the program's.

@@ -1,4 +1,4 @@
-//! Packs and indexes: I1, I2, I3 and I18.
+//! `pack` checks packs and indexes: I1, I2, I3 and I18.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Records and what they name: I4 to I13, I17 and what can be seen of I19.
+//! `snapshot` checks records and what they name: I4 to I13, I17 and what can be seen of I19.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,3 +1,5 @@
+//! These tests give the checker stores that break an invariant.
+
 use std::{collections::BTreeMap, path::Path};
 
 use bytes::Bytes;

@@ -1,5 +1,5 @@
-//! Trees: I8 and I17, by section 8. Where items and segments end is tested as they are read,
-//! which comes to the same as writing the tree again.
+//! `tree` checks trees: I8 and I17, by section 8. Where items and segments end is tested as they are read, which
+//! comes to the same as writing the tree again.
 
 use std::collections::BTreeMap;
 

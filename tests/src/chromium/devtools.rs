@@ -1,4 +1,4 @@
-//! A client of Chromium's DevTools, as small as tests need it.
+//! `devtools` is a client of Chromium's DevTools, as small as tests need it.
 
 use std::{net::TcpStream, time::Duration};
 

@@ -1,4 +1,4 @@
-//! A real Chromium on a directory of a test's own.
+//! `Chromium` runs a real Chromium on a directory of a test's own.
 
 mod devtools;
 mod site;

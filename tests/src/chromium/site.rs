@@ -1,4 +1,4 @@
-//! A site that leaves something in every place a site can, and reads it back.
+//! `Site` leaves something in every place a site can, and reads it back.
 
 use std::{
     io::{BufRead, BufReader, Write},

@@ -1,6 +1,6 @@
-//! Archives that are published and removed, without a tar stream in them.
+//! `archives` publishes and removes archives, without a tar stream in them.
 //!
-//! All snapshots of a scene have the same content, so that their archives have the same name
+//! All snapshots of a scenario have the same content, so that their archives have the same name
 //! unless something is done about it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +22,7 @@ use store::{
     },
 };
 
-use super::scene::Stage;
+use super::scenario::Stage;
 
 /// Makes an archive of a few bytes.
 #[derive(Debug)]

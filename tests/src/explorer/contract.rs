@@ -1,4 +1,4 @@
-//! Programs that know only the contract.
+//! `contract` plays programs that know only the contract.
 
 use serde_json::{Value, json};
 use store::{

@@ -1,11 +1,11 @@
-//! A profile that is deleted as a whole, beside those who use it.
+//! `erasure` deletes a profile as a whole, beside those who use it.
 
 use std::time::Duration;
 
 use store::ops::removal::{self, Order};
 
 use super::programs::{Host, TERMS};
-use crate::world::actor;
+use crate::store_fixture::actor;
 
 impl Host {
     pub(super) async fn erase(&self, times: u32) {
@@ -16,7 +16,7 @@ impl Host {
                 erased.as_ref().map_err(|error| error.kind())
             ));
             if matches!(erased, Ok(true)) {
-                return self.machine.inner().ghost.is_erased(self.process);
+                return self.machine.inner().oracle.is_erased(self.process);
             }
         }
     }
@@ -40,7 +40,7 @@ impl Host {
     pub(super) async fn run_and_store(&self, shares: usize) -> store::Result<()> {
         let hold = self.handle().acquire(TERMS, Duration::ZERO).await?;
         let loaded = hold.pointer().await;
-        self.machine.inner().ghost.loads(self.process, &loaded);
+        self.machine.inner().oracle.loads(self.process, &loaded);
         let record = self.write(shares, false).await?;
         self.machine.inner().begins_flip(self.process);
         let answer = hold.flip(record).await;

@@ -1,4 +1,4 @@
-//! A bucket whose calls wait until they are let through.
+//! `gate` is a bucket whose calls wait until they are let through.
 
 use std::{ops::Range, sync::Arc};
 

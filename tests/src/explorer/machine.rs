@@ -1,4 +1,4 @@
-//! What all processes share: the bucket, the calls that wait, and who has seen what.
+//! `machine` holds what all processes share: the bucket, the calls that wait, and who has seen what.
 
 use std::{
     collections::{BTreeMap, HashMap, hash_map::DefaultHasher},
@@ -18,8 +18,8 @@ use store::{
 };
 
 use super::{
-    ghost::{Applied, Ghost, Role},
-    words,
+    oracle::{Applied, Oracle, Role},
+    trace,
 };
 
 /// Longer than any lock is held, and any grace.
@@ -98,7 +98,7 @@ pub struct Inner {
     pub waiting: Vec<Waiting>,
     flying: Vec<Flying>,
     processes: Vec<Process>,
-    pub ghost: Ghost,
+    pub oracle: Oracle,
     /// What mounts have written down of the flip that they mean.
     pub journals: HashMap<usize, Meant>,
     /// How often the clock has passed every lock's time, and when each key was written.
@@ -131,20 +131,20 @@ impl Machine {
     ) -> Self {
         let memory = Arc::new(MemoryBucket::with_page_size(100));
         let mut contents = HashMap::new();
-        let mut ghost = Ghost::new(roles);
-        let processes = ghost.roles().iter().map(|_| Process::default()).collect();
+        let mut oracle = Oracle::new(roles);
+        let processes = oracle.roles().iter().map(|_| Process::default()).collect();
         for (key, bytes) in objects {
             let name = Key::new(key.as_str()).unwrap();
             let put = memory.put(&name, bytes.clone().into(), Write::Create);
             put.now_or_never().unwrap().unwrap();
             contents.insert(version_of(bytes), hash_of(key));
-            ghost.starts_with(key, bytes);
+            oracle.starts_with(key, bytes);
         }
         let inner = Inner {
             waiting: Vec::new(),
             flying: Vec::new(),
             processes,
-            ghost,
+            oracle,
             journals: HashMap::new(),
             epoch: 0,
             written: HashMap::new(),
@@ -233,7 +233,7 @@ impl Machine {
         self.memory.advance(LONG);
         let mut inner = self.inner();
         inner.epoch += 1;
-        inner.ghost.keeper.lapse();
+        inner.oracle.pack_oracle.lapse();
         inner.say("the store's clock passes every lock's time".to_owned());
     }
 
@@ -246,7 +246,7 @@ impl Machine {
     pub fn crash(&self, process: usize) {
         let mut inner = self.inner();
         inner.waiting.retain(|waiting| waiting.process != process);
-        let name = inner.ghost.name(process);
+        let name = inner.oracle.name(process);
         inner.say(format!("{name} dies"));
         inner.ended(process);
     }
@@ -284,7 +284,7 @@ impl Machine {
         for process in &inner.processes {
             (process.heard, process.calls, process.ended).hash(&mut hasher);
         }
-        inner.ghost.state().hash(&mut hasher);
+        inner.oracle.state().hash(&mut hasher);
         hasher.finish()
     }
 
@@ -300,7 +300,7 @@ impl Machine {
             Op::Get(key) => {
                 let object = bucket.get(key, u64::MAX).now_or_never().unwrap();
                 let expired = inner.written.get(key.as_str()) != Some(&inner.epoch);
-                inner.ghost.read(process, key, object.as_ref().ok().map(|object| &object.bytes), expired);
+                inner.oracle.read(process, key, object.as_ref().ok().map(|object| &object.bytes), expired);
                 object.map(Reply::Object)
             }
             Op::Put { key, bytes, write } => {
@@ -310,7 +310,7 @@ impl Machine {
                 if is_pin(key.as_str()) {
                     inner.processes[process].pinned = Some(inner.epoch);
                 }
-                inner.ghost.applied(Applied { process, flip, key, before, after: Some(bytes.clone()) });
+                inner.oracle.applied(Applied { process, flip, key, before, after: Some(bytes.clone()) });
                 Ok(Reply::Version(version))
             }
             Op::List { prefix, depth, cursor } => {
@@ -319,13 +319,13 @@ impl Machine {
             Op::Delete(key) => {
                 let before = now(key);
                 bucket.delete(key).now_or_never().unwrap()?;
-                inner.ghost.applied(Applied { process, flip, key, before, after: None });
+                inner.oracle.applied(Applied { process, flip, key, before, after: None });
                 Ok(Reply::Done)
             }
             Op::DeleteIf { key, version } => {
                 let before = now(key);
                 let deleted = bucket.delete_if(key, version).now_or_never().unwrap()?;
-                inner.ghost.applied(Applied { process, flip, key, before, after: None });
+                inner.oracle.applied(Applied { process, flip, key, before, after: None });
                 Ok(Reply::Deleted(deleted))
             }
         }
@@ -341,8 +341,8 @@ impl Inner {
 
     fn tell(&mut self, process: usize, op: &Op, note: &str, answer: &Answer) {
         if self.trace.is_some() {
-            let name = self.ghost.name(process);
-            self.say(format!("{name} {}{note}: {}", words::op(op), words::answer(op, answer)));
+            let name = self.oracle.name(process);
+            self.say(format!("{name} {}{note}: {}", trace::op(op), trace::answer(op, answer)));
         }
     }
 
@@ -370,7 +370,7 @@ impl Inner {
             }
             Ok(Reply::Page(page)) => hash_of(&(2, page.entries.len(), page.folders.len())),
             Ok(_) => 3,
-            Err(error) => hash_of(&(4, words::error(error))),
+            Err(error) => hash_of(&(4, trace::error(error))),
         }
     }
 
@@ -380,14 +380,14 @@ impl Inner {
     }
 
     pub fn reports(&mut self, process: usize, answer: &store::Result<Flip>) {
-        let name = self.ghost.name(process);
-        self.say(format!("{name} reports: {}", words::report(answer)));
+        let name = self.oracle.name(process);
+        self.say(format!("{name} reports: {}", trace::report(answer)));
         let flip = self.processes[process].flip;
-        self.ghost.reports(process, flip, answer);
+        self.oracle.reports(process, flip, answer);
     }
 
     pub fn notes(&mut self, process: usize, line: &str) {
-        let name = self.ghost.name(process);
+        let name = self.oracle.name(process);
         self.say(format!("{name} {line}"));
     }
 
@@ -395,13 +395,13 @@ impl Inner {
     /// It ends with `None`.
     pub fn reads(&mut self, process: usize, snapshot: Option<(RecordId, Vec<PackId>)>) {
         let holds = self.processes[process].pinned == Some(self.epoch);
-        self.ghost.reads(process, snapshot.filter(|_| holds));
+        self.oracle.reads(process, snapshot.filter(|_| holds));
     }
 
     /// A reader ends without what it has pinned.
     pub fn lacks_what_it_pinned(&mut self, process: usize, error: &store::Error) {
-        if self.ghost.keeper.is_reading(process) {
-            self.ghost.lacks(process, error);
+        if self.oracle.pack_oracle.is_reading(process) {
+            self.oracle.lacks(process, error);
         }
     }
 
@@ -439,14 +439,14 @@ fn is_quiet(op: &Op, collects: bool) -> bool {
 
 fn unavailable(op: &Op) -> BucketError {
     BucketError::Unavailable {
-        key: words::key(op),
+        key: trace::key(op),
         store: "explored".to_owned(),
         reason: "silence".to_owned(),
     }
 }
 
 fn refused(op: &Op) -> BucketError {
-    let key = words::key(op);
+    let key = trace::key(op);
     match op {
         Op::Put { write: Write::Create, .. } => BucketError::AlreadyExists { key },
         _ => BucketError::VersionMismatch { key },

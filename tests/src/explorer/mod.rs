@@ -1,10 +1,10 @@
-//! Every order in which things can happen, tried one after the other.
+//! `explorer` tries every order in which things can happen, one after the other.
 //!
 //! The real code of several processes runs on one thread against one bucket in memory. No
 //! call of theirs is answered until the explorer says so: it chooses whose call is next
 //! and how it ends (answered; under way while the sender is told that nobody answers;
 //! applied, but refused because something on the way has sent it twice), when the store's
-//! clock passes every lock's time, and who dies. After each step a ghost that has seen
+//! clock passes every lock's time, and who dies. After each step an oracle that has seen
 //! everything that was applied compares it with what the processes believe.
 //!
 //! A run is repeated from its list of choices alone, so all of them can be gone through
@@ -16,20 +16,20 @@ mod choice;
 mod contract;
 mod erasure;
 mod gate;
-mod ghost;
-mod keeper;
 mod machine;
 mod notes;
+mod oracle;
+mod pack_oracle;
 mod programs;
 mod repair;
 mod resumed;
 mod run;
-mod scene;
+mod scenario;
 mod session;
-mod words;
+mod trace;
 
 pub use programs::Program;
-pub use scene::{Bounds, Packs, Scene};
+pub use scenario::{Bounds, Packs, Scenario};
 
 use std::{collections::HashSet, fmt};
 
@@ -65,8 +65,8 @@ impl fmt::Display for Found {
     }
 }
 
-/// Goes through all runs within the scene's bounds, but no more than `most`.
-pub fn exhaust(scene: &Scene, most: u64) -> Explored {
+/// Goes through all runs within the scenario's bounds, but no more than `most`.
+pub fn exhaust(scenario: &Scenario, most: u64) -> Explored {
     let runtime = run::runtime();
     let mut seen = HashSet::new();
     let mut prefix = Vec::new();
@@ -74,10 +74,10 @@ pub fn exhaust(scene: &Scene, most: u64) -> Explored {
     loop {
         runs += 1;
         let mut choices = Choices::along(prefix);
-        let violation = run::run(&runtime, scene, &mut choices, Some(&mut seen), None);
+        let violation = run::run(&runtime, scenario, &mut choices, Some(&mut seen), None);
         let states = seen.len();
         if let Some(violation) = violation {
-            let found = Some(replay(&runtime, scene, violation, choices.chosen(), None));
+            let found = Some(replay(&runtime, scenario, violation, choices.chosen(), None));
             return Explored { runs, states, complete: false, found };
         }
         let Some(next) = choices.next() else {
@@ -91,17 +91,17 @@ pub fn exhaust(scene: &Scene, most: u64) -> Explored {
 }
 
 /// Draws one run by lot for each seed, until something goes wrong.
-pub fn sample(scene: &Scene, seeds: impl IntoIterator<Item = u64>) -> Explored {
-    let mut scene = scene.clone();
-    (scene.bounds.lots, scene.bounds.reorder) = (true, true);
-    let scene = &scene;
+pub fn sample(scenario: &Scenario, seeds: impl IntoIterator<Item = u64>) -> Explored {
+    let mut scenario = scenario.clone();
+    (scenario.bounds.lots, scenario.bounds.reorder) = (true, true);
+    let scenario = &scenario;
     let runtime = run::runtime();
     let mut runs = 0;
     for seed in seeds {
         runs += 1;
         let mut choices = Choices::by_lot(seed);
-        if let Some(violation) = run::run(&runtime, scene, &mut choices, None, None) {
-            let found = Some(replay(&runtime, scene, violation, choices.chosen(), Some(seed)));
+        if let Some(violation) = run::run(&runtime, scenario, &mut choices, None, None) {
+            let found = Some(replay(&runtime, scenario, violation, choices.chosen(), Some(seed)));
             return Explored { runs, states: 0, complete: false, found };
         }
     }
@@ -110,14 +110,14 @@ pub fn sample(scene: &Scene, seeds: impl IntoIterator<Item = u64>) -> Explored {
 
 fn replay(
     runtime: &tokio::runtime::Runtime,
-    scene: &Scene,
+    scenario: &Scenario,
     violation: String,
     chosen: Vec<usize>,
     seed: Option<u64>,
 ) -> Found {
     let mut trace = Vec::new();
     let mut choices = Choices::along(chosen.clone());
-    let again = run::run(runtime, scene, &mut choices, None, Some(&mut trace));
+    let again = run::run(runtime, scenario, &mut choices, None, Some(&mut trace));
     if again.as_ref() != Some(&violation) {
         trace.push(format!("the same choices came to something else: {again:?}"));
     }

@@ -1,5 +1,5 @@
-//! Captures of one host, which note what they have stored. The note is an object of the bucket here, so
-//! that it is read and written at any moment, and lost with whoever dies before it is written.
+//! `notes` plays captures of one host, which note what they have stored. The note is an object of the bucket here,
+//! so that it is read and written at any moment, and lost with whoever dies before it is written.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use store::{
     id::{PackId, PackSeq},
 };
 
-use super::{programs::Host, scene::data_of};
+use super::{programs::Host, scenario::data_of};
 
 impl Host {
     /// As a capture does it whose tenant has many packs: the note, the lease, what is barred, whether

@@ -1,5 +1,5 @@
-//! What the processes do. Those of pstore run its own code; the others speak the contract
-//! and nothing else, as programs do that share a bucket with it.
+//! `programs` defines what the processes do. Those of pstore run its own code; the others speak the contract and
+//! nothing else, as programs do that share a bucket with it.
 
 use std::{
     sync::Arc,
@@ -47,15 +47,15 @@ use store::{
 };
 
 use super::{
-    ghost::Role,
     machine::Machine,
-    scene::{chunk_of, data_of, pack_of},
+    oracle::Role,
+    scenario::{chunk_of, data_of, pack_of},
 };
-use crate::world::actor;
+use crate::store_fixture::actor;
 
 pub(super) const TERMS: Terms = Terms { ttl: Duration::from_secs(300), with_process: false };
 
-/// What a process does. Records are named by their number in the scene.
+/// What a process does. Records are named by their number in the scenario.
 #[derive(Clone, Debug)]
 pub enum Program {
     /// Takes the lock, moves the pointer to each of these, renewing before each as often as
@@ -65,7 +65,7 @@ pub enum Program {
         renewals: u32,
         release: bool,
     },
-    /// Works with the lock that the scene begins with, as a twin does after its machine was
+    /// Works with the lock that the scenario begins with, as a twin does after its machine was
     /// resumed from an image: moves the pointer to this.
     Twin {
         flip: usize,
@@ -97,7 +97,7 @@ pub enum Program {
     Run {
         shares: usize,
     },
-    /// Publishes a snapshot. All of a scene have the same content.
+    /// Publishes a snapshot. All of a scenario have the same content.
     Publisher {
         target: usize,
     },
@@ -282,7 +282,7 @@ impl Host {
             Program::Follower => {
                 let read = self.follow().await;
                 if let Err(error) = &read {
-                    self.machine.inner().ghost.lacks(self.process, error);
+                    self.machine.inner().oracle.lacks(self.process, error);
                 }
                 self.note(&format!("ends: {:?}", read.map_err(|error| error.kind())));
             }
@@ -342,14 +342,14 @@ impl Host {
             Err(error) => {
                 if let Error::LockHeld { holder, .. } = &error {
                     let by_itself = holder.run_id == self.name();
-                    self.machine.inner().ghost.is_kept_out(self.process, by_itself);
+                    self.machine.inner().oracle.is_kept_out(self.process, by_itself);
                 }
                 return self.note(&format!("ends: {error}"));
             }
         };
         let loaded = hold.pointer().await;
         self.note(&format!("has loaded {:?}", loaded.active_sha256_prefix));
-        self.machine.inner().ghost.loads(self.process, &loaded);
+        self.machine.inner().oracle.loads(self.process, &loaded);
         for target in flips {
             for _ in 0..renewals {
                 let renewed = hold.renew().await.map(|lock| lock.renewal_count);
@@ -371,7 +371,7 @@ impl Host {
             Err(error) => return self.note(&format!("ends: {error}")),
         };
         let loaded = hold.pointer().await;
-        self.machine.inner().ghost.loads(self.process, &loaded);
+        self.machine.inner().oracle.loads(self.process, &loaded);
         self.machine.inner().begins_flip(self.process);
         let answer = hold.flip(self.records[flip]).await;
         self.report(&answer);
@@ -478,8 +478,8 @@ impl Host {
         };
         let (record, _) = records::get(&self.store, &self.lineage, id).await?;
         let (kept, mut opened) = open::kept(&self.store, &record, self.rules).await?;
-        let (pinned, keeper) = kept.expect("everybody may write here");
-        keeper.stop();
+        let (pinned, pack_oracle) = kept.expect("everybody may write here");
+        pack_oracle.stop();
         self.machine.inner().reads(self.process, relies_on(&opened.record));
         for _ in 0..renewals {
             // The snapshot stays all the time, where it was and where it is now only at its ends.

@@ -1,4 +1,4 @@
-//! A repair that finds a chunk lost, and a writer that knows that chunk from the tenant's indexes.
+//! `repair` plays a repair that finds a chunk lost, and a writer that knows that chunk from the tenant's indexes.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use store::{
 
 use super::{
     programs::Host,
-    scene::{chunk_of, data_of, pack_of},
+    scenario::{chunk_of, data_of, pack_of},
 };
 
 fn needs(record: &Record, pack: PackId) -> bool {
@@ -42,7 +42,7 @@ impl Host {
         if self.rules.revoke_after_loss && repair::revoke_writes(&self.store).await? {
             self.mark(pack).await?;
         }
-        self.machine.inner().ghost.keeper.loses(pack);
+        self.machine.inner().oracle.pack_oracle.loses(pack);
         Ok(())
     }
 

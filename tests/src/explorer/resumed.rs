@@ -1,4 +1,4 @@
-//! A mount that commits, and whoever goes on with its session when its daemon was killed.
+//! `resumed` plays a mount that commits, and the process that resumes its session when its daemon was killed.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ impl Host {
             Err(error) => return self.note(&format!("ends: {error}")),
         };
         let loaded = hold.pointer().await;
-        self.machine.inner().ghost.loads(self.process, &loaded);
+        self.machine.inner().oracle.loads(self.process, &loaded);
         let flip_id = handle.new_flip_id();
         let meant = hold.meant(flip_id).await;
         self.machine.inner().journals.insert(self.process, meant);
@@ -64,7 +64,7 @@ impl Host {
             Err(error) => return self.note(&format!("ends: {error}")),
         };
         let loaded = hold.pointer().await;
-        self.machine.inner().ghost.loads(self.process, &loaded);
+        self.machine.inner().oracle.loads(self.process, &loaded);
         self.make_up_for(&hold, self.records[target], meant).await;
     }
 

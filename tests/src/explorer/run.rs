@@ -1,4 +1,4 @@
-//! One run: the processes, polled by hand, and the choices between their steps.
+//! `run` polls the processes of one run by hand, and makes the choices between their steps.
 
 use std::{
     collections::HashSet,
@@ -24,8 +24,8 @@ use super::{
     gate::Gate,
     machine::{End, Machine, Op, is_write},
     programs::Host,
-    scene::{Scene, Stage, stage, with_packs},
-    words,
+    scenario::{Scenario, Stage, stage, with_packs},
+    trace,
 };
 
 /// A process that makes no call is in a pause; this is longer than most.
@@ -69,32 +69,32 @@ enum Step {
 /// What went wrong, if anything did.
 pub fn run(
     runtime: &Runtime,
-    scene: &Scene,
+    scenario: &Scenario,
     choices: &mut Choices,
     seen: Option<&mut HashSet<u64>>,
     trace: Option<&mut Vec<String>>,
 ) -> Option<String> {
-    let stage = stage(scene.packs);
+    let stage = stage(scenario.packs);
     let mut objects = stage.objects.clone();
-    if scene.with_pointer {
+    if scenario.with_pointer {
         objects.extend(stage.pointer.clone());
     }
-    if scene.programs.iter().any(|program| matches!(program, super::Program::Twin { .. })) {
+    if scenario.programs.iter().any(|program| matches!(program, super::Program::Twin { .. })) {
         objects.extend(stage.held.0.clone());
     }
-    if let Some(packs) = scene.packs {
+    if let Some(packs) = scenario.packs {
         objects = with_packs(stage, packs);
     }
-    if scene.archives {
-        super::archives::of_first(stage, scene.rules, &mut objects);
+    if scenario.archives {
+        super::archives::of_first(stage, scenario.rules, &mut objects);
     }
     // The order of names decides the order of calls, which must be the same again.
     counted::begin();
     at_once::begin();
-    let roles = scene.programs.iter().map(|program| program.role()).collect();
-    let collects = scene.packs.is_some();
-    let machine = Arc::new(Machine::new(roles, &objects, scene.events_wait, collects, trace.is_some()));
-    let violation = runtime.block_on(drive(scene, stage, &machine, choices, seen));
+    let roles = scenario.programs.iter().map(|program| program.role()).collect();
+    let collects = scenario.packs.is_some();
+    let machine = Arc::new(Machine::new(roles, &objects, scenario.events_wait, collects, trace.is_some()));
+    let violation = runtime.block_on(drive(scenario, stage, &machine, choices, seen));
     counted::end();
     at_once::end();
     if let Some(trace) = trace {
@@ -103,13 +103,15 @@ pub fn run(
     violation
 }
 
-fn processes(scene: &Scene, stage: &Stage, machine: &Arc<Machine>) -> Vec<Option<Process>> {
-    let programs = scene.programs.iter().enumerate();
-    programs.map(|(process, program)| Some(begin(scene, stage, machine, process, program.clone()))).collect()
+fn processes(scenario: &Scenario, stage: &Stage, machine: &Arc<Machine>) -> Vec<Option<Process>> {
+    let programs = scenario.programs.iter().enumerate();
+    programs
+        .map(|(process, program)| Some(begin(scenario, stage, machine, process, program.clone())))
+        .collect()
 }
 
 fn begin(
-    scene: &Scene,
+    scenario: &Scenario,
     stage: &Stage,
     machine: &Arc<Machine>,
     process: usize,
@@ -123,21 +125,21 @@ fn begin(
         lineage: stage.lineage.clone(),
         records: stage.records.clone(),
         twins: stage.held.1,
-        rules: scene.rules,
-        ahead_ms: scene.ahead_ms[process % scene.ahead_ms.len()],
+        rules: scenario.rules,
+        ahead_ms: scenario.ahead_ms[process % scenario.ahead_ms.len()],
     };
     Box::pin(unconstrained(host.run(program)))
 }
 
 async fn drive(
-    scene: &Scene,
+    scenario: &Scenario,
     stage: &Stage,
     machine: &Arc<Machine>,
     choices: &mut Choices,
     mut seen: Option<&mut HashSet<u64>>,
 ) -> Option<String> {
-    let mut processes = processes(scene, stage, machine);
-    let bounds = scene.bounds;
+    let mut processes = processes(scenario, stage, machine);
+    let bounds = scenario.bounds;
     let mut left = Left {
         faults: bounds.faults,
         expiries: bounds.expiries,
@@ -145,19 +147,19 @@ async fn drive(
         preemptions: bounds.preemptions,
         current: None,
     };
-    let by_lot = scene.bounds.lots;
+    let by_lot = scenario.bounds.lots;
     for _ in 0..MOST_STEPS {
         settle(&mut processes, machine).await;
-        if let Some(violation) = machine.inner().ghost.violation() {
+        if let Some(violation) = machine.inner().oracle.violation() {
             return Some(violation);
         }
-        let steps = options(scene, machine, left, by_lot);
+        let steps = options(scenario, machine, left, by_lot);
         if steps.is_empty() {
-            return end(scene, stage, machine);
+            return end(scenario, stage, machine);
         }
         if let Some(seen) = seen.as_deref_mut()
             && !choices.is_replaying()
-            && !scene.events_wait
+            && !scenario.events_wait
             && !seen.insert(machine.state(left.that_matters()))
         {
             return None;
@@ -186,21 +188,21 @@ async fn drive(
             Step::Crash(process) => {
                 left.crashes -= 1;
                 machine.crash(process);
-                processes[process] = scene.programs[process].resumed().map(|program| {
+                processes[process] = scenario.programs[process].resumed().map(|program| {
                     machine.resume(process);
-                    begin(scene, stage, machine, process, program)
+                    begin(scenario, stage, machine, process, program)
                 });
             }
-            Step::Stop => return end(scene, stage, machine),
+            Step::Stop => return end(scenario, stage, machine),
         }
     }
     Some(format!("no end after {MOST_STEPS} steps"))
 }
 
 /// What must hold when everybody has ended or died.
-fn end(scene: &Scene, stage: &Stage, machine: &Machine) -> Option<String> {
-    let told = machine.inner().ghost.at_the_end(machine.memory(), scene.events_wait);
-    if told.is_some() || scene.packs.is_none() {
+fn end(scenario: &Scenario, stage: &Stage, machine: &Machine) -> Option<String> {
+    let told = machine.inner().oracle.at_the_end(machine.memory(), scenario.events_wait);
+    if told.is_some() || scenario.packs.is_none() {
         return told;
     }
     quiet(stage, machine)
@@ -219,14 +221,14 @@ fn quiet(stage: &Stage, machine: &Machine) -> Option<String> {
             None => return Some("a collection with nobody else there does not end".to_owned()),
         }
     }
-    let mut keeper = super::keeper::Keeper::default();
+    let mut pack_oracle = super::pack_oracle::PackOracle::default();
     for key in machine.memory().keys() {
         let object =
             machine.memory().get(&Key::new(key.as_str()).unwrap(), u64::MAX).now_or_never().unwrap().unwrap();
-        keeper.sees(&key, Some(&object.bytes));
+        pack_oracle.sees(&key, Some(&object.bytes));
     }
-    let garbage = keeper.garbage();
-    match keeper.lost() {
+    let garbage = pack_oracle.garbage();
+    match pack_oracle.lost() {
         Some(lost) => Some(format!("two quiet collections lose something: {lost}")),
         None if garbage.is_empty() => None,
         None => Some(format!("two quiet collections leave {garbage:?}, which nothing needs")),
@@ -255,10 +257,10 @@ async fn settle(processes: &mut [Option<Process>], machine: &Machine) {
 }
 
 /// What can happen next, and how likely each is when it is drawn by lot.
-fn options(scene: &Scene, machine: &Machine, left: Left, by_lot: bool) -> Vec<(Step, u32)> {
-    let bounds = scene.bounds;
+fn options(scenario: &Scenario, machine: &Machine, left: Left, by_lot: bool) -> Vec<(Step, u32)> {
+    let bounds = scenario.bounds;
     let inner = machine.inner();
-    let mut order: Vec<usize> = (0..scene.programs.len()).collect();
+    let mut order: Vec<usize> = (0..scenario.programs.len()).collect();
     // Going on comes first, unless early changes are looked for.
     order.sort_by_key(|process| (Some(*process) == left.current) == bounds.changes_first);
     let waits = |process: usize| inner.waiting.iter().any(|waiting| waiting.process == process);
@@ -274,9 +276,9 @@ fn options(scene: &Scene, machine: &Machine, left: Left, by_lot: bool) -> Vec<(S
             let weight = if Some(*process) == left.current { 12 } else { 5 };
             steps.push((Step::LetThrough(index, End::Answered), weight));
             let is_spared =
-                |(faulty, key): (usize, &str)| faulty != *process || !words::key(&waiting.op).ends_with(key);
+                |(faulty, key): (usize, &str)| faulty != *process || !trace::key(&waiting.op).ends_with(key);
             let spared = bounds.faulty.is_some_and(is_spared);
-            let is_sure = matches!(waiting.op, Op::Delete(_)) && !scene.archives;
+            let is_sure = matches!(waiting.op, Op::Delete(_)) && !scenario.archives;
             if left.faults == 0 || spared || is_sure {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! A session on a snapshot: its daemon roots it, is killed after a sync, and somebody rescues it.
+//! `session` plays a session on a snapshot: its daemon roots it, is killed after a sync, and somebody rescues it.
 
 use store::{
     Error,
@@ -23,11 +23,11 @@ impl Host {
         // What is synced from here on must not be lost. The daemon is killed: nobody renews or
         // gives back anything.
         drop(roots);
-        self.machine.inner().ghost.keeper.reads(self.process, Some((id, Vec::new())));
+        self.machine.inner().oracle.pack_oracle.reads(self.process, Some((id, Vec::new())));
         if let Err(error) = self.rescue(id).await {
-            self.machine.inner().ghost.lacks(self.process, &error);
+            self.machine.inner().oracle.lacks(self.process, &error);
         }
-        self.machine.inner().ghost.keeper.reads(self.process, None);
+        self.machine.inner().oracle.pack_oracle.reads(self.process, None);
         session_root::forget(&self.store, session).await.map(drop)
     }
 

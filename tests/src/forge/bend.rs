@@ -1,4 +1,4 @@
-//! Forged objects by lot: a seed makes the same ones on every machine.
+//! `bend` forges objects by lot: a seed makes the same ones on every machine.
 
 use std::fs;
 

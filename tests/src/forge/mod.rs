@@ -1,5 +1,4 @@
-//! Objects as a tenant can write them that wishes others ill: all digests are right, and what they
-//! say is whatever one likes.
+//! `Forge` writes objects as a hostile tenant can: all digests are right, and what they say is whatever one likes.
 //!
 //! A forged snapshot takes the place of the current one of a lineage, in a store that is a directory.
 //! Trees are written by an encoder of the tests' own, which checks nothing.

@@ -1,4 +1,4 @@
-//! Trees, encoded as `format-spec/` says and checked by nobody.
+//! `tree` encodes trees as `format-spec/` says, and checks nothing.
 
 use store::format::{
     bytes::Put,

@@ -1,4 +1,4 @@
-//! Other documents, made of known ones.
+//! `json` makes other documents of known ones.
 
 use serde_json::{Value, json};
 

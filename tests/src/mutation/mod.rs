@@ -1,4 +1,4 @@
-//! Mutation makes other bytes of known ones, by changes that know where numbers, values and checksums are.
+//! `mutation` makes other bytes of known ones, by changes that know where numbers, values and checksums are.
 
 pub(crate) mod json;
 pub mod reseal;

@@ -1,4 +1,4 @@
-//! Makes the checksums of changed objects right again: otherwise no change gets past them.
+//! `reseal` makes the checksums of changed objects right again: otherwise no change gets past them.
 
 use serde_json::Value;
 

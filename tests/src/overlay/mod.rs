@@ -1,5 +1,5 @@
-//! The file system of a mount without a kernel, beside a model of one: the same steps are taken
-//! by both, through commits and the sudden end of the daemon, and both must be the same after.
+//! `overlay` plays the file system of a mount, without a kernel, beside a model of one: both take the same steps,
+//! through commits and the sudden end of the daemon, and both must be the same after.
 
 mod model;
 mod mounted;

@@ -1,4 +1,4 @@
-//! What a file system is to whoever uses it.
+//! `Model` is what a file system is to whoever uses it.
 
 use std::collections::BTreeMap;
 

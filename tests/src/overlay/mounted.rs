@@ -1,4 +1,4 @@
-//! A file system over a store, and everything needed to lose and find it again.
+//! `Mounted` is a file system over a store, with everything needed to lose and find it again.
 
 use std::{collections::BTreeSet, path::Path, sync::Arc, time::Duration};
 
@@ -28,7 +28,7 @@ use tempfile::TempDir;
 use tokio::runtime::Handle;
 
 use super::model::{Model, Thing};
-use crate::world::{World, commit_request};
+use crate::store_fixture::{StoreFixture, commit_request};
 
 /// Who does everything.
 pub const ME: Caller = Caller { uid: 0, gid: 0 };
@@ -37,7 +37,7 @@ const SESSION: &str = "session";
 
 #[derive(Debug)]
 pub struct Mounted {
-    world: World,
+    fixture: StoreFixture,
     _folder: Option<TempDir>,
     pub session: SessionDir,
     pub fs: Arc<Fs>,
@@ -63,7 +63,7 @@ impl Mounted {
 
     /// An empty one, with its session in `folder`.
     pub async fn at(folder: &Path) -> Self {
-        let world = World::open(Arc::new(MemoryBucket::new()), None).await;
+        let fixture = StoreFixture::open(Arc::new(MemoryBucket::new()), None).await;
         let session = SessionDir::create(folder, SESSION).unwrap();
         let meta = Meta { mode: 0o700, ..Meta::default() };
         let base = checkpoint::Checkpoint::fresh(None, &meta);
@@ -77,21 +77,25 @@ impl Mounted {
             numbers: Vec::new(),
             lost_writes: 0,
         };
-        let fs = Self::fs(&world, recovered, None);
-        Self { world, _folder: None, session, fs, base: None }
+        let fs = Self::fs(&fixture, recovered, None);
+        Self { fixture, _folder: None, session, fs, base: None }
     }
 
     /// The same session as somebody left it in `folder`, over the same snapshot.
     pub async fn found_in(&self, folder: TempDir, same_boot: bool) -> Self {
         let session = SessionDir::open(&folder.path().join(SESSION)).unwrap().unwrap();
-        let (world, base) = (self.world.clone(), self.base.clone());
-        let fs = Box::pin(Self::recover(&world, base.as_ref(), &session, same_boot)).await.unwrap();
-        Self { world, _folder: Some(folder), session, fs, base }
+        let (fixture, base) = (self.fixture.clone(), self.base.clone());
+        let fs = Box::pin(Self::recover(&fixture, base.as_ref(), &session, same_boot)).await.unwrap();
+        Self { fixture, _folder: Some(folder), session, fs, base }
     }
 
-    fn fs(world: &World, recovered: Recovered, below: Option<Below>) -> Arc<Fs> {
-        let lazy =
-            ChunkFetcher::new(world.store.clone(), Handle::current(), Limits::default(), Default::default());
+    fn fs(fixture: &StoreFixture, recovered: Recovered, below: Option<Below>) -> Arc<Fs> {
+        let lazy = ChunkFetcher::new(
+            fixture.store.clone(),
+            Handle::current(),
+            Limits::default(),
+            Default::default(),
+        );
         Arc::new(Fs::new(recovered, below, Arc::new(lazy), Vec::new()))
     }
 
@@ -102,13 +106,13 @@ impl Mounted {
 
     /// As [`Self::kill`]; if what it left cannot be taken up, nothing happens.
     pub async fn try_kill(&mut self, same_boot: bool) -> store::Result<()> {
-        let recovering = Self::recover(&self.world, self.base.as_ref(), &self.session, same_boot);
+        let recovering = Self::recover(&self.fixture, self.base.as_ref(), &self.session, same_boot);
         self.fs = Box::pin(recovering).await?;
         Ok(())
     }
 
     async fn recover(
-        world: &World,
+        fixture: &StoreFixture,
         base: Option<&Base>,
         session: &SessionDir,
         same_boot: bool,
@@ -116,14 +120,14 @@ impl Mounted {
         let unfinished = Unfinished::read(session, same_boot)?;
         let below = unfinished.below().cloned();
         let opened = match base {
-            Some(base) => Some(Opened::load(&world.store, base.record.clone()).await?),
+            Some(base) => Some(Opened::load(&fixture.store, base.record.clone()).await?),
             None => None,
         };
         assert_eq!(below.as_ref().map(|below| below.record), base.map(|base| base.record.record));
         let (entries, locations) =
             opened.as_ref().map_or((&[][..], &[][..]), |opened| (&opened.entries[..], &opened.locations[..]));
         let recovered = unfinished.recover(session, entries, locations, &[])?;
-        Ok(Self::fs(world, recovered, below))
+        Ok(Self::fs(fixture, recovered, below))
     }
 
     /// Stores what there is. What is stored is what a capture of the same tree would be.
@@ -138,8 +142,8 @@ impl Mounted {
         if let Some(base) = &self.base {
             let out = tempfile::tempdir().unwrap();
             let out = out.path().join("out");
-            self.world.restore_record(&base.record, &out).await.unwrap();
-            let report = self.world.snapshot(&out).await.unwrap();
+            self.fixture.restore_record(&base.record, &out).await.unwrap();
+            let report = self.fixture.snapshot(&out).await.unwrap();
             assert_eq!(report.snapshot_id, id, "a capture of the same tree has another id");
         }
     }
@@ -162,8 +166,8 @@ impl Mounted {
         drop(closed);
         happens(&self.fs);
         let (report, stored) = commit::commit(
-            &self.world.store,
-            commit_request(&self.world.lineage, Path::new("/mnt")),
+            &self.fixture.store,
+            commit_request(&self.fixture.lineage, Path::new("/mnt")),
             frozen.tree,
             frozen.files,
             self.base.clone(),
@@ -180,7 +184,7 @@ impl Mounted {
     pub fn rebase(&mut self, pending: &Pending) -> store::Result<()> {
         let Pending { epoch, numbers, stored, .. } = pending;
         let Some(Stored { record, metadata, entries, locations }) = stored else { return Ok(()) };
-        let (lineage, id) = (self.world.lineage.clone(), record.record);
+        let (lineage, id) = (self.fixture.lineage.clone(), record.record);
         let below = Below { lineage, record: id, generation: record.generation };
         self.fs.rebase(&self.session, *epoch, numbers.clone(), below, entries, locations)?;
         self.base = Some(Base { record: record.clone(), metadata: Arc::clone(metadata) });

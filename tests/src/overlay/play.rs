@@ -1,4 +1,4 @@
-//! Steps, taken by a file system and by its model.
+//! `play` has a file system and its model take the same steps.
 
 use fuse::{
     fs::{Allocation, Must, Replace, SetAttributes},

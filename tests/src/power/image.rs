@@ -1,4 +1,4 @@
-//! What a disk holds, flushed and not.
+//! `Image` is what a disk holds, flushed and not.
 
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 

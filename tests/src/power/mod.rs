@@ -1,5 +1,5 @@
-//! A disk in memory whose power may fail: it knows what was flushed, keeps what it would hold
-//! after each request, and can refuse any one of them.
+//! `power` is a disk in memory whose power may fail: it knows what was flushed, keeps what it would hold after each
+//! request, and can refuse any one of them.
 //!
 //! What a disk holds when its power fails lies between two extremes: only what was flushed, and
 //! all that was written. Names and bytes go separately: a name may have reached it, or be gone

@@ -1,4 +1,4 @@
-//! The disk as the kernel wants it.
+//! `served` answers the kernel for that disk.
 
 use std::{
     ffi::OsStr,

@@ -1,4 +1,4 @@
-//! One connection of a client and the one to the server that belongs to it.
+//! `Exchange` joins one connection of a client with the one to the server.
 
 use std::{
     io::{self, BufReader, ErrorKind, Read, Write},
@@ -11,7 +11,7 @@ use std::{
 use socket2::SockRef;
 
 use super::{
-    Mishap, Shared, Weather,
+    FaultPlan, NetworkFault, Shared,
     message::{Framing, Message, answer_framing, header, read_body, read_head, request_framing, status},
 };
 
@@ -28,7 +28,7 @@ pub(super) struct Exchange<'a> {
 }
 
 impl<'a> Exchange<'a> {
-    /// Serves requests until either side has enough, or a mishap ends it.
+    /// Serves requests until either side has enough, or a fault ends it.
     pub(super) fn serve(client: TcpStream, shared: &'a Arc<Shared>) {
         client.set_nodelay(true).ok();
         let mut exchange = Self { client: BufReader::new(client), server: None, shared };
@@ -38,12 +38,12 @@ impl<'a> Exchange<'a> {
     /// One request and its answer; `false` if the connection has ended.
     fn once(&mut self) -> io::Result<bool> {
         let Some(head) = read_head(&mut self.client)? else { return Ok(false) };
-        let weather = self.shared.weather.lock().unwrap().clone();
+        let plan = self.shared.plan.lock().unwrap().clone();
         let number = self.shared.requests.fetch_add(1, Ordering::Relaxed);
-        let is_long = is_long(&head, weather.least_body_bytes);
-        let mishap = weather.mishap(number).filter(|_| is_long);
-        self.shared.mishaps.fetch_add(u64::from(mishap.is_some()), Ordering::Relaxed);
-        if mishap == Some(Mishap::ResetBefore) {
+        let is_long = is_long(&head, plan.least_body_bytes);
+        let fault = plan.fault(number).filter(|_| is_long);
+        self.shared.faults.fetch_add(u64::from(fault.is_some()), Ordering::Relaxed);
+        if fault == Some(NetworkFault::ResetBefore) {
             return self.reset();
         }
         if header(&head, "expect").is_some() {
@@ -53,39 +53,39 @@ impl<'a> Exchange<'a> {
         if is_long && !body.is_empty() {
             let bodies = &self.shared.bodies;
             let before = bodies.arrived.fetch_add(1, Ordering::Relaxed);
-            if weather.most_bodies.is_some_and(|most| before >= most) {
+            if plan.most_bodies.is_some_and(|most| before >= most) {
                 return self.vanish();
             }
             bodies.bytes.fetch_add(body.len() as u64, Ordering::Relaxed);
         }
         let middle = body.len() / 2;
-        if let (Some(Mishap::Flipped), Some(byte)) = (mishap, body.get_mut(middle)) {
+        if let (Some(NetworkFault::Flipped), Some(byte)) = (fault, body.get_mut(middle)) {
             *byte ^= 1;
         }
         let request = Message { head, body };
-        thread::sleep(weather.delay / 2);
-        match mishap {
-            Some(Mishap::InternalError) => return self.refuse(&request, 500, "InternalError"),
-            Some(Mishap::SlowDown) => return self.refuse(&request, 503, "SlowDown"),
-            Some(Mishap::ResetWithin) => return self.halve(&request),
-            Some(Mishap::Late) => return self.deliver_late(request),
+        thread::sleep(plan.delay / 2);
+        match fault {
+            Some(NetworkFault::InternalError) => return self.refuse(&request, 500, "InternalError"),
+            Some(NetworkFault::SlowDown) => return self.refuse(&request, 503, "SlowDown"),
+            Some(NetworkFault::ResetWithin) => return self.halve(&request),
+            Some(NetworkFault::Late) => return self.deliver_late(request),
             _ => {}
         }
         // A server that is away looks like a broken connection, as it would without a proxy.
-        let Ok(mut answer) = self.ask(&request, &weather) else { return self.reset() };
-        match mishap {
-            Some(Mishap::ResetAfter) => return self.reset(),
-            Some(Mishap::Twice) => answer = self.ask(&request, &weather)?,
-            Some(Mishap::Overtaken) => self.shared.turns.let_one_pass(AWHILE),
+        let Ok(mut answer) = self.ask(&request, &plan) else { return self.reset() };
+        match fault {
+            Some(NetworkFault::ResetAfter) => return self.reset(),
+            Some(NetworkFault::Twice) => answer = self.ask(&request, &plan)?,
+            Some(NetworkFault::Overtaken) => self.shared.turns.let_one_pass(AWHILE),
             _ => {}
         }
-        thread::sleep(weather.delay / 2);
-        if mishap == Some(Mishap::Truncated) && !answer.body.is_empty() {
+        thread::sleep(plan.delay / 2);
+        if fault == Some(NetworkFault::Truncated) && !answer.body.is_empty() {
             answer.body.truncate(answer.body.len() / 2);
-            self.answer(&answer, &weather)?;
+            self.answer(&answer, &plan)?;
             return self.reset();
         }
-        self.answer(&answer, &weather)?;
+        self.answer(&answer, &plan)?;
         let ends =
             |head: &[u8]| header(head, "connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
         let closes = answer_framing(&answer.head, &request.head) == Framing::Close;
@@ -93,24 +93,24 @@ impl<'a> Exchange<'a> {
     }
 
     /// The server's answer. A connection that it has ended meanwhile is made again.
-    fn ask(&mut self, request: &Message, weather: &Weather) -> io::Result<Message> {
+    fn ask(&mut self, request: &Message, plan: &FaultPlan) -> io::Result<Message> {
         let kept = self.server.is_some();
-        match self.ask_once(request, weather) {
+        match self.ask_once(request, plan) {
             Err(_) if kept => {
                 self.server = None;
-                self.ask_once(request, weather)
+                self.ask_once(request, plan)
             }
             answer => answer,
         }
     }
 
-    fn ask_once(&mut self, request: &Message, weather: &Weather) -> io::Result<Message> {
+    fn ask_once(&mut self, request: &Message, plan: &FaultPlan) -> io::Result<Message> {
         let server = match &mut self.server {
             Some(server) => server,
             None => self.server.insert(connect(self.shared)?),
         };
         server.get_mut().write_all(&request.head)?;
-        self.shared.pace.write(server.get_mut(), &request.body, weather.bytes_per_second)?;
+        self.shared.pace.write(server.get_mut(), &request.body, plan.bytes_per_second)?;
         loop {
             let head = read_head(server)?.ok_or(ErrorKind::UnexpectedEof)?;
             let body = read_body(server, answer_framing(&head, &request.head))?;
@@ -121,9 +121,9 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    fn answer(&mut self, answer: &Message, weather: &Weather) -> io::Result<()> {
+    fn answer(&mut self, answer: &Message, plan: &FaultPlan) -> io::Result<()> {
         self.client.get_mut().write_all(&answer.head)?;
-        self.shared.pace.write(self.client.get_mut(), &answer.body, weather.bytes_per_second)?;
+        self.shared.pace.write(self.client.get_mut(), &answer.body, plan.bytes_per_second)?;
         self.shared.turns.answered();
         Ok(())
     }
@@ -169,7 +169,7 @@ impl<'a> Exchange<'a> {
         thread::spawn(move || {
             thread::sleep(AWHILE);
             let mut exchange = Exchange { client: BufReader::new(client), server: None, shared: &shared };
-            exchange.ask(&request, &Weather::calm()).ok();
+            exchange.ask(&request, &FaultPlan::none()).ok();
         });
         self.reset()
     }

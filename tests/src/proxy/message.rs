@@ -1,4 +1,4 @@
-//! HTTP/1.1 messages, only as far as one needs to know where they end.
+//! `message` reads HTTP/1.1 messages, only as far as one needs to know where they end.
 
 use std::io::{self, BufRead, ErrorKind, Read};
 

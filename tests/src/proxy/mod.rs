@@ -1,15 +1,15 @@
-//! A bad network in front of an S3 server: requests and answers pass through it byte by byte,
+//! `FaultyProxy` is a bad network in front of an S3 server: requests and answers pass through it byte by byte,
 //! late, slowly, or not at all.
 //!
 //! Nothing in the head of a message is changed, so the signature that covers its `Host` stays right. What
 //! becomes of the n-th request that arrives follows from the seed alone.
 
 mod exchange;
+mod fault_plan;
 mod message;
 mod pace;
-mod weather;
 
-pub use weather::{Mishap, Weather};
+pub use fault_plan::{FaultPlan, NetworkFault};
 
 use std::{
     io,
@@ -29,7 +29,7 @@ use pace::{Pace, Turns};
 
 /// A proxy that ends with the value. Connections that are open then may end later.
 #[derive(Debug)]
-pub struct Proxy {
+pub struct FaultyProxy {
     address: SocketAddr,
     shared: Arc<Shared>,
 }
@@ -38,11 +38,11 @@ pub struct Proxy {
 #[derive(Debug)]
 struct Shared {
     server: SocketAddr,
-    weather: Mutex<Weather>,
+    plan: Mutex<FaultPlan>,
     pace: Pace,
     turns: Turns,
     requests: AtomicU64,
-    mishaps: AtomicU64,
+    faults: AtomicU64,
     bodies: Bodies,
     closing: AtomicBool,
 }
@@ -56,18 +56,18 @@ struct Bodies {
     more: Condvar,
 }
 
-impl Proxy {
+impl FaultyProxy {
     /// In front of the server at `server`, reached at `listen`; port 0 is any that is free.
-    pub fn start(listen: SocketAddr, server: SocketAddr, weather: Weather) -> io::Result<Self> {
+    pub fn start(listen: SocketAddr, server: SocketAddr, plan: FaultPlan) -> io::Result<Self> {
         let listener = TcpListener::bind(listen)?;
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared {
             server,
-            weather: Mutex::new(weather),
+            plan: Mutex::new(plan),
             pace: Pace::default(),
             turns: Turns::default(),
             requests: AtomicU64::new(0),
-            mishaps: AtomicU64::new(0),
+            faults: AtomicU64::new(0),
             bodies: Bodies::default(),
             closing: AtomicBool::new(false),
         });
@@ -77,10 +77,10 @@ impl Proxy {
     }
 
     /// In front of the server of a local bucket.
-    pub fn before(config: &S3Config, weather: Weather) -> Self {
+    pub fn before(config: &S3Config, plan: FaultPlan) -> Self {
         let endpoint = config.endpoint.as_ref().unwrap();
         let server = endpoint.strip_prefix("http://").unwrap().parse().unwrap();
-        Self::start(([127, 0, 0, 1], 0).into(), server, weather).unwrap()
+        Self::start(([127, 0, 0, 1], 0).into(), server, plan).unwrap()
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -93,8 +93,8 @@ impl Proxy {
     }
 
     /// From the next request on.
-    pub fn set(&self, weather: Weather) {
-        *self.shared.weather.lock().unwrap() = weather;
+    pub fn set(&self, plan: FaultPlan) {
+        *self.shared.plan.lock().unwrap() = plan;
     }
 
     /// How many requests have arrived.
@@ -102,14 +102,14 @@ impl Proxy {
         self.shared.requests.load(Ordering::Relaxed)
     }
 
-    /// How many of them had a mishap. Zero means that a test tested nothing.
-    pub fn mishaps(&self) -> u64 {
-        self.shared.mishaps.load(Ordering::Relaxed)
+    /// How many of them had a fault. Zero means that a test tested nothing.
+    pub fn faults(&self) -> u64 {
+        self.shared.faults.load(Ordering::Relaxed)
     }
 }
 
-impl Proxy {
-    /// The bytes of all bodies that were long enough for mishaps and reached the server.
+impl FaultyProxy {
+    /// The bytes of all bodies that were long enough for faults and reached the server.
     pub fn body_bytes(&self) -> u64 {
         self.shared.bodies.bytes.load(Ordering::Relaxed)
     }
@@ -121,7 +121,7 @@ impl Proxy {
     }
 }
 
-impl Drop for Proxy {
+impl Drop for FaultyProxy {
     fn drop(&mut self) {
         self.shared.closing.store(true, Ordering::Relaxed);
         // Who waits for a connection sees the flag when one comes.

@@ -1,4 +1,4 @@
-//! How fast bytes go, and who goes first.
+//! `pace` decides how fast bytes go, and who goes first.
 
 use std::{
     io::{self, Write},

@@ -1,3 +1,5 @@
+//! These tests send requests through a proxy to a server that counts them.
+
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
@@ -6,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Mishap, Proxy, Weather};
+use super::{FaultPlan, FaultyProxy, NetworkFault};
 
 const LOCAL: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
 
@@ -45,7 +47,7 @@ fn request(body: &str) -> String {
 }
 
 /// What comes back until the connection ends or the answer's body is there.
-fn ask(proxy: &Proxy, body: &str) -> Result<String, std::io::Error> {
+fn ask(proxy: &FaultyProxy, body: &str) -> Result<String, std::io::Error> {
     let mut stream = TcpStream::connect(proxy.address())?;
     stream.write_all(request(body).as_bytes())?;
     let (mut answer, mut buffer) = (Vec::new(), [0; 4096]);
@@ -60,43 +62,43 @@ fn ask(proxy: &Proxy, body: &str) -> Result<String, std::io::Error> {
     Ok(String::from_utf8(answer).unwrap())
 }
 
-fn always(mishap: Mishap) -> Weather {
-    Weather::calm().with(mishap, 1)
+fn always(fault: NetworkFault) -> FaultPlan {
+    FaultPlan::none().with(fault, 1)
 }
 
 #[test]
 fn what_is_sent_arrives_as_it_was() {
     let (address, seen) = server();
-    let proxy = Proxy::start(LOCAL.into(), address, Weather::calm()).unwrap();
+    let proxy = FaultyProxy::start(LOCAL.into(), address, FaultPlan::none()).unwrap();
     assert!(ask(&proxy, "a body.").unwrap().ends_with("answer 0000"));
     assert_eq!(*seen.lock().unwrap(), [request("a body.")]);
-    assert_eq!((proxy.requests(), proxy.mishaps()), (1, 0));
+    assert_eq!((proxy.requests(), proxy.faults()), (1, 0));
 }
 
 #[test]
-fn a_mishap_is_what_it_is_called() {
+fn a_fault_is_what_it_is_called() {
     // What of it the server has seen when the client knows, and what the client is told.
     let cases = [
-        (Mishap::ResetBefore, 0, ""),
-        (Mishap::ResetWithin, 0, ""),
-        (Mishap::ResetAfter, 1, ""),
-        (Mishap::Late, 0, ""),
-        (Mishap::Truncated, 1, "answe"),
-        (Mishap::InternalError, 0, "<Code>InternalError</Code>"),
-        (Mishap::SlowDown, 0, "<Code>SlowDown</Code>"),
-        (Mishap::Twice, 2, "answer 0001"),
-        (Mishap::Overtaken, 1, "answer 0000"),
+        (NetworkFault::ResetBefore, 0, ""),
+        (NetworkFault::ResetWithin, 0, ""),
+        (NetworkFault::ResetAfter, 1, ""),
+        (NetworkFault::Late, 0, ""),
+        (NetworkFault::Truncated, 1, "answe"),
+        (NetworkFault::InternalError, 0, "<Code>InternalError</Code>"),
+        (NetworkFault::SlowDown, 0, "<Code>SlowDown</Code>"),
+        (NetworkFault::Twice, 2, "answer 0001"),
+        (NetworkFault::Overtaken, 1, "answer 0000"),
     ];
-    for (mishap, delivered, told) in cases {
+    for (fault, delivered, told) in cases {
         let (address, seen) = server();
-        let proxy = Proxy::start(LOCAL.into(), address, always(mishap)).unwrap();
+        let proxy = FaultyProxy::start(LOCAL.into(), address, always(fault)).unwrap();
         let answer = ask(&proxy, "a body.").unwrap_or_default();
-        assert_eq!(seen.lock().unwrap().len(), delivered, "{mishap:?}");
-        assert!(answer.contains(told) && answer.is_empty() == told.is_empty(), "{mishap:?}: {answer:?}");
-        assert_eq!(answer.contains("answer 0"), told.starts_with("answer 0"), "{mishap:?}: {answer:?}");
-        assert_eq!(proxy.mishaps(), 1);
+        assert_eq!(seen.lock().unwrap().len(), delivered, "{fault:?}");
+        assert!(answer.contains(told) && answer.is_empty() == told.is_empty(), "{fault:?}: {answer:?}");
+        assert_eq!(answer.contains("answer 0"), told.starts_with("answer 0"), "{fault:?}: {answer:?}");
+        assert_eq!(proxy.faults(), 1);
         let began = Instant::now();
-        while mishap == Mishap::Late && seen.lock().unwrap().is_empty() {
+        while fault == NetworkFault::Late && seen.lock().unwrap().is_empty() {
             assert!(began.elapsed() < Duration::from_secs(30), "it never arrives");
             thread::sleep(Duration::from_millis(5));
         }
@@ -106,8 +108,8 @@ fn a_mishap_is_what_it_is_called() {
 #[test]
 fn delay_and_width_take_the_time_they_say() {
     let (address, _) = server();
-    let weather = Weather { delay: Duration::from_millis(40), bytes_per_second: 1 << 20, ..Weather::calm() };
-    let proxy = Proxy::start(LOCAL.into(), address, weather).unwrap();
+    let plan = FaultPlan { delay: Duration::from_millis(40), bytes_per_second: 1 << 20, ..FaultPlan::none() };
+    let proxy = FaultyProxy::start(LOCAL.into(), address, plan).unwrap();
     let began = Instant::now();
     ask(&proxy, &format!("{}.", "x".repeat(100 << 10))).unwrap();
     // No upper end: a machine may be busy.
@@ -115,12 +117,14 @@ fn delay_and_width_take_the_time_they_say() {
 }
 
 #[test]
-fn a_seed_decides_which_requests_have_mishaps() {
-    let weather = |seed| Weather { seed, ..Weather::calm() }.with(Mishap::Twice, 4).with(Mishap::Late, 5);
-    let drawn = |seed| (0..1000).map(|n| weather(seed).mishap(n)).collect::<Vec<_>>();
+fn a_seed_decides_which_requests_have_faults() {
+    let plan = |seed| {
+        FaultPlan { seed, ..FaultPlan::none() }.with(NetworkFault::Twice, 4).with(NetworkFault::Late, 5)
+    };
+    let drawn = |seed| (0..1000).map(|n| plan(seed).fault(n)).collect::<Vec<_>>();
     assert_eq!(drawn(1), drawn(1));
     assert_ne!(drawn(1), drawn(2));
-    let count = |mishap| drawn(1).iter().filter(|drawn| **drawn == Some(mishap)).count();
-    assert!((200..300).contains(&count(Mishap::Twice)), "{}", count(Mishap::Twice));
-    assert!((100..200).contains(&count(Mishap::Late)), "{}", count(Mishap::Late));
+    let count = |fault| drawn(1).iter().filter(|drawn| **drawn == Some(fault)).count();
+    assert!((200..300).contains(&count(NetworkFault::Twice)), "{}", count(NetworkFault::Twice));
+    assert!((100..200).contains(&count(NetworkFault::Late)), "{}", count(NetworkFault::Late));
 }

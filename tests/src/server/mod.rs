@@ -1,4 +1,4 @@
-//! Real S3 servers on 127.0.0.1, ended with the test that started them.
+//! `server` starts real S3 servers on 127.0.0.1, and ends them with the test that started them.
 
 mod rclone;
 mod seaweedfs;

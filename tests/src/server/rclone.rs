@@ -1,4 +1,4 @@
-//! `rclone serve s3`: takes conditional writes and ignores the condition.
+//! `rclone` starts `rclone serve s3`, which takes conditional writes and ignores the condition.
 
 use store::bucket::S3Config;
 use tempfile::TempDir;

@@ -1,4 +1,4 @@
-//! SeaweedFS: honours every condition, and limits credentials to prefixes.
+//! `SeaweedFs` starts SeaweedFS, which honours every condition, and limits credentials to prefixes.
 
 use std::{
     collections::HashSet,

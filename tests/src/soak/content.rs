@@ -1,4 +1,4 @@
-//! Files that say themselves whether they are whole.
+//! `content` makes files that say themselves whether they are whole.
 //!
 //! A file is a row of parts. A part names its slot, its generation and its length, and all that
 //! follows is made from these: whoever reads one knows every byte it must have. So what is cut

@@ -1,4 +1,4 @@
-//! A simulated host: directories, a clock and mounts of its own.
+//! `host` simulates a host: directories, a clock and mounts of its own.
 
 use std::{
     fs,
@@ -11,10 +11,10 @@ use serde_json::Value;
 use store::bucket::S3Config;
 
 use super::{
+    fleet::SLOTS,
     ledger::{Crash, Found, Ledger},
-    world::SLOTS,
 };
-use crate::{binary, mount};
+use crate::{binary, mount_fixture};
 
 const FAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
 
@@ -93,8 +93,8 @@ impl Session {
 
     /// Ends the daemon as nothing can be prepared for, and the writer with it.
     pub fn kill(&mut self, crash: Crash) {
-        kill_process(Pid::from_raw(mount::pid(&self.mounted)).unwrap(), Signal::KILL).ok();
-        mount::await_end(&self.mounted);
+        kill_process(Pid::from_raw(mount_fixture::pid(&self.mounted)).unwrap(), Signal::KILL).ok();
+        mount_fixture::await_end(&self.mounted);
         self.stop_writer();
         self.crash = crash;
     }

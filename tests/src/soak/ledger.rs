@@ -1,4 +1,4 @@
-//! What a writer noted, and what must be left of it.
+//! `Ledger` reads what a writer noted, and tells what must be left of it.
 
 use std::{collections::BTreeMap, fs, path::Path};
 

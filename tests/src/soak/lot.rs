@@ -1,4 +1,4 @@
-//! What is drawn by lot, the same for the same seed.
+//! `Lot` draws by lot, the same for the same seed.
 
 #[derive(Clone, Debug)]
 pub struct Lot {

@@ -1,5 +1,5 @@
-//! Everything at once, for as long as one likes: hosts that snapshot, mount, commit, crash, restart,
-//! collect and roll back by lot, with real processes on a real server, and a judge outside.
+//! `soak` does everything at once, for as long as one likes: hosts snapshot, mount, commit, crash, restart, collect
+//! and roll back by lot, with real processes on a real server, and a judge outside.
 //!
 //! After every step: no pointer has moved but by a step that moves it. Of every snapshot that becomes
 //! current: each file is one that a writer had completed, and none is older than what was done before
@@ -8,12 +8,12 @@
 
 mod catalog;
 pub mod content;
+mod fleet;
 mod host;
 pub mod ledger;
 mod lot;
 mod sessions;
 mod steps;
-mod world;
 pub mod writer;
 
 use std::{
@@ -21,8 +21,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use fleet::Fleet;
 pub use steps::Kind;
-use world::World;
 
 use crate::server::SeaweedFs;
 
@@ -51,17 +51,17 @@ impl Plan {
 /// Panics at the first thing that must not be, with the seed; the steps before it have been printed.
 pub async fn run(plan: &Plan) {
     let mut server = SeaweedFs::start_unguarded().await;
-    let (mut world, began) =
-        (World::new(plan.seed, &server.config(), plan.kinds.contains(&Kind::Retention)), Instant::now());
+    let (mut fleet, began) =
+        (Fleet::new(plan.seed, &server.config(), plan.kinds.contains(&Kind::Retention)), Instant::now());
     let mut taken = 0;
     while began.elapsed() < plan.time {
-        if let Err(reason) = steps::take(&mut world, &plan.kinds) {
-            world.fail(&reason);
+        if let Err(reason) = steps::take(&mut fleet, &plan.kinds) {
+            fleet.fail(&reason);
         }
         taken += 1;
     }
-    if let Err(reason) = world.end() {
-        world.fail(&reason);
+    if let Err(reason) = fleet.end() {
+        fleet.fail(&reason);
     }
     server.stop();
     println!("{taken} steps from seed {}", plan.seed);

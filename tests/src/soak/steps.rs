@@ -1,8 +1,9 @@
-//! What is done next.
+//! `steps` chooses what is done next.
 
 use super::{
-    catalog, sessions,
-    world::{Step, World},
+    catalog,
+    fleet::{Fleet, Step},
+    sessions,
 };
 
 macro_rules! kinds {
@@ -23,8 +24,8 @@ macro_rules! kinds {
                 match self { $(Self::$kind => $weight,)* }
             }
 
-            fn take(self, world: &mut World, host: usize) -> Step {
-                match self { $(Self::$kind => $take(world, host),)* }
+            fn take(self, fleet: &mut Fleet, host: usize) -> Step {
+                match self { $(Self::$kind => $take(fleet, host),)* }
             }
         }
     };
@@ -58,26 +59,26 @@ kinds! {
 }
 
 /// Takes one step that something can be done with, by lot, and judges it.
-pub fn take(world: &mut World, kinds: &[Kind]) -> Result<(), String> {
+pub fn take(fleet: &mut Fleet, kinds: &[Kind]) -> Result<(), String> {
     let total: usize = kinds.iter().map(|kind| kind.weight()).sum();
     loop {
-        let (mut drawn, host) = (world.lot.below(total), world.lot.below(world.hosts.len()));
+        let (mut drawn, host) = (fleet.lot.below(total), fleet.lot.below(fleet.hosts.len()));
         let kind = kinds.iter().find(|kind| {
             let found = drawn < kind.weight();
             drawn = drawn.wrapping_sub(kind.weight());
             found
         });
         let kind = kind.expect("the weights add up");
-        let (name, days) = (world.hosts[host].name.clone(), world.hosts[host].days);
-        let aside = world.lot.once_in(4).then(|| catalog::Chores::start(world));
+        let (name, days) = (fleet.hosts[host].name.clone(), fleet.hosts[host].days);
+        let aside = fleet.lot.once_in(4).then(|| catalog::Chores::start(fleet));
         let told = |reason| format!("{}, on {name} with its clock {days} days off: {reason}", kind.name());
-        let done = kind.take(world, host).map_err(told)?;
+        let done = kind.take(fleet, host).map_err(told)?;
         if let Some(chores) = aside {
             chores.end().map_err(told)?;
         }
         if let Some(words) = done {
-            world.tell(&name, &words);
-            return world.judge().map_err(told);
+            fleet.tell(&name, &words);
+            return fleet.judge().map_err(told);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Archives are what they say, and every reader of tar reads them alike.
+//! These tests export archives: each is what it says, and every reader of tar reads it alike.
 
 use std::{
     collections::BTreeSet,
@@ -18,28 +18,28 @@ use store::{
 use tests::{
     archive::{DECODERS, Reader, archived, decoded, first_frame, sha256, tar_of},
     chromium::{Chromium, Site},
+    store_fixture::StoreFixture,
     tree::{assert_seen, look_at, make_odd, noise, set_mtime},
-    world::World,
 };
 
 const SOLID: Framing = Framing::Solid { level: 3, threads: 2 };
 const BOTH: [Framing; 2] = [SOLID, Framing::Splice];
 
-struct Scene {
+struct ExportScenario {
     folder: tempfile::TempDir,
-    world: World,
+    fixture: StoreFixture,
 }
 
-impl Scene {
+impl ExportScenario {
     /// A store with a snapshot of what `make` puts into a directory.
     async fn new(make: impl FnOnce(&Path)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let source = folder.path().join("source");
         fs::create_dir(&source).unwrap();
         make(&source);
-        let world = World::open(Arc::new(MemoryBucket::new()), None).await;
-        world.snapshot(&source).await.unwrap();
-        Self { folder, world }
+        let fixture = StoreFixture::open(Arc::new(MemoryBucket::new()), None).await;
+        fixture.snapshot(&source).await.unwrap();
+        Self { folder, fixture }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -52,15 +52,15 @@ impl Scene {
     }
 
     async fn export_as(&self, request: Request, to: &str) -> store::Result<Exported> {
-        let World { store, lineage, .. } = &self.world;
-        let record = self.world.current().await?;
+        let StoreFixture { store, lineage, .. } = &self.fixture;
+        let record = self.fixture.current().await?;
         export::to_directory(store, lineage, &record, request, &self.path(to), Arc::new(Silent)).await
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_reader_gets_every_odd_entry() {
-    let scene = Scene::new(|source| {
+    let scenario = ExportScenario::new(|source| {
         make_odd(source);
         let long = source.join("y".repeat(120));
         fs::create_dir(&long).unwrap();
@@ -68,12 +68,12 @@ async fn every_reader_gets_every_odd_entry() {
         std::os::unix::fs::chown(source.join("tiny"), Some(3_000_000), Some(4_000_000_000)).unwrap();
     })
     .await;
-    let expected = archived(&scene.path("source"));
+    let expected = archived(&scenario.path("source"));
     let mut wrong = Vec::new();
     for framing in BOTH {
-        let exported = scene.export(framing, "archives").await;
+        let exported = scenario.export(framing, "archives").await;
         for reader in Reader::ALL {
-            let out = scene.path(&format!("{reader:?} {framing:?}"));
+            let out = scenario.path(&format!("{reader:?} {framing:?}"));
             reader.unpack(&exported.archive_path, &out);
             let (mut expected, mut found) = (expected.clone(), look_at(&out));
             reader.forget(&mut expected);
@@ -94,13 +94,13 @@ async fn every_reader_gets_every_odd_entry() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_archive_depends_on_the_tree_alone() {
-    let scene = Scene::new(|source| {
+    let scenario = ExportScenario::new(|source| {
         make_odd(source);
     })
     .await;
-    let solid = scene.export(SOLID, "solid").await;
-    let spliced = scene.export(Framing::Splice, "spliced").await;
-    let again = scene.export(SOLID, "again").await;
+    let solid = scenario.export(SOLID, "solid").await;
+    let spliced = scenario.export(Framing::Splice, "spliced").await;
+    let again = scenario.export(SOLID, "again").await;
     assert_eq!(solid.archive, again.archive);
     assert_eq!(fs::read(&solid.archive_path).unwrap(), fs::read(&again.archive_path).unwrap());
     assert_ne!(solid.archive.sha256, spliced.archive.sha256);
@@ -122,45 +122,46 @@ async fn an_archive_depends_on_the_tree_alone() {
         );
     }
     // A store that holds the same tree in other packs gives the same stream.
-    let other = World::open(Arc::new(MemoryBucket::new()), None).await;
-    other.snapshot(&scene.path("source")).await.unwrap();
-    let other = Scene { folder: tempfile::tempdir().unwrap(), world: other };
+    let other = StoreFixture::open(Arc::new(MemoryBucket::new()), None).await;
+    other.snapshot(&scenario.path("source")).await.unwrap();
+    let other = ExportScenario { folder: tempfile::tempdir().unwrap(), fixture: other };
     assert_eq!(other.export(SOLID, "x").await.archive.tar_sha256, solid.archive.tar_sha256);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn times_can_be_left_at_whole_seconds() {
-    let scene = Scene::new(|source| {
+    let scenario = ExportScenario::new(|source| {
         fs::write(source.join("file"), "x").unwrap();
         set_mtime(&source.join("file"), 1_000_000_000, 5);
         set_mtime(source, 1_000_000_001, 6);
     })
     .await;
-    let exact = scene.export(SOLID, "exact").await.archive;
+    let exact = scenario.export(SOLID, "exact").await.archive;
     let request = Request { framing: SOLID, times: Times::Seconds, seal: None, max_bytes: u64::MAX };
-    let seconds = scene.export_as(request, "seconds").await.unwrap();
+    let seconds = scenario.export_as(request, "seconds").await.unwrap();
     // A pax header less for each of the two.
     assert_eq!(exact.tar_size_bytes - seconds.archive.tar_size_bytes, 2 * 1024);
-    let out = scene.path("out");
+    let out = scenario.path("out");
     Reader::GnuTar.unpack(&seconds.archive_path, &out);
     assert_eq!(look_at(&out)[Path::new("file")].mtime, (1_000_000_000, 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_predecessor_is_called_by_its_snapshot_until_it_has_an_archive() {
-    let scene = Scene::new(|source| fs::write(source.join("file"), "1").unwrap()).await;
-    let first = scene.world.current().await.unwrap();
-    fs::write(scene.path("source/file"), "2").unwrap();
-    scene.world.snapshot(&scene.path("source")).await.unwrap();
-    let manifest = scene.export(SOLID, "archives").await.manifest;
+    let scenario = ExportScenario::new(|source| fs::write(source.join("file"), "1").unwrap()).await;
+    let first = scenario.fixture.current().await.unwrap();
+    fs::write(scenario.path("source/file"), "2").unwrap();
+    scenario.fixture.snapshot(&scenario.path("source")).await.unwrap();
+    let manifest = scenario.export(SOLID, "archives").await.manifest;
     assert_eq!(manifest.predecessor_sha256, first.sha256());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_damaged_chunk_ends_the_export_and_leaves_nothing() {
-    let scene = Scene::new(|source| fs::write(source.join("file"), noise(1 << 20, 1)).unwrap()).await;
-    let packs = layout::packs(&scene.world.store.tenant);
-    let root: &Arc<dyn Bucket> = &scene.world.root;
+    let scenario =
+        ExportScenario::new(|source| fs::write(source.join("file"), noise(1 << 20, 1)).unwrap()).await;
+    let packs = layout::packs(&scenario.fixture.store.tenant);
+    let root: &Arc<dyn Bucket> = &scenario.fixture.root;
     let page = root.list(&packs, store::bucket::Depth::All, None).await.unwrap();
     let key = page.entries.iter().map(|entry| &entry.key).find(|key| !key.name().ends_with("-meta")).unwrap();
     let object = root.get(key, u64::MAX).await.unwrap();
@@ -170,25 +171,26 @@ async fn a_damaged_chunk_ends_the_export_and_leaves_nothing() {
     root.put(key, bytes.into(), store::bucket::Write::Replace(object.version)).await.unwrap();
     for framing in BOTH {
         let request = Request { framing, times: Times::Exact, seal: None, max_bytes: u64::MAX };
-        let error = scene.export_as(request, "archives").await.unwrap_err();
+        let error = scenario.export_as(request, "archives").await.unwrap_err();
         assert_eq!(error.kind(), store::ErrorKind::Damaged, "{error}");
-        assert_eq!(fs::read_dir(scene.path("archives")).unwrap().count(), 0);
+        assert_eq!(fs::read_dir(scenario.path("archives")).unwrap().count(), 0);
     }
 }
 
 /// Who stops after the first frame must notice that it was not all.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_first_frame_alone_is_all_of_a_solid_archive_and_no_archive_of_a_spliced_one() {
-    let scene = Scene::new(|source| fs::write(source.join("file"), noise(1 << 20, 1)).unwrap()).await;
+    let scenario =
+        ExportScenario::new(|source| fs::write(source.join("file"), noise(1 << 20, 1)).unwrap()).await;
     for framing in BOTH {
-        let Exported { archive, archive_path, .. } = scene.export(framing, "archives").await;
+        let Exported { archive, archive_path, .. } = scenario.export(framing, "archives").await;
         let bytes = fs::read(&archive_path).unwrap();
         let first = first_frame(&bytes);
         match framing {
             Framing::Solid { .. } => assert_eq!(sha256(&first), archive.tar_sha256),
             Framing::Splice => {
                 assert_eq!(first.len(), 256);
-                let tar = scene.path("first.tar");
+                let tar = scenario.path("first.tar");
                 fs::write(&tar, &first).unwrap();
                 for lister in ["tar", "bsdtar"] {
                     let listed = Command::new(lister).arg("-tf").arg(&tar).output().unwrap();
@@ -201,27 +203,27 @@ async fn a_first_frame_alone_is_all_of_a_solid_archive_and_no_archive_of_a_splic
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_empty_profile_is_an_archive_too() {
-    let scene = Scene::new(|_| {}).await;
+    let scenario = ExportScenario::new(|_| {}).await;
     for framing in BOTH {
-        let exported = scene.export(framing, "archives").await;
+        let exported = scenario.export(framing, "archives").await;
         let Archive { files, skipped, .. } = exported.archive;
         assert_eq!((files, skipped), (0, 0));
-        let out = scene.path(&format!("{framing:?}"));
+        let out = scenario.path(&format!("{framing:?}"));
         Reader::GnuTar.unpack(&exported.archive_path, &out);
-        assert_seen(&look_at(&scene.path("source")), &out);
+        assert_seen(&look_at(&scenario.path("source")), &out);
     }
 }
 
 /// As `docs/archives.md` has it.
 #[tokio::test(flavor = "multi_thread")]
 async fn decoders_read_what_the_table_says_and_those_that_stop_early_are_left_with_no_archive() {
-    let scene = Scene::new(|source| {
+    let scenario = ExportScenario::new(|source| {
         fs::write(source.join("file"), noise(1 << 20, 1)).unwrap();
         fs::write(source.join("text"), "all work and no play ".repeat(50_000)).unwrap();
     })
     .await;
     for framing in BOTH {
-        let Exported { archive, archive_path, .. } = scene.export(framing, "archives").await;
+        let Exported { archive, archive_path, .. } = scenario.export(framing, "archives").await;
         let first = sha256(&first_frame(&fs::read(&archive_path).unwrap()));
         for (decoder, reads_on) in DECODERS {
             let all = matches!(framing, Framing::Solid { .. }) || reads_on;
@@ -239,16 +241,16 @@ async fn decoders_read_what_the_table_says_and_those_that_stop_early_are_left_wi
 #[tokio::test(flavor = "multi_thread")]
 async fn chromium_finds_everything_in_what_tar_made_of_its_profile() {
     let site = Site::start();
-    let scene = Scene::new(|source| {
+    let scenario = ExportScenario::new(|source| {
         let chromium = Chromium::start(source);
         site.leave(&mut chromium.devtools(), "kept");
         chromium.close();
     })
     .await;
-    let expected = archived(&scene.path("source"));
+    let expected = archived(&scenario.path("source"));
     for (framing, reader) in BOTH.into_iter().zip([Reader::GnuTar, Reader::Python]) {
-        let exported = scene.export(framing, "archives").await;
-        let out = scene.path(&format!("{reader:?}"));
+        let exported = scenario.export(framing, "archives").await;
+        let out = scenario.path(&format!("{reader:?}"));
         reader.unpack(&exported.archive_path, &out);
         let (mut expected, mut found) = (expected.clone(), look_at(&out));
         reader.forget(&mut expected);

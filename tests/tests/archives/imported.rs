@@ -1,25 +1,25 @@
-//! Trees of all kinds, made into archives by GNU tar, come back as they were.
+//! These tests import trees of all kinds that GNU tar has archived, and find them as they were.
 
 use std::{fs, os::unix::fs::FileExt, path::Path, process::Command};
 
 use proptest::prelude::*;
 use tests::{
-    desk::Desk,
+    profile_fixture::ProfileFixture,
     random::{entries, make},
     tree::{assert_same, make_odd, noise, set_mtime},
 };
 
 /// Through a program that writes tar, an import and a restore.
-fn round_trip(desk: &Desk, source: &Path, tar: &str) {
-    let (archive, out) = (desk.path("archive.tar.zst"), desk.path("out"));
+fn round_trip(fixture: &ProfileFixture, source: &Path, tar: &str) {
+    let (archive, out) = (fixture.path("archive.tar.zst"), fixture.path("out"));
     let line = format!("{tar} -C \"$0\" -c . | zstd -q > \"$1\"");
     let made = Command::new("sh").args(["-c", &line]).args([source, &archive]).status().unwrap();
     assert!(made.success());
-    desk.host.succeed(["import", archive.to_str().unwrap(), "acme/alice", "--chrome-major", "131"]);
+    fixture.host.succeed(["import", archive.to_str().unwrap(), "acme/alice", "--chrome-major", "131"]);
     if out.exists() {
         fs::remove_dir_all(&out).unwrap();
     }
-    desk.host.restore("acme/alice", &out);
+    fixture.host.restore("acme/alice", &out);
 }
 
 proptest! {
@@ -27,32 +27,32 @@ proptest! {
 
     #[test]
     fn what_gnu_tar_writes_comes_back(entries in entries(), sorted in any::<bool>()) {
-        let desk = Desk::local();
-        let source = desk.path("source");
+        let fixture = ProfileFixture::local();
+        let source = fixture.path("source");
         fs::create_dir(&source).unwrap();
         make(&source, &entries);
         let order = if sorted { "--sort=name" } else { "--sort=none" };
-        round_trip(&desk, &source, &format!("tar --format=posix --sparse --xattrs {order}"));
-        assert_same(&source, &desk.path("out"));
+        round_trip(&fixture, &source, &format!("tar --format=posix --sparse --xattrs {order}"));
+        assert_same(&source, &fixture.path("out"));
     }
 }
 
 #[test]
 fn everything_a_file_system_can_hold_comes_back_in_every_format() {
-    let desk = Desk::local();
-    let source = desk.path("source");
+    let fixture = ProfileFixture::local();
+    let source = fixture.path("source");
     fs::create_dir(&source).unwrap();
     make_odd(&source);
-    round_trip(&desk, &source, "tar --format=posix --sparse --xattrs");
-    assert_same(&source, &desk.path("out"));
+    round_trip(&fixture, &source, "tar --format=posix --sparse --xattrs");
+    assert_same(&source, &fixture.path("out"));
     // And the tree is the one that a capture finds.
-    let captured = desk.host.snapshot(&source, "acme/alice");
+    let captured = fixture.host.snapshot(&source, "acme/alice");
     assert_eq!(captured["outcome"], "unchanged", "{captured}");
     // GNU tar's own format has no attributes and no parts of seconds.
-    round_trip(&desk, &source, "tar --format=gnu");
-    let (before, after) = (source.join("a/large"), desk.path("out/a/large"));
+    round_trip(&fixture, &source, "tar --format=gnu");
+    let (before, after) = (source.join("a/large"), fixture.path("out/a/large"));
     assert_eq!(fs::read(before).unwrap(), fs::read(after).unwrap());
-    let deep = (0..30).fold(desk.path("out/deep"), |path, _| path.join("d".repeat(100)));
+    let deep = (0..30).fold(fixture.path("out/deep"), |path, _| path.join("d".repeat(100)));
     assert_eq!(fs::read(deep.join("bottom")).unwrap(), b"found");
 }
 
@@ -69,8 +69,8 @@ fn sparse(path: &Path, parts: u64, len: u64, step: u64) {
 /// whether it may leave them out.
 #[test]
 fn holes_that_are_left_out_come_back() {
-    let desk = Desk::local();
-    let source = desk.path("source");
+    let fixture = ProfileFixture::local();
+    let source = fixture.path("source");
     fs::create_dir_all(source.join("below")).unwrap();
     fs::write(source.join("full"), noise(100_000, 7)).unwrap();
     sparse(&source.join("only a hole"), 0, 0, 1 << 20);
@@ -94,28 +94,28 @@ fn holes_that_are_left_out_come_back() {
         "tar --format=posix --sparse --sparse-version=1.0",
         "bsdtar --format=pax",
     ] {
-        round_trip(&desk, &source, tar);
-        assert_same(&source, &desk.path("out"));
-        let captured = desk.host.snapshot(&source, "acme/alice");
+        round_trip(&fixture, &source, tar);
+        assert_same(&source, &fixture.path("out"));
+        let captured = fixture.host.snapshot(&source, "acme/alice");
         assert_eq!(captured["outcome"], "unchanged", "{tar}: {captured}");
     }
 }
 
 #[test]
 fn what_was_exported_is_the_same_snapshot_again() {
-    let desk = Desk::local();
-    let source = desk.path("source");
+    let fixture = ProfileFixture::local();
+    let source = fixture.path("source");
     fs::create_dir(&source).unwrap();
     make_odd(&source);
-    let captured = desk.host.snapshot(&source, "acme/alice");
-    let archives = desk.path("archives");
+    let captured = fixture.host.snapshot(&source, "acme/alice");
+    let archives = fixture.path("archives");
     for more in [&[][..], &["--splice"]] {
         let line = ["export", "acme/alice", "-o", archives.to_str().unwrap(), "--chrome-major", "131"];
-        let exported = desk.host.succeed([&line[..], more].concat());
+        let exported = fixture.host.succeed([&line[..], more].concat());
         let name = format!("profile-{}.tar.zst", &exported["archive_sha256"].as_str().unwrap()[..12]);
         // The manifest lies beside it, and says which Chrome it is.
-        let imported = desk.host.succeed(["import", archives.join(name).to_str().unwrap(), "acme/bob"]);
-        desk.host.verify("acme/bob", &["--chrome-major", "131"]);
+        let imported = fixture.host.succeed(["import", archives.join(name).to_str().unwrap(), "acme/bob"]);
+        fixture.host.verify("acme/bob", &["--chrome-major", "131"]);
         assert_eq!(imported["snapshot_id"], captured["snapshot_id"], "{more:?}");
         assert_eq!(imported["archive_sha256"], exported["archive_sha256"]);
         assert_eq!(imported["new_chunks"], 0, "{imported}");

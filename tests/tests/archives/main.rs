@@ -1,4 +1,4 @@
-//! Archives of snapshots, ours and those of other programs.
+//! These tests deal with archives of snapshots, ours and those of other programs.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,5 +1,5 @@
-//! Published archives: what a program finds that knows only the contract, and that nothing is
-//! left of those that were not finished, or whose snapshot is gone.
+//! These tests publish archives: a program that knows only the contract finds them, and nothing is left of those
+//! that were not finished, or whose snapshot is gone.
 
 use std::{
     fs,
@@ -34,18 +34,18 @@ use store::{
 use tests::{
     archive::sha256,
     server::SeaweedFs,
+    store_fixture::{StoreFixture, request},
     tree::noise,
-    world::{World, request},
 };
 
-struct Scene {
+struct PublishScenario {
     folder: tempfile::TempDir,
-    world: World,
+    fixture: StoreFixture,
 }
 
-impl Scene {
+impl PublishScenario {
     async fn new(bucket: Arc<dyn Bucket>) -> Self {
-        Self { folder: tempfile::tempdir().unwrap(), world: World::open(bucket, None).await }
+        Self { folder: tempfile::tempdir().unwrap(), fixture: StoreFixture::open(bucket, None).await }
     }
 
     fn job(&self) -> PublishJob {
@@ -65,27 +65,27 @@ impl Scene {
         let written = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000 + seed);
         fs::File::options().write(true).open(source.join("file")).unwrap().set_modified(written).unwrap();
         let archive = always.then(|| self.job());
-        let request = snapshot::Request { archive, ..request(&self.world.lineage, &source) };
-        self.world.capture(&request).await
+        let request = snapshot::Request { archive, ..request(&self.fixture.lineage, &source) };
+        self.fixture.capture(&request).await
     }
 
     async fn publish(&self, target: RecordId) -> store::Result<Published> {
-        publish(&self.world.handle("test"), target, &self.job(), Arc::new(Silent)).await
+        publish(&self.fixture.handle("test"), target, &self.job(), Arc::new(Silent)).await
     }
 
     async fn record(&self, id: RecordId) -> Record {
-        records::get(&self.world.store, &self.world.lineage, id).await.unwrap().0
+        records::get(&self.fixture.store, &self.fixture.lineage, id).await.unwrap().0
     }
 
     async fn latest(&self) -> Value {
-        let object = self.world.root.get(&layout::latest(&self.world.lineage), u64::MAX).await.unwrap();
+        let object = self.fixture.root.get(&layout::latest(&self.fixture.lineage), u64::MAX).await.unwrap();
         serde_json::from_slice(&object.bytes).unwrap()
     }
 
     /// The names of archives and manifests in the bucket.
     async fn archives(&self) -> Vec<String> {
-        let prefix = layout::lineage(&self.world.lineage);
-        let listed = records::list_all(&*self.world.root, &prefix, store::bucket::Depth::Children).await;
+        let prefix = layout::lineage(&self.fixture.lineage);
+        let listed = records::list_all(&*self.fixture.root, &prefix, store::bucket::Depth::Children).await;
         let mut names: Vec<_> = listed.unwrap().0.iter().map(|entry| entry.key.name().to_owned()).collect();
         names.retain(|name| name.starts_with("profile-"));
         names.sort();
@@ -98,7 +98,7 @@ impl Scene {
         let prefix = latest["active_sha256_prefix"].as_str().unwrap();
         let get = async |field: &str| {
             let key = Key::new(latest[field].as_str().unwrap()).unwrap();
-            (self.world.root.get(&key, u64::MAX).await.unwrap().bytes, key)
+            (self.fixture.root.get(&key, u64::MAX).await.unwrap().bytes, key)
         };
         let (bytes, key) = get("active_manifest_key").await;
         assert!(key.name().contains(prefix));
@@ -109,7 +109,7 @@ impl Scene {
             (manifest.archive_sha256, manifest.archive_size_bytes)
         );
         assert_eq!(manifest.archive_sha256.prefix(), prefix);
-        assert_eq!(manifest.lineage(), self.world.lineage);
+        assert_eq!(manifest.lineage(), self.fixture.lineage);
         manifest
     }
 
@@ -120,37 +120,37 @@ impl Scene {
 }
 
 async fn what_is_published_is_read_by_the_contract_alone(bucket: Arc<dyn Bucket>) {
-    let scene = Scene::new(bucket).await;
-    let stored = scene.snapshot(1, false).await.unwrap();
-    let before = scene.latest().await;
-    assert_eq!(scene.archives().await, Vec::<String>::new());
-    let published = scene.publish(stored.record).await.unwrap();
+    let scenario = PublishScenario::new(bucket).await;
+    let stored = scenario.snapshot(1, false).await.unwrap();
+    let before = scenario.latest().await;
+    assert_eq!(scenario.archives().await, Vec::<String>::new());
+    let published = scenario.publish(stored.record).await.unwrap();
     assert!(published.current && published.written.is_some());
-    assert!(scene.nothing_is_left_on_disk());
-    let manifest = scene.read_by_contract().await;
+    assert!(scenario.nothing_is_left_on_disk());
+    let manifest = scenario.read_by_contract().await;
     assert_eq!(manifest.predecessor_sha256, "");
     // It is the same move of the same pointer, and still ours.
-    let after = scene.latest().await;
+    let after = scenario.latest().await;
     for field in ["flipped_at_ms", "flipped_from_sha256_prefix"] {
         assert_eq!(after[field], before[field]);
     }
-    let pointer = scene.world.handle("test").pointer().await.unwrap().unwrap().pointer;
+    let pointer = scenario.fixture.handle("test").pointer().await.unwrap().unwrap().pointer;
     assert_eq!(pointer.target(), Target::Record(stored.record));
-    let record = scene.record(stored.record).await;
+    let record = scenario.record(stored.record).await;
     let archive = published.written.unwrap();
     assert_eq!(record.archive_sha256, Some(archive.sha256.to_string()));
     assert_eq!(record.archive_size_bytes, Some(archive.size_bytes));
     assert_eq!((record.tar_sha256, record.publishing), (Some(archive.tar_sha256), None));
     // Once is enough, and a half that somebody removed is made good.
-    let again = scene.publish(stored.record).await.unwrap();
+    let again = scenario.publish(stored.record).await.unwrap();
     assert_eq!((again.archive_sha256, again.written, again.current), (archive.sha256, None, true));
     for key in [&published.archive_key, &published.manifest_key] {
-        scene.world.root.delete(key).await.unwrap();
-        assert!(scene.publish(stored.record).await.unwrap().written.is_some());
-        scene.read_by_contract().await;
+        scenario.fixture.root.delete(key).await.unwrap();
+        assert!(scenario.publish(stored.record).await.unwrap().written.is_some());
+        scenario.read_by_contract().await;
     }
-    assert_eq!(scene.archives().await.len(), 2);
-    scene.world.assert_clean().await;
+    assert_eq!(scenario.archives().await.len(), 2);
+    scenario.fixture.assert_clean().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -163,87 +163,87 @@ async fn on_seaweedfs_in_parts_what_is_published_is_read_by_the_contract_alone()
     let server = SeaweedFs::shared().await;
     let plain = server.config();
     // Made whole: what is judged when a store is made is not how it takes parts.
-    World::open(Arc::new(S3Bucket::open(plain.clone()).await), None).await;
+    StoreFixture::open(Arc::new(S3Bucket::open(plain.clone()).await), None).await;
     let config = S3Config { multipart_threshold_bytes: 50_000, part_bytes: 5 << 20, ..plain };
     what_is_published_is_read_by_the_contract_alone(Arc::new(S3Bucket::open(config).await)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_older_snapshot_is_published_without_moving_the_pointer_and_its_archive_goes_with_it() {
-    let scene = Scene::new(Arc::new(MemoryBucket::new())).await;
-    let older = scene.snapshot(1, false).await.unwrap();
-    let newer = scene.snapshot(2, false).await.unwrap();
-    let before = scene.latest().await;
-    assert!(!scene.publish(older.record).await.unwrap().current);
-    assert_eq!(scene.latest().await, before);
+    let scenario = PublishScenario::new(Arc::new(MemoryBucket::new())).await;
+    let older = scenario.snapshot(1, false).await.unwrap();
+    let newer = scenario.snapshot(2, false).await.unwrap();
+    let before = scenario.latest().await;
+    assert!(!scenario.publish(older.record).await.unwrap().current);
+    assert_eq!(scenario.latest().await, before);
     // What superseded it calls it by its archive from now on.
-    let published = scene.publish(newer.record).await.unwrap();
-    let manifest = scene.read_by_contract().await;
-    assert_eq!(manifest.predecessor_sha256, scene.record(older.record).await.archive_sha256.unwrap());
-    assert_eq!(scene.archives().await.len(), 4);
-    scene.world.handle("test").delete(older.record, "").await.unwrap();
+    let published = scenario.publish(newer.record).await.unwrap();
+    let manifest = scenario.read_by_contract().await;
+    assert_eq!(manifest.predecessor_sha256, scenario.record(older.record).await.archive_sha256.unwrap());
+    assert_eq!(scenario.archives().await.len(), 4);
+    scenario.fixture.handle("test").delete(older.record, "").await.unwrap();
     let sha = published.archive_sha256.prefix();
-    assert_eq!(scene.archives().await, [layout::manifest_name(&sha), layout::archive_name(&sha)]);
-    scene.read_by_contract().await;
-    let refused = scene.publish(older.record).await.unwrap_err();
+    assert_eq!(scenario.archives().await, [layout::manifest_name(&sha), layout::archive_name(&sha)]);
+    scenario.read_by_contract().await;
+    let refused = scenario.publish(older.record).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::NotFound);
 }
 
 /// Nothing but the archive is missing, and only programs that know nothing else would notice.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_check_misses_half_an_archive_and_another_publication_makes_it_good() {
-    let scene = Scene::new(Arc::new(MemoryBucket::new())).await;
-    let stored = scene.snapshot(1, true).await.unwrap();
-    let published = scene.publish(stored.record).await.unwrap();
-    scene.world.assert_clean().await;
+    let scenario = PublishScenario::new(Arc::new(MemoryBucket::new())).await;
+    let stored = scenario.snapshot(1, true).await.unwrap();
+    let published = scenario.publish(stored.record).await.unwrap();
+    scenario.fixture.assert_clean().await;
     for key in [&published.archive_key, &published.manifest_key] {
-        scene.world.root.delete(key).await.unwrap();
-        let damage = scene.world.verify().await.unwrap().damage;
+        scenario.fixture.root.delete(key).await.unwrap();
+        let damage = scenario.fixture.verify().await.unwrap().damage;
         let told: Vec<_> = damage.iter().map(|damage| (&damage.object, &damage.snapshots)).collect();
         assert_eq!(told, [(&key.to_string(), &vec![published.archive_sha256.prefix()])], "{damage:?}");
-        scene.publish(stored.record).await.unwrap();
-        scene.world.assert_clean().await;
+        scenario.publish(stored.record).await.unwrap();
+        scenario.fixture.assert_clean().await;
     }
-    let whole = scene.world.root.get(&published.archive_key, u64::MAX).await.unwrap();
+    let whole = scenario.fixture.root.get(&published.archive_key, u64::MAX).await.unwrap();
     let mut other = whole.bytes.to_vec();
     other[1000] ^= 1;
     let replace = store::bucket::Write::Replace(whole.version);
-    scene.world.root.put(&published.archive_key, other.into(), replace).await.unwrap();
-    let damage = scene.world.verify().await.unwrap().damage;
+    scenario.fixture.root.put(&published.archive_key, other.into(), replace).await.unwrap();
+    let damage = scenario.fixture.verify().await.unwrap().damage;
     assert!(damage[0].reason.contains("not what its name says"), "{damage:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deletion_does_not_pass_over_a_record_that_may_name_its_archive() {
-    let scene = Scene::new(Arc::new(MemoryBucket::new())).await;
-    let older = scene.snapshot(1, true).await.unwrap();
-    let other = scene.snapshot(2, true).await.unwrap();
-    scene.snapshot(3, true).await.unwrap();
-    let key = layout::record(&scene.world.lineage, other.record);
-    let whole = scene.world.root.get(&key, u64::MAX).await.unwrap();
+    let scenario = PublishScenario::new(Arc::new(MemoryBucket::new())).await;
+    let older = scenario.snapshot(1, true).await.unwrap();
+    let other = scenario.snapshot(2, true).await.unwrap();
+    scenario.snapshot(3, true).await.unwrap();
+    let key = layout::record(&scenario.fixture.lineage, other.record);
+    let whole = scenario.fixture.root.get(&key, u64::MAX).await.unwrap();
     let torn = store::bucket::Write::Replace(whole.version);
-    scene.world.root.put(&key, whole.bytes.slice(..100).into(), torn).await.unwrap();
-    let before = scene.archives().await;
-    let error = scene.world.handle("test").delete(older.record, "").await.unwrap_err();
+    scenario.fixture.root.put(&key, whole.bytes.slice(..100).into(), torn).await.unwrap();
+    let before = scenario.archives().await;
+    let error = scenario.fixture.handle("test").delete(older.record, "").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Damaged);
-    assert_eq!(scene.archives().await, before);
-    assert_eq!(scene.record(older.record).await.state, State::Live);
+    assert_eq!(scenario.archives().await, before);
+    assert_eq!(scenario.record(older.record).await.state, State::Live);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn with_always_every_pointer_names_an_archive_from_the_start() {
-    let scene = Scene::new(Arc::new(MemoryBucket::new())).await;
+    let scenario = PublishScenario::new(Arc::new(MemoryBucket::new())).await;
     let mut before = String::new();
     for round in 0..3 {
-        let report = scene.snapshot(round, true).await.unwrap();
-        let manifest = scene.read_by_contract().await;
+        let report = scenario.snapshot(round, true).await.unwrap();
+        let manifest = scenario.read_by_contract().await;
         assert_eq!(report.sha256_prefix, manifest.archive_sha256.prefix());
         assert_eq!(manifest.predecessor_sha256, before);
         let prefix = before.chars().take(12).collect::<String>();
         assert!(matches!(&report.flip, Flip::Flipped { from, .. } if *from == prefix), "{report:?}");
         before = manifest.archive_sha256.to_string();
     }
-    assert_eq!(scene.archives().await.len(), 6);
+    assert_eq!(scenario.archives().await.len(), 6);
 }
 
 /// Whatever fails, neither half stays alone, and the next attempt succeeds.
@@ -251,20 +251,20 @@ async fn with_always_every_pointer_names_an_archive_from_the_start() {
 async fn a_half_that_could_not_be_stored_takes_the_other_with_it() {
     for (part, fault) in [(".tar.zst", Fault::Before), (".manifest.json", Fault::Before)] {
         let faults = Arc::new(FaultBucket::new(Arc::new(MemoryBucket::new())));
-        let scene = Scene::new(faults.clone()).await;
-        let stored = scene.snapshot(1, false).await.unwrap();
-        let before = scene.latest().await;
+        let scenario = PublishScenario::new(faults.clone()).await;
+        let stored = scenario.snapshot(1, false).await.unwrap();
+        let before = scenario.latest().await;
         faults.inject(Rule::new(fault).on(Verb::Create).at(part).always());
-        let error = scene.publish(stored.record).await.unwrap_err();
+        let error = scenario.publish(stored.record).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{part}: {error}");
         assert!(faults.strikes() >= 4, "{part}: it is tried again three times");
-        assert_eq!(scene.archives().await, Vec::<String>::new(), "{part}");
-        assert_eq!(scene.latest().await, before);
-        let record = scene.record(stored.record).await;
+        assert_eq!(scenario.archives().await, Vec::<String>::new(), "{part}");
+        assert_eq!(scenario.latest().await, before);
+        let record = scenario.record(stored.record).await;
         assert_eq!((record.archive_sha256, record.publishing), (None, None));
         faults.heal();
-        scene.publish(stored.record).await.unwrap();
-        scene.read_by_contract().await;
+        scenario.publish(stored.record).await.unwrap();
+        scenario.read_by_contract().await;
     }
 }
 
@@ -272,32 +272,32 @@ async fn a_half_that_could_not_be_stored_takes_the_other_with_it() {
 #[tokio::test(start_paused = true)]
 async fn a_manifest_is_replaced_and_never_missing() {
     let faults = Arc::new(FaultBucket::new(Arc::new(MemoryBucket::new())));
-    let scene = Scene::new(faults.clone()).await;
-    let stored = scene.snapshot(1, false).await.unwrap();
-    let published = scene.publish(stored.record).await.unwrap();
-    let found = scene.world.root.get(&published.manifest_key, u64::MAX).await.unwrap();
+    let scenario = PublishScenario::new(faults.clone()).await;
+    let stored = scenario.snapshot(1, false).await.unwrap();
+    let published = scenario.publish(stored.record).await.unwrap();
+    let found = scenario.fixture.root.get(&published.manifest_key, u64::MAX).await.unwrap();
     let mut other = Manifest::decode(&found.bytes).unwrap();
     other.notes = "from before".to_owned();
     let write = store::bucket::Write::Replace(found.version);
-    scene.world.root.put(&published.manifest_key, other.encode().into(), write).await.unwrap();
-    scene.world.root.delete(&published.archive_key).await.unwrap();
+    scenario.fixture.root.put(&published.manifest_key, other.encode().into(), write).await.unwrap();
+    scenario.fixture.root.delete(&published.archive_key).await.unwrap();
     faults.inject(Rule::new(Fault::Before).on(Verb::Delete).always());
-    scene.publish(stored.record).await.unwrap();
-    assert_eq!(scene.read_by_contract().await.notes, "");
+    scenario.publish(stored.record).await.unwrap();
+    assert_eq!(scenario.read_by_contract().await.notes, "");
 }
 
 /// What is on its way holds cookies.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_archive_is_written_for_its_owner_alone() {
-    let scene = Scene::new(Arc::new(MemoryBucket::new())).await;
-    let stored = scene.snapshot(1, true).await.unwrap();
-    let record = scene.record(stored.record).await;
+    let scenario = PublishScenario::new(Arc::new(MemoryBucket::new())).await;
+    let stored = scenario.snapshot(1, true).await.unwrap();
+    let record = scenario.record(stored.record).await;
     let exported = export::to_directory(
-        &scene.world.store,
-        &scene.world.lineage,
+        &scenario.fixture.store,
+        &scenario.fixture.lineage,
         &record,
-        scene.job().export,
-        scene.folder.path(),
+        scenario.job().export,
+        scenario.folder.path(),
         Arc::new(Silent),
     );
     let mode = fs::metadata(exported.await.unwrap().archive_path).unwrap().permissions().mode();
@@ -308,23 +308,23 @@ async fn an_archive_is_written_for_its_owner_alone() {
 #[tokio::test(start_paused = true)]
 async fn a_publication_that_fails_takes_no_archive_from_another_snapshot() {
     let faults = Arc::new(FaultBucket::new(Arc::new(MemoryBucket::new())));
-    let scene = Scene::new(faults.clone()).await;
-    let first = scene.snapshot(1, false).await.unwrap();
-    let published = scene.publish(first.record).await.unwrap();
-    scene.snapshot(2, false).await.unwrap();
-    let again = scene.snapshot(1, false).await.unwrap();
+    let scenario = PublishScenario::new(faults.clone()).await;
+    let first = scenario.snapshot(1, false).await.unwrap();
+    let published = scenario.publish(first.record).await.unwrap();
+    scenario.snapshot(2, false).await.unwrap();
+    let again = scenario.snapshot(1, false).await.unwrap();
     assert_ne!(first.record, again.record);
     faults.inject(Rule::new(Fault::Before).on(Verb::Create).at(".manifest.json").always());
-    scene.publish(again.record).await.unwrap_err();
-    assert_eq!(scene.archives().await.len(), 2);
-    assert_eq!(scene.record(again.record).await.publishing, None);
+    scenario.publish(again.record).await.unwrap_err();
+    assert_eq!(scenario.archives().await.len(), 2);
+    assert_eq!(scenario.record(again.record).await.publishing, None);
     faults.heal();
     // The same tree, and yet a name of its own: a late removal of one cannot hit the other.
-    let own = scene.publish(again.record).await.unwrap();
+    let own = scenario.publish(again.record).await.unwrap();
     assert_ne!(own.archive_sha256, published.archive_sha256);
-    assert_eq!(scene.archives().await.len(), 4);
-    scene.read_by_contract().await;
-    scene.world.assert_clean().await;
+    assert_eq!(scenario.archives().await.len(), 4);
+    scenario.read_by_contract().await;
+    scenario.fixture.assert_clean().await;
 }
 
 /// A publisher that dies, whenever that is, leaves nothing that is not found again.
@@ -334,14 +334,14 @@ async fn what_a_killed_publisher_leaves_is_finished_or_collected() {
         for nth in 1.. {
             let memory = Arc::new(MemoryBucket::new());
             let faults = Arc::new(FaultBucket::new(memory.clone()));
-            let scene = Scene::new(faults.clone()).await;
-            let stored = scene.snapshot(1, false).await.unwrap();
+            let scenario = PublishScenario::new(faults.clone()).await;
+            let stored = scenario.snapshot(1, false).await.unwrap();
             faults.inject(Rule::new(killed).at("snapshots/").nth(nth));
-            let ended = scene.publish(stored.record).await;
+            let ended = scenario.publish(stored.record).await;
             faults.heal();
-            let survivor = Scene {
+            let survivor = PublishScenario {
                 folder: tempfile::tempdir().unwrap(),
-                world: World::open(memory.clone(), None).await,
+                fixture: StoreFixture::open(memory.clone(), None).await,
             };
             if nth % 2 == 0 {
                 survivor.publish(stored.record).await.unwrap();
@@ -349,13 +349,13 @@ async fn what_a_killed_publisher_leaves_is_finished_or_collected() {
                 assert_eq!(survivor.archives().await.len(), 2, "{killed:?} {nth}");
             } else {
                 memory.advance(Duration::from_secs(2 * 86_400));
-                Collector::new(survivor.world.store.clone(), Options::default()).run().await.unwrap();
+                Collector::new(survivor.fixture.store.clone(), Options::default()).run().await.unwrap();
                 let record = survivor.record(stored.record).await;
                 let expected = if record.archive_sha256.is_some() { 2 } else { 0 };
                 assert_eq!(survivor.archives().await.len(), expected, "{killed:?} {nth}");
                 assert_eq!(record.publishing, None);
             }
-            survivor.world.assert_clean().await;
+            survivor.fixture.assert_clean().await;
             if ended.is_ok() {
                 assert!(nth > 8, "{nth}");
                 break;
@@ -367,15 +367,15 @@ async fn what_a_killed_publisher_leaves_is_finished_or_collected() {
 /// Whoever is first, there is one archive in the end, and its publisher knows.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_two_that_publish_at_once_one_archive_stays() {
-    let scene = Scene::new(Arc::new(MemoryBucket::new())).await;
+    let scenario = PublishScenario::new(Arc::new(MemoryBucket::new())).await;
     for (seed, levels) in (1..).zip([[3, 3], [3, 5], [3, 3], [3, 5], [3, 3], [3, 5]]) {
-        let stored = scene.snapshot(seed, false).await.unwrap();
-        let handle = scene.world.handle("test");
+        let stored = scenario.snapshot(seed, false).await.unwrap();
+        let handle = scenario.fixture.handle("test");
         let [one, other] = levels.map(|level| {
             let framing = Framing::Solid { level, threads: 1 };
             PublishJob {
                 export: Request { framing, times: Times::Exact, seal: None, max_bytes: u64::MAX },
-                ..scene.job()
+                ..scenario.job()
             }
         });
         let (one, other) = tokio::join!(
@@ -384,10 +384,10 @@ async fn of_two_that_publish_at_once_one_archive_stays() {
         );
         assert!(one.is_ok() || other.is_ok(), "{one:?} {other:?}");
         assert!(levels[0] != levels[1] || one.is_ok() && other.is_ok(), "{one:?} {other:?}");
-        let record = scene.record(stored.record).await;
+        let record = scenario.record(stored.record).await;
         assert_eq!(record.publishing, None);
-        assert_eq!(Some(scene.read_by_contract().await.archive_sha256.to_string()), record.archive_sha256);
-        assert_eq!(scene.archives().await.len(), 2 * seed as usize, "{levels:?}");
+        assert_eq!(Some(scenario.read_by_contract().await.archive_sha256.to_string()), record.archive_sha256);
+        assert_eq!(scenario.archives().await.len(), 2 * seed as usize, "{levels:?}");
     }
 }
 
@@ -395,63 +395,69 @@ async fn of_two_that_publish_at_once_one_archive_stays() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_given_up_is_not_named_and_does_not_stay() {
     let memory = Arc::new(MemoryBucket::new());
-    let scene = Scene::new(memory.clone()).await;
-    let stored = scene.snapshot(1, false).await.unwrap();
+    let scenario = PublishScenario::new(memory.clone()).await;
+    let stored = scenario.snapshot(1, false).await.unwrap();
     // Between the announcement and the end, the record says that it was given up.
     let faults = Arc::new(FaultBucket::new(memory.clone()));
     faults.inject(Rule::new(Fault::KilledBefore).on(Verb::Replace).at("/snap-").nth(2));
-    let slow = Scene { folder: tempfile::tempdir().unwrap(), world: World::open(faults, None).await };
+    let slow = PublishScenario {
+        folder: tempfile::tempdir().unwrap(),
+        fixture: StoreFixture::open(faults, None).await,
+    };
     slow.publish(stored.record).await.unwrap_err();
-    assert_eq!(scene.archives().await.len(), 2);
-    assert!(scene.record(stored.record).await.publishing.is_some());
-    scene.world.handle("gc").abandon_publication(stored.record).await.unwrap();
-    assert_eq!(scene.archives().await, Vec::<String>::new());
-    assert_eq!(scene.record(stored.record).await.publishing, None);
+    assert_eq!(scenario.archives().await.len(), 2);
+    assert!(scenario.record(stored.record).await.publishing.is_some());
+    scenario.fixture.handle("gc").abandon_publication(stored.record).await.unwrap();
+    assert_eq!(scenario.archives().await, Vec::<String>::new());
+    assert_eq!(scenario.record(stored.record).await.publishing, None);
     // And once more is no harm.
-    scene.world.handle("gc").abandon_publication(stored.record).await.unwrap();
+    scenario.fixture.handle("gc").abandon_publication(stored.record).await.unwrap();
 }
 
 /// Who removes what was given up does not notice that somebody begins anew.
 #[tokio::test(start_paused = true)]
 async fn while_what_was_given_up_is_removed_another_one_is_published_by_another_name() {
     let memory = Arc::new(MemoryBucket::new());
-    let scene = Scene::new(memory.clone()).await;
-    let stored = scene.snapshot(1, false).await.unwrap();
+    let scenario = PublishScenario::new(memory.clone()).await;
+    let stored = scenario.snapshot(1, false).await.unwrap();
     let killed = async |rule: Rule| {
         let faults = Arc::new(FaultBucket::new(memory.clone()));
         faults.inject(rule);
-        Scene { folder: tempfile::tempdir().unwrap(), world: World::open(faults, None).await }
+        PublishScenario {
+            folder: tempfile::tempdir().unwrap(),
+            fixture: StoreFixture::open(faults, None).await,
+        }
     };
     let publisher = killed(Rule::new(Fault::KilledBefore).on(Verb::Replace).at("/snap-").nth(2)).await;
     publisher.publish(stored.record).await.unwrap_err();
     let collector = killed(Rule::new(Fault::KilledBefore).on(Verb::Delete).at(".tar.zst")).await;
-    collector.world.handle("gc").abandon_publication(stored.record).await.unwrap_err();
-    let given_up = scene.record(stored.record).await.publishing.unwrap();
+    collector.fixture.handle("gc").abandon_publication(stored.record).await.unwrap_err();
+    let given_up = scenario.record(stored.record).await.publishing.unwrap();
     assert!(given_up.abandoned);
-    let published = scene.publish(stored.record).await.unwrap();
+    let published = scenario.publish(stored.record).await.unwrap();
     assert_ne!(published.archive_sha256, given_up.archive_sha256);
     // The removal that was under way arrives at last.
-    memory.delete(&layout::archive_key(&scene.world.lineage, &given_up.archive_sha256)).await.unwrap();
-    assert_eq!(scene.archives().await.len(), 2);
-    scene.read_by_contract().await;
-    scene.world.assert_clean().await;
+    memory.delete(&layout::archive_key(&scenario.fixture.lineage, &given_up.archive_sha256)).await.unwrap();
+    assert_eq!(scenario.archives().await.len(), 2);
+    scenario.read_by_contract().await;
+    scenario.fixture.assert_clean().await;
 }
 
 /// A stranger's archive is nobody's to remove.
 #[tokio::test(flavor = "multi_thread")]
 async fn archives_that_no_record_names_are_left_alone() {
     let memory = Arc::new(MemoryBucket::new());
-    let scene = Scene::new(memory.clone()).await;
-    let older = scene.snapshot(1, true).await.unwrap();
-    scene.snapshot(2, true).await.unwrap();
-    let strange = layout::lineage(&scene.world.lineage).key("profile-0123456789ab.tar.zst").unwrap();
+    let scenario = PublishScenario::new(memory.clone()).await;
+    let older = scenario.snapshot(1, true).await.unwrap();
+    scenario.snapshot(2, true).await.unwrap();
+    let strange = layout::lineage(&scenario.fixture.lineage).key("profile-0123456789ab.tar.zst").unwrap();
     memory.put(&strange, b"theirs".to_vec().into(), store::bucket::Write::Create).await.unwrap();
-    scene.world.handle("test").delete(older.record, "").await.unwrap();
+    scenario.fixture.handle("test").delete(older.record, "").await.unwrap();
     memory.advance(Duration::from_secs(40 * 86_400));
-    Collector::new(scene.world.store.clone(), Options::after(Duration::ZERO)).run().await.unwrap();
-    assert!(scene.archives().await.contains(&"profile-0123456789ab.tar.zst".to_owned()));
-    assert_eq!(scene.archives().await.len(), 3);
-    scene.read_by_contract().await;
+    Collector::new(scenario.fixture.store.clone(), Options::after(Duration::ZERO)).run().await.unwrap();
+    assert!(scenario.archives().await.contains(&"profile-0123456789ab.tar.zst".to_owned()));
+    assert_eq!(scenario.archives().await.len(), 3);
+    scenario.read_by_contract().await;
 }
 
 /// The contract's table: the run goes on, the previous snapshot stays.
@@ -459,26 +465,26 @@ async fn archives_that_no_record_names_are_left_alone() {
 async fn a_snapshot_whose_archive_cannot_be_stored_does_not_become_the_current_one() {
     for part in [".tar.zst", ".manifest.json"] {
         let faults = Arc::new(FaultBucket::new(Arc::new(MemoryBucket::new())));
-        let scene = Scene::new(faults.clone()).await;
-        let good = scene.snapshot(1, true).await.unwrap();
-        let (before, archives) = (scene.latest().await, scene.archives().await);
+        let scenario = PublishScenario::new(faults.clone()).await;
+        let good = scenario.snapshot(1, true).await.unwrap();
+        let (before, archives) = (scenario.latest().await, scenario.archives().await);
         faults.inject(Rule::new(Fault::Before).on(Verb::Create).at(part).always());
-        let error = scene.snapshot(2, true).await.unwrap_err();
+        let error = scenario.snapshot(2, true).await.unwrap_err();
         assert!(
             matches!(&error, Error::PointerNotFlipped { record, .. } if *record != good.record),
             "{error}"
         );
         assert!(error.to_string().contains("archive could not be stored"), "{error}");
         faults.heal();
-        let now = scene.latest().await;
+        let now = scenario.latest().await;
         for field in ["active_sha256_prefix", "active_archive_key", "active_manifest_key"] {
             assert_eq!(now[field], before[field]);
         }
-        assert_eq!(scene.archives().await, archives, "{part}");
-        scene.read_by_contract().await;
+        assert_eq!(scenario.archives().await, archives, "{part}");
+        scenario.read_by_contract().await;
         // The next attempt finds the snapshot stored, publishes it and moves the pointer.
-        let next = scene.snapshot(2, true).await.unwrap();
+        let next = scenario.snapshot(2, true).await.unwrap();
         assert!(matches!(next.flip, Flip::Flipped { .. }), "{next:?}");
-        assert_eq!(scene.read_by_contract().await.archive_sha256.prefix(), next.sha256_prefix);
+        assert_eq!(scenario.read_by_contract().await.archive_sha256.prefix(), next.sha256_prefix);
     }
 }

@@ -1,5 +1,5 @@
-//! Any tree, exported, is the same tree for whoever unpacks it, and the same snapshot for
-//! whoever takes it in.
+//! These tests export random trees: each is the same tree for whoever unpacks it, and the same snapshot for whoever
+//! imports it.
 
 use std::{fs, sync::Arc};
 
@@ -16,16 +16,16 @@ use store::{
 use tests::{
     archive::{Reader, archived},
     random::{Entry, entries, make},
+    store_fixture::{StoreFixture, lineage, request},
     tree::look_at,
-    world::{World, lineage, request},
 };
 use tokio::runtime::Runtime;
 
-async fn imported(world: &World, exported: &Exported) -> SnapshotId {
+async fn imported(fixture: &StoreFixture, exported: &Exported) -> SnapshotId {
     let to = lineage("acme/bob");
     let about = request(&to, &exported.archive_path).about;
     let request = import::Request {
-        handle: None,
+        controls: None,
         lineage: to,
         name: "the archive".to_owned(),
         source: ("archive", String::new()),
@@ -37,7 +37,7 @@ async fn imported(world: &World, exported: &Exported) -> SnapshotId {
         judge: None,
     };
     let stream = Box::new(fs::File::open(&exported.archive_path).unwrap());
-    import::import(&world.store, request, None, stream, Arc::new(Silent)).await.unwrap().snapshot_id
+    import::import(&fixture.store, request, None, stream, Arc::new(Silent)).await.unwrap().snapshot_id
 }
 
 async fn round_trip(entries: &[(Vec<u8>, Entry)], framing: Framing) {
@@ -45,13 +45,13 @@ async fn round_trip(entries: &[(Vec<u8>, Entry)], framing: Framing) {
     let source = folder.path().join("source");
     fs::create_dir(&source).unwrap();
     make(&source, entries);
-    let world = World::open(Arc::new(MemoryBucket::new()), None).await;
-    let captured = world.snapshot(&source).await.unwrap().snapshot_id;
-    let record = world.current().await.unwrap();
+    let fixture = StoreFixture::open(Arc::new(MemoryBucket::new()), None).await;
+    let captured = fixture.snapshot(&source).await.unwrap().snapshot_id;
+    let record = fixture.current().await.unwrap();
     let request = export::Request { framing, times: Times::Exact, seal: None, max_bytes: u64::MAX };
     let archives = folder.path().join("archives");
     let exported =
-        export::to_directory(&world.store, &world.lineage, &record, request, &archives, Arc::new(Silent));
+        export::to_directory(&fixture.store, &fixture.lineage, &record, request, &archives, Arc::new(Silent));
     let exported = exported.await.unwrap();
     let expected = archived(&source);
     // The `tar` crate ends a pax record at the first newline, which long names here may have.
@@ -63,7 +63,7 @@ async fn round_trip(entries: &[(Vec<u8>, Entry)], framing: Framing) {
         reader.forget(&mut found);
         assert!(expected == found, "{reader:?} makes of {expected:#?} this: {found:#?}");
     }
-    assert_eq!(imported(&world, &exported).await, captured);
+    assert_eq!(imported(&fixture, &exported).await, captured);
 }
 
 proptest! {

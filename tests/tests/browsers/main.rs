@@ -1,4 +1,4 @@
-//! Real Chromium.
+//! These tests run a real Chromium.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! Profiles of a real Chromium, through the program, to a store and back.
+//! These tests take profiles of a real Chromium through the program, to a store and back.
 
 use std::{env, fs, os::unix::fs::symlink, path::Path, process::Command, sync::Arc, thread, time::Duration};
 
@@ -8,24 +8,24 @@ use store::bucket::{Access, Bucket, Key, LocalBucket, S3Bucket, S3Config};
 use tests::{
     binary::Host,
     chromium::{ARGUMENTS, Chromium, Devtools, Site},
-    desk::{Desk, advised},
+    profile_fixture::{ProfileFixture, advised},
     server::SeaweedFs,
-    world::World,
+    store_fixture::StoreFixture,
 };
 
 const ALICE: &str = "acme/alice";
 const CRASHED: &str = "chrome-crashed-before-capture";
 
 /// Leaves `mark` wherever a site can, and ends the browser well.
-fn browse(desk: &Desk, site: &Site, mark: &str) {
-    let chromium = Chromium::start(&desk.profile);
+fn browse(fixture: &ProfileFixture, site: &Site, mark: &str) {
+    let chromium = Chromium::start(&fixture.profile);
     site.leave(&mut chromium.devtools(), mark);
     chromium.close();
 }
 
 #[track_caller]
-fn assert_finds(desk: &Desk, site: &Site, mark: &str) {
-    let chromium = Chromium::start(&desk.profile);
+fn assert_finds(fixture: &ProfileFixture, site: &Site, mark: &str) {
+    let chromium = Chromium::start(&fixture.profile);
     assert_eq!(site.find(&mut chromium.devtools()), Site::all(mark));
     chromium.close();
 }
@@ -51,12 +51,12 @@ fn assert_warns(document: &Value, words: &str) {
 async fn what_a_site_left_is_there_after_a_snapshot_a_wipe_and_a_load() {
     let server = SeaweedFs::shared().await;
     let config = server.config();
-    let desk = Desk::s3(&config);
+    let fixture = ProfileFixture::s3(&config);
     let site = Site::start();
-    browse(&desk, &site, "the-original");
-    let major = desk.major();
+    browse(&fixture, &site, "the-original");
+    let major = fixture.major();
 
-    let stored = desk.keep(ALICE, &[]);
+    let stored = fixture.keep(ALICE, &[]);
     let pointer = pointer(&config, &major).await;
     let prefix = pointer["active_sha256_prefix"].as_str().unwrap();
     assert_eq!((prefix.len(), &stored["active_sha256_prefix"]), (12, &prefix.into()));
@@ -66,7 +66,7 @@ async fn what_a_site_left_is_there_after_a_snapshot_a_wipe_and_a_load() {
     assert_eq!(pointer["active_manifest_key"], format!("{below}.manifest.json"));
     assert!(pointer["flipped_at_ms"].as_u64().unwrap() >= stored["captured_at_ms"].as_u64().unwrap());
 
-    let record = record(&desk.host);
+    let record = record(&fixture.host);
     assert_eq!(
         (&record["schema"], &record["mode"]),
         (&"computer-plane.profile-snapshot".into(), &"cold".into())
@@ -77,60 +77,60 @@ async fn what_a_site_left_is_there_after_a_snapshot_a_wipe_and_a_load() {
     assert_eq!(record["chrome_uptime_seconds_at_capture"], 0);
     let health = &record["health"];
     assert_eq!(health["ended"], "not_running", "{record:#}");
-    let cookies = Desk::cookies(&desk.profile).len();
+    let cookies = ProfileFixture::cookies(&fixture.profile).len();
     assert_eq!((&health["cookies"]["rows"], &stored["cookies"]), (&cookies.into(), &cookies.into()));
     assert!(cookies > 0 && stored["databases_checked"].as_u64().unwrap() > 20, "{stored:#}");
     assert_eq!(stored["databases_damaged"], 0);
 
-    let loaded = desk.load(ALICE);
+    let loaded = fixture.load(ALICE);
     assert_eq!((&loaded["outcome"], &loaded["record"]), (&"success".into(), &stored["record"]));
     assert_eq!(loaded["warnings"], serde_json::json!([]));
-    assert_finds(&desk, &site, "the-original");
+    assert_finds(&fixture, &site, "the-original");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_generation_has_what_was_left_in_it() {
     let server = SeaweedFs::shared().await;
-    let desk = Desk::s3(&server.config());
+    let fixture = ProfileFixture::s3(&server.config());
     let site = Site::start();
     let mut prefixes = vec![String::new()];
     for generation in 0..4 {
         if generation > 0 {
-            assert_eq!(desk.load(ALICE)["outcome"], "success");
-            assert_finds(&desk, &site, &format!("generation-{}", generation - 1));
+            assert_eq!(fixture.load(ALICE)["outcome"], "success");
+            assert_finds(&fixture, &site, &format!("generation-{}", generation - 1));
         }
-        browse(&desk, &site, &format!("generation-{generation}"));
-        let stored = desk.keep(ALICE, &[]);
+        browse(&fixture, &site, &format!("generation-{generation}"));
+        let stored = fixture.keep(ALICE, &[]);
         assert_eq!(stored["flipped_from_sha256_prefix"], *prefixes.last().unwrap());
         prefixes.push(stored["active_sha256_prefix"].as_str().unwrap().to_owned());
     }
     // And an old one can be had back.
-    let (major, target) = (desk.major(), desk.profile.to_str().unwrap());
-    fs::remove_dir_all(&desk.profile).unwrap();
-    desk.host.succeed(["restore", ALICE, target, "--chrome-major", &major, "--sha", &prefixes[2]]);
-    assert_finds(&desk, &site, "generation-1");
+    let (major, target) = (fixture.major(), fixture.profile.to_str().unwrap());
+    fs::remove_dir_all(&fixture.profile).unwrap();
+    fixture.host.succeed(["restore", ALICE, target, "--chrome-major", &major, "--sha", &prefixes[2]]);
+    assert_finds(&fixture, &site, "generation-1");
 }
 
 #[test]
 fn a_browser_that_runs_is_closed_and_loses_nothing() {
-    let desk = Desk::local();
+    let fixture = ProfileFixture::local();
     let site = Site::start();
-    let chromium = Chromium::start(&desk.profile);
+    let chromium = Chromium::start(&fixture.profile);
     let mut devtools = chromium.devtools();
     site.leave(&mut devtools, "kept");
     thread::sleep(Duration::from_secs(1));
     devtools.set_cookie("late", "too");
     thread::sleep(Duration::from_secs(1));
 
-    let stored = desk.keep(ALICE, &[]);
+    let stored = fixture.keep(ALICE, &[]);
     assert!(!chromium.runs());
     assert_eq!((&stored["ended"], &stored["warnings"]), (&"closed".into(), &serde_json::json!([])));
-    let record = record(&desk.host);
+    let record = record(&fixture.host);
     assert_eq!((&record["health"]["ended"], &record["notes"]), (&"closed".into(), &"".into()));
     assert!(record["chrome_uptime_seconds_at_capture"].as_u64().unwrap() > 0, "{record:#}");
 
-    desk.load(ALICE);
-    let again = Chromium::start(&desk.profile);
+    fixture.load(ALICE);
+    let again = Chromium::start(&fixture.profile);
     let mut devtools = again.devtools();
     assert_eq!(devtools.cookie("late").as_deref(), Some("too"));
     assert_eq!(site.find(&mut devtools), Site::all("kept"));
@@ -139,67 +139,67 @@ fn a_browser_that_runs_is_closed_and_loses_nothing() {
 
 #[test]
 fn a_browser_that_runs_is_left_alone_if_it_may_not_be_stopped() {
-    let desk = Desk::local();
-    let chromium = Chromium::start(&desk.profile);
-    let ended = desk.snapshot(ALICE, &["--no-stop"]);
+    let fixture = ProfileFixture::local();
+    let chromium = Chromium::start(&fixture.profile);
+    let ended = fixture.snapshot(ALICE, &["--no-stop"]);
     assert_eq!((ended.code, &ended.document["error"]["kind"]), (Some(32), &"in_use".into()), "{ended:#?}");
     let message = ended.document["error"]["message"].as_str().unwrap();
     assert!(message.contains(&chromium.pid().to_string()), "{message}");
     assert!(chromium.runs());
-    desk.host.fail(3, ["list", ALICE]);
+    fixture.host.fail(3, ["list", ALICE]);
     chromium.close();
 }
 
 #[test]
 fn a_browser_that_does_nothing_any_more_is_killed_and_the_record_says_so() {
-    let desk = Desk::local();
+    let fixture = ProfileFixture::local();
     let site = Site::start();
-    browse(&desk, &site, "before");
-    let chromium = Chromium::start(&desk.profile);
+    browse(&fixture, &site, "before");
+    let chromium = Chromium::start(&fixture.profile);
     chromium.signal(Signal::STOP);
-    let stored = desk.keep(ALICE, &["--stop-wait", "2"]);
+    let stored = fixture.keep(ALICE, &["--stop-wait", "2"]);
     assert!(!chromium.runs());
     assert_eq!(stored["ended"], "killed");
     assert!(stored["stop_ms"].as_u64().unwrap() >= 2000, "{stored:#}");
     assert_warns(&stored, "was killed");
-    let record = record(&desk.host);
+    let record = record(&fixture.host);
     assert_eq!((&record["health"]["ended"], &record["notes"]), (&"killed".into(), &CRASHED.into()));
-    assert_warns(&desk.load(ALICE), "had crashed");
-    assert_finds(&desk, &site, "before");
+    assert_warns(&fixture.load(ALICE), "had crashed");
+    assert_finds(&fixture, &site, "before");
 }
 
 #[test]
 fn a_browser_that_was_killed_before_is_noted_and_its_profile_loads() {
-    let desk = Desk::local();
+    let fixture = ProfileFixture::local();
     let site = Site::start();
-    browse(&desk, &site, "before");
-    Chromium::start(&desk.profile).kill();
-    assert!(fs::symlink_metadata(desk.profile.join("SingletonLock")).is_ok());
-    let stored = desk.keep(ALICE, &["--notes", "seen"]);
+    browse(&fixture, &site, "before");
+    Chromium::start(&fixture.profile).kill();
+    assert!(fs::symlink_metadata(fixture.profile.join("SingletonLock")).is_ok());
+    let stored = fixture.keep(ALICE, &["--notes", "seen"]);
     assert_eq!(stored["ended"], "not_running");
-    assert_eq!(record(&desk.host)["notes"], format!("seen; {CRASHED}"));
-    let loaded = desk.load(ALICE);
+    assert_eq!(record(&fixture.host)["notes"], format!("seen; {CRASHED}"));
+    let loaded = fixture.load(ALICE);
     assert_eq!(loaded["outcome"], "success");
     assert_warns(&loaded, "had crashed");
-    assert_finds(&desk, &site, "before");
+    assert_finds(&fixture, &site, "before");
 }
 
 /// A lock of another host would keep a Chrome from starting.
 #[test]
 fn a_profile_goes_from_one_host_to_another_and_back() {
-    let desk = Desk::local();
+    let fixture = ProfileFixture::local();
     let site = Site::start();
     let start_on = |name: &str| {
         let script = format!(r#"echo {name} > /proc/sys/kernel/hostname && exec "$@""#);
-        let place = format!("--user-data-dir={}", desk.profile.display());
+        let place = format!("--user-data-dir={}", fixture.profile.display());
         let arguments = [place.as_str(), "--remote-debugging-port=0"];
         let command = ["unshare", "-u", "sh", "-c", &script, "sh", "chromium"];
-        let chromium = Chromium::start_under(&command, &desk.profile, &arguments);
+        let chromium = Chromium::start_under(&command, &fixture.profile, &arguments);
         while chromium.endpoint().is_none() {
             assert!(chromium.runs());
             thread::sleep(Duration::from_millis(20));
         }
-        let lock = fs::read_link(desk.profile.join("SingletonLock")).unwrap();
+        let lock = fs::read_link(fixture.profile.join("SingletonLock")).unwrap();
         assert!(lock.to_str().unwrap().starts_with(name), "{lock:?}");
         chromium
     };
@@ -213,15 +213,15 @@ fn a_profile_goes_from_one_host_to_another_and_back() {
         if is_killed {
             drop(devtools);
             chromium.kill();
-            assert!(fs::symlink_metadata(desk.profile.join("SingletonLock")).is_ok());
+            assert!(fs::symlink_metadata(fixture.profile.join("SingletonLock")).is_ok());
         } else {
             kept = format!("on-{name}-after-{}", last.unwrap_or("none"));
             site.leave(&mut devtools, &kept);
         }
-        let stored = desk.keep(ALICE, &[]);
+        let stored = fixture.keep(ALICE, &[]);
         assert_eq!(stored["ended"], if is_killed { "not_running" } else { "closed" });
-        assert_eq!(desk.load(ALICE)["outcome"], "success");
-        assert!(fs::symlink_metadata(desk.profile.join("SingletonLock")).is_err());
+        assert_eq!(fixture.load(ALICE)["outcome"], "success");
+        assert!(fs::symlink_metadata(fixture.profile.join("SingletonLock")).is_err());
         last = Some(name);
     }
 }
@@ -229,36 +229,36 @@ fn a_profile_goes_from_one_host_to_another_and_back() {
 /// pstore itself stores no such lock; a program that knows only how to copy does.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_with_the_lock_of_another_host_starts_a_browser_here() {
-    let desk = Desk::local();
-    Chromium::start(&desk.profile).close();
+    let fixture = ProfileFixture::local();
+    Chromium::start(&fixture.profile).close();
     for (name, to) in [("SingletonLock", "another-host-17"), ("SingletonCookie", "4711")] {
-        symlink(to, desk.profile.join(name)).unwrap();
+        symlink(to, fixture.profile.join(name)).unwrap();
     }
     let show = [&["chromium"], &ARGUMENTS[..], &["--dump-dom", "data:text/html,<p>it-starts"]].concat();
-    let place = format!("--user-data-dir={}", desk.profile.display());
+    let place = format!("--user-data-dir={}", fixture.profile.display());
     let home = tempfile::tempdir().unwrap();
     let refused = Command::new("chromium").args(&show[1..]).arg(place).env("HOME", home.path()).output();
     assert_eq!(refused.unwrap().status.code(), Some(21), "such a lock keeps it from starting");
 
-    let major = desk.major();
-    desk.host.succeed(["init"]);
-    let bucket = Arc::new(LocalBucket::open(&desk.path("store"), Access::ReadWrite).unwrap());
-    let mut world = World::open(bucket, None).await;
-    world.lineage.chrome_major = major.parse().unwrap();
-    world.snapshot(&desk.profile).await.unwrap();
+    let major = fixture.major();
+    fixture.host.succeed(["init"]);
+    let bucket = Arc::new(LocalBucket::open(&fixture.path("store"), Access::ReadWrite).unwrap());
+    let mut store_fixture = StoreFixture::open(bucket, None).await;
+    store_fixture.lineage.chrome_major = major.parse().unwrap();
+    store_fixture.snapshot(&fixture.profile).await.unwrap();
 
     const WORDS: &str =
         "SingletonLock, SingletonCookie of process 17 on \"another-host\" came with the snapshot";
-    let (plain, loaded) = (desk.path("plain"), desk.path("loaded"));
+    let (plain, loaded) = (fixture.path("plain"), fixture.path("loaded"));
     for (target, more) in [(&plain, &[][..]), (&loaded, &["--chrome-major", &major])] {
-        let restored = desk.host.succeed([&["restore", ALICE, target.to_str().unwrap()], more].concat());
+        let restored = fixture.host.succeed([&["restore", ALICE, target.to_str().unwrap()], more].concat());
         assert_warns(&restored, WORDS);
         assert!(target.join("Default/History").exists());
         for name in ["SingletonLock", "SingletonCookie"] {
             assert!(fs::symlink_metadata(target.join(name)).is_err(), "{name}");
         }
     }
-    let host = desk.host.clone().with("HOME", home.path().to_str().unwrap());
+    let host = fixture.host.clone().with("HOME", home.path().to_str().unwrap());
     let ended = host.run([&["run", ALICE, "--chrome-major", &major, "--"], &show[..]].concat());
     assert_eq!((ended.code, ended.stderr.contains("it-starts")), (Some(0), true), "{ended:#?}");
     assert_warns(&ended.document, WORDS);
@@ -268,15 +268,15 @@ async fn a_snapshot_with_the_lock_of_another_host_starts_a_browser_here() {
 #[test]
 fn no_cookie_older_than_a_second_is_ever_lost() {
     let rounds = env::var("PSTORE_COOKIE_ROUNDS").map_or(8, |rounds| rounds.parse().unwrap());
-    let desk = Desk::local();
+    let fixture = ProfileFixture::local();
     for round in 0..rounds {
-        let chromium = Chromium::start(&desk.profile);
+        let chromium = Chromium::start(&fixture.profile);
         chromium.devtools().set_cookie(&format!("cookie-{round}"), "here");
         thread::sleep(Duration::from_millis(1050));
-        assert_eq!(desk.keep(ALICE, &[])["ended"], "closed");
+        assert_eq!(fixture.keep(ALICE, &[])["ended"], "closed");
         drop(chromium);
-        assert_eq!(desk.load(ALICE)["outcome"], "success");
-        let found = Desk::cookies(&desk.profile);
+        assert_eq!(fixture.load(ALICE)["outcome"], "success");
+        let found = ProfileFixture::cookies(&fixture.profile);
         for round in 0..=round {
             assert!(found.contains(&format!("cookie-{round}")), "{round}: {found:?}");
         }
@@ -296,9 +296,9 @@ impl Drop for EndedOnFailure {
 
 #[test]
 fn a_run_with_a_browser_finds_what_the_run_before_left() {
-    let desk = Desk::local();
+    let fixture = ProfileFixture::local();
     let site = Site::start();
-    let (place, major) = (desk.path("run"), Chromium::major());
+    let (place, major) = (fixture.path("run"), Chromium::major());
     for round in 0..2 {
         let run = [
             "run",
@@ -311,7 +311,7 @@ fn a_run_with_a_browser_finds_what_the_run_before_left() {
             "chromium",
         ];
         let more = ["--user-data-dir={profile}", "--remote-debugging-port=0", "about:blank"];
-        let mut running = desk.host.start([&run[..], &ARGUMENTS, &more].concat());
+        let mut running = fixture.host.start([&run[..], &ARGUMENTS, &more].concat());
         let _guard = EndedOnFailure(running.id());
         let (port, path) = loop {
             let noted = fs::read_to_string(place.join("DevToolsActivePort")).unwrap_or_default();
@@ -344,10 +344,10 @@ fn a_run_with_a_browser_finds_what_the_run_before_left() {
 #[test]
 fn a_run_that_is_told_to_end_has_its_browser_close_and_loses_no_cookie() {
     let rounds: usize = env::var("PSTORE_SIGNAL_ROUNDS").map_or(1, |rounds| rounds.parse().unwrap());
-    let desk = Desk::local();
-    let (tmp, major) = (desk.path("tmp"), Chromium::major());
+    let fixture = ProfileFixture::local();
+    let (tmp, major) = (fixture.path("tmp"), Chromium::major());
     fs::create_dir(&tmp).unwrap();
-    let host = desk.host.clone().with("TMPDIR", tmp.to_str().unwrap());
+    let host = fixture.host.clone().with("TMPDIR", tmp.to_str().unwrap());
     let mut cookies = Vec::new();
     for (round, signal) in
         [Signal::TERM, Signal::HUP, Signal::INT].into_iter().cycle().take(3 * rounds).enumerate()
@@ -374,9 +374,9 @@ fn a_run_that_is_told_to_end_has_its_browser_close_and_loses_no_cookie() {
             let ended = running.wait();
             assert_eq!(ended.code, Some(0), "{ended:#?}");
             assert_eq!(ended.document["snapshot_failed"], false, "{ended:#?}");
-            let out = desk.path(&cookie);
+            let out = fixture.path(&cookie);
             host.succeed(["restore", ALICE, out.to_str().unwrap(), "--chrome-major", &major]);
-            let found = Desk::cookies(&out);
+            let found = ProfileFixture::cookies(&out);
             assert!(cookies.iter().all(|cookie| found.contains(cookie)), "{signal:?}: {found:?}\n{ended:#?}");
         }
     }
@@ -431,67 +431,67 @@ fn damage(profile: &Path, what: &str) {
 
 #[test]
 fn a_damaged_profile_is_held_back_and_never_loaded() {
-    let desk = Desk::local();
+    let fixture = ProfileFixture::local();
     let site = Site::start();
-    browse(&desk, &site, "one");
-    let chromium = Chromium::start(&desk.profile);
+    browse(&fixture, &site, "one");
+    let chromium = Chromium::start(&fixture.profile);
     for number in 0..30 {
         chromium.devtools().set_cookie(&format!("cookie-{number}"), &"value".repeat(50));
     }
     site.leave(&mut chromium.devtools(), "two");
     chromium.close();
-    let (whole, major) = (desk.path("whole"), desk.major());
-    fs::rename(&desk.profile, &whole).unwrap();
+    let (whole, major) = (fixture.path("whole"), fixture.major());
+    fs::rename(&fixture.profile, &whole).unwrap();
     let copy = || {
-        fs::remove_dir_all(&desk.profile).ok();
-        let status = std::process::Command::new("cp").arg("-a").args([&whole, &desk.profile]).status();
+        fs::remove_dir_all(&fixture.profile).ok();
+        let status = std::process::Command::new("cp").arg("-a").args([&whole, &fixture.profile]).status();
         assert!(status.unwrap().success());
     };
-    let out = desk.path("out");
+    let out = fixture.path("out");
     let target = out.to_str().unwrap();
     for what in ["flipped", "truncated", "torn", "missing"] {
         let name = format!("acme/{what}");
         copy();
-        let good = desk.keep(&name, &[]);
-        damage(&desk.profile, what);
+        let good = fixture.keep(&name, &[]);
+        damage(&fixture.profile, what);
 
-        let ended = desk.snapshot(&name, &[]);
+        let ended = fixture.snapshot(&name, &[]);
         assert_eq!(
             (ended.code, &ended.document["held_back"]),
             (Some(29), &"damaged".into()),
             "{what} {ended:#?}"
         );
-        let current = || desk.host.succeed(["show", &name])["record"].clone();
+        let current = || fixture.host.succeed(["show", &name])["record"].clone();
         assert_eq!(current(), good["record"], "{what}");
-        desk.host.succeed(advised(&ended));
+        fixture.host.succeed(advised(&ended));
         assert_eq!(current(), ended.document["record"], "{what}");
 
         let again = format!("acme/{what}-again");
-        desk.keep(&again, &["--allow-damaged"]);
+        fixture.keep(&again, &["--allow-damaged"]);
         for name in [&name, &again] {
             let restore = ["restore", name, target, "--chrome-major", &major];
-            let error = desk.host.fail(33, [&restore[..], &["--require"]].concat());
+            let error = fixture.host.fail(33, [&restore[..], &["--require"]].concat());
             assert_eq!(error["kind"], "integrity_failed");
             assert!(!out.exists());
-            let loaded = desk.host.run(restore);
+            let loaded = fixture.host.run(restore);
             assert_eq!(loaded.code, Some(0), "{loaded:#?}");
             assert_eq!(loaded.document["outcome"], "integrity_failed", "{what} {loaded:#?}");
             assert!(loaded.stderr.contains("starting with an empty profile"), "{loaded:#?}");
             let left: Vec<_> = fs::read_dir(&out).unwrap().flatten().map(|entry| entry.file_name()).collect();
             assert_eq!(left, [".pstore-load"]);
             if name == &again {
-                let before = desk.host.succeed(["show", name])["record"].clone();
+                let before = fixture.host.succeed(["show", name])["record"].clone();
                 fs::write(out.join("Last Version"), format!("{major}.0.0.0")).unwrap();
                 let snapshot = ["snapshot", target, name, "--chrome-major", &major, "--allow-shrink"];
-                let ended = desk.host.run(snapshot);
+                let ended = fixture.host.run(snapshot);
                 assert_eq!(
                     (ended.code, &ended.document["held_back"]),
                     (Some(29), &"fallback".into()),
                     "{ended:#?}"
                 );
-                assert_eq!(desk.host.succeed(["show", name])["record"], before);
+                assert_eq!(fixture.host.succeed(["show", name])["record"], before);
                 assert!(out.join(".pstore-load").exists());
-                let replaced = desk.host.succeed([&snapshot[..], &["--replace-after-fallback"]].concat());
+                let replaced = fixture.host.succeed([&snapshot[..], &["--replace-after-fallback"]].concat());
                 assert_eq!(replaced["pointer"], "flipped", "{replaced:#}");
                 assert!(!out.join(".pstore-load").exists());
             }
@@ -502,21 +502,21 @@ fn a_damaged_profile_is_held_back_and_never_loaded() {
 
 #[test]
 fn a_profile_that_lost_most_cookies_is_held_back() {
-    let desk = Desk::local();
-    desk.fill(100);
-    let good = desk.keep(ALICE, &[]);
+    let fixture = ProfileFixture::local();
+    fixture.fill(100);
+    let good = fixture.keep(ALICE, &[]);
     assert_eq!(good["cookies"], 100);
     let leave = |count: u32| {
-        let database = rusqlite::Connection::open(desk.profile.join("Default/Cookies")).unwrap();
+        let database = rusqlite::Connection::open(fixture.profile.join("Default/Cookies")).unwrap();
         let sql = "DELETE FROM cookies WHERE rowid NOT IN (SELECT rowid FROM cookies LIMIT ?1)";
         database.execute(sql, [count]).unwrap();
     };
     leave(50);
-    assert_eq!(desk.keep(ALICE, &[])["cookies"], 50);
+    assert_eq!(fixture.keep(ALICE, &[])["cookies"], 50);
     leave(24);
-    let ended = desk.snapshot(ALICE, &[]);
+    let ended = fixture.snapshot(ALICE, &[]);
     assert_eq!((ended.code, &ended.document["held_back"]), (Some(29), &"shrunk".into()), "{ended:#?}");
     assert!(ended.stderr.contains("26 of 50 cookies are gone"), "{ended:#?}");
-    let flipped = desk.keep(ALICE, &["--allow-shrink"]);
+    let flipped = fixture.keep(ALICE, &["--allow-shrink"]);
     assert_eq!((&flipped["cookies"], &flipped["held_back"]), (&24.into(), &Value::Null));
 }

@@ -1,5 +1,5 @@
-//! Sixteen processes that move one pointer: their moves are one chain, none is lost, and
-//! who lost knows it.
+//! These tests have sixteen processes move one pointer: their moves are one chain, none is lost, and who lost knows
+//! it.
 //!
 //! `PSTORE_CHAIN_ROUNDS` is how often each of them does, if not as often as here.
 
@@ -9,7 +9,7 @@ use store::bucket::{Access, Bucket, LocalBucket, MemoryBucket, S3Bucket};
 use tests::{
     chain::{move_about, on_directory, on_server, race, rounds, verify},
     server::SeaweedFs,
-    world::World,
+    store_fixture::StoreFixture,
 };
 
 const WRITERS: usize = 16;
@@ -27,9 +27,9 @@ async fn sixteen_processes_on_a_directory() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn sixteen_tasks_in_memory() {
     let bucket: Arc<dyn Bucket> = Arc::new(MemoryBucket::new());
-    let world = World::open(Arc::clone(&bucket), None).await;
-    world.snapshots(5).await;
-    let first = world.handle("test").pointer().await.unwrap().unwrap().pointer;
+    let fixture = StoreFixture::open(Arc::clone(&bucket), None).await;
+    fixture.snapshots(5).await;
+    let first = fixture.handle("test").pointer().await.unwrap().unwrap().pointer;
     let rounds = rounds(16);
     let tasks: Vec<_> = (0..WRITERS)
         .map(|writer| {
@@ -41,7 +41,7 @@ async fn sixteen_tasks_in_memory() {
     for task in tasks {
         reports.extend(task.await.unwrap());
     }
-    let tally = verify(&world, &first, &reports).await;
+    let tally = verify(&fixture, &first, &reports).await;
     eprintln!("{tally:?} of {}", WRITERS * rounds);
     assert_eq!(tally.unknown, 0);
     assert!(tally.moved > WRITERS, "{tally:?}");

@@ -1,4 +1,4 @@
-//! The lock: what its holders, and those who wait for it, are promised.
+//! These tests take locks: what their holders, and those who wait for them, are promised.
 
 use std::{
     sync::{
@@ -28,7 +28,7 @@ use store::{
 };
 use tests::{
     server::SeaweedFs,
-    world::{World, copy},
+    store_fixture::{StoreFixture, copy},
 };
 
 const TTL: Duration = Duration::from_secs(300);
@@ -36,39 +36,39 @@ const TERMS: Terms = Terms { ttl: TTL, with_process: false };
 const GRACE: Duration = Duration::from_secs(60);
 const HOUR_MS: i64 = 3_600_000;
 
-async fn in_memory() -> (Arc<MemoryBucket>, World, Vec<RecordId>) {
+async fn in_memory() -> (Arc<MemoryBucket>, StoreFixture, Vec<RecordId>) {
     let memory = Arc::new(MemoryBucket::new());
-    let world = World::open(memory.clone(), None).await;
-    let records = world.snapshots(3).await;
-    (memory, world, records)
+    let fixture = StoreFixture::open(memory.clone(), None).await;
+    let records = fixture.snapshots(3).await;
+    (memory, fixture, records)
 }
 
 async fn acquire(handle: &LineageHandle) -> store::Result<Hold> {
     handle.acquire(TERMS, Duration::ZERO).await
 }
 
-async fn log(world: &World) -> Vec<Event> {
-    let log = events::log(&world.store, &world.lineage, None).await.unwrap();
+async fn log(fixture: &StoreFixture) -> Vec<Event> {
+    let log = events::log(&fixture.store, &fixture.lineage, None).await.unwrap();
     log.into_iter().map(Result::unwrap).collect()
 }
 
-async fn last(world: &World, kind: EventKind) -> Option<Event> {
-    log(world).await.into_iter().rfind(|event| event.kind == kind)
+async fn last(fixture: &StoreFixture, kind: EventKind) -> Option<Event> {
+    log(fixture).await.into_iter().rfind(|event| event.kind == kind)
 }
 
 /// Puts a lock there, or replaces the one that is.
-async fn write_lock(world: &World, bytes: Vec<u8>) {
-    let key = layout::lock(&world.lineage);
-    let write = match world.store.bucket.get(&key, u64::MAX).await {
+async fn write_lock(fixture: &StoreFixture, bytes: Vec<u8>) {
+    let key = layout::lock(&fixture.lineage);
+    let write = match fixture.store.bucket.get(&key, u64::MAX).await {
         Ok(object) => Write::Replace(object.version),
         Err(_) => Write::Create,
     };
-    world.store.bucket.put(&key, bytes.into(), write).await.unwrap();
+    fixture.store.bucket.put(&key, bytes.into(), write).await.unwrap();
 }
 
 async fn holds_through_its_life(bucket: Arc<dyn Bucket>) {
-    let world = World::open(bucket, None).await;
-    let (one, two) = (world.handle("one"), world.handle("two"));
+    let fixture = StoreFixture::open(bucket, None).await;
+    let (one, two) = (fixture.handle("one"), fixture.handle("two"));
     assert!(one.lock().await.unwrap().is_none());
     let hold = acquire(&one).await.unwrap();
     assert_eq!(hold.outcome(), Outcome::Acquired);
@@ -113,12 +113,12 @@ async fn a_lock_on_a_server_is_taken_honoured_renewed_and_given_back() {
 
 #[tokio::test]
 async fn an_expired_lock_is_taken_and_that_is_told() {
-    let (memory, world, records) = in_memory().await;
-    let old = acquire(&world.handle("old")).await.unwrap();
+    let (memory, fixture, records) = in_memory().await;
+    let old = acquire(&fixture.handle("old")).await.unwrap();
     memory.advance(TTL + Duration::from_secs(1));
-    let new = acquire(&world.handle("new")).await.unwrap();
+    let new = acquire(&fixture.handle("new")).await.unwrap();
     assert_eq!(new.outcome().as_str(), "forced_expired");
-    let event = last(&world, EventKind::LockEvicted).await.unwrap();
+    let event = last(&fixture, EventKind::LockEvicted).await.unwrap();
     assert_eq!((event.holder.unwrap().run_id.as_str(), event.reason.as_str()), ("old", "ttl_expired"));
 
     for lost in [old.renew().await.unwrap_err(), old.flip(records[0]).await.unwrap_err()] {
@@ -128,41 +128,41 @@ async fn an_expired_lock_is_taken_and_that_is_told() {
         );
     }
     old.release().await.unwrap();
-    let handle = world.handle("new");
+    let handle = fixture.handle("new");
     let read = handle.lock().await.unwrap().unwrap();
     assert!(handle.is_live(&read), "a lock was freed by another holder");
-    assert_eq!(last(&world, EventKind::LockLost).await.unwrap().by.run_id, "old");
+    assert_eq!(last(&fixture, EventKind::LockLost).await.unwrap().by.run_id, "old");
     assert!(matches!(new.flip(records[0]).await.unwrap(), Flip::Flipped { .. }));
 }
 
 #[tokio::test]
 async fn a_lock_that_was_merely_deleted_is_regained() {
-    let (_, world, records) = in_memory().await;
-    let hold = acquire(&world.handle("one")).await.unwrap();
+    let (_, fixture, records) = in_memory().await;
+    let hold = acquire(&fixture.handle("one")).await.unwrap();
     let token = hold.token().await;
-    world.store.bucket.delete(&layout::lock(&world.lineage)).await.unwrap();
+    fixture.store.bucket.delete(&layout::lock(&fixture.lineage)).await.unwrap();
     hold.renew().await.unwrap();
     assert_ne!(hold.token().await, token);
-    assert_eq!(last(&world, EventKind::LockRegained).await.unwrap().by.run_id, "one");
+    assert_eq!(last(&fixture, EventKind::LockRegained).await.unwrap().by.run_id, "one");
     assert!(matches!(hold.flip(records[0]).await.unwrap(), Flip::Flipped { .. }));
 }
 
 #[tokio::test]
 async fn a_lock_is_not_regained_once_somebody_has_claimed_the_pointer() {
-    let (_, world, records) = in_memory().await;
-    let hold = acquire(&world.handle("one")).await.unwrap();
-    world.store.bucket.delete(&layout::lock(&world.lineage)).await.unwrap();
-    acquire(&world.handle("two")).await.unwrap().release().await.unwrap();
+    let (_, fixture, records) = in_memory().await;
+    let hold = acquire(&fixture.handle("one")).await.unwrap();
+    fixture.store.bucket.delete(&layout::lock(&fixture.lineage)).await.unwrap();
+    acquire(&fixture.handle("two")).await.unwrap().release().await.unwrap();
     assert_eq!(hold.renew().await.unwrap_err().kind(), ErrorKind::LockLost);
     assert_eq!(hold.flip(records[0]).await.unwrap_err().kind(), ErrorKind::LockLost);
-    assert!(last(&world, EventKind::LockRegained).await.is_none());
+    assert!(last(&fixture, EventKind::LockRegained).await.is_none());
 }
 
 #[tokio::test]
 async fn a_reaper_evicts_what_is_past_its_grace_and_nothing_else() {
-    let (memory, world, _) = in_memory().await;
-    let reaper = world.handle("reaper");
-    let hold = acquire(&world.handle("one")).await.unwrap();
+    let (memory, fixture, _) = in_memory().await;
+    let reaper = fixture.handle("reaper");
+    let hold = acquire(&fixture.handle("one")).await.unwrap();
     assert_eq!(reaper.reap(GRACE).await.unwrap(), Reaped::Left);
     memory.advance(TTL + Duration::from_secs(30));
     assert_eq!(reaper.reap(GRACE).await.unwrap(), Reaped::Left, "it has not been expired for long");
@@ -174,17 +174,17 @@ async fn a_reaper_evicts_what_is_past_its_grace_and_nothing_else() {
     assert_eq!((eviction.holder.run_id.as_str(), eviction.holder.renewal_count), ("one", 1));
     assert!(eviction.expired_for > GRACE);
     assert_eq!(reaper.reap(GRACE).await.unwrap(), Reaped::Free);
-    assert_eq!(last(&world, EventKind::LockEvicted).await.unwrap().by.run_id, "reaper");
+    assert_eq!(last(&fixture, EventKind::LockEvicted).await.unwrap().by.run_id, "reaper");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_many_reapers_one_evicts() {
-    let (memory, world, _) = in_memory().await;
-    acquire(&world.handle("one")).await.unwrap();
+    let (memory, fixture, _) = in_memory().await;
+    acquire(&fixture.handle("one")).await.unwrap();
     memory.advance(TTL + GRACE + Duration::from_secs(1));
     let reapers: Vec<_> = (0..16)
         .map(|number| {
-            let reaper = world.handle(&format!("reaper-{number}"));
+            let reaper = fixture.handle(&format!("reaper-{number}"));
             tokio::spawn(async move { reaper.reap(GRACE).await.unwrap() })
         })
         .collect();
@@ -197,7 +197,7 @@ async fn of_many_reapers_one_evicts() {
         }
     }
     assert_eq!(evicted, 1);
-    let told = log(&world).await.into_iter().filter(|event| event.kind == EventKind::LockEvicted).count();
+    let told = log(&fixture).await.into_iter().filter(|event| event.kind == EventKind::LockEvicted).count();
     assert_eq!(told, 1);
 }
 
@@ -207,13 +207,13 @@ async fn an_eviction_whose_answer_is_lost_is_told_all_the_same() {
     for fault in [Fault::After, Fault::Refused] {
         let memory = Arc::new(MemoryBucket::new());
         let faults = Arc::new(FaultBucket::new(memory.clone()));
-        let world = World::open(faults.clone(), None).await;
-        acquire(&world.handle("one")).await.unwrap();
+        let fixture = StoreFixture::open(faults.clone(), None).await;
+        acquire(&fixture.handle("one")).await.unwrap();
         memory.advance(TTL + GRACE + Duration::from_secs(1));
         faults.inject(Rule::new(fault).on(Verb::Replace).at("lock.json"));
-        assert!(matches!(world.handle("reaper").reap(GRACE).await.unwrap(), Reaped::Evicted(_)));
+        assert!(matches!(fixture.handle("reaper").reap(GRACE).await.unwrap(), Reaped::Evicted(_)));
         assert_eq!(faults.strikes(), 1);
-        assert!(last(&world, EventKind::LockEvicted).await.is_some());
+        assert!(last(&fixture, EventKind::LockEvicted).await.is_some());
     }
 }
 
@@ -233,20 +233,20 @@ fn foreign_lock(expires_at_ms: u64) -> Vec<u8> {
 async fn a_lock_of_the_contract_is_not_forgotten_when_it_is_taken_away() {
     let (held, given_back) = (foreign_lock(1_000_000_300_000), foreign_lock(0));
     for (lock, by_operator) in [(&held, false), (&held, true), (&given_back, false)] {
-        let (stage, world, _) = in_memory().await;
-        write_lock(&world, lock.clone()).await;
+        let (stage, fixture, _) = in_memory().await;
+        write_lock(&fixture, lock.clone()).await;
         for nth in 1.. {
             let memory = copy(&stage).await;
             memory.advance(TTL + GRACE + Duration::from_secs(1));
             let faults = Arc::new(FaultBucket::new(memory.clone()));
             faults.inject(Rule::new(Fault::KilledBefore).nth(nth));
-            let taker = world.on(faults.clone()).handle("taker");
+            let taker = fixture.on(faults.clone()).handle("taker");
             match by_operator {
                 true => drop(taker.force_unlock("stuck").await),
                 false => drop(taker.reap(GRACE).await),
             }
-            let world = world.on(memory);
-            let survey = world.handle("somebody").survey().await.unwrap();
+            let fixture = fixture.on(memory);
+            let survey = fixture.handle("somebody").survey().await.unwrap();
             assert!(survey.contract_only_seen(), "killed at {nth}: {survey:#?}");
             if faults.strikes() == 0 {
                 assert!(survey.pointer.unwrap().pointer.contract_only_seen());
@@ -260,26 +260,26 @@ async fn a_lock_of_the_contract_is_not_forgotten_when_it_is_taken_away() {
 /// It goes on from where it was, as after any other change of the pointer that moves nothing.
 #[tokio::test]
 async fn what_a_pointer_remembers_of_others_takes_no_claim_away() {
-    let (memory, world, records) = in_memory().await;
-    let hold = acquire(&world.handle("one")).await.unwrap();
-    let mine = memory.get(&layout::lock(&world.lineage), u64::MAX).await.unwrap().bytes.to_vec();
-    write_lock(&world, foreign_lock(0)).await;
+    let (memory, fixture, records) = in_memory().await;
+    let hold = acquire(&fixture.handle("one")).await.unwrap();
+    let mine = memory.get(&layout::lock(&fixture.lineage), u64::MAX).await.unwrap().bytes.to_vec();
+    write_lock(&fixture, foreign_lock(0)).await;
     memory.advance(GRACE + Duration::from_secs(1));
-    assert_eq!(world.handle("reaper").reap(GRACE).await.unwrap(), Reaped::Free);
-    write_lock(&world, mine).await;
+    assert_eq!(fixture.handle("reaper").reap(GRACE).await.unwrap(), Reaped::Free);
+    write_lock(&fixture, mine).await;
     assert!(matches!(hold.flip(records[0]).await.unwrap(), Flip::Flipped { .. }));
-    assert!(world.handle("two").survey().await.unwrap().contract_only_seen());
+    assert!(fixture.handle("two").survey().await.unwrap().contract_only_seen());
 }
 
 #[tokio::test]
 async fn a_lock_of_the_contract_is_honoured_and_expires_by_the_stores_clock() {
-    let (memory, world, records) = in_memory().await;
-    write_lock(&world, foreign_lock(1_000_000_300_000)).await;
-    let refused = acquire(&world.handle("one")).await.unwrap_err();
+    let (memory, fixture, records) = in_memory().await;
+    write_lock(&fixture, foreign_lock(1_000_000_300_000)).await;
+    let refused = acquire(&fixture.handle("one")).await.unwrap_err();
     let Error::LockHeld { holder, .. } = &refused else { panic!("{refused}") };
     assert_eq!((holder.run_id.as_str(), holder.host_run_id.as_str()), ("foreign", "fc-01"));
     memory.advance(TTL + Duration::from_secs(1));
-    let hold = acquire(&world.handle("one")).await.unwrap();
+    let hold = acquire(&fixture.handle("one")).await.unwrap();
     assert_eq!(hold.outcome(), Outcome::ForcedExpired);
     assert!(matches!(hold.flip(records[0]).await.unwrap(), Flip::Flipped { .. }));
 }
@@ -287,9 +287,9 @@ async fn a_lock_of_the_contract_is_honoured_and_expires_by_the_stores_clock() {
 #[tokio::test]
 async fn a_host_clock_that_is_wrong_by_an_hour_changes_nothing() {
     for (one, two) in [(HOUR_MS, 0), (-HOUR_MS, 0), (0, HOUR_MS), (0, -HOUR_MS), (-HOUR_MS, HOUR_MS)] {
-        let (memory, world, records) = in_memory().await;
-        let one = world.handle("one").with_clock(HostClock::ahead_by_ms(one));
-        let two = world.handle("two").with_clock(HostClock::ahead_by_ms(two));
+        let (memory, fixture, records) = in_memory().await;
+        let one = fixture.handle("one").with_clock(HostClock::ahead_by_ms(one));
+        let two = fixture.handle("two").with_clock(HostClock::ahead_by_ms(two));
         let hold = acquire(&one).await.unwrap();
         memory.advance(TTL - Duration::from_secs(5));
         assert_eq!(acquire(&two).await.unwrap_err().kind(), ErrorKind::LockHeld);
@@ -307,23 +307,23 @@ async fn a_host_clock_that_is_wrong_by_an_hour_changes_nothing() {
 
 #[tokio::test]
 async fn an_operator_takes_any_lock_away_even_one_that_cannot_be_read() {
-    let (_, world, _) = in_memory().await;
-    let operator = world.handle("operator");
+    let (_, fixture, _) = in_memory().await;
+    let operator = fixture.handle("operator");
     assert!(operator.force_unlock("nothing there").await.unwrap().is_none());
-    let hold = acquire(&world.handle("one")).await.unwrap();
+    let hold = acquire(&fixture.handle("one")).await.unwrap();
     let eviction = operator.force_unlock("stuck").await.unwrap().unwrap();
     assert_eq!((eviction.holder.run_id.as_str(), eviction.reason), ("one", "operator_force"));
     let lock = operator.lock().await.unwrap().unwrap().lock;
     assert!(lock.is_free() && lock.holder_run_id == OPERATOR_FORCE);
-    let event = last(&world, EventKind::ForceUnlock).await.unwrap();
+    let event = last(&fixture, EventKind::ForceUnlock).await.unwrap();
     assert_eq!((event.reason.as_str(), event.holder.unwrap().run_id.as_str()), ("stuck", "one"));
     drop(hold);
 
     for unreadable in [&b""[..], b"{", b"not json at all", br#"{"version": 9}"#] {
-        write_lock(&world, unreadable.to_vec()).await;
-        acquire(&world.handle("one")).await.unwrap_err();
+        write_lock(&fixture, unreadable.to_vec()).await;
+        acquire(&fixture.handle("one")).await.unwrap_err();
         operator.force_unlock("damaged").await.unwrap().unwrap();
-        acquire(&world.handle("one")).await.unwrap().release().await.unwrap();
+        acquire(&fixture.handle("one")).await.unwrap().release().await.unwrap();
     }
 }
 
@@ -332,9 +332,9 @@ async fn an_operator_takes_any_lock_away_even_one_that_cannot_be_read() {
 async fn nobody_waits_for_a_lock_that_is_his_own() {
     for fault in [Fault::Before, Fault::After, Fault::Refused] {
         let faults = Arc::new(FaultBucket::new(Arc::new(MemoryBucket::new())));
-        let world = World::open(faults.clone(), None).await;
+        let fixture = StoreFixture::open(faults.clone(), None).await;
         faults.inject(Rule::new(fault).on(Verb::Create).at("lock.json"));
-        let hold = acquire(&world.handle("one")).await.unwrap();
+        let hold = acquire(&fixture.handle("one")).await.unwrap();
         assert_eq!((faults.strikes(), hold.outcome()), (1, Outcome::Acquired));
         hold.renew().await.unwrap();
     }
@@ -344,15 +344,15 @@ async fn nobody_waits_for_a_lock_that_is_his_own() {
 async fn an_unreadable_lock_is_taken_away_once_though_the_answer_is_lost() {
     for fault in [Fault::Before, Fault::After, Fault::Refused] {
         let faults = Arc::new(FaultBucket::new(Arc::new(MemoryBucket::new())));
-        let world = World::open(faults.clone(), None).await;
-        write_lock(&world, b"not a lock".to_vec()).await;
+        let fixture = StoreFixture::open(faults.clone(), None).await;
+        write_lock(&fixture, b"not a lock".to_vec()).await;
         faults.inject(Rule::new(fault).on(Verb::Replace).at("lock.json"));
-        let taken = world.handle("operator").force_unlock("stuck").await;
+        let taken = fixture.handle("operator").force_unlock("stuck").await;
         assert!(taken.as_ref().is_ok_and(Option::is_some), "{fault:?}: {taken:?}");
         assert_eq!(faults.strikes(), 1);
         faults.heal();
-        assert!(world.handle("reader").lock().await.unwrap().unwrap().lock.is_free(), "{fault:?}");
-        let log = events::log(&world.store, &world.lineage, None).await.unwrap();
+        assert!(fixture.handle("reader").lock().await.unwrap().unwrap().lock.is_free(), "{fault:?}");
+        let log = events::log(&fixture.store, &fixture.lineage, None).await.unwrap();
         let kinds: Vec<_> = log.into_iter().map(|event| event.unwrap().kind).collect();
         assert_eq!(kinds, [EventKind::ForceUnlock], "{fault:?}");
     }
@@ -361,14 +361,14 @@ async fn an_unreadable_lock_is_taken_away_once_though_the_answer_is_lost() {
 const WITH_PROCESS: Terms = Terms { ttl: TTL, with_process: true };
 
 /// The same store on machines of their own, each with a cache of its own.
-async fn machines<const N: usize>() -> (World, [World; N], tempfile::TempDir, Vec<RecordId>) {
-    let (memory, world, records) = in_memory().await;
+async fn machines<const N: usize>() -> (StoreFixture, [StoreFixture; N], tempfile::TempDir, Vec<RecordId>) {
+    let (memory, fixture, records) = in_memory().await;
     let caches = tempfile::tempdir().unwrap();
     let mut machines = Vec::new();
     for number in 0..N {
-        machines.push(World::open(memory.clone(), Some(caches.path().join(number.to_string()))).await);
+        machines.push(StoreFixture::open(memory.clone(), Some(caches.path().join(number.to_string()))).await);
     }
-    (world, machines.try_into().unwrap(), caches, records)
+    (fixture, machines.try_into().unwrap(), caches, records)
 }
 
 #[tokio::test]
@@ -392,7 +392,7 @@ async fn only_the_machine_of_a_holder_can_tell_that_it_is_dead() {
 /// As on machines that were resumed from one image: boot id and process numbers are the same.
 #[tokio::test]
 async fn that_no_process_has_the_holders_number_proves_nothing() {
-    let (world, [here], ..) = machines().await;
+    let (fixture, [here], ..) = machines().await;
     let hold = acquire(&here.handle("one")).await.unwrap();
     let mut lock = serde_json::to_value(hold.lock().await).unwrap();
     let mut ended = std::process::Command::new("true").spawn().unwrap();
@@ -405,18 +405,18 @@ async fn that_no_process_has_the_holders_number_proves_nothing() {
         "started": 1,
     });
     let lock: store::format::lock::Lock = serde_json::from_value(lock).unwrap();
-    write_lock(&world, lock.encode()).await;
+    write_lock(&fixture, lock.encode()).await;
     assert_eq!(acquire(&here.handle("two")).await.unwrap_err().kind(), ErrorKind::LockHeld);
 }
 
 #[tokio::test]
 async fn of_two_twins_that_renew_the_first_keeps_the_lock() {
-    let (world, [one, other], _caches, records) = machines().await;
+    let (fixture, [one, other], _caches, records) = machines().await;
     let hold = one.handle("run").acquire(WITH_PROCESS, Duration::ZERO).await.unwrap();
     let twin = hold.twin(other.handle("run")).await;
     twin.renew().await.unwrap();
     assert_eq!(hold.renew().await.unwrap_err().kind(), ErrorKind::LockLost);
-    assert_eq!(last(&world, EventKind::LockLost).await.unwrap().by.run_id, "run");
+    assert_eq!(last(&fixture, EventKind::LockLost).await.unwrap().by.run_id, "run");
     // It neither gives back the lock of its twin nor is its death the twin's.
     hold.release().await.unwrap();
     drop(hold);
@@ -430,9 +430,9 @@ async fn of_two_twins_that_renew_the_first_keeps_the_lock() {
 #[tokio::test]
 async fn of_two_twins_that_move_the_pointer_the_first_wins() {
     for with_pointer in [true, false] {
-        let (world, [one, other], _caches, records) = machines().await;
+        let (fixture, [one, other], _caches, records) = machines().await;
         if !with_pointer {
-            world.store.bucket.delete(&layout::latest(&world.lineage)).await.unwrap();
+            fixture.store.bucket.delete(&layout::latest(&fixture.lineage)).await.unwrap();
         }
         let hold = one.handle("run").acquire(WITH_PROCESS, Duration::ZERO).await.unwrap();
         let twin = hold.twin(other.handle("run")).await;
@@ -442,7 +442,7 @@ async fn of_two_twins_that_move_the_pointer_the_first_wins() {
         assert!(error.to_string().contains("under the same claim"), "{error}");
         assert_eq!(twin.flip(records[0]).await.unwrap(), Flip::Unchanged);
         // Nor does it take a lock again that is gone.
-        world.store.bucket.delete(&layout::lock(&world.lineage)).await.unwrap();
+        fixture.store.bucket.delete(&layout::lock(&fixture.lineage)).await.unwrap();
         assert_eq!(hold.renew().await.unwrap_err().kind(), ErrorKind::LockLost);
         twin.renew().await.unwrap();
     }
@@ -465,28 +465,28 @@ async fn a_process_that_shows_the_token_is_no_twin() {
 async fn a_renewal_that_arrives_late_is_no_twins() {
     let memory = Arc::new(MemoryBucket::new());
     let faults = Arc::new(FaultBucket::new(memory.clone()));
-    let world = World::open(faults.clone(), None).await;
-    let hold = world.handle("one").acquire(WITH_PROCESS, Duration::ZERO).await.unwrap();
+    let fixture = StoreFixture::open(faults.clone(), None).await;
+    let hold = fixture.handle("one").acquire(WITH_PROCESS, Duration::ZERO).await.unwrap();
     faults.inject(Rule::new(Fault::After).on(Verb::Replace).at("lock.json"));
     faults.inject(Rule::new(Fault::Before).on(Verb::Get).at("lock.json").always());
     hold.renew().await.unwrap_err();
     faults.heal();
     hold.renew().await.unwrap();
-    assert!(world.handle("one").lock().await.unwrap().unwrap().lock.renewal_count >= 2);
+    assert!(fixture.handle("one").lock().await.unwrap().unwrap().lock.renewal_count >= 2);
 }
 
 /// Who waits for a lock for an hour and is told that nobody wants it any more does not go on waiting.
 #[tokio::test]
 async fn a_wait_that_is_given_up_ends_though_somebody_else_holds_the_lock() {
-    let (_, world, _) = in_memory().await;
-    let held = acquire(&world.handle("first")).await.unwrap();
+    let (_, fixture, _) = in_memory().await;
+    let held = acquire(&fixture.handle("first")).await.unwrap();
     let given_up = Arc::new(AtomicBool::new(false));
     let (told, asked) = (Arc::clone(&given_up), Arc::clone(&given_up));
     // The wait has begun when it is told of.
     let patience = Patience::telling(Duration::from_secs(3600), move |_| told.store(true, Ordering::Release))
         .until(move || asked.load(Ordering::Acquire));
-    let ended = world.handle("second").acquire(TERMS, patience).await;
+    let ended = fixture.handle("second").acquire(TERMS, patience).await;
     assert!(matches!(ended, Err(Error::Interrupted)), "{ended:?}");
     held.release().await.unwrap();
-    acquire(&world.handle("third")).await.unwrap();
+    acquire(&fixture.handle("third")).await.unwrap();
 }

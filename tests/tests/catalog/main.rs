@@ -1,4 +1,4 @@
-//! Who holds a profile, who moves its pointer, who writes beside whom.
+//! These tests hold profiles, move their pointers, and write beside others.
 
 #![allow(clippy::unwrap_used)]
 

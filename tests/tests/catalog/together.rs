@@ -1,5 +1,5 @@
-//! Several programs at once on one store, which they also have to make: each one succeeds
-//! or says what is left to do, and every flip is built on the one before.
+//! These tests run several programs at once on one store, which they also have to make: each one succeeds or says
+//! what is left to do, and every flip is built on the one before.
 
 use std::{
     collections::BTreeMap,
@@ -16,8 +16,8 @@ use store::{
 use tests::{
     binary::{self, Host},
     server::SeaweedFs,
+    store_fixture::StoreFixture,
     tree::{assert_same, look_at, noise},
-    world::World,
 };
 
 const WRITERS: u64 = 6;
@@ -184,13 +184,14 @@ async fn outrun_by_others_it_names_the_command_that_helps() {
     let host = Host::local(&dir.path().join("home"), &place);
     fill(&source, 0, 0);
     host.snapshot(&source, SHARED);
-    let world = World::open(Arc::new(LocalBucket::open(&place, Access::ReadWrite).unwrap()), None).await;
-    let first = world.current().await.unwrap();
+    let fixture =
+        StoreFixture::open(Arc::new(LocalBucket::open(&place, Access::ReadWrite).unwrap()), None).await;
+    let first = fixture.current().await.unwrap();
     fill(&source, 0, 1);
     host.snapshot(&source, SHARED);
-    let second = world.current().await.unwrap();
+    let second = fixture.current().await.unwrap();
 
-    let handle = world.handle("restless");
+    let handle = fixture.handle("restless");
     let restless = tokio::spawn(async move {
         loop {
             for record in [&first, &second] {

@@ -1,4 +1,4 @@
-//! Several writers at once: on one profile, in one tenant, and beside a collection.
+//! These tests run several writers at once: on one profile, in one tenant, and beside a collection.
 
 use std::{collections::BTreeSet, fs, path::Path, sync::Arc, time::Duration};
 
@@ -16,8 +16,8 @@ use store::{
     },
 };
 use tests::{
+    store_fixture::{StoreFixture, lineage, request},
     tree::{assert_same, noise},
-    world::{World, lineage, request},
 };
 
 /// A directory that shares most of its content with every other writer's.
@@ -37,7 +37,7 @@ async fn many_writers_end_well(bucket: Arc<dyn Bucket>, writers: u64, rounds: u6
         let lineage =
             if writer % 2 == 0 { lineage("acme/alice") } else { lineage(&format!("acme/own{writer}")) };
         tasks.push(tokio::spawn(async move {
-            let world = World::open(bucket, None).await;
+            let fixture = StoreFixture::open(bucket, None).await;
             let mut moved = 0;
             for round in 0..rounds {
                 fill(&source, writer, round);
@@ -46,7 +46,7 @@ async fn many_writers_end_well(bucket: Arc<dyn Bucket>, writers: u64, rounds: u6
                 let renew_every = lock::DEFAULT_RENEW_EVERY;
                 let lock = LockUse::Take { terms: Terms::default(), renew_every, patience: wait.into() };
                 let request = Request { lock, ..request(&lineage, &source) };
-                match world.capture(&request).await {
+                match fixture.capture(&request).await {
                     Ok(_) => moved += 1,
                     Err(error) => {
                         assert_eq!(error.kind(), store::ErrorKind::LockHeld, "{error}");
@@ -57,22 +57,22 @@ async fn many_writers_end_well(bucket: Arc<dyn Bucket>, writers: u64, rounds: u6
             (lineage, source, moved)
         }));
     }
-    let world = World::open(bucket, None).await;
+    let fixture = StoreFixture::open(bucket, None).await;
     let mut lineages: BTreeSet<Lineage> = BTreeSet::new();
     for task in tasks {
         let (lineage, source, moved) = task.await.unwrap();
         assert!(moved > 0 || lineage.name.profile.as_str() == "alice", "a writer never got through");
         if lineage.name.profile.as_str() != "alice" {
             let out = dir.path().join(format!("out-{}", lineage.name.profile));
-            let record = resolve::snapshot(&world.store, &lineage, None).await.unwrap();
-            world.restore_record(&record, &out).await.unwrap();
+            let record = resolve::snapshot(&fixture.store, &lineage, None).await.unwrap();
+            fixture.restore_record(&record, &out).await.unwrap();
             assert_same(&source, &out);
         }
         lineages.insert(lineage);
     }
     for lineage in lineages {
-        let world = World { lineage, ..world.clone() };
-        world.assert_clean().await;
+        let fixture = StoreFixture { lineage, ..fixture.clone() };
+        fixture.assert_clean().await;
     }
 }
 
@@ -90,12 +90,12 @@ async fn many_writers_in_a_directory() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_flip_names_the_one_before() {
     let dir = tempfile::tempdir().unwrap();
-    let world = World::open(Arc::new(MemoryBucket::new()), None).await;
+    let fixture = StoreFixture::open(Arc::new(MemoryBucket::new()), None).await;
     let mut before = String::new();
     for round in 0..5 {
         fill(dir.path(), 0, round);
-        let report = world.snapshot(dir.path()).await.unwrap();
-        let read = pointer::read(&world.store, &world.lineage).await.unwrap().unwrap().pointer;
+        let report = fixture.snapshot(dir.path()).await.unwrap();
+        let read = pointer::read(&fixture.store, &fixture.lineage).await.unwrap().unwrap().pointer;
         assert_eq!(read.flipped_from_sha256_prefix, before);
         assert_eq!(read.active_sha256_prefix, report.sha256_prefix);
         assert_eq!(
@@ -109,47 +109,47 @@ async fn every_flip_names_the_one_before() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_that_was_stored_but_not_pointed_at_is_not_stored_twice() {
     let dir = tempfile::tempdir().unwrap();
-    let world = World::open(Arc::new(MemoryBucket::new()), None).await;
+    let fixture = StoreFixture::open(Arc::new(MemoryBucket::new()), None).await;
     fill(dir.path(), 0, 0);
-    world.snapshot(dir.path()).await.unwrap();
-    let key = layout::latest(&world.lineage);
-    let old = world.store.bucket.get(&key, u64::MAX).await.unwrap();
+    fixture.snapshot(dir.path()).await.unwrap();
+    let key = layout::latest(&fixture.lineage);
+    let old = fixture.store.bucket.get(&key, u64::MAX).await.unwrap();
     fill(dir.path(), 0, 1);
-    let stored = world.snapshot(dir.path()).await.unwrap();
+    let stored = fixture.snapshot(dir.path()).await.unwrap();
     // As if the flip had never happened.
-    let now = world.store.bucket.get(&key, u64::MAX).await.unwrap();
-    world.store.bucket.put(&key, old.bytes.into(), Write::Replace(now.version)).await.unwrap();
-    let again = world.rescan(dir.path()).await.unwrap();
+    let now = fixture.store.bucket.get(&key, u64::MAX).await.unwrap();
+    fixture.store.bucket.put(&key, old.bytes.into(), Write::Replace(now.version)).await.unwrap();
+    let again = fixture.rescan(dir.path()).await.unwrap();
     assert_eq!((again.outcome, again.record), (snapshot::Outcome::Unchanged, stored.record));
     assert!(matches!(again.flip, pointer::Flip::Flipped { .. }));
-    assert_eq!(world.current().await.unwrap().record, stored.record);
+    assert_eq!(fixture.current().await.unwrap().record, stored.record);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_refers_to_a_pack_that_a_collection_has_condemned() {
     let dir = tempfile::tempdir().unwrap();
-    let world = World::open(Arc::new(MemoryBucket::new()), None).await;
+    let fixture = StoreFixture::open(Arc::new(MemoryBucket::new()), None).await;
     fill(dir.path(), 0, 0);
-    let first = world.snapshot(dir.path()).await.unwrap();
-    let packs = world.current().await.unwrap().content.unwrap().packs;
+    let first = fixture.snapshot(dir.path()).await.unwrap();
+    let packs = fixture.current().await.unwrap().content.unwrap().packs;
     // A collection condemns everything the first snapshot stored.
     let condemned = Condemned::new(packs.iter().map(|used| used.pack).collect());
-    let key = layout::condemned_by(&world.store.tenant, "01ARZ3NDEKTSV4RRFFQ69G5FAV".parse().unwrap());
-    world.store.bucket.put(&key, condemned.encode().into(), Write::Create).await.unwrap();
+    let key = layout::condemned_by(&fixture.store.tenant, "01ARZ3NDEKTSV4RRFFQ69G5FAV".parse().unwrap());
+    fixture.store.bucket.put(&key, condemned.encode().into(), Write::Create).await.unwrap();
     // Little changes, so that most of the metadata could be shared too.
     fs::write(dir.path().join("new"), "new").unwrap();
-    let second = world.snapshot(dir.path()).await.unwrap();
+    let second = fixture.snapshot(dir.path()).await.unwrap();
     assert_ne!(first.snapshot_id, second.snapshot_id);
-    let content = world.current().await.unwrap().content.unwrap();
+    let content = fixture.current().await.unwrap().content.unwrap();
     for used in &content.packs {
         assert_eq!(used.pack.write, second.record, "a condemned pack is referred to");
     }
     // So the collection may go on.
     for used in packs {
-        world.store.bucket.delete(&layout::pack(&world.store.tenant, used.pack)).await.unwrap();
+        fixture.store.bucket.delete(&layout::pack(&fixture.store.tenant, used.pack)).await.unwrap();
     }
     let out = dir.path().with_extension("out");
-    world.restore(&out).await.unwrap();
+    fixture.restore(&out).await.unwrap();
     assert_same(dir.path(), &out);
     fs::remove_dir_all(&out).unwrap();
 }
@@ -159,12 +159,12 @@ async fn a_write_that_is_revoked_starts_again() {
     let dir = tempfile::tempdir().unwrap();
     fill(dir.path(), 0, 0);
     let memory: Arc<dyn Bucket> = Arc::new(MemoryBucket::new());
-    let world = World::open(Arc::clone(&memory), None).await;
+    let fixture = StoreFixture::open(Arc::clone(&memory), None).await;
     let revoker = Arc::new(tests::interrupter::Interrupter::revoking(memory));
-    let struck = World::open(revoker.clone(), None).await;
+    let struck = StoreFixture::open(revoker.clone(), None).await;
     let report = struck.snapshot(dir.path()).await.unwrap();
     assert!(revoker.is_done());
-    let record = world.current().await.unwrap();
+    let record = fixture.current().await.unwrap();
     assert_eq!((record.record, record.state), (report.record, State::Live));
-    world.assert_clean().await;
+    fixture.assert_clean().await;
 }

@@ -1,5 +1,5 @@
-//! Of a profile or a tenant that was deleted, one object is left: in a directory and on a real server,
-//! whoever is killed where.
+//! These tests delete a profile or a tenant, in a directory and on a real server: one object is left of it, whoever
+//! is killed where.
 
 use std::{
     fs,
@@ -27,8 +27,8 @@ use store::{
 use tests::{
     checker,
     server::SeaweedFs,
+    store_fixture::{StoreFixture, actor, copy},
     tree::noise,
-    world::{World, actor, copy},
 };
 
 fn name() -> ProfileName {
@@ -58,23 +58,27 @@ async fn of_tenant(bucket: &dyn Bucket, tenant: &str) -> Vec<String> {
 
 /// Two snapshots of acme/alice, one of acme/bob that shares with them, one of another tenant, and
 /// an archive with its manifest that another program has stored.
-async fn fill(bucket: &Arc<dyn Bucket>) -> World {
+async fn fill(bucket: &Arc<dyn Bucket>) -> StoreFixture {
     let folder = tempfile::tempdir().unwrap();
-    let world = World::open(Arc::clone(bucket), None).await;
+    let fixture = StoreFixture::open(Arc::clone(bucket), None).await;
     for generation in 0..2 {
         fs::write(folder.path().join("file"), noise(60_000, generation)).unwrap();
-        world.snapshot(folder.path()).await.unwrap();
+        fixture.snapshot(folder.path()).await.unwrap();
     }
-    world.of("acme/bob").snapshot(folder.path()).await.unwrap();
+    fixture.of("acme/bob").snapshot(folder.path()).await.unwrap();
     let other =
         Store::new(Arc::clone(bucket), None).writable_tenant(&"other".parse().unwrap()).await.unwrap();
-    let elsewhere = World { store: other, lineage: tests::world::lineage("other/alice"), ..world.clone() };
+    let elsewhere = StoreFixture {
+        store: other,
+        lineage: tests::store_fixture::lineage("other/alice"),
+        ..fixture.clone()
+    };
     elsewhere.snapshot(folder.path()).await.unwrap();
     for suffix in ["tar.zst", "manifest.json"] {
         let key = Key::new(format!("snapshots/acme/alice/131/profile-0123456789ab.{suffix}")).unwrap();
         bucket.put(&key, b"another program's".to_vec().into(), Write::Create).await.unwrap();
     }
-    world
+    fixture
 }
 
 async fn delete(store: &TenantStore, name: &ProfileName) -> Result<Left> {
@@ -105,23 +109,23 @@ const TOMBSTONE: [&str; 1] = ["snapshots/acme/alice/deleted.json"];
 
 /// A profile, then its tenant, in this bucket.
 async fn is_gone_but_for_a_tombstone(bucket: Arc<dyn Bucket>) {
-    let world = fill(&bucket).await;
+    let fixture = fill(&bucket).await;
     let before = of_tenant(&*bucket, "other").await;
-    assert!(delete(&world.store, &name()).await.unwrap().snapshots.is_empty());
+    assert!(delete(&fixture.store, &name()).await.unwrap().snapshots.is_empty());
     let left = keys(&*bucket, "snapshots/acme/alice/").await;
     assert!(!left.iter().any(|key| key.contains("profile-")), "archives go at once: {left:?}");
     let folder = tempfile::tempdir().unwrap();
-    assert_eq!(world.snapshot(folder.path()).await.unwrap_err().kind(), ErrorKind::Deleted);
-    collect(&world.store, &*bucket, &PROFILE, &TOMBSTONE).await;
-    let found = tombstone::find(&*world.store.bucket, &name()).await.unwrap().unwrap().tombstone.deletion;
+    assert_eq!(fixture.snapshot(folder.path()).await.unwrap_err().kind(), ErrorKind::Deleted);
+    collect(&fixture.store, &*bucket, &PROFILE, &TOMBSTONE).await;
+    let found = tombstone::find(&*fixture.store.bucket, &name()).await.unwrap().unwrap().tombstone.deletion;
     assert_eq!((found.state, found.snapshots, found.archives), (Progress::Done, 2, 1));
     assert_eq!(found.by.name(), "operator@test");
-    world.of("acme/bob").assert_clean().await;
+    fixture.of("acme/bob").assert_clean().await;
 
     let whole = Store::new(Arc::clone(&bucket), None);
-    let all = records::profiles(&world.store).await.unwrap();
-    let survey = removal::survey(&world.store, &all).await.unwrap();
-    let deletion = order().deletion(&world.store, &survey).await;
+    let all = records::profiles(&fixture.store).await.unwrap();
+    let survey = removal::survey(&fixture.store, &all).await.unwrap();
+    let deletion = order().deletion(&fixture.store, &survey).await;
     let deleted = whole.change_deletion(&tenant(), |_| Some(Some(deletion.clone()))).await.unwrap();
     for name in &all {
         removal::contents(&deleted, name, &order(), &survey).await.unwrap();
@@ -129,7 +133,7 @@ async fn is_gone_but_for_a_tombstone(bucket: Arc<dyn Bucket>) {
     assert_eq!(whole.tenant(&tenant()).await.unwrap_err().kind(), ErrorKind::Deleted);
     assert_eq!(whole.writable_tenant(&tenant()).await.unwrap_err().kind(), ErrorKind::Deleted);
     // Whoever was open all the time begins no profile in it.
-    let late = world.of("acme/carol").snapshot(folder.path()).await.unwrap_err();
+    let late = fixture.of("acme/carol").snapshot(folder.path()).await.unwrap_err();
     assert_eq!(late.kind(), ErrorKind::Deleted);
     let prefixes = ["content/acme/", "snapshots/acme/"];
     let deleted = whole.tenant_or_tombstone(&tenant()).await.unwrap();
@@ -153,7 +157,7 @@ async fn one_tombstone_is_left_on_a_server() {
 
 /// Deletes the profile in a copy of the store, in which a call goes wrong; whether there was such a
 /// call. The same command ends it then.
-async fn strike(template: &MemoryBucket, fault: Fault, call: u64) -> bool {
+async fn fail_at(template: &MemoryBucket, fault: Fault, call: u64) -> bool {
     let memory = copy(template).await;
     let faulty = Arc::new(FaultBucket::new(memory.clone()));
     let store = Store::new(faulty.clone(), None).tenant(&tenant()).await.unwrap();
@@ -183,7 +187,7 @@ async fn a_deletion_that_is_cut_short_anywhere_is_ended_by_the_same_command() {
             let template = Arc::clone(&template);
             // Most of them wait for their next attempt, so many run at once.
             let runtime = tokio::runtime::Handle::current();
-            tokio::task::spawn_blocking(move || runtime.block_on(strike(&template, fault, call)))
+            tokio::task::spawn_blocking(move || runtime.block_on(fail_at(&template, fault, call)))
         });
         let struck: Vec<bool> = stream::iter(runs).buffered(24).map(Result::unwrap).collect().await;
         let calls = struck.iter().filter(|struck| **struck).count();
@@ -194,33 +198,33 @@ async fn a_deletion_that_is_cut_short_anywhere_is_ended_by_the_same_command() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_collection_waits_a_day_before_it_removes_what_is_left() {
     let memory = Arc::new(MemoryBucket::new());
-    let world = fill(&(memory.clone() as Arc<dyn Bucket>)).await;
-    delete(&world.store, &name()).await.unwrap();
+    let fixture = fill(&(memory.clone() as Arc<dyn Bucket>)).await;
+    delete(&fixture.store, &name()).await.unwrap();
     let options = Options::after(Duration::ZERO);
-    let collector = Collector::new(world.store.clone(), options);
+    let collector = Collector::new(fixture.store.clone(), options);
     collector.run_through().await.unwrap();
     let left = keys(&*memory, "snapshots/acme/alice/").await;
     assert!(left.iter().any(|key| key.ends_with("latest.json")), "{left:?}");
-    let anew = removal::begin_profile_anew(&world.store, &name()).await.unwrap();
+    let anew = removal::begin_profile_anew(&fixture.store, &name()).await.unwrap();
     assert_eq!(anew, Anew::ObjectsLeft(left.len() - 1));
     memory.advance(Duration::from_secs(90_000));
     let planned = collector.plan().await.unwrap().leftovers;
     assert_eq!(collector.run().await.unwrap().leftovers, planned, "a plan says what goes");
     assert_eq!(keys(&*memory, "snapshots/acme/alice/").await, ["snapshots/acme/alice/deleted.json"]);
     // And then it may begin anew.
-    assert_eq!(removal::begin_profile_anew(&world.store, &name()).await.unwrap(), Anew::Begun);
+    assert_eq!(removal::begin_profile_anew(&fixture.store, &name()).await.unwrap(), Anew::Begun);
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("file"), "new").unwrap();
-    world.snapshot(folder.path()).await.unwrap();
-    world.assert_clean().await;
+    fixture.snapshot(folder.path()).await.unwrap();
+    fixture.assert_clean().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_another_program_makes_current_after_a_deletion_is_left_alone() {
     let memory = Arc::new(MemoryBucket::new());
-    let world = fill(&(memory.clone() as Arc<dyn Bucket>)).await;
-    delete(&world.store, &name()).await.unwrap();
-    let lineage = &world.lineage;
+    let fixture = fill(&(memory.clone() as Arc<dyn Bucket>)).await;
+    delete(&fixture.store, &name()).await.unwrap();
+    let lineage = &fixture.lineage;
     let key = layout::latest(lineage);
     let found = memory.get(&key, u64::MAX).await.unwrap();
     let foreign = serde_json::json!({
@@ -234,26 +238,26 @@ async fn what_another_program_makes_current_after_a_deletion_is_left_alone() {
     memory.put(&key, foreign.to_string().into_bytes().into(), Write::Replace(found.version)).await.unwrap();
     memory.advance(Duration::from_secs(90_000));
     let options = Options::after(Duration::ZERO);
-    Collector::new(world.store.clone(), options).burying_at_once().run_through().await.unwrap();
+    Collector::new(fixture.store.clone(), options).burying_at_once().run_through().await.unwrap();
     assert!(keys(&*memory, "snapshots/acme/alice/").await.contains(&key.to_string()));
-    let told = profiles::profiles(&world.store).await.unwrap();
+    let told = profiles::profiles(&fixture.store).await.unwrap();
     let alice = told.iter().find(|profile| profile.name == name()).unwrap();
     assert!(alice.deletion.is_some() && alice.majors.len() == 1, "it is both: {alice:?}");
     // Who says so deletes that, too.
-    delete(&world.store, &name()).await.unwrap();
-    collect(&world.store, &*memory, &PROFILE, &TOMBSTONE).await;
+    delete(&fixture.store, &name()).await.unwrap();
+    collect(&fixture.store, &*memory, &PROFILE, &TOMBSTONE).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_that_is_held_keeps_a_profile() {
     let memory = Arc::new(MemoryBucket::new());
-    let world = fill(&(memory.clone() as Arc<dyn Bucket>)).await;
-    let hold = world.handle("holder").acquire(Terms::default(), Duration::ZERO).await.unwrap();
+    let fixture = fill(&(memory.clone() as Arc<dyn Bucket>)).await;
+    let hold = fixture.handle("holder").acquire(Terms::default(), Duration::ZERO).await.unwrap();
     let before = keys(&*memory, "").await;
-    assert_eq!(delete(&world.store, &name()).await.unwrap_err().kind(), ErrorKind::LockHeld);
+    assert_eq!(delete(&fixture.store, &name()).await.unwrap_err().kind(), ErrorKind::LockHeld);
     assert_eq!(keys(&*memory, "").await, before);
     hold.release().await.unwrap();
-    delete(&world.store, &name()).await.unwrap();
-    let again = world.handle("holder").acquire(Terms::default(), Duration::ZERO).await;
+    delete(&fixture.store, &name()).await.unwrap();
+    let again = fixture.handle("holder").acquire(Terms::default(), Duration::ZERO).await;
     assert_eq!(again.unwrap_err().kind(), ErrorKind::Deleted);
 }

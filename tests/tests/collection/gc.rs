@@ -1,5 +1,5 @@
-//! Collections beside real captures: nothing that is kept is ever lost, whoever is killed
-//! where, and what is not kept goes.
+//! These tests collect beside real captures: nothing that is kept is ever lost, whoever is killed where, and what
+//! is not kept goes.
 //!
 //! `PSTORE_GC_SECONDS` is how long writers and collections run beside each other.
 
@@ -37,8 +37,8 @@ use tests::{
     binary::{self, Host},
     interrupter::{Interrupter, deed},
     server::SeaweedFs,
+    store_fixture::{StoreFixture, copy},
     tree::{assert_same, noise},
-    world::{World, copy},
 };
 
 const NOW: Options = Options::after(Duration::ZERO);
@@ -52,17 +52,17 @@ fn fill(source: &Path, writer: u64, round: u64) {
 }
 
 /// Three snapshots, of which the first two are deleted. The directory is as in the last.
-async fn deleted(bucket: Arc<dyn Bucket>, source: &Path) -> World {
-    let world = World::open(bucket, None).await;
+async fn deleted(bucket: Arc<dyn Bucket>, source: &Path) -> StoreFixture {
+    let store_fixture = StoreFixture::open(bucket, None).await;
     let mut records = Vec::new();
     for round in 0..3 {
         fill(source, 0, round);
-        records.push(world.snapshot(source).await.unwrap().record);
+        records.push(store_fixture.snapshot(source).await.unwrap().record);
     }
     for record in &records[..2] {
-        world.handle("test").delete(*record, "").await.unwrap();
+        store_fixture.handle("test").delete(*record, "").await.unwrap();
     }
-    world
+    store_fixture
 }
 
 /// Which packs a lost record needed nobody can tell. They are all that is left of its snapshot.
@@ -70,45 +70,45 @@ async fn deleted(bucket: Arc<dyn Bucket>, source: &Path) -> World {
 async fn a_pointer_whose_record_is_missing_stops_a_collection_until_it_is_moved() {
     let memory = Arc::new(MemoryBucket::new());
     let folder = tempfile::tempdir().unwrap();
-    let world = World::open(memory.clone(), None).await;
+    let store_fixture = StoreFixture::open(memory.clone(), None).await;
     let mut records = Vec::new();
     for round in 0..2 {
         fill(folder.path(), 0, round);
-        records.push(world.snapshot(folder.path()).await.unwrap().record);
+        records.push(store_fixture.snapshot(folder.path()).await.unwrap().record);
     }
-    memory.delete(&layout::record(&world.lineage, records[1])).await.unwrap();
+    memory.delete(&layout::record(&store_fixture.lineage, records[1])).await.unwrap();
     let before = memory.keys();
     for _ in 0..3 {
-        let error = Collector::new(world.store.clone(), NOW).run().await.unwrap_err();
+        let error = Collector::new(store_fixture.store.clone(), NOW).run().await.unwrap_err();
         let told = format!("names record {}, which is missing", records[1]);
         assert!(error.to_string().contains(&told), "{error}");
     }
     assert_eq!(memory.keys(), before);
     let back = Move { target: records[0], reason: String::new(), force: true };
-    world.handle("test").point(&back).await.unwrap();
+    store_fixture.handle("test").point(&back).await.unwrap();
     for _ in 0..2 {
-        Collector::new(world.store.clone(), NOW).run().await.unwrap();
+        Collector::new(store_fixture.store.clone(), NOW).run().await.unwrap();
     }
     assert!(packs(&memory) < before.iter().filter(|key| key.contains("/packs/")).count());
-    world.assert_clean().await;
+    store_fixture.assert_clean().await;
 }
 
 /// A record that a root names is never removed. If it is gone all the same, somebody has to decide about the session.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_on_a_snapshot_whose_record_is_missing_is_named() {
     let memory = Arc::new(MemoryBucket::new());
-    let world = World::open(memory.clone(), None).await;
-    let record = world.snapshots(2).await[0];
-    let (session, host) = (RecordId::from_bytes([7; 16]), "desk".to_owned());
-    let roots = Roots::new(world.store.clone(), Owner { session, host: host.clone() });
-    roots.ensure(&world.lineage, record).await.unwrap();
-    let collector = Collector::new(world.store.clone(), NOW);
+    let store_fixture = StoreFixture::open(memory.clone(), None).await;
+    let record = store_fixture.snapshots(2).await[0];
+    let (session, host) = (RecordId::from_bytes([7; 16]), "fixture".to_owned());
+    let roots = Roots::new(store_fixture.store.clone(), Owner { session, host: host.clone() });
+    roots.ensure(&store_fixture.lineage, record).await.unwrap();
+    let collector = Collector::new(store_fixture.store.clone(), NOW);
     assert_eq!(collector.run().await.unwrap().stranded, []);
-    memory.delete(&layout::record(&world.lineage, record)).await.unwrap();
-    let stranded = [Stranded { session, host, lineage: world.lineage.clone(), record }];
+    memory.delete(&layout::record(&store_fixture.lineage, record)).await.unwrap();
+    let stranded = [Stranded { session, host, lineage: store_fixture.lineage.clone(), record }];
     assert_eq!(collector.plan().await.unwrap().stranded, stranded);
     assert_eq!(collector.run().await.unwrap().stranded, stranded);
-    session_root::forget(&world.store, session).await.unwrap();
+    session_root::forget(&store_fixture.store, session).await.unwrap();
     assert_eq!(collector.run().await.unwrap().stranded, []);
 }
 
@@ -118,22 +118,22 @@ async fn a_session_on_a_snapshot_whose_record_is_missing_is_named() {
 async fn pins_are_read_after_records_or_what_somebody_has_pinned_goes() {
     for pins_after_records in [true, false] {
         let (memory, dir) = (Arc::new(MemoryBucket::new()), tempfile::tempdir().unwrap());
-        let world = World::open(memory.clone(), None).await;
+        let store_fixture = StoreFixture::open(memory.clone(), None).await;
         fill(dir.path(), 0, 0);
-        let pinned = world.snapshot(dir.path()).await.unwrap().record;
-        let bob = world.of("acme/bob").snapshots(1).await[0];
-        let (record, _) = records::get(&world.store, &world.lineage, pinned).await.unwrap();
+        let pinned = store_fixture.snapshot(dir.path()).await.unwrap().record;
+        let bob = store_fixture.of("acme/bob").snapshots(1).await[0];
+        let (record, _) = records::get(&store_fixture.store, &store_fixture.lineage, pinned).await.unwrap();
         let needed: Vec<PackId> = record.content.unwrap().packs.iter().map(|used| used.pack).collect();
-        let (tenant, held) = (world.store.tenant.clone(), Duration::from_secs(900));
+        let (tenant, held) = (store_fixture.store.tenant.clone(), Duration::from_secs(900));
         let mut armed = Condemned::new(needed.clone());
         armed.phase = Phase::Armed;
         let put =
             async |key: Key, bytes: Vec<u8>| memory.put(&key, bytes.into(), Write::Create).await.unwrap();
         put(layout::condemned_by(&tenant, bob), armed.encode()).await;
         put(layout::pin(&tenant, bob), Pin::new(bob, 0, held).encode()).await;
-        let (meanwhile, memory_too, from) = (world.clone(), memory.clone(), needed.clone());
+        let (meanwhile, memory_too, from) = (store_fixture.clone(), memory.clone(), needed.clone());
         let deed = deed(move || async move {
-            let World { store, lineage, .. } = meanwhile;
+            let StoreFixture { store, lineage, .. } = meanwhile;
             let pin = Pin::new(pinned, 0, held).encode();
             memory_too.put(&layout::pin(&store.tenant, pinned), pin.into(), Write::Create).await.unwrap();
             let mut packs = Vec::new();
@@ -150,7 +150,7 @@ async fn pins_are_read_after_records_or_what_somebody_has_pinned_goes() {
         let pins = layout::pins(&tenant);
         let bucket = Arc::new(Interrupter::before(memory.clone(), Verb::Get, pins.as_str(), deed));
         let rules = Rules { pins_after_records, ..Rules::ALL };
-        let collector = Collector::new(world.on(bucket.clone()).store, NOW).with_rules(rules);
+        let collector = Collector::new(store_fixture.on(bucket.clone()).store, NOW).with_rules(rules);
         collector.run().await.unwrap();
         assert!(bucket.is_done());
         let mut left = 0;
@@ -170,8 +170,8 @@ async fn a_dry_run_writes_nothing_whatever_there_is_to_do() {
     let dir = tempfile::tempdir().unwrap();
     let memory = Arc::new(MemoryBucket::new());
     let recorder = Arc::new(Recorder::new(memory.clone()));
-    let world = deleted(recorder.clone(), dir.path()).await;
-    let collector = Collector::new(world.store.clone(), NOW);
+    let store_fixture = deleted(recorder.clone(), dir.path()).await;
+    let collector = Collector::new(store_fixture.store.clone(), NOW);
     for round in 0..3 {
         let before = memory.keys();
         recorder.take();
@@ -192,17 +192,17 @@ async fn with_little_memory_the_plan_is_the_same() {
     let dir = tempfile::tempdir().unwrap();
     let (source, scratch) = (dir.path().join("source"), dir.path().join("scratch"));
     let memory = Arc::new(MemoryBucket::new());
-    let world = World::open(memory.clone(), None).await;
+    let store_fixture = StoreFixture::open(memory.clone(), None).await;
     fs::create_dir(&source).unwrap();
     for round in 0..60 {
-        let lineage = tests::world::lineage(["acme/alice", "acme/bob", "acme/carol"][round % 3]);
-        let world = World { lineage, ..world.clone() };
+        let lineage = tests::store_fixture::lineage(["acme/alice", "acme/bob", "acme/carol"][round % 3]);
+        let store_fixture = StoreFixture { lineage, ..store_fixture.clone() };
         fs::write(source.join(format!("{}", round % 5)), noise(3000, round as u64)).unwrap();
-        let record = world.snapshot(&source).await.unwrap().record;
+        let record = store_fixture.snapshot(&source).await.unwrap().record;
         if round % 4 == 0 {
             fs::write(source.join("more"), noise(3000, 1000 + round as u64)).unwrap();
-            world.snapshot(&source).await.unwrap();
-            world.handle("test").delete(record, "").await.unwrap();
+            store_fixture.snapshot(&source).await.unwrap();
+            store_fixture.handle("test").delete(record, "").await.unwrap();
         }
     }
     assert!(packs(&memory) > 100);
@@ -215,14 +215,14 @@ async fn with_little_memory_the_plan_is_the_same() {
     let mut ends = Vec::new();
     for options in [roomy, tight] {
         let memory = copy(&memory).await;
-        let store = TenantStore { bucket: memory.clone(), ..world.store.clone() };
+        let store = TenantStore { bucket: memory.clone(), ..store_fixture.store.clone() };
         let collector = Collector::new(store.clone(), options).with_scratch(scratch.clone());
         let planned = told(collector.plan().await.unwrap());
         assert!(!planned.0.is_empty() && planned.1.packs > 64);
         let (done, swept) = (told(collector.run().await.unwrap()), told(collector.run().await.unwrap()));
         assert!(swept.5.packs > 0);
         ends.push((planned, done, swept, packs(&memory)));
-        World { store, ..world.clone() }.assert_clean().await;
+        StoreFixture { store, ..store_fixture.clone() }.assert_clean().await;
     }
     assert_eq!(ends[0], ends[1]);
     assert_eq!(fs::read_dir(&scratch).unwrap().count(), 0, "nothing is left behind");
@@ -232,9 +232,9 @@ async fn with_little_memory_the_plan_is_the_same() {
 async fn a_collection_reads_records_and_no_content() {
     let dir = tempfile::tempdir().unwrap();
     let recorder = Arc::new(Recorder::new(Arc::new(MemoryBucket::with_page_size(1000))));
-    let world = deleted(recorder.clone(), dir.path()).await;
+    let store_fixture = deleted(recorder.clone(), dir.path()).await;
     recorder.take();
-    Collector::new(world.store.clone(), NOW).run().await.unwrap();
+    Collector::new(store_fixture.store.clone(), NOW).run().await.unwrap();
     let calls = recorder.take();
     assert!(calls.iter().all(|call| !call.key.contains("/packs/") || call.bytes == 0), "{calls:#?}");
     assert!(calls.len() < 40, "{} calls: {calls:#?}", calls.len());
@@ -246,13 +246,13 @@ async fn a_collection_that_is_killed_anywhere_is_made_good_by_the_next() {
     let dir = tempfile::tempdir().unwrap();
     let source = dir.path().join("source");
     let stage = Arc::new(MemoryBucket::new());
-    let world = deleted(stage.clone(), &source).await;
+    let store_fixture = deleted(stage.clone(), &source).await;
     for fault in [Fault::KilledBefore, Fault::KilledAfter] {
         let mut requests = 0;
         loop {
             requests += 1;
             let memory = copy(&stage).await;
-            let through = |bucket: Arc<dyn Bucket>| TenantStore { bucket, ..world.store.clone() };
+            let through = |bucket: Arc<dyn Bucket>| TenantStore { bucket, ..store_fixture.store.clone() };
             let faults = Arc::new(FaultBucket::new(memory.clone()));
             faults.inject(Rule::new(fault).nth(requests));
             let collector = Collector::new(through(faults), NOW);
@@ -262,14 +262,14 @@ async fn a_collection_that_is_killed_anywhere_is_made_good_by_the_next() {
             for _ in 0..2 {
                 collector.run().await.unwrap();
             }
-            let world = World { store, ..world.clone() };
-            world.assert_clean().await;
+            let store_fixture = StoreFixture { store, ..store_fixture.clone() };
+            store_fixture.assert_clean().await;
             let plan = collector.plan().await.unwrap();
             assert!(plan.condemned.is_empty() && plan.pending.is_empty(), "killed at {requests}: {plan:#?}");
             assert!(packs(&memory) < packs(&stage));
             if !killed {
                 let out = dir.path().join(format!("out-{fault:?}"));
-                world.restore(&out).await.unwrap();
+                store_fixture.restore(&out).await.unwrap();
                 assert_same(&source, &out);
                 break;
             }
@@ -284,26 +284,26 @@ async fn a_capture_between_the_two_steps_refers_to_nothing_that_goes() {
     let dir = tempfile::tempdir().unwrap();
     let source = dir.path().join("source");
     let memory = Arc::new(MemoryBucket::new());
-    let world = deleted(memory.clone(), &source).await;
-    let collector = Collector::new(world.store.clone(), NOW);
+    let store_fixture = deleted(memory.clone(), &source).await;
+    let collector = Collector::new(store_fixture.store.clone(), NOW);
     let condemned = collector.run().await.unwrap().condemned;
     assert!(!condemned.is_empty());
     // The very content of what was deleted.
     fill(&source, 0, 1);
-    world.rescan(&source).await.unwrap();
+    store_fixture.rescan(&source).await.unwrap();
     let done = collector.run().await.unwrap();
     assert_eq!(done.deleted.packs, condemned.len() as u64, "nothing was pardoned");
     for candidate in condemned {
-        world
+        store_fixture
             .store
             .bucket
-            .get(&layout::pack(&world.store.tenant, candidate.pack), u64::MAX)
+            .get(&layout::pack(&store_fixture.store.tenant, candidate.pack), u64::MAX)
             .await
             .unwrap_err();
     }
-    world.assert_clean().await;
+    store_fixture.assert_clean().await;
     let out = dir.path().join("out");
-    world.restore(&out).await.unwrap();
+    store_fixture.restore(&out).await.unwrap();
     assert_same(&source, &out);
 }
 
@@ -311,46 +311,46 @@ async fn a_capture_between_the_two_steps_refers_to_nothing_that_goes() {
 async fn many_small_indexes_become_few() {
     let dir = tempfile::tempdir().unwrap();
     let memory = Arc::new(MemoryBucket::new());
-    let world = World::open(memory.clone(), None).await;
+    let store_fixture = StoreFixture::open(memory.clone(), None).await;
     let indexes = || memory.keys().iter().filter(|key| key.contains("/index/")).count();
     for round in 0..70 {
         fs::write(dir.path().join("file"), noise(3000, round)).unwrap();
-        world.snapshot(dir.path()).await.unwrap();
+        store_fixture.snapshot(dir.path()).await.unwrap();
     }
     assert!(indexes() >= 70);
-    let done = Collector::new(world.store.clone(), NOW).run().await.unwrap();
+    let done = Collector::new(store_fixture.store.clone(), NOW).run().await.unwrap();
     assert!(done.indexes_merged >= 70 && indexes() == 1, "{} left", indexes());
-    world.assert_clean().await;
+    store_fixture.assert_clean().await;
     // What they knew is still known.
-    let stored = world.rescan(dir.path()).await.unwrap();
+    let stored = store_fixture.rescan(dir.path()).await.unwrap();
     assert_eq!(stored.counts.new_chunks, 0);
 }
 
 /// The ids of all events that the log tells, in its order.
-async fn told(world: &World) -> Vec<store::id::EventId> {
-    let log = events::log(&world.store, &world.lineage, None).await.unwrap();
+async fn told(store_fixture: &StoreFixture) -> Vec<store::id::EventId> {
+    let log = events::log(&store_fixture.store, &store_fixture.lineage, None).await.unwrap();
     log.into_iter().map(|event| event.unwrap().id).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn old_events_become_few_objects_and_are_told_as_before() {
     let memory = Arc::new(MemoryBucket::new());
-    let world = World::open(memory.clone(), None).await;
+    let store_fixture = StoreFixture::open(memory.clone(), None).await;
     let objects = || memory.keys().iter().filter(|key| key.contains("/events/")).count();
-    let merging = || Collector::new(world.store.clone(), Options::default());
+    let merging = || Collector::new(store_fixture.store.clone(), Options::default());
     for days in 0..3 {
-        world.snapshots(20).await;
-        let before = told(&world).await;
+        store_fixture.snapshots(20).await;
+        let before = told(&store_fixture).await;
         assert_eq!(merging().run().await.unwrap().events_merged, 0, "they are new");
         memory.advance(Duration::from_secs(2 * 86_400));
         let planned = merging().plan().await.unwrap().events_merged;
         let merged = merging().run().await.unwrap().events_merged;
         assert!(merged >= 20 && merged == planned, "{days}: {merged} merged, {planned} planned");
         assert!(objects() < 4, "{} objects are left", objects());
-        assert_eq!(told(&world).await, before);
+        assert_eq!(told(&store_fixture).await, before);
         assert_eq!(merging().run().await.unwrap().events_merged, 0, "there is nothing left to do");
     }
-    world.assert_clean().await;
+    store_fixture.assert_clean().await;
     memory.advance(Duration::from_secs(401 * 86_400));
     assert!(merging().run().await.unwrap().events_removed > 0);
     assert_eq!(objects(), 0);
@@ -359,15 +359,15 @@ async fn old_events_become_few_objects_and_are_told_as_before() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_that_is_read_while_events_are_merged_tells_all_of_them() {
     let memory = Arc::new(MemoryBucket::new());
-    let world = World::open(memory.clone(), None).await;
-    world.snapshots(20).await;
-    let before = told(&world).await;
+    let store_fixture = StoreFixture::open(memory.clone(), None).await;
+    store_fixture.snapshots(20).await;
+    let before = told(&store_fixture).await;
     memory.advance(Duration::from_secs(2 * 86_400));
-    let collector = Collector::new(world.store.clone(), Options::default());
+    let collector = Collector::new(store_fixture.store.clone(), Options::default());
     let merge = deed(move || async move { assert!(collector.run().await.unwrap().events_merged > 0) });
-    let events = layout::events(&world.lineage);
+    let events = layout::events(&store_fixture.lineage);
     let interrupter = Arc::new(Interrupter::before(memory, Verb::Get, events.as_str(), merge));
-    let slow = world.on(interrupter.clone());
+    let slow = store_fixture.on(interrupter.clone());
     assert_eq!(told(&slow).await, before);
     assert!(interrupter.is_done());
 }

@@ -1,4 +1,4 @@
-//! What no snapshot needs is freed, and nothing else is.
+//! These tests free what no snapshot needs, and nothing else.
 
 #![allow(clippy::unwrap_used)]
 

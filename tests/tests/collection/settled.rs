@@ -1,5 +1,4 @@
-//! Collections come to an end: when nothing has changed, there is nothing to do, however
-//! little waste is allowed.
+//! These tests collect until nothing is left to do, however little waste is allowed.
 
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
@@ -9,8 +8,8 @@ use store::{
     ops::gc::{Collector, Options, Plan},
 };
 use tests::{
+    store_fixture::{StoreFixture, copy},
     tree::{assert_same, noise},
-    world::{World, copy},
 };
 
 const PROFILES: [&str; 3] = ["acme/alice", "acme/bob", "acme/carol"];
@@ -42,7 +41,7 @@ fn deed() -> impl Strategy<Value = Deed> {
 
 /// The profiles, each with its directory below `folder` and the snapshots it has.
 struct Store<'a> {
-    world: World,
+    fixture: StoreFixture,
     folder: &'a Path,
     snapshots: Vec<(usize, store::id::RecordId)>,
 }
@@ -54,7 +53,7 @@ impl Store<'_> {
                 let source = self.folder.join(profile.to_string());
                 fs::create_dir_all(&source).unwrap();
                 fs::write(source.join(file.to_string()), noise(*len, *seed)).unwrap();
-                let report = self.world.of(PROFILES[*profile]).snapshot(&source).await.unwrap();
+                let report = self.fixture.of(PROFILES[*profile]).snapshot(&source).await.unwrap();
                 if !self.snapshots.contains(&(*profile, report.record)) {
                     self.snapshots.push((*profile, report.record));
                 }
@@ -62,12 +61,14 @@ impl Store<'_> {
             Deed::Delete(_) if self.snapshots.is_empty() => {}
             Deed::Delete(which) => {
                 let (profile, record) = self.snapshots[which % self.snapshots.len()];
-                let deleted = self.world.of(PROFILES[profile]).handle("test").delete(record, "").await;
+                let deleted = self.fixture.of(PROFILES[profile]).handle("test").delete(record, "").await;
                 if deleted.is_ok() {
                     self.snapshots.retain(|(_, known)| *known != record);
                 }
             }
-            Deed::Collect => drop(Collector::new(self.world.store.clone(), tightest(0)).run().await.unwrap()),
+            Deed::Collect => {
+                drop(Collector::new(self.fixture.store.clone(), tightest(0)).run().await.unwrap())
+            }
         }
     }
 }
@@ -91,8 +92,8 @@ fn tightest(max_unused_percent: u64) -> Options {
 async fn settles(deeds: &[Deed]) {
     let folder = tempfile::tempdir().unwrap();
     let memory = Arc::new(MemoryBucket::new());
-    let world = World::open(memory.clone(), None).await;
-    let mut store = Store { world, folder: folder.path(), snapshots: Vec::new() };
+    let fixture = StoreFixture::open(memory.clone(), None).await;
+    let mut store = Store { fixture, folder: folder.path(), snapshots: Vec::new() };
     for deed in deeds {
         store.act(deed).await;
     }
@@ -100,8 +101,8 @@ async fn settles(deeds: &[Deed]) {
         let faults = Arc::new(FaultBucket::new(copy(&memory).await));
         // One that never ended would be killed here.
         faults.inject(Rule::new(Fault::KilledBefore).nth(MOST_REQUESTS));
-        let world = store.world.on(faults);
-        let collector = Collector::new(world.store.clone(), tightest(percent));
+        let fixture = store.fixture.on(faults);
+        let collector = Collector::new(fixture.store.clone(), tightest(percent));
         for _ in 0..QUIET_RUNS {
             collector.run().await.unwrap();
         }
@@ -110,10 +111,10 @@ async fn settles(deeds: &[Deed]) {
         for (number, profile) in PROFILES.iter().enumerate() {
             let source = folder.path().join(number.to_string());
             if source.exists() {
-                let (world, out) = (world.of(profile), tempfile::tempdir().unwrap());
-                world.assert_clean().await;
+                let (fixture, out) = (fixture.of(profile), tempfile::tempdir().unwrap());
+                fixture.assert_clean().await;
                 let out = out.path().join("out");
-                world.restore(&out).await.unwrap();
+                fixture.restore(&out).await.unwrap();
                 assert_same(&source, &out);
             }
         }

@@ -1,5 +1,5 @@
-//! Archives that no honest program writes, and those that are damaged: each is refused in
-//! words that say why, nothing is published, and nothing is written anywhere else.
+//! These tests import archives that no honest program writes, and damaged ones: each is refused in words that say
+//! why, nothing is published, and nothing is written anywhere else.
 
 use std::{fs, io::Write, path::Path, thread, time::Duration};
 
@@ -16,7 +16,7 @@ use store::{
     scratch::{self, Scratch},
 };
 use tests::{
-    desk::Desk,
+    profile_fixture::ProfileFixture,
     tarball::{Tarball, compressed, manifest},
     tree::noise,
 };
@@ -26,35 +26,41 @@ const REFUSED: i32 = 33;
 const DAMAGED: i32 = 10;
 const TOO_NEW: i32 = 11;
 
-/// A desk with a snapshot that nothing may harm.
-struct Scene {
-    desk: Desk,
+/// A fixture with a snapshot that nothing may harm.
+struct ImportScenario {
+    fixture: ProfileFixture,
     before: (Vec<u8>, Value),
 }
 
-impl Scene {
+impl ImportScenario {
     fn new() -> Self {
-        let mut desk = Desk::local();
-        let temporary = desk.path("tmp");
+        let mut fixture = ProfileFixture::local();
+        let temporary = fixture.path("tmp");
         fs::create_dir(&temporary).unwrap();
-        desk.host = desk
+        fixture.host = fixture
             .host
             .clone()
             .with("TMPDIR", temporary.to_str().unwrap())
             .with("PSTORE_MAX_PROFILE_BYTES", "64MiB");
         let good = Tarball::new().directory("./").file("./Default/a", b"good").end();
-        fs::write(desk.path("good.tar.zst"), good.zstd()).unwrap();
-        let scene = Self { desk, before: Default::default() };
-        let good = scene.desk.path("good.tar.zst");
-        scene.desk.host.succeed(["import", good.to_str().unwrap(), "acme/alice", "--chrome-major", "131"]);
-        let before = scene.state();
-        Self { before, ..scene }
+        fs::write(fixture.path("good.tar.zst"), good.zstd()).unwrap();
+        let scenario = Self { fixture, before: Default::default() };
+        let good = scenario.fixture.path("good.tar.zst");
+        scenario.fixture.host.succeed([
+            "import",
+            good.to_str().unwrap(),
+            "acme/alice",
+            "--chrome-major",
+            "131",
+        ]);
+        let before = scenario.state();
+        Self { before, ..scenario }
     }
 
     /// The pointer, and the snapshots there are.
     fn state(&self) -> (Vec<u8>, Value) {
-        let pointer = self.desk.path("store/objects/snapshots/acme/alice/131/latest.json");
-        let listed = self.desk.host.succeed(["list", "acme/alice"]);
+        let pointer = self.fixture.path("store/objects/snapshots/acme/alice/131/latest.json");
+        let listed = self.fixture.host.succeed(["list", "acme/alice"]);
         (fs::read(pointer).unwrap(), listed)
     }
 
@@ -65,18 +71,18 @@ impl Scene {
 
     #[track_caller]
     fn refuses_with(&self, archive: &[u8], more: &[&str], code: i32, words: &str) {
-        let path = self.desk.path("bad.tar.zst");
+        let path = self.fixture.path("bad.tar.zst");
         fs::write(&path, archive).unwrap();
         let line = ["import", path.to_str().unwrap(), "acme/alice", "--chrome-major", "131"];
-        let error = self.desk.host.fail(code, [&line[..], more].concat());
+        let error = self.fixture.host.fail(code, [&line[..], more].concat());
         let message = error["message"].as_str().unwrap();
         assert!(message.contains(words), "{words:?} is not in {message:?}");
         let hint = error["hint"].as_str().unwrap();
         assert!(!hint.contains("--sha") && !hint.contains("verify"), "{hint:?} is not about an archive");
         assert!(hint.contains("nothing was published") || code == TOO_LARGE || code == TOO_NEW, "{hint:?}");
         assert_eq!(self.state(), self.before, "nothing is published");
-        assert_eq!(names(&self.desk.path("tmp")), Vec::<String>::new(), "nothing is left behind");
-        assert_eq!(names(&self.desk.path("")), ["bad.tar.zst", "good.tar.zst", "home", "store", "tmp"]);
+        assert_eq!(names(&self.fixture.path("tmp")), Vec::<String>::new(), "nothing is left behind");
+        assert_eq!(names(&self.fixture.path("")), ["bad.tar.zst", "good.tar.zst", "home", "store", "tmp"]);
     }
 }
 
@@ -94,7 +100,7 @@ fn tar() -> Tarball {
 
 #[test]
 fn what_would_lead_elsewhere_is_refused() {
-    let scene = Scene::new();
+    let scenario = ImportScenario::new();
     let (hard, soft) = (MemberKind::HardLink, MemberKind::Symlink);
     for (archive, words) in [
         (tar().file("/etc/evil", b"x"), "the path /etc/evil is absolute"),
@@ -112,13 +118,13 @@ fn what_would_lead_elsewhere_is_refused() {
         (tar().directory("d").link(hard, "a", "d"), "a is a hard link to d, which is a directory"),
         (tar().link(soft, "./", "/tmp"), "its root is not a directory"),
     ] {
-        scene.refuses(&archive.end().zstd(), REFUSED, words);
+        scenario.refuses(&archive.end().zstd(), REFUSED, words);
     }
 }
 
 #[test]
 fn what_no_tree_can_be_is_refused() {
-    let scene = Scene::new();
+    let scenario = ImportScenario::new();
     let long = "n".repeat(256);
     let with_data = Header { size: 3, link: "b".into(), ..Header::new("a", MemberKind::HardLink) };
     for (archive, words) in [
@@ -134,13 +140,13 @@ fn what_no_tree_can_be_is_refused() {
         (tar().pax(&[("uid", b"4294967296")]).file("a", b"x"), "owner 4294967296"),
         (tar().pax(&[("SCHILY.xattr.user.x", &vec![0; 70_000])]).file("a", b"x"), "attribute of 70000 bytes"),
     ] {
-        scene.refuses(&archive.end().zstd(), REFUSED, words);
+        scenario.refuses(&archive.end().zstd(), REFUSED, words);
     }
 }
 
 #[test]
 fn what_is_damaged_or_cut_short_is_refused() {
-    let scene = Scene::new();
+    let scenario = ImportScenario::new();
     let good = tar().file("a", &[7; 5000]).file("b", b"more").end();
     let mut flipped = good.clone();
     flipped.0[20] ^= 1;
@@ -162,21 +168,21 @@ fn what_is_damaged_or_cut_short_is_refused() {
         // A window of 2 GiB.
         (vec![0x28, 0xb5, 0x2f, 0xfd, 0x00, 0xa8, 0x01, 0x00, 0x00], "too much memory"),
     ] {
-        scene.refuses(&archive, REFUSED, words);
+        scenario.refuses(&archive, REFUSED, words);
     }
 }
 
 #[test]
 fn what_grows_without_end_is_refused_while_it_is_read() {
-    let scene = Scene::new();
+    let scenario = ImportScenario::new();
     let claims = |kind, size| Header { size, ..Header::new("a", kind) };
     let claimed = tar().member(&claims(MemberKind::File, 1 << 32), b"");
-    scene.refuses(&claimed.zstd(), TOO_LARGE, "more than the 67108864 that are allowed");
+    scenario.refuses(&claimed.zstd(), TOO_LARGE, "more than the 67108864 that are allowed");
     let singleton = Header { size: 1 << 32, ..Header::new("SingletonLock", MemberKind::File) };
     let left_out = tar().member(&singleton, b"");
-    scene.refuses(&left_out.zstd(), TOO_LARGE, "more than the 67108864 that are allowed");
+    scenario.refuses(&left_out.zstd(), TOO_LARGE, "more than the 67108864 that are allowed");
     let pax = tar().member(&claims(MemberKind::Pax, 1 << 32), b"");
-    scene.refuses(&pax.zstd(), REFUSED, "an extended header of 4294967296 bytes");
+    scenario.refuses(&pax.zstd(), REFUSED, "an extended header of 4294967296 bytes");
     let zeros = vec![0; 1 << 20];
     let files = compressed(|out| {
         for number in 0..3 {
@@ -187,15 +193,15 @@ fn what_grows_without_end_is_refused_while_it_is_read() {
         Ok(())
     });
     assert!(files.len() < 100_000, "a bomb is small: {}", files.len());
-    scene.refuses(&files, TOO_LARGE, "holds 83886080 bytes");
+    scenario.refuses(&files, TOO_LARGE, "holds 83886080 bytes");
     let padded = compressed(|out| (0..64).try_for_each(|_| out.write_all(&zeros)));
-    scene.refuses(&padded, REFUSED, "zeros follow its end");
+    scenario.refuses(&padded, REFUSED, "zeros follow its end");
 }
 
 /// Each form that GNU tar has for it, with maps that GNU tar does not write.
 #[test]
 fn holes_that_fit_no_file_are_refused() {
-    let scene = Scene::new();
+    let scenario = ImportScenario::new();
     let pax = |records: &[(&str, &[u8])], content: &[u8]| tar().pax(records).file("a", content);
     let newest = |size: &str, map: &str, content: &[u8]| {
         let mut body = map.as_bytes().to_vec();
@@ -232,7 +238,7 @@ fn holes_that_fit_no_file_are_refused() {
         (tar().pax(&sparse).member(&hard, b""), "that it is a sparse file, and another thing"),
         (tar().pax(&sparse).sparse("a", 5, &[], b""), "that it is a sparse file, and another thing"),
     ] {
-        scene.refuses(&archive.end().zstd(), REFUSED, words);
+        scenario.refuses(&archive.end().zstd(), REFUSED, words);
     }
     // A hole counts as what it is when the file is there.
     for archive in [
@@ -240,7 +246,7 @@ fn holes_that_fit_no_file_are_refused() {
         newest("9000000000000", "1\n0\n1\n", b"1"),
         tar().sparse("a", 8_000_000_000, &[(0, 1)], b"1"),
     ] {
-        scene.refuses(&archive.end().zstd(), TOO_LARGE, "more than the 67108864 that are allowed");
+        scenario.refuses(&archive.end().zstd(), TOO_LARGE, "more than the 67108864 that are allowed");
     }
     // So do many that are small, and that are told at length.
     let half = |name: &str| {
@@ -250,58 +256,62 @@ fn holes_that_fit_no_file_are_refused() {
         tar().pax(&records).file(name, &[b'x'; 16_000]).0
     };
     let many = compressed(|out| (0..70).try_for_each(|file| out.write_all(&half(&file.to_string()))));
-    scene.refuses(&many, REFUSED, "names and attributes take more than");
+    scenario.refuses(&many, REFUSED, "names and attributes take more than");
     let mut endless = tar().sparse("a", 9, &[(0, 1); 4 + 21], b"").0;
     let block = endless[512..1024].to_vec();
     let endless = compressed(|out| {
         out.write_all(&endless.drain(..512).collect::<Vec<_>>())?;
         (0..100_000).try_for_each(|_| out.write_all(&[&block[..504], &[1; 8]].concat()))
     });
-    scene.refuses(&endless, REFUSED, "more than 1048576 parts");
+    scenario.refuses(&endless, REFUSED, "more than 1048576 parts");
 }
 
 #[test]
 fn more_entries_than_fit_are_refused() {
-    let scene = Scene::new();
+    let scenario = ImportScenario::new();
     let many = compressed(|out| {
         for number in 0..(1 << 20) + 1 {
             out.write_all(&Header::new(format!("{number}"), MemberKind::Directory).encode())?;
         }
         Ok(())
     });
-    scene.refuses(&many, REFUSED, "it holds more than 1048576 entries");
+    scenario.refuses(&many, REFUSED, "it holds more than 1048576 entries");
     let global = compressed(|out| {
         let header = Header::new("g", MemberKind::PaxGlobal).encode();
         (0..(4 << 20) + 1).try_for_each(|_| out.write_all(&header))
     });
-    scene.refuses(&global, REFUSED, "headers");
+    scenario.refuses(&global, REFUSED, "headers");
 }
 
 /// Headers about headers are held in memory until their member comes.
 #[test]
 fn more_attributes_than_a_member_can_have_are_refused() {
-    let scene = Scene::new();
+    let scenario = ImportScenario::new();
     let value = vec![b'v'; 60 << 10];
     let name = |number| format!("SCHILY.xattr.user.{number}");
     let large = (0..100).fold(tar(), |tar, number| tar.pax(&[(name(number).as_str(), &value)]));
-    scene.refuses(&large.file("a", b"").end().zstd(), REFUSED, "extended headers of more than 5242880 bytes");
+    scenario.refuses(
+        &large.file("a", b"").end().zstd(),
+        REFUSED,
+        "extended headers of more than 5242880 bytes",
+    );
     let many = (0..1025).fold(tar(), |tar, number| tar.pax(&[(name(number).as_str(), b"v")]));
-    scene.refuses(&many.file("a", b"").end().zstd(), REFUSED, "more than 1024 attributes");
+    scenario.refuses(&many.file("a", b"").end().zstd(), REFUSED, "more than 1024 attributes");
     let long = tar().pax(&[(name(0).as_str(), &value.repeat(2))]).file("a", b"");
-    scene.refuses(&long.end().zstd(), REFUSED, "an attribute of 122880 bytes");
+    scenario.refuses(&long.end().zstd(), REFUSED, "an attribute of 122880 bytes");
     let mut body = Vec::new();
     pax::append(&mut body, name(0).as_bytes(), b"v");
     let global = Header { size: body.len() as u64, ..Header::new("g", MemberKind::PaxGlobal) };
     let global = tar().member(&global, &body).file("a", b"");
-    scene.refuses(&global.end().zstd(), REFUSED, "the same attributes to all");
+    scenario.refuses(&global.end().zstd(), REFUSED, "the same attributes to all");
 }
 
 #[test]
 fn what_is_not_what_its_manifest_says_is_refused() {
-    let scene = Scene::new();
+    let scenario = ImportScenario::new();
     let archive = tar().file("a", b"content").end().zstd();
     let manifest = manifest(&archive, "alice");
-    let path = scene.desk.path("home/manifest.json");
+    let path = scenario.fixture.path("home/manifest.json");
     let with = |field: &str, value: Value| {
         let mut changed = manifest.clone();
         changed[field] = value;
@@ -309,7 +319,7 @@ fn what_is_not_what_its_manifest_says_is_refused() {
         ["--manifest".to_owned(), path.to_str().unwrap().to_owned()]
     };
     let refuses = |more: [String; 2], archive: &[u8], code, words: &str| {
-        scene.refuses_with(archive, &[&more[0], &more[1]], code, words);
+        scenario.refuses_with(archive, &[&more[0], &more[1]], code, words);
     };
     refuses(with("archive_sha256", "0".repeat(64).into()), &archive, DAMAGED, "in its manifest");
     refuses(with("archive_size_bytes", 10.into()), &archive, DAMAGED, "it is longer than 10 bytes");
@@ -332,13 +342,13 @@ fn what_is_not_what_its_manifest_says_is_refused() {
 /// Nor does one that was killed, once there is another.
 #[test]
 fn an_import_that_is_interrupted_leaves_nothing_behind() {
-    let scene = Scene::new();
-    let old = Scratch::make(&scene.desk.path("tmp"), scratch::Kind::Import).unwrap().keep();
+    let scenario = ImportScenario::new();
+    let old = Scratch::make(&scenario.fixture.path("tmp"), scratch::Kind::Import).unwrap().keep();
     fs::write(old.join("Cookies"), "half of them").unwrap();
-    let pipe = scene.desk.path("pipe.tar.zst");
+    let pipe = scenario.fixture.path("pipe.tar.zst");
     mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     let line = ["import", pipe.to_str().unwrap(), "acme/alice", "--chrome-major", "131"];
-    let mut running = scene.desk.host.start(line);
+    let mut running = scenario.fixture.host.start(line);
     let mut writer = fs::File::options().write(true).open(&pipe).unwrap();
     // A database of which the end does not come.
     let cookies = Header { size: 1 << 20, ..Header::new("Default/Cookies", MemberKind::File) };
@@ -346,9 +356,9 @@ fn an_import_that_is_interrupted_leaves_nothing_behind() {
     let begun = tar().directory("Default").member(&cookies, &begun).zstd();
     writer.write_all(&begun).unwrap();
     let aside = || {
-        names(&scene.desk.path("tmp"))
+        names(&scenario.fixture.path("tmp"))
             .iter()
-            .any(|name| scene.desk.path("tmp").join(name).join("Default/Cookies").exists())
+            .any(|name| scenario.fixture.path("tmp").join(name).join("Default/Cookies").exists())
     };
     while running.runs() && !aside() {
         thread::sleep(Duration::from_millis(5));
@@ -357,13 +367,13 @@ fn an_import_that_is_interrupted_leaves_nothing_behind() {
     kill_process(Pid::from_raw(running.id().try_into().unwrap()).unwrap(), Signal::INT).unwrap();
     let ended = running.wait();
     assert_eq!(ended.code, Some(130), "{ended:#?}");
-    assert_eq!(names(&scene.desk.path("tmp")), Vec::<String>::new());
-    assert_eq!(scene.state(), scene.before);
+    assert_eq!(names(&scenario.fixture.path("tmp")), Vec::<String>::new());
+    assert_eq!(scenario.state(), scenario.before);
 }
 
 #[test]
 fn what_cannot_be_stored_is_left_out_and_counted() {
-    let scene = Scene::new();
+    let scenario = ImportScenario::new();
     let archive = tar()
         .file("a", b"x")
         .special(MemberKind::Fifo, "fifo")
@@ -372,13 +382,13 @@ fn what_cannot_be_stored_is_left_out_and_counted() {
         .link(MemberKind::HardLink, "other-disk", "disk")
         .link(MemberKind::Symlink, "SingletonLock", "host-1")
         .end();
-    let path = scene.desk.path("special.tar.zst");
+    let path = scenario.fixture.path("special.tar.zst");
     fs::write(&path, archive.zstd()).unwrap();
     let line = ["import", path.to_str().unwrap(), "acme/bob", "--chrome-major", "131"];
-    let imported = scene.desk.host.succeed(line);
+    let imported = scenario.fixture.host.succeed(line);
     assert_eq!(imported["skipped"], serde_json::json!({ "sockets": 0, "fifos": 1, "devices": 2 }));
     assert!(imported["warnings"][0].as_str().unwrap().contains("1 FIFO, 2 devices left out"), "{imported}");
-    let out = scene.desk.path("out");
-    scene.desk.host.restore("acme/bob", &out);
+    let out = scenario.fixture.path("out");
+    scenario.fixture.host.restore("acme/bob", &out);
     assert_eq!(names(&out), ["a"]);
 }

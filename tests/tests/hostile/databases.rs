@@ -1,6 +1,5 @@
-//! Databases that somebody has made to harm whoever reads them, and processes that examine them
-//! and do not do as they are told. What such a process can reach is tested beside its walls, in
-//! `capture/src/cell/`.
+//! These tests examine databases that somebody has made to harm whoever reads them, in processes that do not do as
+//! they are told. What such a process can reach is tested beside its walls, in `capture/src/cell/`.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -15,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tests::{
     binary::{self, program},
-    desk::Desk,
+    profile_fixture::ProfileFixture,
 };
 
 /// As the program examines, but for the program: this one is the test.
@@ -257,11 +256,11 @@ fn state(pid: Pid) -> Option<char> {
 
 #[test]
 fn a_snapshot_whose_database_kills_who_examines_it_is_held_back() {
-    let desk = Desk::local();
-    desk.fill(3);
-    desk.keep("acme/alice", &[]);
-    endless(&desk.profile, "evil");
-    let running = desk.host.start(binary::snapshot(&desk.profile, "acme/alice"));
+    let fixture = ProfileFixture::local();
+    fixture.fill(3);
+    fixture.keep("acme/alice", &[]);
+    endless(&fixture.profile, "evil");
+    let running = fixture.host.start(binary::snapshot(&fixture.profile, "acme/alice"));
     for _ in 0..2 {
         let child = busy_child(running.id());
         kill_process(child, Signal::KILL).unwrap();
@@ -278,10 +277,10 @@ fn a_snapshot_whose_database_kills_who_examines_it_is_held_back() {
 
 #[test]
 fn whoever_examines_databases_dies_with_who_has_asked() {
-    let desk = Desk::local();
-    desk.fill(3);
-    endless(&desk.profile, "evil");
-    let running = desk.host.start(binary::snapshot(&desk.profile, "acme/alice"));
+    let fixture = ProfileFixture::local();
+    fixture.fill(3);
+    endless(&fixture.profile, "evil");
+    let running = fixture.host.start(binary::snapshot(&fixture.profile, "acme/alice"));
     let child = busy_child(running.id());
     running.kill();
     while state(child).is_some_and(|state| state != 'Z') {
@@ -291,11 +290,11 @@ fn whoever_examines_databases_dies_with_who_has_asked() {
 
 #[test]
 fn one_process_examines_all_databases_of_a_capture() {
-    let desk = Desk::local();
-    desk.fill(3);
-    good(&desk.profile, 40);
+    let fixture = ProfileFixture::local();
+    fixture.fill(3);
+    good(&fixture.profile, 40);
     let started = |more: &[&str]| {
-        let ended = desk.snapshot("acme/alice", &[&["-vvv"], more].concat());
+        let ended = fixture.snapshot("acme/alice", &[&["-vvv"], more].concat());
         assert_eq!(ended.code, Some(0), "{ended:#?}");
         let lines = ended.stderr.lines().filter(|line| line.contains("in a process of their own"));
         lines.map(ToOwned::to_owned).collect::<Vec<_>>()
@@ -303,17 +302,17 @@ fn one_process_examines_all_databases_of_a_capture() {
     let lines = started(&[]);
     assert!(matches!(&lines[..], [line] if line.contains("databases=41")), "{lines:#?}");
     assert_eq!(started(&[]).len(), 0, "nothing has changed");
-    good(&desk.profile.join("Default"), 1);
+    good(&fixture.profile.join("Default"), 1);
     assert_eq!(started(&["--check", "none"]).len(), 0);
 }
 
 /// As an upgrade does it in the middle of a long session.
 #[test]
 fn a_program_that_was_replaced_examines_with_itself() {
-    let desk = Desk::local();
-    desk.fill(3);
-    desk.keep("acme/alice", &[]);
-    let copy = desk.path("pstore");
+    let fixture = ProfileFixture::local();
+    fixture.fill(3);
+    fixture.keep("acme/alice", &[]);
+    let copy = fixture.path("pstore");
     fs::copy(program(), &copy).unwrap();
     let upgrade = format!("rm {0} && echo 'exit 1' > {0} && chmod +x {0}", copy.display());
     let session = format!("{upgrade} && cp \"$1/Default/Cookies\" \"$1/Default/New\"");
@@ -330,7 +329,7 @@ fn a_program_that_was_replaced_examines_with_itself() {
         "sh",
         "{profile}",
     ];
-    let ended = desk.host.start_as(&copy, words).wait();
+    let ended = fixture.host.start_as(&copy, words).wait();
     let snapshot = &ended.document["snapshot"];
     assert_eq!((ended.code, &snapshot["databases_checked"]), (Some(0), &1.into()), "{ended:#?}");
     assert_eq!(snapshot["databases_damaged"], 0);

@@ -1,4 +1,4 @@
-//! Tenants, neighbours, archives and databases that wish us ill.
+//! These tests deal with tenants, neighbours, archives and databases that wish us ill.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,10 +1,10 @@
-//! A tenant that wishes the others ill, with all that its own credentials allow: it learns
-//! nothing of them, reaches nothing of theirs, and gets nothing past those who read its data.
+//! These tests are a tenant that wishes the others ill, with all that its own credentials allow: it learns nothing
+//! of them, reaches nothing of theirs, and gets nothing past those who read its data.
 //!
 //! What the credentials of each party reach is said in `SECURITY.md`. Beside this: paths that
 //! leave a tree are refused by `store/src/tree/root_dir.rs` and `format-spec/vectors/refuse/`,
 //! names by `store/src/name.rs`, texts for an operator's terminal are escaped
-//! (`cli/tests/cli/strangers.rs`), and foreign bytes are decoded without a panic (`fuzz.rs`).
+//! (`cli/tests/cli/foreign_text.rs`), and foreign bytes are decoded without a panic (`fuzz.rs`).
 //! Trees, records and other documents that are forged whole are in `tenant/`.
 
 mod forged;

@@ -1,4 +1,4 @@
-//! The explorer runs the real code of several processes in chosen orders.
+//! These tests run the real code of several processes in chosen orders.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,31 +1,31 @@
-//! A repair that finds something lost, beside writers that know it from the indexes. Every order of their steps
-//! is tried in which at most one of them is put aside. No snapshot is left that lacks something and is
-//! not marked; and both rules that keep this so are shown to be needed.
+//! These tests repair a loss beside writers that know the lost chunk from the indexes. Every order of their steps
+//! is tried in which at most one of them is put aside. No snapshot is left that lacks something and is not marked;
+//! and both rules that keep this so are shown to be needed.
 
 use store::catalog::rules::Rules;
-use tests::explorer::{Bounds, Packs, Program, Scene, exhaust, sample};
+use tests::explorer::{Bounds, Packs, Program, Scenario, exhaust, sample};
 
 const MOST: u64 = 3000;
 
-fn scene(programs: impl IntoIterator<Item = Program>, preemptions: u32) -> Scene {
+fn scenario(programs: impl IntoIterator<Item = Program>, preemptions: u32) -> Scenario {
     let bounds = Bounds { faults: 0, expiries: 0, preemptions: Some(preemptions), ..Bounds::default() };
-    Scene::of(programs).with(Packs::Needed).within(bounds)
+    Scenario::of(programs).with(Packs::Needed).within(bounds)
 }
 
 #[track_caller]
 fn is_needed(rules: Rules) {
-    let scene = scene([Program::Sharer, Program::Repair], 1);
-    let found = exhaust(&scene.under(rules), MOST).found.expect("nothing goes wrong");
+    let scenario = scenario([Program::Sharer, Program::Repair], 1);
+    let found = exhaust(&scenario.under(rules), MOST).found.expect("nothing goes wrong");
     assert!(found.violation.contains("which is lost, and is not marked"), "{found}");
 }
 
 #[test]
 fn no_writer_refers_to_what_a_repair_has_found_lost_unless_it_is_marked() {
-    let explored = exhaust(&scene([Program::Sharer, Program::Repair], 1), MOST);
+    let explored = exhaust(&scenario([Program::Sharer, Program::Repair], 1), MOST);
     eprintln!("{} runs, {} states", explored.runs, explored.states);
     assert!(explored.found.is_none(), "{}", explored.found.unwrap());
     assert!(explored.complete, "there are more runs than {MOST}");
-    let three = scene([Program::Sharer, Program::Repair, Program::Sharer], 3);
+    let three = scenario([Program::Sharer, Program::Repair, Program::Sharer], 3);
     let drawn = sample(&three, 0..60);
     assert!(drawn.found.is_none(), "{}", drawn.found.unwrap());
 }

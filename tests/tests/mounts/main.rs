@@ -1,4 +1,4 @@
-//! Profiles that are mounted: files, sessions, commits, and commands that run on them.
+//! These tests mount profiles: files, sessions, commits, and commands that run on them.
 
 #![allow(clippy::unwrap_used)]
 

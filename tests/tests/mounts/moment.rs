@@ -1,5 +1,5 @@
-//! A commit is a point in time: whatever writers do meanwhile, each file of a snapshot is one that its
-//! writer had finished, and what was synced before the commit began is in it.
+//! These tests commit beside writers that never pause: each file of a snapshot is one that its writer had finished,
+//! and what was synced before the commit began is in it.
 //!
 //! `PSTORE_MOMENT_COMMITS` says how many commits are made.
 
@@ -10,7 +10,7 @@ use std::{
     process::{Child, ChildStdin, Command, Stdio},
 };
 
-use tests::mount::{ALICE, MountDesk};
+use tests::mount_fixture::{ALICE, MountFixture};
 
 /// Writes one file over and over in the manner it is told, each time in several steps, and notes
 /// outside of the mount the last round that it has synced.
@@ -73,9 +73,9 @@ struct Writer {
 }
 
 impl Writer {
-    fn start(desk: &MountDesk, manner: &'static str) -> Self {
+    fn start(fixture: &MountFixture, manner: &'static str) -> Self {
         let mut command = Command::new("python3");
-        command.args(["-c", WRITER, manner]).arg(desk.mountpoint.join(manner)).arg(desk.path(manner));
+        command.args(["-c", WRITER, manner]).arg(fixture.mountpoint.join(manner)).arg(fixture.path(manner));
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -84,8 +84,8 @@ impl Writer {
     }
 
     /// The last round that it says is safe.
-    fn synced(&self, desk: &MountDesk) -> u64 {
-        fs::read_to_string(desk.path(self.manner)).map_or(0, |noted| noted.parse().unwrap())
+    fn synced(&self, fixture: &MountFixture) -> u64 {
+        fs::read_to_string(fixture.path(self.manner)).map_or(0, |noted| noted.parse().unwrap())
     }
 }
 
@@ -140,14 +140,14 @@ fn last_round(manner: &str, path: &Path) -> u64 {
 #[test]
 fn no_commit_tears_a_file_that_is_being_written() {
     let commits: u64 = env::var("PSTORE_MOMENT_COMMITS").map_or(25, |text| text.parse().unwrap());
-    let desk = MountDesk::local();
-    desk.mount();
-    let writers: Vec<Writer> = MANNERS.into_iter().map(|manner| Writer::start(&desk, manner)).collect();
-    let out = desk.path("out");
+    let fixture = MountFixture::local();
+    fixture.mount();
+    let writers: Vec<Writer> = MANNERS.into_iter().map(|manner| Writer::start(&fixture, manner)).collect();
+    let out = fixture.path("out");
     for _ in 0..commits {
-        let synced: Vec<u64> = writers.iter().map(|writer| writer.synced(&desk)).collect();
-        desk.commit();
-        desk.host.restore(ALICE, &out);
+        let synced: Vec<u64> = writers.iter().map(|writer| writer.synced(&fixture)).collect();
+        fixture.commit();
+        fixture.host.restore(ALICE, &out);
         for (writer, synced) in writers.iter().zip(synced) {
             let path = out.join(writer.manner);
             if path.exists() {
@@ -163,10 +163,10 @@ fn no_commit_tears_a_file_that_is_being_written() {
         }
         fs::remove_dir_all(&out).unwrap();
     }
-    let rounds: Vec<u64> = writers.iter().map(|writer| writer.synced(&desk)).collect();
+    let rounds: Vec<u64> = writers.iter().map(|writer| writer.synced(&fixture)).collect();
     println!("{commits} commits beside {rounds:?} rounds");
     drop(writers);
-    desk.unmount(&["--commit"]);
+    fixture.unmount(&["--commit"]);
 }
 
 /// Has a file open for nineteen twentieths of the time.
@@ -184,23 +184,23 @@ while True:
 #[test]
 fn a_commit_finds_its_moment_though_somebody_always_has_a_file_open() {
     const WRITERS: usize = 6;
-    let desk = MountDesk::local();
-    desk.mount();
-    let path = |writer: usize| desk.mountpoint.join(writer.to_string());
+    let fixture = MountFixture::local();
+    fixture.mount();
+    let path = |writer: usize| fixture.mountpoint.join(writer.to_string());
     let writers: Vec<Child> = (0..WRITERS).map(|writer| started(BUSY, &path(writer)).0).collect();
-    desk.commit();
+    fixture.commit();
     for mut writer in writers {
         writer.kill().unwrap();
         writer.wait().unwrap();
     }
-    let out = desk.path("out");
-    desk.host.restore(ALICE, &out);
+    let out = fixture.path("out");
+    fixture.host.restore(ALICE, &out);
     for writer in 0..WRITERS {
         if let Ok(stored) = fs::read_to_string(out.join(writer.to_string())) {
             assert_eq!(stored, "one two");
         }
     }
-    desk.unmount(&["--discard"]);
+    fixture.unmount(&["--discard"]);
 }
 
 /// Starts a script that says when it is ready.
@@ -237,17 +237,17 @@ impl Mapping {
 
 #[test]
 fn a_shared_mapping_is_waited_for_as_an_open_file_is_and_all_of_it_is_stored() {
-    let desk = MountDesk::local();
-    desk.mount();
-    fs::write(desk.mountpoint.join("mapped"), vec![0; 8192]).unwrap();
-    let mapping = Mapping::of(&desk.mountpoint.join("mapped"));
-    let refused = desk.ask("commit", &[]);
+    let fixture = MountFixture::local();
+    fixture.mount();
+    fs::write(fixture.mountpoint.join("mapped"), vec![0; 8192]).unwrap();
+    let mapping = Mapping::of(&fixture.mountpoint.join("mapped"));
+    let refused = fixture.ask("commit", &[]);
     assert_eq!(refused.code, Some(32), "{refused:#?}");
     mapping.end();
-    desk.commit();
-    let out = desk.path("out");
-    desk.host.restore(ALICE, &out);
+    fixture.commit();
+    let out = fixture.path("out");
+    fixture.host.restore(ALICE, &out);
     let stored = fs::read(out.join("mapped")).unwrap();
     assert_eq!((&stored[..4], &stored[4096..4100]), (&b"more"[..], &b"last"[..]));
-    desk.unmount(&[]);
+    fixture.unmount(&[]);
 }

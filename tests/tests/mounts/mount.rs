@@ -1,5 +1,5 @@
-//! Mounts by the program and the real kernel: what is changed becomes the next snapshot, and
-//! nothing is lost however a mount ends.
+//! These tests mount by the program and the real kernel: what is changed becomes the next snapshot, and nothing is
+//! lost however a mount ends.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use tests::{
     binary::Host,
-    mount::{ALICE, MountDesk, await_end},
+    mount_fixture::{ALICE, MountFixture, await_end},
     server::SeaweedFs,
     tree::{assert_same, assert_seen, look_at, make_odd, noise},
 };
@@ -31,18 +31,18 @@ fn fill(root: &Path) {
     }
 }
 
-/// A desk with one commit of [`fill`], unmounted.
-fn filled() -> MountDesk {
-    let desk = MountDesk::local();
-    desk.mount();
-    fill(&desk.mountpoint);
-    desk.unmount(&["--commit"]);
-    desk
+/// A fixture with one commit of [`fill`], unmounted.
+fn filled() -> MountFixture {
+    let fixture = MountFixture::local();
+    fixture.mount();
+    fill(&fixture.mountpoint);
+    fixture.unmount(&["--commit"]);
+    fixture
 }
 
 #[track_caller]
-fn refused(desk: &MountDesk, code: i32, verb: &str, more: &[&str]) -> Value {
-    let mut ended = desk.ask(verb, more);
+fn refused(fixture: &MountFixture, code: i32, verb: &str, more: &[&str]) -> Value {
+    let mut ended = fixture.ask(verb, more);
     assert_eq!(ended.code, Some(code), "{ended:#?}");
     ended.document["error"].take()
 }
@@ -55,50 +55,50 @@ fn says(error: &Value, words: &str) {
 /// Read-ahead is worth most where the store is a directory, and who may not ask for it does without.
 #[test]
 fn the_kernel_reads_far_ahead_where_the_store_is_near() {
-    let desk = MountDesk::local();
-    desk.mount();
-    let device = fs::metadata(&desk.mountpoint).unwrap().dev();
+    let fixture = MountFixture::local();
+    fixture.mount();
+    let device = fs::metadata(&fixture.mountpoint).unwrap().dev();
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     let setting = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
     let may_ask = File::options().write(true).open(&setting).is_ok();
     let found = fs::read_to_string(&setting).unwrap();
     assert_eq!(found.trim() == "1024", may_ask, "{found}");
-    desk.unmount(&["--discard"]);
+    fixture.unmount(&["--discard"]);
 }
 
 #[test]
 fn what_was_made_in_a_mount_is_there_in_the_next_on_another_host() {
-    let desk = MountDesk::local();
-    let mounted = desk.mount_as(&desk.host, &["--host", "first"]);
+    let fixture = MountFixture::local();
+    let mounted = fixture.mount_as(&fixture.host, &["--host", "first"]);
     assert_eq!((&mounted["mode"], &mounted["record"]), (&"locked".into(), &Value::Null), "{mounted:#}");
     assert!(mounted["ready_ms"].as_f64().unwrap() > 0.0);
-    fill(&desk.mountpoint);
-    let made = look_at(&desk.mountpoint);
-    let shown = desk.host.succeed(["mounts"]);
+    fill(&fixture.mountpoint);
+    let made = look_at(&fixture.mountpoint);
+    let shown = fixture.host.succeed(["mounts"]);
     assert_eq!((&shown["mounts"][0]["dirty"], &shown["mounts"][0]["pid"]), (&true.into(), &mounted["pid"]));
 
-    let committed = desk.commit();
+    let committed = fixture.commit();
     assert_eq!(committed["outcome"], "stored", "{committed:#}");
-    assert_seen(&made, &desk.mountpoint);
-    let shown = desk.host.succeed(["mounts"]);
+    assert_seen(&made, &fixture.mountpoint);
+    let shown = fixture.host.succeed(["mounts"]);
     assert_eq!(
         (&shown["mounts"][0]["dirty"], &shown["mounts"][0]["dirty_bytes"]),
         (&false.into(), &0.into())
     );
-    desk.unmount(&[]);
-    assert!(!desk.is_mounted(&desk.mountpoint));
+    fixture.unmount(&[]);
+    assert!(!fixture.is_mounted(&fixture.mountpoint));
     await_end(&mounted);
-    assert_eq!((desk.session_directories(), fs::read_dir(&desk.mountpoint).unwrap().count()), (0, 0));
+    assert_eq!((fixture.session_directories(), fs::read_dir(&fixture.mountpoint).unwrap().count()), (0, 0));
 
-    let other = desk.another("two");
-    let again = desk.mount_as(&other, &["--host", "second"]);
+    let other = fixture.another("two");
+    let again = fixture.mount_as(&other, &["--host", "second"]);
     assert_eq!(again["sha256_prefix"], committed["sha256_prefix"]);
-    assert_seen(&made, &desk.mountpoint);
-    fs::write(desk.mountpoint.join("Default/History"), "short").unwrap();
-    fs::remove_dir_all(desk.mountpoint.join("Default/Cache")).unwrap();
-    let made = look_at(&desk.mountpoint);
-    other.succeed(["unmount", desk.mountpoint.to_str().unwrap(), "--commit"]);
-    let hosts: Vec<Value> = desk.host.succeed(["log", ALICE])["events"]
+    assert_seen(&made, &fixture.mountpoint);
+    fs::write(fixture.mountpoint.join("Default/History"), "short").unwrap();
+    fs::remove_dir_all(fixture.mountpoint.join("Default/Cache")).unwrap();
+    let made = look_at(&fixture.mountpoint);
+    other.succeed(["unmount", fixture.mountpoint.to_str().unwrap(), "--commit"]);
+    let hosts: Vec<Value> = fixture.host.succeed(["log", ALICE])["events"]
         .as_array()
         .unwrap()
         .iter()
@@ -106,93 +106,93 @@ fn what_was_made_in_a_mount_is_there_in_the_next_on_another_host() {
         .collect();
     assert!(hosts.contains(&"first".into()) && hosts.contains(&"second".into()), "{hosts:?}");
 
-    let target = desk.path("restored");
-    desk.host.restore(ALICE, &target);
+    let target = fixture.path("restored");
+    fixture.host.restore(ALICE, &target);
     assert_seen(&made, &target);
-    desk.host.verify(ALICE, &["--read-data"]);
+    fixture.host.verify(ALICE, &["--read-data"]);
 }
 
 #[test]
 fn every_odd_entry_goes_through_a_mount_and_its_commit() {
-    let desk = MountDesk::local();
-    let plain = desk.place("plain");
+    let fixture = MountFixture::local();
+    let plain = fixture.place("plain");
     let skipped = make_odd(&plain);
-    desk.mount();
-    let copied = Command::new("cp").arg("-a").arg(plain.join(".")).arg(&desk.mountpoint).status().unwrap();
+    fixture.mount();
+    let copied = Command::new("cp").arg("-a").arg(plain.join(".")).arg(&fixture.mountpoint).status().unwrap();
     assert!(copied.success());
-    assert_same(&plain, &desk.mountpoint);
+    assert_same(&plain, &fixture.mountpoint);
 
-    let committed = desk.commit();
+    let committed = fixture.commit();
     let left_out = committed["skipped"].as_object().unwrap().values().filter_map(Value::as_u64).sum::<u64>();
     assert_eq!(left_out, skipped, "{committed:#}");
-    assert_same(&plain, &desk.mountpoint);
-    desk.unmount(&[]);
-    desk.mount();
-    assert_same(&plain, &desk.mountpoint);
+    assert_same(&plain, &fixture.mountpoint);
+    fixture.unmount(&[]);
+    fixture.mount();
+    assert_same(&plain, &fixture.mountpoint);
     // What cannot be stored was there as long as the mount was.
-    assert!(!desk.mountpoint.join("fifo").exists());
-    desk.unmount(&[]);
+    assert!(!fixture.mountpoint.join("fifo").exists());
+    fixture.unmount(&[]);
 }
 
 #[test]
 fn a_commit_is_the_snapshot_that_a_capture_would_have_made() {
-    let desk = MountDesk::local();
-    desk.mount();
-    make_odd(&desk.mountpoint);
-    fill(&desk.mountpoint);
-    desk.commit();
+    let fixture = MountFixture::local();
+    fixture.mount();
+    make_odd(&fixture.mountpoint);
+    fill(&fixture.mountpoint);
+    fixture.commit();
     // Cut again around what changed, and read whole by the others.
-    let history = File::options().write(true).open(desk.mountpoint.join("Default/History")).unwrap();
+    let history = File::options().write(true).open(fixture.mountpoint.join("Default/History")).unwrap();
     history.write_all_at(&noise(5000, 77), 700_001).unwrap();
     drop(history);
-    fs::rename(desk.mountpoint.join("a/large"), desk.mountpoint.join("moved")).unwrap();
-    let committed = desk.commit();
-    let captured = desk.host.snapshot(&desk.mountpoint, "acme/captured");
+    fs::rename(fixture.mountpoint.join("a/large"), fixture.mountpoint.join("moved")).unwrap();
+    let committed = fixture.commit();
+    let captured = fixture.host.snapshot(&fixture.mountpoint, "acme/captured");
     assert_eq!(committed["snapshot_id"], captured["snapshot_id"], "{committed:#}\n{captured:#}");
-    desk.unmount(&[]);
+    fixture.unmount(&[]);
 
-    let target = desk.path("restored");
-    desk.host.restore(ALICE, &target);
-    let copied = desk.host.snapshot(&target, "acme/copied");
+    let target = fixture.path("restored");
+    fixture.host.restore(ALICE, &target);
+    let copied = fixture.host.snapshot(&target, "acme/copied");
     assert_eq!(committed["snapshot_id"], copied["snapshot_id"]);
 }
 
 #[test]
 fn uncommitted_changes_are_named_and_kept_until_somebody_decides() {
-    let desk = filled();
-    desk.mount();
-    fs::write(desk.mountpoint.join("Default/new one"), "1").unwrap();
-    let error = refused(&desk, 37, "unmount", &[]);
+    let fixture = filled();
+    fixture.mount();
+    fs::write(fixture.mountpoint.join("Default/new one"), "1").unwrap();
+    let error = refused(&fixture, 37, "unmount", &[]);
     says(&error, "Default/new one");
-    assert!(desk.is_mounted(&desk.mountpoint));
+    assert!(fixture.is_mounted(&fixture.mountpoint));
 
-    desk.unmount(&["--discard"]);
-    assert_eq!((desk.session_directories(), desk.sessions().len()), (0, 0));
-    desk.mount();
-    assert!(!desk.mountpoint.join("Default/new one").exists());
+    fixture.unmount(&["--discard"]);
+    assert_eq!((fixture.session_directories(), fixture.sessions().len()), (0, 0));
+    fixture.mount();
+    assert!(!fixture.mountpoint.join("Default/new one").exists());
 
-    fs::write(desk.mountpoint.join("Default/kept"), "2").unwrap();
-    let unmounted = desk.unmount(&["--keep"]);
+    fs::write(fixture.mountpoint.join("Default/kept"), "2").unwrap();
+    let unmounted = fixture.unmount(&["--keep"]);
     assert_eq!(unmounted["kept"], true);
-    assert_eq!(desk.sessions().len(), 1);
-    let mounted = desk.mount();
+    assert_eq!(fixture.sessions().len(), 1);
+    let mounted = fixture.mount();
     assert_eq!((&mounted["resumed"], &mounted["dirty"]), (&true.into(), &true.into()));
-    assert_eq!(fs::read(desk.mountpoint.join("Default/kept")).unwrap(), b"2");
-    desk.unmount(&["--commit"]);
-    assert_eq!(desk.sessions(), Vec::<Value>::new());
-    desk.mount();
-    assert_eq!(fs::read(desk.mountpoint.join("Default/kept")).unwrap(), b"2");
-    assert_eq!(desk.commit()["outcome"], "unchanged");
-    desk.unmount(&[]);
+    assert_eq!(fs::read(fixture.mountpoint.join("Default/kept")).unwrap(), b"2");
+    fixture.unmount(&["--commit"]);
+    assert_eq!(fixture.sessions(), Vec::<Value>::new());
+    fixture.mount();
+    assert_eq!(fs::read(fixture.mountpoint.join("Default/kept")).unwrap(), b"2");
+    assert_eq!(fixture.commit()["outcome"], "unchanged");
+    fixture.unmount(&[]);
 }
 
 #[test]
 fn any_snapshot_can_be_read_by_anybody_while_another_mount_goes_on() {
-    let desk = filled();
-    let first = desk.mount();
-    fs::write(desk.mountpoint.join("Local State"), "second").unwrap();
-    desk.commit();
-    let (one, two, other) = (desk.place("ro-1"), desk.place("ro-2"), desk.another("two"));
+    let fixture = filled();
+    let first = fixture.mount();
+    fs::write(fixture.mountpoint.join("Local State"), "second").unwrap();
+    fixture.commit();
+    let (one, two, other) = (fixture.place("ro-1"), fixture.place("ro-2"), fixture.another("two"));
     let old = format!("{ALICE}@{}", first["sha256_prefix"].as_str().unwrap());
     for (what, place) in [(old.as_str(), &one), (ALICE, &two)] {
         let mounted = other.succeed(["mount", "--read-only", what, place.to_str().unwrap()]);
@@ -208,154 +208,154 @@ fn any_snapshot_can_be_read_by_anybody_while_another_mount_goes_on() {
     }
     // A chosen snapshot is not the current one, so it cannot be gone on from.
     other.fail(2, ["mount", &old, one.to_str().unwrap()]);
-    desk.unmount(&[]);
+    fixture.unmount(&[]);
 }
 
 #[test]
 fn a_fork_is_its_owners_alone_until_it_is_committed_as_something_else() {
-    let desk = filled();
-    desk.mount();
-    let (place, other) = (desk.place("fork"), desk.another("two"));
+    let fixture = filled();
+    fixture.mount();
+    let (place, other) = (fixture.place("fork"), fixture.another("two"));
     let place_shown = place.to_str().unwrap();
     let mounted = other.succeed(["mount", "--fork", ALICE, place_shown]);
     assert_eq!(mounted["mode"], "fork");
     fs::write(place.join("Local State"), "of the fork").unwrap();
-    assert_eq!(fs::read(desk.mountpoint.join("Local State")).unwrap(), b"{}");
+    assert_eq!(fs::read(fixture.mountpoint.join("Local State")).unwrap(), b"{}");
 
     says(&other.fail(2, ["commit", place_shown]), "--as");
     let forked = other.succeed(["commit", place_shown, "--as", "acme/alice-fork"]);
     assert_eq!((&forked["profile_id"], &forked["pointer"]), (&"alice-fork".into(), &"flipped".into()));
     other.succeed(["unmount", place_shown]);
-    desk.unmount(&[]);
-    let target = desk.path("restored");
-    desk.host.restore("acme/alice-fork", &target);
+    fixture.unmount(&[]);
+    let target = fixture.path("restored");
+    fixture.host.restore("acme/alice-fork", &target);
     assert_eq!(fs::read(target.join("Local State")).unwrap(), b"of the fork");
-    desk.mount();
-    assert_eq!(fs::read(desk.mountpoint.join("Local State")).unwrap(), b"{}");
-    desk.unmount(&[]);
+    fixture.mount();
+    assert_eq!(fs::read(fixture.mountpoint.join("Local State")).unwrap(), b"{}");
+    fixture.unmount(&[]);
 }
 
 #[test]
 fn a_profile_that_is_mounted_is_not_mounted_writably_again() {
-    let desk = filled();
-    desk.mount();
-    let other = desk.another("two");
-    let place = desk.place("elsewhere");
-    for host in [&desk.host, &other] {
+    let fixture = filled();
+    fixture.mount();
+    let other = fixture.another("two");
+    let place = fixture.place("elsewhere");
+    for host in [&fixture.host, &other] {
         host.fail(24, ["mount", ALICE, place.to_str().unwrap()]);
         // Nor on the same place, which is not empty.
-        host.fail(5, ["mount", ALICE, desk.mountpoint.to_str().unwrap()]);
+        host.fail(5, ["mount", ALICE, fixture.mountpoint.to_str().unwrap()]);
     }
-    assert!(!desk.is_mounted(&place));
-    assert_eq!(desk.session_directories(), 1);
-    assert_eq!(fs::read(desk.mountpoint.join("Local State")).unwrap(), b"{}");
-    desk.unmount(&[]);
+    assert!(!fixture.is_mounted(&place));
+    assert_eq!(fixture.session_directories(), 1);
+    assert_eq!(fs::read(fixture.mountpoint.join("Local State")).unwrap(), b"{}");
+    fixture.unmount(&[]);
 }
 
 /// Ends a mount with changes in it in some way, and has the next one go on from there.
-fn goes_on_after(end: impl FnOnce(&MountDesk, &Value)) -> MountDesk {
-    let desk = filled();
-    let mounted = desk.mount();
-    fs::write(desk.mountpoint.join("Default/History"), noise(100_000, 9)).unwrap();
-    fs::create_dir(desk.mountpoint.join("new")).unwrap();
-    fs::rename(desk.mountpoint.join("Local State"), desk.mountpoint.join("new/state")).unwrap();
-    let made = look_at(&desk.mountpoint);
-    end(&desk, &mounted);
+fn goes_on_after(end: impl FnOnce(&MountFixture, &Value)) -> MountFixture {
+    let fixture = filled();
+    let mounted = fixture.mount();
+    fs::write(fixture.mountpoint.join("Default/History"), noise(100_000, 9)).unwrap();
+    fs::create_dir(fixture.mountpoint.join("new")).unwrap();
+    fs::rename(fixture.mountpoint.join("Local State"), fixture.mountpoint.join("new/state")).unwrap();
+    let made = look_at(&fixture.mountpoint);
+    end(&fixture, &mounted);
     await_end(&mounted);
-    assert_eq!(desk.host.succeed(["mounts"])["mounts"], json!([]));
-    let sessions = desk.sessions();
+    assert_eq!(fixture.host.succeed(["mounts"])["mounts"], json!([]));
+    let sessions = fixture.sessions();
     assert_eq!((sessions.len(), &sessions[0]["session"]), (1, &mounted["session"]));
 
-    let again = desk.mount();
+    let again = fixture.mount();
     assert_eq!((&again["resumed"], &again["session"]), (&true.into(), &mounted["session"]));
-    assert_seen(&made, &desk.mountpoint);
-    desk.unmount(&["--commit"]);
-    let target = desk.path("restored");
-    desk.host.restore(ALICE, &target);
+    assert_seen(&made, &fixture.mountpoint);
+    fixture.unmount(&["--commit"]);
+    let target = fixture.path("restored");
+    fixture.host.restore(ALICE, &target);
     assert_seen(&made, &target);
-    desk
+    fixture
 }
 
 #[test]
 fn a_daemon_that_is_asked_to_end_keeps_the_changes() {
-    goes_on_after(|desk, mounted| {
-        desk.signal(mounted, Signal::TERM);
-        assert!(!desk.is_mounted(&desk.mountpoint));
+    goes_on_after(|fixture, mounted| {
+        fixture.signal(mounted, Signal::TERM);
+        assert!(!fixture.is_mounted(&fixture.mountpoint));
     });
 }
 
 #[test]
 fn a_daemon_that_is_killed_loses_nothing_and_its_mount_is_cleaned_up() {
-    goes_on_after(|desk, mounted| {
-        desk.kill(mounted);
-        assert!(desk.is_mounted(&desk.mountpoint));
-        assert!(fs::read_dir(&desk.mountpoint).is_err());
+    goes_on_after(|fixture, mounted| {
+        fixture.kill(mounted);
+        assert!(fixture.is_mounted(&fixture.mountpoint));
+        assert!(fs::read_dir(&fixture.mountpoint).is_err());
     });
 }
 
 #[test]
 fn a_mount_that_somebody_else_takes_away_keeps_the_changes() {
-    goes_on_after(|desk, _| {
-        let done = Command::new("umount").arg(&desk.mountpoint).status().unwrap();
+    goes_on_after(|fixture, _| {
+        let done = Command::new("umount").arg(&fixture.mountpoint).status().unwrap();
         assert!(done.success());
     });
 }
 
 #[test]
 fn a_daemon_without_changes_leaves_nothing_behind() {
-    let desk = filled();
+    let fixture = filled();
     for signal in [Signal::TERM, Signal::KILL] {
-        let mounted = desk.mount();
+        let mounted = fixture.mount();
         assert_eq!(mounted["resumed"], false);
-        look_at(&desk.mountpoint);
-        desk.signal(&mounted, signal);
-        assert_eq!(desk.sessions(), Vec::<Value>::new());
+        look_at(&fixture.mountpoint);
+        fixture.signal(&mounted, signal);
+        assert_eq!(fixture.sessions(), Vec::<Value>::new());
     }
-    desk.mount();
-    desk.unmount(&[]);
-    assert_eq!(desk.session_directories(), 0);
+    fixture.mount();
+    fixture.unmount(&[]);
+    assert_eq!(fixture.session_directories(), 0);
 }
 
-/// A desk with one session that was cut short and that nothing goes on from.
-fn cut_short() -> (MountDesk, String) {
-    let desk = filled();
-    let mounted = desk.mount();
-    fs::write(desk.mountpoint.join("Local State"), "unfinished").unwrap();
-    desk.kill(&mounted);
-    let sessions = desk.sessions();
+/// A fixture with one session that was cut short and that nothing goes on from.
+fn cut_short() -> (MountFixture, String) {
+    let fixture = filled();
+    let mounted = fixture.mount();
+    fs::write(fixture.mountpoint.join("Local State"), "unfinished").unwrap();
+    fixture.kill(&mounted);
+    let sessions = fixture.sessions();
     assert_eq!(sessions.len(), 1, "{sessions:#?}");
     assert!(sessions[0]["dirty_bytes"].as_u64().unwrap() >= 10, "{sessions:#?}");
     let id = sessions[0]["session"].as_str().unwrap().to_owned();
-    (desk, id)
+    (fixture, id)
 }
 
 #[track_caller]
-fn state_of(host: &Host, desk: &MountDesk, profile: &str) -> String {
-    let target = desk.path(&tests::unique_name());
+fn state_of(host: &Host, fixture: &MountFixture, profile: &str) -> String {
+    let target = fixture.path(&tests::unique_name());
     host.restore(profile, &target);
     fs::read_to_string(target.join("Local State")).unwrap()
 }
 
 #[test]
 fn a_session_that_was_cut_short_is_rescued_as_another_profile_or_as_its_own() {
-    let (desk, id) = cut_short();
-    desk.host.succeed(["sessions", "rescue", &id, "--as", "acme/rescued"]);
-    assert_eq!(state_of(&desk.host, &desk, "acme/rescued"), "unfinished");
-    assert_eq!(state_of(&desk.host, &desk, ALICE), "{}");
-    assert_eq!((desk.sessions().len(), desk.session_directories()), (0, 0));
-    desk.host.verify("acme/rescued", &["--read-data"]);
+    let (fixture, id) = cut_short();
+    fixture.host.succeed(["sessions", "rescue", &id, "--as", "acme/rescued"]);
+    assert_eq!(state_of(&fixture.host, &fixture, "acme/rescued"), "unfinished");
+    assert_eq!(state_of(&fixture.host, &fixture, ALICE), "{}");
+    assert_eq!((fixture.sessions().len(), fixture.session_directories()), (0, 0));
+    fixture.host.verify("acme/rescued", &["--read-data"]);
 
-    let (desk, id) = cut_short();
-    desk.host.succeed(["sessions", "rescue", &id[..12]]);
-    assert_eq!(state_of(&desk.host, &desk, ALICE), "unfinished");
-    assert_eq!(desk.sessions().len(), 0);
+    let (fixture, id) = cut_short();
+    fixture.host.succeed(["sessions", "rescue", &id[..12]]);
+    assert_eq!(state_of(&fixture.host, &fixture, ALICE), "unfinished");
+    assert_eq!(fixture.sessions().len(), 0);
 }
 
 #[test]
 fn what_is_rescued_with_a_torn_database_does_not_become_current_by_itself() {
-    let desk = filled();
-    let database = desk.mountpoint.join("Default/Cookies");
-    let mounted = desk.mount();
+    let fixture = filled();
+    let database = fixture.mountpoint.join("Default/Cookies");
+    let mounted = fixture.mount();
     fs::create_dir_all(database.parent().unwrap()).unwrap();
     let open = rusqlite::Connection::open(&database).unwrap();
     open.execute_batch("CREATE TABLE cookies (host TEXT); INSERT INTO cookies VALUES ('a'), ('b')").unwrap();
@@ -363,157 +363,157 @@ fn what_is_rescued_with_a_torn_database_does_not_become_current_by_itself() {
     let mut bytes = fs::read(&database).unwrap();
     bytes[4096 + 8..4096 + 64].fill(0xff);
     fs::write(&database, bytes).unwrap();
-    desk.kill(&mounted);
-    let id = desk.sessions()[0]["session"].as_str().unwrap().to_owned();
-    let good = desk.host.succeed(["show", ALICE])["record"].clone();
-    let said = desk.host.fail(29, ["sessions", "rescue", &id]);
+    fixture.kill(&mounted);
+    let id = fixture.sessions()[0]["session"].as_str().unwrap().to_owned();
+    let good = fixture.host.succeed(["show", ALICE])["record"].clone();
+    let said = fixture.host.fail(29, ["sessions", "rescue", &id]);
     says(&said, "Default/Cookies");
-    assert_eq!(desk.host.succeed(["show", ALICE])["record"], good);
+    assert_eq!(fixture.host.succeed(["show", ALICE])["record"], good);
     // It is stored, so that nothing is lost; and until somebody has decided, the session is there.
-    let snapshots = desk.host.succeed(["list", ALICE])["snapshots"].as_array().unwrap().clone();
+    let snapshots = fixture.host.succeed(["list", ALICE])["snapshots"].as_array().unwrap().clone();
     assert_eq!(snapshots.len(), 2, "{snapshots:#?}");
-    assert_eq!(desk.sessions()[0]["mountpoint"], desk.mountpoint.to_str().unwrap());
-    desk.host.succeed(["sessions", "rescue", &id, "--allow-damaged"]);
-    assert_ne!(desk.host.succeed(["show", ALICE])["record"], good);
-    assert_eq!((desk.sessions().len(), desk.session_directories()), (0, 0));
+    assert_eq!(fixture.sessions()[0]["mountpoint"], fixture.mountpoint.to_str().unwrap());
+    fixture.host.succeed(["sessions", "rescue", &id, "--allow-damaged"]);
+    assert_ne!(fixture.host.succeed(["show", ALICE])["record"], good);
+    assert_eq!((fixture.sessions().len(), fixture.session_directories()), (0, 0));
 }
 
 #[test]
 fn a_session_that_was_cut_short_is_discarded_only_when_that_is_confirmed() {
-    let (desk, id) = cut_short();
-    desk.host.fail(2, ["sessions", "discard", &id]);
-    assert_eq!(desk.sessions().len(), 1);
-    desk.host.succeed(["sessions", "discard", &id, "--confirm"]);
-    assert_eq!((desk.sessions().len(), desk.session_directories()), (0, 0));
-    let mounted = desk.mount();
+    let (fixture, id) = cut_short();
+    fixture.host.fail(2, ["sessions", "discard", &id]);
+    assert_eq!(fixture.sessions().len(), 1);
+    fixture.host.succeed(["sessions", "discard", &id, "--confirm"]);
+    assert_eq!((fixture.sessions().len(), fixture.session_directories()), (0, 0));
+    let mounted = fixture.mount();
     assert_eq!(mounted["resumed"], false);
-    assert_eq!(fs::read(desk.mountpoint.join("Local State")).unwrap(), b"{}");
-    desk.unmount(&[]);
+    assert_eq!(fs::read(fixture.mountpoint.join("Local State")).unwrap(), b"{}");
+    fixture.unmount(&[]);
 }
 
 #[test]
 fn a_session_that_others_have_gone_past_is_not_continued_but_can_be_rescued() {
-    let (desk, id) = cut_short();
+    let (fixture, id) = cut_short();
     // Its lock is nobody's on another host until it has expired; here it is taken away.
-    let other = desk.another("two");
+    let other = fixture.another("two");
     other.succeed(["force-unlock", ALICE, "--reason", "the daemon is dead", "--confirm"]);
-    let place = desk.place("elsewhere");
+    let place = fixture.place("elsewhere");
     let shown = place.to_str().unwrap();
     other.succeed(["mount", ALICE, shown]);
     fs::write(place.join("Local State"), "gone past").unwrap();
     other.succeed(["unmount", shown, "--commit"]);
 
-    let words = ["mount", ALICE, desk.mountpoint.to_str().unwrap()];
-    says(&desk.host.fail(26, words), &id);
-    desk.host.fail(26, ["sessions", "rescue", &id]);
-    desk.host.fail(26, ["sessions", "rescue", &id, "--as", ALICE]);
-    desk.host.succeed(["sessions", "rescue", &id, "--as", "acme/rescued"]);
-    assert_eq!(state_of(&desk.host, &desk, "acme/rescued"), "unfinished");
-    assert_eq!(state_of(&desk.host, &desk, ALICE), "gone past");
+    let words = ["mount", ALICE, fixture.mountpoint.to_str().unwrap()];
+    says(&fixture.host.fail(26, words), &id);
+    fixture.host.fail(26, ["sessions", "rescue", &id]);
+    fixture.host.fail(26, ["sessions", "rescue", &id, "--as", ALICE]);
+    fixture.host.succeed(["sessions", "rescue", &id, "--as", "acme/rescued"]);
+    assert_eq!(state_of(&fixture.host, &fixture, "acme/rescued"), "unfinished");
+    assert_eq!(state_of(&fixture.host, &fixture, ALICE), "gone past");
 }
 
 #[test]
 fn a_commit_is_refused_while_a_file_is_open_for_writing() {
-    let desk = filled();
-    desk.mount();
+    let fixture = filled();
+    fixture.mount();
     // Another process: what the commit's own finds open is told apart by the kernel alone.
-    let path = desk.mountpoint.join("Default/open");
+    let path = fixture.mountpoint.join("Default/open");
     let mut file = File::create(&path).unwrap();
     file.write_all(b"half").unwrap();
-    let error = refused(&desk, 32, "commit", &[]);
+    let error = refused(&fixture, 32, "commit", &[]);
     says(&error, "open");
     file.write_all(b" and half").unwrap();
     // The mount cannot go while it is in use, whatever is to become of the changes.
-    refused(&desk, 32, "unmount", &["--discard"]);
+    refused(&fixture, 32, "unmount", &["--discard"]);
     drop(file);
-    assert_eq!(desk.commit()["outcome"], "stored");
+    assert_eq!(fixture.commit()["outcome"], "stored");
     assert_eq!(fs::read(&path).unwrap(), b"half and half");
-    desk.unmount(&[]);
+    fixture.unmount(&[]);
 }
 
 #[test]
 fn a_mount_that_is_in_use_says_that_it_was_committed_all_the_same() {
-    let desk = filled();
-    desk.mount();
-    let state = desk.mountpoint.join("Local State");
+    let fixture = filled();
+    fixture.mount();
+    let state = fixture.mountpoint.join("Local State");
     fs::write(&state, "changed").unwrap();
     let reading = File::open(&state).unwrap();
-    let ended = desk.ask("unmount", &["--commit"]);
+    let ended = fixture.ask("unmount", &["--commit"]);
     assert_eq!(ended.code, Some(32), "{ended:#?}");
     says(&ended.document["error"], "committed");
     assert_eq!(ended.document["committed"]["pointer"], "flipped");
-    assert_eq!(state_of(&desk.host, &desk, ALICE), "changed");
+    assert_eq!(state_of(&fixture.host, &fixture, ALICE), "changed");
     drop(reading);
-    assert_eq!(desk.unmount(&["--commit"])["committed"]["outcome"], "unchanged");
+    assert_eq!(fixture.unmount(&["--commit"])["committed"]["outcome"], "unchanged");
 }
 
 #[test]
 fn a_daemon_killed_in_a_commit_loses_nothing_and_the_next_one_finishes_it() {
-    let desk = MountDesk::local();
-    let mut mounted = desk.mount();
-    fill(&desk.mountpoint);
+    let fixture = MountFixture::local();
+    let mut mounted = fixture.mount();
+    fill(&fixture.mountpoint);
     let started = Instant::now();
-    desk.commit();
+    fixture.commit();
     let usual = started.elapsed();
     let mut cut_short = 0;
     for round in 0..8_u64 {
         for number in 0..6_u64 {
-            let path = desk.mountpoint.join(format!("Default/Cache/f_{:06}", (round + number) % 20));
+            let path = fixture.mountpoint.join(format!("Default/Cache/f_{:06}", (round + number) % 20));
             fs::write(path, noise(200_000, round * 100 + number + 50)).unwrap();
         }
-        fs::write(desk.mountpoint.join(format!("only in {round}")), "").unwrap();
-        fs::remove_file(desk.mountpoint.join(format!("only in {}", round.wrapping_sub(1)))).ok();
-        let made = look_at(&desk.mountpoint);
-        let committing = desk.host.start(["commit", desk.mountpoint.to_str().unwrap()]);
+        fs::write(fixture.mountpoint.join(format!("only in {round}")), "").unwrap();
+        fs::remove_file(fixture.mountpoint.join(format!("only in {}", round.wrapping_sub(1)))).ok();
+        let made = look_at(&fixture.mountpoint);
+        let committing = fixture.host.start(["commit", fixture.mountpoint.to_str().unwrap()]);
         thread::sleep(usual.mul_f64((getrandom::u64().unwrap() % 1000) as f64 / 900.0));
-        desk.kill(&mounted);
+        fixture.kill(&mounted);
         let ended = committing.wait();
         assert!(matches!(ended.code, Some(0 | 3 | 14)), "{ended:#?}");
         cut_short += u32::from(ended.code != Some(0));
-        mounted = desk.mount();
-        assert_seen(&made, &desk.mountpoint);
+        mounted = fixture.mount();
+        assert_seen(&made, &fixture.mountpoint);
         if round % 2 == 0 {
-            desk.commit();
-            let target = desk.path(&tests::unique_name());
-            desk.host.restore(ALICE, &target);
+            fixture.commit();
+            let target = fixture.path(&tests::unique_name());
+            fixture.host.restore(ALICE, &target);
             assert_seen(&made, &target);
         }
     }
     println!("{cut_short} of 8 were cut short");
-    desk.unmount(&["--commit"]);
-    desk.host.verify(ALICE, &["--read-data"]);
+    fixture.unmount(&["--commit"]);
+    fixture.host.verify(ALICE, &["--read-data"]);
 }
 
 /// The commit that finds the lock gone tells the mount: nobody waits for the next renewal.
 #[test]
 fn a_commit_that_ends_with_lock_lost_is_known_to_mounts_and_freezes() {
-    let desk = filled();
-    desk.mount_as(&desk.host, &["--on-lock-lost", "freeze"]);
-    fs::write(desk.mountpoint.join("mine"), "mine").unwrap();
-    desk.host.succeed(["force-unlock", ALICE, "--reason", "test", "--confirm"]);
-    let error = refused(&desk, 25, "commit", &[]);
+    let fixture = filled();
+    fixture.mount_as(&fixture.host, &["--on-lock-lost", "freeze"]);
+    fs::write(fixture.mountpoint.join("mine"), "mine").unwrap();
+    fixture.host.succeed(["force-unlock", ALICE, "--reason", "test", "--confirm"]);
+    let error = refused(&fixture, 25, "commit", &[]);
     assert!(error["hint"].as_str().unwrap().contains("--as acme/alice-rescued"), "{error:#}");
-    let mounts = desk.host.succeed(["mounts"]);
+    let mounts = fixture.host.succeed(["mounts"]);
     assert_eq!(mounts["mounts"][0]["lock_lost"], true, "{mounts:#}");
-    let write = || fs::write(desk.mountpoint.join("more"), "more");
+    let write = || fs::write(fixture.mountpoint.join("more"), "more");
     let began = Instant::now();
     while write().is_ok() {
         assert!(began.elapsed().as_secs() < 60, "it never froze");
         thread::yield_now();
     }
-    desk.unmount(&["--discard"]);
+    fixture.unmount(&["--discard"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_only_mount_needs_no_write_access_and_says_what_that_means() {
     let server = SeaweedFs::shared().await;
     let config = server.config();
-    let desk = MountDesk::s3(&config);
-    desk.mount();
-    fs::write(desk.mountpoint.join("file"), "content").unwrap();
-    desk.unmount(&["--commit"]);
-    let reader = Host::s3(&desk.path("reader"), &server.reader(&config));
-    let place = desk.place("place");
+    let fixture = MountFixture::s3(&config);
+    fixture.mount();
+    fs::write(fixture.mountpoint.join("file"), "content").unwrap();
+    fixture.unmount(&["--commit"]);
+    let reader = Host::s3(&fixture.path("reader"), &server.reader(&config));
+    let place = fixture.place("place");
     let place = place.to_str().unwrap();
     let mounted = reader.succeed(["mount", "--read-only", ALICE, place]);
     assert_eq!(fs::read_to_string(Path::new(place).join("file")).unwrap(), "content");

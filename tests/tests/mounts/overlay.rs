@@ -1,5 +1,5 @@
-//! The file system without a kernel: random operations beside a model, through commits and
-//! the sudden end of the daemon.
+//! These tests run random operations on the file system without a kernel, beside a model, through commits and the
+//! sudden end of the daemon.
 
 use std::{fs, sync::Arc, time::Duration};
 

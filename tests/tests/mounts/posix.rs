@@ -1,4 +1,4 @@
-//! The POSIX test suite pjdfstest on a mount.
+//! This test runs the POSIX test suite pjdfstest on a mount.
 
 use std::{
     env, fs,
@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use tests::mount::MountDesk;
+use tests::mount_fixture::MountFixture;
 
 const SETTINGS: &str = include_str!("../../posix.toml");
 const REASONS: &str = include_str!("../../../docs/posix.md");
@@ -31,14 +31,14 @@ fn expected() -> Vec<&'static str> {
 
 /// Runs the cases whose name contains `pattern`, and returns how many passed and were skipped.
 #[track_caller]
-fn run(desk: &MountDesk, settings: &str, pattern: &str) -> (u32, u32) {
-    let path = desk.path("posix.toml");
+fn run(fixture: &MountFixture, settings: &str, pattern: &str) -> (u32, u32) {
+    let path = fixture.path("posix.toml");
     fs::write(&path, settings).unwrap();
     let mut suite = Command::new(program());
-    suite.arg("-c").arg(&path).arg("-p").arg(&desk.mountpoint).arg("-s").arg(desk.path(""));
+    suite.arg("-c").arg(&path).arg("-p").arg(&fixture.mountpoint).arg("-s").arg(fixture.path(""));
     suite.arg(pattern).env("NO_COLOR", "1").env("RUST_BACKTRACE", "0");
     // Where the helper for FUSE is installed, remounting would start the daemon anew with it.
-    let (bin, places) = (desk.path("bin"), env::var("PATH").unwrap());
+    let (bin, places) = (fixture.path("bin"), env::var("PATH").unwrap());
     fs::create_dir_all(&bin).unwrap();
     fs::write(bin.join("mount"), "#!/bin/sh\nexec /bin/mount --internal-only \"$@\"\n").unwrap();
     fs::set_permissions(bin.join("mount"), fs::Permissions::from_mode(0o755)).unwrap();
@@ -56,21 +56,21 @@ fn pjdfstest_passes_but_for_what_the_documentation_explains() {
     for case in expected() {
         assert!(REASONS.contains(&format!("`{case}`")), "docs/posix.md says nothing about {case}");
     }
-    let desk = MountDesk::local();
+    let fixture = MountFixture::local();
     // The suite acts as other users, too.
     let everybody = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-    everybody(&desk.path(""));
-    desk.mount_as(&desk.host, &["--allow-other"]);
-    everybody(&desk.mountpoint);
+    everybody(&fixture.path(""));
+    fixture.mount_as(&fixture.host, &["--allow-other"]);
+    everybody(&fixture.mountpoint);
 
-    let (passed, skipped) = run(&desk, SETTINGS, "");
+    let (passed, skipped) = run(&fixture, SETTINGS, "");
     println!("{passed} passed, {skipped} skipped");
     assert!(passed >= 380, "only {passed} passed");
     // Those that want a file system that can be remounted read-only, which the suite itself is in
     // the way of when other cases ran before.
     let remountable = SETTINGS.replace("allow_remount = false", "allow_remount = true");
-    let (on_read_only, left_out) = run(&desk, &remountable, "erofs");
+    let (on_read_only, left_out) = run(&fixture, &remountable, "erofs");
     assert_eq!((on_read_only, left_out), (13, 0));
     assert_eq!(skipped - on_read_only, 1, "more was skipped than docs/posix.md says");
-    desk.unmount(&["--commit"]);
+    fixture.unmount(&["--commit"]);
 }

@@ -1,4 +1,4 @@
-//! The power fails, or the disk refuses, at any request that an overlay makes of it: what was
+//! These tests fail the power, or refuse a request, at any request that an overlay makes of its disk: what was
 //! synced is there, and what was not is as it was at some moment since.
 
 use std::{

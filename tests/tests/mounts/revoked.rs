@@ -1,4 +1,4 @@
-//! A commit whose write is revoked: a repair has found something lost, or a collection took it for dead.
+//! These tests revoke the write of a commit: a repair has found something lost, or a collection took it for dead.
 
 use std::{
     fs,
@@ -18,7 +18,7 @@ use store::{
         record::{Record, State},
     },
 };
-use tests::{mount::MountDesk, tree::noise, world::lineage};
+use tests::{mount_fixture::MountFixture, store_fixture::lineage, tree::noise};
 
 /// How often a commit may be faster than whoever revokes its write.
 const ROUNDS: u64 = 30;
@@ -56,14 +56,14 @@ async fn revoke(bucket: &dyn Bucket) -> bool {
 
 #[test]
 fn a_commit_whose_write_is_revoked_begins_anew_and_stores_everything() {
-    let desk = MountDesk::local();
-    desk.mount();
+    let fixture = MountFixture::local();
+    fixture.mount();
     for round in 0..ROUNDS {
-        fs::write(desk.mountpoint.join("large"), noise(12_000_000, round)).unwrap();
+        fs::write(fixture.mountpoint.join("large"), noise(12_000_000, round)).unwrap();
         let ended = Arc::new(AtomicBool::new(false));
-        let (store, told) = (desk.path("store"), Arc::clone(&ended));
+        let (store, told) = (fixture.path("store"), Arc::clone(&ended));
         let revoking = thread::spawn(move || revoke_one(&store, &told));
-        let committed = desk.ask("commit", &[]);
+        let committed = fixture.ask("commit", &[]);
         ended.store(true, Ordering::Release);
         let was_revoked = revoking.join().unwrap();
         assert_eq!(committed.code, Some(0), "{committed:#?}");
@@ -72,11 +72,11 @@ fn a_commit_whose_write_is_revoked_begins_anew_and_stores_everything() {
             continue;
         }
         let record = committed.document["record"].as_str().unwrap();
-        desk.unmount(&[]);
-        let shown = desk.host.succeed(["show", "acme/alice"]);
+        fixture.unmount(&[]);
+        let shown = fixture.host.succeed(["show", "acme/alice"]);
         assert_eq!(shown["record"], record);
-        let out = desk.path("out");
-        desk.host.restore("acme/alice", &out);
+        let out = fixture.path("out");
+        fixture.host.restore("acme/alice", &out);
         assert_eq!(fs::read(out.join("large")).unwrap(), noise(12_000_000, round));
         return;
     }

@@ -1,5 +1,5 @@
-//! A session that was cut short is neither lost nor passed over: what it builds on stays in the
-//! store until it is decided about, and one that cannot be read is told about.
+//! These tests cut sessions short: none is lost or passed over, what it builds on stays in the store until it is
+//! decided about, and one that cannot be read is told about.
 
 use std::{
     fs::{self, File},
@@ -10,19 +10,19 @@ use std::{
 use serde_json::Value;
 use tests::{
     binary::{Ended, Host},
-    mount::{ALICE, MountDesk},
+    mount_fixture::{ALICE, MountFixture},
     tree::noise,
 };
 
 /// A profile of one snapshot.
-fn filled() -> MountDesk {
-    let desk = MountDesk::local();
-    let source = desk.path("source");
+fn filled() -> MountFixture {
+    let fixture = MountFixture::local();
+    let source = fixture.path("source");
     fs::create_dir(&source).unwrap();
     fs::write(source.join("Local State"), "{}").unwrap();
     fs::write(source.join("History"), noise(200_000, 1)).unwrap();
-    desk.host.snapshot(&source, ALICE);
-    desk
+    fixture.host.snapshot(&source, ALICE);
+    fixture
 }
 
 fn write_synced(path: &Path, bytes: &[u8]) {
@@ -37,17 +37,17 @@ fn records(host: &Host) -> Vec<Value> {
 }
 
 /// Another host goes on with the profile, and removes whatever it may.
-fn pass_by(desk: &MountDesk) -> Host {
-    let rules = desk.path("pstore.toml");
+fn pass_by(fixture: &MountFixture) -> Host {
+    let rules = fixture.path("pstore.toml");
     fs::write(&rules, "[tenants.acme]\nretention.keep = \"one\"\n").unwrap();
-    let other = desk.another("two").with("PSTORE_CONFIG", rules.to_str().unwrap());
+    let other = fixture.another("two").with("PSTORE_CONFIG", rules.to_str().unwrap());
     other.succeed(["force-unlock", ALICE, "--reason", "the host is gone", "--confirm"]);
-    let later = desk.path("later");
+    let later = fixture.path("later");
     fs::create_dir(&later).unwrap();
     fs::write(later.join("Local State"), "later").unwrap();
     other.snapshot(&later, ALICE);
     // What a reader has pinned has expired by now.
-    for entry in fs::read_dir(desk.path("store/objects/content/acme/pins")).unwrap() {
+    for entry in fs::read_dir(fixture.path("store/objects/content/acme/pins")).unwrap() {
         let _ = fs::remove_file(entry.unwrap().path());
     }
     other.succeed(["retention", "apply", "acme"]);
@@ -58,23 +58,23 @@ fn pass_by(desk: &MountDesk) -> Host {
 }
 
 fn rescued_with_every_byte(how: &[&str]) {
-    let desk = filled();
-    let base = records(&desk.host)[0].clone();
-    let mounted = desk.mount_as(&desk.host, how);
-    write_synced(&desk.mountpoint.join("History"), b"synced");
-    desk.kill(&mounted);
-    let id = desk.sessions()[0]["session"].as_str().unwrap().to_owned();
-    let other = pass_by(&desk);
+    let fixture = filled();
+    let base = records(&fixture.host)[0].clone();
+    let mounted = fixture.mount_as(&fixture.host, how);
+    write_synced(&fixture.mountpoint.join("History"), b"synced");
+    fixture.kill(&mounted);
+    let id = fixture.sessions()[0]["session"].as_str().unwrap().to_owned();
+    let other = pass_by(&fixture);
     assert!(records(&other).contains(&base), "what a session builds on was removed");
     let said = other.fail(27, ["delete", ALICE, "--sha", &short(&other, &base)]);
     assert!(said["message"].as_str().unwrap().contains(&id), "{said:#}");
     let kept = other.succeed(["sessions", "--remote", "acme"]);
     assert_eq!(kept["kept"][0]["session"], id.as_str(), "{kept:#}");
     // Nothing is left of it on the host that it was read on.
-    fs::remove_dir_all(desk.path("one/.cache")).ok();
-    desk.host.succeed(["sessions", "rescue", &id, "--as", "acme/rescued"]);
-    let target = desk.path("target");
-    desk.host.restore("acme/rescued", &target);
+    fs::remove_dir_all(fixture.path("one/.cache")).ok();
+    fixture.host.succeed(["sessions", "rescue", &id, "--as", "acme/rescued"]);
+    let target = fixture.path("target");
+    fixture.host.restore("acme/rescued", &target);
     let expected = [noise(200_000, 1), b"synced".to_vec()].concat();
     assert!(fs::read(target.join("History")).unwrap() == expected);
     // It is decided about: nothing keeps its base any more.
@@ -104,97 +104,97 @@ fn so_does_a_fork() {
 /// Roots come and go with what they are for.
 #[test]
 fn nothing_is_kept_for_a_session_that_is_over() {
-    let desk = filled();
-    let kept = || desk.host.succeed(["sessions", "--remote", "acme"])["kept"].as_array().unwrap().clone();
+    let fixture = filled();
+    let kept = || fixture.host.succeed(["sessions", "--remote", "acme"])["kept"].as_array().unwrap().clone();
     for end in [["--discard"], ["--commit"]] {
-        desk.mount();
-        fs::write(desk.mountpoint.join("new"), end[0]).unwrap();
+        fixture.mount();
+        fs::write(fixture.mountpoint.join("new"), end[0]).unwrap();
         assert_eq!(kept().len(), 1);
-        desk.unmount(&end);
+        fixture.unmount(&end);
         assert_eq!(kept().len(), 0, "{end:?}");
     }
-    desk.mount();
-    fs::write(desk.mountpoint.join("new"), "more").unwrap();
-    let committed = desk.commit();
+    fixture.mount();
+    fs::write(fixture.mountpoint.join("new"), "more").unwrap();
+    let committed = fixture.commit();
     let now = kept();
     assert_eq!((now.len(), &now[0]["record"]), (1, &committed["record"]), "it follows what is committed");
-    desk.unmount(&[]);
+    fixture.unmount(&[]);
     assert_eq!(kept().len(), 0);
     // One that was killed before anything was changed holds nothing, and the next removes it.
-    let mounted = desk.mount();
-    desk.kill(&mounted);
+    let mounted = fixture.mount();
+    fixture.kill(&mounted);
     assert_eq!(kept().len(), 1);
-    desk.mount();
+    fixture.mount();
     assert_eq!(kept().len(), 1);
-    desk.unmount(&[]);
+    fixture.unmount(&[]);
     assert_eq!(kept().len(), 0);
-    desk.mount_as(&desk.host, &["--read-only"]);
+    fixture.mount_as(&fixture.host, &["--read-only"]);
     assert_eq!(kept().len(), 0, "nothing can be changed");
-    desk.unmount(&[]);
+    fixture.unmount(&[]);
 }
 
 /// A session with changes whose journal cannot be read.
-fn unreadable() -> (MountDesk, String) {
-    let desk = filled();
-    let mounted = desk.mount();
-    write_synced(&desk.mountpoint.join("Local State"), b"newer");
-    desk.kill(&mounted);
-    let id = desk.sessions()[0]["session"].as_str().unwrap().to_owned();
-    fs::write(desk.path("one/sessions").join(&id).join("journal"), "pstore/journal/9\n").unwrap();
-    (desk, id)
+fn unreadable() -> (MountFixture, String) {
+    let fixture = filled();
+    let mounted = fixture.mount();
+    write_synced(&fixture.mountpoint.join("Local State"), b"newer");
+    fixture.kill(&mounted);
+    let id = fixture.sessions()[0]["session"].as_str().unwrap().to_owned();
+    fs::write(fixture.path("one/sessions").join(&id).join("journal"), "pstore/journal/9\n").unwrap();
+    (fixture, id)
 }
 
 #[test]
 fn a_session_that_cannot_be_read_is_told_about_and_keeps_the_older_snapshot_from_being_mounted() {
-    let (desk, id) = unreadable();
-    let listed = desk.sessions();
+    let (fixture, id) = unreadable();
+    let listed = fixture.sessions();
     assert_eq!((listed.len(), &listed[0]["state"]), (1, &Value::from("unreadable")), "{listed:#?}");
     assert_eq!((&listed[0]["session"], &listed[0]["profile_id"]), (&id.as_str().into(), &"alice".into()));
-    let place = desk.mountpoint.to_str().unwrap();
+    let place = fixture.mountpoint.to_str().unwrap();
     let mount = ["mount", ALICE, place, "--chrome-major", "131"];
-    let said = desk.host.fail(38, mount);
+    let said = fixture.host.fail(38, mount);
     assert!(said["message"].as_str().unwrap().contains(&id), "{said:#}");
     assert!(said["hint"].as_str().unwrap().contains("set-aside"), "{said:#}");
     for more in [&["--copy"][..], &[]] {
         let words = [&["run", ALICE, "--chrome-major", "131"], more, &["--", "true"]].concat();
-        desk.host.fail(38, words);
+        fixture.host.fail(38, words);
     }
-    desk.host.fail(2, ["sessions", "discard", &id]);
-    desk.host.fail(38, ["sessions", "rescue", &id]);
+    fixture.host.fail(2, ["sessions", "discard", &id]);
+    fixture.host.fail(38, ["sessions", "rescue", &id]);
     // Another profile is not concerned.
-    desk.host.succeed(["mount", "acme/bob", place, "--chrome-major", "131"]);
-    desk.unmount(&[]);
+    fixture.host.succeed(["mount", "acme/bob", place, "--chrome-major", "131"]);
+    fixture.unmount(&[]);
     // This once.
-    desk.host.succeed([&mount[..], &["--ignore-session", &id[..14]]].concat());
-    desk.unmount(&[]);
-    desk.host.fail(38, mount);
-    desk.host.succeed(["sessions", "set-aside", &id]);
-    let listed = desk.sessions();
+    fixture.host.succeed([&mount[..], &["--ignore-session", &id[..14]]].concat());
+    fixture.unmount(&[]);
+    fixture.host.fail(38, mount);
+    fixture.host.succeed(["sessions", "set-aside", &id]);
+    let listed = fixture.sessions();
     assert_eq!((listed.len(), &listed[0]["state"]), (1, &Value::from("set_aside")), "{listed:#?}");
-    desk.mount();
-    desk.unmount(&[]);
-    desk.host.succeed(["sessions", "discard", &id, "--confirm"]);
-    assert_eq!(desk.sessions().len(), 0);
+    fixture.mount();
+    fixture.unmount(&[]);
+    fixture.host.succeed(["sessions", "discard", &id, "--confirm"]);
+    assert_eq!(fixture.sessions().len(), 0);
 }
 
 #[test]
 fn a_session_of_which_nothing_is_known_may_be_of_any_profile() {
-    let (desk, id) = unreadable();
-    let session = desk.path("one/sessions").join(&id);
+    let (fixture, id) = unreadable();
+    let session = fixture.path("one/sessions").join(&id);
     fs::write(session.join("session.json"), "{").unwrap();
-    let place = desk.mountpoint.to_str().unwrap();
-    desk.host.fail(38, ["mount", "acme/bob", place, "--chrome-major", "131"]);
+    let place = fixture.mountpoint.to_str().unwrap();
+    fixture.host.fail(38, ["mount", "acme/bob", place, "--chrome-major", "131"]);
     fs::remove_file(session.join("session.json")).unwrap();
-    desk.host.fail(38, ["mount", "acme/bob", place, "--chrome-major", "131"]);
-    assert_eq!(desk.sessions()[0]["profile_id"], Value::Null);
-    desk.host.succeed(["sessions", "set-aside", &id]);
-    desk.mount();
-    desk.unmount(&[]);
+    fixture.host.fail(38, ["mount", "acme/bob", place, "--chrome-major", "131"]);
+    assert_eq!(fixture.sessions()[0]["profile_id"], Value::Null);
+    fixture.host.succeed(["sessions", "set-aside", &id]);
+    fixture.mount();
+    fixture.unmount(&[]);
 }
 
-fn state_of(desk: &MountDesk) -> String {
-    let target = desk.path(&tests::unique_name());
-    desk.host.restore(ALICE, &target);
+fn state_of(fixture: &MountFixture) -> String {
+    let target = fixture.path(&tests::unique_name());
+    fixture.host.restore(ALICE, &target);
     fs::read_to_string(target.join("Local State")).unwrap()
 }
 
@@ -204,25 +204,25 @@ fn hints_at_force(error: &Value) {
 
 #[test]
 fn a_session_replaces_what_others_have_stored_since_only_by_force_and_says_what() {
-    let desk = filled();
-    let mounted = desk.mount();
-    fs::write(desk.mountpoint.join("Local State"), "unfinished").unwrap();
-    desk.kill(&mounted);
-    let id = desk.sessions()[0]["session"].as_str().unwrap().to_owned();
-    let other = desk.another("two");
+    let fixture = filled();
+    let mounted = fixture.mount();
+    fs::write(fixture.mountpoint.join("Local State"), "unfinished").unwrap();
+    fixture.kill(&mounted);
+    let id = fixture.sessions()[0]["session"].as_str().unwrap().to_owned();
+    let other = fixture.another("two");
     other.succeed(["force-unlock", ALICE, "--reason", "the daemon is dead", "--confirm"]);
-    outdo(&desk, &other, "gone past");
+    outdo(&fixture, &other, "gone past");
     let current = short(&other, &other.succeed(["show", ALICE])["record"]);
-    let rescued = desk.host.succeed(["sessions", "rescue", &id, "--as", ALICE, "--force"]);
+    let rescued = fixture.host.succeed(["sessions", "rescue", &id, "--as", ALICE, "--force"]);
     assert!(rescued["replaced"].as_str().unwrap().starts_with(&current), "{rescued:#}");
-    assert_eq!(state_of(&desk), "unfinished");
+    assert_eq!(state_of(&fixture), "unfinished");
     other.succeed(["rollback", ALICE, "--sha", &current, "--reason", "back", "--confirm"]);
-    assert_eq!(state_of(&desk), "gone past");
+    assert_eq!(state_of(&fixture), "gone past");
 }
 
 /// Another host makes the next snapshot of Alice's profile.
-fn outdo(desk: &MountDesk, other: &Host, state: &str) {
-    let place = desk.place(&tests::unique_name());
+fn outdo(fixture: &MountFixture, other: &Host, state: &str) {
+    let place = fixture.place(&tests::unique_name());
     let shown = place.to_str().unwrap();
     other.succeed(["mount", ALICE, shown]);
     fs::write(place.join("Local State"), state).unwrap();
@@ -231,131 +231,131 @@ fn outdo(desk: &MountDesk, other: &Host, state: &str) {
 
 #[test]
 fn a_fork_goes_back_to_its_own_profile_only_while_that_is_what_was_forked() {
-    let desk = filled();
-    let (place, other) = (desk.place("fork"), desk.another("two"));
+    let fixture = filled();
+    let (place, other) = (fixture.place("fork"), fixture.another("two"));
     let shown = place.to_str().unwrap();
-    desk.host.succeed(["mount", "--fork", ALICE, shown]);
+    fixture.host.succeed(["mount", "--fork", ALICE, shown]);
     fs::write(place.join("Local State"), "of the fork").unwrap();
     let back = ["commit", shown, "--as", ALICE];
     // Nobody has moved the pointer: twice, since the first time is what the fork itself has stored.
     for state in ["of the fork", "of the fork, again"] {
         fs::write(place.join("Local State"), state).unwrap();
-        assert_eq!(desk.host.succeed(back)["replaced"], Value::Null);
-        assert_eq!(state_of(&desk), state);
+        assert_eq!(fixture.host.succeed(back)["replaced"], Value::Null);
+        assert_eq!(state_of(&fixture), state);
     }
     // While somebody else holds the lock, nobody goes around it, by force neither.
-    let held = desk.place("held");
+    let held = fixture.place("held");
     other.succeed(["mount", ALICE, held.to_str().unwrap()]);
-    desk.host.fail(24, back);
-    desk.host.fail(24, [&back[..], &["--force"]].concat());
+    fixture.host.fail(24, back);
+    fixture.host.fail(24, [&back[..], &["--force"]].concat());
     fs::write(held.join("Local State"), "newer").unwrap();
     other.succeed(["unmount", held.to_str().unwrap(), "--commit"]);
 
     fs::write(place.join("Local State"), "older").unwrap();
-    hints_at_force(&desk.host.fail(26, back));
-    assert_eq!(state_of(&desk), "newer");
+    hints_at_force(&fixture.host.fail(26, back));
+    assert_eq!(state_of(&fixture), "newer");
     let current = short(&other, &other.succeed(["show", ALICE])["record"]);
-    let forced = desk.host.succeed([&back[..], &["--force"]].concat());
+    let forced = fixture.host.succeed([&back[..], &["--force"]].concat());
     assert!(forced["replaced"].as_str().unwrap().starts_with(&current), "{forced:#}");
-    assert_eq!(state_of(&desk), "older");
-    desk.host.succeed(["unmount", shown]);
+    assert_eq!(state_of(&fixture), "older");
+    fixture.host.succeed(["unmount", shown]);
 }
 
 #[test]
 fn a_mount_that_lost_its_lock_goes_back_to_its_own_profile_only_while_nobody_has_moved_it() {
-    let desk = filled();
-    desk.mount();
-    let (other, back) = (desk.another("two"), ["--as", ALICE]);
-    fs::write(desk.mountpoint.join("Local State"), "with the lock").unwrap();
-    assert_eq!(desk.ask("commit", &back).document["pointer"], "flipped");
+    let fixture = filled();
+    fixture.mount();
+    let (other, back) = (fixture.another("two"), ["--as", ALICE]);
+    fs::write(fixture.mountpoint.join("Local State"), "with the lock").unwrap();
+    assert_eq!(fixture.ask("commit", &back).document["pointer"], "flipped");
     other.succeed(["force-unlock", ALICE, "--reason", "taken away", "--confirm"]);
-    fs::write(desk.mountpoint.join("Local State"), "without").unwrap();
-    assert_eq!(desk.ask("commit", &[]).code, Some(25));
-    assert_eq!(desk.ask("commit", &back).code, Some(0));
-    assert_eq!(state_of(&desk), "without");
+    fs::write(fixture.mountpoint.join("Local State"), "without").unwrap();
+    assert_eq!(fixture.ask("commit", &[]).code, Some(25));
+    assert_eq!(fixture.ask("commit", &back).code, Some(0));
+    assert_eq!(state_of(&fixture), "without");
 
-    outdo(&desk, &other, "newer");
-    fs::write(desk.mountpoint.join("Local State"), "older").unwrap();
-    let refused = desk.ask("commit", &back);
+    outdo(&fixture, &other, "newer");
+    fs::write(fixture.mountpoint.join("Local State"), "older").unwrap();
+    let refused = fixture.ask("commit", &back);
     assert_eq!(refused.code, Some(26), "{refused:#?}");
     hints_at_force(&refused.document["error"]);
-    assert_eq!(state_of(&desk), "newer");
-    let forced = desk.ask("commit", &["--as", ALICE, "--force"]);
+    assert_eq!(state_of(&fixture), "newer");
+    let forced = fixture.ask("commit", &["--as", ALICE, "--force"]);
     assert!(forced.document["replaced"].is_string(), "{forced:#?}");
-    assert_eq!(state_of(&desk), "older");
-    desk.unmount(&["--discard"]);
+    assert_eq!(state_of(&fixture), "older");
+    fixture.unmount(&["--discard"]);
 }
 
 /// A session here that was cut short, and a snapshot that another host has made since.
-fn diverged() -> (MountDesk, String) {
-    let desk = filled();
-    let mounted = desk.mount();
-    write_synced(&desk.mountpoint.join("unfinished"), b"mine");
-    desk.kill(&mounted);
-    let id = desk.sessions()[0]["session"].as_str().unwrap().to_owned();
-    let other = desk.another("two");
+fn diverged() -> (MountFixture, String) {
+    let fixture = filled();
+    let mounted = fixture.mount();
+    write_synced(&fixture.mountpoint.join("unfinished"), b"mine");
+    fixture.kill(&mounted);
+    let id = fixture.sessions()[0]["session"].as_str().unwrap().to_owned();
+    let other = fixture.another("two");
     other.succeed(["force-unlock", ALICE, "--reason", "the host is gone", "--confirm"]);
-    let later = desk.path("later");
+    let later = fixture.path("later");
     fs::create_dir(&later).unwrap();
     fs::write(later.join("Local State"), "later").unwrap();
     other.snapshot(&later, ALICE);
-    (desk, id)
+    (fixture, id)
 }
 
-fn run(desk: &MountDesk, on_diverged: &[&str]) -> Ended {
+fn run(fixture: &MountFixture, on_diverged: &[&str]) -> Ended {
     let script = ["--", "sh", "-c", "cat \"$0/Local State\" >&2; echo run > $0/by", "{profile}"];
-    desk.host.start(["run", ALICE].iter().chain(on_diverged).chain(&script)).wait()
+    fixture.host.start(["run", ALICE].iter().chain(on_diverged).chain(&script)).wait()
 }
 
 #[test]
 fn a_run_after_one_elsewhere_can_set_aside_what_was_cut_short_here() {
-    let (desk, id) = diverged();
-    let refused = run(&desk, &[]);
+    let (fixture, id) = diverged();
+    let refused = run(&fixture, &[]);
     assert_eq!(refused.code, Some(26), "{refused:#?}");
     assert!(refused.stderr.contains("--on-diverged"), "{refused:#?}");
-    let ended = run(&desk, &["--on-diverged", "set-aside"]);
+    let ended = run(&fixture, &["--on-diverged", "set-aside"]);
     assert!(ended.code == Some(0) && ended.stderr.contains("later"), "{ended:#?}");
     assert!(
         ended.stderr.contains(&format!("pstore sessions rescue {id} --as acme/alice-rescued")),
         "{ended:#?}"
     );
-    let left = desk.sessions();
+    let left = fixture.sessions();
     assert_eq!(
         (left.len(), &left[0]["session"], &left[0]["state"]),
         (1, &id.clone().into(), &"set_aside".into())
     );
 
     // A week later it is told of again, by whatever mounts the profile.
-    let ended = run(&desk, &[]);
+    let ended = run(&fixture, &[]);
     assert!(ended.code == Some(0) && !ended.stderr.contains(&id), "{ended:#?}");
     let described = Path::new(left[0]["path"].as_str().unwrap()).join("session.json");
     let mut info: Value = serde_json::from_slice(&fs::read(&described).unwrap()).unwrap();
     info["started_at_ms"] = (info["started_at_ms"].as_u64().unwrap() - 8 * 86_400_000).into();
     fs::write(&described, info.to_string()).unwrap();
-    let ended = run(&desk, &[]);
+    let ended = run(&fixture, &[]);
     assert!(ended.code == Some(0) && ended.stderr.contains("began 8 days ago"), "{ended:#?}");
 
-    desk.host.succeed(["sessions", "rescue", &id, "--as", "acme/alice-rescued"]);
-    let out = desk.path("out");
-    desk.host.restore("acme/alice-rescued", &out);
+    fixture.host.succeed(["sessions", "rescue", &id, "--as", "acme/alice-rescued"]);
+    let out = fixture.path("out");
+    fixture.host.restore("acme/alice-rescued", &out);
     assert_eq!(fs::read(out.join("unfinished")).unwrap(), b"mine");
 }
 
 #[test]
 fn a_mount_after_one_elsewhere_can_store_what_was_cut_short_here_as_another_profile() {
-    let (desk, id) = diverged();
-    let place = desk.mountpoint.to_str().unwrap();
-    desk.host.fail(2, ["mount", ALICE, place, "--on-diverged", "rescue-as=acme/alice"]);
-    desk.host.fail(2, ["mount", ALICE, place, "--on-diverged", "rescue"]);
-    assert_eq!(desk.sessions().len(), 1);
-    let mounted = desk.mount_as(&desk.host, &["--on-diverged", "rescue-as=acme/alice-lost"]);
+    let (fixture, id) = diverged();
+    let place = fixture.mountpoint.to_str().unwrap();
+    fixture.host.fail(2, ["mount", ALICE, place, "--on-diverged", "rescue-as=acme/alice"]);
+    fixture.host.fail(2, ["mount", ALICE, place, "--on-diverged", "rescue"]);
+    assert_eq!(fixture.sessions().len(), 1);
+    let mounted = fixture.mount_as(&fixture.host, &["--on-diverged", "rescue-as=acme/alice-lost"]);
     assert_eq!(mounted["resumed"], false);
     let warnings = mounted["warnings"].to_string();
     assert!(warnings.contains(&id) && warnings.contains("of acme/alice-lost"), "{mounted:#}");
-    assert_eq!(fs::read(desk.mountpoint.join("Local State")).unwrap(), b"later");
-    desk.unmount(&[]);
-    assert_eq!(desk.sessions().len(), 0);
-    let out = desk.path("out");
-    desk.host.restore("acme/alice-lost", &out);
+    assert_eq!(fs::read(fixture.mountpoint.join("Local State")).unwrap(), b"later");
+    fixture.unmount(&[]);
+    assert_eq!(fixture.sessions().len(), 0);
+    let out = fixture.path("out");
+    fixture.host.restore("acme/alice-lost", &out);
     assert_eq!(fs::read(out.join("unfinished")).unwrap(), b"mine");
 }

@@ -1,5 +1,5 @@
-//! SQLite on a mount: writers and daemons are killed at any moment, the database stays whole,
-//! and no transaction that was acknowledged is lost.
+//! These tests run SQLite on a mount: writers and daemons are killed at any moment, the database stays whole, and
+//! no transaction that was acknowledged is lost.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use std::{
 };
 
 use rusqlite::Connection;
-use tests::mount::{ALICE, MountDesk};
+use tests::mount_fixture::{ALICE, MountFixture};
 
 /// A process that adds rows, and the numbers it has said.
 struct Writer {
@@ -75,9 +75,9 @@ fn moments(rounds: u64) -> impl Iterator<Item = Duration> {
 }
 
 fn writers_are_killed(mode: &str) {
-    let desk = MountDesk::local();
-    desk.mount();
-    let database = desk.mountpoint.join("database");
+    let fixture = MountFixture::local();
+    fixture.mount();
+    let database = fixture.mountpoint.join("database");
     make(&database);
     let mut acknowledged = Vec::new();
     for (round, moment) in moments(5).enumerate() {
@@ -87,9 +87,9 @@ fn writers_are_killed(mode: &str) {
         acknowledged.extend(writers.map(|writer| writer.last(true)));
         assert_whole(&database, &acknowledged);
     }
-    desk.unmount(&["--commit"]);
-    let target = desk.path("restored");
-    desk.host.restore(ALICE, &target);
+    fixture.unmount(&["--commit"]);
+    let target = fixture.path("restored");
+    fixture.host.restore(ALICE, &target);
     assert_whole(&target.join("database"), &acknowledged);
 }
 
@@ -104,30 +104,30 @@ fn a_database_with_a_write_ahead_log_survives_its_writers() {
 }
 
 fn daemons_are_killed(mode: &str) {
-    let desk = MountDesk::local();
-    let mut mounted = desk.mount();
-    let database = desk.mountpoint.join("database");
+    let fixture = MountFixture::local();
+    let mut mounted = fixture.mount();
+    let database = fixture.mountpoint.join("database");
     make(&database);
     let mut acknowledged = Vec::new();
     for (round, moment) in moments(5).enumerate() {
         let writers = ["a", "b"].map(|name| Writer::start(&database, mode, &format!("{name}{round}")));
         println!("{mode}: the daemon is killed after {moment:?}");
         thread::sleep(moment);
-        desk.kill(&mounted);
+        fixture.kill(&mounted);
         acknowledged.extend(writers.map(|writer| writer.last(false)));
-        mounted = desk.mount();
+        mounted = fixture.mount();
         assert_eq!(mounted["resumed"], true);
         assert_whole(&database, &acknowledged);
         if round == 2 {
             // What is below changes, and the session goes on.
-            desk.commit();
+            fixture.commit();
         }
     }
-    desk.unmount(&["--commit"]);
-    let target = desk.path("restored");
-    desk.host.restore(ALICE, &target);
+    fixture.unmount(&["--commit"]);
+    let target = fixture.path("restored");
+    fixture.host.restore(ALICE, &target);
     assert_whole(&target.join("database"), &acknowledged);
-    assert_eq!(fs::read_dir(desk.path("one/sessions")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(fixture.path("one/sessions")).unwrap().count(), 0);
 }
 
 #[test]
@@ -161,9 +161,9 @@ while not select.select([sys.stdin], [], [], 0)[0]:
 #[test]
 fn databases_are_checked_while_names_are_made_and_removed_beside_them() {
     const DATABASES: usize = 40;
-    let desk = MountDesk::local();
-    desk.mount();
-    let folder = desk.mountpoint.join("Default");
+    let fixture = MountFixture::local();
+    fixture.mount();
+    let folder = fixture.mountpoint.join("Default");
     fs::create_dir(&folder).unwrap();
     let database = |number: usize| folder.join(format!("database {number}"));
     (0..DATABASES).for_each(|number| make(&database(number)));
@@ -177,11 +177,11 @@ fn databases_are_checked_while_names_are_made_and_removed_beside_them() {
             let row = "INSERT INTO rows VALUES ('it', ?1, NULL)";
             Connection::open(database(number)).unwrap().execute(row, [round]).unwrap();
         }
-        let committed = desk.commit();
+        let committed = fixture.commit();
         assert_eq!(committed["databases_checked"], DATABASES, "{committed:#}");
         assert_eq!(committed["outcome"], "stored", "{committed:#}");
     }
     drop(restless.stdin.take());
     assert!(restless.wait().unwrap().success());
-    desk.unmount(&["--commit"]);
+    fixture.unmount(&["--commit"]);
 }

@@ -1,4 +1,4 @@
-//! The contract, on every bucket there is.
+//! These tests run the contract on every bucket there is.
 
 use std::sync::Arc;
 

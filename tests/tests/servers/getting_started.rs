@@ -1,4 +1,4 @@
-//! The page for newcomers: its commands, typed one after another, print what it says.
+//! This test types the commands of the page for newcomers one after another: they print what it says.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 

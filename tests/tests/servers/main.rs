@@ -1,4 +1,4 @@
-//! Real servers, and what a network does to requests.
+//! These tests use real servers, and do to requests what a network does.
 
 #![allow(clippy::unwrap_used)]
 

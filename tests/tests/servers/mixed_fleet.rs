@@ -1,5 +1,5 @@
-//! pstore and a program that knows only the contract take turns on one profile, on a real
-//! server: the same lock, the same pointer, and each goes on from what the other has left.
+//! These tests let pstore and a program that knows only the contract take turns on one profile, on a real server:
+//! the same lock, the same pointer, and each goes on from what the other has left.
 
 use std::{
     collections::BTreeMap,

@@ -1,5 +1,5 @@
-//! The program behind a bad network: whatever becomes of its requests, every command ends well
-//! or says what is open, nothing that was stored is lost, and the store stays whole.
+//! These tests run the program behind a bad network: whatever becomes of its requests, every command ends well or
+//! says what is open, nothing that was stored is lost, and the store stays whole.
 
 use std::{
     fs,
@@ -15,8 +15,8 @@ use serde_json::Value;
 use store::bucket::S3Config;
 use tests::{
     binary::Host,
-    mount::{ALICE, MountDesk},
-    proxy::{Mishap, Proxy, Weather},
+    mount_fixture::{ALICE, MountFixture},
+    proxy::{FaultPlan, FaultyProxy, NetworkFault},
     server::SeaweedFs,
     tree::{assert_same, look_at, noise},
 };
@@ -50,24 +50,24 @@ fn insist(host: &Host, arguments: &[&str]) -> Value {
 }
 
 /// All that touches the bucket, behind a network on which this goes wrong.
-fn survives(config: &S3Config, weather: Weather) -> (u64, u64) {
-    let proxy = Proxy::before(config, Weather::calm());
-    let desk = MountDesk::s3(&proxy.through(config));
-    let calm = desk.another("calm");
-    let source = desk.path("source");
+fn survives(config: &S3Config, plan: FaultPlan) -> (u64, u64) {
+    let proxy = FaultyProxy::before(config, FaultPlan::none());
+    let fixture = MountFixture::s3(&proxy.through(config));
+    let calm = fixture.another("calm");
+    let source = fixture.path("source");
     fill(&source, 0);
     calm.snapshot(&source, ALICE);
-    let host = desk.host.clone().with("PSTORE_RETRY_SECONDS", "5");
+    let host = fixture.host.clone().with("PSTORE_RETRY_SECONDS", "5");
     let directory = source.to_str().unwrap();
 
-    proxy.set(weather.clone());
+    proxy.set(plan.clone());
     let mut kept = look_at(&source);
     for generation in 1..=2 {
         fill(&source, generation);
         insist(&host, &["snapshot", directory, ALICE, "--chrome-major", "131", "--wait", "10"]);
         kept = look_at(&source);
     }
-    let restored = desk.path("restored");
+    let restored = fixture.path("restored");
     insist(&host, &["restore", ALICE, restored.to_str().unwrap(), "--force"]);
     assert_same(&source, &restored);
     let acquire = ["lock", "acquire", ALICE, "--chrome-major", "131", "--ttl", "5", "--wait", "10"];
@@ -75,42 +75,42 @@ fn survives(config: &S3Config, weather: Weather) -> (u64, u64) {
     let token = held["token"].as_str().unwrap();
     insist(&host, &["lock", "release", ALICE, "--chrome-major", "131", "--token", token]);
 
-    let place = desk.mountpoint.to_str().unwrap();
+    let place = fixture.mountpoint.to_str().unwrap();
     insist(&host, &["mount", ALICE, place, "--chrome-major", "131", "--wait", "10"]);
-    assert_eq!(look_at(&desk.mountpoint), kept);
-    fill(&desk.mountpoint, 3);
+    assert_eq!(look_at(&fixture.mountpoint), kept);
+    fill(&fixture.mountpoint, 3);
     insist(&host, &["commit", place]);
-    fill(&desk.mountpoint, 4);
-    kept = look_at(&desk.mountpoint);
+    fill(&fixture.mountpoint, 4);
+    kept = look_at(&fixture.mountpoint);
     insist(&host, &["unmount", place, "--commit"]);
     insist(&host, &["gc", "acme", "--grace", "0"]);
     insist(&host, &["verify", ALICE]);
 
-    proxy.set(Weather::calm());
+    proxy.set(FaultPlan::none());
     calm.verify(ALICE, &["--read-data", "--no-cache"]);
-    let last = desk.path("last");
+    let last = fixture.path("last");
     calm.restore(ALICE, &last);
     assert_eq!(look_at(&last), kept);
     // Nothing is in the way of whoever comes next.
     fill(&source, 5);
     insist(&calm, &["snapshot", directory, ALICE, "--chrome-major", "131", "--wait", "30"]);
-    (proxy.requests(), proxy.mishaps())
+    (proxy.requests(), proxy.faults())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_goes_wrong_on_the_way_nothing_is_lost() {
     let server = SeaweedFs::shared().await;
     thread::scope(|scope| {
-        let courses = Mishap::ALL.map(|(name, mishap)| {
-            let (config, weather) = (server.config(), Weather { seed: 1, ..Weather::calm() }.with(mishap, 4));
-            let course = move || survives(&config, weather);
+        let courses = NetworkFault::ALL.map(|(name, fault)| {
+            let (config, plan) = (server.config(), FaultPlan { seed: 1, ..FaultPlan::none() }.with(fault, 4));
+            let course = move || survives(&config, plan);
             thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, course).unwrap()
         });
         for course in courses {
             let name = course.thread().name().unwrap().to_owned();
-            let (requests, mishaps) = course.join().unwrap_or_else(|_| panic!("{name}"));
-            println!("{name}: {mishaps} of {requests} requests");
-            assert!(mishaps >= 10, "{name}: only {mishaps} of {requests} requests");
+            let (requests, faults) = course.join().unwrap_or_else(|_| panic!("{name}"));
+            println!("{name}: {faults} of {requests} requests");
+            assert!(faults >= 10, "{name}: only {faults} of {requests} requests");
         }
     });
 }
@@ -119,10 +119,10 @@ async fn whatever_goes_wrong_on_the_way_nothing_is_lost() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_network_that_is_bad_in_every_way_is_only_slow() {
     let server = SeaweedFs::shared().await;
-    let link = Weather { delay: Duration::from_millis(10), bytes_per_second: 4 << 20, ..Weather::calm() };
-    let weather = Mishap::ALL.iter().fold(link, |weather, (_, mishap)| weather.with(*mishap, 60));
-    let (requests, mishaps) = survives(&server.config(), weather);
-    assert!(mishaps >= 10, "only {mishaps} of {requests} requests");
+    let link = FaultPlan { delay: Duration::from_millis(10), bytes_per_second: 4 << 20, ..FaultPlan::none() };
+    let plan = NetworkFault::ALL.iter().fold(link, |plan, (_, fault)| plan.with(*fault, 60));
+    let (requests, faults) = survives(&server.config(), plan);
+    assert!(faults >= 10, "only {faults} of {requests} requests");
 }
 
 /// Killed in the middle of writes and started again with what it had.
@@ -156,22 +156,22 @@ async fn a_server_that_is_killed_and_comes_back_is_only_a_delay() {
 async fn a_reader_that_hangs_in_a_mount_ends_when_it_is_told_to() {
     const SOON: Duration = Duration::from_secs(20);
     let server = SeaweedFs::shared().await;
-    let proxy = Proxy::before(&server.config(), Weather::calm());
-    let desk = MountDesk::s3(&proxy.through(&server.config()));
-    let source = desk.path("source");
+    let proxy = FaultyProxy::before(&server.config(), FaultPlan::none());
+    let fixture = MountFixture::s3(&proxy.through(&server.config()));
+    let source = fixture.path("source");
     fs::create_dir(&source).unwrap();
     for file in ["one", "two"] {
         fs::write(source.join(file), noise(3_000_000, file.len() as u64)).unwrap();
     }
-    desk.another("writer").snapshot(&source, ALICE);
-    desk.mount();
-    proxy.set(Weather { delay: Duration::from_secs(50), ..Weather::calm() });
+    fixture.another("writer").snapshot(&source, ALICE);
+    fixture.mount();
+    proxy.set(FaultPlan { delay: Duration::from_secs(50), ..FaultPlan::none() });
     // One waits for the page cache, the other for the answer itself.
     let script = "case $0 in one) exec cat one;; *) exec dd if=two iflag=direct bs=1M;; esac";
     for (file, signal) in [("one", Signal::INT), ("two", Signal::TERM)] {
         let before = proxy.requests();
         let mut reader = Command::new("sh");
-        reader.args(["-c", script, file]).current_dir(&desk.mountpoint);
+        reader.args(["-c", script, file]).current_dir(&fixture.mountpoint);
         let mut reader = reader.stdout(Stdio::null()).spawn().unwrap();
         while proxy.requests() == before {
             thread::sleep(Duration::from_millis(10));
@@ -188,6 +188,6 @@ async fn a_reader_that_hangs_in_a_mount_ends_when_it_is_told_to() {
         assert_eq!(status.signal(), Some(signal.as_raw()));
         println!("{signal:?} took {:?}", told.elapsed());
     }
-    proxy.set(Weather::calm());
-    desk.unmount(&["--discard"]);
+    proxy.set(FaultPlan::none());
+    fixture.unmount(&["--discard"]);
 }

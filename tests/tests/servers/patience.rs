@@ -1,9 +1,9 @@
-//! A store that is away for a while costs time, not the snapshot.
+//! These tests take a store away for a while: that costs time, not the snapshot.
 
 use std::{fs, sync::Arc, time::Duration};
 
 use store::bucket::{Fault, FaultBucket, MemoryBucket, RetryBucket, RetryPolicy, Rule, Verb};
-use tests::{tree::noise, world::World};
+use tests::{store_fixture::StoreFixture, tree::noise};
 
 /// More than a fixed handful of attempts would survive.
 const LOST: u64 = 12;
@@ -26,15 +26,18 @@ async fn every_write_of_a_snapshot_is_sent_again_until_it_is_answered() {
             fs::create_dir(&source).unwrap();
             fs::write(source.join("History"), noise(300_000, 1)).unwrap();
             let faults = Arc::new(FaultBucket::new(Arc::new(MemoryBucket::new())));
-            let world = World::open(Arc::new(RetryBucket::new(faults.clone(), POLICY)), None).await;
+            let fixture = StoreFixture::open(Arc::new(RetryBucket::new(faults.clone(), POLICY)), None).await;
             for nth in 1..=LOST {
                 faults.inject(Rule::new(fault).on(verb).at(at).nth(nth));
             }
-            world.snapshot(&source).await.unwrap_or_else(|error| panic!("{fault:?} {verb:?} {at}: {error}"));
+            fixture
+                .snapshot(&source)
+                .await
+                .unwrap_or_else(|error| panic!("{fault:?} {verb:?} {at}: {error}"));
             let struck = faults.strikes();
             assert!(struck == LOST || fault == Fault::After && struck > 0, "{struck} of {LOST}");
             faults.heal();
-            world.assert_clean().await;
+            fixture.assert_clean().await;
         }
     }
 }
@@ -46,9 +49,9 @@ async fn a_store_that_stays_away_is_given_up() {
     fs::write(dir.path().join("History"), noise(300_000, 1)).unwrap();
     let faults = Arc::new(FaultBucket::new(Arc::new(MemoryBucket::new())));
     let policy = RetryPolicy { deadline: Duration::from_millis(50), ..POLICY };
-    let world = World::open(Arc::new(RetryBucket::new(faults.clone(), policy)), None).await;
+    let fixture = StoreFixture::open(Arc::new(RetryBucket::new(faults.clone(), policy)), None).await;
     faults.inject(Rule::new(Fault::Before).on(Verb::Replace).at("/snap-").always());
-    let error = world.snapshot(dir.path()).await.unwrap_err();
+    let error = fixture.snapshot(dir.path()).await.unwrap_err();
     assert_eq!(error.kind(), store::ErrorKind::Unavailable, "{error}");
     assert!(faults.strikes() > 5, "{}", faults.strikes());
 }

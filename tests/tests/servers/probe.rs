@@ -1,4 +1,4 @@
-//! The probe against real stores: who passes, who is refused and why.
+//! These tests probe real stores: who passes, who is refused and why.
 
 use std::{sync::Arc, time::Instant};
 

@@ -1,4 +1,4 @@
-//! The program against S3 servers: all of its commands, and all that a server may refuse.
+//! These tests run the program against S3 servers: all of its commands, and all that a server may refuse.
 
 use std::{fs, path::Path, thread, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What an S3 server's refusals look like, and who may see what.
+//! These tests read an S3 server's refusals, and check who may see what.
 
 use std::{
     io::{Read, Write as _},

@@ -1,4 +1,4 @@
-//! What a probe found out is used by later opens, and only on the server it was found on.
+//! These tests use what a probe found out in later opens, and only on the server it was found on.
 
 use std::{
     sync::{

@@ -1,4 +1,4 @@
-//! Runs that wait for one profile: on one host and on two, each gets its turn and no work is lost.
+//! These tests have runs wait for one profile: on one host and on two, each gets its turn and no work is lost.
 //!
 //! `PSTORE_WAITING_RUNS` says how many runs there are; eight are under way at a time.
 
@@ -11,7 +11,7 @@ use std::{
 
 use tests::{
     binary::Host,
-    mount::{ALICE, MountDesk},
+    mount_fixture::{ALICE, MountFixture},
     server::SeaweedFs,
 };
 
@@ -20,20 +20,20 @@ const WAITERS: usize = 8;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn eight_waiters_on_one_host_all_get_their_turn() {
-    let desk = MountDesk::s3(&SeaweedFs::shared().await.config());
-    take_turns(&desk, slice::from_ref(&desk.host));
+    let fixture = MountFixture::s3(&SeaweedFs::shared().await.config());
+    take_turns(&fixture, slice::from_ref(&fixture.host));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn eight_waiters_on_two_hosts_all_get_their_turn() {
-    let desk = MountDesk::s3(&SeaweedFs::shared().await.config());
-    take_turns(&desk, &[desk.host.clone(), desk.another("two")]);
+    let fixture = MountFixture::s3(&SeaweedFs::shared().await.config());
+    take_turns(&fixture, &[fixture.host.clone(), fixture.another("two")]);
 }
 
 /// Each run adds a line to one file. The profile has every line at the end, once.
-fn take_turns(desk: &MountDesk, hosts: &[Host]) {
+fn take_turns(fixture: &MountFixture, hosts: &[Host]) {
     let runs = env::var("PSTORE_WAITING_RUNS").map_or(WAITERS, |text| text.parse().unwrap());
-    let tmp = desk.place("tmp");
+    let tmp = fixture.place("tmp");
     let begun = AtomicUsize::new(0);
     thread::scope(|scope| {
         for waiter in 0..WAITERS {
@@ -55,8 +55,8 @@ fn take_turns(desk: &MountDesk, hosts: &[Host]) {
             });
         }
     });
-    let out = desk.path("out");
-    desk.host.restore(ALICE, &out);
+    let out = fixture.path("out");
+    fixture.host.restore(ALICE, &out);
     let text = fs::read_to_string(out.join("file")).unwrap();
     let lines: Vec<usize> = text.lines().map(|line| line.parse().unwrap()).collect();
     assert_eq!((lines.len(), lines.into_iter().collect()), (runs, (0..runs).collect::<BTreeSet<_>>()));

@@ -1,12 +1,12 @@
-//! What a run and a mount do while the store is away, as the setting `on_unavailable` has it.
+//! These tests run and mount while the store is away, as the setting `on_unavailable` has it.
 
 use std::fs;
 
 use serde_json::Value;
 use tests::{
     binary::Host,
-    desk::Desk,
-    mount::{ALICE, MountDesk},
+    mount_fixture::{ALICE, MountFixture},
+    profile_fixture::ProfileFixture,
     server::SeaweedFs,
 };
 
@@ -22,15 +22,15 @@ fn current(host: &Host) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_starts_empty_while_the_store_is_away_if_that_is_set_and_replaces_nothing() {
     let mut server = SeaweedFs::start().await;
-    let desk = Desk::s3(&server.config());
-    desk.fill(3);
-    let kept = desk.keep(ALICE, &[])["active_sha256_prefix"].clone();
-    let host = desk.host.clone().impatient();
-    let temporary = desk.path("temporary");
+    let fixture = ProfileFixture::s3(&server.config());
+    fixture.fill(3);
+    let kept = fixture.keep(ALICE, &[])["active_sha256_prefix"].clone();
+    let host = fixture.host.clone().impatient();
+    let temporary = fixture.path("temporary");
     fs::create_dir(&temporary).unwrap();
     let fresh = host.clone().with("PSTORE_ON_UNAVAILABLE", "fresh");
     let fresh = fresh.with("TMPDIR", temporary.to_str().unwrap());
-    let touched = desk.path("touched");
+    let touched = fixture.path("touched");
     let touch = format!("touch {}", touched.display());
     server.stop();
 
@@ -54,7 +54,7 @@ async fn a_run_starts_empty_while_the_store_is_away_if_that_is_set_and_replaces_
     fresh.succeed(["sessions", "discard", &left, "--confirm"]);
 
     // It comes back before the end: the capture is stored, and the good snapshot stays the current one.
-    let (begun, go) = (desk.path("begun"), desk.path("go"));
+    let (begun, go) = (fixture.path("begun"), fixture.path("go"));
     let script = format!(
         "echo work > $0/work; touch {}; while [ ! -e {} ]; do sleep 0.1; done",
         begun.display(),
@@ -80,28 +80,28 @@ async fn a_run_starts_empty_while_the_store_is_away_if_that_is_set_and_replaces_
 }
 
 /// A commit is stored, and the good snapshot stays the current one.
-fn is_held_back(desk: &MountDesk, kept: &Value) {
-    let committed = desk.ask("commit", &[]);
+fn is_held_back(fixture: &MountFixture, kept: &Value) {
+    let committed = fixture.ask("commit", &[]);
     assert_eq!(
         (committed.code, &committed.document["held_back"]),
         (Some(29), &"fallback".into()),
         "{committed:#?}"
     );
-    assert_eq!(current(&desk.host), *kept);
+    assert_eq!(current(&fixture.host), *kept);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mount_starts_empty_while_the_store_is_away_if_that_is_set_and_replaces_nothing() {
     let mut server = SeaweedFs::start().await;
-    let desk = MountDesk::s3(&server.config());
-    let source = desk.path("source");
+    let fixture = MountFixture::s3(&server.config());
+    let source = fixture.path("source");
     fs::create_dir(&source).unwrap();
     fs::write(source.join("note"), "good").unwrap();
-    let kept = desk.host.snapshot(&source, ALICE)["active_sha256_prefix"].clone();
-    let host = desk.host.clone().impatient();
+    let kept = fixture.host.snapshot(&source, ALICE)["active_sha256_prefix"].clone();
+    let host = fixture.host.clone().impatient();
     let fresh = host.clone().with("PSTORE_ON_UNAVAILABLE", "fresh");
-    let place = desk.mountpoint.to_str().unwrap();
-    let work = desk.mountpoint.join("work");
+    let place = fixture.mountpoint.to_str().unwrap();
+    let work = fixture.mountpoint.join("work");
     server.stop();
 
     host.fail(14, ["mount", ALICE, place, "--chrome-major", "131"]);
@@ -111,54 +111,54 @@ async fn a_mount_starts_empty_while_the_store_is_away_if_that_is_set_and_replace
     let unknown = fresh.fail(14, ["mount", ALICE, place]);
     assert!(unknown["hint"].as_str().unwrap().contains("--chrome-major"), "{unknown:#}");
 
-    let mounted = desk.mount_as(&fresh, &[]);
+    let mounted = fixture.mount_as(&fresh, &[]);
     assert_eq!((&mounted["fallback"], &mounted["record"]), (&"fresh_fallback".into(), &Value::Null));
     let warnings = mounted["warnings"].to_string();
     assert!(warnings.contains("fresh_fallback: starting with an empty profile"), "{warnings}");
-    assert_eq!(fs::read_dir(&desk.mountpoint).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(&fixture.mountpoint).unwrap().count(), 0);
     fs::write(&work, "one").unwrap();
     // It is still away: the changes stay.
-    assert_eq!(desk.ask("commit", &[]).code, Some(14));
-    assert_eq!(desk.ask("unmount", &[]).code, Some(37));
+    assert_eq!(fixture.ask("commit", &[]).code, Some(14));
+    assert_eq!(fixture.ask("unmount", &[]).code, Some(37));
     server.start_again().await;
-    is_held_back(&desk, &kept);
-    desk.unmount(&[]);
+    is_held_back(&fixture, &kept);
+    fixture.unmount(&[]);
 
     // Killed: its changes are in a session, which is continued when the store is back, and not before.
     server.stop();
-    let mounted = desk.mount_as(&fresh, &[]);
+    let mounted = fixture.mount_as(&fresh, &[]);
     fs::write(&work, "two").unwrap();
-    desk.kill(&mounted);
+    fixture.kill(&mounted);
     let session = mounted["session"].as_str().unwrap();
     let refused = fresh.fail(14, ["mount", ALICE, place, "--chrome-major", "131"]);
     assert!(refused["hint"].as_str().unwrap().contains(session), "{refused:#}");
     server.start_again().await;
-    assert_eq!(desk.mount_as(&fresh, &[])["resumed"], true);
+    assert_eq!(fixture.mount_as(&fresh, &[])["resumed"], true);
     assert_eq!(fs::read_to_string(&work).unwrap(), "two");
-    is_held_back(&desk, &kept);
-    desk.unmount(&["--discard"]);
+    is_held_back(&fixture, &kept);
+    fixture.unmount(&["--discard"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mount_that_began_without_the_store_goes_on_from_its_own_commits() {
     let mut server = SeaweedFs::start().await;
-    let desk = MountDesk::s3(&server.config());
+    let fixture = MountFixture::s3(&server.config());
     // Another profile makes the store and the tenant; there is no snapshot of this one.
-    let source = desk.path("source");
+    let source = fixture.path("source");
     fs::create_dir(&source).unwrap();
-    desk.host.snapshot(&source, "acme/bob");
-    let fresh = desk.host.clone().impatient().with("PSTORE_ON_UNAVAILABLE", "fresh");
-    let work = desk.mountpoint.join("work");
+    fixture.host.snapshot(&source, "acme/bob");
+    let fresh = fixture.host.clone().impatient().with("PSTORE_ON_UNAVAILABLE", "fresh");
+    let work = fixture.mountpoint.join("work");
     server.stop();
-    desk.mount_as(&fresh, &[]);
+    fixture.mount_as(&fresh, &[]);
     // The profile is in use here: a second mount would be a second session to settle.
-    let beside = desk.place("beside");
+    let beside = fixture.place("beside");
     let refused = fresh.fail(32, ["mount", ALICE, beside.to_str().unwrap(), "--chrome-major", "131"]);
     assert!(refused["message"].as_str().unwrap().contains("already"), "{refused:#}");
     server.start_again().await;
     for content in ["one", "two"] {
         fs::write(&work, content).unwrap();
-        let committed = desk.ask("commit", &[]);
+        let committed = fixture.ask("commit", &[]);
         assert_eq!(
             (committed.code, &committed.document["held_back"]),
             (Some(0), &Value::Null),
@@ -166,8 +166,8 @@ async fn a_mount_that_began_without_the_store_goes_on_from_its_own_commits() {
         );
     }
     fs::write(&work, "three").unwrap();
-    desk.unmount(&["--commit"]);
-    let restored = desk.path("restored");
-    desk.host.restore(ALICE, &restored);
+    fixture.unmount(&["--commit"]);
+    let restored = fixture.path("restored");
+    fixture.host.restore(ALICE, &restored);
     assert_eq!(fs::read_to_string(restored.join("work")).unwrap(), "three");
 }

@@ -1,4 +1,4 @@
-//! Cost follows what changed: counted in requests and bytes, not in seconds.
+//! These tests count requests and bytes, not seconds: cost follows what changed.
 
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
@@ -17,8 +17,8 @@ use store::{
     },
 };
 use tests::{
+    store_fixture::{StoreFixture, actor},
     tree::{assert_same, noise},
-    world::{World, actor},
 };
 
 const FILES: usize = 12_800;
@@ -58,15 +58,18 @@ async fn a_megabyte_changed_in_a_large_profile_is_two_megabytes_in_ten_requests(
     large_profile(&source);
     let recorder = Arc::new(Recorder::new(Arc::new(MemoryBucket::with_page_size(1000))));
     let bucket: Arc<dyn Bucket> = recorder.clone();
-    let world = World::open(Arc::clone(&bucket), Some(dir.path().join("cache"))).await;
-    world.snapshot(&source).await.unwrap();
+    let fixture = StoreFixture::open(Arc::clone(&bucket), Some(dir.path().join("cache"))).await;
+    fixture.snapshot(&source).await.unwrap();
     let mut total_meta_packs = 1;
     for generation in 1..=12_u64 {
         change_one_megabyte(&source, generation * 100);
         recorder.take();
         // Every other time on a host that has never seen this store.
-        let host =
-            if generation % 2 == 0 { World::open(Arc::clone(&bucket), None).await } else { world.clone() };
+        let host = if generation % 2 == 0 {
+            StoreFixture::open(Arc::clone(&bucket), None).await
+        } else {
+            fixture.clone()
+        };
         recorder.take();
         let report = host.snapshot(&source).await.unwrap();
         let calls = recorder.take();
@@ -77,7 +80,7 @@ async fn a_megabyte_changed_in_a_large_profile_is_two_megabytes_in_ten_requests(
         let most = if generation % 2 == 0 { 27 + generation as usize } else { 25 };
         assert!(calls.len() <= most, "generation {generation}: {} requests in all: {calls:#?}", calls.len());
         assert!(report.counts.new_bytes <= 1_100_000, "{report:?}");
-        let record = world.current().await.unwrap();
+        let record = fixture.current().await.unwrap();
         let content = record.content.unwrap();
         let meta: std::collections::BTreeSet<_> =
             content.meta_ranges.iter().map(|range| range.pack).collect();
@@ -86,18 +89,18 @@ async fn a_megabyte_changed_in_a_large_profile_is_two_megabytes_in_ten_requests(
     }
     assert_eq!(total_meta_packs, 13);
     let out = dir.path().join("out");
-    World::open(bucket, None).await.restore(&out).await.unwrap();
+    StoreFixture::open(bucket, None).await.restore(&out).await.unwrap();
     assert_same(&source, &out);
 }
 
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// What a snapshot does after itself where the newest five are kept.
-async fn keep_five(world: &World) {
+async fn keep_five(fixture: &StoreFixture) {
     let policy = Policy { keep: Some(Keep::Newest(5)), ..Policy::default() };
-    let survey = retention::lineage(&world.store, &world.lineage).await.unwrap();
+    let survey = retention::lineage(&fixture.store, &fixture.lineage).await.unwrap();
     let decisions = retention::plan(survey, |_| policy.clone(), Limits::default());
-    for (_, applied) in retention::apply(&world.store, &actor("retention"), &decisions).await.unwrap() {
+    for (_, applied) in retention::apply(&fixture.store, &actor("retention"), &decisions).await.unwrap() {
         assert!(matches!(applied, Applied::Removed), "{applied:?}");
     }
 }
@@ -112,15 +115,15 @@ async fn what_was_deleted_long_ago_costs_nothing() {
     fs::write(source.join("large"), noise(200_000, 1)).unwrap();
     let memory = Arc::new(MemoryBucket::with_page_size(1000));
     let recorder = Arc::new(Recorder::new(memory.clone()));
-    let world = World::open(recorder.clone(), Some(dir.path().join("cache"))).await;
+    let fixture = StoreFixture::open(recorder.clone(), Some(dir.path().join("cache"))).await;
     let (mut day_two, mut last, mut fresh) = (0, 0, (0, 0));
     for hour in 0..288_u64 {
         memory.advance(HOUR);
         fs::write(source.join("changed"), noise(30_000, 100 + hour)).unwrap();
         // Once in a while on a host that has never seen this store.
         let host = match hour % 24 {
-            23 => World::open(recorder.clone(), None).await,
-            _ => world.clone(),
+            23 => StoreFixture::open(recorder.clone(), None).await,
+            _ => fixture.clone(),
         };
         recorder.take();
         host.snapshot(&source).await.unwrap();
@@ -134,7 +137,7 @@ async fn what_was_deleted_long_ago_costs_nothing() {
             _ => {}
         }
         if hour % 2 == 1 {
-            Collector::new(world.store.clone(), Options::default()).run().await.unwrap();
+            Collector::new(fixture.store.clone(), Options::default()).run().await.unwrap();
         }
     }
     eprintln!("{day_two} requests at most on day two, {last} on the last; a fresh host {fresh:?}");
@@ -144,7 +147,7 @@ async fn what_was_deleted_long_ago_costs_nothing() {
     let objects = memory.keys().len() - events;
     eprintln!("{objects} objects, {events} events");
     assert!(objects <= 120, "{:#?}", memory.keys());
-    world.assert_clean().await;
+    fixture.assert_clean().await;
 }
 
 /// How many answers are waited for, one after another, on a clock that stands still otherwise.
@@ -160,26 +163,26 @@ async fn round_trips(delayed: &DelayBucket, work: impl Future<Output = ()>) -> u
 async fn trips_beside(others: u8) -> [u64; 3] {
     let memory = Arc::new(MemoryBucket::new());
     let delayed = Arc::new(DelayBucket::new(memory.clone()));
-    let world = World::open(delayed.clone(), None).await;
-    let records = world.snapshots(2).await;
-    let (record, _) = records::get(&world.store, &world.lineage, records[1]).await.unwrap();
+    let fixture = StoreFixture::open(delayed.clone(), None).await;
+    let records = fixture.snapshots(2).await;
+    let (record, _) = records::get(&fixture.store, &fixture.lineage, records[1]).await.unwrap();
     // Garbage, so that there is something to wait for.
     let orphan = PackId { write: RecordId::from_bytes([99; 16]), seq: PackSeq::Data(0) };
-    let key = layout::pack(&world.store.tenant, orphan);
+    let key = layout::pack(&fixture.store.tenant, orphan);
     memory.put(&key, b"garbage".to_vec().into(), Write::Create).await.unwrap();
     for number in 0..others {
         let id = RecordId::from_bytes([number + 1; 16]);
         let pin = Pin::new(records[1], 0, Duration::from_secs(900));
         let writing = Record { record: id, state: State::Writing, content: None, ..record.clone() };
         let objects = [
-            (layout::pin(&world.store.tenant, id), pin.encode()),
-            (layout::record(&world.lineage, id), writing.encode()),
+            (layout::pin(&fixture.store.tenant, id), pin.encode()),
+            (layout::record(&fixture.lineage, id), writing.encode()),
         ];
         for (key, bytes) in objects {
             memory.put(&key, bytes.into(), Write::Create).await.unwrap();
         }
     }
-    let collector = Collector::new(world.store.clone(), Options::after(Duration::ZERO));
+    let collector = Collector::new(fixture.store.clone(), Options::after(Duration::ZERO));
     let run = async || {
         let plan = collector.run().await.unwrap();
         assert_eq!(plan.pending.len(), 1, "{plan:#?}");
@@ -187,7 +190,7 @@ async fn trips_beside(others: u8) -> [u64; 3] {
     let condemning = round_trips(&delayed, run()).await;
     let waiting = round_trips(&delayed, run()).await;
     let retention = round_trips(&delayed, async {
-        retention::lineage(&world.store, &world.lineage).await.unwrap();
+        retention::lineage(&fixture.store, &fixture.lineage).await.unwrap();
     });
     [condemning, waiting, retention.await]
 }

@@ -1,5 +1,5 @@
-//! A host that dies, or a store that answers badly, at any moment of a snapshot: what was
-//! there stays whole, and the next snapshot succeeds.
+//! These tests kill the host, or let the store answer badly, at any moment of a snapshot: what was there stays
+//! whole, and the next snapshot succeeds.
 
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
@@ -10,8 +10,8 @@ use store::{
     ops::write::snapshot::{HoldBack, Request},
 };
 use tests::{
+    store_fixture::{StoreFixture, request},
     tree::{assert_same, noise},
-    world::{World, request},
 };
 
 fn first(source: &Path) {
@@ -37,10 +37,10 @@ async fn survives(fault: Fault) {
     let mut k = 1;
     loop {
         let memory = Arc::new(MemoryBucket::new());
-        let calm = World::open(memory.clone(), None).await;
+        let calm = StoreFixture::open(memory.clone(), None).await;
         calm.snapshot(&before).await.unwrap();
         let faulty = Arc::new(FaultBucket::new(memory.clone()));
-        let struck = World::open(faulty.clone(), None).await;
+        let struck = StoreFixture::open(faulty.clone(), None).await;
         faulty.inject(Rule::new(fault).nth(k));
         let result = struck.snapshot(&after).await;
         if faulty.strikes() == 0 {
@@ -112,10 +112,10 @@ async fn whatever_is_held_back_is_in_the_log() {
     for fault in [Fault::KilledBefore, Fault::KilledAfter] {
         for k in 1.. {
             let memory = Arc::new(MemoryBucket::new());
-            let calm = World::open(memory.clone(), None).await;
+            let calm = StoreFixture::open(memory.clone(), None).await;
             calm.snapshot(&before).await.unwrap();
             let faulty = Arc::new(FaultBucket::new(memory.clone()));
-            let struck = World::open(faulty.clone(), None).await;
+            let struck = StoreFixture::open(faulty.clone(), None).await;
             faulty.inject(Rule::new(fault).nth(k));
             let hold_back = Some(HoldBack { word: "shrunk", reason: "most cookies are gone".to_owned() });
             struck.capture(&Request { hold_back, ..request(&struck.lineage, &after) }).await.ok();

@@ -1,4 +1,5 @@
-//! One changed bit, a truncated or a missing object: found, named, and never wrong bytes.
+//! These tests change one bit of an object, truncate it or remove it: that is found and named, and never leads to
+//! wrong bytes.
 
 use std::{collections::BTreeSet, fs, path::Path, sync::Arc};
 
@@ -8,42 +9,42 @@ use store::{
     format::lock::Lock,
 };
 use tests::{
+    store_fixture::StoreFixture,
     tree::{assert_same, make_odd},
-    world::World,
 };
 
 /// What can befall an object.
 #[derive(Clone, Copy, Debug)]
-enum Blow {
+enum Damage {
     FlippedAt(f64),
     Truncated,
     Emptied,
     Missing,
 }
 
-const BLOWS: [Blow; 8] = [
-    Blow::FlippedAt(0.0),
-    Blow::FlippedAt(0.3),
-    Blow::FlippedAt(0.5),
-    Blow::FlippedAt(0.8),
-    Blow::FlippedAt(1.0),
-    Blow::Truncated,
-    Blow::Emptied,
-    Blow::Missing,
+const DAMAGES: [Damage; 8] = [
+    Damage::FlippedAt(0.0),
+    Damage::FlippedAt(0.3),
+    Damage::FlippedAt(0.5),
+    Damage::FlippedAt(0.8),
+    Damage::FlippedAt(1.0),
+    Damage::Truncated,
+    Damage::Emptied,
+    Damage::Missing,
 ];
 
-async fn strike(bucket: &MemoryBucket, key: &Key, blow: Blow) {
+async fn inflict(bucket: &MemoryBucket, key: &Key, damage: Damage) {
     let bytes = bucket.get(key, u64::MAX).await.unwrap().bytes.to_vec();
-    let damaged = match blow {
-        Blow::FlippedAt(share) => {
+    let damaged = match damage {
+        Damage::FlippedAt(share) => {
             let mut bytes = bytes;
             let at = ((bytes.len() - 1) as f64 * share) as usize;
             bytes[at] ^= 0x04;
             bytes
         }
-        Blow::Truncated => bytes[..bytes.len() - 2].to_vec(),
-        Blow::Emptied => Vec::new(),
-        Blow::Missing => return bucket.delete(key).await.unwrap(),
+        Damage::Truncated => bytes[..bytes.len() - 2].to_vec(),
+        Damage::Emptied => Vec::new(),
+        Damage::Missing => return bucket.delete(key).await.unwrap(),
     };
     bucket.damage(key, damaged);
 }
@@ -60,22 +61,22 @@ async fn mend(bucket: &MemoryBucket, key: &Key, whole: &bytes::Bytes) {
 }
 
 /// A store with two snapshots of a tree, the second with changes.
-async fn two_generations(source: &Path) -> (Arc<MemoryBucket>, World) {
+async fn two_generations(source: &Path) -> (Arc<MemoryBucket>, StoreFixture) {
     fs::create_dir(source).unwrap();
     make_odd(source);
     let bucket = Arc::new(MemoryBucket::new());
-    let world = World::open(bucket.clone(), None).await;
-    world.snapshot(source).await.unwrap();
+    let fixture = StoreFixture::open(bucket.clone(), None).await;
+    fixture.snapshot(source).await.unwrap();
     fs::write(source.join("a/text"), "another text\n".repeat(50_000)).unwrap();
-    world.snapshot(source).await.unwrap();
-    (bucket, world)
+    fixture.snapshot(source).await.unwrap();
+    (bucket, fixture)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_damaged_object_is_found_and_named_and_no_wrong_byte_is_restored() {
     let dir = tempfile::tempdir().unwrap();
     let source = dir.path().join("source");
-    let (bucket, world) = two_generations(&source).await;
+    let (bucket, fixture) = two_generations(&source).await;
     let kinds: BTreeSet<&str> = bucket.keys().iter().map(|key| kind(key)).collect();
     assert_eq!(
         kinds,
@@ -84,23 +85,23 @@ async fn every_damaged_object_is_found_and_named_and_no_wrong_byte_is_restored()
     for name in bucket.keys() {
         let key = Key::new(&name).unwrap();
         let whole = bucket.get(&key, u64::MAX).await.unwrap().bytes;
-        for blow in BLOWS {
-            strike(&bucket, &key, blow).await;
+        for damage in DAMAGES {
+            inflict(&bucket, &key, damage).await;
             if !matches!(kind(&name), "store" | "tenant") {
-                let findings = world.verify().await.unwrap().damage;
+                let findings = fixture.verify().await.unwrap().damage;
                 let named = findings
                     .iter()
                     .any(|found| found.object.contains(key.name()) || found.reason.contains(key.name()));
                 // What is missing altogether is as if it had never been, if nothing says that it
                 // should be there.
                 let gone =
-                    matches!(kind(&name), "record" | "event" | "lock") && matches!(blow, Blow::Missing);
+                    matches!(kind(&name), "record" | "event" | "lock") && matches!(damage, Damage::Missing);
                 // The contract's own fields of a lock carry no digest: another name is another holder.
                 let gone = gone || kind(&name) == "lock" && still_a_lock(&bucket, &key).await;
-                assert!(named || gone, "{name} {blow:?}: {findings:#?}");
+                assert!(named || gone, "{name} {damage:?}: {findings:#?}");
             }
             let out = dir.path().join("out");
-            match world.restore(&out).await {
+            match fixture.restore(&out).await {
                 Ok(_) => {
                     assert_same(&source, &out);
                     fs::remove_dir_all(&out).unwrap();
@@ -109,7 +110,7 @@ async fn every_damaged_object_is_found_and_named_and_no_wrong_byte_is_restored()
                     let kind = error.kind();
                     assert!(
                         matches!(kind, ErrorKind::Damaged | ErrorKind::NotFound),
-                        "{name} {blow:?}: {kind:?} {error}"
+                        "{name} {damage:?}: {kind:?} {error}"
                     );
                     assert!(!out.exists());
                     let left: Vec<_> =
@@ -120,7 +121,7 @@ async fn every_damaged_object_is_found_and_named_and_no_wrong_byte_is_restored()
             mend(&bucket, &key, &whole).await;
         }
     }
-    world.assert_clean().await;
+    fixture.assert_clean().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -128,7 +129,7 @@ async fn a_damaged_configuration_is_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
     let (bucket, _) = two_generations(&dir.path().join("source")).await;
     let key = Key::new("content/acme/tenant.json").unwrap();
-    strike(&bucket, &key, Blow::FlippedAt(0.5)).await;
+    inflict(&bucket, &key, Damage::FlippedAt(0.5)).await;
     let store = store::catalog::store::Store::new(bucket.clone(), None);
     let error = store.tenant(&"acme".parse().unwrap()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Damaged);
@@ -142,8 +143,8 @@ async fn a_damaged_cache_costs_time_and_nothing_else() {
     fs::create_dir(&source).unwrap();
     make_odd(&source);
     let bucket: Arc<dyn Bucket> = Arc::new(MemoryBucket::new());
-    let world = World::open(bucket, Some(cache.clone())).await;
-    world.snapshot(&source).await.unwrap();
+    let fixture = StoreFixture::open(bucket, Some(cache.clone())).await;
+    fixture.snapshot(&source).await.unwrap();
     let files = || {
         let mut files = Vec::new();
         let mut folders = vec![cache.clone()];
@@ -169,14 +170,14 @@ async fn a_damaged_cache_costs_time_and_nothing_else() {
             }
             fs::write(&path, bytes).unwrap();
         }
-        let report = world.snapshot(&source).await.unwrap();
+        let report = fixture.snapshot(&source).await.unwrap();
         assert_eq!(report.outcome, store::ops::write::snapshot::Outcome::Unchanged);
         let out = dir.path().join(format!("out{round}"));
-        world.restore(&out).await.unwrap();
+        fixture.restore(&out).await.unwrap();
         assert_same(&source, &out);
         fs::write(source.join("changing"), format!("{round}").repeat(10_000)).unwrap();
-        world.snapshot(&source).await.unwrap();
-        world.assert_clean().await;
+        fixture.snapshot(&source).await.unwrap();
+        fixture.assert_clean().await;
     }
 }
 

@@ -1,5 +1,5 @@
-//! A disk that is full, or may not be written to, under each of the places where the program
-//! writes: the right error, nothing torn, and all is well when there is room again.
+//! These tests fill the disk, or forbid writing to it, under each of the places where the program writes: the right
+//! error, nothing torn, and all is well when there is room again.
 
 use std::{
     fs,
@@ -15,7 +15,7 @@ use tests::{
     binary::{self, Host},
     checker,
     disk::SmallDisk,
-    mount::{ALICE, MountDesk},
+    mount_fixture::{ALICE, MountFixture},
     tree::{assert_same, assert_seen, look_at, noise},
 };
 
@@ -153,39 +153,40 @@ fn write_until_full(path: &Path) -> u64 {
 
 #[test]
 fn a_mount_whose_session_has_no_room_says_so_and_keeps_what_it_took_in() {
-    let (desk, disk) = (MountDesk::local(), SmallDisk::new(12 * MIB));
-    let host = desk.host.clone().with("PSTORE_SESSION_DIR", disk.path().join("sessions").to_str().unwrap());
-    let place = desk.mountpoint.to_str().unwrap();
+    let (fixture, disk) = (MountFixture::local(), SmallDisk::new(12 * MIB));
+    let host =
+        fixture.host.clone().with("PSTORE_SESSION_DIR", disk.path().join("sessions").to_str().unwrap());
+    let place = fixture.mountpoint.to_str().unwrap();
     host.succeed(["mount", ALICE, place, "--chrome-major", "131"]);
-    fill(&desk.mountpoint, 0);
+    fill(&fixture.mountpoint, 0);
     host.succeed(["commit", place]);
-    fs::write(desk.mountpoint.join("before"), noise(500_000, 5)).unwrap();
-    let taken = write_until_full(&desk.mountpoint.join("too large"));
+    fs::write(fixture.mountpoint.join("before"), noise(500_000, 5)).unwrap();
+    let taken = write_until_full(&fixture.mountpoint.join("too large"));
     assert!(taken > MIB, "{taken}");
-    assert_eq!(fs::read(desk.mountpoint.join("before")).unwrap(), noise(500_000, 5));
-    assert!(fs::metadata(desk.mountpoint.join("too large")).unwrap().len() >= taken);
+    assert_eq!(fs::read(fixture.mountpoint.join("before")).unwrap(), noise(500_000, 5));
+    assert!(fs::metadata(fixture.mountpoint.join("too large")).unwrap().len() >= taken);
     // It is committed as it is: only what the session keeps of it has no room.
     disk.fill_but(0);
-    let full = look_at(&desk.mountpoint);
+    let full = look_at(&fixture.mountpoint);
     let committed = sha_of(&behind(&host, place));
     assert_eq!(count(&host, &committed), 2);
-    let out = desk.path("full");
+    let out = fixture.path("full");
     host.restore(ALICE, &out);
     assert_seen(&full, &out);
     // However often that is tried, there is one snapshot of it.
     assert_eq!(host.fail(39, ["commit", place])["kind"], "session_behind");
     assert_eq!(count(&host, &committed), 2);
     disk.relieve();
-    fs::remove_file(desk.mountpoint.join("too large")).unwrap();
+    fs::remove_file(fixture.mountpoint.join("too large")).unwrap();
     // What is removed makes room as soon as the kernel has let go of it.
     let began = Instant::now();
-    while fs::write(desk.mountpoint.join("after"), noise(400_000, 6)).is_err() {
+    while fs::write(fixture.mountpoint.join("after"), noise(400_000, 6)).is_err() {
         assert!(began.elapsed() < Duration::from_secs(30), "there is no room though a file was removed");
         thread::sleep(Duration::from_millis(20));
     }
-    let seen = look_at(&desk.mountpoint);
+    let seen = look_at(&fixture.mountpoint);
     let last = sha_of(&host.succeed(["unmount", place, "--commit"])["committed"]);
-    let out = desk.path("out");
+    let out = fixture.path("out");
     host.restore(ALICE, &out);
     assert_seen(&seen, &out);
     host.verify(ALICE, &["--read-data", "--no-cache"]);
@@ -218,7 +219,7 @@ fn behind(host: &Host, place: &str) -> Value {
 /// A mount whose daemon was killed after its commit had moved the pointer, and before the session
 /// had left behind what was committed.
 struct CutShort {
-    desk: MountDesk,
+    fixture: MountFixture,
     _disk: SmallDisk,
     host: Host,
     first: Value,
@@ -228,24 +229,24 @@ struct CutShort {
 impl CutShort {
     /// Something is changed `after` the commit.
     fn new(after: impl FnOnce(&Path)) -> Self {
-        let (desk, disk) = (MountDesk::local(), SmallDisk::new(12 * MIB));
+        let (fixture, disk) = (MountFixture::local(), SmallDisk::new(12 * MIB));
         let sessions = disk.path().join("sessions");
-        let host = desk.host.clone().with("PSTORE_SESSION_DIR", sessions.to_str().unwrap());
-        let place = desk.mountpoint.to_str().unwrap();
+        let host = fixture.host.clone().with("PSTORE_SESSION_DIR", sessions.to_str().unwrap());
+        let place = fixture.mountpoint.to_str().unwrap();
         let mounted = host.succeed(["mount", ALICE, place, "--chrome-major", "131"]);
-        fs::write(desk.mountpoint.join("state"), "first").unwrap();
+        fs::write(fixture.mountpoint.join("state"), "first").unwrap();
         let first = host.succeed(["commit", place]);
-        fs::write(desk.mountpoint.join("state"), "second").unwrap();
+        fs::write(fixture.mountpoint.join("state"), "second").unwrap();
         disk.fill_but(0);
         let second = behind(&host, place);
-        after(&desk.mountpoint);
-        desk.kill(&mounted);
+        after(&fixture.mountpoint);
+        fixture.kill(&mounted);
         disk.relieve();
-        Self { desk, _disk: disk, host, first, second }
+        Self { fixture, _disk: disk, host, first, second }
     }
 
     fn mount(&self) -> [&str; 5] {
-        ["mount", ALICE, self.desk.mountpoint.to_str().unwrap(), "--chrome-major", "131"]
+        ["mount", ALICE, self.fixture.mountpoint.to_str().unwrap(), "--chrome-major", "131"]
     }
 
     fn roll_back(&self) {
@@ -259,7 +260,7 @@ impl CutShort {
     }
 
     fn state(&self) -> String {
-        fs::read_to_string(self.desk.mountpoint.join("state")).unwrap()
+        fs::read_to_string(self.fixture.mountpoint.join("state")).unwrap()
     }
 }
 
@@ -268,9 +269,9 @@ fn a_commit_that_moved_the_pointer_before_its_daemon_was_killed_is_finished() {
     let cut = CutShort::new(|place| fs::create_dir(place.join("later")).unwrap());
     assert_eq!(cut.host.succeed(cut.mount())["resumed"], true);
     assert_eq!(cut.state(), "second");
-    assert!(cut.desk.mountpoint.join("later").is_dir());
+    assert!(cut.fixture.mountpoint.join("later").is_dir());
     cut.is_current(&cut.second);
-    cut.host.succeed(["unmount", cut.desk.mountpoint.to_str().unwrap(), "--discard"]);
+    cut.host.succeed(["unmount", cut.fixture.mountpoint.to_str().unwrap(), "--discard"]);
 }
 
 #[test]
@@ -285,7 +286,7 @@ fn a_rollback_is_not_undone_by_the_session_of_what_it_rolled_back() {
         "{warned}"
     );
     cut.is_current(&cut.first);
-    cut.host.succeed(["unmount", cut.desk.mountpoint.to_str().unwrap()]);
+    cut.host.succeed(["unmount", cut.fixture.mountpoint.to_str().unwrap()]);
     assert!(cut.host.succeed(["sessions"])["sessions"].as_array().unwrap().is_empty());
 }
 
@@ -301,7 +302,7 @@ fn a_session_that_was_rolled_back_keeps_what_came_after_its_commit() {
     let id = cut.host.succeed(["sessions"])["sessions"][0]["session"].as_str().unwrap().to_owned();
     cut.host.fail(26, ["sessions", "rescue", &id]);
     cut.host.succeed(["sessions", "rescue", &id, "--as", "acme/rescued"]);
-    let out = cut.desk.path("rescued");
+    let out = cut.fixture.path("rescued");
     cut.host.restore("acme/rescued", &out);
     assert_eq!(fs::read_to_string(out.join("state")).unwrap(), "second");
     assert!(out.join("later").is_dir());
@@ -310,17 +311,18 @@ fn a_session_that_was_rolled_back_keeps_what_came_after_its_commit() {
 
 #[test]
 fn a_mount_that_cannot_keep_a_session_is_refused() {
-    let (desk, disk) = (MountDesk::local(), SmallDisk::new(MIB));
-    let host = desk.host.clone().with("PSTORE_SESSION_DIR", disk.path().join("sessions").to_str().unwrap());
-    let mount = ["mount", ALICE, desk.mountpoint.to_str().unwrap(), "--chrome-major", "131"];
+    let (fixture, disk) = (MountFixture::local(), SmallDisk::new(MIB));
+    let host =
+        fixture.host.clone().with("PSTORE_SESSION_DIR", disk.path().join("sessions").to_str().unwrap());
+    let mount = ["mount", ALICE, fixture.mountpoint.to_str().unwrap(), "--chrome-major", "131"];
     disk.make_read_only(true);
     says(&host.fail(6, mount), "Read-only file system");
-    assert!(!desk.is_mounted(&desk.mountpoint));
+    assert!(!fixture.is_mounted(&fixture.mountpoint));
     disk.make_read_only(false);
     disk.fill_but(0);
     host.fail(6, mount);
-    assert!(!desk.is_mounted(&desk.mountpoint));
+    assert!(!fixture.is_mounted(&fixture.mountpoint));
     disk.relieve();
     host.succeed(mount);
-    host.succeed(["unmount", desk.mountpoint.to_str().unwrap()]);
+    host.succeed(["unmount", fixture.mountpoint.to_str().unwrap()]);
 }

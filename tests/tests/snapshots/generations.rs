@@ -1,4 +1,4 @@
-//! Random trees and random edits: after each generation the restored tree is the original.
+//! These tests edit random trees at random: after each generation the restored tree is the original.
 
 use std::{
     fs,
@@ -10,8 +10,8 @@ use std::{
 use proptest::prelude::*;
 use store::bucket::{Access, Bucket, LocalBucket, MemoryBucket};
 use tests::{
+    store_fixture::StoreFixture,
     tree::{assert_same, noise, set_mtime},
-    world::World,
 };
 
 /// One change to a tree. Numbers are taken modulo what exists, so that every edit hits.
@@ -157,27 +157,27 @@ fn check(bucket: Arc<dyn Bucket>, generations: &[Vec<Edit>]) {
         let dir = tempfile::tempdir().unwrap();
         let source = dir.path().join("source");
         fs::create_dir(&source).unwrap();
-        let world = World::open(bucket, Some(dir.path().join("cache"))).await;
+        let fixture = StoreFixture::open(bucket, Some(dir.path().join("cache"))).await;
         let mut ids = Vec::new();
         for (at, edits) in generations.iter().enumerate() {
             edits.iter().for_each(|edit| apply(&source, edit));
-            let report = world.snapshot(&source).await.unwrap();
+            let report = fixture.snapshot(&source).await.unwrap();
             // A second look by somebody who knows nothing finds the same tree.
-            let stranger = World::open(Arc::clone(&world.root), None).await;
+            let stranger = StoreFixture::open(Arc::clone(&fixture.root), None).await;
             assert_eq!(stranger.snapshot(&source).await.unwrap().snapshot_id, report.snapshot_id);
             let out = dir.path().join(format!("out{at}"));
-            world.restore(&out).await.unwrap();
+            fixture.restore(&out).await.unwrap();
             assert_same(&source, &out);
-            ids.push((world.current().await.unwrap(), out));
+            ids.push((fixture.current().await.unwrap(), out));
         }
         // Older generations are still what they were.
         for (record, kept) in &ids {
             let again = dir.path().join("again");
-            world.restore_record(record, &again).await.unwrap();
+            fixture.restore_record(record, &again).await.unwrap();
             assert_same(kept, &again);
             fs::remove_dir_all(&again).unwrap();
         }
-        world.assert_clean().await;
+        fixture.assert_clean().await;
     });
 }
 

@@ -1,5 +1,5 @@
-//! The program killed at any moment: nothing that was stored is lost, nothing half done is
-//! ever seen, and the next command succeeds.
+//! These tests kill the program at any moment: nothing that was stored is lost, nothing half done is ever seen, and
+//! the next command succeeds.
 
 use std::{
     collections::BTreeMap,
@@ -10,8 +10,8 @@ use std::{
 
 use tests::{
     binary::{self, Host, Running},
+    kill_at::{self, Moment, moments, timed},
     server::SeaweedFs,
-    strike::{self, Moment, moments, timed},
     tree::{Seen, assert_seen, look_at, noise},
 };
 
@@ -38,8 +38,8 @@ fn fill(source: &Path, generation: u64) {
 }
 
 /// Kills the command at that moment. Returns whether it was still running.
-fn strike(start: impl FnOnce() -> Running, moment: Moment) -> bool {
-    let ended = strike::strike(start, moment);
+fn kill_at(start: impl FnOnce() -> Running, moment: Moment) -> bool {
+    let ended = kill_at::kill_at(start, moment);
     assert!(matches!(ended.code, None | Some(0)), "{ended:#?}");
     ended.code.is_none()
 }
@@ -74,7 +74,7 @@ fn snapshots_survive(
         generation += 1;
         fill(&source, generation);
         let next = look_at(&source);
-        tally.struck += usize::from(strike(|| host.start(binary::snapshot(&source, PROFILE)), *moment));
+        tally.struck += usize::from(kill_at(|| host.start(binary::snapshot(&source, PROFILE)), *moment));
 
         other.verify(PROFILE, &[]);
         other.restore(PROFILE, &out);
@@ -168,7 +168,7 @@ fn a_killed_restore_leaves_its_target_absent_or_complete() {
         if before.is_some() {
             host.succeed(["restore", PROFILE, at, "--sha", first["snapshot_id"].as_str().unwrap()]);
         }
-        struck += usize::from(strike(|| host.start(["restore", PROFILE, at, "--force"]), moment));
+        struck += usize::from(kill_at(|| host.start(["restore", PROFILE, at, "--force"]), moment));
         if target.exists() {
             match before {
                 Some(old) if look_at(&target) != new => assert_seen(old, &target),

@@ -1,5 +1,5 @@
-//! Where in the store it lies what a snapshot holds: what is read first side by side, and what is
-//! large apart from what is small.
+//! These tests look where in the store a snapshot lies: what is read first side by side, and what is large apart
+//! from what is small.
 
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
@@ -15,8 +15,8 @@ use store::{
     },
 };
 use tests::{
+    store_fixture::{StoreFixture, request},
     tree::noise,
-    world::{World, request},
 };
 
 const LARGE: usize = 12 << 20;
@@ -53,22 +53,22 @@ fn runs(mut places: Vec<Location>) -> usize {
     1 + places.windows(2).filter(|pair| !follows(pair)).count()
 }
 
-async fn current(world: &World) -> Opened {
-    Opened::load(&world.store, world.current().await.unwrap()).await.unwrap()
+async fn current(fixture: &StoreFixture) -> Opened {
+    Opened::load(&fixture.store, fixture.current().await.unwrap()).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_chrome_will_probably_read_is_one_piece() {
     let dir = tempfile::tempdir().unwrap();
     fill(dir.path());
-    let world = World::open(Arc::new(MemoryBucket::new()), None).await;
-    world.snapshot(dir.path()).await.unwrap();
-    let opened = current(&world).await;
+    let fixture = StoreFixture::open(Arc::new(MemoryBucket::new()), None).await;
+    fixture.snapshot(dir.path()).await.unwrap();
+    let opened = current(&fixture).await;
     let guess = startup::guessed(chrome::startup::guess, &opened.entries);
     let places = places(&opened, &guess);
     assert!(places.len() >= 8, "{places:?}");
     assert_eq!(runs(places), 1);
-    world.assert_clean().await;
+    fixture.assert_clean().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -76,10 +76,10 @@ async fn what_was_read_stays_the_plan_and_its_changes_lie_together() {
     let dir = tempfile::tempdir().unwrap();
     fill(dir.path());
     let memory = Arc::new(MemoryBucket::new());
-    let world = World::open(memory.clone(), None).await;
-    world.snapshot(dir.path()).await.unwrap();
+    let fixture = StoreFixture::open(memory.clone(), None).await;
+    fixture.snapshot(dir.path()).await.unwrap();
     // A mount has read the ends of these, and nobody could have guessed that.
-    let opened = current(&world).await;
+    let opened = current(&fixture).await;
     let last = |path: &str| {
         let entry = opened.entries.iter().find(|entry| entry.path.as_bytes() == path.as_bytes()).unwrap();
         entry.chunks().last().unwrap().0
@@ -87,17 +87,17 @@ async fn what_was_read_stays_the_plan_and_its_changes_lie_together() {
     let first_reads = [last("zz/other"), last("Default/Cache/data_0"), last("Default/History")];
     let plan = startup::StartupRanges::of(&first_reads, &opened.entries).plan(&opened.entries);
     let record = Record { startup: plan, ..opened.record.clone() };
-    memory.damage(&layout::record(&world.lineage, record.record), record.encode());
+    memory.damage(&layout::record(&fixture.lineage, record.record), record.encode());
     // All of them are other ones afterwards.
     for (seed, path) in ["Default/Cache/data_0", "Default/History", "zz/other"].into_iter().enumerate() {
         fs::write(dir.path().join(path), noise(LARGE, 100 + seed as u64)).unwrap();
     }
-    world.snapshot(dir.path()).await.unwrap();
-    let opened = current(&world).await;
+    fixture.snapshot(dir.path()).await.unwrap();
+    let opened = current(&fixture).await;
     let places = places(&opened, &opened.record.startup);
     assert!(places.len() >= 3, "{places:?}");
     assert_eq!(runs(places), 1);
-    world.assert_clean().await;
+    fixture.assert_clean().await;
 }
 
 /// As in Chromium's cache: names tell nothing, and the large ones are others after each session.
@@ -114,10 +114,10 @@ fn fill_cache(cache: &Path, session: u64) {
 async fn large_files_come_after_small_ones() {
     let dir = tempfile::tempdir().unwrap();
     fill_cache(dir.path(), 0);
-    let world = World::open(Arc::new(MemoryBucket::new()), None).await;
-    let one_by_one = Request { threads: 1, ..request(&world.lineage, dir.path()) };
-    world.capture(&one_by_one).await.unwrap();
-    let opened = current(&world).await;
+    let fixture = StoreFixture::open(Arc::new(MemoryBucket::new()), None).await;
+    let one_by_one = Request { threads: 1, ..request(&fixture.lineage, dir.path()) };
+    fixture.capture(&one_by_one).await.unwrap();
+    let opened = current(&fixture).await;
     let mut places = opened.locations.iter();
     let (mut small, mut large) = (Vec::new(), Vec::new());
     for entry in &opened.entries {
@@ -134,14 +134,14 @@ async fn large_files_come_after_small_ones() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_evicted_leaves_few_packs_half_empty() {
     let dir = tempfile::tempdir().unwrap();
-    let world = World::open(Arc::new(MemoryBucket::new()), None).await;
+    let fixture = StoreFixture::open(Arc::new(MemoryBucket::new()), None).await;
     fill_cache(dir.path(), 0);
-    let first = world.snapshot(dir.path()).await.unwrap().record;
+    let first = fixture.snapshot(dir.path()).await.unwrap().record;
     fill_cache(dir.path(), 1);
-    world.snapshot(dir.path()).await.unwrap();
-    world.handle("test").delete(first, "").await.unwrap();
-    let done = Collector::new(world.store.clone(), Options::after(Duration::ZERO)).run().await.unwrap();
-    let pack = u64::from(world.store.chunking().pack_bytes);
+    fixture.snapshot(dir.path()).await.unwrap();
+    fixture.handle("test").delete(first, "").await.unwrap();
+    let done = Collector::new(fixture.store.clone(), Options::after(Duration::ZERO)).run().await.unwrap();
+    let pack = u64::from(fixture.store.chunking().pack_bytes);
     assert!(done.repacked.kept_bytes <= pack, "{done:#?}");
-    world.assert_clean().await;
+    fixture.assert_clean().await;
 }

@@ -1,4 +1,4 @@
-//! A local directory shared by processes, some of which die.
+//! These tests share a local directory among processes, some of which die.
 
 use std::{
     collections::BTreeSet,

@@ -1,4 +1,5 @@
-//! Trees become snapshots and trees again: what is read, stored, changed, damaged, killed in the middle.
+//! These tests turn trees into snapshots and snapshots into trees: what is read, stored, changed, damaged, killed
+//! in the middle.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! How much memory the program needs: a bound that the size of a profile does not move.
+//! These tests bound how much memory the program needs, whatever the size of a profile.
 
 use std::{fs, path::Path, thread, time::Duration};
 

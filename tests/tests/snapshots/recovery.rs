@@ -1,4 +1,4 @@
-//! What is lost or damaged takes nothing else with it.
+//! These tests lose or damage something: it takes nothing else with it.
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -21,8 +21,8 @@ use store::{
 };
 use tests::{
     interrupter::Interrupter,
+    store_fixture::StoreFixture,
     tree::{assert_same, noise},
-    world::World,
 };
 
 fn fill(source: &Path, seed: u64) {
@@ -38,7 +38,7 @@ async fn an_unchanged_capture_never_moves_the_pointer_back() {
     fill(&old, 1);
     fill(&new, 2);
     let memory: Arc<dyn Bucket> = Arc::new(MemoryBucket::new());
-    let other = World::open(Arc::clone(&memory), None).await;
+    let other = StoreFixture::open(Arc::clone(&memory), None).await;
     let older = other.snapshot(&old).await.unwrap();
     let newer = other.snapshot(&new).await.unwrap();
     let handle = other.handle("operator");
@@ -47,7 +47,7 @@ async fn an_unchanged_capture_never_moves_the_pointer_back() {
     let wanted = to(newer.record);
     let deed = Box::new(move || Box::pin(async move { drop(handle.point(&wanted).await.unwrap()) }) as _);
     let interrupter = Arc::new(Interrupter::before_reading(memory, "content/acme/packs/", deed));
-    let slow = World::open(interrupter.clone(), None).await;
+    let slow = StoreFixture::open(interrupter.clone(), None).await;
     // What is stored already is found, but is no longer what the pointer names.
     let error = slow.snapshot(&old).await.unwrap_err();
     assert!(interrupter.is_done());
@@ -64,31 +64,31 @@ async fn a_damaged_record_does_not_take_its_lineage_with_it() {
     let source = dir.path().join("source");
     fill(&source, 1);
     let memory = Arc::new(MemoryBucket::new());
-    let world = World::open(memory.clone(), None).await;
-    let first = world.snapshot(&source).await.unwrap();
+    let fixture = StoreFixture::open(memory.clone(), None).await;
+    let first = fixture.snapshot(&source).await.unwrap();
     let kept = dir.path().join("kept");
-    world.restore(&kept).await.unwrap();
+    fixture.restore(&kept).await.unwrap();
     fill(&source, 2);
-    let second = world.snapshot(&source).await.unwrap();
+    let second = fixture.snapshot(&source).await.unwrap();
     for missing in [false, true] {
-        let key = layout::record(&world.lineage, second.record);
+        let key = layout::record(&fixture.lineage, second.record);
         if missing {
             memory.delete(&key).await.unwrap();
         } else {
             memory.damage(&key, &b"{"[..]);
         }
-        let listing = resolve::list(&world.store, &world.lineage).await.unwrap();
+        let listing = resolve::list(&fixture.store, &fixture.lineage).await.unwrap();
         assert!(listing.records.iter().any(|record| record.record == first.record));
         let reference = resolve::Reference::digits(&first.sha256_prefix);
-        let older = resolve::snapshot(&world.store, &world.lineage, reference.as_ref()).await.unwrap();
+        let older = resolve::snapshot(&fixture.store, &fixture.lineage, reference.as_ref()).await.unwrap();
         let out = dir.path().join(format!("out-{missing}"));
-        world.restore_record(&older, &out).await.unwrap();
+        fixture.restore_record(&older, &out).await.unwrap();
         assert_same(&kept, &out);
-        world.restore(&dir.path().join("refused")).await.unwrap_err();
+        fixture.restore(&dir.path().join("refused")).await.unwrap_err();
     }
     // The next capture heals the lineage.
-    world.snapshot(&source).await.unwrap();
-    world.restore(&dir.path().join("healed")).await.unwrap();
+    fixture.snapshot(&source).await.unwrap();
+    fixture.restore(&dir.path().join("healed")).await.unwrap();
     assert_same(&source, &dir.path().join("healed"));
 }
 
@@ -98,15 +98,15 @@ async fn packs_that_are_gone_are_stored_again_by_the_next_capture() {
     let source = dir.path().join("source");
     fill(&source, 1);
     let memory = Arc::new(MemoryBucket::new());
-    let world = World::open(memory.clone(), Some(dir.path().join("cache"))).await;
-    world.snapshot(&source).await.unwrap();
+    let fixture = StoreFixture::open(memory.clone(), Some(dir.path().join("cache"))).await;
+    fixture.snapshot(&source).await.unwrap();
     let packs = Prefix::new("content/acme/packs/").unwrap();
     for entry in memory.list(&packs, Depth::All, None).await.unwrap().entries {
         memory.delete(&entry.key).await.unwrap();
     }
     fs::write(source.join("new"), "new").unwrap();
-    assert_eq!(world.rescan(&source).await.unwrap().outcome, Outcome::Stored);
-    world.restore(&dir.path().join("out")).await.unwrap();
+    assert_eq!(fixture.rescan(&source).await.unwrap().outcome, Outcome::Stored);
+    fixture.restore(&dir.path().join("out")).await.unwrap();
     assert_same(&source, &dir.path().join("out"));
 }
 
@@ -115,17 +115,17 @@ async fn a_capture_cut_short_does_not_hide_the_profile_of_an_older_chrome() {
     let dir = tempfile::tempdir().unwrap();
     fill(dir.path(), 1);
     let memory = Arc::new(MemoryBucket::new());
-    let world = World::open(memory.clone(), None).await;
-    world.snapshot(dir.path()).await.unwrap();
+    let fixture = StoreFixture::open(memory.clone(), None).await;
+    fixture.snapshot(dir.path()).await.unwrap();
     // What a first capture of Chrome 132 leaves that was killed at its start.
-    let mut record = world.current().await.unwrap();
+    let mut record = fixture.current().await.unwrap();
     record.state = State::Writing;
     record.content = None;
-    let newer = Lineage { chrome_major: "132".parse().unwrap(), ..world.lineage.clone() };
+    let newer = Lineage { chrome_major: "132".parse().unwrap(), ..fixture.lineage.clone() };
     let key = layout::record(&newer, record.record);
     memory.put(&key, record.encode().into(), Write::Create).await.unwrap();
-    let (found, majors) = resolve::lineage(&world.store, &world.lineage.name, None).await.unwrap();
-    assert_eq!((found, majors.len()), (world.lineage, 2));
+    let (found, majors) = resolve::lineage(&fixture.store, &fixture.lineage.name, None).await.unwrap();
+    assert_eq!((found, majors.len()), (fixture.lineage, 2));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -133,13 +133,13 @@ async fn a_first_capture_killed_before_its_flip_verifies_clean() {
     let dir = tempfile::tempdir().unwrap();
     fill(dir.path(), 1);
     let memory = Arc::new(MemoryBucket::new());
-    let world = World::open(memory.clone(), None).await;
-    let stored = world.snapshot(dir.path()).await.unwrap();
-    let latest: Key = layout::latest(&world.lineage);
+    let fixture = StoreFixture::open(memory.clone(), None).await;
+    let stored = fixture.snapshot(dir.path()).await.unwrap();
+    let latest: Key = layout::latest(&fixture.lineage);
     memory.delete(&latest).await.unwrap();
-    world.assert_clean().await;
+    fixture.assert_clean().await;
     // And the next one only has to point at it.
-    let again = world.snapshot(dir.path()).await.unwrap();
+    let again = fixture.snapshot(dir.path()).await.unwrap();
     assert_eq!((again.outcome, again.record), (Outcome::Unchanged, stored.record));
     assert!(matches!(again.flip, Flip::Flipped { .. }));
 }
@@ -151,17 +151,17 @@ async fn a_mode_that_a_later_pstore_wrote_is_kept_and_shown() {
     let source = dir.path().join("source");
     fill(&source, 1);
     let memory = Arc::new(MemoryBucket::new());
-    let world = World::open(memory.clone(), None).await;
-    let record = world.snapshot(&source).await.unwrap().record;
-    let key = layout::record(&world.lineage, record);
+    let fixture = StoreFixture::open(memory.clone(), None).await;
+    let record = fixture.snapshot(&source).await.unwrap().record;
+    let key = layout::record(&fixture.lineage, record);
     let object = memory.get(&key, u64::MAX).await.unwrap();
     let mut record = Record::decode(&object.bytes).unwrap();
     record.mode = "lukewarm".to_owned().into();
     memory.put(&key, record.encode().into(), Write::Replace(object.version)).await.unwrap();
-    let found = world.current().await.unwrap();
+    let found = fixture.current().await.unwrap();
     assert_eq!((found.mode.as_str(), found.encode()), ("lukewarm", record.encode()));
-    world.restore(&dir.path().join("restored")).await.unwrap();
-    world.assert_clean().await;
+    fixture.restore(&dir.path().join("restored")).await.unwrap();
+    fixture.assert_clean().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -169,9 +169,9 @@ async fn an_interruption_and_the_last_step_of_a_restore_exclude_each_other() {
     let dir = tempfile::tempdir().unwrap();
     let (source, target) = (dir.path().join("source"), dir.path().join("target"));
     fill(&source, 1);
-    let world = World::open(Arc::new(MemoryBucket::new()), None).await;
-    world.snapshot(&source).await.unwrap();
-    let record = world.current().await.unwrap();
+    let fixture = StoreFixture::open(Arc::new(MemoryBucket::new()), None).await;
+    fixture.snapshot(&source).await.unwrap();
+    let record = fixture.current().await.unwrap();
     let point_of_no_return = PointOfNoReturn::default();
     let request = restore::Request {
         paths: Vec::new(),
@@ -183,13 +183,13 @@ async fn an_interruption_and_the_last_step_of_a_restore_exclude_each_other() {
         point_of_no_return: point_of_no_return.clone(),
     };
     assert!(point_of_no_return.prevent());
-    let refused = restore::restore(&world.store, &record, &request, Arc::new(Silent)).await;
+    let refused = restore::restore(&fixture.store, &record, &request, Arc::new(Silent)).await;
     assert_eq!(refused.unwrap_err().kind(), store::ErrorKind::Io);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "something is left beside the source");
 
     let point_of_no_return = PointOfNoReturn::default();
     let request = restore::Request { point_of_no_return: point_of_no_return.clone(), ..request };
-    restore::restore(&world.store, &record, &request, Arc::new(Silent)).await.unwrap();
+    restore::restore(&fixture.store, &record, &request, Arc::new(Silent)).await.unwrap();
     assert!(!point_of_no_return.prevent());
     assert_same(&source, &target);
 }

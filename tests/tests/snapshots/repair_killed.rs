@@ -1,5 +1,5 @@
-//! `pstore verify --repair` killed at any moment: the next one makes good what it has left,
-//! every snapshot restores, and nothing is left in the store that is not as it should be.
+//! These tests kill `pstore verify --repair` at any moment: the next one makes good what it has left, every
+//! snapshot restores, and nothing is left in the store that is not as it should be.
 
 use std::{
     fs,
@@ -18,9 +18,9 @@ use store::{
 use tests::{
     binary::Host,
     checker,
-    strike::{Moment, moments, strike, timed},
+    kill_at::{Moment, kill_at, moments, timed},
+    store_fixture::{StoreFixture, request},
     tree::{assert_same, noise, set_mtime},
-    world::{World, request},
 };
 
 const ALICE: &str = "acme/alice";
@@ -40,7 +40,7 @@ fn bucket(store: &Path) -> LocalBucket {
 /// Snapshots of alice with packs of their own, of which the first is gone, the second spoiled and
 /// the third cut short. Bob has all of it once more.
 async fn damaged(dir: &Path, store: &Path) -> Generations {
-    let world = World::open(Arc::new(bucket(store)), None).await;
+    let fixture = StoreFixture::open(Arc::new(bucket(store)), None).await;
     let mut generations = Vec::new();
     for generation in 0..SNAPSHOTS {
         let source = dir.join(format!("source{generation}"));
@@ -49,16 +49,16 @@ async fn damaged(dir: &Path, store: &Path) -> Generations {
             let path = source.join(format!("{file}"));
             fs::write(path, noise(3_000_000, file)).unwrap();
         }
-        let report = world.snapshot(&source).await.unwrap();
+        let report = fixture.snapshot(&source).await.unwrap();
         generations.push((source, report));
     }
-    let bob = world.of(BOB);
+    let bob = fixture.of(BOB);
     let apart = Request { index_budget: 0, ..request(&bob.lineage, &generations.last().unwrap().0) };
     bob.capture(&apart).await.unwrap();
-    let used = world.current().await.unwrap().content.unwrap().packs;
+    let used = fixture.current().await.unwrap().content.unwrap().packs;
     let mut packs = used.iter().map(|used| used.pack).filter(|pack| pack.seq != PackSeq::Meta);
     let mut next =
-        || store.join("objects").join(layout::pack(&world.store.tenant, packs.next().unwrap()).as_str());
+        || store.join("objects").join(layout::pack(&fixture.store.tenant, packs.next().unwrap()).as_str());
     fs::remove_file(next()).unwrap();
     let (spoiled, cut) = (next(), next());
     let mut bytes = fs::read(&spoiled).unwrap();
@@ -104,7 +104,7 @@ async fn a_killed_repair_is_ended_by_the_next() {
     let mut struck = 0;
     for moment in moments(10, usual, 5).into_iter().chain(events) {
         let host = again();
-        let ended = strike(|| host.start(REPAIR), moment);
+        let ended = kill_at(|| host.start(REPAIR), moment);
         assert!(matches!(ended.code, None | REPAIRED), "{ended:#?}");
         struck += usize::from(ended.code.is_none());
         host.verify(BOB, &[]);

@@ -1,4 +1,4 @@
-//! What goes in comes out, exactly.
+//! These tests store and restore: what goes in comes out, exactly.
 
 use std::{fs, os::unix::fs::FileExt, sync::Arc};
 
@@ -10,8 +10,8 @@ use store::{
 };
 use tests::{
     server::SeaweedFs,
+    store_fixture::StoreFixture,
     tree::{assert_same, make_odd, noise, set_mtime},
-    world::World,
 };
 
 async fn every_odd_entry_round_trips(bucket: Arc<dyn Bucket>) {
@@ -19,21 +19,21 @@ async fn every_odd_entry_round_trips(bucket: Arc<dyn Bucket>) {
     let source = dir.path().join("source");
     fs::create_dir(&source).unwrap();
     let skipped = make_odd(&source);
-    let world = World::open(Arc::clone(&bucket), None).await;
-    let report = world.snapshot(&source).await.unwrap();
+    let fixture = StoreFixture::open(Arc::clone(&bucket), None).await;
+    let report = fixture.snapshot(&source).await.unwrap();
     assert_eq!(report.outcome, Outcome::Stored);
     assert_eq!(report.skipped.total(), skipped);
     assert_eq!(report.counts.hard_links, 2);
-    world.restore(&dir.path().join("out")).await.unwrap();
+    fixture.restore(&dir.path().join("out")).await.unwrap();
     assert_same(&source, &dir.path().join("out"));
     // On another host, without any cache, and from the restored copy: nothing is new.
-    let other = World::open(bucket, None).await;
+    let other = StoreFixture::open(bucket, None).await;
     for copy in ["source", "out"] {
         let again = other.snapshot(&dir.path().join(copy)).await.unwrap();
         assert_eq!(again.outcome, Outcome::Unchanged, "{copy}");
         assert_eq!(again.snapshot_id, report.snapshot_id);
     }
-    world.assert_clean().await;
+    fixture.assert_clean().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -52,11 +52,11 @@ async fn an_empty_directory_is_a_snapshot_too() {
     let dir = tempfile::tempdir().unwrap();
     let source = dir.path().join("source");
     fs::create_dir(&source).unwrap();
-    let world = World::open(Arc::new(MemoryBucket::new()), None).await;
-    world.snapshot(&source).await.unwrap();
-    world.restore(&dir.path().join("out")).await.unwrap();
+    let fixture = StoreFixture::open(Arc::new(MemoryBucket::new()), None).await;
+    fixture.snapshot(&source).await.unwrap();
+    fixture.restore(&dir.path().join("out")).await.unwrap();
     assert_same(&source, &dir.path().join("out"));
-    world.assert_clean().await;
+    fixture.assert_clean().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -66,16 +66,16 @@ async fn a_small_change_stores_little() {
     fs::create_dir(&source).unwrap();
     fs::write(source.join("large"), noise(40_000_000, 1)).unwrap();
     let bucket = Arc::new(MemoryBucket::new());
-    let world = World::open(bucket.clone(), None).await;
-    world.snapshot(&source).await.unwrap();
+    let fixture = StoreFixture::open(bucket.clone(), None).await;
+    fixture.snapshot(&source).await.unwrap();
     let file = fs::File::options().write(true).open(source.join("large")).unwrap();
     file.write_all_at(b"changed", 20_000_000).unwrap();
-    let report = world.snapshot(&source).await.unwrap();
+    let report = fixture.snapshot(&source).await.unwrap();
     assert_eq!(report.outcome, Outcome::Stored);
     assert!(report.counts.new_bytes < 600_000, "{report:?}");
-    world.restore(&dir.path().join("out")).await.unwrap();
+    fixture.restore(&dir.path().join("out")).await.unwrap();
     assert_same(&source, &dir.path().join("out"));
-    world.assert_clean().await;
+    fixture.assert_clean().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -92,11 +92,11 @@ async fn a_credential_for_one_tenant_suffices_for_it_and_for_nothing_else() {
     make_odd(&source);
     let server = SeaweedFs::shared().await;
     let bucket: Arc<dyn Bucket> = Arc::new(S3Bucket::open(server.tenant("acme")).await);
-    let world = World::open(Arc::clone(&bucket), None).await;
-    world.snapshot(&source).await.unwrap();
-    world.restore(&dir.path().join("out")).await.unwrap();
+    let fixture = StoreFixture::open(Arc::clone(&bucket), None).await;
+    fixture.snapshot(&source).await.unwrap();
+    fixture.restore(&dir.path().join("out")).await.unwrap();
     assert_same(&source, &dir.path().join("out"));
-    world.assert_clean().await;
+    fixture.assert_clean().await;
     // The other tenant, with acme's credential: not even its configuration can be read.
     let store = Store::new(bucket, None);
     for tenant in ["globex", "newcomer"] {
@@ -105,7 +105,7 @@ async fn a_credential_for_one_tenant_suffices_for_it_and_for_nothing_else() {
     }
     // And from inside acme's own view nothing else can be named at all.
     let outside = Key::new("content/globex/tenant.json").unwrap();
-    let error = world.store.bucket.get(&outside, u64::MAX).await.unwrap_err();
+    let error = fixture.store.bucket.get(&outside, u64::MAX).await.unwrap_err();
     assert!(matches!(error, BucketError::Denied { .. }), "{error}");
 }
 
@@ -114,8 +114,8 @@ async fn what_a_killed_restore_left_is_removed_and_what_a_running_one_needs_is_n
     let dir = tempfile::tempdir().unwrap();
     let source = dir.path().join("source");
     fs::create_dir(&source).unwrap();
-    let world = World::open(Arc::new(MemoryBucket::new()), None).await;
-    world.snapshot(&source).await.unwrap();
+    let fixture = StoreFixture::open(Arc::new(MemoryBucket::new()), None).await;
+    fixture.snapshot(&source).await.unwrap();
     let (dead, alive) = (dir.path().join(".out.pstore-dead"), dir.path().join(".out.pstore-alive"));
     for left in [&dead, &alive] {
         fs::create_dir(left).unwrap();
@@ -124,6 +124,6 @@ async fn what_a_killed_restore_left_is_removed_and_what_a_running_one_needs_is_n
     }
     let running = fs::File::open(&alive).unwrap();
     running.lock().unwrap();
-    world.restore(&dir.path().join("out")).await.unwrap();
+    fixture.restore(&dir.path().join("out")).await.unwrap();
     assert!(!dead.exists() && alive.join("Cookies").exists());
 }

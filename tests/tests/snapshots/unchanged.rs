@@ -1,4 +1,5 @@
-//! Unchanged files cost a stat, and only files that are certainly unchanged count as such.
+//! These tests snapshot again: unchanged files cost a stat, and only files that are certainly unchanged count as
+//! such.
 
 use std::{
     fs,
@@ -22,9 +23,9 @@ use store::{
     },
 };
 use tests::{
-    mount::MountDesk,
+    mount_fixture::MountFixture,
+    store_fixture::StoreFixture,
     tree::{assert_same, noise, set_mtime},
-    world::World,
 };
 
 /// A little more than the time a file needs to settle.
@@ -40,10 +41,11 @@ fn fill(source: &Path) {
     fs::write(source.join("tiny"), "tiny").unwrap();
 }
 
-async fn with_cache(dir: &Path) -> (World, Arc<Recorder>) {
+async fn with_cache(dir: &Path) -> (StoreFixture, Arc<Recorder>) {
     let recorder = Arc::new(Recorder::new(Arc::new(MemoryBucket::new())));
-    let world = World::open(recorder.clone() as Arc<dyn Bucket>, Some(dir.join("cache"))).await;
-    (world, recorder)
+    let store_fixture =
+        StoreFixture::open(recorder.clone() as Arc<dyn Bucket>, Some(dir.join("cache"))).await;
+    (store_fixture, recorder)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -52,16 +54,16 @@ async fn an_unchanged_directory_is_not_read_and_nothing_is_written() {
     let source = dir.path().join("source");
     fill(&source);
     sleep(SETTLE);
-    let (world, recorder) = with_cache(dir.path()).await;
-    let first = world.snapshot(&source).await.unwrap();
+    let (store_fixture, recorder) = with_cache(dir.path()).await;
+    let first = store_fixture.snapshot(&source).await.unwrap();
     assert_eq!((first.read_files, first.reused_files), (3, 0));
     recorder.take();
-    let second = world.snapshot(&source).await.unwrap();
+    let second = store_fixture.snapshot(&source).await.unwrap();
     assert_eq!(second.outcome, Outcome::Unchanged);
     assert_eq!((second.read_files, second.reused_files), (0, 3));
     let calls: Vec<Verb> = recorder.take().into_iter().map(|call| call.verb).collect();
     assert_eq!(calls, [Verb::Get, Verb::Get, Verb::Get], "the lock, the pointer and the record");
-    assert_eq!(world.rescan(&source).await.unwrap().read_files, 3);
+    assert_eq!(store_fixture.rescan(&source).await.unwrap().read_files, 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -70,16 +72,16 @@ async fn only_the_changed_file_is_read() {
     let source = dir.path().join("source");
     fill(&source);
     sleep(SETTLE);
-    let (world, _) = with_cache(dir.path()).await;
-    world.snapshot(&source).await.unwrap();
+    let (store_fixture, _) = with_cache(dir.path()).await;
+    store_fixture.snapshot(&source).await.unwrap();
     // Same size, and its old mtime put back: the ctime still tells.
     let path = source.join("Default/Cookies");
     let mtime = fs::metadata(&path).unwrap().modified().unwrap();
     fs::File::options().write(true).open(&path).unwrap().write_all_at(b"changed", 100).unwrap();
     fs::File::options().write(true).open(&path).unwrap().set_modified(mtime).unwrap();
-    let report = world.snapshot(&source).await.unwrap();
+    let report = store_fixture.snapshot(&source).await.unwrap();
     assert_eq!((report.outcome, report.read_files, report.reused_files), (Outcome::Stored, 1, 2));
-    world.restore(&dir.path().join("out")).await.unwrap();
+    store_fixture.restore(&dir.path().join("out")).await.unwrap();
     assert_same(&source, &dir.path().join("out"));
 }
 
@@ -88,9 +90,9 @@ async fn a_file_that_has_not_settled_is_read_again() {
     let dir = tempfile::tempdir().unwrap();
     let source = dir.path().join("source");
     fill(&source);
-    let (world, _) = with_cache(dir.path()).await;
-    world.snapshot(&source).await.unwrap();
-    let second = world.snapshot(&source).await.unwrap();
+    let (store_fixture, _) = with_cache(dir.path()).await;
+    store_fixture.snapshot(&source).await.unwrap();
+    let second = store_fixture.snapshot(&source).await.unwrap();
     assert_eq!((second.outcome, second.read_files), (Outcome::Unchanged, 3));
 }
 
@@ -100,11 +102,11 @@ async fn a_file_that_is_open_for_writing_is_read_again() {
     let source = dir.path().join("source");
     fill(&source);
     sleep(SETTLE);
-    let (world, _) = with_cache(dir.path()).await;
+    let (store_fixture, _) = with_cache(dir.path()).await;
     let open = fs::File::options().append(true).open(source.join("Default/History")).unwrap();
-    world.snapshot(&source).await.unwrap();
+    store_fixture.snapshot(&source).await.unwrap();
     drop(open);
-    let second = world.snapshot(&source).await.unwrap();
+    let second = store_fixture.snapshot(&source).await.unwrap();
     assert_eq!((second.read_files, second.reused_files), (1, 2));
 }
 
@@ -115,9 +117,9 @@ async fn another_directory_with_the_same_names_is_read() {
     fill(&source);
     fill(&other);
     sleep(SETTLE);
-    let (world, _) = with_cache(dir.path()).await;
-    world.snapshot(&source).await.unwrap();
-    assert_eq!(world.snapshot(&other).await.unwrap().read_files, 3);
+    let (store_fixture, _) = with_cache(dir.path()).await;
+    store_fixture.snapshot(&source).await.unwrap();
+    assert_eq!(store_fixture.snapshot(&other).await.unwrap().read_files, 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -126,20 +128,20 @@ async fn chunks_that_are_gone_from_the_store_are_stored_again() {
     let source = dir.path().join("source");
     fill(&source);
     sleep(SETTLE);
-    let (world, _) = with_cache(dir.path()).await;
-    world.snapshot(&source).await.unwrap();
+    let (store_fixture, _) = with_cache(dir.path()).await;
+    store_fixture.snapshot(&source).await.unwrap();
     // The same host, the same cache, another profile, and no index: the states are known,
     // the chunks cannot be found.
-    for key in world
+    for key in store_fixture
         .root
         .list(&store::bucket::Prefix::new("content/acme/index/").unwrap(), store::bucket::Depth::All, None)
         .await
         .unwrap()
         .entries
     {
-        world.root.delete(&key.key).await.unwrap();
+        store_fixture.root.delete(&key.key).await.unwrap();
     }
-    let bob = World { lineage: tests::world::lineage("acme/bob"), ..world };
+    let bob = StoreFixture { lineage: tests::store_fixture::lineage("acme/bob"), ..store_fixture };
     let report = bob.snapshot(&source).await.unwrap();
     assert_eq!(report.outcome, Outcome::Stored);
     bob.restore(&dir.path().join("out")).await.unwrap();
@@ -222,12 +224,12 @@ async fn a_file_that_is_written_through_a_mapping_is_read_again() {
     let mut mapper = Mapper::start(&path);
     mapper.write('1');
     sleep(SETTLE);
-    let (world, _) = with_cache(dir.path()).await;
-    world.snapshot(&source).await.unwrap();
+    let (store_fixture, _) = with_cache(dir.path()).await;
+    store_fixture.snapshot(&source).await.unwrap();
     mapper.write('2');
     set_mtime(&source, 1_000_000_000, 0);
-    world.snapshot(&source).await.unwrap();
-    world.restore(&dir.path().join("out")).await.unwrap();
+    store_fixture.snapshot(&source).await.unwrap();
+    store_fixture.restore(&dir.path().join("out")).await.unwrap();
     drop(mapper);
     assert_same(&source, &dir.path().join("out"));
 }
@@ -235,14 +237,14 @@ async fn a_file_that_is_written_through_a_mapping_is_read_again() {
 /// Every open file of the host is looked at, and some are where nobody answers any more.
 #[test]
 fn a_mount_that_does_not_answer_keeps_no_snapshot_waiting() {
-    let desk = MountDesk::local();
-    let mounted = desk.mount();
-    let mut open = fs::File::create(desk.mountpoint.join("open")).unwrap();
+    let fixture = MountFixture::local();
+    let mounted = fixture.mount();
+    let mut open = fs::File::create(fixture.mountpoint.join("open")).unwrap();
     // From now on the kernel no longer knows its size.
     open.write_all(b"written").unwrap();
     // Another's: whoever starts a program closes its own files, and would wait for that.
     let mut holder = Command::new("sleep").arg("600").stdout(open).spawn().unwrap();
-    let source = desk.path("source");
+    let source = fixture.path("source");
     fill(&source);
     let daemon = Pid::from_raw(mounted["pid"].as_i64().unwrap().try_into().unwrap()).unwrap();
     kill_process(daemon, Signal::STOP).unwrap();
@@ -252,7 +254,8 @@ fn a_mount_that_does_not_answer_keeps_no_snapshot_waiting() {
         kill_process(daemon, Signal::CONT).unwrap();
         waited
     });
-    let stored = desk.host.run(["snapshot", source.to_str().unwrap(), "acme/bob", "--chrome-major", "131"]);
+    let stored =
+        fixture.host.run(["snapshot", source.to_str().unwrap(), "acme/bob", "--chrome-major", "131"]);
     drop(over);
     let waited = waker.join().unwrap();
     holder.kill().unwrap();

@@ -26,40 +26,40 @@ impl TypedArgument {
     pub(super) fn of(words: &[String]) -> Self {
         let mut command = args::command();
         command.build();
-        let (mut at, mut argument) = (&command, Self::default());
+        let (mut at, mut typed) = (&command, Self::default());
         // An option that waits for its value.
         let mut waiting: Option<&Arg> = None;
         for word in words {
             if let Some(option) = waiting.take() {
-                argument.keep(option, word);
+                typed.keep(option, word);
             } else if word == "--" {
                 return Self::default();
-            } else if let Some(typed) = word.strip_prefix("--") {
+            } else if let Some(long) = word.strip_prefix("--") {
                 let (name, value) =
-                    typed.split_once('=').map_or((typed, None), |(name, value)| (name, Some(value)));
+                    long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value)));
                 let option = at.get_arguments().find(|arg| arg.get_long() == Some(name));
                 match (option, value) {
-                    (Some(option), Some(value)) => argument.keep(option, value),
+                    (Some(option), Some(value)) => typed.keep(option, value),
                     (Some(option), None) if option.get_action().takes_values() => waiting = Some(option),
                     _ => {}
                 }
             } else if let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) {
                 let option = at.get_arguments().find(|arg| arg.get_short() == letters.chars().last());
                 waiting = option.filter(|option| option.get_action().takes_values());
-            } else if let Some(sub) = subcommand(at, word).filter(|_| argument.positionals.is_empty()) {
+            } else if let Some(sub) = subcommand(at, word).filter(|_| typed.positionals.is_empty()) {
                 at = sub;
             } else {
-                argument.positionals.push(word.clone());
+                typed.positionals.push(word.clone());
             }
         }
         let positionals: Vec<&Arg> = at.get_positionals().collect();
-        let place = argument.positionals.len().min(positionals.len().saturating_sub(1));
+        let place = typed.positionals.len().min(positionals.len().saturating_sub(1));
         let argument = waiting.or(positionals.get(place).copied());
         // A directory that something is mounted on is not one that something can be mounted on.
         let is_known = |name: &str| !(name == "MOUNTPOINT" && at.get_name() == "mount");
         let name = argument.and_then(|argument| argument.get_value_names()?.first()).map(ToString::to_string);
-        argument.value_name = name.filter(|name| is_known(name)).unwrap_or_default();
-        argument
+        typed.value_name = name.filter(|name| is_known(name)).unwrap_or_default();
+        typed
     }
 
     fn keep(&mut self, option: &Arg, value: &str) {

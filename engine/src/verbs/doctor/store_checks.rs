@@ -11,7 +11,7 @@ use store::{
     name::Tenant,
 };
 
-use super::{Check, host};
+use super::{Check, host_checks};
 use crate::{Engine, failure::Failure, text::time};
 
 /// A whole second is what servers tell the time to.
@@ -53,8 +53,8 @@ pub(super) async fn checks(engine: &Engine, tenant: Option<&Tenant>) -> Vec<Chec
     }
     match &location.url {
         StoreUrl::Directory(root) => {
-            checks.push(host::space("disk", root));
-            checks.extend(host::openness(root));
+            checks.push(host_checks::space("disk", root));
+            checks.extend(host_checks::openness(root));
         }
         StoreUrl::S3 { .. } => checks.extend(settings(engine).await),
     }

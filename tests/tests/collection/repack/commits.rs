@@ -1,4 +1,4 @@
-//! Commits on a snapshot whose chunks are moved, damaged or repaired meanwhile.
+//! These tests commit on a snapshot whose chunks are moved, damaged or repaired meanwhile.
 
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
@@ -17,7 +17,7 @@ use store::{
     },
     progress::Silent,
 };
-use tests::world::{World, commit_request};
+use tests::store_fixture::{StoreFixture, commit_request};
 
 use crate::repack::{NOW, deleted, fill, readers::opened};
 
@@ -33,14 +33,14 @@ impl Files for NoFiles {
     }
 }
 
-async fn base(world: &World) -> commit::Base {
-    let Opened { record, metadata, .. } = opened(world).await.1;
+async fn base(fixture: &StoreFixture) -> commit::Base {
+    let Opened { record, metadata, .. } = opened(fixture).await.1;
     commit::Base { record, metadata: Arc::new(metadata) }
 }
 
 /// Commits what `base` holds without one of its files. `meanwhile` happens before it is published.
 async fn commit_without(
-    world: &World,
+    fixture: &StoreFixture,
     base: commit::Base,
     source: &Path,
     file: &str,
@@ -50,14 +50,14 @@ async fn commit_without(
     entries.retain(|entry| !entry.path.to_string().ends_with(file));
     fs::remove_file(source.join(file)).unwrap();
     let tree = commit::Tree { entries, changed: Vec::new(), skipped: Default::default(), bytes: 1 };
-    let hold = world.handle("test").acquire(Default::default(), Duration::ZERO).await.unwrap();
+    let hold = fixture.handle("test").acquire(Default::default(), Duration::ZERO).await.unwrap();
     let intend = async |_| {
         meanwhile().await;
         Ok(())
     };
     let committed = commit::commit(
-        &world.store,
-        commit_request(&world.lineage, source),
+        &fixture.store,
+        commit_request(&fixture.lineage, source),
         tree,
         Arc::new(NoFiles),
         Some(base),
@@ -71,11 +71,11 @@ async fn commit_without(
 }
 
 /// The current snapshot is whole, and holds what is left in `source`.
-async fn assert_holds(world: &World, source: &Path, files: usize) {
-    world.assert_clean().await;
+async fn assert_holds(fixture: &StoreFixture, source: &Path, files: usize) {
+    fixture.assert_clean().await;
     let out = tempfile::tempdir().unwrap();
     let out = out.path().join("out");
-    world.restore(&out).await.unwrap();
+    fixture.restore(&out).await.unwrap();
     for file in fs::read_dir(source).unwrap() {
         let name = file.unwrap().file_name();
         assert!(fs::read(source.join(&name)).unwrap() == fs::read(out.join(&name)).unwrap(), "{name:?}");
@@ -86,27 +86,27 @@ async fn assert_holds(world: &World, source: &Path, files: usize) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_on_what_was_moved_refers_to_where_it_is() {
     let dir = tempfile::tempdir().unwrap();
-    let world = deleted(Arc::new(MemoryBucket::new()), dir.path()).await;
-    let base = base(&world).await;
-    let collector = Collector::new(world.store.clone(), NOW);
+    let fixture = deleted(Arc::new(MemoryBucket::new()), dir.path()).await;
+    let base = base(&fixture).await;
+    let collector = Collector::new(fixture.store.clone(), NOW);
     assert!(collector.run_through().await.unwrap().repacked.records == 1);
-    let (report, _) = commit_without(&world, base, dir.path(), "05", async || {}).await;
+    let (report, _) = commit_without(&fixture, base, dir.path(), "05", async || {}).await;
     assert_eq!(report.counts.new_chunks, 0);
     collector.run_through().await.unwrap();
-    assert_holds(&world, dir.path(), 23).await;
+    assert_holds(&fixture, dir.path(), 23).await;
 }
 
 /// As after a commit whose record was changed when it was published already.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_goes_on_from_metadata_that_is_older_than_the_record() {
     let dir = tempfile::tempdir().unwrap();
-    let world = deleted(Arc::new(MemoryBucket::new()), dir.path()).await;
-    let before = base(&world).await;
-    Collector::new(world.store.clone(), NOW).run_through().await.unwrap();
-    let base = commit::Base { record: world.current().await.unwrap(), ..before };
-    let (report, _) = commit_without(&world, base, dir.path(), "05", async || {}).await;
+    let fixture = deleted(Arc::new(MemoryBucket::new()), dir.path()).await;
+    let before = base(&fixture).await;
+    Collector::new(fixture.store.clone(), NOW).run_through().await.unwrap();
+    let base = commit::Base { record: fixture.current().await.unwrap(), ..before };
+    let (report, _) = commit_without(&fixture, base, dir.path(), "05", async || {}).await;
     assert_eq!(report.counts.new_chunks, 0);
-    assert_holds(&world, dir.path(), 23).await;
+    assert_holds(&fixture, dir.path(), 23).await;
 }
 
 /// What a commit was built on is emptied before it is published: it refers to packs that are
@@ -114,23 +114,23 @@ async fn a_commit_goes_on_from_metadata_that_is_older_than_the_record() {
 #[tokio::test(flavor = "multi_thread")]
 async fn commits_go_on_after_one_that_a_collection_ran_beside() {
     let dir = tempfile::tempdir().unwrap();
-    let world = deleted(Arc::new(MemoryBucket::new()), dir.path()).await;
-    let collector = Collector::new(world.store.clone(), NOW);
+    let fixture = deleted(Arc::new(MemoryBucket::new()), dir.path()).await;
+    let collector = Collector::new(fixture.store.clone(), NOW);
     let meanwhile = async || {
         let done = collector.run().await.unwrap();
         assert!(done.repacked.records == 1 && !done.condemned.is_empty(), "{done:#?}");
     };
-    let (report, stored) = commit_without(&world, base(&world).await, dir.path(), "05", meanwhile).await;
+    let (report, stored) = commit_without(&fixture, base(&fixture).await, dir.path(), "05", meanwhile).await;
     assert_eq!(report.counts.new_chunks, 0);
     let next = commit::Base { record: stored.record, metadata: stored.metadata };
-    let (report, stored) = commit_without(&world, next, dir.path(), "07", async || {}).await;
+    let (report, stored) = commit_without(&fixture, next, dir.path(), "07", async || {}).await;
     assert!(report.counts.new_chunks > 0, "{report:?}");
-    assert_holds(&world, dir.path(), 22).await;
+    assert_holds(&fixture, dir.path(), 22).await;
     let next = commit::Base { record: stored.record, metadata: stored.metadata };
-    let (report, _) = commit_without(&world, next, dir.path(), "08", async || {}).await;
+    let (report, _) = commit_without(&fixture, next, dir.path(), "08", async || {}).await;
     assert_eq!(report.counts.new_chunks, 0);
     collector.run_through().await.unwrap();
-    assert_holds(&world, dir.path(), 21).await;
+    assert_holds(&fixture, dir.path(), 21).await;
 }
 
 const REPAIR: verify::Options = verify::Options {
@@ -156,23 +156,26 @@ async fn a_commit_on_a_damaged_snapshot_goes_on_and_carries_the_mark() {
     for is_missing in [false, true] {
         let dir = tempfile::tempdir().unwrap();
         let memory = Arc::new(MemoryBucket::new());
-        let world = World::open(memory.clone(), None).await;
+        let fixture = StoreFixture::open(memory.clone(), None).await;
         fill(dir.path(), 0);
-        world.snapshot(dir.path()).await.unwrap();
+        fixture.snapshot(dir.path()).await.unwrap();
         let pack = spoil(&memory).await;
         if is_missing {
             memory.delete(&pack).await.unwrap();
         }
-        let report = verify::verify(&world.store, &world.lineage, REPAIR, Arc::new(Silent)).await.unwrap();
+        let report =
+            verify::verify(&fixture.store, &fixture.lineage, REPAIR, Arc::new(Silent)).await.unwrap();
         let lost = report.damage.iter().flat_map(|damage| &damage.files).next().unwrap().clone();
         let whole = if lost == "05" { "06" } else { "05" };
-        let (_, stored) = commit_without(&world, base(&world).await, dir.path(), whole, async || {}).await;
+        let (_, stored) =
+            commit_without(&fixture, base(&fixture).await, dir.path(), whole, async || {}).await;
         let files = stored.record.damage.as_ref().map(|mark| mark.files);
         assert_eq!(files, Some(if is_missing { 23 } else { 1 }));
-        let (_, stored) = commit_without(&world, base(&world).await, dir.path(), &lost, async || {}).await;
+        let (_, stored) =
+            commit_without(&fixture, base(&fixture).await, dir.path(), &lost, async || {}).await;
         assert_eq!(stored.record.damage.is_some(), is_missing);
         let out = tempfile::tempdir().unwrap();
-        let restored = world.restore(&out.path().join("out")).await;
+        let restored = fixture.restore(&out.path().join("out")).await;
         assert_eq!(restored.is_err(), is_missing);
     }
 }
@@ -191,18 +194,26 @@ impl Files for Rewritten {
 }
 
 /// Commits what `base` holds, with all files written again as they were.
-async fn commit_rewritten(world: &World, base: commit::Base, source: &Path) -> Report {
+async fn commit_rewritten(fixture: &StoreFixture, base: commit::Base, source: &Path) -> Report {
     let (entries, _) = base.metadata.decode().unwrap();
     let is_file = |at: &usize| matches!(entries[*at].kind, Kind::File { .. });
     let changed: Vec<usize> = (0..entries.len()).filter(is_file).collect();
     let read = |at: &usize| fs::read(source.join(entries[*at].path.to_string())).unwrap();
     let files = Arc::new(Rewritten(changed.iter().map(read).collect()));
     let tree = commit::Tree { entries, changed, skipped: Default::default(), bytes: 1 };
-    let hold = world.handle("test").acquire(Default::default(), Duration::ZERO).await.unwrap();
-    let request = commit_request(&world.lineage, source);
+    let hold = fixture.handle("test").acquire(Default::default(), Duration::ZERO).await.unwrap();
+    let request = commit_request(&fixture.lineage, source);
     let intend = async |_| Ok(());
-    let committed =
-        commit::commit(&world.store, request, tree, files, Some(base), Some(&hold), intend, Arc::new(Silent));
+    let committed = commit::commit(
+        &fixture.store,
+        request,
+        tree,
+        files,
+        Some(base),
+        Some(&hold),
+        intend,
+        Arc::new(Silent),
+    );
     let (report, _) = committed.await.unwrap();
     hold.release().await.unwrap();
     report
@@ -215,23 +226,24 @@ async fn a_commit_of_what_the_base_has_lost_stores_it_though_the_tree_is_the_sam
     for is_known in [true, false] {
         let dir = tempfile::tempdir().unwrap();
         let memory = Arc::new(MemoryBucket::new());
-        let world = World::open(memory.clone(), None).await;
+        let fixture = StoreFixture::open(memory.clone(), None).await;
         fill(dir.path(), 0);
-        let before = world.snapshot(dir.path()).await.unwrap();
-        let opened = base(&world).await;
-        let report = commit_rewritten(&world, base(&world).await, dir.path()).await;
+        let before = fixture.snapshot(dir.path()).await.unwrap();
+        let opened = base(&fixture).await;
+        let report = commit_rewritten(&fixture, base(&fixture).await, dir.path()).await;
         assert_eq!(report.outcome, Outcome::Unchanged);
         spoil(&memory).await;
-        let report = verify::verify(&world.store, &world.lineage, REPAIR, Arc::new(Silent)).await.unwrap();
+        let report =
+            verify::verify(&fixture.store, &fixture.lineage, REPAIR, Arc::new(Silent)).await.unwrap();
         assert_eq!(report.marked.len(), 1);
-        let base = if is_known { base(&world).await } else { opened };
-        let report = commit_rewritten(&world, base, dir.path()).await;
+        let base = if is_known { base(&fixture).await } else { opened };
+        let report = commit_rewritten(&fixture, base, dir.path()).await;
         assert_eq!((report.outcome, report.snapshot_id), (Outcome::Stored, before.snapshot_id), "{is_known}");
-        let current = world.current().await.unwrap();
+        let current = fixture.current().await.unwrap();
         assert_eq!((current.record, &current.damage), (report.record, &None), "{is_known}");
         let out = tempfile::tempdir().unwrap();
         let out = out.path().join("out");
-        world.restore(&out).await.unwrap();
+        fixture.restore(&out).await.unwrap();
         tests::tree::assert_same(dir.path(), &out);
     }
 }
@@ -241,22 +253,22 @@ async fn a_commit_of_what_the_base_has_lost_stores_it_though_the_tree_is_the_sam
 async fn a_commit_on_a_snapshot_that_was_repaired_meanwhile_refers_to_the_good_copy() {
     let dir = tempfile::tempdir().unwrap();
     let memory = Arc::new(MemoryBucket::new());
-    let world = World::open(memory.clone(), None).await;
+    let fixture = StoreFixture::open(memory.clone(), None).await;
     fill(dir.path(), 0);
-    world.snapshot(dir.path()).await.unwrap();
+    fixture.snapshot(dir.path()).await.unwrap();
     let pack = spoil(&memory).await;
-    let base = base(&world).await;
+    let base = base(&fixture).await;
     // Somebody else stores the same, and the damage is made good by that.
-    let bob = World { lineage: tests::world::lineage("acme/bob"), ..world.clone() };
+    let bob = StoreFixture { lineage: tests::store_fixture::lineage("acme/bob"), ..fixture.clone() };
     let apart = store::ops::write::snapshot::Request {
         index_budget: 0,
-        ..tests::world::request(&bob.lineage, dir.path())
+        ..tests::store_fixture::request(&bob.lineage, dir.path())
     };
     bob.capture(&apart).await.unwrap();
-    let report = verify::verify(&world.store, &world.lineage, REPAIR, Arc::new(Silent)).await.unwrap();
+    let report = verify::verify(&fixture.store, &fixture.lineage, REPAIR, Arc::new(Silent)).await.unwrap();
     assert!(report.damage.is_empty() && !report.repaired.is_empty(), "{report:#?}");
     memory.get(&pack, u64::MAX).await.unwrap();
-    let (_, stored) = commit_without(&world, base, dir.path(), "05", async || {}).await;
+    let (_, stored) = commit_without(&fixture, base, dir.path(), "05", async || {}).await;
     assert_eq!(stored.record.damage, None);
-    assert_holds(&world, dir.path(), 23).await;
+    assert_holds(&fixture, dir.path(), 23).await;
 }

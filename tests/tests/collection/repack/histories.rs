@@ -1,4 +1,4 @@
-//! Whatever became of a store, a dry run says what a run does.
+//! These tests play random histories of a store: whatever became of it, a dry run says what a run does.
 
 use std::{
     collections::BTreeSet,
@@ -20,7 +20,7 @@ use store::{
     id::{PackId, PackSeq, RecordId},
     ops::gc::{Collector, Options},
 };
-use tests::{tree::noise, world::World};
+use tests::{store_fixture::StoreFixture, tree::noise};
 
 use super::{NOW, assert_restores, packed_bytes, plans::run_as_planned};
 
@@ -83,7 +83,7 @@ fn cases() -> u32 {
 struct History<'a> {
     memory: Arc<MemoryBucket>,
     folder: &'a Path,
-    worlds: Vec<World>,
+    fixtures: Vec<StoreFixture>,
     records: Vec<(usize, RecordId)>,
     pins: Vec<Key>,
     /// The profiles that have a snapshot. The directory of each is as in its last.
@@ -110,31 +110,31 @@ impl History<'_> {
                         None => drop(fs::remove_file(path)),
                     }
                 }
-                let report = self.worlds[profile].snapshot(&source).await.unwrap();
+                let report = self.fixtures[profile].snapshot(&source).await.unwrap();
                 self.records.push((profile, report.record));
             }
             Event::Delete { which, cut_short } => {
                 let Some((profile, id)) = self.pick(which) else { return };
-                let world = &self.worlds[profile];
+                let fixture = &self.fixtures[profile];
                 let Some(record) = self.read(profile, id).await else { return };
-                if world.current().await.is_ok_and(|current| current.record == id)
+                if fixture.current().await.is_ok_and(|current| current.record == id)
                     || record.state != State::Live
                 {
                     return;
                 }
                 if cut_short {
-                    let key = layout::record(&world.lineage, id);
+                    let key = layout::record(&fixture.lineage, id);
                     self.memory.damage(&key, Record { state: State::Trashed, ..record }.encode());
                 } else {
                     // Somebody may need it.
-                    let _ = world.handle("test").delete(id, "").await;
+                    let _ = fixture.handle("test").delete(id, "").await;
                 }
             }
             Event::Pin { which } => {
                 let Some((profile, id)) = self.pick(which) else { return };
                 let Some(record) = self.read(profile, id).await else { return };
                 if record.state == State::Live {
-                    let key = layout::pin(&self.worlds[profile].store.tenant, clock::new_record_id());
+                    let key = layout::pin(&self.fixtures[profile].store.tenant, clock::new_record_id());
                     let pin = Pin::new(id, record.generation, Duration::from_secs(86_400));
                     self.memory.put(&key, pin.encode().into(), Write::Create).await.unwrap();
                     self.pins.push(key);
@@ -146,8 +146,8 @@ impl History<'_> {
                 }
             }
             Event::Killed { profile, moved } => {
-                let Ok(like) = self.worlds[profile].current().await else { return };
-                let world = &self.worlds[profile];
+                let Ok(like) = self.fixtures[profile].current().await else { return };
+                let fixture = &self.fixtures[profile];
                 let record = clock::new_record_id();
                 let (mut updates, mut reason) = (Vec::new(), like.reason.clone());
                 if let Some((_, id)) =
@@ -156,10 +156,10 @@ impl History<'_> {
                     (updates, reason) = (vec![id], Reason::moving());
                 }
                 let lease = Record { record, state: State::Writing, content: None, updates, reason, ..like };
-                let key = layout::record(&world.lineage, record);
+                let key = layout::record(&fixture.lineage, record);
                 self.memory.put(&key, lease.encode().into(), Write::Create).await.unwrap();
                 let pack = PackId { write: record, seq: PackSeq::Data(0) };
-                let key = layout::pack(&world.store.tenant, pack);
+                let key = layout::pack(&fixture.store.tenant, pack);
                 self.memory.put(&key, noise(30_000, 0).into(), Write::Create).await.unwrap();
             }
             Event::Pass(time) => self.memory.advance(time),
@@ -167,9 +167,9 @@ impl History<'_> {
                 let stored = packed_bytes(&self.memory).await;
                 let quota_bytes = room.map(|room| stored + room);
                 let options = Options { max_unused_percent, quota_bytes, memory_bytes, ..NOW };
-                run_as_planned(&Collector::new(self.worlds[0].store.clone(), options)).await;
+                run_as_planned(&Collector::new(self.fixtures[0].store.clone(), options)).await;
                 for profile in &self.captured {
-                    assert_restores(&self.worlds[*profile], &self.source(*profile)).await;
+                    assert_restores(&self.fixtures[*profile], &self.source(*profile)).await;
                 }
             }
         }
@@ -185,7 +185,7 @@ impl History<'_> {
 
     /// Unless it is long gone.
     async fn read(&self, profile: usize, id: RecordId) -> Option<Record> {
-        let key = layout::record(&self.worlds[profile].lineage, id);
+        let key = layout::record(&self.fixtures[profile].lineage, id);
         Some(Record::decode(&self.memory.get(&key, u64::MAX).await.ok()?.bytes).unwrap())
     }
 }
@@ -200,12 +200,12 @@ proptest! {
         tokio::runtime::Runtime::new().unwrap().block_on(async {
             let dir = tempfile::tempdir().unwrap();
             let memory = Arc::new(MemoryBucket::new());
-            let alice = World::open(memory.clone(), None).await;
-            let worlds = PROFILES.iter().map(|profile| alice.of(profile)).collect();
+            let alice = StoreFixture::open(memory.clone(), None).await;
+            let fixtures = PROFILES.iter().map(|profile| alice.of(profile)).collect();
             let mut history = History {
                 memory,
                 folder: dir.path(),
-                worlds,
+                fixtures,
                 records: Vec::new(),
                 pins: Vec::new(),
                 captured: BTreeSet::new(),

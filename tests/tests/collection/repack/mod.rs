@@ -1,5 +1,5 @@
-//! Packs of which little is needed are emptied: nothing is lost, whoever is killed where and
-//! whoever else is at work, and hardly more is left than a fresh store would hold.
+//! These tests empty packs of which little is needed: nothing is lost, whoever is killed where and whoever else is
+//! at work, and hardly more is left than a fresh store would hold.
 
 mod commits;
 mod histories;
@@ -24,8 +24,8 @@ use store::{
     },
 };
 use tests::{
+    store_fixture::{StoreFixture, copy, request},
     tree::{assert_same, noise},
-    world::{World, copy, request},
 };
 
 const NOW: Options = Options { min_unused_bytes: 0, ..Options::after(Duration::ZERO) };
@@ -40,22 +40,22 @@ fn fill(source: &Path, round: u64) {
 }
 
 /// Three snapshots, of which the first two are deleted. The directory is as in the last.
-async fn deleted(bucket: Arc<dyn Bucket>, source: &Path) -> World {
-    let world = World::open(bucket, None).await;
-    store_and_delete(&world, source).await;
-    world
+async fn deleted(bucket: Arc<dyn Bucket>, source: &Path) -> StoreFixture {
+    let fixture = StoreFixture::open(bucket, None).await;
+    store_and_delete(&fixture, source).await;
+    fixture
 }
 
 /// The same, of a profile that shares nothing with others.
-async fn store_and_delete(world: &World, source: &Path) {
+async fn store_and_delete(fixture: &StoreFixture, source: &Path) {
     let mut records = Vec::new();
     for round in 0..3 {
         fill(source, round);
-        let request = Request { index_budget: 0, ..request(&world.lineage, source) };
-        records.push(world.capture(&request).await.unwrap().record);
+        let request = Request { index_budget: 0, ..request(&fixture.lineage, source) };
+        records.push(fixture.capture(&request).await.unwrap().record);
     }
     for record in &records[..2] {
-        world.handle("test").delete(*record, "").await.unwrap();
+        fixture.handle("test").delete(*record, "").await.unwrap();
     }
 }
 
@@ -73,10 +73,10 @@ async fn packed_bytes(memory: &MemoryBucket) -> u64 {
     bytes
 }
 
-async fn assert_restores(world: &World, source: &Path) {
+async fn assert_restores(fixture: &StoreFixture, source: &Path) {
     let out = tempfile::tempdir().unwrap();
     let out = out.path().join("out");
-    world.restore(&out).await.unwrap();
+    fixture.restore(&out).await.unwrap();
     assert_same(source, &out);
 }
 
@@ -85,14 +85,14 @@ async fn what_is_left_is_little_more_than_a_fresh_store_holds() {
     let dir = tempfile::tempdir().unwrap();
     let source = dir.path().join("source");
     let memory = Arc::new(MemoryBucket::new());
-    let world = deleted(memory.clone(), &source).await;
+    let fixture = deleted(memory.clone(), &source).await;
     let fresh = Arc::new(MemoryBucket::new());
-    World::open(fresh.clone(), None).await.snapshot(&source).await.unwrap();
-    let collector = Collector::new(world.store.clone(), NOW);
-    let before = world.current().await.unwrap();
+    StoreFixture::open(fresh.clone(), None).await.snapshot(&source).await.unwrap();
+    let collector = Collector::new(fixture.store.clone(), NOW);
+    let before = fixture.current().await.unwrap();
     let done = plans::run_as_planned(&collector).await;
     assert!(done.repacked.emptied.packs >= 1 && done.repacked.records == 1, "{done:#?}");
-    let after = world.current().await.unwrap();
+    let after = fixture.current().await.unwrap();
     assert_eq!(after.generation, before.generation + 1);
     assert_eq!(after.content.as_ref().unwrap().snapshot_id, before.content.unwrap().snapshot_id);
     let done = collector.run().await.unwrap();
@@ -100,19 +100,19 @@ async fn what_is_left_is_little_more_than_a_fresh_store_holds() {
     assert_eq!(done.repacked, Default::default(), "nothing is left to be moved");
     let (left, alone) = (packed_bytes(&memory).await, packed_bytes(&fresh).await);
     assert!(left * 100 <= alone * 105, "{left} bytes are left, a fresh store has {alone}");
-    world.assert_clean().await;
-    assert_restores(&world, &source).await;
+    fixture.assert_clean().await;
+    assert_restores(&fixture, &source).await;
     // What was moved is found again by the next who has the same.
-    let other = World { lineage: tests::world::lineage("acme/bob"), ..world };
+    let other = StoreFixture { lineage: tests::store_fixture::lineage("acme/bob"), ..fixture };
     assert_eq!(other.snapshot(&source).await.unwrap().counts.new_chunks, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn within_the_limit_nothing_is_moved() {
     let dir = tempfile::tempdir().unwrap();
-    let world = deleted(Arc::new(MemoryBucket::new()), dir.path()).await;
+    let fixture = deleted(Arc::new(MemoryBucket::new()), dir.path()).await;
     for options in [Options { max_unused_percent: 100, ..NOW }, Options::after(Duration::ZERO)] {
-        let done = Collector::new(world.store.clone(), options).plan().await.unwrap();
+        let done = Collector::new(fixture.store.clone(), options).plan().await.unwrap();
         assert_eq!(done.repacked, Default::default());
     }
 }
@@ -121,12 +121,12 @@ async fn within_the_limit_nothing_is_moved() {
 async fn nothing_is_moved_for_which_there_is_no_room() {
     let dir = tempfile::tempdir().unwrap();
     let memory = Arc::new(MemoryBucket::new());
-    let world = deleted(memory.clone(), dir.path()).await;
+    let fixture = deleted(memory.clone(), dir.path()).await;
     let stored = packed_bytes(&memory).await;
     let within = |quota_bytes| Options { quota_bytes: Some(quota_bytes), ..NOW };
-    let done = Collector::new(world.store.clone(), within(stored)).run().await.unwrap();
+    let done = Collector::new(fixture.store.clone(), within(stored)).run().await.unwrap();
     assert_eq!(done.repacked, Default::default());
-    let done = Collector::new(world.store.clone(), within(3 * stored)).run().await.unwrap();
+    let done = Collector::new(fixture.store.clone(), within(3 * stored)).run().await.unwrap();
     assert_eq!(done.repacked.records, 1, "{done:#?}");
 }
 
@@ -136,10 +136,10 @@ async fn all_snapshots_that_share_a_pack_are_moved_together() {
     let dir = tempfile::tempdir().unwrap();
     let (source, other_source) = (dir.path().join("source"), dir.path().join("other"));
     let memory = Arc::new(MemoryBucket::new());
-    let world = World::open(memory.clone(), None).await;
+    let fixture = StoreFixture::open(memory.clone(), None).await;
     fill(&source, 0);
-    let first = world.snapshot(&source).await.unwrap().record;
-    let other = World { lineage: tests::world::lineage("acme/bob"), ..world.clone() };
+    let first = fixture.snapshot(&source).await.unwrap().record;
+    let other = StoreFixture { lineage: tests::store_fixture::lineage("acme/bob"), ..fixture.clone() };
     fs::create_dir(&other_source).unwrap();
     for file in ["00", "01", "02", "23"] {
         fs::copy(source.join(file), other_source.join(file)).unwrap();
@@ -147,16 +147,16 @@ async fn all_snapshots_that_share_a_pack_are_moved_together() {
     assert_eq!(other.snapshot(&other_source).await.unwrap().counts.new_chunks, 0);
     for round in 1..3 {
         fill(&source, round);
-        world.snapshot(&source).await.unwrap();
+        fixture.snapshot(&source).await.unwrap();
     }
-    world.handle("test").delete(first, "").await.unwrap();
-    let done = Collector::new(world.store.clone(), NOW).run_through().await.unwrap();
+    fixture.handle("test").delete(first, "").await.unwrap();
+    let done = Collector::new(fixture.store.clone(), NOW).run_through().await.unwrap();
     assert_eq!((done.repacked.records, done.pending.len()), (3, 0), "{done:#?}");
-    for (world, source) in [(&world, &source), (&other, &other_source)] {
-        world.assert_clean().await;
-        assert_restores(world, source).await;
+    for (fixture, source) in [(&fixture, &source), (&other, &other_source)] {
+        fixture.assert_clean().await;
+        assert_restores(fixture, source).await;
     }
-    let plan = Collector::new(world.store.clone(), NOW).plan().await.unwrap();
+    let plan = Collector::new(fixture.store.clone(), NOW).plan().await.unwrap();
     assert_eq!((plan.condemned.len(), plan.repacked), (0, Default::default()));
 }
 
@@ -166,30 +166,30 @@ async fn killed_anywhere_it_loses_nothing_and_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let source = dir.path().join("source");
     let stage = Arc::new(MemoryBucket::new());
-    let world = deleted(stage.clone(), &source).await;
+    let fixture = deleted(stage.clone(), &source).await;
     for fault in [Fault::KilledBefore, Fault::KilledAfter] {
         let mut requests = 0;
         loop {
             requests += 1;
             let memory = copy(&stage).await;
-            let through = |bucket: Arc<dyn Bucket>| TenantStore { bucket, ..world.store.clone() };
+            let through = |bucket: Arc<dyn Bucket>| TenantStore { bucket, ..fixture.store.clone() };
             let faults = Arc::new(FaultBucket::new(memory.clone()));
             faults.inject(Rule::new(fault).nth(requests));
             let collector = Collector::new(through(faults), NOW);
             let killed = collector.run().await.is_err() || collector.run().await.is_err();
-            let world = World { store: through(memory.clone()), ..world.clone() };
-            world.assert_clean().await;
-            let collector = Collector::new(world.store.clone(), NOW);
+            let fixture = StoreFixture { store: through(memory.clone()), ..fixture.clone() };
+            fixture.assert_clean().await;
+            let collector = Collector::new(fixture.store.clone(), NOW);
             for _ in 0..3 {
                 memory.advance(Duration::from_secs(1000));
                 collector.run().await.unwrap();
             }
-            world.assert_clean().await;
+            fixture.assert_clean().await;
             let plan = collector.plan().await.unwrap();
             assert!(plan.condemned.is_empty() && plan.pending.is_empty(), "killed at {requests}: {plan:#?}");
             assert_eq!(plan.repacked, Default::default(), "killed at {requests}");
             if !killed {
-                assert_restores(&world, &source).await;
+                assert_restores(&fixture, &source).await;
                 break;
             }
         }
@@ -202,27 +202,27 @@ async fn a_generation_that_is_pinned_stays_until_it_is_let_go() {
     let dir = tempfile::tempdir().unwrap();
     let source = dir.path().join("source");
     let memory = Arc::new(MemoryBucket::new());
-    let world = deleted(memory.clone(), &source).await;
-    let before = world.current().await.unwrap();
-    let pin = layout::pin(&world.store.tenant, store::catalog::clock::new_record_id());
+    let fixture = deleted(memory.clone(), &source).await;
+    let before = fixture.current().await.unwrap();
+    let pin = layout::pin(&fixture.store.tenant, store::catalog::clock::new_record_id());
     let bytes = Pin::new(before.record, before.generation, Duration::from_secs(600)).encode();
     memory.put(&pin, bytes.into(), Write::Create).await.unwrap();
-    let collector = Collector::new(world.store.clone(), NOW);
+    let collector = Collector::new(fixture.store.clone(), NOW);
     plans::run_as_planned(&collector).await;
     collector.run_through().await.unwrap();
-    let after = world.current().await.unwrap();
+    let after = fixture.current().await.unwrap();
     assert_eq!((after.generation, after.earlier.len()), (before.generation + 1, 1));
     // As somebody would who has read the record before.
     let out = dir.path().join("out");
-    world.restore_record(&before, &out).await.unwrap();
+    fixture.restore_record(&before, &out).await.unwrap();
     assert_same(&source, &out);
     memory.delete(&pin).await.unwrap();
     collector.run_through().await.unwrap();
-    assert_restores(&world, &source).await;
+    assert_restores(&fixture, &source).await;
     let used = before.content.unwrap().packs.into_iter().map(|used| used.pack);
     let kept = after.content.unwrap().packs;
     for pack in used.filter(|pack| !kept.iter().any(|kept| kept.pack == *pack)) {
-        memory.get(&layout::pack(&world.store.tenant, pack), u64::MAX).await.unwrap_err();
+        memory.get(&layout::pack(&fixture.store.tenant, pack), u64::MAX).await.unwrap_err();
     }
 }
 
@@ -231,14 +231,14 @@ async fn a_damaged_pack_is_not_copied_and_stays() {
     let dir = tempfile::tempdir().unwrap();
     let source = dir.path().join("source");
     let memory = Arc::new(MemoryBucket::new());
-    let world = deleted(memory.clone(), &source).await;
+    let fixture = deleted(memory.clone(), &source).await;
     let first = first_pack(&memory);
     let mut bytes = memory.get(&first, u64::MAX).await.unwrap().bytes.to_vec();
     // Every frame, and neither head nor directory.
     let frames = bytes.len() / 2;
     bytes[20..frames].iter_mut().for_each(|byte| *byte ^= 1);
     memory.damage(&first, bytes);
-    let done = Collector::new(world.store.clone(), NOW).run_through().await.unwrap();
+    let done = Collector::new(fixture.store.clone(), NOW).run_through().await.unwrap();
     assert_eq!(done.repacked.failed, 1, "{done:#?}");
     memory.get(&first, u64::MAX).await.unwrap();
 }
@@ -248,23 +248,23 @@ async fn a_damaged_pack_is_not_copied_and_stays() {
 async fn a_file_of_many_chunks_is_moved_too() {
     let dir = tempfile::tempdir().unwrap();
     let source = dir.path();
-    let world = World::open(Arc::new(MemoryBucket::new()), None).await;
+    let fixture = StoreFixture::open(Arc::new(MemoryBucket::new()), None).await;
     fs::write(source.join("many"), noise(90_000_000, 1)).unwrap();
     fs::write(source.join("gone"), noise(30_000_000, 2)).unwrap();
-    let first = world.snapshot(source).await.unwrap();
+    let first = fixture.snapshot(source).await.unwrap();
     fs::remove_file(source.join("gone")).unwrap();
-    world.snapshot(source).await.unwrap();
-    world.handle("test").delete(first.record, "").await.unwrap();
-    let content = world.current().await.unwrap().content.unwrap();
-    let metadata = Metadata::load(&world.store, first.record, u64::MAX, &content).await.unwrap();
+    fixture.snapshot(source).await.unwrap();
+    fixture.handle("test").delete(first.record, "").await.unwrap();
+    let content = fixture.current().await.unwrap().content.unwrap();
+    let metadata = Metadata::load(&fixture.store, first.record, u64::MAX, &content).await.unwrap();
     let (entries, _) = metadata.decode().unwrap();
     let chunks = entries.iter().map(|entry| entry.chunks().count()).max().unwrap();
     let in_one_segment = metadata.root.segments.iter().map(|segment| segment.chunks as usize).max().unwrap();
     assert!(chunks > in_one_segment, "{chunks} chunks, at most {in_one_segment} of them in a segment");
-    let done = Collector::new(world.store.clone(), NOW).run_through().await.unwrap();
+    let done = Collector::new(fixture.store.clone(), NOW).run_through().await.unwrap();
     assert_eq!((done.repacked.failed, done.repacked.records), (0, 1), "{done:#?}");
-    assert_restores(&world, source).await;
-    world.assert_clean().await;
+    assert_restores(&fixture, source).await;
+    fixture.assert_clean().await;
 }
 
 /// Garbage that is there already must go even if there is no room to move anything: a store
@@ -273,19 +273,21 @@ async fn a_file_of_many_chunks_is_moved_too() {
 async fn what_is_garbage_is_condemned_before_anything_is_moved() {
     let dir = tempfile::tempdir().unwrap();
     let stage = Arc::new(MemoryBucket::new());
-    let world = deleted(stage.clone(), &dir.path().join("source")).await;
-    let garbage = Collector::new(world.store.clone(), Options { max_unused_percent: 100, ..NOW });
+    let fixture = deleted(stage.clone(), &dir.path().join("source")).await;
+    let garbage = Collector::new(fixture.store.clone(), Options { max_unused_percent: 100, ..NOW });
     let garbage = garbage.plan().await.unwrap().condemned.len();
     assert!(garbage > 0);
     for fault in [Fault::KilledBefore, Fault::Before] {
         let memory = copy(&stage).await;
         let faults = Arc::new(FaultBucket::new(memory.clone()));
         faults.inject(Rule::new(fault).on(Verb::Create).at("/packs/").always());
-        let store = TenantStore { bucket: faults.clone(), ..world.store.clone() };
+        let store = TenantStore { bucket: faults.clone(), ..fixture.store.clone() };
         let ended = Collector::new(store, NOW).run().await;
         assert!(faults.strikes() > 0, "it was to be moved");
-        let world =
-            World { store: TenantStore { bucket: memory.clone(), ..world.store.clone() }, ..world.clone() };
+        let fixture = StoreFixture {
+            store: TenantStore { bucket: memory.clone(), ..fixture.store.clone() },
+            ..fixture.clone()
+        };
         let filed = memory.keys().into_iter().filter(|key| key.contains("/condemned/")).count();
         assert_eq!(filed, 1, "{fault:?}");
         match fault {
@@ -296,9 +298,9 @@ async fn what_is_garbage_is_condemned_before_anything_is_moved() {
             _ => assert_eq!(ended.unwrap_err().condemned.packs as usize, garbage),
         }
         memory.advance(Duration::from_secs(1000));
-        let done = Collector::new(world.store.clone(), NOW).run().await.unwrap();
+        let done = Collector::new(fixture.store.clone(), NOW).run().await.unwrap();
         assert_eq!(done.deleted.packs as usize, garbage);
-        world.assert_clean().await;
+        fixture.assert_clean().await;
     }
 }
 
@@ -307,11 +309,11 @@ async fn what_is_garbage_is_condemned_before_anything_is_moved() {
 async fn a_run_that_stops_while_it_moves_says_what_it_has_condemned() {
     let dir = tempfile::tempdir().unwrap();
     let memory = Arc::new(MemoryBucket::new());
-    let world = deleted(memory.clone(), &dir.path().join("source")).await;
+    let fixture = deleted(memory.clone(), &dir.path().join("source")).await;
     let faults = Arc::new(FaultBucket::new(memory.clone()));
     // The tables are the first ranges that are read.
     faults.inject(Rule::new(Fault::KilledBefore).on(Verb::GetRange).at("-meta").always());
-    let store = TenantStore { bucket: faults, ..world.store.clone() };
+    let store = TenantStore { bucket: faults, ..fixture.store.clone() };
     let stopped = Collector::new(store.clone(), NOW).run().await.unwrap_err();
     assert!(stopped.condemned.packs > 0 && stopped.condemned.bytes > 0, "{stopped:?}");
     let stopped = Collector::new(store, NOW).run().await.unwrap_err();
@@ -323,10 +325,10 @@ async fn a_run_that_stops_while_it_moves_says_what_it_has_condemned() {
 async fn a_lease_is_renewed_for_as_long_as_chunks_are_moved() {
     let dir = tempfile::tempdir().unwrap();
     let memory = Arc::new(MemoryBucket::new());
-    let world = deleted(memory.clone(), &dir.path().join("source")).await;
+    let fixture = deleted(memory.clone(), &dir.path().join("source")).await;
     let slow = Arc::new(DelayBucket::new(memory.clone()));
     slow.set(Duration::from_secs(100));
-    let store = TenantStore { bucket: slow, ..world.store.clone() };
+    let store = TenantStore { bucket: slow, ..fixture.store.clone() };
     let done = Collector::new(store, NOW).run().await.unwrap();
     assert_eq!((done.repacked.records, done.repacked.failed), (1, 0), "{done:#?}");
     let mut renewed = 0;
@@ -339,7 +341,7 @@ async fn a_lease_is_renewed_for_as_long_as_chunks_are_moved() {
         }
     }
     assert!(renewed >= 2, "{renewed}");
-    world.assert_clean().await;
+    fixture.assert_clean().await;
 }
 
 /// What pinned readers need of its earlier generations fills the record.
@@ -347,9 +349,9 @@ async fn a_lease_is_renewed_for_as_long_as_chunks_are_moved() {
 async fn a_record_that_can_remember_no_more_is_passed_over() {
     let dir = tempfile::tempdir().unwrap();
     let memory = Arc::new(MemoryBucket::new());
-    let world = deleted(memory.clone(), dir.path()).await;
-    let mut record = world.current().await.unwrap();
-    let key = layout::record(&world.lineage, record.record);
+    let fixture = deleted(memory.clone(), dir.path()).await;
+    let mut record = fixture.current().await.unwrap();
+    let key = layout::record(&fixture.lineage, record.record);
     let pack = record.content.as_ref().unwrap().packs[0].pack;
     record.generation = 1;
     let mut remembering = |packs: usize| {
@@ -361,16 +363,16 @@ async fn a_record_that_can_remember_no_more_is_passed_over() {
     remembering(1 + (limits::RECORD as usize - one) / (two - one));
     record.encode_readable().unwrap();
     memory.damage(&key, record.encode());
-    let pin = layout::pin(&world.store.tenant, store::catalog::clock::new_record_id());
+    let pin = layout::pin(&fixture.store.tenant, store::catalog::clock::new_record_id());
     let bytes = Pin::new(record.record, 0, Duration::from_secs(600)).encode();
     memory.put(&pin, bytes.into(), Write::Create).await.unwrap();
     // It holds no longer, but whoever made it may be asleep, and renew it.
     memory.advance(Duration::from_secs(700));
-    let collector = Collector::new(world.store.clone(), NOW);
+    let collector = Collector::new(fixture.store.clone(), NOW);
     let done = plans::run_as_planned(&collector).await;
     assert_eq!(done.repacked.records, 0, "{done:#?}");
     assert!(!done.condemned.is_empty(), "{done:#?}");
-    assert_eq!(world.current().await.unwrap().generation, 1);
+    assert_eq!(fixture.current().await.unwrap().generation, 1);
     memory.delete(&pin).await.unwrap();
     let done = plans::run_as_planned(&collector).await;
     assert_eq!(done.repacked.records, 1, "without the pin there is room: {done:#?}");

@@ -1,4 +1,4 @@
-//! A dry run says what a run does.
+//! These tests compare what a dry run says with what a run does.
 
 use std::{fs, ops::Range, sync::Arc, time::Duration};
 
@@ -14,8 +14,8 @@ use store::{
     ops::gc::{Candidate, Cause, Collector, Options, Plan},
 };
 use tests::{
+    store_fixture::{StoreFixture, copy},
     tree::noise,
-    world::{World, copy},
 };
 
 use super::{NOW, assert_restores, deleted, fill, packed_bytes};
@@ -41,26 +41,26 @@ pub(super) async fn run_as_planned(collector: &Collector) -> Plan {
 async fn a_plan_moves_no_more_than_a_run() {
     let dir = tempfile::tempdir().unwrap();
     let (half, most) = (dir.path().join("half"), dir.path().join("most"));
-    let world = World::open(Arc::new(MemoryBucket::new()), None).await;
+    let fixture = StoreFixture::open(Arc::new(MemoryBucket::new()), None).await;
     let mut records = Vec::new();
     for (source, round, every) in [(&half, 0, 2), (&most, 1, 8)] {
         fs::create_dir(source).unwrap();
         for file in 0..24 {
             fs::write(source.join(format!("{file:02}")), noise(60_000, 100 * round + file)).unwrap();
         }
-        records.push(world.snapshot(dir.path()).await.unwrap().record);
+        records.push(fixture.snapshot(dir.path()).await.unwrap().record);
         for file in (0..24).step_by(every) {
             fs::remove_file(source.join(format!("{file:02}"))).unwrap();
         }
     }
-    world.snapshot(dir.path()).await.unwrap();
+    fixture.snapshot(dir.path()).await.unwrap();
     for record in records {
-        world.handle("test").delete(record, "").await.unwrap();
+        fixture.handle("test").delete(record, "").await.unwrap();
     }
-    let collector = Collector::new(world.store.clone(), Options { max_unused_percent: 11, ..NOW });
+    let collector = Collector::new(fixture.store.clone(), Options { max_unused_percent: 11, ..NOW });
     let done = run_as_planned(&collector).await;
     assert_eq!(done.repacked.records, 1, "{done:#?}");
-    assert_restores(&world, dir.path()).await;
+    assert_restores(&fixture, dir.path()).await;
 }
 
 /// A snapshot is moved, and later moved again. Its tables of the first time, all that their pack holds,
@@ -68,16 +68,16 @@ async fn a_plan_moves_no_more_than_a_run() {
 #[tokio::test(flavor = "multi_thread")]
 async fn tables_that_are_written_anew_are_foreseen() {
     let dir = tempfile::tempdir().unwrap();
-    let alice = World::open(Arc::new(MemoryBucket::new()), None).await;
+    let alice = StoreFixture::open(Arc::new(MemoryBucket::new()), None).await;
     let bob = alice.of("acme/bob");
     let mut records = Vec::new();
-    for (round, world) in [(0, &alice), (1, &bob)] {
+    for (round, fixture) in [(0, &alice), (1, &bob)] {
         let folder = dir.path().join(format!("{round}"));
         fs::create_dir(&folder).unwrap();
         for file in 0..24 {
             fs::write(folder.join(format!("{file:02}")), noise(60_000, 100 * round + file)).unwrap();
         }
-        records.push(world.snapshot(&folder).await.unwrap().record);
+        records.push(fixture.snapshot(&folder).await.unwrap().record);
         for file in 0..12 {
             fs::remove_file(folder.join(format!("{file:02}"))).unwrap();
         }
@@ -103,7 +103,7 @@ async fn tables_that_are_written_anew_are_foreseen() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_takes_two_writes_is_foreseen() {
     let dir = tempfile::tempdir().unwrap();
-    let world = World::open(Arc::new(MemoryBucket::new()), None).await;
+    let fixture = StoreFixture::open(Arc::new(MemoryBucket::new()), None).await;
     let mut records = Vec::new();
     for round in 0..3 {
         let folder = dir.path().join(format!("{round}"));
@@ -111,28 +111,28 @@ async fn what_takes_two_writes_is_foreseen() {
         for file in 0..700 {
             fs::write(folder.join(format!("{file:03}")), noise(2000, 1000 * round + file)).unwrap();
         }
-        records.push(world.snapshot(dir.path()).await.unwrap().record);
+        records.push(fixture.snapshot(dir.path()).await.unwrap().record);
         for file in 0..250 {
             fs::remove_file(folder.join(format!("{file:03}"))).unwrap();
         }
     }
-    world.snapshot(dir.path()).await.unwrap();
+    fixture.snapshot(dir.path()).await.unwrap();
     for record in records {
-        world.handle("test").delete(record, "").await.unwrap();
+        fixture.handle("test").delete(record, "").await.unwrap();
     }
-    let before = world.current().await.unwrap();
+    let before = fixture.current().await.unwrap();
     let little = Options { memory_bytes: 0, ..NOW };
-    let done = run_as_planned(&Collector::new(world.store.clone(), little)).await;
+    let done = run_as_planned(&Collector::new(fixture.store.clone(), little)).await;
     assert_eq!(done.repacked.records, 1, "{done:#?}");
-    assert_eq!(world.current().await.unwrap().generation, before.generation + 2);
-    assert_restores(&world, dir.path()).await;
+    assert_eq!(fixture.current().await.unwrap().generation, before.generation + 2);
+    assert_restores(&fixture, dir.path()).await;
 }
 
 /// Of the first pack two snapshots need a half each, and so hardly less than all of it. No record says that.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_needed_by_parts_is_not_moved_for_little() {
     let dir = tempfile::tempdir().unwrap();
-    let world = World::open(Arc::new(MemoryBucket::new()), None).await;
+    let fixture = StoreFixture::open(Arc::new(MemoryBucket::new()), None).await;
     let write = |folder: &str, files: Range<u64>, seed: u64| {
         let folder = dir.path().join(folder);
         fs::create_dir_all(&folder).unwrap();
@@ -141,14 +141,15 @@ async fn what_is_needed_by_parts_is_not_moved_for_little() {
         }
         folder
     };
-    let first = world.snapshot(&write("whole", 0..24, 0)).await.unwrap().record;
+    let first = fixture.snapshot(&write("whole", 0..24, 0)).await.unwrap().record;
     for (profile, files) in [("bob", 0..12), ("carol", 12..23)] {
-        let report = world.of(&format!("acme/{profile}")).snapshot(&write(profile, files, 0)).await.unwrap();
+        let report =
+            fixture.of(&format!("acme/{profile}")).snapshot(&write(profile, files, 0)).await.unwrap();
         assert_eq!(report.counts.new_chunks, 0);
     }
-    world.snapshot(&write("whole", 0..24, 100)).await.unwrap();
-    world.handle("test").delete(first, "").await.unwrap();
-    let done = run_as_planned(&Collector::new(world.store.clone(), NOW)).await;
+    fixture.snapshot(&write("whole", 0..24, 100)).await.unwrap();
+    fixture.handle("test").delete(first, "").await.unwrap();
+    let done = run_as_planned(&Collector::new(fixture.store.clone(), NOW)).await;
     assert_eq!(done.repacked, Default::default(), "one file of 48 is not needed");
 }
 
@@ -157,18 +158,18 @@ async fn what_is_needed_by_parts_is_not_moved_for_little() {
 async fn what_goes_is_not_counted_against_the_quota() {
     let dir = tempfile::tempdir().unwrap();
     let memory = Arc::new(MemoryBucket::new());
-    let world = deleted(memory.clone(), dir.path()).await;
+    let fixture = deleted(memory.clone(), dir.path()).await;
     // The files of the second round, and nothing else, are garbage as a whole.
     let condemning = Options { max_unused_percent: 100, ..NOW };
     let garbage =
-        Collector::new(world.store.clone(), condemning).run().await.unwrap().condemned_total().bytes;
+        Collector::new(fixture.store.clone(), condemning).run().await.unwrap().condemned_total().bytes;
     let stored = packed_bytes(&memory).await;
-    let kept = Collector::new(world.store.clone(), NOW).plan().await.unwrap().repacked.kept_bytes;
+    let kept = Collector::new(fixture.store.clone(), NOW).plan().await.unwrap().repacked.kept_bytes;
     assert!(kept > garbage && garbage > 400_000, "{kept} {garbage}");
     for (quota, records) in [(stored + kept - garbage - 1, 0), (stored + kept - garbage, 1)] {
-        let world = world.on(copy(&memory).await);
+        let fixture = fixture.on(copy(&memory).await);
         let within = Options { quota_bytes: Some(quota), ..NOW };
-        let done = run_as_planned(&Collector::new(world.store.clone(), within)).await;
+        let done = run_as_planned(&Collector::new(fixture.store.clone(), within)).await;
         assert_eq!((done.deleted.bytes, done.repacked.records), (garbage, records), "{done:#?}");
     }
 }
@@ -179,24 +180,24 @@ async fn deletions_that_were_cut_short_are_foreseen() {
     for pinned in [false, true] {
         let dir = tempfile::tempdir().unwrap();
         let memory = Arc::new(MemoryBucket::new());
-        let world = World::open(memory.clone(), None).await;
+        let fixture = StoreFixture::open(memory.clone(), None).await;
         let mut records = Vec::new();
         for round in 0..2 {
             fill(dir.path(), round);
-            records.push(world.snapshot(dir.path()).await.unwrap().record);
+            records.push(fixture.snapshot(dir.path()).await.unwrap().record);
         }
-        let key = layout::record(&world.lineage, records[0]);
+        let key = layout::record(&fixture.lineage, records[0]);
         let record = Record::decode(&memory.get(&key, u64::MAX).await.unwrap().bytes).unwrap();
         memory.damage(&key, Record { state: State::Trashed, ..record }.encode());
         memory.advance(LEASE_TTL + Duration::from_secs(1));
         if pinned {
-            let pin = layout::pin(&world.store.tenant, clock::new_record_id());
+            let pin = layout::pin(&fixture.store.tenant, clock::new_record_id());
             let bytes = Pin::new(records[0], 0, Duration::from_secs(600)).encode();
             memory.put(&pin, bytes.into(), Write::Create).await.unwrap();
         }
-        let done = run_as_planned(&Collector::new(world.store.clone(), NOW)).await;
+        let done = run_as_planned(&Collector::new(fixture.store.clone(), NOW)).await;
         assert_eq!(done.finished_deletions, u64::from(!pinned), "{done:#?}");
         assert_eq!(done.condemned.is_empty(), pinned, "{done:#?}");
-        assert_restores(&world, dir.path()).await;
+        assert_restores(&fixture, dir.path()).await;
     }
 }

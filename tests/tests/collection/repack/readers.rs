@@ -1,4 +1,5 @@
-//! Whoever reads a snapshot goes on where its chunks are, or is told what became of it.
+//! These tests read a snapshot while its chunks are moved: a reader goes on where they are, or is told what became
+//! of it.
 
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
@@ -19,18 +20,18 @@ use store::{
         read::{locate::SnapshotLocator, open::Opened},
     },
 };
-use tests::{interrupter::Interrupter, tree::assert_same, world::World};
+use tests::{interrupter::Interrupter, store_fixture::StoreFixture, tree::assert_same};
 use tokio::runtime::Handle;
 
 use crate::repack::{NOW, deleted, fill};
 
 /// What somebody has opened who reads it lazily, as a mount does.
-pub async fn opened(world: &World) -> (Arc<ChunkFetcher>, Opened) {
-    let record = world.current().await.unwrap();
-    let below = SnapshotLocator::new(world.store.clone(), Some((world.lineage.clone(), record.record)));
+pub async fn opened(fixture: &StoreFixture) -> (Arc<ChunkFetcher>, Opened) {
+    let record = fixture.current().await.unwrap();
+    let below = SnapshotLocator::new(fixture.store.clone(), Some((fixture.lineage.clone(), record.record)));
     let whereabouts = Relocator::new(Arc::new(below));
-    let lazy = ChunkFetcher::new(world.store.clone(), Handle::current(), Limits::default(), whereabouts);
-    (lazy, Opened::load(&world.store, record).await.unwrap())
+    let lazy = ChunkFetcher::new(fixture.store.clone(), Handle::current(), Limits::default(), whereabouts);
+    (lazy, Opened::load(&fixture.store, record).await.unwrap())
 }
 
 async fn read_all(lazy: &Arc<ChunkFetcher>, opened: &Opened, source: &Path) {
@@ -54,17 +55,17 @@ async fn who_reads_lazily_goes_on_where_the_chunks_are() {
     let buckets: [Arc<dyn Bucket>; 2] = [Arc::new(MemoryBucket::new()), Arc::new(disk)];
     for (number, bucket) in buckets.into_iter().enumerate() {
         let source = dir.path().join(format!("source{number}"));
-        let world = deleted(bucket, &source).await;
-        let (lazy, opened) = opened(&world).await;
-        let before = world.current().await.unwrap();
-        let done = Collector::new(world.store.clone(), NOW).run_through().await.unwrap();
+        let fixture = deleted(bucket, &source).await;
+        let (lazy, opened) = opened(&fixture).await;
+        let before = fixture.current().await.unwrap();
+        let done = Collector::new(fixture.store.clone(), NOW).run_through().await.unwrap();
         assert!(done.repacked.records == 1 && done.deleted.packs > 0, "{done:#?}");
         read_all(&lazy, &opened, &source).await;
         // And so does whoever has read the record before.
         let out = dir.path().join(format!("out{number}"));
-        world.restore_record(&before, &out).await.unwrap();
+        fixture.restore_record(&before, &out).await.unwrap();
         assert_same(&source, &out);
-        assert!(pins::read(&world.store).await.unwrap().is_empty(), "a restore lets go of what it pinned");
+        assert!(pins::read(&fixture.store).await.unwrap().is_empty(), "a restore lets go of what it pinned");
     }
 }
 
@@ -73,12 +74,12 @@ async fn who_reads_lazily_goes_on_where_the_chunks_are() {
 async fn what_was_deleted_is_not_called_damaged() {
     let dir = tempfile::tempdir().unwrap();
     let source = dir.path().join("source");
-    let world = deleted(Arc::new(MemoryBucket::new()), &source).await;
-    let (lazy, opened) = opened(&world).await;
+    let fixture = deleted(Arc::new(MemoryBucket::new()), &source).await;
+    let (lazy, opened) = opened(&fixture).await;
     fill(&source, 7);
-    world.snapshot(&source).await.unwrap();
-    world.handle("test").delete(opened.record.record, "").await.unwrap();
-    Collector::new(world.store.clone(), NOW).run_through().await.unwrap();
+    fixture.snapshot(&source).await.unwrap();
+    fixture.handle("test").delete(opened.record.record, "").await.unwrap();
+    Collector::new(fixture.store.clone(), NOW).run_through().await.unwrap();
     let pieces: Vec<_> = opened.pieces().flatten().collect();
     let error = lazy.chunks(&pieces).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
@@ -90,9 +91,9 @@ async fn a_restore_waits_while_a_deletion_is_undecided() {
     let dir = tempfile::tempdir().unwrap();
     let source = dir.path().join("source");
     let memory = Arc::new(MemoryBucket::new());
-    let world = deleted(memory.clone(), &source).await;
-    let live = world.current().await.unwrap();
-    let key = layout::record(&world.lineage, live.record);
+    let fixture = deleted(memory.clone(), &source).await;
+    let live = fixture.current().await.unwrap();
+    let key = layout::record(&fixture.lineage, live.record);
     let trashed = Record { state: State::Trashed, ..live.clone() };
     memory.damage(&key, trashed.encode());
     let (back, undone) = (memory.clone(), live.encode());
@@ -104,9 +105,9 @@ async fn a_restore_waits_while_a_deletion_is_undecided() {
         });
         Box::pin(async {}) as _
     };
-    let pins = layout::pins(&world.store.tenant);
+    let pins = layout::pins(&fixture.store.tenant);
     let bucket = Arc::new(Interrupter::before(memory, Verb::Delete, pins.as_str(), Box::new(deed)));
-    let reader = World::open(bucket.clone(), None).await;
+    let reader = StoreFixture::open(bucket.clone(), None).await;
     let out = dir.path().join("out");
     reader.restore_record(&live, &out).await.unwrap();
     assert!(bucket.is_done(), "the reader kept its pin");

@@ -1,4 +1,4 @@
-//! Frames that were wrong already when they were written: their checksums are right.
+//! These tests repack frames that were wrong already when they were written: their checksums are right.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use store::{
 };
 use tests::{
     interrupter::{Interrupter, deed},
-    world::World,
+    store_fixture::StoreFixture,
 };
 
 use crate::repack::{NOW, assert_restores, deleted, first_pack, store_and_delete};
@@ -41,7 +41,7 @@ fn spoil(frames: &mut [u8], directory: &mut Directory) {
     }
 }
 
-async fn mark(world: &World) {
+async fn mark(fixture: &StoreFixture) {
     let options = verify::Options {
         only: None,
         read_data: true,
@@ -49,7 +49,7 @@ async fn mark(world: &World) {
         repair: true,
         memory_bytes: verify::DEFAULT_MEMORY_BYTES,
     };
-    let report = verify::verify(&world.store, &world.lineage, options, Arc::new(Silent)).await.unwrap();
+    let report = verify::verify(&fixture.store, &fixture.lineage, options, Arc::new(Silent)).await.unwrap();
     assert_eq!(report.marked.len(), 1);
 }
 
@@ -58,17 +58,17 @@ async fn mark(world: &World) {
 async fn a_frame_that_its_pack_takes_for_another_than_the_snapshots_is_not_copied() {
     let dir = tempfile::tempdir().unwrap();
     let memory = Arc::new(MemoryBucket::new());
-    let world = deleted(memory.clone(), dir.path()).await;
+    let fixture = deleted(memory.clone(), dir.path()).await;
     let first = first_pack(&memory);
     write_so(&memory, &first, |_, directory| {
         let id = directory.entries[0].id;
         directory.entries.iter_mut().for_each(|entry| entry.id = id);
     })
     .await;
-    let done = Collector::new(world.store.clone(), NOW).run_through().await.unwrap();
+    let done = Collector::new(fixture.store.clone(), NOW).run_through().await.unwrap();
     assert_eq!(done.repacked.failed, 1, "{done:#?}");
     memory.get(&first, u64::MAX).await.unwrap();
-    assert_restores(&world, dir.path()).await;
+    assert_restores(&fixture, dir.path()).await;
 }
 
 /// A collection would give it a new place, of which nothing says that it is lost.
@@ -76,17 +76,17 @@ async fn a_frame_that_its_pack_takes_for_another_than_the_snapshots_is_not_copie
 async fn what_is_known_to_be_lost_is_not_copied() {
     let dir = tempfile::tempdir().unwrap();
     let memory = Arc::new(MemoryBucket::new());
-    let world = deleted(memory.clone(), dir.path()).await;
+    let fixture = deleted(memory.clone(), dir.path()).await;
     let first = first_pack(&memory);
     write_so(&memory, &first, spoil).await;
-    mark(&world).await;
-    let before = world.current().await.unwrap();
-    let done = Collector::new(world.store.clone(), NOW).run_through().await.unwrap();
+    mark(&fixture).await;
+    let before = fixture.current().await.unwrap();
+    let done = Collector::new(fixture.store.clone(), NOW).run_through().await.unwrap();
     assert_eq!(done.repacked.failed, 1, "{done:#?}");
     memory.get(&first, u64::MAX).await.unwrap();
-    assert_eq!(world.current().await.unwrap(), before);
+    assert_eq!(fixture.current().await.unwrap(), before);
     // Nor is it where others look for what need not be stored again.
-    let dave = world.of("acme/dave");
+    let dave = fixture.of("acme/dave");
     dave.snapshot(dir.path()).await.unwrap();
     dave.assert_clean().await;
 }
@@ -96,17 +96,17 @@ async fn what_is_known_to_be_lost_is_not_copied() {
 async fn what_is_found_to_be_lost_while_it_is_copied_stays_where_it_is() {
     let dir = tempfile::tempdir().unwrap();
     let memory = Arc::new(MemoryBucket::new());
-    let world = deleted(memory.clone(), dir.path()).await;
+    let fixture = deleted(memory.clone(), dir.path()).await;
     let first = first_pack(&memory);
     write_so(&memory, &first, spoil).await;
-    let before = world.current().await.unwrap();
-    let meanwhile = world.clone();
-    let packs = layout::packs(&world.store.tenant);
+    let before = fixture.current().await.unwrap();
+    let meanwhile = fixture.clone();
+    let packs = layout::packs(&fixture.store.tenant);
     let deed = deed(move || async move { mark(&meanwhile).await });
     let bucket = Arc::new(Interrupter::before(memory.clone(), Verb::Create, packs.as_str(), deed));
-    Collector::new(world.on(bucket.clone()).store, NOW).run_through().await.unwrap();
+    Collector::new(fixture.on(bucket.clone()).store, NOW).run_through().await.unwrap();
     assert!(bucket.is_done());
-    let after = world.current().await.unwrap();
+    let after = fixture.current().await.unwrap();
     assert!(before.damage.is_none() && after.damage.is_some());
     assert_eq!(after.content, before.content);
     memory.get(&first, u64::MAX).await.unwrap();
@@ -117,16 +117,16 @@ async fn what_is_found_to_be_lost_while_it_is_copied_stays_where_it_is() {
 async fn who_has_the_same_content_does_not_suffer_for_it() {
     let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let memory = Arc::new(MemoryBucket::new());
-    let world = deleted(memory.clone(), dir.path()).await;
+    let fixture = deleted(memory.clone(), dir.path()).await;
     let first = first_pack(&memory);
-    let bob = world.of("acme/bob");
+    let bob = fixture.of("acme/bob");
     store_and_delete(&bob, other.path()).await;
     write_so(&memory, &first, spoil).await;
-    let done = Collector::new(world.store.clone(), NOW).run_through().await.unwrap();
+    let done = Collector::new(fixture.store.clone(), NOW).run_through().await.unwrap();
     assert_eq!((done.repacked.failed, done.repacked.records), (0, 2), "{done:#?}");
     assert_restores(&bob, other.path()).await;
     bob.assert_clean().await;
     let out = tempfile::tempdir().unwrap();
-    let answer = world.restore(&out.path().join("out")).await;
+    let answer = fixture.restore(&out.path().join("out")).await;
     assert_eq!(answer.unwrap_err().kind(), ErrorKind::Damaged, "and it is not hidden either");
 }

@@ -1,4 +1,4 @@
-//! Nobody keeps another user's commands from doing their work.
+//! These tests show that nobody keeps another user's commands from doing their work.
 
 use std::fs;
 

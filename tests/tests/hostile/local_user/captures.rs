@@ -1,4 +1,4 @@
-//! What others see of captures, exports and stores.
+//! These tests look at captures, exports and stores as another user.
 
 use std::{
     fs::{self, Permissions},

@@ -1,4 +1,4 @@
-//! Mounts of users other than root, mounts that others use, and mounts whose lock is taken away.
+//! These tests mount as users other than root, use mounts of others, and take the locks of mounts away.
 
 use std::{
     fs::{self, Permissions},
@@ -9,7 +9,7 @@ use std::{
 use serde_json::Value;
 use tests::{
     chromium::Chromium,
-    mount::{ALICE, MountDesk, await_end},
+    mount_fixture::{ALICE, MountFixture, await_end},
 };
 
 use crate::local_user::user::{NOBODY, User, until};
@@ -54,77 +54,77 @@ fn a_user_without_the_helper_is_told_what_to_install_and_can_copy() {
 #[test]
 fn other_users_see_a_mount_only_if_they_may() {
     for (more, is_seen) in [(&[][..], false), (&["--allow-other"][..], true)] {
-        let desk = MountDesk::local();
-        desk.mount_as(&desk.host, more);
-        fs::write(desk.mountpoint.join("open"), "for all").unwrap();
-        fs::write(desk.mountpoint.join("closed"), "for root").unwrap();
-        fs::set_permissions(desk.mountpoint.join("closed"), Permissions::from_mode(0o600)).unwrap();
+        let fixture = MountFixture::local();
+        fixture.mount_as(&fixture.host, more);
+        fs::write(fixture.mountpoint.join("open"), "for all").unwrap();
+        fs::write(fixture.mountpoint.join("closed"), "for root").unwrap();
+        fs::set_permissions(fixture.mountpoint.join("closed"), Permissions::from_mode(0o600)).unwrap();
         // Everybody may pass through a test's own directory.
-        for folder in [&desk.path(""), &desk.mountpoint] {
+        for folder in [&fixture.path(""), &fixture.mountpoint] {
             fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
         }
         let read = |name: &str| {
-            let path = desk.mountpoint.join(name);
+            let path = fixture.mountpoint.join(name);
             Command::new("cat").arg(path).uid(NOBODY).gid(NOBODY).output().unwrap().status.success()
         };
         assert_eq!((read("open"), read("closed")), (is_seen, false), "{more:?}");
-        desk.unmount(&["--discard"]);
+        fixture.unmount(&["--discard"]);
     }
 }
 
 /// A mount whose lock an operator has just taken away, and that has noticed.
-fn robbed(choice: &str) -> (MountDesk, Value) {
-    let desk = MountDesk::local();
-    let host = desk.host.clone().with("PSTORE_LOCK_RENEW_SECONDS", "1");
-    let mounted = desk.mount_as(&host, &["--on-lock-lost", choice]);
-    fs::write(desk.mountpoint.join("before"), "before").unwrap();
-    desk.host.succeed(["force-unlock", ALICE, "--chrome-major", "131", "--reason", "test", "--confirm"]);
-    until(|| status(&desk)["lock_lost"] == true);
-    (desk, mounted)
+fn robbed(choice: &str) -> (MountFixture, Value) {
+    let fixture = MountFixture::local();
+    let host = fixture.host.clone().with("PSTORE_LOCK_RENEW_SECONDS", "1");
+    let mounted = fixture.mount_as(&host, &["--on-lock-lost", choice]);
+    fs::write(fixture.mountpoint.join("before"), "before").unwrap();
+    fixture.host.succeed(["force-unlock", ALICE, "--chrome-major", "131", "--reason", "test", "--confirm"]);
+    until(|| status(&fixture)["lock_lost"] == true);
+    (fixture, mounted)
 }
 
-fn status(desk: &MountDesk) -> Value {
-    desk.host.succeed(["mounts"])["mounts"][0].take()
+fn status(fixture: &MountFixture) -> Value {
+    fixture.host.succeed(["mounts"])["mounts"][0].take()
 }
 
 /// What was changed is still there, cannot be committed to the profile, and can be to another.
-fn can_be_saved_elsewhere(desk: &MountDesk) {
-    let refused = desk.ask("commit", &[]);
+fn can_be_saved_elsewhere(fixture: &MountFixture) {
+    let refused = fixture.ask("commit", &[]);
     assert_eq!(refused.code, Some(25), "{refused:#?}");
     assert!(refused.stderr.contains("--as acme/alice-rescued"), "{refused:#?}");
-    desk.host.succeed(["commit", desk.mountpoint.to_str().unwrap(), "--as", "acme/saved"]);
-    desk.unmount(&[]);
-    let out = desk.path("out");
-    desk.host.restore("acme/saved", &out);
+    fixture.host.succeed(["commit", fixture.mountpoint.to_str().unwrap(), "--as", "acme/saved"]);
+    fixture.unmount(&[]);
+    let out = fixture.path("out");
+    fixture.host.restore("acme/saved", &out);
     assert_eq!(fs::read_to_string(out.join("before")).unwrap(), "before");
 }
 
 #[test]
 fn a_mount_whose_lock_was_taken_away_stays_usable() {
-    let (desk, _) = robbed("warn");
-    fs::write(desk.mountpoint.join("after"), "after").unwrap();
-    can_be_saved_elsewhere(&desk);
+    let (fixture, _) = robbed("warn");
+    fs::write(fixture.mountpoint.join("after"), "after").unwrap();
+    can_be_saved_elsewhere(&fixture);
 }
 
 #[test]
 fn a_mount_that_freezes_when_its_lock_is_taken_away_takes_no_more_changes() {
-    let (desk, _) = robbed("freeze");
-    until(|| status(&desk)["read_only"] == true);
-    let error = fs::write(desk.mountpoint.join("after"), "after").unwrap_err();
+    let (fixture, _) = robbed("freeze");
+    until(|| status(&fixture)["read_only"] == true);
+    let error = fs::write(fixture.mountpoint.join("after"), "after").unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::ReadOnlyFilesystem, "{error}");
-    assert_eq!(fs::read_to_string(desk.mountpoint.join("before")).unwrap(), "before");
-    can_be_saved_elsewhere(&desk);
+    assert_eq!(fs::read_to_string(fixture.mountpoint.join("before")).unwrap(), "before");
+    can_be_saved_elsewhere(&fixture);
 }
 
 #[test]
 fn a_browser_whose_lock_was_taken_away_is_ended_if_that_is_asked_for() {
-    let desk = MountDesk::local();
-    let host = desk.host.clone().with("PSTORE_LOCK_RENEW_SECONDS", "1");
-    desk.mount_as(&host, &["--on-lock-lost", "kill"]);
-    fs::write(desk.mountpoint.join("before"), "before").unwrap();
-    let browser = Chromium::start(&desk.mountpoint);
-    desk.host.succeed(["force-unlock", ALICE, "--chrome-major", "131", "--reason", "test", "--confirm"]);
+    let fixture = MountFixture::local();
+    let host = fixture.host.clone().with("PSTORE_LOCK_RENEW_SECONDS", "1");
+    fixture.mount_as(&host, &["--on-lock-lost", "kill"]);
+    fs::write(fixture.mountpoint.join("before"), "before").unwrap();
+    let browser = Chromium::start(&fixture.mountpoint);
+    fixture.host.succeed(["force-unlock", ALICE, "--chrome-major", "131", "--reason", "test", "--confirm"]);
     until(|| !browser.runs());
-    until(|| status(&desk)["open_for_writing"].as_array().unwrap().is_empty());
-    can_be_saved_elsewhere(&desk);
+    until(|| status(&fixture)["open_for_writing"].as_array().unwrap().is_empty());
+    can_be_saved_elsewhere(&fixture);
 }

@@ -1,4 +1,4 @@
-//! What others see of runs, what their commands get, and runs as another user.
+//! These tests look at runs as another user, and run commands as another user.
 
 use std::{
     fs::{self, Permissions},
@@ -14,7 +14,7 @@ use serde_json::Value;
 use tests::{
     binary::{Ended, Host},
     chromium::{ARGUMENTS, Chromium},
-    mount::{ALICE, MountDesk},
+    mount_fixture::{ALICE, MountFixture},
 };
 
 use crate::local_user::user::{NEIGHBOUR, NOBODY, User, until};
@@ -86,24 +86,24 @@ fn a_command_gets_no_credentials_of_the_store_unless_they_are_asked_for() {
     assert!(!asked.contains("sesame"), "{asked}");
 }
 
-/// Root's desk, where another user can reach what is given to it.
+/// Root's fixture, where another user can reach what is given to it.
 struct Given {
-    desk: MountDesk,
+    fixture: MountFixture,
     host: Host,
 }
 
 impl Given {
     fn new() -> Self {
-        let desk = MountDesk::local();
-        let tmp = desk.place("tmp");
-        for folder in [desk.path(""), tmp.clone()] {
+        let fixture = MountFixture::local();
+        let tmp = fixture.place("tmp");
+        for folder in [fixture.path(""), tmp.clone()] {
             fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
         }
-        let home = desk.place("theirs");
+        let home = fixture.place("theirs");
         chown(&home, Some(NOBODY), Some(NOBODY)).unwrap();
         let host =
-            desk.host.clone().with("TMPDIR", tmp.to_str().unwrap()).with("XDG_RUNTIME_DIR", "/run/user/0");
-        Self { desk, host }
+            fixture.host.clone().with("TMPDIR", tmp.to_str().unwrap()).with("XDG_RUNTIME_DIR", "/run/user/0");
+        Self { fixture, host }
     }
 
     fn run(&self, options: &[&str], command: &[&str]) -> Ended {
@@ -119,7 +119,7 @@ impl Given {
     }
 
     fn restored(&self) -> PathBuf {
-        let out = self.desk.path("out");
+        let out = self.fixture.path("out");
         let _ = fs::remove_dir_all(&out);
         self.host.succeed(["restore", ALICE, out.to_str().unwrap(), "--same-owner"]);
         out
@@ -134,7 +134,7 @@ fn owner(path: &Path) -> (u32, u32) {
 #[test]
 fn a_command_that_is_started_as_another_user_has_its_rights_its_groups_and_its_home() {
     let given = Given::new();
-    let out = given.desk.path("theirs/told");
+    let out = given.fixture.path("theirs/told");
     let script = format!(
         "(id -u; id -g; id -G; echo $HOME $USER $LOGNAME; env | grep -c XDG_ || true; cat /proc/self/status | grep CapEff) > {}",
         out.display()
@@ -190,12 +190,12 @@ fn nobody_but_the_user_reaches_what_was_given_to_it() {
     let given = Given::new();
     given.succeed(&[], "echo secret > $0/file && chmod 644 $0/file && chmod 755 $0");
     for how in [&["--user", "nobody"][..], &["--user", "nobody", "--copy"]] {
-        let (at, go) = (given.desk.path("theirs/at"), given.desk.path("theirs/go"));
+        let (at, go) = (given.fixture.path("theirs/at"), given.fixture.path("theirs/go"));
         for path in [&at, &go] {
             let _ = fs::remove_file(path);
         }
         let script = format!(
-            // It ends without the test, too: what is below the desk goes when the test fails.
+            // It ends without the test, too: what is below the fixture goes when the test fails.
             "echo $0 > {0}.new && mv {0}.new {0}; cat $0/file; while [ -e {0} -a ! -e {1} ]; do sleep 0.02; done",
             at.display(),
             go.display()
@@ -226,14 +226,14 @@ fn nobody_but_the_user_reaches_what_was_given_to_it() {
 fn a_browser_that_is_started_as_another_user_makes_and_keeps_its_profile() {
     let given = Given::new();
     let major = Chromium::major();
-    let home = given.desk.path("theirs");
-    let host = given.host.clone().with("TMPDIR", given.desk.path("tmp").to_str().unwrap());
+    let home = given.fixture.path("theirs");
+    let host = given.host.clone().with("TMPDIR", given.fixture.path("tmp").to_str().unwrap());
     for how in [&[][..], &["--copy"]] {
         let profile = if how.is_empty() { "acme/mounted" } else { "acme/copied" };
         for round in 0..2 {
             let options = ["run", profile, "--chrome-major", &major, "--user", "nobody"];
             let home = format!("HOME={}", home.display());
-            let temporary = format!("TMPDIR={}", given.desk.path("theirs").display());
+            let temporary = format!("TMPDIR={}", given.fixture.path("theirs").display());
             let command = ["--", "env", &home, &temporary, "chromium", "--user-data-dir={profile}"];
             let rest = ["--virtual-time-budget=1000", "--dump-dom", "data:text/html,<p>hello</p>"];
             let ended = host.run([&options[..], how, &command, &ARGUMENTS, &rest].concat());
@@ -242,7 +242,7 @@ fn a_browser_that_is_started_as_another_user_makes_and_keeps_its_profile() {
             assert_eq!(ended.document["snapshot_failed"], false, "{ended:#?}");
             assert_eq!(ended.document["load"], if round == 0 { "no_prior_state" } else { "success" });
         }
-        let out = given.desk.path(profile);
+        let out = given.fixture.path(profile);
         host.succeed(["restore", profile, out.to_str().unwrap()]);
         assert!(out.join("Default/Cookies").exists() || out.join("Default/Network/Cookies").exists());
     }

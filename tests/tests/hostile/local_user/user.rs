@@ -1,4 +1,4 @@
-//! Users of one host.
+//! `user` makes users of one host.
 
 use std::{
     fs::{self, Permissions},

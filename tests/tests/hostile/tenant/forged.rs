@@ -1,4 +1,4 @@
-//! Forged trees, records, pointers, pins and condemned documents by lot, and every reader of them:
+//! These tests forge trees, records, pointers, pins and condemned documents by lot, and run every reader of them:
 //! nothing outside of the target is touched, memory and time are bounded, and nothing panics.
 //!
 //! `PSTORE_FORGE_SECONDS` is how long it goes on, `PSTORE_FORGE_SEED` where it begins. A failure
@@ -15,7 +15,7 @@ use std::{
 use tests::{
     binary::{Ended, Host, Limits},
     forge::{Forge, bend::bend},
-    mount::{ALICE, MountDesk},
+    mount_fixture::{ALICE, MountFixture},
     tree::look_at,
 };
 
@@ -23,15 +23,15 @@ const LIMITS: Limits = Limits { data_bytes: 512 << 20, cpu_seconds: 10 };
 /// A defect of the program.
 const INTERNAL: i32 = 1;
 
-struct Scene {
-    desk: MountDesk,
+struct ForgeryScenario {
+    fixture: MountFixture,
     host: Host,
 }
 
-impl Scene {
+impl ForgeryScenario {
     fn new() -> Self {
-        let desk = MountDesk::local();
-        let (source, outside) = (desk.path("source"), desk.path("outside"));
+        let fixture = MountFixture::local();
+        let (source, outside) = (fixture.path("source"), fixture.path("outside"));
         super::fill(&source);
         fs::write(source.join("Local State"), "{}").unwrap();
         fs::write(source.join("Default/Preferences"), r#"{"profile":{"exit_type":"Crashed"}}"#).unwrap();
@@ -40,18 +40,18 @@ impl Scene {
             fs::write(outside.join(name), r#"{"profile":{"exit_type":"Crashed"}}"#).unwrap();
         }
         for profile in [ALICE, "globex/bob"] {
-            desk.host.snapshot(&source, profile);
+            fixture.host.snapshot(&source, profile);
         }
-        copy(&desk.path("store"), &desk.path("honest"));
-        let host = desk.another("reader").within(LIMITS).with("PSTORE_MAX_PROFILE_BYTES", "64MiB");
-        Self { desk, host }
+        copy(&fixture.path("store"), &fixture.path("honest"));
+        let host = fixture.another("reader").within(LIMITS).with("PSTORE_MAX_PROFILE_BYTES", "64MiB");
+        Self { fixture, host }
     }
 
     fn round(&self, seed: u64) {
         let (store, outside, out) =
-            (self.desk.path("store"), self.desk.path("outside"), self.desk.path("out"));
+            (self.fixture.path("store"), self.fixture.path("outside"), self.fixture.path("out"));
         fs::remove_dir_all(&store).unwrap();
-        copy(&self.desk.path("honest"), &store);
+        copy(&self.fixture.path("honest"), &store);
         let mut forge = Forge::of(&store, "acme/alice/131");
         let told = bend(&mut forge, outside.to_str().unwrap(), seed);
         let round = format!("PSTORE_FORGE_SEED={seed}: {told}");
@@ -59,8 +59,8 @@ impl Scene {
             ["content/globex", "snapshots/globex"].map(|below| look_at(&store.join("objects").join(below)))
         };
         let (before, neighbour) = (look_at(&outside), globex(&store));
-        let (at, archives) = (out.to_str().unwrap(), self.desk.path("archives"));
-        let mountpoint = self.desk.mountpoint.to_str().unwrap();
+        let (at, archives) = (out.to_str().unwrap(), self.fixture.path("archives"));
+        let mountpoint = self.fixture.mountpoint.to_str().unwrap();
         let load = ["restore", ALICE, at, "--chrome-major", "131", "--normalise-exit"];
         for command in [
             &["restore", ALICE, at][..],
@@ -75,10 +75,10 @@ impl Scene {
             assert_ne!(ended.code, Some(INTERNAL), "{problem}");
             assert!(!ended.stderr.contains("panicked"), "{problem}");
             if ended.code == Some(0) && command[0] == "mount" {
-                assert_plain(&self.desk.mountpoint, &problem);
+                assert_plain(&self.fixture.mountpoint, &problem);
                 self.run(&["unmount", mountpoint, "--discard"], &round);
             }
-            assert!(!self.desk.is_mounted(&self.desk.mountpoint), "it is still mounted: {problem}");
+            assert!(!self.fixture.is_mounted(&self.fixture.mountpoint), "it is still mounted: {problem}");
             if out.exists() {
                 assert_plain(&out, &problem);
                 store::tree::remove::remove_all(&out).unwrap();
@@ -121,10 +121,10 @@ fn number(variable: &str, otherwise: u64) -> u64 {
 
 #[test]
 fn whatever_is_forged_harms_its_own_tenant_alone() {
-    let (began, scene) = (Instant::now(), Scene::new());
+    let (began, scenario) = (Instant::now(), ForgeryScenario::new());
     let lasting = Duration::from_secs(number("PSTORE_FORGE_SECONDS", 20));
     for seed in number("PSTORE_FORGE_SEED", 1).. {
-        scene.round(seed);
+        scenario.round(seed);
         if began.elapsed() >= lasting {
             break;
         }

@@ -1,5 +1,5 @@
-//! What pstore writes into a directory that it has filled: never through a link that came with
-//! the snapshot.
+//! These tests have pstore write into a directory that it has filled: never through a link that came with the
+//! snapshot.
 
 use std::{fs, path::PathBuf};
 
@@ -9,7 +9,7 @@ use tests::{
         Forge,
         tree::{directory, file, symlink},
     },
-    mount::{ALICE, MountDesk},
+    mount_fixture::{ALICE, MountFixture},
     tree::look_at,
 };
 
@@ -17,9 +17,9 @@ const MARKER: &str = ".pstore-load";
 const CRASHED: &str = r#"{"profile":{"exit_type":"Crashed"}}"#;
 
 /// A snapshot whose browser had crashed, with a marker that leads out of it; and what it leads to.
-fn forged(marker: &str) -> (MountDesk, PathBuf) {
-    let desk = MountDesk::local();
-    let (source, outside) = (desk.path("source"), desk.path("outside"));
+fn forged(marker: &str) -> (MountFixture, PathBuf) {
+    let fixture = MountFixture::local();
+    let (source, outside) = (fixture.path("source"), fixture.path("outside"));
     for folder in [&source, &outside] {
         fs::create_dir_all(folder).unwrap();
     }
@@ -27,7 +27,7 @@ fn forged(marker: &str) -> (MountDesk, PathBuf) {
     for name in ["file", "Preferences", "SingletonLock"] {
         fs::write(outside.join(name), CRASHED).unwrap();
     }
-    desk.host.snapshot(&source, ALICE);
+    fixture.host.snapshot(&source, ALICE);
     let lead = |name: &str| outside.join(name).to_str().unwrap().to_owned();
     let mut entries = vec![directory("")];
     match marker {
@@ -44,8 +44,8 @@ fn forged(marker: &str) -> (MountDesk, PathBuf) {
         symlink("Profile 2/Preferences", &lead("Preferences")),
         symlink("SingletonLock", &lead("SingletonLock")),
     ]);
-    Forge::of(&desk.path("store"), "acme/alice/131").write(&entries);
-    (desk, outside)
+    Forge::of(&fixture.path("store"), "acme/alice/131").write(&entries);
+    (fixture, outside)
 }
 
 const MARKERS: [&str; 3] = ["link", "folder", r#"{"fallback":"sha_mismatch"}"#];
@@ -53,9 +53,9 @@ const MARKERS: [&str; 3] = ["link", "folder", r#"{"fallback":"sha_mismatch"}"#];
 #[test]
 fn a_load_writes_through_no_link_of_the_snapshot() {
     for marker in MARKERS {
-        let (desk, outside) = forged(marker);
+        let (fixture, outside) = forged(marker);
         let before = look_at(&outside);
-        let out = desk.path("out");
+        let out = fixture.path("out");
         let load = [
             "restore",
             ALICE,
@@ -65,7 +65,7 @@ fn a_load_writes_through_no_link_of_the_snapshot() {
             "--normalise-exit",
             "--require",
         ];
-        let document = desk.host.succeed(load);
+        let document = fixture.host.succeed(load);
         assert_eq!(look_at(&outside), before, "something outside was written");
         assert_eq!(document["transforms"], serde_json::json!(["normalise-exit"]));
         let warnings = document["warnings"].to_string();
@@ -76,8 +76,8 @@ fn a_load_writes_through_no_link_of_the_snapshot() {
         assert_eq!(marker, serde_json::json!({ "transforms": ["normalise-exit"] }));
         assert!(fs::symlink_metadata(out.join("SingletonLock")).is_err());
         // What is loaded as it is has none.
-        let plain = desk.path("plain");
-        desk.host.restore(ALICE, &plain);
+        let plain = fixture.path("plain");
+        fixture.host.restore(ALICE, &plain);
         assert!(fs::symlink_metadata(plain.join(MARKER)).is_err());
         assert_eq!(look_at(&outside), before, "something outside was written");
     }
@@ -86,16 +86,16 @@ fn a_load_writes_through_no_link_of_the_snapshot() {
 #[test]
 fn a_mount_writes_through_no_link_of_the_snapshot() {
     for marker in MARKERS {
-        let (desk, outside) = forged(marker);
+        let (fixture, outside) = forged(marker);
         let before = look_at(&outside);
-        desk.mount_as(&desk.host, &["--normalise-exit", "--require"]);
+        fixture.mount_as(&fixture.host, &["--normalise-exit", "--require"]);
         assert_eq!(look_at(&outside), before, "something outside was written");
-        let written = fs::symlink_metadata(desk.mountpoint.join(MARKER)).unwrap();
+        let written = fs::symlink_metadata(fixture.mountpoint.join(MARKER)).unwrap();
         assert!(written.is_file(), "the marker is {written:?}");
-        desk.commit();
+        fixture.commit();
         assert_eq!(look_at(&outside), before, "something outside was written");
-        desk.unmount(&["--discard"]);
-        let stored = Forge::of(&desk.path("store"), "acme/alice/131");
+        fixture.unmount(&["--discard"]);
+        let stored = Forge::of(&fixture.path("store"), "acme/alice/131");
         let is_marker = |path: &[u8]| path.starts_with(MARKER.as_bytes());
         assert!(!stored.entries.iter().any(|entry| is_marker(entry.path.as_bytes())), "it was captured");
     }

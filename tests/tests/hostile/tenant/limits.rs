@@ -1,4 +1,5 @@
-//! Trees that say in few bytes that they are large: refused before memory or time is taken for them.
+//! These tests read trees that say in few bytes that they are large: they are refused before memory or time is
+//! taken for them.
 
 use std::{fs, path::PathBuf};
 
@@ -12,7 +13,7 @@ use tests::{
         Forge, Segment,
         tree::{self, directory, file, hole},
     },
-    mount::{ALICE, MountDesk},
+    mount_fixture::{ALICE, MountFixture},
 };
 
 /// As much as a reader of any small snapshot needs, several times over. Threads count with their
@@ -21,25 +22,25 @@ const LIMITS: Limits = Limits { data_bytes: 512 << 20, cpu_seconds: 20 };
 const DAMAGED: i32 = 10;
 const TOO_LARGE: i32 = 31;
 
-struct Scene {
-    desk: MountDesk,
+struct LimitScenario {
+    fixture: MountFixture,
     host: Host,
     forge: Forge,
 }
 
-impl Scene {
+impl LimitScenario {
     fn new() -> Self {
-        let desk = MountDesk::local();
-        let source = desk.path("source");
+        let fixture = MountFixture::local();
+        let source = fixture.path("source");
         super::fill(&source);
-        desk.host.snapshot(&source, ALICE);
-        let forge = Forge::of(&desk.path("store"), "acme/alice/131");
-        let host = desk.another("reader").within(LIMITS);
-        Self { desk, host, forge }
+        fixture.host.snapshot(&source, ALICE);
+        let forge = Forge::of(&fixture.path("store"), "acme/alice/131");
+        let host = fixture.another("reader").within(LIMITS);
+        Self { fixture, host, forge }
     }
 
     fn at(&self, name: &str) -> (PathBuf, String) {
-        let path = self.desk.path(name);
+        let path = self.fixture.path(name);
         (path.clone(), path.to_str().unwrap().to_owned())
     }
 
@@ -47,7 +48,7 @@ impl Scene {
     #[track_caller]
     fn assert_refused(&self, why: &str) {
         let ((out, out_at), (archives, archives_at)) = (self.at("out"), self.at("archives"));
-        let mountpoint = self.desk.mountpoint.to_str().unwrap();
+        let mountpoint = self.fixture.mountpoint.to_str().unwrap();
         for command in [
             &["restore", ALICE, &out_at][..],
             &["export", ALICE, "-o", &archives_at],
@@ -64,7 +65,7 @@ impl Scene {
         let verified = self.host.run(["verify", ALICE]);
         assert_eq!(verified.code, Some(DAMAGED), "{verified:#?}");
         assert!(verified.document["damage"].to_string().contains(why), "{:#}", verified.document);
-        let left = fs::read_dir(self.desk.path(".")).unwrap().map(|entry| entry.unwrap().file_name());
+        let left = fs::read_dir(self.fixture.path(".")).unwrap().map(|entry| entry.unwrap().file_name());
         let left: Vec<_> = left.filter(|name| name.to_str().unwrap().contains(".pstore-")).collect();
         assert!(left.is_empty(), "{left:?}");
         // The tenant harms itself alone: a collection goes on.
@@ -75,23 +76,23 @@ impl Scene {
 
 #[test]
 fn a_root_that_names_one_segment_often_is_refused() {
-    let mut scene = Scene::new();
-    let mut segments = tree::segments(&scene.forge.entries, &scene.forge.locations);
+    let mut scenario = LimitScenario::new();
+    let mut segments = tree::segments(&scenario.forge.entries, &scenario.forge.locations);
     // As long as a segment can be: it takes two kilobytes in a pack.
     let mut long = b"pstore/tree/1\n".to_vec();
     long.resize(16 << 20, 0);
     let empty = tree::segments(&[], &[]).remove(0).table;
     segments.push(Segment { tree: long, table: empty, chunks: 0 });
-    scene.forge.write_bent(&segments, |root| {
+    scenario.forge.write_bent(&segments, |root| {
         let long = root.segments[root.segments.len() - 1];
         root.segments.extend(vec![long; 4000]);
     });
-    scene.assert_refused("bytes of metadata");
+    scenario.assert_refused("bytes of metadata");
 }
 
 #[test]
 fn many_long_paths_that_share_their_beginning_are_refused() {
-    let mut scene = Scene::new();
+    let mut scenario = LimitScenario::new();
     let mut entries = vec![directory("")];
     let mut path = Vec::new();
     for _ in 0..120 {
@@ -109,9 +110,9 @@ fn many_long_paths_that_share_their_beginning_are_refused() {
         tree::append(&mut more, &mut entries, entry);
     }
     segments.push(Segment { tree: more, table: segments[0].table.clone(), chunks: 0 });
-    scene.forge.record.uncompressed_size_bytes = 0;
-    scene.forge.write_segments(&segments);
-    scene.assert_refused("bytes of paths");
+    scenario.forge.record.uncompressed_size_bytes = 0;
+    scenario.forge.write_segments(&segments);
+    scenario.assert_refused("bytes of paths");
 }
 
 /// A chain of directories, one in the other.
@@ -128,112 +129,112 @@ fn chain(depth: usize) -> Vec<Entry> {
 
 #[test]
 fn a_tree_that_is_too_deep_is_refused() {
-    let mut scene = Scene::new();
-    scene.forge.write(&chain(MAX_DEPTH + 1));
-    scene.assert_refused("names; 2048 are the most");
-    scene.forge.write(&chain(5000));
-    scene.assert_refused("names; 2048 are the most");
+    let mut scenario = LimitScenario::new();
+    scenario.forge.write(&chain(MAX_DEPTH + 1));
+    scenario.assert_refused("names; 2048 are the most");
+    scenario.forge.write(&chain(5000));
+    scenario.assert_refused("names; 2048 are the most");
 }
 
 #[test]
 fn the_deepest_tree_is_restored_replaced_and_captured_again() {
-    let mut scene = Scene::new();
+    let mut scenario = LimitScenario::new();
     let mut entries = chain(MAX_DEPTH - 1);
     let deepest = entries.last().unwrap().path.join(b"file").unwrap();
     entries.push(Entry { path: deepest, ..file("x", b"found") });
-    scene.forge.write(&entries);
-    let (out, at) = scene.at("out");
-    scene.host.succeed(["restore", ALICE, &at]);
+    scenario.forge.write(&entries);
+    let (out, at) = scenario.at("out");
+    scenario.host.succeed(["restore", ALICE, &at]);
     // What is there is taken away, as deep as it is.
-    scene.host.succeed(["restore", ALICE, &at, "--force"]);
-    let stored = scene.host.snapshot(&out, "acme/deep");
+    scenario.host.succeed(["restore", ALICE, &at, "--force"]);
+    let stored = scenario.host.snapshot(&out, "acme/deep");
     assert_eq!(stored["uncompressed_size_bytes"], 5, "{stored:#}");
-    scene.host.verify("acme/deep", &[]);
+    scenario.host.verify("acme/deep", &[]);
     // A level more can be made, and not be stored.
-    let above = scene.desk.path("above");
+    let above = scenario.fixture.path("above");
     fs::create_dir(&above).unwrap();
     fs::rename(&out, above.join("out")).unwrap();
-    let error = scene.host.fail(2, tests::binary::snapshot(&above, "acme/deeper"));
+    let error = scenario.host.fail(2, tests::binary::snapshot(&above, "acme/deeper"));
     assert!(error["message"].as_str().unwrap().contains("2048 are the most"), "{error:#}");
     store::tree::remove::remove_all(&above).unwrap();
 }
 
 #[test]
 fn files_larger_than_any_disk_are_refused() {
-    let mut scene = Scene::new();
-    scene.forge.write(&[directory(""), hole("a", (1 << 62) - 1)]);
-    scene.assert_refused("bytes of files");
-    scene.forge.write(&[directory(""), hole("a", MAX_CONTENT_BYTES), hole("b", 1)]);
-    scene.assert_refused("bytes of files");
+    let mut scenario = LimitScenario::new();
+    scenario.forge.write(&[directory(""), hole("a", (1 << 62) - 1)]);
+    scenario.assert_refused("bytes of files");
+    scenario.forge.write(&[directory(""), hole("a", MAX_CONTENT_BYTES), hole("b", 1)]);
+    scenario.assert_refused("bytes of files");
 }
 
 #[test]
 fn a_hole_that_is_larger_than_a_profile_may_be_is_not_exported() {
-    let mut scene = Scene::new();
-    scene.forge.write(&[directory(""), hole("a", MAX_CONTENT_BYTES)]);
-    let (_, archives) = scene.at("archives");
-    let error = scene.host.fail(TOO_LARGE, ["export", ALICE, "-o", &archives]);
+    let mut scenario = LimitScenario::new();
+    scenario.forge.write(&[directory(""), hole("a", MAX_CONTENT_BYTES)]);
+    let (_, archives) = scenario.at("archives");
+    let error = scenario.host.fail(TOO_LARGE, ["export", ALICE, "-o", &archives]);
     assert_eq!(error["kind"], "profile_too_large");
     assert_eq!(fs::read_dir(&archives).unwrap().count(), 0, "something was exported");
 }
 
 #[test]
 fn a_record_that_says_less_than_its_files_have_is_refused() {
-    let mut scene = Scene::new();
-    scene.host = scene.host.clone().with("PSTORE_MAX_PROFILE_BYTES", "1MiB");
-    scene.forge.change_record(|record| record["uncompressed_size_bytes"] = 1.into());
-    scene.assert_refused("bytes, and 1 in it");
+    let mut scenario = LimitScenario::new();
+    scenario.host = scenario.host.clone().with("PSTORE_MAX_PROFILE_BYTES", "1MiB");
+    scenario.forge.change_record(|record| record["uncompressed_size_bytes"] = 1.into());
+    scenario.assert_refused("bytes, and 1 in it");
     // One that is honest about it is not loaded either.
-    scene.forge.write(&[directory(""), hole("a", 300 << 20)]);
-    let (out, at) = scene.at("out");
-    let loaded = scene.host.succeed(["restore", ALICE, &at, "--chrome-major", "131"]);
+    scenario.forge.write(&[directory(""), hole("a", 300 << 20)]);
+    let (out, at) = scenario.at("out");
+    let loaded = scenario.host.succeed(["restore", ALICE, &at, "--chrome-major", "131"]);
     assert_eq!(loaded["outcome"], "too_large");
     assert!(!out.join("a").exists());
-    let mountpoint = scene.desk.mountpoint.to_str().unwrap();
+    let mountpoint = scenario.fixture.mountpoint.to_str().unwrap();
     let mount = ["mount", ALICE, mountpoint, "--chrome-major", "131", "--read-only", "--require"];
-    assert_eq!(scene.host.fail(TOO_LARGE, mount)["kind"], "profile_too_large");
+    assert_eq!(scenario.host.fail(TOO_LARGE, mount)["kind"], "profile_too_large");
 }
 
 #[test]
 fn a_collection_takes_no_more_for_a_tree_than_it_may() {
-    let mut scene = Scene::new();
+    let mut scenario = LimitScenario::new();
     // Two snapshots, so that something of the packs of the first is not needed any more.
-    let source = scene.desk.path("source");
+    let source = scenario.fixture.path("source");
     fs::write(source.join("Default/History"), tests::tree::noise(4_000_000, 77)).unwrap();
     let first =
-        scene.host.succeed(["list", ALICE])["snapshots"][0]["sha256_prefix"].as_str().unwrap().to_owned();
-    scene.host.snapshot(&source, ALICE);
-    scene.host.succeed(["delete", ALICE, "--sha", &first]);
-    scene.forge = Forge::of(&scene.desk.path("store"), "acme/alice/131");
+        scenario.host.succeed(["list", ALICE])["snapshots"][0]["sha256_prefix"].as_str().unwrap().to_owned();
+    scenario.host.snapshot(&source, ALICE);
+    scenario.host.succeed(["delete", ALICE, "--sha", &first]);
+    scenario.forge = Forge::of(&scenario.fixture.path("store"), "acme/alice/131");
     // 25 MB of attributes.
-    let mut entries = scene.forge.entries.clone();
+    let mut entries = scenario.forge.entries.clone();
     entries.extend((0..100_000).map(|number| {
         let mut entry = file(&format!("z{number:06}"), b"");
         entry.meta.xattrs = vec![(b"user.x".to_vec(), vec![b'x'; 220])];
         entry
     }));
-    scene.forge.write(&entries);
+    scenario.forge.write(&entries);
     let collect = ["gc", "acme", "--grace", "0", "--memory", "16", "--dry-run", "--max-unused", "0"];
-    let collected = scene.host.run(collect);
+    let collected = scenario.host.run(collect);
     assert_eq!(collected.code, Some(0), "{collected:#?}");
     assert!(collected.stderr.contains("bytes of metadata"), "{}", collected.stderr);
 }
 
 #[test]
 fn a_segment_that_is_named_many_times_is_held_and_kept_once() {
-    let mut scene = Scene::new();
-    let mut segments = tree::segments(&scene.forge.entries, &scene.forge.locations);
+    let mut scenario = LimitScenario::new();
+    let mut segments = tree::segments(&scenario.forge.entries, &scenario.forge.locations);
     let mut long = segments[0].tree.clone();
     long.resize(8 << 20, 0);
     let empty = tree::segments(&[], &[]).remove(0).table;
     segments.push(Segment { tree: long, table: empty, chunks: 0 });
-    scene.forge.write_bent(&segments, |root| {
+    scenario.forge.write_bent(&segments, |root| {
         let long = root.segments[root.segments.len() - 1];
         root.segments.extend(vec![long; 100]);
     });
-    let (_, out) = scene.at("out");
+    let (_, out) = scenario.at("out");
     // Twice: from the bucket, and from what this host has kept of it.
     for _ in 0..2 {
-        scene.host.fail(DAMAGED, ["restore", ALICE, &out]);
+        scenario.host.fail(DAMAGED, ["restore", ALICE, &out]);
     }
 }

@@ -1,4 +1,4 @@
-//! Objects larger than any reader could hold, where small documents belong.
+//! These tests put objects larger than any reader could hold where small documents belong.
 
 use std::{fs, fs::File, path::Path, sync::Arc};
 

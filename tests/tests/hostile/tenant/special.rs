@@ -1,5 +1,5 @@
-//! Set-id bits and attributes that lend rights: whoever restores, imports or mounts a snapshot lends
-//! nobody theirs.
+//! These tests store set-id bits and attributes that lend rights: whoever restores, imports or mounts a snapshot
+//! lends nobody theirs.
 
 use std::{
     fs::{self, Permissions},
@@ -15,7 +15,7 @@ use rustix::{
 use store::archive::header::{Header, MemberKind};
 use tests::{
     forge::Forge,
-    mount::{ALICE, MountDesk},
+    mount_fixture::{ALICE, MountFixture},
     tarball::Tarball,
 };
 
@@ -26,9 +26,9 @@ const NOBODY: u32 = 65534;
 
 /// A tenant's snapshot: a program that is set-user-id and one with a capability, in a directory that
 /// is set-group-id.
-fn forged() -> MountDesk {
-    let desk = MountDesk::local();
-    let source = desk.path("source");
+fn forged() -> MountFixture {
+    let fixture = MountFixture::local();
+    let source = fixture.path("source");
     fs::create_dir_all(source.join("Default")).unwrap();
     fs::write(source.join("Last Version"), "131.0.6778.85").unwrap();
     fs::copy("/usr/bin/id", source.join("id")).unwrap();
@@ -36,8 +36,8 @@ fn forged() -> MountDesk {
     for program in ["id", "setpriv"] {
         fs::set_permissions(source.join(program), Permissions::from_mode(0o755)).unwrap();
     }
-    desk.host.snapshot(&source, ALICE);
-    let mut forge = Forge::of(&desk.path("store"), "acme/alice/131");
+    fixture.host.snapshot(&source, ALICE);
+    let mut forge = Forge::of(&fixture.path("store"), "acme/alice/131");
     let mut entries = forge.entries.clone();
     for entry in &mut entries {
         match entry.path.as_bytes() {
@@ -56,10 +56,10 @@ fn forged() -> MountDesk {
     }
     forge.write(&entries);
     // Another user can look into it.
-    for place in [desk.path("."), desk.path("store").parent().unwrap().to_owned()] {
+    for place in [fixture.path("."), fixture.path("store").parent().unwrap().to_owned()] {
         fs::set_permissions(place, Permissions::from_mode(0o755)).unwrap();
     }
-    desk
+    fixture
 }
 
 /// Runs a program as a user that has nothing, and returns what it printed.
@@ -98,9 +98,9 @@ fn assert_lends_nothing(root: &Path) {
 
 #[test]
 fn what_root_restores_lends_nobody_its_rights() {
-    let desk = forged();
-    let out = desk.path("out");
-    let document = desk.host.restore(ALICE, &out);
+    let fixture = forged();
+    let out = fixture.path("out");
+    let document = fixture.host.restore(ALICE, &out);
     assert_plain(&out);
     assert_lends_nothing(&out);
     let warnings = document["warnings"].to_string();
@@ -109,10 +109,10 @@ fn what_root_restores_lends_nobody_its_rights() {
         "{warnings}"
     );
     // Nor loaded for a Chrome, with the owners it says it had.
-    let loaded = desk.path("loaded");
+    let loaded = fixture.path("loaded");
     let loaded_at = loaded.to_str().unwrap();
     let load = ["restore", ALICE, loaded_at, "--chrome-major", "131", "--same-owner"];
-    let document = desk.host.succeed(load);
+    let document = fixture.host.succeed(load);
     assert!(document["warnings"].to_string().contains("--preserve-special"), "{document:#}");
     assert_plain(&loaded);
     assert_lends_nothing(&loaded);
@@ -120,78 +120,78 @@ fn what_root_restores_lends_nobody_its_rights() {
 
 #[test]
 fn what_is_exported_and_imported_lends_nobody_rights() {
-    let desk = forged();
-    let (archives, out) = (desk.path("archives"), desk.path("out"));
-    let exported = desk.host.succeed(["export", ALICE, "-o", archives.to_str().unwrap()]);
+    let fixture = forged();
+    let (archives, out) = (fixture.path("archives"), fixture.path("out"));
+    let exported = fixture.host.succeed(["export", ALICE, "-o", archives.to_str().unwrap()]);
     let archive = exported["archive"].as_str().unwrap();
     // Nor does it when root unpacks it with another program that keeps whatever it finds.
-    let unpacked = desk.place("unpacked");
+    let unpacked = fixture.place("unpacked");
     let tar = "tar --zstd --xattrs --xattrs-include='*' -p --same-owner -xf \"$0\" -C \"$1\"";
     let ran = Command::new("sh").args(["-c", tar, archive, unpacked.to_str().unwrap()]).status().unwrap();
     assert!(ran.success());
     assert_plain(&unpacked);
     assert_lends_nothing(&unpacked);
     // It is what a restore writes, to the last bit of a mode.
-    let restored = desk.path("restored");
-    desk.host.restore(ALICE, &restored);
+    let restored = fixture.path("restored");
+    fixture.host.restore(ALICE, &restored);
     for name in ["Default", "id", "setpriv"] {
         let mode = |root: &Path| fs::metadata(root.join(name)).unwrap().mode() & 0o7777;
         assert_eq!(mode(&unpacked), mode(&restored), "{name}");
     }
-    desk.host.succeed(["import", archive, "acme/again", "--chrome-major", "131"]);
+    fixture.host.succeed(["import", archive, "acme/again", "--chrome-major", "131"]);
     // Not even what is stored of it does.
-    let stored = Forge::of(&desk.path("store"), "acme/again/131");
+    let stored = Forge::of(&fixture.path("store"), "acme/again/131");
     assert!(stored.entries.iter().all(|entry| !entry.meta.is_special()), "{:#?}", stored.entries);
-    desk.host.restore("acme/again", &out);
+    fixture.host.restore("acme/again", &out);
     assert_plain(&out);
     assert_lends_nothing(&out);
 }
 
 #[test]
 fn an_archive_of_somebody_elses_lends_nobody_rights() {
-    let desk = MountDesk::local();
+    let fixture = MountFixture::local();
     let content = fs::read("/usr/bin/id").unwrap();
     let header = Header { mode: 0o6755, size: content.len() as u64, ..Header::new("./id", MemberKind::File) };
     let archive = Tarball::new()
         .directory("./")
         .pax(&[("SCHILY.xattr.security.capability", &SETUID), ("SCHILY.xattr.user.kept", b"1")])
         .member(&header, &content);
-    fs::write(desk.path("a.tar.zst"), archive.end().zstd()).unwrap();
-    let archive = desk.path("a.tar.zst");
-    desk.host.succeed(["import", archive.to_str().unwrap(), ALICE, "--chrome-major", "131"]);
-    let stored = Forge::of(&desk.path("store"), "acme/alice/131");
+    fs::write(fixture.path("a.tar.zst"), archive.end().zstd()).unwrap();
+    let archive = fixture.path("a.tar.zst");
+    fixture.host.succeed(["import", archive.to_str().unwrap(), ALICE, "--chrome-major", "131"]);
+    let stored = Forge::of(&fixture.path("store"), "acme/alice/131");
     assert!(stored.entries.iter().all(|entry| !entry.meta.is_special()), "{:#?}", stored.entries);
-    let out = desk.path("out");
-    desk.host.restore(ALICE, &out);
+    let out = fixture.path("out");
+    fixture.host.restore(ALICE, &out);
     assert_eq!(fs::metadata(out.join("id")).unwrap().mode() & 0o7777, 0o755);
     assert_eq!(names(&out.join("id")), ["user.kept"]);
 }
 
 #[test]
 fn what_is_mounted_lends_nobody_rights() {
-    let desk = forged();
+    let fixture = forged();
     for more in [&["--read-only", "--allow-other"][..], &["--allow-other"]] {
-        desk.mount_as(&desk.host, more);
-        assert_plain(&desk.mountpoint);
-        let path = desk.mountpoint.join("setpriv");
+        fixture.mount_as(&fixture.host, more);
+        assert_plain(&fixture.mountpoint);
+        let path = fixture.mountpoint.join("setpriv");
         assert_eq!(lgetxattr(&path, CAPABILITY, &mut [0; 64][..]), Err(Errno::NODATA));
-        assert_lends_nothing(&desk.mountpoint);
+        assert_lends_nothing(&fixture.mountpoint);
         // Nor does a copy that root makes of it.
-        let copy = desk.path(&format!("copy-{}", more.len()));
-        let copied = Command::new("cp").arg("-a").arg(&desk.mountpoint).arg(&copy).status().unwrap();
+        let copy = fixture.path(&format!("copy-{}", more.len()));
+        let copied = Command::new("cp").arg("-a").arg(&fixture.mountpoint).arg(&copy).status().unwrap();
         assert!(copied.success());
         assert_plain(&copy);
         assert_lends_nothing(&copy);
-        desk.unmount(&["--discard"]);
+        fixture.unmount(&["--discard"]);
     }
 }
 
 #[test]
 fn what_lends_rights_is_kept_for_whoever_asks_and_had_it() {
-    let desk = forged();
-    let (out, owned) = (desk.path("out"), desk.path("owned"));
+    let fixture = forged();
+    let (out, owned) = (fixture.path("out"), fixture.path("owned"));
     let at = |path: &Path| path.to_str().unwrap().to_owned();
-    desk.host.succeed(["restore", ALICE, &at(&out), "--preserve-special"]);
+    fixture.host.succeed(["restore", ALICE, &at(&out), "--preserve-special"]);
     assert_eq!(fs::metadata(out.join("id")).unwrap().mode() & 0o7777, 0o6755);
     assert_eq!(fs::metadata(out.join("Default")).unwrap().mode() & 0o7777, 0o3777);
     let mut kept = names(&out.join("setpriv"));
@@ -199,14 +199,14 @@ fn what_lends_rights_is_kept_for_whoever_asks_and_had_it() {
     kept.sort();
     assert_eq!(kept, [CAPABILITY, "user.kept"]);
     // It was somebody else's: it must not lend the rights of whoever restores it.
-    let mut forge = Forge::of(&desk.path("store"), "acme/alice/131");
+    let mut forge = Forge::of(&fixture.path("store"), "acme/alice/131");
     let mut entries = forge.entries.clone();
     entries.iter_mut().for_each(|entry| (entry.meta.uid, entry.meta.gid) = (1234, 1234));
     forge.write(&entries);
-    let error = desk.host.fail(2, ["restore", ALICE, &at(&owned), "--preserve-special"]);
+    let error = fixture.host.fail(2, ["restore", ALICE, &at(&owned), "--preserve-special"]);
     assert!(error["message"].as_str().unwrap().contains("1234:1234"), "{error:#}");
     assert!(!owned.exists());
-    desk.host.succeed(["restore", ALICE, &at(&owned), "--preserve-special", "--same-owner"]);
+    fixture.host.succeed(["restore", ALICE, &at(&owned), "--preserve-special", "--same-owner"]);
     let found = fs::metadata(owned.join("id")).unwrap();
     assert_eq!((found.uid(), found.mode() & 0o7777), (1234, 0o6755));
 }

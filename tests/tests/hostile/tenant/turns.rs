@@ -1,4 +1,4 @@
-//! A tenant whose documents are junk, in the way of an operator who goes through all of them.
+//! These tests put a tenant whose documents are junk in the way of an operator who goes through all tenants.
 
 use std::fs;
 

@@ -1,16 +1,16 @@
-//! A newer Chrome starts from an older one's snapshot if that is asked for, never the other way, and the
+//! These tests start a newer Chrome from an older one's snapshot if that is asked for, never the other way, and the
 //! older one's stay.
 
 use std::fs;
 
 use serde_json::Value;
-use tests::{binary::Ended, mount::ALICE};
+use tests::{binary::Ended, mount_fixture::ALICE};
 
 use super::RunDesk;
 
-fn run(desk: &RunDesk, major: &str, options: &[&str], script: &str) -> Ended {
+fn run(fixture: &RunDesk, major: &str, options: &[&str], script: &str) -> Ended {
     let command = ["--", "sh", "-c", script, "{profile}"];
-    desk.host.run([&["run", ALICE, "--chrome-major", major], options, &command].concat())
+    fixture.host.run([&["run", ALICE, "--chrome-major", major], options, &command].concat())
 }
 
 #[track_caller]
@@ -21,74 +21,74 @@ fn kept(ended: Ended) -> Value {
 }
 
 /// The record of the current snapshot of this Chrome.
-fn shown(desk: &RunDesk, major: &str) -> Value {
-    desk.host.succeed(["show", ALICE, "--chrome-major", major])
+fn shown(fixture: &RunDesk, major: &str) -> Value {
+    fixture.host.succeed(["show", ALICE, "--chrome-major", major])
 }
 
 #[test]
 fn a_newer_chrome_starts_from_an_older_ones_snapshot_which_stays() {
     for how in [&[][..], &["--copy"]] {
-        let desk = RunDesk::new();
-        desk.succeed("echo of 131 > $0/file");
-        let older = shown(&desk, "131");
+        let fixture = RunDesk::new();
+        fixture.succeed("echo of 131 > $0/file");
+        let older = shown(&fixture, "131");
         let options = [&["--upgrade-from", "131"], how].concat();
         // Also if nothing is changed in it.
-        let first = kept(run(&desk, "132", &options, "grep -q 131 $0/file"));
+        let first = kept(run(&fixture, "132", &options, "grep -q 131 $0/file"));
         let told = first["warnings"].as_array().unwrap().iter();
         assert!(told.clone().any(|said| said.as_str().unwrap().contains("of Chrome 131")), "{first:#}");
-        let newer = shown(&desk, "132");
+        let newer = shown(&fixture, "132");
         let expected = format!("upgraded-from-131/{}", older["record"].as_str().unwrap());
         assert_eq!(newer["transforms"], serde_json::json!([expected]), "{newer:#}");
         // From now on it has snapshots of its own.
-        kept(run(&desk, "132", &options, "echo of 132 > $0/file"));
-        kept(run(&desk, "132", how, "grep -q 132 $0/file"));
-        assert_eq!(shown(&desk, "132")["transforms"], serde_json::json!([]));
-        assert_eq!(shown(&desk, "131")["record"], older["record"]);
-        kept(run(&desk, "131", how, "grep -q 131 $0/file"));
+        kept(run(&fixture, "132", &options, "echo of 132 > $0/file"));
+        kept(run(&fixture, "132", how, "grep -q 132 $0/file"));
+        assert_eq!(shown(&fixture, "132")["transforms"], serde_json::json!([]));
+        assert_eq!(shown(&fixture, "131")["record"], older["record"]);
+        kept(run(&fixture, "131", how, "grep -q 131 $0/file"));
     }
 }
 
 #[test]
 fn an_upgrade_that_was_cut_short_goes_on_and_leaves_no_session_of_the_older_chrome_behind() {
-    let desk = RunDesk::new();
-    desk.succeed("echo of 131 > $0/file");
-    let place = desk.desk.mountpoint.to_str().unwrap();
+    let fixture = RunDesk::new();
+    fixture.succeed("echo of 131 > $0/file");
+    let place = fixture.fixture.mountpoint.to_str().unwrap();
     let mount = ["mount", ALICE, place, "--chrome-major", "132", "--upgrade-from", "131"];
-    let mounted = desk.host.succeed(mount);
-    fs::write(desk.desk.mountpoint.join("file"), "of 132").unwrap();
-    desk.desk.kill(&mounted);
-    assert_eq!(desk.host.succeed(mount)["resumed"], true);
-    desk.host.succeed(["unmount", place, "--commit"]);
-    assert_eq!(shown(&desk, "132")["transforms"].as_array().unwrap().len(), 1);
+    let mounted = fixture.host.succeed(mount);
+    fs::write(fixture.fixture.mountpoint.join("file"), "of 132").unwrap();
+    fixture.fixture.kill(&mounted);
+    assert_eq!(fixture.host.succeed(mount)["resumed"], true);
+    fixture.host.succeed(["unmount", place, "--commit"]);
+    assert_eq!(shown(&fixture, "132")["transforms"].as_array().unwrap().len(), 1);
 
-    let mounted = desk.host.succeed(["mount", ALICE, place, "--chrome-major", "131"]);
-    fs::write(desk.desk.mountpoint.join("file"), "not committed").unwrap();
-    desk.desk.kill(&mounted);
+    let mounted = fixture.host.succeed(["mount", ALICE, place, "--chrome-major", "131"]);
+    fs::write(fixture.fixture.mountpoint.join("file"), "not committed").unwrap();
+    fixture.fixture.kill(&mounted);
     let next = ["mount", ALICE, place, "--chrome-major", "133", "--upgrade-from", "131"];
-    let refused = desk.host.fail(37, next);
+    let refused = fixture.host.fail(37, next);
     assert!(refused["hint"].as_str().unwrap().contains("pstore sessions rescue"), "{refused:#}");
 }
 
 #[test]
 fn no_chrome_starts_from_a_newer_ones_snapshot_or_from_one_that_is_not_there() {
-    let desk = RunDesk::new();
-    desk.succeed("echo of 131 > $0/file");
-    let out = desk.desk.path("out");
+    let fixture = RunDesk::new();
+    fixture.succeed("echo of 131 > $0/file");
+    let out = fixture.fixture.path("out");
     let restore = |major: &str, from: &str| {
         let target = out.to_str().unwrap();
-        desk.host.run(["restore", ALICE, target, "--chrome-major", major, "--upgrade-from", from])
+        fixture.host.run(["restore", ALICE, target, "--chrome-major", major, "--upgrade-from", from])
     };
     for (major, from, code) in [("130", "131", 2), ("131", "131", 2), ("133", "132", 3)] {
         for how in [&[][..], &["--copy"]] {
             let options = [&["--upgrade-from", from], how].concat();
-            let refused = run(&desk, major, &options, "true");
+            let refused = run(&fixture, major, &options, "true");
             assert_eq!(refused.code, Some(code), "{major} from {from}: {refused:#?}");
         }
         assert_eq!(restore(major, from).code, Some(code));
         assert!(!out.exists());
     }
     // Without a word about it nothing is loaded, and the way forward is named.
-    let refused = run(&desk, "132", &["--require"], "true");
+    let refused = run(&fixture, "132", &["--require"], "true");
     assert_eq!(refused.code, Some(34), "{refused:#?}");
     assert!(refused.stderr.contains("--upgrade-from 131"), "{refused:#?}");
     assert_eq!(restore("132", "131").document["outcome"], "success");
@@ -97,12 +97,12 @@ fn no_chrome_starts_from_a_newer_ones_snapshot_or_from_one_that_is_not_there() {
 
 #[test]
 fn a_tenant_may_have_every_newer_chrome_start_from_the_newest_older_one() {
-    let desk = RunDesk::new();
-    desk.succeed("echo of 131 > $0/file");
-    kept(run(&desk, "132", &["--upgrade-from", "131"], "echo of 132 > $0/file"));
-    let rules = desk.desk.path("pstore.toml");
+    let fixture = RunDesk::new();
+    fixture.succeed("echo of 131 > $0/file");
+    kept(run(&fixture, "132", &["--upgrade-from", "131"], "echo of 132 > $0/file"));
+    let rules = fixture.fixture.path("pstore.toml");
     fs::write(&rules, "[tenants.acme]\nupgrade = \"forward\"\n").unwrap();
-    let host = desk.host.clone().with("PSTORE_CONFIG", rules.to_str().unwrap());
+    let host = fixture.host.clone().with("PSTORE_CONFIG", rules.to_str().unwrap());
     let forward = |major: &str, script: &str| {
         let ended = host.run(["run", ALICE, "--chrome-major", major, "--", "sh", "-c", script, "{profile}"]);
         assert_eq!(ended.code, Some(0), "{ended:#?}");

@@ -1,4 +1,4 @@
-//! What every verb does to a store, and what must be there for it.
+//! `Act` is what every verb does to a store, and what must be there for it.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -22,11 +22,11 @@ use store::{
     tree::walk::Skipped,
 };
 use tests::{
+    store_fixture::{StoreFixture, actor, commit_request},
     tree::noise,
-    world::{World, actor, commit_request},
 };
 
-use crate::faults::scene::{LATER, NOW, Scene};
+use crate::faults::scenario::{FaultScenario, LATER, NOW};
 
 const TERMS: Terms = Terms { ttl: lock::DEFAULT_TTL, with_process: false };
 
@@ -67,14 +67,14 @@ impl Act {
     }
 
     /// What must be there for it, beside three snapshots.
-    pub(crate) async fn prepare(self, scene: &Scene<'_>, memory: &MemoryBucket) {
+    pub(crate) async fn prepare(self, scenario: &FaultScenario<'_>, memory: &MemoryBucket) {
         match self {
             Self::Collect => {
-                let handle = scene.world.handle("before");
-                handle.delete(scene.records[0], "").await.unwrap();
+                let handle = scenario.fixture.handle("before");
+                handle.delete(scenario.records[0], "").await.unwrap();
             }
             Self::Unlock | Self::Reap => {
-                scene.world.handle("dead").acquire(TERMS, Duration::ZERO).await.unwrap();
+                scenario.fixture.handle("dead").acquire(TERMS, Duration::ZERO).await.unwrap();
                 if self == Self::Reap {
                     memory.advance(LATER);
                 }
@@ -83,22 +83,22 @@ impl Act {
         }
     }
 
-    pub(crate) async fn act(self, scene: &Scene<'_>) -> Result<()> {
-        let (world, handle) = (&scene.world, scene.world.handle("me"));
+    pub(crate) async fn act(self, scenario: &FaultScenario<'_>) -> Result<()> {
+        let (fixture, handle) = (&scenario.fixture, scenario.fixture.handle("me"));
         match self {
-            Self::Snapshot => drop(world.snapshot(scene.next).await?),
-            Self::Commit => commit(world).await?,
+            Self::Snapshot => drop(fixture.snapshot(scenario.next).await?),
+            Self::Commit => commit(fixture).await?,
             Self::Restore => {
                 let folder = tempfile::tempdir().unwrap();
-                world.restore(&folder.path().join("out")).await?;
+                fixture.restore(&folder.path().join("out")).await?;
             }
-            Self::Delete => drop(handle.delete(scene.records[0], "test").await?),
+            Self::Delete => drop(handle.delete(scenario.records[0], "test").await?),
             Self::Tag => {
-                tag::tag(&handle, scene.records[1], "kept").await?;
-                tag::untag(&handle, scene.records[1], "kept").await?;
+                tag::tag(&handle, scenario.records[1], "kept").await?;
+                tag::untag(&handle, scenario.records[1], "kept").await?;
             }
             Self::Rollback => {
-                let wanted = Move { target: scene.records[0], reason: "test".into(), force: false };
+                let wanted = Move { target: scenario.records[0], reason: "test".into(), force: false };
                 handle.point(&wanted).await?;
             }
             Self::Lock => {
@@ -107,14 +107,14 @@ impl Act {
                 hold.release().await?;
             }
             Self::Unlock => drop(handle.force_unlock("test").await?),
-            Self::Reap => drop(reap::reap(&world.store, &actor("me"), Duration::ZERO).await?),
+            Self::Reap => drop(reap::reap(&fixture.store, &actor("me"), Duration::ZERO).await?),
             Self::Retention => {
-                let survey = retention::survey(&world.store).await?;
+                let survey = retention::survey(&fixture.store).await?;
                 let policy = Policy { keep: Some(Keep::One), ..Policy::default() };
                 let plan = retention::plan(survey, |_| policy.clone(), Limits::default());
-                retention::apply(&world.store, &actor("me"), &plan).await?;
+                retention::apply(&fixture.store, &actor("me"), &plan).await?;
             }
-            Self::Collect => drop(Collector::new(world.store.clone(), NOW).run_through().await?),
+            Self::Collect => drop(Collector::new(fixture.store.clone(), NOW).run_through().await?),
         }
         Ok(())
     }
@@ -134,16 +134,17 @@ impl Files for Changed {
 }
 
 /// What a mount does when it stores a change: by its lock, on top of what it started from.
-async fn commit(world: &World) -> Result<()> {
-    let hold = world.handle("mount").acquire(TERMS, Duration::ZERO).await?;
-    let Opened { record, metadata, entries, .. } = Opened::load(&world.store, world.current().await?).await?;
+async fn commit(fixture: &StoreFixture) -> Result<()> {
+    let hold = fixture.handle("mount").acquire(TERMS, Duration::ZERO).await?;
+    let Opened { record, metadata, entries, .. } =
+        Opened::load(&fixture.store, fixture.current().await?).await?;
     let changed = entries.iter().position(|entry| entry.path.to_string() == "own").unwrap();
     let tree = commit::Tree { entries, changed: vec![changed], skipped: Skipped::default(), bytes: 100_000 };
-    let wanted = commit_request(&world.lineage, Path::new("/mnt"));
+    let wanted = commit_request(&fixture.lineage, Path::new("/mnt"));
     let base = Some(Base { record, metadata: Arc::new(metadata) });
     let intend = async |_| Ok(());
     commit::commit(
-        &world.store,
+        &fixture.store,
         wanted,
         tree,
         Arc::new(Changed),

@@ -1,4 +1,4 @@
-//! The program, killed in the middle of each verb.
+//! These tests kill the program in the middle of each verb.
 
 use std::{
     env, fs,
@@ -11,7 +11,7 @@ use store::bucket::{Access, LocalBucket};
 use tests::{
     binary::Host,
     checker::{self, State},
-    mount::{ALICE, MountDesk},
+    mount_fixture::{ALICE, MountFixture},
     tree::noise,
 };
 
@@ -32,11 +32,11 @@ async fn look_at(store: &Path) -> State {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_program_may_be_killed_during_any_verb() {
     let rounds = env::var("PSTORE_KILL_ROUNDS").map_or(3, |rounds| rounds.parse().unwrap());
-    let desk = MountDesk::local();
-    let (host, source, store) = (&desk.host, desk.path("source"), desk.path("store"));
-    let (directory, out) = (source.to_str().unwrap().to_owned(), desk.path("out").display().to_string());
-    let place = desk.mountpoint.to_str().unwrap();
-    let rules = desk.path("one/.config/pstore");
+    let fixture = MountFixture::local();
+    let (host, source, store) = (&fixture.host, fixture.path("source"), fixture.path("store"));
+    let (directory, out) = (source.to_str().unwrap().to_owned(), fixture.path("out").display().to_string());
+    let place = fixture.mountpoint.to_str().unwrap();
+    let rules = fixture.path("one/.config/pstore");
     fs::create_dir_all(&rules).unwrap();
     fs::write(rules.join("pstore.toml"), "[tenants.acme]\nretention.max_count = 4\n").unwrap();
     fill(&source, 0);
@@ -53,13 +53,13 @@ async fn the_program_may_be_killed_during_any_verb() {
         let spare = host.succeed(snapshot)["sha256_prefix"].as_str().unwrap().to_owned();
         fill(&source, 1000 + 2 * round);
         host.succeed(snapshot);
-        let mounted = desk.mount_as(host, &["--wait", "5"]);
-        fs::write(desk.mountpoint.join("in the mount"), noise(200_000, round)).unwrap();
+        let mounted = fixture.mount_as(host, &["--wait", "5"]);
+        fs::write(fixture.mountpoint.join("in the mount"), noise(200_000, round)).unwrap();
         kill_during(host, &["commit", place], usual, 17 * round);
-        desk.kill(&mounted);
-        desk.mount();
-        assert_eq!(fs::read(desk.mountpoint.join("in the mount")).unwrap(), noise(200_000, round));
-        desk.unmount(&["--commit"]);
+        fixture.kill(&mounted);
+        fixture.mount();
+        assert_eq!(fs::read(fixture.mountpoint.join("in the mount")).unwrap(), noise(200_000, round));
+        fixture.unmount(&["--commit"]);
         fill(&source, 1001 + 2 * round);
         let verbs: [&[&str]; 10] = [
             &snapshot,

@@ -1,6 +1,6 @@
-//! Every verb that touches the bucket, with every one of its calls failing in every way, and
-//! the program killed in the middle of each: the invariants of the format hold afterwards, and
-//! whoever comes next succeeds.
+//! These tests run every verb that touches the bucket, with every one of its calls failing in every way, and kill
+//! the program in the middle of each: the invariants of the format hold afterwards, and whoever comes next
+//! succeeds.
 //!
 //! What holds is told by the program's own `verify` and by [`tests::checker`], which knows the
 //! format's page and none of the program's decoders. `PSTORE_KILL_ROUNDS` is how often each
@@ -8,7 +8,7 @@
 
 mod act;
 mod killed;
-mod scene;
+mod scenario;
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -17,7 +17,7 @@ use store::bucket::Fault;
 use tests::tree::noise;
 
 use act::Act;
-use scene::Template;
+use scenario::Template;
 
 /// Runs at once: most of them wait for their next attempt.
 const AT_ONCE: usize = 24;
@@ -41,7 +41,7 @@ async fn every_call_may_fail(fault: Fault) {
         let template = Arc::clone(&template);
         // Its future borrows too much to be moved to another thread, so a thread is moved to it.
         let runtime = tokio::runtime::Handle::current();
-        tokio::task::spawn_blocking(move || runtime.block_on(template.strike(act, fault, k)))
+        tokio::task::spawn_blocking(move || runtime.block_on(template.run_with_fault(act, fault, k)))
     });
     let ended: Vec<_> = runs.buffer_unordered(AT_ONCE).collect().await;
     println!("{} runs", ended.len());

@@ -1,4 +1,4 @@
-//! What is damaged is made good from wherever it is to be had; what is lost is marked, and
+//! These tests repair: what is damaged is made good from wherever it is to be had; what is lost is marked, and
 //! neither hidden nor spread.
 
 mod captures;
@@ -27,8 +27,8 @@ use store::{
 use tempfile::TempDir;
 use tests::{
     interrupter::{Interrupter, deed},
+    store_fixture::{StoreFixture, copy, request},
     tree::{assert_same, noise},
-    world::{World, copy, request},
 };
 
 const REPAIR: verify::Options = verify::Options {
@@ -50,32 +50,33 @@ fn fill(source: &Path) {
 }
 
 /// A profile that is not stored yet, and a store in memory.
-struct Scene {
+struct RepairScenario {
     dir: TempDir,
     source: PathBuf,
     memory: Arc<MemoryBucket>,
-    world: World,
+    fixture: StoreFixture,
 }
 
-impl Scene {
+impl RepairScenario {
     async fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let source = dir.path().join("source");
         fill(&source);
         let memory = Arc::new(MemoryBucket::new());
-        let world = World::open(memory.clone(), None).await;
-        Self { dir, source, memory, world }
+        let fixture = StoreFixture::open(memory.clone(), None).await;
+        Self { dir, source, memory, fixture }
     }
 }
 
-async fn repair(world: &World) -> Report {
-    verify::verify(&world.store, &world.lineage, REPAIR, Arc::new(Silent)).await.unwrap()
+async fn repair(fixture: &StoreFixture) -> Report {
+    verify::verify(&fixture.store, &fixture.lineage, REPAIR, Arc::new(Silent)).await.unwrap()
 }
 
 /// A snapshot that shares nothing with what is there.
-async fn apart(world: &World, source: &Path) {
-    let request = store::ops::write::snapshot::Request { index_budget: 0, ..request(&world.lineage, source) };
-    world.capture(&request).await.unwrap();
+async fn apart(fixture: &StoreFixture, source: &Path) {
+    let request =
+        store::ops::write::snapshot::Request { index_budget: 0, ..request(&fixture.lineage, source) };
+    fixture.capture(&request).await.unwrap();
 }
 
 fn used(record: &Record, seq: impl Fn(PackSeq) -> bool) -> Vec<PackId> {
@@ -83,14 +84,14 @@ fn used(record: &Record, seq: impl Fn(PackSeq) -> bool) -> Vec<PackId> {
     packs.filter(|pack| seq(pack.seq)).collect()
 }
 
-async fn data_pack(world: &World) -> Key {
-    let record = world.current().await.unwrap();
-    layout::pack(&world.store.tenant, used(&record, |seq| seq != PackSeq::Meta)[0])
+async fn data_pack(fixture: &StoreFixture) -> Key {
+    let record = fixture.current().await.unwrap();
+    layout::pack(&fixture.store.tenant, used(&record, |seq| seq != PackSeq::Meta)[0])
 }
 
-async fn meta_pack(world: &World) -> Key {
-    let record = world.current().await.unwrap();
-    layout::pack(&world.store.tenant, used(&record, |seq| seq == PackSeq::Meta)[0])
+async fn meta_pack(fixture: &StoreFixture) -> Key {
+    let record = fixture.current().await.unwrap();
+    layout::pack(&fixture.store.tenant, used(&record, |seq| seq == PackSeq::Meta)[0])
 }
 
 async fn change(memory: &MemoryBucket, key: &Key, change: impl FnOnce(&mut Vec<u8>)) {
@@ -104,51 +105,55 @@ async fn spoil(memory: &MemoryBucket, key: &Key) {
     change(memory, key, |bytes| bytes[1000] ^= 1).await;
 }
 
-async fn assert_restores(world: &World, record: &Record, source: &Path) {
+async fn assert_restores(fixture: &StoreFixture, record: &Record, source: &Path) {
     let out = tempfile::tempdir().unwrap();
     let out = out.path().join("out");
-    world.restore_record(record, &out).await.unwrap();
+    fixture.restore_record(record, &out).await.unwrap();
     assert_same(source, &out);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn damaged_and_missing_content_comes_from_another_pack() {
-    let Scene { dir: _dir, source, memory: stage, world } = Scene::new().await;
-    world.snapshot(&source).await.unwrap();
-    let carol = world.of("acme/carol");
+    let RepairScenario { dir: _dir, source, memory: stage, fixture } = RepairScenario::new().await;
+    fixture.snapshot(&source).await.unwrap();
+    let carol = fixture.of("acme/carol");
     assert_eq!(carol.snapshot(&source).await.unwrap().counts.new_chunks, 0, "carol shares alice's chunks");
-    apart(&world.of("acme/bob"), &source).await;
-    let pack = data_pack(&world).await;
+    apart(&fixture.of("acme/bob"), &source).await;
+    let pack = data_pack(&fixture).await;
     for blow in 0..4 {
         let memory = copy(&stage).await;
-        let world = world.on(memory.clone());
+        let fixture = fixture.on(memory.clone());
         match blow {
             0 => spoil(&memory, &pack).await,
             1 => change(&memory, &pack, |bytes| bytes.truncate(100_000)).await,
             2 => change(&memory, &pack, |bytes| bytes.clear()).await,
             _ => memory.delete(&pack).await.unwrap(),
         }
-        assert!(!world.verify().await.unwrap().damage.is_empty());
-        let report = repair(&world).await;
+        assert!(!fixture.verify().await.unwrap().damage.is_empty());
+        let report = repair(&fixture).await;
         assert!(report.damage.is_empty() && !report.repaired.is_empty(), "{blow}: {report:#?}");
-        assert_eq!(report.chunks, world.verify().await.unwrap().chunks, "places that are left count no more");
-        let record = world.current().await.unwrap();
+        assert_eq!(
+            report.chunks,
+            fixture.verify().await.unwrap().chunks,
+            "places that are left count no more"
+        );
+        let record = fixture.current().await.unwrap();
         assert_eq!((record.generation, record.damage.is_none()), (1, true));
-        assert_restores(&world, &record, &source).await;
+        assert_restores(&fixture, &record, &source).await;
         // Whoever shares it was helped too, and nobody refers to what is damaged.
         let carol = carol.on(memory.clone());
         carol.assert_clean().await;
-        let dave = world.of("acme/dave");
+        let dave = fixture.of("acme/dave");
         assert_eq!(dave.snapshot(&source).await.unwrap().counts.new_chunks, 0, "{blow}");
         dave.assert_clean().await;
-        Collector::new(world.store.clone(), NOW).run_through().await.unwrap();
-        for world in [&world, &carol, &dave] {
-            world.assert_clean().await;
+        Collector::new(fixture.store.clone(), NOW).run_through().await.unwrap();
+        for fixture in [&fixture, &carol, &dave] {
+            fixture.assert_clean().await;
         }
         if blow > 0 {
             memory.get(&pack, u64::MAX).await.unwrap_err();
         }
-        let quiet = repair(&world).await;
+        let quiet = repair(&fixture).await;
         assert!(quiet.damage.is_empty() && quiet.repaired.is_empty(), "{quiet:#?}");
     }
 }
@@ -156,65 +161,66 @@ async fn damaged_and_missing_content_comes_from_another_pack() {
 /// As much as that: one pack, and the next when that is done.
 #[tokio::test(flavor = "multi_thread")]
 async fn with_little_memory_what_is_lost_is_made_good_pack_by_pack() {
-    let Scene { dir: _dir, source, memory: stage, world } = Scene::new().await;
-    let mut snapshots = vec![world.snapshot(&source).await.unwrap().record];
+    let RepairScenario { dir: _dir, source, memory: stage, fixture } = RepairScenario::new().await;
+    let mut snapshots = vec![fixture.snapshot(&source).await.unwrap().record];
     for more in 0..3 {
         fs::write(source.join(format!("more{more}")), noise(60_000, 50 + more)).unwrap();
-        snapshots.push(world.snapshot(&source).await.unwrap().record);
+        snapshots.push(fixture.snapshot(&source).await.unwrap().record);
     }
-    apart(&world.of("acme/bob"), &source).await;
-    let packs = used(&world.current().await.unwrap(), |seq| seq != PackSeq::Meta);
+    apart(&fixture.of("acme/bob"), &source).await;
+    let packs = used(&fixture.current().await.unwrap(), |seq| seq != PackSeq::Meta);
     assert_eq!(packs.len(), 4);
     for pack in &packs {
-        stage.delete(&layout::pack(&world.store.tenant, *pack)).await.unwrap();
+        stage.delete(&layout::pack(&fixture.store.tenant, *pack)).await.unwrap();
     }
     let mut reports = Vec::new();
     for (memory_bytes, moves) in [(verify::DEFAULT_MEMORY_BYTES, [1, 1, 1, 1]), (0, [1, 2, 3, 4])] {
-        let world = world.on(copy(&stage).await);
+        let fixture = fixture.on(copy(&stage).await);
         let options = verify::Options { memory_bytes, ..REPAIR };
-        let report = verify::verify(&world.store, &world.lineage, options, Arc::new(Silent)).await.unwrap();
+        let report =
+            verify::verify(&fixture.store, &fixture.lineage, options, Arc::new(Silent)).await.unwrap();
         assert!(report.damage.is_empty() && report.marked.is_empty(), "{report:#?}");
         reports.push(report.repaired);
         for (record, moves) in snapshots.iter().zip(moves) {
             let (record, _) =
-                store::catalog::records::get(&world.store, &world.lineage, *record).await.unwrap();
+                store::catalog::records::get(&fixture.store, &fixture.lineage, *record).await.unwrap();
             assert_eq!(record.generation, moves);
         }
-        world.assert_clean().await;
-        assert_restores(&world, &world.current().await.unwrap(), &source).await;
+        fixture.assert_clean().await;
+        assert_restores(&fixture, &fixture.current().await.unwrap(), &source).await;
     }
     assert_eq!(reports[0], reports[1]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn frames_outlive_the_directory_of_their_pack() {
-    let Scene { dir: _dir, source, memory, world } = Scene::new().await;
-    world.snapshot(&source).await.unwrap();
-    change(&memory, &data_pack(&world).await, |bytes| *bytes.last_mut().unwrap() ^= 1).await;
-    let report = repair(&world).await;
+    let RepairScenario { dir: _dir, source, memory, fixture } = RepairScenario::new().await;
+    fixture.snapshot(&source).await.unwrap();
+    change(&memory, &data_pack(&fixture).await, |bytes| *bytes.last_mut().unwrap() ^= 1).await;
+    let report = repair(&fixture).await;
     assert!(report.damage.is_empty() && !report.repaired.is_empty(), "{report:#?}");
-    assert_restores(&world, &world.current().await.unwrap(), &source).await;
+    assert_restores(&fixture, &fixture.current().await.unwrap(), &source).await;
 }
 
 /// The frames before the cut are read one by one, for together they reach beyond it.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_left_of_a_pack_that_was_cut_short_is_made_good() {
-    let Scene { dir: _dir, source, memory, world } = Scene::new().await;
-    world.snapshot(&source).await.unwrap();
-    change(&memory, &data_pack(&world).await, |bytes| bytes.truncate(bytes.len() / 2)).await;
-    let report = repair(&world).await;
+    let RepairScenario { dir: _dir, source, memory, fixture } = RepairScenario::new().await;
+    fixture.snapshot(&source).await.unwrap();
+    change(&memory, &data_pack(&fixture).await, |bytes| bytes.truncate(bytes.len() / 2)).await;
+    let report = repair(&fixture).await;
     let lost: BTreeSet<&String> = report.damage.iter().flat_map(|damage| &damage.files).collect();
     assert!((3..10).contains(&lost.len()), "{report:#?}");
-    let mark = world.current().await.unwrap().damage.unwrap();
+    let mark = fixture.current().await.unwrap().damage.unwrap();
     assert_eq!(mark.files, lost.len() as u64);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_indexes_are_written_anew_and_copies_are_found_without_them() {
-    let Scene { dir: _dir, source, memory, world } = Scene::new().await;
-    world.snapshot(&source).await.unwrap();
+    let RepairScenario { dir: _dir, source, memory, fixture } = RepairScenario::new().await;
+    fixture.snapshot(&source).await.unwrap();
     let forget = async || {
-        let indexes = layout::indexes(&world.store.tenant);
+        let indexes = layout::indexes(&fixture.store.tenant);
         let (indexes, _) = store::catalog::records::list_all(&*memory, &indexes, Depth::All).await.unwrap();
         assert!(!indexes.is_empty());
         for index in indexes {
@@ -222,16 +228,16 @@ async fn lost_indexes_are_written_anew_and_copies_are_found_without_them() {
         }
     };
     forget().await;
-    let report = repair(&world).await;
+    let report = repair(&fixture).await;
     assert!(report.damage.is_empty() && !report.repaired.is_empty(), "{report:#?}");
-    let dave = world.of("acme/dave");
+    let dave = fixture.of("acme/dave");
     assert_eq!(dave.snapshot(&source).await.unwrap().counts.new_chunks, 0, "dave shares alice's chunks");
-    apart(&world.of("acme/bob"), &source).await;
+    apart(&fixture.of("acme/bob"), &source).await;
     forget().await;
-    memory.delete(&data_pack(&world).await).await.unwrap();
-    let report = repair(&world).await;
+    memory.delete(&data_pack(&fixture).await).await.unwrap();
+    let report = repair(&fixture).await;
     assert!(report.damage.is_empty() && !report.repaired.is_empty(), "{report:#?}");
-    assert_restores(&world, &world.current().await.unwrap(), &source).await;
+    assert_restores(&fixture, &fixture.current().await.unwrap(), &source).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -240,12 +246,12 @@ async fn content_and_trees_come_from_this_hosts_cache() {
     let (source, cache) = (dir.path().join("source"), dir.path().join("cache"));
     fill(&source);
     let memory = Arc::new(MemoryBucket::new());
-    let world = World::open(memory.clone(), Some(cache)).await;
-    world.snapshot(&source).await.unwrap();
-    let key = data_pack(&world).await;
+    let fixture = StoreFixture::open(memory.clone(), Some(cache)).await;
+    fixture.snapshot(&source).await.unwrap();
+    let key = data_pack(&fixture).await;
     let bytes = memory.get(&key, u64::MAX).await.unwrap().bytes;
     let id = key.name().parse().unwrap();
-    let (directory, _) = world.store.pack_directory(id, bytes.len() as u64).await.unwrap();
+    let (directory, _) = fixture.store.pack_directory(id, bytes.len() as u64).await.unwrap();
     let frames: Vec<NewFrame> = directory
         .entries
         .iter()
@@ -255,33 +261,34 @@ async fn content_and_trees_come_from_this_hosts_cache() {
             NewFrame { id: entry.id, codec: entry.codec, stored }
         })
         .collect();
-    let chunks = ChunkCache::new(world.store.cache.as_ref().unwrap(), Limits::default());
+    let chunks = ChunkCache::new(fixture.store.cache.as_ref().unwrap(), Limits::default());
     assert!(chunks.expect(frames.iter().map(|frame| frame.stored.len() as u64).sum()));
     chunks.insert(frames);
     drop(chunks);
     memory.delete(&key).await.unwrap();
-    memory.delete(&meta_pack(&world).await).await.unwrap();
-    let report = repair(&world).await;
+    memory.delete(&meta_pack(&fixture).await).await.unwrap();
+    let report = repair(&fixture).await;
     assert!(report.damage.is_empty() && !report.repaired.is_empty(), "{report:#?}");
     // As another host sees it.
-    let elsewhere = World::open(memory, None).await;
+    let elsewhere = StoreFixture::open(memory, None).await;
     assert_restores(&elsewhere, &elsewhere.current().await.unwrap(), &source).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_lost_is_marked_in_every_snapshot_and_all_files_are_named() {
-    let Scene { dir, source, memory, world } = Scene::new().await;
-    let first = world.snapshot(&source).await.unwrap();
+    let RepairScenario { dir, source, memory, fixture } = RepairScenario::new().await;
+    let first = fixture.snapshot(&source).await.unwrap();
     fs::write(source.join("new"), noise(60_000, 99)).unwrap();
-    let second = world.snapshot(&source).await.unwrap();
-    let carol = world.of("acme/carol");
+    let second = fixture.snapshot(&source).await.unwrap();
+    let carol = fixture.of("acme/carol");
     carol.snapshot(&source).await.unwrap();
-    let (record, _) = store::catalog::records::get(&world.store, &world.lineage, first.record).await.unwrap();
+    let (record, _) =
+        store::catalog::records::get(&fixture.store, &fixture.lineage, first.record).await.unwrap();
     let pack = used(&record, |seq| seq != PackSeq::Meta)[0];
-    let key = layout::pack(&world.store.tenant, pack);
+    let key = layout::pack(&fixture.store.tenant, pack);
     // The whole pack, so that those files are hit that have the same content.
     change(&memory, &key, |bytes| bytes[20..400_000].iter_mut().for_each(|byte| *byte ^= 1)).await;
-    let report = repair(&world).await;
+    let report = repair(&fixture).await;
     let prefixes = [&first.sha256_prefix, &second.sha256_prefix];
     let named: BTreeSet<&String> = report.damage.iter().flat_map(|damage| &damage.snapshots).collect();
     assert_eq!(named, BTreeSet::from(prefixes));
@@ -290,8 +297,8 @@ async fn what_is_lost_is_marked_in_every_snapshot_and_all_files_are_named() {
     let has = |name: &str| files.iter().any(|file| *file == name);
     assert_eq!(has("03"), has("twin"), "{files:?}");
     assert!(files.len() > 3 && !has("new"), "{files:?}");
-    for world in [&world, &carol] {
-        let record = world.current().await.unwrap();
+    for fixture in [&fixture, &carol] {
+        let record = fixture.current().await.unwrap();
         let mark = record.damage.as_ref().unwrap();
         assert_eq!(mark.files, files.len() as u64);
         assert!(
@@ -299,70 +306,71 @@ async fn what_is_lost_is_marked_in_every_snapshot_and_all_files_are_named() {
             "{mark:?}"
         );
         let out = dir.path().join("out");
-        assert_eq!(world.restore(&out).await.unwrap_err().kind(), ErrorKind::Damaged);
+        assert_eq!(fixture.restore(&out).await.unwrap_err().kind(), ErrorKind::Damaged);
         assert!(!out.exists());
     }
     // Nothing is written twice, and a look that reads less takes no mark away.
-    let before = world.current().await.unwrap();
+    let before = fixture.current().await.unwrap();
     for options in [
         REPAIR,
         verify::Options { read_data: false, ..REPAIR },
         verify::Options { sample: Some(Sample { part: 7, of: 1_000_000_007 }), ..REPAIR },
         verify::Options { repair: false, ..REPAIR },
     ] {
-        let again = verify::verify(&world.store, &world.lineage, options, Arc::new(Silent)).await.unwrap();
+        let again =
+            verify::verify(&fixture.store, &fixture.lineage, options, Arc::new(Silent)).await.unwrap();
         assert_eq!(again.marked.len(), 2, "{options:?}");
-        assert_eq!(world.current().await.unwrap(), before, "{options:?}");
+        assert_eq!(fixture.current().await.unwrap(), before, "{options:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_comes_back_by_itself_loses_its_mark() {
-    let Scene { dir: _dir, source, memory, world } = Scene::new().await;
-    world.snapshot(&source).await.unwrap();
-    let key = data_pack(&world).await;
+    let RepairScenario { dir: _dir, source, memory, fixture } = RepairScenario::new().await;
+    fixture.snapshot(&source).await.unwrap();
+    let key = data_pack(&fixture).await;
     let whole = memory.get(&key, u64::MAX).await.unwrap().bytes;
     spoil(&memory, &key).await;
-    assert_eq!(repair(&world).await.marked.len(), 1);
+    assert_eq!(repair(&fixture).await.marked.len(), 1);
     memory.damage(&key, whole);
-    let report = world.verify().await.unwrap();
+    let report = fixture.verify().await.unwrap();
     assert_eq!((report.damage.len(), report.marked.len()), (0, 1), "only a repair writes");
-    let report = repair(&world).await;
+    let report = repair(&fixture).await;
     assert_eq!((report.damage.len(), report.marked.len()), (0, 0));
-    assert_eq!(world.current().await.unwrap().damage, None);
+    assert_eq!(fixture.current().await.unwrap().damage, None);
 }
 
 /// It is whole again when the repair looks for the second time: nothing is said of what was wrong before.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_comes_back_during_a_repair_is_not_called_damaged() {
-    let Scene { dir: _dir, source, memory, world } = Scene::new().await;
-    world.snapshot(&source).await.unwrap();
-    let (key, harmed) = (data_pack(&world).await, memory.clone());
+    let RepairScenario { dir: _dir, source, memory, fixture } = RepairScenario::new().await;
+    fixture.snapshot(&source).await.unwrap();
+    let (key, harmed) = (data_pack(&fixture).await, memory.clone());
     let whole = memory.get(&key, u64::MAX).await.unwrap().bytes;
     spoil(&memory, &key).await;
-    let records = layout::record(&world.lineage, world.current().await.unwrap().record);
+    let records = layout::record(&fixture.lineage, fixture.current().await.unwrap().record);
     let records = records.as_str().trim_end_matches(records.name());
     let heal = deed(move || async move { harmed.damage(&key, whole) });
     // It tries to move what is lost, and reads the pointer when it looks again.
-    let bucket = Arc::new(Interrupter::between(memory, records, &layout::latest(&world.lineage), heal));
-    let report = repair(&world.on(bucket.clone())).await;
+    let bucket = Arc::new(Interrupter::between(memory, records, &layout::latest(&fixture.lineage), heal));
+    let report = repair(&fixture.on(bucket.clone())).await;
     assert!(bucket.is_done());
     assert!(report.damage.is_empty() && report.marked.is_empty(), "{report:#?}");
-    assert_eq!(world.current().await.unwrap().damage, None);
+    assert_eq!(fixture.current().await.unwrap().damage, None);
 }
 
 /// A sample reads what is marked and little else; what it has made good is read, and all the rest with it.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_repair_has_written_is_not_left_to_the_sample_of_another_day() {
-    let Scene { dir: _dir, source, memory, world } = Scene::new().await;
-    world.snapshot(&source).await.unwrap();
-    spoil(&memory, &data_pack(&world).await).await;
-    assert_eq!(repair(&world).await.marked.len(), 1);
+    let RepairScenario { dir: _dir, source, memory, fixture } = RepairScenario::new().await;
+    fixture.snapshot(&source).await.unwrap();
+    spoil(&memory, &data_pack(&fixture).await).await;
+    assert_eq!(repair(&fixture).await.marked.len(), 1);
     let none = Some(Sample { part: 7, of: 1_000_000_007 });
     let options = verify::Options { sample: none, ..REPAIR };
-    let unable = verify::verify(&world.store, &world.lineage, options, Arc::new(Silent)).await.unwrap();
-    apart(&world.of("acme/bob"), &source).await;
-    let able = verify::verify(&world.store, &world.lineage, options, Arc::new(Silent)).await.unwrap();
+    let unable = verify::verify(&fixture.store, &fixture.lineage, options, Arc::new(Silent)).await.unwrap();
+    apart(&fixture.of("acme/bob"), &source).await;
+    let able = verify::verify(&fixture.store, &fixture.lineage, options, Arc::new(Silent)).await.unwrap();
     assert!(able.damage.is_empty() && able.marked.is_empty(), "{able:#?}");
     assert!(!unable.damage.is_empty() && able.read_bytes > 700_000, "{unable:#?} {able:#?}");
 }
@@ -371,18 +379,18 @@ async fn what_a_repair_has_written_is_not_left_to_the_sample_of_another_day() {
 /// repair ends it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_repair_that_fails_or_is_killed_anywhere_makes_nothing_worse() {
-    let Scene { dir: _dir, source, memory: stage, world } = Scene::new().await;
-    world.snapshot(&source).await.unwrap();
-    apart(&world.of("acme/bob"), &source).await;
+    let RepairScenario { dir: _dir, source, memory: stage, fixture } = RepairScenario::new().await;
+    fixture.snapshot(&source).await.unwrap();
+    apart(&fixture.of("acme/bob"), &source).await;
     fs::write(source.join("alone"), noise(60_000, 77)).unwrap();
-    world.snapshot(&source).await.unwrap();
+    fixture.snapshot(&source).await.unwrap();
     // One pack that bob has a copy of, and one that nobody has.
-    let packs = used(&world.current().await.unwrap(), |seq| seq != PackSeq::Meta);
+    let packs = used(&fixture.current().await.unwrap(), |seq| seq != PackSeq::Meta);
     assert_eq!(packs.len(), 2);
     for pack in packs {
-        spoil(&stage, &layout::pack(&world.store.tenant, pack)).await;
+        spoil(&stage, &layout::pack(&fixture.store.tenant, pack)).await;
     }
-    let found = world.verify().await.unwrap().damage.len();
+    let found = fixture.verify().await.unwrap().damage.len();
     for fault in [Fault::KilledBefore, Fault::KilledAfter, Fault::Before, Fault::After] {
         let mut requests = 0;
         loop {
@@ -390,21 +398,21 @@ async fn a_repair_that_fails_or_is_killed_anywhere_makes_nothing_worse() {
             let memory = copy(&stage).await;
             let faults = Arc::new(FaultBucket::new(memory.clone()));
             faults.inject(Rule::new(fault).nth(requests));
-            let struck = world.on(faults.clone());
-            let _ = verify::verify(&struck.store, &world.lineage, REPAIR, Arc::new(Silent)).await;
-            let world = world.on(memory.clone());
-            assert!(world.verify().await.unwrap().damage.len() <= found, "killed at {requests}");
-            world.of("acme/bob").assert_clean().await;
+            let struck = fixture.on(faults.clone());
+            let _ = verify::verify(&struck.store, &fixture.lineage, REPAIR, Arc::new(Silent)).await;
+            let fixture = fixture.on(memory.clone());
+            assert!(fixture.verify().await.unwrap().damage.len() <= found, "killed at {requests}");
+            fixture.of("acme/bob").assert_clean().await;
             memory.advance(Duration::from_secs(1000));
-            Collector::new(world.store.clone(), NOW).run_through().await.unwrap();
-            let report = repair(&world).await;
+            Collector::new(fixture.store.clone(), NOW).run_through().await.unwrap();
+            let report = repair(&fixture).await;
             assert_eq!(
                 (report.damage.len(), report.marked.len()),
                 (1, 1),
                 "killed at {requests}: {report:#?}"
             );
             assert_eq!(report.damage[0].files, ["alone"]);
-            world.of("acme/bob").assert_clean().await;
+            fixture.of("acme/bob").assert_clean().await;
             if faults.strikes() == 0 {
                 break;
             }

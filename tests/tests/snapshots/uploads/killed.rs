@@ -1,4 +1,4 @@
-//! The program, killed while it stores a profile for the first time, on a real server.
+//! These tests kill the program while it stores a profile for the first time, on a real server.
 
 use std::{fs, path::Path};
 
@@ -8,7 +8,7 @@ use store::{
 };
 use tests::{
     binary::{self, Host},
-    proxy::{Proxy, Weather},
+    proxy::{FaultPlan, FaultyProxy},
     server::SeaweedFs,
     tree::{assert_same, noise},
 };
@@ -30,8 +30,8 @@ fn fill(source: &Path) {
 }
 
 /// Only packs and the like are counted, or vanish.
-fn counted(most_bodies: Option<u64>) -> Weather {
-    Weather { least_body_bytes: MIB / 2, most_bodies, ..Weather::calm() }
+fn counted(most_bodies: Option<u64>) -> FaultPlan {
+    FaultPlan { least_body_bytes: MIB / 2, most_bodies, ..FaultPlan::none() }
 }
 
 /// Makes the tenant, with small packs.
@@ -54,7 +54,7 @@ async fn a_first_snapshot_that_was_killed_goes_on_from_the_packs_it_had_stored()
     let (source, out) = (dir.path().join("source"), dir.path().join("out"));
     let server = SeaweedFs::shared().await;
     let config = server.config();
-    let proxy = Proxy::before(&config, counted(None));
+    let proxy = FaultyProxy::before(&config, counted(None));
     let [host, other] =
         ["home", "other"].map(|home| Host::s3(&dir.path().join(home), &proxy.through(&config)));
     with_small_packs(&config, &other, dir.path()).await;

@@ -1,6 +1,6 @@
-//! Bodies on a network that changes or loses them: nothing is stored that was not sent, and
-//! what is sent again is no more than what was lost. And writes that are cut short: the next one goes
-//! on from what they have stored.
+//! These tests send bodies over a network that changes or loses them: nothing is stored that was not sent, and what
+//! is sent again is no more than what was lost. And writes that are cut short: the next one goes on from what they
+//! have stored.
 
 mod killed;
 mod resumed;
@@ -12,7 +12,7 @@ use store::bucket::{
     Write, probe, put_unique,
 };
 use tests::{
-    proxy::{Mishap, Proxy, Weather},
+    proxy::{FaultPlan, FaultyProxy, NetworkFault},
     server::SeaweedFs,
     tree::noise,
 };
@@ -25,8 +25,8 @@ fn key() -> Key {
 }
 
 /// Only bodies of packs and parts meet with it.
-fn bad(mishap: Mishap, one_in: u64) -> Weather {
-    Weather { least_body_bytes: LEN, seed: 1, ..Weather::calm() }.with(mishap, one_in)
+fn bad(fault: NetworkFault, one_in: u64) -> FaultPlan {
+    FaultPlan { least_body_bytes: LEN, seed: 1, ..FaultPlan::none() }.with(fault, one_in)
 }
 
 async fn open(config: &S3Config, checksum: Checksum) -> S3Bucket {
@@ -41,11 +41,11 @@ async fn what_was_changed_on_its_way_is_refused_and_sent_again() {
         [(Checksum::Crc32c, false), (Checksum::ContentMd5, false), (Checksum::Unchecked, true)]
     {
         let config = server.config();
-        let proxy = Proxy::before(&config, bad(Mishap::Flipped, 1));
+        let proxy = FaultyProxy::before(&config, bad(NetworkFault::Flipped, 1));
         let (bucket, direct) = (open(&proxy.through(&config), checksum).await, open(&config, checksum).await);
         let answer = bucket.put(&key(), sent.clone().into(), Write::Create).await;
         assert_eq!(answer.is_ok(), is_stored, "{checksum:?}: {answer:?}");
-        assert_eq!(proxy.mishaps(), 1);
+        assert_eq!(proxy.faults(), 1);
         if is_stored {
             // Which is why it is not sent so where there is another way.
             assert_ne!(direct.get(&key(), u64::MAX).await.unwrap().bytes, sent);
@@ -53,14 +53,14 @@ async fn what_was_changed_on_its_way_is_refused_and_sent_again() {
         }
         assert!(answer.unwrap_err().is_retryable());
         assert!(matches!(direct.get(&key(), u64::MAX).await, Err(BucketError::NotFound { .. })));
-        proxy.set(bad(Mishap::Flipped, 2));
+        proxy.set(bad(NetworkFault::Flipped, 2));
         let retry = RetryBucket::new(Arc::new(bucket), RetryPolicy::default());
         for number in 0..6 {
             let key = Key::new(format!("pack-{number}")).unwrap();
             put_unique(&retry, &key, sent.clone().into()).await.unwrap();
             assert_eq!(direct.get(&key, u64::MAX).await.unwrap().bytes, sent);
         }
-        assert!(proxy.mishaps() > 1, "{}", proxy.mishaps());
+        assert!(proxy.faults() > 1, "{}", proxy.faults());
     }
 }
 
@@ -72,22 +72,22 @@ async fn a_part_that_was_lost_or_changed_is_sent_again_alone() {
     let (path, sent) = (folder.path().join("archive"), noise(4 * PART as usize + 3 * LEN, 2));
     std::fs::write(&path, &sent).unwrap();
     for checksum in Checksum::ALL {
-        for mishap in [Mishap::Flipped, Mishap::ResetWithin, Mishap::InternalError] {
+        for fault in [NetworkFault::Flipped, NetworkFault::ResetWithin, NetworkFault::InternalError] {
             let config = S3Config {
                 multipart_threshold_bytes: PART,
                 part_bytes: PART,
                 part_patience: RetryPolicy { first_pause: std::time::Duration::ZERO, ..Default::default() },
                 ..server.config()
             };
-            let proxy = Proxy::before(&config, bad(mishap, 2));
+            let proxy = FaultyProxy::before(&config, bad(fault, 2));
             let bucket = open(&proxy.through(&config), checksum).await;
             let body = Body::File { path: path.clone(), len: sent.len() as u64 };
             bucket.put(&key(), body, Write::Create).await.unwrap();
-            assert!(bucket.get(&key(), u64::MAX).await.unwrap().bytes == sent, "{checksum:?} {mishap:?}");
-            let (requests, mishaps) = (proxy.requests(), proxy.mishaps());
-            assert!(mishaps > 0, "{requests}");
+            assert!(bucket.get(&key(), u64::MAX).await.unwrap().bytes == sent, "{checksum:?} {fault:?}");
+            let (requests, faults) = (proxy.requests(), proxy.faults());
+            assert!(faults > 0, "{requests}");
             // Begin, six parts, look, complete, and the read back.
-            assert_eq!(requests, 10 + mishaps, "{checksum:?} {mishap:?}");
+            assert_eq!(requests, 10 + faults, "{checksum:?} {fault:?}");
         }
     }
 }
@@ -103,7 +103,7 @@ async fn the_probe_finds_out_what_a_server_checks() {
     let verdict = probe(&[bucket as Arc<dyn Bucket>], &ProbeOptions::default()).await.unwrap();
     assert_eq!(verdict.checksum, Some(Checksum::Crc32c));
     // Whoever trusts it sends what it says.
-    let proxy = Proxy::before(&config, bad(Mishap::Flipped, 1));
+    let proxy = FaultyProxy::before(&config, bad(NetworkFault::Flipped, 1));
     let trusting = S3Bucket::open(proxy.through(&config)).await;
     trusting.trust(&verdict);
     trusting.put(&key(), noise(LEN, 1).into(), Write::Create).await.unwrap_err();

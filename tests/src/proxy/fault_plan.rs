@@ -1,10 +1,10 @@
-//! What the network does to requests.
+//! `FaultPlan` decides what the network does to requests.
 
 use std::{str::FromStr, time::Duration};
 
 /// What goes wrong with one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mishap {
+pub enum NetworkFault {
     /// The connection breaks before the server has seen anything of it.
     ResetBefore,
     /// The connection breaks when the server has seen half of it.
@@ -28,7 +28,7 @@ pub enum Mishap {
     Overtaken,
 }
 
-impl Mishap {
+impl NetworkFault {
     pub const ALL: [(&'static str, Self); 10] = [
         ("reset-before", Self::ResetBefore),
         ("reset-within", Self::ResetWithin),
@@ -43,27 +43,27 @@ impl Mishap {
     ];
 }
 
-impl FromStr for Mishap {
+impl FromStr for NetworkFault {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        let known = Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, mishap)| *mishap);
+        let known = Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, fault)| *fault);
         known.ok_or_else(|| {
             let names: Vec<_> = Self::ALL.iter().map(|(name, _)| *name).collect();
-            format!("no mishap is called {name:?}; there are {}", names.join(", "))
+            format!("no fault is called {name:?}; there are {}", names.join(", "))
         })
     }
 }
 
 /// How the network is.
 #[derive(Clone, Debug, Default)]
-pub struct Weather {
+pub struct FaultPlan {
     /// From a request to its answer, beside what the server takes.
     pub delay: Duration,
     /// Of all connections together, in each direction; zero: no limit.
     pub bytes_per_second: u64,
     /// What may go wrong, and with one of how many requests.
-    pub mishaps: Vec<(Mishap, u64)>,
+    pub faults: Vec<(NetworkFault, u64)>,
     /// Nothing goes wrong with requests whose body is shorter.
     pub least_body_bytes: usize,
     /// So many requests with a body that long arrive; the later ones vanish, and nobody answers them.
@@ -71,25 +71,25 @@ pub struct Weather {
     pub seed: u64,
 }
 
-impl Weather {
+impl FaultPlan {
     /// Nothing goes wrong, and nothing takes time.
-    pub fn calm() -> Self {
+    pub fn none() -> Self {
         Self::default()
     }
 
     /// This goes wrong with one of `one_in` requests.
-    pub fn with(mut self, mishap: Mishap, one_in: u64) -> Self {
-        self.mishaps.push((mishap, one_in));
+    pub fn with(mut self, fault: NetworkFault, one_in: u64) -> Self {
+        self.faults.push((fault, one_in));
         self
     }
 
-    /// What becomes of the n-th request: the first mishap it draws.
-    pub(super) fn mishap(&self, request: u64) -> Option<Mishap> {
+    /// What becomes of the n-th request: the first fault it draws.
+    pub(super) fn fault(&self, request: u64) -> Option<NetworkFault> {
         let draw = |place: usize, one_in: u64| {
             mixed(self.seed ^ mixed(request ^ mixed(place as u64))).is_multiple_of(one_in.max(1))
         };
-        let mut mishaps = self.mishaps.iter().enumerate();
-        mishaps.find(|(place, (_, one_in))| draw(*place, *one_in)).map(|(_, (mishap, _))| *mishap)
+        let mut faults = self.faults.iter().enumerate();
+        faults.find(|(place, (_, one_in))| draw(*place, *one_in)).map(|(_, (fault, _))| *fault)
     }
 }
 

@@ -1,4 +1,4 @@
-//! A program that knows only the contract, at work on `acme/alice` of Chrome 131 in a store
+//! `contract_client` is a program that knows only the contract, at work on `acme/alice` of Chrome 131 in a store
 //! that is a directory.
 
 use std::{

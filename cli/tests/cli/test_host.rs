@@ -1,4 +1,4 @@
-//! A user with an empty home directory and a profile to store.
+//! `TestHost` is a user with an empty home directory and a profile to store.
 
 use std::{
     fs,
@@ -12,20 +12,20 @@ use tempfile::TempDir;
 
 use crate::schema::Schema;
 
-pub struct Desk {
+pub struct TestHost {
     home: TempDir,
     /// Where nothing of other tests is found.
     temporary: TempDir,
 }
 
-impl Desk {
+impl TestHost {
     pub fn new() -> Self {
-        let desk = Self { home: tempfile::tempdir().unwrap(), temporary: tempfile::tempdir().unwrap() };
-        fs::create_dir_all(desk.path("udd/Default")).unwrap();
-        fs::write(desk.path("udd/Default/History"), noise(300_000)).unwrap();
-        fs::write(desk.path("udd/Default/Preferences"), r#"{"profile":{"exit_type":"Normal"}}"#).unwrap();
-        fs::write(desk.path("udd/Last Version"), "131.0.6778.85").unwrap();
-        desk
+        let host = Self { home: tempfile::tempdir().unwrap(), temporary: tempfile::tempdir().unwrap() };
+        fs::create_dir_all(host.path("udd/Default")).unwrap();
+        fs::write(host.path("udd/Default/History"), noise(300_000)).unwrap();
+        fs::write(host.path("udd/Default/Preferences"), r#"{"profile":{"exit_type":"Normal"}}"#).unwrap();
+        fs::write(host.path("udd/Last Version"), "131.0.6778.85").unwrap();
+        host
     }
 
     pub fn path(&self, below: &str) -> PathBuf {

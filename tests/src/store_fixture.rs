@@ -1,4 +1,4 @@
-//! A store, a tenant and a directory to capture, as short as a test wants them.
+//! `StoreFixture` is a store, a tenant and a lineage to capture into, as short as a test wants them.
 
 use std::{
     path::{Path, PathBuf},
@@ -28,7 +28,7 @@ use store::{
 
 /// One host's view of a store.
 #[derive(Clone, Debug)]
-pub struct World {
+pub struct StoreFixture {
     /// The whole bucket, as another host would see it.
     pub root: Arc<dyn Bucket>,
     pub store: TenantStore,
@@ -109,7 +109,7 @@ pub fn commit_request(lineage: &Lineage, path: &Path) -> commit::Request {
     }
 }
 
-impl World {
+impl StoreFixture {
     /// Opens `acme/alice`, with a cache at `cache` if there is one.
     pub async fn open(bucket: Arc<dyn Bucket>, cache: Option<PathBuf>) -> Self {
         let lineage = lineage("acme/alice");

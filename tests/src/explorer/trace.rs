@@ -1,4 +1,4 @@
-//! Calls and answers in words, for the trace of a run that went wrong.
+//! `trace` writes calls and answers in words, for a run that went wrong.
 
 use store::{
     Error,

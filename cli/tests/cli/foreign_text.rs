@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf};
 
 use serde_json::Value;
 
-use crate::desk::{Desk, Ran};
+use crate::test_host::{Ran, TestHost};
 
 const NASTY: &str = "\u{1b}[2J\u{1b}]0;owned\u{7}\r\nforged line\u{202e}";
 
@@ -29,51 +29,51 @@ fn write(path: PathBuf, change: impl FnOnce(&mut Value)) {
 
 #[test]
 fn labels_and_notes_are_shown_escaped() {
-    let desk = Desk::new();
-    let ran = desk.run_args("snapshot udd acme/alice", &["--label", &format!("k={NASTY}"), "--notes", NASTY]);
+    let host = TestHost::new();
+    let ran = host.run_args("snapshot udd acme/alice", &["--label", &format!("k={NASTY}"), "--notes", NASTY]);
     assert_eq!(ran.code, 0, "{ran:?}");
     for line in ["list acme/alice", "show acme/alice", "history acme/alice"] {
-        harmless(&desk.run(line));
+        harmless(&host.run(line));
     }
-    assert_eq!(desk.json("show acme/alice")["notes"], NASTY, "JSON loses nothing");
+    assert_eq!(host.json("show acme/alice")["notes"], NASTY, "JSON loses nothing");
 }
 
 #[test]
 fn reasons_are_shown_escaped() {
-    let desk = Desk::new();
-    desk.ok("snapshot udd acme/alice");
-    desk.acquire("run-1", "");
-    let ran = desk.run_args("force-unlock acme/alice --confirm", &["--reason", NASTY]);
+    let host = TestHost::new();
+    host.ok("snapshot udd acme/alice");
+    host.acquire("run-1", "");
+    let ran = host.run_args("force-unlock acme/alice --confirm", &["--reason", NASTY]);
     assert!(ran.code == 0 && !ran.stderr.contains('\u{1b}'), "{ran:?}");
-    harmless(&desk.run("log acme/alice"));
-    assert_eq!(desk.event("force_unlock")["reason"], NASTY.trim(), "JSON loses nothing");
+    harmless(&host.run("log acme/alice"));
+    assert_eq!(host.event("force_unlock")["reason"], NASTY.trim(), "JSON loses nothing");
 }
 
 #[test]
 fn holders_are_shown_escaped() {
-    let desk = Desk::new();
-    desk.ok("snapshot udd acme/alice");
-    desk.forget("run-1", "");
-    write(desk.object("lock.json"), |lock| {
+    let host = TestHost::new();
+    host.ok("snapshot udd acme/alice");
+    host.forget("run-1", "");
+    write(host.object("lock.json"), |lock| {
         lock["holder_run_id"] = NASTY.into();
         lock["holder_host"] = NASTY.into();
     });
-    desk.age_lock();
-    harmless(&desk.run("lock show acme/alice"));
-    harmless(&desk.run("reap --grace 0"));
-    harmless(&desk.run("log acme/alice"));
+    host.age_lock();
+    harmless(&host.run("lock show acme/alice"));
+    harmless(&host.run("reap --grace 0"));
+    harmless(&host.run("log acme/alice"));
 }
 
 #[test]
 fn pointers_are_shown_escaped() {
-    let desk = Desk::new();
-    let first = desk.capture("first");
-    write(desk.object("latest.json"), |pointer| pointer["active_sha256_prefix"] = NASTY.into());
-    let ran = desk.run("list acme/alice");
+    let host = TestHost::new();
+    let first = host.capture("first");
+    write(host.object("latest.json"), |pointer| pointer["active_sha256_prefix"] = NASTY.into());
+    let ran = host.run("list acme/alice");
     assert!(ran.code == 0 && !ran.stderr.contains('\u{1b}') && !ran.stderr.contains("\nforged"), "{ran:?}");
-    harmless(&desk.run(&format!("rollback acme/alice --sha {first}")));
-    harmless(&desk.run("lock acquire acme/alice --ttl 5"));
-    harmless(&desk.run("log acme/alice"));
-    let ran = desk.run("show acme/alice");
+    harmless(&host.run(&format!("rollback acme/alice --sha {first}")));
+    harmless(&host.run("lock acquire acme/alice --ttl 5"));
+    harmless(&host.run("log acme/alice"));
+    let ran = host.run("show acme/alice");
     assert!(ran.code != 0 && !ran.stderr.contains('\u{1b}'), "{ran:?}");
 }

@@ -1,6 +1,6 @@
-//! What really happened, and whether it should have.
+//! `Oracle` knows what really happened, and decides whether it should have.
 //!
-//! The ghost sees every write at the moment it is applied, by whom, and what the processes
+//! The oracle sees every write at the moment it is applied, by whom, and what the processes
 //! report. What must hold:
 //!
 //! - Moves form one chain: each says where the pointer was.
@@ -37,7 +37,7 @@ use store::{
     id::{EventId, FlipId, Nonce, PackId, RecordId},
 };
 
-use super::{archives::Archives, keeper::Keeper, machine::hash_of};
+use super::{archives::Archives, machine::hash_of, pack_oracle::PackOracle};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -78,7 +78,7 @@ struct Flips {
 }
 
 #[derive(Debug)]
-pub struct Ghost {
+pub struct Oracle {
     roles: Vec<Role>,
     violation: Option<String>,
     /// Who made each move of the pointer.
@@ -102,13 +102,13 @@ pub struct Ghost {
     foreign: HashSet<String>,
     history: u64,
     /// What snapshots need, and what is there of it.
-    pub keeper: Keeper,
+    pub pack_oracle: PackOracle,
     archives: Archives,
     /// Who has deleted the profile.
     erased: Option<usize>,
 }
 
-impl Ghost {
+impl Oracle {
     pub fn new(roles: Vec<Role>) -> Self {
         Self {
             roles,
@@ -126,7 +126,7 @@ impl Ghost {
             events: HashSet::new(),
             foreign: HashSet::new(),
             history: 0,
-            keeper: Keeper::default(),
+            pack_oracle: PackOracle::default(),
             archives: Archives::default(),
             erased: None,
         }
@@ -156,7 +156,7 @@ impl Ghost {
     }
 
     pub fn starts_with(&mut self, key: &str, bytes: &Bytes) {
-        self.keeper.sees(key, Some(bytes));
+        self.pack_oracle.sees(key, Some(bytes));
         self.archives.sees(key, Some(bytes));
         if key.ends_with("latest.json") {
             let pointer = Pointer::decode(bytes).unwrap();
@@ -203,8 +203,8 @@ impl Ghost {
 
     /// A reader goes on with what it has pinned, which must be there.
     pub fn reads(&mut self, process: usize, snapshot: Option<(RecordId, Vec<PackId>)>) {
-        self.keeper.reads(process, snapshot);
-        if let Some(lost) = self.keeper.lost() {
+        self.pack_oracle.reads(process, snapshot);
+        if let Some(lost) = self.pack_oracle.lost() {
             let name = self.name(process);
             self.must(false, || format!("{lost}, and {name} relies on it"));
         }
@@ -246,9 +246,9 @@ impl Ghost {
     }
 
     pub fn applied(&mut self, applied: Applied<'_>) {
-        self.keeper.sees(applied.key.as_str(), applied.after.as_ref());
+        self.pack_oracle.sees(applied.key.as_str(), applied.after.as_ref());
         self.archives.sees(applied.key.as_str(), applied.after.as_ref());
-        if let Some(lost) = self.keeper.lost().or_else(|| self.archives.lost()) {
+        if let Some(lost) = self.pack_oracle.lost().or_else(|| self.archives.lost()) {
             let name = self.name(applied.process);
             self.must(false, || format!("{lost}, after {name} has changed {}", applied.key.name()));
         }

@@ -1,4 +1,4 @@
-//! The hosts, what is known of the store, and the judge.
+//! `Fleet` has the hosts, knows what must be in the store, and judges what is.
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use super::{content, host::Host, ledger::Found, lot::Lot};
 use crate::{
     binary::Ended,
-    mount::{clear_away, left_behind},
+    mount_fixture::{clear_away, left_behind},
 };
 
 pub const SLOTS: usize = 12;
@@ -31,7 +31,7 @@ pub const ASIDE: [&str; 6] =
 pub type Step = Result<Option<String>, String>;
 
 #[derive(Debug)]
-pub struct World {
+pub struct Fleet {
     folder: TempDir,
     seed: u64,
     pub lot: Lot,
@@ -48,7 +48,7 @@ pub struct World {
     pub deaths: BTreeMap<String, Instant>,
 }
 
-impl World {
+impl Fleet {
     /// With rules of retention, snapshots go by themselves.
     pub fn new(seed: u64, config: &S3Config, retention: bool) -> Self {
         let folder = tempfile::Builder::new().prefix("pstore-soak-").tempdir().unwrap();
@@ -191,7 +191,7 @@ impl World {
     }
 }
 
-impl Drop for World {
+impl Drop for Fleet {
     fn drop(&mut self) {
         for session in self.hosts.iter_mut().flat_map(|host| &mut host.mounts) {
             session.kill(super::ledger::Crash::OfTheDaemon);

@@ -1,4 +1,4 @@
-//! Profiles that are mounted, by the program and the real kernel.
+//! `MountFixture` mounts profiles, by the program and the real kernel.
 
 use std::{
     ffi::OsString,
@@ -24,7 +24,7 @@ pub const ALICE: &str = "acme/alice";
 
 /// A store, and hosts that mount from it. Leaves no daemon and no mount behind.
 #[derive(Debug)]
-pub struct MountDesk {
+pub struct MountFixture {
     folder: TempDir,
     store: Where,
     pub host: Host,
@@ -37,7 +37,7 @@ enum Where {
     S3(Box<S3Config>),
 }
 
-impl MountDesk {
+impl MountFixture {
     /// With a store in a directory.
     pub fn local() -> Self {
         Self::new(Where::Directory)
@@ -71,7 +71,7 @@ impl MountDesk {
         host(&self.folder, &self.store, name)
     }
 
-    /// Mounts Alice's profile of Chrome 131 on the desk's own mountpoint.
+    /// Mounts Alice's profile of Chrome 131 on the fixture's own mountpoint.
     #[track_caller]
     pub fn mount(&self) -> Value {
         self.mount_as(&self.host, &[])
@@ -97,7 +97,7 @@ impl MountDesk {
         ended.document
     }
 
-    /// Runs a command on the desk's own mountpoint.
+    /// Runs a command on the fixture's own mountpoint.
     pub fn ask(&self, verb: &str, more: &[&str]) -> Ended {
         self.host.run([&[verb, self.mountpoint.to_str().unwrap()], more].concat())
     }
@@ -127,7 +127,7 @@ impl MountDesk {
     }
 }
 
-impl Drop for MountDesk {
+impl Drop for MountFixture {
     fn drop(&mut self) {
         clear_away(self.folder.path());
     }

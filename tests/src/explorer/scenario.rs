@@ -1,4 +1,4 @@
-//! Who is there, what is stored, and how far the exploration goes.
+//! `Scenario` says who is there, what is stored, and how far the exploration goes.
 
 use std::{
     collections::BTreeMap,
@@ -26,9 +26,9 @@ use store::{
 };
 
 use super::{Program, notes::note};
-use crate::{tree::noise, world::World};
+use crate::{store_fixture::StoreFixture, tree::noise};
 
-/// How many snapshots every scene has.
+/// How many snapshots every scenario has.
 const RECORDS: usize = 5;
 
 /// How much may go wrong in one run.
@@ -77,7 +77,7 @@ impl Default for Bounds {
 }
 
 #[derive(Clone, Debug)]
-pub struct Scene {
+pub struct Scenario {
     pub programs: Vec<Program>,
     pub bounds: Bounds,
     pub rules: Rules,
@@ -93,7 +93,7 @@ pub struct Scene {
     pub archives: bool,
 }
 
-/// The packs of a scene: one for each of the first two snapshots, with all that it needs; the
+/// The packs of a scenario: one for each of the first two snapshots, with all that it needs; the
 /// pointer names the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packs {
@@ -118,7 +118,7 @@ impl Packs {
     }
 }
 
-impl Scene {
+impl Scenario {
     pub fn of(programs: impl IntoIterator<Item = Program>) -> Self {
         Self {
             programs: programs.into_iter().collect(),
@@ -237,58 +237,58 @@ pub fn stage(packs: Option<Packs>) -> &'static Stage {
 /// Some snapshots, the first of them deleted, with all that was stored for them.
 async fn set_up_real(snapshots: u64) -> Stage {
     let memory = Arc::new(MemoryBucket::new());
-    let world = World::open(memory.clone(), None).await;
+    let fixture = StoreFixture::open(memory.clone(), None).await;
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("kept"), noise(3000, 1)).unwrap();
     let mut records = Vec::new();
     for round in 0..snapshots {
         std::fs::write(folder.path().join("other"), noise(6000, 2 + round)).unwrap();
-        records.push(world.snapshot(folder.path()).await.unwrap().record);
+        records.push(fixture.snapshot(folder.path()).await.unwrap().record);
     }
-    world.handle("stage").delete(records[0], "").await.unwrap();
+    fixture.handle("stage").delete(records[0], "").await.unwrap();
     let mut objects = BTreeMap::new();
     for key in memory.keys().into_iter().filter(|key| !key.contains("/events/")) {
         let bytes = memory.get(&Key::new(key.as_str()).unwrap(), u64::MAX).await.unwrap().bytes;
         objects.insert(key, bytes);
     }
-    let World { store, lineage, .. } = world;
+    let StoreFixture { store, lineage, .. } = fixture;
     let (contents, pointer, pointer_to_second, held) = Default::default();
     Stage { store, lineage, records, objects, contents, pointer, pointer_to_second, held }
 }
 
 async fn set_up() -> Stage {
     let memory: Arc<dyn Bucket> = Arc::new(MemoryBucket::new());
-    let world = World::open(Arc::clone(&memory), None).await;
-    let records = world.snapshots(RECORDS).await;
+    let fixture = StoreFixture::open(Arc::clone(&memory), None).await;
+    let records = fixture.snapshots(RECORDS).await;
     let first = Move { target: records[0], reason: String::new(), force: true };
-    world.handle("stage").point(&first).await.unwrap();
+    fixture.handle("stage").point(&first).await.unwrap();
     let read = async |key: Key| (key.to_string(), memory.get(&key, u64::MAX).await.unwrap().bytes);
     let mut objects = BTreeMap::new();
     for record in &records {
-        objects.extend([read(layout::record(&world.lineage, *record)).await]);
+        objects.extend([read(layout::record(&fixture.lineage, *record)).await]);
     }
-    let pointer = [read(layout::latest(&world.lineage)).await].into();
-    let hold = world.handle("twin").acquire(Terms::default(), Duration::ZERO).await.unwrap();
-    let both = [read(layout::latest(&world.lineage)).await, read(layout::lock(&world.lineage)).await];
+    let pointer = [read(layout::latest(&fixture.lineage)).await].into();
+    let hold = fixture.handle("twin").acquire(Terms::default(), Duration::ZERO).await.unwrap();
+    let both = [read(layout::latest(&fixture.lineage)).await, read(layout::lock(&fixture.lineage)).await];
     let held = (both.into(), Some(hold.token().await));
     hold.release().await.unwrap();
     let second = Move { target: records[1], reason: String::new(), force: true };
-    world.handle("stage").point(&second).await.unwrap();
-    let pointer_to_second = [read(layout::latest(&world.lineage)).await].into();
+    fixture.handle("stage").point(&second).await.unwrap();
+    let pointer_to_second = [read(layout::latest(&fixture.lineage)).await].into();
     let mut contents = Vec::new();
     for id in &records[..2] {
-        contents.push(alone(&world, *id).await);
+        contents.push(alone(&fixture, *id).await);
     }
-    let World { store, lineage, .. } = world;
+    let StoreFixture { store, lineage, .. } = fixture;
     Stage { store, lineage, records, objects, contents, pointer, pointer_to_second, held }
 }
 
 /// A snapshot in one pack that no other snapshot needs.
-async fn alone(world: &World, id: RecordId) -> (Content, Bytes) {
-    let (record, _) = records::get(&world.store, &world.lineage, id).await.unwrap();
-    let metadata = Metadata::fetch(&world.store, &record.content.unwrap()).await.unwrap();
-    let mut pack = MetaPack::new(&world.store, id).unwrap();
-    let (content, _) = pack.add_moved(&world.store, &metadata, |_| None, |_| true).unwrap();
+async fn alone(fixture: &StoreFixture, id: RecordId) -> (Content, Bytes) {
+    let (record, _) = records::get(&fixture.store, &fixture.lineage, id).await.unwrap();
+    let metadata = Metadata::fetch(&fixture.store, &record.content.unwrap()).await.unwrap();
+    let mut pack = MetaPack::new(&fixture.store, id).unwrap();
+    let (content, _) = pack.add_moved(&fixture.store, &metadata, |_| None, |_| true).unwrap();
     assert_eq!(content.packs.iter().map(|used| used.pack).collect::<Vec<_>>(), [pack_of(id)]);
-    (content, pack.seal(&world.store).bytes)
+    (content, pack.seal(&fixture.store).bytes)
 }

@@ -1,4 +1,4 @@
-//! What snapshots and readers need, and whether it is there.
+//! `PackOracle` knows which packs snapshots and readers need, and tells whether they are there.
 //!
 //! What must hold: every pack that a live or trashed record lists exists, and so does every
 //! pack that a reader who has pinned its snapshot is about to read; and such a snapshot is
@@ -15,16 +15,16 @@ use store::{
 use super::repair::Marks;
 
 #[derive(Debug, Default)]
-pub struct Keeper {
+pub struct PackOracle {
     packs: BTreeSet<PackId>,
     needs: BTreeMap<RecordId, (State, Vec<PackId>)>,
     reading: BTreeMap<usize, (RecordId, Vec<PackId>)>,
-    /// Where packs are not part of the scene, none is missed.
+    /// Where packs are not part of the scenario, none is missed.
     watches: bool,
     marks: Marks,
 }
 
-impl Keeper {
+impl PackOracle {
     /// An object as it is now; `None` if it is gone.
     pub fn sees(&mut self, key: &str, bytes: Option<&Bytes>) {
         let name = key.rsplit('/').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A profile on somebody's desk, and the program with a store to keep it in.
+//! `ProfileFixture` is a profile, and a host with the program and a store to keep the profile in.
 
 use std::{
     fs,
@@ -14,13 +14,13 @@ use tempfile::TempDir;
 use crate::binary::{Ended, Host};
 
 #[derive(Debug)]
-pub struct Desk {
+pub struct ProfileFixture {
     folder: TempDir,
     pub host: Host,
     pub profile: PathBuf,
 }
 
-impl Desk {
+impl ProfileFixture {
     /// With a store in a directory.
     pub fn local() -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -43,7 +43,7 @@ impl Desk {
         self.folder.path().join(below)
     }
 
-    /// The store of [`Desk::local`], seen from a host that has not seen it yet.
+    /// The store of [`ProfileFixture::local`], seen from a host that has not seen it yet.
     pub fn elsewhere(&self) -> Host {
         Host::local(&self.path("elsewhere"), &self.path("store"))
     }

@@ -1,4 +1,4 @@
-//! A store in which one call goes wrong, and what must hold of it then.
+//! `FaultScenario` is a store in which one call goes wrong, and checks what must hold of it then.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ use store::{
 };
 use tests::{
     checker::{self, State},
-    world::World,
+    store_fixture::StoreFixture,
 };
 
 use crate::faults::{act::Act, fill};
@@ -20,13 +20,13 @@ pub(crate) const NOW: Options = Options::after(Duration::ZERO);
 pub(crate) const LATER: Duration = Duration::from_secs(3600);
 
 /// A store with three snapshots, of which the last is current, and the next one to be made.
-pub(crate) struct Scene<'a> {
-    pub(crate) world: World,
+pub(crate) struct FaultScenario<'a> {
+    pub(crate) fixture: StoreFixture,
     pub(crate) records: &'a [RecordId],
     pub(crate) next: &'a Path,
 }
 
-/// What every scene starts with.
+/// What every scenario starts with.
 pub(crate) struct Template {
     objects: Vec<(Key, bytes::Bytes)>,
     records: Vec<RecordId>,
@@ -37,11 +37,11 @@ impl Template {
     pub(crate) async fn make() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let memory = Arc::new(MemoryBucket::new());
-        let world = World::open(memory.clone(), None).await;
+        let fixture = StoreFixture::open(memory.clone(), None).await;
         let mut records = Vec::new();
         for generation in 0..3 {
             fill(folder.path(), generation);
-            records.push(world.snapshot(folder.path()).await.unwrap().record);
+            records.push(fixture.snapshot(folder.path()).await.unwrap().record);
         }
         fill(folder.path(), 3);
         let mut objects = Vec::new();
@@ -61,47 +61,47 @@ impl Template {
         memory
     }
 
-    async fn scene(&self, bucket: Arc<dyn Bucket>) -> Scene<'_> {
-        let world = World::open(bucket, None).await;
-        Scene { world, records: &self.records, next: self.folder.path() }
+    async fn scenario(&self, bucket: Arc<dyn Bucket>) -> FaultScenario<'_> {
+        let fixture = StoreFixture::open(bucket, None).await;
+        FaultScenario { fixture, records: &self.records, next: self.folder.path() }
     }
 
     /// How many calls an act makes when nothing goes wrong.
     pub(crate) async fn calls(&self, act: Act) -> u64 {
         let memory = self.bucket().await;
-        act.prepare(&self.scene(memory.clone()).await, &memory).await;
+        act.prepare(&self.scenario(memory.clone()).await, &memory).await;
         let counting = Arc::new(FaultBucket::new(memory));
-        let scene = self.scene(counting.clone()).await;
+        let scenario = self.scenario(counting.clone()).await;
         let opening = counting.calls();
-        act.act(&scene).await.unwrap();
+        act.act(&scenario).await.unwrap();
         counting.calls() - opening
     }
 
     /// Lets the k-th call of an act fail, and looks at what is left.
-    pub(crate) async fn strike(&self, act: Act, fault: Fault, k: u64) {
+    pub(crate) async fn run_with_fault(&self, act: Act, fault: Fault, k: u64) {
         let at = format!("{act:?} with {fault:?} at call {k}");
         let memory = self.bucket().await;
-        let calm = self.scene(memory.clone()).await;
+        let calm = self.scenario(memory.clone()).await;
         act.prepare(&calm, &memory).await;
         let before = checker::look(&*memory).await;
         let faulty = Arc::new(FaultBucket::new(memory.clone()));
-        let scene = self.scene(faulty.clone()).await;
+        let scenario = self.scenario(faulty.clone()).await;
         // Counted from here: opening the store is over.
         faulty.inject(Rule::new(fault).nth(k));
-        let result = act.act(&scene).await;
+        let result = act.act(&scenario).await;
         assert_eq!(faulty.strikes(), 1, "{at}: it was not struck");
         assert_ne!(result.as_ref().map_err(Error::kind).err(), Some(store::ErrorKind::Internal), "{at}");
 
         let after = checker::look(&*memory).await;
         whole(&after, &before, act, &at);
-        calm.world.assert_clean().await;
+        calm.fixture.assert_clean().await;
         // Whoever died may have left a lock and a lease; they expire.
         memory.advance(LATER);
-        let next = calm.world.snapshot(calm.next).await;
+        let next = calm.fixture.snapshot(calm.next).await;
         assert!(next.is_ok(), "{at}: the next snapshot: {next:?}");
-        Collector::new(calm.world.store.clone(), NOW).run_through().await.unwrap();
+        Collector::new(calm.fixture.store.clone(), NOW).run_through().await.unwrap();
         whole(&checker::look(&*memory).await, &after, Act::Snapshot, &at);
-        calm.world.assert_clean().await;
+        calm.fixture.assert_clean().await;
     }
 }
 

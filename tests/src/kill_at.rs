@@ -1,4 +1,4 @@
-//! The program killed, at a moment that is chosen or found.
+//! `kill_at` kills the program at a moment that is chosen or found.
 
 use std::{
     fs,
@@ -35,7 +35,7 @@ pub fn moments(rounds: u32, usual: Duration, seed: u64) -> Vec<Moment<'static>> 
 }
 
 /// Kills the command at that moment, and tells how it ended: perhaps before that.
-pub fn strike(start: impl FnOnce() -> Running, moment: Moment) -> Ended {
+pub fn kill_at(start: impl FnOnce() -> Running, moment: Moment) -> Ended {
     let entries = |directory: &Path| fs::read_dir(directory).map_or(0, Iterator::count);
     let inode = |path: &Path| fs::metadata(path).map(|meta| (meta.ino(), meta.mtime_nsec())).ok();
     let state = || match moment {
