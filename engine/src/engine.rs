@@ -23,7 +23,7 @@ use crate::{
     interrupt::Interrupt,
     location::{Location, Purpose},
     names::ActorName,
-    observer::{Observation, Observer},
+    observer::{LockTeller, Observation, Observer},
     settings::{Overrides, Settings},
     text::time,
 };
@@ -131,16 +131,18 @@ impl Engine {
     pub async fn store(&self, purpose: Purpose) -> Result<Store, Failure> {
         let bucket = self.location.bucket(purpose).await?;
         self.step(&format!("opened {}", self.location.shown()));
-        Ok(self.telling(Store::new(bucket, self.cache_root.clone())))
+        Ok(self.told_of(Store::new(bucket, self.cache_root.clone())))
     }
 
     /// A store that may have to be made, or tried.
     pub async fn store_to_make(&self) -> Result<Store, Failure> {
-        Ok(self.telling(self.location.store_to_make(self.cache_root.clone()).await?))
+        Ok(self.told_of(self.location.store_to_make(self.cache_root.clone()).await?))
     }
 
-    /// Says when the server is tried: on a store that is far away this takes a moment.
-    fn telling(&self, store: Store) -> Store {
+    /// A store that tells the observer of its locks, and when the server is tried: on a store that is far
+    /// away this takes a moment.
+    fn told_of(&self, store: Store) -> Store {
+        let store = store.observed(Arc::new(LockTeller(Arc::clone(&self.observer))));
         if matches!(self.location.url, StoreUrl::Directory(_)) {
             return store;
         }

@@ -29,6 +29,8 @@ pub mod verbs;
 
 mod engine;
 mod lineages;
+#[cfg(test)]
+mod observer_tests;
 mod tenants;
 
 pub use engine::{Engine, LOCK_TOKEN, threads};

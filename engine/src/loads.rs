@@ -1,12 +1,11 @@
 //! `loads` makes a directory of a snapshot for a Chrome, for every verb that loads a profile.
 
-use std::path::Path;
+use std::{path::Path, time::Instant};
 
 use capture::{
     examination::Isolation,
     load::{self, Loaded, Outcome, Policy, Upgrade},
 };
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use store::{
     Error, ErrorKind,
@@ -24,6 +23,8 @@ use crate::{
     engine::threads,
     failure::{Failure, pointer_repair},
     lineages::unfound,
+    observer::{self, LoadWay, Observation},
+    outcome::LoadResult,
     settings::OnUnavailable,
 };
 
@@ -65,43 +66,6 @@ impl LoadOptions {
 /// What is missing where the store cannot be asked which Chrome a profile is of.
 pub const NO_MAJOR: &str = "with on_unavailable = \"fresh\" it starts empty if --chrome-major says for which Chrome: the store cannot be asked";
 
-/// How a load ended, in the contract's words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum LoadResult {
-    /// The snapshot was loaded.
-    Success,
-    /// The profile has never been captured.
-    NoPriorState,
-    /// The snapshot, or a part of it, is not there, or may not be used.
-    FreshFallback,
-    /// The databases are not whole.
-    IntegrityFailed,
-    /// Stored bytes are not what they should be.
-    ShaMismatch,
-    /// This pstore does not read the version of the snapshot's description.
-    UnsupportedVersion,
-    /// The snapshot is of another Chrome.
-    VersionMismatch,
-    /// The snapshot is too large.
-    TooLarge,
-}
-
-impl From<Outcome> for LoadResult {
-    fn from(outcome: Outcome) -> Self {
-        match outcome {
-            Outcome::Success => Self::Success,
-            Outcome::NoPriorState => Self::NoPriorState,
-            Outcome::FreshFallback => Self::FreshFallback,
-            Outcome::IntegrityFailed => Self::IntegrityFailed,
-            Outcome::ShaMismatch => Self::ShaMismatch,
-            Outcome::UnsupportedVersion => Self::UnsupportedVersion,
-            Outcome::VersionMismatch => Self::VersionMismatch,
-            Outcome::TooLarge => Self::TooLarge,
-        }
-    }
-}
-
 /// The profile that is loaded, and where to.
 #[derive(Clone, Debug)]
 pub struct LoadJob<'a> {
@@ -129,6 +93,11 @@ impl Engine {
     /// Loads a profile for a Chrome. A snapshot that cannot be used becomes an empty profile, unless
     /// `options` say otherwise.
     pub async fn load(&self, options: &LoadOptions, job: LoadJob<'_>) -> Result<Loaded, Failure> {
+        let ended = |loaded: &Loaded| (loaded.outcome.into(), loaded.report.as_ref().map(LoadWay::from));
+        self.observe_load(job.profile, self.copy_for_chrome(options, job), ended).await
+    }
+
+    async fn copy_for_chrome(&self, options: &LoadOptions, job: LoadJob<'_>) -> Result<Loaded, Failure> {
         let settings = self.settings.tenant(&job.profile.tenant);
         let tenant = self.tenant_of(job.profile).await?;
         let mut request = load::LoadRequest {
@@ -170,6 +139,34 @@ impl Engine {
         })?;
         self.tell_of_load(job.profile, job.chrome_major, &loaded);
         Ok(loaded)
+    }
+
+    /// Waits for a load, and tells the observer how it ended. `ended` finds that in what it came to.
+    pub(crate) async fn observe_load<T>(
+        &self,
+        profile: &ProfileName,
+        load: impl Future<Output = Result<T, Failure>>,
+        ended: impl FnOnce(&T) -> (LoadResult, Option<LoadWay>),
+    ) -> Result<T, Failure> {
+        let began = Instant::now();
+        // On the heap: whoever loads would have it on the stack.
+        let loaded = Box::pin(load).await;
+        let (outcome, way, failure) = match &loaded {
+            Ok(loaded) => {
+                let (outcome, way) = ended(loaded);
+                (Some(outcome), way, None)
+            }
+            Err(failure) => (None, None, Some(failure)),
+        };
+        let elapsed = began.elapsed();
+        self.observer.observe(&Observation::Loaded(observer::Loaded {
+            profile,
+            outcome,
+            way,
+            elapsed,
+            failure,
+        }));
+        loaded
     }
 
     fn tell_of_load(&self, profile: &ProfileName, chrome_major: ChromeMajor, loaded: &Loaded) {

@@ -1,5 +1,6 @@
 //! `Outcome` is what a request came to: one document, and perhaps a verdict.
 
+use capture::load;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use store::{
@@ -80,4 +81,41 @@ pub struct CapturedByFields {
     pub host_run_id: String,
     /// The program.
     pub writer_version: String,
+}
+
+/// How a load ended, in the contract's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LoadResult {
+    /// The snapshot was loaded.
+    Success,
+    /// The profile has never been captured.
+    NoPriorState,
+    /// The snapshot, or a part of it, is not there, or may not be used.
+    FreshFallback,
+    /// The databases are not whole.
+    IntegrityFailed,
+    /// Stored bytes are not what they should be.
+    ShaMismatch,
+    /// This pstore does not read the version of the snapshot's description.
+    UnsupportedVersion,
+    /// The snapshot is of another Chrome.
+    VersionMismatch,
+    /// The snapshot is too large.
+    TooLarge,
+}
+
+impl From<load::Outcome> for LoadResult {
+    fn from(outcome: load::Outcome) -> Self {
+        match outcome {
+            load::Outcome::Success => Self::Success,
+            load::Outcome::NoPriorState => Self::NoPriorState,
+            load::Outcome::FreshFallback => Self::FreshFallback,
+            load::Outcome::IntegrityFailed => Self::IntegrityFailed,
+            load::Outcome::ShaMismatch => Self::ShaMismatch,
+            load::Outcome::UnsupportedVersion => Self::UnsupportedVersion,
+            load::Outcome::VersionMismatch => Self::VersionMismatch,
+            load::Outcome::TooLarge => Self::TooLarge,
+        }
+    }
 }

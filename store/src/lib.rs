@@ -41,6 +41,7 @@ pub mod format;
 pub mod id;
 pub mod key;
 pub mod name;
+pub mod observer;
 pub mod ops;
 mod profile;
 pub mod progress;

@@ -6,6 +6,7 @@
 mod advice;
 mod fields;
 mod job;
+mod observed;
 mod options;
 mod stopped;
 

@@ -57,7 +57,10 @@ pub async fn publish(
 ) -> Result<Published, Failure> {
     let limit = engine.settings.tenant(&mount.lineage.name.tenant).max_profile_bytes;
     let replaces = asked.other.is_none_or(|name| *name == mount.lineage.name);
-    within(engine, mount, options, asked, Manner { max_bytes: Some(limit), replaces }).await
+    let manner = Manner { max_bytes: Some(limit), replaces };
+    let name = asked.other.unwrap_or(&mount.lineage.name).clone();
+    let publication = within(engine, mount, options, asked, manner);
+    engine.observe_capture(&name, publication, |published| &published.report).await
 }
 
 /// The same for a session that was cut short, on a mount of the profile it is to go to: whatever
@@ -68,7 +71,9 @@ pub(super) async fn rescued(
     options: &CaptureOptions,
     replaces: bool,
 ) -> Result<Published, Failure> {
-    within(engine, mount, options, Asked::default(), Manner { max_bytes: None, replaces }).await
+    let manner = Manner { max_bytes: None, replaces };
+    let publication = within(engine, mount, options, Asked::default(), manner);
+    engine.observe_capture(&mount.lineage.name, publication, |published| &published.report).await
 }
 
 #[derive(Clone, Copy)]

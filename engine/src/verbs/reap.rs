@@ -99,7 +99,7 @@ impl Engine {
             holder_run_id: eviction.holder.run_id.clone(),
             holder_host: eviction.holder.host.clone(),
             holder_host_run_id: eviction.holder.host_run_id.clone(),
-            reason: eviction.reason.to_string(),
+            reason: eviction.reason.as_str().to_owned(),
             expired_for_ms: eviction.expired_for.as_millis() as u64,
         });
         Ok(ReapOutcome {

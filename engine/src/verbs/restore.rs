@@ -24,9 +24,9 @@ use crate::{
     contents,
     engine::threads,
     failure::Failure,
-    loads::{LoadJob, LoadOptions, LoadResult},
+    loads::{LoadJob, LoadOptions},
     names::SnapshotChoice,
-    outcome::{LineageFields, Outcome},
+    outcome::{LineageFields, LoadResult, Outcome},
     text::size,
 };
 

@@ -15,7 +15,7 @@ use store::{
     format::{pointer::Target, record::Reason},
     id::Nonce,
     name::{ChromeMajor, Lineage, ProfileName},
-    ops::write::snapshot::LockUse,
+    ops::write::snapshot::{LockUse, Report},
 };
 
 use crate::{
@@ -81,6 +81,18 @@ impl Engine {
     /// Stores a directory as the next snapshot of its profile.
     pub async fn snapshot(&self, request: &SnapshotRequest) -> Result<SnapshotOutcome, Failure> {
         request.capture.check()?;
+        let capture = self.capture_directory(request);
+        let (lineage, report, remarks) =
+            self.observe_capture(&request.profile, capture, |(_, report, _)| report).await?;
+        let captured = CapturedFields::of(&lineage, &report, remarks);
+        captured.warnings.iter().for_each(|warning| self.warn(warning));
+        Ok(SnapshotOutcome { captured })
+    }
+
+    async fn capture_directory(
+        &self,
+        request: &SnapshotRequest,
+    ) -> Result<(Lineage, Report, Vec<String>), Failure> {
         if !request.directory.is_dir() {
             let message = format!("there is no directory {}", request.directory.display());
             return Err(Failure::new(ErrorKind::NotFound, message));
@@ -110,9 +122,7 @@ impl Engine {
         let captured = self.capture(&request.capture, job, profile, self.progress());
         let report = captured.await.map_err(|failure| passed_by(failure, is_copy, request, &lineage))?;
         self.prune(&tenant, &lineage, &report).await;
-        let captured = CapturedFields::of(&lineage, &report, remarks);
-        captured.warnings.iter().for_each(|warning| self.warn(warning));
-        Ok(SnapshotOutcome { captured })
+        Ok((lineage, report, remarks))
     }
 
     /// Takes in an archive that another program has made the current snapshot, if it can be: the new snapshot

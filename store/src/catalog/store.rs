@@ -24,6 +24,7 @@ use crate::{
     },
     id::{self, ChunkKey, StoreId},
     name::Tenant,
+    observer::{StoreObserver, Unobserved},
 };
 
 /// How often a tenant's configuration is changed anew that others change.
@@ -37,6 +38,7 @@ pub struct Store {
     clock: Arc<StoreClock>,
     probe_handles: Vec<Arc<dyn Bucket>>,
     teller: Option<Teller>,
+    observer: Arc<dyn StoreObserver>,
 }
 
 /// Hears that a server is about to be tried, which takes some round trips.
@@ -60,7 +62,8 @@ impl Store {
     /// `cache_root` is where this host keeps what it learns, if anywhere.
     pub fn new(bucket: Arc<dyn Bucket>, cache_root: Option<PathBuf>) -> Self {
         let probe_handles = vec![Arc::clone(&bucket)];
-        Self { bucket, cache_root, clock: Arc::default(), probe_handles, teller: None }
+        let observer = Arc::new(Unobserved);
+        Self { bucket, cache_root, clock: Arc::default(), probe_handles, teller: None, observer }
     }
 
     /// Probes through these handles to the same bucket, so that writers race over
@@ -72,6 +75,11 @@ impl Store {
     /// Tells before a server is tried that was not tried yet.
     pub fn telling(self, tell: impl Fn() + Send + Sync + 'static) -> Self {
         Self { teller: Some(Teller(Arc::new(tell))), ..self }
+    }
+
+    /// Tells `observer` what happens to the locks of this store.
+    pub fn observed(self, observer: Arc<dyn StoreObserver>) -> Self {
+        Self { observer, ..self }
     }
 
     pub fn bucket(&self) -> &Arc<dyn Bucket> {
@@ -347,7 +355,8 @@ impl Store {
         let bucket = self.bucket_of(tenant);
         let cache = self.cache_root.as_ref().map(|root| Arc::new(Cache::new(root, config.store_id, tenant)));
         let (config, clock) = (Arc::new(config), Arc::clone(&self.clock));
-        TenantStore { bucket, tenant: tenant.clone(), config, clock, cache }
+        let observer = Arc::clone(&self.observer);
+        TenantStore { bucket, tenant: tenant.clone(), config, clock, cache, observer }
     }
 }
 

@@ -29,6 +29,7 @@ use crate::{
     format::config::{Chunking, TenantConfig},
     id::ChunkKey,
     name::Tenant,
+    observer::StoreObserver,
 };
 
 /// One tenant's part of a store: all that the code below can see of it.
@@ -41,6 +42,8 @@ pub struct TenantStore {
     pub clock: Arc<StoreClock>,
     /// Where this host keeps what it has learnt; `None` to learn nothing.
     pub cache: Option<Arc<cache::Cache>>,
+    /// Who hears what happens to locks.
+    pub observer: Arc<dyn StoreObserver>,
 }
 
 impl TenantStore {

@@ -312,7 +312,7 @@ async fn an_operator_takes_any_lock_away_even_one_that_cannot_be_read() {
     assert!(operator.force_unlock("nothing there").await.unwrap().is_none());
     let hold = acquire(&fixture.handle("one")).await.unwrap();
     let eviction = operator.force_unlock("stuck").await.unwrap().unwrap();
-    assert_eq!((eviction.holder.run_id.as_str(), eviction.reason), ("one", "operator_force"));
+    assert_eq!((eviction.holder.run_id.as_str(), eviction.reason.as_str()), ("one", "operator_force"));
     let lock = operator.lock().await.unwrap().unwrap().lock;
     assert!(lock.is_free() && lock.holder_run_id == OPERATOR_FORCE);
     let event = last(&fixture, EventKind::ForceUnlock).await.unwrap();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use capture::load::Outcome;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
@@ -17,6 +18,7 @@ use crate::{
         call::{self, Call},
         serving::{EndedBy, Serving},
     },
+    observer::LoadWay,
 };
 
 /// Opens a profile and mounts it; from then on requests are answered by this process.
@@ -25,7 +27,11 @@ pub async fn begin(
     request: &MountRequest,
     ended_by: EndedBy,
 ) -> Result<(Arc<Serving>, Notes), Failure> {
-    Serving::begin(engine, request, ended_by, respond).await
+    let mounting = Serving::begin(engine, request, ended_by, respond);
+    let ended = |(_, notes): &(Arc<Serving>, Notes)| {
+        (notes.outcome.into(), (notes.outcome == Outcome::Success).then_some(LoadWay::Mount))
+    };
+    engine.observe_load(&request.source.profile, mounting, ended).await
 }
 
 fn respond(serving: &Arc<Serving>, runtime: &Handle, request: Value) -> Value {

@@ -27,6 +27,7 @@ use crate::{
         user::User,
     },
     loads::NO_MAJOR,
+    outcome::LoadResult,
 };
 
 /// Whether a run that could not begin for this reason begins without the store.
@@ -77,7 +78,9 @@ async fn session(
     lineage: &Lineage,
     workdir: &WorkDir,
 ) -> Result<(CommandEnd, Result<Captured, Failure>), Failure> {
-    load::afresh(workdir.path(), engine.interrupt.point_of_no_return().clone())?;
+    let point_of_no_return = engine.interrupt.point_of_no_return().clone();
+    let emptied = async { Ok(load::afresh(workdir.path(), point_of_no_return)?) };
+    engine.observe_load(&lineage.name, emptied, |()| (LoadResult::FreshFallback, None)).await?;
     if let Some(user) = user {
         workdir.give_to(user)?;
     }
@@ -85,7 +88,9 @@ async fn session(
     let command = command::told(request, user, (&actor.run_id, ""), workdir.path())?;
     let browsers = Browsers::of(&request.capture, workdir.path());
     let command_end = supervise::run(engine, signals, command, user, None, browsers).await?;
-    Ok((command_end, capture(engine, request, lineage, workdir.path()).await))
+    let capture = capture(engine, request, lineage, workdir.path());
+    let captured = engine.observe_capture(&lineage.name, capture, |captured| &captured.report).await;
+    Ok((command_end, captured))
 }
 
 async fn capture(

@@ -119,7 +119,10 @@ async fn session(
     let command_end = supervise::run(engine, signals, command, user, Some(&keeper), browsers).await?;
     let captured = match command_end.lost {
         Some(_) => None,
-        None => Some(capture(engine, request, hold, workdir.path()).await),
+        None => {
+            let capture = capture(engine, request, hold, workdir.path());
+            Some(engine.observe_capture(&lineage.name, capture, |captured| &captured.report).await)
+        }
     };
     Ok(Session { loaded, command_end, captured })
 }

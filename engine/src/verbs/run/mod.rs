@@ -22,8 +22,7 @@ use crate::{
     copies,
     failure::{Failure, document::ErrorFields},
     host::{supervise::Signals, user::User},
-    loads::LoadResult,
-    outcome::{LineageFields, Outcome},
+    outcome::{LineageFields, LoadResult, Outcome},
     text::size,
 };
 

@@ -14,6 +14,7 @@ use crate::{
         lock::Lock,
     },
     id::Nonce,
+    observer::{EvictionReason, LockEvent},
 };
 
 /// Every lost attempt means that somebody else has written the lock.
@@ -160,6 +161,9 @@ impl LineageHandle {
     /// Of a lock that was taken: if somebody lost it by that, it is written down.
     pub(super) async fn tell_eviction(&self, lock: &Lock) {
         if let Some(event) = lock.block().and_then(|block| block.event.as_ref()) {
+            let dead = event.reason == EvictionReason::HolderDead.as_str();
+            let reason = if dead { EvictionReason::HolderDead } else { EvictionReason::TtlExpired };
+            self.tell(LockEvent::Evicted(reason));
             self.store_event(event).await;
         }
     }
@@ -173,9 +177,9 @@ impl LineageHandle {
             return Ok((Outcome::Acquired, None));
         }
         let mut event = self.event(EventKind::LockEvicted);
-        event.reason =
-            if self.is_orphan(read) { super::evict::HOLDER_DEAD } else { super::evict::TTL_EXPIRED }
-                .to_owned();
+        let reason =
+            if self.is_orphan(read) { EvictionReason::HolderDead } else { EvictionReason::TtlExpired };
+        event.reason = reason.as_str().to_owned();
         event.holder = Some(read.lock.holder());
         Ok((Outcome::ForcedExpired, Some(event)))
     }

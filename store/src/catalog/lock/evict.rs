@@ -14,13 +14,8 @@ use crate::{
         layout, limits,
         lock::{Lock, OPERATOR_FORCE},
     },
+    observer::{EvictionReason, LockEvent},
 };
-
-/// Why a lock was taken away, in the contract's words.
-pub(super) const TTL_EXPIRED: &str = "ttl_expired";
-/// Our own word: the holder was a process of the machine that noticed its end.
-pub(super) const HOLDER_DEAD: &str = "holder_dead";
-pub const OPERATOR: &str = "operator_force";
 
 /// Every lost attempt means that somebody else has written; more than this is no accident.
 const ATTEMPTS: u32 = 16;
@@ -29,7 +24,7 @@ const ATTEMPTS: u32 = 16;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Eviction {
     pub holder: Holder,
-    pub reason: &'static str,
+    pub reason: EvictionReason,
     /// How long it had been expired.
     pub expired_for: Duration,
 }
@@ -66,7 +61,7 @@ impl LineageHandle {
         self.settle(read.lock.block().and_then(|block| block.event.as_ref())).await?;
         self.remember_holder(&read.lock).await?;
         let mut event = self.event(EventKind::LockEvicted);
-        event.reason = TTL_EXPIRED.to_owned();
+        event.reason = EvictionReason::TtlExpired.as_str().to_owned();
         event.holder = Some(read.lock.holder());
         let Some(version) = self.free(&read.version, "", event.clone()).await? else {
             return Ok(Reaped::Lost);
@@ -78,8 +73,9 @@ impl LineageHandle {
             lineage = %self.lineage, holder_run_id = ?holder.run_id, host = ?holder.host,
             "an expired lock was evicted"
         );
+        self.tell(LockEvent::Evicted(EvictionReason::TtlExpired));
         self.sweep(&version).await;
-        Ok(Reaped::Evicted(Eviction { holder, reason: TTL_EXPIRED, expired_for }))
+        Ok(Reaped::Evicted(Eviction { holder, reason: EvictionReason::TtlExpired, expired_for }))
     }
 
     /// Takes the lock away whoever holds it, even one that cannot be read. `None` if there
@@ -120,7 +116,8 @@ impl LineageHandle {
                 lineage = %self.lineage, holder_run_id = ?holder.run_id, reason,
                 "an operator took the lock away"
             );
-            return Ok(Some(Eviction { holder, reason: OPERATOR, expired_for }));
+            self.tell(LockEvent::Evicted(EvictionReason::OperatorForce));
+            return Ok(Some(Eviction { holder, reason: EvictionReason::OperatorForce, expired_for }));
         }
         Err(Error::Conflict { what: format!("the lock of {}", self.lineage) })
     }

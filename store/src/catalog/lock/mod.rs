@@ -37,6 +37,7 @@ use crate::{
     },
     id::{self, Nonce},
     name::Lineage,
+    observer::LockEvent,
 };
 
 /// How long a lock is held after its last renewal, unless a tenant is configured otherwise.
@@ -198,6 +199,16 @@ impl LineageHandle {
             Some(read) if self.is_live(read) => Err(self.held_by(read)),
             _ => Ok(()),
         }
+    }
+
+    /// As [`Self::must_be_free`], for somebody who would take the lock: the observer hears of the conflict.
+    pub fn refuse_if_held(&self, lock: Option<&ReadLock>) -> Result<()> {
+        self.must_be_free(lock).inspect_err(|_| self.tell(LockEvent::Conflict))
+    }
+
+    /// Tells the observer what happened to this lock.
+    pub(super) fn tell(&self, event: LockEvent) {
+        self.store.observer.lock(&self.lineage, event);
     }
 
     pub(super) fn held_by(&self, read: &ReadLock) -> Error {

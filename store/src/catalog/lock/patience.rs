@@ -7,8 +7,8 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
-use super::{Hold, LineageHandle, LockAndPointer, Terms, presence, queue::Ticket};
-use crate::{Error, Result, error::Holder, id::Nonce};
+use super::{Hold, LineageHandle, LockAndPointer, Outcome, Terms, presence, queue::Ticket};
+use crate::{Error, Result, error::Holder, id::Nonce, observer::LockEvent};
 
 /// How often the store is asked.
 const ASK_AGAIN: Duration = Duration::from_millis(500);
@@ -84,7 +84,25 @@ impl LineageHandle {
         terms: Terms,
         patience: impl Into<Patience>,
     ) -> Result<Hold> {
-        let patience = patience.into();
+        let taken = self.wait_for(survey, terms, patience.into()).await;
+        match &taken {
+            Ok(hold) => self.tell_taken(hold.outcome()),
+            Err(Error::LockHeld { .. }) => self.tell(LockEvent::Conflict),
+            Err(_) => {}
+        }
+        taken
+    }
+
+    fn tell_taken(&self, outcome: Outcome) {
+        match outcome {
+            Outcome::Acquired => self.tell(LockEvent::Acquired),
+            Outcome::ForcedExpired => self.tell(LockEvent::ForcedExpired),
+            Outcome::Held => {}
+        }
+    }
+
+    /// Takes the lock as soon as it is free, within the patience.
+    async fn wait_for(&self, survey: LockAndPointer, terms: Terms, patience: Patience) -> Result<Hold> {
         let until = Instant::now() + patience.wait;
         let mut survey = Some(survey);
         let mut told: Option<(String, u64)> = None;

@@ -14,6 +14,7 @@ use crate::{
         tree::{Entry, Extent, Kind, Meta, TreePath},
     },
     id::{ChunkKey, PackId, PackSeq, RecordId, StoreId},
+    observer::Unobserved,
 };
 
 /// A tenant's store whose buckets see every request, and the pieces of some packs in it.
@@ -65,7 +66,14 @@ fn tenant(bucket: Arc<dyn Bucket>, cache_root: Option<&Path>) -> TenantStore {
         unknown: Default::default(),
     };
     let cache = cache_root.map(|root| Arc::new(Cache::new(root, store_id, &tenant)));
-    TenantStore { bucket, tenant, config: Arc::new(config), clock: Arc::default(), cache }
+    TenantStore {
+        bucket,
+        tenant,
+        config: Arc::new(config),
+        clock: Arc::default(),
+        cache,
+        observer: Arc::new(Unobserved),
+    }
 }
 
 /// Stores a pack of `count` chunks, every second of which compresses.

@@ -83,6 +83,8 @@ pub struct Report {
     pub lost_xattrs: u64,
     /// Entries of which something [special](crate::format::tree::Meta::is_special) was left out.
     pub made_plain: u64,
+    /// How long it took until the last content was fetched. Files are written meanwhile.
+    pub download: Duration,
     pub elapsed: Duration,
 }
 
@@ -103,7 +105,7 @@ pub async fn restore(
     // Before anything is fetched: most mistakes are about the target.
     let staging = Staging::create(&request.target, request.force, request.keeping)?;
     let (kept, opened) = open::kept(store, record, Rules::ALL).await?;
-    let written = write_snapshot(store, opened, staging, request, progress).await;
+    let written = write_snapshot(store, opened, staging, request, progress, started).await;
     if let Some((pinned, _)) = kept {
         pinned.release().await;
     }
@@ -116,6 +118,7 @@ async fn write_snapshot(
     staging: Staging,
     request: &Request,
     progress: Arc<dyn Progress>,
+    started: Instant,
 ) -> Result<Report> {
     let opened = match request.paths.is_empty() {
         true => opened,
@@ -135,7 +138,8 @@ async fn write_snapshot(
     let target =
         Arc::new(Target { remaining: remaining(&entries), entries, staging, store: store.clone(), progress });
     let whereabouts = followed(store, &record, Rules::ALL);
-    write_all(store, Arc::clone(&target), fetches, &whereabouts, request.threads.max(1)).await?;
+    let fetched =
+        write_all(store, Arc::clone(&target), fetches, &whereabouts, request.threads.max(1)).await?;
     let target =
         Arc::into_inner(target).ok_or_else(|| Error::Internal { what: "a writer is left".to_owned() })?;
     let report = Report {
@@ -150,6 +154,7 @@ async fn write_snapshot(
         skipped: target.entries.iter().filter(|entry| is_special(entry)).count() as u64,
         lost_xattrs: target.staging.lost_xattrs(),
         made_plain: made_plain as u64,
+        download: fetched.saturating_duration_since(started),
         elapsed: Duration::ZERO,
     };
     let (point_of_no_return, inspector) = (request.point_of_no_return.clone(), request.inspector.clone());
@@ -166,14 +171,14 @@ pub fn empty(request: &Request) -> Result<()> {
     staging.publish(|| request.point_of_no_return.make())
 }
 
-/// Runs requests and writers side by side until all is written.
+/// Runs requests and writers side by side until all is written. Says when the last content was fetched.
 async fn write_all(
     store: &TenantStore,
     target: Arc<Target>,
     fetches: Vec<Fetch<Place>>,
     whereabouts: &Relocator,
     threads: usize,
-) -> Result<()> {
+) -> Result<Instant> {
     let (sender, receiver) = sync_channel::<(Fetch<Place>, Bytes)>(FETCHED_AHEAD);
     let writers = {
         let target = Arc::clone(&target);
@@ -203,9 +208,10 @@ async fn write_all(
             break;
         }
     }
+    let fetched = Instant::now();
     drop(sender);
     let written = writers.await.map_err(|error| Error::Internal { what: error.to_string() })?;
-    failed.and(written)
+    failed.and(written).map(|()| fetched)
 }
 
 /// What comes to the writers, and when they ask for a flush.

@@ -13,7 +13,7 @@ use std::{
 
 use super::{
     Barred, Finished, ReadBase, SnapshotWriter, Totals, new_tree,
-    snapshot::{About, Examined, HoldBack, Outcome, Report},
+    snapshot::{About, Examined, HoldBack, Outcome, Phases, Report},
 };
 use crate::{
     Error, Result,
@@ -128,9 +128,13 @@ pub async fn commit(
     let told = Arc::clone(&progress);
     let (writer, old) = SnapshotWriter::begin(store, plan, read, progress).await?;
     let (changed, skipped) = (tree.changed.len() as u64, tree.skipped);
-    let mut source = MountSource { store, request: &request, writer, old, hold };
+    let mut source = MountSource { store, request: &request, writer, old, hold, capturing: Duration::ZERO };
+    let began = Instant::now();
     let written = Box::pin(source.write(tree, files, intend)).await;
     let Ended { mut record, held_back, mut stored } = source.writer.end(written).await?;
+    let capture = source.capturing;
+    let mut phases = Phases { capture, upload: began.elapsed().saturating_sub(capture), ..Phases::default() };
+    let began = Instant::now();
     let (mut flip, job) = (Flip::Unchanged, request.archive.as_ref());
     if let (Some(hold), None) = (hold, &held_back) {
         match &mut stored {
@@ -146,6 +150,7 @@ pub async fn commit(
             }
         }
     }
+    phases.pointer_flip = began.elapsed();
     let files = record.counts.files;
     let outcome = if stored.is_some() { Outcome::Stored } else { Outcome::Unchanged };
     let snapshot_id = super::snapshot::snapshot_id(&record)
@@ -155,6 +160,7 @@ pub async fn commit(
         skipped,
         reused_files: files.saturating_sub(changed),
         read_files: changed,
+        phases,
         elapsed: started.elapsed().max(Duration::from_micros(1)),
         ..Report::of(&record, snapshot_id, outcome, flip)
     };
@@ -176,6 +182,8 @@ struct MountSource<'a> {
     /// The entries of the base.
     old: Vec<Entry>,
     hold: Option<&'a Hold>,
+    /// How long reading the changed files took.
+    capturing: Duration,
 }
 
 impl MountSource<'_> {
@@ -192,6 +200,7 @@ impl MountSource<'_> {
         let Request { threads, guess, .. } = *request;
         let rewritten = Arc::new(Rewritten { files, changed, first: places.clone(), guess, ingest, threads });
         let reading = Arc::clone(&rewritten);
+        let began = Instant::now();
         let (entries, new, mut ingested) = blocking(move || {
             let all: Vec<usize> = (0..reading.changed.len()).collect();
             let (extents, ingested) = reading.store(&entries, &all)?;
@@ -204,6 +213,7 @@ impl MountSource<'_> {
             Ok((Arc::new(entries), tree, ingested))
         })
         .await?;
+        self.capturing = began.elapsed();
         if let Some(base) = self.writer.base()
             && base.lineage() == request.lineage
             && super::snapshot::snapshot_id(base) == Some(new.id)

@@ -146,7 +146,19 @@ pub struct Report {
     pub index: IndexUse,
     /// What it needs of what earlier writes of this host had stored before they were cut short.
     pub taken_over: TakenOver,
+    pub phases: Phases,
     pub elapsed: Duration,
+}
+
+/// How long the phases of a write took. Each begins when the one before it ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Phases {
+    /// Reading, cutting and examining the content. Packs are uploaded meanwhile.
+    pub capture: Duration,
+    /// Uploading what was not uploaded by then, until the record is live.
+    pub upload: Duration,
+    /// Moving the pointer, and publishing the archive before that if one is wanted.
+    pub pointer_flip: Duration,
 }
 
 impl Report {
@@ -175,6 +187,7 @@ impl Report {
             read_files: 0,
             index: IndexUse::default(),
             taken_over: TakenOver::default(),
+            phases: Phases::default(),
             elapsed: Duration::ZERO,
         }
     }
@@ -227,6 +240,7 @@ struct Ended {
     read_files: u64,
     index: IndexUse,
     taken_over: TakenOver,
+    phases: Phases,
 }
 
 impl Capture<'_> {
@@ -294,7 +308,7 @@ impl Capture<'_> {
         match &self.request.lock {
             _ if self.right.initialized() => {}
             LockUse::Take { patience, .. } if patience.is_zero() => {
-                self.controls.must_be_free(survey.lock.as_ref())?
+                self.controls.refuse_if_held(survey.lock.as_ref())?
             }
             LockUse::Take { .. } => {}
             LockUse::Held(token) => {
@@ -321,12 +335,12 @@ impl Capture<'_> {
     }
 
     fn report(&self, plan: &Plan, ended: Ended) -> Result<Report> {
-        let Ended { outcome, record, flip, held_back, read_files, index, taken_over } = ended;
+        let Ended { outcome, record, flip, held_back, read_files, index, taken_over, phases } = ended;
         let snapshot_id = snapshot_id(&record)
             .ok_or_else(|| Error::Internal { what: "a record without content".to_owned() })?;
         let report = Report::of(&record, snapshot_id, outcome, flip);
         let (skipped, reused_files) = (plan.walk.skipped, plan.kept.len() as u64);
-        Ok(Report { held_back, skipped, reused_files, read_files, index, taken_over, ..report })
+        Ok(Report { held_back, skipped, reused_files, read_files, index, taken_over, phases, ..report })
     }
 }
 
@@ -340,6 +354,7 @@ impl Ended {
             read_files,
             index: IndexUse::default(),
             taken_over: TakenOver::default(),
+            phases: Phases::default(),
         }
     }
 }

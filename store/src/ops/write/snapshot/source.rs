@@ -1,12 +1,15 @@
 //! `DirectorySource` writes the snapshot of a directory: it reads the files that must be read, has them
 //! examined, and reads those again whose chunks became barred.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use tokio::task::JoinHandle;
 
 use super::{
-    Capture, Ended, Examined, HoldBack, Outcome, Request,
+    Capture, Ended, Examined, HoldBack, Outcome, Phases, Request,
     examine::{self, Contents},
     is_whole,
     plan::Plan,
@@ -43,6 +46,8 @@ pub(super) struct DirectorySource<'a> {
     /// The metadata that was stored, to be kept for the next write.
     stored: Option<(Metadata, RecordId, u64)>,
     read_files: u64,
+    /// How long reading and examining took.
+    capturing: Duration,
     /// What the base holds, if somebody wants to know what changed.
     base_contents: Option<Contents>,
     /// What a mount of the base, or of one before it, has read first.
@@ -89,14 +94,18 @@ impl<'a> DirectorySource<'a> {
             trusted: Vec::new(),
             stored: None,
             read_files: 0,
+            capturing: Duration::ZERO,
             replaces,
             examined: Examined::default(),
         })
     }
 
     pub async fn run(mut self, hold: &Hold) -> Result<(Plan, Ended)> {
+        let began = Instant::now();
         let ended = Box::pin(self.store_all()).await;
         let mut ended = self.writer.end(ended).await?;
+        ended.phases.capture = self.capturing;
+        ended.phases.upload = began.elapsed().saturating_sub(self.capturing);
         let remembered = self.remember();
         if ended.outcome == Outcome::Stored {
             ended.index = self.writer.index_use().await;
@@ -105,7 +114,9 @@ impl<'a> DirectorySource<'a> {
         if ended.held_back.is_none() {
             let (request, progress) = (self.capture.request, Arc::clone(&self.capture.progress));
             let (record, id) = (ended.record.clone(), hold.controls().new_flip_id());
+            let began = Instant::now();
             let moved = pointer_move::flip(hold, record, id, request.archive.as_ref(), progress).await;
+            ended.phases.pointer_flip = began.elapsed();
             flip = moved.map(|(record, flip)| {
                 ended.record = record;
                 flip
@@ -136,9 +147,11 @@ impl<'a> DirectorySource<'a> {
 
     async fn store_all(&mut self) -> Result<Ended> {
         let (tree, ingested) = loop {
+            let began = Instant::now();
             let ingested = self.read().await?;
             self.examine().await?;
             let (tree, unchanged) = self.tree().await?;
+            self.capturing += began.elapsed();
             if let Some(base) = self.writer.base().filter(|base| is_whole(base, tree.id)) {
                 self.writer.flush().await?;
                 return Ok(Ended::unchanged(base.clone(), Flip::Unchanged, self.read_files));
@@ -176,6 +189,7 @@ impl<'a> DirectorySource<'a> {
             read_files: self.read_files,
             index: IndexUse::default(),
             taken_over,
+            phases: Phases::default(),
         })
     }
 
