@@ -10,7 +10,7 @@ use std::{
 use engine::{
     failure::{Failure, codes},
     observer::{Observation, Observer},
-    text::{escape, secret},
+    text::{escape, secret, size},
 };
 use serde_json::{Value, json};
 use tracing::{Event, Level, Subscriber};
@@ -27,9 +27,9 @@ use tracing_subscriber::{
 
 use crate::{
     answer::Answer,
-    progress::{self, Beside},
+    progress::{Bar, Beside},
 };
-use store::progress::Progress;
+use store::progress::{Progress, Silent, Tick};
 
 /// How much to say, and how.
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +73,7 @@ impl Console {
         }
     }
 
-    pub(crate) fn shows_progress(self) -> bool {
+    fn shows_progress(self) -> bool {
         !self.quiet && io::stderr().is_terminal()
     }
 
@@ -141,9 +141,30 @@ impl Observer for Console {
         self.json
     }
 
+    /// A bar if there is a terminal to draw it on; the steps one by one for those who want more.
     fn progress(&self) -> Arc<dyn Progress> {
-        progress::watch(*self)
+        if self.verbose > 0 && !self.quiet {
+            return Arc::new(Steps(*self));
+        }
+        if self.shows_progress() { Arc::new(Bar::new()) } else { Arc::new(Silent) }
     }
+}
+
+/// Says when each stage begins.
+#[derive(Debug)]
+struct Steps(Console);
+
+impl Progress for Steps {
+    fn begin(&self, stage: &'static str, files: u64, bytes: u64) {
+        let amount = match (files, bytes) {
+            (0, 0) => String::new(),
+            (0, bytes) => format!(": {}", size::bytes(bytes)),
+            (files, bytes) => format!(": {}, {}", size::plural(files, "file", "files"), size::bytes(bytes)),
+        };
+        self.0.step(&format!("{stage}{amount}"));
+    }
+
+    fn tick(&self, _: Tick) {}
 }
 
 /// When the program began, as far as anybody asked.

@@ -1,4 +1,4 @@
-//! `progress` draws the progress of one operation on a terminal.
+//! `Bar` draws the progress of one operation on a terminal.
 
 use std::{
     fmt, io,
@@ -9,11 +9,8 @@ use std::{
     time::Duration,
 };
 
-use engine::text::size;
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
-use store::progress::{Progress, Silent, Tick};
-
-use crate::console::Console;
+use store::progress::{Progress, Tick};
 
 const REDRAW: Duration = Duration::from_millis(120);
 /// The bar takes what the rest of a line leaves.
@@ -42,31 +39,6 @@ impl io::Write for Beside {
     }
 }
 
-/// A bar if there is a terminal to draw it on; the steps one by one for those who want more.
-pub(crate) fn watch(console: Console) -> Arc<dyn Progress> {
-    if console.verbose > 0 && !console.quiet {
-        return Arc::new(Steps(console));
-    }
-    if console.shows_progress() { Arc::new(Bar::new()) } else { Arc::new(Silent) }
-}
-
-/// Says when each stage begins.
-#[derive(Debug)]
-struct Steps(Console);
-
-impl Progress for Steps {
-    fn begin(&self, stage: &'static str, files: u64, bytes: u64) {
-        let amount = match (files, bytes) {
-            (0, 0) => String::new(),
-            (0, bytes) => format!(": {}", size::bytes(bytes)),
-            (files, bytes) => format!(": {}, {}", size::plural(files, "file", "files"), size::bytes(bytes)),
-        };
-        self.0.step(&format!("{stage}{amount}"));
-    }
-
-    fn tick(&self, _: Tick) {}
-}
-
 #[derive(Debug, Default)]
 struct Totals {
     files: AtomicU64,
@@ -74,14 +46,15 @@ struct Totals {
     new_bytes: AtomicU64,
 }
 
+/// A bar that is drawn until it is dropped.
 #[derive(Debug)]
-struct Bar {
+pub(crate) struct Bar {
     bar: ProgressBar,
     totals: Arc<Totals>,
 }
 
 impl Bar {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let totals = Arc::new(Totals::default());
         let shared = Arc::clone(&totals);
         let detail = move |_: &ProgressState, out: &mut dyn fmt::Write| {

@@ -3,7 +3,7 @@
 use std::{ffi::OsString, time::Duration};
 
 use clap::{Args, Subcommand};
-use engine::names::{ActorName, Scope, Subject};
+use engine::names::{Scope, Subject};
 use store::{
     id::Nonce,
     name::{ChromeMajor, Tenant},
@@ -11,34 +11,11 @@ use store::{
 };
 
 use super::{
+    actor::ActorArgs,
     chosen::ChosenArgs,
-    value::{actor, mebibytes, percent, seconds, sha_prefix},
-    verb::LineageArgs,
+    lineage::LineageArgs,
+    value::{mebibytes, percent, seconds, sha_prefix},
 };
-
-/// Who acts. It is written into locks and events.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct ActorArgs {
-    /// What this run is called [default: made up]
-    #[arg(long, value_name = "ID", value_parser = actor, env = "PSTORE_RUN_ID", hide_env_values = true)]
-    pub(crate) run_id: Option<String>,
-    /// The host that acts [default: this host's name]
-    #[arg(long, value_name = "NAME", value_parser = actor)]
-    pub(crate) host: Option<String>,
-    /// Which run of the host it is
-    #[arg(long, value_name = "ID", value_parser = actor, default_value = "", hide_default_value = true)]
-    pub(crate) host_run_id: String,
-}
-
-impl ActorArgs {
-    pub(crate) fn name(&self) -> ActorName {
-        ActorName {
-            run_id: self.run_id.clone(),
-            host: self.host.clone(),
-            host_run_id: self.host_run_id.clone(),
-        }
-    }
-}
 
 /// Hold a profile's lock, so that nobody else moves its pointer
 #[derive(Debug, Args)]

@@ -8,7 +8,7 @@ use store::{
     name::ProfileName,
 };
 
-use super::catalog::ActorArgs;
+use super::actor::ActorArgs;
 
 /// Say what a profile must have; a snapshot without it is held back as logged out
 ///

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{catalog::ActorArgs, chosen::ChosenArgs};
+use super::{actor::ActorArgs, chosen::ChosenArgs};
 
 /// Write a snapshot as an archive that any tar reads, with its manifest
 ///

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use store::name::{ChromeMajor, ProfileName};
 
-use super::{capture::ChecksArgs, catalog::ActorArgs};
+use super::{actor::ActorArgs, capture::ChecksArgs};
 
 /// Store an archive as the profile's next snapshot
 ///

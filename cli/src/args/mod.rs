@@ -1,5 +1,6 @@
 //! `args` parses what the user typed into values. It touches neither files nor the network.
 
+mod actor;
 mod browse;
 mod capture;
 mod catalog;
@@ -9,12 +10,13 @@ mod export;
 mod global;
 mod help;
 mod import;
+mod lineage;
 mod mount;
+mod run;
 mod value;
 mod verb;
 
 pub(crate) use browse::{CatArgs, FindArgs, LsArgs};
-pub(crate) use capture::RunArgs;
 pub(crate) use catalog::{
     AcquireArgs, DeleteArgs, ForceUnlockArgs, GcArgs, HeldArgs, HoldArgs, LockArgs, LockShowArgs, LockVerb,
     LogArgs, ReapArgs, RetentionArgs, RetentionVerb, RollbackArgs, TagArgs,
@@ -26,6 +28,7 @@ pub(crate) use import::ImportArgs;
 pub(crate) use mount::{
     CommitArgs, DiscardArgs, MountArgs, RescueArgs, SessionsArgs, SessionsVerb, SetAsideArgs, UnmountArgs,
 };
+pub(crate) use run::RunArgs;
 pub(crate) use verb::{
     CompletionsArgs, ConfigArgs, ConfigVerb, DiffArgs, DoctorArgs, HistoryArgs, InitArgs, ListArgs, ManArgs,
     RestoreArgs, ShowArgs, SnapshotArgs, StatsArgs, Verb, VerifyArgs,

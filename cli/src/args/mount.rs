@@ -11,8 +11,8 @@ use fuse::mount::info::Mode;
 use store::name::{ChromeMajor, ProfileName, Tenant};
 
 use super::{
+    actor::ActorArgs,
     capture::{CaptureArgs, LoadArgs},
-    catalog::ActorArgs,
     value::seconds,
 };
 

@@ -4,7 +4,7 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand};
 use clap_complete::Shell;
-use engine::names::{Further, LineageName, Scope, SnapshotName, Subject};
+use engine::names::{Further, Scope, SnapshotName, Subject};
 use store::{
     format::config::Chunking,
     id::Nonce,
@@ -14,7 +14,7 @@ use store::{
 
 use super::{
     browse::{CatArgs, FindArgs, LsArgs},
-    capture::{CaptureArgs, CheckArg, LoadArgs, RunArgs},
+    capture::{CaptureArgs, CheckArg, LoadArgs},
     catalog::{
         DeleteArgs, ForceUnlockArgs, GcArgs, LockArgs, LockVerb, LogArgs, ReapArgs, RetentionArgs,
         RollbackArgs, TagArgs,
@@ -24,6 +24,7 @@ use super::{
     export::ExportArgs,
     import::ImportArgs,
     mount::{CommitArgs, MountArgs, MountsArgs, SessionsArgs, UnmountArgs},
+    run::RunArgs,
     value::{seconds, sha_prefix, share},
 };
 
@@ -146,22 +147,6 @@ pub(crate) struct SnapshotArgs {
     /// How long to wait for somebody else who holds the lock
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0", hide_default_value = true)]
     pub(crate) wait: Duration,
-}
-
-/// A profile, or one Chrome version of it.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct LineageArgs {
-    #[arg(value_name = "TENANT/PROFILE", help = "Whose snapshots")]
-    pub(crate) profile: ProfileName,
-    /// Of this major version of Chrome [default: the newest there is]
-    #[arg(long, value_name = "N")]
-    pub(crate) chrome_major: Option<ChromeMajor>,
-}
-
-impl LineageArgs {
-    pub(crate) fn name(&self) -> LineageName {
-        LineageName { profile: self.profile.clone(), chrome_major: self.chrome_major }
-    }
 }
 
 /// List the snapshots of a profile, the profiles of a tenant, or the tenants

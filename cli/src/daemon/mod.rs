@@ -18,7 +18,7 @@ use tokio::{
     process::Command,
 };
 
-use crate::{answer::Answer, verbs::mount};
+use crate::answer::Answer;
 
 /// Starts the daemon and waits until it says that the mount is ready, or why it is not. If this command
 /// is interrupted, so is the daemon, which gives back what it has taken.
@@ -53,8 +53,14 @@ pub(crate) async fn start(interrupt: &Interrupt) -> Result<MountOutcome, Failure
     }
 }
 
-/// Serves a mount until it is over; `is_apart` if another process waits for it to be ready.
-pub(crate) async fn serve(engine: Engine, request: &MountRequest, is_apart: bool) -> Result<Answer, Failure> {
+/// Serves a mount until it is over; `is_apart` if another process waits for it to be ready. If none does,
+/// `text` makes what is said when it is.
+pub(crate) async fn serve(
+    engine: Engine,
+    request: &MountRequest,
+    is_apart: bool,
+    text: fn(&MountOutcome) -> String,
+) -> Result<Answer, Failure> {
     if is_apart {
         // What ends the terminal does not end the mount.
         let _ = rustix::process::setsid();
@@ -73,7 +79,7 @@ pub(crate) async fn serve(engine: Engine, request: &MountRequest, is_apart: bool
         tell(&call::sent(&Ok(outcome)));
         silence(Some(&serving.mount.session_path().join("log")));
     } else {
-        engine.say(mount::text(&outcome).trim_end());
+        engine.say(text(&outcome).trim_end());
     }
     until_done(&serving, &mut signals, request.on_lock_lost).await;
     let status = json!(serving.mount.status().await);

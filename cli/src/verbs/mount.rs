@@ -8,7 +8,7 @@ use crate::{answer::Answer, args::MountArgs, daemon};
 pub(super) async fn run(engine: Engine, args: &MountArgs) -> Result<Answer, Failure> {
     let request = args.request();
     if args.foreground || args.daemon {
-        return daemon::serve(engine, &request, args.daemon).await;
+        return daemon::serve(engine, &request, args.daemon, text).await;
     }
     answer(&engine.mount(&request, || daemon::start(&engine.interrupt)).await?)
 }
@@ -19,7 +19,7 @@ pub(crate) fn answer(outcome: &MountOutcome) -> Result<Answer, Failure> {
 }
 
 /// What is told when the mount is ready.
-pub(crate) fn text(outcome: &MountOutcome) -> String {
+fn text(outcome: &MountOutcome) -> String {
     let status = &outcome.status;
     let profile = format!("{}/{}", status.tenant_id, status.profile_id);
     let what = match &status.sha256_prefix {

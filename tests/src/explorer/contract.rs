@@ -7,7 +7,7 @@ use store::{
     format::layout,
 };
 
-use super::programs::Host;
+use super::host::Host;
 
 /// How often one tries to flip.
 const CONTRACT_TRIES: u32 = 3;

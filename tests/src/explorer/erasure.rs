@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use store::ops::removal::{self, Order};
 
-use super::programs::{Host, TERMS};
+use super::host::{Host, TERMS};
 use crate::store_fixture::actor;
 
 impl Host {

@@ -8,7 +8,10 @@ use store::bucket::{
     Body, Bucket, BucketError, Deleted, Depth, Key, Object, Page, Prefix, Result, RetryPolicy, Version, Write,
 };
 
-use super::machine::{Machine, Op, Reply, Submitted};
+use super::{
+    call::{Op, Reply},
+    machine::{Machine, Submitted},
+};
 
 /// One process's way to the bucket.
 #[derive(Debug)]

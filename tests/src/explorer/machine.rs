@@ -10,38 +10,21 @@ use std::{
 use bytes::Bytes;
 use futures::{FutureExt, channel::oneshot};
 use store::{
-    bucket::{
-        Bucket, BucketError, Deleted, Depth, Key, MemoryBucket, Object, Page, Prefix, Result, Version, Write,
-    },
+    bucket::{Bucket, BucketError, Key, MemoryBucket, Result, Version, Write},
     catalog::pointer::{Flip, Meant},
     id::{PackId, RecordId},
 };
 
 use super::{
-    oracle::{Applied, Oracle, Role},
+    call::{Op, Reply},
+    hash_of,
+    oracle::{Applied, Oracle},
+    program::Role,
     trace,
 };
 
 /// Longer than any lock is held, and any grace.
 const LONG: Duration = Duration::from_secs(3600);
-
-#[derive(Clone, Debug)]
-pub enum Op {
-    Get(Key),
-    Put { key: Key, bytes: Bytes, write: Write },
-    List { prefix: Prefix, depth: Depth, cursor: Option<String> },
-    Delete(Key),
-    DeleteIf { key: Key, version: Version },
-}
-
-#[derive(Debug)]
-pub enum Reply {
-    Object(Object),
-    Version(Version),
-    Page(Page),
-    Deleted(Deleted),
-    Done,
-}
 
 type Answer = Result<Reply>;
 
@@ -451,10 +434,4 @@ fn refused(op: &Op) -> BucketError {
         Op::Put { write: Write::Create, .. } => BucketError::AlreadyExists { key },
         _ => BucketError::VersionMismatch { key },
     }
-}
-
-pub fn hash_of(value: &impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish()
 }

@@ -12,26 +12,35 @@
 //! explored again; a process's state is known by the answers it was given.
 
 mod archives;
+mod call;
 mod choice;
 mod contract;
 mod erasure;
 mod gate;
+mod host;
 mod machine;
+mod marks;
 mod notes;
 mod oracle;
 mod pack_oracle;
-mod programs;
+mod program;
+mod reading;
 mod repair;
 mod resumed;
 mod run;
 mod scenario;
 mod session;
 mod trace;
+mod writing;
 
-pub use programs::Program;
+pub use program::Program;
 pub use scenario::{Bounds, Packs, Scenario};
 
-use std::{collections::HashSet, fmt};
+use std::{
+    collections::HashSet,
+    fmt,
+    hash::{DefaultHasher, Hash, Hasher},
+};
 
 use choice::Choices;
 
@@ -122,4 +131,11 @@ fn replay(
         trace.push(format!("the same choices came to something else: {again:?}"));
     }
     Found { violation, seed, choices: chosen, trace }
+}
+
+/// Stands for a state, in the record of those that were met.
+fn hash_of(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
 }

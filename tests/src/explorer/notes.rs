@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use store::{
-    bucket::{BucketError, Key, Write},
+    bucket::{BucketError, Write},
     catalog::{
         lease::{DurableWrite, WriteLease},
         records,
@@ -19,7 +19,10 @@ use store::{
     id::{PackId, PackSeq},
 };
 
-use super::{programs::Host, scenario::data_of};
+use super::{
+    host::Host,
+    scenario::{data_of, note},
+};
 
 impl Host {
     /// As a capture does it whose tenant has many packs: the note, the lease, what is barred, whether
@@ -80,9 +83,4 @@ impl Host {
         let _ = self.store.bucket.put(&note(), bytes.into(), Write::Create).await;
         Ok(())
     }
-}
-
-/// Where the host has its note.
-pub(super) fn note() -> Key {
-    Key::new("note").unwrap()
 }

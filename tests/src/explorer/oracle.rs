@@ -37,21 +37,7 @@ use store::{
     id::{EventId, FlipId, Nonce, PackId, RecordId},
 };
 
-use super::{archives::Archives, machine::hash_of, pack_oracle::PackOracle};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    Holder,
-    Operator,
-    Deleter,
-    Reaper,
-    ForceUnlock,
-    Contract,
-    Writer,
-    Reader,
-    Collector,
-    Publisher,
-}
+use super::{archives::Archives, hash_of, pack_oracle::PackOracle, program::Role};
 
 /// A write that has just been applied, even if it is a removal.
 #[derive(Debug)]

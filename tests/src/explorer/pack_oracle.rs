@@ -12,7 +12,7 @@ use store::{
     id::{PackId, RecordId},
 };
 
-use super::repair::Marks;
+use super::marks::Marks;
 
 #[derive(Debug, Default)]
 pub struct PackOracle {

@@ -17,12 +17,12 @@ use store::{
         layout,
         record::{PackUse, Record, State},
     },
-    id::{PackId, PackSeq, RecordId},
+    id::{PackId, PackSeq},
     ops::verify::repair,
 };
 
 use super::{
-    programs::Host,
+    host::Host,
     scenario::{chunk_of, data_of, pack_of},
 };
 
@@ -101,34 +101,5 @@ impl Host {
         let key = layout::pack(&self.store.tenant, pack);
         store::bucket::put_unique(&*self.store.bucket, &key, pack.to_string().into_bytes().into()).await?;
         Ok(pack)
-    }
-}
-
-/// Snapshots that need what is lost, and whether each says so.
-#[derive(Debug, Default)]
-pub struct Marks {
-    lost: Option<PackId>,
-    unmarked: std::collections::BTreeMap<RecordId, Vec<PackId>>,
-}
-
-impl Marks {
-    pub fn sees(&mut self, record: &Record) {
-        self.unmarked.remove(&record.record);
-        if record.state == State::Live && record.damage.is_none() {
-            let packs = record.content.iter().flat_map(|content| &content.packs);
-            self.unmarked.insert(record.record, packs.map(|used| used.pack).collect());
-        }
-    }
-
-    /// A repair that found this lost has ended.
-    pub fn loses(&mut self, pack: PackId) {
-        self.lost = Some(pack);
-    }
-
-    /// A snapshot that lacks something without saying so, in words.
-    pub fn silent(&self) -> Option<String> {
-        let lost = self.lost?;
-        let (record, _) = self.unmarked.iter().find(|(_, packs)| packs.contains(&lost))?;
-        Some(format!("snapshot {record} needs pack {lost}, which is lost, and is not marked"))
     }
 }

@@ -11,7 +11,10 @@ use store::{
     id::RecordId,
 };
 
-use super::programs::{Host, Program, TERMS};
+use super::{
+    host::{Host, TERMS},
+    program::Program,
+};
 
 impl Program {
     /// What begins when this one dies.

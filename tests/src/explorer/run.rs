@@ -20,10 +20,12 @@ use tokio::{runtime::Runtime, task::unconstrained};
 use store::bucket::{Bucket, Key};
 
 use super::{
+    call::Op,
     choice::Choices,
     gate::Gate,
-    machine::{End, Machine, Op, is_write},
-    programs::Host,
+    host::Host,
+    machine::{End, Machine, is_write},
+    program::Program,
     scenario::{Scenario, Stage, stage, with_packs},
     trace,
 };
@@ -79,7 +81,7 @@ pub fn run(
     if scenario.with_pointer {
         objects.extend(stage.pointer.clone());
     }
-    if scenario.programs.iter().any(|program| matches!(program, super::Program::Twin { .. })) {
+    if scenario.programs.iter().any(|program| matches!(program, Program::Twin { .. })) {
         objects.extend(stage.held.0.clone());
     }
     if let Some(packs) = scenario.packs {
@@ -115,7 +117,7 @@ fn begin(
     stage: &Stage,
     machine: &Arc<Machine>,
     process: usize,
-    program: super::Program,
+    program: Program,
 ) -> Process {
     let gate = Gate { process, machine: Arc::clone(machine) };
     let host = Host {

@@ -25,7 +25,7 @@ use store::{
     name::Lineage,
 };
 
-use super::{Program, notes::note};
+use super::program::Program;
 use crate::{store_fixture::StoreFixture, tree::noise};
 
 /// How many snapshots every scenario has.
@@ -291,4 +291,9 @@ async fn alone(fixture: &StoreFixture, id: RecordId) -> (Content, Bytes) {
     let (content, _) = pack.add_moved(&fixture.store, &metadata, |_| None, |_| true).unwrap();
     assert_eq!(content.packs.iter().map(|used| used.pack).collect::<Vec<_>>(), [pack_of(id)]);
     (content, pack.seal(&fixture.store).bytes)
+}
+
+/// Where a host notes what its captures have stored.
+pub(super) fn note() -> Key {
+    Key::new("note").unwrap()
 }

@@ -11,7 +11,7 @@ use store::{
     id::RecordId,
 };
 
-use super::programs::Host;
+use super::host::Host;
 
 impl Host {
     pub(super) async fn session(&self, target: usize) -> store::Result<()> {

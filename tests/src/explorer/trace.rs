@@ -7,7 +7,7 @@ use store::{
     format::{condemned::Condemned, lock::Lock, pointer::Pointer, record::Record},
 };
 
-use super::machine::{Op, Reply};
+use super::call::{Op, Reply};
 
 pub fn key(op: &Op) -> String {
     match op {

@@ -17,6 +17,9 @@ pub type Contents = BTreeMap<usize, Generation>;
 /// The folder of the slots.
 pub const FOLDER: &str = "Default";
 
+/// How many files a tree has.
+pub const SLOTS: usize = 12;
+
 pub fn name(slot: usize) -> String {
     format!("{FOLDER}/slot-{slot}")
 }

@@ -17,7 +17,6 @@ use crate::{
     mount_fixture::{clear_away, left_behind},
 };
 
-pub const SLOTS: usize = 12;
 pub const MAJOR: &str = "131";
 const HOSTS: [&str; 3] = ["one", "two", "three"];
 
@@ -119,7 +118,7 @@ impl Fleet {
         if ended.code != Some(0) {
             return Err(format!("{sha} of {profile} is listed and cannot be restored: {ended:#?}"));
         }
-        let found = content::look(&target, SLOTS);
+        let found = content::look(&target, content::SLOTS);
         fs::remove_dir_all(&target).unwrap();
         Ok(found)
     }
@@ -170,9 +169,8 @@ impl Fleet {
         Ok(())
     }
 
-    /// Ends all sessions, looks at everything once more, and sees that nothing is left behind.
+    /// Looks at everything once more when all sessions have ended, and sees that nothing is left behind.
     pub fn end(&mut self) -> Result<(), String> {
-        super::sessions::settle_all(self)?;
         for profile in PROFILES.iter().chain(&ASIDE) {
             let (snapshots, _) = self.list(profile)?;
             for entry in &snapshots {

@@ -11,7 +11,7 @@ use serde_json::Value;
 use store::bucket::S3Config;
 
 use super::{
-    fleet::SLOTS,
+    content::SLOTS,
     ledger::{Crash, Found, Ledger},
 };
 use crate::{binary, mount_fixture};

@@ -60,7 +60,7 @@ pub async fn run(plan: &Plan) {
         }
         taken += 1;
     }
-    if let Err(reason) = fleet.end() {
+    if let Err(reason) = sessions::settle_all(&mut fleet).and_then(|()| fleet.end()) {
         fleet.fail(&reason);
     }
     server.stop();

@@ -5,8 +5,8 @@ use std::{fs, thread, time::Duration, time::Instant};
 use serde_json::Value;
 
 use super::{
-    content,
-    fleet::{Fleet, MAJOR, PROFILES, SLOTS, Step, expect, record_of},
+    content::{self, SLOTS},
+    fleet::{Fleet, MAJOR, PROFILES, Step, expect, record_of},
     host::{Cut, Session},
     ledger::{Crash, Found, Ledger},
 };
