@@ -1,10 +1,10 @@
-//! The drawing in `lib.rs` is the truth: a module imports only from those to its right. And in no crate do files
-//! import one another in a circle.
+//! These tests read the source of the workspace: a module imports only from those to its right in the drawing in
+//! `lib.rs`, in no crate do files import one another in a circle, and no file is long.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 /// Each layer with the layers it may know.
@@ -42,7 +42,7 @@ fn no_import_goes_against_the_drawing() {
                     || allowed.contains(&import.as_str())
                     || GROUND.contains(&import.as_str());
                 if !known {
-                    wrong.push(format!("{file}: {layer} knows {import}"));
+                    wrong.push(format!("{}: {layer} knows {import}", file.display()));
                 }
             }
         }
@@ -60,8 +60,21 @@ fn every_module_is_in_the_drawing() {
     }
 }
 
-/// The crates whose files are looked at for circles.
-const CRATES: &[&str] = &["store", "capture", "fuse", "engine", "cli", "tests"];
+/// Where the source of each crate begins; the rooms of tests are found by themselves.
+const SOURCES: &[&str] = &[
+    "store/src",
+    "capture/src",
+    "fuse/src",
+    "engine/src",
+    "cli/src",
+    "cli/tests/cli",
+    "fuzz/fuzz_targets",
+    "tests/src",
+];
+/// Each folder below this is a crate of tests.
+const ROOMS: &str = "tests/tests";
+/// Whoever reads a file keeps so much in mind.
+const MOST_LINES: usize = 500;
 
 /// Where a module is in its crate.
 type ModulePath = Vec<String>;
@@ -70,11 +83,11 @@ type ModulePath = Vec<String>;
 /// it, as `mod` and `pub use` do, is no import.
 #[test]
 fn no_files_import_one_another_in_a_circle() {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is in a workspace");
     let mut circles = Vec::new();
-    for name in CRATES {
-        let modules = modules(&workspace.join(name).join("src"));
-        assert!(modules.len() > 10, "{name} has {} files", modules.len());
+    for source in sources() {
+        let name = source.strip_prefix(workspace()).expect("below").display().to_string();
+        let modules = modules(&source);
+        assert!(modules.len() > 3, "{name} has {} files", modules.len());
         let imports = modules.iter().map(|(module, text)| (module, imported(module, text, &modules)));
         let imports: BTreeMap<&ModulePath, BTreeSet<ModulePath>> = imports.collect();
         for circle in circles_among(&imports) {
@@ -83,6 +96,51 @@ fn no_files_import_one_another_in_a_circle() {
         }
     }
     assert!(circles.is_empty(), "{}", circles.join("\n"));
+}
+
+/// Tests count as well: a long file of them has more than one subject.
+#[test]
+fn no_file_is_longer_than_a_reader_keeps_in_mind() {
+    let (mut seen, mut long) = (0, Vec::new());
+    for folder in ["store", "capture", "fuse", "engine", "cli", "fuzz", "tests"] {
+        for (path, text) in rust_files(&workspace().join(folder)) {
+            seen += 1;
+            let lines = text.lines().count();
+            if lines > MOST_LINES {
+                long.push(format!("{} has {lines} lines", path.display()));
+            }
+        }
+    }
+    assert!(seen > 500, "only {seen} files were read");
+    assert!(long.is_empty(), "{}", long.join("\n"));
+}
+
+fn workspace() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is in a workspace")
+}
+
+/// The folders in which crates begin.
+fn sources() -> Vec<PathBuf> {
+    let rooms = fs::read_dir(workspace().join(ROOMS)).expect("the folder is there").flatten();
+    let rooms = rooms.map(|entry| entry.path()).filter(|path| path.is_dir());
+    SOURCES.iter().map(|source| workspace().join(source)).chain(rooms).collect()
+}
+
+/// Every file of Rust below a folder, with its text; what is built does not count.
+fn rust_files(folder: &Path) -> Vec<(PathBuf, String)> {
+    let (mut found, mut folders) = (Vec::new(), vec![folder.to_owned()]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = fs::read_to_string(&path).expect("readable");
+                found.push((path, text));
+            }
+        }
+    }
+    found
 }
 
 #[test]
@@ -103,29 +161,20 @@ fn a_circle_is_found() {
     assert_eq!(circles, [expected]);
 }
 
-/// The text of every file of a crate, without comments and without tests.
+/// The text of every file of a crate but for those of unit tests.
 fn modules(source: &Path) -> BTreeMap<ModulePath, String> {
     let mut found = BTreeMap::new();
-    let mut folders = vec![source.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder).expect("the folder is there").flatten() {
-            let path = entry.path();
-            let name = path.file_name().and_then(|name| name.to_str()).expect("a name in UTF-8");
-            if path.is_dir() {
-                folders.push(path);
-                continue;
-            }
-            let Some(stem) = name.strip_suffix(".rs") else { continue };
-            if stem == "tests" || stem.ends_with("_tests") {
-                continue;
-            }
-            let above = path.parent().and_then(|folder| folder.strip_prefix(source).ok()).expect("below");
-            let mut module: ModulePath = above.iter().map(|part| part.to_string_lossy().into()).collect();
-            if !["mod", "lib", "main"].contains(&stem) {
-                module.push(stem.to_owned());
-            }
-            found.insert(module, fs::read_to_string(&path).expect("readable"));
+    for (path, text) in rust_files(source) {
+        let stem = path.file_stem().and_then(|stem| stem.to_str()).expect("a name in UTF-8");
+        if stem == "tests" || stem.ends_with("_tests") {
+            continue;
         }
+        let above = path.parent().and_then(|folder| folder.strip_prefix(source).ok()).expect("below");
+        let mut module: ModulePath = above.iter().map(|part| part.to_string_lossy().into()).collect();
+        if !["mod", "lib", "main"].contains(&stem) {
+            module.push(stem.to_owned());
+        }
+        found.insert(module, text);
     }
     found
 }
@@ -241,23 +290,12 @@ fn circles_among(imports: &BTreeMap<&ModulePath, BTreeSet<ModulePath>>) -> Vec<V
     circles
 }
 
-fn files(source: &Path, layer: &str) -> Vec<(String, String)> {
-    let mut found = Vec::new();
-    let mut folders = vec![source.join(layer)];
+/// The files of a layer: the one of its name, and those in the folder of its name.
+fn files(source: &Path, layer: &str) -> Vec<(PathBuf, String)> {
     let single = source.join(format!("{layer}.rs"));
-    if single.exists() {
-        found.push((single.display().to_string(), fs::read_to_string(&single).expect("readable")));
-    }
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-            let path = entry.path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                found.push((path.display().to_string(), fs::read_to_string(&path).expect("readable")));
-            }
-        }
-    }
+    let text = fs::read_to_string(&single).ok();
+    let mut found: Vec<_> = text.map(|text| (single, text)).into_iter().collect();
+    found.extend(rust_files(&source.join(layer)));
     found
 }
 

@@ -9,14 +9,16 @@
 mod made;
 #[path = "vectors/procedures.rs"]
 mod procedures;
+#[path = "vectors/schemas.rs"]
+mod schemas;
+#[path = "vectors/whole_store.rs"]
+mod whole_store;
 
-use std::{collections::BTreeSet, fs, path::Path, sync::Arc};
+use std::{collections::BTreeSet, fs, path::Path};
 
 use serde_json::{Value, json};
 use store::{
-    bucket::{Access, LocalBucket},
-    catalog::{records, store::Store},
-    content::{TenantStore, damage::DamagedFrames, meta::Metadata, reader::Verified},
+    content::{damage::DamagedFrames, reader::Verified},
     format::{
         FormatError,
         bytes::Reader,
@@ -32,7 +34,7 @@ use store::{
         pack::{self, Directory},
         pin::Pin,
         pointer::Pointer,
-        record::{Reason, Record, State},
+        record::{Reason, Record},
         root::Root,
         segment::{SegmentReader, SegmentWriter, snapshot_id},
         table,
@@ -40,12 +42,6 @@ use store::{
         tree::Entry,
     },
     id::PackId,
-    name::Lineage,
-    ops::{
-        archive::export::{self, Framing},
-        verify,
-    },
-    progress::Silent,
 };
 
 use made::{Files, KEY, TEXT, refuse::Case, show};
@@ -405,155 +401,4 @@ fn a_record_remembers_what_earlier_generations_needed() {
     assert_eq!(names.len(), 6);
     assert!(names[0].ends_with("-00000") && names[1].ends_with("-00007") && names[5].ends_with("-meta"));
     assert!(record.earlier.iter().all(|earlier| earlier.unknown.contains_key("a_field_of_tomorrow")));
-}
-
-#[test]
-fn the_schemas_describe_the_documents() {
-    let files = on_disk();
-    for (schema, suffix) in [
-        ("store", "/pstore.json"),
-        ("tenant", "/tenant.json"),
-        ("record", "/snap-01JED0YH00248H248H248H248H.json"),
-        ("record", "/snap-01JED10BK048H248H248H248H2.json"),
-        ("pointer", "/latest.json"),
-        ("pointer", "steps/claimed-first.json"),
-        ("pointer", "steps/foreign-claimed.json"),
-        ("lock", "/lock.json"),
-        ("event", "/events/01JED0YKXR8H248H248H248H24.json"),
-        ("event", "/events/01JED0YG0RNANANANANANANANA.json"),
-        ("events", "/events/merged-01JEFKB800EXVQEXVQEXVQEXVQ.json"),
-        ("manifest", "manifest.json"),
-        ("tombstone", "tombstone.json"),
-        ("record", "records/damaged.json"),
-        ("record", "records/moved.json"),
-        ("pin", "/pins/01JED0YNW8QEXVQEXVQEXVQEXV"),
-        ("expectations", "/expectations.json"),
-        ("condemned", "/condemned/01JED0YGZZ6CSK6CSK6CSK6CSK"),
-    ] {
-        let schema = fs::read(spec().join(format!("schemas/{schema}.json"))).unwrap();
-        let mut document: Value = serde_json::from_slice(&document(&files, suffix)).unwrap();
-        forget_tomorrow(&mut document);
-        fits(&serde_json::from_slice(&schema).unwrap(), &document, suffix);
-    }
-}
-
-/// The documents carry a field of tomorrow wherever one may be; no schema knows it.
-fn forget_tomorrow(value: &mut Value) {
-    match value {
-        Value::Object(fields) => {
-            fields.remove("a_field_of_tomorrow");
-            fields.values_mut().for_each(forget_tomorrow);
-        }
-        Value::Array(items) => items.iter_mut().for_each(forget_tomorrow),
-        _ => {}
-    }
-}
-
-/// Every field is described, and every required one is there.
-fn fits(schema: &Value, value: &Value, at: &str) {
-    let choices = schema["anyOf"].as_array().map_or(&[] as &[Value], Vec::as_slice);
-    let schema =
-        choices.iter().find(|choice| choice["type"] != "null").filter(|_| !value.is_null()).unwrap_or(schema);
-    match value {
-        Value::Object(fields) => {
-            for required in schema["required"].as_array().into_iter().flatten() {
-                assert!(fields.contains_key(required.as_str().unwrap()), "{at} lacks {required}");
-            }
-            for (name, value) in fields {
-                let at = format!("{at}.{name}");
-                let described = schema["properties"].get(name).or_else(|| schema.get("additionalProperties"));
-                fits(described.unwrap_or_else(|| panic!("{at} is not described")), value, &at);
-            }
-        }
-        Value::Array(items) => items.iter().for_each(|item| fits(&schema["items"], item, at)),
-        Value::String(_) if schema.get("type").is_some() => assert_eq!(schema["type"], "string", "{at}"),
-        Value::Number(_) if schema.get("type").is_some() => assert_eq!(schema["type"], "integer", "{at}"),
-        _ => {}
-    }
-    if let Some(constant) = schema.get("const") {
-        assert_eq!(constant, value, "{at}");
-    }
-    if let Some(choices) = schema.get("enum").and_then(Value::as_array) {
-        assert!(choices.contains(value), "{at} is {value}");
-    }
-}
-
-async fn vector_store() -> (TenantStore, Lineage) {
-    let bucket = LocalBucket::open(&spec().join("vectors/store"), Access::ReadOnly).unwrap();
-    let lineage = Lineage { name: "acme/alice".parse().unwrap(), chrome_major: "131".parse().unwrap() };
-    let store = Store::new(Arc::new(bucket), None).tenant(&lineage.name.tenant).await.unwrap();
-    (store, lineage)
-}
-
-#[tokio::test]
-async fn the_vector_store_opens_and_is_sound() {
-    let (store, lineage) = vector_store().await;
-    let options = verify::Options {
-        only: None,
-        read_data: true,
-        sample: None,
-        repair: false,
-        memory_bytes: verify::DEFAULT_MEMORY_BYTES,
-    };
-    let report = verify::verify(&store, &lineage, options, Arc::new(Silent)).await.unwrap();
-    assert!(report.damage.is_empty(), "{:?}", report.damage);
-    assert_eq!((report.snapshots, report.packs), (1, 3));
-}
-
-#[tokio::test]
-async fn a_record_below_another_key_is_refused() {
-    let root = tempfile::tempdir().unwrap();
-    for (name, bytes) in on_disk() {
-        let Some(key) = name.strip_prefix("store/objects/") else { continue };
-        for key in [key.to_owned(), key.replace("/131/", "/132/")] {
-            let path = root.path().join("objects").join(key);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, &bytes).unwrap();
-        }
-    }
-    let bucket = LocalBucket::open(root.path(), Access::ReadOnly).unwrap();
-    let (_, lineage) = vector_store().await;
-    let store = Store::new(Arc::new(bucket), None).tenant(&lineage.name.tenant).await.unwrap();
-    let id = "01JED0YH00248H248H248H248H".parse().unwrap();
-    records::get(&store, &lineage, id).await.unwrap();
-    let other = Lineage { chrome_major: "132".parse().unwrap(), ..lineage };
-    let refused = records::get(&store, &other, id).await.unwrap_err();
-    assert_eq!(refused.kind(), store::ErrorKind::Damaged, "{refused}");
-}
-
-#[tokio::test]
-async fn the_current_snapshot_is_read_in_one_round() {
-    let (store, lineage) = vector_store().await;
-    let record = store::ops::read::resolve::snapshot(&store, &lineage, None).await.unwrap();
-    assert_eq!(record.state, State::Live);
-    let metadata = Metadata::fetch(&store, record.content.as_ref().unwrap()).await.unwrap();
-    let (entries, locations) = metadata.decode().unwrap();
-    assert_eq!(show::entries_json(&entries), expected("entries"));
-    assert_eq!(locations.len() as u64, record.counts.chunks);
-}
-
-#[tokio::test]
-async fn an_export_is_the_expected_stream() {
-    let (store, lineage) = vector_store().await;
-    let record = store::ops::read::resolve::snapshot(&store, &lineage, None).await.unwrap();
-    let expected = expected("tar");
-    for framing in [Framing::Splice, Framing::Solid { level: 1, threads: 1 }] {
-        let request =
-            export::Request { framing, times: export::Times::Exact, seal: None, max_bytes: u64::MAX };
-        let out = (Vec::new(), "a vector".into());
-        let (archive, bytes) = export::write(&store, &record, request, out, Arc::new(Silent)).await.unwrap();
-        assert_eq!(json!(archive.tar_sha256), expected["sha256"]);
-        assert_eq!(json!(archive.tar_size_bytes), expected["size_bytes"]);
-        assert_eq!((archive.size_bytes, archive.skipped), (bytes.len() as u64, 4));
-        let tar = zstd::decode_all(&bytes[..]).unwrap();
-        assert_eq!(tar.len() as u64, archive.tar_size_bytes);
-        let files = on_disk();
-        let heads: Vec<(&String, &Vec<u8>)> =
-            files.iter().filter(|(name, _)| name.starts_with("tar/")).collect();
-        assert_eq!(heads.len(), 7);
-        for (name, head) in heads {
-            let found = tar.chunks(512).zip((0..).step_by(512)).any(|(_, at)| tar[at..].starts_with(head));
-            assert!(found, "{name} is not in the stream");
-        }
-    }
 }

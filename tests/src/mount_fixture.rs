@@ -116,6 +116,14 @@ impl MountFixture {
         mounts().iter().any(|mounted| mounted == place)
     }
 
+    /// What the file `Local State` of a profile's current snapshot says.
+    #[track_caller]
+    pub fn local_state(&self, profile: &str) -> String {
+        let target = self.path(&crate::unique_name());
+        self.host.restore(profile, &target);
+        fs::read_to_string(target.join("Local State")).unwrap()
+    }
+
     /// The unfinished sessions.
     pub fn sessions(&self) -> Vec<Value> {
         self.host.succeed(["sessions"])["sessions"].as_array().unwrap().clone()

@@ -19,7 +19,7 @@ use store::{
     name::{Lineage, ProfileName},
 };
 
-use super::snapshot::{CAPTURED_AT_MS, tomorrow};
+use super::origin::{CAPTURED_AT_MS, tomorrow};
 
 pub(super) fn actor() -> Actor {
     Actor {
@@ -148,7 +148,7 @@ pub(super) fn pin(record: &Record) -> Pin {
 
 /// One of each kind.
 pub(super) fn expectations() -> Expectations {
-    let mut expected = Expectations::new(&super::snapshot::lineage().name, actor());
+    let mut expected = Expectations::new(&super::origin::lineage().name, actor());
     (expected.revision, expected.changed_at_ms) = (3, CAPTURED_AT_MS - 7000);
     expected.cookies = vec![CookieName { host: ".example.com".to_owned(), name: "sid".to_owned() }];
     expected.origins = vec!["https://app.example.com".to_owned()];

@@ -3,6 +3,8 @@
 //! Nothing here asks a compressor, a clock or a source of randomness.
 
 mod catalog;
+mod documents;
+mod origin;
 pub mod refuse;
 pub mod show;
 mod snapshot;
@@ -126,7 +128,7 @@ fn chunker() -> Value {
         case("BLAKE3 extended output of \"pstore vector: chunker\"", &Chunking::default(), &whole),
         case("the first 99 999 bytes of the same", &Chunking::default(), odd),
         case("600 000 zeros", &Chunking::default(), &zeros),
-        case("the first 99 999 bytes of the same noise", &snapshot::chunking(), odd),
+        case("the first 99 999 bytes of the same noise", &origin::chunking(), odd),
     ])
 }
 

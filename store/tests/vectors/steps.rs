@@ -16,8 +16,9 @@ use store::{
 };
 
 use super::{
-    Files, catalog, show,
-    snapshot::{CAPTURED_AT_MS, WRITER, lineage},
+    Files, catalog,
+    origin::{CAPTURED_AT_MS, WRITER, lineage},
+    show,
 };
 
 /// When the steps were made, by a host's clock.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod chrome;
+mod damaged;
 mod expected;
 mod mounted;
 mod profile;

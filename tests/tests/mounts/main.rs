@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod files;
+mod interrupted;
 mod moment;
 mod mount;
 mod overlay;

@@ -192,12 +192,6 @@ fn a_session_of_which_nothing_is_known_may_be_of_any_profile() {
     fixture.unmount(&[]);
 }
 
-fn state_of(fixture: &MountFixture) -> String {
-    let target = fixture.path(&tests::unique_name());
-    fixture.host.restore(ALICE, &target);
-    fs::read_to_string(target.join("Local State")).unwrap()
-}
-
 fn hints_at_force(error: &Value) {
     assert!(error["hint"].as_str().unwrap().contains("--as acme/alice --force"), "{error:#}");
 }
@@ -215,9 +209,9 @@ fn a_session_replaces_what_others_have_stored_since_only_by_force_and_says_what(
     let current = short(&other, &other.succeed(["show", ALICE])["record"]);
     let rescued = fixture.host.succeed(["sessions", "rescue", &id, "--as", ALICE, "--force"]);
     assert!(rescued["replaced"].as_str().unwrap().starts_with(&current), "{rescued:#}");
-    assert_eq!(state_of(&fixture), "unfinished");
+    assert_eq!(fixture.local_state(ALICE), "unfinished");
     other.succeed(["rollback", ALICE, "--sha", &current, "--reason", "back", "--confirm"]);
-    assert_eq!(state_of(&fixture), "gone past");
+    assert_eq!(fixture.local_state(ALICE), "gone past");
 }
 
 /// Another host makes the next snapshot of Alice's profile.
@@ -241,7 +235,7 @@ fn a_fork_goes_back_to_its_own_profile_only_while_that_is_what_was_forked() {
     for state in ["of the fork", "of the fork, again"] {
         fs::write(place.join("Local State"), state).unwrap();
         assert_eq!(fixture.host.succeed(back)["replaced"], Value::Null);
-        assert_eq!(state_of(&fixture), state);
+        assert_eq!(fixture.local_state(ALICE), state);
     }
     // While somebody else holds the lock, nobody goes around it, by force neither.
     let held = fixture.place("held");
@@ -253,11 +247,11 @@ fn a_fork_goes_back_to_its_own_profile_only_while_that_is_what_was_forked() {
 
     fs::write(place.join("Local State"), "older").unwrap();
     hints_at_force(&fixture.host.fail(26, back));
-    assert_eq!(state_of(&fixture), "newer");
+    assert_eq!(fixture.local_state(ALICE), "newer");
     let current = short(&other, &other.succeed(["show", ALICE])["record"]);
     let forced = fixture.host.succeed([&back[..], &["--force"]].concat());
     assert!(forced["replaced"].as_str().unwrap().starts_with(&current), "{forced:#}");
-    assert_eq!(state_of(&fixture), "older");
+    assert_eq!(fixture.local_state(ALICE), "older");
     fixture.host.succeed(["unmount", shown]);
 }
 
@@ -272,17 +266,17 @@ fn a_mount_that_lost_its_lock_goes_back_to_its_own_profile_only_while_nobody_has
     fs::write(fixture.mountpoint.join("Local State"), "without").unwrap();
     assert_eq!(fixture.ask("commit", &[]).code, Some(25));
     assert_eq!(fixture.ask("commit", &back).code, Some(0));
-    assert_eq!(state_of(&fixture), "without");
+    assert_eq!(fixture.local_state(ALICE), "without");
 
     outdo(&fixture, &other, "newer");
     fs::write(fixture.mountpoint.join("Local State"), "older").unwrap();
     let refused = fixture.ask("commit", &back);
     assert_eq!(refused.code, Some(26), "{refused:#?}");
     hints_at_force(&refused.document["error"]);
-    assert_eq!(state_of(&fixture), "newer");
+    assert_eq!(fixture.local_state(ALICE), "newer");
     let forced = fixture.ask("commit", &["--as", ALICE, "--force"]);
     assert!(forced.document["replaced"].is_string(), "{forced:#?}");
-    assert_eq!(state_of(&fixture), "older");
+    assert_eq!(fixture.local_state(ALICE), "older");
     fixture.unmount(&["--discard"]);
 }
 

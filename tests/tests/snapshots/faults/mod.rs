@@ -13,11 +13,18 @@ mod scenario;
 use std::{fs, path::Path, sync::Arc};
 
 use futures::{StreamExt, stream};
-use store::bucket::Fault;
-use tests::tree::noise;
+use store::{
+    Error,
+    bucket::{Fault, FaultBucket, Rule},
+    ops::gc::Collector,
+};
+use tests::{
+    checker::{self, State},
+    tree::noise,
+};
 
 use act::Act;
-use scenario::Template;
+use scenario::{LATER, NOW, Template};
 
 /// Runs at once: most of them wait for their next attempt.
 const AT_ONCE: usize = 24;
@@ -29,19 +36,68 @@ fn fill(source: &Path, generation: u64) {
     fs::write(source.join("generation"), generation.to_string()).unwrap();
 }
 
+/// How many calls an act makes when nothing goes wrong.
+async fn calls(template: &Template, act: Act) -> u64 {
+    let memory = template.bucket().await;
+    act.prepare(&template.scenario(memory.clone()).await, &memory).await;
+    let counting = Arc::new(FaultBucket::new(memory));
+    let scenario = template.scenario(counting.clone()).await;
+    let opening = counting.calls();
+    act.act(&scenario).await.unwrap();
+    counting.calls() - opening
+}
+
+/// Lets the k-th call of an act fail, and looks at what is left.
+async fn run_with_fault(template: &Template, act: Act, fault: Fault, k: u64) {
+    let at = format!("{act:?} with {fault:?} at call {k}");
+    let memory = template.bucket().await;
+    let calm = template.scenario(memory.clone()).await;
+    act.prepare(&calm, &memory).await;
+    let before = checker::look(&*memory).await;
+    let faulty = Arc::new(FaultBucket::new(memory.clone()));
+    let scenario = template.scenario(faulty.clone()).await;
+    // Counted from here: opening the store is over.
+    faulty.inject(Rule::new(fault).nth(k));
+    let result = act.act(&scenario).await;
+    assert_eq!(faulty.strikes(), 1, "{at}: it was not struck");
+    assert_ne!(result.as_ref().map_err(Error::kind).err(), Some(store::ErrorKind::Internal), "{at}");
+
+    let after = checker::look(&*memory).await;
+    whole(&after, &before, act, &at);
+    calm.fixture.assert_clean().await;
+    // Whoever died may have left a lock and a lease; they expire.
+    memory.advance(LATER);
+    let next = calm.fixture.snapshot(calm.next).await;
+    assert!(next.is_ok(), "{at}: the next snapshot: {next:?}");
+    Collector::new(calm.fixture.store.clone(), NOW).run_through().await.unwrap();
+    whole(&checker::look(&*memory).await, &after, Act::Snapshot, &at);
+    calm.fixture.assert_clean().await;
+}
+
+/// All invariants hold, and what was stored is.
+fn whole(after: &State, before: &State, act: Act, at: &str) {
+    eprintln!("{at}");
+    after.must_be_whole();
+    after.must_follow(before);
+    let live = after.records("live");
+    let kept = before.records("live").iter().filter(|record| live.contains(record)).count();
+    let least = if act.removes() { 1 } else { before.records("live").len() };
+    assert!(kept >= least, "{at}: snapshots are gone");
+}
+
 async fn every_call_may_fail(fault: Fault) {
     let template = Arc::new(Template::make().await);
     let mut strikes = Vec::new();
     for act in Act::ALL {
-        let calls = template.calls(act).await;
-        assert!(calls >= 2, "{act:?} makes only {calls} calls");
-        strikes.extend((1..=calls).map(|k| (act, k)));
+        let count = calls(&template, act).await;
+        assert!(count >= 2, "{act:?} makes only {count} calls");
+        strikes.extend((1..=count).map(|k| (act, k)));
     }
     let runs = stream::iter(strikes).map(|(act, k)| {
         let template = Arc::clone(&template);
         // Its future borrows too much to be moved to another thread, so a thread is moved to it.
         let runtime = tokio::runtime::Handle::current();
-        tokio::task::spawn_blocking(move || runtime.block_on(template.run_with_fault(act, fault, k)))
+        tokio::task::spawn_blocking(move || runtime.block_on(run_with_fault(&template, act, fault, k)))
     });
     let ended: Vec<_> = runs.buffer_unordered(AT_ONCE).collect().await;
     println!("{} runs", ended.len());

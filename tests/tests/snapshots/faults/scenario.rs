@@ -1,19 +1,15 @@
-//! `FaultScenario` is a store in which one call goes wrong, and checks what must hold of it then.
+//! `FaultScenario` is a store with three snapshots; `Template` makes the same one again and again.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
 use store::{
-    Error,
-    bucket::{Bucket, Fault, FaultBucket, Key, MemoryBucket, Rule, Write},
+    bucket::{Bucket, Key, MemoryBucket, Write},
     id::RecordId,
-    ops::gc::{Collector, Options},
+    ops::gc::Options,
 };
-use tests::{
-    checker::{self, State},
-    store_fixture::StoreFixture,
-};
+use tests::store_fixture::StoreFixture;
 
-use crate::faults::{act::Act, fill};
+use crate::faults::fill;
 
 pub(crate) const NOW: Options = Options::after(Duration::ZERO);
 /// Longer than any lock is held.
@@ -53,7 +49,7 @@ impl Template {
         Self { objects, records, folder }
     }
 
-    async fn bucket(&self) -> Arc<MemoryBucket> {
+    pub(crate) async fn bucket(&self) -> Arc<MemoryBucket> {
         let memory = Arc::new(MemoryBucket::new());
         for (key, bytes) in &self.objects {
             memory.put(key, bytes.clone().into(), Write::Create).await.unwrap();
@@ -61,57 +57,8 @@ impl Template {
         memory
     }
 
-    async fn scenario(&self, bucket: Arc<dyn Bucket>) -> FaultScenario<'_> {
+    pub(crate) async fn scenario(&self, bucket: Arc<dyn Bucket>) -> FaultScenario<'_> {
         let fixture = StoreFixture::open(bucket, None).await;
         FaultScenario { fixture, records: &self.records, next: self.folder.path() }
     }
-
-    /// How many calls an act makes when nothing goes wrong.
-    pub(crate) async fn calls(&self, act: Act) -> u64 {
-        let memory = self.bucket().await;
-        act.prepare(&self.scenario(memory.clone()).await, &memory).await;
-        let counting = Arc::new(FaultBucket::new(memory));
-        let scenario = self.scenario(counting.clone()).await;
-        let opening = counting.calls();
-        act.act(&scenario).await.unwrap();
-        counting.calls() - opening
-    }
-
-    /// Lets the k-th call of an act fail, and looks at what is left.
-    pub(crate) async fn run_with_fault(&self, act: Act, fault: Fault, k: u64) {
-        let at = format!("{act:?} with {fault:?} at call {k}");
-        let memory = self.bucket().await;
-        let calm = self.scenario(memory.clone()).await;
-        act.prepare(&calm, &memory).await;
-        let before = checker::look(&*memory).await;
-        let faulty = Arc::new(FaultBucket::new(memory.clone()));
-        let scenario = self.scenario(faulty.clone()).await;
-        // Counted from here: opening the store is over.
-        faulty.inject(Rule::new(fault).nth(k));
-        let result = act.act(&scenario).await;
-        assert_eq!(faulty.strikes(), 1, "{at}: it was not struck");
-        assert_ne!(result.as_ref().map_err(Error::kind).err(), Some(store::ErrorKind::Internal), "{at}");
-
-        let after = checker::look(&*memory).await;
-        whole(&after, &before, act, &at);
-        calm.fixture.assert_clean().await;
-        // Whoever died may have left a lock and a lease; they expire.
-        memory.advance(LATER);
-        let next = calm.fixture.snapshot(calm.next).await;
-        assert!(next.is_ok(), "{at}: the next snapshot: {next:?}");
-        Collector::new(calm.fixture.store.clone(), NOW).run_through().await.unwrap();
-        whole(&checker::look(&*memory).await, &after, Act::Snapshot, &at);
-        calm.fixture.assert_clean().await;
-    }
-}
-
-/// All invariants hold, and what was stored is.
-fn whole(after: &State, before: &State, act: Act, at: &str) {
-    eprintln!("{at}");
-    after.must_be_whole();
-    after.must_follow(before);
-    let live = after.records("live");
-    let kept = before.records("live").iter().filter(|record| live.contains(record)).count();
-    let least = if act.removes() { 1 } else { before.records("live").len() };
-    assert!(kept >= least, "{at}: snapshots are gone");
 }
