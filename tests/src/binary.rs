@@ -227,3 +227,9 @@ impl Running {
         Ended { code: status.code(), document, stderr }
     }
 }
+
+/// The message of an error, as `--json` prints it, has these words.
+#[track_caller]
+pub fn assert_says(error: &Value, words: &str) {
+    assert!(error["message"].as_str().is_some_and(|text| text.contains(words)), "no {words:?} in {error:#}");
+}

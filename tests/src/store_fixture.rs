@@ -26,6 +26,15 @@ use store::{
     tree::write::Keeping,
 };
 
+/// Reads everything, and makes good what can be.
+pub const REPAIR: verify::Options = verify::Options {
+    only: None,
+    read_data: true,
+    sample: None,
+    repair: true,
+    memory_bytes: verify::DEFAULT_MEMORY_BYTES,
+};
+
 /// One host's view of a store.
 #[derive(Clone, Debug)]
 pub struct StoreFixture {

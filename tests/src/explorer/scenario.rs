@@ -58,21 +58,26 @@ pub struct Bounds {
     pub lots: bool,
 }
 
+impl Bounds {
+    /// Nobody fails or dies, and one lock may expire.
+    pub const CALM: Self = Self {
+        faults: 0,
+        faulty: None,
+        refused: true,
+        failing_reads: false,
+        expiries: 1,
+        crashes: 0,
+        preemptions: None,
+        reorder: false,
+        faults_first: false,
+        changes_first: false,
+        lots: false,
+    };
+}
+
 impl Default for Bounds {
     fn default() -> Self {
-        Self {
-            faults: 1,
-            faulty: None,
-            refused: true,
-            failing_reads: false,
-            expiries: 1,
-            crashes: 0,
-            preemptions: None,
-            reorder: false,
-            faults_first: false,
-            changes_first: false,
-            lots: false,
-        }
+        Self { faults: 1, ..Self::CALM }
     }
 }
 

@@ -24,7 +24,10 @@ use capture::chrome::{
 };
 use rustix::process::Signal;
 use tempfile::TempDir;
-use tests::chromium::{Chromium, Site};
+use tests::{
+    chromium::{Chromium, Site},
+    profile_fixture::ProfileFixture,
+};
 
 struct StopScenario {
     folder: TempDir,
@@ -40,16 +43,6 @@ impl StopScenario {
 
     fn stop(&self) -> Result<Stopped, StopError> {
         stop(&self.profile, &StopOptions::default())
-    }
-
-    /// What the file has, whatever a Chromium would make of it.
-    fn stored_cookies(&self) -> Vec<String> {
-        let path = self.profile.join("Default/Cookies");
-        let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_WRITE;
-        let database = rusqlite::Connection::open_with_flags(path, flags).unwrap();
-        let mut statement = database.prepare("SELECT name FROM cookies").unwrap();
-        let names = statement.query_map([], |row| row.get(0)).unwrap();
-        names.map(Result::unwrap).collect()
     }
 }
 
@@ -72,7 +65,7 @@ fn one_with_a_port_is_closed_and_loses_nothing() {
     assert_eq!(stopped.pids, [chromium.pid()]);
     assert!(stopped.uptime.unwrap() > Duration::ZERO);
     assert!(!chromium.runs());
-    assert!(scenario.stored_cookies().contains(&"late".to_owned()));
+    assert!(ProfileFixture::cookies(&scenario.profile).contains(&"late".to_owned()));
     assert!(singleton::present(&scenario.profile).is_empty());
     let facts = Facts::read(&scenario.profile);
     assert_eq!(facts.exit_type.as_deref(), Some("Normal"));
@@ -125,7 +118,7 @@ fn one_whose_port_is_not_known_loses_nothing_either() {
     assert_eq!((stopped.ended, stopped.crashed), (Ended::Terminated, false));
     assert_eq!(Facts::read(&scenario.profile).exit_type.as_deref(), Some("Normal"));
     assert!(singleton::present(&scenario.profile).is_empty());
-    assert!(scenario.stored_cookies().contains(&"late".to_owned()));
+    assert!(ProfileFixture::cookies(&scenario.profile).contains(&"late".to_owned()));
     let again = Chromium::start(&scenario.profile);
     assert_eq!(site.find(&mut again.devtools()), Site::all("kept"));
     again.close();

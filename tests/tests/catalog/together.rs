@@ -17,19 +17,13 @@ use tests::{
     binary::{self, Host},
     server::SeaweedFs,
     store_fixture::StoreFixture,
-    tree::{assert_same, look_at, noise},
+    tree::{assert_same, look_at},
 };
+
+use super::writers::fill;
 
 const WRITERS: u64 = 6;
 const SHARED: &str = "acme/alice";
-
-/// A directory that shares most of its content with every other writer's.
-fn fill(source: &Path, writer: u64, round: u64) {
-    fs::create_dir_all(source).unwrap();
-    fs::write(source.join("shared"), noise(600_000, 7)).unwrap();
-    fs::write(source.join("round"), noise(300_000, 100 + round)).unwrap();
-    fs::write(source.join("own"), noise(100_000, 1000 + 100 * writer + round)).unwrap();
-}
 
 struct Writer {
     host: Host,

@@ -21,7 +21,7 @@ use tests::{
 };
 
 /// A directory that shares most of its content with every other writer's.
-fn fill(source: &Path, writer: u64, round: u64) {
+pub(super) fn fill(source: &Path, writer: u64, round: u64) {
     fs::create_dir_all(source).unwrap();
     fs::write(source.join("shared"), noise(600_000, 7)).unwrap();
     fs::write(source.join("round"), noise(300_000, 100 + round)).unwrap();

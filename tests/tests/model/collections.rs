@@ -16,19 +16,7 @@ use tests::explorer::{Bounds, Packs, Program, Scenario, exhaust, sample};
 use crate::lot::{hardly, number};
 
 const ALL: Rules = Rules::ALL;
-const CALM: Bounds = Bounds {
-    faults: 0,
-    faulty: None,
-    refused: true,
-    failing_reads: false,
-    expiries: 1,
-    crashes: 0,
-    preemptions: Some(2),
-    reorder: false,
-    faults_first: false,
-    changes_first: false,
-    lots: false,
-};
+const CALM: Bounds = Bounds { preemptions: Some(2), ..Bounds::CALM };
 
 const WRITER: Program = Program::Writer { shares: 0, flips: false };
 const DELETER: Program = Program::Deleter { target: 0 };

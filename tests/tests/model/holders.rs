@@ -32,19 +32,7 @@ const DELETER: Program = Program::Deleter { target: 1 };
 const FOREIGN: Program = Program::ContractWriter { prefix: "0123456789ab", locks: false };
 /// Another archive: two programs that store the same one could not be told apart by anybody.
 const FOREIGN_WITH_LOCK: Program = Program::ContractWriter { prefix: "ba9876543210", locks: true };
-const CALM: Bounds = Bounds {
-    faults: 0,
-    faulty: None,
-    refused: true,
-    failing_reads: false,
-    expiries: 1,
-    crashes: 0,
-    preemptions: None,
-    reorder: false,
-    faults_first: false,
-    changes_first: false,
-    lots: false,
-};
+const CALM: Bounds = Bounds::CALM;
 /// Beside programs of the contract.
 const FOREIGN_BOUNDS: Bounds = Bounds { refused: false, ..CALM };
 

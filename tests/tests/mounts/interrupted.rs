@@ -6,11 +6,12 @@ use std::{fs, process::Command};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tests::{
+    binary::assert_says,
     mount_fixture::{ALICE, MountFixture, await_end},
     tree::{assert_seen, look_at, noise},
 };
 
-use super::mount::{filled, says};
+use super::mount::filled;
 
 /// Ends a mount with changes in it in some way, and has the next one go on from there.
 fn goes_on_after(end: impl FnOnce(&MountFixture, &Value)) -> MountFixture {
@@ -120,7 +121,7 @@ fn what_is_rescued_with_a_torn_database_does_not_become_current_by_itself() {
     let id = fixture.sessions()[0]["session"].as_str().unwrap().to_owned();
     let good = fixture.host.succeed(["show", ALICE])["record"].clone();
     let said = fixture.host.fail(29, ["sessions", "rescue", &id]);
-    says(&said, "Default/Cookies");
+    assert_says(&said, "Default/Cookies");
     assert_eq!(fixture.host.succeed(["show", ALICE])["record"], good);
     // It is stored, so that nothing is lost; and until somebody has decided, the session is there.
     let snapshots = fixture.host.succeed(["list", ALICE])["snapshots"].as_array().unwrap().clone();
@@ -157,7 +158,7 @@ fn a_session_that_others_have_gone_past_is_not_continued_but_can_be_rescued() {
     other.succeed(["unmount", shown, "--commit"]);
 
     let words = ["mount", ALICE, fixture.mountpoint.to_str().unwrap()];
-    says(&fixture.host.fail(26, words), &id);
+    assert_says(&fixture.host.fail(26, words), &id);
     fixture.host.fail(26, ["sessions", "rescue", &id]);
     fixture.host.fail(26, ["sessions", "rescue", &id, "--as", ALICE]);
     fixture.host.succeed(["sessions", "rescue", &id, "--as", "acme/rescued"]);

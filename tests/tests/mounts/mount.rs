@@ -14,7 +14,7 @@ use std::{
 
 use serde_json::Value;
 use tests::{
-    binary::Host,
+    binary::{Host, assert_says},
     mount_fixture::{ALICE, MountFixture, await_end},
     server::SeaweedFs,
     tree::{assert_same, assert_seen, look_at, make_odd, noise},
@@ -44,11 +44,6 @@ fn refused(fixture: &MountFixture, code: i32, verb: &str, more: &[&str]) -> Valu
     let mut ended = fixture.ask(verb, more);
     assert_eq!(ended.code, Some(code), "{ended:#?}");
     ended.document["error"].take()
-}
-
-#[track_caller]
-pub(super) fn says(error: &Value, words: &str) {
-    assert!(error["message"].as_str().unwrap().contains(words), "no {words:?} in {error:#}");
 }
 
 /// Read-ahead is worth most where the store is a directory, and who may not ask for it does without.
@@ -162,7 +157,7 @@ fn uncommitted_changes_are_named_and_kept_until_somebody_decides() {
     fixture.mount();
     fs::write(fixture.mountpoint.join("Default/new one"), "1").unwrap();
     let error = refused(&fixture, 37, "unmount", &[]);
-    says(&error, "Default/new one");
+    assert_says(&error, "Default/new one");
     assert!(fixture.is_mounted(&fixture.mountpoint));
 
     fixture.unmount(&["--discard"]);
@@ -221,7 +216,7 @@ fn a_fork_is_its_owners_alone_until_it_is_committed_as_something_else() {
     fs::write(place.join("Local State"), "of the fork").unwrap();
     assert_eq!(fs::read(fixture.mountpoint.join("Local State")).unwrap(), b"{}");
 
-    says(&other.fail(2, ["commit", place_shown]), "--as");
+    assert_says(&other.fail(2, ["commit", place_shown]), "--as");
     let forked = other.succeed(["commit", place_shown, "--as", "acme/alice-fork"]);
     assert_eq!((&forked["profile_id"], &forked["pointer"]), (&"alice-fork".into(), &"flipped".into()));
     other.succeed(["unmount", place_shown]);
@@ -260,7 +255,7 @@ fn a_commit_is_refused_while_a_file_is_open_for_writing() {
     let mut file = File::create(&path).unwrap();
     file.write_all(b"half").unwrap();
     let error = refused(&fixture, 32, "commit", &[]);
-    says(&error, "open");
+    assert_says(&error, "open");
     file.write_all(b" and half").unwrap();
     // The mount cannot go while it is in use, whatever is to become of the changes.
     refused(&fixture, 32, "unmount", &["--discard"]);
@@ -279,7 +274,7 @@ fn a_mount_that_is_in_use_says_that_it_was_committed_all_the_same() {
     let reading = File::open(&state).unwrap();
     let ended = fixture.ask("unmount", &["--commit"]);
     assert_eq!(ended.code, Some(32), "{ended:#?}");
-    says(&ended.document["error"], "committed");
+    assert_says(&ended.document["error"], "committed");
     assert_eq!(ended.document["committed"]["pointer"], "flipped");
     assert_eq!(fixture.local_state(ALICE), "changed");
     drop(reading);

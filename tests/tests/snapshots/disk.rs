@@ -12,7 +12,7 @@ use std::{
 use serde_json::Value;
 use store::bucket::{Access, LocalBucket};
 use tests::{
-    binary::{self, Host},
+    binary::{self, Host, assert_says},
     checker,
     disk::SmallDisk,
     mount_fixture::{ALICE, MountFixture},
@@ -28,11 +28,6 @@ fn fill(source: &Path, generation: u64) {
     fs::write(source.join("generation"), generation.to_string()).unwrap();
 }
 
-#[track_caller]
-fn says(error: &Value, words: &str) {
-    assert!(error["message"].as_str().unwrap().contains(words), "no {words:?} in {error:#}");
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_without_room_takes_nothing_in_and_loses_nothing() {
     let (dir, disk) = (tempfile::tempdir().unwrap(), SmallDisk::new(24 * MIB));
@@ -46,7 +41,7 @@ async fn a_store_without_room_takes_nothing_in_and_loses_nothing() {
         fill(&source, 1 + left);
         disk.fill_but(left);
         let error = host.fail(6, binary::snapshot(&source, ALICE));
-        says(&error, "No space left on device");
+        assert_says(&error, "No space left on device");
         host.verify(ALICE, &["--read-data", "--no-cache"]);
         host.restore(ALICE, &out);
         assert_seen(&kept, &out);
@@ -75,10 +70,10 @@ fn a_store_that_may_not_be_written_to_can_be_read() {
     assert_same(&source, &out);
     fill(&source, 1);
     let refused = host.fail(13, binary::snapshot(&source, ALICE));
-    says(&refused, "Read-only file system");
+    assert_says(&refused, "Read-only file system");
     let hint = refused["hint"].as_str().unwrap();
     assert!(hint.contains("mounted read-only"), "{hint}");
-    says(&host.fail(13, ["lock", "acquire", ALICE, "--chrome-major", "131"]), "Read-only file system");
+    assert_says(&host.fail(13, ["lock", "acquire", ALICE, "--chrome-major", "131"]), "Read-only file system");
     disk.make_read_only(false);
     host.snapshot(&source, ALICE);
     host.verify(ALICE, &["--read-data"]);
@@ -120,7 +115,7 @@ fn a_target_without_room_is_left_as_it_was() {
     let target = disk.path().join("profile");
     let at = target.to_str().unwrap();
     disk.fill_but(2 * MIB);
-    says(&host.fail(6, ["restore", ALICE, at]), "No space left on device");
+    assert_says(&host.fail(6, ["restore", ALICE, at]), "No space left on device");
     disk.relieve();
     assert_eq!(fs::read_dir(disk.path()).unwrap().count(), 0, "nothing is left of it");
     host.restore(ALICE, &target);
@@ -316,7 +311,7 @@ fn a_mount_that_cannot_keep_a_session_is_refused() {
         fixture.host.clone().with("PSTORE_SESSION_DIR", disk.path().join("sessions").to_str().unwrap());
     let mount = ["mount", ALICE, fixture.mountpoint.to_str().unwrap(), "--chrome-major", "131"];
     disk.make_read_only(true);
-    says(&host.fail(6, mount), "Read-only file system");
+    assert_says(&host.fail(6, mount), "Read-only file system");
     assert!(!fixture.is_mounted(&fixture.mountpoint));
     disk.make_read_only(false);
     disk.fill_but(0);

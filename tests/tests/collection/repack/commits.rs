@@ -17,7 +17,7 @@ use store::{
     },
     progress::Silent,
 };
-use tests::store_fixture::{StoreFixture, commit_request};
+use tests::store_fixture::{REPAIR, StoreFixture, commit_request};
 
 use crate::repack::{NOW, deleted, fill, readers::opened};
 
@@ -132,14 +132,6 @@ async fn commits_go_on_after_one_that_a_collection_ran_beside() {
     collector.run_through().await.unwrap();
     assert_holds(&fixture, dir.path(), 21).await;
 }
-
-const REPAIR: verify::Options = verify::Options {
-    only: None,
-    read_data: true,
-    sample: None,
-    repair: true,
-    memory_bytes: verify::DEFAULT_MEMORY_BYTES,
-};
 
 /// Damages the first frame of the first pack there is.
 async fn spoil(memory: &MemoryBucket) -> Key {

@@ -3,11 +3,11 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use store::{
-    bucket::{Bucket, Key, MemoryBucket, Write},
+    bucket::{Bucket, MemoryBucket},
     id::RecordId,
     ops::gc::Options,
 };
-use tests::store_fixture::StoreFixture;
+use tests::store_fixture::{StoreFixture, copy};
 
 use crate::faults::fill;
 
@@ -24,7 +24,7 @@ pub(crate) struct FaultScenario<'a> {
 
 /// What every scenario starts with.
 pub(crate) struct Template {
-    objects: Vec<(Key, bytes::Bytes)>,
+    memory: Arc<MemoryBucket>,
     records: Vec<RecordId>,
     folder: tempfile::TempDir,
 }
@@ -40,21 +40,11 @@ impl Template {
             records.push(fixture.snapshot(folder.path()).await.unwrap().record);
         }
         fill(folder.path(), 3);
-        let mut objects = Vec::new();
-        for key in memory.keys() {
-            let key = Key::new(key).unwrap();
-            let bytes = memory.get(&key, u64::MAX).await.unwrap().bytes;
-            objects.push((key, bytes));
-        }
-        Self { objects, records, folder }
+        Self { memory, records, folder }
     }
 
     pub(crate) async fn bucket(&self) -> Arc<MemoryBucket> {
-        let memory = Arc::new(MemoryBucket::new());
-        for (key, bytes) in &self.objects {
-            memory.put(key, bytes.clone().into(), Write::Create).await.unwrap();
-        }
-        memory
+        copy(&self.memory).await
     }
 
     pub(crate) async fn scenario(&self, bucket: Arc<dyn Bucket>) -> FaultScenario<'_> {

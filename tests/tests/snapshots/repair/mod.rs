@@ -27,17 +27,10 @@ use store::{
 use tempfile::TempDir;
 use tests::{
     interrupter::{Interrupter, deed},
-    store_fixture::{StoreFixture, copy, request},
+    store_fixture::{REPAIR, StoreFixture, copy, request},
     tree::{assert_same, noise},
 };
 
-const REPAIR: verify::Options = verify::Options {
-    only: None,
-    read_data: true,
-    sample: None,
-    repair: true,
-    memory_bytes: verify::DEFAULT_MEMORY_BYTES,
-};
 const NOW: Options = Options { min_unused_bytes: 0, ..Options::after(Duration::ZERO) };
 
 fn fill(source: &Path) {
