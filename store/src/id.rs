@@ -1,4 +1,4 @@
-//! One type per kind of id, so that none can be taken for another.
+//! Gives each kind of id a type of its own, so that none can be taken for another.
 //!
 //! `Display` prints the whole id as it appears in keys and JSON; `Debug` the same.
 
@@ -11,7 +11,9 @@ use ulid::Ulid;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a valid {kind}")]
 pub struct InvalidId {
+    /// What the text should have been.
     pub kind: &'static str,
+    /// What was given.
     pub text: String,
 }
 
@@ -45,12 +47,15 @@ macro_rules! bytes_id {
         pub struct $name([u8; $len]);
 
         impl $name {
+            /// How many bytes such an id has.
             pub const LEN: usize = $len;
 
+            /// The id with these bytes.
             pub const fn from_bytes(bytes: [u8; $len]) -> Self {
                 Self(bytes)
             }
 
+            /// The bytes of the id.
             pub const fn as_bytes(&self) -> &[u8; $len] {
                 &self.0
             }
@@ -101,6 +106,7 @@ bytes_id!(
 );
 
 impl ChunkKey {
+    /// The id of a chunk with these bytes.
     pub fn id_of(&self, bytes: &[u8]) -> ChunkId {
         ChunkId(*blake3::keyed_hash(&self.0, bytes).as_bytes())
     }
@@ -129,10 +135,12 @@ macro_rules! ulid_id {
         pub struct $name(Ulid);
 
         impl $name {
+            /// The id with these bytes.
             pub const fn from_bytes(bytes: [u8; 16]) -> Self {
                 Self(Ulid::from_bytes(bytes))
             }
 
+            /// The bytes of the id.
             pub const fn to_bytes(self) -> [u8; 16] {
                 self.0.to_bytes()
             }
@@ -198,6 +206,7 @@ impl PackSeq {
     /// Five decimal digits.
     const MAX_DATA: u32 = 99_999;
 
+    /// The number of the pack in the format.
     pub const fn to_u32(self) -> u32 {
         match self {
             Self::Data(seq) => seq,
@@ -205,7 +214,7 @@ impl PackSeq {
         }
     }
 
-    pub const fn from_u32(seq: u32) -> Option<Self> {
+    pub(crate) const fn from_u32(seq: u32) -> Option<Self> {
         match seq {
             Self::META => Some(Self::Meta),
             seq if seq <= Self::MAX_DATA => Some(Self::Data(seq)),
@@ -218,7 +227,9 @@ impl PackSeq {
 /// "find" an object that a collector has already condemned.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PackId {
+    /// The write that stored the pack.
     pub write: RecordId,
+    /// Which of the write's packs it is.
     pub seq: PackSeq,
 }
 

@@ -1,4 +1,4 @@
-//! Validated object keys.
+//! `Key` and `Prefix` are keys of objects that were checked.
 //!
 //! A key is one to sixteen segments joined by slashes; a segment is 1–255 of
 //! `A-Z a-z 0-9 . _ -` and neither `.` nor `..`. So a key is also a safe relative path,
@@ -10,6 +10,7 @@ const MAX_KEY_BYTES: usize = 1024;
 const MAX_SEGMENTS: usize = 16;
 const MAX_SEGMENT_BYTES: usize = 255;
 
+/// A text that is no key, and why not.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid object key {key:?}: {reason}")]
 pub struct InvalidKey {
@@ -22,6 +23,7 @@ pub struct InvalidKey {
 pub struct Key(pub(super) String);
 
 impl Key {
+    /// Checks a key: segments of plain characters, with `/` between them.
     pub fn new(text: impl Into<String>) -> Result<Self, InvalidKey> {
         let text = text.into();
         match check(&text) {
@@ -30,6 +32,7 @@ impl Key {
         }
     }
 
+    /// The key as the bucket spells it.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -72,6 +75,7 @@ impl Prefix {
         Err(InvalidKey { key: text, reason })
     }
 
+    /// The prefix as the bucket spells it: empty, or with a slash at its end.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -81,10 +85,12 @@ impl Prefix {
         self.0.trim_end_matches('/').rsplit('/').next().unwrap_or("")
     }
 
+    /// The key that is called `rest` below this prefix.
     pub fn key(&self, rest: &str) -> Result<Key, InvalidKey> {
         Key::new(format!("{}{rest}", self.0))
     }
 
+    /// The folder below this prefix, whose name ends with a slash.
     pub fn join(&self, folder: &str) -> Result<Self, InvalidKey> {
         Self::new(format!("{}{folder}", self.0))
     }

@@ -32,6 +32,8 @@
 //!
 //! The library never talks to a person: no terminal, no environment, no exit.
 
+#![warn(missing_docs)]
+
 pub mod archive;
 pub mod bucket;
 pub mod catalog;

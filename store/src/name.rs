@@ -1,4 +1,4 @@
-//! Names people choose: tenants, profiles, Chrome versions. Checked before any I/O.
+//! Checks the names that people choose, before any I/O: tenants, profiles, Chrome versions.
 
 use std::{fmt, str::FromStr};
 
@@ -6,11 +6,15 @@ use serde::{Deserialize, Serialize};
 
 const MAX_NAME_BYTES: usize = 128;
 
+/// A text that is no name, and why not.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid {kind} {text:?}: {reason}")]
 pub struct InvalidName {
+    /// What the text should have been.
     pub kind: &'static str,
+    /// What was given.
     pub text: String,
+    /// What is wrong with it.
     pub reason: &'static str,
 }
 
@@ -22,6 +26,7 @@ macro_rules! name {
         pub struct $name(String);
 
         impl $name {
+            /// The name as it was chosen.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -89,7 +94,9 @@ fn check(text: &str) -> Result<(), &'static str> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ProfileName {
+    /// The owner.
     pub tenant: Tenant,
+    /// Which of the tenant's profiles.
     pub profile: Profile,
 }
 
@@ -178,7 +185,9 @@ impl FromStr for ChromeMajor {
 /// A profile as one major version of Chrome wrote it: what has a pointer and a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Lineage {
+    /// The profile.
     pub name: ProfileName,
+    /// The Chrome that writes it.
     pub chrome_major: ChromeMajor,
 }
 

@@ -1,8 +1,9 @@
-//! How work tells how far it is, without knowing who watches.
+//! `Progress` is told how far work is; the work does not know who watches.
 
 /// What has been done since the last tick.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tick {
+    /// Files that are done.
     pub files: u64,
     /// Of the source or target, including what needed no reading.
     pub bytes: u64,
@@ -16,6 +17,7 @@ pub struct Tick {
 pub trait Progress: Send + Sync {
     /// A stage begins; its total is known.
     fn begin(&self, stage: &'static str, files: u64, bytes: u64);
+    /// So much more is done.
     fn tick(&self, tick: Tick);
 }
 

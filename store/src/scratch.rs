@@ -1,4 +1,4 @@
-//! Directories of our own, for as long as something takes.
+//! `Scratch` is a directory of our own, for as long as something takes.
 //!
 //! They hold parts of profiles in the clear, so nobody else may look into them, whatever the
 //! umask says. Whoever made one holds the flock of the directory itself, and the kernel lets go
@@ -101,6 +101,7 @@ impl Scratch {
         is_left.then(|| Self { path: path.to_owned(), held, is_kept: true })
     }
 
+    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -1,4 +1,4 @@
-//! What pax records say of the member that follows.
+//! `Extended` collects what pax records say of the member that follows.
 //!
 //! What is not known is passed over, as the standard wants it; what would change where a
 //! file's bytes are, or what they mean, is not.

@@ -1,4 +1,4 @@
-//! The bytes of an archive on their way in: counted, hashed, and decompressed.
+//! `HashingReader` counts, hashes and decompresses the bytes of an archive on their way in.
 
 use std::io::{self, BufReader, Read};
 
@@ -13,7 +13,9 @@ const WINDOW_LOG: u32 = 27;
 /// What was read of an archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrived {
+    /// The digest of the compressed bytes.
     pub sha256: Sha256,
+    /// How many compressed bytes there were.
     pub size: u64,
 }
 
@@ -27,6 +29,7 @@ impl<R> std::fmt::Debug for HashingReader<R> {
 }
 
 impl<R: Read> HashingReader<R> {
+    /// Reads a zstd stream; the bytes below it are counted and hashed as they come.
     pub fn new(source: R) -> Result<Self> {
         let hashed = Hashed { source, hasher: sha2::Sha256::new(), size: 0 };
         let decoder = zstd::stream::read::Decoder::new(hashed);

@@ -1,4 +1,4 @@
-//! The 512 bytes before every member of a tar stream.
+//! `Header` encodes and decodes the 512 bytes before every member of a tar stream.
 //!
 //! Written as POSIX ustar; read as POSIX, GNU and the old Unix wrote them.
 
@@ -10,11 +10,12 @@ use super::{
 use crate::format::{FormatError, Result};
 
 /// The largest number in the eight bytes of a mode or an owner.
-pub const MAX_ID: u64 = 0o7_777_777;
+pub(crate) const MAX_ID: u64 = 0o7_777_777;
 /// The largest number in the twelve bytes of a size or a time.
-pub const MAX_SIZE: u64 = 0o77_777_777_777;
+pub(crate) const MAX_SIZE: u64 = 0o77_777_777_777;
+/// The longest name that fits into a header without a pax record.
 pub const MAX_NAME: usize = 100;
-pub const MAX_PREFIX: usize = 155;
+pub(crate) const MAX_PREFIX: usize = 155;
 
 const MODE: std::ops::Range<usize> = 100..108;
 const UID: std::ops::Range<usize> = 108..116;
@@ -34,12 +35,19 @@ const POSIX: &[u8; 8] = b"ustar\x0000";
 /// What a member is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberKind {
+    /// A regular file.
     File,
+    /// Another name of a member that came before.
     HardLink,
+    /// A symbolic link.
     Symlink,
+    /// A character device.
     CharDevice,
+    /// A block device.
     BlockDevice,
+    /// A directory.
     Directory,
+    /// A FIFO.
     Fifo,
     /// Records about the member that follows.
     Pax,
@@ -47,9 +55,11 @@ pub enum MemberKind {
     PaxGlobal,
     /// GNU's way to give a long path, or link target, of the member that follows.
     GnuLongPath,
+    /// The long target of the link that follows, as GNU tar writes it.
     GnuLongLink,
     /// GNU's way to leave holes out.
     GnuSparse,
+    /// A letter that this code does not know.
     Other(u8),
 }
 
@@ -93,22 +103,30 @@ impl MemberKind {
 pub struct Header {
     /// As it is written: a directory's may end in a slash.
     pub path: Vec<u8>,
+    /// What the member is.
     pub kind: MemberKind,
+    /// The bits of the mode.
     pub mode: u32,
+    /// The number of the owner.
     pub uid: u64,
+    /// The number of the group.
     pub gid: u64,
     /// How many bytes follow, padding aside. Of links and directories a reader ignores it.
     pub size: u64,
+    /// When the content was changed last, in seconds since 1970.
     pub mtime: i64,
     /// What a link refers to.
     pub link: Vec<u8>,
+    /// The major number of a device.
     pub device_major: u64,
+    /// The minor number of a device.
     pub device_minor: u64,
     /// Of a file in GNU's way to leave holes out; only read.
     pub sparse: Option<sparse::Head>,
 }
 
 impl Header {
+    /// A header with this path and nothing else.
     pub fn new(path: impl Into<Vec<u8>>, kind: MemberKind) -> Self {
         Self {
             path: path.into(),

@@ -1,4 +1,4 @@
-//! Where a file has holes, which tar has no common word for.
+//! Tells where a file has holes, which tar has no common word for.
 //!
 //! Their zeros are in the stream, so that every reader gets the file; a pax comment, which
 //! every reader passes over, says where they are, so that pstore gets the same tree again.
@@ -6,7 +6,7 @@
 use crate::format::tree::Extent;
 
 /// Offset and length of each, ascending and apart.
-pub type Holes = Vec<(u64, u64)>;
+pub(crate) type Holes = Vec<(u64, u64)>;
 
 const PREFIX: &str = "pstore holes ";
 /// A file with more is one without: its zeros are stored as they are.

@@ -1,4 +1,4 @@
-//! Entries of a tree as members of a tar stream.
+//! Encodes entries of a tree as members of a tar stream.
 //!
 //! The same tree gives the same bytes, whoever writes them and whenever: nothing is taken
 //! from the host, owners have numbers and no names, and a pax header says nothing of itself.

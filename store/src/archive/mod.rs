@@ -7,7 +7,7 @@
 mod extended;
 pub mod hashing_reader;
 pub mod header;
-pub mod holes;
+pub(crate) mod holes;
 pub mod members;
 mod numbers;
 pub mod pax;
@@ -20,6 +20,7 @@ use std::io::{self, Read};
 
 /// Everything in a tar stream begins at a multiple of this.
 pub const BLOCK_LEN: usize = 512;
+/// One piece of a tar stream.
 pub type Block = [u8; BLOCK_LEN];
 
 /// How many zeros follow `len` bytes until the next block begins.

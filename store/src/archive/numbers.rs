@@ -1,4 +1,4 @@
-//! The numbers and texts in the fields of a tar header.
+//! Reads and writes the numbers and texts in the fields of a tar header.
 
 use crate::format::{FormatError, Result};
 

@@ -1,11 +1,11 @@
-//! Pax records: what ustar cannot say about the member that follows.
+//! Writes pax records, and reads them: what ustar cannot say about the member that follows.
 //!
 //! A record is `LENGTH KEY=VALUE\n`, the length that of the whole record in decimal.
 
 use crate::format::{FormatError, Result};
 
 /// Before the name of an extended attribute.
-pub const XATTR: &str = "SCHILY.xattr.";
+pub(crate) const XATTR: &str = "SCHILY.xattr.";
 
 /// Appends one record. A key has no `=` in it.
 pub fn append(out: &mut Vec<u8>, key: &[u8], value: &[u8]) {
@@ -57,7 +57,7 @@ pub fn escape(name: &[u8]) -> Vec<u8> {
 }
 
 /// The name of an extended attribute that was part of a key.
-pub fn unescape(mut name: &[u8]) -> Vec<u8> {
+pub(crate) fn unescape(mut name: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(name.len());
     while let Some((first, rest)) = name.split_first() {
         let (byte, len) = match name {

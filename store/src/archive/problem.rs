@@ -1,11 +1,13 @@
-//! What can be wrong with an archive.
+//! `Problem` tells what can be wrong with an archive.
 
 use std::io;
 
 use crate::{Error, format::FormatError};
 
+/// A result whose error is about an archive.
 pub type Result<T, E = Problem> = std::result::Result<T, E>;
 
+/// Why an archive cannot be taken in.
 #[derive(Debug)]
 pub enum Problem {
     /// It is not an archive that can be taken in; for people.

@@ -27,6 +27,7 @@ const HEADERS_PER_ENTRY: usize = 4;
 pub struct Limits {
     /// In all files together.
     pub bytes: u64,
+    /// The most members.
     pub entries: usize,
     /// Of names and attributes, which are held in memory.
     pub metadata_bytes: usize,
@@ -39,32 +40,46 @@ impl Limits {
     }
 }
 
+/// One member of an archive, its pax records taken into account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
+    /// Where it goes in the tree.
     pub path: TreePath,
+    /// Its owner, mode, time and other attributes.
     pub meta: Meta,
+    /// What it is.
     pub what: What,
 }
 
+/// What a member is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// Its content follows: see [`Reader::content`].
     File {
+        /// How many bytes the file has, holes among them.
         size: u64,
         /// Zeros in it that take no space.
         holes: Holes,
     },
+    /// A directory.
     Directory,
+    /// A symbolic link.
     Symlink {
+        /// Where it leads.
         target: Vec<u8>,
     },
+    /// Another name of a file that came before.
     HardLink {
+        /// The path of that file.
         target: TreePath,
     },
+    /// A FIFO.
     Fifo,
+    /// A device, which no tree takes in.
     Device,
 }
 
+/// A tar stream that is being read.
 #[derive(Debug)]
 pub struct Reader<R> {
     stream: R,
@@ -78,6 +93,7 @@ pub struct Reader<R> {
 }
 
 impl<R: Read> Reader<R> {
+    /// Begins to read; nothing beyond `limits` is taken in.
     pub fn new(stream: R, limits: Limits) -> Self {
         Self { stream, limits, runs: Runs::default(), padding: 0, headers: 0, global: Extended::default() }
     }
@@ -120,6 +136,7 @@ impl<R: Read> Reader<R> {
         Content(self)
     }
 
+    /// The stream, read as far as the members were.
     pub fn into_inner(self) -> R {
         self.stream
     }

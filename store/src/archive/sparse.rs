@@ -1,4 +1,4 @@
-//! Files whose holes are not in the stream, as GNU tar and libarchive write them.
+//! Reads files whose holes are not in the stream, as GNU tar and libarchive write them.
 //!
 //! There are four forms: the map of what is in the stream is in the header and blocks behind
 //! it, in pax records one by one, in one pax record, or before the content. Whatever the form,

@@ -1,4 +1,4 @@
-//! The members of an archive as a tree.
+//! `TreeBuilder` makes a tree of the members of an archive.
 //!
 //! An archive lists what it holds in any order; a tree is sorted, each path is there once,
 //! and what is below something is below a directory. Nothing here touches a file system,
@@ -34,6 +34,7 @@ pub struct TreeBuilder {
     pub bytes: u64,
     /// What cannot be stored, and was left out.
     pub fifos: u64,
+    /// Devices that were left out.
     pub devices: u64,
 }
 
@@ -57,6 +58,7 @@ enum BuilderState {
 }
 
 impl TreeBuilder {
+    /// An empty tree that takes in no more than `limits` allow.
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
@@ -99,7 +101,7 @@ impl TreeBuilder {
     }
 
     /// A member that is not to be stored, and nothing below it either.
-    pub fn leave_out(&mut self, path: TreePath, what: &What) -> Result<()> {
+    pub(crate) fn leave_out(&mut self, path: TreePath, what: &What) -> Result<()> {
         if let What::File { size, .. } = what {
             self.read(*size)?;
         }

@@ -1,4 +1,4 @@
-//! Buffers that are used again.
+//! `Buffers` keeps buffers to be used again.
 //!
 //! Packs, and what is read of them, are large. An allocator that keeps what every thread has
 //! freed would hold many times what is in use.

@@ -1,4 +1,4 @@
-//! What time it is by the store's own clock, as far as its answers have told.
+//! `StoreClock` tells the time by the store's own clock, as far as its answers have told.
 
 use std::{
     sync::{Mutex, PoisonError},

@@ -1,4 +1,4 @@
-//! The same delay before every answer, for tests that count round trips: on a clock that is
+//! `DelayBucket` delays every answer by the same time, for tests that count round trips: on a clock that is
 //! paused, what takes three delays makes three requests one after another.
 
 use std::{
@@ -32,6 +32,7 @@ impl DelayBucket {
         Self { inner, delay_ns: AtomicU64::new(0) }
     }
 
+    /// Delays every answer from now on by so much.
     pub fn set(&self, delay: Duration) {
         self.delay_ns.store(delay.as_nanos() as u64, Ordering::Relaxed);
     }

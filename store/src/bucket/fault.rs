@@ -1,4 +1,4 @@
-//! Failures on purpose, for tests: the k-th call fails, in a chosen way.
+//! `FaultBucket` fails on purpose, for tests: the k-th call fails, in a chosen way.
 //!
 //! Deterministic: calls are counted in the order in which they start.
 
@@ -54,6 +54,7 @@ impl Rule {
         Self { verb: None, key_part: None, nth: 1, seen: 0, fault }
     }
 
+    /// Only calls of this kind.
     pub fn on(self, verb: Verb) -> Self {
         Self { verb: Some(verb), ..self }
     }
@@ -101,6 +102,7 @@ pub struct FaultBucket {
 }
 
 impl FaultBucket {
+    /// Passes every call on until a rule strikes.
     pub fn new(inner: Arc<dyn Bucket>) -> Self {
         Self { inner, state: Mutex::default() }
     }

@@ -1,4 +1,4 @@
-//! A bucket in memory, for tests.
+//! `MemoryBucket` keeps a bucket in memory, for tests.
 //!
 //! As strict as the weakest store the layers above must work on: a version is the digest
 //! of the bytes, so equal bytes have equal versions, and listings come in small pages.
@@ -50,6 +50,7 @@ impl Default for MemoryBucket {
 }
 
 impl MemoryBucket {
+    /// An empty bucket.
     pub fn new() -> Self {
         Self::with_page_size(DEFAULT_PAGE_SIZE)
     }

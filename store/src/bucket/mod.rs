@@ -1,4 +1,4 @@
-//! Keys to bytes, with compare-and-swap as the only way to write.
+//! `Bucket` maps keys to bytes, with compare-and-swap as the only way to write.
 //!
 //! A [`Bucket`] holds immutable and mutable objects alike, but offers no blind
 //! overwrite: a write either creates a key that was absent or replaces the exact
@@ -72,6 +72,7 @@ use bytes::Bytes;
 pub struct Version(Arc<str>);
 
 impl Version {
+    /// A version as the store spells it.
     pub fn new(text: impl Into<Arc<str>>) -> Self {
         Self(text.into())
     }
@@ -81,6 +82,7 @@ impl Version {
         Self::new(blake3::hash(bytes).to_hex().as_str())
     }
 
+    /// The version as the store spells it.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -104,15 +106,19 @@ pub enum Write {
 /// The bytes of a write.
 #[derive(Clone, Debug)]
 pub enum Body {
+    /// Bytes in memory.
     Bytes(Bytes),
     /// A file on local disk, streamed; it must not change while it is being sent.
     File {
+        /// Where the file is.
         path: PathBuf,
+        /// How many of its bytes are sent, from the first on.
         len: u64,
     },
 }
 
 impl Body {
+    /// How many bytes it has.
     pub fn len(&self) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
@@ -120,6 +126,7 @@ impl Body {
         }
     }
 
+    /// Whether it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -142,7 +149,9 @@ impl From<Vec<u8>> for Body {
 /// Their difference is an age that no host's clock can falsify.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
+    /// When the object was written.
     pub modified: SystemTime,
+    /// When the server answered, by the same clock.
     pub now: SystemTime,
 }
 
@@ -156,8 +165,11 @@ impl Stamp {
 /// A whole object.
 #[derive(Clone, Debug)]
 pub struct Object {
+    /// The whole object.
     pub bytes: Bytes,
+    /// What a replacement must name.
     pub version: Version,
+    /// When it was written, and when it was read.
     pub stamp: Stamp,
 }
 
@@ -177,8 +189,11 @@ impl Object {
 /// One line of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
+    /// The key of the object.
     pub key: Key,
+    /// How many bytes it has.
     pub size: u64,
+    /// When it was written, by the server's clock.
     pub modified: SystemTime,
 }
 
@@ -194,6 +209,7 @@ pub enum Depth {
 /// A part of a listing, in no promised order.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
+    /// The objects of this part.
     pub entries: Vec<Entry>,
     /// With [`Depth::Children`]: folders below the prefix, each ending in a slash. Every
     /// folder that holds an object is there; some servers show one a while longer.
@@ -205,6 +221,7 @@ pub struct Page {
 /// Whether a conditional delete could be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deleted {
+    /// It is gone.
     Yes,
     /// This store has no conditional delete; nothing was done.
     Unsupported,
@@ -221,21 +238,30 @@ pub struct ServerFacts {
     pub if_match: Option<IfMatch>,
 }
 
+/// A result whose error a bucket tells.
 pub type Result<T, E = BucketError> = std::result::Result<T, E>;
 
 /// One method of a bucket; a put is told apart by its condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Verb {
+    /// [`Bucket::get`].
     Get,
+    /// [`Bucket::get_range`].
     GetRange,
+    /// [`Bucket::put`] of an object that must not exist.
     Create,
+    /// [`Bucket::put`] of an object whose version is known.
     Replace,
+    /// [`Bucket::list`].
     List,
+    /// [`Bucket::delete`].
     Delete,
+    /// [`Bucket::delete_if`].
     DeleteIf,
 }
 
 impl Verb {
+    /// The verb of a put on this condition.
     pub fn of_write(write: &Write) -> Self {
         match write {
             Write::Create => Self::Create,
@@ -243,6 +269,7 @@ impl Verb {
         }
     }
 
+    /// Whether the call changes nothing.
     pub fn is_read(self) -> bool {
         matches!(self, Self::Get | Self::GetRange | Self::List)
     }
@@ -294,6 +321,7 @@ pub trait Bucket: Send + Sync + fmt::Debug {
     /// empty without asking the store.
     async fn get_range(&self, key: &Key, range: Range<u64>) -> Result<Bytes>;
 
+    /// Writes an object if `write` allows it, and tells its new version.
     async fn put(&self, key: &Key, body: Body, write: Write) -> Result<Version>;
 
     /// One page below `prefix`; `cursor` is the `next` of the page before.

@@ -13,16 +13,30 @@ pub enum StoreUrl {
     /// `file:///absolute/path`, the path taken literally: nothing in it is decoded.
     Directory(PathBuf),
     /// `s3://bucket` or `s3://bucket/prefix`.
-    S3 { bucket: String, prefix: super::Prefix },
+    S3 {
+        /// The bucket's name.
+        bucket: String,
+        /// What all keys begin with; may be empty.
+        prefix: super::Prefix,
+    },
 }
 
 /// Why a text names no store.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidStoreUrl {
+    /// It begins with no scheme that this code knows.
     #[error("{url:?} names no store: use file:///absolute/path or s3://bucket/prefix")]
-    Unknown { url: String },
+    Unknown {
+        /// What was given.
+        url: String,
+    },
+    /// A path that depends on the working directory.
     #[error("{url:?} names no directory: after file:// comes an absolute path, as in file:///absolute/path")]
-    NotAbsolute { url: String },
+    NotAbsolute {
+        /// What was given.
+        url: String,
+    },
+    /// A URL of S3 whose bucket or prefix is invalid.
     #[error(transparent)]
     S3(#[from] super::InvalidS3Url),
 }

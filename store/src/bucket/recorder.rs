@@ -1,4 +1,4 @@
-//! A record of every call, for tests that count requests.
+//! `Recorder` writes down every call, for tests that count requests.
 
 use std::{
     ops::Range,
@@ -16,11 +16,13 @@ use super::{
 /// One call that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
+    /// What was called.
     pub verb: Verb,
     /// The key, or for a listing its prefix.
     pub key: String,
     /// Sent for a put, received for a get, zero otherwise.
     pub bytes: u64,
+    /// Whether it succeeded.
     pub ok: bool,
 }
 
@@ -32,10 +34,12 @@ pub struct Recorder {
 }
 
 impl Recorder {
+    /// Passes every call on, and writes it down.
     pub fn new(inner: Arc<dyn Bucket>) -> Self {
         Self { inner, calls: Mutex::default() }
     }
 
+    /// All calls so far.
     pub fn calls(&self) -> Vec<Call> {
         self.log().clone()
     }
@@ -45,6 +49,7 @@ impl Recorder {
         std::mem::take(&mut self.log())
     }
 
+    /// How many calls of this kind there were.
     pub fn count(&self, verb: Verb) -> usize {
         self.log().iter().filter(|call| call.verb == verb).count()
     }

@@ -1,4 +1,4 @@
-//! Sending again what is safe to send again.
+//! `RetryBucket` sends again what is safe to send again.
 //!
 //! Reads, lists and plain deletes are repeated with growing, jittered pauses. A
 //! conditional write or delete is never resent here: its first delivery may have been
@@ -101,6 +101,7 @@ pub struct RetryBucket {
 }
 
 impl RetryBucket {
+    /// Repeats what fails for as long as `policy` says.
     pub fn new(inner: Arc<dyn Bucket>, policy: RetryPolicy) -> Self {
         Self { inner, policy, rounds: Rounds::default() }
     }

@@ -1,4 +1,4 @@
-//! How many answers had to be waited for, one after another.
+//! `Rounds` counts the answers that had to be waited for, one after another.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

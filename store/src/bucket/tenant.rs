@@ -1,4 +1,4 @@
-//! A bucket narrowed to one tenant's prefixes.
+//! `TenantBucket` narrows a bucket to one tenant's prefixes.
 //!
 //! A key outside is refused before any request is made, so a mistake above cannot reach
 //! another tenant's data even where the server's credentials would allow it. What it reads

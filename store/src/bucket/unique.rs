@@ -1,4 +1,4 @@
-//! Writing an object whose name belongs to this write alone.
+//! `put_unique` writes an object whose name belongs to this write alone.
 //!
 //! A pack carries a fresh random name, so whatever is found under that name was put
 //! there by an earlier delivery of this very write. That is what makes it safe to send

@@ -1,4 +1,4 @@
-//! Archives in the bucket live and die with the records that name them.
+//! Removes archives with the records that name them.
 //!
 //! Nothing else is ever removed by itself: what no record of ours names was put there by somebody
 //! else, and goes only when an operator names it.

@@ -1,5 +1,4 @@
-//! Replacing an object of which it does not matter who wrote it, if it is what we would
-//! have written.
+//! Replaces an object of which it does not matter who wrote it, if it is what we would have written.
 
 use bytes::Bytes;
 

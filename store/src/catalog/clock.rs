@@ -1,5 +1,5 @@
-//! This host's clock, for what people read, and the store's, for what is decided. Nothing that
-//! keeps data safe depends on a host's.
+//! Tells the time: by this host's clock for what people read, by the store's for what is decided. Nothing
+//! that keeps data safe depends on a host's.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -10,18 +10,19 @@ use crate::{
     id::{EventId, RecordId, StoreId},
 };
 
+/// What this host's clock says now, in milliseconds since 1970.
 pub fn unix_ms() -> u64 {
     to_unix_ms(SystemTime::now())
 }
 
-pub fn to_unix_ms(time: SystemTime) -> u64 {
+pub(crate) fn to_unix_ms(time: SystemTime) -> u64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// What time it is by the store's clock. If no answer has told yet, as when the tenant has just
 /// been made, the store is asked; `None` if that fails.
-pub async fn of_store(store: &TenantStore) -> Option<u64> {
+pub(crate) async fn of_store(store: &TenantStore) -> Option<u64> {
     if store.clock.now().is_none() {
         let asked = store.bucket.get(&layout::tenant_config(&store.tenant), limits::CONFIG).await;
         asked.ok().inspect(|object| store.clock.learn(object.stamp.now));
@@ -36,16 +37,19 @@ pub struct HostClock {
 }
 
 impl HostClock {
+    /// A clock that is wrong by so much.
     #[cfg(any(test, feature = "test-support"))]
     pub fn ahead_by_ms(ahead_ms: i64) -> Self {
         Self { ahead_ms }
     }
 
+    /// What this clock says now, in milliseconds since 1970.
     pub fn unix_ms(self) -> u64 {
         unix_ms().saturating_add_signed(self.ahead_ms)
     }
 }
 
+/// An id for a new write; ids that are made later sort later.
 pub fn new_record_id() -> RecordId {
     #[cfg(any(test, feature = "test-support"))]
     if let Some(id) = counted::next() {
@@ -54,7 +58,7 @@ pub fn new_record_id() -> RecordId {
     RecordId::from_parts(unix_ms(), id::random())
 }
 
-pub fn new_event_id(at_ms: u64) -> EventId {
+pub(crate) fn new_event_id(at_ms: u64) -> EventId {
     #[cfg(any(test, feature = "test-support"))]
     if let Some(id) = counted::next() {
         return EventId::from_bytes(id.to_bytes());
@@ -78,6 +82,7 @@ pub mod counted {
         NEXT.set(Some(1));
     }
 
+    /// Ids are made of time and chance again.
     pub fn end() {
         NEXT.set(None);
     }
@@ -92,6 +97,6 @@ pub mod counted {
     }
 }
 
-pub fn new_store_id() -> StoreId {
+pub(crate) fn new_store_id() -> StoreId {
     StoreId::from_parts(unix_ms(), id::random())
 }

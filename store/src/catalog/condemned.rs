@@ -22,7 +22,7 @@ use crate::{
 const REQUESTS_AT_ONCE: usize = 16;
 
 /// All packs that are barred now. One document that cannot be read stops the writer.
-pub async fn barred(store: &TenantStore) -> Result<Vec<PackId>> {
+pub(crate) async fn barred(store: &TenantStore) -> Result<Vec<PackId>> {
     let (entries, _) = list_all(&*store.bucket, &layout::condemned(&store.tenant), Depth::All).await?;
     let found: Vec<Vec<PackId>> = stream::iter(entries)
         .map(|entry| async move { packs_of(store, &entry.key).await })

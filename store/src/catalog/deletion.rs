@@ -53,7 +53,7 @@ impl LineageHandle {
     }
 
     /// As [`Self::delete`], of a profile that is deleted: the last snapshot goes, too.
-    pub async fn delete_with_profile(&self, target: RecordId, reason: &str) -> Result<Record> {
+    pub(crate) async fn delete_with_profile(&self, target: RecordId, reason: &str) -> Result<Record> {
         self.delete_of(Rest::Goes, target, reason, |_| true).await
     }
 
@@ -147,7 +147,7 @@ impl LineageHandle {
 
     /// Fails if [`Self::delete_with_profile`] would because somebody needs the snapshot. Changes
     /// nothing.
-    pub async fn may_delete_with_profile(&self, target: RecordId) -> Result<()> {
+    pub(crate) async fn may_delete_with_profile(&self, target: RecordId) -> Result<()> {
         let (record, _) = records::get(&self.store, &self.lineage, target).await?;
         if record.removing { Ok(()) } else { self.require_unneeded(&record, Rest::Goes).await }
     }

@@ -1,4 +1,4 @@
-//! The log of a lineage: one object for each event, so that two hosts that write at once
+//! Writes and reads the log of a lineage: one object for each event, so that two hosts that write at once
 //! lose nothing. Collections put old ones together.
 
 mod merge;
@@ -44,7 +44,7 @@ impl LineageHandle {
     /// Writes down that a snapshot is stored without becoming the current one, before its record is
     /// live: a process that is killed in between leaves an event too many, and none too few. The record
     /// says so too: if the event cannot be stored, nothing is lost but a line of the log.
-    pub async fn tell_held_back(&self, record: &Record, reason: &str) {
+    pub(crate) async fn tell_held_back(&self, record: &Record, reason: &str) {
         let mut event = self.event(EventKind::HeldBack);
         let end = reason.floor_char_boundary(MAX_REASON_BYTES);
         event.reason = reason[..end].to_owned();

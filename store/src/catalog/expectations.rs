@@ -20,6 +20,7 @@ pub async fn read(store: &TenantStore, name: &ProfileName) -> Result<Option<Expe
 /// What a change did.
 #[derive(Clone, Debug)]
 pub struct Changed {
+    /// What is expected now.
     pub expectations: Expectations,
     /// Whether anything was different before.
     pub changed: bool,

@@ -21,6 +21,7 @@ const REQUESTS_AT_ONCE: usize = 16;
 /// An archive that no record names.
 #[derive(Debug)]
 pub struct ForeignArchive {
+    /// The short name of the archive.
     pub sha256_prefix: String,
     /// What is said of it, if that can be read.
     pub manifest: Result<Manifest>,

@@ -21,6 +21,7 @@ const MAX_INDEXES: usize = 256;
 /// What was used of the tenant's indexes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IndexUse {
+    /// How many indexes were read.
     pub indexes: u64,
     /// Left out because the budget was spent.
     pub left_out: u64,
@@ -29,7 +30,9 @@ pub struct IndexUse {
 /// What indexes say, and which they were.
 #[derive(Debug, Default)]
 pub struct Loaded {
+    /// Where each chunk lies.
     pub locations: Locations,
+    /// How much was read for it.
     pub used: IndexUse,
     seen: HashSet<(Key, u64)>,
 }
@@ -86,7 +89,7 @@ async fn of_entries(store: &TenantStore, entries: Vec<Entry>, budget: u64) -> Re
 
 /// Changes an index by compare-and-swap for as long as `change` says that it did so. One that
 /// is gone, or cannot be read, is left alone: it is a hint.
-pub async fn amend(store: &TenantStore, key: &Key, change: impl Fn(&mut Index) -> bool) -> Result<()> {
+pub(crate) async fn amend(store: &TenantStore, key: &Key, change: impl Fn(&mut Index) -> bool) -> Result<()> {
     loop {
         let object = match store.bucket.get(key, limits::INDEX).await {
             Ok(object) => object,

@@ -1,5 +1,5 @@
-//! A write's record is born as its lease, so that exactly one of publishing and revoking
-//! can win, on one key.
+//! `WriteLease` holds the record of a write, which is born as its lease, so that exactly one of publishing
+//! and revoking can win, on one key.
 //!
 //! Order: create the record as `writing`; only then read what is barred; then find out whether
 //! what is to be referred to is there; upload; replace the record by the live one against our
@@ -7,7 +7,7 @@
 //! last step, nothing has happened but some garbage for the next collection.
 
 mod keeper;
-pub mod revocation;
+pub(crate) mod revocation;
 
 use std::{
     collections::HashSet,
@@ -110,6 +110,7 @@ impl Held {
 pub struct DurableWrite {
     /// The write whose packs these are.
     pub write: RecordId,
+    /// What the write uploaded: packs, meta pack, index.
     pub stored_bytes: u64,
 }
 
@@ -146,7 +147,7 @@ impl WriteLease {
 
     /// Lists all packs when it is taken: for a write that reads its source once, and so has to
     /// know before that what it may refer to.
-    pub fn listing_packs(self) -> Self {
+    pub(crate) fn listing_packs(self) -> Self {
         Self { lists_packs: true, ..self }
     }
 
@@ -157,7 +158,11 @@ impl WriteLease {
     }
 
     /// Uploads metadata and index, once all packs are there.
-    pub async fn upload_metadata(&self, packs: DurablePacks, meta: &SealedPack) -> Result<DurableWrite> {
+    pub(crate) async fn upload_metadata(
+        &self,
+        packs: DurablePacks,
+        meta: &SealedPack,
+    ) -> Result<DurableWrite> {
         let write = self.open().await?;
         let DurablePacks { index, stored_bytes, .. } = packs;
         let (meta, index) =
@@ -166,7 +171,7 @@ impl WriteLease {
     }
 
     /// How large it is.
-    pub async fn upload_pack(&self, pack: &SealedPack) -> Result<u64> {
+    pub(crate) async fn upload_pack(&self, pack: &SealedPack) -> Result<u64> {
         let (key, bytes) = (layout::pack(&self.store.tenant, pack.id), pack.bytes.clone());
         let len = bytes.len() as u64;
         crate::bucket::put_unique(&*self.store.bucket, &key, bytes.into()).await?;
@@ -174,7 +179,7 @@ impl WriteLease {
     }
 
     /// Says what these packs hold, all of which are there. How large that is: nothing, if there are none.
-    pub async fn upload_index(&self, packs: Vec<IndexPack>) -> Result<u64> {
+    pub(crate) async fn upload_index(&self, packs: Vec<IndexPack>) -> Result<u64> {
         if packs.is_empty() {
             return Ok(0);
         }
@@ -193,7 +198,7 @@ impl WriteLease {
     }
 
     /// As [`Self::make_live`], after `before` has done something about the record as it will be.
-    pub async fn make_live_after(
+    pub(crate) async fn make_live_after(
         &self,
         durable: &DurableWrite,
         finish: impl FnOnce(&mut Record),
@@ -265,7 +270,7 @@ impl WriteLease {
     }
 
     /// Finds out which packs are there, if that is one request. Only once it is open.
-    pub async fn look_at_packs(&self) -> Result<()> {
+    pub(crate) async fn look_at_packs(&self) -> Result<()> {
         if self.lists_packs {
             return Ok(());
         }

@@ -14,6 +14,7 @@ use crate::{
     name::Lineage,
 };
 
+/// One lineage's pointer and lock, as one actor works on them.
 #[derive(Clone, Debug)]
 pub struct LineageHandle {
     pub(super) store: TenantStore,
@@ -24,6 +25,7 @@ pub struct LineageHandle {
 }
 
 impl LineageHandle {
+    /// Acts on `lineage` in the name of `actor`.
     pub fn new(store: TenantStore, lineage: Lineage, actor: Actor) -> Self {
         Self { store, lineage, actor, clock: HostClock::default(), rules: Rules::ALL }
     }
@@ -40,14 +42,17 @@ impl LineageHandle {
         Self { rules, ..self }
     }
 
+    /// Which lineage this is about.
     pub fn lineage(&self) -> &Lineage {
         &self.lineage
     }
 
+    /// The tenant whose lineage it is.
     pub fn store(&self) -> &TenantStore {
         &self.store
     }
 
+    /// In whose name it acts.
     pub fn actor(&self) -> &Actor {
         &self.actor
     }

@@ -1,10 +1,10 @@
-//! What exists and which of it is current: tenants, records, pointers, locks, events.
+//! Keeps what exists and which of it is current: tenants, records, pointers, locks, events.
 
 mod archives;
-pub mod cas;
+pub(crate) mod cas;
 pub mod clock;
-pub mod condemned;
-pub mod deletion;
+pub(crate) mod condemned;
+pub(crate) mod deletion;
 mod ended;
 pub mod events;
 mod existing;
@@ -15,7 +15,7 @@ pub mod index;
 pub mod lease;
 pub mod lineage_handle;
 pub mod lock;
-pub mod order;
+pub(crate) mod order;
 pub mod pins;
 pub mod pointer;
 pub mod records;

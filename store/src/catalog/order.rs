@@ -31,7 +31,7 @@ impl Place {
 
 /// A record, and what is to be thought of its times.
 #[derive(Clone, Debug)]
-pub struct Dated {
+pub(crate) struct Dated {
     pub record: Record,
     /// When it was stored, by the store's clock; never earlier than that.
     pub stored_at_ms: u64,

@@ -63,8 +63,8 @@ pub(crate) fn deleted(lineage: &Lineage, record: RecordId) -> Error {
     Error::NotFound { what: format!("snapshot {record} of {lineage}, which was deleted,") }
 }
 
-/// As [`get_stamped`], unless it is gone.
-pub async fn find(
+/// As [`get`], with how old it was, unless it is gone.
+pub(crate) async fn find(
     store: &TenantStore,
     lineage: &Lineage,
     id: RecordId,
@@ -77,7 +77,7 @@ pub async fn find(
 }
 
 /// As [`get`], and how old it was.
-pub async fn get_stamped(
+pub(crate) async fn get_stamped(
     store: &TenantStore,
     lineage: &Lineage,
     id: RecordId,
@@ -128,7 +128,7 @@ pub async fn live(store: &TenantStore, lineage: &Lineage) -> Result<Vec<Record>>
 }
 
 /// As [`live`], and how old each object was.
-pub async fn live_stamped(store: &TenantStore, lineage: &Lineage) -> Result<Vec<(Record, Stamp)>> {
+pub(crate) async fn live_stamped(store: &TenantStore, lineage: &Lineage) -> Result<Vec<(Record, Stamp)>> {
     let (entries, _) = list_all(&*store.bucket, &layout::lineage(lineage), Depth::Children).await?;
     live_among(store, lineage, entries, |_| true).await
 }
@@ -174,11 +174,11 @@ pub async fn lineages(store: &TenantStore, name: &ProfileName) -> Result<Vec<Lin
 }
 
 /// As [`lineages`], before anything is known of the tenant.
-pub async fn lineages_in(bucket: &dyn Bucket, name: &ProfileName) -> Result<Vec<Lineage>> {
+pub(crate) async fn lineages_in(bucket: &dyn Bucket, name: &ProfileName) -> Result<Vec<Lineage>> {
     lineages_or_tombstone(bucket, name).await.map(|(lineages, _)| lineages)
 }
 
-/// As [`lineages_in`], and whether the profile has a tombstone.
+/// As [`lineages`], before anything is known of the tenant, and whether the profile has a tombstone.
 pub async fn lineages_or_tombstone(bucket: &dyn Bucket, name: &ProfileName) -> Result<(Vec<Lineage>, bool)> {
     let (objects, folders) = list_all(bucket, &layout::profile(name), Depth::Children).await?;
     let tombstone = layout::tombstone(name);
@@ -198,7 +198,7 @@ pub async fn profiles(store: &TenantStore) -> Result<Vec<ProfileName>> {
 }
 
 /// Every lineage of a tenant.
-pub async fn all_lineages(store: &TenantStore) -> Result<Vec<Lineage>> {
+pub(crate) async fn all_lineages(store: &TenantStore) -> Result<Vec<Lineage>> {
     let found: Vec<Vec<Lineage>> = stream::iter(profiles(store).await?)
         .map(|name| async move { lineages(store, &name).await })
         .buffered(REQUESTS_AT_ONCE)

@@ -1,4 +1,4 @@
-//! The rules that keep pointers and packs safe, each by name.
+//! `Rules` names the rules that keep pointers and packs safe.
 //!
 //! They always hold. Tests switch one off at a time to show that without it a schedule
 //! exists in which something is lost; that is how each of them came to be here.
@@ -108,6 +108,7 @@ pub struct Rules {
 }
 
 impl Rules {
+    /// Every rule holds, as it must outside of tests.
     pub const ALL: Self = Self {
         claim: true,
         verify_after_read: true,

@@ -1,4 +1,4 @@
-//! The root of a session: what keeps the snapshot that unfinished changes build on.
+//! `Roots` keeps the snapshot that the unfinished changes of a session build on.
 //!
 //! A session's changes lie on one host, and mean nothing without the snapshot below them. While
 //! its daemon lives, the profile's lock or a pin keeps that snapshot; but a session outlives its
@@ -39,7 +39,9 @@ const ATTEMPTS: u32 = 5;
 /// Whose root it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
+    /// The session that is not finished.
     pub session: RecordId,
+    /// The host on which its changes lie.
     pub host: String,
 }
 
@@ -63,10 +65,12 @@ struct Mark {
 }
 
 impl Roots {
+    /// No root yet.
     pub fn new(store: TenantStore, owner: Owner) -> Self {
         Self { store, owner, rules: Rules::ALL, marks: Mutex::default() }
     }
 
+    /// Without some of the rules, to show what they are for.
     #[must_use]
     pub fn with_rules(self, rules: Rules) -> Self {
         Self { rules, ..self }

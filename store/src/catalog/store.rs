@@ -54,7 +54,9 @@ impl fmt::Debug for Teller {
 /// Whether something was there or had to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Made {
+    /// It was made by this call.
     New,
+    /// It was there before.
     Existing,
 }
 
@@ -82,6 +84,7 @@ impl Store {
         Self { observer, ..self }
     }
 
+    /// The whole bucket, of all tenants.
     pub fn bucket(&self) -> &Arc<dyn Bucket> {
         &self.bucket
     }
@@ -143,7 +146,7 @@ impl Store {
     }
 
     /// As [`Self::tenant`], while something else is looked at that needs only the bucket.
-    pub async fn tenant_beside<T>(
+    pub(crate) async fn tenant_beside<T>(
         &self,
         tenant: &Tenant,
         beside: impl Future<Output = T>,
@@ -217,7 +220,7 @@ impl Store {
     }
 
     /// As [`Self::writable_tenant`], while something else is looked at that needs only the bucket.
-    pub async fn writable_tenant_beside<T>(
+    pub(crate) async fn writable_tenant_beside<T>(
         &self,
         tenant: &Tenant,
         beside: impl Future<Output = T>,

@@ -22,7 +22,9 @@ use crate::{
 /// A tombstone as it was read or written last.
 #[derive(Clone, Debug)]
 pub struct FoundTombstone {
+    /// What the tombstone says.
     pub tombstone: Tombstone,
+    /// What a replacement must name.
     pub version: Version,
     /// Since it was last written, by the store's clock.
     pub age: Duration,
@@ -44,7 +46,7 @@ pub async fn find(bucket: &dyn Bucket, name: &ProfileName) -> Result<Option<Foun
 }
 
 /// Fails if the profile, or its tenant, was deleted.
-pub async fn require_none(store: &TenantStore, name: &ProfileName) -> Result<()> {
+pub(crate) async fn require_none(store: &TenantStore, name: &ProfileName) -> Result<()> {
     let (found, deletion) = futures::future::try_join(find(&*store.bucket, name), of_tenant(store)).await?;
     if let Some(deletion) = deletion {
         return Err(refusal(format!("tenant {}", name.tenant), &deletion));
@@ -98,7 +100,7 @@ pub async fn begin(store: &TenantStore, name: &ProfileName, deletion: &Deletion)
 }
 
 /// Writes down that nothing else of the profile is left.
-pub async fn conclude(store: &TenantStore, name: &ProfileName) -> Result<()> {
+pub(crate) async fn conclude(store: &TenantStore, name: &ProfileName) -> Result<()> {
     let Some(mut found) = find(&*store.bucket, name).await? else { return Ok(()) };
     let deletion = &mut found.tombstone.deletion;
     if deletion.state == Progress::Done {
@@ -122,7 +124,7 @@ pub async fn remove(store: &TenantStore, name: &ProfileName, version: &Version) 
 
 /// Whether the store removes an object only if it is what was read. Where it does not, a removal
 /// may arrive late, and hit what has taken the place of what it was meant for.
-pub async fn removes_on_condition(store: &TenantStore) -> Result<bool> {
+pub(crate) async fn removes_on_condition(store: &TenantStore) -> Result<bool> {
     let nobodys = layout::probe(&store.tenant).key("nothing")?;
     match store.bucket.delete_if(&nobodys, &Version::new("none")).await {
         Ok(Deleted::Unsupported) => Ok(false),

@@ -14,8 +14,11 @@ use crate::{
 /// A chunk that somebody may want: what it is, and where it lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
+    /// What names the chunk.
     pub id: ChunkId,
+    /// How many bytes it has uncompressed.
     pub raw_len: u32,
+    /// Where its frame lies.
     pub location: Location,
 }
 
@@ -23,7 +26,7 @@ pub struct Piece {
 pub type Locations = HashMap<ChunkId, Location>;
 
 /// Where each chunk of a tree lies; `locations` has all of them, in the order of the entries.
-pub fn locations_by_id(entries: &[Entry], locations: Vec<Location>) -> Locations {
+pub(crate) fn locations_by_id(entries: &[Entry], locations: Vec<Location>) -> Locations {
     let ids = entries.iter().flat_map(|entry| entry.chunks().map(|(id, _)| id));
     let mut known = Locations::with_capacity(locations.len());
     for (id, location) in ids.zip(locations) {
@@ -37,6 +40,7 @@ pub fn locations_by_id(entries: &[Entry], locations: Vec<Location>) -> Locations
 pub struct Chunk(Bytes);
 
 impl Chunk {
+    /// Decompresses a frame, and checks that it is the chunk `id`.
     pub fn check(key: &ChunkKey, id: &ChunkId, codec: Codec, stored: &[u8], raw_len: u32) -> Result<Self> {
         Ok(Self(Verified::check(key, id, codec, stored, raw_len)?.into_bytes().into()))
     }

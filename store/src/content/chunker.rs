@@ -7,6 +7,7 @@ use fastcdc::v2020::{Normalization, cut, select_masks};
 
 use crate::format::config::Chunking;
 
+/// Knows where to cut, by the parameters of a tenant.
 #[derive(Clone, Debug)]
 pub struct Chunker {
     min: usize,
@@ -30,6 +31,7 @@ impl Chunker {
         }
     }
 
+    /// The longest chunk.
     pub fn max(&self) -> usize {
         self.max
     }

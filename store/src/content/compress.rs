@@ -18,20 +18,26 @@ const LEVEL_3_TABLES: [CParameter; 2] = [CParameter::HashLog(15), CParameter::Ch
 /// A frame in one or two parts, with the checksum of both.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
+    /// The first bytes of the frame.
     pub head: &'a [u8],
+    /// The bytes that follow them.
     pub rest: &'a [u8],
+    /// The checksum of the whole frame.
     pub crc: u32,
 }
 
 impl<'a> Frame<'a> {
+    /// A frame in two pieces, the second of which may be empty.
     pub fn new(head: &'a [u8], rest: &'a [u8]) -> Self {
         Self { head, rest, crc: crc32c::crc32c_append(crc32c::crc32c(head), rest) }
     }
 
+    /// How many bytes the frame has.
     pub fn len(&self) -> usize {
         self.head.len() + self.rest.len()
     }
 
+    /// Whether the frame has no bytes; no valid one has none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -50,6 +56,7 @@ impl std::fmt::Debug for Compressor {
 }
 
 impl Compressor {
+    /// Compresses with this level of zstd.
     pub fn new(level: i32) -> Result<Self> {
         let mut zstd = zstd::bulk::Compressor::new(level).map_err(failed)?;
         if level == 3 {

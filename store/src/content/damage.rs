@@ -24,14 +24,16 @@ pub struct DamagedFrames {
 }
 
 impl DamagedFrames {
+    /// Relies on nothing in this pack from now on.
     pub fn add_pack(&mut self, pack: PackId) {
         self.packs.insert(pack);
     }
 
-    pub fn add_frame(&mut self, pack: PackId, offset: u64) {
+    pub(crate) fn add_frame(&mut self, pack: PackId, offset: u64) {
         self.frames.insert((pack, offset));
     }
 
+    /// Takes in what `other` knows.
     pub fn add(&mut self, other: &Self) {
         self.packs.extend(&other.packs);
         self.frames.extend(&other.frames);
@@ -48,23 +50,27 @@ impl DamagedFrames {
         Self { packs, frames }
     }
 
+    /// Whether `other` knows all of this.
     pub fn is_within(&self, other: &Self) -> bool {
         self.packs.is_subset(&other.packs) && self.frames.is_subset(&other.frames)
     }
 
+    /// Whether everything can be relied on.
     pub fn is_empty(&self) -> bool {
         self.packs.is_empty() && self.frames.is_empty()
     }
 
     /// Whether nothing of the pack can be relied on.
-    pub fn has_pack(&self, pack: &PackId) -> bool {
+    pub(crate) fn has_pack(&self, pack: &PackId) -> bool {
         self.packs.contains(pack)
     }
 
+    /// Whether the frame that begins there cannot be relied on.
     pub fn has(&self, pack: PackId, offset: u64) -> bool {
         self.packs.contains(&pack) || self.frames.contains(&(pack, offset))
     }
 
+    /// Whether what lies there cannot be relied on.
     pub fn holds(&self, location: &Location) -> bool {
         self.has(location.pack, location.offset)
     }
@@ -75,7 +81,7 @@ impl DamagedFrames {
     }
 
     /// Whether a snapshot needs anything of the packs of which something is lost.
-    pub fn may_hit(&self, record: &Record) -> bool {
+    pub(crate) fn may_hit(&self, record: &Record) -> bool {
         let packs = self.packs();
         record.content.iter().flat_map(|content| &content.packs).any(|used| packs.contains(&used.pack))
     }
@@ -116,7 +122,7 @@ impl DamagedFrames {
     }
 
     /// The mark of a snapshot whose tree cannot be read: all of its files are lost.
-    pub fn mark_whole(&self, record: &Record, found_at_ms: u64) -> Mark {
+    pub(crate) fn mark_whole(&self, record: &Record, found_at_ms: u64) -> Mark {
         let packs = self.lost_meta_packs(record);
         let packs = packs.map(|pack| MarkedPack { pack, offsets: Vec::new(), unknown: Unknown::new() });
         Mark { found_at_ms, files: record.counts.files, packs: packs.collect(), unknown: Unknown::new() }

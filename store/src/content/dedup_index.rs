@@ -23,6 +23,7 @@ use crate::{
     id::{ChunkId, PackId},
 };
 
+/// What a write knows of chunks that are stored already.
 #[derive(Debug, Default)]
 pub struct DedupIndex {
     base: Locations,
@@ -57,7 +58,7 @@ impl DedupIndex {
     }
 
     /// Whether anything was located by an index, which may be older than the lease of the write.
-    pub fn uses_index(&self) -> bool {
+    pub(crate) fn uses_index(&self) -> bool {
         self.uses_index.load(Ordering::Acquire)
     }
 
@@ -76,6 +77,7 @@ impl DedupIndex {
         Self { unfinished, ..self }
     }
 
+    /// What this host had stored for writes that were cut short.
     pub fn unfinished(&self) -> &Unfinished {
         &self.unfinished
     }
@@ -86,7 +88,7 @@ impl DedupIndex {
     }
 
     /// Another look was taken at the base: this is what is damaged of it now.
-    pub fn learn_lost(&self, lost: DamagedFrames) {
+    pub(crate) fn learn_lost(&self, lost: DamagedFrames) {
         *self.lost.write().unwrap_or_else(PoisonError::into_inner) = lost;
     }
 
@@ -109,14 +111,14 @@ impl DedupIndex {
 
     /// Where a damaged chunk of the base lies, for those who have it from nowhere else. That its
     /// pack is gone is no reason: nothing can go that is not there.
-    pub fn locate_lost(&self, id: &ChunkId) -> Option<Location> {
+    pub(crate) fn locate_lost(&self, id: &ChunkId) -> Option<Location> {
         let places = [self.moved(id), self.base.get(id).copied()];
         let usable = |place: &Location| self.is_lost(place) && !self.is_condemned(&place.pack);
         places.into_iter().flatten().find(usable)
     }
 
     /// Where a chunk of the base should be, though nothing may refer to it there.
-    pub fn locate_barred(&self, id: &ChunkId) -> Option<Location> {
+    pub(crate) fn locate_barred(&self, id: &ChunkId) -> Option<Location> {
         let places = [self.moved(id), self.base.get(id).copied()];
         let existing = self.existing.read().unwrap_or_else(PoisonError::into_inner);
         let there = self.there.read().unwrap_or_else(PoisonError::into_inner);
@@ -131,7 +133,7 @@ impl DedupIndex {
     /// Chunks of the base were moved to other packs, perhaps not for the first time. The caller has
     /// read so in a live record, under its lease: so those packs exist, though they may be younger
     /// than the list of those that do, and if they are condemned from now on, that waits for the lease.
-    pub fn learn_moved(&self, locations: Locations) {
+    pub(crate) fn learn_moved(&self, locations: Locations) {
         self.is_there(locations.values().map(|location| location.pack));
         if let Some(existing) = &mut *self.existing.write().unwrap_or_else(PoisonError::into_inner) {
             existing.extend(locations.values().map(|location| location.pack));
@@ -165,14 +167,14 @@ impl DedupIndex {
     }
 
     /// Whether nobody has found out yet that this pack exists. Nothing may refer to it until then.
-    pub fn is_unsure(&self, pack: &PackId) -> bool {
+    pub(crate) fn is_unsure(&self, pack: &PackId) -> bool {
         let existing = self.existing.read().unwrap_or_else(PoisonError::into_inner);
         let there = self.there.read().unwrap_or_else(PoisonError::into_inner);
         existing.is_none() && !there.contains(pack) && !self.was_missed(pack)
     }
 
     /// Whether nothing may refer to this pack anew.
-    pub fn is_barred(&self, pack: &PackId) -> bool {
+    pub(crate) fn is_barred(&self, pack: &PackId) -> bool {
         let existing = self.existing.read().unwrap_or_else(PoisonError::into_inner);
         let unlisted = existing.as_ref().is_some_and(|existing| !existing.contains(pack));
         unlisted || self.was_missed(pack) || self.is_condemned(pack)

@@ -41,6 +41,7 @@ const FETCHED_FOR_EACH: u64 = 2;
 /// Verified metadata, decompressed but not decoded.
 #[derive(Debug)]
 pub struct Metadata {
+    /// The list of all segments.
     pub root: Root,
     /// One for each segment of the root.
     trees: Vec<Bytes>,
@@ -59,7 +60,7 @@ impl Metadata {
     }
 
     /// The same, if it takes no more than `most` bytes.
-    pub async fn load_within(
+    pub(crate) async fn load_within(
         store: &TenantStore,
         record: RecordId,
         generation: u64,
@@ -161,7 +162,7 @@ impl Metadata {
     }
 
     /// Segment by segment, its chunks: what they are, how long, and where they lie.
-    pub fn read_segments(
+    pub(crate) fn read_segments(
         &self,
         mut each: impl FnMut(&SegmentRef, Vec<(ChunkId, u32, Location)>) -> Result<()>,
     ) -> Result<()> {
@@ -202,7 +203,7 @@ impl Metadata {
     }
 
     /// Keeps this metadata for the next write or read on this host.
-    pub fn remember(&self, store: &TenantStore, record: RecordId, generation: u64) {
+    pub(crate) fn remember(&self, store: &TenantStore, record: RecordId, generation: u64) {
         let Some(cache) = &store.cache else { return };
         let mut bytes = Vec::new();
         bytes.put_bytes(&self.root.encode());

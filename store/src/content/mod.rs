@@ -1,4 +1,4 @@
-//! Chunks: cutting, naming, compressing, packing, finding and reading them back.
+//! Cuts, names, compresses, packs and finds chunks, and reads them back.
 //!
 //! Nothing here knows what a profile is. What computes is plain functions on threads;
 //! what waits is async; bounded queues lie between.
@@ -35,8 +35,11 @@ use crate::{
 /// One tenant's part of a store: all that the code below can see of it.
 #[derive(Clone, Debug)]
 pub struct TenantStore {
+    /// The tenant's objects, and no others.
     pub bucket: Arc<dyn Bucket>,
+    /// Whose part it is.
     pub tenant: Tenant,
+    /// The tenant's settings.
     pub config: Arc<TenantConfig>,
     /// Set by every answer.
     pub clock: Arc<StoreClock>,
@@ -47,10 +50,12 @@ pub struct TenantStore {
 }
 
 impl TenantStore {
+    /// The key that chunk ids are made with.
     pub fn key(&self) -> &ChunkKey {
         &self.config.chunk_key
     }
 
+    /// How files are cut and stored.
     pub fn chunking(&self) -> &Chunking {
         &self.config.chunking
     }

@@ -26,32 +26,39 @@ pub struct Packer {
 /// A complete pack, ready to be uploaded.
 #[derive(Clone, Debug)]
 pub struct SealedPack {
+    /// Which pack it is.
     pub id: PackId,
+    /// The whole object.
     pub bytes: Bytes,
+    /// The frames in it, in the order in which they lie.
     pub entries: Vec<PackEntry>,
 }
 
 impl Packer {
+    /// An empty pack that has room for so many bytes before it takes more memory.
     pub fn with_capacity(capacity: usize) -> Self {
         Self::recycling(capacity, &Buffers::new(0))
     }
 
     /// Takes its memory from `buffers` and gives it back there.
-    pub fn recycling(capacity: usize, buffers: &Buffers) -> Self {
+    pub(crate) fn recycling(capacity: usize, buffers: &Buffers) -> Self {
         let mut buffer = buffers.take(capacity);
         buffer.clear();
         buffer.extend_from_slice(&pack::header());
         Self { buffer, home: buffers.clone(), entries: Vec::new() }
     }
 
+    /// How long the pack would be if it were sealed now.
     pub fn len(&self) -> usize {
         self.buffer.len() + self.entries.len() * pack::ENTRY_LEN + pack::TRAILER_LEN
     }
 
+    /// Whether no frame was pushed.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
+    /// Appends a frame, and tells where it lies.
     pub fn push(&mut self, id: ChunkId, kind: EntryKind, raw_len: u32, frame: Frame<'_>) -> PackEntry {
         let entry = PackEntry {
             id,
@@ -76,6 +83,7 @@ impl Packer {
         entry
     }
 
+    /// Ends the pack with its directory and trailer.
     pub fn seal(self, id: PackId, key: ChunkKey) -> SealedPack {
         self.seal_as(WRITER, id, key)
     }
@@ -89,6 +97,7 @@ impl Packer {
 }
 
 impl SealedPack {
+    /// Where each chunk lies.
     pub fn locations(&self) -> impl Iterator<Item = (ChunkId, Location)> + '_ {
         self.entries.iter().map(|entry| {
             let PackEntry { offset, stored_len, codec, .. } = *entry;
@@ -96,6 +105,7 @@ impl SealedPack {
         })
     }
 
+    /// The pack as an index lists it.
     pub fn index(&self) -> IndexPack {
         let chunks = self
             .entries

@@ -29,6 +29,7 @@ const REQUESTS_AT_ONCE: usize = 4;
 pub struct Verified<'a>(Cow<'a, [u8]>);
 
 impl<'a> Verified<'a> {
+    /// Decompresses a frame, and checks that it is the chunk `id`.
     pub fn check(key: &ChunkKey, id: &ChunkId, codec: Codec, stored: &'a [u8], raw_len: u32) -> Result<Self> {
         let raw = frame::decode(codec, stored, raw_len as usize)
             .map_err(|error| error.of(format!("chunk {id}")))?;
@@ -39,12 +40,13 @@ impl<'a> Verified<'a> {
         Ok(Self(raw))
     }
 
+    /// The bytes, which may be the caller's for good.
     pub fn into_bytes(self) -> Vec<u8> {
         self.0.into_owned()
     }
 
     /// The bytes, without a copy of those that are stored as they are; `stored` is what was checked.
-    pub fn into_shared(self, stored: &'a Bytes) -> Bytes {
+    pub(crate) fn into_shared(self, stored: &'a Bytes) -> Bytes {
         match self.0 {
             Cow::Borrowed(raw) => stored.slice_ref(raw),
             Cow::Owned(raw) => raw.into(),
@@ -63,9 +65,13 @@ impl std::ops::Deref for Verified<'_> {
 /// A chunk somebody wants, with what it is wanted for.
 #[derive(Clone, Copy, Debug)]
 pub struct Want<T> {
+    /// What names the chunk.
     pub id: ChunkId,
+    /// How many bytes it has uncompressed.
     pub raw_len: u32,
+    /// Where its frame lies.
     pub location: Location,
+    /// What the caller wants it for.
     pub purpose: T,
 }
 
@@ -87,9 +93,13 @@ impl<T> Want<T> {
 /// One request: a range of a pack and the chunks wanted from it, by offset.
 #[derive(Clone, Debug)]
 pub struct Fetch<T> {
+    /// The pack to read from.
     pub pack: PackId,
+    /// The first byte to read.
     pub start: u64,
+    /// The end of what is read.
     pub end: u64,
+    /// The chunks in it.
     pub wants: Vec<Want<T>>,
 }
 
@@ -99,7 +109,7 @@ pub fn plan<T>(wants: impl IntoIterator<Item = Want<T>>) -> Vec<Fetch<T>> {
 }
 
 /// The same, where up to `max_gap` bytes that are not wanted are no reason for another request.
-pub fn plan_over<T>(max_gap: u64, wants: impl IntoIterator<Item = Want<T>>) -> Vec<Fetch<T>> {
+pub(crate) fn plan_over<T>(max_gap: u64, wants: impl IntoIterator<Item = Want<T>>) -> Vec<Fetch<T>> {
     let mut packs: Vec<(PackId, Vec<Want<T>>)> = Vec::new();
     let mut places = HashMap::new();
     for want in wants {
@@ -152,7 +162,7 @@ impl TenantStore {
     }
 
     /// A range of a pack. A pack that is missing or too short is damage, and says so.
-    pub async fn pack_range(&self, pack: PackId, start: u64, end: u64) -> Result<Bytes> {
+    pub(crate) async fn pack_range(&self, pack: PackId, start: u64, end: u64) -> Result<Bytes> {
         let key = layout::pack(&self.tenant, pack);
         self.bucket.get_range(&key, start..end).await.map_err(|error| match error {
             BucketError::NotFound { key } => Error::Missing { object: key, by: "a snapshot needs it" },

@@ -12,6 +12,7 @@ use crate::{Result, format::tree::Extent};
 
 /// A file with what it was stored as before it changed.
 pub trait Changed {
+    /// How many bytes the file has now.
     fn size(&self) -> u64;
 
     /// Runs of zeros that take no space, in order.
@@ -30,7 +31,9 @@ pub trait Changed {
 /// A part of a file as it was stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Before {
+    /// Where in the file it was.
     pub start: u64,
+    /// What was stored there.
     pub extent: Extent,
 }
 
@@ -40,6 +43,7 @@ impl Before {
     }
 }
 
+/// Cuts the file as a whole would be cut, with the extents it had where nothing has changed.
 pub fn recut(file: &dyn Changed, cutter: &mut Cutter<'_>) -> Result<()> {
     let size = file.size();
     if file.holes().is_empty() && size <= cutter.inline_bytes() {

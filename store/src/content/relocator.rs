@@ -21,7 +21,7 @@ use super::{
 use crate::{Error, Result, format::table::Location, id::ChunkId};
 
 /// How often it is asked again for one read, before what is missed counts as lost.
-pub const LOOKS: u32 = 3;
+pub(crate) const LOOKS: u32 = 3;
 
 /// Knows where the chunks of a snapshot are now.
 #[async_trait]
@@ -40,12 +40,13 @@ pub struct Relocator {
 }
 
 impl Relocator {
+    /// Asks `relocate` where chunks are that are no longer where they were.
     pub fn new(relocate: Arc<dyn Relocate>) -> Self {
         Self { relocate: Some(relocate), ..Self::default() }
     }
 
     /// Whether what is missed can be looked for.
-    pub fn can_follow(&self) -> bool {
+    pub(crate) fn can_follow(&self) -> bool {
         self.relocate.is_some()
     }
 
@@ -56,7 +57,7 @@ impl Relocator {
 
     /// Asks where the chunks are, after something was `missing` that was looked for where
     /// `known` said. Fails with that if nobody can tell.
-    pub async fn look_again(&self, known: &Arc<Locations>, missing: Error) -> Result<()> {
+    pub(crate) async fn look_again(&self, known: &Arc<Locations>, missing: Error) -> Result<()> {
         let Some(relocate) = &self.relocate else { return Err(missing) };
         let _one_at_a_time = self.looking.lock().await;
         if !Arc::ptr_eq(&self.known(), known) {

@@ -38,12 +38,14 @@ pub struct Unfinished {
 /// What a snapshot needs of what earlier writes have left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TakenOver {
+    /// Packs that hold something of it.
     pub packs: u64,
     /// As they are stored.
     pub bytes: u64,
 }
 
 impl Unfinished {
+    /// Knows these packs.
     pub fn of(packs: impl IntoIterator<Item = IndexPack>) -> Self {
         let mut unfinished = Self::default();
         packs.into_iter().for_each(|pack| unfinished.learn(pack));
@@ -69,14 +71,17 @@ impl Unfinished {
         loaded
     }
 
+    /// Where a chunk lies, if one of the packs holds it.
     pub fn locate(&self, id: &ChunkId) -> Option<&Location> {
         self.places.get(id)
     }
 
+    /// The chunks of a pack, if it is one of these.
     pub fn get(&self, pack: &PackId) -> Option<&IndexPack> {
         self.packs.get(pack)
     }
 
+    /// All of the packs.
     pub fn packs(&self) -> impl Iterator<Item = PackId> + '_ {
         self.packs.keys().copied()
     }

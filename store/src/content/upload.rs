@@ -46,7 +46,7 @@ pub trait WriteSession: Send + Sync {
 }
 
 /// Uploads the packs of one write. Called from threads that may block.
-pub struct Uploader {
+pub(crate) struct Uploader {
     store: TenantStore,
     gate: Arc<dyn WriteSession>,
     progress: Arc<dyn Progress>,
@@ -62,7 +62,9 @@ pub struct Uploader {
 
 /// The right to have one more pack under way.
 #[derive(Debug)]
-pub struct UploadSlot(#[expect(dead_code, reason = "held until the pack is durable")] OwnedSemaphorePermit);
+pub(crate) struct UploadSlot(
+    #[expect(dead_code, reason = "held until the pack is durable")] OwnedSemaphorePermit,
+);
 
 #[derive(Default)]
 struct Sent {
@@ -73,7 +75,7 @@ struct Sent {
 
 /// Proof that every pack of a write is durable: whoever makes one has waited for all of them.
 #[derive(Debug)]
-pub struct DurablePacks {
+pub(crate) struct DurablePacks {
     pub locations: Locations,
     pub index: Vec<IndexPack>,
     pub stored_bytes: u64,

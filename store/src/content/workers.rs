@@ -54,6 +54,7 @@ pub mod at_once {
         WANTED.set(true);
     }
 
+    /// Ends what [`begin`] began.
     pub fn end() {
         WANTED.set(false);
     }

@@ -1,4 +1,4 @@
-//! What errors tell about pointers and locks.
+//! Describes pointers and locks in errors.
 
 use std::{fmt, time::Duration};
 
@@ -8,10 +8,15 @@ use crate::id::{Nonce, RecordId};
 /// Who holds a lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holder {
+    /// The holder's run.
     pub run_id: String,
+    /// The holder's host.
     pub host: String,
+    /// The run of that host.
     pub host_run_id: String,
+    /// When the holder took the lock, by the holder's clock.
     pub acquired_at_ms: u64,
+    /// How often the holder renewed it.
     pub renewal_count: u64,
     /// How long it is held yet, if nobody renews it.
     pub remaining: Duration,
@@ -45,6 +50,7 @@ pub struct Deleted {
     pub at_ms: u64,
     /// `user@host`.
     pub by: String,
+    /// Why, in the words of whoever deleted it.
     pub reason: String,
 }
 
@@ -58,12 +64,17 @@ impl fmt::Display for Deleted {
 /// Why a snapshot is not deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Needed {
+    /// The pointer names it.
     Latest,
+    /// It is the only one that there is.
     Only,
+    /// A reader has pinned it.
     Mounted,
     /// A session that is not finished builds on it.
     Session {
+        /// The session's own id.
         id: RecordId,
+        /// The host on which its changes lie.
         host: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What can go wrong, in words of the domain, and its one classification.
+//! `Error` tells what can go wrong, in words of the domain, and `ErrorKind` classifies it.
 
 mod bucket;
 mod catalog;
@@ -17,6 +17,7 @@ use crate::{
     name::InvalidName,
 };
 
+/// A result whose error is this crate's.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The classification every rendering starts from: exit code, errno, status code.
@@ -92,107 +93,305 @@ pub enum ErrorKind {
     Internal,
 }
 
+/// Why an operation failed. [`Error::kind`] says what callers can do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// A name that nobody may choose.
     #[error(transparent)]
     Name(#[from] InvalidName),
+    /// An id that cannot be parsed.
     #[error(transparent)]
     Id(#[from] InvalidId),
+    /// A key that no object may have.
     #[error(transparent)]
     Key(#[from] InvalidKey),
+    /// The caller asked for what makes no sense.
     #[error("{what}")]
-    InvalidInput { what: String },
+    InvalidInput {
+        /// What is wrong with it, for people.
+        what: String,
+    },
+    /// The bucket failed, in a way that has no name of its own here.
     #[error(transparent)]
     Bucket(BucketError),
+    /// Stored bytes are not what they should be.
     #[error("{object} is damaged: {reason}")]
-    Damaged { object: String, reason: String },
+    Damaged {
+        /// What was read.
+        object: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// An object is gone that something else names: damage of what names it.
     #[error("{object} is damaged: it is missing, though {by}")]
-    Missing { object: String, by: &'static str },
+    Missing {
+        /// What is missing.
+        object: String,
+        /// Why it should be there.
+        by: &'static str,
+    },
+    /// A later pstore wrote it.
     #[error(
         "{object} has format version {found}, written by {writer}; this pstore reads version {supported}"
     )]
-    UnsupportedFormat { object: String, found: String, supported: String, writer: String },
+    UnsupportedFormat {
+        /// What was read.
+        object: String,
+        /// The version it has.
+        found: String,
+        /// The versions that this code knows.
+        supported: String,
+        /// The program that wrote it.
+        writer: String,
+    },
+    /// Whoever wrote it used what this code does not know.
     #[error("{object} needs {feature:?}, which this pstore does not know; it was written by {writer}")]
-    UnsupportedFeature { object: String, feature: String, writer: String },
+    UnsupportedFeature {
+        /// What was read.
+        object: String,
+        /// What is needed.
+        feature: String,
+        /// The program that wrote it.
+        writer: String,
+    },
+    /// The store is not one that may be written to or read.
     #[error("{store} cannot be used: {reason}")]
-    StoreRefused { store: String, reason: String },
+    StoreRefused {
+        /// The store's address.
+        store: String,
+        /// Why not.
+        reason: String,
+    },
+    /// Nothing goes by that name.
     #[error("{what} does not exist")]
-    NotFound { what: String },
+    NotFound {
+        /// What was looked for.
+        what: String,
+    },
+    /// A short name that several snapshots have.
     #[error("{prefix} fits several snapshots: {}", candidates.join(", "))]
-    AmbiguousPrefix { prefix: String, candidates: Vec<String> },
+    AmbiguousPrefix {
+        /// What was given.
+        prefix: String,
+        /// The names that it could be.
+        candidates: Vec<String>,
+    },
+    /// The directory to write to has something in it.
     #[error("{} exists and is not empty", path.display())]
-    TargetExists { path: PathBuf },
+    TargetExists {
+        /// That directory.
+        path: PathBuf,
+    },
+    /// The snapshot is safe, but is not the current one.
     #[error("snapshot {record} is stored, but the pointer of {lineage} was not moved to it: {reason}")]
-    PointerNotFlipped { record: RecordId, lineage: String, reason: String },
+    PointerNotFlipped {
+        /// The snapshot's record.
+        record: RecordId,
+        /// Whose pointer it is.
+        lineage: String,
+        /// Why it was not moved.
+        reason: String,
+    },
+    /// The answer to a write of the pointer was lost, and what became of it cannot be found out now.
     #[error(
         "snapshot {record} is stored; whether the pointer of {lineage} was moved to it is unknown: {reason}"
     )]
-    PointerUnknown { record: RecordId, lineage: String, reason: String },
+    PointerUnknown {
+        /// The snapshot's record.
+        record: RecordId,
+        /// Whose pointer it is.
+        lineage: String,
+        /// Why it is not known.
+        reason: String,
+    },
+    /// Somebody else holds the lock.
     #[error("{lineage} is locked by {holder}")]
-    LockHeld { lineage: String, holder: Box<Holder> },
+    LockHeld {
+        /// What is locked.
+        lineage: String,
+        /// Who holds it, and until when.
+        holder: Box<Holder>,
+    },
+    /// The caller held the lock and holds it no more.
     #[error(
         "the lock of {lineage} was lost{}{}",
         holder.as_ref().map_or_else(String::new, |holder| format!(" to {holder}")),
         stored(record)
     )]
-    LockLost { record: Option<RecordId>, lineage: String, holder: Option<Box<Holder>> },
+    LockLost {
+        /// What was stored all the same.
+        record: Option<RecordId>,
+        /// What was locked.
+        lineage: String,
+        /// Who holds it now, if that is known.
+        holder: Option<Box<Holder>>,
+    },
+    /// The pointer does not name what the caller built on.
     #[error("the pointer of {lineage} was moved by somebody else: {reason}{}", stored(record))]
-    PointerMoved { record: Option<RecordId>, lineage: String, reason: String },
+    PointerMoved {
+        /// What was stored all the same.
+        record: Option<RecordId>,
+        /// Whose pointer it is.
+        lineage: String,
+        /// What is known of the move.
+        reason: String,
+    },
+    /// Something needs the snapshot that was to be deleted.
     #[error("snapshot {sha256_prefix} of {lineage} cannot be deleted: {needed}")]
-    SnapshotNeeded { record: RecordId, sha256_prefix: String, lineage: String, needed: Needed },
+    SnapshotNeeded {
+        /// The snapshot's record.
+        record: RecordId,
+        /// The snapshot's short name.
+        sha256_prefix: String,
+        /// Whose snapshot it is.
+        lineage: String,
+        /// What needs it.
+        needed: Needed,
+    },
+    /// The profile or tenant was deleted.
     #[error("{what} was deleted {deleted}")]
-    Deleted { what: String, deleted: Box<Deleted> },
+    Deleted {
+        /// Which.
+        what: String,
+        /// Who deleted it, when and why.
+        deleted: Box<Deleted>,
+    },
+    /// Another process was faster; the operation can be begun anew.
     #[error("{what} was changed by somebody else at the same time")]
-    Conflict { what: String },
+    Conflict {
+        /// What both wanted to change.
+        what: String,
+    },
+    /// The write was taken for dead. Nothing of it counts; it can be begun anew.
     #[error("write {record} was revoked by a garbage collection that took it for dead")]
-    WriteRevoked { record: RecordId },
+    WriteRevoked {
+        /// The record of the write.
+        record: RecordId,
+    },
+    /// Somebody writes to the directory that is captured.
     #[error("{} changed while it was read ({attempts} attempts)", path.display())]
-    SourceChanged { path: PathBuf, attempts: u32 },
+    SourceChanged {
+        /// What changed.
+        path: PathBuf,
+        /// How often it was tried.
+        attempts: u32,
+    },
+    /// The local disk failed.
     #[error("{action} {}: {source}", path.display())]
     Io {
+        /// What was tried, such as `cannot open`.
         action: &'static str,
+        /// The file or directory.
         path: PathBuf,
+        /// What the system says.
         #[source]
         source: io::Error,
     },
+    /// Something that pstore leaves out on purpose.
     #[error("{what} is not implemented: {page} says why, and what to do instead")]
-    NotImplemented { what: String, page: String },
+    NotImplemented {
+        /// What was asked for.
+        what: String,
+        /// The page of the documentation that explains it.
+        page: String,
+    },
+    /// The directory is larger than its limit.
     #[error(
         "{} holds {bytes} bytes, more than the {limit} that are allowed{}",
         path.display(),
         parts(largest)
     )]
-    ProfileTooLarge { path: PathBuf, bytes: u64, limit: u64, largest: Vec<(String, u64)> },
+    ProfileTooLarge {
+        /// The directory.
+        path: PathBuf,
+        /// How many bytes its files have.
+        bytes: u64,
+        /// How many they may have.
+        limit: u64,
+        /// What takes most of it, with its bytes.
+        largest: Vec<(String, u64)>,
+    },
+    /// The tenant would have stored more than it may.
     #[error("{what}")]
-    QuotaExceeded { what: String },
+    QuotaExceeded {
+        /// How much, and how much it may have, for people.
+        what: String,
+    },
+    /// Somebody uses the directory.
     #[error("{} is in use by {by}", path.display())]
-    InUse { path: PathBuf, by: String },
+    InUse {
+        /// The directory.
+        path: PathBuf,
+        /// Who uses it.
+        by: String,
+    },
     /// An archive that is what it should be, but cannot be a snapshot.
     #[error("{archive} cannot be imported: {problem}")]
-    BadArchive { archive: String, problem: String },
+    BadArchive {
+        /// Which archive.
+        archive: String,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// The pointer names an archive that no record of ours describes.
     #[error(
         "the current snapshot of {lineage} is the archive {sha256_prefix}, which another program has put in {store}"
     )]
-    Foreign { lineage: String, sha256_prefix: String, store: String },
+    Foreign {
+        /// Whose pointer it is.
+        lineage: String,
+        /// The short name of the archive.
+        sha256_prefix: String,
+        /// The store's address.
+        store: String,
+    },
+    /// A database of the profile is damaged, or what is expected of it is not there.
     #[error("{what} is not whole: {problem}")]
-    IntegrityFailed { what: String, problem: String },
+    IntegrityFailed {
+        /// Which profile.
+        what: String,
+        /// What was found.
+        problem: String,
+    },
+    /// The profile is of another Chrome than the one it is wanted for.
     #[error("{reason}")]
-    VersionMismatch { reason: String },
+    VersionMismatch {
+        /// Which, for people.
+        reason: String,
+    },
+    /// The mount would lose changes.
     #[error("{} has changes that are not committed: {}", mountpoint.display(), named(paths, *count))]
-    Uncommitted { mountpoint: PathBuf, paths: Vec<String>, count: usize },
+    Uncommitted {
+        /// Where it is mounted.
+        mountpoint: PathBuf,
+        /// Some of what has changed.
+        paths: Vec<String>,
+        /// How much has changed in all.
+        count: usize,
+    },
+    /// A commit is stored, but the session could not be brought to it.
     #[error(
         "snapshot {record} is stored and the pointer was moved to it, but the session still has what was committed: {reason}"
     )]
-    SessionBehind { record: RecordId, reason: String },
+    SessionBehind {
+        /// The record that was stored.
+        record: RecordId,
+        /// Why it could not.
+        reason: String,
+    },
+    /// The caller, or a signal, ended the operation.
     #[error("interrupted")]
     Interrupted,
+    /// A bug.
     #[error("internal error: {what}")]
-    Internal { what: String },
+    Internal {
+        /// What should not have happened.
+        what: String,
+    },
 }
 
 impl Error {
+    /// What callers can do about it.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Name(_) | Self::Id(_) | Self::Key(_) | Self::InvalidInput { .. } => ErrorKind::InvalidInput,
@@ -244,6 +443,7 @@ impl Error {
         Self::Damaged { object: line(object.to_string()), reason: line(reason.to_string()) }
     }
 
+    /// An error of the local disk.
     pub fn io(action: &'static str, path: impl Into<PathBuf>, source: impl Into<io::Error>) -> Self {
         Self::Io { action, path: path.into(), source: source.into() }
     }
@@ -284,6 +484,7 @@ fn stored(record: &Option<RecordId>) -> String {
 
 /// Adds what was tried and on which path to an I/O error.
 pub trait IoContext<T> {
+    /// Says what was tried, such as `cannot open`, and on what.
     fn at(self, action: &'static str, path: impl Into<PathBuf>) -> Result<T>;
 }
 

@@ -1,4 +1,4 @@
-//! Text that others have written, made harmless.
+//! Makes text harmless that others have written.
 //!
 //! Names of runs and hosts, reasons, labels, notes, names of files and words in documents come from
 //! everybody who writes to the store. None of them may move a cursor, break a line or pass for another.

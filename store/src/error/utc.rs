@@ -1,4 +1,4 @@
-//! Times of day, in UTC.
+//! Shows times in UTC.
 
 /// `2025-11-15 02:58:03`, from milliseconds since 1970.
 pub fn utc(unix_ms: u64) -> String {

@@ -1,4 +1,4 @@
-//! The primitives of the binary encodings: little-endian integers, canonical varints,
+//! Reads and writes the primitives of the binary encodings: little-endian integers, canonical varints,
 //! length-prefixed bytes.
 
 use super::{FormatError, Result};
@@ -10,18 +10,22 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    /// Begins at the first of `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
+    /// Whether everything was read.
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
+    /// How many bytes are left.
     pub fn remaining(&self) -> usize {
         self.rest.len()
     }
 
+    /// The next `len` bytes.
     pub fn take(&mut self, len: usize) -> Result<&'a [u8]> {
         let (head, rest) = self.rest.split_at_checked(len).ok_or_else(|| {
             FormatError::malformed(format!("{len} bytes expected, {} left", self.rest.len()))
@@ -30,24 +34,29 @@ impl<'a> Reader<'a> {
         Ok(head)
     }
 
+    /// The next `N` bytes.
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let mut array = [0; N];
         array.copy_from_slice(self.take(N)?);
         Ok(array)
     }
 
+    /// The next byte.
     pub fn u8(&mut self) -> Result<u8> {
         Ok(self.array::<1>()?[0])
     }
 
+    /// The next two bytes as a number.
     pub fn u16(&mut self) -> Result<u16> {
         Ok(u16::from_le_bytes(self.array()?))
     }
 
+    /// The next four bytes as a number.
     pub fn u32(&mut self) -> Result<u32> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
+    /// The next eight bytes as a number.
     pub fn u64(&mut self) -> Result<u64> {
         Ok(u64::from_le_bytes(self.array()?))
     }
@@ -105,6 +114,7 @@ impl<'a> Reader<'a> {
         Ok((value >> 1) as i64 ^ -((value & 1) as i64))
     }
 
+    /// Reads `literal`, without which the bytes are not `what`.
     pub fn expect(&mut self, literal: &[u8], what: &str) -> Result<()> {
         if self.rest.len() < literal.len() || self.take(literal.len())? != literal {
             return Err(FormatError::malformed(format!("this is not {what}")));
@@ -112,6 +122,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
+    /// Ends reading. Bytes that are left over are an error.
     pub fn finish(self) -> Result<()> {
         if self.rest.is_empty() {
             return Ok(());
@@ -122,8 +133,11 @@ impl<'a> Reader<'a> {
 
 /// The counterpart of [`Reader`], appending to a vector.
 pub trait Put {
+    /// Appends what [`Reader::varint`] reads.
     fn put_varint(&mut self, value: u64);
+    /// Appends a length and that many bytes.
     fn put_bytes(&mut self, bytes: &[u8]);
+    /// Appends a signed number.
     fn put_signed(&mut self, value: i64);
 }
 

@@ -1,4 +1,4 @@
-//! `pstore.json` of a store and `tenant.json` of a tenant: what writers must agree on.
+//! Encodes and decodes `pstore.json` of a store and `tenant.json` of a tenant: what writers must agree on.
 //!
 //! A tenant's configuration repeats all it needs of the store's, so that a credential
 //! limited to one tenant never has to read outside its prefixes.
@@ -15,7 +15,9 @@ use crate::{
     name::Tenant,
 };
 
+/// What the field `schema` of `pstore.json` says.
 pub const STORE_SCHEMA: &str = "pstore.store";
+/// What the field `schema` of `tenant.json` says.
 pub const TENANT_SCHEMA: &str = "pstore.tenant";
 
 /// How files are cut and stored. Fixed for a tenant once it exists: equal files give
@@ -25,25 +27,32 @@ pub const TENANT_SCHEMA: &str = "pstore.tenant";
 /// [`Chunking::check`] is for those who are about to write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chunking {
+    /// The name of the algorithm that cuts.
     pub algorithm: String,
+    /// No chunk is shorter, but for the last of a file.
     #[serde(default)]
     pub min_bytes: u32,
+    /// What chunks are long on average.
     #[serde(default)]
     pub average_bytes: u32,
+    /// No chunk is longer.
     #[serde(default)]
     pub max_bytes: u32,
     /// Files up to this size are kept in the tree itself.
     #[serde(default)]
     pub inline_bytes: u32,
+    /// How hard chunks are compressed.
     #[serde(default)]
     pub zstd_level: i32,
+    /// A data pack is closed when it has become so long.
     #[serde(default)]
     pub pack_bytes: u32,
+    /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
 
-pub const FASTCDC_2020: &str = "fastcdc-2020";
+pub(crate) const FASTCDC_2020: &str = "fastcdc-2020";
 
 impl Default for Chunking {
     fn default() -> Self {
@@ -98,9 +107,13 @@ impl Chunking {
 /// What a pstore must know to use a store. Collecting garbage counts as writing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Features {
+    /// Without these, nothing in the store can be read.
     pub read: Vec<String>,
+    /// Without these, nothing may be written to it.
     pub write: Vec<String>,
+    /// Whoever does not know these may read and write all the same.
     pub optional: Vec<String>,
+    /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
@@ -123,28 +136,39 @@ fn unknown(features: &[String], writer: &str) -> Result<()> {
     }
 }
 
+/// `pstore.json`: the settings of a whole store.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StoreConfig {
+    /// The major version of the format it is written in.
     pub version: u64,
+    /// The minor version of the format that its writer knew.
     pub minor: u64,
+    /// Always [`STORE_SCHEMA`].
     pub schema: String,
+    /// The program that wrote it, with its version; for messages.
     pub writer: String,
+    /// Random, and the same for as long as the store exists.
     pub store_id: StoreId,
+    /// When the store was made, by its maker's clock.
     pub created_at_ms: u64,
+    /// What a program must know to use the store.
     pub features: Features,
     /// What new tenants start with.
     pub chunking: Chunking,
     /// What the probe found out about the server.
     pub probe: Value,
+    /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
 
 impl StoreConfig {
+    /// The bytes of the document.
     pub fn encode(&self) -> Vec<u8> {
         document::encode(self)
     }
 
+    /// Reads the document. Refuses what is too long, malformed, or of a version that this code does not know.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let fields = document::open(bytes, limits::CONFIG)?;
         document::check_schema(&fields, STORE_SCHEMA)?;
@@ -160,34 +184,51 @@ impl StoreConfig {
     }
 }
 
+/// `tenant.json`: the settings of one tenant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TenantConfig {
+    /// The major version of the format it is written in.
     pub version: u64,
+    /// The minor version of the format that its writer knew.
     pub minor: u64,
+    /// Always [`TENANT_SCHEMA`].
     pub schema: String,
+    /// The program that wrote it, with its version; for messages.
     pub writer: String,
+    /// Whose settings these are.
     pub tenant_id: Tenant,
+    /// The store in which the tenant was made.
     pub store_id: StoreId,
+    /// When the tenant was made, by its maker's clock.
     pub created_at_ms: u64,
+    /// The key of the tenant's chunk ids: other tenants have other ids for the same bytes.
     pub chunk_key: ChunkKey,
+    /// Always [`HASH`].
     pub hash: String,
+    /// What a program must know to use the tenant's objects.
     pub features: Features,
+    /// How the tenant's files are cut.
     pub chunking: Chunking,
+    /// What was found out about the bucket when the tenant was made.
     pub probe: Value,
     /// Of a tenant that was deleted: this document is then its tombstone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion: Option<Deletion>,
+    /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
 
+/// How chunk ids are made: BLAKE3 with the tenant's key.
 pub const HASH: &str = "blake3-keyed";
 
 impl TenantConfig {
+    /// The bytes of the document.
     pub fn encode(&self) -> Vec<u8> {
         document::encode(self)
     }
 
+    /// Reads the document. Refuses what is too long, malformed, or of a version that this code does not know.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let fields = document::open(bytes, limits::CONFIG)?;
         document::check_schema(&fields, TENANT_SCHEMA)?;

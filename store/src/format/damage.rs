@@ -1,4 +1,4 @@
-//! The mark of a snapshot of which something is lost.
+//! `Mark` marks a snapshot of which something is lost.
 //!
 //! A check that could not make damage good leaves it in the record, for those who are about
 //! to read the snapshot, and for writers, which refer to nothing that it names.
@@ -8,13 +8,17 @@ use serde::{Deserialize, Serialize};
 use super::Unknown;
 use crate::id::PackId;
 
+/// What a check found to be lost.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Mark {
+    /// When the check found it.
     pub found_at_ms: u64,
     /// How many files cannot be read as they were.
     pub files: u64,
+    /// The packs in which something is lost.
     pub packs: Vec<MarkedPack>,
+    /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
@@ -23,10 +27,12 @@ pub struct Mark {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MarkedPack {
+    /// The pack that is gone or damaged.
     pub pack: PackId,
     /// Where the frames begin; without any it is the whole pack.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub offsets: Vec<u64>,
+    /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
     pub unknown: Unknown,
 }

@@ -1,4 +1,4 @@
-//! JSON documents that notice when one of their bits has changed.
+//! Encodes and decodes JSON documents that notice when one of their bits has changed.
 //!
 //! A document carries `check`: the BLAKE3 digest of itself without that field, written
 //! compactly with its keys sorted. Its version is looked at before anything else, so that

@@ -1,4 +1,4 @@
-//! Events: what has happened to a lineage's pointer and lock, who did it and why.
+//! `Event` tells what has happened to a lineage's pointer and lock, who did it and why.
 //!
 //! An event is born inside the write that makes it happen, in the block of the pointer, the
 //! lock or the record, and is then stored as an object of its own. Whoever replaces that
@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{MAJOR, MINOR, Result, Unknown, WRITER, document, limits};
 use crate::id::{EventId, FlipId, RecordId};
 
+/// What the field `schema` of the document says.
 pub const SCHEMA: &str = "pstore.event";
 /// The longest reason a person may give.
 pub const MAX_REASON_BYTES: usize = 4096;
@@ -42,6 +43,7 @@ pub enum EventKind {
     ForeignFlip,
     /// As before, from something other than what the pointer named last.
     ForeignFork,
+    /// A word that this code does not know.
     Other(String),
 }
 
@@ -61,6 +63,7 @@ impl EventKind {
         Self::ForeignFork,
     ];
 
+    /// The word in the document.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Flip => "flip",
@@ -96,32 +99,47 @@ impl From<EventKind> for String {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Actor {
+    /// The run that acted; the holder of a lock goes by it.
     pub run_id: String,
+    /// The host it ran on.
     pub host: String,
+    /// Which run of the host it was. Empty if nobody said it.
     pub host_run_id: String,
+    /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
 
+/// Something that has happened to a lineage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Event {
+    /// The major version of the format it is written in.
     pub version: u64,
+    /// The minor version of the format that its writer knew.
     pub minor: u64,
+    /// The name of this kind of document.
     pub schema: String,
+    /// The program that wrote it, with its version; for messages.
     pub writer: String,
+    /// Made of the time and of chance, so that events sort by age.
     pub id: EventId,
+    /// What has happened.
     pub kind: EventKind,
     /// By the clock of the host that acted.
     pub at_ms: u64,
+    /// Who did it.
     pub by: Actor,
+    /// Why, in the words of whoever did it. May be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// Of a move of the pointer: what it named before and after.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_sha256_prefix: Option<String>,
+    /// The short name of the snapshot that the pointer names since, if it was moved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to_sha256_prefix: Option<String>,
+    /// The flip that this event tells of, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flip_id: Option<FlipId>,
     /// The snapshot it is about.
@@ -130,11 +148,13 @@ pub struct Event {
     /// Of a lock: whose it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<Actor>,
+    /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
 
 impl Event {
+    /// An event that says no more than this.
     pub fn new(id: EventId, kind: EventKind, at_ms: u64, by: Actor) -> Self {
         Self {
             version: MAJOR.into(),
@@ -155,10 +175,12 @@ impl Event {
         }
     }
 
+    /// The bytes of the document.
     pub fn encode(&self) -> Vec<u8> {
         document::encode(self)
     }
 
+    /// Reads the document. Refuses what is too long, malformed, or of a version that this code does not know.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let fields = document::open(bytes, limits::EVENT)?;
         document::check_schema(&fields, SCHEMA)?;

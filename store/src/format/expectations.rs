@@ -1,4 +1,4 @@
-//! Expectations: what a profile must have, as somebody who knows it has said.
+//! `Expectations` say what a profile must have, in the words of somebody who knows it.
 //!
 //! Captures are judged by them. A document is replaced as a whole by compare-and-swap, and is never
 //! removed: one that expects nothing is empty.
@@ -10,12 +10,17 @@ use serde::{Deserialize, Serialize};
 use super::{FormatError, MAJOR, MINOR, Result, Unknown, WRITER, document, event::Actor, limits};
 use crate::name::ProfileName;
 
+/// What the field `schema` of the document says.
 pub const SCHEMA: &str = "pstore.expectations";
 /// So many that nobody meets the bound, so few that what is found of them fits into a record.
 pub const MAX_OF_A_KIND: usize = 64;
+/// The longest host of a cookie.
 pub const MAX_HOST_BYTES: usize = 254;
+/// The longest name of a cookie.
 pub const MAX_NAME_BYTES: usize = 256;
+/// The longest origin.
 pub const MAX_ORIGIN_BYTES: usize = 300;
+/// The longest path of a file.
 pub const MAX_PATH_BYTES: usize = 4096;
 
 /// A cookie, by what it is called and not by what it holds.
@@ -24,6 +29,7 @@ pub const MAX_PATH_BYTES: usize = 4096;
 pub struct CookieName {
     /// With or without a dot before it: that makes no difference.
     pub host: String,
+    /// What the site calls it.
     pub name: String,
 }
 
@@ -33,19 +39,28 @@ impl fmt::Display for CookieName {
     }
 }
 
+/// `expectations.json` of a profile.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Expectations {
+    /// The major version of the format it is written in.
     pub version: u64,
+    /// The minor version of the format that its writer knew.
     pub minor: u64,
+    /// Always [`SCHEMA`].
     pub schema: String,
+    /// The program that wrote it, with its version; for messages.
     pub writer: String,
+    /// The owner of the profile.
     pub tenant_id: crate::name::Tenant,
+    /// The profile of which this is expected.
     pub profile_id: crate::name::Profile,
     /// Counts the changes, so that no two of them are the same bytes.
     pub revision: u64,
     /// When it was changed last, by the clock of the host that did it, and by whom.
     pub changed_at_ms: u64,
+    /// Who changed it last.
     pub by: Actor,
+    /// The cookies that must be there.
     #[serde(default)]
     pub cookies: Vec<CookieName>,
     /// As `https://app.example.com`, with a port if it is not the usual one.
@@ -54,11 +69,13 @@ pub struct Expectations {
     /// Paths below the captured directory.
     #[serde(default)]
     pub files: Vec<String>,
+    /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
 
 impl Expectations {
+    /// Expects nothing.
     pub fn new(name: &ProfileName, by: Actor) -> Self {
         Self {
             version: MAJOR.into(),
@@ -77,10 +94,12 @@ impl Expectations {
         }
     }
 
+    /// Whether nothing is expected.
     pub fn is_empty(&self) -> bool {
         self.cookies.is_empty() && self.origins.is_empty() && self.files.is_empty()
     }
 
+    /// The bytes of the document.
     pub fn encode(&self) -> Vec<u8> {
         document::encode(self)
     }
@@ -91,6 +110,7 @@ impl Expectations {
         Self::decode(&bytes).map(|_| bytes)
     }
 
+    /// Reads the document. Refuses what is too long, malformed, or of a version that this code does not know.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let fields = document::open(bytes, limits::EXPECTATIONS)?;
         document::check_schema(&fields, SCHEMA)?;

@@ -1,4 +1,4 @@
-//! One chunk, one complete zstd frame with its content size.
+//! Encodes and decodes frames: one chunk is one complete zstd frame with its content size.
 //!
 //! Bytes that will not compress become a frame of raw blocks, written here without
 //! asking the compressor: it stays a valid frame, so that every stored chunk can be
@@ -18,6 +18,7 @@ pub enum Codec {
 }
 
 impl Codec {
+    /// The number of the codec in the format.
     pub const fn to_u8(self) -> u8 {
         match self {
             Self::Raw => 0,
@@ -47,7 +48,7 @@ const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const MAX_BLOCK: usize = 128 * 1024;
 
 /// The longest a frame of `raw` incompressible bytes gets.
-pub const fn stored_bound(raw: usize) -> usize {
+pub(crate) const fn stored_bound(raw: usize) -> usize {
     4 + 1 + 4 + raw + 3 * (raw / MAX_BLOCK + 1)
 }
 
@@ -67,7 +68,7 @@ pub fn append_stored(out: &mut Vec<u8>, raw: &[u8]) {
 
 /// Appends a frame of raw blocks, or only what comes before `raw` in it if `raw` is all
 /// that follows; says which. So that most bytes need not be copied once more.
-pub fn append_stored_head<'a>(out: &mut Vec<u8>, raw: &'a [u8]) -> &'a [u8] {
+pub(crate) fn append_stored_head<'a>(out: &mut Vec<u8>, raw: &'a [u8]) -> &'a [u8] {
     if raw.len() > MAX_BLOCK {
         append_stored(out, raw);
         return &[];

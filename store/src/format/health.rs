@@ -1,9 +1,10 @@
-//! How a browser was ended before a capture, and whether its databases were whole.
+//! `Health` tells how a browser was ended before a capture, and whether its databases were whole.
 
 use serde::{Deserialize, Serialize};
 
 use super::Unknown;
 
+/// What was found out about a profile when it was captured.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Health {
@@ -33,6 +34,7 @@ pub struct Health {
     pub expected: Option<Expected>,
     /// Whether the file that holds the keys of encrypted values is there.
     pub local_state: bool,
+    /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
@@ -54,14 +56,18 @@ impl Health {
 pub struct Finding {
     /// Below the captured directory.
     pub path: String,
+    /// What is wrong with it, for people.
     pub problem: String,
+    /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
 
+/// How many cookies there are, by how they are encrypted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cookies {
+    /// All of them.
     pub rows: u64,
     /// Not encrypted.
     pub plain: u64,
@@ -69,7 +75,9 @@ pub struct Cookies {
     pub v10: u64,
     /// Encrypted with a key of this host's: of no use anywhere else.
     pub v11: u64,
+    /// Encrypted in a way that this code does not know.
     pub other: u64,
+    /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
@@ -80,11 +88,13 @@ pub struct Cookies {
 pub struct Expected {
     /// Of the expectations that were gone by.
     pub revision: u64,
+    /// What was expected and is not there.
     #[serde(default)]
     pub missing: Vec<Missing>,
     /// The cookies that were there, and when each lapses. What they hold is told nowhere.
     #[serde(default)]
     pub cookies: Vec<Lapse>,
+    /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
@@ -103,8 +113,11 @@ impl Expected {
 pub struct Missing {
     /// `cookie`, `origin` or `file`.
     pub kind: String,
+    /// What it is called in the expectations.
     pub name: String,
+    /// What was found in its place, for people.
     pub why: String,
+    /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
@@ -113,10 +126,13 @@ pub struct Missing {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Lapse {
+    /// The site of the cookie.
     pub host: String,
+    /// What the site calls it.
     pub name: String,
     /// `None` if it goes with the browser's session.
     pub lapses_at_ms: Option<u64>,
+    /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
     pub unknown: Unknown,
 }

@@ -1,5 +1,5 @@
-//! Indexes: which chunks a write stored, and where. Hints only: a missing, stale or
-//! damaged index costs deduplication, never data.
+//! `Index` tells which chunks a write stored, and where. Hints only: a missing, stale or damaged index costs
+//! deduplication, never data.
 
 use super::{
     FormatError, MAJOR, MINOR, Result,
@@ -19,23 +19,33 @@ const HEADER_LEN: usize = 8 + 4 + 4 + 16 + 32 + 8;
 /// The chunks of some packs, grouped by pack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Index {
+    /// The key that the chunk ids were made with.
     pub key: ChunkKey,
     /// Who wrote it, for messages; what is longer than 16 bytes is cut.
     pub writer: String,
+    /// The packs of the write, each with its chunks.
     pub packs: Vec<IndexPack>,
 }
 
+/// A pack, as an index lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexPack {
+    /// The pack that holds the chunks.
     pub pack: PackId,
+    /// The chunks, in the order in which they lie.
     pub chunks: Vec<IndexEntry>,
 }
 
+/// A chunk, as an index lists it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexEntry {
+    /// What names the chunk.
     pub id: ChunkId,
+    /// Where in the pack its frame begins.
     pub offset: u64,
+    /// How many bytes its frame has.
     pub stored_len: u32,
+    /// How its frame is stored.
     pub codec: Codec,
 }
 
@@ -55,6 +65,7 @@ impl IndexPack {
 }
 
 impl Index {
+    /// The bytes of the object.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.encoded_len());
         out.extend_from_slice(&MAGIC);
@@ -118,6 +129,7 @@ impl Index {
         parts
     }
 
+    /// Reads an index. Refuses one that is damaged: it is only a hint.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let split = bytes
             .len()
@@ -172,6 +184,7 @@ impl Index {
 /// The beginning of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Head {
+    /// These are all packs of the index.
     Packs(Vec<PackId>),
     /// So many bytes are needed to tell.
     Needs(u64),
@@ -179,7 +192,7 @@ pub enum Head {
 
 /// The packs that an index names, from its beginning alone. What this says is not checked
 /// against the checksum, which is at the end.
-pub fn packs_of(bytes: &[u8]) -> Result<Head> {
+pub(crate) fn packs_of(bytes: &[u8]) -> Result<Head> {
     let mut reader = Reader::new(bytes);
     if bytes.len() < HEADER_LEN {
         return Ok(Head::Needs(HEADER_LEN as u64));

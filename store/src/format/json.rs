@@ -1,4 +1,4 @@
-//! JSON as documents use it: sorted when written, plain when read.
+//! Writes JSON sorted, and reads only plain JSON, as documents use it.
 //!
 //! The digest of a document is over its sorted form, so the order is made here and not
 //! left to how a map happens to be built: a dependency can change that for the whole

@@ -1,4 +1,4 @@
-//! Which key holds what.
+//! Tells which key holds what.
 //!
 //! Everything of a tenant lies below two prefixes, so that two rules on prefixes, each
 //! ending in a slash, give a credential one tenant and nothing else.
@@ -21,30 +21,37 @@ pub fn tenants() -> Prefix {
     Prefix::new("content/").expect(VALID)
 }
 
+/// What content is stored below: packs, indexes, pins and what collectors write.
 pub fn content(tenant: &Tenant) -> Prefix {
     Prefix::new(format!("content/{tenant}/")).expect(VALID)
 }
 
+/// The profiles of a tenant with their records are below this.
 pub fn snapshots(tenant: &Tenant) -> Prefix {
     Prefix::new(format!("snapshots/{tenant}/")).expect(VALID)
 }
 
+/// `tenant.json`.
 pub fn tenant_config(tenant: &Tenant) -> Key {
     content(tenant).key("tenant.json").expect(VALID)
 }
 
+/// The packs of a tenant are below this.
 pub fn packs(tenant: &Tenant) -> Prefix {
     content(tenant).join("packs/").expect(VALID)
 }
 
+/// One pack.
 pub fn pack(tenant: &Tenant, pack: PackId) -> Key {
     packs(tenant).key(&pack.to_string()).expect(VALID)
 }
 
+/// The indexes of a tenant are below this.
 pub fn indexes(tenant: &Tenant) -> Prefix {
     content(tenant).join("index/").expect(VALID)
 }
 
+/// The index of one write.
 pub fn index(tenant: &Tenant, write: RecordId) -> Key {
     indexes(tenant).key(&write.to_string()).expect(VALID)
 }
@@ -64,15 +71,17 @@ pub fn pins(tenant: &Tenant) -> Prefix {
     content(tenant).join("pins/").expect(VALID)
 }
 
+/// One pin of a reader.
 pub fn pin(tenant: &Tenant, id: RecordId) -> Key {
     pins(tenant).key(&id.to_string()).expect(VALID)
 }
 
 /// The roots of one session.
-pub fn session_roots(tenant: &Tenant, session: RecordId) -> Prefix {
+pub(crate) fn session_roots(tenant: &Tenant, session: RecordId) -> Prefix {
     pins(tenant).join(&format!("{session}/")).expect(VALID)
 }
 
+/// One root of a session.
 pub fn session_root(tenant: &Tenant, session: RecordId, id: RecordId) -> Key {
     session_roots(tenant, session).key(&id.to_string()).expect(VALID)
 }
@@ -95,24 +104,28 @@ pub fn tombstone(of: &ProfileName) -> Key {
 }
 
 /// The profile whose tombstone a key names, if it names one.
-pub fn tombstone_of(tenant: &Tenant, key: &Key) -> Option<ProfileName> {
+pub(crate) fn tombstone_of(tenant: &Tenant, key: &Key) -> Option<ProfileName> {
     let (profile, name) = key.as_str().strip_prefix(snapshots(tenant).as_str())?.split_once('/')?;
     let profile = profile.parse().ok()?;
     (name == TOMBSTONE).then(|| ProfileName { tenant: tenant.clone(), profile })
 }
 
+/// Everything of one lineage is below this.
 pub fn lineage(lineage: &Lineage) -> Prefix {
     profile(&lineage.name).join(&format!("{}/", lineage.chrome_major)).expect(VALID)
 }
 
+/// The pointer of a lineage.
 pub fn latest(of: &Lineage) -> Key {
     lineage(of).key("latest.json").expect(VALID)
 }
 
+/// The lock of a lineage.
 pub fn lock(of: &Lineage) -> Key {
     lineage(of).key("lock.json").expect(VALID)
 }
 
+/// One record.
 pub fn record(of: &Lineage, id: RecordId) -> Key {
     lineage(of).key(&format!("snap-{id}.json")).expect(VALID)
 }
@@ -123,7 +136,7 @@ pub fn record_of(key: &Key) -> Option<RecordId> {
 }
 
 /// The lineage whose object a key of the catalog is, if its name is one.
-pub fn lineage_of(tenant: &Tenant, key: &Key) -> Option<Lineage> {
+pub(crate) fn lineage_of(tenant: &Tenant, key: &Key) -> Option<Lineage> {
     let below = key.as_str().strip_prefix(snapshots(tenant).as_str())?;
     let mut parts = below.split('/');
     let profile = parts.next()?.parse().ok()?;
@@ -144,6 +157,7 @@ pub fn events(of: &Lineage) -> Prefix {
     lineage(of).join("events/").expect(VALID)
 }
 
+/// One event that was not merged yet.
 pub fn event(of: &Lineage, id: EventId) -> Key {
     events(of).key(&format!("{id}.json")).expect(VALID)
 }
@@ -159,12 +173,12 @@ pub fn merged_events(of: &Lineage, id: EventId) -> Key {
 }
 
 /// The document of merged events a key names, if it names one.
-pub fn merged_events_of(key: &Key) -> Option<EventId> {
+pub(crate) fn merged_events_of(key: &Key) -> Option<EventId> {
     key.name().strip_prefix(MERGED)?.strip_suffix(".json")?.parse().ok()
 }
 
 /// The lineage whose event, or events, a key names.
-pub fn lineage_of_event(tenant: &Tenant, key: &Key) -> Option<Lineage> {
+pub(crate) fn lineage_of_event(tenant: &Tenant, key: &Key) -> Option<Lineage> {
     let name = key.name();
     let beside = key.as_str().strip_suffix(name)?.strip_suffix("events/")?;
     lineage_of(tenant, &Key::new(format!("{beside}{name}")).ok()?)
@@ -175,6 +189,7 @@ pub fn archive(of: &Lineage, prefix: &str) -> String {
     format!("{}{}", lineage(of), archive_name(prefix))
 }
 
+/// The key of a manifest, by the short name of its archive, as the pointer spells it.
 pub fn manifest(of: &Lineage, prefix: &str) -> String {
     format!("{}{}", lineage(of), manifest_name(prefix))
 }
@@ -184,6 +199,7 @@ pub fn archive_name(prefix: &str) -> String {
     format!("profile-{prefix}{ARCHIVE}")
 }
 
+/// What the manifest of the archive with this short name is called.
 pub fn manifest_name(prefix: &str) -> String {
     format!("profile-{prefix}{MANIFEST}")
 }
@@ -196,17 +212,18 @@ pub fn archive_key(of: &Lineage, sha256: &Sha256) -> Key {
     lineage(of).key(&archive_name(&sha256.prefix())).expect(VALID)
 }
 
+/// The manifest of an archive.
 pub fn manifest_key(of: &Lineage, sha256: &Sha256) -> Key {
     lineage(of).key(&manifest_name(&sha256.prefix())).expect(VALID)
 }
 
 /// The short name of the archive that a key names, if it names one.
-pub fn archive_of(key: &Key) -> Option<&str> {
+pub(crate) fn archive_of(key: &Key) -> Option<&str> {
     short_name(key, ARCHIVE)
 }
 
 /// The short name of the archive whose manifest a key names, if it names one.
-pub fn manifest_of(key: &Key) -> Option<&str> {
+pub(crate) fn manifest_of(key: &Key) -> Option<&str> {
     short_name(key, MANIFEST)
 }
 

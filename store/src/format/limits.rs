@@ -1,4 +1,4 @@
-//! How many bytes an object of each kind may have.
+//! Bounds how many bytes an object of each kind may have.
 //!
 //! Whoever reads an object says of which kind it should be, and a bucket takes no more than that
 //! into memory: what a tenant has put in its place, however large, costs its readers no more than a
@@ -16,12 +16,14 @@ pub const POINTER: u64 = MIB;
 pub const LOCK: u64 = MIB;
 /// Of readers, and the roots of sessions.
 pub const PIN: u64 = MIB;
-pub const EVENT: u64 = MIB;
+pub(crate) const EVENT: u64 = MIB;
 /// `expectations.json`.
-pub const EXPECTATIONS: u64 = MIB;
+pub(crate) const EXPECTATIONS: u64 = MIB;
 /// Writers begin another one long before.
-pub const MERGED_EVENTS: u64 = 8 * MIB;
+pub(crate) const MERGED_EVENTS: u64 = 8 * MIB;
+/// A record.
 pub const RECORD: u64 = 8 * MIB;
+/// A document of a collection.
 pub const CONDEMNED: u64 = 8 * MIB;
 /// What is left of a profile that was deleted.
 pub const TOMBSTONE: u64 = MIB;

@@ -1,4 +1,4 @@
-//! `lock.json`: who may move a lineage's pointer just now.
+//! Encodes and decodes `lock.json`: who may move a lineage's pointer just now.
 //!
 //! The contract's fields, plus one block of ours that is bound to the acquisition it was
 //! written for. A block that is not bound belongs to an earlier holder: a program that
@@ -23,32 +23,45 @@ pub const OPERATOR_FORCE: &str = "operator-force";
 /// Fields that are missing are empty: an operator's tool may write but a few of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lock {
+    /// The version of the contract.
     pub version: u64,
+    /// The run that holds the lock. Empty if the lock is free.
     #[serde(default)]
     pub holder_run_id: String,
+    /// The host of the holder.
     #[serde(default)]
     pub holder_host: String,
+    /// The run of that host.
     #[serde(default)]
     pub holder_host_run_id: String,
+    /// When the holder took it, by the holder's clock.
     #[serde(default)]
     pub acquired_at_ms: u64,
+    /// When the holder renewed it last, by the holder's clock.
     #[serde(default)]
     pub renewed_at_ms: u64,
+    /// When it expires if it is not renewed, by the holder's clock.
     #[serde(default)]
     pub expires_at_ms: u64,
+    /// How often the holder renewed it.
     #[serde(default)]
     pub renewal_count: u64,
+    /// What pstore adds to the contract. Absent if another program wrote the lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pstore: Option<LockBlock>,
+    /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
 
+/// What pstore adds to `lock.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockBlock {
+    /// The version of this block.
     pub v: u64,
     /// Who wrote the block, for messages.
     pub writer: String,
+    /// A digest of the contract's fields: if it does not fit, another program has written the lock since.
     pub bind: String,
     /// Fresh for every attempt to take the lock, and in every free lock.
     pub nonce: Nonce,
@@ -63,15 +76,18 @@ pub struct LockBlock {
     /// Why the lock is free, until that is stored as an object of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<Event>,
+    /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
 
 impl Lock {
+    /// The bytes of `lock.json`.
     pub fn encode(&self) -> Vec<u8> {
         document::encode_contract(self)
     }
 
+    /// Reads `lock.json`, whoever wrote it.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         document::decode_contract(bytes, limits::LOCK)
     }
@@ -96,7 +112,7 @@ impl Lock {
     }
 
     /// Whether this is the acquisition known by `nonce`.
-    pub fn is_held_by(&self, nonce: Nonce) -> bool {
+    pub(crate) fn is_held_by(&self, nonce: Nonce) -> bool {
         !self.is_free() && self.block().is_some_and(|block| block.nonce == nonce)
     }
 
@@ -111,6 +127,7 @@ impl Lock {
         Duration::from_millis(self.expires_at_ms.saturating_sub(self.renewed_at_ms))
     }
 
+    /// Who holds the lock, as events tell it.
     pub fn holder(&self) -> Actor {
         Actor {
             run_id: self.holder_run_id.clone(),

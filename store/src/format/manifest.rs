@@ -1,5 +1,5 @@
-//! `profile-<12 digits>.manifest.json`: what an archive holds, for programs that know only
-//! the contract.
+//! Encodes and decodes `profile-<12 digits>.manifest.json`: what an archive holds, for programs that know
+//! only the contract.
 //!
 //! It is not ours alone: it carries no digest, a program that writes one need not be
 //! pstore, and what is only told and never relied on may be missing. What a loader relies
@@ -16,31 +16,46 @@ use crate::{
     name::{ChromeMajor, Lineage, Profile, ProfileName, Tenant},
 };
 
+/// The manifest that lies beside an archive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Manifest {
+    /// The version of the contract.
     pub version: u64,
+    /// What the contract calls this kind of document.
     pub schema: String,
+    /// The owner of the profile.
     pub tenant_id: Tenant,
+    /// The profile that was captured.
     pub profile_id: Profile,
+    /// The Chrome that wrote the profile.
     pub chrome_major_version: ChromeMajor,
     /// Of the archive as it is stored: compressed.
     pub archive_sha256: Sha256,
+    /// How long the compressed archive is.
     pub archive_size_bytes: u64,
+    /// How many bytes the files have.
     pub uncompressed_size_bytes: u64,
+    /// When the profile was captured, by the host's clock.
     pub captured_at_ms: u64,
+    /// Who captured it.
     pub captured_by: CapturedBy,
+    /// Where it was captured, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub captured_in: Option<CapturedIn>,
+    /// Whether the browser had ended.
     pub mode: Mode,
+    /// How long the browser had run when the profile was captured.
     #[serde(default, deserialize_with = "or_empty")]
     pub chrome_uptime_seconds_at_capture: u64,
     /// The archive of the snapshot this one supersedes; of ours, its snapshot id where it has
     /// no archive. Empty for the first. Told as it is: nothing relies on it.
     #[serde(default, deserialize_with = "or_empty")]
     pub predecessor_sha256: String,
+    /// Free text for people.
     #[serde(default, deserialize_with = "or_empty")]
     pub notes: String,
+    /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
@@ -81,10 +96,12 @@ impl Manifest {
         }
     }
 
+    /// The bytes of the manifest.
     pub fn encode(&self) -> Vec<u8> {
         document::encode_contract(self)
     }
 
+    /// Reads a manifest, whoever wrote it.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let fields = document::parse(bytes, limits::MANIFEST)?;
         document::check_schema(&fields, SCHEMA)?;

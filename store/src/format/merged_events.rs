@@ -1,22 +1,30 @@
-//! Events of a lineage that a collection has put together, so that a long history is few objects.
+//! `MergedEvents` are events of a lineage that a collection has put together, so that a long history is few
+//! objects.
 
 use serde::{Deserialize, Serialize};
 
 use super::{FormatError, MAJOR, MINOR, Result, Unknown, WRITER, document, event::Event, limits};
 use crate::id::EventId;
 
+/// What the field `schema` of the document says.
 pub const SCHEMA: &str = "pstore.events";
 
+/// The document that stands for many events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MergedEvents {
+    /// The major version of the format it is written in.
     pub version: u64,
+    /// The minor version of the format that its writer knew.
     pub minor: u64,
+    /// Always [`SCHEMA`].
     pub schema: String,
+    /// The program that wrote it, with its version; for messages.
     pub writer: String,
     /// Of this document.
     pub id: EventId,
     /// Sorted by their ids, each once.
     pub events: Vec<StoredEvent>,
+    /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
@@ -26,12 +34,15 @@ pub struct MergedEvents {
 pub struct StoredEvent {
     /// When that was, by the store's clock.
     pub stored_at_ms: u64,
+    /// The event, as it was.
     pub event: Event,
+    /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
 
 impl MergedEvents {
+    /// Merges these events, which are sorted by id.
     pub fn new(id: EventId, events: Vec<StoredEvent>) -> Self {
         Self {
             version: MAJOR.into(),
@@ -44,10 +55,12 @@ impl MergedEvents {
         }
     }
 
+    /// The bytes of the document.
     pub fn encode(&self) -> Vec<u8> {
         document::encode(self)
     }
 
+    /// Reads the document. Refuses what is too long, malformed, or of a version that this code does not know.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let fields = document::open(bytes, limits::MERGED_EVENTS)?;
         document::check_schema(&fields, SCHEMA)?;
@@ -60,6 +73,7 @@ impl MergedEvents {
 }
 
 impl StoredEvent {
+    /// An event and when its own object was written, by the store's clock.
     pub fn new(event: Event, stored_at_ms: u64) -> Self {
         Self { stored_at_ms, event, unknown: Unknown::new() }
     }

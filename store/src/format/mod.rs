@@ -1,5 +1,5 @@
-//! Bytes to values and back, as `format-spec/README.md` lays down. Pure and bounded: no
-//! I/O, and no allocation on a length's word alone.
+//! Turns bytes into values and back, as `format-spec/README.md` lays down. Pure and bounded: no I/O, and no
+//! allocation on a length's word alone.
 
 pub mod bytes;
 pub mod condemned;
@@ -36,7 +36,7 @@ use crate::error::plain;
 
 /// The version of every binary object and JSON document this code writes.
 pub const MAJOR: u16 = 1;
-pub const MINOR: u16 = 0;
+pub(crate) const MINOR: u16 = 0;
 
 /// Who writes, for messages of a pstore that no longer reads it.
 pub const WRITER: &str = concat!("pstore ", env!("CARGO_PKG_VERSION"));
@@ -47,12 +47,25 @@ pub(crate) const UNNAMED_WRITER: &str = "a newer pstore";
 /// Why bytes could not be decoded. The caller adds the object's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
+    /// The bytes are not what the format says.
     #[error("{0}")]
     Malformed(String),
+    /// A version of the format that this code does not know.
     #[error("format version {found}, written by {writer}")]
-    Version { found: u64, writer: String },
+    Version {
+        /// The major version.
+        found: u64,
+        /// The program that wrote it.
+        writer: String,
+    },
+    /// Something in it needs what this code cannot do.
     #[error("needs the unknown feature {feature:?}, written by {writer}")]
-    Feature { feature: String, writer: String },
+    Feature {
+        /// The first feature that is unknown.
+        feature: String,
+        /// The program that wrote it.
+        writer: String,
+    },
 }
 
 impl FormatError {
@@ -84,4 +97,5 @@ impl FormatError {
     }
 }
 
+/// A result whose error is about bytes.
 pub type Result<T, E = FormatError> = std::result::Result<T, E>;

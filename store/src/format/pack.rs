@@ -1,4 +1,4 @@
-//! Packs: frames, then a directory of them, then a trailer that checks the directory.
+//! Encodes and decodes packs: frames, then a directory of them, then a trailer that checks the directory.
 //!
 //! The directory is at the end so that a pack streams out, and complete in itself so
 //! that an index can be rebuilt from packs alone.
@@ -9,19 +9,21 @@ use crate::id::{ChunkId, ChunkKey, PackId, PackSeq, RecordId};
 /// The first bytes of a pack; line ends and a high bit show text-mode damage.
 pub const MAGIC: [u8; 8] = *b"\x89PSTP\r\n\x1a";
 const END_MAGIC: [u8; 8] = *b"PSTPEND\n";
+/// Every pack begins with so many bytes that are no frame.
 pub const HEADER_LEN: usize = 16;
-pub const ENTRY_LEN: usize = 64;
+pub(crate) const ENTRY_LEN: usize = 64;
+/// Every pack ends with so many bytes that check its directory.
 pub const TRAILER_LEN: usize = 128;
 const CHECKED_TRAILER_LEN: usize = 96;
 const CHECK_LEN: usize = 24;
 pub(super) const WRITER_LEN: usize = 16;
 pub(super) const HASH_BLAKE3_KEYED: u8 = 1;
 /// No chunk or segment is longer, so no reader allocates more for one.
-pub const MAX_RAW_LEN: u32 = 16 << 20;
+pub(crate) const MAX_RAW_LEN: u32 = 16 << 20;
 /// What a frame of the longest chunk may take.
-pub const MAX_STORED_LEN: u32 = MAX_RAW_LEN + MAX_RAW_LEN / 64;
+pub(crate) const MAX_STORED_LEN: u32 = MAX_RAW_LEN + MAX_RAW_LEN / 64;
 /// No frame begins later.
-pub const MAX_OFFSET: u64 = 1 << 48;
+pub(crate) const MAX_OFFSET: u64 = 1 << 48;
 
 /// Whether a frame can lie there in any pack.
 pub(super) fn check_place(offset: u64, stored_len: u32) -> Result<()> {
@@ -37,9 +39,13 @@ pub(super) fn check_place(offset: u64, stored_len: u32) -> Result<()> {
 /// What an entry of a pack holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryKind {
+    /// A chunk of a file.
     Data,
+    /// A tree segment.
     Tree,
+    /// A table segment.
     Table,
+    /// A root.
     Root,
 }
 
@@ -67,11 +73,17 @@ impl EntryKind {
 /// One frame of a pack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PackEntry {
+    /// What names the chunk or blob.
     pub id: ChunkId,
+    /// Chunk or blob, and which.
     pub kind: EntryKind,
+    /// How the frame is stored.
     pub codec: Codec,
+    /// Where in the pack the frame begins.
     pub offset: u64,
+    /// How many bytes the frame has.
     pub stored_len: u32,
+    /// How many bytes it has uncompressed.
     pub raw_len: u32,
     /// CRC-32C of the stored bytes, so that they can be scrubbed without decoding.
     pub crc: u32,
@@ -80,13 +92,17 @@ pub struct PackEntry {
 /// What a pack says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directory {
+    /// The pack it is the directory of.
     pub pack: PackId,
+    /// The key that the ids were made with.
     pub key: ChunkKey,
     /// Who wrote it, for messages; what is longer than 16 bytes is cut.
     pub writer: String,
+    /// The frames, in the order in which they lie.
     pub entries: Vec<PackEntry>,
 }
 
+/// The first bytes of every pack.
 pub fn header() -> [u8; HEADER_LEN] {
     let mut header = [0; HEADER_LEN];
     header[..8].copy_from_slice(&MAGIC);

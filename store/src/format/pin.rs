@@ -1,5 +1,5 @@
-//! Pins: what readers without a lock, and sessions that are not finished, keep from being deleted
-//! and collected.
+//! `Pin` is what readers without a lock, and sessions that are not finished, keep a snapshot by: it is not
+//! deleted and collected.
 
 use std::time::Duration;
 
@@ -11,15 +11,23 @@ use crate::{
     name::{ChromeMajor, Lineage, Profile},
 };
 
+/// What the field `schema` of the document says.
 pub const SCHEMA: &str = "pstore.pin";
 
+/// The document by which a reader keeps a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pin {
+    /// The major version of the format it is written in.
     pub version: u64,
+    /// The minor version of the format that its writer knew.
     pub minor: u64,
+    /// Always [`SCHEMA`].
     pub schema: String,
+    /// The program that wrote it, with its version; for messages.
     pub writer: String,
+    /// The record whose packs are kept.
     pub record: RecordId,
+    /// The generation of the record whose packs are kept.
     pub generation: u64,
     /// How long after its last write, by the server's clock, the pin holds.
     pub ttl_ms: u64,
@@ -27,6 +35,7 @@ pub struct Pin {
     /// whatever generation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<Session>,
+    /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
@@ -34,16 +43,21 @@ pub struct Pin {
 /// A session that is not finished, and whose snapshot the pinned record is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
+    /// The session's own id.
     pub id: RecordId,
     /// Where its changes lie, as that host calls itself.
     pub host: String,
+    /// The profile that is mounted.
     pub profile_id: Profile,
+    /// The Chrome that wrote the profile.
     pub chrome_major_version: ChromeMajor,
+    /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
 
 impl Pin {
+    /// The pin of a reader, which holds for `ttl` unless it is renewed.
     pub fn new(record: RecordId, generation: u64, ttl: Duration) -> Self {
         Self {
             version: MAJOR.into(),
@@ -75,14 +89,17 @@ impl Pin {
         self.session.is_none().then_some(self.generation)
     }
 
+    /// How long the pin holds after its last write.
     pub fn ttl(&self) -> Duration {
         Duration::from_millis(self.ttl_ms)
     }
 
+    /// The bytes of the document.
     pub fn encode(&self) -> Vec<u8> {
         document::encode(self)
     }
 
+    /// Reads the document. Refuses what is too long, malformed, or of a version that this code does not know.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let fields = document::open(bytes, limits::PIN)?;
         document::check_schema(&fields, SCHEMA)?;

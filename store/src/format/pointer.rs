@@ -1,4 +1,4 @@
-//! `latest.json`: which snapshot of a lineage is current.
+//! Encodes and decodes `latest.json`: which snapshot of a lineage is current.
 //!
 //! The contract's six fields, plus one block of ours that is bound to them by a digest: if
 //! the digest is wrong, a writer that knows only the contract has moved the pointer, and
@@ -12,35 +12,50 @@ use crate::id::{FlipId, Nonce, RecordId, SnapshotId};
 
 pub use super::document::BLOCK_VERSION;
 /// How many flips a pointer remembers, for writers that must find out what became of theirs.
-pub const RECENT: usize = 32;
+pub(crate) const RECENT: usize = 32;
 
+/// The pointer of a lineage: the contract's fields, and pstore's block.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pointer {
+    /// The version of the contract.
     pub version: u64,
+    /// The short name of the snapshot that is current.
     pub active_sha256_prefix: String,
+    /// Where its archive lies, or would lie if there were one.
     pub active_archive_key: String,
+    /// Where the manifest of the archive lies, or would lie.
     pub active_manifest_key: String,
+    /// When the pointer was moved last, by the mover's clock.
     pub flipped_at_ms: u64,
+    /// The short name of the snapshot that was current before.
     pub flipped_from_sha256_prefix: String,
+    /// What pstore adds to the contract. Absent if another program wrote the pointer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pstore: Option<Block>,
+    /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
 
+/// What pstore adds to `latest.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
+    /// The version of this block.
     pub v: u64,
     /// Who wrote the block, for messages.
     pub writer: String,
+    /// A digest of the contract's fields: if it does not fit, another program has moved the pointer since.
     pub bind: String,
     /// Absent in a pointer that was claimed before the first snapshot, or while it names an
     /// archive that another program has put there.
     pub record: Option<RecordId>,
+    /// The digest of the tree of the current snapshot.
     pub snapshot_id: Option<SnapshotId>,
+    /// The last write of the pointer.
     pub flip_id: FlipId,
     /// The flips before this one, newest last.
     pub recent: Vec<FlipId>,
+    /// The claim of whoever holds the lock. Absent if nobody has claimed the pointer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<Lease>,
     /// How the pointer came to name what it names, until that is stored as an object of its own.
@@ -50,6 +65,7 @@ pub struct Block {
     /// held its lock: it will want an archive of whatever the pointer names next.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub contract_only_seen: bool,
+    /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
@@ -57,8 +73,11 @@ pub struct Block {
 /// Who holds the lineage's lock, and the snapshot that holder started from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
+    /// The holder's claim: only who knows it may flip the pointer.
     pub nonce: Nonce,
+    /// What was current when the pointer was claimed.
     pub base: Option<RecordId>,
+    /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
@@ -68,6 +87,7 @@ pub struct Lease {
 pub enum Target<'a> {
     /// There has been no snapshot yet.
     Nothing,
+    /// A snapshot of pstore's.
     Record(RecordId),
     /// An archive of a program that knows only the contract.
     Foreign(&'a str),
@@ -76,22 +96,24 @@ pub enum Target<'a> {
 impl Block {
     /// Whether the pointer remembers this flip: as what it is now, as its last move, or among
     /// the flips before.
-    pub fn knows(&self, flip: FlipId) -> bool {
+    pub(crate) fn knows(&self, flip: FlipId) -> bool {
         self.flip_id == flip || self.last_move() == Some(flip) || self.recent.contains(&flip)
     }
 
     /// The flip by which it came to name what it names; other flips change only what is said
     /// about that. `None` if there is no memory of it.
-    pub fn last_move(&self) -> Option<FlipId> {
+    pub(crate) fn last_move(&self) -> Option<FlipId> {
         self.event.as_ref()?.flip_id
     }
 }
 
 impl Pointer {
+    /// The bytes of `latest.json`.
     pub fn encode(&self) -> Vec<u8> {
         document::encode_contract(self)
     }
 
+    /// Reads `latest.json`, whoever wrote it.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         document::decode_contract(bytes, limits::POINTER)
     }

@@ -1,4 +1,4 @@
-//! The first line of a blob: what it is, and the major version of its layout.
+//! Reads the first line of a blob: what it is, and the major version of its layout.
 
 use super::{FormatError, MAJOR, Result, UNNAMED_WRITER, bytes::Reader};
 

@@ -1,10 +1,12 @@
-//! Records: who captured what, when and how; and the lease of the write that made it.
+//! `Record` tells who captured what, when and how; it is the lease of the write that made it, too.
 //!
 //! The fields of the contract's manifest keep their names and meanings. Fields this code
 //! does not know are kept as they are when a record is rewritten.
 
+mod provenance;
 mod words;
 
+pub use provenance::{CapturedBy, CapturedIn, Geo, Source};
 pub use words::{Mode, Reason};
 
 use std::collections::BTreeMap;
@@ -30,6 +32,7 @@ use crate::{
     name::{ChromeMajor, Lineage, Profile, ProfileName, Tenant},
 };
 
+/// What the contract calls manifests, of which a record is one.
 pub const SCHEMA: &str = "computer-plane.profile-snapshot";
 
 /// Where a record is in its life. It moves to the right:
@@ -39,62 +42,29 @@ pub const SCHEMA: &str = "computer-plane.profile-snapshot";
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum State {
+    /// A lease: the write is under way.
     Writing,
+    /// A snapshot.
     Live,
+    /// Being deleted, and not yet beyond recall.
     Trashed,
+    /// Deleted.
     Tombstone,
+    /// A write that somebody else has given up for dead.
     Revoked,
 }
 
 const STATES: [&str; 5] = ["writing", "live", "trashed", "tombstone", "revoked"];
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct CapturedBy {
-    pub host: String,
-    pub host_run_id: String,
-    pub writer_version: String,
-    #[serde(flatten)]
-    pub unknown: Unknown,
-}
-
-/// Where a snapshot was captured, as far as that is known.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct CapturedIn {
-    /// Empty where nobody said it.
-    pub host_region: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub egress_ip_geo: Option<Geo>,
-    #[serde(flatten)]
-    pub unknown: Unknown,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Geo {
-    pub country: String,
-    pub region: String,
-    #[serde(flatten)]
-    pub unknown: Unknown,
-}
-
-/// Where the bytes came from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Source {
-    pub kind: String,
-    pub path: String,
-    #[serde(flatten)]
-    pub unknown: Unknown,
-}
-
 /// Who tagged a snapshot, and when.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tag {
+    /// When, by the clock of who tagged it.
     pub tagged_at_ms: u64,
+    /// Who tagged it.
     pub by: Actor,
+    /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
@@ -103,13 +73,18 @@ pub struct Tag {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Publishing {
+    /// The digest of the compressed archive.
     pub archive_sha256: Sha256,
+    /// How long the compressed archive is.
     pub archive_size_bytes: u64,
+    /// The digest of the tar stream in it.
     pub tar_sha256: Sha256,
+    /// When the upload began.
     pub started_at_ms: u64,
     /// Somebody took it for dead, and removes what has arrived.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub abandoned: bool,
+    /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
@@ -118,18 +93,25 @@ pub struct Publishing {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Counts {
+    /// Regular files.
     pub files: u64,
+    /// Directories.
     pub directories: u64,
+    /// Symbolic links.
     pub symlinks: u64,
+    /// Further names of files.
     pub hard_links: u64,
     /// Sockets, FIFOs and device nodes that were left out.
     pub skipped: u64,
+    /// Chunks that the files refer to.
     pub chunks: u64,
+    /// Chunks that were not in the store before.
     pub new_chunks: u64,
     /// Uncompressed bytes of the new chunks.
     pub new_bytes: u64,
     /// What this write uploaded: packs, meta pack, index.
     pub stored_bytes: u64,
+    /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
@@ -140,8 +122,11 @@ pub struct Counts {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PackRange {
+    /// The pack the range is of.
     pub pack: PackId,
+    /// Where it begins.
     pub offset: u64,
+    /// How many bytes it has.
     pub len: u64,
 }
 
@@ -150,20 +135,30 @@ pub struct PackRange {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PackUse {
+    /// The pack that is needed.
     pub pack: PackId,
+    /// How many of its stored bytes the snapshot refers to.
     pub live_bytes: u64,
 }
 
+/// Where a snapshot's root lies, and how it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RootRef {
+    /// What names the root.
     pub id: ChunkId,
+    /// The meta pack that holds it.
     pub pack: PackId,
+    /// Where in the pack its frame begins.
     pub offset: u64,
+    /// How many bytes its frame has.
     pub stored_len: u32,
+    /// How many bytes it has uncompressed.
     pub raw_len: u32,
+    /// The number of its codec.
     pub codec: u8,
+    /// How the frame is encrypted. 0: not at all.
     pub encryption: u8,
 }
 
@@ -189,8 +184,11 @@ impl RootRef {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Earlier {
+    /// The generation of which this was the content.
     pub generation: u64,
+    /// The packs that were needed then.
     pub packs: Vec<PackId>,
+    /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
@@ -199,12 +197,16 @@ pub struct Earlier {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Content {
+    /// The digest of the tree.
     pub snapshot_id: SnapshotId,
+    /// The root of the metadata.
     pub root: RootRef,
     /// Ranges that together hold the root and every segment, so that one round of
     /// requests fetches all metadata.
     pub meta_ranges: Vec<PackRange>,
+    /// The packs that the snapshot needs, sorted.
     pub packs: Vec<PackUse>,
+    /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
@@ -225,39 +227,58 @@ impl Content {
     }
 }
 
+/// The record of a snapshot, or of the write that makes one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Record {
     // The contract's manifest.
+    /// The version of the contract.
     pub version: u64,
+    /// The name of this kind of document.
     pub schema: String,
+    /// The owner of the profile.
     pub tenant_id: Tenant,
+    /// The profile that was captured.
     pub profile_id: Profile,
+    /// The Chrome that wrote the profile.
     pub chrome_major_version: ChromeMajor,
     /// Of the archive, once there is one.
     pub archive_sha256: Option<String>,
+    /// How long the compressed archive is, once there is one.
     pub archive_size_bytes: Option<u64>,
+    /// How many bytes the files have.
     pub uncompressed_size_bytes: u64,
+    /// When the profile was captured, by the host's clock.
     pub captured_at_ms: u64,
+    /// Who captured it.
     pub captured_by: CapturedBy,
+    /// Where it was captured, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub captured_in: Option<CapturedIn>,
+    /// Whether the browser had ended.
     pub mode: Mode,
+    /// How long the browser had run when the profile was captured.
     pub chrome_uptime_seconds_at_capture: u64,
     /// The archive of the snapshot this one supersedes, else its snapshot id, else empty.
     pub predecessor_sha256: String,
+    /// Free text for people.
     pub notes: String,
 
     // pstore's own.
+    /// The id of the write, which names its packs and index, too.
     pub record: RecordId,
+    /// The minor version of the format that its writer knew.
     pub minor: u64,
+    /// The program that wrote it, with its version; for messages.
     pub writer: String,
+    /// Where the record is in its life.
     pub state: State,
     /// Counts the rewrites of `content` that move chunks.
     pub generation: u64,
     /// Counts the rewrites of this record while it was a lease.
     #[serde(default)]
     pub lease_seq: u64,
+    /// The key that the chunk ids were made with.
     pub chunk_key: ChunkKey,
     /// What ids are made with.
     pub hash: String,
@@ -270,14 +291,20 @@ pub struct Record {
     /// The records this write will rewrite; empty unless it moves chunks.
     #[serde(default)]
     pub updates: Vec<RecordId>,
+    /// Why the snapshot was taken.
     pub reason: Reason,
+    /// What to find the snapshot by.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
+    /// The full version of the Chrome that ran last on the profile.
     #[serde(default)]
     pub chrome_last_version: Option<String>,
+    /// How Chrome says that it ended the last time.
     #[serde(default)]
     pub exit_type: Option<String>,
+    /// What is in the snapshot, and how much of it was new.
     pub counts: Counts,
+    /// What the snapshot holds. Absent unless the record is live or trashed.
     pub content: Option<Content>,
     /// Earlier generations that somebody may still read, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -303,12 +330,15 @@ pub struct Record {
     /// Of a record that is trashed or a tombstone: how that came about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion: Option<Event>,
+    /// Where the bytes came from.
     #[serde(default)]
     pub sources: Vec<Source>,
     /// Whether everything below the source is in the snapshot but for `exclusions`.
     pub complete: bool,
+    /// Paths that were left out on purpose.
     #[serde(default)]
     pub exclusions: Vec<String>,
+    /// What was changed in the profile when it was loaded.
     #[serde(default)]
     pub transforms: Vec<String>,
     /// Features a reader must know to read this snapshot.
@@ -317,6 +347,7 @@ pub struct Record {
     /// Of the tar stream in the archive, however it is compressed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tar_sha256: Option<Sha256>,
+    /// The archive that is being uploaded, if one is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub publishing: Option<Publishing>,
     /// How many archives of this snapshot were given up. Part of the next one, so that no name
@@ -327,6 +358,7 @@ pub struct Record {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub removing: bool,
 
+    /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
@@ -347,6 +379,7 @@ impl Record {
         self.content.iter().flat_map(|content| &content.packs).map(|used| used.pack)
     }
 
+    /// The bytes of the record.
     pub fn encode(&self) -> Vec<u8> {
         document::encode(self)
     }
@@ -358,6 +391,7 @@ impl Record {
         Self::decode(&bytes).map(|_| bytes)
     }
 
+    /// Reads a record. Refuses what is too long, malformed, or needs a feature that this code does not know.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let fields = document::open(bytes, limits::RECORD)?;
         document::check_schema(&fields, SCHEMA)?;
@@ -401,6 +435,7 @@ impl Record {
         has.into_iter().chain(gets.filter(|gets| has != Some(*gets)))
     }
 
+    /// The short name of the snapshot: the first 12 digits of [`Self::sha256`].
     pub fn sha256_prefix(&self) -> String {
         self.sha256().chars().take(12).collect()
     }

@@ -1,4 +1,4 @@
-//! The root of a snapshot's metadata: its tree and table segments, and where they lie.
+//! `Root` lists a snapshot's tree and table segments, and where they lie.
 
 use std::collections::HashSet;
 
@@ -13,16 +13,23 @@ use super::{
 };
 use crate::id::{ChunkId, PackId};
 
+/// The first bytes of every root.
 pub const PREFIX: &[u8] = b"pstore/root/1\n";
 
 /// A metadata blob in a meta pack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blob {
+    /// What names the blob.
     pub id: ChunkId,
+    /// The meta pack that holds it.
     pub pack: PackId,
+    /// Where in the pack its frame begins.
     pub offset: u64,
+    /// How many bytes its frame has.
     pub stored_len: u32,
+    /// How many bytes it has uncompressed.
     pub raw_len: u32,
+    /// How its frame is stored.
     pub codec: Codec,
 }
 
@@ -38,18 +45,23 @@ impl Blob {
 /// A tree segment with the table of its chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentRef {
+    /// The piece of the tree.
     pub tree: Blob,
+    /// The locations of that piece's chunks.
     pub table: Blob,
     /// How many chunks the tree segment names.
     pub chunks: u32,
 }
 
+/// What a snapshot's metadata consists of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
+    /// The segments, in the order of the tree.
     pub segments: Vec<SegmentRef>,
 }
 
 impl Root {
+    /// The bytes of the root.
     pub fn encode(&self) -> Vec<u8> {
         let mut packs: Vec<PackId> = self.blobs().map(|blob| blob.pack).collect();
         packs.sort_unstable();
@@ -72,6 +84,7 @@ impl Root {
         out
     }
 
+    /// Reads a root. Refuses one that is malformed or has no segment.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let mut reader = prefix::strip(bytes, "root")?;
         let packs = read_packs(&mut reader)?;
@@ -120,7 +133,7 @@ impl Root {
         self.blobs().map(|blob| u64::from(blob.raw_len)).sum()
     }
 
-    pub fn blobs(&self) -> impl Iterator<Item = &Blob> {
+    pub(crate) fn blobs(&self) -> impl Iterator<Item = &Blob> {
         self.segments.iter().flat_map(|segment| [&segment.tree, &segment.table])
     }
 }

@@ -1,4 +1,4 @@
-//! Tree segments: a tree's entries in pieces that stay the same when the tree changes
+//! Cuts a tree's entries into segments, and reads them back: pieces that stay the same when the tree changes
 //! elsewhere, so that a snapshot stores only the pieces that differ.
 //!
 //! A segment is a sequence of items. An item is an entry, or some more extents of the
@@ -44,7 +44,9 @@ const MORE: u8 = 9;
 /// An encoded segment with the chunks it names, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
+    /// The encoded entries.
     pub bytes: Vec<u8>,
+    /// The chunks they refer to, in order, and how long each is.
     pub chunks: Vec<(ChunkId, u32)>,
     /// Entries that begin in this segment.
     pub entries: u32,
@@ -113,6 +115,7 @@ impl SegmentWriter {
         self.tally.content_bytes()
     }
 
+    /// The segments of all entries that were pushed.
     pub fn finish(mut self) -> Vec<Segment> {
         if self.current.bytes.len() > PREFIX.len() {
             self.finished.push(self.current);
@@ -272,6 +275,7 @@ impl SegmentReader {
         Ok(())
     }
 
+    /// Ends reading. An entry of which extents are missing is an error.
     pub fn finish(self) -> Result<()> {
         match self.open {
             Some((entry, _)) => Err(FormatError::malformed(format!("{} is not complete", entry.path))),

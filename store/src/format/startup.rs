@@ -1,4 +1,4 @@
-//! What is read first of a snapshot, told by the mount that came before.
+//! `Startup` names the chunks that are read first of a snapshot, as the mount before has told.
 //!
 //! Chunks are named by their number in the tree, counted as tables count them, so that a hint
 //! stays true when chunks are moved. It is only a hint: what makes no sense is no hint, and
@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 /// A longer hint is not written, and not read to its end.
-pub const MAX_RUNS: usize = 512;
+pub(crate) const MAX_RUNS: usize = 512;
 /// Uncompressed bytes of the chunks that a hint names together.
 pub const MAX_BYTES: u64 = 8 << 20;
 /// What a JSON number can be.
@@ -17,7 +17,9 @@ const MAX_NUMBER: u64 = (1 << 53) - 1;
 /// Chunks that follow each other in the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
+    /// The number of the first chunk.
     pub first: u64,
+    /// How many chunks follow one another.
     pub count: u64,
 }
 
@@ -43,10 +45,12 @@ impl Startup {
         Self(runs)
     }
 
+    /// The runs, in the order in which they are read.
     pub fn runs(&self) -> &[Run] {
         &self.0
     }
 
+    /// Whether nothing is known of first reads.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Table segments: where the chunks of one tree segment lie, in the tree's order.
+//! Encodes and decodes table segments: where the chunks of one tree segment lie, in the tree's order.
 //!
 //! No ids are repeated, and a chunk that follows the one before it in the same pack costs
 //! a few bytes. Tables are not part of a snapshot's identity: a collector may move chunks.
@@ -12,24 +12,31 @@ use super::{
 };
 use crate::id::{PackId, PackSeq, RecordId};
 
+/// The first bytes of every table segment.
 pub const PREFIX: &[u8] = b"pstore/table/1\n";
 const PACK_LEN: usize = 20;
 
 /// Where one chunk lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Location {
+    /// The pack that holds the frame.
     pub pack: PackId,
+    /// Where in the pack the frame begins.
     pub offset: u64,
+    /// How many bytes the frame has.
     pub stored_len: u32,
+    /// How the frame is stored.
     pub codec: Codec,
 }
 
 impl Location {
+    /// Where in the pack the frame ends.
     pub fn end(&self) -> u64 {
         self.offset.saturating_add(self.stored_len.into())
     }
 }
 
+/// The bytes of a table segment.
 pub fn encode(locations: &[Location]) -> Vec<u8> {
     let mut packs: Vec<PackId> = Vec::new();
     let mut body = Vec::new();

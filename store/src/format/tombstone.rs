@@ -1,4 +1,4 @@
-//! What is left of a profile that was deleted: when, by whom, why, and how much it was.
+//! `Tombstone` is what is left of a profile that was deleted: when, by whom, why, and how much it was.
 //!
 //! A tenant that was deleted says the same in its `tenant.json`, which is then its tombstone.
 
@@ -10,6 +10,7 @@ use crate::{
     name::{Profile, ProfileName, Tenant},
 };
 
+/// What the field `schema` of the document says.
 pub const SCHEMA: &str = "pstore.tombstone";
 
 /// How far a deletion has got.
@@ -25,9 +26,13 @@ pub enum Progress {
 /// Who decided it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Operator {
+    /// Who they are on their host.
     pub user: String,
+    /// The host they worked on.
     pub host: String,
+    /// The run that did it.
     pub run_id: String,
+    /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
@@ -42,16 +47,22 @@ impl Operator {
 /// That a profile or a tenant was deleted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deletion {
+    /// How far it has got.
     pub state: Progress,
     /// By the store's clock.
     pub at_ms: u64,
+    /// Who decided it.
     pub by: Operator,
+    /// Why, in the words of whoever decided it. May be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// What there was when it was decided.
     pub snapshots: u64,
+    /// Archives that were counted with the snapshots.
     pub archives: u64,
+    /// Stored bytes that were counted with the snapshots.
     pub stored_bytes: u64,
+    /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
@@ -66,18 +77,27 @@ impl Deletion {
 /// `deleted.json` of a profile.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tombstone {
+    /// The major version of the format it is written in.
     pub version: u64,
+    /// The minor version of the format that its writer knew.
     pub minor: u64,
+    /// Always [`SCHEMA`].
     pub schema: String,
+    /// The program that wrote it, with its version; for messages.
     pub writer: String,
+    /// The owner of the profile.
     pub tenant_id: Tenant,
+    /// The profile that was deleted.
     pub profile_id: Profile,
+    /// Who deleted it, when and why.
     pub deletion: Deletion,
+    /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
 
 impl Tombstone {
+    /// The tombstone of this profile.
     pub fn new(name: &ProfileName, deletion: Deletion) -> Self {
         Self {
             version: MAJOR.into(),
@@ -91,10 +111,12 @@ impl Tombstone {
         }
     }
 
+    /// The bytes of the document.
     pub fn encode(&self) -> Vec<u8> {
         document::encode(self)
     }
 
+    /// Reads the document. Refuses what is too long, malformed, or of a version that this code does not know.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let fields = document::open(bytes, limits::TOMBSTONE)?;
         document::check_schema(&fields, SCHEMA)?;

@@ -1,133 +1,41 @@
-//! What a snapshot is: a sorted list of entries, parents before children.
+//! `Entry` describes one path of a tree, which is a sorted list of entries, parents before children.
+
+mod path;
+
+pub use path::{MAX_NAME_BYTES, MAX_PATH_BYTES, TreePath};
 
 use std::{
-    cmp::Ordering,
     collections::HashSet,
-    fmt,
     hash::{BuildHasher, RandomState},
 };
 
 use super::{FormatError, Result, pack::MAX_RAW_LEN};
 use crate::id::ChunkId;
 
-/// Bounds that every reader enforces, and every writer keeps to.
-pub const MAX_PATH_BYTES: usize = 32 * 1024;
-pub const MAX_NAME_BYTES: usize = 255;
+// Bounds that every reader enforces, and every writer keeps to.
+
+/// The longest target of a symbolic link.
 pub const MAX_TARGET_BYTES: usize = 32 * 1024;
+/// The most extended attributes of one entry.
 pub const MAX_XATTRS: usize = 1024;
+/// The longest value of an extended attribute.
 pub const MAX_XATTR_BYTES: usize = 64 * 1024;
 /// Attributes and extensions of one entry together: an item must fit into a segment.
 pub const MAX_META_BYTES: usize = 4 << 20;
-pub const MAX_EXTENSIONS: usize = 1024;
-pub const MAX_INLINE_BYTES: usize = 4096;
+pub(crate) const MAX_EXTENSIONS: usize = 1024;
+pub(crate) const MAX_INLINE_BYTES: usize = 4096;
 /// The encoding of an extent needs two bits beside its length.
 pub const MAX_FILE_BYTES: u64 = (1 << 62) - 1;
-pub const MODE_BITS: u32 = 0o7777;
+pub(crate) const MODE_BITS: u32 = 0o7777;
 /// The bits of a mode that lend nobody's rights: all but set-user-id and set-group-id.
 pub const PLAIN_MODE_BITS: u32 = 0o1777;
 /// How the attributes are called that are data and nothing else.
 const PLAIN_XATTRS: &[u8] = b"user.";
 
-/// A path below the snapshot's root: names joined by slashes, empty for the root.
-///
-/// No name is empty, `.`, `..`, longer than 255 bytes, or holds a NUL.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub struct TreePath(Vec<u8>);
-
-impl TreePath {
-    pub const fn root() -> Self {
-        Self(Vec::new())
-    }
-
-    pub fn new(bytes: impl Into<Vec<u8>>) -> Result<Self> {
-        let bytes = bytes.into();
-        if bytes.len() > MAX_PATH_BYTES {
-            return Err(FormatError::malformed("a path longer than 32 KiB"));
-        }
-        if !bytes.is_empty() {
-            bytes.split(|b| *b == b'/').try_for_each(check_name)?;
-        }
-        Ok(Self(bytes))
-    }
-
-    pub fn join(&self, name: &[u8]) -> Result<Self> {
-        check_name(name)?;
-        let mut bytes = Vec::with_capacity(self.0.len() + 1 + name.len());
-        bytes.extend_from_slice(&self.0);
-        if !self.0.is_empty() {
-            bytes.push(b'/');
-        }
-        bytes.extend_from_slice(name);
-        if bytes.len() > MAX_PATH_BYTES {
-            return Err(FormatError::malformed("a path longer than 32 KiB"));
-        }
-        Ok(Self(bytes))
-    }
-
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.0
-    }
-
-    pub fn is_root(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// The path of the directory that holds this entry; `None` for the root.
-    pub fn parent(&self) -> Option<&[u8]> {
-        if self.is_root() {
-            return None;
-        }
-        Some(self.0.iter().rposition(|b| *b == b'/').map_or(&[][..], |at| &self.0[..at]))
-    }
-
-    /// The last name; empty for the root.
-    pub fn name(&self) -> &[u8] {
-        self.0.rsplit(|b| *b == b'/').next().unwrap_or_default()
-    }
-}
-
-fn check_name(name: &[u8]) -> Result<()> {
-    if name.is_empty() || name == b"." || name == b".." {
-        return Err(FormatError::malformed("a path with an empty name, `.` or `..`"));
-    }
-    if name.len() > MAX_NAME_BYTES {
-        return Err(FormatError::malformed("a name longer than 255 bytes"));
-    }
-    if name.iter().any(|b| matches!(b, 0 | b'/')) {
-        return Err(FormatError::malformed("a name with a NUL or a slash"));
-    }
-    Ok(())
-}
-
-/// Names are compared byte by byte, level by level, so that a directory's content
-/// follows it directly: a slash sorts before every other byte.
-impl Ord for TreePath {
-    fn cmp(&self, other: &Self) -> Ordering {
-        let level = |b: &u8| if *b == b'/' { 0 } else { *b };
-        self.0.iter().map(level).cmp(other.0.iter().map(level))
-    }
-}
-
-impl PartialOrd for TreePath {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl fmt::Display for TreePath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0.escape_ascii())
-    }
-}
-
-impl fmt::Debug for TreePath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "TreePath({self})")
-    }
-}
-
+/// A moment, counted from 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time {
+    /// Whole seconds; negative before 1970.
     pub seconds: i64,
     /// Below 1 000 000 000.
     pub nanos: u32,
@@ -138,6 +46,7 @@ pub struct Time {
 pub struct Extension {
     /// An odd tag is critical: a reader that does not know it must refuse the tree.
     pub tag: u64,
+    /// What it says, which only those who know it understand.
     pub value: Vec<u8>,
 }
 
@@ -146,11 +55,15 @@ pub struct Extension {
 pub struct Meta {
     /// Permission bits with set-user-id, set-group-id and sticky.
     pub mode: u32,
+    /// The number of the owner.
     pub uid: u32,
+    /// The number of the group.
     pub gid: u32,
+    /// When the content was changed last.
     pub mtime: Time,
     /// Sorted by name, each name once.
     pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Attributes of which this code knows nothing but that they are there.
     pub extensions: Vec<Extension>,
 }
 
@@ -163,16 +76,18 @@ pub fn is_plain_xattr(name: &[u8]) -> bool {
 /// Set-user-id and set-group-id bits, and extended attributes beside `user.*`, are *special*: what
 /// they lend are the rights of whoever makes the file, and a tree may be anybody's.
 impl Meta {
+    /// Whether it has a mode or an attribute that lends rights.
     pub fn is_special(&self) -> bool {
         self.mode != self.plain_mode() || self.xattrs.iter().any(|(name, _)| !is_plain_xattr(name))
     }
 
+    /// The mode without the bits that lend rights.
     pub fn plain_mode(&self) -> u32 {
         self.mode & PLAIN_MODE_BITS
     }
 
     /// Takes away what is special.
-    pub fn make_plain(&mut self) {
+    pub(crate) fn make_plain(&mut self) {
         self.mode = self.plain_mode();
         self.xattrs.retain(|(name, _)| is_plain_xattr(name));
     }
@@ -214,8 +129,11 @@ impl Meta {
 pub enum Extent {
     /// Zeros that take no space.
     Hole(u64),
+    /// A chunk of the store.
     Chunk {
+        /// What names the chunk.
         id: ChunkId,
+        /// How many bytes it has.
         len: u32,
     },
     /// The bytes themselves: the whole content of a tiny file.
@@ -223,6 +141,7 @@ pub enum Extent {
 }
 
 impl Extent {
+    /// How many bytes of the file it covers.
     pub fn len(&self) -> u64 {
         match self {
             Self::Hole(len) => *len,
@@ -231,6 +150,7 @@ impl Extent {
         }
     }
 
+    /// Whether it covers nothing; no valid extent does.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -256,27 +176,40 @@ impl Extent {
     }
 }
 
+/// What an entry is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `extents` cover exactly `size` bytes.
     File {
+        /// How many bytes the file has.
         size: u64,
+        /// The content, from the first byte to the last.
         extents: Vec<Extent>,
     },
+    /// A directory, whose entries follow it in the tree.
     Directory,
+    /// A symbolic link.
     Symlink {
+        /// Where it leads, whether or not anything is there.
         target: Vec<u8>,
     },
+    /// A FIFO.
     Fifo,
+    /// A socket.
     Socket,
+    /// A character device.
     CharDevice {
+        /// The device's number.
         device: u64,
     },
+    /// A block device.
     BlockDevice {
+        /// The device's number.
         device: u64,
     },
     /// Another name of the regular file at `target`, which comes earlier in the tree.
     HardLink {
+        /// The path of that file.
         target: TreePath,
     },
 }
@@ -301,8 +234,11 @@ impl Kind {
 /// One line of a tree. A hard link's `meta` is that of its target and is not stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
+    /// Where it is.
     pub path: TreePath,
+    /// Its owner, mode, time and other attributes.
     pub meta: Meta,
+    /// What it is, and what it holds.
     pub kind: Kind,
 }
 
@@ -324,7 +260,7 @@ impl Entry {
     }
 
     /// Gives a regular file this content.
-    pub fn set_extents(&mut self, new: Vec<Extent>) {
+    pub(crate) fn set_extents(&mut self, new: Vec<Extent>) {
         if let Kind::File { size, extents } = &mut self.kind {
             *size = new.iter().map(Extent::len).sum();
             *extents = new;
@@ -354,7 +290,7 @@ impl Entry {
 
 /// Checks, entry by entry, that a list of entries is a tree.
 #[derive(Debug, Default)]
-pub struct Checker {
+pub(crate) struct Checker {
     previous: Option<TreePath>,
     /// Paths of the directories that are open: each the parent of the next.
     open: Vec<TreePath>,

@@ -1,4 +1,4 @@
-//! How large a tree may be. Every reader refuses one that is larger, before it takes memory for it,
+//! Bounds how large a tree may be. Every reader refuses one that is larger, before it takes memory for it,
 //! and every writer refuses to make it.
 //!
 //! Whoever may write a tenant's objects can describe a tree of any size in a few bytes, so what a
@@ -11,14 +11,14 @@ use super::{
 };
 
 /// Of a root: the raw bytes of all tree and table segments it names, as often as it names them.
-pub const MAX_METADATA_BYTES: u64 = 2 << 30;
+pub(crate) const MAX_METADATA_BYTES: u64 = 2 << 30;
 /// Of a root: chunks in all segments.
 pub const MAX_CHUNKS: u64 = 1 << 25;
 /// Of a tree: entries.
-pub const MAX_ENTRIES: u64 = 1 << 24;
+pub(crate) const MAX_ENTRIES: u64 = 1 << 24;
 /// Of a tree: the lengths of all paths and of all targets of links, whole: a segment has only what
 /// a path does not share with the one before.
-pub const MAX_PATHS_BYTES: u64 = 2 << 30;
+pub(crate) const MAX_PATHS_BYTES: u64 = 2 << 30;
 /// Beyond this they may be no more than [`PATHS_FOR_EACH`] times as long as the tree segments: what
 /// is shared often is little to store, and all of it is held.
 const FREE_PATHS_BYTES: u64 = 128 << 20;

@@ -1,4 +1,5 @@
-//! The verbs, by room: `write`, `read`, `gc`, `verify`, `archive`; and those that change the catalog alone.
+//! Holds the verbs, by room: `write`, `read`, `gc`, `verify`, `archive`; and those that change the catalog
+//! alone.
 
 pub mod archive;
 pub mod gc;

@@ -21,9 +21,11 @@ const LOCKS_AT_ONCE: usize = 16;
 /// What a sweep found.
 #[derive(Debug, Default)]
 pub struct Report {
+    /// The locks that were taken away.
     pub evicted: Vec<(Lineage, Eviction)>,
     /// Held, or expired for less than the grace.
     pub left: u64,
+    /// Locks that nobody held.
     pub free: u64,
     /// Locks that could not be judged, with the reason.
     pub failed: Vec<(Lineage, Error)>,

@@ -19,6 +19,7 @@ const MAX_TAGS: usize = 64;
 /// What a change of tags did.
 #[derive(Clone, Debug)]
 pub struct Tagged {
+    /// The record with the tag.
     pub record: Record,
     /// Whether anything was different before.
     pub changed: bool,

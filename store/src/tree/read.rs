@@ -25,7 +25,7 @@ use crate::{
 const ATTEMPTS: u32 = 3;
 
 /// Takes a file's content in order.
-pub trait ContentSink {
+pub(crate) trait ContentSink {
     /// The next bytes of `file`, at most `most`; says how many there were.
     fn data(&mut self, file: &mut File, most: u64) -> std::io::Result<Result<u64>>;
     fn hole(&mut self, len: u64) -> Result<()>;
@@ -51,10 +51,6 @@ impl<'a> Content<'a> {
 
     pub fn len(&self) -> usize {
         self.files.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.files.is_empty()
     }
 
     /// What file `at` is called, and how long it was when it was found.

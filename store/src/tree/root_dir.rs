@@ -40,10 +40,12 @@ impl RootDir {
         self.path.join(std::ffi::OsStr::from_bytes(path.as_bytes()))
     }
 
+    /// The directory itself.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
+    /// Where the directory was when it was opened.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -19,7 +19,7 @@ const PREFIX: &[u8] = b"pstore/stat/2\n";
 
 /// What was known of the files below one directory.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct StatCache {
+pub(crate) struct StatCache {
     files: HashMap<Vec<u8>, Known>,
 }
 
@@ -52,14 +52,6 @@ impl StatCache {
 
     pub fn insert(&mut self, path: &[u8], state: FileState, xattrs: Option<Xattrs>, extents: Vec<Extent>) {
         self.files.insert(path.to_vec(), Known { state, xattrs, extents });
-    }
-
-    pub fn len(&self) -> usize {
-        self.files.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.files.is_empty()
     }
 
     pub fn encode(&self) -> Vec<u8> {

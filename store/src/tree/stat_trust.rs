@@ -1,4 +1,4 @@
-//! When a file's state may stand for its content.
+//! `StatTrust` tells when a file's state may stand for its content.
 //!
 //! Size, times and inode can stay the same while the content changes: a page that is
 //! dirty through a shared mapping takes further writes without touching them, and a clock
@@ -6,7 +6,7 @@
 //!
 //! 1. that was flushed before its state was taken: only then does the next write through
 //!    a mapping change its times;
-//! 2. whose state was the same before and after reading ([`super::read`] sees to it);
+//! 2. whose state was the same before and after reading (`read` sees to it);
 //! 3. that no process had open or mapped for writing, neither before nor after reading;
 //! 4. whose ctime lies at least two seconds in the past of the file system's own clock at
 //!    the moment between flushing and reading: whatever is written later, by whomever, gets
@@ -43,7 +43,7 @@ const FLUSH_ONE_BY_ONE: usize = 8;
 
 /// Inodes some process could be writing to.
 #[derive(Clone, Debug, Default)]
-pub struct Writers {
+pub(crate) struct Writers {
     inodes: HashSet<(u64, u64)>,
     /// `/proc` is not there to be looked at.
     incomplete: bool,
@@ -148,7 +148,7 @@ fn folders(files: &[TreePath]) -> BTreeSet<&[u8]> {
 
 /// Decides about the files of one capture.
 #[derive(Debug)]
-pub struct StatTrust {
+pub(crate) struct StatTrust {
     device: u64,
     now: Option<Time>,
     writers: Writers,

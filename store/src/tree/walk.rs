@@ -23,14 +23,20 @@ use crate::{
 /// What tells whether a file is the one that was seen before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileState {
+    /// The file system.
     pub device: u64,
+    /// The file's number on it.
     pub inode: u64,
+    /// How many bytes the file has.
     pub size: u64,
+    /// When the content was changed last.
     pub mtime: Time,
+    /// When content or attributes were changed last.
     pub ctime: Time,
 }
 
 impl FileState {
+    /// What the system says of a file.
     pub fn of(stat: &Stat) -> Self {
         let time = |seconds: i64, nanos: u64| Time { seconds, nanos: nanos as u32 };
         Self {
@@ -48,12 +54,14 @@ impl FileState {
 pub struct FoundFile {
     /// Its place among the entries.
     pub entry: usize,
+    /// What the file was when it was found.
     pub state: FileState,
     /// Whether it takes less space than its size: it may have holes.
     pub sparse: bool,
 }
 
 impl FoundFile {
+    /// The file of the entry with this number.
     pub fn new(entry: usize, stat: &Stat) -> Self {
         let state = FileState::of(stat);
         Self { entry, state, sparse: (stat.st_blocks as u64).saturating_mul(512) < state.size }
@@ -63,12 +71,16 @@ impl FoundFile {
 /// Entries that cannot be stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Skipped {
+    /// Sockets.
     pub sockets: u64,
+    /// FIFOs.
     pub fifos: u64,
+    /// Device nodes.
     pub devices: u64,
 }
 
 impl Skipped {
+    /// All of them.
     pub fn total(&self) -> u64 {
         self.sockets + self.fifos + self.devices
     }
@@ -93,7 +105,9 @@ impl Skipped {
 pub struct Walk {
     /// In the order of a tree.
     pub entries: Vec<Entry>,
+    /// The regular files, each once.
     pub files: Vec<FoundFile>,
+    /// What was left out.
     pub skipped: Skipped,
     /// Apparent sizes of all regular files, each inode once.
     pub bytes: u64,
@@ -103,9 +117,9 @@ pub struct Walk {
 pub type Xattrs = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// Decides by path.
-pub type Exclude<'a> = &'a (dyn Fn(&TreePath) -> bool + Sync);
+pub(crate) type Exclude<'a> = &'a (dyn Fn(&TreePath) -> bool + Sync);
 /// The extended attributes of a file in this state, where they are known without asking.
-pub type KnownXattrs<'a> = &'a (dyn Fn(&TreePath, &FileState) -> Option<Xattrs> + Sync);
+pub(crate) type KnownXattrs<'a> = &'a (dyn Fn(&TreePath, &FileState) -> Option<Xattrs> + Sync);
 
 /// How many entries of a directory one thread looks at before another may help.
 const BATCH: usize = 128;

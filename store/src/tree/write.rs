@@ -44,7 +44,7 @@ pub struct Keeping {
 
 /// A directory under construction; removed again unless it is published.
 #[derive(Debug)]
-pub struct Staging {
+pub(crate) struct Staging {
     dir: RootDir,
     target: PathBuf,
     replace: bool,

@@ -1,4 +1,4 @@
-//! The file system's own clock.
+//! Reads the file system's own clock.
 //!
 //! On a network file system it is the server's, and an object's age must be told by the
 //! clock that stamped it. A file of our own is touched and its new time read back.

@@ -1,4 +1,4 @@
-//! The blocking half of a local bucket.
+//! `Disk` is the blocking half of a local bucket.
 
 use std::{
     fs::{self, File},

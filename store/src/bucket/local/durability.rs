@@ -1,4 +1,4 @@
-//! Getting bytes and names onto the disk, and never trusting it again once it failed.
+//! Gets bytes and names onto the disk, and never trusts it again once it failed.
 //!
 //! After a failed fsync the kernel may have dropped the dirty pages and will report
 //! success next time. So the write is ambiguous, and the handle is of no use any more: later

@@ -1,4 +1,4 @@
-//! Listing a directory tree as keys.
+//! Lists a directory tree as keys.
 
 use std::{
     ffi::OsString,

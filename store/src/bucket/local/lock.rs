@@ -1,4 +1,4 @@
-//! Locks on files in `locks/`, which are never removed.
+//! Locks keys by files in `locks/`, which are never removed.
 //!
 //! A [`KeyLock`] is held while a key is compared and then replaced or deleted. A
 //! [`FolderLock`] is held exclusively for the moment in which an entry of a folder is

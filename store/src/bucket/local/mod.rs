@@ -1,4 +1,4 @@
-//! A bucket in a directory of a local file system.
+//! `LocalBucket` keeps a bucket in a directory of a local file system.
 //!
 //! ```text
 //! <root>/objects/<key>   one file per object, its path is its key

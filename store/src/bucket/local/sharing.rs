@@ -1,4 +1,4 @@
-//! Who may read what is stored.
+//! Decides who may read what is stored.
 //!
 //! Profiles hold secrets, so files and folders are their owner's alone, whatever the umask says
 //! and however open the directory is that somebody has made for the store. There is one way to

@@ -1,4 +1,4 @@
-//! Whether a file system can carry compare-and-swap at all.
+//! Tells whether a file system can carry compare-and-swap at all.
 //!
 //! Tried out, not looked up by name: what counts is what this mount does. One thing cannot
 //! be seen from a single host: a network file system mounted so that locks stay local.

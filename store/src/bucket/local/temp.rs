@@ -1,4 +1,4 @@
-//! Files under a temporary name, and the removal of those a crash left behind.
+//! Makes files under a temporary name, and removes those that a crash left behind.
 //!
 //! Whoever writes one holds its flock; who can lock one knows that its writer is gone.
 

@@ -1,4 +1,4 @@
-//! Whether a store can be trusted with compare-and-swap.
+//! `probe` finds out whether a store can be trusted with compare-and-swap.
 //!
 //! By trying, and by a real race: some servers ignore conditions, some check them and
 //! then write in a second step, which only shows when several writers come at once. So
@@ -58,6 +58,7 @@ pub struct Verdict {
     pub reasons: Vec<String>,
     /// Whether a delete can be conditioned on a version.
     pub conditional_delete: bool,
+    /// How the server wants `If-Match`.
     pub if_match: IfMatch,
     /// What it checks of the bodies it is sent. One that was not asked is probed once more.
     #[serde(default)]

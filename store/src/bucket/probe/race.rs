@@ -1,4 +1,4 @@
-//! Writers racing for one key.
+//! Lets writers race for one key.
 //!
 //! Races for keys of their own run beside each other, a few at a time, and what a race has left is
 //! looked at while the next one runs: a store far away is then judged within few round trips. The

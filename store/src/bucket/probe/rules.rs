@@ -1,4 +1,4 @@
-//! What a store must do even with a single writer.
+//! Checks what a store must do even with a single writer.
 
 use super::scratch::{ATTEMPTS, Outcome, Scratch, pause};
 use crate::bucket::{BucketError, Checksum, Deleted, Result, Write};

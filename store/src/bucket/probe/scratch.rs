@@ -1,4 +1,4 @@
-//! The probe's own corner of the store, and writes whose outcome is always found out.
+//! `Scratch` is the probe's own corner of the store, where the outcome of every write is found out.
 
 use std::{
     sync::{

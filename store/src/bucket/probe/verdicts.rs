@@ -1,4 +1,4 @@
-//! The verdicts that a configuration keeps, so that a store is not probed at every open.
+//! `KeptVerdicts` are what a configuration keeps of probes, so that a store is not probed at every open.
 //!
 //! A verdict is about one server, reached in one way. So each says where it was reached and
 //! what it called itself, and counts only for a handle that finds the same. Both are known

@@ -1,5 +1,5 @@
-//! The checksum that goes with every body, so that the server refuses what was changed on its
-//! way instead of storing it.
+//! Adds the checksum that goes with every body, so that the server refuses what was changed on its way
+//! instead of storing it.
 //!
 //! Which one a server checks is found out by the probe, which sends wrong ones, and is kept
 //! with its verdict: a server that ignores a checksum takes it and stores anything.

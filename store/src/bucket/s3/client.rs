@@ -1,4 +1,4 @@
-//! The SDK's client, set up so that each request is sent exactly once.
+//! Sets up the SDK's client so that each request is sent exactly once.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What an S3 bucket is opened with. Pure values: nothing here reads the environment.
+//! `S3Config` says how an S3 bucket is opened. Pure values: nothing here reads the environment.
 
 use std::{fmt, time::Duration};
 
@@ -14,15 +14,20 @@ use crate::bucket::{Prefix, RetryPolicy};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IfMatch {
+    /// With the quotes that the standard asks for.
     Quoted,
+    /// Without quotes, as some servers want it.
     Unquoted,
 }
 
 /// Keys given by value instead of found in the environment.
 #[derive(Clone, PartialEq, Eq)]
 pub struct S3Credentials {
+    /// The public half.
     pub access_key_id: String,
+    /// The secret half.
     pub secret_access_key: String,
+    /// What goes with credentials that expire.
     pub session_token: Option<String>,
 }
 
@@ -35,12 +40,17 @@ impl fmt::Debug for S3Credentials {
 /// What a URL leaves open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct S3Overrides {
+    /// The server's address, if it is not Amazon's.
     pub endpoint: Option<String>,
+    /// The region that requests are signed for.
     pub region: Option<String>,
     /// Without it: path style exactly when there is an endpoint.
     pub path_style: Option<bool>,
+    /// Without any, the usual places are searched.
     pub credentials: Option<S3Credentials>,
+    /// How the server wants `If-Match`; without it, the first replace that is refused tells.
     pub if_match: Option<IfMatch>,
+    /// Whether the server deletes on the condition of a version.
     pub conditional_delete: bool,
     /// How long a single part of a large object is sent again.
     pub part_patience: Option<RetryPolicy>,
@@ -49,6 +59,7 @@ pub struct S3Overrides {
 /// Everything that can be set about an S3 bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct S3Config {
+    /// The bucket's name.
     pub bucket: String,
     /// All keys live below it.
     pub prefix: Prefix,
@@ -65,12 +76,14 @@ pub struct S3Config {
     /// Whether this server is known to honour `If-Match` on DELETE. One that ignores it
     /// would delete whatever is there, so without that knowledge none is sent.
     pub conditional_delete: bool,
+    /// How long to wait for a connection.
     pub connect_timeout: Duration,
     /// For a request without a body; one with a body gets more, by its length. A server
     /// may keep the loser of a contended key waiting for seconds.
     pub operation_timeout: Duration,
     /// A creation longer than this goes up in parts.
     pub multipart_threshold_bytes: u64,
+    /// How long each of those parts is, but for the last.
     pub part_bytes: u64,
     /// How long a single part is sent again.
     pub part_patience: RetryPolicy,
@@ -89,6 +102,7 @@ pub struct InvalidS3Url {
 }
 
 impl S3Config {
+    /// A bucket with all defaults.
     pub fn new(bucket: impl Into<String>, prefix: Prefix) -> Self {
         Self {
             bucket: bucket.into(),
@@ -143,6 +157,7 @@ impl S3Config {
         self.endpoint.as_deref().map(without_login)
     }
 
+    /// How people name the bucket.
     pub fn url(&self) -> String {
         format!("s3://{}/{}", self.bucket, self.prefix)
     }

@@ -1,4 +1,4 @@
-//! What a server's answer means.
+//! Tells what a server's answer means.
 
 use std::ops::Range;
 

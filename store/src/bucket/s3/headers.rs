@@ -1,4 +1,4 @@
-//! Response headers that the SDK's outputs leave out.
+//! Captures response headers that the SDK's outputs leave out.
 
 use std::{
     sync::{Arc, OnceLock},

@@ -1,4 +1,4 @@
-//! Pages of a listing.
+//! Makes pages of the answers to a listing.
 
 use aws_sdk_s3::operation::list_objects_v2::ListObjectsV2Output;
 

@@ -1,4 +1,4 @@
-//! A bucket on an S3 server.
+//! `S3Bucket` is a bucket on an S3 server.
 //!
 //! Each call is one request, sent once (the exceptions: an object sent in parts, and the
 //! first replaces on a server whose way with entity tags is not known yet). The SDK's own

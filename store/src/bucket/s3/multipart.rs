@@ -1,4 +1,4 @@
-//! Creating a large object in parts.
+//! Creates a large object in parts.
 //!
 //! Only creations come here. Some servers ignore the condition on the completion, so a
 //! look at the key comes before it; between that look and the completion another writer

@@ -1,11 +1,12 @@
-//! Settings of the bucket itself that change what deleting means. Only asked for by a
-//! diagnosis: nothing else depends on them.
+//! Asks for settings of the bucket itself that change what deleting means. Only asked for by a diagnosis:
+//! nothing else depends on them.
 
 use aws_sdk_s3::types::{BucketVersioningStatus, ObjectLockEnabled};
 
 use super::{S3Bucket, errors::Condition};
 use crate::bucket::{BucketError, Result};
 
+/// What the bucket says about itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BucketSettings {
     /// Deleted and replaced objects are kept, and paid for, as old versions.

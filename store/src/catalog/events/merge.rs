@@ -1,4 +1,4 @@
-//! Old events are put together, so that a long history is few objects.
+//! Puts old events together, so that a long history is few objects.
 //!
 //! What is put together is stored under a new name before its parts are removed, and whoever
 //! removes a part has stored all that was in it. So wherever a process ends nothing is lost, and
@@ -38,6 +38,7 @@ pub struct Terms {
     pub after: Duration,
     /// Fewer are not worth it.
     pub fewest: usize,
+    /// Older ones are removed.
     pub kept_for: Duration,
 }
 

@@ -23,7 +23,9 @@ const ATTEMPTS: u32 = 16;
 /// A lock that was taken away.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Eviction {
+    /// Who held the lock.
     pub holder: Holder,
+    /// Why it was taken away.
     pub reason: EvictionReason,
     /// How long it had been expired.
     pub expired_for: Duration,
@@ -32,6 +34,7 @@ pub struct Eviction {
 /// What a reaper made of one lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reaped {
+    /// The lock had expired, and is free.
     Evicted(Eviction),
     /// Held, or expired for less than the grace.
     Left,

@@ -115,10 +115,12 @@ impl Hold {
         Self { controls, outcome: self.outcome, terms: self.terms, state: Mutex::new(state) }
     }
 
+    /// How the lock came to be held.
     pub fn outcome(&self) -> Outcome {
         self.outcome
     }
 
+    /// The lineage whose lock it is.
     pub fn controls(&self) -> &LineageHandle {
         &self.controls
     }
@@ -128,6 +130,7 @@ impl Hold {
         self.state.lock().await.nonce
     }
 
+    /// The lock as it was written last.
     pub async fn lock(&self) -> Lock {
         self.state.lock().await.lock.clone()
     }

@@ -1,4 +1,4 @@
-//! `lock.json`: who may move a lineage's pointer.
+//! Reads and writes `lock.json`, which says who may move a lineage's pointer.
 //!
 //! The lock keeps people out of each other's way; what keeps data safe is the claim on the
 //! pointer that its holder makes (see [`super::pointer`]). So a lock may be judged expired
@@ -48,6 +48,7 @@ pub const DEFAULT_RENEW_EVERY: Duration = Duration::from_secs(60);
 /// How a lock was come by, in the contract's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
+    /// It was free.
     Acquired,
     /// From a holder that had let it expire.
     ForcedExpired,
@@ -56,6 +57,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// The word that programs read.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Acquired => "acquired",
@@ -84,8 +86,11 @@ impl Default for Terms {
 /// A lock as it was read.
 #[derive(Clone, Debug)]
 pub struct ReadLock {
+    /// What the lock says.
     pub lock: Lock,
+    /// What a replacement must name.
     pub version: Version,
+    /// When the lock was written, and when it was read.
     pub stamp: Stamp,
 }
 
@@ -120,7 +125,9 @@ impl From<&ReadLock> for Holder {
 /// The lock and the pointer as they were read at about the same time.
 #[derive(Clone, Debug)]
 pub struct LockAndPointer {
+    /// The lock, if there is one.
     pub lock: Option<ReadLock>,
+    /// The pointer, if there is one.
     pub pointer: Option<VersionedPointer>,
 }
 

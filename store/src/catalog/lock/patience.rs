@@ -29,6 +29,7 @@ type Teller = dyn Fn(&Waiting<'_>) + Send + Sync;
 /// What is known while somebody waits.
 #[derive(Clone, Copy, Debug)]
 pub struct Waiting<'a> {
+    /// Who holds the lock at the moment.
     pub holder: &'a Holder,
     /// How many others on this machine come first.
     pub ahead: usize,
@@ -53,6 +54,7 @@ impl Patience {
         self.given_up.as_ref().is_some_and(|given_up| given_up())
     }
 
+    /// Whether there is no waiting at all.
     pub fn is_zero(&self) -> bool {
         self.wait.is_zero()
     }

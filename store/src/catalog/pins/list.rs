@@ -27,9 +27,13 @@ pub async fn pinned(store: &TenantStore) -> Result<Vec<RecordId>> {
 /// A pin as it was read.
 #[derive(Clone, Debug)]
 pub struct FoundPin {
+    /// Where the pin lies.
     pub key: Key,
+    /// What the pin says.
     pub pin: Pin,
+    /// What a deletion must name.
     pub version: Version,
+    /// How long ago it was written last, by the store's clock.
     pub age: Duration,
     /// By the store's clock alone, as with locks.
     pub holds: bool,

@@ -1,4 +1,4 @@
-//! Pins: how a reader without a lock keeps a snapshot from being deleted and collected under it.
+//! Keeps a snapshot from being deleted and collected under a reader without a lock, by pins.
 //!
 //! A reader reads the record, writes a pin with the generation found ([`Placed::on`]), and reads
 //! the record again ([`Placed::confirm`]): still live and of the same generation, or it starts

@@ -58,6 +58,7 @@ pub struct Pinned {
 /// What a renewal found.
 #[derive(Clone, Debug)]
 pub enum Renewal {
+    /// The pin holds on.
     Held,
     /// The snapshot's chunks were moved; this is where the pin is now. Chunks may have to be
     /// looked for by this record's table.

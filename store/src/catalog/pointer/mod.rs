@@ -40,7 +40,9 @@ pub const ATTEMPTS: u32 = 3;
 /// A pointer as it was read.
 #[derive(Clone, Debug)]
 pub struct VersionedPointer {
+    /// What the pointer says.
     pub pointer: Pointer,
+    /// What a replacement must name.
     pub version: Version,
     pub(super) bytes: bytes::Bytes,
     /// Not so if something else than a pointer was there: then `pointer` names nothing.
@@ -79,8 +81,11 @@ pub async fn read_from(bucket: &dyn Bucket, lineage: &Lineage) -> Result<Option<
 /// What a flip did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Flip {
+    /// The pointer names another snapshot now.
     Flipped {
+        /// The short name of the snapshot it named before. Empty if it named none.
         from: String,
+        /// The write that moved it.
         flip_id: FlipId,
     },
     /// The pointer was there already.
@@ -88,6 +93,7 @@ pub enum Flip {
 }
 
 impl LineageHandle {
+    /// The pointer, if there is one.
     pub async fn pointer(&self) -> Result<Option<VersionedPointer>> {
         read(&self.store, &self.lineage).await
     }

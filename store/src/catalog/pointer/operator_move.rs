@@ -14,7 +14,9 @@ const OVER_DAMAGE: &str = "(over a pointer that was damaged)";
 /// An operator's move.
 #[derive(Clone, Debug)]
 pub struct Move {
+    /// The record that becomes current.
     pub target: RecordId,
+    /// Why, for the event.
     pub reason: String,
     /// Even while somebody holds the lock: that holder is fenced off. Even over a pointer that
     /// is damaged: whatever it said is gone then.

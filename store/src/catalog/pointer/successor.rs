@@ -1,4 +1,4 @@
-//! The pointer that follows another. Pure; every one of them has a flip id of its own.
+//! Makes the pointer that follows another. Pure; every one of them has a flip id of its own.
 
 use super::{LineageHandle, VersionedPointer};
 use crate::{

@@ -54,11 +54,15 @@ const MAX_PENDING_BYTES: u64 = 32 << 20;
 /// How much of the host the chunks of all stores and tenants may take together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
+    /// How many bytes of chunks to keep on disk.
     pub max_bytes: u64,
+    /// How many files to keep on disk.
     pub max_files: u64,
     /// What must stay free on the file system.
     pub min_free_bytes: u64,
+    /// How many further files the file system must have room for.
     pub min_free_inodes: u64,
+    /// How long a segment, which is one file, may become.
     pub segment_bytes: u32,
 }
 
@@ -77,8 +81,11 @@ impl Default for Limits {
 /// A frame to be kept.
 #[derive(Clone, Debug)]
 pub struct NewFrame {
+    /// What names the chunk.
     pub id: ChunkId,
+    /// How the frame is stored.
     pub codec: Codec,
+    /// The bytes of the frame.
     pub stored: Bytes,
 }
 
@@ -117,6 +124,7 @@ struct Seen {
 }
 
 impl ChunkCache {
+    /// The chunks that `cache` keeps for all processes of this host.
     pub fn new(cache: &Cache, limits: Limits) -> Self {
         Self {
             folder: cache.folder(room::FOLDER),
@@ -138,7 +146,7 @@ impl ChunkCache {
     }
 
     /// Learns what other processes have inserted or evicted, unless that was just done.
-    pub fn refresh(&self) {
+    pub(crate) fn refresh(&self) {
         let mut index = self.index();
         if index.looked.is_none_or(|looked| looked.elapsed() > LOOK_AGAIN) {
             self.look(&mut index);

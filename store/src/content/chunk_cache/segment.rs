@@ -1,4 +1,4 @@
-//! One segment: a table of slots, then stored frames.
+//! Reads and writes one segment of the cache: a table of slots, then stored frames.
 //!
 //! ```text
 //! 0       "pstore-chunks/1\n"

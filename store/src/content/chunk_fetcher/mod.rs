@@ -151,6 +151,7 @@ impl ChunkFetcher {
         })
     }
 
+    /// The tenant whose chunks are fetched.
     pub fn store(&self) -> &TenantStore {
         &self.store
     }
@@ -160,6 +161,7 @@ impl ChunkFetcher {
         self.local.is_some()
     }
 
+    /// What was read so far, and what it took.
     pub fn figures(&self) -> FetchStats {
         self.counters.figures()
     }

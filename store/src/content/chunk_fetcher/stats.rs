@@ -31,6 +31,7 @@ pub struct FetchStats {
     pub memory_hits: u64,
     /// From the cache on disk, or from a store that is a directory.
     pub disk_hits: u64,
+    /// Chunks that had to be fetched from the bucket.
     pub misses: u64,
 }
 

@@ -140,6 +140,7 @@ impl Cutter<'_> {
         ingest.take_chunk(pool, compressor, file, raw)
     }
 
+    /// Cuts as this tenant's files are cut.
     pub fn chunker(&self) -> Chunker {
         self.ingest.chunker.clone()
     }

@@ -49,6 +49,7 @@ pub trait Files: Sync {
     /// How many there are.
     fn len(&self) -> usize;
 
+    /// Whether there is no file.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -67,14 +68,14 @@ pub trait Files: Sync {
 
 /// How much of what was read had to be stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ingested {
+pub(crate) struct Ingested {
     pub new_chunks: u64,
     pub new_bytes: u64,
 }
 
 /// The shared state of one write's workers.
 #[derive(Debug)]
-pub struct Ingest {
+pub(crate) struct Ingest {
     store: TenantStore,
     known: Arc<DedupIndex>,
     uploader: Arc<Uploader>,
@@ -293,7 +294,7 @@ impl Ingest {
 }
 
 /// Takes files one after the other.
-pub struct Feed<'a> {
+pub(crate) struct Feed<'a> {
     ingest: &'a Ingest,
     pool: &'a WorkQueue,
     compressor: Compressor,

@@ -26,6 +26,7 @@ use crate::{
 /// A tree cut into segments, each with its id.
 #[derive(Debug)]
 pub struct NewTree {
+    /// The digest of the tree.
     pub id: SnapshotId,
     /// The sizes of all files.
     pub content_bytes: u64,
@@ -33,6 +34,7 @@ pub struct NewTree {
 }
 
 impl NewTree {
+    /// The tree of all entries that were pushed.
     pub fn new(store: &TenantStore, writer: SegmentWriter) -> Self {
         let content_bytes = writer.content_bytes();
         let segments = writer.finish().into_iter();
@@ -74,8 +76,11 @@ impl NewTree {
 /// Metadata that is not stored yet.
 #[derive(Debug)]
 pub struct NewMetadata {
+    /// What the record says of the snapshot.
     pub content: Content,
+    /// The pack to upload.
     pub pack: SealedPack,
+    /// What was encoded, as if it had been read.
     pub metadata: Metadata,
 }
 
@@ -96,6 +101,7 @@ pub struct MetaPack {
 }
 
 impl MetaPack {
+    /// An empty pack for the metadata of `write`.
     pub fn new(store: &TenantStore, write: RecordId) -> Result<Self> {
         Ok(Self {
             pack: PackId { write, seq: PackSeq::Meta },
@@ -170,6 +176,7 @@ impl MetaPack {
         Ok((content, Metadata { root, trees, tables }))
     }
 
+    /// The pack as it is uploaded.
     pub fn seal(self, store: &TenantStore) -> SealedPack {
         self.packer.seal(self.pack, *store.key())
     }

@@ -1,4 +1,4 @@
-//! The words of a record that may be others than this code knows: `Mode` and `Reason`.
+//! `Mode` and `Reason` are the words of a record that may be others than this code knows.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,12 +7,16 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum Mode {
+    /// The browser had ended.
     Cold,
+    /// The browser was running.
     Hot,
+    /// A word that this code does not know.
     Other(String),
 }
 
 impl Mode {
+    /// The word in the record.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Cold => "cold",
@@ -44,16 +48,21 @@ impl From<Mode> for String {
 pub enum Reason {
     /// Somebody asked for it.
     Manual,
+    /// Taken by itself, on a schedule.
     Autosave,
     /// A run of a browser ended.
     RunEnd,
     /// What was changed in a mount was committed.
     Commit,
+    /// Taken before another Chrome opened the profile.
     BeforeUpgrade,
+    /// Taken before another snapshot was restored in its place.
     BeforeRestore,
+    /// Taken before the pointer went back to an older one.
     BeforeRollback,
     /// It was an archive.
     Import,
+    /// A word that this code does not know.
     Other(String),
 }
 
@@ -75,6 +84,7 @@ impl Reason {
         Self::Other("repack".to_owned())
     }
 
+    /// The word in the record.
     pub fn as_str(&self) -> &str {
         self.word().unwrap_or_else(|| match self {
             Self::Other(word) => word,

@@ -44,12 +44,17 @@ const NAMED: &str = "the pointer names it";
 /// On what terms archives are taken in.
 #[derive(Clone, Debug)]
 pub struct Adoption {
+    /// In whose name it is done.
     pub actor: Actor,
     /// What is written down where a manifest says nothing.
     pub about: About,
+    /// The most that the files may have.
     pub max_bytes: u64,
+    /// How much the tenant may have stored when this is done; more is refused.
     pub quota_bytes: Option<u64>,
+    /// How many threads compress.
     pub threads: usize,
+    /// Who looks at the databases, and a directory for that. Without one, nobody does.
     pub judge: Option<(Arc<dyn Inspector>, PathBuf)>,
 }
 

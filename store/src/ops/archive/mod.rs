@@ -1,4 +1,4 @@
-//! Archives: snapshots as tar streams for programs that know only the contract, and back.
+//! Makes archives of snapshots, for programs that know only the contract, and snapshots of archives.
 
 pub mod export;
 pub mod import;

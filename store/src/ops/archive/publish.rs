@@ -34,6 +34,7 @@ const ATTEMPTS: u32 = 5;
 /// How snapshots are published.
 #[derive(Clone, Debug)]
 pub struct PublishJob {
+    /// How the archive is written.
     pub export: export::Request,
     /// Before every move of the pointer; else only where programs were seen that know nothing
     /// but the contract: they would find no archive, and start afresh.
@@ -45,9 +46,13 @@ pub struct PublishJob {
 /// What a publication did.
 #[derive(Clone, Debug)]
 pub struct Published {
+    /// The digest of the compressed archive.
     pub archive_sha256: Sha256,
+    /// How long the compressed archive is.
     pub archive_size_bytes: u64,
+    /// Where the archive lies.
     pub archive_key: Key,
+    /// Where its manifest lies.
     pub manifest_key: Key,
     /// `None` if it had been published before.
     pub written: Option<Archive>,
@@ -94,6 +99,7 @@ pub struct Parcel {
 }
 
 impl Parcel {
+    /// An archive whose bytes are `body`.
     pub fn new(archive: Archive, manifest: Manifest, body: Body) -> Self {
         Self { archive, manifest, body, folder: None }
     }

@@ -23,6 +23,7 @@ const REQUESTS_AT_ONCE: usize = 16;
 /// What is asked about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
+    /// One pack.
     Pack(PackId),
     /// By the beginning of its id, of its archive's digest, or its record's whole id.
     Snapshot(String),
@@ -31,17 +32,25 @@ pub enum Subject {
 /// A record that keeps packs.
 #[derive(Clone, Debug)]
 pub struct Root {
+    /// Whose snapshot it is.
     pub lineage: Lineage,
+    /// The record.
     pub record: RecordId,
+    /// The snapshot's short name.
     pub sha256_prefix: String,
+    /// Where the record is in its life.
     pub state: State,
+    /// The names that operators gave it.
     pub tags: Vec<String>,
+    /// Whether the pointer names it.
     pub is_current: bool,
+    /// Whether a reader or a session keeps it.
     pub is_pinned: bool,
     /// How much of what was asked about it needs.
     pub live_bytes: u64,
 }
 
+/// What keeps something, and what would go with it.
 #[derive(Clone, Debug, Default)]
 pub struct Explanation {
     /// What was asked about: the packs, with their size, `None` if a pack is not there.

@@ -49,11 +49,7 @@ pub use plan::{Candidate, Cause, Document, Plan, Repacked, Step, Stranded, Tally
 use std::{fmt, path::PathBuf, time::Duration};
 
 use crate::{
-    Error, Result,
-    catalog::{events, rules::Rules},
-    content::TenantStore,
-    id::RecordId,
-    ops::gc::repack::BATCH_CHUNKS,
+    Error, Result, catalog::rules::Rules, content::TenantStore, id::RecordId, ops::gc::repack::BATCH_CHUNKS,
 };
 
 /// How long records that have ended and swept documents are kept at least, by the store's clock.
@@ -62,14 +58,16 @@ use crate::{
 /// collection that was stops.
 pub const ENDED_FOR: Duration = crate::catalog::lease::ENDED_FOR;
 /// A pin that its reader has not renewed for so long has no reader any more.
-pub const HORIZON: Duration = Duration::from_secs(30 * 86_400);
-pub const DEFAULT_GRACE: Duration = Duration::from_secs(3600);
-pub const DEFAULT_MAX_UNUSED_PERCENT: u64 = 4;
-pub const DEFAULT_MIN_UNUSED_BYTES: u64 = 1 << 20;
+pub(crate) const HORIZON: Duration = Duration::from_secs(30 * 86_400);
+pub(crate) const DEFAULT_GRACE: Duration = Duration::from_secs(3600);
+pub(crate) const DEFAULT_MAX_UNUSED_PERCENT: u64 = 4;
+pub(crate) const DEFAULT_MIN_UNUSED_BYTES: u64 = 1 << 20;
+/// How much memory a collection takes unless it is told otherwise.
 pub const DEFAULT_MEMORY_BYTES: u64 = 256 << 20;
 /// Between two looks at writers that are waited for.
 const NAP: Duration = Duration::from_secs(5);
 
+/// How a collection judges and how much it may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// How long after it was armed a condemned pack goes at the earliest: a reader without a
@@ -113,6 +111,7 @@ impl Default for Options {
 /// Why a run ended before its time. The next one goes on.
 #[derive(Debug)]
 pub struct Stopped {
+    /// Why the run ended.
     pub error: Error,
     /// What it had condemned by then.
     pub condemned: Tally,
@@ -143,21 +142,12 @@ pub struct Collector {
     swept_for: Duration,
     /// How long records are kept after they have ended, and what is left of a deleted profile.
     ended_for: Duration,
-    /// What becomes of old events.
-    events: events::Terms,
 }
 
 impl Collector {
+    /// A collection of this tenant's garbage. Nothing happens until it is run.
     pub fn new(store: TenantStore, options: Options) -> Self {
-        Self {
-            store,
-            options,
-            rules: Rules::ALL,
-            scratch: None,
-            swept_for: ENDED_FOR,
-            ended_for: ENDED_FOR,
-            events: Default::default(),
-        }
+        Self { store, options, rules: Rules::ALL, scratch: None, swept_for: ENDED_FOR, ended_for: ENDED_FOR }
     }
 
     /// Puts into files in this directory what is more than the memory it may have. Without
@@ -187,12 +177,6 @@ impl Collector {
     #[cfg(any(test, feature = "test-support"))]
     pub fn burying_at_once(self) -> Self {
         Self { ended_for: Duration::ZERO, ..self.forgetting_at_once() }
-    }
-
-    /// Puts events together, and removes them, on other terms.
-    #[cfg(any(test, feature = "test-support"))]
-    pub fn with_events(self, events: events::Terms) -> Self {
-        Self { events, ..self }
     }
 
     /// What a run would do now. Writes nothing.

@@ -11,11 +11,14 @@ use crate::{
 /// So many packs, so large.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
+    /// How many.
     pub packs: u64,
+    /// How many bytes they have.
     pub bytes: u64,
 }
 
 impl Tally {
+    /// Counts one more, which has so many bytes.
     pub fn add(&mut self, bytes: u64) {
         self.packs += 1;
         self.bytes += bytes;
@@ -29,10 +32,13 @@ impl Tally {
 /// A session that is not finished, on a snapshot whose record is missing: nothing tells what it needs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stranded {
+    /// The session that is not finished.
     pub session: RecordId,
     /// Where its changes lie.
     pub host: String,
+    /// Whose snapshot it builds on.
     pub lineage: Lineage,
+    /// The record that is missing.
     pub record: RecordId,
 }
 
@@ -50,6 +56,7 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// The word that programs read.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Deleted => "deleted",
@@ -63,9 +70,13 @@ impl Cause {
 /// A pack that nothing needs.
 #[derive(Clone, Debug)]
 pub struct Candidate {
+    /// The pack that nothing needs.
     pub pack: PackId,
+    /// How many bytes it has.
     pub bytes: u64,
+    /// How long ago it was written, by the store's clock.
     pub age: Duration,
+    /// How it became garbage.
     pub cause: Cause,
     /// Whose it was, if that is known.
     pub lineage: Option<Lineage>,
@@ -74,26 +85,36 @@ pub struct Candidate {
 /// What an earlier run has condemned, and what happens to it now.
 #[derive(Clone, Debug)]
 pub struct Document {
+    /// The document's own id.
     pub id: RecordId,
     /// As it was found.
     pub phase: Phase,
+    /// The packs that it names.
     pub named: Tally,
+    /// What happens to it now.
     pub step: Step,
 }
 
+/// What a run does with a document of an earlier one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The writers are listed that must end before it goes on.
     Arm,
+    /// It was armed not long enough ago.
     WaitForGrace {
+        /// How much longer.
         left: Duration,
     },
+    /// Writes have not ended that may refer to its packs.
     WaitForWriters {
+        /// Those writes.
         writers: Vec<RecordId>,
     },
     /// What nothing needs goes; what is needed after all stays.
     Sweep {
+        /// The packs that go.
         deleted: Tally,
+        /// How many packs stay.
         pardoned: u64,
     },
 }
@@ -112,6 +133,7 @@ pub struct Repacked {
 }
 
 impl Repacked {
+    /// How much less is stored when the old packs are gone.
     pub fn saved_bytes(&self) -> u64 {
         self.emptied.bytes.saturating_sub(self.kept_bytes)
     }
@@ -129,12 +151,15 @@ impl Repacked {
 /// What a run does, or would do.
 #[derive(Clone, Debug)]
 pub struct Plan {
+    /// Whose garbage it is.
     pub tenant: Tenant,
+    /// What earlier runs have condemned.
     pub documents: Vec<Document>,
     /// What is condemned anew.
     pub condemned: Vec<Candidate>,
     /// Packs that go now.
     pub deleted: Tally,
+    /// What is moved out of packs of which little is needed.
     pub repacked: Repacked,
     /// Packs that snapshots need, without those that this run has filled.
     pub needed: Tally,
@@ -146,8 +171,11 @@ pub struct Plan {
     pub revoked: Vec<(RecordId, Lineage)>,
     /// Deletions that were cut short, and are finished.
     pub finished_deletions: u64,
+    /// Indexes that were written again without packs that go.
     pub indexes_rewritten: u64,
+    /// Indexes that were removed.
     pub indexes_removed: u64,
+    /// Indexes that were put together with others.
     pub indexes_merged: u64,
     /// Events that were objects of their own, and are put together.
     pub events_merged: u64,
@@ -155,6 +183,7 @@ pub struct Plan {
     pub events_removed: u64,
     /// Old tombstones, swept documents, expired pins, scratch of probes.
     pub leftovers: u64,
+    /// Unfinished sessions whose snapshot is missing.
     pub stranded: Vec<Stranded>,
     /// Documents that are not done yet, with how long they have to wait at least.
     pub pending: Vec<(RecordId, Duration)>,
@@ -205,6 +234,7 @@ impl Plan {
         groups
     }
 
+    /// All that is condemned anew.
     pub fn condemned_total(&self) -> Tally {
         let mut total = Tally::default();
         self.condemned.iter().for_each(|candidate| total.add(candidate.bytes));

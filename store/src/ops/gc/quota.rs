@@ -16,6 +16,7 @@ use crate::{
 
 const LINEAGES_AT_ONCE: usize = 8;
 
+/// What would bring a tenant below its quota.
 #[derive(Clone, Debug, Default)]
 pub struct Advice {
     /// What nothing needs any more.

@@ -16,7 +16,9 @@ use crate::{
 /// What happened to one path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Change {
+    /// Only the later snapshot has it.
     Added,
+    /// Only the earlier snapshot has it.
     Removed,
     /// Its content, or where a symbolic link leads; perhaps its metadata too.
     Content,
@@ -26,18 +28,25 @@ pub enum Change {
     Type,
 }
 
+/// A path that is not the same in both snapshots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
+    /// Where it is.
     pub path: TreePath,
+    /// What differs.
     pub change: Change,
+    /// As the earlier snapshot has it.
     pub before: Option<Side>,
+    /// As the later snapshot has it.
     pub after: Option<Side>,
+    /// Which metadata differs, if both have it.
     pub metadata: Fields,
 }
 
 /// A path as one of the two snapshots has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Side {
+    /// What it is: a word for people and programs.
     pub kind: &'static str,
     /// Of a file; of a hard link the size of the file.
     pub size: u64,
@@ -49,9 +58,13 @@ pub struct Side {
 /// Which metadata differs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fields {
+    /// Permissions.
     pub mode: bool,
+    /// Owner or group.
     pub owner: bool,
+    /// When the content was changed last.
     pub mtime: bool,
+    /// Extended attributes.
     pub xattrs: bool,
     /// Whether it is another name of a file, or of which one.
     pub links: bool,
@@ -60,6 +73,7 @@ pub struct Fields {
 }
 
 impl Fields {
+    /// Whether anything differs.
     pub fn any(&self) -> bool {
         *self != Self::default()
     }
@@ -79,16 +93,24 @@ impl Fields {
     }
 }
 
+/// How many paths differ, and how much.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
+    /// Paths that only the later one has.
     pub added: u64,
+    /// Paths that only the earlier one has.
     pub removed: u64,
+    /// Paths with other content.
     pub changed: u64,
+    /// Paths with other metadata alone.
     pub metadata_changed: u64,
+    /// Paths that are something else now.
     pub type_changed: u64,
+    /// Paths that are the same in both.
     pub unchanged: u64,
     /// Sizes of all files, each counted once however many names it has.
     pub bytes_before: u64,
+    /// Bytes of the files of the later one.
     pub bytes_after: u64,
     /// In chunks only the later snapshot has, each counted once, and in tiny files.
     pub new_bytes: u64,
@@ -96,10 +118,12 @@ pub struct Totals {
     pub gone_bytes: u64,
 }
 
+/// What differs between two snapshots.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diff {
     /// In the order of paths.
     pub lines: Vec<Line>,
+    /// The sums of all lines.
     pub totals: Totals,
 }
 

@@ -16,6 +16,7 @@ const REQUESTS_AT_ONCE: usize = 16;
 /// What is known of one profile.
 #[derive(Debug)]
 pub struct Forecast {
+    /// Which profile.
     pub name: ProfileName,
     /// Whether anything is expected of it now.
     pub is_expected: bool,

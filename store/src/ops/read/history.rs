@@ -11,11 +11,13 @@ use crate::{
     name::Lineage,
 };
 
+/// Snapshots that led to one another.
 #[derive(Clone, Debug)]
 pub struct History {
     /// Each captured on top of the next. Deleted ones are among them while their records
     /// are there.
     pub records: Vec<Record>,
+    /// Why there are no more.
     pub end: End,
 }
 
@@ -26,20 +28,28 @@ pub enum End {
     First,
     /// What came before is an archive of another program.
     Foreign {
+        /// What the record says of it: the digest of its archive.
         sha256: String,
     },
     /// The record of what came before is gone.
     Deleted {
+        /// Which record.
         record: RecordId,
+        /// What the record after it says of it.
         sha256: String,
     },
+    /// The record of what came before is there, but cannot be read.
     Unreadable {
+        /// Which record.
         record: RecordId,
+        /// What the record after it says of it.
         sha256: String,
+        /// Why it cannot be read.
         reason: String,
     },
     /// The chain leads back into itself, which no pstore writes.
     Cycle {
+        /// The record that comes for the second time.
         record: RecordId,
     },
 }

@@ -27,10 +27,12 @@ pub struct SnapshotLocator {
 }
 
 impl SnapshotLocator {
+    /// Knows where to look; without a snapshot, nowhere.
     pub fn new(store: TenantStore, snapshot: Option<(Lineage, RecordId)>) -> Self {
         Self { store, snapshot: Mutex::new(snapshot) }
     }
 
+    /// Looks at this snapshot from now on.
     pub fn becomes(&self, lineage: Lineage, record: RecordId) {
         *self.snapshot.lock().unwrap_or_else(PoisonError::into_inner) = Some((lineage, record));
     }

@@ -1,4 +1,4 @@
-//! Reading: opening snapshots, restoring them, and all verbs that only look.
+//! Opens snapshots, restores them, and has all verbs that only look.
 
 pub mod browse;
 pub mod diff;

@@ -62,8 +62,11 @@ const ATTEMPTS: u32 = 5;
 /// A snapshot whose names and places are known; its content is not fetched.
 #[derive(Debug)]
 pub struct Opened {
+    /// The record of the snapshot.
     pub record: Record,
+    /// The segments of its tree and tables.
     pub metadata: Metadata,
+    /// The tree.
     pub entries: Vec<Entry>,
     /// Of every chunk, in the order in which the entries name them.
     pub locations: Vec<Location>,
@@ -127,8 +130,11 @@ pub(in crate::ops) fn check_size(record: &Record, entries: &[Entry]) -> Result<(
 /// A profile in the hands of one holder.
 #[derive(Debug)]
 pub struct Locked {
+    /// The tenant.
     pub store: TenantStore,
+    /// Which lineage is mounted.
     pub lineage: Lineage,
+    /// The right to move its pointer.
     pub hold: Hold,
     /// The snapshot that was claimed; `None` if there is none yet. The lock is held even if
     /// it cannot be read: its holder may start afresh, if the error allows that.
@@ -219,10 +225,13 @@ async fn root_early(roots: Option<&Roots>, lineage: &Lineage, seen: Option<&Vers
 /// A snapshot that is read without a lock.
 #[derive(Debug)]
 pub struct Unlocked {
+    /// The tenant.
     pub store: TenantStore,
+    /// Which lineage is mounted.
     pub lineage: Lineage,
     /// `None` if who reads may not write to the store: then nothing keeps the snapshot.
     pub kept: Option<Kept>,
+    /// The snapshot that is mounted.
     pub opened: Opened,
     /// Of the session that was named; the snapshot is rooted.
     pub roots: Option<Arc<Roots>>,

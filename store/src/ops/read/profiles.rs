@@ -29,9 +29,11 @@ const TOMBSTONES_AT_ONCE: usize = 32;
 /// A profile that is there, or was.
 #[derive(Clone, Debug)]
 pub struct Profile {
+    /// Its name.
     pub name: ProfileName,
     /// Those that it has snapshots of.
     pub majors: Vec<ChromeMajor>,
+    /// Who deleted it, if somebody did.
     pub deletion: Option<Deletion>,
 }
 

@@ -77,6 +77,7 @@ async fn newest_with_a_snapshot(store: &TenantStore, all: Vec<Lineage>) -> Resul
 pub struct Listing {
     /// Oldest first.
     pub records: Vec<Record>,
+    /// The record that the pointer names, if it names one.
     pub latest: Option<RecordId>,
     /// The pointer names a snapshot that no record of ours describes.
     pub foreign: Option<String>,
@@ -86,6 +87,7 @@ pub struct Listing {
     pub pointer_damage: Option<Arc<Error>>,
 }
 
+/// Lists the snapshots of a lineage, and which of them is current.
 pub async fn list(store: &TenantStore, lineage: &Lineage) -> Result<Listing> {
     let (records, pointer, archives) = futures::join!(
         live(store, lineage),

@@ -51,14 +51,18 @@ const FETCHED_AHEAD: usize = 2;
 /// How much is fetched between two flushes.
 const FLUSH_BYTES: u64 = 64 << 20;
 
+/// What to restore, and where to.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// These paths alone, with the directories they are in; without any, all.
     pub paths: Vec<TreePath>,
+    /// The directory to make.
     pub target: PathBuf,
     /// Replace a target that is not empty.
     pub force: bool,
+    /// Which attributes are restored, and not only content.
     pub keeping: Keeping,
+    /// How many threads write.
     pub threads: usize,
     /// Asked about the whole directory before it is moved into place.
     pub inspector: Option<Arc<dyn Inspector>>,
@@ -68,14 +72,20 @@ pub struct Request {
 
 /// Says whether a directory that was written may be used. It may change it, too.
 pub trait Inspector: Send + Sync + fmt::Debug {
+    /// An error keeps the directory from taking its place.
     fn inspect(&self, directory: &Path) -> Result<()>;
 }
 
+/// What a restore has done.
 #[derive(Clone, Debug)]
 pub struct Report {
+    /// The digest of the tree.
     pub snapshot_id: SnapshotId,
+    /// Regular files that were written.
     pub files: u64,
+    /// How many bytes they have.
     pub bytes: u64,
+    /// What was fetched from the store for them.
     pub fetched_bytes: u64,
     /// Sockets, FIFOs and devices in the snapshot, which are never made.
     pub skipped: u64,
@@ -85,6 +95,7 @@ pub struct Report {
     pub made_plain: u64,
     /// How long it took until the last content was fetched. Files are written meanwhile.
     pub download: Duration,
+    /// How long it took.
     pub elapsed: Duration,
 }
 
@@ -95,6 +106,7 @@ struct Place {
     offset: u64,
 }
 
+/// Writes the snapshot of `record` to a directory.
 pub async fn restore(
     store: &TenantStore,
     record: &Record,

@@ -21,7 +21,9 @@ const REQUESTS_AT_ONCE: usize = 16;
 /// Objects of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
+    /// How many objects.
     pub objects: u64,
+    /// How many bytes they have.
     pub bytes: u64,
 }
 
@@ -36,8 +38,10 @@ impl Tally {
     }
 }
 
+/// What a tenant has stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
+    /// Profiles that have a snapshot.
     pub profiles: u64,
     /// Live ones.
     pub snapshots: u64,
@@ -49,13 +53,16 @@ pub struct Stats {
     pub packs: Tally,
     /// Trees and tables.
     pub meta_packs: Tally,
+    /// The indexes.
     pub indexes: Tally,
+    /// The records, whatever their state.
     pub records: Tally,
     /// Pointers, locks, configuration, archives.
     pub other: Tally,
 }
 
 impl Stats {
+    /// All objects together.
     pub fn stored(&self) -> Tally {
         [self.meta_packs, self.indexes, self.records, self.other].into_iter().fold(self.packs, Tally::plus)
     }

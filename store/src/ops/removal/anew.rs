@@ -15,6 +15,7 @@ use crate::{
 /// What came of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anew {
+    /// The tombstone is gone.
     Begun,
     /// A collection has yet to remove so many objects.
     ObjectsLeft(usize),

@@ -37,11 +37,15 @@ use crate::{
 /// Who deletes, why, and what they know better.
 #[derive(Clone, Debug)]
 pub struct Order {
+    /// In whose name it is done.
     pub actor: Actor,
+    /// Who decided it, as this host calls them.
     pub user: String,
+    /// Why, in their words.
     pub reason: String,
     /// Sessions that nobody will finish: what they build on goes.
     pub ignored: Vec<RecordId>,
+    /// Which rules hold; all, outside of tests.
     pub rules: Rules,
 }
 

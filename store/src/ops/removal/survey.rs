@@ -20,23 +20,32 @@ use crate::{
 /// A session that builds on a snapshot, or a reader of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unfinished {
+    /// Whose snapshot is kept.
     pub lineage: Lineage,
+    /// The record that is kept.
     pub record: RecordId,
     /// Its id and its host; none of a reader.
     pub session: Option<(RecordId, String)>,
 }
 
+/// All there is of some profiles, and who uses it.
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
+    /// How many profiles.
     pub profiles: u64,
+    /// The versions of Chrome they were captured with.
     pub majors: BTreeSet<ChromeMajor>,
+    /// How many snapshots.
     pub snapshots: u64,
     /// What was stored for them.
     pub stored_bytes: u64,
+    /// The names that operators gave some of them.
     pub tags: BTreeSet<String>,
     /// Archives in the store, and how many of them another program has stored.
     pub archives: u64,
+    /// Archives that another program has stored.
     pub foreign: u64,
+    /// How many bytes the archives have.
     pub archive_bytes: u64,
     /// Records that cannot be read.
     pub damaged: u64,
@@ -44,6 +53,7 @@ pub struct Survey {
     pub writes: u64,
     /// Who holds a lock now.
     pub holders: Vec<(Lineage, Holder)>,
+    /// Readers and sessions that keep a snapshot.
     pub unfinished: Vec<Unfinished>,
     /// Whether there is any object at all.
     pub is_there: bool,
@@ -55,6 +65,7 @@ impl Survey {
         [self.snapshots, self.archives, self.damaged, self.writes] == [0; 4]
     }
 
+    /// The sessions that are not finished.
     pub fn sessions(&self) -> impl Iterator<Item = RecordId> + '_ {
         let ids: BTreeSet<RecordId> =
             self.unfinished.iter().filter_map(|found| found.session.as_ref()).map(|(id, _)| *id).collect();

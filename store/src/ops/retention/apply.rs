@@ -1,4 +1,4 @@
-//! Carries out the decisions.
+//! Carries out the decisions: deletes the snapshots that no rule keeps.
 
 use super::{Decision, Rule, Snapshot, Verdict, tags};
 use crate::{
@@ -12,6 +12,7 @@ use crate::{
 /// What became of a snapshot that was to go.
 #[derive(Debug)]
 pub enum Applied {
+    /// It is gone.
     Removed,
     /// Somebody needs it after all.
     Kept(Needed),

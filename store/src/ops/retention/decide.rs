@@ -1,4 +1,4 @@
-//! The rules, applied. Pure.
+//! Applies the rules to snapshots. Pure.
 
 use std::{
     collections::{BTreeMap, HashMap},

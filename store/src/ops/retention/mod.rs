@@ -43,31 +43,43 @@ pub const HELD_BACK_MOST: usize = 3;
 /// A snapshot as the rules see it.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
+    /// Whose snapshot it is.
     pub lineage: Lineage,
+    /// Its record.
     pub record: RecordId,
+    /// Its short name.
     pub sha256_prefix: String,
     /// By the store's clock.
     pub stored_at_ms: u64,
+    /// Where it is in the order of its lineage.
     pub place: Place,
     /// By the clock of the host that captured it; decides nothing.
     pub captured_at_ms: u64,
+    /// Why it was taken.
     pub reason: Reason,
+    /// The names that operators gave it, each with when.
     pub tags: Vec<(String, u64)>,
     /// Why the pointer was not moved to it.
     pub held_back: Option<String>,
-    pub standing: Standing,
+    pub(crate) standing: Standing,
+    /// The packs that it needs.
     pub packs: Vec<PackUse>,
 }
 
 /// What protects a snapshot whatever the rules say.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub(crate) enum Standing {
+    /// Nothing does.
     Free,
+    /// The pointer names it.
     Current,
+    /// A reader has pinned it.
     Mounted,
     /// A session that is not finished builds on it.
     Session {
+        /// The session's own id.
         id: RecordId,
+        /// The host on which its changes lie.
         host: String,
     },
     /// Another program has moved the pointer: which snapshot it left is not known.
@@ -77,34 +89,49 @@ pub enum Standing {
 /// What becomes of one snapshot.
 #[derive(Clone, Debug)]
 pub struct Decision {
+    /// Which one.
     pub snapshot: Snapshot,
+    /// Whether it stays.
     pub verdict: Verdict,
 }
 
+/// Whether a snapshot stays, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
+    /// It stays.
     Keep(Why),
+    /// It goes.
     Remove(Rule),
 }
 
 /// Why a snapshot stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
+    /// The pointer names it.
     Current,
+    /// A reader has pinned it.
     Mounted,
     /// A session that is not finished builds on it.
     Session {
+        /// The session's own id.
         id: RecordId,
+        /// The host on which its changes lie.
         host: String,
     },
+    /// Another program has moved the pointer: which snapshot it left is not known.
     Disputed,
+    /// An operator gave it a name.
     Tagged {
+        /// The name.
         tag: String,
+        /// How much longer the name protects it; without end if `None`.
         days_left: Option<u64>,
     },
     /// Nobody has decided yet what becomes of it.
     HeldBack {
+        /// Why it was held back.
         word: String,
+        /// How much longer it stays for that.
         days_left: u64,
     },
     /// It was asked for, and the pool of those is kept.
@@ -113,6 +140,7 @@ pub enum Why {
     Last,
     /// By which place it has, counted from the newest.
     NoRule {
+        /// The newest has place 1.
         place: u64,
     },
 }
@@ -120,44 +148,70 @@ pub enum Why {
 /// The rule that removes a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
+    /// Only the current one is kept.
     KeepOne,
+    /// Only the newest ones are kept.
     Keep {
+        /// How many of them.
         newest: u64,
+        /// The place that this one has.
         place: u64,
     },
+    /// It is too old.
     MaxAge {
+        /// How old one may be.
         days: u64,
+        /// How old this one is.
         age_days: u64,
     },
+    /// There are too many.
     MaxCount {
+        /// How many there may be.
         most: u64,
+        /// The place that this one has.
         place: u64,
     },
+    /// There are too many that nobody asked for.
     Auto {
+        /// How many there may be.
         most: u64,
+        /// The place that this one has among them.
         place: u64,
     },
     /// Of those that were taken for one reason.
     OfReason {
+        /// The reason that they were taken for.
         reason: &'static str,
+        /// How many there may be.
         most: u64,
+        /// The place that this one has among them.
         place: u64,
     },
+    /// The profile has too much.
     MaxBytes {
+        /// How many bytes it may have.
         most: u64,
+        /// How many it had.
         were: u64,
     },
+    /// The tenant has too many snapshots.
     TenantMaxCount {
+        /// How many it may have.
         most: u64,
+        /// How many it had.
         were: u64,
     },
+    /// The tenant has too much.
     TenantMaxBytes {
+        /// How many bytes it may have.
         most: u64,
+        /// How many it had.
         were: u64,
     },
 }
 
 impl Why {
+    /// The word that programs read.
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Current => "current",
@@ -174,6 +228,7 @@ impl Why {
 }
 
 impl Rule {
+    /// The word of the rule in the settings.
     pub const fn word(self) -> &'static str {
         match self {
             Self::KeepOne | Self::Keep { .. } => "keep",

@@ -7,9 +7,11 @@ use crate::format::record::Reason;
 /// The rules of one profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
+    /// Keeps no more than so many.
     pub keep: Option<Keep>,
     /// How long a tag protects; without it, as long as it is there.
     pub tagged_for: Option<Duration>,
+    /// How old a snapshot may be.
     pub max_age: Option<Duration>,
     /// Applied to what `max_age` leaves.
     pub max_count: Option<u64>,
@@ -24,17 +26,21 @@ pub struct Policy {
     pub max_bytes: Option<u64>,
 }
 
+/// How many snapshots are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
     /// The current one alone.
     One,
+    /// So many of the newest.
     Newest(u64),
 }
 
 /// What a tenant's profiles may have together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
+    /// How many snapshots.
     pub max_count: Option<u64>,
+    /// How many bytes in packs.
     pub max_bytes: Option<u64>,
 }
 
@@ -48,6 +54,7 @@ impl Policy {
 }
 
 impl Limits {
+    /// Whether any of them could remove anything.
     pub fn removes(&self) -> bool {
         self.max_count.is_some() || self.max_bytes.is_some()
     }

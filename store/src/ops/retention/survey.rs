@@ -27,7 +27,9 @@ const LINEAGES_AT_ONCE: usize = 8;
 /// What there is, and when that was, by the store's clock.
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
+    /// The snapshots of all lineages that were looked at.
     pub snapshots: Vec<Snapshot>,
+    /// What the store's clock said meanwhile.
     pub now_ms: u64,
 }
 

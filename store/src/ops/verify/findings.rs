@@ -10,12 +10,15 @@ const NAMED_FILES: usize = 20;
 /// One thing that is not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
+    /// What is damaged.
     pub object: String,
+    /// What is wrong with it.
     pub reason: String,
     /// Short names of the snapshots that need the object.
     pub snapshots: Vec<String>,
     /// Files that cannot be restored because of it, at most a few.
     pub files: Vec<String>,
+    /// How many files are hit beside those that are named.
     pub more_files: u64,
 }
 

@@ -43,8 +43,10 @@ use crate::{
 };
 
 const REQUESTS_AT_ONCE: usize = 4;
+/// How much memory a check takes unless it is told otherwise.
 pub const DEFAULT_MEMORY_BYTES: u64 = 256 << 20;
 
+/// What to look at, and how closely.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Look at this snapshot alone, and at nothing else of the lineage.
@@ -60,12 +62,18 @@ pub struct Options {
     pub memory_bytes: u64,
 }
 
+/// What a check has looked at, and what it found.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
+    /// Snapshots that were looked at.
     pub snapshots: u64,
+    /// Packs that were looked at.
     pub packs: u64,
+    /// Chunks that were looked at.
     pub chunks: u64,
+    /// What was read for that.
     pub read_bytes: u64,
+    /// What is damaged still.
     pub damage: Vec<Damage>,
     /// What was wrong and is not any more.
     pub repaired: Vec<Damage>,
@@ -78,7 +86,9 @@ pub struct Report {
 /// One lineage that was looked at.
 #[derive(Clone, Debug)]
 pub struct Looked {
+    /// Which lineage.
     pub lineage: Lineage,
+    /// Snapshots of it that were looked at.
     pub snapshots: u64,
     /// How much of what is damaged it needs, or is its own.
     pub damage: u64,

@@ -6,7 +6,9 @@ use crate::id::PackId;
 /// always in the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
+    /// Which part, counted from 0.
     pub part: u64,
+    /// How many parts there are.
     pub of: u64,
 }
 

@@ -41,10 +41,13 @@ use crate::{
 /// What to make a snapshot of, and what to write down about it.
 #[derive(Debug)]
 pub struct Request {
+    /// Where the snapshot goes.
     pub lineage: Lineage,
     /// Where the tree is seen.
     pub path: PathBuf,
+    /// What the record says that only the caller knows.
     pub about: About,
+    /// How many threads compress.
     pub threads: usize,
     /// What was found about the files.
     pub examined: Examined,
@@ -65,26 +68,35 @@ pub struct Request {
 /// A whole tree; the extents of its changed files are to be found out.
 #[derive(Debug)]
 pub struct Tree {
+    /// The tree, sorted.
     pub entries: Vec<Entry>,
     /// The places of the changed files among the entries, in order.
     pub changed: Vec<usize>,
+    /// What was left out of it.
     pub skipped: Skipped,
+    /// How many bytes its files have.
     pub bytes: u64,
 }
 
 /// The snapshot the tree is built on.
 #[derive(Clone, Debug)]
 pub struct Base {
+    /// The record of the snapshot.
     pub record: Record,
+    /// The segments of its tree and tables.
     pub metadata: Arc<Metadata>,
 }
 
 /// A snapshot that was stored, as whoever goes on from it wants it.
 #[derive(Debug)]
 pub struct Stored {
+    /// The record of the snapshot.
     pub record: Record,
+    /// The segments of its tree and tables.
     pub metadata: Arc<Metadata>,
+    /// The tree.
     pub entries: Vec<Entry>,
+    /// Where the chunks of the tree lie, in its order.
     pub locations: Vec<Location>,
 }
 

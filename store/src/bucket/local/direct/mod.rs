@@ -1,4 +1,4 @@
-//! Reading and writing much of an object past the page cache.
+//! Reads and writes much of an object past the page cache.
 //!
 //! What is stored is seldom read soon, and never by who stored it; what is read in large pieces is
 //! read once, by a restore or a collection. In the page cache it would push out what programs work

@@ -1,4 +1,4 @@
-//! SHA-256 of a stream, on a thread of its own: it takes as long as all the rest of a spliced
+//! Computes the SHA-256 of a stream on a thread of its own: it takes as long as all the rest of a spliced
 //! export together.
 
 use std::{

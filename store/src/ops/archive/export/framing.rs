@@ -19,7 +19,12 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
     /// One frame, compressed anew.
-    Solid { level: i32, threads: u32 },
+    Solid {
+        /// How hard to compress.
+        level: i32,
+        /// How many threads compress.
+        threads: u32,
+    },
     /// The chunks' frames as they are stored, and small ones for what lies between.
     Splice,
 }

@@ -43,9 +43,12 @@ use crate::{
 const WINDOWS_WAITING: usize = 1;
 const WRITE_BYTES: usize = 1 << 20;
 
+/// How to write an archive.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
+    /// How the stream is cut into frames.
     pub framing: Framing,
+    /// Which times its members have.
     pub times: Times,
     /// Of an archive that is to be published.
     pub seal: Option<Seal>,
@@ -58,22 +61,30 @@ pub struct Request {
 pub struct Archive {
     /// Of the archive as it is: compressed. Its first digits are its name.
     pub sha256: Sha256,
+    /// How long the compressed archive is.
     pub size_bytes: u64,
     /// Of the stream in it, which depends on the tree alone.
     pub tar_sha256: Sha256,
+    /// How long the stream in it is.
     pub tar_size_bytes: u64,
+    /// Regular files in it.
     pub files: u64,
     /// FIFOs, sockets and devices, which an archive does not hold.
     pub skipped: u64,
+    /// What was fetched from the store for it.
     pub fetched_bytes: u64,
 }
 
 /// An archive and its manifest in a directory.
 #[derive(Clone, Debug)]
 pub struct Exported {
+    /// The archive itself.
     pub archive: Archive,
+    /// What the manifest beside it says.
     pub manifest: Manifest,
+    /// Where the archive is.
     pub archive_path: PathBuf,
+    /// Where the manifest is.
     pub manifest_path: PathBuf,
 }
 

@@ -14,7 +14,9 @@ const LEN: u32 = 24;
 /// Which publication of which record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seal {
+    /// The snapshot that is published.
     pub record: RecordId,
+    /// How many archives of it were given up before.
     pub publication: u64,
 }
 

@@ -20,7 +20,10 @@ pub trait Inspector: Send + Sync + fmt::Debug {
 /// What was found.
 #[derive(Clone, Debug, Default)]
 pub struct Inspected {
+    /// What was found about the databases.
     pub examined: Examined,
+    /// The full version of the Chrome that ran last on the profile.
     pub chrome_last_version: Option<String>,
+    /// How Chrome says that it ended the last time.
     pub exit_type: Option<String>,
 }

@@ -47,9 +47,11 @@ const INDEX_BUDGET_BYTES: u64 = 16 << 20;
 /// What to take in, and what to write down about it.
 #[derive(Clone, Debug)]
 pub struct Request {
+    /// Where the snapshot goes.
     pub lineage: Lineage,
     /// What the archive is called, for people; and for the record, with what it is.
     pub name: String,
+    /// What the record says of where the bytes came from: the kind, and the name.
     pub source: (&'static str, String),
     /// What is said of the archive; it must be true.
     pub manifest: Option<Manifest>,
@@ -59,6 +61,7 @@ pub struct Request {
     pub max_bytes: u64,
     /// How much the tenant may have stored when this is done; more is refused.
     pub quota_bytes: Option<u64>,
+    /// How many threads compress.
     pub threads: usize,
     /// Whose log tells that the snapshot is held back, if it is.
     pub controls: Option<LineageHandle>,
@@ -69,14 +72,21 @@ pub struct Request {
 /// A snapshot that was made of an archive; no pointer was moved.
 #[derive(Clone, Debug)]
 pub struct Imported {
+    /// The record of the snapshot.
     pub record: Record,
+    /// The digest of its tree.
     pub snapshot_id: SnapshotId,
+    /// Whether it is new.
     pub outcome: Outcome,
     /// Why the pointer should not be moved to it.
     pub held_back: Option<HoldBack>,
+    /// The archive, as it came.
     pub arrived: Arrived,
+    /// Members that were left out.
     pub skipped: Skipped,
+    /// What it needs of what earlier writes of this host had stored before they were cut short.
     pub taken_over: TakenOver,
+    /// How long it took.
     pub elapsed: Duration,
 }
 

@@ -29,6 +29,7 @@ use crate::{
     name::Lineage,
 };
 
+/// Records as they would be if all that is planned were done.
 #[derive(Debug, Default)]
 pub struct DryRun {
     ended: HashMap<RecordId, State>,

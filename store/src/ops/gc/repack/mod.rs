@@ -61,7 +61,7 @@ use crate::{
 };
 
 /// What is held of each frame that is moved until the end of the write, about.
-pub const FRAME_BYTES: u64 = 512;
+pub(crate) const FRAME_BYTES: u64 = 512;
 
 /// What became of a repack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -75,6 +75,7 @@ pub struct Moved {
 /// Why a repack was given up. Nothing was lost by it.
 #[derive(Debug)]
 pub struct Failed {
+    /// Why it ended.
     pub error: Error,
     /// The pack that could not be read, if it was one.
     pub pack: Option<PackId>,
@@ -94,7 +95,7 @@ pub async fn run(store: &TenantStore, survey: &RepackPlan, rules: Rules) -> Resu
 }
 
 /// Moves what `survey` has found, as far as `source` has it.
-pub async fn run_from(
+pub(crate) async fn run_from(
     store: &TenantStore,
     survey: &RepackPlan,
     source: &dyn Source,

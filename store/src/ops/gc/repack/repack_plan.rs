@@ -46,8 +46,11 @@ pub type Frames = BTreeMap<PackId, BTreeMap<u64, Needed>>;
 /// A frame that is needed: where it lies, and what it is taken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needed {
+    /// Where its frame lies.
     pub location: Location,
+    /// What names the chunk.
     pub id: ChunkId,
+    /// How many bytes it has uncompressed.
     pub raw_len: u32,
 }
 

@@ -16,6 +16,7 @@ use crate::{id::RecordId, ops::tag};
 /// The word for the current snapshot. No tag may be called so.
 pub const LATEST: &str = "latest";
 
+/// Which snapshot of a lineage is meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reference {
     /// So many before the current one.

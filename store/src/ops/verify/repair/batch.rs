@@ -1,4 +1,4 @@
-//! What is made good together.
+//! `Batch` collects what is made good together.
 
 use super::metadata_source::Twins;
 use crate::{

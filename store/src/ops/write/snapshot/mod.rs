@@ -58,7 +58,9 @@ const ATTEMPTS: u32 = 3;
 /// What to capture and what to write down about it.
 #[derive(Clone, Debug)]
 pub struct Request {
+    /// Where the snapshot goes.
     pub lineage: Lineage,
+    /// What to capture.
     pub directory: PathBuf,
     /// A larger directory is refused before any of it is read.
     pub max_bytes: Option<u64>,
@@ -68,8 +70,11 @@ pub struct Request {
     pub rescan: bool,
     /// How many bytes of the tenant's indexes to look at.
     pub index_budget: u64,
+    /// How many threads read and compress.
     pub threads: usize,
+    /// In whose name it is done.
     pub actor: Actor,
+    /// Whose lock it is done under.
     pub lock: LockUse,
     /// What the directory was made of, if that is known: only while this is current does its snapshot take
     /// the place of it. `Some(None)` if nothing was current then.
@@ -82,6 +87,7 @@ pub struct Request {
     pub archive: Option<publish::PublishJob>,
     /// What is probably read first, where no mount has shown it; without one, nothing is laid out for that.
     pub guess: Option<Guess>,
+    /// What the record says that only the caller knows.
     pub about: About,
 }
 
@@ -90,7 +96,9 @@ pub struct Request {
 pub enum LockUse {
     /// One of its own, for as long as it takes.
     Take {
+        /// How long the lock is held without a renewal, and whether it ends with this process.
         terms: Terms,
+        /// How often it is renewed.
         renew_every: Duration,
         /// How long to wait for somebody else's.
         patience: Patience,
@@ -109,13 +117,21 @@ impl Default for LockUse {
 /// The parts of a record that only the caller knows.
 #[derive(Clone, Debug)]
 pub struct About {
+    /// Who captures.
     pub captured_by: CapturedBy,
+    /// Where, if that is known.
     pub captured_in: Option<CapturedIn>,
+    /// Why the snapshot is taken; retention can go by it.
     pub reason: Reason,
+    /// What to find the snapshot by.
     pub labels: BTreeMap<String, String>,
+    /// Free text for people.
     pub notes: String,
+    /// The full version of the Chrome that ran last on the profile.
     pub chrome_last_version: Option<String>,
+    /// How Chrome says that it ended the last time.
     pub exit_type: Option<String>,
+    /// How long the browser had run.
     pub chrome_uptime_seconds: u64,
     /// Why the session had started afresh, if it had.
     pub fallback: Option<String>,
@@ -128,25 +144,39 @@ pub struct About {
 /// What a capture did.
 #[derive(Clone, Debug)]
 pub struct Report {
+    /// The record of the snapshot.
     pub record: RecordId,
+    /// The digest of its tree.
     pub snapshot_id: SnapshotId,
+    /// Its short name.
     pub sha256_prefix: String,
+    /// Whether it is new.
     pub outcome: Outcome,
+    /// What became of the pointer.
     pub flip: Flip,
     /// Why the pointer was not moved, though the snapshot is stored.
     pub held_back: Option<HoldBack>,
+    /// What was found about the profile.
     pub health: Option<Health>,
+    /// When it was captured, by this host's clock.
     pub captured_at_ms: u64,
+    /// What is in it, and how much of that was new.
     pub counts: Counts,
+    /// How many bytes its files have.
     pub uncompressed_bytes: u64,
+    /// What was left out.
     pub skipped: Skipped,
     /// Files that kept their chunks without being read, and those that were read.
     pub reused_files: u64,
+    /// Files that were read.
     pub read_files: u64,
+    /// How much of the tenant's indexes was read.
     pub index: IndexUse,
     /// What it needs of what earlier writes of this host had stored before they were cut short.
     pub taken_over: TakenOver,
+    /// How long the parts of it took.
     pub phases: Phases,
+    /// How long it took.
     pub elapsed: Duration,
 }
 
@@ -193,6 +223,7 @@ impl Report {
     }
 }
 
+/// Whether a capture made a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// A new snapshot was stored.
