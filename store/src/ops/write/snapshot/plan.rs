@@ -95,7 +95,7 @@ impl Plan {
     }
 
     /// Moves the plan out, to be used on another thread; what stays is empty.
-    pub fn take(&mut self) -> Self {
+    pub fn move_out(&mut self) -> Self {
         let empty = Self {
             root: Arc::clone(&self.root),
             walk: Walk::default(),

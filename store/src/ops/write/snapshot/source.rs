@@ -1,6 +1,8 @@
 //! `DirectorySource` writes the snapshot of a directory: it reads the files that must be read, has them
 //! examined, and reads those again whose chunks became barred.
 
+mod read;
+
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -9,17 +11,17 @@ use std::{
 use tokio::task::JoinHandle;
 
 use super::{
-    Capture, Ended, Examined, HoldBack, Outcome, Phases, Request,
+    Capture, Ended, Examined, HoldBack, Outcome, Phases,
     examine::{self, Contents},
     is_whole,
     plan::Plan,
-    reading::{Directory, before_reading},
+    reading::before_reading,
 };
 use crate::{
     Error, Result,
     catalog::{index::IndexUse, lock::Hold, pointer::Flip, records},
     content::{
-        chunk_fetcher::startup::{self, First, StartupRanges},
+        chunk_fetcher::startup::{self, StartupRanges},
         ingest::Ingested,
         meta::{Metadata, NewTree},
         unfinished::TakenOver,
@@ -31,7 +33,7 @@ use crate::{
         pointer_move,
         write::{self, Barred, Finished, ReadBase, SnapshotWriter, Totals},
     },
-    tree::{read::Content, stat_trust::StatTrust, walk::FileState},
+    tree::{stat_trust::StatTrust, walk::FileState},
 };
 
 /// A directory whose snapshot is being written.
@@ -129,7 +131,7 @@ impl<'a> DirectorySource<'a> {
 
     /// Keeps what this host has learnt, while the pointer is moved.
     fn remember(&mut self) -> JoinHandle<Result<Plan>> {
-        let (store, plan) = (self.capture.store.clone(), self.plan.take());
+        let (store, plan) = (self.capture.store.clone(), self.plan.move_out());
         let (stored, trusted) = (self.stored.take(), std::mem::take(&mut self.trusted));
         tokio::spawn(async move {
             let trusted = futures::future::join_all(trusted).await;
@@ -193,68 +195,10 @@ impl<'a> DirectorySource<'a> {
         })
     }
 
-    /// Reads the files that must be read into chunks.
-    async fn read(&mut self) -> Result<Ingested> {
-        let before = match self.before.take() {
-            Some(before) => Some(before),
-            None => before_reading(&self.plan).await?,
-        };
-        let files = std::mem::take(&mut self.plan.to_read);
-        self.read_files += files.len() as u64;
-        let (root, entries) = (Arc::clone(&self.plan.root), std::mem::take(&mut self.plan.walk.entries));
-        let (ingest, progress) = (self.writer.ingest(), Arc::clone(&self.capture.progress));
-        let Request { threads, guess, .. } = *self.capture.request;
-        let first_reads = self.first_reads.clone();
-        let (entries, ingested, read) = blocking(move || {
-            if files.is_empty() {
-                return Ok((entries, ingest.flush()?, Vec::new()));
-            }
-            let content = Content::new(&root, &entries, files);
-            let first = First::of(&first_reads, guess, &entries);
-            let directory = Directory { content: &content, first: &first, progress: &*progress };
-            let extents = ingest.run(&directory, threads)?;
-            let ingested = ingest.flush()?;
-            let read: Vec<_> = content.finish().into_iter().zip(extents).collect();
-            Ok((entries, ingested, read))
-        })
-        .await?;
-        if let Some(before) = before {
-            let seen: Vec<_> =
-                read.iter().filter_map(|((file, state), _)| Some((file.entry, (*state)?))).collect();
-            // Nothing waits for this but what is remembered in the end.
-            self.trusted.push(tokio::task::spawn_blocking(move || {
-                let trust = before.after_reading();
-                seen.into_iter().filter(|(_, state)| trust.allows(state)).collect()
-            }));
-        }
-        self.plan.walk.entries = entries;
-        for ((file, state), extents) in read {
-            self.plan.fill(file, extents, state);
-        }
-        Ok(ingested)
-    }
-
-    /// The tree as it was read, and whether the directory is still what was read.
-    async fn tree(&mut self) -> Result<(NewTree, Result<()>)> {
-        let (store, plan) = (self.capture.store.clone(), self.plan.take());
-        let (plan, tree, unchanged) = blocking(move || {
-            let (tree, unchanged) = std::thread::scope(|scope| {
-                let looking = scope.spawn(|| plan.check_unchanged());
-                let tree = plan.tree(&store);
-                let panicked = || Err(Error::Internal { what: "looking again has failed".to_owned() });
-                (tree, looking.join().unwrap_or_else(|_| panicked()))
-            });
-            Ok((plan, tree, unchanged))
-        })
-        .await?;
-        self.plan = plan;
-        Ok((tree?, unchanged))
-    }
-
     /// Asks whoever knows what the files are.
     async fn examine(&mut self) -> Result<()> {
         let Some(examiner) = self.capture.request.examiner.clone() else { return Ok(()) };
-        let (plan, base) = (self.plan.take(), self.writer.base().cloned());
+        let (plan, base) = (self.plan.move_out(), self.writer.base().cloned());
         let contents = self.base_contents.take();
         let (plan, contents, examined) = blocking(move || {
             let changed = contents.as_ref().map(|base| examine::changed(&plan.walk.entries, base));
@@ -265,16 +209,6 @@ impl<'a> DirectorySource<'a> {
         (self.plan, self.base_contents) = (plan, contents);
         self.examined = examined?;
         Ok(())
-    }
-
-    /// Entries whose files must be read again.
-    async fn read_again(&mut self) -> Result<Vec<usize>> {
-        let entries = Arc::new(std::mem::take(&mut self.plan.walk.entries));
-        let unresolved = self.writer.unresolved(&entries).await?;
-        self.plan.walk.entries = Arc::unwrap_or_clone(entries);
-        let mut again: Vec<usize> = unresolved.into_iter().map(|chunk| chunk.entry).collect();
-        again.dedup();
-        Ok(again)
     }
 
     /// A live snapshot with this very content that the pointer never got to.
