@@ -54,6 +54,7 @@ impl Console {
             .with_target("capture", own)
             .with_target("engine", own)
             .with_target("fuse", own)
+            .with_target("server", own)
             .with_target("pstore", own)
             .with_default(others);
         // Without colours: what is written escapes every control character, be it in a field that quotes others.

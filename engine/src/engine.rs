@@ -71,6 +71,17 @@ impl Engine {
         Ok(engine)
     }
 
+    /// For a process that serves many requests: what it opens is kept, and shared by what
+    /// [`Self::for_request`] makes of it.
+    pub fn serving(self) -> Self {
+        Self { location: self.location.kept_open(), ..self }
+    }
+
+    /// The same engine for one request, with an observer and an interrupt of its own.
+    pub fn for_request(&self, observer: Arc<dyn Observer>, interrupt: Interrupt) -> Self {
+        Self { observer, interrupt, ..self.clone() }
+    }
+
     /// Makes a remark that is not part of an outcome.
     pub fn say(&self, text: &str) {
         self.observer.observe(&Observation::Remark(text));

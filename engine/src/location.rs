@@ -1,10 +1,11 @@
 //! `Location` knows where the store is, and opens it.
 
 use std::{
+    collections::BTreeMap,
     io,
     net::IpAddr,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -27,10 +28,15 @@ pub struct Location {
     s3: S3Overrides,
     /// How long requests are repeated.
     patience: Duration,
+    /// The buckets that were opened, if they are to be used again.
+    kept: Option<Arc<Mutex<OpenBuckets>>>,
 }
 
+/// The buckets that are open, each for its purpose.
+type OpenBuckets = BTreeMap<Purpose, Arc<dyn Bucket>>;
+
 /// Why a store is opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Purpose {
     /// To read alone.
     Read,
@@ -46,17 +52,23 @@ impl Location {
         let url = url.parse().map_err(|error: InvalidStoreUrl| {
             Failure::usage(error.to_string()).hint("--store or PSTORE_STORE names the store")
         })?;
-        Ok(Self { url, s3, patience })
+        Ok(Self { url, s3, patience, kept: None })
     }
 
     /// The store in a directory.
     pub fn local(root: PathBuf, patience: Duration) -> Self {
-        Self { url: StoreUrl::Directory(root), s3: S3Overrides::default(), patience }
+        Self { url: StoreUrl::Directory(root), s3: S3Overrides::default(), patience, kept: None }
     }
 
     /// Repeats requests no longer than `most`.
     pub fn with_patience(self, most: Duration) -> Self {
-        Self { patience: self.patience.min(most), ..self }
+        Self { patience: self.patience.min(most), kept: None, ..self }
+    }
+
+    /// Keeps what it opens and uses it again, as a process does that serves many requests: connections
+    /// and credentials last from one to the next.
+    pub fn kept_open(self) -> Self {
+        Self { kept: Some(Arc::default()), ..self }
     }
 
     /// How long requests are repeated.
@@ -148,8 +160,22 @@ impl Location {
         if purpose != Purpose::Write && self.is_missing() {
             return Err(self.no_store());
         }
+        if let Some(bucket) = self.kept(purpose) {
+            return Ok(bucket);
+        }
         let bucket = open(&self.url, &self.settings(purpose)).await?;
-        Ok(Arc::new(RetryBucket::new(bucket, self.policy())))
+        let bucket: Arc<dyn Bucket> = Arc::new(RetryBucket::new(bucket, self.policy()));
+        if let Some(kept) = &self.kept {
+            let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.insert(purpose, Arc::clone(&bucket));
+        }
+        Ok(bucket)
+    }
+
+    /// The bucket that was opened before for this purpose, if it was kept.
+    fn kept(&self, purpose: Purpose) -> Option<Arc<dyn Bucket>> {
+        let kept = self.kept.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.get(&purpose).cloned()
     }
 
     /// A store that may have to be made, and so be probed.
@@ -220,6 +246,19 @@ mod tests {
         }
         assert_eq!(exposed("s3://b", None), None);
         assert_eq!(exposed("file:///x", Some("http://store.example")), None);
+    }
+
+    #[tokio::test]
+    async fn what_is_kept_open_is_opened_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let location = Location::local(folder.path().to_owned(), Duration::ZERO);
+        for (location, is_kept) in [(location.clone(), false), (location.kept_open(), true)] {
+            let first = location.bucket(Purpose::Read).await.unwrap();
+            let again = location.clone().bucket(Purpose::Read).await.unwrap();
+            assert_eq!(Arc::ptr_eq(&first, &again), is_kept);
+            let other = location.bucket(Purpose::Change).await.unwrap();
+            assert!(!Arc::ptr_eq(&first, &other), "who may only read is not given what may change");
+        }
     }
 
     /// The server that refuses parts is asked no longer than one that refuses anything else.

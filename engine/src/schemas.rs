@@ -17,7 +17,7 @@ pub fn all() -> Vec<(&'static str, Value)> {
         ("delete", of::<verbs::delete::DeleteOutcome>("delete")),
         ("diff", of::<verbs::diff::DiffOutcome>("diff")),
         ("doctor", of::<verbs::doctor::DoctorOutcome>("doctor")),
-        ("error", titled::<ErrorDocument>("What a command prints with --json if it fails".to_owned())),
+        ("error", document::<ErrorDocument>("What a command prints with --json if it fails".to_owned())),
         ("expect", of::<verbs::expect::ExpectOutcome>("expect")),
         ("export", of::<verbs::export::ExportOutcome>("export")),
         ("find", of::<verbs::find::FindOutcome>("find")),
@@ -58,7 +58,7 @@ pub fn all() -> Vec<(&'static str, Value)> {
 
 /// The schema of a verb's document. One whose work can end with a bad result has an error, too.
 fn of<T: Outcome>(verb: &str) -> Value {
-    let mut schema = titled::<T>(format!("What `pstore {verb} --json` prints"));
+    let mut schema = document::<T>(format!("What `pstore {verb} --json` prints"));
     if T::HAS_VERDICT {
         if schema.get("anyOf").is_none() {
             schema["properties"]["error"] = verdict();
@@ -86,7 +86,8 @@ fn verdict() -> Value {
     })
 }
 
-fn titled<T: JsonSchema>(title: String) -> Value {
+/// The schema of a document that is handed out.
+pub fn document<T: JsonSchema>(title: String) -> Value {
     let mut settings = SchemaSettings::draft2020_12().for_serialize();
     settings.inline_subschemas = true;
     settings.transforms.push(Box::new(RecursiveTransform(closed)));

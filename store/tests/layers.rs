@@ -66,6 +66,7 @@ const SOURCES: &[&str] = &[
     "capture/src",
     "fuse/src",
     "engine/src",
+    "server/src",
     "cli/src",
     "cli/tests/cli",
     "fuzz/fuzz_targets",

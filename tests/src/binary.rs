@@ -192,12 +192,17 @@ impl Running {
         self.child.try_wait().unwrap().is_none()
     }
 
+    /// What it has said so far.
+    pub fn said(&self) -> String {
+        String::from_utf8_lossy(&fs::read(self.stderr.path()).unwrap()).into_owned()
+    }
+
     /// Waits until it has said this.
     #[track_caller]
     pub fn await_stderr(&mut self, words: &str) {
         let began = Instant::now();
         loop {
-            let said = fs::read_to_string(self.stderr.path()).unwrap();
+            let said = self.said();
             if said.contains(words) {
                 return;
             }

@@ -24,6 +24,7 @@ mod process;
 pub mod profile_fixture;
 pub mod proxy;
 pub mod random;
+pub mod served;
 pub mod server;
 pub mod soak;
 pub mod store_fixture;

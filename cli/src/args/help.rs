@@ -14,8 +14,8 @@ Usage: pstore [OPTIONS] COMMAND        (pstore help COMMAND tells more)
   show, ls, cat, find, history, diff, verify   look into snapshots; check them
   rollback, delete, tag, untag, expect   current one; names; what must be there
   retention plan|apply, gc      remove snapshots by rules; free what none needs
-  lock, force-unlock, reap      who may move a profile's pointer; end that
-  export, import, init, doctor, stats, log, config show, completions, man
+  lock, force-unlock, reap, log   who may move a pointer, who did; end that
+  serve, token, export, import, init, doctor, stats, config, completions, man
 
   --store URL       file:///path or s3://bucket/prefix   [env: PSTORE_STORE]
   --endpoint URL    of an S3-compatible server     [env: PSTORE_S3_ENDPOINT]

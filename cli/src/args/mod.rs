@@ -13,6 +13,7 @@ mod import;
 mod lineage;
 mod mount;
 mod run;
+mod serve;
 mod value;
 mod verb;
 
@@ -29,6 +30,7 @@ pub(crate) use mount::{
     CommitArgs, DiscardArgs, MountArgs, RescueArgs, SessionsArgs, SessionsVerb, SetAsideArgs, UnmountArgs,
 };
 pub(crate) use run::RunArgs;
+pub(crate) use serve::{ServeArgs, TokenArgs, TokenNewArgs, TokenVerb};
 pub(crate) use verb::{
     CompletionsArgs, ConfigArgs, ConfigVerb, DiffArgs, DoctorArgs, HistoryArgs, InitArgs, ListArgs, ManArgs,
     RestoreArgs, ShowArgs, SnapshotArgs, StatsArgs, Verb, VerifyArgs,

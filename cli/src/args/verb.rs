@@ -25,6 +25,7 @@ use super::{
     import::ImportArgs,
     mount::{CommitArgs, MountArgs, MountsArgs, SessionsArgs, UnmountArgs},
     run::RunArgs,
+    serve::{ServeArgs, TokenArgs},
     value::{seconds, sha_prefix, share},
 };
 
@@ -61,6 +62,8 @@ pub(crate) enum Verb {
     Expect(ExpectArgs),
     Import(ImportArgs),
     Log(LogArgs),
+    Serve(ServeArgs),
+    Token(TokenArgs),
     Doctor(DoctorArgs),
     Config(ConfigArgs),
     Completions(CompletionsArgs),
@@ -78,10 +81,10 @@ impl Verb {
         }
     }
 
-    /// Whether it sees to signals itself: it runs a command of the user's, or serves a mount.
+    /// Whether it sees to signals itself: it runs a command of the user's, or serves a mount or callers.
     pub(crate) fn sees_to_signals(&self) -> bool {
         match self {
-            Self::Run(_) | Self::Lock(LockArgs { verb: LockVerb::Hold(_) }) => true,
+            Self::Run(_) | Self::Serve(_) | Self::Lock(LockArgs { verb: LockVerb::Hold(_) }) => true,
             Self::Mount(args) => args.foreground || args.daemon,
             _ => false,
         }

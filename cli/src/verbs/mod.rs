@@ -28,11 +28,13 @@ mod restore;
 mod retention;
 mod rollback;
 mod run;
+mod serve;
 mod sessions;
 mod show;
 mod snapshot;
 mod stats;
 mod tag;
+mod token;
 mod unmount;
 mod verify;
 
@@ -100,6 +102,8 @@ async fn done(invocation: Invocation, console: Console, interrupt: Interrupt) ->
         Verb::Expect(args) => expect::run(engine()?, args).await,
         Verb::Import(args) => import::run(engine()?, args).await,
         Verb::Log(args) => log::run(engine()?, args).await,
+        Verb::Serve(args) => serve::run(engine()?, args).await,
+        Verb::Token(args) => token::run(console, args),
         Verb::Doctor(args) => doctor::run(engine()?, args).await,
         Verb::Config(args) => config::run(&Settings::load(&invocation.global.overrides())?, args),
         Verb::Completions(args) => Ok(completions::run(args)),

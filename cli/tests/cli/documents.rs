@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::{
     schema::Schema,
-    test_host::{Ran, TestHost, until},
+    test_host::{Ran, TestHost, ended, signal, until},
 };
 
 /// Fields that depend on the host, or on bytes that are compressed.
@@ -265,6 +265,14 @@ fn documents_are_those_that_are_kept() {
     keeper.keep("delete.all-planned", "delete acme/imported --all");
     keeper.keep("delete.all", "delete acme/imported --all --confirm --reason offboarded");
     keeper.keep("list.profiles-deleted", "list acme");
+    keeper.keep("token-new", "token new --tenant acme --role run --expires never --name ci");
+    let (tokens, socket) = (host.path("tokens.toml"), host.path("socket"));
+    fs::write(&tokens, "").unwrap();
+    let listen = format!("--listen unix:{}", socket.display());
+    let server = host.start(&format!("serve --tokens tokens.toml {listen} --json"));
+    until("the server listens", || socket.exists());
+    signal(&server, "TERM");
+    keeper.keep_ran("serve", &ended(server));
     keeper.keep("doctor", "doctor");
     keeper.keep("config-show", "config show");
     keeper.keep("config-show.tenant", "config show acme");

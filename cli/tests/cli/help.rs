@@ -2,7 +2,7 @@
 
 use crate::test_host::TestHost;
 
-pub const VERBS: [&str; 35] = [
+pub const VERBS: [&str; 37] = [
     "init",
     "snapshot",
     "list",
@@ -34,6 +34,8 @@ pub const VERBS: [&str; 35] = [
     "expect",
     "import",
     "log",
+    "serve",
+    "token",
     "doctor",
     "config",
     "completions",

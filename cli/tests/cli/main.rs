@@ -34,5 +34,6 @@ mod repair;
 mod retention;
 mod schema;
 mod test_host;
+mod token;
 mod under_lock;
 mod verify;

@@ -128,7 +128,7 @@ impl TestHost {
             {
                 "error".to_owned()
             }
-            ["lock" | "config" | "retention", verb, ..] => format!("{}-{verb}", words[0]),
+            ["lock" | "config" | "retention" | "token", verb, ..] => format!("{}-{verb}", words[0]),
             ["untag", ..] => "tag".to_owned(),
             _ => words[0].to_owned(),
         };

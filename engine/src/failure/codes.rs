@@ -55,7 +55,7 @@ pub const fn name(kind: ErrorKind) -> &'static str {
 }
 
 /// Writes the name of a kind.
-pub(crate) fn serialize<S: Serializer>(kind: &ErrorKind, serializer: S) -> Result<S::Ok, S::Error> {
+pub fn serialize<S: Serializer>(kind: &ErrorKind, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(name(*kind))
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn names() -> Vec<&'static str> {
 }
 
 /// A kind is one of these names.
-pub(crate) fn schema(_: &mut SchemaGenerator) -> Schema {
+pub fn schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "enum": names() })
 }
 

@@ -10,5 +10,6 @@ mod patience;
 mod probe;
 mod program;
 mod s3;
+mod serve;
 mod verdict;
 mod waiting;

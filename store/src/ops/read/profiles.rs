@@ -85,10 +85,11 @@ async fn has_snapshots(store: &TenantStore, lineage: &Lineage) -> Result<bool> {
 /// Those of the tenants that were deleted. One that cannot be read was not, as far as anybody can
 /// tell.
 pub async fn deleted_tenants(store: &Store, tenants: &[Tenant]) -> Vec<(Tenant, Deletion)> {
-    stream::iter(tenants)
+    // Owned names: a server carries this out on whichever thread is free.
+    stream::iter(tenants.to_vec())
         .map(|tenant| async move {
-            let deleted = store.tenant_or_tombstone(tenant).await.ok()?;
-            Some((tenant.clone(), deleted.config.deletion.clone()?))
+            let deleted = store.tenant_or_tombstone(&tenant).await.ok()?;
+            Some((tenant, deleted.config.deletion.clone()?))
         })
         .buffered(TOMBSTONES_AT_ONCE)
         .filter_map(std::future::ready)

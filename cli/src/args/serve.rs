@@ -1,0 +1,95 @@
+//! `serve` defines the arguments of the commands that are about the HTTP server.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args, Subcommand, ValueEnum};
+use server::{
+    listen::Listen,
+    tokens::{Lifetime, Role},
+};
+
+use super::value::seconds;
+
+/// Offer profiles over HTTP, to callers that show a token
+///
+/// Runs until SIGTERM or SIGINT, then brings what has begun to its end. Reads the tokens again whenever
+/// their file changes.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  pstore token new --tenant acme --role run >> tokens.toml
+  pstore serve --tokens tokens.toml
+  pstore serve --tokens tokens.toml --listen unix:/run/pstore.sock")]
+pub(crate) struct ServeArgs {
+    /// Where it is reached: an address and a port, 0 for any that is free; or unix:/path
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7070")]
+    pub(crate) listen: Listen,
+    /// The file with the tokens that `pstore token new` has made
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tokens: PathBuf,
+    /// How long requests may take to end when the server is told to stop
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "30")]
+    pub(crate) drain: Duration,
+}
+
+/// Make tokens for callers of `pstore serve`
+#[derive(Debug, Args)]
+#[command(
+    disable_help_subcommand = true,
+    after_help = "Example:
+  pstore token new --tenant acme --role run --expires 90d >> tokens.toml"
+)]
+pub(crate) struct TokenArgs {
+    #[command(subcommand)]
+    pub(crate) verb: TokenVerb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TokenVerb {
+    New(TokenNewArgs),
+}
+
+/// Make a token: its entry for the file goes to stdout, its secret to stderr, this once
+///
+/// The entry holds only the SHA-256 of the secret. To take a token away, remove its entry.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  pstore token new --tenant acme --role run --expires 90d >> tokens.toml
+  secret=$(pstore token new --tenant '*' --role admin -q 2>&1 >> tokens.toml)")]
+pub(crate) struct TokenNewArgs {
+    /// The tenant that it is for; may be repeated; * for all
+    #[arg(long = "tenant", value_name = "NAME", required = true)]
+    pub(crate) tenants: Vec<String>,
+    /// What its holder may do; each role may do what those before it may
+    #[arg(long, value_enum)]
+    pub(crate) role: RoleArg,
+    /// How long it can be used, as 90d, 12h or 30m; or never, for one that does not end by itself
+    #[arg(long, value_name = "TIME", default_value = "90d")]
+    pub(crate) expires: Lifetime,
+    /// Names it in logs and events [default: made up]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+}
+
+/// A [`Role`] as it is typed.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum RoleArg {
+    /// Sees which snapshots there are, and what is known of them
+    Read,
+    /// Runs agents: holds locks, and reads what is in profiles
+    Run,
+    /// Operates: moves pointers, gives names
+    Operate,
+    /// Deletes, and takes locks away
+    Admin,
+}
+
+impl From<RoleArg> for Role {
+    fn from(role: RoleArg) -> Self {
+        match role {
+            RoleArg::Read => Self::Read,
+            RoleArg::Run => Self::Run,
+            RoleArg::Operate => Self::Operate,
+            RoleArg::Admin => Self::Admin,
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! `Call` is a request that was let in: who calls, what was asked for, and the engine to do it with.
+
+use std::collections::BTreeMap;
+
+use axum::{
+    body::{Body, Bytes},
+    extract::Query,
+    http::{HeaderValue, Response, StatusCode, Uri, header},
+};
+use engine::{
+    Engine,
+    failure::Failure,
+    names::{ActorName, LineageName, SnapshotChoice, SnapshotName},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use store::{
+    name::{ChromeMajor, ProfileName},
+    ops::read::resolve::{InvalidReference, Reference},
+};
+
+use crate::problem::Refusal;
+
+/// What a route answers.
+pub(crate) type Answer = Result<Response<Body>, Refusal>;
+
+/// A request that was let in.
+#[derive(Debug)]
+pub(crate) struct Call {
+    /// Does what is asked for.
+    pub(crate) engine: Engine,
+    /// Names the request in logs and events.
+    pub(crate) request_id: String,
+    /// The name of the caller's token; none where none is needed.
+    pub(crate) caller: Option<String>,
+    /// What stands in the places that the path of the route leaves open.
+    pub(crate) path: BTreeMap<String, String>,
+    pub(crate) uri: Uri,
+    pub(crate) body: Bytes,
+}
+
+impl Call {
+    /// What stands in a place of the path.
+    pub(crate) fn segment(&self, name: &str) -> Result<&str, Failure> {
+        let found = self.path.get(name).map(String::as_str);
+        found.ok_or_else(|| Failure::internal(format!("the route has no {name}")))
+    }
+
+    /// The profile that the path names.
+    pub(crate) fn profile(&self) -> Result<ProfileName, Failure> {
+        let usage = |error: store::name::InvalidName| Failure::usage(error.to_string());
+        let tenant = self.segment("tenant_id")?.parse().map_err(usage)?;
+        let profile = self.segment("profile_id")?.parse().map_err(usage)?;
+        Ok(ProfileName { tenant, profile })
+    }
+
+    /// The profile that the path names, as one Chrome writes it.
+    pub(crate) fn lineage(&self, chrome_major: Option<ChromeMajor>) -> Result<LineageName, Failure> {
+        Ok(LineageName { profile: self.profile()?, chrome_major })
+    }
+
+    /// A snapshot of the profile that the path names.
+    pub(crate) fn snapshot(
+        &self,
+        reference: &str,
+        chrome_major: Option<ChromeMajor>,
+    ) -> Result<SnapshotChoice, Failure> {
+        let sha: Reference =
+            reference.parse().map_err(|error: InvalidReference| Failure::usage(error.to_string()))?;
+        Ok(SnapshotChoice { name: SnapshotName::current(self.profile()?), chrome_major, sha: Some(sha) })
+    }
+
+    /// The part after the `?`.
+    pub(crate) fn query<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        let read = Query::try_from_uri(&self.uri);
+        read.map(|Query(query)| query).map_err(|error| Failure::usage(error.body_text()))
+    }
+
+    /// The document that was sent.
+    pub(crate) fn document<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        serde_json::from_slice(&self.body)
+            .map_err(|error| Failure::usage(format!("the body is not what this route takes: {error}")))
+    }
+
+    /// Who acts, as events name it: the token, and the request.
+    pub(crate) fn actor(&self) -> ActorName {
+        let caller = self.caller.as_deref().unwrap_or("nobody");
+        ActorName {
+            run_id: Some(format!("token {caller}")),
+            host: None,
+            host_run_id: format!("request {}", self.request_id),
+        }
+    }
+}
+
+/// An outcome as it is answered.
+pub(crate) fn answer(outcome: &impl Serialize) -> Answer {
+    answer_with(StatusCode::OK, outcome)
+}
+
+/// A document with a status of its own.
+pub(crate) fn answer_with(status: StatusCode, document: &impl Serialize) -> Answer {
+    let body = serde_json::to_vec(document)
+        .map_err(|error| Failure::internal(format!("the outcome cannot be written: {error}")))?;
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Ok(response)
+}

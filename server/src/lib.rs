@@ -1,0 +1,30 @@
+//! `server` offers what the engine can do over HTTP, to callers that show a token.
+//!
+//! ```text
+//! connections ──> dispatch ──> routes ──> engine
+//!                    └───────> tokens
+//! ```
+//!
+//! [`tokens`] says who may do what, one table has all routes, and everything that is asked for is done by
+//! [`engine::Engine`]. What fails is told as a [`problem::Problem`].
+
+#![warn(missing_docs)]
+
+pub mod documents;
+pub mod listen;
+pub mod problem;
+pub mod tokens;
+
+mod call;
+mod connections;
+mod dispatch;
+mod observer;
+mod openapi;
+mod page;
+mod route;
+mod routes;
+mod schemas;
+mod serve;
+mod work;
+
+pub use serve::{ServeOutcome, ServeRequest, serve};

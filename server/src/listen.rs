@@ -1,0 +1,180 @@
+//! `Listen` says where a server is reached: an address, or a socket in the file system.
+
+use std::{
+    fmt, fs, io,
+    net::SocketAddr,
+    os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt},
+    path::{Path, PathBuf},
+    str::FromStr,
+};
+
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+
+/// What a socket's path begins with.
+const UNIX: &str = "unix:";
+/// Only this user reaches the socket, as long as nobody says otherwise.
+const SOCKET_MODE: u32 = 0o600;
+
+/// Where a server is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// At an address; a port of 0 is any that is free.
+    Address(SocketAddr),
+    /// Through a socket in the file system.
+    Socket(PathBuf),
+}
+
+impl FromStr for Listen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(path) = text.strip_prefix(UNIX) {
+            return match Path::new(path).is_absolute() {
+                true => Ok(Self::Socket(path.into())),
+                false => Err("after unix: comes an absolute path, as in unix:/run/pstore.sock".to_owned()),
+            };
+        }
+        let wrong = "it takes an address and a port, as 127.0.0.1:7070, or unix:/run/pstore.sock";
+        text.parse().map(Self::Address).map_err(|_| wrong.to_owned())
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => write!(f, "http://{address}"),
+            Self::Socket(path) => write!(f, "{UNIX}{}", path.display()),
+        }
+    }
+}
+
+impl Listen {
+    /// Whether requests leave this host, where whoever is on the way can read them.
+    pub fn is_exposed(&self) -> bool {
+        matches!(self, Self::Address(address) if !address.ip().is_loopback())
+    }
+
+    pub(crate) async fn bind(&self) -> io::Result<Listener> {
+        match self {
+            Self::Address(address) => TcpListener::bind(address).await.map(Listener::Tcp),
+            Self::Socket(path) => {
+                free(path).await?;
+                let listener = closed_socket(path)?;
+                Ok(Listener::Unix { listener, path: path.clone() })
+            }
+        }
+    }
+}
+
+/// Accepts connections. Removes its socket when it is dropped.
+#[derive(Debug)]
+pub(crate) enum Listener {
+    Tcp(TcpListener),
+    Unix { listener: UnixListener, path: PathBuf },
+}
+
+/// A connection, as it was accepted.
+#[derive(Debug)]
+pub(crate) enum Connection {
+    Tcp(TcpStream, SocketAddr),
+    Unix(UnixStream),
+}
+
+impl Listener {
+    /// Where it can be reached: with the port that was chosen.
+    pub(crate) fn place(&self) -> io::Result<Listen> {
+        Ok(match self {
+            Self::Tcp(listener) => Listen::Address(listener.local_addr()?),
+            Self::Unix { path, .. } => Listen::Socket(path.clone()),
+        })
+    }
+
+    pub(crate) async fn accept(&self) -> io::Result<Connection> {
+        match self {
+            Self::Tcp(listener) => {
+                let (stream, peer) = listener.accept().await?;
+                // An answer goes out as it is written.
+                let _ = stream.set_nodelay(true);
+                Ok(Connection::Tcp(stream, peer))
+            }
+            Self::Unix { listener, .. } => {
+                listener.accept().await.map(|(stream, _)| Connection::Unix(stream))
+            }
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Self::Unix { path, .. } = self {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Fails if somebody listens there, or if it is no socket. One that a server left behind may be replaced.
+async fn free(path: &Path) -> io::Result<()> {
+    let Ok(metadata) = fs::symlink_metadata(path) else { return Ok(()) };
+    if !metadata.file_type().is_socket() {
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "it exists, and is no socket"));
+    }
+    match UnixStream::connect(path).await {
+        Ok(_) => Err(io::Error::new(io::ErrorKind::AddrInUse, "somebody else listens there")),
+        Err(_) => Ok(()),
+    }
+}
+
+/// Binds in a directory that nobody else can enter, and moves the socket once it is closed to others:
+/// at no moment can anybody else connect.
+fn closed_socket(path: &Path) -> io::Result<UnixListener> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it names no file"));
+    };
+    let apart = parent.join(format!(".pstore-{}", std::process::id()));
+    fs::DirBuilder::new().mode(0o700).create(&apart)?;
+    let within = apart.join(name);
+    let bound = UnixListener::bind(&within).and_then(|listener| {
+        fs::set_permissions(&within, fs::Permissions::from_mode(SOCKET_MODE))?;
+        fs::rename(&within, path)?;
+        Ok(listener)
+    });
+    let _ = fs::remove_file(&within);
+    let _ = fs::remove_dir(&apart);
+    bound
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_an_address_or_a_socket() {
+        for good in ["127.0.0.1:7070", "[::1]:0"] {
+            assert_eq!(good.parse::<Listen>().unwrap().to_string(), format!("http://{good}"));
+        }
+        assert_eq!("unix:/run/x".parse::<Listen>().unwrap().to_string(), "unix:/run/x");
+        for wrong in ["", "7070", "localhost", "unix:", "unix:x", "127.0.0.1"] {
+            assert!(wrong.parse::<Listen>().is_err(), "{wrong}");
+        }
+        let exposed = |text: &str| text.parse::<Listen>().unwrap().is_exposed();
+        assert!(exposed("0.0.0.0:1") && exposed("10.0.0.7:1") && !exposed("127.0.0.1:1"));
+    }
+
+    #[tokio::test]
+    async fn a_socket_is_closed_to_others_and_goes_with_its_server() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let listen = Listen::Socket(path.clone());
+        let listener = listen.bind().await.unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, SOCKET_MODE);
+        UnixStream::connect(&path).await.unwrap();
+        assert_eq!(listen.bind().await.unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        drop(listener);
+        assert!(!path.exists() && fs::read_dir(folder.path()).unwrap().next().is_none());
+        // One that a killed server left is replaced, another file is not.
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        drop(listen.bind().await.unwrap());
+        fs::write(&path, "").unwrap();
+        assert_eq!(listen.bind().await.unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+    }
+}

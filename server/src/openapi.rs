@@ -1,0 +1,123 @@
+//! `openapi` describes all routes as an OpenAPI 3.1 document, made from their table and the types that they use.
+
+use serde_json::{Map, Value, json};
+
+use crate::{
+    problem::{self, Problem},
+    route::{Access, Route, Sent},
+    schemas::sent,
+};
+
+/// Describes these routes.
+pub(crate) fn document(routes: &[Route]) -> Value {
+    let mut paths = Map::new();
+    for route in routes {
+        let operations = paths.entry(path(route)).or_insert_with(|| json!({}));
+        operations[method(route)] = operation(route);
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "pstore",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "Snapshots of browser profiles, for those who run agents and for those who operate them.",
+        },
+        "paths": paths,
+        "components": {
+            "securitySchemes": {
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "The secret of a token that `pstore token new` has made.",
+                },
+            },
+            "schemas": { "Problem": sent::<Problem>() },
+        },
+    })
+}
+
+/// The path in the words of OpenAPI, which does not mark what may hold slashes.
+pub(crate) fn path(route: &Route) -> String {
+    route.path.replace("{*", "{")
+}
+
+/// The method in the words of OpenAPI.
+pub(crate) fn method(route: &Route) -> String {
+    route.method.as_str().to_ascii_lowercase()
+}
+
+fn operation(route: &Route) -> Value {
+    let mut operation = json!({
+        "operationId": route.name,
+        "summary": route.summary,
+        "responses": {
+            "200": { "description": "Done", "content": content(&route.sent) },
+            "default": {
+                "description": "What is wrong, and what to do next",
+                "content": { problem::MEDIA_TYPE: { "schema": { "$ref": "#/components/schemas/Problem" } } },
+            },
+        },
+    });
+    if let Access::Tenant(role) = route.access {
+        operation["security"] = json!([{ "token": [] }]);
+        operation["description"] =
+            json!(format!("Needs a token for the tenant with the role `{role}` or a higher one."));
+    }
+    let parameters: Vec<Value> = in_path(route).chain(in_query(route)).collect();
+    if !parameters.is_empty() {
+        operation["parameters"] = json!(parameters);
+    }
+    if let Some(body) = route.body {
+        operation["requestBody"] =
+            json!({ "required": true, "content": { "application/json": { "schema": body() } } });
+    }
+    operation
+}
+
+fn content(sent: &Sent) -> Value {
+    match sent {
+        Sent::Document(schema) => json!({ "application/json": { "schema": schema() } }),
+        Sent::Page => json!({ "text/html": { "schema": { "type": "string" } } }),
+    }
+}
+
+/// The names in braces.
+fn in_path(route: &Route) -> impl Iterator<Item = Value> {
+    let names = route.path.split('{').skip(1).filter_map(|rest| rest.split('}').next());
+    names.map(|name| {
+        let name = name.trim_start_matches('*');
+        json!({
+            "name": name,
+            "in": "path",
+            "required": true,
+            "description": place(name),
+            "schema": { "type": "string" },
+        })
+    })
+}
+
+fn place(name: &str) -> &'static str {
+    match name {
+        "tenant_id" => "The tenant.",
+        "profile_id" => "The profile of the tenant.",
+        "sha_prefix" => "The first digits of the snapshot's id; or a tag, `latest`, `latest~1` or a time.",
+        _ => "",
+    }
+}
+
+/// The fields of the type that the query is read into.
+fn in_query(route: &Route) -> impl Iterator<Item = Value> {
+    let schema = route.query.map(|schema| schema()).unwrap_or_default();
+    let required = schema["required"].as_array().cloned().unwrap_or_default();
+    let fields = schema["properties"].as_object().cloned().unwrap_or_default();
+    fields.into_iter().map(move |(name, mut schema)| {
+        let description = schema.as_object_mut().and_then(|schema| schema.remove("description"));
+        json!({
+            "name": name,
+            "in": "query",
+            "required": required.contains(&json!(name)),
+            "description": description,
+            "schema": schema,
+        })
+    })
+}

@@ -1,0 +1,143 @@
+//! `Problem` is a failure as HTTP hands it out: `application/problem+json`, with the kind and the exit code that a command would end with.
+
+use axum::{
+    body::Body,
+    http::{HeaderValue, Response, StatusCode, header},
+};
+use engine::failure::{Failure, codes, document::HolderFields};
+use schemars::JsonSchema;
+use serde::Serialize;
+use store::ErrorKind;
+
+/// The media type of a problem.
+pub const MEDIA_TYPE: &str = "application/problem+json";
+
+/// What is answered instead of what was asked for.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Problem {
+    /// Always `about:blank`: `kind` tells what it is.
+    #[serde(rename = "type")]
+    pub reference: &'static str,
+    /// The status in words.
+    pub title: &'static str,
+    /// The status.
+    pub status: u16,
+    /// What happened.
+    pub detail: String,
+    /// The kind of failure.
+    #[serde(serialize_with = "codes::serialize")]
+    #[schemars(schema_with = "codes::schema")]
+    pub kind: ErrorKind,
+    /// The exit code of a command that fails so.
+    pub exit_code: u8,
+    /// What to do next.
+    pub hint: Option<String>,
+    /// Names the request in the server's log.
+    pub request_id: String,
+    /// Who holds the lock, if that is what is wrong.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<HolderFields>,
+}
+
+/// A request that came to nothing, and the status that says so.
+#[derive(Clone, Debug)]
+pub struct Refusal {
+    /// The status.
+    pub status: StatusCode,
+    /// What is wrong.
+    pub failure: Failure,
+}
+
+impl Refusal {
+    /// With a status of its own.
+    pub fn new(status: StatusCode, failure: Failure) -> Self {
+        Self { status, failure }
+    }
+
+    /// The caller did not say who it is, or nobody knows it.
+    pub fn unknown_caller(message: &str) -> Self {
+        let failure = Failure::new(ErrorKind::Denied, message);
+        Self::new(
+            StatusCode::UNAUTHORIZED,
+            failure.hint("send `Authorization: Bearer SECRET` with a token of this server"),
+        )
+    }
+
+    /// The caller is known, and may not do this.
+    pub fn forbidden(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, Failure::new(ErrorKind::Denied, message))
+    }
+
+    /// As it is answered.
+    pub fn response(&self, request_id: &str) -> Response<Body> {
+        let problem = Problem {
+            reference: "about:blank",
+            title: self.status.canonical_reason().unwrap_or_default(),
+            status: self.status.as_u16(),
+            detail: self.failure.message.clone(),
+            kind: self.failure.kind,
+            exit_code: self.failure.code(),
+            hint: self.failure.hint.clone(),
+            request_id: request_id.to_owned(),
+            holder: self.failure.holder.as_deref().map(HolderFields::from),
+        };
+        let body = serde_json::to_vec(&problem).unwrap_or_default();
+        let mut response = Response::new(Body::from(body));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+        match self.status {
+            StatusCode::UNAUTHORIZED => {
+                headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            StatusCode::SERVICE_UNAVAILABLE => {
+                headers.insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
+            }
+            _ => {}
+        }
+        response
+    }
+}
+
+impl From<Failure> for Refusal {
+    fn from(failure: Failure) -> Self {
+        Self { status: status(failure.kind), failure }
+    }
+}
+
+/// The status of a kind of failure.
+pub fn status(kind: ErrorKind) -> StatusCode {
+    match kind {
+        ErrorKind::InvalidInput | ErrorKind::Ambiguous => StatusCode::BAD_REQUEST,
+        ErrorKind::NotFound => StatusCode::NOT_FOUND,
+        ErrorKind::Deleted => StatusCode::GONE,
+        ErrorKind::TargetExists
+        | ErrorKind::PointerNotFlipped
+        | ErrorKind::WriteRevoked
+        | ErrorKind::SourceChanged
+        | ErrorKind::LockHeld
+        | ErrorKind::LockLost
+        | ErrorKind::PointerMoved
+        | ErrorKind::SnapshotNeeded
+        | ErrorKind::Conflict
+        | ErrorKind::HeldBack
+        | ErrorKind::InUse
+        | ErrorKind::IntegrityFailed
+        | ErrorKind::VersionMismatch
+        | ErrorKind::Uncommitted
+        | ErrorKind::SessionUnreadable
+        | ErrorKind::SessionBehind => StatusCode::CONFLICT,
+        ErrorKind::ProfileTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        ErrorKind::QuotaExceeded => StatusCode::INSUFFICIENT_STORAGE,
+        ErrorKind::NotImplemented => StatusCode::NOT_IMPLEMENTED,
+        // The store does not let the server in, or is not fit; the caller can do nothing about it.
+        ErrorKind::Denied | ErrorKind::StoreRefused | ErrorKind::PointerUnknown => StatusCode::BAD_GATEWAY,
+        ErrorKind::Unavailable | ErrorKind::Interrupted => StatusCode::SERVICE_UNAVAILABLE,
+        ErrorKind::Internal
+        | ErrorKind::Io
+        | ErrorKind::Damaged
+        | ErrorKind::UnsupportedFormat
+        | ErrorKind::Repaired
+        | ErrorKind::TenantsFailed => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}

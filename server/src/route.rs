@@ -1,0 +1,86 @@
+//! `Route` says what a route is for, who may use it, what it takes, and what it answers.
+
+use std::{fmt, pin::Pin};
+
+use axum::http::Method;
+use serde_json::Value;
+
+use crate::{
+    call::{Answer, Call},
+    tokens::Role,
+};
+
+/// Who may use a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Everybody.
+    Open,
+    /// Whoever has at least this role for the tenant that the path names.
+    Tenant(Role),
+}
+
+/// A request that is being carried out.
+pub(crate) type Doing = Pin<Box<dyn Future<Output = Answer> + Send>>;
+
+/// What a route answers when all is well.
+#[derive(Clone, Copy, Debug)]
+pub enum Sent {
+    /// A document with this schema.
+    Document(fn() -> Value),
+    /// A page for people.
+    Page,
+}
+
+/// One route.
+pub struct Route {
+    /// Names it among all.
+    pub name: &'static str,
+    /// The method.
+    pub method: Method,
+    /// The path, with names in braces for what may stand there.
+    pub path: &'static str,
+    /// Who may use it.
+    pub access: Access,
+    /// What it does, in a sentence.
+    pub summary: &'static str,
+    /// What may come after the `?`, as a schema.
+    pub query: Option<fn() -> Value>,
+    /// What is sent, as a schema.
+    pub body: Option<fn() -> Value>,
+    /// What is answered.
+    pub sent: Sent,
+    pub(crate) run: fn(Call) -> Doing,
+}
+
+impl Route {
+    /// One that takes neither a query nor a body.
+    pub(crate) const fn new(
+        name: &'static str,
+        method: Method,
+        path: &'static str,
+        access: Access,
+        summary: &'static str,
+        sent: Sent,
+        run: fn(Call) -> Doing,
+    ) -> Self {
+        Self { name, method, path, access, summary, query: None, body: None, sent, run }
+    }
+
+    /// The same with a query.
+    pub(crate) const fn query(mut self, schema: fn() -> Value) -> Self {
+        self.query = Some(schema);
+        self
+    }
+
+    /// The same with a body.
+    pub(crate) const fn body(mut self, schema: fn() -> Value) -> Self {
+        self.body = Some(schema);
+        self
+    }
+}
+
+impl fmt::Debug for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.method, self.path)
+    }
+}

@@ -1,0 +1,197 @@
+//! `snapshots` has the five routes of the contract: list, show, roll back, delete, and take a lock away.
+
+use engine::{
+    failure::Failure,
+    names::{Scope, SnapshotName, Subject},
+    verbs::{
+        delete::{DeleteOutcome, DeleteRequest},
+        force_unlock::ForceUnlockRequest,
+        list::{ListOutcome, ListRequest, SnapshotList, SnapshotRow},
+        rollback::RollbackRequest,
+        show::ShowRequest,
+    },
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use store::{ErrorKind, name::ChromeMajor};
+
+use crate::call::{Answer, Call, answer};
+
+/// How many snapshots a page has, if nothing is said.
+const PAGE: usize = 100;
+const MAX_PAGE: usize = 1000;
+
+/// Chooses among the Chrome versions of a profile.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LineageQuery {
+    /// Of this major version of Chrome; of the newest there is if it is not said.
+    pub chrome_major_version: Option<ChromeMajor>,
+}
+
+/// Chooses what is listed.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ListQuery {
+    /// Of this major version of Chrome; of all if it is not said.
+    pub chrome_major_version: Option<ChromeMajor>,
+    /// How many snapshots at most, from 1 to 1000; 100 if it is not said.
+    pub limit: Option<usize>,
+    /// The `next` of the page before.
+    pub after: Option<String>,
+}
+
+/// One page of the snapshots of a profile.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SnapshotPage {
+    /// The pointers, and the snapshots of this page.
+    #[serde(flatten)]
+    pub list: SnapshotList,
+    /// Asks for the page after this one, as `after`; none if this is the last.
+    pub next: Option<String>,
+}
+
+/// Names the snapshot to be the current one.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RollbackBody {
+    /// The first digits of its id; or a tag, `latest~1` or a time, as after the `@` on a command line.
+    pub sha_prefix: String,
+    /// Of this major version of Chrome; of the newest there is if it is not said.
+    pub chrome_major_version: Option<ChromeMajor>,
+    /// Why; it is written into the log.
+    #[serde(default)]
+    pub reason: String,
+    /// Do it; otherwise only say what would change.
+    #[serde(default)]
+    pub confirm: bool,
+    /// Even while somebody holds the lock, and even over a pointer that is damaged.
+    #[serde(default)]
+    pub force: bool,
+}
+
+/// How a snapshot is deleted.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DeleteQuery {
+    /// Of this major version of Chrome; of the newest there is if it is not said.
+    pub chrome_major_version: Option<ChromeMajor>,
+    /// Why; it is written into the log.
+    #[serde(default)]
+    pub reason: String,
+    /// Even if it is tagged.
+    #[serde(default)]
+    pub tagged: bool,
+}
+
+/// Why a lock is taken away.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ForceUnlockBody {
+    /// Of this major version of Chrome; of the newest there is if it is not said.
+    pub chrome_major_version: Option<ChromeMajor>,
+    /// Why; it is written into the log.
+    pub reason: String,
+    /// Do it; otherwise only say what would be done.
+    #[serde(default)]
+    pub confirm: bool,
+}
+
+pub(super) async fn list(call: Call) -> Answer {
+    let query: ListQuery = call.query()?;
+    let limit = query.limit.unwrap_or(PAGE);
+    if !(1..=MAX_PAGE).contains(&limit) {
+        return Err(Failure::usage(format!("limit takes a number from 1 to {MAX_PAGE}")).into());
+    }
+    let request = ListRequest {
+        scope: Some(Scope::Profile(call.profile()?)),
+        chrome_major: query.chrome_major_version,
+        expiry: false,
+    };
+    let ListOutcome::Snapshots(list) = call.engine.list(&request).await? else {
+        return Err(Failure::internal("the snapshots of a profile were asked for").into());
+    };
+    answer(&page(list, query.after.as_deref(), limit)?)
+}
+
+/// The snapshots that follow `after`.
+fn page(mut list: SnapshotList, after: Option<&str>, limit: usize) -> Result<SnapshotPage, Failure> {
+    let first = match after {
+        None => 0,
+        Some(after) => match list.snapshots.iter().position(|row| cursor(row) == after) {
+            Some(last) => last + 1,
+            None => {
+                let message = format!("no snapshot is called {after:?} any more, so none comes after it");
+                return Err(Failure::new(ErrorKind::Conflict, message)
+                    .hint("begin with the first page again: leave `after` out"));
+            }
+        },
+    };
+    let mut snapshots = list.snapshots.split_off(first);
+    let is_last = snapshots.len() <= limit;
+    snapshots.truncate(limit);
+    let next = snapshots.last().filter(|_| !is_last).map(cursor);
+    list.snapshots = snapshots;
+    Ok(SnapshotPage { list, next })
+}
+
+/// Names a row, and no other: by its record, or by the digest of its archive.
+fn cursor(row: &SnapshotRow) -> String {
+    match row.record {
+        Some(record) => format!("{}:{record}", row.chrome_major_version),
+        None => format!("{}:{}", row.chrome_major_version, row.sha256_prefix),
+    }
+}
+
+pub(super) async fn show(call: Call) -> Answer {
+    let query: LineageQuery = call.query()?;
+    let mut snapshot = call.snapshot(call.segment("sha_prefix")?, query.chrome_major_version)?;
+    // Whichever is current is not looked for among all.
+    snapshot.sha = snapshot.sha.filter(|sha| !sha.is_current());
+    answer(&call.engine.show(&ShowRequest { snapshot }).await?)
+}
+
+pub(super) async fn rollback(call: Call) -> Answer {
+    let body: RollbackBody = call.document()?;
+    let request = RollbackRequest {
+        snapshot: call.snapshot(&body.sha_prefix, body.chrome_major_version)?,
+        actor: call.actor(),
+        reason: body.reason,
+        confirm: body.confirm,
+        force: body.force,
+    };
+    answer(&call.engine.rollback(&request).await?)
+}
+
+pub(super) async fn delete(call: Call) -> Answer {
+    let query: DeleteQuery = call.query()?;
+    let chosen = call.snapshot(call.segment("sha_prefix")?, query.chrome_major_version)?;
+    let request = DeleteRequest {
+        name: Subject::Snapshot(SnapshotName::current(call.profile()?)),
+        chrome_major: chosen.chrome_major,
+        sha: chosen.sha,
+        all: false,
+        ignore_session: Vec::new(),
+        tombstone: false,
+        actor: call.actor(),
+        reason: query.reason,
+        tagged: query.tagged,
+        damaged: false,
+        confirm: false,
+    };
+    match call.engine.delete(&request).await? {
+        DeleteOutcome::Snapshot(deleted) => answer(&deleted),
+        DeleteOutcome::All(_) => Err(Failure::internal("one snapshot was to be deleted").into()),
+    }
+}
+
+pub(super) async fn force_unlock(call: Call) -> Answer {
+    let body: ForceUnlockBody = call.document()?;
+    let request = ForceUnlockRequest {
+        lineage: call.lineage(body.chrome_major_version)?,
+        actor: call.actor(),
+        reason: body.reason,
+        confirm: body.confirm,
+    };
+    answer(&call.engine.force_unlock(&request).await?)
+}

@@ -1,0 +1,94 @@
+//! `serve` runs a server from its start to its end.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use engine::{Engine, failure::Failure, host::signals, interrupt::Interrupt, outcome::Outcome};
+use schemars::JsonSchema;
+use serde::Serialize;
+use store::ErrorKind;
+use tokio::signal::unix::SignalKind;
+
+use crate::{
+    connections,
+    dispatch::{Server, router},
+    listen::Listen,
+    tokens::TokenFile,
+    work::Work,
+};
+
+/// Asks for a server.
+#[derive(Clone, Debug)]
+pub struct ServeRequest {
+    /// Where it is reached.
+    pub listen: Listen,
+    /// The file with its tokens.
+    pub tokens: PathBuf,
+    /// How long requests may take to end when it is told to stop.
+    pub drain: Duration,
+}
+
+/// A server that has ended.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ServeOutcome {
+    /// Where it was reached.
+    pub listen: String,
+    /// Whether every request that had begun was answered.
+    pub drained: bool,
+}
+
+impl Outcome for ServeOutcome {}
+
+/// Serves until the process is told to end, then lets what has begun come to its end.
+pub async fn serve(engine: Engine, request: &ServeRequest) -> Result<ServeOutcome, Failure> {
+    let stopping = Interrupt::new();
+    // From here on a signal stops the server, and does not end the process.
+    let stopped = told_to_stop();
+    let tokens = TokenFile::open(&request.tokens)?;
+    let bound = match request.listen.bind().await {
+        Ok(listener) => listener.place().map(|place| (listener, place)),
+        Err(error) => Err(error),
+    };
+    let (listener, place) = bound.map_err(|error| {
+        Failure::new(ErrorKind::Io, format!("cannot listen on {}: {error}", request.listen))
+    })?;
+    if place.is_exposed() {
+        engine.warn(&format!(
+            "requests to {place} are not encrypted: whoever is on the way can read tokens; put a proxy with TLS in front"
+        ));
+    }
+    if tokens.count() == 0 {
+        engine.warn("there is no token, so nobody is let in; `pstore token new` makes one");
+    }
+    engine.say(&format!("listening on {place}"));
+    let server = Arc::new(Server {
+        engine: engine.clone().serving(),
+        tokens,
+        work: Work::default(),
+        stopping: stopping.clone(),
+    });
+    let router = router(&server);
+    let until = async {
+        stopped.await;
+        engine.say("told to stop; requests that have begun are brought to their end");
+        stopping.raise();
+    };
+    let is_drained = connections::serve(listener, &router, until, request.drain).await;
+    let is_done = tokio::time::timeout(request.drain, server.work.all_ended()).await.is_ok();
+    let drained = is_drained && is_done;
+    if !drained {
+        engine.warn(&format!("some requests had not ended after {} s", request.drain.as_secs()));
+    }
+    Ok(ServeOutcome { listen: place.to_string(), drained })
+}
+
+/// Listens from now on; ends with the first signal that asks the process to end.
+fn told_to_stop() -> impl Future<Output = ()> {
+    let mut interrupt = signals::listen(SignalKind::interrupt());
+    let mut terminate = signals::listen(SignalKind::terminate());
+    async move {
+        tokio::select! {
+            () = signals::next(&mut interrupt) => {}
+            () = signals::next(&mut terminate) => {}
+        }
+    }
+}

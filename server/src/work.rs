@@ -1,0 +1,80 @@
+//! `Work` brings what was begun to its end, whether or not the caller still waits for it.
+
+use std::sync::{Mutex, PoisonError};
+
+use engine::failure::Failure;
+use tokio::sync::mpsc;
+
+use crate::problem::Refusal;
+
+/// The requests that are being carried out.
+#[derive(Debug)]
+pub(crate) struct Work {
+    /// Each piece of work holds a clone until it has ended; none is left once the server stops.
+    begun: Mutex<Option<mpsc::Sender<()>>>,
+    ended: tokio::sync::Mutex<mpsc::Receiver<()>>,
+}
+
+impl Default for Work {
+    fn default() -> Self {
+        let (begun, ended) = mpsc::channel(1);
+        Self { begun: Mutex::new(Some(begun)), ended: tokio::sync::Mutex::new(ended) }
+    }
+}
+
+impl Work {
+    /// Carries it out in a task of its own: a caller that goes away does not take it along.
+    pub(crate) async fn finish<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, Refusal>> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let task = tokio::spawn(async move {
+            let answer = work.await;
+            drop(begun);
+            answer
+        });
+        task.await
+            .unwrap_or_else(|error| Err(Failure::internal(format!("the request failed: {error}")).into()))
+    }
+
+    /// Waits until all that was begun has ended. What begins from now on is not waited for.
+    pub(crate) async fn all_ended(&self) {
+        self.begun.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let _ = self.ended.lock().await.recv().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::{
+            Arc,
+            atomic::{AtomicBool, Ordering},
+        },
+        time::Duration,
+    };
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_was_begun_is_done_though_nobody_waits_for_it() {
+        let (work, is_done) = (Arc::new(Work::default()), Arc::new(AtomicBool::new(false)));
+        let done = Arc::clone(&is_done);
+        let waiting = work.finish(async move {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            done.store(true, Ordering::SeqCst);
+            Ok(())
+        });
+        assert!(tokio::time::timeout(Duration::from_millis(5), waiting).await.is_err());
+        assert!(!is_done.load(Ordering::SeqCst));
+        work.all_ended().await;
+        assert!(is_done.load(Ordering::SeqCst));
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_an_internal_failure() {
+        let answer: Result<(), Refusal> = Work::default().finish(async { panic!("on purpose") }).await;
+        assert_eq!(answer.unwrap_err().status, 500);
+    }
+}

@@ -1,0 +1,170 @@
+//! Who may do what, and what others are told.
+
+use std::{collections::BTreeSet, fs, time::Duration};
+
+use serde_json::{Value, json};
+use tests::served::{Reply, Served};
+
+use super::Scene;
+
+const ROLES: [&str; 4] = ["read", "run", "operate", "admin"];
+
+/// Below which all routes of a profile are.
+const PROFILE: &str = "/v1/profile-snapshots/{tenant_id}/{profile_id}";
+
+/// A route, as one may try it without changing anything.
+struct Tried {
+    method: &'static str,
+    /// Its path below that of the profile, as the description has it.
+    path: &'static str,
+    /// And as it is tried.
+    below: &'static str,
+    body: Option<&'static str>,
+    /// What each role is answered for its own tenant.
+    own: [u16; 4],
+}
+
+/// What everybody is answered, route by route. For a tenant that is not the caller's it is always 403.
+const TABLE: [Tried; 5] = [
+    Tried { method: "GET", path: "", below: "", body: None, own: [200, 200, 200, 200] },
+    Tried { method: "GET", path: "/{sha_prefix}", below: "/latest", body: None, own: [200, 200, 200, 200] },
+    Tried {
+        method: "POST",
+        path: "/rollback",
+        below: "/rollback",
+        body: Some(r#"{ "sha_prefix": "latest~1" }"#),
+        own: [403, 403, 200, 200],
+    },
+    Tried {
+        method: "DELETE",
+        path: "/{sha_prefix}",
+        below: "/ffffffffffff",
+        body: None,
+        own: [403, 403, 403, 404],
+    },
+    Tried {
+        method: "POST",
+        path: "/force-unlock",
+        below: "/force-unlock",
+        body: Some(r#"{ "reason": "a test" }"#),
+        own: [403, 403, 403, 200],
+    },
+];
+
+fn tried(server: &Served, tried: &Tried, profile: &str, secret: Option<&str>) -> Reply {
+    let body: Option<Value> = tried.body.map(|body| serde_json::from_str(body).unwrap());
+    let line = format!("{} /v1/profile-snapshots/{profile}{}", tried.method, tried.below);
+    server.call(&line, secret, body.as_ref())
+}
+
+/// What tells one answer from another.
+fn told(reply: &Reply) -> (u16, Value) {
+    let mut document = reply.json();
+    document["request_id"].take();
+    (reply.status, document)
+}
+
+#[test]
+fn every_route_answers_every_role_as_the_table_says() {
+    let scene = Scene::new();
+    let secrets = ROLES.map(|role| scene.token("acme", role));
+    let everywhere = ROLES.map(|role| scene.token("*", role));
+    let server = scene.serve();
+    for route in &TABLE {
+        let shown = format!("{} {}", route.method, route.below);
+        for (at, role) in ROLES.into_iter().enumerate() {
+            let own = tried(&server, route, "acme/alice", Some(&secrets[at]));
+            assert_eq!(own.status, route.own[at], "{shown} as {role}: {own:#?}");
+            let any = tried(&server, route, "acme/alice", Some(&everywhere[at]));
+            assert_eq!(any.status, route.own[at], "{shown} as {role} of all tenants: {any:#?}");
+            // A stranger cannot find out whether there is such a tenant or profile.
+            let foreign = ["other/bob", "other/nobody", "nobody/alice", "..%2f/x"]
+                .map(|profile| told(&tried(&server, route, profile, Some(&secrets[at]))));
+            assert_eq!(foreign[0].0, 403, "{shown} as {role} of another tenant: {foreign:#?}");
+            assert!(foreign.iter().all(|answer| *answer == foreign[0]), "{shown} as {role}: {foreign:#?}");
+        }
+        for nobody in [None, Some("pstore_wrong"), Some("")] {
+            let reply = tried(&server, route, "acme/alice", nobody);
+            reply.refused(401, "denied");
+            assert_eq!(reply.header("www-authenticate"), Some("bearer"));
+        }
+    }
+    for open in OPEN {
+        assert_eq!(server.call(&format!("GET {open}"), None, None).status, 200, "{open}");
+    }
+}
+
+/// The routes that need no token.
+const OPEN: [&str; 4] = ["/healthz", "/readyz", "/openapi.json", "/docs"];
+
+#[test]
+fn the_description_has_the_routes_of_the_table_and_no_others() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let description = server.call("GET /openapi.json", None, None).expect(200);
+    assert_eq!(description["openapi"], "3.1.0");
+    let mut described = BTreeSet::new();
+    for (path, operations) in description["paths"].as_object().unwrap() {
+        for (method, operation) in operations.as_object().unwrap() {
+            let needs_token = !operation["security"].is_null();
+            described.insert((format!("{} {path}", method.to_ascii_uppercase()), needs_token));
+        }
+    }
+    let open = OPEN.map(|path| (format!("GET {path}"), false));
+    let tried = TABLE.iter().map(|route| (format!("{} {PROFILE}{}", route.method, route.path), true));
+    assert_eq!(described, open.into_iter().chain(tried).collect());
+    let page = server.call("GET /docs", None, None);
+    assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
+    assert!(page.header("content-security-policy").unwrap().starts_with("default-src 'none'"));
+    assert!(described.iter().all(|(route, _)| page.text.contains(route.as_str())), "{}", page.text);
+}
+
+#[test]
+fn tokens_are_read_again_when_their_file_changes() {
+    let scene = Scene::new();
+    let first = scene.token("acme", "read");
+    let server = scene.serve();
+    let status = |secret: &str| server.call(&format!("GET {}", super::ALICE), Some(secret), None).status;
+    assert_eq!(status(&first), 200);
+    let before = fs::read_to_string(&scene.tokens.path).unwrap();
+    let second = scene.token("acme", "read");
+    assert_eq!((status(&first), status(&second)), (200, 200));
+    // A broken file changes nothing, and that is said.
+    fs::write(&scene.tokens.path, "[[token]").unwrap();
+    assert_eq!((status(&first), status(&second)), (200, 200));
+    assert!(server.said().contains("the tokens stay as they were"), "{}", server.said());
+    // A token that is removed opens nothing.
+    fs::write(&scene.tokens.path, before).unwrap();
+    assert_eq!((status(&first), status(&second)), (200, 401));
+}
+
+#[test]
+fn a_token_ends_when_its_time_is_over() {
+    let scene = Scene::new();
+    let secret = scene.token("acme", "read");
+    let server = scene.serve();
+    let ask = || server.call(&format!("GET {}", super::ALICE), Some(&secret), None);
+    ask().expect(200);
+    let text = fs::read_to_string(&scene.tokens.path).unwrap();
+    let kept: Vec<&str> = text.lines().filter(|line| !line.starts_with("expires_at_ms")).collect();
+    fs::write(&scene.tokens.path, format!("{}\nexpires_at_ms = 1700000000000\n", kept.join("\n").trim_end()))
+        .unwrap();
+    let problem = ask().refused(401, "denied");
+    assert_eq!(problem["detail"], "this token has expired");
+}
+
+/// Neither the file nor anything that is said, at any length, holds a secret.
+#[test]
+fn a_secret_is_told_once_and_written_nowhere() {
+    let scene = Scene::new();
+    let secret = scene.token("acme", "admin");
+    assert!(!fs::read_to_string(&scene.tokens.path).unwrap().contains(&secret));
+    let server = Served::start_with(&scene.host, &scene.tokens.path, &["-vvv"]);
+    server.call(&format!("GET {}", super::ALICE), Some(&secret), None).expect(200);
+    let body = json!({ "sha_prefix": "latest", "confirm": true });
+    server.call(&format!("POST {}/rollback", super::ALICE), Some(&secret), Some(&body)).expect(200);
+    server.call(&format!("GET {}", super::ALICE), Some("pstore_almost"), None).refused(401, "denied");
+    std::thread::sleep(Duration::from_millis(100));
+    let said = server.said();
+    assert!(said.contains("DEBUG") && !said.contains(&secret) && !said.contains("pstore_almost"), "{said}");
+}

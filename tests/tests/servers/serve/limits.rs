@@ -1,0 +1,95 @@
+//! Requests that nobody should send.
+
+use std::{io::Write, thread};
+
+use tests::served::{answer, request};
+
+use super::{ALICE, Scene};
+
+#[test]
+fn what_is_no_request_is_a_clear_answer() {
+    let scene = Scene::new();
+    let secret = scene.token("*", "admin");
+    let server = scene.serve();
+    let send = |line: &str, body: &str| server.send(&request(line, Some(&secret), Some(body)));
+    let rollback = format!("POST {ALICE}/rollback");
+    for body in ["", "{", "[]", "null", "{}", r#"{"sha_prefix":1}"#, r#"{"sha_prefix":"latest","colour":1}"#]
+    {
+        send(&rollback, body).refused(400, "invalid_input");
+    }
+    send(&rollback, r#"{"sha_prefix":"no such thing"}"#).refused(400, "invalid_input");
+    send(&rollback, r#"{"sha_prefix":"../../latest"}"#).refused(400, "invalid_input");
+    send("GET /v1/profile-snapshots/acme", "").refused(404, "not_found");
+    send("GET /", "").refused(404, "not_found");
+    send(&format!("PATCH {ALICE}"), "").refused(405, "invalid_input");
+    send("GET /v1/profile-snapshots/acme/%2e%2e", "").refused(400, "invalid_input");
+    send("GET /v1/profile-snapshots/acme/..%2f..%2fother", "").refused(400, "invalid_input");
+    send("GET /v1/profile-snapshots/acme/%ff", "").refused(400, "invalid_input");
+    send(&format!("GET {ALICE}/%00"), "").refused(400, "invalid_input");
+    send(&rollback, &"x".repeat(70_000)).refused(413, "invalid_input");
+    // One that does not say how long it is.
+    let mut chunks =
+        request(&rollback, Some(&secret), None).replace("Content-Length: 0", "Transfer-Encoding: chunked");
+    for _ in 0..20 {
+        chunks += &format!("1000\r\n{}\r\n", "x".repeat(0x1000));
+    }
+    server.send(&chunks).refused(413, "invalid_input");
+    let long = "x".repeat(400_000);
+    let reply = server.send(&format!("GET /healthz HTTP/1.1\r\nConnection: close\r\nX-Long: {long}\r\n\r\n"));
+    assert_eq!(reply.status, 431, "{reply:?}");
+    server.call("GET /healthz", None, None).expect(200);
+}
+
+/// Every answer can be found in the log, and nobody keeps it.
+#[test]
+fn every_answer_has_a_name() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let mut names = Vec::new();
+    for line in ["GET /healthz", "GET /nowhere", "PUT /healthz", &format!("GET {ALICE}")] {
+        let reply = server.call(line, None, None);
+        assert_eq!(reply.header("cache-control"), Some("no-store"), "{reply:?}");
+        names.push(reply.header("x-request-id").unwrap().to_owned());
+        if reply.status != 200 {
+            assert_eq!(
+                reply.json()["request_id"].as_str().unwrap().to_ascii_lowercase(),
+                names[names.len() - 1]
+            );
+        }
+    }
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), 4);
+}
+
+#[test]
+fn callers_that_never_finish_keep_nobody_out() {
+    let scene = Scene::new();
+    let secret = scene.token("acme", "operate");
+    let server = scene.serve();
+    let mut slow = Vec::new();
+    for at in 0..200 {
+        let mut stream = server.connect();
+        let whole =
+            request(&format!("POST {ALICE}/rollback"), Some(&secret), Some("{ \"sha_prefix\": \"latest\" }"));
+        // Some stop within the head, some within the body.
+        stream.write_all(&whole.as_bytes()[..if at % 2 == 0 { 20 } else { whole.len() - 5 }]).unwrap();
+        slow.push((stream, whole));
+    }
+    let callers = (0..8).map(|_| {
+        let line = format!("GET {ALICE}");
+        let (address, secret) = (server.address.clone(), secret.clone());
+        thread::spawn(move || {
+            let mut stream = std::net::TcpStream::connect(address).unwrap();
+            stream.write_all(request(&line, Some(&secret), None).as_bytes()).unwrap();
+            answer(&mut stream).status
+        })
+    });
+    let answered: Vec<u16> =
+        callers.collect::<Vec<_>>().into_iter().map(|caller| caller.join().unwrap()).collect();
+    assert_eq!(answered, [200; 8]);
+    // One that goes on in time is served.
+    let (mut stream, whole) = slow.pop().unwrap();
+    stream.write_all(&whole.as_bytes()[whole.len() - 5..]).unwrap();
+    answer(&mut stream).expect(200);
+}
