@@ -58,8 +58,15 @@ impl Call {
         Ok(LineageName { profile: self.profile()?, chrome_major })
     }
 
+    /// The snapshot that the path names.
+    pub(crate) fn snapshot(&self, chrome_major: Option<ChromeMajor>) -> Result<SnapshotChoice, Failure> {
+        let named = self.named(self.segment("sha_prefix")?, chrome_major)?;
+        // Whichever is current is not looked for among all.
+        Ok(SnapshotChoice { sha: named.sha.filter(|sha| !sha.is_current()), ..named })
+    }
+
     /// A snapshot of the profile that the path names.
-    pub(crate) fn snapshot(
+    pub(crate) fn named(
         &self,
         reference: &str,
         chrome_major: Option<ChromeMajor>,

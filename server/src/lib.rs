@@ -25,6 +25,7 @@ mod route;
 mod routes;
 mod schemas;
 mod serve;
+mod stream;
 mod work;
 
 pub use serve::{ServeOutcome, ServeRequest, serve};

@@ -78,6 +78,7 @@ fn content(sent: &Sent) -> Value {
     match sent {
         Sent::Document(schema) => json!({ "application/json": { "schema": schema() } }),
         Sent::Page => json!({ "text/html": { "schema": { "type": "string" } } }),
+        Sent::Bytes => json!({ "application/octet-stream": {} }),
     }
 }
 
@@ -101,6 +102,9 @@ fn place(name: &str) -> &'static str {
         "tenant_id" => "The tenant.",
         "profile_id" => "The profile of the tenant.",
         "sha_prefix" => "The first digits of the snapshot's id; or a tag, `latest`, `latest~1` or a time.",
+        "other_sha_prefix" => "The snapshot to compare it with, the later one; named in the same way.",
+        "tag" => "The tag: of A-Z a-z 0-9 . _ -",
+        "path" => "The path of the file in the profile, with its slashes.",
         _ => "",
     }
 }

@@ -29,6 +29,8 @@ pub enum Sent {
     Document(fn() -> Value),
     /// A page for people.
     Page,
+    /// The bytes of a file.
+    Bytes,
 }
 
 /// One route.

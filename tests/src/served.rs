@@ -32,14 +32,20 @@ pub struct Reply {
     pub status: u16,
     /// The head, with names in small letters.
     pub head: String,
-    pub text: String,
+    /// What follows, with its pieces joined.
+    pub body: Vec<u8>,
 }
 
 impl Reply {
     /// The document that was answered.
     #[track_caller]
     pub fn json(&self) -> Value {
-        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error} in {self:?}"))
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error} in {self:?}"))
+    }
+
+    /// The page that was answered.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
     }
 
     /// The value of a header.
@@ -158,11 +164,30 @@ pub fn answer(stream: &mut (impl Read + ?Sized)) -> Reply {
     let mut bytes = Vec::new();
     // A server that refuses what it has not read resets the connection once its answer is out.
     let _ = stream.read_to_end(&mut bytes);
-    let text = String::from_utf8(bytes).unwrap();
-    let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {text:?}"));
+    let end = bytes.windows(4).position(|window| window == b"\r\n\r\n");
+    let end = end.unwrap_or_else(|| panic!("no answer: {:?}", String::from_utf8_lossy(&bytes)));
+    let head = String::from_utf8_lossy(&bytes[..end]).to_ascii_lowercase();
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
     let status = status.unwrap_or_else(|| panic!("no status: {head}"));
-    Reply { status, head: head.to_ascii_lowercase(), text: body.to_owned() }
+    let body = bytes.split_off(end + 4);
+    let body = if head.contains("transfer-encoding: chunked") { joined(&body) } else { body };
+    Reply { status, head, body }
+}
+
+/// The pieces of a body whose length is not said beforehand.
+fn joined(mut pieces: &[u8]) -> Vec<u8> {
+    let mut body = Vec::new();
+    loop {
+        let end =
+            pieces.windows(2).position(|window| window == b"\r\n").expect("a piece says how long it is");
+        let len = std::str::from_utf8(&pieces[..end]).unwrap();
+        let len = usize::from_str_radix(len, 16).unwrap();
+        if len == 0 {
+            return body;
+        }
+        body.extend_from_slice(&pieces[end + 2..end + 2 + len]);
+        pieces = &pieces[end + 2 + len + 2..];
+    }
 }
 
 /// A file of tokens, made by the program.

@@ -1,27 +1,51 @@
 //! `routes` has the table of all routes, and what each does.
 
+mod activity;
+mod browse;
 mod description;
 mod health;
+mod leases;
 mod snapshots;
+mod tags;
 
 use axum::http::Method;
 use engine::verbs::{
-    delete::DeletedSnapshot, force_unlock::ForceUnlockOutcome, rollback::RollbackOutcome, show::ShowOutcome,
+    delete::DeletedSnapshot,
+    diff::DiffOutcome,
+    force_unlock::ForceUnlockOutcome,
+    history::HistoryOutcome,
+    lock::{AcquireLockOutcome, ReleaseLockOutcome, RenewLockOutcome, ShowLockOutcome},
+    log::LogOutcome,
+    ls::LsOutcome,
+    rollback::RollbackOutcome,
+    show::ShowOutcome,
+    stats::TenantStats,
+    tag::TagOutcome,
 };
 
 use self::{
+    activity::EventsQuery,
+    browse::{DiffQuery, TreeQuery},
     health::HealthOutcome,
+    leases::{AcquireBody, AcquireQuery, HeldBody},
     snapshots::{DeleteQuery, ForceUnlockBody, LineageQuery, ListQuery, RollbackBody, SnapshotPage},
 };
 use crate::{
     route::{
         Access::{Open, Tenant},
         Route,
-        Sent::{Document, Page},
+        Sent::{Bytes, Document, Page},
     },
     schemas::{received, sent},
     tokens::Role,
 };
+
+/// A path of what is a profile's.
+macro_rules! profile {
+    ($below:literal) => {
+        concat!("/v1/profile-snapshots/{tenant_id}/{profile_id}", $below)
+    };
+}
 
 /// Every route of the server.
 pub(crate) static ROUTES: &[Route] = &[
@@ -58,7 +82,7 @@ pub(crate) static ROUTES: &[Route] = &[
     Route::new(
         "list_snapshots",
         Method::GET,
-        "/v1/profile-snapshots/{tenant_id}/{profile_id}",
+        profile!(""),
         Tenant(Role::Read),
         "Lists the snapshots of a profile, page by page",
         Document(sent::<SnapshotPage>),
@@ -68,7 +92,7 @@ pub(crate) static ROUTES: &[Route] = &[
     Route::new(
         "show_snapshot",
         Method::GET,
-        "/v1/profile-snapshots/{tenant_id}/{profile_id}/{sha_prefix}",
+        profile!("/{sha_prefix}"),
         Tenant(Role::Read),
         "Shows what is known of one snapshot",
         Document(sent::<ShowOutcome>),
@@ -78,7 +102,7 @@ pub(crate) static ROUTES: &[Route] = &[
     Route::new(
         "rollback",
         Method::POST,
-        "/v1/profile-snapshots/{tenant_id}/{profile_id}/rollback",
+        profile!("/rollback"),
         Tenant(Role::Operate),
         "Makes another snapshot the current one; without `confirm`, says what would change",
         Document(sent::<RollbackOutcome>),
@@ -88,7 +112,7 @@ pub(crate) static ROUTES: &[Route] = &[
     Route::new(
         "delete_snapshot",
         Method::DELETE,
-        "/v1/profile-snapshots/{tenant_id}/{profile_id}/{sha_prefix}",
+        profile!("/{sha_prefix}"),
         Tenant(Role::Admin),
         "Deletes one snapshot that is neither the current one nor the only one",
         Document(sent::<DeletedSnapshot>),
@@ -98,13 +122,133 @@ pub(crate) static ROUTES: &[Route] = &[
     Route::new(
         "force_unlock",
         Method::POST,
-        "/v1/profile-snapshots/{tenant_id}/{profile_id}/force-unlock",
+        profile!("/force-unlock"),
         Tenant(Role::Admin),
         "Takes the lock of a profile away; without `confirm`, says from whom",
         Document(sent::<ForceUnlockOutcome>),
         |call| Box::pin(snapshots::force_unlock(call)),
     )
     .body(received::<ForceUnlockBody>),
+    Route::new(
+        "history",
+        Method::GET,
+        profile!("/{sha_prefix}/history"),
+        Tenant(Role::Read),
+        "Tells which snapshots led to one",
+        Document(sent::<HistoryOutcome>),
+        |call| Box::pin(browse::history(call)),
+    )
+    .query(received::<LineageQuery>),
+    Route::new(
+        "tree",
+        Method::GET,
+        profile!("/{sha_prefix}/tree"),
+        Tenant(Role::Read),
+        "Lists a directory of a snapshot",
+        Document(sent::<LsOutcome>),
+        |call| Box::pin(browse::tree(call)),
+    )
+    .query(received::<TreeQuery>),
+    Route::new(
+        "file",
+        Method::GET,
+        profile!("/{sha_prefix}/files/{*path}"),
+        Tenant(Role::Run),
+        "Sends one file of a snapshot, every byte verified",
+        Bytes,
+        |call| Box::pin(browse::file(call)),
+    )
+    .query(received::<LineageQuery>),
+    Route::new(
+        "diff",
+        Method::GET,
+        profile!("/{sha_prefix}/diff/{other_sha_prefix}"),
+        Tenant(Role::Read),
+        "Tells which paths differ between two snapshots",
+        Document(sent::<DiffOutcome>),
+        |call| Box::pin(browse::diff(call)),
+    )
+    .query(received::<DiffQuery>),
+    Route::new(
+        "tag",
+        Method::PUT,
+        profile!("/{sha_prefix}/tags/{tag}"),
+        Tenant(Role::Operate),
+        "Gives a snapshot a name, so that it is kept",
+        Document(sent::<TagOutcome>),
+        |call| Box::pin(tags::tag(call)),
+    )
+    .query(received::<LineageQuery>),
+    Route::new(
+        "untag",
+        Method::DELETE,
+        profile!("/{sha_prefix}/tags/{tag}"),
+        Tenant(Role::Operate),
+        "Takes a name from a snapshot",
+        Document(sent::<TagOutcome>),
+        |call| Box::pin(tags::untag(call)),
+    )
+    .query(received::<LineageQuery>),
+    Route::new(
+        "events",
+        Method::GET,
+        profile!("/events"),
+        Tenant(Role::Read),
+        "Tells what has happened to the pointer and the lock of a profile",
+        Document(sent::<LogOutcome>),
+        |call| Box::pin(activity::events(call)),
+    )
+    .query(received::<EventsQuery>),
+    Route::new(
+        "show_lease",
+        Method::GET,
+        profile!("/leases"),
+        Tenant(Role::Read),
+        "Tells who holds the lock of a profile",
+        Document(sent::<ShowLockOutcome>),
+        |call| Box::pin(leases::show(call)),
+    )
+    .query(received::<LineageQuery>),
+    Route::new(
+        "acquire_lease",
+        Method::POST,
+        profile!("/leases"),
+        Tenant(Role::Run),
+        "Takes the lock of a profile, and waits for another holder if asked to",
+        Document(sent::<AcquireLockOutcome>),
+        |call| Box::pin(leases::acquire(call)),
+    )
+    .query(received::<AcquireQuery>)
+    .body(received::<AcquireBody>),
+    Route::new(
+        "renew_lease",
+        Method::PUT,
+        profile!("/leases"),
+        Tenant(Role::Run),
+        "Renews the lock of a profile",
+        Document(sent::<RenewLockOutcome>),
+        |call| Box::pin(leases::renew(call)),
+    )
+    .body(received::<HeldBody>),
+    Route::new(
+        "release_lease",
+        Method::DELETE,
+        profile!("/leases"),
+        Tenant(Role::Run),
+        "Gives the lock of a profile back",
+        Document(sent::<ReleaseLockOutcome>),
+        |call| Box::pin(leases::release(call)),
+    )
+    .body(received::<HeldBody>),
+    Route::new(
+        "stats",
+        Method::GET,
+        "/v1/tenants/{tenant_id}/stats",
+        Tenant(Role::Read),
+        "Counts what a tenant has stored, and what it stands for",
+        Document(sent::<TenantStats>),
+        |call| Box::pin(activity::stats(call)),
+    ),
 ];
 
 #[cfg(test)]

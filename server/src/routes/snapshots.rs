@@ -145,16 +145,14 @@ fn cursor(row: &SnapshotRow) -> String {
 
 pub(super) async fn show(call: Call) -> Answer {
     let query: LineageQuery = call.query()?;
-    let mut snapshot = call.snapshot(call.segment("sha_prefix")?, query.chrome_major_version)?;
-    // Whichever is current is not looked for among all.
-    snapshot.sha = snapshot.sha.filter(|sha| !sha.is_current());
+    let snapshot = call.snapshot(query.chrome_major_version)?;
     answer(&call.engine.show(&ShowRequest { snapshot }).await?)
 }
 
 pub(super) async fn rollback(call: Call) -> Answer {
     let body: RollbackBody = call.document()?;
     let request = RollbackRequest {
-        snapshot: call.snapshot(&body.sha_prefix, body.chrome_major_version)?,
+        snapshot: call.named(&body.sha_prefix, body.chrome_major_version)?,
         actor: call.actor(),
         reason: body.reason,
         confirm: body.confirm,
@@ -165,7 +163,7 @@ pub(super) async fn rollback(call: Call) -> Answer {
 
 pub(super) async fn delete(call: Call) -> Answer {
     let query: DeleteQuery = call.query()?;
-    let chosen = call.snapshot(call.segment("sha_prefix")?, query.chrome_major_version)?;
+    let chosen = call.named(call.segment("sha_prefix")?, query.chrome_major_version)?;
     let request = DeleteRequest {
         name: Subject::Snapshot(SnapshotName::current(call.profile()?)),
         chrome_major: chosen.chrome_major,

@@ -9,52 +9,75 @@ use super::Scene;
 
 const ROLES: [&str; 4] = ["read", "run", "operate", "admin"];
 
-/// Below which all routes of a profile are.
-const PROFILE: &str = "/v1/profile-snapshots/{tenant_id}/{profile_id}";
-
 /// A route, as one may try it without changing anything.
 struct Tried {
     method: &'static str,
-    /// Its path below that of the profile, as the description has it.
+    /// Its path, as the description has it; `P` stands for that of a profile.
     path: &'static str,
-    /// And as it is tried.
-    below: &'static str,
+    /// What is put in place of `{sha_prefix}`.
+    sha: &'static str,
     body: Option<&'static str>,
     /// What each role is answered for its own tenant.
     own: [u16; 4],
 }
 
+const fn tried(
+    method: &'static str,
+    path: &'static str,
+    sha: &'static str,
+    body: Option<&'static str>,
+    own: [u16; 4],
+) -> Tried {
+    Tried { method, path, sha, body, own }
+}
+
+const ALL: [u16; 4] = [200; 4];
+const RUN: [u16; 4] = [403, 200, 200, 200];
+
 /// What everybody is answered, route by route. For a tenant that is not the caller's it is always 403.
-const TABLE: [Tried; 5] = [
-    Tried { method: "GET", path: "", below: "", body: None, own: [200, 200, 200, 200] },
-    Tried { method: "GET", path: "/{sha_prefix}", below: "/latest", body: None, own: [200, 200, 200, 200] },
-    Tried {
-        method: "POST",
-        path: "/rollback",
-        below: "/rollback",
-        body: Some(r#"{ "sha_prefix": "latest~1" }"#),
-        own: [403, 403, 200, 200],
-    },
-    Tried {
-        method: "DELETE",
-        path: "/{sha_prefix}",
-        below: "/ffffffffffff",
-        body: None,
-        own: [403, 403, 403, 404],
-    },
-    Tried {
-        method: "POST",
-        path: "/force-unlock",
-        below: "/force-unlock",
-        body: Some(r#"{ "reason": "a test" }"#),
-        own: [403, 403, 403, 200],
-    },
+/// Where a route would change something it is asked for what it must refuse, with a status of its own.
+const TABLE: [Tried; 17] = [
+    tried("GET", "P", "", None, ALL),
+    tried("GET", "P/{sha_prefix}", "latest", None, ALL),
+    tried("POST", "P/rollback", "", Some(r#"{ "sha_prefix": "latest~1" }"#), [403, 403, 200, 200]),
+    tried("DELETE", "P/{sha_prefix}", "ffffffffffff", None, [403, 403, 403, 404]),
+    tried("POST", "P/force-unlock", "", Some(r#"{ "reason": "a test" }"#), [403, 403, 403, 200]),
+    tried("GET", "P/{sha_prefix}/history", "latest", None, ALL),
+    tried("GET", "P/{sha_prefix}/tree", "latest", None, ALL),
+    tried("GET", "P/{sha_prefix}/files/{path}", "latest", None, RUN),
+    tried("GET", "P/{sha_prefix}/diff/{other_sha_prefix}", "latest~1", None, ALL),
+    tried("PUT", "P/{sha_prefix}/tags/{tag}", "ffffffffffff", None, [403, 403, 404, 404]),
+    tried("DELETE", "P/{sha_prefix}/tags/{tag}", "latest", None, [403, 403, 404, 404]),
+    tried("GET", "P/events", "", None, ALL),
+    tried("GET", "P/leases", "", None, ALL),
+    tried("POST", "P/leases", "", Some("{}"), [403, 400, 400, 400]),
+    tried("PUT", "P/leases", "", Some("{}"), [403, 400, 400, 400]),
+    tried("DELETE", "P/leases", "", Some("{}"), [403, 400, 400, 400]),
+    tried("GET", "/v1/tenants/{tenant_id}/stats", "", None, ALL),
 ];
 
-fn tried(server: &Served, tried: &Tried, profile: &str, secret: Option<&str>) -> Reply {
-    let body: Option<Value> = tried.body.map(|body| serde_json::from_str(body).unwrap());
-    let line = format!("{} /v1/profile-snapshots/{profile}{}", tried.method, tried.below);
-    server.call(&line, secret, body.as_ref())
+impl Tried {
+    /// As the description has it.
+    fn described(&self) -> String {
+        let path = self.path.replacen('P', "/v1/profile-snapshots/{tenant_id}/{profile_id}", 1);
+        format!("{} {path}", self.method)
+    }
+
+    /// Tries it on `TENANT/PROFILE`.
+    fn on(&self, server: &Served, profile: &str, secret: Option<&str>) -> Reply {
+        let body: Option<Value> = self.body.map(|body| serde_json::from_str(body).unwrap());
+        let (tenant, profile) = profile.split_once('/').unwrap();
+        let places = [
+            ("{tenant_id}", tenant),
+            ("{profile_id}", profile),
+            ("{sha_prefix}", self.sha),
+            ("{other_sha_prefix}", "latest"),
+            ("{tag}", "no-such-tag"),
+            ("{path}", "Preferences"),
+        ];
+        let line = places.iter().fold(self.described(), |line, (name, value)| line.replace(name, value));
+        server.call(&line, secret, body.as_ref())
+    }
 }
 
 /// What tells one answer from another.
@@ -71,20 +94,20 @@ fn every_route_answers_every_role_as_the_table_says() {
     let everywhere = ROLES.map(|role| scene.token("*", role));
     let server = scene.serve();
     for route in &TABLE {
-        let shown = format!("{} {}", route.method, route.below);
+        let shown = route.described();
         for (at, role) in ROLES.into_iter().enumerate() {
-            let own = tried(&server, route, "acme/alice", Some(&secrets[at]));
+            let own = route.on(&server, "acme/alice", Some(&secrets[at]));
             assert_eq!(own.status, route.own[at], "{shown} as {role}: {own:#?}");
-            let any = tried(&server, route, "acme/alice", Some(&everywhere[at]));
+            let any = route.on(&server, "acme/alice", Some(&everywhere[at]));
             assert_eq!(any.status, route.own[at], "{shown} as {role} of all tenants: {any:#?}");
             // A stranger cannot find out whether there is such a tenant or profile.
             let foreign = ["other/bob", "other/nobody", "nobody/alice", "..%2f/x"]
-                .map(|profile| told(&tried(&server, route, profile, Some(&secrets[at]))));
+                .map(|profile| told(&route.on(&server, profile, Some(&secrets[at]))));
             assert_eq!(foreign[0].0, 403, "{shown} as {role} of another tenant: {foreign:#?}");
             assert!(foreign.iter().all(|answer| *answer == foreign[0]), "{shown} as {role}: {foreign:#?}");
         }
         for nobody in [None, Some("pstore_wrong"), Some("")] {
-            let reply = tried(&server, route, "acme/alice", nobody);
+            let reply = route.on(&server, "acme/alice", nobody);
             reply.refused(401, "denied");
             assert_eq!(reply.header("www-authenticate"), Some("bearer"));
         }
@@ -111,12 +134,13 @@ fn the_description_has_the_routes_of_the_table_and_no_others() {
         }
     }
     let open = OPEN.map(|path| (format!("GET {path}"), false));
-    let tried = TABLE.iter().map(|route| (format!("{} {PROFILE}{}", route.method, route.path), true));
+    let tried = TABLE.iter().map(|route| (route.described(), true));
     assert_eq!(described, open.into_iter().chain(tried).collect());
     let page = server.call("GET /docs", None, None);
     assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
     assert!(page.header("content-security-policy").unwrap().starts_with("default-src 'none'"));
-    assert!(described.iter().all(|(route, _)| page.text.contains(route.as_str())), "{}", page.text);
+    let text = page.text();
+    assert!(described.iter().all(|(route, _)| text.contains(route.as_str())), "{text}");
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! `pstore serve` as its callers meet it: the program over real HTTP.
 
+mod browsing;
 mod callers;
 mod contract;
+mod leases;
 mod limits;
 mod stopping;
 

@@ -1,0 +1,46 @@
+//! `activity` tells what has happened to a profile, and what a tenant has stored.
+
+use engine::{
+    failure::Failure,
+    verbs::{log::LogRequest, stats::StatsRequest},
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use store::name::{ChromeMajor, InvalidName};
+
+use crate::call::{Answer, Call, answer};
+
+/// How many events are told, if nothing is said.
+const EVENTS: usize = 50;
+const MAX_EVENTS: usize = 1000;
+
+/// Chooses which events are told.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EventsQuery {
+    /// Of this major version of Chrome; of the newest there is if it is not said.
+    pub chrome_major_version: Option<ChromeMajor>,
+    /// How many, the newest, from 1 to 1000; 50 if it is not said.
+    pub last: Option<usize>,
+}
+
+pub(super) async fn events(call: Call) -> Answer {
+    let query: EventsQuery = call.query()?;
+    let last = query.last.unwrap_or(EVENTS);
+    if !(1..=MAX_EVENTS).contains(&last) {
+        return Err(Failure::usage(format!("last takes a number from 1 to {MAX_EVENTS}")).into());
+    }
+    let request = LogRequest { lineage: call.lineage(query.chrome_major_version)?, last: Some(last) };
+    answer(&call.engine.log(&request).await?)
+}
+
+/// What is stored of the tenant that the path names, and of no other.
+pub(super) async fn stats(call: Call) -> Answer {
+    let tenant = call.segment("tenant_id")?.parse();
+    let tenant = tenant.map_err(|error: InvalidName| Failure::usage(error.to_string()))?;
+    let outcome = call.engine.stats(&StatsRequest { tenant: Some(tenant) }).await?;
+    match outcome.tenants.first() {
+        Some(stats) => answer(stats),
+        None => Err(Failure::internal("the stats of a tenant were asked for").into()),
+    }
+}

@@ -1,0 +1,110 @@
+//! `leases` takes, renews, gives back and shows the lock of a profile, for runs elsewhere.
+
+use std::time::Duration;
+
+use engine::{
+    failure::Failure,
+    names::ActorName,
+    verbs::lock::{AcquireLockRequest, HeldLockRequest},
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use store::{ErrorKind, id::Nonce, name::ChromeMajor};
+
+use super::snapshots::LineageQuery;
+use crate::call::{Answer, Call, answer};
+
+/// How long a request may wait for another holder.
+const MAX_WAIT_SECONDS: u64 = 60;
+
+/// How long to wait for another holder.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AcquireQuery {
+    /// How many seconds to wait for another holder, from 0 to 60; 0 if it is not said.
+    #[serde(default)]
+    pub wait: u64,
+}
+
+/// Who takes a lock.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AcquireBody {
+    /// Of this major version of Chrome; of the newest there is if it is not said. A profile that does
+    /// not exist yet needs it.
+    pub chrome_major_version: Option<ChromeMajor>,
+    /// What the run is called.
+    pub holder_run_id: String,
+    /// The host that it is on.
+    #[serde(default)]
+    pub holder_host: String,
+    /// Which run of the host it is.
+    #[serde(default)]
+    pub holder_host_run_id: String,
+    /// How long the lock holds without being renewed, from 5 to 86400; as the server's settings say if it
+    /// is not said.
+    pub ttl_seconds: Option<u64>,
+}
+
+/// Proves that one holds a lock.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HeldBody {
+    /// Of this major version of Chrome; of the newest there is if it is not said.
+    pub chrome_major_version: Option<ChromeMajor>,
+    /// The token that was answered when the lock was taken.
+    pub token: Nonce,
+}
+
+pub(super) async fn show(call: Call) -> Answer {
+    let query: LineageQuery = call.query()?;
+    answer(&call.engine.show_lock(&call.lineage(query.chrome_major_version)?).await?)
+}
+
+pub(super) async fn acquire(call: Call) -> Answer {
+    let (query, body): (AcquireQuery, AcquireBody) = (call.query()?, call.document()?);
+    if query.wait > MAX_WAIT_SECONDS {
+        return Err(Failure::usage(format!("wait takes a number from 0 to {MAX_WAIT_SECONDS}")).into());
+    }
+    let actor = ActorName {
+        run_id: Some(body.holder_run_id).filter(|id| !id.is_empty()),
+        host: Some(body.holder_host),
+        host_run_id: body.holder_host_run_id,
+    };
+    actor.check()?;
+    if actor.run_id.is_none() {
+        return Err(Failure::usage("holder_run_id is empty").hint("say which run holds the lock").into());
+    }
+    let lineage = call.lineage(body.chrome_major_version)?;
+    let request = AcquireLockRequest {
+        lineage: lineage.clone(),
+        actor: actor.clone(),
+        wait: Duration::from_secs(query.wait),
+        ttl: body.ttl_seconds.map(Duration::from_secs),
+    };
+    let taken = call.engine.acquire_lock(&request).await?;
+    if call.engine.interrupt.is_raised() {
+        // Nobody is left to be told its token.
+        let held = HeldLockRequest { lineage, actor, token: Some(taken.token) };
+        call.engine.release_lock(&held).await?;
+        return Err(Failure::new(ErrorKind::Interrupted, "the caller went away").into());
+    }
+    answer(&taken)
+}
+
+pub(super) async fn renew(call: Call) -> Answer {
+    answer(&call.engine.renew_lock(&held(&call)?).await?)
+}
+
+pub(super) async fn release(call: Call) -> Answer {
+    answer(&call.engine.release_lock(&held(&call)?).await?)
+}
+
+fn held(call: &Call) -> Result<HeldLockRequest, Failure> {
+    let body: HeldBody = call.document()?;
+    Ok(HeldLockRequest {
+        lineage: call.lineage(body.chrome_major_version)?,
+        actor: call.actor(),
+        token: Some(body.token),
+    })
+}

@@ -1,0 +1,121 @@
+//! `stream` sends bytes to a caller while they are still being fetched, and never holds more than a few pieces of them.
+
+use std::io::{self, Write};
+
+use axum::body::Bytes;
+use engine::failure::Failure;
+use futures::{Stream, stream};
+use tokio::sync::mpsc;
+
+use crate::problem::Refusal;
+
+/// How many pieces wait for the caller.
+const PIECES: usize = 8;
+
+type Piece = Result<Bytes, Failure>;
+
+/// What is written to the one is read from the other.
+pub(crate) fn channel() -> (PieceWriter, PieceReader) {
+    let (pieces, read) = mpsc::channel(PIECES);
+    (PieceWriter { pieces: pieces.clone() }, PieceReader { pieces, read })
+}
+
+/// Takes bytes on a thread that may block. A caller that goes away is a broken pipe.
+#[derive(Debug)]
+pub(crate) struct PieceWriter {
+    pieces: mpsc::Sender<Piece>,
+}
+
+impl Write for PieceWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.pieces.blocking_send(Ok(Bytes::copy_from_slice(bytes))) {
+            Ok(()) => Ok(bytes.len()),
+            Err(_) => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Gives the bytes to the caller.
+#[derive(Debug)]
+pub(crate) struct PieceReader {
+    pieces: mpsc::Sender<Piece>,
+    read: mpsc::Receiver<Piece>,
+}
+
+impl PieceReader {
+    /// Begins the writing and waits for its first bytes: what fails before them is refused as anything
+    /// else. What fails later breaks the connection, so that nobody takes a part for the whole.
+    pub(crate) async fn begun(
+        self,
+        writing: impl Future<Output = Result<(), Failure>> + Send + 'static,
+    ) -> Result<impl Stream<Item = io::Result<Bytes>> + Send + 'static, Refusal> {
+        let Self { pieces, mut read } = self;
+        tokio::spawn(async move {
+            if let Err(failure) = writing.await {
+                let _ = pieces.send(Err(failure)).await;
+            }
+        });
+        let first = match read.recv().await {
+            Some(Err(failure)) => return Err(failure.into()),
+            first => first,
+        };
+        Ok(stream::unfold((first, read), |(next, mut read)| async move {
+            let piece = match next {
+                Some(piece) => piece,
+                None => read.recv().await?,
+            };
+            let piece = piece.map_err(|failure| {
+                tracing::error!("a file broke off: {}", failure.message);
+                io::Error::other(failure.message)
+            });
+            Some((piece, (None, read)))
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::StreamExt;
+    use store::ErrorKind;
+
+    use super::*;
+
+    async fn read(
+        writing: impl FnOnce(PieceWriter) -> Result<(), Failure> + Send + 'static,
+    ) -> Result<Vec<io::Result<Bytes>>, Refusal> {
+        let (writer, reader) = channel();
+        let work = async move {
+            let done = tokio::task::spawn_blocking(move || writing(writer)).await;
+            done.unwrap()
+        };
+        let stream = reader.begun(work).await?;
+        Ok(stream.collect().await)
+    }
+
+    #[tokio::test]
+    async fn all_that_is_written_is_read_in_order() {
+        let pieces = read(|mut writer| {
+            (0..100_u8).for_each(|byte| writer.write_all(&[byte]).unwrap());
+            Ok(())
+        });
+        let bytes: Vec<u8> = pieces.await.unwrap().into_iter().flat_map(|piece| piece.unwrap()).collect();
+        assert_eq!(bytes, (0..100).collect::<Vec<u8>>());
+        assert!(read(|_| Ok(())).await.unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    async fn what_fails_at_once_is_refused_and_what_fails_later_breaks_off() {
+        let failure = || Failure::new(ErrorKind::NotFound, "gone");
+        assert_eq!(read(move |_| Err(failure())).await.unwrap_err().status, 404);
+        let pieces = read(move |mut writer| {
+            writer.write_all(b"some").unwrap();
+            Err(failure())
+        });
+        let pieces = pieces.await.unwrap();
+        assert!(pieces[0].is_ok() && pieces[1].is_err() && pieces.len() == 2, "{pieces:?}");
+    }
+}

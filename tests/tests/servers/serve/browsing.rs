@@ -1,0 +1,93 @@
+//! Looking into snapshots, naming them, and what has happened to them.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use tests::{served::Served, tree::noise};
+
+use super::{ALICE, Scene};
+
+fn get(server: &Served, secret: &str, below: &str) -> Value {
+    server.call(&format!("GET {ALICE}{below}"), Some(secret), None).expect(200)
+}
+
+/// The documents are those of the commands.
+#[test]
+fn a_server_tells_of_snapshots_what_the_commands_tell() {
+    let scene = Scene::new();
+    let secret = scene.token("acme", "run");
+    let server = scene.serve();
+    let [first, second] = &scene.shas;
+    let host = &scene.host;
+    let pairs = [
+        (format!("/{first}/history"), vec!["history".to_owned(), format!("acme/alice@{first}")]),
+        (
+            format!("/{first}/tree?recursive=true"),
+            vec!["ls".into(), format!("acme/alice@{first}"), "-R".into()],
+        ),
+        (
+            format!("/{first}/diff/{second}"),
+            vec!["diff".into(), format!("acme/alice@{first}"), second.clone()],
+        ),
+        ("/events?last=3".to_owned(), ["log", "acme/alice", "--last", "3"].map(str::to_owned).to_vec()),
+        ("/leases".to_owned(), ["lock", "show", "acme/alice"].map(str::to_owned).to_vec()),
+    ];
+    for (below, line) in pairs {
+        assert_eq!(get(&server, &secret, &below), host.succeed(&line), "{below}");
+    }
+    let totals = get(&server, &secret, &format!("/{first}/diff/{second}?stat=true"));
+    assert!(totals["changes"].is_null(), "{totals:#}");
+    let stats = server.call("GET /v1/tenants/acme/stats", Some(&secret), None).expect(200);
+    assert_eq!(stats, host.succeed(["stats", "acme"])["tenants"][0]);
+    server.call(&format!("GET {ALICE}/events?last=0"), Some(&secret), None).refused(400, "invalid_input");
+}
+
+#[test]
+fn a_file_comes_whole_and_as_it_was() {
+    let scene = Scene::new();
+    let secret = scene.token("acme", "run");
+    let source = scene.folder.path().join("source");
+    let large = noise(9_000_000, 7);
+    fs::create_dir_all(source.join("Default/a b")).unwrap();
+    fs::write(source.join("Default/a b/large"), &large).unwrap();
+    fs::write(source.join("empty"), "").unwrap();
+    scene.capture("acme/alice", "fourth");
+    let server = scene.serve();
+    let file = |path: &str| server.call(&format!("GET {ALICE}/latest/files/{path}"), Some(&secret), None);
+    let reply = file("Default/a%20b/large");
+    assert_eq!((reply.status, reply.header("content-type")), (200, Some("application/octet-stream")));
+    assert!(reply.body == large, "{} bytes of {}", reply.body.len(), large.len());
+    assert_eq!((file("empty").status, file("empty").body.len()), (200, 0));
+    file("nowhere").refused(404, "not_found");
+    file("Default").refused(400, "invalid_input");
+    for trick in ["../../../etc/passwd", "%2e%2e/%2e%2e/etc/passwd", "/etc/passwd", "Default/../empty"] {
+        let reply = file(trick);
+        assert!(matches!(reply.status, 400 | 404), "{trick}: {reply:?}");
+    }
+    // One who leaves in the middle is no trouble.
+    for _ in 0..3 {
+        let line = format!("GET {ALICE}/latest/files/Default/a%20b/large");
+        let request = tests::served::request(&line, Some(&secret), None);
+        server.send_and_leave(&request, std::time::Duration::from_millis(30));
+    }
+    assert!(file("Default/a%20b/large").body == large);
+    assert_eq!(server.stop().document["drained"], true);
+}
+
+#[test]
+fn a_snapshot_with_a_name_is_kept() {
+    let scene = Scene::new();
+    let (operate, admin) = (scene.token("acme", "operate"), scene.token("acme", "admin"));
+    let server = scene.serve();
+    let first = &scene.shas[0];
+    let call = |line: String, secret: &str| server.call(&line, Some(secret), None);
+    let tagged = call(format!("PUT {ALICE}/{first}/tags/before-migration"), &operate).expect(200);
+    assert_eq!((&tagged["outcome"], &tagged["tags"]), (&"tagged".into(), &json!(["before-migration"])));
+    let shown = call(format!("GET {ALICE}/before-migration"), &operate).expect(200);
+    assert_eq!(shown["record"], tagged["record"]);
+    call(format!("DELETE {ALICE}/{first}"), &admin).refused(409, "snapshot_needed");
+    let untagged = call(format!("DELETE {ALICE}/{first}/tags/before-migration"), &operate).expect(200);
+    assert_eq!((&untagged["outcome"], &untagged["tags"]), (&"untagged".into(), &json!([])));
+    call(format!("PUT {ALICE}/{first}/tags/a%20b"), &operate).refused(400, "invalid_input");
+    call(format!("DELETE {ALICE}/{first}"), &admin).expect(200);
+}
