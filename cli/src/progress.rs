@@ -3,11 +3,13 @@
 use std::{
     fmt, io,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use store::progress::{Progress, Tick};
@@ -20,7 +22,7 @@ const TEMPLATE: &str = "{msg} {wide_bar} {bytes}/{total_bytes}, {detail}{bytes_p
 static DRAWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
 
 fn drawn() -> MutexGuard<'static, Option<ProgressBar>> {
-    DRAWN.lock().unwrap_or_else(PoisonError::into_inner)
+    DRAWN.lock()
 }
 
 /// Writes to stderr without tearing the bar.

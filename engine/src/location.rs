@@ -5,10 +5,11 @@ use std::{
     io,
     net::IpAddr,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use store::{
     ErrorKind,
     bucket::{
@@ -166,7 +167,7 @@ impl Location {
         let bucket = open(&self.url, &self.settings(purpose)).await?;
         let bucket: Arc<dyn Bucket> = Arc::new(RetryBucket::new(bucket, self.policy()));
         if let Some(kept) = &self.kept {
-            let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut kept = kept.lock();
             kept.insert(purpose, Arc::clone(&bucket));
         }
         Ok(bucket)
@@ -174,7 +175,7 @@ impl Location {
 
     /// The bucket that was opened before for this purpose, if it was kept.
     fn kept(&self, purpose: Purpose) -> Option<Arc<dyn Bucket>> {
-        let kept = self.kept.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.kept.as_ref()?.lock();
         kept.get(&purpose).cloned()
     }
 

@@ -1,10 +1,8 @@
 //! Tests that the observer hears of every capture, load and lock, with the contract's words.
 
-use std::{
-    fs,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{fs, sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
 
 use store::format::config::Chunking;
 use tempfile::TempDir;
@@ -45,7 +43,7 @@ impl Observer for Heard {
             Observation::Lock(lineage, event) => format!("{lineage} lock: {event:?}"),
             _ => return,
         };
-        self.0.lock().unwrap().push(word);
+        self.0.lock().push(word);
     }
 }
 
@@ -84,7 +82,7 @@ impl Host {
 
     /// What was heard since the last look.
     fn heard(&self) -> Vec<String> {
-        std::mem::take(&mut self.heard.0.lock().unwrap())
+        std::mem::take(&mut self.heard.0.lock())
     }
 
     fn capture(&self) -> SnapshotRequest {

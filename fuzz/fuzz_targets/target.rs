@@ -7,8 +7,9 @@ use std::{
     env, fs,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     path::Path,
-    sync::{Mutex, PoisonError},
 };
+
+use parking_lot::Mutex;
 
 use tests::mutation::Mutator;
 
@@ -36,7 +37,7 @@ impl Target {
     pub fn fuzz(&self) {
         // One at a time: the limit is the process's.
         static ALONE: Mutex<()> = Mutex::new(());
-        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = ALONE.lock();
         assert!(!self.corpus.is_empty(), "{} has nothing to begin with", self.name);
         self.corpus.iter().for_each(|input| self.attempt(input));
         if let Some(path) = env::var_os("PSTORE_FUZZ_INPUT") {

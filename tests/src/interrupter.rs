@@ -1,10 +1,8 @@
 //! `Interrupter` is a bucket in which something happens just before one call is passed on.
 
-use std::{
-    fmt,
-    ops::Range,
-    sync::{Arc, Mutex},
-};
+use std::{fmt, ops::Range, sync::Arc};
+
+use parking_lot::Mutex;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -86,12 +84,12 @@ impl Interrupter {
     }
 
     pub fn is_done(&self) -> bool {
-        self.trap.lock().unwrap().is_none()
+        self.trap.lock().is_none()
     }
 
     async fn pass(&self, verb: Verb, key: &Key) {
         let deed = {
-            let mut trap = self.trap.lock().unwrap();
+            let mut trap = self.trap.lock();
             let deed = trap.as_mut().and_then(|trap| trap(verb, key));
             if deed.is_some() {
                 *trap = None;

@@ -3,12 +3,11 @@
 use std::{
     path::Path,
     process::{Child, Command, ExitStatus, Stdio},
-    sync::{
-        Mutex,
-        mpsc::{Sender, channel},
-    },
+    sync::mpsc::{Sender, channel},
     thread,
 };
+
+use parking_lot::Mutex;
 
 /// Killed when dropped, and by the kernel when the test process ends in any other way.
 #[derive(Debug)]
@@ -43,21 +42,21 @@ impl Process {
     }
 
     pub(crate) fn id(&self) -> u32 {
-        self.child.lock().unwrap().id()
+        self.child.lock().id()
     }
 
     pub(crate) fn runs(&self) -> bool {
-        matches!(self.child.lock().unwrap().try_wait(), Ok(None))
+        matches!(self.child.lock().try_wait(), Ok(None))
     }
 
     pub(crate) fn wait(&self) -> ExitStatus {
-        self.child.lock().unwrap().wait().unwrap()
+        self.child.lock().wait().unwrap()
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let child = self.child.get_mut().unwrap();
+        let child = self.child.get_mut();
         child.kill().ok();
         child.wait().ok();
     }

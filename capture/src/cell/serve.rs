@@ -5,12 +5,13 @@ use std::{
     io::{self, Read, Write},
     path::Path,
     sync::{
-        Mutex, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
         mpsc,
     },
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 use super::{
     limits,
@@ -91,7 +92,7 @@ fn work(
     };
     // Nobody begins before all are confined: they share one memory.
     let gate = Mutex::new(());
-    let closed = gate.lock().unwrap_or_else(PoisonError::into_inner);
+    let closed = gate.lock();
     let (tell, told) = mpsc::channel();
     std::thread::scope(|scope| {
         let mut started = 0;
@@ -122,7 +123,7 @@ fn work(
 fn say(answers: &Mutex<impl Write>, answer: &Answer) -> io::Result<()> {
     let mut line = serde_json::to_vec(answer)?;
     line.push(b'\n');
-    let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut answers = answers.lock();
     answers.write_all(&line)?;
     answers.flush()
 }

@@ -1,10 +1,8 @@
 //! `LoadInspector` examines a profile that was written, before anybody can use it.
 
-use std::{
-    path::Path,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{path::Path, time::Duration};
+
+use parking_lot::Mutex;
 
 use store::{
     Error, Result,
@@ -53,11 +51,11 @@ impl LoadInspector {
     }
 
     pub fn warnings(&self) -> Vec<String> {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner).warnings.clone()
+        self.found.lock().warnings.clone()
     }
 
     pub fn transforms(&self) -> Vec<String> {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner).transforms.clone()
+        self.found.lock().transforms.clone()
     }
 
     fn check(&self, directory: &Path, depth: Depth) -> Result<Vec<String>> {
@@ -100,7 +98,7 @@ impl Inspector for LoadInspector {
             let marker = Marker { fallback: None, transforms: transforms.clone() };
             marker.write(directory).map_err(|error| Error::io("cannot mark", directory, error))?;
         }
-        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Found { warnings, transforms };
+        *self.found.lock() = Found { warnings, transforms };
         Ok(())
     }
 }

@@ -4,11 +4,9 @@
 //! pstore stores neither; other programs may. They are taken out before anybody can use the
 //! directory, so none of the links is that of a Chrome that runs on it.
 
-use std::{
-    fs, io,
-    path::Path,
-    sync::{Mutex, PoisonError},
-};
+use std::{fs, io, path::Path};
+
+use parking_lot::Mutex;
 
 use store::{Error, Result, ops::read::restore::Inspector, tree::remove::remove_all};
 
@@ -49,13 +47,13 @@ pub struct WithoutLeftovers(Mutex<Vec<String>>);
 impl WithoutLeftovers {
     /// What was removed, for a person.
     pub fn warnings(&self) -> Vec<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 }
 
 impl Inspector for WithoutLeftovers {
     fn inspect(&self, directory: &Path) -> Result<()> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = remove(directory)?;
+        *self.0.lock() = remove(directory)?;
         Ok(())
     }
 }

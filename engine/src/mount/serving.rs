@@ -3,11 +3,13 @@
 use std::{
     path::Path,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
 };
+
+use parking_lot::Mutex;
 
 use capture::{chrome::normalise, load, marker::Marker};
 use fuse::{
@@ -154,9 +156,7 @@ impl Serving {
     /// Unmounts, unless somebody uses it.
     pub async fn unmount(self: &Arc<Self>) -> Result<(), Failure> {
         let serving = Arc::clone(self);
-        let unmounted = tokio::task::spawn_blocking(move || {
-            serving.kernel.lock().unwrap_or_else(PoisonError::into_inner).unmount(false)
-        });
+        let unmounted = tokio::task::spawn_blocking(move || serving.kernel.lock().unmount(false));
         Ok(joined(unmounted.await)?)
     }
 
@@ -176,12 +176,12 @@ impl Serving {
 
     /// Whether the mountpoint still leads to it.
     pub fn is_reached(&self) -> bool {
-        self.kernel.lock().unwrap_or_else(PoisonError::into_inner).is_reached()
+        self.kernel.lock().is_reached()
     }
 
     /// Whether it was unmounted, by anybody.
     pub fn has_ended(&self) -> bool {
-        self.kernel.lock().unwrap_or_else(PoisonError::into_inner).has_ended()
+        self.kernel.lock().has_ended()
     }
 
     /// Gives back space from time to time, until it is aborted.
@@ -208,7 +208,7 @@ impl Serving {
         self.finish();
         let serving = Arc::clone(self);
         let unmounted = tokio::task::spawn_blocking(move || {
-            let mut kernel = serving.kernel.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut kernel = serving.kernel.lock();
             if kernel.has_ended() { Ok(()) } else { kernel.unmount(true) }
         });
         if let Err(error) = joined(unmounted.await) {

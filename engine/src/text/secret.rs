@@ -3,10 +3,9 @@
 //! Whoever writes `--endpoint https://user:password@host` means the server to have them, and nobody who
 //! reads a log. All that the program prints goes through [`hidden`], wherever it quotes the URL.
 
-use std::{
-    borrow::Cow,
-    sync::{Mutex, PoisonError},
-};
+use std::borrow::Cow;
+
+use parking_lot::Mutex;
 
 /// What stands in place of a login.
 const HIDDEN: &str = "***@";
@@ -17,7 +16,7 @@ static LOGINS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 /// Takes note of the login in a URL, before anything else is done with it.
 pub fn note(url: &str) {
     let Some(login) = login(url) else { return };
-    let mut logins = LOGINS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut logins = LOGINS.lock();
     if !logins.contains(&login) {
         logins.push(login);
     }
@@ -25,7 +24,7 @@ pub fn note(url: &str) {
 
 /// The text without any login that was noted.
 pub fn hidden(text: &str) -> Cow<'_, str> {
-    let logins = LOGINS.lock().unwrap_or_else(PoisonError::into_inner);
+    let logins = LOGINS.lock();
     let mut shown = Cow::Borrowed(text);
     for login in logins.iter().filter(|login| text.contains(login.as_str())) {
         shown = Cow::Owned(shown.replace(login.as_str(), HIDDEN));

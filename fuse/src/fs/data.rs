@@ -1,6 +1,8 @@
 //! `data` writes bytes, and makes and finds holes.
 
-use std::{ops::Range, os::unix::fs::FileExt, sync::Mutex, sync::atomic::Ordering};
+use std::{ops::Range, os::unix::fs::FileExt, sync::atomic::Ordering};
+
+use parking_lot::Mutex;
 
 use store::{
     content::chunk_fetcher::ReadAhead,

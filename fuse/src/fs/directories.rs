@@ -1,6 +1,8 @@
 //! `directories` lists directories.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::{
     Fs,
@@ -19,7 +21,7 @@ impl Fs {
     pub fn list(&self, handle: u64, from: u64) -> Result<Arc<Vec<Listed>>> {
         let handle = self.handles.get(handle).ok_or(Errno::BADF)?;
         let What::Directory { listing } = &handle.what else { return Err(Errno::NOTDIR) };
-        let mut listing = listing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut listing = listing.lock();
         if from == 0 {
             *listing = Arc::new(self.look(handle.ino)?);
         }

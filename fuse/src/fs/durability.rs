@@ -7,7 +7,7 @@
 use std::{
     fs::File,
     io,
-    sync::{Arc, PoisonError, atomic::Ordering},
+    sync::{Arc, atomic::Ordering},
 };
 
 use super::{Fs, errno, gate::Pass};
@@ -56,7 +56,7 @@ impl Fs {
 
     /// Makes the journal durable, and removes what it then has no use for.
     pub fn sync_journal(&self) -> Result<()> {
-        let doomed = std::mem::take(&mut *self.doomed.lock().unwrap_or_else(PoisonError::into_inner));
+        let doomed = std::mem::take(&mut *self.doomed.lock());
         let file = self.read_state().journal.file();
         if let Err(error) = self.must_last(file.sync_data()) {
             self.doom(doomed);
@@ -75,7 +75,7 @@ impl Fs {
 
     /// Gives back the space of what was removed, if there is any.
     pub fn reclaim(&self) {
-        let waiting = !self.doomed.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
+        let waiting = !self.doomed.lock().is_empty();
         if waiting && let Err(errno) = self.sync_journal() {
             tracing::warn!(%errno, "space could not be given back");
         }

@@ -1,9 +1,8 @@
 //! `Gate` holds changes up while a commit lists the tree.
 
-use std::{
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
 
 #[derive(Debug, Default)]
 pub struct Gate {
@@ -51,7 +50,7 @@ pub struct Closed<'a>(&'a Gate);
 impl Gate {
     /// `None` if it is closed: wait where waiting does not hold up others.
     pub fn try_enter(&self) -> Option<Pass<'_>> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.closed {
             return None;
         }
@@ -61,9 +60,9 @@ impl Gate {
 
     /// Waits until it is open.
     pub fn enter(&self) -> Pass<'_> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         while state.closed {
-            state = self.wait(state);
+            self.changed.wait(&mut state);
         }
         state.enter();
         Pass(self)
@@ -71,34 +70,26 @@ impl Gate {
 
     /// Lets nobody in and waits until nobody is inside.
     pub fn close(&self) -> Closed<'_> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         while state.closed {
-            state = self.wait(state);
+            self.changed.wait(&mut state);
         }
         state.closed = true;
         while state.inside > 0 {
-            state = self.wait(state);
+            self.changed.wait(&mut state);
         }
         Closed(self)
     }
 
     /// For how long, in all, some change has been under way.
     pub fn busy(&self) -> Duration {
-        self.lock().busy()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().busy()
     }
 }
 
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
-        let mut state = self.0.lock();
+        let mut state = self.0.state.lock();
         state.leave();
         if state.inside == 0 {
             self.0.changed.notify_all();
@@ -108,7 +99,7 @@ impl Drop for Pass<'_> {
 
 impl Drop for Closed<'_> {
     fn drop(&mut self) {
-        self.0.lock().closed = false;
+        self.0.state.lock().closed = false;
         self.0.changed.notify_all();
     }
 }

@@ -3,11 +3,13 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Condvar, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
+
+use parking_lot::{Condvar, Mutex};
 
 use store::content::chunk_fetcher::ReadAhead;
 
@@ -50,16 +52,16 @@ pub struct Listed {
 impl Handles {
     pub fn open(&self, ino: Ino, writes: bool, what: What) -> u64 {
         let id = self.next.fetch_add(1, Ordering::Relaxed) + 1;
-        self.lock().insert(id, Arc::new(Handle { ino, writes, what }));
+        self.open.lock().insert(id, Arc::new(Handle { ino, writes, what }));
         id
     }
 
     pub fn get(&self, id: u64) -> Option<Arc<Handle>> {
-        self.lock().get(&id).cloned()
+        self.open.lock().get(&id).cloned()
     }
 
     pub fn close(&self, id: u64) -> Option<Arc<Handle>> {
-        let closed = self.lock().remove(&id);
+        let closed = self.open.lock().remove(&id);
         if closed.as_ref().is_some_and(|handle| handle.writes) {
             self.written.notify_all();
         }
@@ -67,12 +69,12 @@ impl Handles {
     }
 
     pub fn has(&self, ino: Ino) -> bool {
-        self.lock().values().any(|handle| handle.ino == ino)
+        self.open.lock().values().any(|handle| handle.ino == ino)
     }
 
     /// The files that are open for writing.
     pub fn writers(&self) -> Vec<Ino> {
-        writers(&self.lock())
+        writers(&self.open.lock())
     }
 
     /// Waits, but no longer than this, until one of these files has no writer any more.
@@ -81,11 +83,7 @@ impl Handles {
             let now = writers(open);
             than.iter().all(|ino| now.binary_search(ino).is_ok())
         };
-        drop(self.written.wait_timeout_while(self.lock(), patience, as_many));
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Arc<Handle>>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.written.wait_while_for(&mut self.open.lock(), as_many, patience);
     }
 }
 

@@ -21,10 +21,12 @@ use std::{
     collections::{HashMap, HashSet},
     io,
     sync::{
-        Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        Arc,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
 };
+
+use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use store::format::tree::MAX_NAME_BYTES;
 
@@ -169,13 +171,13 @@ impl Fs {
 
     /// The kernel was told of this node once more.
     pub fn know(&self, ino: Ino) {
-        *self.lock_known().entry(ino).or_default() += 1;
+        *self.known.lock().entry(ino).or_default() += 1;
     }
 
     /// The kernel has forgotten what it was told `times` times.
     pub fn forget(&self, ino: Ino, times: u64) {
         {
-            let mut known = self.lock_known();
+            let mut known = self.known.lock();
             match known.get_mut(&ino) {
                 Some(count) if *count > times => {
                     *count -= times;
@@ -196,7 +198,7 @@ impl Fs {
             }
         }
         let mut state = self.write_state();
-        if self.lock_known().contains_key(&ino) || self.handles.has(ino) {
+        if self.known.lock().contains_key(&ino) || self.handles.has(ino) {
             return;
         }
         if state.table.get(ino).is_some_and(|node| node.names == 0)
@@ -208,7 +210,7 @@ impl Fs {
     }
 
     pub(crate) fn doom(&self, files: impl IntoIterator<Item = (Ino, u32)>) {
-        self.doomed.lock().unwrap_or_else(PoisonError::into_inner).extend(files);
+        self.doomed.lock().extend(files);
     }
 
     pub fn read_link(&self, ino: Ino) -> Result<Vec<u8>> {
@@ -219,7 +221,7 @@ impl Fs {
     }
 
     pub(crate) fn read_state(&self) -> RwLockReadGuard<'_, State> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
+        self.state.read()
     }
 
     /// To change something: refused if nothing may be changed.
@@ -231,11 +233,7 @@ impl Fs {
     }
 
     pub(crate) fn write_state(&self) -> RwLockWriteGuard<'_, State> {
-        self.state.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock_known(&self) -> std::sync::MutexGuard<'_, HashMap<Ino, u64>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.write()
     }
 }
 

@@ -1,6 +1,6 @@
 //! `read` finds out where the bytes of a range are, and then reads them.
 
-use std::{fs::File, ops::Range, os::unix::fs::FileExt, sync::Arc, sync::PoisonError};
+use std::{fs::File, ops::Range, os::unix::fs::FileExt, sync::Arc};
 
 use super::{Fs, State, errno, handles::What};
 use crate::{
@@ -90,7 +90,7 @@ impl Fs {
 
     /// Has the files prepared that follow `ino`, if somebody reads file after file.
     fn prepare_after(&self, state: &State, ino: Ino) {
-        let mut scan = self.scan.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut scan = self.scan.lock();
         let Some((from, mut room)) = scan.next(ino) else { return };
         let mut pieces = Vec::new();
         for number in (from.0..).take(MOST_FILES) {
@@ -113,7 +113,7 @@ impl Fs {
     fn ahead(&self, handle: Option<u64>, offset: u64, len: u32, size: u64) -> Option<Range<u64>> {
         let handle = self.handles.get(handle?)?;
         let What::File { read_ahead } = &handle.what else { return None };
-        read_ahead.lock().unwrap_or_else(PoisonError::into_inner).next(offset, len, size)
+        read_ahead.lock().next(offset, len, size)
     }
 
     /// Reads at once, if nothing far away is needed.

@@ -22,7 +22,7 @@ use store::{
     progress::Progress,
 };
 
-use super::{Mount, lock, settle::behind};
+use super::{Mount, settle::behind};
 use crate::{
     freeze::Frozen,
     overlay::{change::Intent, checkpoint::Below},
@@ -159,7 +159,7 @@ impl Mount {
             Err(error) => {
                 // Whether the pointer was moved is not known: the next start finds out.
                 if error.kind() == ErrorKind::PointerUnknown {
-                    *lock(&self.intended) = numbers;
+                    *self.intended.lock() = numbers;
                 } else {
                     self.give_up(meant).await;
                     self.keep_root_on(base.as_ref().map(|base| base.record.record)).await;
@@ -167,7 +167,7 @@ impl Mount {
                 return Err(error);
             }
         };
-        *lock(&self.committed) =
+        *self.committed.lock() =
             Some(Committed { record: report.record, lineage: lineage.clone(), frozen_for });
         // What is stored elsewhere stays in the overlay, but is no longer at stake.
         self.saved_epoch.fetch_max(epoch, Ordering::AcqRel);
@@ -188,7 +188,7 @@ impl Mount {
                     }
                     // The next commit does it, or whoever resumes the session.
                     Err(error) => {
-                        *lock(&self.intended) = numbers;
+                        *self.intended.lock() = numbers;
                         left = Some(behind(record, &error));
                     }
                 }

@@ -13,11 +13,13 @@ pub mod status;
 use std::{
     path::PathBuf,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 use store::{
     Error, Result,
@@ -122,7 +124,7 @@ impl Mount {
         // What it was started from may be an older Chrome's.
         let is_of_this = |base: &&Base| base.record.chrome_major_version == self.lineage.chrome_major;
         let base = self.base.lock().await.as_ref().filter(is_of_this).map(|base| base.record.record);
-        let committed = lock_copy(&self.committed).filter(|committed| committed.lineage == self.lineage);
+        let committed = self.committed.lock().clone().filter(|committed| committed.lineage == self.lineage);
         base == current || committed.is_some_and(|committed| Some(committed.record) == current)
     }
 
@@ -137,7 +139,7 @@ impl Mount {
 
     /// Notes how long it took until it answered.
     pub fn is_ready(&self, after: Duration) {
-        *lock(&self.ready) = Some(after);
+        *self.ready.lock() = Some(after);
     }
 
     /// Whether something was changed that is stored nowhere else.
@@ -189,7 +191,7 @@ impl Mount {
     /// process may live on for a moment. Blocks no longer than a flush of the journal takes.
     pub async fn set_aside(&self) {
         {
-            let mut aside = lock(&self.aside);
+            let mut aside = self.aside.lock();
             *aside = true;
             // Whoever continues it has all that was handed over, flushed or not.
             let _ = self.fs.sync_journal();
@@ -202,7 +204,7 @@ impl Mount {
     /// Gives back the space of what was removed, and starts a new journal when the old one has
     /// grown long. Blocks.
     pub fn tidy(&self) {
-        let aside = lock(&self.aside);
+        let aside = self.aside.lock();
         if *aside {
             return;
         }
@@ -226,12 +228,4 @@ impl Mount {
             }),
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn lock_copy<T: Clone>(mutex: &Mutex<T>) -> T {
-    lock(mutex).clone()
 }

@@ -144,7 +144,7 @@ impl Mount {
         let id = record.record;
         let opened = Opened::load(self.tenant()?, record).await?;
         let snapshot = Snapshot { lineage: self.lineage.clone(), opened };
-        let numbers = super::lock(&self.intended).clone();
+        let numbers = self.intended.lock().clone();
         self.root(id).await?;
         let (entries, locations) = (&snapshot.opened.entries, &snapshot.opened.locations);
         let below = snapshot.below();

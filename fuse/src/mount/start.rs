@@ -3,10 +3,12 @@
 use std::{
     path::PathBuf,
     sync::{
-        Arc, Mutex, OnceLock,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64},
     },
 };
+
+use parking_lot::Mutex;
 
 use store::{
     Error, Result,

@@ -9,7 +9,7 @@ use store::{
     name::{ChromeMajor, Profile, Tenant},
 };
 
-use super::{Mount, info::Mode, lock_copy};
+use super::{Mount, info::Mode};
 
 /// A mount that somebody serves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -132,7 +132,7 @@ impl Mount {
             cache_misses: figures.misses,
             cache_hit_ratio: (asked > 0).then(|| cache_hits as f64 / asked as f64),
             round_trips: self.round_trips,
-            ready_ms: lock_copy(&self.ready).map(|ready| ready.as_secs_f64() * 1000.0),
+            ready_ms: (*self.ready.lock()).map(|ready| ready.as_secs_f64() * 1000.0),
             lock,
             lock_lost: lost.is_some(),
             lock_lost_reason: lost,

@@ -9,10 +9,12 @@ use std::{
     io,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
 };
+
+use parking_lot::Mutex;
 
 use super::node::Ino;
 
@@ -53,7 +55,7 @@ impl Upper {
     }
 
     fn open(&self, ino: Ino, generation: u32, make: bool) -> io::Result<Arc<File>> {
-        let mut open = self.lock();
+        let mut open = self.open.lock();
         open.clock += 1;
         let now = open.clock;
         if let Some((file, used)) = open.files.get_mut(&(ino, generation)) {
@@ -93,7 +95,7 @@ impl Upper {
 
     /// Removes a data file. One that is not there is as good as removed.
     pub fn remove(&self, ino: Ino, generation: u32) {
-        self.lock().files.remove(&(ino, generation));
+        self.open.lock().files.remove(&(ino, generation));
         if let Err(error) = fs::remove_file(self.path(ino, generation))
             && error.kind() != io::ErrorKind::NotFound
         {
@@ -117,10 +119,6 @@ impl Upper {
 
     fn path(&self, ino: Ino, generation: u32) -> PathBuf {
         self.folder.join(format!("{:x}-{generation}", ino.0))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -3,7 +3,9 @@
 //! Packs, and what is read of them, are large. An allocator that keeps what every thread has
 //! freed would hold many times what is in use.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use bytes::Bytes;
 
@@ -44,7 +46,7 @@ impl Buffers {
     }
 
     fn idle(&self) -> MutexGuard<'_, Idle> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// The bytes of `buffer`, which comes back when their last reader is done.

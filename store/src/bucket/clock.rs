@@ -1,9 +1,8 @@
 //! `StoreClock` tells the time by the store's own clock, as far as its answers have told.
 
-use std::{
-    sync::{Mutex, PoisonError},
-    time::{Duration, Instant, SystemTime},
-};
+use std::time::{Duration, Instant, SystemTime};
+
+use parking_lot::Mutex;
 
 /// Servers tell whole seconds, and an answer takes a while to arrive.
 const SLACK: Duration = Duration::from_secs(2);
@@ -18,7 +17,7 @@ impl StoreClock {
     /// An answer has told that it is `now`. What was told before stands if both can be true, so
     /// that the time does not jump back by parts of a second.
     pub fn learn(&self, now: SystemTime) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.told.lock();
         let fits = |known: SystemTime| known >= now && known <= now + SLACK;
         if !told.map(shown).is_some_and(fits) {
             *told = Some((Instant::now(), now));
@@ -27,7 +26,7 @@ impl StoreClock {
 
     /// The time; `None` if no answer has told one yet.
     pub fn now(&self) -> Option<SystemTime> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).map(shown)
+        self.told.lock().map(shown)
     }
 }
 

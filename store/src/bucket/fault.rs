@@ -2,11 +2,9 @@
 //!
 //! Deterministic: calls are counted in the order in which they start.
 
-use std::{
-    future::Future,
-    ops::Range,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{future::Future, ops::Range, sync::Arc};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
@@ -135,7 +133,7 @@ impl FaultBucket {
     }
 
     fn state(&self) -> MutexGuard<'_, FaultState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn fate(&self, verb: Verb, key: &str) -> Option<Fault> {

@@ -6,9 +6,10 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::{Bound, Range},
-    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, SystemTime},
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -89,7 +90,7 @@ impl MemoryBucket {
     }
 
     fn state(&self) -> MutexGuard<'_, Objects> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -1,9 +1,8 @@
 //! `Recorder` writes down every call, for tests that count requests.
 
-use std::{
-    ops::Range,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{ops::Range, sync::Arc};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -66,7 +65,7 @@ impl Recorder {
     }
 
     fn log(&self) -> MutexGuard<'_, Vec<Call>> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+        self.calls.lock()
     }
 
     fn note<T>(&self, verb: Verb, key: &str, bytes: u64, answer: &Result<T>) {

@@ -10,11 +10,12 @@
 use std::{
     collections::HashSet,
     sync::{
-        Mutex, OnceLock, PoisonError, RwLock,
+        OnceLock,
         atomic::{AtomicBool, Ordering},
     },
 };
 
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::oneshot;
 
 use super::{chunk::Locations, damage::DamagedFrames, unfinished::Unfinished};
@@ -54,7 +55,7 @@ impl DedupIndex {
 
     /// The index arrives here, later.
     pub fn expect(&self, index: oneshot::Receiver<Locations>) {
-        *self.arriving.lock().unwrap_or_else(PoisonError::into_inner) = Some(index);
+        *self.arriving.lock() = Some(index);
     }
 
     /// Whether anything was located by an index, which may be older than the lease of the write.
@@ -64,7 +65,7 @@ impl DedupIndex {
 
     /// The indexes were looked at again: only this counts of them now.
     pub fn learn_index(&self, locations: Locations) {
-        *self.renewed.write().unwrap_or_else(PoisonError::into_inner) = Some(locations);
+        *self.renewed.write() = Some(locations);
     }
 
     /// With what is known to be damaged.
@@ -84,16 +85,16 @@ impl DedupIndex {
 
     /// What is known to be damaged.
     pub fn lost(&self) -> DamagedFrames {
-        self.lost.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.lost.read().clone()
     }
 
     /// Another look was taken at the base: this is what is damaged of it now.
     pub(crate) fn learn_lost(&self, lost: DamagedFrames) {
-        *self.lost.write().unwrap_or_else(PoisonError::into_inner) = lost;
+        *self.lost.write() = lost;
     }
 
     fn is_lost(&self, location: &Location) -> bool {
-        self.lost.read().unwrap_or_else(PoisonError::into_inner).holds(location)
+        self.lost.read().holds(location)
     }
 
     /// Where the chunk lies, unless it is unknown, damaged, or its pack is barred.
@@ -120,8 +121,8 @@ impl DedupIndex {
     /// Where a chunk of the base should be, though nothing may refer to it there.
     pub(crate) fn locate_barred(&self, id: &ChunkId) -> Option<Location> {
         let places = [self.moved(id), self.base.get(id).copied()];
-        let existing = self.existing.read().unwrap_or_else(PoisonError::into_inner);
-        let there = self.there.read().unwrap_or_else(PoisonError::into_inner);
+        let existing = self.existing.read();
+        let there = self.there.read();
         let was_there = |location: &Location| {
             let pack = &location.pack;
             existing.as_ref().map_or(there.contains(pack), |existing| existing.contains(pack))
@@ -135,57 +136,57 @@ impl DedupIndex {
     /// than the list of those that do, and if they are condemned from now on, that waits for the lease.
     pub(crate) fn learn_moved(&self, locations: Locations) {
         self.is_there(locations.values().map(|location| location.pack));
-        if let Some(existing) = &mut *self.existing.write().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(existing) = &mut *self.existing.write() {
             existing.extend(locations.values().map(|location| location.pack));
         }
-        *self.moved.write().unwrap_or_else(PoisonError::into_inner) = locations;
+        *self.moved.write() = locations;
     }
 
     fn moved(&self, id: &ChunkId) -> Option<Location> {
-        self.moved.read().unwrap_or_else(PoisonError::into_inner).get(id).copied()
+        self.moved.read().get(id).copied()
     }
 
     /// From now on nothing may refer to these packs.
     pub fn bar(&self, packs: impl IntoIterator<Item = PackId>) {
-        self.barred.write().unwrap_or_else(PoisonError::into_inner).extend(packs);
+        self.barred.write().extend(packs);
     }
 
     /// From now on nothing may refer to a pack that is not one of these.
     pub fn keep_only(&self, existing: impl IntoIterator<Item = PackId>) {
-        let mut known = self.existing.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.existing.write();
         known.get_or_insert_with(|| existing.into_iter().collect());
     }
 
     /// These packs exist: somebody has asked, or a live record names them.
     pub fn is_there(&self, packs: impl IntoIterator<Item = PackId>) {
-        self.there.write().unwrap_or_else(PoisonError::into_inner).extend(packs);
+        self.there.write().extend(packs);
     }
 
     /// These packs do not: nothing may refer to them.
     pub fn is_gone(&self, packs: impl IntoIterator<Item = PackId>) {
-        self.gone.write().unwrap_or_else(PoisonError::into_inner).extend(packs);
+        self.gone.write().extend(packs);
     }
 
     /// Whether nobody has found out yet that this pack exists. Nothing may refer to it until then.
     pub(crate) fn is_unsure(&self, pack: &PackId) -> bool {
-        let existing = self.existing.read().unwrap_or_else(PoisonError::into_inner);
-        let there = self.there.read().unwrap_or_else(PoisonError::into_inner);
+        let existing = self.existing.read();
+        let there = self.there.read();
         existing.is_none() && !there.contains(pack) && !self.was_missed(pack)
     }
 
     /// Whether nothing may refer to this pack anew.
     pub(crate) fn is_barred(&self, pack: &PackId) -> bool {
-        let existing = self.existing.read().unwrap_or_else(PoisonError::into_inner);
+        let existing = self.existing.read();
         let unlisted = existing.as_ref().is_some_and(|existing| !existing.contains(pack));
         unlisted || self.was_missed(pack) || self.is_condemned(pack)
     }
 
     fn was_missed(&self, pack: &PackId) -> bool {
-        self.gone.read().unwrap_or_else(PoisonError::into_inner).contains(pack)
+        self.gone.read().contains(pack)
     }
 
     fn is_condemned(&self, pack: &PackId) -> bool {
-        self.barred.read().unwrap_or_else(PoisonError::into_inner).contains(pack)
+        self.barred.read().contains(pack)
     }
 
     fn usable(&self, location: Option<&Location>) -> Option<Location> {
@@ -193,7 +194,7 @@ impl DedupIndex {
     }
 
     fn indexed(&self, id: &ChunkId) -> Option<Location> {
-        let renewed = self.renewed.read().unwrap_or_else(PoisonError::into_inner);
+        let renewed = self.renewed.read();
         let found = match &*renewed {
             Some(renewed) => renewed.get(id).copied(),
             None => self.index().get(id).copied(),
@@ -206,7 +207,7 @@ impl DedupIndex {
 
     fn index(&self) -> &Locations {
         self.index.get_or_init(|| {
-            let arriving = self.arriving.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let arriving = self.arriving.lock().take();
             arriving.and_then(|receiver| receiver.blocking_recv().ok()).unwrap_or_default()
         })
     }

@@ -4,11 +4,9 @@
 //! misses one asks once more where the snapshot's chunks are, and goes on there. If they are
 //! still said to be where they are not, they are lost.
 
-use std::{
-    borrow::Cow,
-    fmt,
-    sync::{Arc, PoisonError, RwLock},
-};
+use std::{borrow::Cow, fmt, sync::Arc};
+
+use parking_lot::RwLock;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -52,7 +50,7 @@ impl Relocator {
 
     /// What is known now.
     pub fn known(&self) -> Arc<Locations> {
-        Arc::clone(&self.moved.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.moved.read())
     }
 
     /// Asks where the chunks are, after something was `missing` that was looked for where
@@ -66,7 +64,7 @@ impl Relocator {
         }
         tracing::info!(error = %missing, "looking for chunks that may have been moved");
         let locations = Arc::new(relocate.locations().await?);
-        *self.moved.write().unwrap_or_else(PoisonError::into_inner) = locations;
+        *self.moved.write() = locations;
         Ok(())
     }
 }

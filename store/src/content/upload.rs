@@ -5,9 +5,11 @@
 //! its record exists: [`WriteSession::open`] makes it, before the first pack is sealed.
 
 use std::sync::{
-    Arc, Mutex, PoisonError,
+    Arc,
     atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
 };
+
+use parking_lot::Mutex;
 
 use async_trait::async_trait;
 use tokio::{
@@ -115,7 +117,7 @@ impl Uploader {
         // Waited for like an upload, so that nothing is made after the write was given up. If it
         // fails, the first pack tries again and says why.
         let opening = self.runtime.spawn(async move { gate.open().await.map_or(Ok(()), |_| Ok(())) });
-        self.sent.lock().unwrap_or_else(PoisonError::into_inner).tasks.push(opening);
+        self.sent.lock().tasks.push(opening);
     }
 
     /// Blocks while too many packs are under way.
@@ -137,7 +139,7 @@ impl Uploader {
         let pack = packer.seal(PackId { write, seq }, *self.store.key());
         let len = pack.bytes.len() as u64;
         self.gate.allow(self.stored_bytes.fetch_add(len, Ordering::Relaxed) + len)?;
-        let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sent = self.sent.lock();
         sent.locations.extend(pack.locations());
         let index = pack.index();
         let noted = self.is_noting.then(|| index.clone());
@@ -162,13 +164,12 @@ impl Uploader {
 
     /// Where the chunks sealed so far lie.
     pub fn locate(&self, id: &crate::id::ChunkId) -> Option<crate::format::table::Location> {
-        self.sent.lock().unwrap_or_else(PoisonError::into_inner).locations.get(id).copied()
+        self.sent.lock().locations.get(id).copied()
     }
 
     /// Waits until every pack is durable.
     pub async fn finish(&self) -> Result<DurablePacks> {
-        let Sent { tasks, locations, index } =
-            std::mem::take(&mut *self.sent.lock().unwrap_or_else(PoisonError::into_inner));
+        let Sent { tasks, locations, index } = std::mem::take(&mut *self.sent.lock());
         let mut result = Ok(());
         for task in tasks {
             let ended = task.await.map_err(|error| Error::Internal { what: error.to_string() });

@@ -3,8 +3,9 @@
 use std::{
     fs::File,
     io::{Seek, SeekFrom},
-    sync::Mutex,
 };
+
+use parking_lot::Mutex;
 
 use rustix::{
     fs::{FileType, Mode, OFlags, SeekFrom as HoleSeek, fstat, seek},
@@ -78,7 +79,7 @@ impl<'a> Content<'a> {
             let whole = self.read_once(path, &mut file, found.sparse, state.size, sink)?;
             let after = fstat(&file).at("cannot read the attributes of", self.root.display(path))?;
             if whole && FileState::of(&after) == state {
-                *self.seen[at].lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(state);
+                *self.seen[at].lock() = Some(state);
                 return Ok(());
             }
             sink.restart();
@@ -92,10 +93,7 @@ impl<'a> Content<'a> {
 
     /// The files with what they were when they were read.
     pub fn finish(self) -> Vec<(FoundFile, Option<FileState>)> {
-        let seen = self
-            .seen
-            .into_iter()
-            .map(|seen| seen.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner));
+        let seen = self.seen.into_iter().map(|seen| seen.into_inner());
         self.files.into_iter().zip(seen).collect()
     }
 

@@ -3,9 +3,11 @@
 use std::{
     collections::HashMap,
     os::fd::{AsFd, AsRawFd, OwnedFd},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     thread,
 };
+
+use parking_lot::{Condvar, Mutex};
 
 use rustix::{
     fs::{AtFlags, FileType, Mode, OFlags, RawDir, Stat, lgetxattr, llistxattr, readlinkat, statat},
@@ -130,14 +132,14 @@ pub fn walk(root: &RootDir, exclude: Exclude<'_>, known: KnownXattrs<'_>, thread
     let fd = root.dir(b"").at("cannot open", root.path())?;
     let meta = meta(&stat, xattrs(&fd, b".").at("cannot read the attributes of", root.path())?);
     let walker = Walker { root, exclude, known, state: Mutex::default(), changed: Condvar::new() };
-    walker.lock().add_folder(TreePath::root());
+    walker.state.lock().add_folder(TreePath::root());
     thread::scope(|scope| {
         for _ in 1..threads.max(1) {
             scope.spawn(|| walker.work());
         }
         walker.work();
     });
-    let WalkState { folders, failed, .. } = walker.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let WalkState { folders, failed, .. } = walker.state.into_inner();
     match failed {
         Some(error) => Err(error),
         None => Ok(in_order(Entry { path: TreePath::root(), meta, kind: Kind::Directory }, folders)),
@@ -200,17 +202,13 @@ impl WalkState {
 }
 
 impl Walker<'_> {
-    fn lock(&self) -> MutexGuard<'_, WalkState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn work(&self) {
         while let Some(job) = self.next_job() {
             let done = match job {
                 WalkJob::List { folder, path } => self.list(folder, &path),
                 WalkJob::Look(part) => self.look(part),
             };
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             state.working -= 1;
             if let Err(error) = done {
                 state.failed.get_or_insert(error);
@@ -221,7 +219,7 @@ impl Walker<'_> {
     }
 
     fn next_job(&self) -> Option<WalkJob> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         loop {
             if state.failed.is_some() {
                 return None;
@@ -233,7 +231,7 @@ impl Walker<'_> {
             if state.working == 0 {
                 return None;
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait(&mut state);
         }
     }
 
@@ -263,7 +261,7 @@ impl Walker<'_> {
             .map(|(part, paths)| Part { folder, part, dir: Arc::clone(&dir), paths: paths.to_vec() })
             .collect();
         let mine = parts.pop();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.folders[folder].parts.resize_with(parts.len() + 1, Vec::new);
         let shared = !parts.is_empty();
         state.jobs.extend(parts.into_iter().map(WalkJob::Look));
@@ -281,7 +279,7 @@ impl Walker<'_> {
         for path in paths {
             found.extend(self.visit(&dir, path, &mut skipped)?);
         }
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         for folder in found.iter_mut().filter(|found| found.entry.kind == Kind::Directory) {
             folder.folder = Some(state.add_folder(folder.entry.path.clone()));
         }

@@ -3,9 +3,11 @@
 use std::{
     collections::{BTreeMap, HashMap, hash_map::DefaultHasher},
     hash::{Hash, Hasher},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use bytes::Bytes;
 use futures::{FutureExt, channel::oneshot};
@@ -139,7 +141,7 @@ impl Machine {
     }
 
     pub fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 
     pub fn memory(&self) -> &Arc<MemoryBucket> {

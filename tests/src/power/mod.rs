@@ -8,11 +8,9 @@
 mod image;
 mod served;
 
-use std::{
-    path::Path,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{path::Path, sync::Arc, time::Duration};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use fuser::{BackgroundSession, Config, MountOption};
 use rustix::mount::{UnmountFlags, unmount};
@@ -137,7 +135,7 @@ impl Held<'_> {
     pub fn wait(&self) {
         let mut state = self.0.lock();
         while state.waiting == 0 {
-            state = self.0.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.0.changed.wait(&mut state);
         }
     }
 }
@@ -151,7 +149,7 @@ impl Drop for Held<'_> {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Before a request that changes or flushes something.

@@ -2,7 +2,7 @@
 
 use std::{
     ffi::OsStr,
-    sync::{Arc, PoisonError},
+    sync::Arc,
     thread,
     time::{Duration, SystemTime},
 };
@@ -72,7 +72,7 @@ impl Served {
         state.waiting += 1;
         self.0.changed.notify_all();
         while state.held.is_some() {
-            state = self.0.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.0.changed.wait(&mut state);
         }
         state.waiting -= 1;
     }

@@ -38,7 +38,7 @@ impl<'a> Exchange<'a> {
     /// One request and its answer; `false` if the connection has ended.
     fn once(&mut self) -> io::Result<bool> {
         let Some(head) = read_head(&mut self.client)? else { return Ok(false) };
-        let plan = self.shared.plan.lock().unwrap().clone();
+        let plan = self.shared.plan.lock().clone();
         let number = self.shared.requests.fetch_add(1, Ordering::Relaxed);
         let is_long = is_long(&head, plan.least_body_bytes);
         let fault = plan.fault(number).filter(|_| is_long);
@@ -144,7 +144,7 @@ impl<'a> Exchange<'a> {
 
     /// Answers nothing, for as long as the client waits.
     fn vanish(&mut self) -> io::Result<bool> {
-        *self.shared.bodies.vanished.lock().unwrap() += 1;
+        *self.shared.bodies.vanished.lock() += 1;
         self.shared.bodies.more.notify_all();
         while self.client.get_mut().read(&mut [0; 512])? > 0 {}
         Ok(false)

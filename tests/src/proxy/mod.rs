@@ -15,12 +15,14 @@ use std::{
     io,
     net::{SocketAddr, TcpListener, TcpStream},
     sync::{
-        Arc, Condvar, Mutex,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread,
     time::Duration,
 };
+
+use parking_lot::{Condvar, Mutex};
 
 use store::bucket::S3Config;
 
@@ -94,7 +96,7 @@ impl FaultyProxy {
 
     /// From the next request on.
     pub fn set(&self, plan: FaultPlan) {
-        *self.shared.plan.lock().unwrap() = plan;
+        *self.shared.plan.lock() = plan;
     }
 
     /// How many requests have arrived.
@@ -116,8 +118,8 @@ impl FaultyProxy {
 
     /// Waits until so many requests have vanished.
     pub fn wait_for_vanished(&self, count: u64) {
-        let vanished = self.shared.bodies.vanished.lock().unwrap();
-        drop(self.shared.bodies.more.wait_while(vanished, |vanished| *vanished < count).unwrap());
+        let mut vanished = self.shared.bodies.vanished.lock();
+        self.shared.bodies.more.wait_while(&mut vanished, |vanished| *vanished < count);
     }
 }
 

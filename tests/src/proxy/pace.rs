@@ -2,10 +2,11 @@
 
 use std::{
     io::{self, Write},
-    sync::{Condvar, Mutex, PoisonError},
     thread,
     time::{Duration, Instant},
 };
+
+use parking_lot::{Condvar, Mutex};
 
 /// How much goes out at once when there is a limit: small enough that a reader sees it trickle.
 const PIECE: usize = 16 << 10;
@@ -26,7 +27,7 @@ impl Pace {
         for piece in bytes.chunks(PIECE) {
             let takes = Duration::from_secs_f64(piece.len() as f64 / bytes_per_second as f64);
             let until = {
-                let mut free_at = self.free_at.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut free_at = self.free_at.lock();
                 let now = Instant::now();
                 let begins = free_at.map_or(now, |free_at| free_at.max(now));
                 *free_at.insert(begins + takes)
@@ -47,14 +48,14 @@ pub(super) struct Turns {
 
 impl Turns {
     pub(super) fn answered(&self) {
-        *self.answered.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        *self.answered.lock() += 1;
         self.changed.notify_all();
     }
 
     /// Waits until somebody else has been answered, but not forever: there may be nobody.
     pub(super) fn let_one_pass(&self, at_most: Duration) {
-        let answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut answered = self.answered.lock();
         let before = *answered;
-        drop(self.changed.wait_timeout_while(answered, at_most, |now| *now == before));
+        self.changed.wait_while_for(&mut answered, |now| *now == before, at_most);
     }
 }

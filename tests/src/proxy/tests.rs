@@ -3,10 +3,12 @@
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
-    sync::{Arc, Mutex},
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
+
+use parking_lot::Mutex;
 
 use super::{FaultPlan, FaultyProxy, NetworkFault};
 
@@ -33,7 +35,7 @@ fn answer(mut client: TcpStream, seen: &Mutex<Vec<String>>) {
     while let Ok(read @ 1..) = client.read(&mut buffer) {
         bytes.extend(&buffer[..read]);
         if bytes.ends_with(b".") {
-            let mut seen = seen.lock().unwrap();
+            let mut seen = seen.lock();
             let body = format!("answer {:04}", seen.len());
             seen.push(String::from_utf8(std::mem::take(&mut bytes)).unwrap());
             let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
@@ -71,7 +73,7 @@ fn what_is_sent_arrives_as_it_was() {
     let (address, seen) = server();
     let proxy = FaultyProxy::start(LOCAL.into(), address, FaultPlan::none()).unwrap();
     assert!(ask(&proxy, "a body.").unwrap().ends_with("answer 0000"));
-    assert_eq!(*seen.lock().unwrap(), [request("a body.")]);
+    assert_eq!(*seen.lock(), [request("a body.")]);
     assert_eq!((proxy.requests(), proxy.faults()), (1, 0));
 }
 
@@ -93,12 +95,12 @@ fn a_fault_is_what_it_is_called() {
         let (address, seen) = server();
         let proxy = FaultyProxy::start(LOCAL.into(), address, always(fault)).unwrap();
         let answer = ask(&proxy, "a body.").unwrap_or_default();
-        assert_eq!(seen.lock().unwrap().len(), delivered, "{fault:?}");
+        assert_eq!(seen.lock().len(), delivered, "{fault:?}");
         assert!(answer.contains(told) && answer.is_empty() == told.is_empty(), "{fault:?}: {answer:?}");
         assert_eq!(answer.contains("answer 0"), told.starts_with("answer 0"), "{fault:?}: {answer:?}");
         assert_eq!(proxy.faults(), 1);
         let began = Instant::now();
-        while fault == NetworkFault::Late && seen.lock().unwrap().is_empty() {
+        while fault == NetworkFault::Late && seen.lock().is_empty() {
             assert!(began.elapsed() < Duration::from_secs(30), "it never arrives");
             thread::sleep(Duration::from_millis(5));
         }

@@ -11,12 +11,11 @@ use std::{
     fs::File,
     io,
     path::{Path, PathBuf},
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
     thread,
 };
+
+use parking_lot::Mutex;
 
 use super::{failed, sharing};
 use crate::bucket::{BucketError, Result};
@@ -119,8 +118,8 @@ impl Durability {
         }
     }
 
-    fn settled(&self) -> std::sync::MutexGuard<'_, HashSet<PathBuf>> {
-        self.settled.lock().unwrap_or_else(PoisonError::into_inner)
+    fn settled(&self) -> parking_lot::MutexGuard<'_, HashSet<PathBuf>> {
+        self.settled.lock()
     }
 
     fn poison(&self, key: &str, error: &io::Error) -> BucketError {

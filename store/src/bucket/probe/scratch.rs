@@ -2,11 +2,13 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU32, Ordering},
     },
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 use bytes::Bytes;
 
@@ -51,7 +53,7 @@ impl Scratch {
     pub(super) fn key(&self) -> Key {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let key = Key(format!("{}{number}", self.prefix));
-        self.used.lock().unwrap_or_else(PoisonError::into_inner).push(key.clone());
+        self.used.lock().push(key.clone());
         key
     }
 
@@ -125,7 +127,7 @@ impl Scratch {
 
     /// What cannot be removed stays: no other probe uses the same names.
     pub(super) async fn remove(&self) {
-        let keys = std::mem::take(&mut *self.used.lock().unwrap_or_else(PoisonError::into_inner));
+        let keys = std::mem::take(&mut *self.used.lock());
         futures::future::join_all(keys.iter().map(|key| self.bucket.delete(key))).await;
     }
 }

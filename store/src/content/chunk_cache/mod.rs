@@ -25,12 +25,11 @@ use std::{
     collections::HashMap,
     fs, io,
     path::PathBuf,
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
     time::{Duration, Instant, SystemTime},
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use bytes::Bytes;
 
@@ -194,7 +193,7 @@ impl ChunkCache {
     }
 
     fn try_insert(&self, frames: Vec<NewFrame>) -> io::Result<()> {
-        let mut appender = self.appender.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut appender = self.appender.lock();
         for frame in frames {
             if self.has(&frame.id) {
                 continue;
@@ -275,6 +274,6 @@ impl ChunkCache {
     }
 
     fn index(&self) -> MutexGuard<'_, Index> {
-        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+        self.index.lock()
     }
 }

@@ -4,10 +4,9 @@
 //! becomes the old one, and what was old and not used since is forgotten. That keeps what is
 //! used, as a list by age would, and moves nothing on most hits.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::HashMap;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::{content::chunk::Chunk, id::ChunkId};
 
@@ -52,7 +51,7 @@ impl Memory {
 
     fn shard(&self, id: &ChunkId) -> MutexGuard<'_, Shard> {
         let at = usize::from(id.as_bytes()[0]) % SHARDS;
-        self.shards[at].lock().unwrap_or_else(PoisonError::into_inner)
+        self.shards[at].lock()
     }
 }
 
@@ -90,7 +89,7 @@ mod tests {
 
     fn held(memory: &Memory) -> usize {
         let bytes = |map: &HashMap<ChunkId, Chunk>| map.values().map(|chunk| chunk.len()).sum::<usize>();
-        let shards = memory.shards.iter().map(|shard| shard.lock().unwrap());
+        let shards = memory.shards.iter().map(|shard| shard.lock());
         shards.map(|shard| bytes(&shard.young) + bytes(&shard.old)).sum()
     }
 

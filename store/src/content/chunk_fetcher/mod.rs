@@ -23,11 +23,13 @@ pub use stats::FetchStats;
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use tokio::{runtime::Handle, sync::Semaphore};
 
@@ -310,7 +312,7 @@ impl ChunkFetcher {
     }
 
     fn flights(&self) -> MutexGuard<'_, HashMap<ChunkId, Flight>> {
-        self.flights.lock().unwrap_or_else(PoisonError::into_inner)
+        self.flights.lock()
     }
 }
 

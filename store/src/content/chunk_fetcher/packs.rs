@@ -1,13 +1,8 @@
 //! Reads packs that are files of this host where they lie.
 
-use std::{
-    cell::RefCell,
-    fs::File,
-    io,
-    num::NonZeroU64,
-    os::unix::fs::FileExt,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{cell::RefCell, fs::File, io, num::NonZeroU64, os::unix::fs::FileExt, sync::Arc};
+
+use parking_lot::Mutex;
 
 use rustix::fs::Advice;
 
@@ -96,7 +91,7 @@ impl Packs {
     }
 
     fn file(&self, pack: PackId) -> Result<Arc<File>> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open.lock();
         if let Some(at) = open.iter().rposition(|(id, _)| *id == pack) {
             let found = open.remove(at);
             let file = Arc::clone(&found.1);

@@ -9,11 +9,13 @@ mod tests;
 use std::{
     collections::HashSet,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
 };
+
+use parking_lot::Mutex;
 
 use futures::{StreamExt, stream};
 
@@ -60,7 +62,7 @@ impl FirstReads {
         if self.over.load(Ordering::Relaxed) {
             return;
         }
-        let mut reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reads = self.reads.lock();
         let since = *reads.since.get_or_insert_with(Instant::now);
         for piece in pieces {
             if reads.bytes + u64::from(piece.raw_len) > MAX_BYTES || since.elapsed() > SPAN {
@@ -76,7 +78,7 @@ impl FirstReads {
     }
 
     pub fn in_order(&self) -> Vec<ChunkId> {
-        self.reads.lock().unwrap_or_else(PoisonError::into_inner).order.clone()
+        self.reads.lock().order.clone()
     }
 }
 

@@ -2,11 +2,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::{content::chunk::Piece, id::ChunkId};
 
@@ -104,6 +103,6 @@ impl Counters {
     }
 
     fn unread(&self) -> MutexGuard<'_, HashMap<ChunkId, u32>> {
-        self.unread.lock().unwrap_or_else(PoisonError::into_inner)
+        self.unread.lock()
     }
 }

@@ -13,10 +13,12 @@ use std::{
     collections::HashSet,
     ops::Range,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
+
+use parking_lot::Mutex;
 
 pub use cutter::Cutter;
 use cutter::{Parts, Window};
@@ -128,7 +130,7 @@ impl Ingest {
         let done: Vec<Mutex<Vec<Extent>>> = (0..files.len()).map(|_| Mutex::default()).collect();
         let pool = WorkQueue::default();
         workers::run(threads, || self.work(files, &pool, &done))?;
-        Ok(done.into_iter().map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner)).collect())
+        Ok(done.into_iter().map(|slot| slot.into_inner()).collect())
     }
 
     /// Ingests files that come one after the other, blocking: `source` gives them, and the
@@ -142,7 +144,7 @@ impl Ingest {
         pool.begin_read();
         let (source, ended) = (Mutex::new(Some(source)), Mutex::new(None));
         workers::run(threads, || {
-            if let Some(source) = lock(&source).take() {
+            if let Some(source) = source.lock().take() {
                 let guard = FailOnDrop(&pool);
                 let mut feed = Feed {
                     ingest: self,
@@ -150,22 +152,22 @@ impl Ingest {
                     compressor: Compressor::new(self.store.chunking().zstd_level)?,
                     buffer: Window::new(READ_BYTES + self.chunker.max()),
                 };
-                *lock(&ended) = Some(source(&mut feed)?);
+                *ended.lock() = Some(source(&mut feed)?);
                 std::mem::forget(guard);
                 pool.end_read();
             }
             // Nothing is left to read, only to compress.
             self.work(&NoFiles, &pool, &[])
         })?;
-        let ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let ended = ended.into_inner();
         ended.ok_or_else(|| Error::Internal { what: "a stream has not ended".to_owned() })
     }
 
     /// Seals what is left and reports; blocking.
     pub fn flush(&self) -> Result<Ingested> {
-        let aside = std::mem::take(&mut *lock(&self.aside));
+        let aside = std::mem::take(&mut *self.aside.lock());
         if !aside.is_empty() {
-            let filled = lock(&self.packer).as_ref().map_or(0, Packer::len);
+            let filled = self.packer.lock().as_ref().map_or(0, Packer::len);
             if filled + aside.len() > room(self.pack_bytes()) {
                 self.send()?;
             }
@@ -201,7 +203,7 @@ impl Ingest {
                             file: Parts::new(&is_first),
                         };
                         files.read(at, &mut cutter)?;
-                        *lock(&done[at]) = cutter.finish()?;
+                        *done[at].lock() = cutter.finish()?;
                         pool.end_read();
                     }
                 }
@@ -216,10 +218,10 @@ impl Ingest {
 
     /// Claims the chunk for storing, unless it is stored or claimed already.
     fn claim(&self, id: ChunkId) -> bool {
-        if lock(&self.claimed).contains(&id) || self.known.locate(&id).is_some() {
+        if self.claimed.lock().contains(&id) || self.known.locate(&id).is_some() {
             return false;
         }
-        lock(&self.claimed).insert(id)
+        self.claimed.lock().insert(id)
     }
 
     /// Notes a chunk of a file, and stores it unless it is stored.
@@ -246,7 +248,7 @@ impl Ingest {
         is_first: bool,
     ) -> Result<()> {
         let frame = compressor.frame(raw)?;
-        if !(is_first && lock(&self.aside).push(id, raw.len() as u32, frame)) {
+        if !(is_first && self.aside.lock().push(id, raw.len() as u32, frame)) {
             self.pack(|packer| {
                 packer.push(id, EntryKind::Data, raw.len() as u32, frame);
             })?;
@@ -263,7 +265,7 @@ impl Ingest {
 
     /// Sends off the pack that is being filled, if there is one.
     fn send(&self) -> Result<()> {
-        match lock(&self.packer).take() {
+        match self.packer.lock().take() {
             Some(packer) => self.uploader.submit(packer, self.uploader.wait_for_slot()?),
             None => Ok(()),
         }
@@ -273,7 +275,7 @@ impl Ingest {
     fn pack(&self, add: impl FnOnce(&mut Packer)) -> Result<()> {
         let target = self.pack_bytes();
         let full = {
-            let mut slot = lock(&self.packer);
+            let mut slot = self.packer.lock();
             let packer = slot.get_or_insert_with(|| {
                 if !self.announced.swap(true, Ordering::Relaxed) {
                     self.uploader.announce();
@@ -339,8 +341,4 @@ impl Files for NoFiles {
 /// What a pack of this size is given: the last chunk makes it a little larger.
 fn room(target: usize) -> usize {
     target + target / 16
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,13 +2,11 @@
 
 use std::{
     collections::VecDeque,
-    sync::{
-        Condvar, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicUsize, Ordering},
 };
 
-use super::lock;
+use parking_lot::{Condvar, Mutex};
+
 use crate::id::ChunkId;
 
 const MAX_QUEUED: usize = 8;
@@ -53,11 +51,11 @@ impl Drop for FailOnDrop<'_> {
 impl WorkQueue {
     /// Somebody reads who was not given anything to read here.
     pub fn begin_read(&self) {
-        lock(&self.state).reading += 1;
+        self.state.lock().reading += 1;
     }
 
     pub fn next_job(&self, files: usize) -> Option<WorkItem> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         loop {
             if state.failed {
                 return None;
@@ -74,18 +72,18 @@ impl WorkQueue {
                 return None;
             }
             self.idle.fetch_add(1, Ordering::Relaxed);
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait(&mut state);
             self.idle.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
     pub fn end_read(&self) {
-        lock(&self.state).reading -= 1;
+        self.state.lock().reading -= 1;
         self.changed.notify_all();
     }
 
     fn fail(&self) {
-        lock(&self.state).failed = true;
+        self.state.lock().failed = true;
         self.changed.notify_all();
     }
 
@@ -94,7 +92,7 @@ impl WorkQueue {
         if self.idle.load(Ordering::Relaxed) == 0 {
             return false;
         }
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if state.tasks.len() >= MAX_QUEUED {
             return false;
         }

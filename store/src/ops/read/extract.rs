@@ -11,8 +11,10 @@ use std::{
         fs::{DirBuilderExt, FileExt, OpenOptionsExt},
     },
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
+
+use parking_lot::Mutex;
 
 use futures::{StreamExt, stream};
 
@@ -64,11 +66,11 @@ pub async fn heads(
     let found = Arc::new(Mutex::new(found));
     let finding = Arc::clone(&found);
     let note = move |at, bytes: &[u8]| {
-        finding.lock().unwrap_or_else(PoisonError::into_inner).insert(at, cut(bytes));
+        finding.lock().insert(at, cut(bytes));
         Ok(())
     };
     each(store, opened, wanted, note).await?;
-    let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut found = found.lock();
     Ok(std::mem::take(&mut *found))
 }
 

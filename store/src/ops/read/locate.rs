@@ -1,6 +1,8 @@
 //! `SnapshotLocator` tells where a snapshot's chunks lie now, for readers beside a repack.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use async_trait::async_trait;
 
@@ -34,14 +36,14 @@ impl SnapshotLocator {
 
     /// Looks at this snapshot from now on.
     pub fn becomes(&self, lineage: Lineage, record: RecordId) {
-        *self.snapshot.lock().unwrap_or_else(PoisonError::into_inner) = Some((lineage, record));
+        *self.snapshot.lock() = Some((lineage, record));
     }
 }
 
 #[async_trait]
 impl Relocate for SnapshotLocator {
     async fn locations(&self) -> Result<Locations> {
-        let snapshot = self.snapshot.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let snapshot = self.snapshot.lock().clone();
         let Some((lineage, record)) = snapshot else { return Ok(Locations::new()) };
         let record = records::current(&self.store, &lineage, record).await?;
         let (_, metadata) = Opened::metadata(&self.store, record).await?;

@@ -11,12 +11,14 @@ use std::{
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU32, AtomicU64, Ordering},
         mpsc::{Receiver, Sender, channel, sync_channel},
     },
     time::{Duration, Instant},
 };
+
+use parking_lot::Mutex;
 
 use bytes::Bytes;
 use futures::{StreamExt, future::Either, stream};
@@ -268,7 +270,7 @@ impl Target {
 
     fn write(&self, writing: &Writing) -> Result<()> {
         loop {
-            let next = writing.fetched.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let next = writing.fetched.lock().recv();
             let Ok((fetch, bytes)) = next else { return Ok(()) };
             // Chunks of one file mostly lie side by side.
             let mut open: Option<(usize, File)> = None;

@@ -4,9 +4,11 @@ use std::{
     fs,
     os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 use store::{
     ErrorKind,
@@ -221,12 +223,12 @@ async fn one_that_only_slept_harms_nobody() {
         let overtake = deed(move || async move {
             beside.memory.advance(lock::DEFAULT_TTL + Duration::from_secs(1));
             let report = beside.fixture.of(profile).snapshot(&beside.source).await.unwrap();
-            *tell.lock().unwrap() = Some(report);
+            *tell.lock() = Some(report);
         });
         let index = "content/acme/index/";
         let bucket = Interrupter::before(scenario.memory.clone(), Verb::Create, index, overtake);
         let slept = scenario.fixture.on(Arc::new(bucket)).snapshot(&scenario.source).await;
-        let overtook = told.lock().unwrap().take().unwrap();
+        let overtook = told.lock().take().unwrap();
         assert!(overtook.taken_over.packs >= 6, "{:?}", overtook.taken_over);
         assert_eq!(overtook.counts.new_chunks, 0);
         match (profile, slept) {

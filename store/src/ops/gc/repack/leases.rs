@@ -1,7 +1,5 @@
 //! Holds the leases of a write that replaces records.
 
-use std::sync::{Mutex, PoisonError};
-
 use super::{Failed, RepackPlan, User};
 use crate::{
     Error, Result,
@@ -11,6 +9,7 @@ use crate::{
     id::RecordId,
     name::Lineage,
 };
+use parking_lot::Mutex;
 
 /// One for each lineage that has records to be replaced. All of them exist before
 /// anything is stored; packs carry the name of the first.
@@ -74,11 +73,11 @@ pub(super) struct Unnamed(Mutex<Option<RecordId>>);
 
 impl Unnamed {
     pub(super) fn set(&self, write: Option<RecordId>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = write;
+        *self.0.lock() = write;
     }
 
     pub(super) fn get(&self) -> Option<RecordId> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.0.lock()
     }
 }
 
