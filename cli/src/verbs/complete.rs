@@ -15,7 +15,7 @@ use engine::{
     mount::live::LiveMount,
     observer::Unobserved,
     settings::Settings,
-    verbs::complete::{CompleteRequest, MOST_TIME},
+    verbs::complete::{CompleteRequest, most_time},
 };
 
 use self::typed_argument::TypedArgument;
@@ -29,7 +29,7 @@ pub(crate) async fn run(words: Vec<OsString>) -> String {
     let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let Some((last, before)) = words.split_last() else { return String::new() };
     let typed = TypedArgument::of(before);
-    let found = tokio::time::timeout(MOST_TIME * 2, candidates(&typed, last)).await;
+    let found = tokio::time::timeout(most_time() * 2, candidates(&typed, last)).await;
     let mut found = found.ok().and_then(Result::ok).unwrap_or_default();
     found.retain(|candidate| candidate.starts_with(last.as_str()) && !candidate.contains(char::is_control));
     found.iter().map(|candidate| format!("{candidate}\n")).collect()

@@ -1,3 +1,5 @@
+//! Tests of the guess at what a Chrome reads first.
+
 use store::{
     content::chunk_fetcher::startup::{guessed, reads_of},
     format::tree::{Extent, Kind, Meta},

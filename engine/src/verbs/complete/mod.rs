@@ -19,8 +19,9 @@ use store::{
 use self::remembered::Remembered;
 use crate::{Engine, failure::Failure, location::Purpose, names::LineageName};
 
-/// How long somebody who types may be kept waiting.
-pub const MOST_TIME: Duration = Duration::from_millis(800);
+/// The environment variable that says how many milliseconds somebody who types may be kept waiting.
+pub const COMPLETION_MS: &str = "PSTORE_COMPLETION_MS";
+const MOST_TIME: Duration = Duration::from_millis(800);
 /// Of more names than this it is not asked which were deleted: each takes a request.
 const MOST_LOOKED_AT: usize = 200;
 /// How many snapshots are offered, the newest first.
@@ -35,6 +36,12 @@ pub enum CompleteRequest {
     Profiles(Tenant),
     /// The words for snapshots of a profile: of the current one, then tags, then digits, the newest first.
     Snapshots(ProfileName),
+}
+
+/// How long somebody who types may be kept waiting.
+pub fn most_time() -> Duration {
+    let said = std::env::var(COMPLETION_MS).ok().and_then(|said| said.parse().ok());
+    said.map_or(MOST_TIME, Duration::from_millis)
 }
 
 impl CompleteRequest {

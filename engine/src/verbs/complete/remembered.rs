@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use super::MOST_TIME;
+use super::most_time;
 use crate::failure::Failure;
 
 /// For so long the answer is not asked for again: somebody who types asks with every key.
@@ -37,7 +37,7 @@ impl Remembered {
         if let Some(fresh) = self.read(Some(FRESH)) {
             return fresh;
         }
-        match tokio::time::timeout(MOST_TIME, asking).await {
+        match tokio::time::timeout(most_time(), asking).await {
             Ok(Ok(names)) => {
                 self.write(&names);
                 names
