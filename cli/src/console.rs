@@ -49,12 +49,19 @@ impl Console {
             (_, 2) => (LevelFilter::DEBUG, LevelFilter::WARN),
             _ => (LevelFilter::TRACE, LevelFilter::DEBUG),
         };
+        // A server tells of every change, though nobody asked it to tell more.
+        let served = match (self.quiet, self.verbose) {
+            (true, _) => LevelFilter::ERROR,
+            (_, 0) => LevelFilter::INFO,
+            (_, 1) => LevelFilter::DEBUG,
+            _ => LevelFilter::TRACE,
+        };
         let shown = Targets::new()
             .with_target("store", own)
             .with_target("capture", own)
             .with_target("engine", own)
             .with_target("fuse", own)
-            .with_target("server", own)
+            .with_target("server", served)
             .with_target("pstore", own)
             .with_default(others);
         // Without colours: what is written escapes every control character, be it in a field that quotes others.

@@ -20,6 +20,9 @@ use crate::listen::{Connection, Listener};
 #[derive(Clone, Debug)]
 pub(crate) struct Peer(pub(crate) Arc<str>);
 
+/// Stands for whoever connects through a socket in the file system.
+pub(crate) const UNIX: &str = "unix";
+
 /// How many connections there may be at once; more have to wait.
 const MAX_CONNECTIONS: usize = 1024;
 /// How long the head of a request may take, and how long a connection may be idle.
@@ -53,7 +56,7 @@ pub(crate) async fn serve(
             (Ok(Connection::Tcp(stream, from)), Ok(permit)) => {
                 speak(stream, &from.ip().to_string(), router, &graceful, permit);
             }
-            (Ok(Connection::Unix(stream)), Ok(permit)) => speak(stream, "unix", router, &graceful, permit),
+            (Ok(Connection::Unix(stream)), Ok(permit)) => speak(stream, UNIX, router, &graceful, permit),
             (Err(error), _) => {
                 tracing::warn!("a connection could not be accepted: {error}");
                 tokio::time::sleep(BREATH).await;

@@ -10,7 +10,7 @@ use axum::{
     RequestPartsExt, Router,
     body::{Body, Bytes},
     extract::RawPathParams,
-    http::{HeaderValue, Request, Response, StatusCode, header, request::Parts},
+    http::{HeaderValue, Method, Request, Response, StatusCode, header, request::Parts},
     routing::{MethodFilter, on},
 };
 use engine::{Engine, failure::Failure, interrupt::Interrupt};
@@ -19,12 +19,13 @@ use store::{ErrorKind, catalog::clock};
 
 use crate::{
     call::{Answer, Call},
-    connections::Peer,
+    connections::{Peer, UNIX},
     observer::RequestObserver,
     problem::Refusal,
+    rates::Rates,
     route::{Access, Route},
     routes::ROUTES,
-    tokens::{Token, TokenFile},
+    tokens::{Role, Token, TokenFile},
     work::Work,
 };
 
@@ -42,6 +43,7 @@ const REQUEST_ID: &str = "x-request-id";
 pub(crate) struct Server {
     pub(crate) engine: Engine,
     pub(crate) tokens: TokenFile,
+    pub(crate) rates: Rates,
     pub(crate) work: Work,
     /// Raised when the server is to stop.
     pub(crate) stopping: Interrupt,
@@ -78,16 +80,22 @@ async fn take(server: Arc<Server>, route: &'static Route, request: Request<Body>
     let (request_id, began) = (clock::new_record_id().to_string(), Instant::now());
     let peer = request.extensions().get::<Peer>().cloned();
     let path = request.uri().path().to_owned();
-    let answer = done(server, route, request, &request_id).await;
+    let mut caller = None;
+    let answer = done(server, route, request, &request_id, &mut caller).await;
     let response = answer.unwrap_or_else(|refusal| {
         if refusal.status.is_server_error() {
             tracing::error!(request_id, "{route:?}: {}", refusal.failure.message);
         }
         refusal.response(&request_id)
     });
-    let peer = peer.as_ref().map_or("", |peer| &peer.0);
+    let (peer, caller) = (peer.as_ref().map_or("", |peer| &peer.0), caller.as_deref().unwrap_or(""));
     let (status, ms) = (response.status().as_u16(), began.elapsed().as_millis() as u64);
-    tracing::info!(request_id, peer, status, ms, "{} {path}", route.method);
+    // Whatever changes something, or was to, is told to everybody who keeps the log.
+    if route.method == Method::GET {
+        tracing::debug!(request_id, caller, peer, status, ms, "GET {path}");
+    } else {
+        tracing::info!(request_id, caller, peer, status, ms, "audit: {} {path}", route.method);
+    }
     marked(response, &request_id)
 }
 
@@ -107,17 +115,27 @@ async fn done(
     route: &'static Route,
     request: Request<Body>,
     request_id: &str,
+    caller: &mut Option<String>,
 ) -> Answer {
     let (mut parts, body) = request.into_parts();
     let path = path(&mut parts).await?;
-    let caller = admitted(&server.tokens, route, &parts, &path)?;
+    // Callers of a socket have no address of their own.
+    if let Some(Peer(address)) = parts.extensions.get().filter(|Peer(address)| &**address != UNIX) {
+        require_rate(&server.rates, &format!("address {address}"))?;
+    }
+    if let Access::Tenant(role) = route.access {
+        let token = known(&server.tokens, &parts)?;
+        *caller = Some(token.name.clone());
+        require_rate(&server.rates, &format!("token {}", token.name))?;
+        require_access(&token, role, &path)?;
+    }
     let body = received(&parts, body).await?;
     let interrupt = InterruptedWithCaller(Interrupt::new());
     let observer = Arc::new(RequestObserver { request_id: request_id.to_owned() });
     let call = Call {
         engine: server.engine.for_request(observer, interrupt.0.clone()),
         request_id: request_id.to_owned(),
-        caller: caller.map(|token| token.name),
+        caller: caller.clone(),
         path,
         uri: parts.uri,
         body,
@@ -149,6 +167,14 @@ impl Drop for InterruptedWithCaller {
     }
 }
 
+fn require_rate(rates: &Rates, caller: &str) -> Result<(), Refusal> {
+    if rates.admit(caller) {
+        return Ok(());
+    }
+    let failure = Failure::new(ErrorKind::Unavailable, format!("{caller} asks too often"));
+    Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, failure.hint("ask again in a second")))
+}
+
 /// What stands in the open places of the path.
 async fn path(parts: &mut Parts) -> Result<BTreeMap<String, String>, Refusal> {
     let params = parts.extract::<RawPathParams>().await;
@@ -156,14 +182,8 @@ async fn path(parts: &mut Parts) -> Result<BTreeMap<String, String>, Refusal> {
     Ok(params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }
 
-/// The caller's token, if the route needs one. Whether what is asked for exists plays no part.
-fn admitted(
-    tokens: &TokenFile,
-    route: &Route,
-    parts: &Parts,
-    path: &BTreeMap<String, String>,
-) -> Result<Option<Token>, Refusal> {
-    let Access::Tenant(role) = route.access else { return Ok(None) };
+/// The token that the caller shows.
+fn known(tokens: &TokenFile, parts: &Parts) -> Result<Token, Refusal> {
     let Some(value) = parts.headers.get(header::AUTHORIZATION) else {
         return Err(Refusal::unknown_caller("this needs a token"));
     };
@@ -171,19 +191,23 @@ fn admitted(
     let secret = secret.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
     let token = secret.and_then(|(_, secret)| tokens.find(secret.trim()));
     let token = token.ok_or_else(|| Refusal::unknown_caller("nobody knows this token"))?;
-    if token.is_expired(clock::unix_ms()) {
-        return Err(Refusal::unknown_caller("this token has expired"));
+    match token.is_expired(clock::unix_ms()) {
+        true => Err(Refusal::unknown_caller("this token has expired")),
+        false => Ok(token),
     }
+}
+
+/// Fails unless the token is for the tenant, with this role. Whether what is asked for exists plays no part.
+fn require_access(token: &Token, role: Role, path: &BTreeMap<String, String>) -> Result<(), Refusal> {
     if !path.get("tenant_id").is_some_and(|tenant| token.tenants.include(tenant)) {
         return Err(Refusal::forbidden("this token is not for this tenant"));
     }
-    if token.role < role {
-        return Err(Refusal::forbidden(format!(
-            "this needs the role {role}, and the token has {}",
-            token.role
-        )));
+    match token.role < role {
+        true => {
+            Err(Refusal::forbidden(format!("this needs the role {role}, and the token has {}", token.role)))
+        }
+        false => Ok(()),
     }
-    Ok(Some(token))
 }
 
 /// The whole body, if it is neither too long nor too late.

@@ -21,6 +21,7 @@ mod dispatch;
 mod observer;
 mod openapi;
 mod page;
+mod rates;
 mod route;
 mod routes;
 mod schemas;

@@ -12,6 +12,7 @@ use crate::{
     connections,
     dispatch::{Server, router},
     listen::Listen,
+    rates::Rates,
     tokens::TokenFile,
     work::Work,
 };
@@ -23,6 +24,8 @@ pub struct ServeRequest {
     pub listen: Listen,
     /// The file with its tokens.
     pub tokens: PathBuf,
+    /// How many requests a token, or an address, may send in a second.
+    pub rate: u32,
     /// How long requests may take to end when it is told to stop.
     pub drain: Duration,
 }
@@ -63,6 +66,7 @@ pub async fn serve(engine: Engine, request: &ServeRequest) -> Result<ServeOutcom
     let server = Arc::new(Server {
         engine: engine.clone().serving(),
         tokens,
+        rates: Rates::new(request.rate),
         work: Work::default(),
         stopping: stopping.clone(),
     });

@@ -26,6 +26,9 @@ pub(crate) struct ServeArgs {
     /// The file with the tokens that `pstore token new` has made
     #[arg(long, value_name = "FILE")]
     pub(crate) tokens: PathBuf,
+    /// How many requests a token, or an address, may send in a second; twice as many at once
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rate: u32,
     /// How long requests may take to end when the server is told to stop
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "30")]
     pub(crate) drain: Duration,

@@ -6,8 +6,12 @@ use server::ServeRequest;
 use crate::{answer::Answer, args::ServeArgs};
 
 pub(super) async fn run(engine: Engine, args: &ServeArgs) -> Result<Answer, Failure> {
-    let request =
-        ServeRequest { listen: args.listen.clone(), tokens: args.tokens.clone(), drain: args.drain };
+    let request = ServeRequest {
+        listen: args.listen.clone(),
+        tokens: args.tokens.clone(),
+        rate: args.rate,
+        drain: args.drain,
+    };
     let outcome = server::serve(engine, &request).await?;
     let text = format!("{} is no longer served\n", outcome.listen);
     Ok(Answer { brief: Some(String::new()), ..Answer::of(&outcome, text)? })

@@ -2,7 +2,7 @@
 
 use std::{io::Write, thread};
 
-use tests::served::{answer, request};
+use tests::served::{Reply, Served, answer, request};
 
 use super::{ALICE, Scene};
 
@@ -92,4 +92,39 @@ fn callers_that_never_finish_keep_nobody_out() {
     let (mut stream, whole) = slow.pop().unwrap();
     stream.write_all(&whole.as_bytes()[whole.len() - 5..]).unwrap();
     answer(&mut stream).expect(200);
+}
+
+#[test]
+fn who_asks_too_often_is_told_when_to_ask_again() {
+    let scene = Scene::new();
+    let server = Served::start_with(&scene.host, &scene.tokens.path, &["--rate", "5"]);
+    let replies: Vec<Reply> = (0..60).map(|_| server.call("GET /healthz", None, None)).collect();
+    let refused: Vec<&Reply> = replies.iter().filter(|reply| reply.status != 200).collect();
+    assert!(replies[..10].iter().all(|reply| reply.status == 200) && !refused.is_empty(), "{replies:?}");
+    for reply in refused {
+        reply.refused(429, "unavailable");
+        assert_eq!(reply.header("retry-after"), Some("1"));
+    }
+}
+
+/// Without a flag the log has every change, and who made it; reads it has with -v.
+#[test]
+fn every_change_is_in_the_log() {
+    let scene = Scene::new();
+    let secret = scene.token("acme", "operate");
+    let server = scene.serve();
+    server.call(&format!("GET {ALICE}"), Some(&secret), None).expect(200);
+    let body = serde_json::json!({ "sha_prefix": scene.shas[0], "confirm": true });
+    let done = server.call(&format!("POST {ALICE}/rollback"), Some(&secret), Some(&body));
+    server.call(&format!("DELETE {ALICE}/{}", scene.shas[1]), Some(&secret), None).refused(403, "denied");
+    let id = done.header("x-request-id").unwrap().to_ascii_uppercase();
+    let said = server.stop().stderr;
+    let line = said.lines().find(|line| line.contains(&id)).unwrap_or_else(|| panic!("{said}"));
+    for words in ["audit: POST", "/rollback", "caller=\"operate-", "peer=\"127.0.0.1\"", "status=200"] {
+        assert!(line.contains(words), "no {words} in {line}");
+    }
+    assert!(
+        said.contains("audit: DELETE") && said.contains("status=403") && !said.contains("GET /v1"),
+        "{said}"
+    );
 }
