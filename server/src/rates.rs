@@ -1,10 +1,8 @@
 //! `Rates` bounds how often a token is used, and how often an address asks.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError},
-    time::Instant,
-};
+use std::{collections::HashMap, time::Instant};
+
+use parking_lot::Mutex;
 
 /// So many callers are remembered; beyond it, those are forgotten who have asked for nothing lately.
 const MAX_REMEMBERED: usize = 10_000;
@@ -34,7 +32,7 @@ impl Rates {
     }
 
     fn admit_at(&self, caller: &str, now: Instant) -> bool {
-        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut left = self.left.lock();
         if left.len() >= MAX_REMEMBERED && !left.contains_key(caller) {
             left.retain(|_, left| self.refilled(*left, now) < self.most());
         }

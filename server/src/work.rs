@@ -1,8 +1,7 @@
 //! `Work` brings what was begun to its end, whether or not the caller still waits for it.
 
-use std::sync::{Mutex, PoisonError};
-
 use engine::failure::Failure;
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use crate::problem::Refusal;
@@ -28,7 +27,7 @@ impl Work {
         &self,
         work: impl Future<Output = Result<T, Refusal>> + Send + 'static,
     ) -> Result<T, Refusal> {
-        let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let begun = self.begun.lock().clone();
         let task = tokio::spawn(async move {
             let answer = work.await;
             drop(begun);
@@ -40,7 +39,7 @@ impl Work {
 
     /// Waits until all that was begun has ended. What begins from now on is not waited for.
     pub(crate) async fn all_ended(&self) {
-        self.begun.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.begun.lock().take();
         let _ = self.ended.lock().await.recv().await;
     }
 }

@@ -5,10 +5,11 @@ use std::{
     fs::{self, Metadata},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use engine::failure::Failure;
+use parking_lot::Mutex;
 use rustix::process::geteuid;
 use serde::Deserialize;
 use store::ErrorKind;
@@ -67,7 +68,7 @@ impl TokenFile {
     /// that is said once.
     fn current(&self) -> Arc<Vec<Token>> {
         let now = fs::metadata(&self.path).ok().map(|metadata| Stamp::of(&metadata));
-        let mut kept = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.read.lock();
         if now == kept.stamp {
             return Arc::clone(&kept.tokens);
         }
