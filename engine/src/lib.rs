@@ -1,4 +1,4 @@
-//! `engine` does what pstore can do, for every door: the command line today, others beside it.
+//! `engine` carries out what pstore can do, for every door: the command line and the HTTP server.
 //!
 //! A door makes a request and hands it to [`Engine`]. The engine reads the settings, opens the store,
 //! does the work and returns a typed outcome, or a [`failure::Failure`] that says what to do next. While

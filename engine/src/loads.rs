@@ -1,4 +1,5 @@
-//! `loads` makes a directory of a snapshot for a Chrome, for every verb that loads a profile.
+//! `loads` makes a directory of a snapshot for a Chrome, for every verb that loads a profile, and tells the
+//! observer how each load ended.
 
 use std::{path::Path, time::Instant};
 

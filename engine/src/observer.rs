@@ -1,4 +1,5 @@
-//! `Observer` is told what happens while the engine works.
+//! `Observer` hears what the engine says, and what was captured, loaded and locked: for terminals, logs and
+//! metrics.
 
 use std::{fmt::Debug, sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! `compare` has the cookies of two snapshots compared in a cell.
+//! `compare` sends the cookie databases of two snapshots to a cell, where `cookie_sites` compares them.
 
 pub use super::cookie_sites::{AFTER, BEFORE, SOON, Site, Sites};
 

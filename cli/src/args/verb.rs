@@ -1,4 +1,5 @@
-//! `Verb` lists the commands, with the arguments of each; a new one starts here.
+//! `Verb` lists the commands, with the arguments of each. A new one starts here, and goes on in `verbs`,
+//! in `engine/src/verbs` and in `engine/src/schemas.rs`.
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 

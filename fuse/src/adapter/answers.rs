@@ -1,4 +1,4 @@
-//! `answers` reads the parts of a request that many share, and answers those that end alike.
+//! `answers` has what the FUSE handlers share: inode numbers, callers, names and common replies.
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, time::Duration};
 

@@ -1,4 +1,4 @@
-//! `names` makes, links, renames and removes.
+//! `names` creates, links, renames and removes directory entries.
 
 use store::format::tree::{MAX_NAME_BYTES, MAX_TARGET_BYTES};
 

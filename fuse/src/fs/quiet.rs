@@ -1,4 +1,4 @@
-//! `close_when_quiet` finds the moment at which a commit may take the tree.
+//! `close_when_quiet` waits until no file is open for writing, and lets a commit take the tree then.
 //!
 //! A file is whole when its writer has closed it, so a commit is taken while no file is open for
 //! writing. Pages of a shared mapping count as open: the kernel gives a file back only when its

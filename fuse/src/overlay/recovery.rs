@@ -1,4 +1,4 @@
-//! `recovery` brings back what a session had.
+//! `recovery` rebuilds a session from its journal, after the daemon or the machine has ended.
 //!
 //! After the end of the daemon alone, the kernel has everything that was handed to it, and
 //! every change in the journal counts. After the end of the machine, bytes that were not

@@ -1,4 +1,4 @@
-//! `routes` has the table of all routes, and what each does.
+//! `ROUTES` lists every HTTP route with its handler and the role that it needs.
 
 mod activity;
 mod browse;

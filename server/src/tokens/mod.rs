@@ -1,4 +1,5 @@
-//! `tokens` says who may do what: each token has a role and tenants, and an end.
+//! `tokens` defines tokens and roles: each token has a role, tenants and an end. Which role a route needs stands
+//! in `routes`; `dispatch` checks it.
 
 mod file;
 mod issue;

@@ -32,7 +32,7 @@ pub struct TreeBuilder {
     read_bytes: u64,
     /// Of all files that are stored, each once.
     pub bytes: u64,
-    /// What cannot be stored, and was left out.
+    /// FIFOs that were left out.
     pub fifos: u64,
     /// Devices that were left out.
     pub devices: u64,

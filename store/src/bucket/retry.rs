@@ -1,4 +1,4 @@
-//! `RetryBucket` sends again what is safe to send again.
+//! `RetryBucket` repeats reads, lists and deletes that failed, by a `RetryPolicy`.
 //!
 //! Reads, lists and plain deletes are repeated with growing, jittered pauses. A
 //! conditional write or delete is never resent here: its first delivery may have been

@@ -1,4 +1,4 @@
-//! Replaces an object of which it does not matter who wrote it, if it is what we would have written.
+//! Replaces a document by compare-and-swap, and finds out after a lost answer whether it was replaced.
 
 use bytes::Bytes;
 

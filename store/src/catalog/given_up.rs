@@ -36,7 +36,7 @@ impl LineageHandle {
         Ok(buried)
     }
 
-    /// Whether [`Self::give_up`] would refuse, as things are now. The version of the record.
+    /// Fails as [`Self::give_up`] would, as things are now; else gives the version of the record.
     pub async fn may_give_up(&self, target: RecordId) -> Result<Version> {
         let version = self.damaged_record(target).await?;
         self.require_nobody_relies_on(target).await?;

@@ -49,7 +49,8 @@ pub async fn get(store: &TenantStore, lineage: &Lineage, id: RecordId) -> Result
     get_stamped(store, lineage, id).await.map(|(record, version, _)| (record, version))
 }
 
-/// The record of a snapshot as it is now. Fails with [`Error::NotFound`] if that was deleted.
+/// The record as it is now, if it is live or trashed. Fails with [`Error::NotFound`] if there is none, or
+/// if it is a tombstone, was revoked, or is still being written.
 pub async fn current(store: &TenantStore, lineage: &Lineage, id: RecordId) -> Result<Record> {
     match get(store, lineage, id).await {
         Ok((record, _)) if matches!(record.state, State::Live | State::Trashed) => Ok(record),

@@ -1,4 +1,4 @@
-//! Runs threads side by side until all are done.
+//! `workers` runs work that blocks: on threads side by side, or beside a future that waits for it.
 
 use std::thread;
 

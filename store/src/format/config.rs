@@ -209,7 +209,7 @@ pub struct TenantConfig {
     pub features: Features,
     /// How the tenant's files are cut.
     pub chunking: Chunking,
-    /// What was found out about the bucket when the tenant was made.
+    /// What probes found out, one verdict for each server.
     pub probe: Value,
     /// Of a tenant that was deleted: this document is then its tombstone.
     #[serde(default, skip_serializing_if = "Option::is_none")]

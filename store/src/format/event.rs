@@ -133,7 +133,7 @@ pub struct Event {
     /// Why, in the words of whoever did it. May be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// Of a move of the pointer: what it named before and after.
+    /// The short name of what the pointer named before it was moved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_sha256_prefix: Option<String>,
     /// The short name of the snapshot that the pointer names since, if it was moved.

@@ -56,7 +56,7 @@ pub struct Expectations {
     pub profile_id: crate::name::Profile,
     /// Counts the changes, so that no two of them are the same bytes.
     pub revision: u64,
-    /// When it was changed last, by the clock of the host that did it, and by whom.
+    /// When it was changed last, by the clock of the host that did it.
     pub changed_at_ms: u64,
     /// Who changed it last.
     pub by: Actor,

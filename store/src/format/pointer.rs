@@ -70,12 +70,13 @@ pub struct Block {
     pub unknown: Unknown,
 }
 
-/// Who holds the lineage's lock, and the snapshot that holder started from.
+/// The claim: who holds the lineage's lock, and the snapshot that this holder builds on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
     /// The holder's claim: only who knows it may flip the pointer.
     pub nonce: Nonce,
-    /// What was current when the pointer was claimed.
+    /// The record that the holder builds on: what was current when the pointer was claimed, or what the
+    /// holder itself has flipped to since.
     pub base: Option<RecordId>,
     /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]

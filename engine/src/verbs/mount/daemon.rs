@@ -1,4 +1,4 @@
-//! `daemon` answers the requests that are sent to a mount.
+//! `daemon` mounts a profile, and answers the commits, unmounts and questions that are sent to the mount.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `Ended` is a run whose command has ended.
+//! `Ended` holds how the load, the command and the capture of a run ended.
 
 use capture::load::{Loaded, Outcome};
 use store::{name::Lineage, ops::write::snapshot::Report};

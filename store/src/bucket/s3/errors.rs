@@ -1,4 +1,4 @@
-//! Tells what a server's answer means.
+//! Turns the answers of an S3 server and the errors of the SDK into `BucketError`.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Makes pages of the answers to a listing.
+//! Turns an answer to ListObjectsV2 into a `Page`.
 
 use aws_sdk_s3::operation::list_objects_v2::ListObjectsV2Output;
 

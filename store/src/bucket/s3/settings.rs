@@ -16,7 +16,8 @@ pub struct BucketSettings {
 }
 
 impl S3Bucket {
-    /// Servers that do not know of such settings do not have them.
+    /// Asks whether the bucket keeps versions and locks objects. A server that does not know such a setting
+    /// does not have it.
     pub async fn settings(&self) -> Result<BucketSettings> {
         let asked = self.asked_about("the bucket's settings", Condition::None);
         let versioning = self.client.get_bucket_versioning().bucket(&self.config.bucket).send();

@@ -1,4 +1,5 @@
-//! `Hold` is a lock that is held: the right to move the pointer.
+//! `Hold` is a lock that is held, the right to move the pointer. `LockRenewer` renews it in the background,
+//! and tells when it is lost.
 
 use std::{sync::Arc, time::Duration};
 
@@ -145,7 +146,8 @@ impl Hold {
         self.state.lock().await.pointer.clone()
     }
 
-    /// The snapshot this holder starts from: what the pointer named when it was claimed.
+    /// The snapshot that this holder builds on: what the pointer named when it was claimed, or what the
+    /// holder has flipped to since.
     pub async fn base(&self) -> Option<RecordId> {
         match self.state.lock().await.pointer.pointer.target() {
             Target::Record(record) => Some(record),

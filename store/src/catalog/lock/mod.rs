@@ -200,7 +200,7 @@ impl LineageHandle {
         self.must_be_free(self.lock().await?.as_ref())
     }
 
-    /// As before, of a lock that was read.
+    /// Fails with [`Error::LockHeld`] if this lock is held.
     pub fn must_be_free(&self, lock: Option<&ReadLock>) -> Result<()> {
         match lock {
             Some(read) if self.is_live(read) => Err(self.held_by(read)),

@@ -1,4 +1,4 @@
-//! `Meant` is a flip that somebody else goes on with when whoever meant it has ended.
+//! `Meant` is a flip that was noted before it was tried, so that another process can finish it.
 //!
 //! Before the pointer is moved, the flip's id and the last move that was seen are written down
 //! where they survive. A flip is made once: if the pointer remembers its id, it was made, and

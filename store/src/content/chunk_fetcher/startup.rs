@@ -1,5 +1,5 @@
-//! The second start is planned by the first: what a mount reads in its first seconds is
-//! fetched ahead of the reader at the next one, in a few large requests.
+//! `startup` records what a mount reads in its first seconds, and fetches that ahead of the reader at the
+//! next mount, in a few large requests.
 
 mod guess;
 mod ranges;

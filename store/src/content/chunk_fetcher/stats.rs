@@ -26,9 +26,9 @@ pub struct FetchStats {
     pub wasted_bytes: u64,
     /// Uncompressed bytes of the chunks that readers were given.
     pub read_bytes: u64,
-    /// Chunks given to readers, by where they came from.
+    /// Chunks given to readers from memory.
     pub memory_hits: u64,
-    /// From the cache on disk, or from a store that is a directory.
+    /// Chunks given to readers from the cache on disk, or from a store that is a directory.
     pub disk_hits: u64,
     /// Chunks that had to be fetched from the bucket.
     pub misses: u64,

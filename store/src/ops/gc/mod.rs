@@ -76,9 +76,9 @@ pub struct Options {
     /// How much of the packs that are needed may be content that is not, in percent. Beyond it
     /// the worst are emptied; with 100 none ever is.
     pub max_unused_percent: u64,
-    /// So much is not worth the trouble, whatever its share.
+    /// While less than this is unused, nothing is repacked, whatever its share.
     pub min_unused_bytes: u64,
-    /// How much the tenant may have stored, while content is there twice too.
+    /// A repack never stores beyond this, old and new packs counted together.
     pub quota_bytes: Option<u64>,
     /// How much memory what is there and what is needed may take, and what is moved. Beyond it
     /// the first two are put on disk, and less is moved at a time.

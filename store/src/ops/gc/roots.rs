@@ -1,4 +1,4 @@
-//! Marks what the roots need.
+//! Reads records, pointers and pins, and marks the packs that they need.
 //!
 //! Memory goes with the number of records, not of chunks: a record lists the packs it needs,
 //! and of those no more are kept in memory than is allowed.

@@ -1,4 +1,4 @@
-//! Selects the packs to be emptied.
+//! Selects the packs to repack: those that hold most garbage.
 //!
 //! Those of which the largest part is not needed, until what is left of such content is well within
 //! the limit. So no pack is touched that wastes less than the limit by itself, and what is

@@ -59,7 +59,7 @@ fn place(entries: &[Entry], path: &TreePath) -> Option<usize> {
     entries.binary_search_by(|entry| entry.path.cmp(path)).ok()
 }
 
-/// Where a path is looked for, and was not found.
+/// The error for a path that the snapshot does not have.
 pub fn missing(record: &Record, path: &TreePath) -> Error {
     Error::NotFound { what: format!("{path} in snapshot {}", record.sha256_prefix()) }
 }

@@ -1,4 +1,4 @@
-//! Opens everything that a mount needs before it is ready, in few requests one after another.
+//! Opens a snapshot for a mount, locked or pinned, in few requests one after another.
 //!
 //! ```text
 //! configuration, lock, pointer            the lineage is known; else these two come after a list

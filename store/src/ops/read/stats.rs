@@ -57,7 +57,7 @@ pub struct Stats {
     pub indexes: Tally,
     /// The records, whatever their state.
     pub records: Tally,
-    /// Pointers, locks, configuration, archives.
+    /// All else: pointers, locks, events, pins, condemned packs' documents, configuration, tombstones, archives.
     pub other: Tally,
 }
 

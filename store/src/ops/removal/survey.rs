@@ -41,7 +41,7 @@ pub struct Survey {
     pub stored_bytes: u64,
     /// The names that operators gave some of them.
     pub tags: BTreeSet<String>,
-    /// Archives in the store, and how many of them another program has stored.
+    /// Archives in the store, whoever stored them.
     pub archives: u64,
     /// Archives that another program has stored.
     pub foreign: u64,
@@ -60,7 +60,7 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Whether there is nothing that only a collection would remove.
+    /// Whether no snapshot, archive, damaged record or write is left. What else there is, collections remove.
     pub fn has_ended(&self) -> bool {
         [self.snapshots, self.archives, self.damaged, self.writes] == [0; 4]
     }

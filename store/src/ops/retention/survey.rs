@@ -55,7 +55,7 @@ pub async fn survey(store: &TenantStore) -> Result<Survey> {
         .await
 }
 
-/// The snapshots of one profile.
+/// The snapshots of one lineage.
 pub async fn lineage(store: &TenantStore, lineage: &Lineage) -> Result<Survey> {
     // In any order: a deletion looks at all of it again.
     let (pinned, seen) = futures::future::try_join(pins::read(store), look_at(store, lineage)).await?;

@@ -49,7 +49,7 @@ const INDEX_BUDGET_BYTES: u64 = 16 << 20;
 pub struct Request {
     /// Where the snapshot goes.
     pub lineage: Lineage,
-    /// What the archive is called, for people; and for the record, with what it is.
+    /// What messages call the archive.
     pub name: String,
     /// What the record says of where the bytes came from: the kind, and the name.
     pub source: (&'static str, String),

@@ -1,4 +1,4 @@
-//! `Source` gives the frames that are moved.
+//! `Source` reads and checks the frames that a repack moves.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

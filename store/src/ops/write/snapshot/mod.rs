@@ -166,7 +166,7 @@ pub struct Report {
     pub uncompressed_bytes: u64,
     /// What was left out.
     pub skipped: Skipped,
-    /// Files that kept their chunks without being read, and those that were read.
+    /// Files that kept their chunks without being read.
     pub reused_files: u64,
     /// Files that were read.
     pub read_files: u64,
