@@ -31,6 +31,8 @@ mod engine;
 mod lineages;
 #[cfg(test)]
 mod observer_tests;
+#[cfg(test)]
+mod serving_tests;
 mod tenants;
 
 pub use engine::{Engine, LOCK_TOKEN, threads};

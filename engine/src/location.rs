@@ -123,8 +123,17 @@ impl Location {
         }
     }
 
-    /// Says that there is no store.
+    /// Whether what was opened is kept, for the requests of others.
+    pub fn is_kept_open(&self) -> bool {
+        self.kept.is_some()
+    }
+
+    /// Says that there is no store. Others are not told where it was looked for.
     pub fn no_store(&self) -> Failure {
+        if self.is_kept_open() {
+            return Failure::new(ErrorKind::NotFound, "there is no store where the server looks for it")
+                .hint("whoever runs the server makes one with `pstore init`");
+        }
         let message = format!("there is no store at {}", self.shown());
         let hint = "the first `pstore snapshot` makes it; --store or PSTORE_STORE names another";
         Failure::new(ErrorKind::NotFound, message).hint(hint)

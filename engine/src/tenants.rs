@@ -30,6 +30,10 @@ impl Engine {
     pub(crate) async fn existing(&self, tenant: &Tenant, purpose: Purpose) -> Result<TenantStore, Failure> {
         let store = self.store(purpose).await?;
         match self.answer(store.tenant(tenant)).await {
+            // Others are told neither which tenants there are nor where they are stored.
+            Err(error) if error.kind() == ErrorKind::NotFound && self.location.is_kept_open() => {
+                Err(Failure::new(ErrorKind::NotFound, error.to_string()))
+            }
             Err(error) if error.kind() == ErrorKind::NotFound && self.has_archives(&store, tenant).await => {
                 let message =
                     format!("{error} in {}, but for archives of another program", self.location.shown());
@@ -109,10 +113,14 @@ impl Engine {
         Ok(found)
     }
 
-    /// A tenant to write to, made if it is new; so is the store.
+    /// A tenant to write to, made if it is new; so is the store. A server makes no store: what it serves may
+    /// only be away, as a disk that is not mounted, and everybody would begin with nothing.
     pub async fn writable_tenant(&self, tenant: &Tenant) -> Result<TenantStore, Failure> {
         let shown = self.location.shown();
         if self.location.is_missing() {
+            if self.location.is_kept_open() {
+                return Err(self.location.no_store());
+            }
             self.say(&format!("making a store at {shown}"));
         }
         let store = self.store(Purpose::Write).await?;
@@ -128,6 +136,9 @@ impl Engine {
                 Ok(found)
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {
+                if self.location.is_kept_open() && matches!(store.config().await, Ok(None)) {
+                    return Err(self.location.no_store());
+                }
                 self.say(&format!("{tenant} is a new tenant of {shown}"));
                 let store = self.store_to_make().await?;
                 Ok(store.writable_tenant(tenant).await?)
