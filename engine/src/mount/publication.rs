@@ -94,7 +94,7 @@ async fn within(
         mount.reach(engine.writable_tenant(&mount.lineage.name.tenant).await?);
     }
     let actor = match mount.hold() {
-        Some(hold) => hold.controls().actor().clone(),
+        Some(hold) => hold.handle().actor().clone(),
         None => engine.actor(&options.actor),
     };
     let destination = Destination::choose(engine, mount, &actor, asked).await?;

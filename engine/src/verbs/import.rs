@@ -236,7 +236,7 @@ impl Engine {
             max_bytes: settings.max_profile_bytes,
             quota_bytes: settings.quota_bytes,
             threads: threads(),
-            controls: Some(LineageHandle::new(tenant.clone(), lineage.clone(), actor.clone())),
+            handle: Some(LineageHandle::new(tenant.clone(), lineage.clone(), actor.clone())),
             judge: Some((Arc::new(ArchiveInspector(examiner)), std::env::temp_dir())),
         }
     }

@@ -133,7 +133,7 @@ impl Mount {
             first_reads: self.first_reads(),
             guess: self.guess,
             quota_bytes: request.quota_bytes,
-            flip_id: hold.controls().new_flip_id(),
+            flip_id: hold.handle().new_flip_id(),
             archive: request.archive,
         };
         let flip_id = wanted.flip_id;

@@ -176,8 +176,8 @@ async fn get(store: &TenantStore, lineage: &Lineage, id: EventId) -> Result<Even
 
 /// Events that so far are written only where they happened.
 async fn unstored(store: &TenantStore, lineage: &Lineage) -> Result<Vec<Event>> {
-    let controls = LineageHandle::new(store.clone(), lineage.clone(), Default::default());
-    let (pointer, lock) = futures::future::join(controls.pointer(), controls.lock()).await;
+    let handle = LineageHandle::new(store.clone(), lineage.clone(), Default::default());
+    let (pointer, lock) = futures::future::join(handle.pointer(), handle.lock()).await;
     let of_pointer = pointer.ok().flatten().and_then(|read| read.pointer.block()?.event.clone());
     let of_lock = lock.ok().flatten().and_then(|read| read.lock.block()?.event.clone());
     Ok(of_pointer.into_iter().chain(of_lock).collect())

@@ -57,7 +57,7 @@ pub struct Block {
     pub recent: Vec<FlipId>,
     /// The claim of whoever holds the lock. Absent if nobody has claimed the pointer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lease: Option<Lease>,
+    pub lease: Option<Claim>,
     /// How the pointer came to name what it names, until that is stored as an object of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<Event>,
@@ -72,7 +72,7 @@ pub struct Block {
 
 /// The claim: who holds the lineage's lock, and the snapshot that this holder builds on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lease {
+pub struct Claim {
     /// The holder's claim: only who knows it may flip the pointer.
     pub nonce: Nonce,
     /// The record that the holder builds on: what was current when the pointer was claimed, or what the

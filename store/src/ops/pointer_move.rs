@@ -41,14 +41,14 @@ pub async fn flip(
     let seen = hold.pointer().await.contract_only_seen();
     let job = job.filter(|job| job.is_wanted(seen));
     let flip = async |record: &Record| hold.flip_as(record.record, flip_id).await;
-    let (record, flip) = moved(hold.controls(), record, job, progress, flip).await?;
-    Ok((decided(hold.controls(), record).await, flip))
+    let (record, flip) = moved(hold.handle(), record, job, progress, flip).await?;
+    Ok((decided(hold.handle(), record).await, flip))
 }
 
 /// Moves the pointer to `record` without the lock, as operators do: if it was held back, somebody
 /// has decided about it now. The record as it is then.
 pub async fn point(
-    controls: &LineageHandle,
+    handle: &LineageHandle,
     record: Record,
     kind: EventKind,
     (reason, force): (String, bool),
@@ -60,23 +60,23 @@ pub async fn point(
         Err(Error::Damaged { .. }) if force => Ok(false),
         read => read.map(|survey| survey.contract_only_seen()),
     };
-    let (lock, pointer) = futures::future::join(controls.lock(), controls.pointer()).await;
+    let (lock, pointer) = futures::future::join(handle.lock(), handle.pointer()).await;
     let seen = readable(lock.map(|lock| LockAndPointer { lock, pointer: None }))?
         | readable(pointer.map(|pointer| LockAndPointer { lock: None, pointer }))?;
     let job = Some(job).filter(|job| job.is_wanted(seen));
     let wanted = Move { target: record.record, reason, force };
     let (record, flip) =
-        moved(controls, record, job, progress, async |_| controls.point_for(kind, &wanted).await).await?;
-    Ok((decided(controls, record).await, flip))
+        moved(handle, record, job, progress, async |_| handle.point_for(kind, &wanted).await).await?;
+    Ok((decided(handle, record).await, flip))
 }
 
 /// The record of what the pointer names by somebody's decision: it is held back no longer.
-async fn decided(controls: &LineageHandle, record: Record) -> Record {
+async fn decided(handle: &LineageHandle, record: Record) -> Record {
     if record.held_back.is_none() {
         return record;
     }
     let end = |record: &mut Record, _| Ok(record.held_back.take().is_some());
-    match tag::change(controls, record.record, end).await {
+    match tag::change(handle, record.record, end).await {
         Ok(changed) => changed.record,
         // The pointer was moved all the same, and only retention would have heard of it.
         Err(error) => {
@@ -88,14 +88,14 @@ async fn decided(controls: &LineageHandle, record: Record) -> Record {
 
 /// Publishes `record`, which nobody moves the pointer to because that names it.
 pub async fn named_already(
-    controls: &LineageHandle,
+    handle: &LineageHandle,
     contract_only_seen: bool,
     record: Record,
     job: Option<&PublishJob>,
     progress: Arc<dyn Progress>,
 ) -> Result<Record> {
     let job = job.filter(|job| job.is_wanted(contract_only_seen));
-    match moved(controls, record.clone(), job, progress, async |_| Ok(Flip::Unchanged)).await {
+    match moved(handle, record.clone(), job, progress, async |_| Ok(Flip::Unchanged)).await {
         Ok((record, _)) => Ok(record),
         // The snapshot is stored and current all the same; the next attempt tries again.
         Err(error) if error.kind() == ErrorKind::PointerNotFlipped => {
@@ -108,7 +108,7 @@ pub async fn named_already(
 
 /// Publishes `record` as `job` says, then makes the move.
 async fn moved(
-    controls: &LineageHandle,
+    handle: &LineageHandle,
     record: Record,
     job: Option<&PublishJob>,
     progress: Arc<dyn Progress>,
@@ -119,28 +119,28 @@ async fn moved(
         return Ok((record, flip));
     };
     // On the heap: it is large, it is rarely needed, and whoever moves the pointer has it on the stack.
-    let record = Box::pin(published(controls, record, job, progress)).await?;
+    let record = Box::pin(published(handle, record, job, progress)).await?;
     let flip = make(&record).await?;
     if flip == Flip::Unchanged {
-        controls.name_archive(record.record).await?;
+        handle.name_archive(record.record).await?;
     }
     Ok((record, flip))
 }
 
 async fn published(
-    controls: &LineageHandle,
+    handle: &LineageHandle,
     record: Record,
     job: &PublishJob,
     progress: Arc<dyn Progress>,
 ) -> Result<Record> {
     let target = record.record;
     let published = async {
-        store(controls, target, job, progress).await?;
-        live(controls, target).await
+        store(handle, target, job, progress).await?;
+        live(handle, target).await
     };
     let (record, _) = published.await.map_err(|error| Error::PointerNotFlipped {
         record: target,
-        lineage: controls.lineage().to_string(),
+        lineage: handle.lineage().to_string(),
         reason: format!("its archive could not be stored: {error}"),
     })?;
     Ok(record)

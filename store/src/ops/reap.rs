@@ -37,8 +37,8 @@ pub async fn reap(store: &TenantStore, actor: &Actor, grace: Duration) -> Result
     let lineages = records::all_lineages(store).await?;
     let mut swept = stream::iter(lineages)
         .map(|lineage| async move {
-            let controls = LineageHandle::new(store.clone(), lineage.clone(), actor.clone());
-            (lineage, controls.reap(grace).await)
+            let handle = LineageHandle::new(store.clone(), lineage.clone(), actor.clone());
+            (lineage, handle.reap(grace).await)
         })
         .buffer_unordered(LOCKS_AT_ONCE);
     while let Some((lineage, reaped)) = swept.next().await {

@@ -36,13 +36,13 @@ pub fn check_name(name: &str) -> Result<()> {
 }
 
 /// Tags the snapshot. A tag it has already keeps its time.
-pub async fn tag(controls: &LineageHandle, target: RecordId, name: &str) -> Result<Tagged> {
+pub async fn tag(handle: &LineageHandle, target: RecordId, name: &str) -> Result<Tagged> {
     check_name(name)?;
     if name == LATEST {
         let what = format!("{LATEST:?} is no tag: it is the word for the current snapshot");
         return Err(Error::InvalidInput { what });
     }
-    change(controls, target, |record, now_ms| {
+    change(handle, target, |record, now_ms| {
         if record.tags.contains_key(name) {
             return Ok(false);
         }
@@ -50,7 +50,7 @@ pub async fn tag(controls: &LineageHandle, target: RecordId, name: &str) -> Resu
             let what = format!("snapshot {} has {MAX_TAGS} tags already", record.sha256_prefix());
             return Err(Error::InvalidInput { what });
         }
-        let tag = Tag { tagged_at_ms: now_ms, by: controls.actor().clone(), unknown: Unknown::new() };
+        let tag = Tag { tagged_at_ms: now_ms, by: handle.actor().clone(), unknown: Unknown::new() };
         record.tags.insert(name.to_owned(), tag);
         Ok(true)
     })
@@ -58,8 +58,8 @@ pub async fn tag(controls: &LineageHandle, target: RecordId, name: &str) -> Resu
 }
 
 /// Takes a tag away.
-pub async fn untag(controls: &LineageHandle, target: RecordId, name: &str) -> Result<Tagged> {
-    change(controls, target, |record, _| {
+pub async fn untag(handle: &LineageHandle, target: RecordId, name: &str) -> Result<Tagged> {
+    change(handle, target, |record, _| {
         let what = || format!("tag {name:?} of snapshot {}", record.sha256_prefix());
         let missing = what();
         record.tags.remove(name).map(|_| true).ok_or(Error::NotFound { what: missing })
@@ -70,25 +70,25 @@ pub async fn untag(controls: &LineageHandle, target: RecordId, name: &str) -> Re
 /// Changes the record of a snapshot, whatever others do to it meanwhile. `change` is also told
 /// what time it is by the store's clock.
 pub(super) async fn change(
-    controls: &LineageHandle,
+    handle: &LineageHandle,
     target: RecordId,
     change: impl Fn(&mut Record, u64) -> Result<bool>,
 ) -> Result<Tagged> {
     for _ in 0..ATTEMPTS {
         let (mut record, version, stamp) =
-            records::get_stamped(controls.store(), controls.lineage(), target).await?;
+            records::get_stamped(handle.store(), handle.lineage(), target).await?;
         if record.state != State::Live {
-            return Err(Error::NotFound { what: format!("snapshot {target} of {}", controls.lineage()) });
+            return Err(Error::NotFound { what: format!("snapshot {target} of {}", handle.lineage()) });
         }
         if !change(&mut record, clock::to_unix_ms(stamp.now))? {
             return Ok(Tagged { record, changed: false });
         }
         record.lease_seq += 1;
-        match controls.replace_record(&record, version).await {
+        match handle.replace_record(&record, version).await {
             Ok(_) => return Ok(Tagged { record, changed: true }),
             Err(Error::Conflict { .. }) => {}
             Err(error) => return Err(error),
         }
     }
-    Err(Error::Conflict { what: format!("record {target} of {}", controls.lineage()) })
+    Err(Error::Conflict { what: format!("record {target} of {}", handle.lineage()) })
 }

@@ -9,7 +9,7 @@ use store::{
         condemned::{self, Condemned, Phase},
         config::{Chunking, Features, HASH, STORE_SCHEMA, StoreConfig, TENANT_SCHEMA, TenantConfig},
         layout,
-        pointer::{Block, Lease, Pointer},
+        pointer::{Block, Claim, Pointer},
         record::{
             CapturedBy, CapturedIn, Content, Counts, Geo, Mode, Reason, Record, SCHEMA, Source, State, Tag,
         },
@@ -171,7 +171,7 @@ pub(super) fn pointer(record: &Record) -> Pointer {
         snapshot_id: record.content.as_ref().map(|content| content.snapshot_id),
         flip_id: FlipId::from_bytes([0x55; 16]),
         recent: vec![FlipId::from_bytes([0x66; 16]), FlipId::from_bytes([0x77; 16])],
-        lease: Some(Lease {
+        lease: Some(Claim {
             nonce: Nonce::from_bytes([0x88; 16]),
             base: Some(record.record),
             unknown: tomorrow(),

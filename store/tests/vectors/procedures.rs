@@ -41,7 +41,7 @@ const FREE: [&str; 8] = ["flip_id", "nonce", "mark", "bind", "check", "id", "at_
 struct Scene {
     files: Files,
     root: TempDir,
-    controls: LineageHandle,
+    handle: LineageHandle,
 }
 
 impl Scene {
@@ -60,7 +60,7 @@ impl Scene {
         let store = Store::new(Arc::new(bucket), None).tenant(&lineage.name.tenant).await.unwrap();
         let lock = Lock::decode(&document(&files, "/lock.json")).unwrap();
         let actor: Actor = lock.holder();
-        Self { controls: LineageHandle::new(store, lineage, actor), files, root }
+        Self { handle: LineageHandle::new(store, lineage, actor), files, root }
     }
 
     fn path(&self, name: &str) -> std::path::PathBuf {
@@ -73,7 +73,7 @@ impl Scene {
 
     async fn acquire(&self) -> Hold {
         let terms = Terms { ttl: Duration::from_millis(steps::TTL_MS), with_process: true };
-        self.controls.acquire(terms, Duration::ZERO).await.unwrap()
+        self.handle.acquire(terms, Duration::ZERO).await.unwrap()
     }
 
     /// Compares an object with the vector `after`; `free` may differ too.
@@ -148,7 +148,7 @@ async fn a_pointer_is_claimed_flipped_and_moved_as_the_procedures_say() {
     scene.is("lock.json", "lock-free", &["acquired_at_ms", "renewed_at_ms"]);
     scene.pointer_is("claimed", Some(&before), &[]);
     let wanted = Move { target: scene.next().record, reason: steps::REASON.to_owned(), force: false };
-    scene.controls.point(&wanted).await.unwrap();
+    scene.handle.point(&wanted).await.unwrap();
     scene.pointer_is("moved", Some(&claimed), &["flipped_at_ms"]);
 }
 
@@ -170,19 +170,19 @@ async fn the_first_claim_and_one_after_another_program_have_blocks_of_their_own(
 async fn a_pointer_is_touched_withdrawn_and_named_as_the_procedures_say() {
     let scene = Scene::new().await;
     let before = scene.pointer();
-    scene.controls.delete(scene.next().record, "").await.unwrap();
+    scene.handle.delete(scene.next().record, "").await.unwrap();
     scene.pointer_is("touched", Some(&before), &[]);
 
     let scene = Scene::new().await;
     scene.acquire().await;
     let claimed = scene.pointer();
-    scene.controls.force_unlock(steps::REASON).await.unwrap().unwrap();
+    scene.handle.force_unlock(steps::REASON).await.unwrap().unwrap();
     scene.pointer_is("withdrawn", Some(&claimed), &[]);
 
     let scene = Scene::new().await;
     let live = Record::decode(&fs::read(scene.path(LIVE)).unwrap()).unwrap();
     write(&scene.path(LIVE), &steps::with_archive(&live).encode());
-    assert!(scene.controls.name_archive(live.record).await.unwrap());
+    assert!(scene.handle.name_archive(live.record).await.unwrap());
     scene.pointer_is("named", Some(&before), &[]);
 }
 

@@ -9,7 +9,7 @@ use store::{
         event::{Actor, Event, EventKind},
         layout,
         lock::{Lock, LockBlock},
-        pointer::{Block, Lease, Pointer},
+        pointer::{Block, Claim, Pointer},
         record::Record,
     },
     id::{EventId, FlipId, Nonce, RecordId},
@@ -88,7 +88,7 @@ fn empty() -> Pointer {
 }
 
 fn claim(_: &mut Pointer, block: &mut Block) {
-    block.lease = Some(Lease { nonce: NONCE, base: block.record, unknown: Unknown::new() });
+    block.lease = Some(Claim { nonce: NONCE, base: block.record, unknown: Unknown::new() });
 }
 
 /// The contract's fields and ours once the pointer names `record`.

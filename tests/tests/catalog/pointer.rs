@@ -374,7 +374,7 @@ async fn what_became_of_a_flip_is_known_for_as_long_as_the_pointer_remembers() {
     let (fixture, records) = in_memory().await;
     let begin = async |run: &str| {
         let hold = hold(&fixture, run).await;
-        let flip_id = hold.controls().new_flip_id();
+        let flip_id = hold.handle().new_flip_id();
         let meant = hold.meant(flip_id).await;
         hold.release().await.unwrap();
         meant
@@ -423,7 +423,7 @@ async fn what_became_of_a_flip_is_known_for_as_long_as_the_pointer_remembers() {
 async fn a_flip_that_was_overtaken_never_arrives() {
     let (fixture, records) = in_memory().await;
     let holding = hold(&fixture, "one").await;
-    let flip_id = holding.controls().new_flip_id();
+    let flip_id = holding.handle().new_flip_id();
     let meant = holding.meant(flip_id).await;
     let key = layout::latest(&fixture.lineage);
     let seen = fixture.store.bucket.get(&key, u64::MAX).await.unwrap();

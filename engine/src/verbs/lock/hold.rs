@@ -75,7 +75,7 @@ impl Engine {
         let hold = Arc::new(supervise::take_lock(&mut signals, &self.interrupt, taking).await?);
         command.envs([
             (LOCK_TOKEN, OsString::from(hold.token().await.to_string())),
-            ("PSTORE_RUN_ID", OsString::from(&hold.controls().actor().run_id)),
+            ("PSTORE_RUN_ID", OsString::from(&hold.handle().actor().run_id)),
         ]);
         let renewer = hold.keep(settings.lock_renew);
         let ended = supervise::run(self, &mut signals, command, None, Some(&renewer), None).await;
@@ -86,7 +86,7 @@ impl Engine {
         let ended = ended?;
         Ok(HoldLockOutcome {
             outcome: if ended.lost.is_some() { HoldEnd::LockLost } else { HoldEnd::Ended },
-            lineage: hold.controls().lineage().into(),
+            lineage: hold.handle().lineage().into(),
             command_exit_code: ended.code,
             lost: ended.lost,
         })

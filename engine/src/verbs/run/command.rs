@@ -61,7 +61,7 @@ pub(super) async fn command(
     profile: &Path,
 ) -> Result<tokio::process::Command, Failure> {
     let token = hold.token().await.to_string();
-    told(request, user, (&hold.controls().actor().run_id, &token), profile)
+    told(request, user, (&hold.handle().actor().run_id, &token), profile)
 }
 
 /// The command with the environment it may have, which run it is, and the lock's token; that is

@@ -49,7 +49,7 @@ pub(super) async fn run(
         Ok(handle.acquire(terms, patience).await?)
     };
     let hold = Arc::new(supervise::take_lock(signals, &engine.interrupt, taking).await?);
-    let lineage = hold.controls().lineage();
+    let lineage = hold.handle().lineage();
     let (workdir, ended) = match WorkDir::choose(engine, request, lineage, Some(hold.base().await)) {
         Ok(workdir) => {
             let ended = session(engine, request, signals, &hold, &workdir, user, settings.lock_renew).await;
@@ -68,7 +68,7 @@ pub(super) async fn run(
     }
     let Session { loaded, command_end, captured } = ended?;
     if let Some(Ok(captured)) = &captured {
-        engine.prune(hold.controls().store(), lineage, &captured.report).await;
+        engine.prune(hold.handle().store(), lineage, &captured.report).await;
     }
     Ok(Ended {
         lineage: lineage.clone(),
@@ -96,7 +96,7 @@ async fn session(
     renew_every: Duration,
 ) -> Result<Session, Failure> {
     let keeper = hold.keep(renew_every);
-    let lineage = hold.controls().lineage();
+    let lineage = hold.handle().lineage();
     let point_of_no_return = engine.interrupt.point_of_no_return();
     let job = LoadJob {
         profile: &lineage.name,
@@ -136,10 +136,10 @@ async fn capture(
     let profile = StoppedProfile::stop(directory, &request.capture).await?;
     let remarks = profile.remarks();
     let job = CaptureJob {
-        tenant: hold.controls().store(),
-        lineage: hold.controls().lineage().clone(),
+        tenant: hold.handle().store(),
+        lineage: hold.handle().lineage().clone(),
         directory,
-        actor: hold.controls().actor().clone(),
+        actor: hold.handle().actor().clone(),
         lock: LockUse::Held(hold.token().await),
         made_of: None,
     };

@@ -20,12 +20,12 @@ const ATTEMPTS: u32 = 16;
 /// done, the lease lists them and has not ended.
 pub async fn revoke(store: &TenantStore, lineage: &Lineage, id: RecordId, rules: Rules) -> Result<bool> {
     let Some((mut record, version, _)) = records::find(store, lineage, id).await? else { return Ok(true) };
-    let controls = LineageHandle::new(store.clone(), lineage.clone(), Default::default());
+    let handle = LineageHandle::new(store.clone(), lineage.clone(), Default::default());
     let mut version = version;
     if record.state == State::Writing {
         record.state = State::Revoked;
         record.lease_seq += 1;
-        version = match controls.replace_record(&record, version).await {
+        version = match handle.replace_record(&record, version).await {
             Ok(version) => version,
             Err(Error::Conflict { .. }) => return Ok(false),
             Err(error) => return Err(error),
@@ -35,15 +35,15 @@ pub async fn revoke(store: &TenantStore, lineage: &Lineage, id: RecordId, rules:
         return Ok(record.state == State::Revoked);
     }
     for updated in record.updates.iter().filter(|_| rules.touch_after_revoking) {
-        touch(&controls, *updated).await?;
+        touch(&handle, *updated).await?;
     }
-    settled(&controls, record, version).await
+    settled(&handle, record, version).await
 }
 
 /// Replaces a record by itself in other bytes.
-async fn touch(controls: &LineageHandle, id: RecordId) -> Result<()> {
+async fn touch(handle: &LineageHandle, id: RecordId) -> Result<()> {
     for _ in 0..ATTEMPTS {
-        let Some((mut record, version, _)) = records::find(controls.store(), controls.lineage(), id).await?
+        let Some((mut record, version, _)) = records::find(handle.store(), handle.lineage(), id).await?
         else {
             return Ok(());
         };
@@ -51,18 +51,18 @@ async fn touch(controls: &LineageHandle, id: RecordId) -> Result<()> {
             return Ok(());
         }
         record.lease_seq += 1;
-        match controls.replace_record(&record, version).await {
+        match handle.replace_record(&record, version).await {
             Err(Error::Conflict { .. }) => {}
             done => return done.map(|_| ()),
         }
     }
-    Err(Error::Conflict { what: format!("record {id} of {}", controls.lineage()) })
+    Err(Error::Conflict { what: format!("record {id} of {}", handle.lineage()) })
 }
 
-async fn settled(controls: &LineageHandle, mut record: Record, version: Version) -> Result<bool> {
+async fn settled(handle: &LineageHandle, mut record: Record, version: Version) -> Result<bool> {
     record.updates.clear();
     record.lease_seq += 1;
-    match controls.replace_record(&record, version).await {
+    match handle.replace_record(&record, version).await {
         Ok(_) => Ok(true),
         Err(Error::Conflict { .. }) => Ok(false),
         Err(error) => Err(error),

@@ -200,9 +200,9 @@ impl LineageHandle {
         };
         let ReadLock { lock, version, .. } = read;
         let terms = Terms { ttl: lock.ttl(), with_process: false };
-        let mut controls = self.clone();
-        if controls.actor.run_id.is_empty() {
-            controls.actor = lock.holder();
+        let mut handle = self.clone();
+        if handle.actor.run_id.is_empty() {
+            handle.actor = lock.holder();
         }
         let taken = Taken {
             nonce,
@@ -213,6 +213,6 @@ impl LineageHandle {
             after_contract_only: false,
             presence: None,
         };
-        Ok(Hold::new(controls, taken, pointer, terms))
+        Ok(Hold::new(handle, taken, pointer, terms))
     }
 }

@@ -30,7 +30,7 @@ use crate::{
 /// sees the other half done; nothing else is locked inside.
 #[derive(Debug)]
 pub struct Hold {
-    pub(super) controls: LineageHandle,
+    pub(super) handle: LineageHandle,
     pub(super) outcome: Outcome,
     pub(super) terms: Terms,
     pub(super) state: Mutex<HoldState>,
@@ -91,19 +91,14 @@ impl HoldState {
 }
 
 impl Hold {
-    pub(super) fn new(
-        controls: LineageHandle,
-        taken: Taken,
-        pointer: VersionedPointer,
-        terms: Terms,
-    ) -> Self {
+    pub(super) fn new(handle: LineageHandle, taken: Taken, pointer: VersionedPointer, terms: Terms) -> Self {
         let outcome = taken.outcome;
-        Self { controls, outcome, terms, state: Mutex::new(HoldState::of(taken, pointer)) }
+        Self { handle, outcome, terms, state: Mutex::new(HoldState::of(taken, pointer)) }
     }
 
     /// The same hold in a process of a machine that was resumed from an image of this one.
     #[cfg(any(test, feature = "test-support"))]
-    pub async fn twin(&self, controls: LineageHandle) -> Self {
+    pub async fn twin(&self, handle: LineageHandle) -> Self {
         let HoldState { nonce, lock, version, pointer, sent, .. } = &*self.state.lock().await;
         let state = HoldState {
             nonce: *nonce,
@@ -113,7 +108,7 @@ impl Hold {
             presence: None,
             sent: sent.clone(),
         };
-        Self { controls, outcome: self.outcome, terms: self.terms, state: Mutex::new(state) }
+        Self { handle, outcome: self.outcome, terms: self.terms, state: Mutex::new(state) }
     }
 
     /// How the lock came to be held.
@@ -122,8 +117,8 @@ impl Hold {
     }
 
     /// The lineage whose lock it is.
-    pub fn controls(&self) -> &LineageHandle {
-        &self.controls
+    pub fn handle(&self) -> &LineageHandle {
+        &self.handle
     }
 
     /// What other processes of the same holder show to use this hold.
@@ -158,13 +153,13 @@ impl Hold {
     /// Whether the pointer still has this holder's claim, and names what it did.
     pub async fn may_flip(&self) -> Result<bool> {
         let state = self.state.lock().await;
-        let now = self.controls.pointer().await?;
-        Ok(now.is_some_and(|now| self.controls.is_as_left(state.nonce, &state.pointer, &now)))
+        let now = self.handle.pointer().await?;
+        Ok(now.is_some_and(|now| self.handle.is_as_left(state.nonce, &state.pointer, &now)))
     }
 
     /// Moves the pointer to `target`, which was published.
     pub async fn flip(&self, target: RecordId) -> Result<Flip> {
-        self.flip_as(target, self.controls.new_flip_id()).await
+        self.flip_as(target, self.handle.new_flip_id()).await
     }
 
     /// What is to be written down before a flip with this id is tried.
@@ -174,7 +169,7 @@ impl Hold {
 
     /// What became of a flip to `target` that somebody meant before this hold began.
     pub async fn fate(&self, target: RecordId, meant: Option<Meant>) -> Fate {
-        self.controls.fate(&self.state.lock().await.pointer, target, meant)
+        self.handle.fate(&self.state.lock().await.pointer, target, meant)
     }
 
     /// Sees to it that a flip to `target` of which we do not know whether it was made has been, or
@@ -182,16 +177,16 @@ impl Hold {
     pub async fn overtake(&self, target: RecordId) -> Result<()> {
         let mut state = self.state.lock().await;
         let nonce = state.nonce;
-        self.controls.overtake(nonce, &mut state.pointer, target).await
+        self.handle.overtake(nonce, &mut state.pointer, target).await
     }
 
     /// Moves the pointer to `target`, which was published, by a flip of this id.
     pub async fn flip_as(&self, target: RecordId, flip_id: FlipId) -> Result<Flip> {
         let mut state = self.state.lock().await;
         let nonce = state.nonce;
-        let flipped = self.controls.flip(nonce, &mut state.pointer, target, flip_id).await;
+        let flipped = self.handle.flip(nonce, &mut state.pointer, target, flip_id).await;
         if let Err(error @ Error::LockLost { .. }) = &flipped {
-            self.controls.tell_lost(error).await;
+            self.handle.tell_lost(error).await;
         }
         flipped
     }
@@ -199,7 +194,7 @@ impl Hold {
     /// Renews the lock once.
     pub async fn renew(&self) -> Result<Lock> {
         let mut state = self.state.lock().await;
-        self.controls.renew(&mut state, self.terms).await?;
+        self.handle.renew(&mut state, self.terms).await?;
         Ok(state.lock.clone())
     }
 
@@ -207,10 +202,10 @@ impl Hold {
     pub async fn release(&self) -> Result<()> {
         let mut state = self.state.lock().await;
         // An event that only this lock carries would go with it.
-        self.controls.settle(state.lock.block().and_then(|block| block.event.as_ref())).await?;
+        self.handle.settle(state.lock.block().and_then(|block| block.event.as_ref())).await?;
         let is_ours =
             |lock: &Lock| lock.is_held_by(state.nonce) && (!self.terms.with_process || state.knows(lock));
-        self.controls.release_lock(state.version.clone(), is_ours).await?;
+        self.handle.release_lock(state.version.clone(), is_ours).await?;
         if let Some(presence) = state.presence.take() {
             presence.end();
         }
@@ -236,7 +231,7 @@ impl Hold {
                     }
                     // The store does not answer: that alone takes nothing from us.
                     Err(error) => {
-                        tracing::warn!(%error, lineage = %hold.controls.lineage, "the lock could not be renewed");
+                        tracing::warn!(%error, lineage = %hold.handle.lineage, "the lock could not be renewed");
                     }
                 }
             }

@@ -11,7 +11,7 @@ use crate::{
     catalog::lock::Taken,
     format::{
         Unknown,
-        pointer::{Lease, Pointer, Target},
+        pointer::{Claim, Pointer, Target},
     },
     id::Nonce,
 };
@@ -52,7 +52,7 @@ impl LineageHandle {
                 Some(Target::Record(record)) => Some(record),
                 _ => None,
             };
-            let lease = Lease { nonce, base, unknown: Unknown::new() };
+            let lease = Claim { nonce, base, unknown: Unknown::new() };
             let next = successor::claimed(&self.lineage, before.as_ref(), lease, taken.after_contract_only);
             // Beside each other: a claim on a pointer that names nothing harms nobody, and nobody goes on
             // with it who finds a tombstone.

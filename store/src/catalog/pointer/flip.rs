@@ -8,7 +8,7 @@ use crate::{
     format::{
         Unknown,
         event::EventKind,
-        pointer::{Lease, Target},
+        pointer::{Claim, Target},
         record::{Record, State},
     },
     id::{FlipId, Nonce, RecordId},
@@ -60,7 +60,7 @@ impl LineageHandle {
             event.to_sha256_prefix = Some(record.sha256_prefix());
             event.record = Some(target);
             event.flip_id = Some(flip_id);
-            let lease = Lease { nonce, base: Some(target), unknown: Unknown::new() };
+            let lease = Claim { nonce, base: Some(target), unknown: Unknown::new() };
             let next = successor::moved(
                 &self.lineage,
                 Some(&*own),

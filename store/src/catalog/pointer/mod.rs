@@ -28,7 +28,7 @@ use crate::{
     content::TenantStore,
     format::{
         FormatError, layout, limits,
-        pointer::{Lease, Pointer},
+        pointer::{Claim, Pointer},
     },
     id::FlipId,
     name::Lineage,
@@ -50,7 +50,7 @@ pub struct VersionedPointer {
 }
 
 impl VersionedPointer {
-    pub(super) fn lease(&self) -> Option<&Lease> {
+    pub(super) fn lease(&self) -> Option<&Claim> {
         self.pointer.block()?.lease.as_ref()
     }
 }

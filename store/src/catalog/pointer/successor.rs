@@ -6,7 +6,7 @@ use crate::{
         Unknown, WRITER,
         event::Event,
         layout,
-        pointer::{BLOCK_VERSION, Block, Lease, Pointer, RECENT},
+        pointer::{BLOCK_VERSION, Block, Claim, Pointer, RECENT},
         record::Record,
     },
     id::{self, FlipId},
@@ -30,7 +30,7 @@ pub(super) fn moved(
     before: Option<&VersionedPointer>,
     record: &Record,
     at_ms: u64,
-    lease: Option<Lease>,
+    lease: Option<Claim>,
     event: Event,
 ) -> Pointer {
     let sha = record.sha256_prefix();
@@ -74,7 +74,7 @@ pub(super) fn named(lineage: &Lineage, before: &VersionedPointer, record: &Recor
 pub(super) fn claimed(
     lineage: &Lineage,
     before: Option<&VersionedPointer>,
-    lease: Lease,
+    lease: Claim,
     after_contract_only: bool,
 ) -> Pointer {
     let mut next = touched(lineage, before);

@@ -67,12 +67,12 @@ impl Adoption {
         lineage: &Lineage,
         progress: Arc<dyn Progress>,
     ) -> Result<Option<Record>> {
-        let controls = LineageHandle::new(store.clone(), lineage.clone(), self.actor.clone());
+        let handle = LineageHandle::new(store.clone(), lineage.clone(), self.actor.clone());
         for attempt in 1..=ATTEMPTS {
             let Some(read) = pointer::read(store, lineage).await? else { return Ok(None) };
             let Target::Foreign(_) = read.pointer.target() else { return Ok(None) };
             let record = self.record(store, lineage, &read, Arc::clone(&progress)).await?;
-            if controls.recognise(&read, record.record).await? {
+            if handle.recognise(&read, record.record).await? {
                 tracing::info!(%lineage, record = %record.record, "an archive of another program is a snapshot now");
                 return Ok(Some(record));
             }
@@ -142,7 +142,7 @@ impl Adoption {
             max_bytes: self.max_bytes,
             quota_bytes: self.quota_bytes,
             threads: self.threads,
-            controls: None,
+            handle: None,
             judge: self.judge.clone(),
         };
         Ok(import::import(store, request, base, Box::new(stream), progress).await?.record)

@@ -62,18 +62,18 @@ pub struct Published {
 
 /// Publishes the snapshot `target`. What was published before is left as it is.
 pub async fn publish(
-    controls: &LineageHandle,
+    handle: &LineageHandle,
     target: RecordId,
     job: &PublishJob,
     progress: Arc<dyn Progress>,
 ) -> Result<Published> {
-    let (sha256, size_bytes, written) = store(controls, target, job, progress).await?;
-    let current = controls.name_archive(target).await?;
+    let (sha256, size_bytes, written) = store(handle, target, job, progress).await?;
+    let current = handle.name_archive(target).await?;
     Ok(Published {
         archive_sha256: sha256,
         archive_size_bytes: size_bytes,
-        archive_key: layout::archive_key(controls.lineage(), &sha256),
-        manifest_key: layout::manifest_key(controls.lineage(), &sha256),
+        archive_key: layout::archive_key(handle.lineage(), &sha256),
+        manifest_key: layout::manifest_key(handle.lineage(), &sha256),
         written,
         current,
     })
@@ -81,12 +81,12 @@ pub async fn publish(
 
 /// Puts the archive into the bucket, and its name into the record.
 pub(in crate::ops) async fn store(
-    controls: &LineageHandle,
+    handle: &LineageHandle,
     target: RecordId,
     job: &PublishJob,
     progress: Arc<dyn Progress>,
 ) -> Result<(Sha256, u64, Option<Archive>)> {
-    Box::pin(store_packed(controls, target, &ExportJob { controls, job, progress })).await
+    Box::pin(store_packed(handle, target, &ExportJob { handle, job, progress })).await
 }
 
 /// What is sent, and the directory that it is in while it is needed.
@@ -113,7 +113,7 @@ pub trait Packer: Sync {
 }
 
 struct ExportJob<'a> {
-    controls: &'a LineageHandle,
+    handle: &'a LineageHandle,
     job: &'a PublishJob,
     progress: Arc<dyn Progress>,
 }
@@ -122,7 +122,7 @@ struct ExportJob<'a> {
 impl Packer for ExportJob<'_> {
     async fn pack(&self, record: &Record, seal: Option<Seal>) -> Result<Parcel> {
         let folder = Scratch::make(&self.job.scratch, scratch::Kind::Publish)?;
-        let (store, lineage) = (self.controls.store(), self.controls.lineage());
+        let (store, lineage) = (self.handle.store(), self.handle.lineage());
         let request = export::Request { seal, ..self.job.export };
         let progress = Arc::clone(&self.progress);
         let exported =
@@ -135,58 +135,58 @@ impl Packer for ExportJob<'_> {
 
 /// Puts what `packer` makes of the record `target` into the bucket, and the name into the record.
 pub async fn store_packed(
-    controls: &LineageHandle,
+    handle: &LineageHandle,
     target: RecordId,
     packer: &dyn Packer,
 ) -> Result<(Sha256, u64, Option<Archive>)> {
     for _ in 0..ATTEMPTS {
-        let (record, _) = live(controls, target).await?;
+        let (record, _) = live(handle, target).await?;
         let before = named(&record);
         if let (Some(sha), Some(size)) = (before, record.archive_size_bytes)
-            && arrived(controls, &sha, size).await?
+            && arrived(handle, &sha, size).await?
         {
             return Ok((sha, size, None));
         }
         let seal = Seal::of(&record);
-        let parcel = packer.pack(&record, controls.rules().fresh_archive_names.then_some(seal)).await?;
+        let parcel = packer.pack(&record, handle.rules().fresh_archive_names.then_some(seal)).await?;
         let archive = parcel.archive.clone();
-        let (record, version) = match Box::pin(announce(controls, seal, &archive)).await? {
+        let (record, version) = match Box::pin(announce(handle, seal, &archive)).await? {
             Announced::Ours(record, version) => (*record, version),
             Announced::Published(sha, size) => return Ok((sha, size, None)),
             Announced::Outdated => continue,
         };
-        let sent = Box::pin(send(controls, &parcel)).await;
+        let sent = Box::pin(send(handle, &parcel)).await;
         drop(parcel.folder);
         match sent {
             Ok(()) => {}
             // Something else has the name. So this publication gets another one.
             Err(Error::Bucket(BucketError::AlreadyExists { .. })) => {
-                withdraw(controls, record, version, seal, &archive.sha256).await;
+                withdraw(handle, record, version, seal, &archive.sha256).await;
                 continue;
             }
             Err(error) => {
-                withdraw(controls, record, version, seal, &archive.sha256).await;
+                withdraw(handle, record, version, seal, &archive.sha256).await;
                 return Err(error);
             }
         }
-        let record = Box::pin(confirm(controls, record, version, (seal, &archive))).await?;
-        if !arrived(controls, &archive.sha256, archive.size_bytes).await? {
-            return Err(not_both(controls, &archive.sha256));
+        let record = Box::pin(confirm(handle, record, version, (seal, &archive))).await?;
+        if !arrived(handle, &archive.sha256, archive.size_bytes).await? {
+            return Err(not_both(handle, &archive.sha256));
         }
         // Somebody had removed half of the one before: what is left of that is of no use.
         if let Some(before) = before.filter(|before| *before != archive.sha256) {
-            match controls.name_archive(target).await {
+            match handle.name_archive(target).await {
                 // What that may name is left alone.
                 Err(Error::Damaged { .. }) => {}
                 named => {
                     named?;
-                    controls.remove_unnamed(&record, vec![before]).await?;
+                    handle.remove_unnamed(&record, vec![before]).await?;
                 }
             }
         }
         return Ok((archive.sha256, archive.size_bytes, Some(archive)));
     }
-    Err(Error::Conflict { what: format!("record {target} of {}", controls.lineage()) })
+    Err(Error::Conflict { what: format!("record {target} of {}", handle.lineage()) })
 }
 
 fn named(record: &Record) -> Option<Sha256> {
@@ -194,10 +194,10 @@ fn named(record: &Record) -> Option<Sha256> {
 }
 
 /// The record of a snapshot that is live.
-pub(in crate::ops) async fn live(controls: &LineageHandle, target: RecordId) -> Result<(Record, Version)> {
-    let (record, version) = records::get(controls.store(), controls.lineage(), target).await?;
+pub(in crate::ops) async fn live(handle: &LineageHandle, target: RecordId) -> Result<(Record, Version)> {
+    let (record, version) = records::get(handle.store(), handle.lineage(), target).await?;
     if record.state != State::Live {
-        return Err(Error::NotFound { what: format!("snapshot {target} of {}", controls.lineage()) });
+        return Err(Error::NotFound { what: format!("snapshot {target} of {}", handle.lineage()) });
     }
     Ok((record, version))
 }
@@ -212,48 +212,48 @@ enum Announced {
 }
 
 /// Says in the record what is on its way.
-async fn announce(controls: &LineageHandle, seal: Seal, archive: &Archive) -> Result<Announced> {
+async fn announce(handle: &LineageHandle, seal: Seal, archive: &Archive) -> Result<Announced> {
     let target = seal.record;
     for _ in 0..ATTEMPTS {
-        let (mut record, version) = live(controls, target).await?;
+        let (mut record, version) = live(handle, target).await?;
         if let (Some(sha), Some(size)) = (named(&record), record.archive_size_bytes)
-            && arrived(controls, &sha, size).await?
+            && arrived(handle, &sha, size).await?
         {
             return Ok(Announced::Published(sha, size));
         }
         let other = |other: &Publishing| other.abandoned || other.archive_sha256 != archive.sha256;
         if record.publishing.as_ref().is_some_and(other) {
             // Another level, or another publisher that is slow or dead: its archive goes first.
-            match controls.give_up_publication(record, version).await {
+            match handle.give_up_publication(record, version).await {
                 Ok(()) | Err(Error::Conflict { .. }) => continue,
                 Err(error) => return Err(error),
             }
         }
-        if record.publications != seal.publication && controls.rules().fresh_archive_names {
+        if record.publications != seal.publication && handle.rules().fresh_archive_names {
             return Ok(Announced::Outdated);
         }
         record.publishing = Some(Publishing {
             archive_sha256: archive.sha256,
             archive_size_bytes: archive.size_bytes,
             tar_sha256: archive.tar_sha256,
-            started_at_ms: controls.now_ms(),
+            started_at_ms: handle.now_ms(),
             abandoned: false,
             unknown: Unknown::new(),
         });
         record.lease_seq += 1;
-        match controls.replace_record(&record, version).await {
+        match handle.replace_record(&record, version).await {
             Ok(version) => return Ok(Announced::Ours(Box::new(record), version)),
             Err(Error::Conflict { .. }) => {}
             Err(error) => return Err(error),
         }
     }
-    Err(Error::Conflict { what: format!("record {target} of {}", controls.lineage()) })
+    Err(Error::Conflict { what: format!("record {target} of {}", handle.lineage()) })
 }
 
 /// Archive, then manifest; both must then be listed. Nothing is removed to make room: a removal
 /// that arrives late would hit what is sent now.
-async fn send(controls: &LineageHandle, parcel: &Parcel) -> Result<()> {
-    let (bucket, lineage) = (&*controls.store().bucket, controls.lineage());
+async fn send(handle: &LineageHandle, parcel: &Parcel) -> Result<()> {
+    let (bucket, lineage) = (&*handle.store().bucket, handle.lineage());
     let Parcel { archive, manifest, body, .. } = parcel;
     put(bucket, &layout::archive_key(lineage, &archive.sha256), body.clone()).await?;
     let key = layout::manifest_key(lineage, &archive.sha256);
@@ -266,15 +266,15 @@ async fn send(controls: &LineageHandle, parcel: &Parcel) -> Result<()> {
         }
         sent => sent?,
     }
-    if arrived(controls, &archive.sha256, archive.size_bytes).await? {
+    if arrived(handle, &archive.sha256, archive.size_bytes).await? {
         return Ok(());
     }
-    Err(not_both(controls, &archive.sha256))
+    Err(not_both(handle, &archive.sha256))
 }
 
-fn not_both(controls: &LineageHandle, sha: &Sha256) -> Error {
+fn not_both(handle: &LineageHandle, sha: &Sha256) -> Error {
     let what = "an archive and its manifest were stored, but are not both listed";
-    Error::damaged(layout::archive_key(controls.lineage(), sha), what)
+    Error::damaged(layout::archive_key(handle.lineage(), sha), what)
 }
 
 /// Sends it, and again so many times if that fails.
@@ -294,21 +294,21 @@ async fn put(bucket: &dyn Bucket, key: &Key, body: Body) -> Result<()> {
 }
 
 /// Whether a listing shows both, the archive in its full length.
-async fn arrived(controls: &LineageHandle, sha: &Sha256, size_bytes: u64) -> Result<bool> {
-    let lineage = controls.lineage();
+async fn arrived(handle: &LineageHandle, sha: &Sha256, size_bytes: u64) -> Result<bool> {
+    let lineage = handle.lineage();
     let prefix = layout::lineage(lineage);
-    let (entries, _) = records::list_all(&*controls.store().bucket, &prefix, Depth::Children).await?;
+    let (entries, _) = records::list_all(&*handle.store().bucket, &prefix, Depth::Children).await?;
     let (archive, manifest) = (layout::archive_key(lineage, sha), layout::manifest_key(lineage, sha));
     let listed = |key: &Key| entries.iter().find(|entry| entry.key == *key);
     Ok(listed(&archive).is_some_and(|entry| entry.size == size_bytes) && listed(&manifest).is_some())
 }
 
 /// A publication that failed leaves nothing; if even that fails, a collection finds it.
-async fn withdraw(controls: &LineageHandle, record: Record, version: Version, seal: Seal, sha: &Sha256) {
-    let removed = match controls.give_up_publication(record, version).await {
+async fn withdraw(handle: &LineageHandle, record: Record, version: Version, seal: Seal, sha: &Sha256) {
+    let removed = match handle.give_up_publication(record, version).await {
         Err(Error::Conflict { .. }) => {
-            match records::get(controls.store(), controls.lineage(), seal.record).await {
-                Ok((now, _)) => clear(controls, &now, seal, sha).await,
+            match records::get(handle.store(), handle.lineage(), seal.record).await {
+                Ok((now, _)) => clear(handle, &now, seal, sha).await,
                 Err(error) => Err(error),
             }
         }
@@ -322,7 +322,7 @@ async fn withdraw(controls: &LineageHandle, record: Record, version: Version, se
 /// The record names the archive. Whoever has replaced it meanwhile is heard: a tag does not
 /// matter, a deletion or a collection does.
 async fn confirm(
-    controls: &LineageHandle,
+    handle: &LineageHandle,
     mut record: Record,
     mut version: Version,
     (seal, archive): (Seal, &Archive),
@@ -337,23 +337,23 @@ async fn confirm(
         record.tar_sha256 = Some(archive.tar_sha256);
         record.publishing = None;
         record.lease_seq += 1;
-        match controls.replace_record(&record, version).await {
+        match handle.replace_record(&record, version).await {
             Ok(_) => return Ok(record),
             Err(Error::Conflict { .. }) => {}
             Err(error) => return Err(error),
         }
-        let (now, read) = records::get(controls.store(), controls.lineage(), record.record).await?;
+        let (now, read) = records::get(handle.store(), handle.lineage(), record.record).await?;
         let expected = expects(&now, &archive.sha256);
         if now.state == State::Live && !expected && named(&now) == Some(archive.sha256) {
             return Ok(now);
         }
         if now.state != State::Live || !expected {
-            clear(controls, &now, seal, &archive.sha256).await?;
+            clear(handle, &now, seal, &archive.sha256).await?;
             break;
         }
         (record, version) = (now, read);
     }
-    Err(Error::Conflict { what: format!("record {} of {}", record.record, controls.lineage()) })
+    Err(Error::Conflict { what: format!("record {} of {}", record.record, handle.lineage()) })
 }
 
 /// Whether the record says that this archive is on its way, and nobody has given it up.
@@ -366,11 +366,11 @@ fn expects(record: &Record, sha: &Sha256) -> bool {
 
 /// Removes what has arrived since somebody else has given it up, as the record says by now. A
 /// record that is trashed may be live again: whoever deletes it removes what it names.
-async fn clear(controls: &LineageHandle, now: &Record, seal: Seal, sha: &Sha256) -> Result<()> {
+async fn clear(handle: &LineageHandle, now: &Record, seal: Seal, sha: &Sha256) -> Result<()> {
     let given_up = match now.state {
         State::Live => named(now) != Some(*sha) && !expects(now, sha),
         State::Trashed => now.removing || now.publications > seal.publication,
         State::Tombstone | State::Writing | State::Revoked => true,
     };
-    if given_up { controls.remove_unnamed(now, vec![*sha]).await } else { Ok(()) }
+    if given_up { handle.remove_unnamed(now, vec![*sha]).await } else { Ok(()) }
 }

@@ -115,8 +115,8 @@ async fn publications(store: &TenantStore, marks: &Marks, act: bool) -> Result<u
         if !act {
             continue;
         }
-        let controls = LineageHandle::new(store.clone(), marks.lineage(seen).clone(), Default::default());
-        match controls.abandon_publication(*id).await {
+        let handle = LineageHandle::new(store.clone(), marks.lineage(seen).clone(), Default::default());
+        match handle.abandon_publication(*id).await {
             // Somebody has changed the record: perhaps the publisher is alive after all.
             Err(Error::Conflict { .. }) => removed -= 1,
             ended => ended?,
@@ -144,12 +144,12 @@ pub(super) async fn finish_deletions(
     let trashed: BTreeMap<&RecordId, &Seen> = trashed.collect();
     let mut live_again: HashSet<u32> = HashSet::new();
     for (id, seen) in trashed {
-        let controls = LineageHandle::new(store.clone(), marks.lineage(seen).clone(), Default::default());
+        let handle = LineageHandle::new(store.clone(), marks.lineage(seen).clone(), Default::default());
         let end = match (act, marks.is_doomed(seen)) {
-            (true, true) => controls.delete_with_profile(*id, "").await.map(drop),
-            (true, false) => controls.delete(*id, "").await.map(drop),
-            (false, true) => controls.may_delete_with_profile(*id).await,
-            (false, false) => controls.may_delete(*id).await,
+            (true, true) => handle.delete_with_profile(*id, "").await.map(drop),
+            (true, false) => handle.delete(*id, "").await.map(drop),
+            (false, true) => handle.may_delete_with_profile(*id).await,
+            (false, false) => handle.may_delete(*id).await,
         };
         let state = match end {
             Ok(()) => State::Tombstone,

@@ -176,12 +176,12 @@ pub async fn locked(
         }
     };
     let (store, lineage, survey) = chosen;
-    let controls = LineageHandle::new(store.clone(), lineage.clone(), actor);
+    let handle = LineageHandle::new(store.clone(), lineage.clone(), actor);
     let seen = survey.pointer.clone();
     let roots = session.map(|owner| Arc::new(Roots::new(store.clone(), owner)));
-    let is_held = survey.lock.as_ref().is_some_and(|lock| controls.is_live(lock));
+    let is_held = survey.lock.as_ref().is_some_and(|lock| handle.is_live(lock));
     let (acquired, opened) = {
-        let acquiring = std::pin::pin!(controls.acquire_after(survey, terms, patience));
+        let acquiring = std::pin::pin!(handle.acquire_after(survey, terms, patience));
         let early = seen.as_ref().filter(|_| !is_held);
         let rooting = root_early(roots.as_deref(), &lineage, early);
         let reading = futures::future::join(load(&store, &lineage, seen.as_ref()), rooting);

@@ -35,13 +35,13 @@ impl Left {
 }
 
 /// Ends every record, and removes every archive.
-pub async fn end(controls: &LineageHandle, reason: &str) -> Result<Left> {
+pub async fn end(handle: &LineageHandle, reason: &str) -> Result<Left> {
     let (listed, _) =
-        list_all(&*controls.store().bucket, &layout::lineage(controls.lineage()), Depth::Children).await?;
+        list_all(&*handle.store().bucket, &layout::lineage(handle.lineage()), Depth::Children).await?;
     let ids: Vec<RecordId> = listed.iter().filter_map(|entry| layout::record_of(&entry.key)).collect();
     let ended: Vec<Option<(RecordId, Error)>> = stream::iter(ids)
         .map(|id| async move {
-            match end_record(controls, id, reason).await {
+            match end_record(handle, id, reason).await {
                 Ok(()) => Ok(None),
                 Err(error @ Error::SnapshotNeeded { .. }) => Ok(Some((id, error))),
                 Err(error) => Err(error),
@@ -50,40 +50,40 @@ pub async fn end(controls: &LineageHandle, reason: &str) -> Result<Left> {
         .buffer_unordered(RECORDS_AT_ONCE)
         .try_collect()
         .await?;
-    remove_archives(controls).await?;
+    remove_archives(handle).await?;
     Ok(Left { snapshots: ended.into_iter().flatten().collect() })
 }
 
-async fn end_record(controls: &LineageHandle, id: RecordId, reason: &str) -> Result<()> {
+async fn end_record(handle: &LineageHandle, id: RecordId, reason: &str) -> Result<()> {
     for attempt in 1..=ATTEMPTS {
-        match records::find(controls.store(), controls.lineage(), id).await {
+        match records::find(handle.store(), handle.lineage(), id).await {
             Ok(None) => return Ok(()),
             Ok(Some((record, ..))) => match record.state {
-                State::Live | State::Trashed => match controls.delete_with_profile(id, reason).await {
+                State::Live | State::Trashed => match handle.delete_with_profile(id, reason).await {
                     // Somebody else has ended it.
                     Err(Error::NotFound { .. }) => {}
                     deleted => return deleted.map(drop),
                 },
                 State::Tombstone => return Ok(()),
                 State::Writing | State::Revoked => {
-                    let (store, lineage) = (controls.store(), controls.lineage());
+                    let (store, lineage) = (handle.store(), handle.lineage());
                     if revocation::revoke(store, lineage, id, Rules::ALL).await? {
                         return Ok(());
                     }
                 }
             },
-            Err(Error::Damaged { .. }) => return controls.give_up(id, reason).await.map(drop),
+            Err(Error::Damaged { .. }) => return handle.give_up(id, reason).await.map(drop),
             Err(error) => return Err(error),
         }
         tokio::time::sleep(RetryPolicy::default().pause(attempt)).await;
     }
-    Err(Error::Conflict { what: format!("record {id} of {}", controls.lineage()) })
+    Err(Error::Conflict { what: format!("record {id} of {}", handle.lineage()) })
 }
 
 /// All archives but those of snapshots that are still there, whoever has stored them. Manifests
 /// first: what has a manifest has an archive.
-async fn remove_archives(controls: &LineageHandle) -> Result<()> {
-    let (store, lineage) = (controls.store(), controls.lineage());
+async fn remove_archives(handle: &LineageHandle) -> Result<()> {
+    let (store, lineage) = (handle.store(), handle.lineage());
     let (listed, _) = list_all(&*store.bucket, &layout::lineage(lineage), Depth::Children).await?;
     let of_one = |key: &Key| layout::manifest_of(key).or(layout::archive_of(key)).map(ToOwned::to_owned);
     let mut keys: Vec<Key> = listed.into_iter().map(|entry| entry.key).collect();

@@ -95,11 +95,11 @@ impl Order {
         })
     }
 
-    fn controls(&self, store: &TenantStore, lineage: crate::name::Lineage) -> LineageHandle {
-        let controls = LineageHandle::new(store.clone(), lineage, self.actor.clone());
+    fn handle(&self, store: &TenantStore, lineage: crate::name::Lineage) -> LineageHandle {
+        let handle = LineageHandle::new(store.clone(), lineage, self.actor.clone());
         #[cfg(any(test, feature = "test-support"))]
-        let controls = controls.with_rules(self.rules);
-        controls
+        let handle = handle.with_rules(self.rules);
+        handle
     }
 }
 
@@ -138,7 +138,7 @@ pub async fn contents(
 
 async fn empty(store: &TenantStore, name: &ProfileName, order: &Order) -> Result<()> {
     for lineage in records::lineages(store, name).await? {
-        order.controls(store, lineage).empty_pointer(&order.reason).await?;
+        order.handle(store, lineage).empty_pointer(&order.reason).await?;
     }
     Ok(())
 }
@@ -146,7 +146,7 @@ async fn empty(store: &TenantStore, name: &ProfileName, order: &Order) -> Result
 async fn finish(store: &TenantStore, name: &ProfileName, order: &Order) -> Result<Left> {
     let mut left = Left::default();
     for lineage in records::lineages(store, name).await? {
-        left.add(end(&order.controls(store, lineage), &order.reason).await?);
+        left.add(end(&order.handle(store, lineage), &order.reason).await?);
     }
     Ok(left)
 }

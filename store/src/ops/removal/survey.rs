@@ -137,9 +137,9 @@ impl Survey {
             self.archive_bytes += entry.size;
             self.majors.insert(lineage.chrome_major);
         }
-        let controls = LineageHandle::new(store.clone(), lineage.clone(), Default::default());
-        match controls.lock().await {
-            Ok(Some(read)) if controls.is_live(&read) => {
+        let handle = LineageHandle::new(store.clone(), lineage.clone(), Default::default());
+        match handle.lock().await {
+            Ok(Some(read)) if handle.is_live(&read) => {
                 self.holders.push((lineage.clone(), Holder::from(&read)));
             }
             // Nobody can tell whose it was: nobody holds it.

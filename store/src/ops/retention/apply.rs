@@ -43,10 +43,10 @@ pub async fn apply<'a>(
 }
 
 async fn remove(store: &TenantStore, actor: &Actor, snapshot: &Snapshot, rule: Rule) -> Result<Applied> {
-    let controls = LineageHandle::new(store.clone(), snapshot.lineage.clone(), actor.clone());
+    let handle = LineageHandle::new(store.clone(), snapshot.lineage.clone(), actor.clone());
     let reason = format!("retention: {rule}");
     let unchanged = |record: &Record| tags(&record.tags) == snapshot.tags;
-    match controls.delete_while(snapshot.record, &reason, unchanged).await {
+    match handle.delete_while(snapshot.record, &reason, unchanged).await {
         Ok(_) => Ok(Applied::Removed),
         Err(Error::SnapshotNeeded { needed, .. }) => Ok(Applied::Kept(needed)),
         Err(Error::Conflict { .. } | Error::NotFound { .. }) => Ok(Applied::Changed),

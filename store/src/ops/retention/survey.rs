@@ -65,23 +65,23 @@ pub async fn lineage(store: &TenantStore, lineage: &Lineage) -> Result<Survey> {
 /// What is stored of a profile: its live records, its lock and its pointer.
 struct Seen {
     live: Vec<(Record, Stamp)>,
-    controls: LineageHandle,
+    handle: LineageHandle,
     survey: lock::LockAndPointer,
 }
 
 async fn look_at(store: &TenantStore, lineage: &Lineage) -> Result<Seen> {
-    let controls = LineageHandle::new(store.clone(), lineage.clone(), Default::default());
+    let handle = LineageHandle::new(store.clone(), lineage.clone(), Default::default());
     let (live, survey) =
-        futures::future::try_join(records::live_stamped(store, lineage), controls.survey()).await?;
-    Ok(Seen { live, controls, survey })
+        futures::future::try_join(records::live_stamped(store, lineage), handle.survey()).await?;
+    Ok(Seen { live, handle, survey })
 }
 
 fn of_lineage(lineage: &Lineage, seen: Seen, pinned: &[pins::FoundPin]) -> Survey {
-    let Seen { live, controls, survey } = seen;
+    let Seen { live, handle, survey } = seen;
     let now_ms = live.iter().map(|(_, stamp)| clock::to_unix_ms(stamp.now)).max().unwrap_or_default();
     let target = survey.pointer.as_ref().map_or(Target::Nothing, |read| read.pointer.target());
     let base = survey.pointer.as_ref().and_then(|read| read.pointer.block()?.lease.as_ref()?.base);
-    let held = survey.lock.as_ref().is_some_and(|lock| controls.is_live(lock));
+    let held = survey.lock.as_ref().is_some_and(|lock| handle.is_live(lock));
     let standing = |record: &Record| match target {
         Target::Record(current) if current == record.record => Standing::Current,
         Target::Foreign(_) => Standing::Disputed,

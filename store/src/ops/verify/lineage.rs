@@ -81,8 +81,8 @@ impl Check<'_> {
     /// A lock and events that cannot be read keep nobody from their data, and are damage all
     /// the same.
     pub(super) async fn lock_and_events(&mut self, lineage: &Lineage) -> Result<()> {
-        let controls = LineageHandle::new(self.store.clone(), lineage.clone(), Default::default());
-        if let Err(error) = controls.lock().await {
+        let handle = LineageHandle::new(self.store.clone(), lineage.clone(), Default::default());
+        if let Err(error) = handle.lock().await {
             self.findings.damaged(error, "", None)?;
         }
         for event in events::log(self.store, lineage, None).await? {

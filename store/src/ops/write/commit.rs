@@ -158,7 +158,7 @@ pub async fn commit(
                 let pointer = hold.pointer().await;
                 let job = job.filter(|_| pointer.target() == Target::Record(record.record));
                 let seen = pointer.contract_only_seen();
-                record = pointer_move::named_already(hold.controls(), seen, record, job, told).await?;
+                record = pointer_move::named_already(hold.handle(), seen, record, job, told).await?;
             }
         }
     }
@@ -256,7 +256,7 @@ impl MountSource<'_> {
             record.counts.new_bytes = ingested.new_bytes + copied.new_bytes;
         };
         if let (Some(hold), Some(held)) = (self.hold, &held_back) {
-            self.writer.tell_held_back(hold.controls(), &held.reason);
+            self.writer.tell_held_back(hold.handle(), &held.reason);
         }
         let Finished { record, metadata, .. } = self.writer.finish(new, describe).await?;
         let (entries, locations) = metadata.decode()?;

@@ -64,8 +64,8 @@ impl SnapshotWriter {
             record.uncompressed_size_bytes = content_bytes;
         };
         let tell = async |record: &Record| {
-            if let Some((controls, reason)) = &self.held_back {
-                controls.tell_held_back(record, reason).await;
+            if let Some((handle, reason)) = &self.held_back {
+                handle.tell_held_back(record, reason).await;
             }
         };
         let record = self.lease.make_live_after(&durable, complete, tell).await?;

@@ -125,8 +125,8 @@ impl SnapshotWriter {
     }
 
     /// The log of a lineage tells that the snapshot is held back, before the record is live.
-    pub fn tell_held_back(&mut self, controls: &LineageHandle, reason: &str) {
-        self.held_back = Some((controls.clone(), reason.to_owned()));
+    pub fn tell_held_back(&mut self, handle: &LineageHandle, reason: &str) {
+        self.held_back = Some((handle.clone(), reason.to_owned()));
     }
 
     pub fn base(&self) -> Option<&Record> {

@@ -64,7 +64,7 @@ pub struct Request {
     /// How many threads compress.
     pub threads: usize,
     /// Whose log tells that the snapshot is held back, if it is.
-    pub controls: Option<LineageHandle>,
+    pub handle: Option<LineageHandle>,
     /// Looks at the databases, which are put aside for it below this directory.
     pub judge: Option<(Arc<dyn Inspector>, PathBuf)>,
 }
@@ -168,8 +168,8 @@ impl ArchiveSource<'_> {
         drop(scratch);
         let snapshot_id = tree.id;
         let held_back = judged.examined.hold_back.clone();
-        if let (Some(controls), Some(held)) = (&self.request.controls, &held_back) {
-            self.writer.tell_held_back(controls, &held.reason);
+        if let (Some(handle), Some(held)) = (&self.request.handle, &held_back) {
+            self.writer.tell_held_back(handle, &held.reason);
         }
         let stream::Read { entries, arrived, skipped, bytes } = read;
         let imported = |record, outcome| Imported {

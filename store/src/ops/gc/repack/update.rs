@@ -50,7 +50,7 @@ impl Update<'_> {
         pins: &[pins::FoundPin],
         rules: Rules,
     ) -> Result<bool, Failed> {
-        let controls = LineageHandle::new(store.clone(), self.lineage.clone(), Default::default());
+        let handle = LineageHandle::new(store.clone(), self.lineage.clone(), Default::default());
         for _ in 0..ATTEMPTS {
             if !rules.lease_after_record {
                 grip.verify(rules).await?;
@@ -70,7 +70,7 @@ impl Update<'_> {
                 grip.verify(rules).await?;
             }
             self.move_on(&mut record, pins);
-            match controls.replace_record(&record, version).await {
+            match handle.replace_record(&record, version).await {
                 Ok(_) => return Ok(true),
                 Err(Error::Conflict { .. }) => {}
                 // Refused before it was sent.

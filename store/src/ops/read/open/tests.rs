@@ -53,7 +53,7 @@ impl Desk {
         self.store.writable_tenant(&name().tenant).await.unwrap()
     }
 
-    async fn controls(&self, run: &str) -> LineageHandle {
+    async fn handle(&self, run: &str) -> LineageHandle {
         let lineage = Lineage { name: name(), chrome_major: major() };
         LineageHandle::new(self.tenant().await, lineage, actor(run))
     }
@@ -163,7 +163,7 @@ async fn taking_over_from_a_holder_that_died_is_written_down_and_takes_no_longer
     let desk = Desk::new(None);
     desk.snapshot("acme/alice", "131", "x").await;
     let terms = Terms { with_process: false, ..Terms::default() };
-    desk.controls("dead").await.acquire(terms, Duration::ZERO).await.unwrap();
+    desk.handle("dead").await.acquire(terms, Duration::ZERO).await.unwrap();
     desk.memory.advance(terms.ttl * 2);
     let (trips, mount) = desk.trips(desk.lock(Some(major()), Duration::ZERO)).await;
     assert_eq!(trips, 3);
@@ -216,7 +216,7 @@ async fn what_is_read_is_what_was_claimed_if_the_pointer_moves_meanwhile() {
     let desk = Desk::new(None);
     let first = desk.snapshot("acme/alice", "131", "a").await;
     let second = desk.snapshot("acme/alice", "131", "bb").await;
-    let operator = desk.controls("operator").await;
+    let operator = desk.handle("operator").await;
     tokio::time::pause();
     desk.delay.set(TRIP);
     let moving = async {
@@ -240,12 +240,12 @@ async fn whoever_waits_for_the_lock_gets_what_was_left_there() {
     let desk = Desk::new(None);
     let first = desk.snapshot("acme/alice", "131", "a").await;
     desk.snapshot("acme/alice", "131", "bb").await;
-    let hold = desk.controls("holder").await.acquire(Terms::default(), Duration::ZERO).await.unwrap();
+    let hold = desk.handle("holder").await.acquire(Terms::default(), Duration::ZERO).await.unwrap();
     tokio::time::pause();
     let leaving = async {
         tokio::time::sleep(Duration::from_secs(2)).await;
         let back = Move { target: first, reason: String::new(), force: true };
-        desk.controls("operator").await.point(&back).await.unwrap();
+        desk.handle("operator").await.point(&back).await.unwrap();
         hold.release().await.unwrap();
     };
     let waiting = desk.lock(Some(major()), Duration::from_secs(60));

@@ -40,7 +40,7 @@ impl Check<'_> {
     /// Brings the mark of a snapshot up to date, whatever others do to its record meanwhile. Says
     /// whether it has one then.
     async fn settle_mark(&self, lineage: &Lineage, record: &Record, before: &DamagedFrames) -> Result<bool> {
-        let controls = LineageHandle::new(self.store.clone(), lineage.clone(), Default::default());
+        let handle = LineageHandle::new(self.store.clone(), lineage.clone(), Default::default());
         let mut record = record.clone();
         for _ in 0..ATTEMPTS {
             let was_seen = self.looked_at.get(&record.record) == Some(&record.generation);
@@ -69,7 +69,7 @@ impl Check<'_> {
                 continue;
             }
             let marked = Record { damage: mark.clone(), lease_seq: now.lease_seq + 1, ..now };
-            match controls.replace_record(&marked, version).await {
+            match handle.replace_record(&marked, version).await {
                 Err(Error::Conflict { .. }) => {}
                 replaced => return replaced.map(|_| mark.is_some()),
             }

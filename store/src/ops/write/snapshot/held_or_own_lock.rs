@@ -16,11 +16,11 @@ pub(super) struct HeldOrOwnLock {
 
 impl HeldOrOwnLock {
     pub async fn obtain(capture: &Capture<'_>, survey: LockAndPointer) -> Result<Self> {
-        let controls = &capture.controls;
+        let handle = &capture.handle;
         match &capture.request.lock {
-            LockUse::Held(token) => Ok(Self { hold: Arc::new(controls.adopt(*token).await?), keeper: None }),
+            LockUse::Held(token) => Ok(Self { hold: Arc::new(handle.adopt(*token).await?), keeper: None }),
             LockUse::Take { terms, renew_every, patience } => {
-                let hold = Arc::new(controls.acquire_after(survey, *terms, patience.clone()).await?);
+                let hold = Arc::new(handle.acquire_after(survey, *terms, patience.clone()).await?);
                 let keeper = hold.keep((*renew_every).max(Duration::from_millis(1)));
                 Ok(Self { hold, keeper: Some(keeper) })
             }

@@ -241,8 +241,8 @@ pub async fn snapshot(
     stop: impl Future<Output = ()>,
 ) -> Result<Report> {
     let started = Instant::now();
-    let controls = LineageHandle::new(store.clone(), request.lineage.clone(), request.actor.clone());
-    let capture = Capture { store, request, progress, controls, right: OnceCell::new() };
+    let handle = LineageHandle::new(store.clone(), request.lineage.clone(), request.actor.clone());
+    let capture = Capture { store, request, progress, handle, right: OnceCell::new() };
     let ended = tokio::select! {
         ended = capture.until_done() => ended,
         () = stop => Err(Error::Interrupted),
@@ -257,7 +257,7 @@ struct Capture<'a> {
     store: &'a TenantStore,
     request: &'a Request,
     progress: Arc<dyn Progress>,
-    controls: LineageHandle,
+    handle: LineageHandle,
     /// Taken when there is something to write, and kept over all attempts.
     right: OnceCell<HeldOrOwnLock>,
 }
@@ -300,7 +300,7 @@ impl Capture<'_> {
         if let Some(base) = base.as_ref().filter(|base| known.is_some_and(|known| is_whole(base, known))) {
             let (job, progress) = (self.request.archive.as_ref(), Arc::clone(&self.progress));
             let seen = survey.contract_only_seen();
-            let base = pointer_move::named_already(&self.controls, seen, base.clone(), job, progress).await?;
+            let base = pointer_move::named_already(&self.handle, seen, base.clone(), job, progress).await?;
             return self.report(&plan, Ended::unchanged(base, Flip::Unchanged, 0));
         }
         let right = self.right.get_or_try_init(|| HeldOrOwnLock::obtain(self, survey)).await?;
@@ -335,15 +335,15 @@ impl Capture<'_> {
     /// Lock and pointer, and the current snapshot if there is one of ours. Somebody else's
     /// lock is told at once, and so is the loss of the caller's.
     async fn survey(&self) -> Result<(LockAndPointer, Option<Record>)> {
-        let survey = self.controls.survey().await?;
+        let survey = self.handle.survey().await?;
         match &self.request.lock {
             _ if self.right.initialized() => {}
             LockUse::Take { patience, .. } if patience.is_zero() => {
-                self.controls.refuse_if_held(survey.lock.as_ref())?
+                self.handle.refuse_if_held(survey.lock.as_ref())?
             }
             LockUse::Take { .. } => {}
             LockUse::Held(token) => {
-                self.controls.adopt(*token).await?;
+                self.handle.adopt(*token).await?;
             }
         }
         let base = match survey.pointer.as_ref().map(|read| read.pointer.target()) {

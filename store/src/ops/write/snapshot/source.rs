@@ -115,7 +115,7 @@ impl<'a> DirectorySource<'a> {
         let mut flip = Ok(ended.flip);
         if ended.held_back.is_none() {
             let (request, progress) = (self.capture.request, Arc::clone(&self.capture.progress));
-            let (record, id) = (ended.record.clone(), hold.controls().new_flip_id());
+            let (record, id) = (ended.record.clone(), hold.handle().new_flip_id());
             let began = Instant::now();
             let moved = pointer_move::flip(hold, record, id, request.archive.as_ref(), progress).await;
             ended.phases.pointer_flip = began.elapsed();
@@ -180,7 +180,7 @@ impl<'a> DirectorySource<'a> {
             return Ok(Ended { held_back, ..Ended::unchanged(twin, Flip::Unchanged, self.read_files) });
         }
         if let Some(held) = &held_back {
-            self.writer.tell_held_back(&self.capture.controls, &held.reason);
+            self.writer.tell_held_back(&self.capture.handle, &held.reason);
         }
         let (record, taken_over) = self.finish(tree, ingested, held_back.as_ref()).await?;
         Ok(Ended {
