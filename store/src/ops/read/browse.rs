@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 use super::{
     locate::followed,
-    open::{self, Opened},
+    open::{self, Kept, Opened},
 };
 use crate::{
     Error, Result,
@@ -69,26 +69,65 @@ pub async fn write<W: Write + Send + 'static>(
     store: &TenantStore,
     record: &Record,
     path: &TreePath,
-    (out, shown): (W, PathBuf),
+    out: (W, PathBuf),
 ) -> Result<u64> {
-    let (kept, opened) = open::kept(store, record, Rules::ALL).await?;
-    let written = write_file(store, opened, path, (out, shown)).await;
+    OpenFile::open(store, record, path).await?.write(out).await
+}
+
+/// A file whose size is known and whose bytes are not fetched yet. Its snapshot is pinned until it is
+/// written; the pin of one that is dropped instead expires.
+#[derive(Debug)]
+pub struct OpenFile {
+    store: TenantStore,
+    record: Record,
+    kept: Option<Kept>,
+    extents: Vec<Extent>,
+    pieces: Vec<Piece>,
+}
+
+impl OpenFile {
+    /// Finds a file of a snapshot.
+    pub async fn open(store: &TenantStore, record: &Record, path: &TreePath) -> Result<Self> {
+        let (kept, opened) = open::kept(store, record, Rules::ALL).await?;
+        match content(&opened, path) {
+            Ok((extents, pieces)) => {
+                Ok(Self { store: store.clone(), record: opened.record, kept, extents, pieces })
+            }
+            Err(error) => {
+                release(kept).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// How many bytes it has.
+    pub fn size(&self) -> u64 {
+        self.extents.iter().map(Extent::len).sum()
+    }
+
+    /// Writes it to `out`, which messages call `shown`; how long it is.
+    pub async fn write<W: Write + Send + 'static>(self, (out, shown): (W, PathBuf)) -> Result<u64> {
+        let size = self.size();
+        let Self { store, record, kept, extents, pieces } = self;
+        let written = write_content(&store, &record, (extents, pieces), (out, shown)).await;
+        release(kept).await;
+        written.map(|()| size)
+    }
+}
+
+async fn release(kept: Option<Kept>) {
     if let Some((pinned, _)) = kept {
         pinned.release().await;
     }
-    written
 }
 
-async fn write_file<W: Write + Send + 'static>(
+async fn write_content<W: Write + Send + 'static>(
     store: &TenantStore,
-    opened: Opened,
-    path: &TreePath,
+    record: &Record,
+    (extents, pieces): (Vec<Extent>, Vec<Piece>),
     out: (W, PathBuf),
-) -> Result<u64> {
-    let (extents, pieces) = content(&opened, path)?;
-    let size = extents.iter().map(Extent::len).sum();
-    let whereabouts = Arc::new(followed(store, &opened.record, Rules::ALL));
-    drop(opened);
+) -> Result<()> {
+    let whereabouts = Arc::new(followed(store, record, Rules::ALL));
     let (sender, receiver) = mpsc::channel(WINDOWS_WAITING);
     let writer = blocking(move || write_extents(&extents, receiver, out));
     let mut windows = std::pin::pin!(chunk_stream::windows((store.clone(), whereabouts), pieces.into_iter()));
@@ -101,7 +140,7 @@ async fn write_file<W: Write + Send + 'static>(
         }
         drop(sender);
     };
-    futures::future::join(feeder, writer).await.1.map(|()| size)
+    futures::future::join(feeder, writer).await.1
 }
 
 /// What a file is made of, and where its chunks lie.
