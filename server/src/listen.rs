@@ -3,7 +3,7 @@
 use std::{
     fmt, fs, io,
     net::SocketAddr,
-    os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt},
+    os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
     str::FromStr,
 };
@@ -59,8 +59,8 @@ impl Listen {
             Self::Address(address) => TcpListener::bind(address).await.map(Listener::Tcp),
             Self::Socket(path) => {
                 free(path).await?;
-                let listener = closed_socket(path)?;
-                Ok(Listener::Unix { listener, path: path.clone() })
+                let (listener, identity) = closed_socket(path)?;
+                Ok(Listener::Unix { listener, path: path.clone(), identity })
             }
         }
     }
@@ -70,7 +70,14 @@ impl Listen {
 #[derive(Debug)]
 pub(crate) enum Listener {
     Tcp(TcpListener),
-    Unix { listener: UnixListener, path: PathBuf },
+    Unix { listener: UnixListener, path: PathBuf, identity: Identity },
+}
+
+/// Tells one file from all others: its device and its inode.
+type Identity = (u64, u64);
+
+fn identity(path: &Path) -> io::Result<Identity> {
+    fs::symlink_metadata(path).map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
 /// A connection, as it was accepted.
@@ -106,7 +113,10 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Self::Unix { path, .. } = self {
+        // Another server may have put its own socket there.
+        if let Self::Unix { path, identity: own, .. } = self
+            && identity(path).is_ok_and(|found| found == *own)
+        {
             let _ = fs::remove_file(path);
         }
     }
@@ -120,23 +130,29 @@ async fn free(path: &Path) -> io::Result<()> {
     }
     match UnixStream::connect(path).await {
         Ok(_) => Err(io::Error::new(io::ErrorKind::AddrInUse, "somebody else listens there")),
-        Err(_) => Ok(()),
+        Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound) => {
+            Ok(())
+        }
+        Err(error) => Err(error),
     }
 }
 
 /// Binds in a directory that nobody else can enter, and moves the socket once it is closed to others:
 /// at no moment can anybody else connect.
-fn closed_socket(path: &Path) -> io::Result<UnixListener> {
+fn closed_socket(path: &Path) -> io::Result<(UnixListener, Identity)> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it names no file"));
     };
-    let apart = parent.join(format!(".pstore-{}", std::process::id()));
+    let mut distinct = [0; 8];
+    getrandom::fill(&mut distinct).map_err(io::Error::other)?;
+    let apart = parent.join(format!(".pstore-{:016x}", u64::from_ne_bytes(distinct)));
     fs::DirBuilder::new().mode(0o700).create(&apart)?;
     let within = apart.join(name);
     let bound = UnixListener::bind(&within).and_then(|listener| {
         fs::set_permissions(&within, fs::Permissions::from_mode(SOCKET_MODE))?;
+        let identity = identity(&within)?;
         fs::rename(&within, path)?;
-        Ok(listener)
+        Ok((listener, identity))
     });
     let _ = fs::remove_file(&within);
     let _ = fs::remove_dir(&apart);
@@ -174,6 +190,18 @@ mod tests {
         // One that a killed server left is replaced, another file is not.
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
         drop(listen.bind().await.unwrap());
+        // Whoever cannot be asked may live.
+        let other = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+        assert!(listen.bind().await.is_err() && path.exists());
+        drop(other);
+        fs::remove_file(&path).unwrap();
+        // The socket of a server that came later stays.
+        let early = listen.bind().await.unwrap();
+        fs::remove_file(&path).unwrap();
+        let late = listen.bind().await.unwrap();
+        drop(early);
+        UnixStream::connect(&path).await.unwrap();
+        drop(late);
         fs::write(&path, "").unwrap();
         assert_eq!(listen.bind().await.unwrap_err().kind(), io::ErrorKind::AlreadyExists);
     }
