@@ -16,6 +16,10 @@ use crate::call::{Answer, Call, answer};
 
 /// How long a request may wait for another holder.
 const MAX_WAIT_SECONDS: u64 = 60;
+/// How long a lock may hold without being renewed: who took it over a network may be gone.
+const MAX_TTL_SECONDS: u64 = 3600;
+/// What the names begin with that the server gives to its callers in events.
+const OWN_NAMES: [&str; 2] = ["token ", "request "];
 
 /// How long to wait for another holder.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -41,7 +45,7 @@ pub struct AcquireBody {
     /// Which run of the host it is.
     #[serde(default)]
     pub holder_host_run_id: String,
-    /// How long the lock holds without being renewed, from 5 to 86400; as the server's settings say if it
+    /// How long the lock holds without being renewed, from 5 to 3600; as the server's settings say if it
     /// is not said.
     pub ttl_seconds: Option<u64>,
 }
@@ -65,6 +69,15 @@ pub(super) async fn acquire(call: Call) -> Answer {
     let (query, body): (AcquireQuery, AcquireBody) = (call.query()?, call.document()?);
     if query.wait > MAX_WAIT_SECONDS {
         return Err(Failure::usage(format!("wait takes a number from 0 to {MAX_WAIT_SECONDS}")).into());
+    }
+    if body.ttl_seconds.is_some_and(|ttl| ttl > MAX_TTL_SECONDS) {
+        return Err(Failure::usage(format!("ttl_seconds takes at most {MAX_TTL_SECONDS}")).into());
+    }
+    for name in [&body.holder_run_id, &body.holder_host, &body.holder_host_run_id] {
+        if OWN_NAMES.iter().any(|own| name.trim_start().starts_with(own)) {
+            let message = format!("{name:?} is a name that only the server gives");
+            return Err(Failure::usage(message).hint("choose one that begins otherwise").into());
+        }
     }
     let actor = ActorName {
         run_id: Some(body.holder_run_id).filter(|id| !id.is_empty()),

@@ -141,7 +141,10 @@ fn a_lease_that_says_too_little_is_refused() {
         json!({ "holder_run_id": "a\nb" }),
         json!({ "holder_run_id": "x".repeat(300) }),
         json!({ "holder_run_id": "run", "ttl_seconds": 1 }),
-        json!({ "holder_run_id": "run", "ttl_seconds": 100_000 }),
+        json!({ "holder_run_id": "run", "ttl_seconds": 3601 }),
+        json!({ "holder_run_id": "token admin" }),
+        json!({ "holder_run_id": "run", "holder_host": " request 1" }),
+        json!({ "holder_run_id": "run", "holder_host_run_id": "request 1" }),
     ] {
         acquire("", body).refused(400, "invalid_input");
     }
