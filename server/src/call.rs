@@ -1,6 +1,6 @@
 //! `Call` is a request that was let in: who calls, what was asked for, and the engine to do it with.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{
     body::{Body, Bytes},
@@ -18,7 +18,10 @@ use store::{
     ops::read::resolve::{InvalidReference, Reference},
 };
 
-use crate::problem::Refusal;
+use crate::{problem::Refusal, shared::Server, tokens::Role};
+
+/// So many digits of an id name a snapshot wherever one is to be changed for good.
+const ID_DIGITS: usize = 12;
 
 /// What a route answers.
 pub(crate) type Answer = Result<Response<Body>, Refusal>;
@@ -26,12 +29,16 @@ pub(crate) type Answer = Result<Response<Body>, Refusal>;
 /// A request that was let in.
 #[derive(Debug)]
 pub(crate) struct Call {
+    /// What all requests share.
+    pub(crate) server: Arc<Server>,
     /// Does what is asked for.
     pub(crate) engine: Engine,
     /// Names the request in logs and events.
     pub(crate) request_id: String,
     /// The name of the caller's token; none where none is needed.
     pub(crate) caller: Option<String>,
+    /// What the caller's token may do; none where none is needed.
+    pub(crate) role: Option<Role>,
     /// What stands in the places that the path of the route leaves open.
     pub(crate) path: BTreeMap<String, String>,
     pub(crate) uri: Uri,
@@ -65,6 +72,21 @@ impl Call {
         Ok(SnapshotChoice { sha: named.sha.filter(|sha| !sha.is_current()), ..named })
     }
 
+    /// The snapshot that the path names by digits of its id. These name the same snapshot, or none, however
+    /// often they are sent; what `latest~1` or a time names changes.
+    pub(crate) fn snapshot_by_id(
+        &self,
+        chrome_major: Option<ChromeMajor>,
+    ) -> Result<SnapshotChoice, Failure> {
+        let typed = self.segment("sha_prefix")?;
+        let sha = Reference::digits(typed).filter(|_| typed.len() >= ID_DIGITS).ok_or_else(|| {
+            let message = format!("{typed:?} does not name one snapshot for good");
+            Failure::usage(message)
+                .hint(format!("send at least {ID_DIGITS} digits of its id, as the list has them"))
+        })?;
+        Ok(SnapshotChoice { name: SnapshotName::current(self.profile()?), chrome_major, sha: Some(sha) })
+    }
+
     /// A snapshot of the profile that the path names.
     pub(crate) fn named(
         &self,
@@ -86,6 +108,17 @@ impl Call {
     pub(crate) fn document<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         serde_json::from_slice(&self.body)
             .map_err(|error| Failure::usage(format!("the body is not what this route takes: {error}")))
+    }
+
+    /// Fails unless the caller has at least this role, which `what` needs.
+    pub(crate) fn require_role(&self, role: Role, what: &str) -> Result<(), Refusal> {
+        match self.role {
+            Some(own) if own >= role => Ok(()),
+            Some(own) => {
+                Err(Refusal::forbidden(format!("{what} needs the role {role}, and the token has {own}")))
+            }
+            None => Err(Refusal::forbidden(format!("{what} needs the role {role}"))),
+        }
     }
 
     /// Who acts, as events name it: the token, and the request.

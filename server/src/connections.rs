@@ -14,14 +14,11 @@ use tokio::{
 };
 use tower_service::Service;
 
-use crate::listen::{Connection, Listener};
-
-/// Where a request came from, as logs name it.
-#[derive(Clone, Debug)]
-pub(crate) struct Peer(pub(crate) Arc<str>);
-
-/// Stands for whoever connects through a socket in the file system.
-pub(crate) const UNIX: &str = "unix";
+use crate::{
+    listen::{Connection, Listener},
+    peer::Peer,
+    progress::Progress,
+};
 
 /// How many connections there may be at once; more have to wait.
 const MAX_CONNECTIONS: usize = 1024;
@@ -30,6 +27,8 @@ const HEAD_TIME: Duration = Duration::from_secs(30);
 /// How long the head of a request may be.
 const MAX_HEAD_BYTES: usize = 32 << 10;
 const MAX_HEADERS: usize = 64;
+/// How long the other side may take no byte of an answer.
+const WRITE_TIME: Duration = Duration::from_secs(30);
 /// How long to wait when the host has no room for one more connection.
 const BREATH: Duration = Duration::from_millis(100);
 
@@ -54,9 +53,11 @@ pub(crate) async fn serve(
         };
         match (accepted, permit) {
             (Ok(Connection::Tcp(stream, from)), Ok(permit)) => {
-                speak(stream, &from.ip().to_string(), router, &graceful, permit);
+                speak(stream, Peer::Address(from.ip()), router, &graceful, permit);
             }
-            (Ok(Connection::Unix(stream)), Ok(permit)) => speak(stream, UNIX, router, &graceful, permit),
+            (Ok(Connection::Unix(stream)), Ok(permit)) => {
+                speak(stream, Peer::Socket, router, &graceful, permit)
+            }
             (Err(error), _) => {
                 tracing::warn!("a connection could not be accepted: {error}");
                 tokio::time::sleep(BREATH).await;
@@ -73,15 +74,15 @@ pub(crate) async fn serve(
 /// Speaks HTTP over a connection, in a task of its own.
 fn speak(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    from: &str,
+    peer: Peer,
     router: &Router,
     graceful: &GracefulShutdown,
     permit: OwnedSemaphorePermit,
 ) {
-    let (router, peer) = (router.clone(), Peer(from.into()));
+    let router = router.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
         let mut router = router.clone();
-        request.extensions_mut().insert(peer.clone());
+        request.extensions_mut().insert(peer);
         async move { router.call(request.map(Body::new)).await }
     });
     let connection = http1::Builder::new()
@@ -89,7 +90,7 @@ fn speak(
         .header_read_timeout(HEAD_TIME)
         .max_buf_size(MAX_HEAD_BYTES)
         .max_headers(MAX_HEADERS)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(Progress::new(stream, WRITE_TIME)), service);
     let connection = graceful.watch(connection);
     tokio::spawn(async move {
         if let Err(error) = connection.await {

@@ -1,10 +1,6 @@
 //! `dispatch` takes a request to its route: it finds out who calls and whether it may, reads the body within limits, and answers.
 
-use std::{
-    collections::BTreeMap,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, pin::Pin, sync::Arc, time::Duration};
 
 use axum::{
     RequestPartsExt, Router,
@@ -13,20 +9,23 @@ use axum::{
     http::{HeaderValue, Method, Request, Response, StatusCode, header, request::Parts},
     routing::{MethodFilter, on},
 };
-use engine::{Engine, failure::Failure, interrupt::Interrupt};
+use engine::{failure::Failure, interrupt::Interrupt};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use store::{ErrorKind, catalog::clock};
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::{
+    audit::Audit,
     call::{Answer, Call},
-    connections::{Peer, UNIX},
     observer::RequestObserver,
+    peer::Peer,
     problem::Refusal,
     rates::Rates,
     route::{Access, Route},
     routes::ROUTES,
+    shared::Server,
     tokens::{Role, Token, TokenFile},
-    work::Work,
+    work::caught,
 };
 
 /// The longest body that is read.
@@ -37,17 +36,6 @@ const BODY_TIME: Duration = Duration::from_secs(10);
 const REQUEST_TIME: Duration = Duration::from_secs(120);
 /// Names a request in the answer.
 const REQUEST_ID: &str = "x-request-id";
-
-/// What all requests share.
-#[derive(Debug)]
-pub(crate) struct Server {
-    pub(crate) engine: Engine,
-    pub(crate) tokens: TokenFile,
-    pub(crate) rates: Rates,
-    pub(crate) work: Work,
-    /// Raised when the server is to stop.
-    pub(crate) stopping: Interrupt,
-}
 
 /// All routes, and an answer for everything else.
 pub(crate) fn router(server: &Arc<Server>) -> Router {
@@ -77,25 +65,22 @@ fn refused(refusal: Refusal) -> Response<Body> {
 
 /// Takes a request through a route.
 async fn take(server: Arc<Server>, route: &'static Route, request: Request<Body>) -> Response<Body> {
-    let (request_id, began) = (clock::new_record_id().to_string(), Instant::now());
-    let peer = request.extensions().get::<Peer>().cloned();
-    let path = request.uri().path().to_owned();
-    let mut caller = None;
-    let answer = done(server, route, request, &request_id, &mut caller).await;
+    let mut audit = Audit::new(&route.method, &request);
+    let request_id = audit.request_id.clone();
+    let answer = match admitted(&server, route, request, &mut audit).await {
+        Ok(admitted) => carried_out(&server, route, admitted, audit).await,
+        Err(refusal) => {
+            let answer = Err(refusal);
+            audit.tell(&answer);
+            answer
+        }
+    };
     let response = answer.unwrap_or_else(|refusal| {
         if refusal.status.is_server_error() {
             tracing::error!(request_id, "{route:?}: {}", refusal.failure.message);
         }
         refusal.response(&request_id)
     });
-    let (peer, caller) = (peer.as_ref().map_or("", |peer| &peer.0), caller.as_deref().unwrap_or(""));
-    let (status, ms) = (response.status().as_u16(), began.elapsed().as_millis() as u64);
-    // Whatever changes something, or was to, is told to everybody who keeps the log.
-    if route.method == Method::GET {
-        tracing::debug!(request_id, caller, peer, status, ms, "GET {path}");
-    } else {
-        tracing::info!(request_id, caller, peer, status, ms, "audit: {} {path}", route.method);
-    }
     marked(response, &request_id)
 }
 
@@ -110,37 +95,86 @@ fn marked(mut response: Response<Body>, request_id: &str) -> Response<Body> {
     response
 }
 
-async fn done(
-    server: Arc<Server>,
+/// A request that may be carried out, and the room that it takes meanwhile.
+struct Admitted {
+    call: Call,
+    room: Option<OwnedSemaphorePermit>,
+}
+
+/// Finds out who calls and whether it may, and reads all that it sends.
+async fn admitted(
+    server: &Arc<Server>,
     route: &'static Route,
     request: Request<Body>,
-    request_id: &str,
-    caller: &mut Option<String>,
-) -> Answer {
+    audit: &mut Audit,
+) -> Result<Admitted, Refusal> {
     let (mut parts, body) = request.into_parts();
+    let token = caller(server, route, &parts, audit)?;
     let path = path(&mut parts).await?;
-    // Callers of a socket have no address of their own.
-    if let Some(Peer(address)) = parts.extensions.get().filter(|Peer(address)| &**address != UNIX) {
-        require_rate(&server.rates, &format!("address {address}"))?;
-    }
-    if let Access::Tenant(role) = route.access {
-        let token = known(&server.tokens, &parts)?;
-        *caller = Some(token.name.clone());
-        require_rate(&server.rates, &format!("token {}", token.name))?;
-        require_access(&token, role, &path)?;
+    if let (Access::Tenant(role), Some(token)) = (route.access, &token) {
+        require_access(token, role, &path)?;
     }
     let body = received(&parts, body).await?;
-    let interrupt = InterruptedWithCaller(Interrupt::new());
-    let observer = Arc::new(RequestObserver { request_id: request_id.to_owned() });
+    // Whoever watches the server is answered however much there is to do.
+    let room = match route.access {
+        Access::Open => None,
+        Access::Tenant(_) => Some(server.requests.take()?),
+    };
+    let observer = Arc::new(RequestObserver { request_id: audit.request_id.clone() });
     let call = Call {
-        engine: server.engine.for_request(observer, interrupt.0.clone()),
-        request_id: request_id.to_owned(),
-        caller: caller.clone(),
+        server: Arc::clone(server),
+        engine: server.engine.for_request(observer, Interrupt::new()),
+        request_id: audit.request_id.clone(),
+        caller: audit.caller.clone(),
+        role: token.map(|token| token.role),
         path,
         uri: parts.uri,
         body,
     };
-    let mut work = std::pin::pin!(server.work.finish((route.run)(call)));
+    Ok(Admitted { call, room })
+}
+
+/// The token of whoever calls, if the route needs one. A request counts against a token that is known,
+/// and else against the address, which callers behind a proxy share.
+fn caller(
+    server: &Server,
+    route: &Route,
+    parts: &Parts,
+    audit: &mut Audit,
+) -> Result<Option<Token>, Refusal> {
+    let known = match route.access {
+        Access::Open => Ok(None),
+        Access::Tenant(_) => known(&server.tokens, parts).map(Some),
+    };
+    if let Ok(Some(token)) = &known {
+        audit.caller = Some(token.name.clone());
+        require_rate(&server.rates, &format!("token {}", token.name))?;
+    } else if let Some(network) = parts.extensions.get().and_then(Peer::network) {
+        require_rate(&server.rates, &network)?;
+    }
+    known
+}
+
+/// Carries a request out. A change is brought to its end, and told in the log, whether or not its caller
+/// still waits; all else ends with its caller.
+async fn carried_out(
+    server: &Server,
+    route: &'static Route,
+    Admitted { call, room }: Admitted,
+    audit: Audit,
+) -> Answer {
+    let interrupt = InterruptedWithCaller(call.engine.interrupt.clone());
+    let doing = (route.run)(call);
+    let doing = async move {
+        let answer = caught(doing).await;
+        audit.tell(&answer);
+        drop(room);
+        answer
+    };
+    let mut work: Pin<Box<dyn Future<Output = Answer> + Send + '_>> = match route.method == Method::GET {
+        true => Box::pin(doing),
+        false => Box::pin(server.work.finish(doing)),
+    };
     let stopping = server.stopping.raised();
     tokio::select! {
         answer = &mut work => return answer,

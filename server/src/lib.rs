@@ -15,17 +15,22 @@ pub mod listen;
 pub mod problem;
 pub mod tokens;
 
+mod audit;
 mod call;
 mod connections;
 mod dispatch;
 mod observer;
 mod openapi;
 mod page;
+mod peer;
+mod progress;
 mod rates;
+mod readiness;
 mod route;
 mod routes;
 mod schemas;
 mod serve;
+mod shared;
 mod stream;
 mod work;
 

@@ -83,22 +83,25 @@ fn content(sent: &Sent) -> Value {
 }
 
 /// The names in braces.
-fn in_path(route: &Route) -> impl Iterator<Item = Value> {
+fn in_path(route: &Route) -> impl Iterator<Item = Value> + '_ {
     let names = route.path.split('{').skip(1).filter_map(|rest| rest.split('}').next());
-    names.map(|name| {
+    names.map(move |name| {
         let name = name.trim_start_matches('*');
         json!({
             "name": name,
             "in": "path",
             "required": true,
-            "description": place(name),
+            "description": place(route, name),
             "schema": { "type": "string" },
         })
     })
 }
 
-fn place(name: &str) -> &'static str {
+fn place(route: &Route, name: &str) -> &'static str {
     match name {
+        "sha_prefix" if route.name == "delete_snapshot" => {
+            "The first digits of the snapshot's id, at least 12 of them; nothing else names it here."
+        }
         "tenant_id" => "The tenant.",
         "profile_id" => "The profile of the tenant.",
         "sha_prefix" => "The first digits of the snapshot's id; or a tag, `latest`, `latest~1` or a time.",

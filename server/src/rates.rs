@@ -1,4 +1,4 @@
-//! `Rates` bounds how often a token is used, and how often an address asks.
+//! `Rates` bounds how often a token is used, and how often an address asks without one.
 
 use std::{collections::HashMap, time::Instant};
 

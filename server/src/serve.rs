@@ -8,14 +8,7 @@ use serde::Serialize;
 use store::ErrorKind;
 use tokio::signal::unix::SignalKind;
 
-use crate::{
-    connections,
-    dispatch::{Server, router},
-    listen::Listen,
-    rates::Rates,
-    tokens::TokenFile,
-    work::Work,
-};
+use crate::{connections, dispatch::router, listen::Listen, rates::Rates, shared::Server, tokens::TokenFile};
 
 /// Asks for a server.
 #[derive(Clone, Debug)]
@@ -24,7 +17,7 @@ pub struct ServeRequest {
     pub listen: Listen,
     /// The file with its tokens.
     pub tokens: PathBuf,
-    /// How many requests a token, or an address, may send in a second.
+    /// How many requests a token, or an address without one, may send in a second.
     pub rate: u32,
     /// How long requests may take to end when it is told to stop.
     pub drain: Duration,
@@ -35,7 +28,7 @@ pub struct ServeRequest {
 pub struct ServeOutcome {
     /// Where it was reached.
     pub listen: String,
-    /// Whether every request that had begun was answered.
+    /// Every request that had begun was answered; if not, the command fails.
     pub drained: bool,
 }
 
@@ -63,13 +56,8 @@ pub async fn serve(engine: Engine, request: &ServeRequest) -> Result<ServeOutcom
         engine.warn("there is no token, so nobody is let in; `pstore token new` makes one");
     }
     engine.say(&format!("listening on {place}"));
-    let server = Arc::new(Server {
-        engine: engine.clone().serving(),
-        tokens,
-        rates: Rates::new(request.rate),
-        work: Work::default(),
-        stopping: stopping.clone(),
-    });
+    let (serving, rates) = (engine.clone().serving(), Rates::new(request.rate));
+    let server = Arc::new(Server::new(serving, tokens, rates, stopping.clone()));
     let router = router(&server);
     let until = async {
         stopped.await;
@@ -78,11 +66,12 @@ pub async fn serve(engine: Engine, request: &ServeRequest) -> Result<ServeOutcom
     };
     let is_drained = connections::serve(listener, &router, until, request.drain).await;
     let is_done = tokio::time::timeout(request.drain, server.work.all_ended()).await.is_ok();
-    let drained = is_drained && is_done;
-    if !drained {
-        engine.warn(&format!("some requests had not ended after {} s", request.drain.as_secs()));
+    if !(is_drained && is_done) {
+        let message = format!("some requests had not ended after {} s", request.drain.as_secs());
+        return Err(Failure::new(ErrorKind::Interrupted, message)
+            .hint("look at the audit lines of the log for what became of changes; --drain waits longer"));
     }
-    Ok(ServeOutcome { listen: place.to_string(), drained })
+    Ok(ServeOutcome { listen: place.to_string(), drained: true })
 }
 
 /// Listens from now on; ends with the first signal that asks the process to end.

@@ -1,6 +1,9 @@
 //! `stream` sends bytes to a caller while they are still being fetched, and never holds more than a few pieces of them.
 
-use std::io::{self, Write};
+use std::{
+    io::{self, Write},
+    sync::Arc,
+};
 
 use axum::body::Bytes;
 use engine::failure::Failure;
@@ -12,7 +15,14 @@ use crate::problem::Refusal;
 /// How many pieces wait for the caller.
 const PIECES: usize = 8;
 
-type Piece = Result<Bytes, Failure>;
+/// What goes from the one to the other.
+#[derive(Debug)]
+enum Piece {
+    Bytes(Bytes),
+    /// Nothing comes after it, and nothing is missing.
+    End,
+    Broken(Failure),
+}
 
 /// What is written to the one is read from the other.
 pub(crate) fn channel() -> (PieceWriter, PieceReader) {
@@ -28,7 +38,7 @@ pub(crate) struct PieceWriter {
 
 impl Write for PieceWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self.pieces.blocking_send(Ok(Bytes::copy_from_slice(bytes))) {
+        match self.pieces.blocking_send(Piece::Bytes(Bytes::copy_from_slice(bytes))) {
             Ok(()) => Ok(bytes.len()),
             Err(_) => Err(io::ErrorKind::BrokenPipe.into()),
         }
@@ -48,32 +58,45 @@ pub(crate) struct PieceReader {
 
 impl PieceReader {
     /// Begins the writing and waits for its first bytes: what fails before them is refused as anything
-    /// else. What fails later breaks the connection, so that nobody takes a part for the whole.
-    pub(crate) async fn begun(
+    /// else. What fails later breaks the connection, so that nobody takes a part for the whole. The
+    /// `room` is taken until both the writing and the reading have ended.
+    pub(crate) async fn begun<R: Send + Sync + 'static>(
         self,
+        room: R,
         writing: impl Future<Output = Result<(), Failure>> + Send + 'static,
     ) -> Result<impl Stream<Item = io::Result<Bytes>> + Send + 'static, Refusal> {
         let Self { pieces, mut read } = self;
+        let room = Arc::new(room);
+        let kept = Arc::clone(&room);
         tokio::spawn(async move {
-            if let Err(failure) = writing.await {
-                let _ = pieces.send(Err(failure)).await;
-            }
-        });
-        let first = match read.recv().await {
-            Some(Err(failure)) => return Err(failure.into()),
-            first => first,
-        };
-        Ok(stream::unfold((first, read), |(next, mut read)| async move {
-            let piece = match next {
-                Some(piece) => piece,
-                None => read.recv().await?,
+            let last = match writing.await {
+                Ok(()) => Piece::End,
+                Err(failure) => Piece::Broken(failure),
             };
-            let piece = piece.map_err(|failure| {
-                tracing::error!("a file broke off: {}", failure.message);
-                io::Error::other(failure.message)
-            });
-            Some((piece, (None, read)))
+            let _ = pieces.send(last).await;
+            drop(kept);
+        });
+        let first = next(&mut read).await?;
+        Ok(stream::try_unfold((Some(first), read, room), |(first, mut read, room)| async move {
+            let piece = match first {
+                Some(first) => first,
+                None => next(&mut read).await.map_err(|failure| {
+                    tracing::error!("a file broke off: {}", failure.message);
+                    io::Error::other(failure.message)
+                })?,
+            };
+            Ok(piece.map(|bytes| (bytes, (None, read, room))))
         }))
+    }
+}
+
+/// The next bytes; none after the last. A writer that vanished has not written all.
+async fn next(read: &mut mpsc::Receiver<Piece>) -> Result<Option<Bytes>, Failure> {
+    match read.recv().await {
+        Some(Piece::Bytes(bytes)) => Ok(Some(bytes)),
+        Some(Piece::End) => Ok(None),
+        Some(Piece::Broken(failure)) => Err(failure),
+        None => Err(Failure::internal("whoever wrote the file ended before its end")),
     }
 }
 
@@ -92,7 +115,7 @@ mod tests {
             let done = tokio::task::spawn_blocking(move || writing(writer)).await;
             done.unwrap()
         };
-        let stream = reader.begun(work).await?;
+        let stream = reader.begun((), work).await?;
         Ok(stream.collect().await)
     }
 
@@ -117,5 +140,32 @@ mod tests {
         });
         let pieces = pieces.await.unwrap();
         assert!(pieces[0].is_ok() && pieces[1].is_err() && pieces.len() == 2, "{pieces:?}");
+    }
+
+    #[tokio::test]
+    async fn a_writer_that_vanishes_has_not_written_all() {
+        let refusal = read(|_| panic!("on purpose")).await.unwrap_err();
+        assert_eq!(refusal.status, 500);
+        let pieces = read(|mut writer| {
+            writer.write_all(b"some").unwrap();
+            panic!("on purpose")
+        });
+        let pieces = pieces.await.unwrap();
+        assert!(pieces[0].is_ok() && pieces[1].is_err() && pieces.len() == 2, "{pieces:?}");
+    }
+
+    #[tokio::test]
+    async fn room_is_taken_until_the_last_byte_is_read() {
+        let room = Arc::new(());
+        let (mut writer, reader) = channel();
+        let work = async move {
+            let written = tokio::task::spawn_blocking(move || writer.write_all(b"some")).await;
+            written.unwrap().map_err(|error| Failure::internal(error.to_string()))
+        };
+        let stream = reader.begun(Arc::clone(&room), work).await.unwrap();
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        assert_eq!(Arc::strong_count(&room), 2);
+        drop(stream);
+        assert_eq!(Arc::strong_count(&room), 1);
     }
 }

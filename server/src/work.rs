@@ -1,6 +1,9 @@
 //! `Work` brings what was begun to its end, whether or not the caller still waits for it.
 
+use std::panic::AssertUnwindSafe;
+
 use engine::failure::Failure;
+use futures::FutureExt;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
@@ -44,6 +47,12 @@ impl Work {
     }
 }
 
+/// Carries it out; a panic in it is a failure.
+pub(crate) async fn caught<T>(work: impl Future<Output = Result<T, Refusal>>) -> Result<T, Refusal> {
+    let ended = AssertUnwindSafe(work).catch_unwind().await;
+    ended.unwrap_or_else(|_| Err(Failure::internal("the request ended with a panic").into()))
+}
+
 #[cfg(test)]
 mod tests {
     use std::{
@@ -74,6 +83,8 @@ mod tests {
     #[tokio::test]
     async fn a_panic_is_an_internal_failure() {
         let answer: Result<(), Refusal> = Work::default().finish(async { panic!("on purpose") }).await;
+        assert_eq!(answer.unwrap_err().status, 500);
+        let answer: Result<(), Refusal> = caught(async { panic!("on purpose") }).await;
         assert_eq!(answer.unwrap_err().status, 500);
     }
 }

@@ -12,7 +12,7 @@ use super::value::seconds;
 
 /// Offer profiles over HTTP, to callers that show a token
 ///
-/// Runs until SIGTERM or SIGINT, then brings what has begun to its end. Reads the tokens again whenever
+/// Runs until SIGTERM or SIGINT, then brings what has begun to its end, or fails after --drain. Reads the tokens again whenever
 /// their file changes.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
@@ -26,7 +26,7 @@ pub(crate) struct ServeArgs {
     /// The file with the tokens that `pstore token new` has made
     #[arg(long, value_name = "FILE")]
     pub(crate) tokens: PathBuf,
-    /// How many requests a token, or an address, may send in a second; twice as many at once
+    /// How many requests a token, or an address without one, may send in a second; twice as many at once
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rate: u32,
     /// How long requests may take to end when the server is told to stop

@@ -1,19 +1,23 @@
 //! `browse` looks into snapshots: their names, their files, what led to one, and how two differ.
 
-use std::{ffi::OsString, path::PathBuf};
+use std::{
+    ffi::{OsStr, OsString},
+    path::PathBuf,
+};
 
 use axum::{
     body::Body,
     http::{HeaderValue, Response, header},
 };
 use engine::{
+    contents,
     failure::Failure,
     names::SnapshotName,
-    verbs::{cat::CatRequest, diff::DiffRequest, history::HistoryRequest, ls::LsRequest},
+    verbs::{diff::DiffRequest, history::HistoryRequest, ls::LsRequest},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
-use store::name::ChromeMajor;
+use store::{ErrorKind, name::ChromeMajor, ops::read::browse::OpenFile};
 
 use super::snapshots::LineageQuery;
 use crate::{
@@ -62,20 +66,29 @@ pub(super) async fn tree(call: Call) -> Answer {
     answer(&call.engine.ls(&request).await?)
 }
 
-/// The bytes of one file. Each chunk is verified before it is sent.
+/// The bytes of one file, and how many they are: who gets fewer knows that some are missing. Each chunk is
+/// verified before it is sent.
 pub(super) async fn file(call: Call) -> Answer {
     let query: LineageQuery = call.query()?;
-    let request = CatRequest {
-        snapshot: call.snapshot(query.chrome_major_version)?,
-        path: OsString::from(call.segment("path")?),
-        is_for_terminal: false,
-    };
+    let choice = call.snapshot(query.chrome_major_version)?;
+    let path = contents::path(OsStr::new(call.segment("path")?))?;
+    let room = call.server.downloads.take()?;
+    let (tenant, lineage) = call.engine.lineage_to_judge(&choice.lineage()).await?;
+    let record = call.engine.resolve_snapshot(&tenant, &lineage, choice.reference()?).await?;
+    let file = OpenFile::open(&tenant, &record, &path).await.map_err(|error| match error.kind() {
+        ErrorKind::NotFound => contents::elsewhere(&record, error),
+        _ => Failure::from(error),
+    })?;
+    let size = file.size();
     let (writer, reading) = stream::channel();
-    let engine = call.engine.clone();
-    let writing = async move { engine.cat(&request, (writer, PathBuf::from("the caller"))).await.map(drop) };
-    let mut response = Response::new(Body::from_stream(reading.begun(writing).await?));
-    let kind = HeaderValue::from_static("application/octet-stream");
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    let writing = async move {
+        let written = file.write((writer, PathBuf::from("the caller"))).await;
+        written.map(drop).map_err(Failure::from)
+    };
+    let mut response = Response::new(Body::from_stream(reading.begun(room, writing).await?));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    headers.insert(header::CONTENT_LENGTH, HeaderValue::from(size));
     Ok(response)
 }
 

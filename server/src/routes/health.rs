@@ -1,8 +1,11 @@
 //! `health` answers those who watch the server: whether it runs, and whether it reaches its store.
 
+use std::time::Duration;
+
 use engine::{failure::Failure, location::Purpose};
 use schemars::JsonSchema;
 use serde::Serialize;
+use store::ErrorKind;
 
 use crate::call::{Answer, Call, answer};
 
@@ -17,15 +20,38 @@ pub struct HealthOutcome {
 
 const FINE: HealthOutcome = HealthOutcome { status: "ok", version: env!("CARGO_PKG_VERSION") };
 
+/// How long the store may take to answer.
+const LOOK_TIME: Duration = Duration::from_secs(10);
+
 pub(super) async fn alive(_: Call) -> Answer {
     answer(&FINE)
 }
 
-/// Reads one small object of the store.
+/// Everybody may ask, so that nobody is told where the store is or what is wrong with it: the log is.
 pub(super) async fn ready(call: Call) -> Answer {
-    let store = call.engine.store(Purpose::Read).await?;
-    if store.config().await.map_err(Failure::from)?.is_none() {
-        return Err(call.engine.location.no_store().into());
+    let unready = |message: &str| Err(Failure::new(ErrorKind::Unavailable, message).into());
+    if !call.server.tokens.is_in_order() {
+        return unready("the token file cannot be read");
     }
-    answer(&FINE)
+    match call.server.readiness.verdict(reaches_store(&call)).await {
+        true => answer(&FINE),
+        false => unready("the store cannot be reached"),
+    }
+}
+
+/// Reads one small object of the store.
+async fn reaches_store(call: &Call) -> bool {
+    let look = async {
+        let store = call.engine.store(Purpose::Read).await?;
+        let config = store.config().await.map_err(Failure::from)?;
+        config.map(drop).ok_or_else(|| call.engine.location.no_store())
+    };
+    let seen = tokio::time::timeout(LOOK_TIME, look).await.unwrap_or_else(|_| {
+        let message = format!("the store did not answer within {} s", LOOK_TIME.as_secs());
+        Err(Failure::new(ErrorKind::Unavailable, message))
+    });
+    if let Err(failure) = &seen {
+        tracing::error!(request_id = call.request_id, "the server is not ready: {}", failure.message);
+    }
+    seen.is_ok()
 }

@@ -88,6 +88,10 @@ pub(super) async fn acquire(call: Call) -> Answer {
     if actor.run_id.is_none() {
         return Err(Failure::usage("holder_run_id is empty").hint("say which run holds the lock").into());
     }
+    let room = match query.wait {
+        0 => None,
+        _ => Some(call.server.waiting.take()?),
+    };
     let lineage = call.lineage(body.chrome_major_version)?;
     let request = AcquireLockRequest {
         lineage: lineage.clone(),
@@ -96,6 +100,7 @@ pub(super) async fn acquire(call: Call) -> Answer {
         ttl: body.ttl_seconds.map(Duration::from_secs),
     };
     let taken = call.engine.acquire_lock(&request).await?;
+    drop(room);
     if call.engine.interrupt.is_raised() {
         // Nobody is left to be told its token.
         let held = HeldLockRequest { lineage, actor, token: Some(taken.token) };

@@ -15,7 +15,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use store::{ErrorKind, name::ChromeMajor};
 
-use crate::call::{Answer, Call, answer};
+use crate::{
+    call::{Answer, Call, answer},
+    tokens::Role,
+};
 
 /// How many snapshots a page has, if nothing is said.
 const PAGE: usize = 100;
@@ -65,7 +68,8 @@ pub struct RollbackBody {
     /// Do it; otherwise only say what would change.
     #[serde(default)]
     pub confirm: bool,
-    /// Even while somebody holds the lock, and even over a pointer that is damaged.
+    /// Even while somebody holds the lock, and even over a pointer that is damaged. It needs the role
+    /// `admin`.
     #[serde(default)]
     pub force: bool,
 }
@@ -151,6 +155,10 @@ pub(super) async fn show(call: Call) -> Answer {
 
 pub(super) async fn rollback(call: Call) -> Answer {
     let body: RollbackBody = call.document()?;
+    if body.force {
+        // It takes the lock away from whoever holds it.
+        call.require_role(Role::Admin, "`force`")?;
+    }
     let request = RollbackRequest {
         snapshot: call.named(&body.sha_prefix, body.chrome_major_version)?,
         actor: call.actor(),
@@ -163,7 +171,7 @@ pub(super) async fn rollback(call: Call) -> Answer {
 
 pub(super) async fn delete(call: Call) -> Answer {
     let query: DeleteQuery = call.query()?;
-    let chosen = call.named(call.segment("sha_prefix")?, query.chrome_major_version)?;
+    let chosen = call.snapshot_by_id(query.chrome_major_version)?;
     let request = DeleteRequest {
         name: Subject::Snapshot(SnapshotName::current(call.profile()?)),
         chrome_major: chosen.chrome_major,

@@ -33,6 +33,8 @@ struct Read {
     /// Which state of the file was looked at last, whether it could be read or not.
     stamp: Option<Stamp>,
     tokens: Arc<Vec<Token>>,
+    /// Whether the tokens are those of that state.
+    is_in_order: bool,
 }
 
 /// Changes whenever somebody writes to the file, or puts another in its place.
@@ -50,7 +52,7 @@ impl TokenFile {
     /// Reads the file, which must be in order.
     pub fn open(path: &Path) -> Result<Self, Failure> {
         let (stamp, tokens) = read(path)?;
-        let read = Read { stamp: Some(stamp), tokens: Arc::new(tokens) };
+        let read = Read { stamp: Some(stamp), tokens: Arc::new(tokens), is_in_order: true };
         Ok(Self { path: path.to_owned(), read: Mutex::new(read) })
     }
 
@@ -64,6 +66,12 @@ impl TokenFile {
         self.current().len()
     }
 
+    /// Whether the tokens are those that the file has now: it is there, and it could be read.
+    pub fn is_in_order(&self) -> bool {
+        self.current();
+        self.read.lock().is_in_order
+    }
+
     /// The tokens as the file has them now. If it cannot be read, those that were read before stay, and
     /// that is said once.
     fn current(&self) -> Arc<Vec<Token>> {
@@ -75,11 +83,12 @@ impl TokenFile {
         match read(&self.path) {
             Ok((stamp, tokens)) => {
                 tracing::info!(tokens = tokens.len(), "the token file was read again");
-                *kept = Read { stamp: Some(stamp), tokens: Arc::new(tokens) };
+                *kept = Read { stamp: Some(stamp), tokens: Arc::new(tokens), is_in_order: true };
             }
             Err(failure) => {
                 tracing::error!("the tokens stay as they were: {}", failure.message);
                 kept.stamp = now;
+                kept.is_in_order = false;
             }
         }
         Arc::clone(&kept.tokens)
@@ -128,7 +137,7 @@ struct Entry {
 
 pub(super) fn parse(text: &str) -> Result<Vec<Token>, String> {
     let document: Document = toml::from_str(text).map_err(|error| error.message().to_owned())?;
-    let mut names = BTreeSet::new();
+    let (mut names, mut digests) = (BTreeSet::new(), BTreeSet::new());
     let mut tokens = Vec::new();
     for entry in document.token {
         let Entry { name, sha256, tenants, role, expires_at_ms } = entry;
@@ -138,6 +147,9 @@ pub(super) fn parse(text: &str) -> Result<Vec<Token>, String> {
         }
         let digest = SecretDigest::parse(&sha256)
             .ok_or_else(|| format!("the sha256 of {name} is not one of 64 digits 0-9 a-f"))?;
+        if !digests.insert(digest.0) {
+            return Err(format!("{name} has the sha256 of another token"));
+        }
         let tenants = Tenants::of(&tenants).map_err(|problem| format!("the tenants of {name}: {problem}"))?;
         tokens.push(Token { name, digest, tenants, role, expires_at_ms });
     }
@@ -179,13 +191,14 @@ mod tests {
         for broken in ["[[token]", "[[token]]\nname = \"x\"\n", &entry("a b", "s")] {
             fs::write(&path, broken).unwrap();
             assert!(tokens.find("s1").is_some() && tokens.find("s2").is_some(), "{broken}");
+            assert!(!tokens.is_in_order(), "{broken}");
         }
         fs::remove_file(&path).unwrap();
         assert_eq!(tokens.count(), 2);
         // Another file in its place, as editors do it.
         fs::write(folder.path().join("next"), entry("two", "s2")).unwrap();
         fs::rename(folder.path().join("next"), &path).unwrap();
-        assert!(tokens.find("s1").is_none() && tokens.find("s2").is_some());
+        assert!(tokens.find("s1").is_none() && tokens.find("s2").is_some() && tokens.is_in_order());
     }
 
     #[test]
@@ -206,6 +219,7 @@ mod tests {
         for (wrong, words) in [
             (good.replace("one", "a b"), "names no token"),
             (format!("{good}{good}"), "two tokens are called one"),
+            (format!("{good}{}", good.replace("one", "two")), "two has the sha256 of another token"),
             (good.replace("\"acme\"", ""), "for no tenant"),
             (good.replace("read", "owner"), "unknown variant"),
             (good.replace("sha256 = \"", "sha256 = \"0"), "not one of 64 digits"),

@@ -1,6 +1,10 @@
 //! Who may do what, and what others are told.
 
-use std::{collections::BTreeSet, fs, time::Duration};
+use std::{
+    collections::BTreeSet,
+    fs,
+    time::{Duration, Instant},
+};
 
 use serde_json::{Value, json};
 use tests::served::{Reply, Served};
@@ -43,9 +47,9 @@ const TABLE: [Tried; 17] = [
     tried("DELETE", "P/{sha_prefix}", "ffffffffffff", None, [403, 403, 403, 404]),
     tried("POST", "P/force-unlock", "", Some(r#"{ "reason": "a test" }"#), [403, 403, 403, 200]),
     tried("GET", "P/{sha_prefix}/history", "latest", None, ALL),
-    tried("GET", "P/{sha_prefix}/tree", "latest", None, ALL),
+    tried("GET", "P/{sha_prefix}/tree", "latest", None, RUN),
     tried("GET", "P/{sha_prefix}/files/{path}", "latest", None, RUN),
-    tried("GET", "P/{sha_prefix}/diff/{other_sha_prefix}", "latest~1", None, ALL),
+    tried("GET", "P/{sha_prefix}/diff/{other_sha_prefix}", "latest~1", None, RUN),
     tried("PUT", "P/{sha_prefix}/tags/{tag}", "ffffffffffff", None, [403, 403, 404, 404]),
     tried("DELETE", "P/{sha_prefix}/tags/{tag}", "latest", None, [403, 403, 404, 404]),
     tried("GET", "P/events", "", None, ALL),
@@ -175,6 +179,31 @@ fn a_token_ends_when_its_time_is_over() {
         .unwrap();
     let problem = ask().refused(401, "denied");
     assert_eq!(problem["detail"], "this token has expired");
+}
+
+/// Those who watch a server may be anybody: they are told that something is wrong, and not where.
+#[test]
+fn a_server_is_ready_while_it_has_its_store_and_its_tokens() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let ready = || server.call("GET /readyz", None, None);
+    ready().expect(200);
+    let tokens = fs::read_to_string(&scene.tokens.path).unwrap();
+    fs::write(&scene.tokens.path, "[[token]").unwrap();
+    assert_eq!(ready().refused(503, "unavailable")["detail"], "the token file cannot be read");
+    fs::write(&scene.tokens.path, tokens).unwrap();
+    ready().expect(200);
+    let (store, aside) = (scene.folder.path().join("store"), scene.folder.path().join("aside"));
+    fs::rename(&store, &aside).unwrap();
+    let began = Instant::now();
+    while ready().status == 200 {
+        assert!(began.elapsed() < Duration::from_secs(10), "it is still ready");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let problem = ready().refused(503, "unavailable");
+    assert_eq!(problem["detail"], "the store cannot be reached");
+    assert!(!problem.to_string().contains(scene.folder.path().to_str().unwrap()), "{problem:#}");
+    assert!(server.said().contains("the server is not ready: "), "{}", server.said());
 }
 
 /// Neither the file nor anything that is said, at any length, holds a secret.

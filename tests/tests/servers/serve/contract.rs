@@ -32,6 +32,13 @@ fn a_client_of_the_contract_lists_shows_rolls_back_deletes_and_unlocks() {
     call(format!("GET {ALICE}/ffffffffffff"), None).refused(404, "not_found");
     call("GET /v1/profile-snapshots/acme/nobody".to_owned(), None).refused(404, "not_found");
 
+    // What names another snapshot tomorrow, or may name several, deletes none.
+    for vague in ["latest~1", "latest", "2026-11-15T10:00", "some-tag", &first[..11]] {
+        let problem = call(format!("DELETE {ALICE}/{vague}"), None).refused(400, "invalid_input");
+        assert!(problem["hint"].as_str().unwrap().contains("at least 12 digits"), "{problem:#}");
+    }
+    assert_eq!(shas(&call(format!("GET {ALICE}"), None).expect(200)), [first, second]);
+
     // The current one stays.
     let problem = call(format!("DELETE {ALICE}/{second}"), None).refused(409, "snapshot_needed");
     assert_eq!(problem["exit_code"], 27);
@@ -85,6 +92,13 @@ fn a_rollback_past_a_holder_names_it() {
     let problem = reply.refused(409, "lock_held");
     assert_eq!((&problem["holder_run_id"], &problem["holder_host"]), (&"busy".into(), &"h1".into()));
     assert_eq!(problem["exit_code"], 24);
+    // Only who may take locks away may do so this way.
+    let forced = json!({ "sha_prefix": scene.shas[0], "confirm": true, "force": true });
+    let call = |secret: &str| server.call(&format!("POST {ALICE}/rollback"), Some(secret), Some(&forced));
+    call(&secret).refused(403, "denied");
+    assert_eq!(scene.host.succeed(["lock", "show", "acme/alice"])["holder_run_id"], "busy");
+    let admin = scene.token("acme", "admin");
+    assert_eq!(call(&admin).expect(200)["outcome"], "rolled_back");
 }
 
 #[test]

@@ -45,6 +45,9 @@ fn a_caller_that_goes_away_leaves_nothing_half_done() {
     assert!(moved > 0, "no request was begun before its caller left");
     let ended = server.stop();
     assert_eq!((ended.code, &ended.document["drained"]), (Some(0), &true.into()), "{ended:#?}");
+    let told =
+        ended.stderr.lines().filter(|line| line.contains("audit: POST") && line.contains("status=200"));
+    assert_eq!(told.count(), moved, "the log has every change: {}", ended.stderr);
     assert!(is_current(&scene, &scene.shas[current]));
     scene.host.verify("acme/alice", &[]);
 }
@@ -82,7 +85,8 @@ fn a_server_does_not_wait_for_ever_for_those_who_never_finish() {
     stream.write_all(b"POST /healthz HTTP/1.1\r\nHost:").unwrap();
     thread::sleep(Duration::from_millis(100));
     let ended = server.stop();
-    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    assert_eq!(ended.code, Some(130), "{ended:#?}");
+    assert!(ended.stderr.contains("some requests had not ended after 1 s"), "{ended:#?}");
 }
 
 #[test]

@@ -1,0 +1,55 @@
+//! `Peer` says where a request came from.
+
+use std::{
+    fmt,
+    net::{IpAddr, Ipv6Addr},
+};
+
+/// Where a request came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// From an address.
+    Address(IpAddr),
+    /// Through a socket in the file system, where callers have no address of their own.
+    Socket,
+}
+
+/// As logs name it.
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            Self::Socket => f.write_str("unix"),
+        }
+    }
+}
+
+impl Peer {
+    /// What its requests are counted against. Whoever has one address of IPv6 has 2⁶⁴ of them.
+    pub(crate) fn network(&self) -> Option<String> {
+        let Self::Address(address) = self else { return None };
+        Some(match address.to_canonical() {
+            IpAddr::V4(address) => format!("address {address}"),
+            IpAddr::V6(address) => {
+                let network = Ipv6Addr::from_bits(address.to_bits() >> 64 << 64);
+                format!("network {network}/64")
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_one_network_count_as_one() {
+        let network = |address: &str| Peer::Address(address.parse().unwrap()).network().unwrap();
+        assert_eq!(network("192.0.2.1"), "address 192.0.2.1");
+        assert_eq!(network("::ffff:192.0.2.1"), network("192.0.2.1"));
+        assert_eq!(network("2001:db8:1:2::1"), "network 2001:db8:1:2::/64");
+        assert_eq!(network("2001:db8:1:2:ffff::1"), network("2001:db8:1:2::1"));
+        assert_ne!(network("2001:db8:1:3::1"), network("2001:db8:1:2::1"));
+        assert_eq!(Peer::Socket.network(), None);
+    }
+}

@@ -1,0 +1,61 @@
+//! `Readiness` keeps whether the server reaches its store, so that many who ask cost one look.
+
+use std::time::{Duration, Instant};
+
+use tokio::sync::Mutex;
+
+/// How long a verdict is told to others.
+const SHARED: Duration = Duration::from_secs(2);
+
+/// The last verdict.
+#[derive(Debug)]
+pub(crate) struct Readiness {
+    last: Mutex<Option<(Instant, bool)>>,
+    shared: Duration,
+}
+
+impl Default for Readiness {
+    fn default() -> Self {
+        Self { last: Mutex::default(), shared: SHARED }
+    }
+}
+
+impl Readiness {
+    /// The verdict of a moment ago, or else that of `look`. Who asks meanwhile waits for it.
+    pub(crate) async fn verdict(&self, look: impl Future<Output = bool>) -> bool {
+        let mut last = self.last.lock().await;
+        if let Some((at, is_ready)) = *last
+            && at.elapsed() < self.shared
+        {
+            return is_ready;
+        }
+        let is_ready = look.await;
+        *last = Some((Instant::now(), is_ready));
+        is_ready
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn who_asks_at_once_shares_a_verdict_and_who_asks_later_gets_a_new_one() {
+        let (readiness, looks) = (Readiness::default(), AtomicUsize::new(0));
+        let look = |is_ready: bool| {
+            let looks = &looks;
+            async move {
+                looks.fetch_add(1, Ordering::SeqCst);
+                tokio::task::yield_now().await;
+                is_ready
+            }
+        };
+        let at_once = futures::join!(readiness.verdict(look(false)), readiness.verdict(look(true)));
+        assert_eq!((at_once, looks.load(Ordering::SeqCst)), ((false, false), 1));
+        let brief = Readiness { shared: Duration::ZERO, ..readiness };
+        assert!(brief.verdict(look(true)).await);
+        assert_eq!(looks.load(Ordering::SeqCst), 2);
+    }
+}

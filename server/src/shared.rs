@@ -1,0 +1,86 @@
+//! `Server` holds what all requests share.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use engine::{Engine, failure::Failure, interrupt::Interrupt};
+use store::ErrorKind;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::{problem::Refusal, rates::Rates, readiness::Readiness, tokens::TokenFile, work::Work};
+
+/// How many requests may be in progress at once.
+const MAX_REQUESTS: usize = 256;
+/// How many of them may wait for a lock, so that they leave room for others.
+const MAX_WAITING: usize = 128;
+/// How many files may be on their way at once. Each takes up to 40 MiB of memory.
+const MAX_DOWNLOADS: usize = 32;
+
+/// What all requests share.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) engine: Engine,
+    pub(crate) tokens: TokenFile,
+    pub(crate) rates: Rates,
+    pub(crate) work: Work,
+    pub(crate) readiness: Readiness,
+    pub(crate) requests: Room,
+    pub(crate) waiting: Room,
+    pub(crate) downloads: Room,
+    /// Raised when the server is to stop.
+    pub(crate) stopping: Interrupt,
+}
+
+impl Server {
+    pub(crate) fn new(engine: Engine, tokens: TokenFile, rates: Rates, stopping: Interrupt) -> Self {
+        Self {
+            engine,
+            tokens,
+            rates,
+            work: Work::default(),
+            readiness: Readiness::default(),
+            requests: Room::new("requests in progress", MAX_REQUESTS),
+            waiting: Room::new("callers that wait for a lock", MAX_WAITING),
+            downloads: Room::new("downloads in progress", MAX_DOWNLOADS),
+            stopping,
+        }
+    }
+}
+
+/// Bounds how many of something there are at once. Nobody waits for room.
+#[derive(Debug)]
+pub(crate) struct Room {
+    what: &'static str,
+    left: Arc<Semaphore>,
+}
+
+impl Room {
+    fn new(what: &'static str, most: usize) -> Self {
+        Self { what, left: Arc::new(Semaphore::new(most)) }
+    }
+
+    /// Takes room until the permit is dropped; if there is none, the caller is told to come back.
+    pub(crate) fn take(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+        Arc::clone(&self.left).try_acquire_owned().map_err(|_| {
+            let message = format!("the server has too many {}", self.what);
+            let failure = Failure::new(ErrorKind::Unavailable, message).hint("try again in a few seconds");
+            Refusal::new(StatusCode::SERVICE_UNAVAILABLE, failure)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_that_is_taken_is_refused_and_comes_back() {
+        let room = Room::new("downloads", 2);
+        let taken = [room.take().unwrap(), room.take().unwrap()];
+        let refusal = room.take().unwrap_err();
+        assert_eq!(refusal.status, 503);
+        assert!(refusal.response("id").headers().contains_key("retry-after"));
+        drop(taken);
+        assert!(room.take().is_ok());
+    }
+}
