@@ -201,11 +201,15 @@ fn only_a_flush_makes_the_next_write_through_a_mapping_visible() {
     let state =
         || FileState::of(&rustix::fs::statat(root.fd(), "mapped", rustix::fs::AtFlags::empty()).unwrap());
     let mut mapper = Mapper::start(&path);
-    mapper.write('1');
-    let unflushed = state();
-    sleep(Duration::from_millis(50));
-    mapper.write('2');
-    assert_eq!(state(), unflushed, "this file system shows every write; the flush is not needed here");
+    // The kernel may write the page back at any moment, and then the next write is seen.
+    let hidden = (0..20).any(|_| {
+        mapper.write('1');
+        let unflushed = state();
+        sleep(Duration::from_millis(50));
+        mapper.write('2');
+        state() == unflushed
+    });
+    assert!(hidden, "this file system shows every write; the flush is not needed here");
     let found = walk(&root, &|_| false, &|_, _| None, 2).unwrap();
     let paths: Vec<_> = found.files.iter().map(|file| found.entries[file.entry].path.clone()).collect();
     stat_trust::flush(&root, &paths).unwrap();

@@ -125,43 +125,6 @@ fn who_shows_a_token_does_not_pay_for_those_who_show_none() {
     server.call(&format!("GET {ALICE}"), Some(&secret), None).expect(200);
 }
 
-#[test]
-fn who_waits_beside_too_many_is_told_to_come_back() {
-    let scene = Scene::new();
-    let secret = scene.token("acme", "run");
-    let server = scene.serve();
-    scene.host.succeed(["lock", "acquire", "acme/alice", "--run-id", "busy", "--ttl", "600"]);
-    let holder = r#"{ "holder_run_id": "waits" }"#;
-    let wait =
-        |seconds: u64| request(&format!("POST {ALICE}/leases?wait={seconds}"), Some(&secret), Some(holder));
-    let mut waiting = Vec::new();
-    // Some more than there is room for: these are told so, and nobody looks.
-    for _ in 0..140 {
-        let mut stream = server.connect();
-        stream.write_all(wait(60).as_bytes()).unwrap();
-        waiting.push(stream);
-    }
-    let began = Instant::now();
-    let reply = loop {
-        let reply = server.send(&wait(1));
-        if reply.status != 409 {
-            break reply;
-        }
-        assert!(began.elapsed() < Duration::from_secs(30), "nobody is refused");
-    };
-    reply.refused(503, "unavailable");
-    assert_eq!(reply.header("retry-after"), Some("5"));
-    // Whoever does not wait is answered all the same.
-    server.call(&format!("GET {ALICE}/leases"), Some(&secret), None).expect(200);
-    server.send(&wait(0)).refused(409, "lock_held");
-    drop(waiting);
-    let began = Instant::now();
-    while server.send(&wait(1)).status != 409 {
-        assert!(began.elapsed() < Duration::from_secs(30), "those who left still take room");
-        thread::sleep(Duration::from_millis(50));
-    }
-}
-
 /// Without a flag the log has every change, and who made it; reads it has with -v.
 #[test]
 fn every_change_is_in_the_log() {
