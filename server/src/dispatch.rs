@@ -22,7 +22,7 @@ use crate::{
     problem::Refusal,
     rates::Rates,
     route::{Access, Route},
-    routes::ROUTES,
+    routes,
     shared::Server,
     tokens::{Role, Token, TokenFile},
     work::caught,
@@ -40,7 +40,7 @@ const REQUEST_ID: &str = "x-request-id";
 /// All routes, and an answer for everything else.
 pub(crate) fn router(server: &Arc<Server>) -> Router {
     let mut router = Router::new();
-    for route in ROUTES {
+    for route in routes::all() {
         // The table has only methods that can be routed, which a test of the routes sees to.
         let Ok(filter) = MethodFilter::try_from(route.method.clone()) else { continue };
         let server = Arc::clone(server);

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Describes these routes.
-pub(crate) fn document(routes: &[Route]) -> Value {
+pub(crate) fn document<'a>(routes: impl Iterator<Item = &'a Route>) -> Value {
     let mut paths = Map::new();
     for route in routes {
         let operations = paths.entry(path(route)).or_insert_with(|| json!({}));

@@ -1,14 +1,23 @@
 //! `activity` tells what has happened to a profile, and what a tenant has stored.
 
+use axum::http::Method;
 use engine::{
     failure::Failure,
-    verbs::{log::LogRequest, stats::StatsRequest},
+    verbs::{
+        log::{LogOutcome, LogRequest},
+        stats::{StatsRequest, TenantStats},
+    },
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
 use store::name::{ChromeMajor, InvalidName};
 
-use crate::call::{Answer, Call, answer};
+use crate::{
+    call::{Answer, Call, answer},
+    route::{Access::Tenant, Route, Sent::Document},
+    schemas::{received, sent},
+    tokens::Role,
+};
 
 /// How many events are told, if nothing is said.
 const EVENTS: usize = 50;
@@ -24,7 +33,30 @@ pub struct EventsQuery {
     pub last: Option<usize>,
 }
 
-pub(super) async fn events(call: Call) -> Answer {
+/// The routes of this area.
+pub(super) static ROUTES: &[Route] = &[
+    Route::new(
+        "events",
+        Method::GET,
+        profile!("/events"),
+        Tenant(Role::Read),
+        "Tells what has happened to the pointer and the lock of a profile",
+        Document(sent::<LogOutcome>),
+        |call| Box::pin(events(call)),
+    )
+    .query(received::<EventsQuery>),
+    Route::new(
+        "stats",
+        Method::GET,
+        "/v1/tenants/{tenant_id}/stats",
+        Tenant(Role::Read),
+        "Counts what a tenant has stored, and what it stands for",
+        Document(sent::<TenantStats>),
+        |call| Box::pin(stats(call)),
+    ),
+];
+
+async fn events(call: Call) -> Answer {
     let query: EventsQuery = call.query()?;
     let last = query.last.unwrap_or(EVENTS);
     if !(1..=MAX_EVENTS).contains(&last) {
@@ -35,7 +67,7 @@ pub(super) async fn events(call: Call) -> Answer {
 }
 
 /// What is stored of the tenant that the path names, and of no other.
-pub(super) async fn stats(call: Call) -> Answer {
+async fn stats(call: Call) -> Answer {
     let tenant = call.segment("tenant_id")?.parse();
     let tenant = tenant.map_err(|error: InvalidName| Failure::usage(error.to_string()))?;
     let outcome = call.engine.stats(&StatsRequest { tenant: Some(tenant) }).await?;

@@ -7,13 +7,17 @@ use std::{
 
 use axum::{
     body::Body,
-    http::{HeaderValue, Response, header},
+    http::{HeaderValue, Method, Response, header},
 };
 use engine::{
     contents,
     failure::Failure,
     names::SnapshotName,
-    verbs::{diff::DiffRequest, history::HistoryRequest, ls::LsRequest},
+    verbs::{
+        diff::{DiffOutcome, DiffRequest},
+        history::{HistoryOutcome, HistoryRequest},
+        ls::{LsOutcome, LsRequest},
+    },
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -22,7 +26,14 @@ use store::{ErrorKind, name::ChromeMajor, ops::read::browse::OpenFile};
 use super::snapshots::LineageQuery;
 use crate::{
     call::{Answer, Call, answer},
+    route::{
+        Access::Tenant,
+        Route,
+        Sent::{Bytes, Document},
+    },
+    schemas::{received, sent},
     stream,
+    tokens::Role,
 };
 
 /// Chooses what is listed of a snapshot.
@@ -50,13 +61,57 @@ pub struct DiffQuery {
     pub stat: bool,
 }
 
-pub(super) async fn history(call: Call) -> Answer {
+/// The routes of this area.
+pub(super) static ROUTES: &[Route] = &[
+    Route::new(
+        "history",
+        Method::GET,
+        profile!("/{sha_prefix}/history"),
+        Tenant(Role::Read),
+        "Tells which snapshots led to one",
+        Document(sent::<HistoryOutcome>),
+        |call| Box::pin(history(call)),
+    )
+    .query(received::<LineageQuery>),
+    Route::new(
+        "tree",
+        Method::GET,
+        profile!("/{sha_prefix}/tree"),
+        Tenant(Role::Run),
+        "Lists a directory of a snapshot",
+        Document(sent::<LsOutcome>),
+        |call| Box::pin(tree(call)),
+    )
+    .query(received::<TreeQuery>),
+    Route::new(
+        "file",
+        Method::GET,
+        profile!("/{sha_prefix}/files/{*path}"),
+        Tenant(Role::Run),
+        "Sends one file of a snapshot, every byte verified",
+        Bytes,
+        |call| Box::pin(file(call)),
+    )
+    .query(received::<LineageQuery>),
+    Route::new(
+        "diff",
+        Method::GET,
+        profile!("/{sha_prefix}/diff/{other_sha_prefix}"),
+        Tenant(Role::Run),
+        "Tells which paths differ between two snapshots",
+        Document(sent::<DiffOutcome>),
+        |call| Box::pin(diff(call)),
+    )
+    .query(received::<DiffQuery>),
+];
+
+async fn history(call: Call) -> Answer {
     let query: LineageQuery = call.query()?;
     let snapshot = call.snapshot(query.chrome_major_version)?;
     answer(&call.engine.history(&HistoryRequest { snapshot }).await?)
 }
 
-pub(super) async fn tree(call: Call) -> Answer {
+async fn tree(call: Call) -> Answer {
     let query: TreeQuery = call.query()?;
     let request = LsRequest {
         snapshot: call.snapshot(query.chrome_major_version)?,
@@ -68,7 +123,7 @@ pub(super) async fn tree(call: Call) -> Answer {
 
 /// The bytes of one file, and how many they are: who gets fewer knows that some are missing. Each chunk is
 /// verified before it is sent.
-pub(super) async fn file(call: Call) -> Answer {
+async fn file(call: Call) -> Answer {
     let query: LineageQuery = call.query()?;
     let choice = call.snapshot(query.chrome_major_version)?;
     let path = contents::path(OsStr::new(call.segment("path")?))?;
@@ -92,7 +147,7 @@ pub(super) async fn file(call: Call) -> Answer {
     Ok(response)
 }
 
-pub(super) async fn diff(call: Call) -> Answer {
+async fn diff(call: Call) -> Answer {
     let query: DiffQuery = call.query()?;
     let name = format!("{}@{}", call.profile()?, call.segment("sha_prefix")?);
     let name: SnapshotName = name.parse().map_err(Failure::usage)?;

@@ -4,32 +4,53 @@ use std::sync::LazyLock;
 
 use axum::{
     body::Body,
-    http::{HeaderValue, Response, header},
+    http::{HeaderValue, Method, Response, header},
 };
 use serde_json::{Value, json};
 
-use super::ROUTES;
+use super::all;
 use crate::{
     call::{Answer, Call, answer},
     openapi, page,
+    route::{
+        Access::Open,
+        Route,
+        Sent::{Document, Page},
+    },
 };
 
 /// Neither changes while the program runs.
-static DOCUMENT: LazyLock<Value> = LazyLock::new(|| openapi::document(ROUTES));
+static DOCUMENT: LazyLock<Value> = LazyLock::new(|| openapi::document(all()));
 static PAGE: LazyLock<String> = LazyLock::new(|| page::page(&DOCUMENT));
 
 /// Lets the page have its own style, and nothing else.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
-pub(super) fn schema() -> Value {
+/// The routes of this area.
+pub(super) static ROUTES: &[Route] = &[
+    Route::new(
+        "openapi",
+        Method::GET,
+        "/openapi.json",
+        Open,
+        "Describes all routes to programs",
+        Document(schema),
+        |call| Box::pin(document(call)),
+    ),
+    Route::new("docs", Method::GET, "/docs", Open, "Describes all routes to people", Page, |call| {
+        Box::pin(page(call))
+    }),
+];
+
+fn schema() -> Value {
     json!({ "type": "object", "description": "An OpenAPI 3.1 document." })
 }
 
-pub(super) async fn document(_: Call) -> Answer {
+async fn document(_: Call) -> Answer {
     answer(&*DOCUMENT)
 }
 
-pub(super) async fn page(_: Call) -> Answer {
+async fn page(_: Call) -> Answer {
     let mut response = Response::new(Body::from(PAGE.as_str()));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));

@@ -2,12 +2,17 @@
 
 use std::time::Duration;
 
+use axum::http::Method;
 use engine::{failure::Failure, location::Purpose};
 use schemars::JsonSchema;
 use serde::Serialize;
 use store::ErrorKind;
 
-use crate::call::{Answer, Call, answer};
+use crate::{
+    call::{Answer, Call, answer},
+    route::{Access::Open, Route, Sent::Document},
+    schemas::sent,
+};
 
 /// How the server is.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -23,12 +28,34 @@ const FINE: HealthOutcome = HealthOutcome { status: "ok", version: env!("CARGO_P
 /// How long the store may take to answer.
 const LOOK_TIME: Duration = Duration::from_secs(10);
 
-pub(super) async fn alive(_: Call) -> Answer {
+/// The routes of this area.
+pub(super) static ROUTES: &[Route] = &[
+    Route::new(
+        "alive",
+        Method::GET,
+        "/healthz",
+        Open,
+        "Tells whether the server runs",
+        Document(sent::<HealthOutcome>),
+        |call| Box::pin(alive(call)),
+    ),
+    Route::new(
+        "ready",
+        Method::GET,
+        "/readyz",
+        Open,
+        "Tells whether the server reaches its store, and whether its token file is in order",
+        Document(sent::<HealthOutcome>),
+        |call| Box::pin(ready(call)),
+    ),
+];
+
+async fn alive(_: Call) -> Answer {
     answer(&FINE)
 }
 
 /// Everybody may ask, so that nobody is told where the store is or what is wrong with it: the log is.
-pub(super) async fn ready(call: Call) -> Answer {
+async fn ready(call: Call) -> Answer {
     let unready = |message: &str| Err(Failure::new(ErrorKind::Unavailable, message).into());
     if !call.server.tokens.is_in_order() {
         return unready("the token file cannot be read");

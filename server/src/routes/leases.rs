@@ -2,17 +2,26 @@
 
 use std::time::Duration;
 
+use axum::http::Method;
 use engine::{
     failure::Failure,
     names::ActorName,
-    verbs::lock::{AcquireLockRequest, HeldLockRequest},
+    verbs::lock::{
+        AcquireLockOutcome, AcquireLockRequest, HeldLockRequest, ReleaseLockOutcome, RenewLockOutcome,
+        ShowLockOutcome,
+    },
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
 use store::{ErrorKind, id::Nonce, name::ChromeMajor};
 
 use super::snapshots::LineageQuery;
-use crate::call::{Answer, Call, answer};
+use crate::{
+    call::{Answer, Call, answer},
+    route::{Access::Tenant, Route, Sent::Document},
+    schemas::{received, sent},
+    tokens::Role,
+};
 
 /// How long a request may wait for another holder.
 const MAX_WAIT_SECONDS: u64 = 60;
@@ -60,12 +69,57 @@ pub struct HeldBody {
     pub token: Nonce,
 }
 
-pub(super) async fn show(call: Call) -> Answer {
+/// The routes of this area.
+pub(super) static ROUTES: &[Route] = &[
+    Route::new(
+        "show_lease",
+        Method::GET,
+        profile!("/leases"),
+        Tenant(Role::Read),
+        "Tells who holds the lock of a profile",
+        Document(sent::<ShowLockOutcome>),
+        |call| Box::pin(show(call)),
+    )
+    .query(received::<LineageQuery>),
+    Route::new(
+        "acquire_lease",
+        Method::POST,
+        profile!("/leases"),
+        Tenant(Role::Run),
+        "Takes the lock of a profile, and waits for another holder if asked to",
+        Document(sent::<AcquireLockOutcome>),
+        |call| Box::pin(acquire(call)),
+    )
+    .query(received::<AcquireQuery>)
+    .body(received::<AcquireBody>),
+    Route::new(
+        "renew_lease",
+        Method::PUT,
+        profile!("/leases"),
+        Tenant(Role::Run),
+        "Renews the lock of a profile",
+        Document(sent::<RenewLockOutcome>),
+        |call| Box::pin(renew(call)),
+    )
+    .body(received::<HeldBody>),
+    Route::new(
+        "release_lease",
+        Method::DELETE,
+        profile!("/leases"),
+        Tenant(Role::Run),
+        "Gives the lock of a profile back",
+        Document(sent::<ReleaseLockOutcome>),
+        |call| Box::pin(release(call)),
+    )
+    .body(received::<HeldBody>),
+];
+
+async fn show(call: Call) -> Answer {
     let query: LineageQuery = call.query()?;
     answer(&call.engine.show_lock(&call.lineage(query.chrome_major_version)?).await?)
 }
 
-pub(super) async fn acquire(call: Call) -> Answer {
+async fn acquire(call: Call) -> Answer {
     let (query, body): (AcquireQuery, AcquireBody) = (call.query()?, call.document()?);
     if query.wait > MAX_WAIT_SECONDS {
         return Err(Failure::usage(format!("wait takes a number from 0 to {MAX_WAIT_SECONDS}")).into());
@@ -110,11 +164,11 @@ pub(super) async fn acquire(call: Call) -> Answer {
     answer(&taken)
 }
 
-pub(super) async fn renew(call: Call) -> Answer {
+async fn renew(call: Call) -> Answer {
     answer(&call.engine.renew_lock(&held(&call)?).await?)
 }
 
-pub(super) async fn release(call: Call) -> Answer {
+async fn release(call: Call) -> Answer {
     answer(&call.engine.release_lock(&held(&call)?).await?)
 }
 

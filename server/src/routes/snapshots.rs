@@ -1,14 +1,15 @@
 //! `snapshots` has the five routes of the contract: list, show, roll back, delete, and take a lock away.
 
+use axum::http::Method;
 use engine::{
     failure::Failure,
     names::{Scope, SnapshotName, Subject},
     verbs::{
-        delete::{DeleteOutcome, DeleteRequest},
-        force_unlock::ForceUnlockRequest,
+        delete::{DeleteOutcome, DeleteRequest, DeletedSnapshot},
+        force_unlock::{ForceUnlockOutcome, ForceUnlockRequest},
         list::{ListOutcome, ListRequest, SnapshotList, SnapshotRow},
-        rollback::RollbackRequest,
-        show::ShowRequest,
+        rollback::{RollbackOutcome, RollbackRequest},
+        show::{ShowOutcome, ShowRequest},
     },
 };
 use schemars::JsonSchema;
@@ -17,6 +18,8 @@ use store::{ErrorKind, name::ChromeMajor};
 
 use crate::{
     call::{Answer, Call, answer},
+    route::{Access::Tenant, Route, Sent::Document},
+    schemas::{received, sent},
     tokens::Role,
 };
 
@@ -101,7 +104,61 @@ pub struct ForceUnlockBody {
     pub confirm: bool,
 }
 
-pub(super) async fn list(call: Call) -> Answer {
+/// The routes of this area.
+pub(super) static ROUTES: &[Route] = &[
+    Route::new(
+        "list_snapshots",
+        Method::GET,
+        profile!(""),
+        Tenant(Role::Read),
+        "Lists the snapshots of a profile, page by page",
+        Document(sent::<SnapshotPage>),
+        |call| Box::pin(list(call)),
+    )
+    .query(received::<ListQuery>),
+    Route::new(
+        "show_snapshot",
+        Method::GET,
+        profile!("/{sha_prefix}"),
+        Tenant(Role::Read),
+        "Shows what is known of one snapshot",
+        Document(sent::<ShowOutcome>),
+        |call| Box::pin(show(call)),
+    )
+    .query(received::<LineageQuery>),
+    Route::new(
+        "rollback",
+        Method::POST,
+        profile!("/rollback"),
+        Tenant(Role::Operate),
+        "Makes another snapshot the current one; without `confirm`, says what would change",
+        Document(sent::<RollbackOutcome>),
+        |call| Box::pin(rollback(call)),
+    )
+    .body(received::<RollbackBody>),
+    Route::new(
+        "delete_snapshot",
+        Method::DELETE,
+        profile!("/{sha_prefix}"),
+        Tenant(Role::Admin),
+        "Deletes one snapshot that is neither the current one nor the only one",
+        Document(sent::<DeletedSnapshot>),
+        |call| Box::pin(delete(call)),
+    )
+    .query(received::<DeleteQuery>),
+    Route::new(
+        "force_unlock",
+        Method::POST,
+        profile!("/force-unlock"),
+        Tenant(Role::Admin),
+        "Takes the lock of a profile away; without `confirm`, says from whom",
+        Document(sent::<ForceUnlockOutcome>),
+        |call| Box::pin(force_unlock(call)),
+    )
+    .body(received::<ForceUnlockBody>),
+];
+
+async fn list(call: Call) -> Answer {
     let query: ListQuery = call.query()?;
     let limit = query.limit.unwrap_or(PAGE);
     if !(1..=MAX_PAGE).contains(&limit) {
@@ -147,13 +204,13 @@ fn cursor(row: &SnapshotRow) -> String {
     }
 }
 
-pub(super) async fn show(call: Call) -> Answer {
+async fn show(call: Call) -> Answer {
     let query: LineageQuery = call.query()?;
     let snapshot = call.snapshot(query.chrome_major_version)?;
     answer(&call.engine.show(&ShowRequest { snapshot }).await?)
 }
 
-pub(super) async fn rollback(call: Call) -> Answer {
+async fn rollback(call: Call) -> Answer {
     let body: RollbackBody = call.document()?;
     if body.force {
         // It takes the lock away from whoever holds it.
@@ -169,7 +226,7 @@ pub(super) async fn rollback(call: Call) -> Answer {
     answer(&call.engine.rollback(&request).await?)
 }
 
-pub(super) async fn delete(call: Call) -> Answer {
+async fn delete(call: Call) -> Answer {
     let query: DeleteQuery = call.query()?;
     let chosen = call.snapshot_by_id(query.chrome_major_version)?;
     let request = DeleteRequest {
@@ -191,7 +248,7 @@ pub(super) async fn delete(call: Call) -> Answer {
     }
 }
 
-pub(super) async fn force_unlock(call: Call) -> Answer {
+async fn force_unlock(call: Call) -> Answer {
     let body: ForceUnlockBody = call.document()?;
     let request = ForceUnlockRequest {
         lineage: call.lineage(body.chrome_major_version)?,

@@ -1,14 +1,47 @@
 //! `tags` gives snapshots names, and takes them away.
 
-use engine::{failure::Failure, verbs::tag::TagRequest};
+use axum::http::Method;
+use engine::{
+    failure::Failure,
+    verbs::tag::{TagOutcome, TagRequest},
+};
 
 use super::snapshots::LineageQuery;
-use crate::call::{Answer, Call, answer};
+use crate::{
+    call::{Answer, Call, answer},
+    route::{Access::Tenant, Route, Sent::Document},
+    schemas::{received, sent},
+    tokens::Role,
+};
 
 /// What stands where a snapshot's name would stand in the paths of other routes.
 const WORDS_OF_ROUTES: [&str; 4] = ["events", "force-unlock", "leases", "rollback"];
 
-pub(super) async fn tag(call: Call) -> Answer {
+/// The routes of this area.
+pub(super) static ROUTES: &[Route] = &[
+    Route::new(
+        "tag",
+        Method::PUT,
+        profile!("/{sha_prefix}/tags/{tag}"),
+        Tenant(Role::Operate),
+        "Gives a snapshot a name, so that it is kept",
+        Document(sent::<TagOutcome>),
+        |call| Box::pin(tag(call)),
+    )
+    .query(received::<LineageQuery>),
+    Route::new(
+        "untag",
+        Method::DELETE,
+        profile!("/{sha_prefix}/tags/{tag}"),
+        Tenant(Role::Operate),
+        "Takes a name from a snapshot",
+        Document(sent::<TagOutcome>),
+        |call| Box::pin(untag(call)),
+    )
+    .query(received::<LineageQuery>),
+];
+
+async fn tag(call: Call) -> Answer {
     let tag = call.segment("tag")?;
     if WORDS_OF_ROUTES.contains(&tag) {
         let message = format!("no snapshot can be called {tag}: a path of the server has that word");
@@ -17,7 +50,7 @@ pub(super) async fn tag(call: Call) -> Answer {
     answer(&call.engine.tag(&request(&call)?).await?)
 }
 
-pub(super) async fn untag(call: Call) -> Answer {
+async fn untag(call: Call) -> Answer {
     answer(&call.engine.untag(&request(&call)?).await?)
 }
 
