@@ -15,7 +15,7 @@ use crate::{call::Answer, peer::Peer};
 pub(crate) struct Audit {
     /// Names the request in logs and events.
     pub(crate) request_id: String,
-    /// The name of the caller's token, once it is known.
+    /// Who calls, as events name it, once it is known.
     pub(crate) caller: Option<String>,
     peer: Option<Peer>,
     method: Method,

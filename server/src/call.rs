@@ -35,9 +35,9 @@ pub(crate) struct Call {
     pub(crate) engine: Engine,
     /// Names the request in logs and events.
     pub(crate) request_id: String,
-    /// The name of the caller's token; none where none is needed.
+    /// Who calls, as events name it; none where nobody needs to say so.
     pub(crate) caller: Option<String>,
-    /// What the caller's token may do; none where none is needed.
+    /// What the caller may do; none where nobody needs to say who it is.
     pub(crate) role: Option<Role>,
     /// What stands in the places that the path of the route leaves open.
     pub(crate) path: BTreeMap<String, String>,
@@ -115,17 +115,16 @@ impl Call {
         match self.role {
             Some(own) if own >= role => Ok(()),
             Some(own) => {
-                Err(Refusal::forbidden(format!("{what} needs the role {role}, and the token has {own}")))
+                Err(Refusal::forbidden(format!("{what} needs the role {role}, and the caller has {own}")))
             }
             None => Err(Refusal::forbidden(format!("{what} needs the role {role}"))),
         }
     }
 
-    /// Who acts, as events name it: the token, and the request.
+    /// Who acts, as events name it: the caller, and the request.
     pub(crate) fn actor(&self) -> ActorName {
-        let caller = self.caller.as_deref().unwrap_or("nobody");
         ActorName {
-            run_id: Some(format!("token {caller}")),
+            run_id: Some(self.caller.clone().unwrap_or_else(|| "nobody".to_owned())),
             host: None,
             host_run_id: format!("request {}", self.request_id),
         }

@@ -6,18 +6,22 @@ use axum::{Router, body::Body, http::Request};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
-    server::graceful::GracefulShutdown,
+    server::graceful::{GracefulShutdown, Watcher},
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    sync::{OwnedSemaphorePermit, Semaphore},
+    net::TcpStream,
+    sync::Semaphore,
 };
 use tower_service::Service;
 
 use crate::{
+    dispatch,
     listen::{Connection, Listener},
     peer::Peer,
     progress::Progress,
+    shared::Server,
+    tls::{Certified, Tls},
 };
 
 /// How many connections there may be at once; more have to wait.
@@ -36,10 +40,11 @@ const BREATH: Duration = Duration::from_millis(100);
 /// as `patience` lasts. Whether all had ended by then.
 pub(crate) async fn serve(
     listener: Listener,
-    router: &Router,
+    server: &Arc<Server>,
     stopped: impl Future<Output = ()>,
     patience: Duration,
 ) -> bool {
+    let router = dispatch::router(server);
     let (graceful, room) = (GracefulShutdown::new(), Arc::new(Semaphore::new(MAX_CONNECTIONS)));
     let mut stopped = std::pin::pin!(stopped);
     loop {
@@ -52,11 +57,12 @@ pub(crate) async fn serve(
             () = &mut stopped => break,
         };
         match (accepted, permit) {
-            (Ok(Connection::Tcp(stream, from)), Ok(permit)) => {
-                speak(stream, Peer::Address(from.ip()), router, &graceful, permit);
-            }
-            (Ok(Connection::Unix(stream)), Ok(permit)) => {
-                speak(stream, Peer::Socket, router, &graceful, permit)
+            (Ok(connection), Ok(permit)) => {
+                let spoken = spoken(connection, Arc::clone(server), router.clone(), graceful.watcher());
+                tokio::spawn(async move {
+                    spoken.await;
+                    drop(permit);
+                });
             }
             (Err(error), _) => {
                 tracing::warn!("a connection could not be accepted: {error}");
@@ -71,18 +77,38 @@ pub(crate) async fn serve(
     tokio::time::timeout(patience, graceful.shutdown()).await.is_ok()
 }
 
-/// Speaks HTTP over a connection, in a task of its own.
-fn speak(
+/// Speaks HTTP over a connection to its end, encrypted if the server has certificates.
+async fn spoken(connection: Connection, server: Arc<Server>, router: Router, watcher: Watcher) {
+    match (connection, &server.tls) {
+        (Connection::Unix(stream), _) => speak(stream, (Peer::Socket, None), router, watcher).await,
+        (Connection::Tcp(stream, from), None) => {
+            speak(stream, (Peer::Address(from.ip()), None), router, watcher).await;
+        }
+        (Connection::Tcp(stream, from), Some(tls)) => {
+            encrypted(stream, (Peer::Address(from.ip()), tls), router, watcher).await;
+        }
+    }
+}
+
+async fn encrypted(stream: TcpStream, (peer, tls): (Peer, &Tls), router: Router, watcher: Watcher) {
+    match tls.accept(stream).await {
+        Ok((stream, certified)) => speak(stream, (peer, certified), router, watcher).await,
+        Err(problem) => tracing::debug!(%peer, "a connection was not encrypted: {problem}"),
+    }
+}
+
+async fn speak(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    peer: Peer,
-    router: &Router,
-    graceful: &GracefulShutdown,
-    permit: OwnedSemaphorePermit,
+    (peer, certified): (Peer, Option<Certified>),
+    router: Router,
+    watcher: Watcher,
 ) {
-    let router = router.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
         let mut router = router.clone();
         request.extensions_mut().insert(peer);
+        if let Some(certified) = &certified {
+            request.extensions_mut().insert(certified.clone());
+        }
         async move { router.call(request.map(Body::new)).await }
     });
     let connection = http1::Builder::new()
@@ -91,11 +117,7 @@ fn speak(
         .max_buf_size(MAX_HEAD_BYTES)
         .max_headers(MAX_HEADERS)
         .serve_connection(TokioIo::new(Progress::new(stream, WRITE_TIME)), service);
-    let connection = graceful.watch(connection);
-    tokio::spawn(async move {
-        if let Err(error) = connection.await {
-            tracing::debug!("a connection broke: {error}");
-        }
-        drop(permit);
-    });
+    if let Err(error) = watcher.watch(connection).await {
+        tracing::debug!("a connection broke: {error}");
+    }
 }

@@ -24,7 +24,8 @@ use crate::{
     route::{Access, Route},
     routes,
     shared::Server,
-    tokens::{Role, Token, TokenFile},
+    tls::Certified,
+    tokens::{Caller, Role},
     work::caught,
 };
 
@@ -109,10 +110,10 @@ async fn admitted(
     audit: &mut Audit,
 ) -> Result<Admitted, Refusal> {
     let (mut parts, body) = request.into_parts();
-    let token = caller(server, route, &parts, audit)?;
+    let caller = caller(server, route, &parts, audit)?;
     let path = path(&mut parts).await?;
-    if let (Access::Tenant(role), Some(token)) = (route.access, &token) {
-        require_access(token, role, &path)?;
+    if let (Access::Tenant(role), Some(caller)) = (route.access, &caller) {
+        require_access(caller, role, &path)?;
     }
     let body = received(&parts, body).await?;
     // Whoever watches the server is answered however much there is to do.
@@ -126,7 +127,7 @@ async fn admitted(
         engine: server.engine.for_request(observer, Interrupt::new()),
         request_id: audit.request_id.clone(),
         caller: audit.caller.clone(),
-        role: token.map(|token| token.role),
+        role: caller.map(|caller| caller.role),
         path,
         uri: parts.uri,
         body,
@@ -134,21 +135,21 @@ async fn admitted(
     Ok(Admitted { call, room })
 }
 
-/// The token of whoever calls, if the route needs one. A request counts against a token that is known,
-/// and else against the address, which callers behind a proxy share.
+/// Whoever calls, if the route needs to know. A request counts against a caller that is known, and else
+/// against the address, which callers behind a proxy share.
 fn caller(
     server: &Server,
     route: &Route,
     parts: &Parts,
     audit: &mut Audit,
-) -> Result<Option<Token>, Refusal> {
+) -> Result<Option<Caller>, Refusal> {
     let known = match route.access {
         Access::Open => Ok(None),
-        Access::Tenant(_) => known(&server.tokens, parts).map(Some),
+        Access::Tenant(_) => known(server, parts).map(Some),
     };
-    if let Ok(Some(token)) = &known {
-        audit.caller = Some(token.name.clone());
-        require_rate(&server.rates, &format!("token {}", token.name))?;
+    if let Ok(Some(caller)) = &known {
+        audit.caller = Some(caller.to_string());
+        require_rate(&server.rates, &caller.to_string())?;
     } else if let Some(network) = parts.extensions.get().and_then(Peer::network) {
         require_rate(&server.rates, &network)?;
     }
@@ -216,29 +217,43 @@ async fn path(parts: &mut Parts) -> Result<BTreeMap<String, String>, Refusal> {
     Ok(params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }
 
-/// The token that the caller shows.
-fn known(tokens: &TokenFile, parts: &Parts) -> Result<Token, Refusal> {
+/// Who shows a token; or else, who shows a certificate.
+fn known(server: &Server, parts: &Parts) -> Result<Caller, Refusal> {
     let Some(value) = parts.headers.get(header::AUTHORIZATION) else {
-        return Err(Refusal::unknown_caller("this needs a token"));
+        return match parts.extensions.get::<Certified>() {
+            Some(certified) => by_certificate(server, certified),
+            None => Err(Refusal::unknown_caller("this needs a token")),
+        };
     };
     let secret = value.to_str().ok().and_then(|value| value.split_once(' '));
     let secret = secret.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-    let token = secret.and_then(|(_, secret)| tokens.find(secret.trim()));
+    let token = secret.and_then(|(_, secret)| server.tokens.find(secret.trim()));
     let token = token.ok_or_else(|| Refusal::unknown_caller("nobody knows this token"))?;
     match token.is_expired(clock::unix_ms()) {
         true => Err(Refusal::unknown_caller("this token has expired")),
-        false => Ok(token),
+        false => Ok(token.into()),
     }
 }
 
-/// Fails unless the token is for the tenant, with this role. Whether what is asked for exists plays no part.
-fn require_access(token: &Token, role: Role, path: &BTreeMap<String, String>) -> Result<(), Refusal> {
-    if !path.get("tenant_id").is_some_and(|tenant| token.tenants.include(tenant)) {
-        return Err(Refusal::forbidden("this token is not for this tenant"));
+/// Who the certificate of the connection says, if its authorities are still trusted.
+fn by_certificate(server: &Server, certified: &Certified) -> Result<Caller, Refusal> {
+    if !server.tls.as_ref().is_some_and(|tls| tls.trusts(&certified.trust)) {
+        let message = "the authorities of certificates have changed since this connection began";
+        return Err(Refusal::unknown_caller(message));
     }
-    match token.role < role {
+    certified.caller.clone().map_err(|problem| Refusal::unknown_caller(&problem))
+}
+
+/// Fails unless the caller may act for the tenant, with this role. Whether what is asked for exists plays
+/// no part.
+fn require_access(caller: &Caller, role: Role, path: &BTreeMap<String, String>) -> Result<(), Refusal> {
+    let word = caller.kind.word();
+    if !path.get("tenant_id").is_some_and(|tenant| caller.tenants.include(tenant)) {
+        return Err(Refusal::forbidden(format!("this {word} is not for this tenant")));
+    }
+    match caller.role < role {
         true => {
-            Err(Refusal::forbidden(format!("this needs the role {role}, and the token has {}", token.role)))
+            Err(Refusal::forbidden(format!("this needs the role {role}, and the {word} has {}", caller.role)))
         }
         false => Ok(()),
     }

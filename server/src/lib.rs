@@ -13,6 +13,7 @@
 pub mod documents;
 pub mod listen;
 pub mod problem;
+pub mod tls;
 pub mod tokens;
 
 mod audit;
@@ -32,6 +33,7 @@ mod schemas;
 mod serve;
 mod shared;
 mod stream;
+mod watched;
 mod work;
 
 pub use serve::{ServeOutcome, ServeRequest, serve};

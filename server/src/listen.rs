@@ -42,13 +42,22 @@ impl FromStr for Listen {
 impl fmt::Display for Listen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Address(address) => write!(f, "http://{address}"),
+            Self::Address(address) => write!(f, "{address}"),
             Self::Socket(path) => write!(f, "{UNIX}{}", path.display()),
         }
     }
 }
 
 impl Listen {
+    /// As callers write it.
+    pub fn url(&self, is_encrypted: bool) -> String {
+        match (self, is_encrypted) {
+            (Self::Socket(_), _) => self.to_string(),
+            (Self::Address(_), true) => format!("https://{self}"),
+            (Self::Address(_), false) => format!("http://{self}"),
+        }
+    }
+
     /// Whether requests leave this host, where whoever is on the way can read them.
     pub fn is_exposed(&self) -> bool {
         matches!(self, Self::Address(address) if !address.ip().is_loopback())
@@ -166,9 +175,10 @@ mod tests {
     #[test]
     fn a_place_is_an_address_or_a_socket() {
         for good in ["127.0.0.1:7070", "[::1]:0"] {
-            assert_eq!(good.parse::<Listen>().unwrap().to_string(), format!("http://{good}"));
+            assert_eq!(good.parse::<Listen>().unwrap().url(false), format!("http://{good}"));
+            assert_eq!(good.parse::<Listen>().unwrap().url(true), format!("https://{good}"));
         }
-        assert_eq!("unix:/run/x".parse::<Listen>().unwrap().to_string(), "unix:/run/x");
+        assert_eq!("unix:/run/x".parse::<Listen>().unwrap().url(false), "unix:/run/x");
         for wrong in ["", "7070", "localhost", "unix:", "unix:x", "127.0.0.1"] {
             assert!(wrong.parse::<Listen>().is_err(), "{wrong}");
         }

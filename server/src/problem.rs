@@ -68,8 +68,8 @@ impl Refusal {
         Self::new(StatusCode::FORBIDDEN, Failure::new(ErrorKind::Denied, message))
     }
 
-    /// As it is answered.
-    pub fn response(&self, request_id: &str) -> Response<Body> {
+    /// What is wrong, as a document.
+    pub fn document(&self, request_id: &str) -> Vec<u8> {
         let problem = Problem {
             reference: "about:blank",
             title: self.status.canonical_reason().unwrap_or_default(),
@@ -81,8 +81,12 @@ impl Refusal {
             request_id: request_id.to_owned(),
             holder: self.failure.holder.as_deref().map(HolderFields::from),
         };
-        let body = serde_json::to_vec(&problem).unwrap_or_default();
-        let mut response = Response::new(Body::from(body));
+        serde_json::to_vec(&problem).unwrap_or_default()
+    }
+
+    /// As it is answered.
+    pub fn response(&self, request_id: &str) -> Response<Body> {
+        let mut response = Response::new(Body::from(self.document(request_id)));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));

@@ -8,7 +8,14 @@ use serde::Serialize;
 use store::ErrorKind;
 use tokio::signal::unix::SignalKind;
 
-use crate::{connections, dispatch::router, listen::Listen, rates::Rates, shared::Server, tokens::TokenFile};
+use crate::{
+    connections,
+    listen::Listen,
+    rates::Rates,
+    shared::Server,
+    tls::{Tls, TlsFiles},
+    tokens::TokenFile,
+};
 
 /// Asks for a server.
 #[derive(Clone, Debug)]
@@ -17,6 +24,8 @@ pub struct ServeRequest {
     pub listen: Listen,
     /// The file with its tokens.
     pub tokens: PathBuf,
+    /// The files for TLS; without them connections are not encrypted.
+    pub tls: Option<TlsFiles>,
     /// How many requests a token, or an address without one, may send in a second.
     pub rate: u32,
     /// How long requests may take to end when it is told to stop.
@@ -40,6 +49,11 @@ pub async fn serve(engine: Engine, request: &ServeRequest) -> Result<ServeOutcom
     // From here on a signal stops the server, and does not end the process.
     let stopped = told_to_stop();
     let tokens = TokenFile::open(&request.tokens)?;
+    let tls = request.tls.as_ref().map(Tls::open).transpose()?;
+    if tls.is_some() && matches!(request.listen, Listen::Socket(_)) {
+        return Err(Failure::usage("a socket in the file system is not encrypted")
+            .hint("leave --tls-cert and --tls-key out, or listen on an address"));
+    }
     let bound = match request.listen.bind().await {
         Ok(listener) => listener.place().map(|place| (listener, place)),
         Err(error) => Err(error),
@@ -47,31 +61,33 @@ pub async fn serve(engine: Engine, request: &ServeRequest) -> Result<ServeOutcom
     let (listener, place) = bound.map_err(|error| {
         Failure::new(ErrorKind::Io, format!("cannot listen on {}: {error}", request.listen))
     })?;
-    if place.is_exposed() {
+    let is_exposed = place.is_exposed() && tls.is_none();
+    let place = place.url(tls.is_some());
+    if is_exposed {
         engine.warn(&format!(
-            "requests to {place} are not encrypted: whoever is on the way can read tokens; put a proxy with TLS in front"
+            "requests to {place} are not encrypted: whoever is on the way can read tokens; --tls-cert and --tls-key encrypt them"
         ));
     }
-    if tokens.count() == 0 {
+    let knows_certificates = request.tls.as_ref().is_some_and(|files| files.client_authorities.is_some());
+    if tokens.count() == 0 && !knows_certificates {
         engine.warn("there is no token, so nobody is let in; `pstore token new` makes one");
     }
     engine.say(&format!("listening on {place}"));
     let (serving, rates) = (engine.clone().serving(), Rates::new(request.rate));
-    let server = Arc::new(Server::new(serving, tokens, rates, stopping.clone()));
-    let router = router(&server);
+    let server = Arc::new(Server::new(serving, (tokens, tls), rates, stopping.clone()));
     let until = async {
         stopped.await;
         engine.say("told to stop; requests that have begun are brought to their end");
         stopping.raise();
     };
-    let is_drained = connections::serve(listener, &router, until, request.drain).await;
+    let is_drained = connections::serve(listener, &server, until, request.drain).await;
     let is_done = tokio::time::timeout(request.drain, server.work.all_ended()).await.is_ok();
     if !(is_drained && is_done) {
         let message = format!("some requests had not ended after {} s", request.drain.as_secs());
         return Err(Failure::new(ErrorKind::Interrupted, message)
             .hint("look at the audit lines of the log for what became of changes; --drain waits longer"));
     }
-    Ok(ServeOutcome { listen: place.to_string(), drained: true })
+    Ok(ServeOutcome { listen: place, drained: true })
 }
 
 /// Listens from now on; ends with the first signal that asks the process to end.

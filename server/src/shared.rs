@@ -7,7 +7,7 @@ use engine::{Engine, failure::Failure, interrupt::Interrupt};
 use store::ErrorKind;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::{problem::Refusal, rates::Rates, readiness::Readiness, tokens::TokenFile, work::Work};
+use crate::{problem::Refusal, rates::Rates, readiness::Readiness, tls::Tls, tokens::TokenFile, work::Work};
 
 /// How many requests may be in progress at once.
 const MAX_REQUESTS: usize = 256;
@@ -21,6 +21,8 @@ const MAX_DOWNLOADS: usize = 32;
 pub(crate) struct Server {
     pub(crate) engine: Engine,
     pub(crate) tokens: TokenFile,
+    /// None if connections are not encrypted.
+    pub(crate) tls: Option<Tls>,
     pub(crate) rates: Rates,
     pub(crate) work: Work,
     pub(crate) readiness: Readiness,
@@ -32,10 +34,16 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn new(engine: Engine, tokens: TokenFile, rates: Rates, stopping: Interrupt) -> Self {
+    pub(crate) fn new(
+        engine: Engine,
+        (tokens, tls): (TokenFile, Option<Tls>),
+        rates: Rates,
+        stopping: Interrupt,
+    ) -> Self {
         Self {
             engine,
             tokens,
+            tls,
             rates,
             work: Work::default(),
             readiness: Readiness::default(),

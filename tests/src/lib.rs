@@ -5,6 +5,7 @@
 
 pub mod archive;
 pub mod binary;
+pub mod certificates;
 pub mod chain;
 pub mod checker;
 pub mod chromium;

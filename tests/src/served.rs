@@ -83,9 +83,10 @@ impl Served {
     pub fn start_with(host: &Host, tokens: &Path, more: &[&str]) -> Self {
         let line = ["serve", "--listen", "127.0.0.1:0", "--tokens", tokens.to_str().unwrap()];
         let mut running = host.start(line.iter().chain(more));
-        running.await_stderr("listening on http://");
+        running.await_stderr("listening on http");
         let said = running.said();
-        let address = said.split("listening on http://").nth(1).unwrap().split_whitespace().next().unwrap();
+        let address = said.split("listening on http").nth(1).unwrap().split_whitespace().next().unwrap();
+        let (_, address) = address.split_once("://").unwrap();
         Self { address: address.to_owned(), running: Some(running) }
     }
 

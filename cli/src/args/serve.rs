@@ -12,13 +12,14 @@ use super::value::seconds;
 
 /// Offer profiles over HTTP, to callers that show a token
 ///
-/// Runs until SIGTERM or SIGINT, then brings what has begun to its end, or fails after --drain. Reads the tokens again whenever
-/// their file changes.
+/// Runs until SIGTERM or SIGINT, then brings what has begun to its end, or fails after --drain. Reads the tokens and
+/// certificates again whenever their files change.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore token new --tenant acme --role run >> tokens.toml
   pstore serve --tokens tokens.toml
-  pstore serve --tokens tokens.toml --listen unix:/run/pstore.sock")]
+  pstore serve --tokens tokens.toml --listen unix:/run/pstore.sock
+  pstore serve --tokens tokens.toml --listen 0.0.0.0:7070 --tls-cert server.pem --tls-key server.key")]
 pub(crate) struct ServeArgs {
     /// Where it is reached: an address and a port, 0 for any that is free; or unix:/path
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7070")]
@@ -26,6 +27,15 @@ pub(crate) struct ServeArgs {
     /// The file with the tokens that `pstore token new` has made
     #[arg(long, value_name = "FILE")]
     pub(crate) tokens: PathBuf,
+    /// The certificate of the server, as PEM, with those that lead to its authority; connections are encrypted
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The private key of the certificate, as PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// The authorities whose certificates tell who a client is, as PEM; who shows none needs a token
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) client_ca: Option<PathBuf>,
     /// How many requests a token, or an address without one, may send in a second; twice as many at once
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rate: u32,

@@ -1,7 +1,7 @@
 //! `serve` turns the arguments of `pstore serve` into a request, and its outcome into text.
 
 use engine::{Engine, failure::Failure};
-use server::ServeRequest;
+use server::{ServeRequest, tls::TlsFiles};
 
 use crate::{answer::Answer, args::ServeArgs};
 
@@ -9,10 +9,17 @@ pub(super) async fn run(engine: Engine, args: &ServeArgs) -> Result<Answer, Fail
     let request = ServeRequest {
         listen: args.listen.clone(),
         tokens: args.tokens.clone(),
+        tls: tls(args),
         rate: args.rate,
         drain: args.drain,
     };
     let outcome = server::serve(engine, &request).await?;
     let text = format!("{} is no longer served\n", outcome.listen);
     Ok(Answer { brief: Some(String::new()), ..Answer::of(&outcome, text)? })
+}
+
+/// The one is never typed without the other.
+fn tls(args: &ServeArgs) -> Option<TlsFiles> {
+    let (certificate, key) = args.tls_cert.clone().zip(args.tls_key.clone())?;
+    Some(TlsFiles { certificate, key, client_authorities: args.client_ca.clone() })
 }

@@ -45,5 +45,5 @@ fn a_server_needs_tokens_and_a_place() {
     let host = TestHost::new();
     host.run("serve").refused(2, &["--tokens"]);
     host.run("serve --tokens t --listen nowhere").refused(2, &["127.0.0.1:7070"]);
-    host.run("serve --tokens missing.toml").refused(6, &["cannot read the tokens", "pstore token new"]);
+    host.run("serve --tokens missing.toml").refused(6, &["cannot read the token file", "pstore token new"]);
 }

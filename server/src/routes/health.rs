@@ -44,7 +44,7 @@ pub(super) static ROUTES: &[Route] = &[
         Method::GET,
         "/readyz",
         Open,
-        "Tells whether the server reaches its store, and whether its token file is in order",
+        "Tells whether the server reaches its store, and whether its files are in order",
         Document(sent::<HealthOutcome>),
         |call| Box::pin(ready(call)),
     ),
@@ -59,6 +59,9 @@ async fn ready(call: Call) -> Answer {
     let unready = |message: &str| Err(Failure::new(ErrorKind::Unavailable, message).into());
     if !call.server.tokens.is_in_order() {
         return unready("the token file cannot be read");
+    }
+    if call.server.tls.as_ref().is_some_and(|tls| !tls.is_in_order()) {
+        return unready("the certificates cannot be read");
     }
     match call.server.readiness.verdict(reaches_store(&call)).await {
         true => answer(&FINE),

@@ -20,15 +20,13 @@ use crate::{
     call::{Answer, Call, answer},
     route::{Access::Tenant, Route, Sent::Document},
     schemas::{received, sent},
-    tokens::Role,
+    tokens::{CallerKind, Role},
 };
 
 /// How long a request may wait for another holder.
 const MAX_WAIT_SECONDS: u64 = 60;
 /// How long a lock may hold without being renewed: who took it over a network may be gone.
 const MAX_TTL_SECONDS: u64 = 3600;
-/// What the names begin with that the server gives to its callers in events.
-const OWN_NAMES: [&str; 2] = ["token ", "request "];
 
 /// How long to wait for another holder.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -128,7 +126,7 @@ async fn acquire(call: Call) -> Answer {
         return Err(Failure::usage(format!("ttl_seconds takes at most {MAX_TTL_SECONDS}")).into());
     }
     for name in [&body.holder_run_id, &body.holder_host, &body.holder_host_run_id] {
-        if OWN_NAMES.iter().any(|own| name.trim_start().starts_with(own)) {
+        if is_own_name(name) {
             let message = format!("{name:?} is a name that only the server gives");
             return Err(Failure::usage(message).hint("choose one that begins otherwise").into());
         }
@@ -162,6 +160,12 @@ async fn acquire(call: Call) -> Answer {
         return Err(Failure::new(ErrorKind::Interrupted, "the caller went away").into());
     }
     answer(&taken)
+}
+
+/// Whether it is a name that the server gives to callers, or to requests, in events.
+fn is_own_name(name: &str) -> bool {
+    let first = name.trim_start().split_once(' ').map(|(first, _)| first);
+    first.is_some_and(|first| first == "request" || CallerKind::ALL.iter().any(|kind| kind.word() == first))
 }
 
 async fn renew(call: Call) -> Answer {

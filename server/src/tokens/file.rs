@@ -2,120 +2,54 @@
 
 use std::{
     collections::BTreeSet,
-    fs::{self, Metadata},
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    sync::Arc,
 };
 
 use engine::failure::Failure;
-use parking_lot::Mutex;
-use rustix::process::geteuid;
 use serde::Deserialize;
-use store::ErrorKind;
 
 use super::{Role, SecretDigest, Tenants, Token, find};
+use crate::watched::{Watched, read_own};
 
-const WRITTEN_BY_OTHERS: u32 = 0o022;
 /// A name longer than this is a mistake.
 const MAX_NAME_BYTES: usize = 64;
-const EMPTY_HINT: &str = "`pstore token new --tenant NAME --role read` makes an entry";
 
 /// The tokens of a file, as they were when it could last be read.
 #[derive(Debug)]
 pub struct TokenFile {
-    path: PathBuf,
-    read: Mutex<Read>,
-}
-
-#[derive(Debug)]
-struct Read {
-    /// Which state of the file was looked at last, whether it could be read or not.
-    stamp: Option<Stamp>,
-    tokens: Arc<Vec<Token>>,
-    /// Whether the tokens are those of that state.
-    is_in_order: bool,
-}
-
-/// Changes whenever somebody writes to the file, or puts another in its place.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Stamp([i64; 5]);
-
-impl Stamp {
-    fn of(metadata: &Metadata) -> Self {
-        let (inode, size) = (metadata.ino() as i64, metadata.size() as i64);
-        Self([inode, size, metadata.mtime_nsec(), metadata.ctime(), metadata.ctime_nsec()])
-    }
+    tokens: Watched<Vec<Token>>,
 }
 
 impl TokenFile {
     /// Reads the file, which must be in order.
     pub fn open(path: &Path) -> Result<Self, Failure> {
-        let (stamp, tokens) = read(path)?;
-        let read = Read { stamp: Some(stamp), tokens: Arc::new(tokens), is_in_order: true };
-        Ok(Self { path: path.to_owned(), read: Mutex::new(read) })
+        let own: PathBuf = path.to_owned();
+        let tokens = Watched::open("tokens", vec![path.to_owned()], move || read(&own))?;
+        Ok(Self { tokens })
     }
 
     /// The token with this secret.
     pub fn find(&self, secret: &str) -> Option<Token> {
-        find(&self.current(), secret).cloned()
+        find(&self.tokens.current(), secret).cloned()
     }
 
     /// How many there are.
     pub fn count(&self) -> usize {
-        self.current().len()
+        self.tokens.current().len()
     }
 
     /// Whether the tokens are those that the file has now: it is there, and it could be read.
     pub fn is_in_order(&self) -> bool {
-        self.current();
-        self.read.lock().is_in_order
-    }
-
-    /// The tokens as the file has them now. If it cannot be read, those that were read before stay, and
-    /// that is said once.
-    fn current(&self) -> Arc<Vec<Token>> {
-        let now = fs::metadata(&self.path).ok().map(|metadata| Stamp::of(&metadata));
-        let mut kept = self.read.lock();
-        if now == kept.stamp {
-            return Arc::clone(&kept.tokens);
-        }
-        match read(&self.path) {
-            Ok((stamp, tokens)) => {
-                tracing::info!(tokens = tokens.len(), "the token file was read again");
-                *kept = Read { stamp: Some(stamp), tokens: Arc::new(tokens), is_in_order: true };
-            }
-            Err(failure) => {
-                tracing::error!("the tokens stay as they were: {}", failure.message);
-                kept.stamp = now;
-                kept.is_in_order = false;
-            }
-        }
-        Arc::clone(&kept.tokens)
+        self.tokens.is_in_order()
     }
 }
 
-/// The file as it is: who can change it can do everything, so it must be this user's alone.
-fn read(path: &Path) -> Result<(Stamp, Vec<Token>), Failure> {
+fn read(path: &Path) -> Result<Vec<Token>, Failure> {
     let shown = path.display();
-    let unreadable = |error: std::io::Error| {
-        let failure = Failure::new(ErrorKind::Io, format!("cannot read the tokens in {shown}: {error}"));
-        failure.hint(format!("{EMPTY_HINT}: add `>> {shown}`"))
-    };
-    let metadata = fs::metadata(path).map_err(unreadable)?;
-    let own = geteuid().as_raw();
-    if metadata.uid() != own && metadata.uid() != 0 {
-        let message = format!("the token file {shown} belongs to user {}", metadata.uid());
-        return Err(Failure::usage(message).hint(format!("`chown {own} {shown}` if it is yours")));
-    }
-    if metadata.mode() & WRITTEN_BY_OTHERS != 0 {
-        let mode = metadata.mode() & 0o7777;
-        let message = format!("the token file {shown} can be changed by other users (mode {mode:04o})");
-        return Err(Failure::usage(message).hint(format!("`chmod go-w {shown}` closes it")));
-    }
-    let text = fs::read_to_string(path).map_err(unreadable)?;
-    let tokens = parse(&text).map_err(|problem| Failure::usage(format!("{shown}: {problem}")))?;
-    Ok((Stamp::of(&metadata), tokens))
+    let hint = format!("`pstore token new --tenant NAME --role read >> {shown}` makes an entry");
+    let bytes = read_own(path, "token file", &hint, 0)?;
+    let text = String::from_utf8(bytes).map_err(|_| Failure::usage(format!("{shown} is no text")))?;
+    parse(&text).map_err(|problem| Failure::usage(format!("{shown}: {problem}")))
 }
 
 #[derive(Deserialize)]
@@ -167,7 +101,10 @@ pub(super) fn check_name(name: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs::Permissions, os::unix::fs::PermissionsExt};
+    use std::{
+        fs::{self, Permissions},
+        os::unix::fs::PermissionsExt,
+    };
 
     use super::*;
 

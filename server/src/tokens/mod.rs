@@ -1,6 +1,7 @@
 //! `tokens` defines tokens and roles: each token has a role, tenants and an end. Which role a route needs stands
 //! in `routes`; `dispatch` checks it.
 
+mod caller;
 mod file;
 mod issue;
 
@@ -13,6 +14,7 @@ use store::name::Tenant;
 use subtle::ConstantTimeEq;
 
 pub use self::{
+    caller::{Caller, CallerKind},
     file::TokenFile,
     issue::{IssueRequest, IssuedToken, Lifetime},
 };

@@ -138,7 +138,7 @@ fn every_change_is_in_the_log() {
     let id = done.header("x-request-id").unwrap().to_ascii_uppercase();
     let said = server.stop().stderr;
     let line = said.lines().find(|line| line.contains(&id)).unwrap_or_else(|| panic!("{said}"));
-    for words in ["audit: POST", "/rollback", "caller=\"operate-", "peer=\"127.0.0.1\"", "status=200"] {
+    for words in ["audit: POST", "/rollback", "caller=\"token operate-", "peer=\"127.0.0.1\"", "status=200"] {
         assert!(line.contains(words), "no {words} in {line}");
     }
     assert!(

@@ -6,6 +6,7 @@ mod contract;
 mod leases;
 mod limits;
 mod stopping;
+mod tls;
 
 use std::{fs, path::Path};
 

@@ -1,0 +1,179 @@
+//! `tls` encrypts connections, and finds out from a client's certificate who it is.
+
+mod identity;
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use engine::failure::Failure;
+use rustls::{
+    RootCertStore, ServerConfig,
+    crypto::{CryptoProvider, aws_lc_rs},
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    server::{NoServerSessionStorage, WebPkiClientVerifier},
+    version::TLS13,
+};
+use sha2::{Digest, Sha256};
+use tokio::{io::AsyncWriteExt, net::TcpStream};
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
+
+pub(crate) use self::identity::Certified;
+use crate::{
+    problem::Refusal,
+    watched::{Watched, read_own},
+};
+
+/// How long a client may take until the connection is encrypted.
+const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+/// What the first byte of a TLS connection is: a record of the handshake.
+const HANDSHAKE: u8 = 0x16;
+/// A private key may not be read by everybody.
+const OF_EVERYBODY: u32 = 0o007;
+/// The one protocol that is spoken within.
+const HTTP_1_1: &[u8] = b"http/1.1";
+
+/// The files that a server needs for TLS, as PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// Its certificate, and those that lead from it to an authority.
+    pub certificate: PathBuf,
+    /// The key of the certificate.
+    pub key: PathBuf,
+    /// The authorities whose certificates tell who a client is.
+    pub client_authorities: Option<PathBuf>,
+}
+
+/// Encrypts connections with what the files hold at that time.
+#[derive(Debug)]
+pub(crate) struct Tls {
+    watched: Watched<Loaded>,
+}
+
+/// What the files hold.
+struct Loaded {
+    config: Arc<ServerConfig>,
+    /// Tells one set of client authorities from another.
+    trust: Trust,
+}
+
+/// Tells one set of client authorities from another: the digest of their file.
+pub(crate) type Trust = [u8; 32];
+
+impl Tls {
+    /// Reads the files, which must be in order.
+    pub(crate) fn open(files: &TlsFiles) -> Result<Self, Failure> {
+        let mut paths = vec![files.certificate.clone(), files.key.clone()];
+        paths.extend(files.client_authorities.clone());
+        let files = files.clone();
+        Ok(Self { watched: Watched::open("certificates", paths, move || load(&files))? })
+    }
+
+    /// Whether the files could be read as they are now.
+    pub(crate) fn is_in_order(&self) -> bool {
+        self.watched.is_in_order()
+    }
+
+    /// Whether a client that was trusted because of these authorities is still.
+    pub(crate) fn trusts(&self, trust: &Trust) -> bool {
+        self.watched.current().trust == *trust
+    }
+
+    /// Encrypts a connection. Who speaks plain HTTP is told so.
+    pub(crate) async fn accept(
+        &self,
+        stream: TcpStream,
+    ) -> Result<(TlsStream<TcpStream>, Option<Certified>), String> {
+        let handshake = self.shaken(stream);
+        let ended = tokio::time::timeout(HANDSHAKE_TIME, handshake).await;
+        ended.unwrap_or_else(|_| Err(format!("no handshake within {} s", HANDSHAKE_TIME.as_secs())))
+    }
+
+    async fn shaken(
+        &self,
+        mut stream: TcpStream,
+    ) -> Result<(TlsStream<TcpStream>, Option<Certified>), String> {
+        let mut first = [0];
+        let seen = stream.peek(&mut first).await.map_err(|error| error.to_string())?;
+        if seen == 1 && first[0] != HANDSHAKE {
+            // Whether it arrives is its own affair.
+            let _ = stream.write_all(&plain_refusal()).await;
+            let _ = stream.shutdown().await;
+            return Err("it is not encrypted".to_owned());
+        }
+        let loaded = self.watched.current();
+        let acceptor = TlsAcceptor::from(Arc::clone(&loaded.config));
+        let stream = acceptor.accept(stream).await.map_err(|error| error.to_string())?;
+        let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+        let certified = shown.map(|certificate| Certified::new(certificate, loaded.trust));
+        Ok((stream, certified))
+    }
+}
+
+/// What somebody is told who does not encrypt: a whole answer of HTTP, after which nothing comes.
+fn plain_refusal() -> Vec<u8> {
+    let failure = Failure::usage("this port speaks TLS").hint("ask for https:// instead of http://");
+    let body = Refusal::from(failure).document("");
+    let head = format!(
+        "HTTP/1.1 400 Bad Request\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        crate::problem::MEDIA_TYPE,
+        body.len()
+    );
+    [head.into_bytes(), body].concat()
+}
+
+fn load(files: &TlsFiles) -> Result<Loaded, Failure> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let authorities = match &files.client_authorities {
+        Some(path) => Some(read_own(path, "client authorities", "--client-ca names a file of PEM", 0)?),
+        None => None,
+    };
+    let trust = Sha256::digest(authorities.as_deref().unwrap_or_default()).into();
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(&[&TLS13])
+        .map_err(|error| Failure::internal(error.to_string()))?;
+    let builder = match &authorities {
+        Some(pem) => builder.with_client_cert_verifier(verifier(files, pem, provider)?),
+        None => builder.with_no_client_auth(),
+    };
+    let chain = read_own(&files.certificate, "certificate", "--tls-cert names a file of PEM", 0)?;
+    let chain = certificates(&chain).map_err(|problem| wrong(&files.certificate, &problem))?;
+    let key = read_own(&files.key, "private key", "--tls-key names a file of PEM", OF_EVERYBODY)?;
+    let key = PrivateKeyDer::from_pem_slice(&key).map_err(|_| wrong(&files.key, "it holds no key in PEM"))?;
+    let mut config = builder.with_single_cert(chain, key).map_err(|error| {
+        let message =
+            format!("{} does not go with {}: {error}", files.key.display(), files.certificate.display());
+        Failure::usage(message)
+    })?;
+    config.alpn_protocols = vec![HTTP_1_1.to_vec()];
+    // Each connection shows its certificate anew: a session that goes on would outlive it.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    Ok(Loaded { config: Arc::new(config), trust })
+}
+
+/// Lets clients show a certificate of these authorities. Who shows none needs a token.
+fn verifier(
+    files: &TlsFiles,
+    pem: &[u8],
+    provider: Arc<CryptoProvider>,
+) -> Result<Arc<dyn rustls::server::danger::ClientCertVerifier>, Failure> {
+    let path = files.client_authorities.clone().unwrap_or_default();
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(pem).map_err(|problem| wrong(&path, &problem))? {
+        roots.add(certificate).map_err(|error| wrong(&path, &error.to_string()))?;
+    }
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+    verifier.allow_unauthenticated().build().map_err(|error| wrong(&path, &error.to_string()))
+}
+
+fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let found = read.map_err(|error| format!("it is no PEM: {error:?}"))?;
+    match found.is_empty() {
+        true => Err("it holds no certificate in PEM".to_owned()),
+        false => Ok(found),
+    }
+}
+
+fn wrong(path: &std::path::Path, problem: &str) -> Failure {
+    Failure::usage(format!("{}: {problem}", path.display()))
+}

@@ -1,0 +1,54 @@
+//! `Caller` says who calls: how logs and events name it, and what it may do for which tenants.
+
+use std::fmt;
+
+use super::{Role, Tenants, Token};
+
+/// How a caller showed who it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallerKind {
+    /// By the secret of a token.
+    Token,
+    /// By a certificate.
+    Certificate,
+}
+
+impl CallerKind {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Token, Self::Certificate];
+
+    /// What the names of such callers begin with.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Token => "token",
+            Self::Certificate => "certificate",
+        }
+    }
+}
+
+/// Who calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// How it showed that.
+    pub kind: CallerKind,
+    /// Names it among those who did it in this way.
+    pub name: String,
+    /// The tenants that it may act for.
+    pub tenants: Tenants,
+    /// What it may do.
+    pub role: Role,
+}
+
+/// As logs and events name it.
+impl fmt::Display for Caller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind.word(), self.name)
+    }
+}
+
+impl From<Token> for Caller {
+    fn from(token: Token) -> Self {
+        let Token { name, tenants, role, .. } = token;
+        Self { kind: CallerKind::Token, name, tenants, role }
+    }
+}

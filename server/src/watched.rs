@@ -1,0 +1,152 @@
+//! `Watched` keeps what was read from files, and reads them again whenever one of them changes.
+
+use std::{
+    fmt,
+    fs::{self, Metadata},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use engine::failure::Failure;
+use parking_lot::Mutex;
+use rustix::process::geteuid;
+use store::ErrorKind;
+
+const WRITTEN_BY_OTHERS: u32 = 0o022;
+
+/// What some files hold, as they were when all of them could last be read.
+pub(crate) struct Watched<T> {
+    /// What logs call it.
+    what: &'static str,
+    paths: Vec<PathBuf>,
+    read: Box<dyn Fn() -> Result<T, Failure> + Send + Sync>,
+    kept: Mutex<Kept<T>>,
+}
+
+struct Kept<T> {
+    /// Which state of the files was looked at last, whether it could be read or not.
+    stamps: Vec<Option<Stamp>>,
+    value: Arc<T>,
+    /// Whether the value is that of this state.
+    is_in_order: bool,
+}
+
+/// Changes whenever somebody writes to a file, or puts another in its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Stamp([i64; 5]);
+
+impl Stamp {
+    fn of(metadata: &Metadata) -> Self {
+        let (inode, size) = (metadata.ino() as i64, metadata.size() as i64);
+        Self([inode, size, metadata.mtime_nsec(), metadata.ctime(), metadata.ctime_nsec()])
+    }
+}
+
+impl<T> Watched<T> {
+    /// Reads the files, which must be in order.
+    pub(crate) fn open(
+        what: &'static str,
+        paths: Vec<PathBuf>,
+        read: impl Fn() -> Result<T, Failure> + Send + Sync + 'static,
+    ) -> Result<Self, Failure> {
+        // What changes while it is read has another stamp, and is read again.
+        let stamps = stamps(&paths);
+        let kept = Kept { stamps, value: Arc::new(read()?), is_in_order: true };
+        Ok(Self { what, paths, read: Box::new(read), kept: Mutex::new(kept) })
+    }
+
+    /// What the files hold now. If they cannot be read, what was read before stays, and that is said once.
+    pub(crate) fn current(&self) -> Arc<T> {
+        let now = stamps(&self.paths);
+        let mut kept = self.kept.lock();
+        if now == kept.stamps {
+            return Arc::clone(&kept.value);
+        }
+        kept.stamps = now;
+        match (self.read)() {
+            Ok(value) => {
+                tracing::info!("the {} were read again", self.what);
+                kept.value = Arc::new(value);
+                kept.is_in_order = true;
+            }
+            Err(failure) => {
+                tracing::error!("the {} stay as they were: {}", self.what, failure.message);
+                kept.is_in_order = false;
+            }
+        }
+        Arc::clone(&kept.value)
+    }
+
+    /// Whether this is what the files hold now: they are there, and could be read.
+    pub(crate) fn is_in_order(&self) -> bool {
+        self.current();
+        self.kept.lock().is_in_order
+    }
+}
+
+impl<T> fmt::Debug for Watched<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watched").field("paths", &self.paths).finish_non_exhaustive()
+    }
+}
+
+fn stamps(paths: &[PathBuf]) -> Vec<Option<Stamp>> {
+    paths.iter().map(|path| fs::metadata(path).ok().map(|metadata| Stamp::of(&metadata))).collect()
+}
+
+/// Reads a file that must be this user's alone, since who can change it can do everything. `what` names
+/// it, and `hint` says how one comes by it. The rights in `closed` may nobody have.
+pub(crate) fn read_own(path: &Path, what: &str, hint: &str, closed: u32) -> Result<Vec<u8>, Failure> {
+    let shown = path.display();
+    let unreadable = |error: std::io::Error| {
+        Failure::new(ErrorKind::Io, format!("cannot read the {what} {shown}: {error}")).hint(hint)
+    };
+    let metadata = fs::metadata(path).map_err(unreadable)?;
+    let own = geteuid().as_raw();
+    if metadata.uid() != own && metadata.uid() != 0 {
+        let message = format!("the {what} {shown} belongs to user {}", metadata.uid());
+        return Err(Failure::usage(message).hint(format!("`chown {own} {shown}` if it is yours")));
+    }
+    let mode = metadata.mode() & 0o7777;
+    if mode & WRITTEN_BY_OTHERS != 0 {
+        let message = format!("the {what} {shown} can be changed by other users (mode {mode:04o})");
+        return Err(Failure::usage(message).hint(format!("`chmod go-w {shown}` closes it")));
+    }
+    if mode & closed != 0 {
+        let message = format!("the {what} {shown} can be read by everybody (mode {mode:04o})");
+        return Err(Failure::usage(message).hint(format!("`chmod o-rwx {shown}` closes it")));
+    }
+    fs::read(path).map_err(unreadable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_files_are_read_again_when_one_changes_and_a_broken_one_changes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = ["one", "two"].map(|name| folder.path().join(name));
+        paths.iter().for_each(|path| fs::write(path, "1").unwrap());
+        let read = paths.clone();
+        let watched = Watched::open("numbers", paths.to_vec(), move || {
+            let mut sum = 0;
+            for path in &read {
+                let text = fs::read_to_string(path).unwrap_or_default();
+                sum += text.parse::<u32>().map_err(|_| Failure::usage("it is no number"))?;
+            }
+            Ok(sum)
+        })
+        .unwrap();
+        assert_eq!(*watched.current(), 2);
+        fs::write(&paths[1], "20").unwrap();
+        assert_eq!(*watched.current(), 21);
+        fs::write(&paths[0], "x").unwrap();
+        assert!(*watched.current() == 21 && !watched.is_in_order());
+        fs::remove_file(&paths[0]).unwrap();
+        assert!(*watched.current() == 21 && !watched.is_in_order());
+        fs::write(&paths[0], "3").unwrap();
+        assert!(*watched.current() == 23 && watched.is_in_order());
+    }
+}
