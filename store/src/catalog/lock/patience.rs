@@ -109,16 +109,20 @@ impl LineageHandle {
         let mut survey = Some(survey);
         let mut told: Option<(String, u64)> = None;
         // Whoever waits already comes first.
-        let mut ticket = self.ticket(&patience).filter(|ticket| ticket.ahead() > 0);
+        let mut ticket = self.ticket(&patience);
+        if ticket.as_mut().is_some_and(Ticket::is_first) {
+            ticket = None;
+        }
         loop {
             // While nothing is under way that may have taken it.
             if patience.is_given_up() {
                 return Err(Error::Interrupted);
             }
-            let ahead = ticket.as_ref().map_or(0, Ticket::ahead);
+            let is_first = ticket.as_mut().is_none_or(Ticket::is_first);
             let left = until.saturating_duration_since(Instant::now());
-            if ahead > 0 && !left.is_zero() {
+            if !is_first && !left.is_zero() {
                 if told.is_none() {
+                    let ahead = ticket.as_ref().map_or(0, Ticket::ahead);
                     told = self.tell_of_holder(&patience, ahead, left).await;
                 }
                 survey = None;
@@ -136,7 +140,7 @@ impl LineageHandle {
             }
             let who = (holder.run_id.clone(), holder.acquired_at_ms);
             if told.as_ref() != Some(&who) {
-                patience.tell(holder, ahead, left);
+                patience.tell(holder, ticket.as_ref().map_or(0, Ticket::ahead), left);
                 told = Some(who);
             }
             if ticket.is_none() {

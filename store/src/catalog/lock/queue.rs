@@ -22,6 +22,8 @@ const FOLDER: &str = "waiting";
 #[derive(Debug)]
 pub(super) struct Ticket {
     path: PathBuf,
+    /// Whoever waited right before it when it was last looked.
+    before: Option<PathBuf>,
     /// Its flock says that whoever waits lives.
     _file: File,
 }
@@ -35,16 +37,33 @@ impl Ticket {
             let path = folder.join(format!("{:030}-{}", now.as_nanos(), std::process::id()));
             let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
             flock(&file, FlockOperation::NonBlockingLockExclusive)?;
-            Ok(Self { path, _file: file })
+            Ok(Self { path, before: None, _file: file })
         });
         drawn.inspect_err(|error| tracing::debug!(%error, "there is no line to stand in")).ok()
     }
 
-    /// How many came before and wait still. Files of the dead are removed.
+    /// Whether nobody comes before it. Everybody in the line asks this many times in a second, so that
+    /// each looks at the one right before it and at no other: a line of a hundred costs a hundred looks.
+    pub(super) fn is_first(&mut self) -> bool {
+        if self.before.as_deref().is_some_and(waits) {
+            return false;
+        }
+        self.before = self.earlier().into_iter().rev().find(|path| waits(path));
+        self.before.is_none()
+    }
+
+    /// How many came before and wait still.
     pub(super) fn ahead(&self) -> usize {
+        self.earlier().iter().filter(|path| waits(path)).count()
+    }
+
+    /// The files of those who came before, the first to come first.
+    fn earlier(&self) -> Vec<PathBuf> {
         let folder = self.path.parent().unwrap_or(&self.path);
         let others = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-        others.filter(|path| *path < self.path && waits(path)).count()
+        let mut earlier: Vec<PathBuf> = others.filter(|path| *path < self.path).collect();
+        earlier.sort_unstable();
+        earlier
     }
 }
 
@@ -54,6 +73,7 @@ impl Drop for Ticket {
     }
 }
 
+/// Whether somebody holds the file. One of the dead is removed.
 fn waits(path: &Path) -> bool {
     let Ok(file) = File::open(path) else { return false };
     match flock(&file, FlockOperation::NonBlockingLockShared) {
@@ -84,12 +104,15 @@ mod tests {
     fn whoever_comes_first_is_first_and_the_next_follows() {
         let folder = tempfile::tempdir().unwrap();
         let draw = line(folder.path());
-        let [first, second, third] = [draw(), draw(), draw()];
+        let [mut first, mut second, mut third] = [draw(), draw(), draw()];
         assert_eq!([first.ahead(), second.ahead(), third.ahead()], [0, 1, 2]);
+        assert!(first.is_first() && !second.is_first() && !third.is_first());
         drop(second);
         assert_eq!([first.ahead(), third.ahead()], [0, 1]);
+        assert!(first.is_first() && !third.is_first());
         drop(first);
         assert_eq!(third.ahead(), 0);
+        assert!(third.is_first());
     }
 
     #[test]
@@ -100,7 +123,7 @@ mod tests {
         let path = dead.path.clone();
         drop(dead);
         File::create(&path).unwrap();
-        assert_eq!(draw().ahead(), 0);
+        assert!(draw().is_first());
         assert!(!path.exists());
     }
 }

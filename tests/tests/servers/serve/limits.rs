@@ -125,6 +125,54 @@ fn who_shows_a_token_does_not_pay_for_those_who_show_none() {
     server.call(&format!("GET {ALICE}"), Some(&secret), None).expect(200);
 }
 
+/// All that come beyond the bound are refused at once, whoever has come before: those who have room wait
+/// much longer than it takes the others to come. Nobody counts the seconds.
+#[test]
+fn who_waits_beside_too_many_is_told_to_come_back() {
+    const WAITING: usize = 128;
+    const MORE: usize = 12;
+    let scene = Scene::new();
+    let secret = scene.token("acme", "run");
+    let server = scene.serve();
+    scene.host.succeed(["lock", "acquire", "acme/alice", "--run-id", "busy", "--ttl", "600"]);
+    let holder = r#"{ "holder_run_id": "waits" }"#;
+    let wait =
+        |seconds: u64| request(&format!("POST {ALICE}/leases?wait={seconds}"), Some(&secret), Some(holder));
+    let mut waiting: Vec<_> = (0..WAITING + MORE)
+        .map(|_| {
+            let mut stream = server.connect();
+            stream.write_all(wait(60).as_bytes()).unwrap();
+            stream.set_nonblocking(true).unwrap();
+            stream
+        })
+        .collect();
+    let mut refused = 0;
+    while refused < MORE {
+        thread::sleep(Duration::from_millis(20));
+        waiting.retain_mut(|stream| {
+            if stream.peek(&mut [0]).is_err() {
+                return true;
+            }
+            stream.set_nonblocking(false).unwrap();
+            let reply = answer(stream);
+            reply.refused(503, "unavailable");
+            assert_eq!(reply.header("retry-after"), Some("5"));
+            refused += 1;
+            false
+        });
+    }
+    assert_eq!(waiting.len(), WAITING);
+    server.send(&wait(60)).refused(503, "unavailable");
+    // Whoever does not wait is answered all the same.
+    server.call(&format!("GET {ALICE}/leases"), Some(&secret), None).expect(200);
+    server.send(&wait(0)).refused(409, "lock_held");
+    // Those who leave make room.
+    drop(waiting);
+    while server.send(&wait(1)).status != 409 {
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
 /// Without a flag the log has every change, and who made it; reads it has with -v.
 #[test]
 fn every_change_is_in_the_log() {
