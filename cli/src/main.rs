@@ -20,7 +20,6 @@ use engine::{
     interrupt::Interrupt,
     threads,
 };
-use tokio::signal::unix::SignalKind;
 
 use crate::{answer::Answer, args::Invocation, console::Console, verbs::complete};
 
@@ -97,7 +96,7 @@ async fn until_told(invocation: Invocation, console: Console) -> Option<Result<A
     let mut verb = std::pin::pin!(verbs::run(invocation, console, interrupt.clone()));
     tokio::select! {
         answer = &mut verb => return Some(answer),
-        () = told_to_end(), if !guards => {}
+        () = async { signals::told_to_end().await }, if !guards => {}
     }
     // What can no longer be prevented is finished, and told as it is.
     if !interrupt.point_of_no_return().prevent() {
@@ -110,15 +109,5 @@ async fn until_told(invocation: Invocation, console: Console) -> Option<Result<A
         Ok(Err(failure)) if failure.kind == store::ErrorKind::Interrupted => None,
         Ok(answer) => Some(answer),
         Err(_) => None,
-    }
-}
-
-/// From the terminal, or as hosts do it.
-async fn told_to_end() {
-    let mut interrupt = signals::listen(SignalKind::interrupt());
-    let mut terminate = signals::listen(SignalKind::terminate());
-    tokio::select! {
-        () = signals::next(&mut interrupt) => {}
-        () = signals::next(&mut terminate) => {}
     }
 }

@@ -14,11 +14,15 @@ use engine::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use store::{
-    name::{ChromeMajor, ProfileName},
+    name::{ChromeMajor, ProfileName, Tenant},
     ops::read::resolve::{InvalidReference, Reference},
 };
 
-use crate::{problem::Refusal, shared::Server, tokens::Role};
+use crate::{
+    problem::Refusal,
+    shared::Server,
+    tokens::{Role, Tenants},
+};
 
 /// So many digits of an id name a snapshot wherever one is to be changed for good.
 const ID_DIGITS: usize = 12;
@@ -39,6 +43,8 @@ pub(crate) struct Call {
     pub(crate) caller: Option<String>,
     /// What the caller may do; none where nobody needs to say who it is.
     pub(crate) role: Option<Role>,
+    /// The tenants that the caller may act for; none where nobody needs to say who it is.
+    pub(crate) tenants: Option<Tenants>,
     /// What stands in the places that the path of the route leaves open.
     pub(crate) path: BTreeMap<String, String>,
     pub(crate) uri: Uri,
@@ -118,6 +124,16 @@ impl Call {
                 Err(Refusal::forbidden(format!("{what} needs the role {role}, and the caller has {own}")))
             }
             None => Err(Refusal::forbidden(format!("{what} needs the role {role}"))),
+        }
+    }
+
+    /// Fails unless the caller may act for this tenant; for all, if none is named.
+    pub(crate) fn require_tenant(&self, tenant: Option<&Tenant>) -> Result<(), Refusal> {
+        match (&self.tenants, tenant) {
+            (Some(Tenants::All), _) => Ok(()),
+            (Some(tenants), Some(tenant)) if tenants.include(tenant.as_str()) => Ok(()),
+            (_, Some(_)) => Err(Refusal::forbidden("this token is not for this tenant")),
+            (_, None) => Err(Refusal::forbidden("this is for all tenants, and the token is not")),
         }
     }
 

@@ -112,14 +112,19 @@ async fn admitted(
     let (mut parts, body) = request.into_parts();
     let caller = caller(server, route, &parts, audit)?;
     let path = path(&mut parts).await?;
-    if let (Access::Tenant(role), Some(caller)) = (route.access, &caller) {
-        require_access(caller, role, &path)?;
+    match (route.access, &caller) {
+        (Access::Tenant(role), Some(caller)) => {
+            require_tenant(caller, &path)?;
+            require_role(caller, role)?;
+        }
+        (Access::Token(role), Some(caller)) => require_role(caller, role)?,
+        _ => {}
     }
     let body = received(&parts, body).await?;
     // Whoever watches the server is answered however much there is to do.
     let room = match route.access {
         Access::Open => None,
-        Access::Tenant(_) => Some(server.requests.take()?),
+        Access::Tenant(_) | Access::Token(_) => Some(server.requests.take()?),
     };
     let observer = Arc::new(RequestObserver { request_id: audit.request_id.clone() });
     let call = Call {
@@ -127,7 +132,8 @@ async fn admitted(
         engine: server.engine.for_request(observer, Interrupt::new()),
         request_id: audit.request_id.clone(),
         caller: audit.caller.clone(),
-        role: caller.map(|caller| caller.role),
+        role: caller.as_ref().map(|caller| caller.role),
+        tenants: caller.map(|caller| caller.tenants),
         path,
         uri: parts.uri,
         body,
@@ -145,7 +151,7 @@ fn caller(
 ) -> Result<Option<Caller>, Refusal> {
     let known = match route.access {
         Access::Open => Ok(None),
-        Access::Tenant(_) => known(server, parts).map(Some),
+        Access::Tenant(_) | Access::Token(_) => known(server, parts).map(Some),
     };
     if let Ok(Some(caller)) = &known {
         audit.caller = Some(caller.to_string());
@@ -244,13 +250,20 @@ fn by_certificate(server: &Server, certified: &Certified) -> Result<Caller, Refu
     certified.caller.clone().map_err(|problem| Refusal::unknown_caller(&problem))
 }
 
-/// Fails unless the caller may act for the tenant, with this role. Whether what is asked for exists plays
-/// no part.
-fn require_access(caller: &Caller, role: Role, path: &BTreeMap<String, String>) -> Result<(), Refusal> {
-    let word = caller.kind.word();
-    if !path.get("tenant_id").is_some_and(|tenant| caller.tenants.include(tenant)) {
-        return Err(Refusal::forbidden(format!("this {word} is not for this tenant")));
+/// Fails unless the caller may act for the tenant. Whether what is asked for exists plays no part.
+fn require_tenant(caller: &Caller, path: &BTreeMap<String, String>) -> Result<(), Refusal> {
+    match path.get("tenant_id").is_some_and(|tenant| caller.tenants.include(tenant)) {
+        true => Ok(()),
+        false => {
+            let word = caller.kind.word();
+            Err(Refusal::forbidden(format!("this {word} is not for this tenant")))
+        }
     }
+}
+
+/// Fails unless the caller has at least this role.
+fn require_role(caller: &Caller, role: Role) -> Result<(), Refusal> {
+    let word = caller.kind.word();
     match caller.role < role {
         true => {
             Err(Refusal::forbidden(format!("this needs the role {role}, and the {word} has {}", caller.role)))

@@ -58,10 +58,16 @@ fn operation(route: &Route) -> Value {
             },
         },
     });
-    if let Access::Tenant(role) = route.access {
+    let needed = match route.access {
+        Access::Open => None,
+        Access::Tenant(role) => {
+            Some(format!("Needs a token for the tenant with the role `{role}` or a higher one."))
+        }
+        Access::Token(role) => Some(format!("Needs a token with the role `{role}` or a higher one.")),
+    };
+    if let Some(needed) = needed {
         operation["security"] = json!([{ "token": [] }]);
-        operation["description"] =
-            json!(format!("Needs a token for the tenant with the role `{role}` or a higher one."));
+        operation["description"] = json!(needed);
     }
     let parameters: Vec<Value> = in_path(route).chain(in_query(route)).collect();
     if !parameters.is_empty() {
@@ -102,6 +108,7 @@ fn place(route: &Route, name: &str) -> &'static str {
         "sha_prefix" if route.name == "delete_snapshot" => {
             "The first digits of the snapshot's id, at least 12 of them; nothing else names it here."
         }
+        "job_id" => "The id of the job, as it was answered when it began.",
         "tenant_id" => "The tenant.",
         "profile_id" => "The profile of the tenant.",
         "sha_prefix" => "The first digits of the snapshot's id; or a tag, `latest`, `latest~1` or a time.",

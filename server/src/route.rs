@@ -17,6 +17,8 @@ pub enum Access {
     Open,
     /// Whoever has at least this role for the tenant that the path names.
     Tenant(Role),
+    /// Whoever has at least this role; for which tenants is for the route to ask.
+    Token(Role),
 }
 
 /// A request that is being carried out.

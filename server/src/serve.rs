@@ -6,12 +6,12 @@ use engine::{Engine, failure::Failure, host::signals, interrupt::Interrupt, outc
 use schemars::JsonSchema;
 use serde::Serialize;
 use store::ErrorKind;
-use tokio::signal::unix::SignalKind;
 
 use crate::{
     connections,
     listen::Listen,
     rates::Rates,
+    schedules,
     shared::Server,
     tls::{Tls, TlsFiles},
     tokens::TokenFile,
@@ -28,6 +28,8 @@ pub struct ServeRequest {
     pub tls: Option<TlsFiles>,
     /// How many requests a token, or an address without one, may send in a second.
     pub rate: u32,
+    /// Whether it does jobs, and takes turns at what is due.
+    pub does_jobs: bool,
     /// How long requests may take to end when it is told to stop.
     pub drain: Duration,
 }
@@ -47,7 +49,7 @@ impl Outcome for ServeOutcome {}
 pub async fn serve(engine: Engine, request: &ServeRequest) -> Result<ServeOutcome, Failure> {
     let stopping = Interrupt::new();
     // From here on a signal stops the server, and does not end the process.
-    let stopped = told_to_stop();
+    let stopped = signals::told_to_end();
     let tokens = TokenFile::open(&request.tokens)?;
     let tls = request.tls.as_ref().map(Tls::open).transpose()?;
     if tls.is_some() && matches!(request.listen, Listen::Socket(_)) {
@@ -74,7 +76,10 @@ pub async fn serve(engine: Engine, request: &ServeRequest) -> Result<ServeOutcom
     }
     engine.say(&format!("listening on {place}"));
     let (serving, rates) = (engine.clone().serving(), Rates::new(request.rate));
-    let server = Arc::new(Server::new(serving, (tokens, tls), rates, stopping.clone()));
+    let server = Arc::new(Server::new(serving, (tokens, tls), rates, request.does_jobs, stopping.clone()));
+    if request.does_jobs {
+        schedules::begin(&server);
+    }
     let until = async {
         stopped.await;
         engine.say("told to stop; requests that have begun are brought to their end");
@@ -88,16 +93,4 @@ pub async fn serve(engine: Engine, request: &ServeRequest) -> Result<ServeOutcom
             .hint("look at the audit lines of the log for what became of changes; --drain waits longer"));
     }
     Ok(ServeOutcome { listen: place, drained: true })
-}
-
-/// Listens from now on; ends with the first signal that asks the process to end.
-fn told_to_stop() -> impl Future<Output = ()> {
-    let mut interrupt = signals::listen(SignalKind::interrupt());
-    let mut terminate = signals::listen(SignalKind::terminate());
-    async move {
-        tokio::select! {
-            () = signals::next(&mut interrupt) => {}
-            () = signals::next(&mut terminate) => {}
-        }
-    }
 }

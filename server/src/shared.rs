@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use engine::{Engine, failure::Failure, interrupt::Interrupt};
-use store::ErrorKind;
+use store::{ErrorKind, catalog::clock};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::{problem::Refusal, rates::Rates, readiness::Readiness, tls::Tls, tokens::TokenFile, work::Work};
+use crate::{
+    jobs::Jobs, problem::Refusal, rates::Rates, readiness::Readiness, tls::Tls, tokens::TokenFile, work::Work,
+};
 
 /// How many requests may be in progress at once.
 const MAX_REQUESTS: usize = 256;
@@ -15,6 +17,8 @@ const MAX_REQUESTS: usize = 256;
 const MAX_WAITING: usize = 128;
 /// How many files may be on their way at once. Each takes up to 40 MiB of memory.
 const MAX_DOWNLOADS: usize = 32;
+/// How many jobs may be in progress at once. A collection takes up to 256 MiB of memory.
+const MAX_JOBS: usize = 2;
 
 /// What all requests share.
 #[derive(Debug)]
@@ -29,6 +33,12 @@ pub(crate) struct Server {
     pub(crate) requests: Room,
     pub(crate) waiting: Room,
     pub(crate) downloads: Room,
+    pub(crate) jobs: Jobs,
+    pub(crate) job_room: Room,
+    /// Whether it does jobs, and takes turns at what is due.
+    pub(crate) does_jobs: bool,
+    /// Names this server among all of the store: its host, and a name of its own.
+    pub(crate) name: String,
     /// Raised when the server is to stop.
     pub(crate) stopping: Interrupt,
 }
@@ -38,9 +48,12 @@ impl Server {
         engine: Engine,
         (tokens, tls): (TokenFile, Option<Tls>),
         rates: Rates,
+        does_jobs: bool,
         stopping: Interrupt,
     ) -> Self {
+        let host = engine.settings.host_name().unwrap_or_default();
         Self {
+            name: format!("{host}/{}", clock::new_record_id()),
             engine,
             tokens,
             tls,
@@ -50,6 +63,9 @@ impl Server {
             requests: Room::new("requests in progress", MAX_REQUESTS),
             waiting: Room::new("callers that wait for a lock", MAX_WAITING),
             downloads: Room::new("downloads in progress", MAX_DOWNLOADS),
+            jobs: Jobs::default(),
+            job_room: Room::new("jobs in progress", MAX_JOBS),
+            does_jobs,
             stopping,
         }
     }

@@ -188,6 +188,10 @@ ulid_id!(
     EventId, "event id"
 );
 ulid_id!(
+    /// Names one piece of work that a server does for the store as a whole.
+    JobId, "job id"
+);
+ulid_id!(
     /// Names one store, so that a cache is never read for another.
     StoreId, "store id"
 );

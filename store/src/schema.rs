@@ -32,7 +32,7 @@ macro_rules! written_as {
 }
 
 written_as!(String: name::Tenant, name::Profile);
-written_as!(String: id::ChunkId, id::ChunkKey, id::EventId, id::FlipId, id::Nonce, id::PackId, id::RecordId, id::Sha256, id::SnapshotId, id::StoreId);
+written_as!(String: id::ChunkId, id::ChunkKey, id::EventId, id::FlipId, id::JobId, id::Nonce, id::PackId, id::RecordId, id::Sha256, id::SnapshotId, id::StoreId);
 // Words: each may be one that a later pstore came up with.
 written_as!(String: EventKind, Mode, Reason);
 written_as!(u16: name::ChromeMajor);

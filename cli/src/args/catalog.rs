@@ -14,7 +14,7 @@ use super::{
     actor::ActorArgs,
     chosen::ChosenArgs,
     lineage::LineageArgs,
-    value::{mebibytes, percent, seconds, sha_prefix},
+    value::{interval, mebibytes, percent, seconds, sha_prefix},
 };
 
 /// Hold a profile's lock, so that nobody else moves its pointer
@@ -106,7 +106,8 @@ pub(crate) struct HoldArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore reap
-  pstore reap acme --grace 300")]
+  pstore reap acme --grace 300
+  pstore reap --every 5m")]
 pub(crate) struct ReapArgs {
     #[arg(value_name = "TENANT", help = "Only this tenant's")]
     pub(crate) tenant: Option<Tenant>,
@@ -115,6 +116,12 @@ pub(crate) struct ReapArgs {
     /// How long a lock must have been expired
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "60")]
     pub(crate) grace: Duration,
+    /// Say what would be done, and do nothing
+    #[arg(long, conflicts_with = "every")]
+    pub(crate) dry_run: bool,
+    /// Do it again and again, so far apart, as 5m, 90s or 1h, until SIGTERM or SIGINT
+    #[arg(long, value_name = "TIME", value_parser = interval)]
+    pub(crate) every: Option<Duration>,
 }
 
 /// Take a profile's lock away from whoever holds it

@@ -39,6 +39,9 @@ pub(crate) struct ServeArgs {
     /// How many requests a token, or an address without one, may send in a second; twice as many at once
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rate: u32,
+    /// Do no jobs, and nothing that is due again and again: other servers do
+    #[arg(long)]
+    pub(crate) no_jobs: bool,
     /// How long requests may take to end when the server is told to stop
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "30")]
     pub(crate) drain: Duration,

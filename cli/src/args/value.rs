@@ -26,6 +26,19 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs(seconds.into()))
 }
 
+/// A time of at least a second between things that are done again and again: `90s`, `5m` or `1h`.
+pub(super) fn interval(text: &str) -> Result<Duration, String> {
+    let wrong = || "it takes a time such as 90s, 5m or 1h".to_owned();
+    let unit = match text.bytes().last() {
+        Some(b's') => 1,
+        Some(b'm') => 60,
+        Some(b'h') => 3600,
+        _ => return Err(wrong()),
+    };
+    let number = text[..text.len() - 1].parse::<u32>().ok().filter(|number| *number > 0);
+    number.map(|number| Duration::from_secs(u64::from(number) * unit)).ok_or_else(wrong)
+}
+
 /// `US`, or `US/NY`.
 pub(super) fn geo(text: &str) -> Result<Geo, String> {
     engine::text::geo::parse(text).map_err(|form| format!("it takes {form}"))

@@ -87,6 +87,7 @@ impl Verb {
         match self {
             Self::Run(_) | Self::Serve(_) | Self::Lock(LockArgs { verb: LockVerb::Hold(_) }) => true,
             Self::Mount(args) => args.foreground || args.daemon,
+            Self::Reap(args) => args.every.is_some(),
             _ => false,
         }
     }

@@ -5,22 +5,38 @@ use std::time::Duration;
 use engine::{
     Engine,
     failure::Failure,
+    host::signals,
     text::size::plural,
-    verbs::reap::{EvictedLock, ReapOutcome, ReapRequest},
+    verbs::reap::{EvictedLock, ReapOutcome, ReapRequest, Sweep},
 };
 
 use crate::{answer::Answer, args::ReapArgs};
 
 pub(super) async fn run(engine: Engine, args: &ReapArgs) -> Result<Answer, Failure> {
-    let request = ReapRequest { tenant: args.tenant.clone(), actor: args.actor.name(), grace: args.grace };
+    let request = ReapRequest {
+        tenant: args.tenant.clone(),
+        actor: args.actor.name(),
+        grace: args.grace,
+        is_plan: args.dry_run,
+    };
+    if let Some(every) = args.every {
+        let outcome = engine.reap_every(&request, every, signals::told_to_end()).await;
+        let [sweeps, evicted] = [(outcome.sweeps, "sweep", "sweeps"), (outcome.evicted, "lock", "locks")]
+            .map(|(count, one, many)| plural(count, one, many));
+        return Answer::of(&outcome, format!("{evicted} evicted in {sweeps}\n"));
+    }
     let outcome = engine.reap(&request).await?;
     Answer::of(&outcome, text(&outcome))
 }
 
 fn text(outcome: &ReapOutcome) -> String {
+    let (one, all) = match outcome.outcome {
+        Sweep::Swept => ("evicted", "evicted"),
+        Sweep::Planned => ("would evict", "would be evicted"),
+    };
     let line = |lock: &EvictedLock| {
         format!(
-            "evicted {}: run {:?} on {:?}, expired {} s ago\n",
+            "{one} {}: run {:?} on {:?}, expired {} s ago\n",
             lock.lineage.lineage(),
             lock.holder_run_id,
             lock.holder_host,
@@ -29,5 +45,5 @@ fn text(outcome: &ReapOutcome) -> String {
     };
     let lines: String = outcome.evicted.iter().map(line).collect();
     let evicted = plural(outcome.evicted.len() as u64, "lock", "locks");
-    format!("{lines}{evicted} evicted, {} held\n", outcome.left)
+    format!("{lines}{evicted} {all}, {} held\n", outcome.left)
 }

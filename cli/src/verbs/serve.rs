@@ -11,6 +11,7 @@ pub(super) async fn run(engine: Engine, args: &ServeArgs) -> Result<Answer, Fail
         tokens: args.tokens.clone(),
         tls: tls(args),
         rate: args.rate,
+        does_jobs: !args.no_jobs,
         drain: args.drain,
     };
     let outcome = server::serve(engine, &request).await?;

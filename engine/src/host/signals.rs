@@ -21,6 +21,19 @@ pub async fn next(signal: &mut Option<Signal>) {
     }
 }
 
+/// Listens from now on; ends with the first signal that asks the process to end, from the terminal or as hosts
+/// do it.
+pub fn told_to_end() -> impl Future<Output = ()> {
+    let mut interrupt = listen(SignalKind::interrupt());
+    let mut terminate = listen(SignalKind::terminate());
+    async move {
+        tokio::select! {
+            () = next(&mut interrupt) => {}
+            () = next(&mut terminate) => {}
+        }
+    }
+}
+
 /// Whether there is a terminal, which sends an interrupt to all processes that run on it.
 pub fn have_a_terminal() -> bool {
     fs::File::open("/dev/tty").is_ok()

@@ -64,6 +64,23 @@ pub static HOST_NAME: Key = key("host.name", Kind::Text).variable("PSTORE_HOST_N
 pub static HOST_REGION: Key = key("host.region", Kind::Text).variable("PSTORE_HOST_REGION");
 pub static HOST_EGRESS_GEO: Key = key("host.egress_geo", Kind::Geo).variable("PSTORE_HOST_EGRESS_GEO");
 
+/// How often a server does what is due again and again; 0 for never.
+const fn every(name: &'static str) -> Key {
+    key(name, number("seconds", 0, 366 * 86_400))
+}
+
+pub static SCHEDULES_REAP_SECONDS: Key =
+    every("schedules.reap_seconds").variable("PSTORE_SCHEDULES_REAP_SECONDS").default("300");
+pub static SCHEDULES_RETENTION_SECONDS: Key =
+    every("schedules.retention_seconds").variable("PSTORE_SCHEDULES_RETENTION_SECONDS").default("0");
+pub static SCHEDULES_GC_SECONDS: Key =
+    every("schedules.gc_seconds").variable("PSTORE_SCHEDULES_GC_SECONDS").default("0");
+pub static SCHEDULES_VERIFY_SECONDS: Key =
+    every("schedules.verify_seconds").variable("PSTORE_SCHEDULES_VERIFY_SECONDS").default("0");
+pub static SCHEDULES_VERIFY_PARTS: Key = key("schedules.verify_parts", number("parts", 1, 10_000))
+    .variable("PSTORE_SCHEDULES_VERIFY_PARTS")
+    .default("30");
+
 pub static LOCK_TTL_SECONDS: Key =
     key("lock_ttl_seconds", number("seconds", 5, 86_400)).variable("PSTORE_LOCK_TTL_SECONDS").default("300");
 pub static LOCK_RENEW_SECONDS: Key =
@@ -100,7 +117,7 @@ pub static TENANT_MAX_COUNT: Key = key("retention.tenant_max_count", number("sna
 pub static TENANT_MAX_BYTES: Key = key("retention.tenant_max_bytes", Kind::Bytes);
 
 /// What holds for the program as a whole.
-pub static PROGRAM: [&Key; 12] = [
+pub static PROGRAM: [&Key; 17] = [
     &STORE,
     &CACHE_DIR,
     &SESSION_DIR,
@@ -113,6 +130,11 @@ pub static PROGRAM: [&Key; 12] = [
     &HOST_NAME,
     &HOST_REGION,
     &HOST_EGRESS_GEO,
+    &SCHEDULES_REAP_SECONDS,
+    &SCHEDULES_RETENTION_SECONDS,
+    &SCHEDULES_GC_SECONDS,
+    &SCHEDULES_VERIFY_SECONDS,
+    &SCHEDULES_VERIFY_PARTS,
 ];
 
 /// What may differ from tenant to tenant.

@@ -10,11 +10,13 @@ mod key;
 mod kind;
 mod locations;
 mod origin;
+mod schedules;
 mod tenant;
 
 pub use key::Key;
 pub use kind::Value;
 pub use origin::Origin;
+pub use schedules::Schedules;
 pub use tenant::{ArchivePolicy, OnUnavailable, Retention, TenantSettings};
 
 use std::{

@@ -5,6 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Serialize;
 use store::{format::event::Actor, name::Tenant, ops::reap};
+use tokio::time::Instant;
 
 use crate::{
     Engine,
@@ -23,6 +24,8 @@ pub struct ReapRequest {
     pub actor: ActorName,
     /// How long a lock must have been expired.
     pub grace: Duration,
+    /// Whether it only tells what it would do.
+    pub is_plan: bool,
 }
 
 /// How a sweep ended.
@@ -31,9 +34,24 @@ pub struct ReapRequest {
 pub enum Sweep {
     /// Every lock was looked at.
     Swept,
+    /// Every lock was looked at, and none was taken away.
+    Planned,
 }
 
-/// A lock that was taken away.
+/// Sweeps that were made again and again.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ReapEveryOutcome {
+    /// How many sweeps there were.
+    pub sweeps: u64,
+    /// How many of them failed, or passed something over.
+    pub failed: u64,
+    /// How many locks were taken away.
+    pub evicted: u64,
+}
+
+impl Outcome for ReapEveryOutcome {}
+
+/// A lock that was taken away, or would be.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct EvictedLock {
     /// Whose lock it was.
@@ -58,7 +76,7 @@ pub struct ReapOutcome {
     pub outcome: Sweep,
     /// How many tenants were looked at.
     pub tenants: u64,
-    /// The locks that were taken away.
+    /// The locks that were taken away, or would be.
     pub evicted: Vec<EvictedLock>,
     /// How many are held.
     pub left: u64,
@@ -81,11 +99,11 @@ impl Outcome for ReapOutcome {
 impl Engine {
     /// Takes away locks that expired some time ago.
     pub async fn reap(&self, request: &ReapRequest) -> Result<ReapOutcome, Failure> {
-        let actor = self.actor(&request.actor);
+        let actor = (!request.is_plan).then(|| self.actor(&request.actor));
         let mut turns = Turns::of(self, request.tenant.as_ref(), "reap").await?;
         let mut report = reap::Report::default();
         for tenant in turns.tenants() {
-            let swept = self.sweep(&tenant, &actor, request.grace).await;
+            let swept = self.sweep(&tenant, actor.as_ref(), request.grace).await;
             let Some(swept) = turns.took(&tenant, swept)? else { continue };
             for (lineage, error) in swept.failed {
                 turns.pass_over(&tenant, format!("the lock of {lineage}"), error.into());
@@ -103,7 +121,7 @@ impl Engine {
             expired_for_ms: eviction.expired_for.as_millis() as u64,
         });
         Ok(ReapOutcome {
-            outcome: Sweep::Swept,
+            outcome: if request.is_plan { Sweep::Planned } else { Sweep::Swept },
             tenants: turns.tenants().len() as u64,
             evicted: evicted.collect(),
             left: report.left,
@@ -113,8 +131,47 @@ impl Engine {
         })
     }
 
-    async fn sweep(&self, tenant: &Tenant, actor: &Actor, grace: Duration) -> Result<reap::Report, Failure> {
-        let store = self.tenant_to_change(tenant).await?;
+    /// Does the same again and again, `every` so often, until `stop` ends; a sweep that has begun is brought to its
+    /// end. One that fails keeps no later one from its time.
+    pub async fn reap_every(
+        &self,
+        request: &ReapRequest,
+        every: Duration,
+        stop: impl Future<Output = ()>,
+    ) -> ReapEveryOutcome {
+        let mut all = ReapEveryOutcome { sweeps: 0, failed: 0, evicted: 0 };
+        let mut stop = std::pin::pin!(stop);
+        loop {
+            let next = Instant::now() + every;
+            let swept = self.reap(request).await;
+            all.sweeps += 1;
+            for lock in swept.iter().flat_map(|outcome| &outcome.evicted) {
+                let (of, holder) = (lock.lineage.lineage(), &lock.holder_run_id);
+                self.say(&format!("evicted {of}: run {holder:?} on {:?}", lock.holder_host));
+                all.evicted += 1;
+            }
+            if let Some(failure) = swept.map_or_else(Some, |outcome| outcome.verdict()) {
+                self.warn(&failure.message);
+                all.failed += 1;
+            }
+            tokio::select! {
+                () = tokio::time::sleep_until(next) => {}
+                () = &mut stop => return all,
+            }
+        }
+    }
+
+    /// Sweeps a tenant, or tells what somebody would.
+    async fn sweep(
+        &self,
+        tenant: &Tenant,
+        actor: Option<&Actor>,
+        grace: Duration,
+    ) -> Result<reap::Report, Failure> {
+        let store = match actor {
+            Some(_) => self.tenant_to_change(tenant).await?,
+            None => self.tenant(tenant).await?,
+        };
         Ok(reap::reap(&store, actor, grace).await?)
     }
 }

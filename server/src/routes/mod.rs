@@ -11,14 +11,16 @@ mod activity;
 mod browse;
 mod description;
 mod health;
+mod jobs;
 mod leases;
+mod schedules;
 mod snapshots;
 mod tags;
 
 use crate::route::Route;
 
 /// The tables of all areas, in the order in which they are described.
-static TABLES: [&[Route]; 7] = [
+static TABLES: [&[Route]; 9] = [
     health::ROUTES,
     description::ROUTES,
     snapshots::ROUTES,
@@ -26,6 +28,8 @@ static TABLES: [&[Route]; 7] = [
     tags::ROUTES,
     activity::ROUTES,
     leases::ROUTES,
+    jobs::ROUTES,
+    schedules::ROUTES,
 ];
 
 /// Every route of the server.
@@ -40,7 +44,10 @@ mod tests {
     use axum::routing::MethodFilter;
 
     use super::*;
-    use crate::{openapi, page, route::Access::Open};
+    use crate::{
+        openapi, page,
+        route::Access::{Open, Tenant},
+    };
 
     #[test]
     fn every_route_is_described_under_a_name_of_its_own() {
@@ -66,7 +73,8 @@ mod tests {
         for route in all() {
             let operation = &document["paths"][openapi::path(route)][openapi::method(route)];
             assert_eq!(operation["security"].is_null(), route.access == Open, "{route:?}");
-            assert_eq!(route.path.contains("{tenant_id}"), route.access != Open, "{route:?}");
+            let is_of_a_tenant = matches!(route.access, Tenant(_));
+            assert_eq!(route.path.contains("{tenant_id}"), is_of_a_tenant, "{route:?}");
         }
     }
 

@@ -4,8 +4,8 @@
 //! ending in a slash, give a credential one tenant and nothing else.
 
 use crate::{
-    id::{EventId, PackId, RecordId, Sha256},
-    key::{Key, Prefix},
+    id::{EventId, JobId, PackId, RecordId, Sha256},
+    key::{InvalidKey, Key, Prefix},
     name::{Lineage, ProfileName, Tenant},
 };
 
@@ -14,6 +14,26 @@ const VALID: &str = "names and ids are valid key segments";
 /// The store's own configuration.
 pub fn store_config() -> Key {
     Key::new("pstore.json").expect(VALID)
+}
+
+/// What servers were asked to do for the store as a whole.
+pub fn jobs() -> Prefix {
+    Prefix::new("operations/jobs/").expect(VALID)
+}
+
+/// One job.
+pub fn job(id: JobId) -> Key {
+    jobs().key(&format!("{id}.json")).expect(VALID)
+}
+
+/// The job a key names, if it names one.
+pub(crate) fn job_of(key: &Key) -> Option<JobId> {
+    key.name().strip_suffix(".json")?.parse().ok()
+}
+
+/// When work was last done that is due again and again.
+pub fn schedule(name: &str) -> Result<Key, InvalidKey> {
+    Key::new(format!("operations/schedules/{name}.json"))
 }
 
 /// All tenants that have content.

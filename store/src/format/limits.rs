@@ -19,6 +19,10 @@ pub const PIN: u64 = MIB;
 pub(crate) const EVENT: u64 = MIB;
 /// `expectations.json`.
 pub(crate) const EXPECTATIONS: u64 = MIB;
+/// What a server was asked to do. An outcome that does not fit is left out.
+pub const JOB: u64 = 2 * MIB;
+/// When work was last done that is due again and again.
+pub const SCHEDULE: u64 = MIB;
 /// Writers begin another one long before.
 pub(crate) const MERGED_EVENTS: u64 = 8 * MIB;
 /// A record.
@@ -33,13 +37,15 @@ pub const MANIFEST: u64 = MIB;
 pub const INDEX: u64 = 128 * MIB;
 
 /// Each kind as the specification calls it.
-pub const ALL: [(&str, u64); 12] = [
+pub const ALL: [(&str, u64); 14] = [
     ("configuration", CONFIG),
     ("pointer", POINTER),
     ("lock", LOCK),
     ("pin", PIN),
     ("event", EVENT),
     ("expectations", EXPECTATIONS),
+    ("job", JOB),
+    ("schedule", SCHEDULE),
     ("merged events", MERGED_EVENTS),
     ("record", RECORD),
     ("condemned", CONDEMNED),

@@ -31,14 +31,20 @@ pub struct Report {
     pub failed: Vec<(Lineage, Error)>,
 }
 
-/// Sweeps all profiles of a tenant. One lock that cannot be read stops no other.
-pub async fn reap(store: &TenantStore, actor: &Actor, grace: Duration) -> Result<Report> {
+/// Sweeps all profiles of a tenant; without an `actor`, only tells what would be swept. One lock that cannot
+/// be read stops no other.
+pub async fn reap(store: &TenantStore, actor: Option<&Actor>, grace: Duration) -> Result<Report> {
     let mut report = Report::default();
     let lineages = records::all_lineages(store).await?;
     let mut swept = stream::iter(lineages)
         .map(|lineage| async move {
-            let handle = LineageHandle::new(store.clone(), lineage.clone(), actor.clone());
-            (lineage, handle.reap(grace).await)
+            let by = actor.cloned().unwrap_or_default();
+            let handle = LineageHandle::new(store.clone(), lineage.clone(), by);
+            let reaped = match actor {
+                Some(_) => handle.reap(grace).await,
+                None => handle.would_reap(grace).await,
+            };
+            (lineage, reaped)
         })
         .buffer_unordered(LOCKS_AT_ONCE);
     while let Some((lineage, reaped)) = swept.next().await {

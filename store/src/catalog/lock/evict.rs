@@ -81,6 +81,22 @@ impl LineageHandle {
         Ok(Reaped::Evicted(Eviction { holder, reason: EvictionReason::TtlExpired, expired_for }))
     }
 
+    /// What [`Self::reap`] would make of the lock. Nothing is changed.
+    pub async fn would_reap(&self, grace: Duration) -> Result<Reaped> {
+        let Some(read) = self.lock().await? else { return Ok(Reaped::Free) };
+        if read.lock.is_free() {
+            return Ok(Reaped::Free);
+        }
+        Ok(match read.expired_for() {
+            Some(expired_for) if expired_for > grace => Reaped::Evicted(Eviction {
+                holder: Holder::from(&read),
+                reason: EvictionReason::TtlExpired,
+                expired_for,
+            }),
+            _ => Reaped::Left,
+        })
+    }
+
     /// Takes the lock away whoever holds it, even one that cannot be read. `None` if there
     /// was nothing to take.
     ///

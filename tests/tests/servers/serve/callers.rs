@@ -60,6 +60,46 @@ const TABLE: [Tried; 17] = [
     tried("GET", "/v1/tenants/{tenant_id}/stats", "", None, ALL),
 ];
 
+/// A route that names no tenant in its path.
+struct OfToken {
+    line: &'static str,
+    body: Option<&'static str>,
+    /// What each role is answered with a token for acme alone.
+    acme: [u16; 4],
+    /// The same with a token for all tenants.
+    all: [u16; 4],
+}
+
+const fn of_token(line: &'static str, body: Option<&'static str>, acme: [u16; 4], all: [u16; 4]) -> OfToken {
+    OfToken { line, body, acme, all }
+}
+
+const OPERATE: [u16; 4] = [403, 403, 200, 200];
+const NOT_FOUND: [u16; 4] = [403, 403, 404, 404];
+const NOBODY: [u16; 4] = [403; 4];
+/// Of a tenant that does not exist, which only a token for all is told.
+const FOREIGN: Option<&str> = Some(r#"{ "tenant_id": "nobody", "dry_run": true }"#);
+
+/// What everybody is answered by routes that name no tenant in their path.
+const TOKEN_TABLE: [OfToken; 8] = [
+    of_token("GET /v1/jobs", None, OPERATE, OPERATE),
+    of_token("GET /v1/jobs/{job_id}", None, NOT_FOUND, NOT_FOUND),
+    of_token("DELETE /v1/jobs/{job_id}", None, NOT_FOUND, NOT_FOUND),
+    of_token("POST /v1/jobs/reap", FOREIGN, NOBODY, NOT_FOUND),
+    of_token("POST /v1/jobs/retention", FOREIGN, NOBODY, NOT_FOUND),
+    of_token("POST /v1/jobs/gc", FOREIGN, NOBODY, NOT_FOUND),
+    of_token("POST /v1/jobs/verify", FOREIGN, NOBODY, NOT_FOUND),
+    of_token("GET /v1/schedules", None, NOBODY, OPERATE),
+];
+
+impl OfToken {
+    fn on(&self, server: &Served, secret: Option<&str>) -> Reply {
+        let body: Option<Value> = self.body.map(|body| serde_json::from_str(body).unwrap());
+        let line = self.line.replace("{job_id}", "01KA8Y6ZZZ0000000000000000");
+        server.call(&line, secret, body.as_ref())
+    }
+}
+
 impl Tried {
     /// As the description has it.
     fn described(&self) -> String {
@@ -116,6 +156,17 @@ fn every_route_answers_every_role_as_the_table_says() {
             assert_eq!(reply.header("www-authenticate"), Some("bearer"));
         }
     }
+    for route in &TOKEN_TABLE {
+        for (at, role) in ROLES.into_iter().enumerate() {
+            let acme = route.on(&server, Some(&secrets[at]));
+            assert_eq!(acme.status, route.acme[at], "{} as {role} of acme: {acme:#?}", route.line);
+            let all = route.on(&server, Some(&everywhere[at]));
+            assert_eq!(all.status, route.all[at], "{} as {role} of all tenants: {all:#?}", route.line);
+        }
+        for nobody in [None, Some("pstore_wrong"), Some("")] {
+            route.on(&server, nobody).refused(401, "denied");
+        }
+    }
     for open in OPEN {
         assert_eq!(server.call(&format!("GET {open}"), None, None).status, 200, "{open}");
     }
@@ -138,8 +189,9 @@ fn the_description_has_the_routes_of_the_table_and_no_others() {
         }
     }
     let open = OPEN.map(|path| (format!("GET {path}"), false));
-    let tried = TABLE.iter().map(|route| (route.described(), true));
-    assert_eq!(described, open.into_iter().chain(tried).collect());
+    let tried = TABLE.iter().map(Tried::described);
+    let tried = tried.chain(TOKEN_TABLE.iter().map(|route| route.line.to_owned()));
+    assert_eq!(described, open.into_iter().chain(tried.map(|route| (route, true))).collect());
     let page = server.call("GET /docs", None, None);
     assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
     assert!(page.header("content-security-policy").unwrap().starts_with("default-src 'none'"));

@@ -3,8 +3,10 @@
 mod browsing;
 mod callers;
 mod contract;
+mod jobs;
 mod leases;
 mod limits;
+mod schedules;
 mod stopping;
 mod tls;
 

@@ -107,7 +107,7 @@ impl Act {
                 hold.release().await?;
             }
             Self::Unlock => drop(handle.force_unlock("test").await?),
-            Self::Reap => drop(reap::reap(&fixture.store, &actor("me"), Duration::ZERO).await?),
+            Self::Reap => drop(reap::reap(&fixture.store, Some(&actor("me")), Duration::ZERO).await?),
             Self::Retention => {
                 let survey = retention::survey(&fixture.store).await?;
                 let policy = Policy { keep: Some(Keep::One), ..Policy::default() };

@@ -1,0 +1,175 @@
+//! `run` does a job from its beginning to its end, and keeps its document in the store up to date.
+
+use std::sync::Arc;
+
+use engine::{
+    Engine,
+    failure::{Failure, codes},
+    location::Purpose,
+    names::ActorName,
+};
+use store::{
+    ErrorKind,
+    catalog::{
+        clock,
+        jobs::{self, RENEW_AFTER, StoredJob},
+        store::Store,
+    },
+    format::{
+        Unknown,
+        job::{Job, JobFailure, JobState},
+    },
+    id::JobId,
+    name::Tenant,
+};
+use tokio::{runtime::Handle, sync::OwnedSemaphorePermit};
+
+use super::{JobLine, LineLevel, LiveJob, Work, observer::JobObserver, work::Ended};
+use crate::{observer::RequestObserver, shared::Server};
+
+/// Whose job it is, and how it is done.
+#[derive(Clone, Debug)]
+pub(crate) struct JobRequest {
+    /// Names it from now on.
+    pub(crate) id: JobId,
+    pub(crate) work: Work,
+    /// For this tenant alone.
+    pub(crate) tenant: Option<Tenant>,
+    pub(crate) dry_run: bool,
+    pub(crate) actor: ActorName,
+    /// The schedule that it is due by.
+    pub(crate) schedule: Option<String>,
+    /// Names the request in the log.
+    pub(crate) request_id: String,
+}
+
+/// Begins a job, which takes `room` until it ends. It goes on by itself.
+pub(crate) async fn start(
+    server: &Arc<Server>,
+    request: JobRequest,
+    room: OwnedSemaphorePermit,
+) -> Result<Arc<LiveJob>, Failure> {
+    let store = server.engine.store(Purpose::Change).await?;
+    let by = server.engine.actor(&request.actor);
+    let document = Job {
+        tenant_id: request.tenant.clone(),
+        dry_run: request.dry_run,
+        schedule: request.schedule.clone(),
+        ..Job::new(request.id, request.work.kind(), by, &server.name, clock::unix_ms())
+    };
+    // It is in the store before anything is done: whoever looks finds it, however it ends.
+    let begun = jobs::begin(&store, &document).await?;
+    let job = Arc::new(LiveJob::new(&begun.job));
+    server.jobs.add(&job);
+    let (server, live, runtime) = (Arc::clone(server), Arc::clone(&job), Handle::current());
+    tokio::spawn(async move {
+        let working = Arc::clone(&server);
+        // A thread of its own: work that computes for a while holds up no request.
+        let thread = tokio::task::spawn_blocking(move || {
+            runtime.block_on(carry_out(&working, &store, &live, request));
+            drop(room);
+        });
+        let ended = async move { thread.await.map_err(|error| Failure::internal(error.to_string()).into()) };
+        if let Err(refusal) = server.work.finish(ended).await {
+            tracing::error!("a job ended with a panic: {}", refusal.failure.message);
+        }
+    });
+    Ok(job)
+}
+
+async fn carry_out(server: &Server, store: &Store, job: &Arc<LiveJob>, request: JobRequest) {
+    let log = RequestObserver { request_id: request.request_id };
+    let observer = Arc::new(JobObserver { job: Arc::clone(job), log });
+    let engine = server.engine.for_request(observer, job.interrupt.clone());
+    let ended = tokio::select! {
+        ended = until_told(&engine, &request.work, request.tenant, request.actor, request.dry_run) => ended,
+        never = renewed(store, job) => match never {},
+        () = server.stopping.raised() => {
+            job.interrupt.raise();
+            interrupted("the server was told to stop")
+        }
+    };
+    write_end(store, job, &ended).await;
+    job.ended.raise();
+    if let Err(error) = jobs::sweep(store).await {
+        tracing::warn!("old jobs could not be removed: {error}");
+    }
+}
+
+/// Does the work; ends it when somebody wants that. What can no longer be prevented is finished.
+async fn until_told(
+    engine: &Engine,
+    work: &Work,
+    tenant: Option<Tenant>,
+    actor: ActorName,
+    dry_run: bool,
+) -> Ended {
+    let mut work = std::pin::pin!(work.done_by(engine, tenant, actor, dry_run));
+    tokio::select! {
+        ended = &mut work => return ended,
+        () = engine.interrupt.raised() => {}
+    }
+    match engine.interrupt.point_of_no_return().prevent() {
+        true => interrupted("somebody has ended it"),
+        false => work.await,
+    }
+}
+
+fn interrupted(message: &str) -> Ended {
+    let hint = "what was done is done; the next run goes on";
+    Ended { outcome: None, failure: Some(Failure::new(ErrorKind::Interrupted, message).hint(hint)) }
+}
+
+/// Writes every few seconds that the job goes on, and ends it if its document says so.
+async fn renewed(store: &Store, job: &LiveJob) -> std::convert::Infallible {
+    loop {
+        tokio::time::sleep(RENEW_AFTER).await;
+        match jobs::change(store, job.id, |_| true).await {
+            Ok(Some(StoredJob { job: document, .. })) => {
+                if document.cancel {
+                    job.interrupt.raise();
+                }
+                *job.document.lock() = document;
+            }
+            Ok(None) => tracing::warn!("the document of job {} is gone", job.id),
+            Err(error) => tracing::warn!("the document of job {} could not be renewed: {error}", job.id),
+        }
+    }
+}
+
+async fn write_end(store: &Store, job: &LiveJob, ended: &Ended) {
+    let state = match &ended.failure {
+        None => JobState::Done,
+        Some(failure) if failure.kind == ErrorKind::Interrupted => JobState::Cancelled,
+        Some(_) => JobState::Failed,
+    };
+    let failure = ended.failure.as_ref().map(|failure| JobFailure {
+        kind: codes::name(failure.kind).to_owned(),
+        message: failure.message.clone(),
+        hint: failure.hint.clone(),
+        unknown: Unknown::new(),
+    });
+    let at_ms = clock::unix_ms();
+    let end = |document: &mut Job| {
+        document.state = state;
+        document.ended_at_ms = Some(at_ms);
+        document.failure = failure.clone();
+        document.outcome = ended.outcome.clone();
+        true
+    };
+    // This server shows it at once, even if the store is away.
+    end(&mut job.document.lock());
+    let text = match &ended.failure {
+        None => format!("job {} is done", job.id),
+        Some(failure) => format!("job {} ended: {}", job.id, failure.message),
+    };
+    match ended.failure {
+        None => tracing::info!("{text}"),
+        Some(_) => tracing::warn!("{text}"),
+    }
+    let level = if ended.failure.is_none() { LineLevel::Remark } else { LineLevel::Warning };
+    job.say(JobLine { at_ms, level, text });
+    if let Err(error) = jobs::change(store, job.id, end).await {
+        tracing::warn!("what came of job {} could not be written: {error}", job.id);
+    }
+}
