@@ -5,15 +5,15 @@ use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 use schemars::JsonSchema;
 use serde::Serialize;
 use store::{
-    Error,
+    Error, ErrorKind,
     format::{
         record::Record,
         tree::{Entry, Kind, Meta, TreePath},
     },
-    ops::read::browse,
+    ops::read::browse::{self, OpenFile},
 };
 
-use crate::{failure::Failure, text::path};
+use crate::{Engine, failure::Failure, names::SnapshotChoice, text::path};
 
 /// The kinds of entries that a snapshot can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -124,6 +124,37 @@ impl EntryFields {
             target_hex: target_hex.flatten(),
             path_bytes: entry.path.as_bytes().to_vec(),
             target_bytes,
+        }
+    }
+}
+
+/// A file of a snapshot that is about to be read.
+#[derive(Debug)]
+pub struct OpenedFile {
+    /// The file itself.
+    pub file: OpenFile,
+    /// Its path, as it is in the snapshot.
+    pub path: TreePath,
+    /// The snapshot, as one would type it.
+    pub snapshot: String,
+}
+
+impl Engine {
+    /// Finds a file of a snapshot. Nothing of it is fetched yet.
+    pub async fn open_file(&self, snapshot: &SnapshotChoice, path: &OsStr) -> Result<OpenedFile, Failure> {
+        let (reference, path) = (snapshot.reference()?, self::path(path)?);
+        let (tenant, lineage) = self.lineage_to_judge(&snapshot.lineage()).await?;
+        let record = self.resolve_snapshot(&tenant, &lineage, reference).await?;
+        let snapshot = format!("{}@{}", lineage.name, record.sha256_prefix());
+        match OpenFile::open(&tenant, &record, &path).await {
+            Ok(file) => Ok(OpenedFile { file, path, snapshot }),
+            Err(error) => Err(match error.kind() {
+                ErrorKind::NotFound => elsewhere(&record, error),
+                ErrorKind::InvalidInput => {
+                    Failure::from(error).hint(format!("`pstore ls {snapshot} -l` tells what each name is"))
+                }
+                _ => error.into(),
+            }),
         }
     }
 }

@@ -90,6 +90,15 @@ pub struct LoadJob<'a> {
     pub host_region: Option<String>,
 }
 
+/// What becomes of a profile that is loaded.
+#[derive(Clone, Copy, Debug)]
+enum Loading {
+    /// It is written to a directory.
+    Written,
+    /// It is only judged.
+    Judged,
+}
+
 impl Engine {
     /// Loads a profile for a Chrome. A snapshot that cannot be used becomes an empty profile, unless
     /// `options` say otherwise.
@@ -99,9 +108,41 @@ impl Engine {
     }
 
     async fn copy_for_chrome(&self, options: &LoadOptions, job: LoadJob<'_>) -> Result<Loaded, Failure> {
+        let request = self.load_request(options, &job);
+        let loaded = self.adopting(request, Loading::Written).await?;
+        self.tell_of_load(job.profile, job.chrome_major, &loaded);
+        Ok(loaded)
+    }
+
+    /// Judges what a load would come to, and writes nothing, for who fetches the snapshot in another way.
+    /// Where an empty profile begins without the store, it does here, too.
+    pub(crate) async fn judge_load(
+        &self,
+        options: &LoadOptions,
+        job: LoadJob<'_>,
+    ) -> Result<Loaded, Failure> {
+        let judging = self.judge_for_chrome(options, &job);
+        self.observe_load(job.profile, judging, |loaded| (loaded.outcome.into(), None)).await
+    }
+
+    async fn judge_for_chrome(&self, options: &LoadOptions, job: &LoadJob<'_>) -> Result<Loaded, Failure> {
+        let request = self.load_request(options, job);
+        match self.adopting(request, Loading::Judged).await {
+            Err(failure) if self.begins_without_store(options, &job.profile.tenant, &failure) => Ok(Loaded {
+                outcome: Outcome::FreshFallback,
+                reason: Some(failure.message),
+                record: None,
+                report: None,
+                transforms: Vec::new(),
+                warnings: Vec::new(),
+            }),
+            judged => judged,
+        }
+    }
+
+    fn load_request(&self, options: &LoadOptions, job: &LoadJob<'_>) -> load::LoadRequest {
         let settings = self.settings.tenant(&job.profile.tenant);
-        let tenant = self.tenant_of(job.profile).await?;
-        let mut request = load::LoadRequest {
+        load::LoadRequest {
             profile: job.profile.clone(),
             chrome_major: job.chrome_major,
             chrome_version: options.chrome_version.clone(),
@@ -111,7 +152,7 @@ impl Engine {
             force: job.force,
             keeping: job.keeping,
             threads: threads(),
-            point_of_no_return: job.point_of_no_return,
+            point_of_no_return: job.point_of_no_return.clone(),
             policy: Policy {
                 allow_hot: settings.modes.contains(&Mode::Hot),
                 max_bytes: settings.max_profile_bytes,
@@ -119,27 +160,42 @@ impl Engine {
                 isolation: Isolation::own_cell(),
                 require: options.require,
             },
-            host_region: job.host_region.or_else(|| self.settings.host_region()),
+            host_region: job.host_region.clone().or_else(|| self.settings.host_region()),
             now_ms: clock::unix_ms(),
             normalise_exit: options.normalise_exit,
             adoption: None,
-        };
-        let mut loaded = load::load(tenant.as_ref(), &request, self.progress()).await;
-        if let Err(Error::Foreign { .. }) = loaded {
-            // An archive of another program is taken in, for which something must be written.
-            let tenant = self.tenant_to_change(&job.profile.tenant).await?;
-            request.adoption = Some(self.adoption(&job.profile.tenant));
-            loaded = load::load(Some(&tenant), &request, self.progress()).await;
         }
-        let loaded = loaded.map_err(|error| {
-            let lineage = Lineage { name: job.profile.clone(), chrome_major: job.chrome_major };
-            match job.reference {
+    }
+
+    /// Loads, in this way. An archive of another program is taken in before, for which something must be
+    /// written.
+    async fn adopting(&self, mut request: load::LoadRequest, way: Loading) -> Result<Loaded, Failure> {
+        let tenant = self.tenant_of(&request.profile).await?;
+        let mut loaded = self.attempt_load(tenant.as_ref(), &request, way).await;
+        if let Err(Error::Foreign { .. }) = loaded {
+            let tenant = self.tenant_to_change(&request.profile.tenant).await?;
+            request.adoption = Some(self.adoption(&request.profile.tenant));
+            loaded = self.attempt_load(Some(&tenant), &request, way).await;
+        }
+        loaded.map_err(|error| {
+            let lineage = Lineage { name: request.profile.clone(), chrome_major: request.chrome_major };
+            match request.reference {
                 Some(_) => unfound(&lineage, error),
                 None => error.into(),
             }
-        })?;
-        self.tell_of_load(job.profile, job.chrome_major, &loaded);
-        Ok(loaded)
+        })
+    }
+
+    async fn attempt_load(
+        &self,
+        tenant: Option<&TenantStore>,
+        request: &load::LoadRequest,
+        way: Loading,
+    ) -> store::Result<Loaded> {
+        match way {
+            Loading::Written => load::load(tenant, request, self.progress()).await,
+            Loading::Judged => load::judge(tenant, request, self.progress()).await,
+        }
     }
 
     /// Waits for a load, and tells the observer how it ended. `ended` finds that in what it came to.

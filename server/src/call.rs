@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use axum::{
     body::{Body, Bytes},
     extract::Query,
-    http::{HeaderValue, Response, StatusCode, Uri, header},
+    http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri, header},
 };
 use engine::{
     Engine,
@@ -47,7 +47,9 @@ pub(crate) struct Call {
     pub(crate) tenants: Option<Tenants>,
     /// What stands in the places that the path of the route leaves open.
     pub(crate) path: BTreeMap<String, String>,
+    pub(crate) method: Method,
     pub(crate) uri: Uri,
+    pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
 

@@ -135,7 +135,9 @@ async fn admitted(
         role: caller.as_ref().map(|caller| caller.role),
         tenants: caller.map(|caller| caller.tenants),
         path,
+        method: parts.method,
         uri: parts.uri,
+        headers: parts.headers,
         body,
     };
     Ok(Admitted { call, room })

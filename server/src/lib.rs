@@ -26,6 +26,7 @@ mod openapi;
 mod page;
 mod peer;
 mod progress;
+mod ranges;
 mod rates;
 mod readiness;
 mod route;

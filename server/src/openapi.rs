@@ -50,13 +50,7 @@ fn operation(route: &Route) -> Value {
     let mut operation = json!({
         "operationId": route.name,
         "summary": route.summary,
-        "responses": {
-            "200": { "description": "Done", "content": content(&route.sent) },
-            "default": {
-                "description": "What is wrong, and what to do next",
-                "content": { problem::MEDIA_TYPE: { "schema": { "$ref": "#/components/schemas/Problem" } } },
-            },
-        },
+        "responses": responses(&route.sent),
     });
     let needed = match route.access {
         Access::Open => None,
@@ -80,11 +74,29 @@ fn operation(route: &Route) -> Value {
     operation
 }
 
+/// What may be answered. Whatever has no status of its own here is a problem.
+fn responses(sent: &Sent) -> Value {
+    let mut responses = json!({
+        "200": { "description": "Done", "content": content(sent) },
+        "default": {
+            "description": "What is wrong, and what to do next",
+            "content": { problem::MEDIA_TYPE: { "schema": { "$ref": "#/components/schemas/Problem" } } },
+        },
+    });
+    if let Sent::Archive = sent {
+        responses["206"] = json!({ "description": "The part that was asked for", "content": content(sent) });
+        responses["304"] = json!({ "description": "The caller has it already" });
+        responses["307"] = json!({ "description": "It can be fetched at `Location`, for a few minutes" });
+    }
+    responses
+}
+
 fn content(sent: &Sent) -> Value {
     match sent {
         Sent::Document(schema) => json!({ "application/json": { "schema": schema() } }),
         Sent::Page => json!({ "text/html": { "schema": { "type": "string" } } }),
         Sent::Bytes => json!({ "application/octet-stream": {} }),
+        Sent::Archive => json!({ "application/zstd": {} }),
     }
 }
 

@@ -33,6 +33,8 @@ pub enum Sent {
     Page,
     /// The bytes of a file.
     Bytes,
+    /// An archive, a part of one, or where it can be fetched.
+    Archive,
 }
 
 /// One route.

@@ -15,8 +15,10 @@ use crate::{
 const MAX_REQUESTS: usize = 256;
 /// How many of them may wait for a lock, so that they leave room for others.
 const MAX_WAITING: usize = 128;
-/// How many files may be on their way at once. Each takes up to 40 MiB of memory.
+/// How many files and archives may be on their way at once. Each takes up to 40 MiB of memory.
 const MAX_DOWNLOADS: usize = 32;
+/// How many archives may be made at once. Each takes up to 400 MiB, and all processors.
+const MAX_MADE: usize = 4;
 /// How many jobs may be in progress at once. A collection takes up to 256 MiB of memory.
 const MAX_JOBS: usize = 2;
 
@@ -33,6 +35,7 @@ pub(crate) struct Server {
     pub(crate) requests: Room,
     pub(crate) waiting: Room,
     pub(crate) downloads: Room,
+    pub(crate) made: Room,
     pub(crate) jobs: Jobs,
     pub(crate) job_room: Room,
     /// Whether it does jobs, and takes turns at what is due.
@@ -63,6 +66,7 @@ impl Server {
             requests: Room::new("requests in progress", MAX_REQUESTS),
             waiting: Room::new("callers that wait for a lock", MAX_WAITING),
             downloads: Room::new("downloads in progress", MAX_DOWNLOADS),
+            made: Room::new("archives to make", MAX_MADE),
             jobs: Jobs::default(),
             job_room: Room::new("jobs in progress", MAX_JOBS),
             does_jobs,

@@ -32,6 +32,8 @@ pub struct Reply {
     pub status: u16,
     /// The head, with names in small letters.
     pub head: String,
+    /// Where to go instead, letter by letter.
+    pub location: Option<String>,
     /// What follows, with its pieces joined.
     pub body: Vec<u8>,
 }
@@ -127,6 +129,14 @@ impl Served {
         self.running.as_ref().unwrap().said()
     }
 
+    /// The most memory that it has had so far, in bytes.
+    pub fn peak_memory(&self) -> u64 {
+        let id = self.running.as_ref().unwrap().id();
+        let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+    }
+
     /// Tells it to stop, as hosts do.
     pub fn terminate(&self) {
         let id = self.running.as_ref().unwrap().id();
@@ -159,6 +169,11 @@ pub fn request(line: &str, secret: Option<&str>, body: Option<&str>) -> String {
     request
 }
 
+/// The same request with one more header.
+pub fn with_header(request: &str, line: &str) -> String {
+    request.replacen("\r\n", &format!("\r\n{line}\r\n"), 1)
+}
+
 /// Reads one answer, after which the connection is closed.
 #[track_caller]
 pub fn answer(stream: &mut (impl Read + ?Sized)) -> Reply {
@@ -167,12 +182,14 @@ pub fn answer(stream: &mut (impl Read + ?Sized)) -> Reply {
     let _ = stream.read_to_end(&mut bytes);
     let end = bytes.windows(4).position(|window| window == b"\r\n\r\n");
     let end = end.unwrap_or_else(|| panic!("no answer: {:?}", String::from_utf8_lossy(&bytes)));
-    let head = String::from_utf8_lossy(&bytes[..end]).to_ascii_lowercase();
+    let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
+    let location = head.lines().find_map(|line| line.strip_prefix("location: ")).map(str::to_owned);
+    let head = head.to_ascii_lowercase();
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
     let status = status.unwrap_or_else(|| panic!("no status: {head}"));
     let body = bytes.split_off(end + 4);
     let body = if head.contains("transfer-encoding: chunked") { joined(&body) } else { body };
-    Reply { status, head, body }
+    Reply { status, head, location, body }
 }
 
 /// The pieces of a body whose length is not said beforehand.

@@ -5,12 +5,14 @@
 //! is known then, so nothing is loaded and the error is told.
 
 mod inspector;
+mod judgement;
 mod leftovers;
 mod outcome;
 mod suitability;
 mod unexamined;
 mod upgrade;
 
+pub use judgement::judge;
 pub use leftovers::{WithoutLeftovers, remove as remove_leftovers};
 pub use outcome::Outcome;
 pub use suitability::{damaged, made_plain, whole};
@@ -118,30 +120,34 @@ pub async fn load(
     request: &LoadRequest,
     progress: Arc<dyn Progress>,
 ) -> Result<Loaded> {
-    let (outcome, error, record) = match attempt(store, request, progress).await {
+    let loaded = match attempt(store, request, progress).await {
         Attempt::Done(loaded) => return Ok(*loaded),
-        Attempt::Failed(error, record) => match Outcome::of(&error) {
-            // Who names a snapshot, or whose it is, wants that one, and no empty profile in its place.
-            Some(Outcome::NoPriorState) if request.names_one() => return Err(error),
-            Some(outcome) if !request.policy.require || outcome == Outcome::NoPriorState => {
-                (outcome, error, record)
-            }
-            _ => return Err(error),
-        },
+        Attempt::Failed(error, record) => fresh(error, record, request)?,
     };
-    let reason = error.to_string();
-    let fallback = (outcome != Outcome::NoPriorState).then(|| outcome.as_str().to_owned());
+    let outcome = loaded.outcome;
+    let fallback = outcome.is_fallback().then(|| outcome.as_str().to_owned());
     if fallback.is_some() {
         // Whoever asked is told, and tells; this is for the log.
+        let reason = loaded.reason.as_deref().unwrap_or_default();
         tracing::info!(profile = %request.profile, outcome = outcome.as_str(), reason, "starting afresh");
     }
     let marker = Marker { fallback, transforms: Vec::new() };
     restore::empty(&restore_request(request, Some(Arc::new(inspector::Marking(marker)))))?;
-    let record = record.map(|record| *record);
+    Ok(loaded)
+}
+
+/// An empty profile in place of what cannot be loaded for this reason; or the reason, if there may be none.
+fn fresh(error: Error, record: Option<Box<Record>>, request: &LoadRequest) -> Result<Loaded> {
+    let outcome = match Outcome::of(&error) {
+        // Who names a snapshot, or whose it is, wants that one, and no empty profile in its place.
+        Some(Outcome::NoPriorState) if request.names_one() => return Err(error),
+        Some(outcome) if !request.policy.require || outcome == Outcome::NoPriorState => outcome,
+        _ => return Err(error),
+    };
     Ok(Loaded {
         outcome,
-        reason: Some(reason),
-        record,
+        reason: Some(error.to_string()),
+        record: record.map(|record| *record),
         report: None,
         transforms: Vec::new(),
         warnings: Vec::new(),
@@ -170,8 +176,7 @@ enum Attempt {
 }
 
 async fn attempt(store: Option<&TenantStore>, request: &LoadRequest, progress: Arc<dyn Progress>) -> Attempt {
-    let none = || Error::NotFound { what: format!("profile {}", request.profile) };
-    let Some(store) = store else { return Attempt::Failed(none(), None) };
+    let Some(store) = store else { return Attempt::Failed(no_profile(request), None) };
     let (record, older) = match choose(store, request, Arc::clone(&progress)).await {
         Ok(chosen) => chosen,
         Err(error) => return Attempt::Failed(error, None),
@@ -198,6 +203,10 @@ async fn attempt(store: Option<&TenantStore>, request: &LoadRequest, progress: A
         transforms: inspector.transforms(),
         warnings,
     }))
+}
+
+fn no_profile(request: &LoadRequest) -> Error {
+    Error::NotFound { what: format!("profile {}", request.profile) }
 }
 
 /// The snapshot that is meant, and whose it is if it is an older Chrome's. One of another Chrome is

@@ -6,10 +6,11 @@ use std::{
     path::PathBuf,
 };
 
-use store::{Error, ErrorKind, ops::read::browse};
+use store::Error;
 
 use crate::{
-    Engine, contents,
+    Engine,
+    contents::OpenedFile,
     failure::Failure,
     names::SnapshotChoice,
     text::{
@@ -45,32 +46,22 @@ impl Engine {
         request: &CatRequest,
         (out, shown): (W, PathBuf),
     ) -> Result<CatOutcome, Failure> {
-        let (reference, file) = (request.snapshot.reference()?, contents::path(&request.path)?);
-        let (tenant, lineage) = self.lineage_to_judge(&request.snapshot.lineage()).await?;
-        let record = self.resolve_snapshot(&tenant, &lineage, reference).await?;
+        let OpenedFile { file, path, snapshot } = self.open_file(&request.snapshot, &request.path).await?;
         let written = match request.is_for_terminal {
-            true => browse::write(&tenant, &record, &file, (PlainText::new(out), shown)).await,
-            false => browse::write(&tenant, &record, &file, (out, shown)).await,
+            true => file.write((PlainText::new(out), shown)).await,
+            false => file.write((out, shown)).await,
         };
-        let error = match written {
-            Ok(bytes) => return Ok(CatOutcome::Whole(bytes)),
+        match written {
+            Ok(bytes) => Ok(CatOutcome::Whole(bytes)),
             Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => {
-                return Ok(CatOutcome::CutShort);
+                Ok(CatOutcome::CutShort)
             }
-            Err(error) => error,
-        };
-        let named = format!("{}@{}", lineage.name, record.sha256_prefix());
-        Err(match error.kind() {
-            ErrorKind::NotFound => contents::elsewhere(&record, error),
-            ErrorKind::InvalidInput => {
-                Failure::from(error).hint(format!("`pstore ls {named} -l` tells what each name is"))
+            Err(error) if error.to_string().contains(NOT_PLAIN) => {
+                let file = path::shown(path.as_bytes());
+                let hint = format!("`pstore cat {snapshot} {file} > FILE` writes it to a file");
+                Err(Failure::usage(NOT_PLAIN).hint(hint))
             }
-            _ if error.to_string().contains(NOT_PLAIN) => {
-                let file = path::shown(file.as_bytes());
-                let hint = format!("`pstore cat {named} {file} > FILE` writes it to a file");
-                Failure::usage(NOT_PLAIN).hint(hint)
-            }
-            _ => error.into(),
-        })
+            Err(error) => Err(error.into()),
+        }
     }
 }

@@ -17,6 +17,7 @@ use store::{
     ops::{
         archive::export::{self, Archive, Exported, Framing, Times},
         archive::publish::{self, PublishJob, Published},
+        archive::published::PublishedArchive,
     },
 };
 
@@ -188,6 +189,17 @@ impl Engine {
         let (archive, _) = written.map_err(|error| explained(error, &lineage))?;
         self.warn_of_skipped(Some(&archive));
         Ok(StreamedArchive { sha256: archive.sha256, size_bytes: archive.size_bytes })
+    }
+
+    /// The archive of a snapshot that lies in the store already, if there is one.
+    pub async fn published_archive(
+        &self,
+        snapshot: &SnapshotChoice,
+    ) -> Result<Option<PublishedArchive>, Failure> {
+        let (tenant, lineage) = self.lineage(&snapshot.lineage()).await?;
+        let record = self.resolve_snapshot(&tenant, &lineage, snapshot.reference()?).await?;
+        let found = PublishedArchive::find(&tenant, &lineage, &record).await;
+        found.map_err(|error| explained(error, &lineage))
     }
 
     async fn export_to_directory(

@@ -16,6 +16,7 @@ pub mod history;
 pub mod import;
 pub mod init;
 pub mod list;
+pub mod load;
 pub mod lock;
 pub mod log;
 pub mod ls;

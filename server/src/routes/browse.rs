@@ -10,7 +10,6 @@ use axum::{
     http::{HeaderValue, Method, Response, header},
 };
 use engine::{
-    contents,
     failure::Failure,
     names::SnapshotName,
     verbs::{
@@ -21,7 +20,7 @@ use engine::{
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
-use store::{ErrorKind, name::ChromeMajor, ops::read::browse::OpenFile};
+use store::name::ChromeMajor;
 
 use super::snapshots::LineageQuery;
 use crate::{
@@ -126,14 +125,8 @@ async fn tree(call: Call) -> Answer {
 async fn file(call: Call) -> Answer {
     let query: LineageQuery = call.query()?;
     let choice = call.snapshot(query.chrome_major_version)?;
-    let path = contents::path(OsStr::new(call.segment("path")?))?;
     let room = call.server.downloads.take()?;
-    let (tenant, lineage) = call.engine.lineage_to_judge(&choice.lineage()).await?;
-    let record = call.engine.resolve_snapshot(&tenant, &lineage, choice.reference()?).await?;
-    let file = OpenFile::open(&tenant, &record, &path).await.map_err(|error| match error.kind() {
-        ErrorKind::NotFound => contents::elsewhere(&record, error),
-        _ => Failure::from(error),
-    })?;
+    let file = call.engine.open_file(&choice, OsStr::new(call.segment("path")?)).await?.file;
     let size = file.size();
     let (writer, reading) = stream::channel();
     let writing = async move {

@@ -8,11 +8,13 @@ macro_rules! profile {
 }
 
 mod activity;
+mod archives;
 mod browse;
 mod description;
 mod health;
 mod jobs;
 mod leases;
+mod loads;
 mod schedules;
 mod snapshots;
 mod tags;
@@ -20,11 +22,13 @@ mod tags;
 use crate::route::Route;
 
 /// The tables of all areas, in the order in which they are described.
-static TABLES: [&[Route]; 9] = [
+static TABLES: &[&[Route]] = &[
     health::ROUTES,
     description::ROUTES,
     snapshots::ROUTES,
     browse::ROUTES,
+    archives::ROUTES,
+    loads::ROUTES,
     tags::ROUTES,
     activity::ROUTES,
     leases::ROUTES,
@@ -34,7 +38,7 @@ static TABLES: [&[Route]; 9] = [
 
 /// Every route of the server.
 pub(crate) fn all() -> impl Iterator<Item = &'static Route> {
-    TABLES.into_iter().flatten()
+    TABLES.iter().copied().flatten()
 }
 
 #[cfg(test)]

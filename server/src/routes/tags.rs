@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// What stands where a snapshot's name would stand in the paths of other routes.
-const WORDS_OF_ROUTES: [&str; 4] = ["events", "force-unlock", "leases", "rollback"];
+const WORDS_OF_ROUTES: [&str; 6] = ["events", "force-unlock", "leases", "loads", "rollback", "uploads"];
 
 /// The routes of this area.
 pub(super) static ROUTES: &[Route] = &[

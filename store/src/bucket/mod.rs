@@ -313,6 +313,12 @@ pub trait Bucket: Send + Sync + fmt::Debug {
         None
     }
 
+    /// A URL at which anybody can fetch the object for as long as `lifetime`, without a login of his own.
+    /// `None` if the store is not reached in such a way. Nobody looks whether the object exists.
+    async fn link(&self, _key: &Key, _lifetime: Duration) -> Result<Option<String>> {
+        Ok(None)
+    }
+
     /// The whole object, or [`BucketError::TooLarge`] if it has more than `max_bytes`, of which no
     /// more is taken into memory.
     async fn get(&self, key: &Key, max_bytes: u64) -> Result<Object>;

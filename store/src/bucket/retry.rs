@@ -147,6 +147,10 @@ impl Bucket for RetryBucket {
         self.inner.file(key)
     }
 
+    async fn link(&self, key: &Key, lifetime: Duration) -> Result<Option<String>> {
+        self.inner.link(key, lifetime).await
+    }
+
     async fn get(&self, key: &Key, max_bytes: u64) -> Result<Object> {
         self.repeat(|| self.inner.get(key, max_bytes)).await
     }

@@ -4,7 +4,7 @@
 //! another tenant's data even where the server's credentials would allow it. What it reads
 //! tells what time it is by the store's clock.
 
-use std::{fs::File, ops::Range, sync::Arc};
+use std::{fs::File, ops::Range, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -84,6 +84,11 @@ impl Bucket for TenantBucket {
             Ok(()) => self.inner.file(key),
             Err(error) => Some(Err(error)),
         }
+    }
+
+    async fn link(&self, key: &Key, lifetime: Duration) -> Result<Option<String>> {
+        self.allows(key.as_str())?;
+        self.inner.link(key, lifetime).await
     }
 
     async fn get(&self, key: &Key, max_bytes: u64) -> Result<Object> {

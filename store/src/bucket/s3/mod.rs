@@ -26,11 +26,13 @@ use std::{
         OnceLock,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use async_trait::async_trait;
 use aws_sdk_s3::{
     Client,
+    presigning::PresigningConfig,
     primitives::{ByteStream, Length},
 };
 use bytes::{Bytes, BytesMut};
@@ -184,6 +186,15 @@ impl Bucket for S3Bucket {
             Err(error) if error.is_retryable() && !errors::tells_of_damage(&error) => Err(error),
             answer => Ok(answer.is_ok()),
         }
+    }
+
+    async fn link(&self, key: &Key, lifetime: Duration) -> Result<Option<String>> {
+        let asked = self.asked(key, Condition::None);
+        let terms = PresigningConfig::expires_in(lifetime)
+            .map_err(|error| asked.rejected(format!("no URL can live so long: {error}")))?;
+        let request = self.client.get_object().bucket(&self.config.bucket).key(self.name(key));
+        let signed = request.presigned(terms).await.map_err(|error| asked.failed(error))?;
+        Ok(Some(signed.uri().to_owned()))
     }
 
     async fn get(&self, key: &Key, max_bytes: u64) -> Result<Object> {

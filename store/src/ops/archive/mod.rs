@@ -4,3 +4,4 @@ pub mod export;
 pub mod import;
 pub mod import_foreign;
 pub mod publish;
+pub mod published;

@@ -115,7 +115,7 @@ fn a_snapshot_with_a_name_is_kept() {
     call(format!("DELETE {ALICE}/{first}"), &admin).refused(409, "snapshot_needed");
     let untagged = call(format!("DELETE {ALICE}/{first}/tags/before-migration"), &operate).expect(200);
     assert_eq!((&untagged["outcome"], &untagged["tags"]), (&"untagged".into(), &json!([])));
-    for wrong in ["a%20b", "events", "leases", "rollback", "force-unlock"] {
+    for wrong in ["a%20b", "events", "leases", "loads", "uploads", "rollback", "force-unlock"] {
         call(format!("PUT {ALICE}/{first}/tags/{wrong}"), &operate).refused(400, "invalid_input");
     }
     call(format!("DELETE {ALICE}/{first}"), &admin).expect(200);

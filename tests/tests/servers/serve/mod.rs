@@ -1,11 +1,13 @@
 //! `pstore serve` as its callers meet it: the program over real HTTP.
 
+mod archives;
 mod browsing;
 mod callers;
 mod contract;
 mod jobs;
 mod leases;
 mod limits;
+mod loads;
 mod schedules;
 mod stopping;
 mod tls;
