@@ -27,6 +27,7 @@ use tracing_subscriber::{
 
 use crate::{
     answer::Answer,
+    log::{self, AsJson},
     progress::{Bar, Beside},
 };
 use store::progress::{Progress, Silent, Tick};
@@ -37,6 +38,8 @@ pub(crate) struct Console {
     pub(crate) json: bool,
     pub(crate) quiet: bool,
     pub(crate) verbose: u8,
+    /// Whether each line on stderr is a JSON document.
+    pub(crate) json_log: bool,
 }
 
 impl Console {
@@ -67,7 +70,10 @@ impl Console {
         // Without colours: what is written escapes every control character, be it in a field that quotes others.
         let written = fmt::layer().with_writer(|| OneLine).with_ansi(false);
         let registry = tracing_subscriber::registry();
-        if self.verbose > 1 {
+        if self.json_log {
+            let written = fmt::layer().with_writer(|| Beside).with_ansi(false);
+            registry.with(written.event_format(AsJson)).with(shown).init();
+        } else if self.verbose > 1 {
             registry.with(written.with_timer(fmt::time::uptime())).with(shown).init();
         } else {
             registry.with(written.event_format(AsSaid)).with(shown).init();
@@ -87,13 +93,27 @@ impl Console {
 
     /// A remark that is not the result, on one line.
     pub(crate) fn say(self, text: &str) {
-        if !self.quiet {
+        if self.json_log {
+            self.log("info", text);
+        } else if !self.quiet {
             let _ = writeln!(io::stderr(), "{}", shown(text));
         }
     }
 
     pub(crate) fn warn(self, text: &str) {
-        self.say(&format!("warning: {text}"));
+        if self.json_log {
+            self.log("warning", text);
+        } else {
+            self.say(&format!("warning: {text}"));
+        }
+    }
+
+    /// What is said, as a line of the log.
+    fn log(self, level: &str, text: &str) {
+        if !self.quiet {
+            let fields = serde_json::Map::from_iter([("message".to_owned(), json!(text))]);
+            let _ = writeln!(io::stderr(), "{}", log::line(level, "pstore", fields));
+        }
     }
 
     pub(crate) fn answer(self, answer: &Answer) -> ExitCode {

@@ -1,14 +1,25 @@
-//! `Audit` writes the line of the log that says who asked for what, and what came of it.
+//! `Audit` writes down who asked for what, and what came of it: in the log, and in the store.
 
 use std::time::Instant;
 
 use axum::{
     body::Body,
-    http::{Method, Request},
+    http::{Method, Request, StatusCode},
 };
-use store::catalog::clock;
+use engine::{Engine, failure::Failure, location::Purpose, names::ActorName};
+use store::{
+    catalog::{clock, events},
+    format::{
+        Unknown,
+        event::{self, Event, EventKind},
+    },
+    name::Tenant,
+};
 
 use crate::{call::Answer, peer::Peer};
+
+/// Names a request, in what is asked and in what is answered.
+pub(crate) const REQUEST_ID: &str = "x-request-id";
 
 /// What is known of a request before there is an outcome.
 #[derive(Debug)]
@@ -27,7 +38,7 @@ impl Audit {
     /// Of a request that has just arrived, for a route with this method.
     pub(crate) fn new(method: &Method, request: &Request<Body>) -> Self {
         Self {
-            request_id: clock::new_record_id().to_string(),
+            request_id: named(request).unwrap_or_else(|| clock::new_record_id().to_string()),
             caller: None,
             peer: request.extensions().get().cloned(),
             method: method.clone(),
@@ -36,12 +47,46 @@ impl Audit {
         }
     }
 
-    /// Writes the line. Whatever changes something, or was to, is told to everybody who keeps the log.
-    pub(crate) fn tell(&self, answer: &Answer) {
-        let status = match answer {
-            Ok(response) => response.status().as_u16(),
-            Err(refusal) => refusal.status.as_u16(),
+    /// Stores the same as an event of the tenant, unless the request was refused: then nothing was changed, and
+    /// nobody can fill a store with what is refused. If that fails it is only told.
+    pub(crate) async fn store(
+        &self,
+        engine: &Engine,
+        tenant: &Tenant,
+        actor: &ActorName,
+        status: StatusCode,
+    ) {
+        if status.is_client_error() {
+            return;
+        }
+        let request = event::Request {
+            method: self.method.to_string(),
+            path: self.path.clone(),
+            peer: self.peer.as_ref().map(Peer::to_string).unwrap_or_default(),
+            status: status.as_u16().into(),
+            unknown: Unknown::new(),
         };
+        let event = Event { request: Some(request), ..events::now(EventKind::Request, engine.actor(actor)) };
+        let told = async {
+            let store = engine.store(Purpose::Change).await?;
+            Ok::<_, Failure>(events::tell(&store, Some(tenant), &event).await?)
+        };
+        if let Err(failure) = told.await {
+            tracing::warn!(
+                request_id = self.request_id,
+                "the event of a change is not stored: {}",
+                failure.message
+            );
+        }
+    }
+
+    /// Writes the line, and returns the status. Whatever changes something, or was to, is told to everybody who keeps the log.
+    pub(crate) fn tell(&self, answer: &Answer) -> StatusCode {
+        let answered = match answer {
+            Ok(response) => response.status(),
+            Err(refusal) => refusal.status,
+        };
+        let status = answered.as_u16();
         let Self { request_id, method, path, .. } = self;
         let caller = self.caller.as_deref().unwrap_or_default();
         let peer = self.peer.as_ref().map(Peer::to_string).unwrap_or_default();
@@ -50,6 +95,33 @@ impl Audit {
             tracing::debug!(request_id, caller, peer, status, ms, "GET {path}");
         } else {
             tracing::info!(request_id, caller, peer, status, ms, "audit: {method} {path}");
+        }
+        answered
+    }
+}
+
+/// The name that the caller, or a proxy before the server, has given to the request, if it is one that fits
+/// into logs.
+fn named(request: &Request<Body>) -> Option<String> {
+    let name = request.headers().get(REQUEST_ID)?.to_str().ok()?;
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    ((1..=64).contains(&name.len()) && name.bytes().all(fits)).then(|| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_taken_if_it_fits_into_a_log() {
+        let of = |name: &str| {
+            let request = Request::builder().header(REQUEST_ID, name).body(Body::empty()).unwrap();
+            named(&request)
+        };
+        assert_eq!(of("trace-01.A_b"), Some("trace-01.A_b".to_owned()));
+        let long = "x".repeat(65);
+        for wrong in ["", "two words", "a\"b", "a/b", &long] {
+            assert_eq!(of(wrong), None, "{wrong}");
         }
     }
 }

@@ -112,6 +112,11 @@ impl Call {
         read.map(|Query(query)| query).map_err(|error| Failure::usage(error.body_text()))
     }
 
+    /// The value of a header, if it is text.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
     /// The document that was sent.
     pub(crate) fn document<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         serde_json::from_slice(&self.body)

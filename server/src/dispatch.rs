@@ -11,11 +11,11 @@ use axum::{
 };
 use engine::{failure::Failure, interrupt::Interrupt};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use store::{ErrorKind, catalog::clock};
+use store::{ErrorKind, bucket::request, catalog::clock};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::{
-    audit::Audit,
+    audit::{Audit, REQUEST_ID},
     call::{Answer, Call},
     observer::RequestObserver,
     peer::Peer,
@@ -35,8 +35,6 @@ const MAX_BODY_BYTES: usize = 64 << 10;
 const BODY_TIME: Duration = Duration::from_secs(10);
 /// How long a request may take before its caller is told to come back.
 const REQUEST_TIME: Duration = Duration::from_secs(120);
-/// Names a request in the answer.
-const REQUEST_ID: &str = "x-request-id";
 
 /// All routes, and an answer for everything else.
 pub(crate) fn router(server: &Arc<Server>) -> Router {
@@ -173,10 +171,16 @@ async fn carried_out(
     audit: Audit,
 ) -> Answer {
     let interrupt = InterruptedWithCaller(call.engine.interrupt.clone());
-    let doing = (route.run)(call);
+    let engine = route.is_told.then(|| call.engine.clone());
+    let tenant = call.path.get("tenant_id").and_then(|tenant| tenant.parse().ok());
+    let actor = call.actor();
+    let doing = request::for_request(call.request_id.clone(), (route.run)(call));
     let doing = async move {
         let answer = caught(doing).await;
-        audit.tell(&answer);
+        let status = audit.tell(&answer);
+        if let Some((engine, tenant)) = engine.zip(tenant) {
+            audit.store(&engine, &tenant, &actor, status).await;
+        }
         drop(room);
         answer
     };

@@ -26,6 +26,7 @@ mod openapi;
 mod page;
 mod peer;
 mod progress;
+mod queues;
 mod ranges;
 mod rates;
 mod readiness;

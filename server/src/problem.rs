@@ -37,6 +37,32 @@ pub struct Problem {
     /// Who holds the lock, if that is what is wrong.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub holder: Option<HolderFields>,
+    /// Who waits for the lock at this server, if somebody holds it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<Queue>,
+}
+
+/// Those who wait for a lock at a server. Who waits at another server, or on another host, is not known here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Queue {
+    /// Those who came before this request and wait still, the first to come first.
+    pub waiting: Vec<WaitingFields>,
+    /// How many they are.
+    pub ahead: u64,
+    /// When this request would have its turn if nobody renews or gives back early: what is left to the holder, and
+    /// the whole time of everybody who waits before.
+    pub estimated_wait_ms: u64,
+}
+
+/// Somebody who waits for a lock.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct WaitingFields {
+    /// What the run is called.
+    pub holder_run_id: String,
+    /// The host that it is on.
+    pub holder_host: String,
+    /// Since when, by the clock of the server's host.
+    pub since_ms: u64,
 }
 
 /// A request that came to nothing, and the status that says so.
@@ -46,12 +72,14 @@ pub struct Refusal {
     pub status: StatusCode,
     /// What is wrong.
     pub failure: Failure,
+    /// Who waits for the lock that somebody holds.
+    pub queue: Option<Box<Queue>>,
 }
 
 impl Refusal {
     /// With a status of its own.
     pub fn new(status: StatusCode, failure: Failure) -> Self {
-        Self { status, failure }
+        Self { status, failure, queue: None }
     }
 
     /// The caller did not say who it is, or nobody knows it.
@@ -80,6 +108,7 @@ impl Refusal {
             hint: self.failure.hint.clone(),
             request_id: request_id.to_owned(),
             holder: self.failure.holder.as_deref().map(HolderFields::from),
+            queue: self.queue.as_deref().cloned(),
         };
         serde_json::to_vec(&problem).unwrap_or_default()
     }
@@ -108,7 +137,7 @@ impl Refusal {
 
 impl From<Failure> for Refusal {
     fn from(failure: Failure) -> Self {
-        Self { status: status(failure.kind), failure }
+        Self::new(status(failure.kind), failure)
     }
 }
 

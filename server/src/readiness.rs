@@ -7,31 +7,35 @@ use tokio::sync::Mutex;
 /// How long a verdict is told to others.
 const SHARED: Duration = Duration::from_secs(2);
 
+/// Whether the server can do its work: how far the clocks of this host and of the store are apart, in
+/// milliseconds; or what is wrong, in words for everybody.
+pub(crate) type Verdict = Result<u64, &'static str>;
+
 /// The last verdict.
 #[derive(Debug)]
-pub(crate) struct Readiness {
-    last: Mutex<Option<(Instant, bool)>>,
+pub(crate) struct Readiness<T> {
+    last: Mutex<Option<(Instant, T)>>,
     shared: Duration,
 }
 
-impl Default for Readiness {
+impl<T> Default for Readiness<T> {
     fn default() -> Self {
         Self { last: Mutex::default(), shared: SHARED }
     }
 }
 
-impl Readiness {
+impl<T: Clone> Readiness<T> {
     /// The verdict of a moment ago, or else that of `look`. Who asks meanwhile waits for it.
-    pub(crate) async fn verdict(&self, look: impl Future<Output = bool>) -> bool {
+    pub(crate) async fn verdict(&self, look: impl Future<Output = T>) -> T {
         let mut last = self.last.lock().await;
-        if let Some((at, is_ready)) = *last
+        if let Some((at, verdict)) = &*last
             && at.elapsed() < self.shared
         {
-            return is_ready;
+            return verdict.clone();
         }
-        let is_ready = look.await;
-        *last = Some((Instant::now(), is_ready));
-        is_ready
+        let verdict = look.await;
+        *last = Some((Instant::now(), verdict.clone()));
+        verdict
     }
 }
 

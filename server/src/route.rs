@@ -55,6 +55,8 @@ pub struct Route {
     pub body: Option<fn() -> Value>,
     /// What is answered.
     pub sent: Sent,
+    /// Whether the store keeps an event of every change that it makes.
+    pub(crate) is_told: bool,
     pub(crate) run: fn(Call) -> Doing,
 }
 
@@ -69,12 +71,18 @@ impl Route {
         sent: Sent,
         run: fn(Call) -> Doing,
     ) -> Self {
-        Self { name, method, path, access, summary, query: None, body: None, sent, run }
+        Self { name, method, path, access, summary, query: None, body: None, sent, is_told: false, run }
     }
 
     /// The same with a query.
     pub(crate) const fn query(mut self, schema: fn() -> Value) -> Self {
         self.query = Some(schema);
+        self
+    }
+
+    /// The same, with an event in the store for every change that it makes.
+    pub(crate) const fn told(mut self) -> Self {
+        self.is_told = true;
         self
     }
 

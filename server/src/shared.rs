@@ -8,7 +8,14 @@ use store::{ErrorKind, catalog::clock};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
-    jobs::Jobs, problem::Refusal, rates::Rates, readiness::Readiness, tls::Tls, tokens::TokenFile, work::Work,
+    jobs::Jobs,
+    problem::Refusal,
+    queues::Queues,
+    rates::Rates,
+    readiness::{Readiness, Verdict},
+    tls::Tls,
+    tokens::TokenFile,
+    work::Work,
 };
 
 /// How many requests may be in progress at once.
@@ -19,6 +26,8 @@ const MAX_WAITING: usize = 128;
 const MAX_DOWNLOADS: usize = 32;
 /// How many archives may be made at once. Each takes up to 400 MiB, and all processors.
 const MAX_MADE: usize = 4;
+/// How many may be told of events as they happen. Each costs a listing of its tenants every two seconds.
+const MAX_SUBSCRIBERS: usize = 32;
 /// How many jobs may be in progress at once. A collection takes up to 256 MiB of memory.
 const MAX_JOBS: usize = 2;
 
@@ -31,11 +40,15 @@ pub(crate) struct Server {
     pub(crate) tls: Option<Tls>,
     pub(crate) rates: Rates,
     pub(crate) work: Work,
-    pub(crate) readiness: Readiness,
+    pub(crate) readiness: Readiness<Verdict>,
+    /// The same for all servers with the same settings.
+    pub(crate) configuration: String,
     pub(crate) requests: Room,
     pub(crate) waiting: Room,
+    pub(crate) queues: Arc<Queues>,
     pub(crate) downloads: Room,
     pub(crate) made: Room,
+    pub(crate) subscribers: Room,
     pub(crate) jobs: Jobs,
     pub(crate) job_room: Room,
     /// Whether it does jobs, and takes turns at what is due.
@@ -57,6 +70,7 @@ impl Server {
         let host = engine.settings.host_name().unwrap_or_default();
         Self {
             name: format!("{host}/{}", clock::new_record_id()),
+            configuration: engine.settings.digest(),
             engine,
             tokens,
             tls,
@@ -65,8 +79,10 @@ impl Server {
             readiness: Readiness::default(),
             requests: Room::new("requests in progress", MAX_REQUESTS),
             waiting: Room::new("callers that wait for a lock", MAX_WAITING),
+            queues: Arc::default(),
             downloads: Room::new("downloads in progress", MAX_DOWNLOADS),
             made: Room::new("archives to make", MAX_MADE),
+            subscribers: Room::new("callers that follow events", MAX_SUBSCRIBERS),
             jobs: Jobs::default(),
             job_room: Room::new("jobs in progress", MAX_JOBS),
             does_jobs,

@@ -87,8 +87,10 @@ impl Served {
         let mut running = host.start(line.iter().chain(more));
         running.await_stderr("listening on http");
         let said = running.said();
-        let address = said.split("listening on http").nth(1).unwrap().split_whitespace().next().unwrap();
-        let (_, address) = address.split_once("://").unwrap();
+        let (_, address) = said.split("listening on http").nth(1).unwrap().split_once("://").unwrap();
+        // What follows is a space, or the rest of a document.
+        let end = address.find(|c: char| !(c.is_ascii_digit() || ".:".contains(c))).unwrap_or(address.len());
+        let address = &address[..end];
         Self { address: address.to_owned(), running: Some(running) }
     }
 

@@ -77,7 +77,12 @@ pub(crate) fn parse_words(words: impl IntoIterator<Item = OsString>) -> Result<I
     let matches =
         command().try_get_matches_from(asking_for_help(words)).map_err(|error| Refusal(meant(error)))?;
     let Line { global, verb } = Line::from_arg_matches(&matches).map_err(Refusal)?;
-    let console = Console { json: global.json, quiet: global.quiet, verbose: global.verbose };
+    let console = Console {
+        json: global.json,
+        quiet: global.quiet,
+        verbose: global.verbose,
+        json_log: matches!(&verb, Verb::Serve(args) if args.json_log),
+    };
     Ok(Invocation { console, global, verb })
 }
 
@@ -134,7 +139,7 @@ impl Refusal {
             let (message, rest) = text.split_once("\n\n").unwrap_or((text, ""));
             let mut failure = Failure::usage(message);
             failure.hint = Some(rest.trim().to_owned()).filter(|rest| !rest.is_empty());
-            return Console { json: true, quiet: false, verbose: 0 }.failure(&failure);
+            return Console { json: true, quiet: false, verbose: 0, json_log: false }.failure(&failure);
         }
         let _ = self.0.print();
         ExitCode::from(engine::failure::codes::code(store::ErrorKind::InvalidInput))

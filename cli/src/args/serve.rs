@@ -42,6 +42,9 @@ pub(crate) struct ServeArgs {
     /// Do no jobs, and nothing that is due again and again: other servers do
     #[arg(long)]
     pub(crate) no_jobs: bool,
+    /// Write each line of the log as a JSON document, with the time of day
+    #[arg(long)]
+    pub(crate) json_log: bool,
     /// How long requests may take to end when the server is told to stop
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "30")]
     pub(crate) drain: Duration,

@@ -25,6 +25,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use sha2::{Digest, Sha256};
 use store::{
     format::record::Geo,
     name::{Profile, ProfileName, Tenant},
@@ -169,6 +170,30 @@ impl Settings {
             None => self.of(None),
         };
         key::PROGRAM.iter().chain(&key::TENANT).map(|key| (*key, view.get(key))).collect()
+    }
+
+    /// Digits that are the same for all hosts with the same settings, wherever each of them comes from, and tell
+    /// nothing else of them. What is about this host alone plays no part.
+    pub fn digest(&self) -> String {
+        let host = [&key::CACHE_DIR, &key::SESSION_DIR, &key::HOST_NAME];
+        let is_shared = |key: &Key| !host.iter().any(|own| std::ptr::eq(*own, key));
+        let mut scopes = vec![None];
+        for tenant in self.tenants() {
+            scopes.extend(
+                self.profiles(&tenant)
+                    .into_iter()
+                    .map(|profile| Some(Scope::Profile(ProfileName { tenant: tenant.clone(), profile }))),
+            );
+            scopes.push(Some(Scope::Tenant(tenant)));
+        }
+        let mut hasher = Sha256::new();
+        for scope in scopes {
+            hasher.update(format!("{scope:?}\n"));
+            for (key, found) in self.all(scope.as_ref()).into_iter().filter(|(key, _)| is_shared(key)) {
+                hasher.update(format!("{} = {:?}\n", key.name, found.value));
+            }
+        }
+        hasher.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
 
     fn of<'a>(&'a self, tenant: Option<&'a Tenant>) -> View<'a> {

@@ -9,14 +9,15 @@ use engine::{
     names::ActorName,
 };
 use store::{
-    ErrorKind,
+    ErrorKind, bucket,
     catalog::{
-        clock,
+        clock, events,
         jobs::{self, RENEW_AFTER, StoredJob},
         store::Store,
     },
     format::{
         Unknown,
+        event::{Event, EventKind, MAX_REASON_BYTES},
         job::{Job, JobFailure, JobState},
     },
     id::JobId,
@@ -66,7 +67,8 @@ pub(crate) async fn start(
         let working = Arc::clone(&server);
         // A thread of its own: work that computes for a while holds up no request.
         let thread = tokio::task::spawn_blocking(move || {
-            runtime.block_on(carry_out(&working, &store, &live, request));
+            let name = request.request_id.clone();
+            runtime.block_on(bucket::request::for_request(name, carry_out(&working, &store, &live, request)));
             drop(room);
         });
         let ended = async move { thread.await.map_err(|error| Failure::internal(error.to_string()).into()) };
@@ -90,6 +92,7 @@ async fn carry_out(server: &Server, store: &Store, job: &Arc<LiveJob>, request: 
         }
     };
     write_end(store, job, &ended).await;
+    tell_end(store, job).await;
     job.ended.raise();
     if let Err(error) = jobs::sweep(store).await {
         tracing::warn!("old jobs could not be removed: {error}");
@@ -157,8 +160,6 @@ async fn write_end(store: &Store, job: &LiveJob, ended: &Ended) {
         document.outcome = ended.outcome.clone();
         true
     };
-    // This server shows it at once, even if the store is away.
-    end(&mut job.document.lock());
     let text = match &ended.failure {
         None => format!("job {} is done", job.id),
         Some(failure) => format!("job {} ended: {}", job.id, failure.message),
@@ -171,5 +172,25 @@ async fn write_end(store: &Store, job: &LiveJob, ended: &Ended) {
     job.say(JobLine { at_ms, level, text });
     if let Err(error) = jobs::change(store, job.id, end).await {
         tracing::warn!("what came of job {} could not be written: {error}", job.id);
+    }
+    // Not before the store has it, so that all servers say the same; but even if the store is away.
+    end(&mut job.document.lock());
+}
+
+/// Tells everybody who follows the events of the tenant, or of the store.
+async fn tell_end(store: &Store, job: &LiveJob) {
+    let document = job.document();
+    let reason = match &document.failure {
+        Some(failure) => format!("{} {}: {}", document.kind, document.state.as_str(), failure.message),
+        None => format!("{} {}", document.kind, document.state.as_str()),
+    };
+    let end = reason.floor_char_boundary(MAX_REASON_BYTES);
+    let event = Event {
+        reason: reason[..end].to_owned(),
+        job: Some(job.id),
+        ..events::now(EventKind::Job, document.by)
+    };
+    if let Err(error) = events::tell(store, document.tenant_id.as_ref(), &event).await {
+        tracing::warn!("the event of job {} is not stored: {error}", job.id);
     }
 }

@@ -6,10 +6,14 @@ use axum::http::Method;
 use engine::{failure::Failure, location::Purpose};
 use schemars::JsonSchema;
 use serde::Serialize;
-use store::ErrorKind;
+use store::{
+    ErrorKind,
+    catalog::{clock, store::Store},
+};
 
 use crate::{
     call::{Answer, Call, answer},
+    readiness::Verdict,
     route::{Access::Open, Route, Sent::Document},
     schemas::sent,
 };
@@ -22,6 +26,24 @@ pub struct HealthOutcome {
     /// The version of pstore.
     pub version: &'static str,
 }
+
+/// That the server can do its work.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ReadyOutcome {
+    /// `ok`, whenever anything is answered but a problem.
+    pub status: &'static str,
+    /// The version of pstore.
+    pub version: &'static str,
+    /// Names this server in jobs and schedules.
+    pub server: String,
+    /// The same for all servers with the same settings, and different for others.
+    pub configuration: String,
+    /// How far the clocks of this host and of the store are apart, as far as that can be told.
+    pub clock_skew_ms: u64,
+}
+
+/// Clocks that are further apart make events and the ends of tokens misleading.
+const MAX_SKEW_MS: u64 = 30_000;
 
 const FINE: HealthOutcome = HealthOutcome { status: "ok", version: env!("CARGO_PKG_VERSION") };
 
@@ -44,8 +66,8 @@ pub(super) static ROUTES: &[Route] = &[
         Method::GET,
         "/readyz",
         Open,
-        "Tells whether the server reaches its store, and whether its files are in order",
-        Document(sent::<HealthOutcome>),
+        "Tells whether the server reaches its store, whether their clocks agree, and whether its files are in order",
+        Document(sent::<ReadyOutcome>),
         |call| Box::pin(ready(call)),
     ),
 ];
@@ -63,25 +85,53 @@ async fn ready(call: Call) -> Answer {
     if call.server.tls.as_ref().is_some_and(|tls| !tls.is_in_order()) {
         return unready("the certificates cannot be read");
     }
-    match call.server.readiness.verdict(reaches_store(&call)).await {
-        true => answer(&FINE),
-        false => unready("the store cannot be reached"),
+    match call.server.readiness.verdict(looked(&call)).await {
+        Ok(clock_skew_ms) => answer(&ReadyOutcome {
+            status: FINE.status,
+            version: FINE.version,
+            server: call.server.name.clone(),
+            configuration: call.server.configuration.clone(),
+            clock_skew_ms,
+        }),
+        Err(problem) => unready(problem),
     }
 }
 
-/// Reads one small object of the store.
-async fn reaches_store(call: &Call) -> bool {
+/// Reads one small object of the store, and compares the clocks by the answer.
+async fn looked(call: &Call) -> Verdict {
     let look = async {
         let store = call.engine.store(Purpose::Read).await?;
         let config = store.config().await.map_err(Failure::from)?;
-        config.map(drop).ok_or_else(|| call.engine.location.no_store())
+        config.ok_or_else(|| call.engine.location.no_store())?;
+        Ok(skew_ms(&store).await)
     };
-    let seen = tokio::time::timeout(LOOK_TIME, look).await.unwrap_or_else(|_| {
+    let seen: Result<u64, Failure> = tokio::time::timeout(LOOK_TIME, look).await.unwrap_or_else(|_| {
         let message = format!("the store did not answer within {} s", LOOK_TIME.as_secs());
         Err(Failure::new(ErrorKind::Unavailable, message))
     });
-    if let Err(failure) = &seen {
-        tracing::error!(request_id = call.request_id, "the server is not ready: {}", failure.message);
+    match seen {
+        Ok(skew) if skew <= MAX_SKEW_MS => Ok(skew),
+        Ok(skew) => {
+            let seconds = skew / 1000;
+            tracing::error!(
+                request_id = call.request_id,
+                "the clocks of this host and of the store are {seconds} s apart"
+            );
+            Err("the clocks of this host and of the store differ")
+        }
+        Err(failure) => {
+            tracing::error!(request_id = call.request_id, "the server is not ready: {}", failure.message);
+            Err("the store cannot be reached")
+        }
     }
-    seen.is_ok()
+}
+
+/// How far the clocks are apart. The store told the time at some moment between asking and hearing; a server tells
+/// whole seconds.
+async fn skew_ms(store: &Store) -> u64 {
+    let before = clock::unix_ms();
+    let Some(told) = store.now().await else { return 0 };
+    let (told, after) = (clock::to_unix_ms(told), clock::unix_ms());
+    let early = before.saturating_sub(told + 999);
+    early.max(told.saturating_sub(after))
 }

@@ -13,11 +13,12 @@ use engine::{
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
-use store::{ErrorKind, id::Nonce, name::ChromeMajor};
+use store::{ErrorKind, catalog::clock, id::Nonce, name::ChromeMajor};
 
 use super::snapshots::LineageQuery;
 use crate::{
     call::{Answer, Call, answer},
+    problem::{Refusal, WaitingFields},
     route::{Access::Tenant, Route, Sent::Document},
     schemas::{received, sent},
     tokens::{CallerKind, Role},
@@ -145,14 +146,32 @@ async fn acquire(call: Call) -> Answer {
         _ => Some(call.server.waiting.take()?),
     };
     let lineage = call.lineage(body.chrome_major_version)?;
+    let profile = lineage.profile.clone();
+    let ttl = body.ttl_seconds.map(Duration::from_secs);
+    let place = (query.wait > 0).then(|| {
+        let fields = WaitingFields {
+            holder_run_id: actor.run_id.clone().unwrap_or_default(),
+            holder_host: actor.host.clone().unwrap_or_default(),
+            since_ms: clock::unix_ms(),
+        };
+        let ttl = ttl.unwrap_or_else(|| call.engine.settings.tenant(&profile.tenant).lock_ttl);
+        call.server.queues.enter(profile.clone(), fields, ttl)
+    });
     let request = AcquireLockRequest {
         lineage: lineage.clone(),
         actor: actor.clone(),
         wait: Duration::from_secs(query.wait),
-        ttl: body.ttl_seconds.map(Duration::from_secs),
+        ttl,
     };
-    let taken = call.engine.acquire_lock(&request).await?;
-    drop(room);
+    let taken = call.engine.acquire_lock(&request).await.map_err(|failure| {
+        let left = failure.holder.as_ref().map(|holder| holder.remaining);
+        let queue = left.map(|left| match &place {
+            Some(place) => place.ahead(left),
+            None => call.server.queues.of(&profile, left),
+        });
+        Refusal { queue: queue.map(Box::new), ..failure.into() }
+    })?;
+    drop((room, place));
     if call.engine.interrupt.is_raised() {
         // Nobody is left to be told its token.
         let held = HeldLockRequest { lineage, actor, token: Some(taken.token) };

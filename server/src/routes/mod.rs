@@ -11,6 +11,7 @@ mod activity;
 mod archives;
 mod browse;
 mod description;
+mod events;
 mod health;
 mod jobs;
 mod leases;
@@ -34,6 +35,7 @@ static TABLES: &[&[Route]] = &[
     leases::ROUTES,
     jobs::ROUTES,
     schedules::ROUTES,
+    events::ROUTES,
 ];
 
 /// Every route of the server.

@@ -135,6 +135,7 @@ pub(super) static ROUTES: &[Route] = &[
         Document(sent::<RollbackOutcome>),
         |call| Box::pin(rollback(call)),
     )
+    .told()
     .body(received::<RollbackBody>),
     Route::new(
         "delete_snapshot",
@@ -145,6 +146,7 @@ pub(super) static ROUTES: &[Route] = &[
         Document(sent::<DeletedSnapshot>),
         |call| Box::pin(delete(call)),
     )
+    .told()
     .query(received::<DeleteQuery>),
     Route::new(
         "force_unlock",
@@ -155,6 +157,7 @@ pub(super) static ROUTES: &[Route] = &[
         Document(sent::<ForceUnlockOutcome>),
         |call| Box::pin(force_unlock(call)),
     )
+    .told()
     .body(received::<ForceUnlockBody>),
 ];
 

@@ -28,6 +28,7 @@ pub(super) static ROUTES: &[Route] = &[
         Document(sent::<TagOutcome>),
         |call| Box::pin(tag(call)),
     )
+    .told()
     .query(received::<LineageQuery>),
     Route::new(
         "untag",
@@ -38,6 +39,7 @@ pub(super) static ROUTES: &[Route] = &[
         Document(sent::<TagOutcome>),
         |call| Box::pin(untag(call)),
     )
+    .told()
     .query(received::<LineageQuery>),
 ];
 

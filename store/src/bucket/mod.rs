@@ -22,6 +22,7 @@ mod open;
 mod probe;
 #[cfg(any(test, feature = "test-support"))]
 mod recorder;
+pub mod request;
 mod retry;
 mod round_trips;
 mod s3;

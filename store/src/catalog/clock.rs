@@ -15,7 +15,8 @@ pub fn unix_ms() -> u64 {
     to_unix_ms(SystemTime::now())
 }
 
-pub(crate) fn to_unix_ms(time: SystemTime) -> u64 {
+/// A time in milliseconds since 1970.
+pub fn to_unix_ms(time: SystemTime) -> u64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

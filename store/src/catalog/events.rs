@@ -9,20 +9,22 @@ use std::collections::BTreeMap;
 
 use futures::{StreamExt, stream};
 
-use super::{lineage_handle::LineageHandle, pointer::VersionedPointer, records::list_all};
+use super::{
+    clock, lineage_handle::LineageHandle, pointer::VersionedPointer, records::list_all, store::Store,
+};
 use crate::{
     Error, Result,
     bucket::{BucketError, Depth, put_unique},
     content::TenantStore,
     format::{
-        event::{Event, EventKind, MAX_REASON_BYTES},
+        event::{Actor, Event, EventKind, MAX_REASON_BYTES},
         layout, limits,
         merged_events::MergedEvents,
         pointer::Target,
         record::Record,
     },
     id::EventId,
-    name::Lineage,
+    name::{Lineage, Tenant},
 };
 
 const REQUESTS_AT_ONCE: usize = 16;
@@ -84,6 +86,18 @@ impl LineageHandle {
         tracing::warn!(lineage = %self.lineage, from, to = active, "another program has moved the pointer");
         self.store_event(&event).await;
     }
+}
+
+/// Stores what has happened to a tenant, or to the store as a whole.
+pub async fn tell(store: &Store, tenant: Option<&Tenant>, event: &Event) -> Result<()> {
+    let key = layout::event_of_all(tenant, event.id);
+    Ok(put_unique(&**store.bucket(), &key, event.encode().into()).await?)
+}
+
+/// An event that happens now.
+pub fn now(kind: EventKind, by: Actor) -> Event {
+    let at_ms = clock::unix_ms();
+    Event::new(clock::new_event_id(at_ms), kind, at_ms, by)
 }
 
 /// What the pointer named after the last move that is known, whoever made it.
@@ -150,11 +164,11 @@ async fn look(
     Ok(Some(events))
 }
 
-fn is_gone(error: &Error) -> bool {
+pub(super) fn is_gone(error: &Error) -> bool {
     matches!(error, Error::Bucket(BucketError::NotFound { .. }))
 }
 
-async fn get_merged(store: &TenantStore, lineage: &Lineage, id: EventId) -> Result<MergedEvents> {
+pub(super) async fn get_merged(store: &TenantStore, lineage: &Lineage, id: EventId) -> Result<MergedEvents> {
     let key = layout::merged_events(lineage, id);
     let object = store.bucket.get(&key, limits::MERGED_EVENTS).await?;
     let merged = MergedEvents::decode(&object.bytes).map_err(|error| error.of(&key))?;

@@ -9,6 +9,7 @@ mod ended;
 pub mod events;
 mod existing;
 pub mod expectations;
+pub mod feed;
 pub mod foreign;
 mod given_up;
 pub mod index;

@@ -6,7 +6,7 @@
 //! repeats what it needs, so that a credential for one tenant suffices for everything but
 //! listing tenants.
 
-use std::{fmt, path::PathBuf, sync::Arc};
+use std::{fmt, path::PathBuf, sync::Arc, time::SystemTime};
 
 use super::{cas, clock, records::list_all, tombstone};
 use crate::{
@@ -125,6 +125,12 @@ impl Store {
             Err(BucketError::NotFound { .. }) => Ok(None),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// What time it is by the store's clock; `None` if it does not tell.
+    pub async fn now(&self) -> Option<SystemTime> {
+        let asked = self.bucket.get(&layout::store_config(), limits::CONFIG).await;
+        asked.ok().map(|object| object.stamp.now)
     }
 
     /// The tenants that have content.

@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{MAJOR, MINOR, Result, Unknown, WRITER, document, limits};
-use crate::id::{EventId, FlipId, RecordId};
+use crate::id::{EventId, FlipId, JobId, RecordId};
 
 /// What the field `schema` of the document says.
 pub const SCHEMA: &str = "pstore.event";
@@ -43,12 +43,16 @@ pub enum EventKind {
     ForeignFlip,
     /// As before, from something other than what the pointer named last.
     ForeignFork,
+    /// A server was asked to change something, and did or failed.
+    Request,
+    /// A server has done a job.
+    Job,
     /// A word that this code does not know.
     Other(String),
 }
 
 impl EventKind {
-    const KNOWN: [Self; 12] = [
+    const KNOWN: [Self; 14] = [
         Self::Flip,
         Self::Rollback,
         Self::Import,
@@ -61,6 +65,8 @@ impl EventKind {
         Self::LockRegained,
         Self::ForeignFlip,
         Self::ForeignFork,
+        Self::Request,
+        Self::Job,
     ];
 
     /// The word in the document.
@@ -78,6 +84,8 @@ impl EventKind {
             Self::LockRegained => "lock_regained",
             Self::ForeignFlip => "foreign_flip",
             Self::ForeignFork => "foreign_fork",
+            Self::Request => "request",
+            Self::Job => "job",
             Self::Other(word) => word,
         }
     }
@@ -110,7 +118,24 @@ pub struct Actor {
     pub unknown: Unknown,
 }
 
-/// Something that has happened to a lineage.
+/// What a server was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Request {
+    /// The method of HTTP.
+    pub method: String,
+    /// The path.
+    pub path: String,
+    /// Where it came from: an address, or `unix`.
+    pub peer: String,
+    /// The status that was answered.
+    pub status: u64,
+    /// Fields that this code does not know. They are written back as they were read.
+    #[serde(flatten)]
+    pub unknown: Unknown,
+}
+
+/// Something that has happened to a lineage, a tenant or the store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Event {
@@ -148,6 +173,12 @@ pub struct Event {
     /// Of a lock: whose it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<Actor>,
+    /// What a server was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<Request>,
+    /// The job that a server has done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<JobId>,
     /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
     pub unknown: Unknown,
@@ -171,6 +202,8 @@ impl Event {
             flip_id: None,
             record: None,
             holder: None,
+            request: None,
+            job: None,
             unknown: Unknown::new(),
         }
     }

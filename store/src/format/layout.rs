@@ -36,6 +36,22 @@ pub fn schedule(name: &str) -> Result<Key, InvalidKey> {
     Key::new(format!("operations/schedules/{name}.json"))
 }
 
+/// What has happened to the store as a whole.
+pub fn store_events() -> Prefix {
+    Prefix::new("operations/events/").expect(VALID)
+}
+
+/// What servers have changed of a tenant.
+pub fn tenant_events(tenant: &Tenant) -> Prefix {
+    content(tenant).join("events/").expect(VALID)
+}
+
+/// One event of a tenant, or of the store.
+pub(crate) fn event_of_all(tenant: Option<&Tenant>, id: EventId) -> Key {
+    let folder = tenant.map_or_else(store_events, tenant_events);
+    folder.key(&format!("{id}.json")).expect(VALID)
+}
+
 /// All tenants that have content.
 pub fn tenants() -> Prefix {
     Prefix::new("content/").expect(VALID)

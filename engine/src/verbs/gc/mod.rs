@@ -3,12 +3,13 @@
 mod collection;
 mod explanation;
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use store::{
     Error,
+    catalog::feed,
     format::condemned::Phase,
     name::Tenant,
     ops::gc::{Collector, Options, Plan, Stopped},
@@ -167,11 +168,15 @@ impl Engine {
         let scratch: PathBuf = self.cache_root.clone().unwrap_or_else(std::env::temp_dir);
         let purpose = if request.is_plan { Purpose::Read } else { Purpose::Change };
         let store = self.tenant_or_tombstone(tenant, purpose).await?;
+        let events = (Arc::clone(&store.bucket), store.clock.now());
         let collector = Collector::new(store, options).with_scratch(scratch);
         if request.is_plan {
             return collector.plan().await.map_err(|error| stopped(tenant, error, 0));
         }
         let plan = if request.waits { collector.run_through().await } else { collector.run().await };
+        if let (bucket, Some(now)) = events {
+            feed::sweep(&bucket, Some(tenant), now).await.map_err(|error| stopped(tenant, error, 0))?;
+        }
         plan.map_err(|Stopped { error, condemned }| stopped(tenant, error, condemned.packs))
     }
 }

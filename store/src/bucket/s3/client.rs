@@ -11,7 +11,10 @@ use aws_sdk_s3::{
     },
 };
 
-use super::{config::S3Config, headers::ServerName};
+use super::{
+    config::S3Config,
+    headers::{RequestName, ServerName},
+};
 
 /// A transfer that moves nothing for this long is given up.
 const STALL_GRACE: Duration = Duration::from_secs(20);
@@ -53,7 +56,8 @@ pub(super) async fn connect(config: &S3Config, server: ServerName) -> (Client, O
         // We send our own, in a header, where the server is known to check it.
         .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
         .response_checksum_validation(ResponseChecksumValidation::WhenRequired)
-        .interceptor(server);
+        .interceptor(server)
+        .interceptor(RequestName);
     if shared.region().is_none() {
         builder = builder.region(Region::new("us-east-1"));
     }

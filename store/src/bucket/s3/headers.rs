@@ -11,8 +11,13 @@ use aws_sdk_s3::{
 };
 use aws_smithy_runtime_api::{
     box_error::BoxError,
-    client::interceptors::{context::BeforeDeserializationInterceptorContextRef, dyn_dispatch_hint},
+    client::interceptors::{
+        context::{BeforeDeserializationInterceptorContextRef, BeforeTransmitInterceptorContextMut},
+        dyn_dispatch_hint,
+    },
 };
+
+use crate::bucket::request;
 
 /// What the server calls itself, from the first answer that says so. Failures are left out:
 /// they may come from a proxy that speaks for a server it cannot reach.
@@ -44,6 +49,35 @@ impl Intercept for ServerName {
         Ok(())
     }
 }
+
+/// Names the request that is carried out to the server, behind what the SDK says of itself. The signature does not
+/// cover this header.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RequestName;
+
+#[dyn_dispatch_hint]
+impl Intercept for RequestName {
+    fn name(&self) -> &'static str {
+        "RequestName"
+    }
+
+    fn modify_before_transmit(
+        &self,
+        context: &mut BeforeTransmitInterceptorContextMut<'_>,
+        _components: &RuntimeComponents,
+        _config: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let Some(name) = request::current() else { return Ok(()) };
+        let sent = context.request_mut();
+        tracing::debug!(request_id = name, "S3: {} {}", sent.method(), sent.uri());
+        let headers = sent.headers_mut();
+        let agent = headers.get(USER_AGENT).unwrap_or_default().to_owned();
+        headers.try_insert(USER_AGENT, format!("{agent} request/{name}"))?;
+        Ok(())
+    }
+}
+
+const USER_AGENT: &str = "user-agent";
 
 /// When one answer was given, by the server's clock.
 #[derive(Clone, Debug, Default)]

@@ -83,7 +83,7 @@ const NOBODY: [u16; 4] = [403; 4];
 const FOREIGN: Option<&str> = Some(r#"{ "tenant_id": "nobody", "dry_run": true }"#);
 
 /// What everybody is answered by routes that name no tenant in their path.
-const TOKEN_TABLE: [OfToken; 8] = [
+const TOKEN_TABLE: [OfToken; 9] = [
     of_token("GET /v1/jobs", None, OPERATE, OPERATE),
     of_token("GET /v1/jobs/{job_id}", None, NOT_FOUND, NOT_FOUND),
     of_token("DELETE /v1/jobs/{job_id}", None, NOT_FOUND, NOT_FOUND),
@@ -92,6 +92,7 @@ const TOKEN_TABLE: [OfToken; 8] = [
     of_token("POST /v1/jobs/gc", FOREIGN, NOBODY, NOT_FOUND),
     of_token("POST /v1/jobs/verify", FOREIGN, NOBODY, NOT_FOUND),
     of_token("GET /v1/schedules", None, NOBODY, OPERATE),
+    of_token("GET /v1/events", None, ALL, ALL),
 ];
 
 impl OfToken {
@@ -241,7 +242,14 @@ fn a_server_is_ready_while_it_has_its_store_and_its_tokens() {
     let scene = Scene::new();
     let server = scene.serve();
     let ready = || server.call("GET /readyz", None, None);
-    ready().expect(200);
+    let seen = ready().expect(200);
+    assert!(seen["clock_skew_ms"].as_u64().unwrap() < 5000, "{seen:#}");
+    // Servers with the same settings say so, and others do not.
+    let digest =
+        |server: &Served| server.call("GET /readyz", None, None).expect(200)["configuration"].clone();
+    let other = Scene { host: scene.host.clone().with("PSTORE_SCHEDULES_GC_SECONDS", "77"), ..Scene::new() };
+    assert_eq!(digest(&scene.serve()), seen["configuration"]);
+    assert_ne!(digest(&Served::start(&other.host, &scene.tokens.path)), seen["configuration"]);
     let tokens = fs::read_to_string(&scene.tokens.path).unwrap();
     fs::write(&scene.tokens.path, "[[token]").unwrap();
     assert_eq!(ready().refused(503, "unavailable")["detail"], "the token file cannot be read");

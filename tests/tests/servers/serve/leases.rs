@@ -1,6 +1,7 @@
 //! Locks that runs elsewhere hold through the server.
 
 use std::{
+    io::Write,
     thread,
     time::{Duration, Instant},
 };
@@ -152,4 +153,39 @@ fn a_lease_that_says_too_little_is_refused() {
     let put = format!("PUT {ALICE}/leases");
     lease(&server, &secret, &put, &json!({ "token": "short" })).refused(400, "invalid_input");
     assert_eq!(scene.host.succeed(["lock", "show", "acme/alice"])["state"], "free");
+}
+
+/// Whoever is refused learns who comes first, and when its own turn could be.
+#[test]
+fn who_is_refused_learns_of_those_who_wait() {
+    let scene = Scene::new();
+    let secret = scene.token("acme", "run");
+    let server = scene.serve();
+    scene.host.succeed(["lock", "acquire", "acme/alice", "--run-id", "busy", "--ttl", "600"]);
+    let body =
+        |name: &str| format!(r#"{{ "holder_run_id": "{name}", "holder_host": "e2b", "ttl_seconds": 100 }}"#);
+    let ask = |wait: u64, name: &str| {
+        request(&format!("POST {ALICE}/leases?wait={wait}"), Some(&secret), Some(&body(name)))
+    };
+    let problem = server.send(&ask(0, "first")).refused(409, "lock_held");
+    let queue = &problem["queue"];
+    assert_eq!((&queue["ahead"], &queue["waiting"]), (&json!(0), &json!([])), "{problem:#}");
+    assert!(queue["estimated_wait_ms"].as_u64().unwrap() <= 600_000, "{problem:#}");
+    let mut waiting = server.connect();
+    waiting.write_all(ask(60, "waits").as_bytes()).unwrap();
+    let problem = loop {
+        let problem = server.send(&ask(0, "second")).refused(409, "lock_held");
+        if problem["queue"]["ahead"] == 1 {
+            break problem;
+        }
+    };
+    let queue = &problem["queue"];
+    let first = &queue["waiting"][0];
+    assert_eq!(
+        (&first["holder_run_id"], &first["holder_host"]),
+        (&json!("waits"), &json!("e2b")),
+        "{problem:#}"
+    );
+    let estimate = queue["estimated_wait_ms"].as_u64().unwrap();
+    assert_eq!(estimate, problem["remaining_ms"].as_u64().unwrap() + 100_000, "{problem:#}");
 }

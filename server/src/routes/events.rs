@@ -1,0 +1,259 @@
+//! `events` tells what has happened in the tenants of the caller: page by page, or as it happens.
+
+use std::{convert::Infallible, time::Duration};
+
+use axum::{
+    body::{Body, Bytes},
+    http::{HeaderValue, Method, Response, header},
+};
+use engine::{Engine, failure::Failure, location::Purpose, verbs::log::LogEvent};
+use futures::{Stream, stream};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use store::{
+    ErrorKind,
+    catalog::{
+        feed::{self, Subject, Told},
+        store::Store,
+    },
+    content::TenantStore,
+    format::event::EventKind,
+    id::EventId,
+    name::{ChromeMajor, Profile, Tenant},
+};
+use tokio::{sync::OwnedSemaphorePermit, time::Instant};
+
+use crate::{
+    call::{Answer, Call, answer},
+    problem::Refusal,
+    route::{Access::Token, Route, Sent::Document},
+    schemas::{received, sent},
+    tokens::{Role, Tenants},
+};
+
+/// How many events a page has, if nothing is said.
+const PAGE: usize = 100;
+const MAX_PAGE: usize = 1000;
+/// How often a stream looks for new events.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
+/// How often a stream says that it lives.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+/// What a stream is called.
+const EVENT_STREAM: &str = "text/event-stream";
+/// Says where a stream goes on.
+const LAST_EVENT_ID: &str = "last-event-id";
+
+pub(super) static ROUTES: &[Route] = &[Route::new(
+    "all_events",
+    Method::GET,
+    "/v1/events",
+    Token(Role::Read),
+    "Tells what has happened in the tenants of the token; with `Accept: text/event-stream`, as it happens",
+    Document(sent::<EventPage>),
+    |call| Box::pin(events(call)),
+)
+.query(received::<FeedQuery>)];
+
+/// Chooses among events.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FeedQuery {
+    /// Those that follow this event; from the first on if it is not said. A stream goes by `Last-Event-ID` before it,
+    /// and begins with what happens from now on if neither is said.
+    pub after: Option<EventId>,
+    /// How many at most, from 1 to 1000; 100 if it is not said.
+    pub limit: Option<usize>,
+    /// Of this tenant alone.
+    pub tenant_id: Option<Tenant>,
+}
+
+/// Some events, in the order in which the store has learnt of them.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct EventPage {
+    /// The events.
+    pub events: Vec<FeedEvent>,
+    /// What to send as `after` to go on; none if there is no event yet.
+    pub next: Option<EventId>,
+    /// Whether there is more already.
+    pub has_more: bool,
+    /// How many could not be read.
+    pub unreadable: u64,
+}
+
+/// An event, and whose it is.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct FeedEvent {
+    /// The tenant; none of what was done for all.
+    pub tenant_id: Option<Tenant>,
+    /// The profile; none of what happened to a tenant.
+    pub profile_id: Option<Profile>,
+    /// The Chrome that wrote it.
+    pub chrome_major_version: Option<ChromeMajor>,
+    /// What has happened.
+    #[serde(flatten)]
+    pub event: LogEvent,
+}
+
+impl From<Told> for FeedEvent {
+    fn from(Told { of, event }: Told) -> Self {
+        let (tenant_id, lineage) = match of {
+            Subject::Lineage(lineage) => (Some(lineage.name.tenant.clone()), Some(lineage)),
+            Subject::Tenant(tenant) => (Some(tenant), None),
+            Subject::Store => (None, None),
+        };
+        Self {
+            tenant_id,
+            profile_id: lineage.as_ref().map(|lineage| lineage.name.profile.clone()),
+            chrome_major_version: lineage.map(|lineage| lineage.chrome_major),
+            event: event.into(),
+        }
+    }
+}
+
+/// Whose events are told.
+#[derive(Clone, Debug)]
+struct Wanted {
+    engine: Engine,
+    /// These tenants; all there are, and what is done for all, without.
+    tenants: Option<Vec<Tenant>>,
+}
+
+impl Wanted {
+    fn of(call: &Call, tenant: Option<Tenant>) -> Result<Self, Refusal> {
+        let tenants = match (tenant, &call.tenants) {
+            (Some(tenant), _) => {
+                call.require_tenant(Some(&tenant))?;
+                Some(vec![tenant])
+            }
+            (None, Some(Tenants::Named(tenants))) => Some(tenants.clone()),
+            (None, _) => None,
+        };
+        Ok(Self { engine: call.engine.clone(), tenants })
+    }
+
+    async fn page(&self, after: Option<EventId>, most: usize) -> Result<EventPage, Failure> {
+        let (tenants, store) = self.opened().await?;
+        let page = feed::read(&tenants, store.as_ref(), after, most).await?;
+        Ok(EventPage {
+            next: page.last.or(after),
+            has_more: page.has_more,
+            unreadable: page.unreadable,
+            events: page.events.into_iter().map(FeedEvent::from).collect(),
+        })
+    }
+
+    /// The newest event there is: a stream begins after it.
+    async fn newest(&self) -> Result<Option<EventId>, Failure> {
+        let (tenants, store) = self.opened().await?;
+        Ok(feed::newest(&tenants, store.as_ref()).await?)
+    }
+
+    /// The tenants, and the store if it is for all.
+    async fn opened(&self) -> Result<(Vec<TenantStore>, Option<Store>), Failure> {
+        let store = self.engine.store(Purpose::Read).await?;
+        let names = match &self.tenants {
+            Some(tenants) => tenants.clone(),
+            None => self.engine.tenants().await?,
+        };
+        let mut tenants = Vec::with_capacity(names.len());
+        for name in names {
+            match self.engine.tenant(&name).await {
+                Ok(tenant) => tenants.push(tenant),
+                // A token may be for a tenant that is still to come, or that is gone.
+                Err(failure) if matches!(failure.kind, ErrorKind::NotFound | ErrorKind::Deleted) => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok((tenants, self.tenants.is_none().then_some(store)))
+    }
+}
+
+async fn events(call: Call) -> Answer {
+    let query: FeedQuery = call.query()?;
+    let limit = query.limit.unwrap_or(PAGE);
+    if !(1..=MAX_PAGE).contains(&limit) {
+        return Err(Failure::usage(format!("limit takes a number from 1 to {MAX_PAGE}")).into());
+    }
+    let wanted = Wanted::of(&call, query.tenant_id.clone())?;
+    let accepted = call.header(header::ACCEPT.as_str()).unwrap_or_default();
+    if !accepted.split(',').any(|accepted| accepted.trim().starts_with(EVENT_STREAM)) {
+        return answer(&wanted.page(query.after, limit).await?);
+    }
+    let after = match call.header(LAST_EVENT_ID) {
+        Some(id) => {
+            let id = id.parse().map_err(|error: store::id::InvalidId| Failure::usage(error.to_string()))?;
+            Some(id)
+        }
+        None => query.after,
+    };
+    let room = call.server.subscribers.take()?;
+    let after = match after {
+        Some(after) => Some(after),
+        None => wanted.newest().await?,
+    };
+    let stopping = call.server.stopping.clone();
+    let follower = Follower { wanted, after, _room: room, spoke: Instant::now() };
+    let until_stopped = stream::unfold(follower, move |follower| {
+        let stopped = stopping.raised();
+        async move {
+            tokio::select! {
+                told = follower.next() => Some(told),
+                () = stopped => None,
+            }
+        }
+    });
+    Ok(streamed(until_stopped))
+}
+
+/// Somebody who is told of events as they happen.
+struct Follower {
+    wanted: Wanted,
+    after: Option<EventId>,
+    /// Taken until the stream ends.
+    _room: OwnedSemaphorePermit,
+    spoke: Instant,
+}
+
+impl Follower {
+    /// What is sent next. A store that is away for a moment ends no stream.
+    async fn next(mut self) -> (Result<Bytes, Infallible>, Self) {
+        loop {
+            match self.wanted.page(self.after, PAGE).await {
+                Ok(page) if !page.events.is_empty() => {
+                    self.after = page.next;
+                    let text: String = page.events.iter().map(framed).collect();
+                    return self.said(text);
+                }
+                // What cannot be read is passed over.
+                Ok(page) => self.after = page.next,
+                Err(failure) => tracing::warn!("events cannot be looked for: {}", failure.message),
+            }
+            if self.spoke.elapsed() >= HEARTBEAT {
+                return self.said(":\n\n".to_owned());
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    fn said(mut self, text: String) -> (Result<Bytes, Infallible>, Self) {
+        self.spoke = Instant::now();
+        (Ok(Bytes::from(text)), self)
+    }
+}
+
+/// An event as a stream has it. A document is one line.
+fn framed(event: &FeedEvent) -> String {
+    let document = serde_json::to_string(event).unwrap_or_default();
+    // A word of a later pstore, which nobody has checked, could end the line.
+    let kind = match &event.event.kind {
+        EventKind::Other(_) => "other",
+        known => known.as_str(),
+    };
+    format!("id: {}\nevent: {kind}\ndata: {document}\n\n", event.event.event_id)
+}
+
+fn streamed(events: impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static) -> Response<Body> {
+    let mut response = Response::new(Body::from_stream(events));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM));
+    response
+}
