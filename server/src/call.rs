@@ -12,6 +12,7 @@ use engine::{
     failure::Failure,
     names::{ActorName, LineageName, SnapshotChoice, SnapshotName},
 };
+use parking_lot::Mutex;
 use serde::{Serialize, de::DeserializeOwned};
 use store::{
     name::{ChromeMajor, ProfileName, Tenant},
@@ -51,6 +52,8 @@ pub(crate) struct Call {
     pub(crate) uri: Uri,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
+    /// What is read while it arrives, if the route does that; until somebody takes it.
+    pub(crate) arriving: Mutex<Option<Body>>,
 }
 
 impl Call {
@@ -112,9 +115,10 @@ impl Call {
         read.map(|Query(query)| query).map_err(|error| Failure::usage(error.body_text()))
     }
 
-    /// The value of a header, if it is text.
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name).and_then(|value| value.to_str().ok())
+    /// A header as text.
+    pub(crate) fn header(&self, name: &str) -> Result<Option<&str>, Failure> {
+        let text = self.headers.get(name).map(|value| value.to_str());
+        text.transpose().map_err(|_| Failure::usage(format!("{name} is no plain text")))
     }
 
     /// The document that was sent.

@@ -11,6 +11,7 @@ use axum::{
 };
 use engine::{failure::Failure, interrupt::Interrupt};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use parking_lot::Mutex;
 use store::{ErrorKind, bucket::request, catalog::clock};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -35,6 +36,8 @@ const MAX_BODY_BYTES: usize = 64 << 10;
 const BODY_TIME: Duration = Duration::from_secs(10);
 /// How long a request may take before its caller is told to come back.
 const REQUEST_TIME: Duration = Duration::from_secs(120);
+/// How long one may take that sends an archive.
+const UPLOAD_TIME: Duration = Duration::from_secs(3600);
 
 /// All routes, and an answer for everything else.
 pub(crate) fn router(server: &Arc<Server>) -> Router {
@@ -118,7 +121,10 @@ async fn admitted(
         (Access::Token(role), Some(caller)) => require_role(caller, role)?,
         _ => {}
     }
-    let body = received(&parts, body).await?;
+    let (body, arriving) = match route.takes_archive {
+        true => (Bytes::new(), Some(body)),
+        false => (received(&parts, body).await?, None),
+    };
     // Whoever watches the server is answered however much there is to do.
     let room = match route.access {
         Access::Open => None,
@@ -137,6 +143,7 @@ async fn admitted(
         uri: parts.uri,
         headers: parts.headers,
         body,
+        arriving: Mutex::new(arriving),
     };
     Ok(Admitted { call, room })
 }
@@ -189,10 +196,11 @@ async fn carried_out(
         false => Box::pin(server.work.finish(doing)),
     };
     let stopping = server.stopping.raised();
+    let patience = if route.takes_archive { UPLOAD_TIME } else { REQUEST_TIME };
     tokio::select! {
         answer = &mut work => return answer,
-        () = tokio::time::sleep(REQUEST_TIME) => {
-            let message = format!("there was no outcome within {} s", REQUEST_TIME.as_secs());
+        () = tokio::time::sleep(patience) => {
+            let message = format!("there was no outcome within {} s", patience.as_secs());
             return Err(Failure::new(ErrorKind::Unavailable, message)
                 .hint("a change that was begun is brought to its end; look what became of it")
                 .into());

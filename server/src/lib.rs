@@ -30,6 +30,7 @@ mod queues;
 mod ranges;
 mod rates;
 mod readiness;
+mod received_file;
 mod route;
 mod routes;
 mod schedules;

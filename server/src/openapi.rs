@@ -8,6 +8,9 @@ use crate::{
     schemas::sent,
 };
 
+/// The media type of an archive.
+pub(crate) const ARCHIVE: &str = "application/zstd";
+
 /// Describes these routes.
 pub(crate) fn document<'a>(routes: impl Iterator<Item = &'a Route>) -> Value {
     let mut paths = Map::new();
@@ -63,13 +66,16 @@ fn operation(route: &Route) -> Value {
         operation["security"] = json!([{ "token": [] }]);
         operation["description"] = json!(needed);
     }
-    let parameters: Vec<Value> = in_path(route).chain(in_query(route)).collect();
+    let parameters: Vec<Value> = in_path(route).chain(in_query(route)).chain(in_head(route)).collect();
     if !parameters.is_empty() {
         operation["parameters"] = json!(parameters);
     }
     if let Some(body) = route.body {
         operation["requestBody"] =
             json!({ "required": true, "content": { "application/json": { "schema": body() } } });
+    }
+    if route.takes_archive {
+        operation["requestBody"] = json!({ "required": true, "content": { ARCHIVE: {} } });
     }
     operation
 }
@@ -96,7 +102,7 @@ fn content(sent: &Sent) -> Value {
         Sent::Document(schema) => json!({ "application/json": { "schema": schema() } }),
         Sent::Page => json!({ "text/html": { "schema": { "type": "string" } } }),
         Sent::Bytes => json!({ "application/octet-stream": {} }),
-        Sent::Archive => json!({ "application/zstd": {} }),
+        Sent::Archive => json!({ ARCHIVE: {} }),
     }
 }
 
@@ -129,6 +135,19 @@ fn place(route: &Route, name: &str) -> &'static str {
         "path" => "The path of the file in the profile, with its slashes.",
         _ => "",
     }
+}
+
+/// The headers that the route looks at.
+fn in_head(route: &Route) -> impl Iterator<Item = Value> + '_ {
+    route.headers.iter().map(|(name, description)| {
+        json!({
+            "name": name,
+            "in": "header",
+            "required": false,
+            "description": description,
+            "schema": { "type": "string" },
+        })
+    })
 }
 
 /// The fields of the type that the query is read into.

@@ -53,6 +53,10 @@ pub struct Route {
     pub query: Option<fn() -> Value>,
     /// What is sent, as a schema.
     pub body: Option<fn() -> Value>,
+    /// The headers that it looks at, each with what it means.
+    pub headers: &'static [(&'static str, &'static str)],
+    /// Whether what is sent is an archive, which is read while it arrives.
+    pub takes_archive: bool,
     /// What is answered.
     pub sent: Sent,
     /// Whether the store keeps an event of every change that it makes.
@@ -71,7 +75,20 @@ impl Route {
         sent: Sent,
         run: fn(Call) -> Doing,
     ) -> Self {
-        Self { name, method, path, access, summary, query: None, body: None, sent, is_told: false, run }
+        Self {
+            name,
+            method,
+            path,
+            access,
+            summary,
+            query: None,
+            body: None,
+            headers: &[],
+            takes_archive: false,
+            sent,
+            is_told: false,
+            run,
+        }
     }
 
     /// The same with a query.
@@ -83,6 +100,18 @@ impl Route {
     /// The same, with an event in the store for every change that it makes.
     pub(crate) const fn told(mut self) -> Self {
         self.is_told = true;
+        self
+    }
+
+    /// The same with these headers, each with what it means.
+    pub(crate) const fn headers(mut self, headers: &'static [(&'static str, &'static str)]) -> Self {
+        self.headers = headers;
+        self
+    }
+
+    /// The same with an archive that is read while it arrives.
+    pub(crate) const fn archive(mut self) -> Self {
+        self.takes_archive = true;
         self
     }
 

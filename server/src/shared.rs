@@ -24,6 +24,8 @@ const MAX_REQUESTS: usize = 256;
 const MAX_WAITING: usize = 128;
 /// How many files and archives may be on their way at once. Each takes up to 40 MiB of memory.
 const MAX_DOWNLOADS: usize = 32;
+/// How many archives may arrive at once. Each is kept on this host's disk meanwhile.
+const MAX_UPLOADS: usize = 8;
 /// How many archives may be made at once. Each takes up to 400 MiB, and all processors.
 const MAX_MADE: usize = 4;
 /// How many may be told of events as they happen. Each costs a listing of its tenants every two seconds.
@@ -49,6 +51,7 @@ pub(crate) struct Server {
     pub(crate) downloads: Room,
     pub(crate) made: Room,
     pub(crate) subscribers: Room,
+    pub(crate) uploads: Room,
     pub(crate) jobs: Jobs,
     pub(crate) job_room: Room,
     /// Whether it does jobs, and takes turns at what is due.
@@ -83,6 +86,7 @@ impl Server {
             downloads: Room::new("downloads in progress", MAX_DOWNLOADS),
             made: Room::new("archives to make", MAX_MADE),
             subscribers: Room::new("callers that follow events", MAX_SUBSCRIBERS),
+            uploads: Room::new("archives that arrive", MAX_UPLOADS),
             jobs: Jobs::default(),
             job_room: Room::new("jobs in progress", MAX_JOBS),
             does_jobs,

@@ -44,7 +44,10 @@ pub async fn move_about(bucket: Arc<dyn Bucket>, name: &str, rounds: usize) -> V
             with_lock(&fixture, name, &records, &mut lines).await
         } else {
             let target = any(&records, None);
-            fixture.handle(name).point(&Move { target, reason: "chain".to_owned(), force: true }).await
+            fixture
+                .handle(name)
+                .point(&Move { target, reason: "chain".to_owned(), force: true, only_from: None })
+                .await
         };
         lines.push(match answer {
             Ok(Flip::Flipped { flip_id, .. }) => json!({ "moved": flip_id }),

@@ -117,6 +117,17 @@ impl Served {
         answer(&mut stream)
     }
 
+    /// Sends a head and then these bytes, and waits for the answer.
+    #[track_caller]
+    pub fn send_bytes(&self, head: &str, body: &[u8]) -> Reply {
+        let mut stream = self.connect();
+        let length = format!("Content-Length: {}", body.len());
+        stream.write_all(head.replacen("Content-Length: 0", &length, 1).as_bytes()).unwrap();
+        // Who is refused early may not be listened to any more.
+        let _ = stream.write_all(body);
+        answer(&mut stream)
+    }
+
     /// Sends a request and goes away after a while.
     pub fn send_and_leave(&self, request: &str, after: Duration) {
         let mut stream = self.connect();

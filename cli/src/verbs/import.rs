@@ -27,6 +27,7 @@ impl ImportArgs {
             chrome_major: self.chrome_major,
             checks: self.checks.options(),
             force: self.force,
+            lock_token: None,
             actor: self.actor.name(),
         }
     }

@@ -16,6 +16,7 @@ pub(super) async fn run(engine: Engine, args: &RollbackArgs) -> Result<Answer, F
         reason: args.reason.clone(),
         confirm: args.confirm,
         force: args.force,
+        only_from: None,
     };
     let outcome = engine.rollback(&request).await?;
     Answer::of(&outcome, text(&outcome))

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use store::{
     Error, ErrorKind,
-    catalog::{lineage_handle::LineageHandle, pointer::Flip},
+    catalog::{lineage_handle::LineageHandle, lock::Hold, pointer::Flip},
     content::TenantStore,
     format::{
         event::{Actor, EventKind},
@@ -21,10 +21,11 @@ use store::{
         pointer::{Pointer, Target},
         record::{Reason, Record},
     },
+    id::Nonce,
     name::{ChromeMajor, Lineage, ProfileName},
     ops::{
         archive::import::{self, Imported},
-        pointer_move,
+        pointer_move::{self, How},
         read::resolve,
         retention,
         write::snapshot::{Outcome as Stored, Report},
@@ -62,6 +63,8 @@ pub struct ImportRequest {
     /// Even while somebody holds the lock, who then can no longer move the pointer; even over a pointer that
     /// is damaged.
     pub force: bool,
+    /// The token of the lock, if whoever asks holds it: then the pointer is moved by the holder.
+    pub lock_token: Option<Nonce>,
     /// Who acts.
     pub actor: ActorName,
 }
@@ -87,6 +90,7 @@ impl ImportRequest {
             chrome_major: None,
             checks: CheckOptions::default(),
             force: false,
+            lock_token: None,
             actor: ActorName::default(),
         }
     }
@@ -147,7 +151,7 @@ impl Engine {
         let tenant = self.writable_tenant(&lineage.name.tenant).await?;
         let actor = self.actor(&request.actor);
         let handle = LineageHandle::new(tenant.clone(), lineage.clone(), actor.clone());
-        let (pointer, _) = self.pointer_to_move(&handle, request.force).await?;
+        let (hold, pointer) = self.right_to_move(&handle, request).await?;
         let policy = self.settings.retention(&lineage.name).policy;
         retention::require_room(&tenant, &lineage, &policy, &Reason::Import).await?;
         let base = base(&tenant, &lineage, pointer.as_ref()).await?;
@@ -161,11 +165,33 @@ impl Engine {
         let mut flip = Flip::Unchanged;
         if imported.held_back.is_none() {
             let job = self.publish_policy(&lineage.name.tenant);
-            let (progress, how) = (self.progress(), (String::new(), request.force));
-            (imported.record, flip) =
-                pointer_move::point(&handle, imported.record, EventKind::Import, how, &job, progress).await?;
+            let how = How { force: request.force, ..How::default() };
+            let progress = self.progress();
+            (imported.record, flip) = match &hold {
+                Some(hold) => {
+                    let id = handle.new_flip_id();
+                    pointer_move::flip(hold, imported.record, id, Some(&job), progress).await?
+                }
+                None => {
+                    let kind = EventKind::Import;
+                    pointer_move::point(&handle, imported.record, kind, how, &job, progress).await?
+                }
+            };
         }
         Ok(self.imported(&lineage, imported, flip))
+    }
+
+    /// The lock of whoever holds it; else nobody may hold it. And what the pointer says.
+    async fn right_to_move(
+        &self,
+        handle: &LineageHandle,
+        request: &ImportRequest,
+    ) -> Result<(Option<Hold>, Option<Pointer>), Failure> {
+        let Some(token) = request.lock_token else {
+            return Ok((None, self.pointer_to_move(handle, request.force).await?.0));
+        };
+        let hold = handle.adopt(token).await?;
+        Ok((Some(hold), handle.pointer().await?.map(|read| read.pointer)))
     }
 
     /// Takes in the archive that another program has made the current snapshot.

@@ -7,7 +7,7 @@ use store::{
     format::{event::EventKind, manifest::Manifest, pointer::Target, record::Record},
     id::{RecordId, SnapshotId},
     name::Lineage,
-    ops::pointer_move,
+    ops::pointer_move::{self, How},
 };
 
 use crate::{
@@ -32,6 +32,8 @@ pub struct RollbackRequest {
     pub confirm: bool,
     /// Even while somebody holds the lock, and even over a pointer that is damaged.
     pub force: bool,
+    /// The `active_sha256_prefix` that the pointer must have until it is moved; any if it is not said.
+    pub only_from: Option<String>,
 }
 
 /// What became of the pointer.
@@ -117,6 +119,9 @@ impl Engine {
         let handle = LineageHandle::new(tenant.clone(), lineage.clone(), self.actor(&request.actor));
         let (pointer, is_damaged) = self.pointer_to_move(&handle, request.force).await?;
         let active = pointer.as_ref().map_or("", |pointer| pointer.active_sha256_prefix.as_str()).to_owned();
+        if let Some(expected) = request.only_from.as_ref().filter(|expected| **expected != active) {
+            return Err(handle.moved_from(expected).into());
+        }
         let target = match meant {
             Meant::Ours(record) => *record,
             Meant::Anothers(manifest) if !request.confirm => {
@@ -154,7 +159,7 @@ impl Engine {
         if !request.confirm {
             return Ok(moved(Rollback::Planned, &target));
         }
-        let how = (reason.clone(), request.force);
+        let how = How { reason: reason.clone(), force: request.force, only_from: request.only_from.clone() };
         let (target, flip) =
             pointer_move::point(&handle, target, EventKind::Rollback, how, &job, progress).await?;
         Ok(match flip {

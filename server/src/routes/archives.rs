@@ -18,6 +18,7 @@ use store::{name::ChromeMajor, ops::archive::published::PublishedArchive};
 
 use crate::{
     call::{Answer, Call},
+    openapi::ARCHIVE,
     problem::Refusal,
     ranges::{Wanted, wanted},
     route::{Access::Tenant, Route, Sent::Archive},
@@ -114,18 +115,16 @@ async fn made(call: &Call, choice: SnapshotChoice) -> Answer {
         }
     };
     let mut response = Response::new(body);
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(ARCHIVE));
     response.headers_mut().insert(header::ACCEPT_RANGES, HeaderValue::from_static("none"));
     Ok(response)
 }
-
-const MEDIA_TYPE: &str = "application/zstd";
 
 fn answered(status: StatusCode, tag: &str, body: Body) -> Answer {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     if status.is_success() {
-        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(ARCHIVE));
     }
     set(&mut response, header::ETAG, tag)?;
     Ok(response)

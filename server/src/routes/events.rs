@@ -175,11 +175,11 @@ async fn events(call: Call) -> Answer {
         return Err(Failure::usage(format!("limit takes a number from 1 to {MAX_PAGE}")).into());
     }
     let wanted = Wanted::of(&call, query.tenant_id.clone())?;
-    let accepted = call.header(header::ACCEPT.as_str()).unwrap_or_default();
+    let accepted = call.header(header::ACCEPT.as_str())?.unwrap_or_default();
     if !accepted.split(',').any(|accepted| accepted.trim().starts_with(EVENT_STREAM)) {
         return answer(&wanted.page(query.after, limit).await?);
     }
-    let after = match call.header(LAST_EVENT_ID) {
+    let after = match call.header(LAST_EVENT_ID)? {
         Some(id) => {
             let id = id.parse().map_err(|error: store::id::InvalidId| Failure::usage(error.to_string()))?;
             Some(id)

@@ -19,6 +19,7 @@ mod loads;
 mod schedules;
 mod snapshots;
 mod tags;
+mod uploads;
 
 use crate::route::Route;
 
@@ -30,6 +31,7 @@ static TABLES: &[&[Route]] = &[
     browse::ROUTES,
     archives::ROUTES,
     loads::ROUTES,
+    uploads::ROUTES,
     tags::ROUTES,
     activity::ROUTES,
     leases::ROUTES,

@@ -1,6 +1,6 @@
 //! `snapshots` has the five routes of the contract: list, show, roll back, delete, and take a lock away.
 
-use axum::http::Method;
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use engine::{
     failure::Failure,
     names::{Scope, SnapshotName, Subject},
@@ -18,6 +18,7 @@ use store::{ErrorKind, name::ChromeMajor};
 
 use crate::{
     call::{Answer, Call, answer},
+    problem::Refusal,
     route::{Access::Tenant, Route, Sent::Document},
     schemas::{received, sent},
     tokens::Role,
@@ -136,6 +137,10 @@ pub(super) static ROUTES: &[Route] = &[
         |call| Box::pin(rollback(call)),
     )
     .told()
+    .headers(&[(
+        "If-Match",
+        "The `active_sha256_prefix` that the pointer must have, in quotes; if it has another, the answer is 412.",
+    )])
     .body(received::<RollbackBody>),
     Route::new(
         "delete_snapshot",
@@ -175,7 +180,12 @@ async fn list(call: Call) -> Answer {
     let ListOutcome::Snapshots(list) = call.engine.list(&request).await? else {
         return Err(Failure::internal("the snapshots of a profile were asked for").into());
     };
-    answer(&page(list, query.after.as_deref(), limit)?)
+    let current = HeaderValue::from_str(&format!("\"{}\"", list.active_sha256_prefix)).ok();
+    let mut response = answer(&page(list, query.after.as_deref(), limit)?)?;
+    if let Some(current) = current {
+        response.headers_mut().insert(header::ETAG, current);
+    }
+    Ok(response)
 }
 
 /// The snapshots that follow `after`.
@@ -225,8 +235,27 @@ async fn rollback(call: Call) -> Answer {
         reason: body.reason,
         confirm: body.confirm,
         force: body.force,
+        only_from: if_match(&call)?,
     };
-    answer(&call.engine.rollback(&request).await?)
+    let outcome = call.engine.rollback(&request).await.map_err(|failure| {
+        match request.only_from.is_some() && failure.kind == ErrorKind::PointerMoved {
+            true => Refusal::new(StatusCode::PRECONDITION_FAILED, failure.hint("look what is current now")),
+            false => failure.into(),
+        }
+    })?;
+    answer(&outcome)
+}
+
+/// What must be current, if the caller says so. `*` is met by whatever is.
+fn if_match(call: &Call) -> Result<Option<String>, Failure> {
+    let Some(value) = call.header(header::IF_MATCH.as_str())?.filter(|value| value.trim() != "*") else {
+        return Ok(None);
+    };
+    let digits = value.trim().strip_prefix('"').and_then(|value| value.strip_suffix('"'));
+    let digits = digits.filter(|digits| !digits.contains('"')).ok_or_else(|| {
+        Failure::usage("If-Match takes one entity tag, as the list of snapshots has it in its ETag")
+    })?;
+    Ok(Some(digits.to_owned()))
 }
 
 async fn delete(call: Call) -> Answer {

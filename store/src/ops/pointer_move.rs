@@ -45,26 +45,38 @@ pub async fn flip(
     Ok((decided(hold.handle(), record).await, flip))
 }
 
+/// How operators move a pointer.
+#[derive(Clone, Debug, Default)]
+pub struct How {
+    /// Why; it is written into the log.
+    pub reason: String,
+    /// Even while somebody holds the lock, and even over a pointer that is damaged.
+    pub force: bool,
+    /// The `active_sha256_prefix` that the pointer must have until it is moved; any if it is not said.
+    pub only_from: Option<String>,
+}
+
 /// Moves the pointer to `record` without the lock, as operators do: if it was held back, somebody
 /// has decided about it now. The record as it is then.
 pub async fn point(
     handle: &LineageHandle,
     record: Record,
     kind: EventKind,
-    (reason, force): (String, bool),
+    how: How,
     job: &PublishJob,
     progress: Arc<dyn Progress>,
 ) -> Result<(Record, Flip)> {
     let readable = |read: Result<LockAndPointer>| match read {
         // What it said is about to go, or cannot be known. The other says what it says.
-        Err(Error::Damaged { .. }) if force => Ok(false),
+        Err(Error::Damaged { .. }) if how.force => Ok(false),
         read => read.map(|survey| survey.contract_only_seen()),
     };
     let (lock, pointer) = futures::future::join(handle.lock(), handle.pointer()).await;
     let seen = readable(lock.map(|lock| LockAndPointer { lock, pointer: None }))?
         | readable(pointer.map(|pointer| LockAndPointer { lock: None, pointer }))?;
     let job = Some(job).filter(|job| job.is_wanted(seen));
-    let wanted = Move { target: record.record, reason, force };
+    let How { reason, force, only_from } = how;
+    let wanted = Move { target: record.record, reason, force, only_from };
     let (record, flip) =
         moved(handle, record, job, progress, async |_| handle.point_for(kind, &wanted).await).await?;
     Ok((decided(handle, record).await, flip))

@@ -147,7 +147,8 @@ async fn a_pointer_is_claimed_flipped_and_moved_as_the_procedures_say() {
     hold.release().await.unwrap();
     scene.is("lock.json", "lock-free", &["acquired_at_ms", "renewed_at_ms"]);
     scene.pointer_is("claimed", Some(&before), &[]);
-    let wanted = Move { target: scene.next().record, reason: steps::REASON.to_owned(), force: false };
+    let wanted =
+        Move { target: scene.next().record, reason: steps::REASON.to_owned(), force: false, only_from: None };
     scene.handle.point(&wanted).await.unwrap();
     scene.pointer_is("moved", Some(&claimed), &["flipped_at_ms"]);
 }

@@ -235,7 +235,8 @@ impl Host {
 
     async fn operate(&self, target: usize, force: bool) {
         self.machine.inner().begins_flip(self.process);
-        let wanted = Move { target: self.records[target], reason: "explored".to_owned(), force };
+        let wanted =
+            Move { target: self.records[target], reason: "explored".to_owned(), force, only_from: None };
         let answer = self.handle().point(&wanted).await;
         self.report(&answer);
     }

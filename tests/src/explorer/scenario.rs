@@ -265,7 +265,7 @@ async fn set_up() -> Stage {
     let memory: Arc<dyn Bucket> = Arc::new(MemoryBucket::new());
     let fixture = StoreFixture::open(Arc::clone(&memory), None).await;
     let records = fixture.snapshots(RECORDS).await;
-    let first = Move { target: records[0], reason: String::new(), force: true };
+    let first = Move { target: records[0], reason: String::new(), force: true, only_from: None };
     fixture.handle("stage").point(&first).await.unwrap();
     let read = async |key: Key| (key.to_string(), memory.get(&key, u64::MAX).await.unwrap().bytes);
     let mut objects = BTreeMap::new();
@@ -277,7 +277,7 @@ async fn set_up() -> Stage {
     let both = [read(layout::latest(&fixture.lineage)).await, read(layout::lock(&fixture.lineage)).await];
     let held = (both.into(), Some(hold.token().await));
     hold.release().await.unwrap();
-    let second = Move { target: records[1], reason: String::new(), force: true };
+    let second = Move { target: records[1], reason: String::new(), force: true, only_from: None };
     fixture.handle("stage").point(&second).await.unwrap();
     let pointer_to_second = [read(layout::latest(&fixture.lineage)).await].into();
     let mut contents = Vec::new();

@@ -76,7 +76,7 @@ impl Host {
         let durable = DurableWrite { write, stored_bytes: 1 };
         let record = lease.make_live(&durable, |record| record.content = Some(content)).await?;
         if flips {
-            let wanted = Move { target: record.record, reason: String::new(), force: true };
+            let wanted = Move { target: record.record, reason: String::new(), force: true, only_from: None };
             self.handle().point(&wanted).await?;
         }
         Ok(record.record)

@@ -53,7 +53,7 @@ async fn pointer(fixture: &StoreFixture) -> Pointer {
 }
 
 fn to(target: RecordId, force: bool) -> Move {
-    Move { target, reason: "a test".to_owned(), force }
+    Move { target, reason: "a test".to_owned(), force, only_from: None }
 }
 
 async fn kinds(fixture: &StoreFixture) -> Vec<EventKind> {

@@ -190,7 +190,8 @@ async fn outrun_by_others_it_names_the_command_that_helps() {
         loop {
             for record in [&first, &second] {
                 // It may be outrun in turn.
-                let wanted = Move { target: record.record, reason: String::new(), force: true };
+                let wanted =
+                    Move { target: record.record, reason: String::new(), force: true, only_from: None };
                 handle.point(&wanted).await.ok();
             }
         }

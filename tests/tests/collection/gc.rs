@@ -84,7 +84,7 @@ async fn a_pointer_whose_record_is_missing_stops_a_collection_until_it_is_moved(
         assert!(error.to_string().contains(&told), "{error}");
     }
     assert_eq!(memory.keys(), before);
-    let back = Move { target: records[0], reason: String::new(), force: true };
+    let back = Move { target: records[0], reason: String::new(), force: true, only_from: None };
     store_fixture.handle("test").point(&back).await.unwrap();
     for _ in 0..2 {
         Collector::new(store_fixture.store.clone(), NOW).run().await.unwrap();

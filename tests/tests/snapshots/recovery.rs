@@ -42,7 +42,7 @@ async fn an_unchanged_capture_never_moves_the_pointer_back() {
     let older = other.snapshot(&old).await.unwrap();
     let newer = other.snapshot(&new).await.unwrap();
     let handle = other.handle("operator");
-    let to = |target| Move { target, reason: String::new(), force: true };
+    let to = |target| Move { target, reason: String::new(), force: true, only_from: None };
     handle.point(&to(older.record)).await.unwrap();
     let wanted = to(newer.record);
     let deed = Box::new(move || Box::pin(async move { drop(handle.point(&wanted).await.unwrap()) }) as _);

@@ -156,6 +156,12 @@ impl LineageHandle {
         Error::PointerUnknown { record, lineage: self.lineage.to_string(), reason }
     }
 
+    /// The pointer is not, or no longer, where somebody expects it to be.
+    pub fn moved_from(&self, expected: &str) -> Error {
+        let reason = format!("it does not name {expected} any more");
+        Error::PointerMoved { record: None, lineage: self.lineage.to_string(), reason }
+    }
+
     pub(super) fn moved_too_often(&self, record: RecordId) -> Error {
         let reason = format!("others moved it {ATTEMPTS} times meanwhile");
         Error::PointerNotFlipped { record, lineage: self.lineage.to_string(), reason }

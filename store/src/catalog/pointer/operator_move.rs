@@ -21,6 +21,8 @@ pub struct Move {
     /// Even while somebody holds the lock: that holder is fenced off. Even over a pointer that
     /// is damaged: whatever it said is gone then.
     pub force: bool,
+    /// The `active_sha256_prefix` that the pointer must have until then; any if it is not said.
+    pub only_from: Option<String>,
 }
 
 impl LineageHandle {
@@ -42,6 +44,14 @@ impl LineageHandle {
                 true => self.pointer_or_damage().await?,
                 false => self.pointer().await?,
             };
+            let active = |read: &Option<VersionedPointer>| {
+                read.as_ref().map(|read| read.pointer.active_sha256_prefix.clone())
+            };
+            if let Some(expected) = &wanted.only_from
+                && active(&before).unwrap_or_default() != *expected
+            {
+                return Err(self.moved_from(expected));
+            }
             if before.as_ref().is_some_and(|read| read.pointer.target() == Target::Record(target)) {
                 return Ok(Flip::Unchanged);
             }
@@ -56,13 +66,12 @@ impl LineageHandle {
             }
             self.require_undeleted(before.as_ref()).await?;
             self.notice_foreign(before.as_ref()).await;
-            let active = |read: &VersionedPointer| read.pointer.active_sha256_prefix.clone();
             let mut event = self.event(kind.clone());
             event.reason = wanted.reason.clone();
             if before.as_ref().is_some_and(|read| !read.is_readable) {
                 event.reason = format!("{} {OVER_DAMAGE}", event.reason).trim().to_owned();
             }
-            event.from_sha256_prefix = Some(before.as_ref().map_or_else(String::new, active));
+            event.from_sha256_prefix = Some(active(&before).unwrap_or_default());
             event.to_sha256_prefix = Some(record.sha256_prefix());
             event.record = Some(target);
             let flip_id = self.new_flip_id();

@@ -52,6 +52,7 @@ const TABLE: &[Tried] = &[
     tried("GET", "P/{sha_prefix}/diff/{other_sha_prefix}", "latest~1", None, RUN),
     tried("GET", "P/{sha_prefix}/archive", "latest", None, RUN),
     tried("POST", "P/loads", "", Some(r#"{ "chrome_major_version": 131 }"#), RUN),
+    tried("POST", "P/uploads", "", None, [403, 400, 400, 400]),
     tried("PUT", "P/{sha_prefix}/tags/{tag}", "ffffffffffff", None, [403, 403, 404, 404]),
     tried("DELETE", "P/{sha_prefix}/tags/{tag}", "latest", None, [403, 403, 404, 404]),
     tried("GET", "P/events", "", None, ALL),

@@ -13,6 +13,7 @@ mod names;
 mod schedules;
 mod stopping;
 mod tls;
+mod uploads;
 
 use std::{fs, path::Path};
 

@@ -98,7 +98,12 @@ impl Act {
                 tag::untag(&handle, scenario.records[1], "kept").await?;
             }
             Self::Rollback => {
-                let wanted = Move { target: scenario.records[0], reason: "test".into(), force: false };
+                let wanted = Move {
+                    target: scenario.records[0],
+                    reason: "test".into(),
+                    force: false,
+                    only_from: None,
+                };
                 handle.point(&wanted).await?;
             }
             Self::Lock => {

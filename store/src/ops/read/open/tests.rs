@@ -224,7 +224,7 @@ async fn what_is_read_is_what_was_claimed_if_the_pointer_moves_meanwhile() {
         tokio::time::sleep(TRIP * 5 / 3).await;
         let direct = Store::new(desk.memory.clone(), None).writable_tenant(&name().tenant).await.unwrap();
         let direct = LineageHandle::new(direct, operator.lineage().clone(), operator.actor().clone());
-        let back = Move { target: first, reason: String::new(), force: true };
+        let back = Move { target: first, reason: String::new(), force: true, only_from: None };
         direct.point(&back).await.unwrap();
     };
     let (mount, ()) = futures::future::join(desk.lock(Some(major()), Duration::ZERO), moving).await;
@@ -244,7 +244,7 @@ async fn whoever_waits_for_the_lock_gets_what_was_left_there() {
     tokio::time::pause();
     let leaving = async {
         tokio::time::sleep(Duration::from_secs(2)).await;
-        let back = Move { target: first, reason: String::new(), force: true };
+        let back = Move { target: first, reason: String::new(), force: true, only_from: None };
         desk.handle("operator").await.point(&back).await.unwrap();
         hold.release().await.unwrap();
     };
