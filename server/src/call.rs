@@ -28,6 +28,9 @@ use crate::{
 /// So many digits of an id name a snapshot wherever one is to be changed for good.
 const ID_DIGITS: usize = 12;
 
+/// Proves that the caller holds the lock.
+pub(crate) const LEASE: &str = "Pstore-Lease";
+
 /// What a route answers.
 pub(crate) type Answer = Result<Response<Body>, Refusal>;
 

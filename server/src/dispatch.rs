@@ -19,6 +19,7 @@ use crate::{
     audit::{Audit, REQUEST_ID},
     call::{Answer, Call},
     observer::RequestObserver,
+    once,
     peer::Peer,
     problem::Refusal,
     rates::Rates,
@@ -181,7 +182,7 @@ async fn carried_out(
     let engine = route.is_told.then(|| call.engine.clone());
     let tenant = call.path.get("tenant_id").and_then(|tenant| tenant.parse().ok());
     let actor = call.actor();
-    let doing = request::for_request(call.request_id.clone(), (route.run)(call));
+    let doing = request::for_request(call.request_id.clone(), once::once(route, call));
     let doing = async move {
         let answer = caught(doing).await;
         let status = audit.tell(&answer);

@@ -1,15 +1,20 @@
 //! `openapi` describes all routes as an OpenAPI 3.1 document, made from their table and the types that they use.
 
+use axum::http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::{
     problem::{self, Problem},
+    replays::KEY,
     route::{Access, Route, Sent},
     schemas::sent,
 };
 
 /// The media type of an archive.
 pub(crate) const ARCHIVE: &str = "application/zstd";
+
+/// What a key of a request means.
+const KEY_MEANS: &str = "Names this request. Sent again within an hour to the same server, it is not carried out again, and gets the same answer.";
 
 /// Describes these routes.
 pub(crate) fn document<'a>(routes: impl Iterator<Item = &'a Route>) -> Value {
@@ -75,7 +80,10 @@ fn operation(route: &Route) -> Value {
             json!({ "required": true, "content": { "application/json": { "schema": body() } } });
     }
     if route.takes_archive {
-        operation["requestBody"] = json!({ "required": true, "content": { ARCHIVE: {} } });
+        operation["requestBody"] = json!({
+            "required": true,
+            "content": { "application/octet-stream": { "schema": { "type": "string", "format": "binary" } } },
+        });
     }
     operation
 }
@@ -139,7 +147,9 @@ fn place(route: &Route, name: &str) -> &'static str {
 
 /// The headers that the route looks at.
 fn in_head(route: &Route) -> impl Iterator<Item = Value> + '_ {
-    route.headers.iter().map(|(name, description)| {
+    let is_once = route.method == Method::POST && route.access != Access::Open;
+    let key = is_once.then_some(&(KEY, KEY_MEANS));
+    route.headers.iter().chain(key).map(|(name, description)| {
         json!({
             "name": name,
             "in": "header",

@@ -13,6 +13,7 @@ use crate::{
     queues::Queues,
     rates::Rates,
     readiness::{Readiness, Verdict},
+    replays::Replays,
     tls::Tls,
     tokens::TokenFile,
     work::Work,
@@ -42,6 +43,7 @@ pub(crate) struct Server {
     pub(crate) tls: Option<Tls>,
     pub(crate) rates: Rates,
     pub(crate) work: Work,
+    pub(crate) replays: Arc<Replays>,
     pub(crate) readiness: Readiness<Verdict>,
     /// The same for all servers with the same settings.
     pub(crate) configuration: String,
@@ -79,6 +81,7 @@ impl Server {
             tls,
             rates,
             work: Work::default(),
+            replays: Arc::default(),
             readiness: Readiness::default(),
             requests: Room::new("requests in progress", MAX_REQUESTS),
             waiting: Room::new("callers that wait for a lock", MAX_WAITING),

@@ -14,15 +14,13 @@ use store::{
 };
 
 use crate::{
-    call::{Answer, Call, answer},
+    call::{Answer, Call, LEASE, answer},
     received_file::ReceivedFile,
     route::{Access::Tenant, Route, Sent::Document},
     schemas::{received, sent},
     tokens::Role,
 };
 
-/// Proves that the caller holds the lock.
-const LEASE: &str = "Pstore-Lease";
 /// An archive of files that cannot be compressed is a little longer than they are.
 const OVERHEAD_BYTES: u64 = 64 << 20;
 

@@ -1,0 +1,46 @@
+//! `once` carries a request with an `Idempotency-Key` out once, however often it is sent.
+
+use std::{sync::Arc, time::Instant};
+
+use axum::http::{HeaderValue, Method, header};
+use engine::failure::Failure;
+use sha2::{Digest, Sha256};
+
+use crate::{
+    call::{Answer, Call, LEASE},
+    replays::{Begun, KEY, begin},
+    route::Route,
+};
+
+/// A longer key is a mistake.
+const MAX_KEY_BYTES: usize = 255;
+
+/// Carries a request out; one with a key only once.
+pub(crate) async fn once(route: &'static Route, call: Call) -> Answer {
+    let key = match route.method == Method::POST {
+        true => call.header(KEY)?.map(str::to_owned),
+        false => None,
+    };
+    let (Some(key), Some(caller)) = (key, call.caller.clone()) else { return (route.run)(call).await };
+    if key.is_empty() || key.len() > MAX_KEY_BYTES {
+        return Err(Failure::usage(format!("{KEY} takes 1 to {MAX_KEY_BYTES} bytes")).into());
+    }
+    let digest = digest(&call);
+    let replays = Arc::clone(&call.server.replays);
+    match begin(&replays, (caller, key), digest, Instant::now())? {
+        Begun::Known(response) => Ok(response),
+        Begun::New(ticket) => ticket.keep((route.run)(call).await?).await,
+    }
+}
+
+/// Of all that says what is asked for. An archive is named by its digest in the query.
+fn digest(call: &Call) -> [u8; 32] {
+    let mut hasher = Sha256::new();
+    let lease = call.headers.get(LEASE).map(HeaderValue::as_bytes).unwrap_or_default();
+    let expected = call.headers.get(header::IF_MATCH).map(HeaderValue::as_bytes).unwrap_or_default();
+    for part in [call.uri.to_string().as_bytes(), lease, expected, &call.body] {
+        hasher.update((part.len() as u64).to_le_bytes());
+        hasher.update(part);
+    }
+    hasher.finalize().into()
+}

@@ -1,0 +1,205 @@
+//! `Replays` remembers what was answered to requests with an `Idempotency-Key`, for a while and within limits.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use axum::{
+    body::{Body, Bytes, to_bytes},
+    http::{HeaderValue, Response, StatusCode, header},
+};
+use engine::failure::Failure;
+use parking_lot::Mutex;
+use store::ErrorKind;
+
+use crate::problem::Refusal;
+
+/// Names a request, whenever it is sent.
+pub(crate) const KEY: &str = "Idempotency-Key";
+/// Says that an answer was given before.
+const REPLAYED: &str = "idempotency-replayed";
+/// How long an answer is remembered.
+const KEPT: Duration = Duration::from_secs(3600);
+/// A longer answer is not remembered.
+const MAX_ANSWER_BYTES: usize = 64 << 10;
+/// More than this is not remembered: the oldest answers go.
+const MAX_BYTES: usize = 32 << 20;
+/// What each one takes beside its answer.
+const OWN_BYTES: usize = 512;
+
+/// Whose key it is, and the key.
+pub(crate) type Name = (String, String);
+
+/// The answers to requests with a key.
+#[derive(Debug, Default)]
+pub(crate) struct Replays {
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    requests: HashMap<Name, Request>,
+    /// Those that were answered, the oldest first.
+    answered: VecDeque<(Instant, Name)>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Request {
+    /// Tells what was asked for.
+    digest: [u8; 32],
+    /// None while it is being carried out.
+    answer: Option<(StatusCode, Bytes)>,
+}
+
+/// What is known of a request that has just been sent.
+pub(crate) enum Begun {
+    /// Nothing: it is to be carried out.
+    New(Ticket),
+    /// What was answered before.
+    Known(Response<Body>),
+}
+
+/// Begins a request with this key, which `digest` tells from others.
+pub(crate) fn begin(
+    replays: &Arc<Replays>,
+    name: Name,
+    digest: [u8; 32],
+    now: Instant,
+) -> Result<Begun, Refusal> {
+    let mut known = replays.known.lock();
+    known.forget(now);
+    match known.requests.get(&name) {
+        Some(request) if request.digest != digest => {
+            let failure = Failure::usage(format!("this {KEY} was sent with another request"));
+            Err(Refusal::new(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                failure.hint("choose a new one for each request"),
+            ))
+        }
+        Some(Request { answer: Some((status, body)), .. }) => {
+            Ok(Begun::Known(replayed(*status, body.clone())))
+        }
+        Some(Request { answer: None, .. }) => {
+            let message = format!("the request with this {KEY} is still being carried out");
+            Err(Failure::new(ErrorKind::Conflict, message).hint("send it again later").into())
+        }
+        None => {
+            known.requests.insert(name.clone(), Request { digest, answer: None });
+            Ok(Begun::New(Ticket { replays: Arc::clone(replays), name: Some(name) }))
+        }
+    }
+}
+
+impl Known {
+    /// Forgets what is too old, and the oldest of what is too much.
+    fn forget(&mut self, now: Instant) {
+        while let Some((at, _)) = self.answered.front()
+            && (now.saturating_duration_since(*at) >= KEPT || self.bytes > MAX_BYTES)
+        {
+            let Some((_, name)) = self.answered.pop_front() else { break };
+            if let Some(Request { answer: Some((_, body)), .. }) = self.requests.remove(&name) {
+                self.bytes -= body.len() + OWN_BYTES;
+            }
+        }
+    }
+}
+
+/// A request that is being carried out. One that comes to nothing is forgotten, so that it can be sent again.
+pub(crate) struct Ticket {
+    replays: Arc<Replays>,
+    name: Option<Name>,
+}
+
+impl Ticket {
+    /// Remembers an answer, and gives it on.
+    pub(crate) async fn keep(mut self, response: Response<Body>) -> Result<Response<Body>, Refusal> {
+        let (parts, body) = response.into_parts();
+        let body = to_bytes(body, usize::MAX).await;
+        let body = body.map_err(|error| Failure::internal(format!("the answer broke off: {error}")))?;
+        if parts.status.is_success()
+            && body.len() <= MAX_ANSWER_BYTES
+            && let Some(name) = self.name.take()
+        {
+            let mut known = self.replays.known.lock();
+            if let Some(request) = known.requests.get_mut(&name) {
+                request.answer = Some((parts.status, body.clone()));
+                known.bytes += body.len() + OWN_BYTES;
+                known.answered.push_back((Instant::now(), name));
+            }
+        }
+        Ok(Response::from_parts(parts, Body::from(body)))
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if let Some(name) = self.name.take() {
+            self.replays.known.lock().requests.remove(&name);
+        }
+    }
+}
+
+/// An answer as it is given again; all that are remembered are documents.
+fn replayed(status: StatusCode, body: Bytes) -> Response<Body> {
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(key: &str) -> Name {
+        ("token ci".to_owned(), key.to_owned())
+    }
+
+    fn ticket(replays: &Arc<Replays>, key: &str) -> Ticket {
+        match begin(replays, name(key), [1; 32], Instant::now()) {
+            Ok(Begun::New(ticket)) => ticket,
+            _ => panic!("{key} is known"),
+        }
+    }
+
+    #[tokio::test]
+    async fn what_was_answered_is_answered_again_for_a_while() {
+        let replays = Arc::new(Replays::default());
+        let begun = ticket(&replays, "a");
+        let again = |digest: u8, now| begin(&replays, name("a"), [digest; 32], now);
+        assert_eq!(again(1, Instant::now()).err().unwrap().status, 409);
+        begun.keep(replayed(StatusCode::OK, Bytes::from_static(b"{}"))).await.unwrap();
+        assert!(matches!(again(1, Instant::now()), Ok(Begun::Known(known)) if known.status() == 200));
+        assert_eq!(again(2, Instant::now()).err().unwrap().status, 422);
+        let other = begin(&replays, ("token other".to_owned(), "a".to_owned()), [2; 32], Instant::now());
+        assert!(matches!(other, Ok(Begun::New(_))));
+        assert!(matches!(again(2, Instant::now() + KEPT), Ok(Begun::New(_))));
+    }
+
+    #[tokio::test]
+    async fn what_came_to_nothing_can_be_sent_again() {
+        let replays = Arc::new(Replays::default());
+        drop(ticket(&replays, "a"));
+        ticket(&replays, "a").keep(replayed(StatusCode::CONFLICT, Bytes::new())).await.unwrap();
+        drop(ticket(&replays, "a"));
+        assert!(replays.known.lock().requests.is_empty());
+    }
+
+    #[tokio::test]
+    async fn no_more_is_remembered_than_there_is_room_for() {
+        let replays = Arc::new(Replays::default());
+        let body = Bytes::from(vec![b' '; MAX_ANSWER_BYTES]);
+        for at in 0..2000 {
+            let response = replayed(StatusCode::OK, body.clone());
+            ticket(&replays, &at.to_string()).keep(response).await.unwrap();
+        }
+        let known = replays.known.lock();
+        assert!(known.bytes <= MAX_BYTES + MAX_ANSWER_BYTES + OWN_BYTES, "{}", known.bytes);
+        assert_eq!(known.requests.len(), known.answered.len());
+        assert!(known.requests.contains_key(&name("1999")) && !known.requests.contains_key(&name("0")));
+    }
+}
