@@ -80,7 +80,10 @@ pub(crate) async fn serve(
 /// Speaks HTTP over a connection to its end, encrypted if the server has certificates.
 async fn spoken(connection: Connection, server: Arc<Server>, router: Router, watcher: Watcher) {
     match (connection, &server.tls) {
-        (Connection::Unix(stream), _) => speak(stream, (Peer::Socket, None), router, watcher).await,
+        (Connection::Unix(stream), _) => {
+            let user = stream.peer_cred().ok().map(|user| user.uid());
+            speak(stream, (Peer::Socket(user), None), router, watcher).await;
+        }
         (Connection::Tcp(stream, from), None) => {
             speak(stream, (Peer::Address(from.ip()), None), router, watcher).await;
         }

@@ -28,6 +28,7 @@ use crate::{
     shared::Server,
     tls::Certified,
     tokens::{Caller, Role},
+    users,
     work::caught,
 };
 
@@ -238,13 +239,17 @@ async fn path(parts: &mut Parts) -> Result<BTreeMap<String, String>, Refusal> {
     Ok(params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }
 
-/// Who shows a token; or else, who shows a certificate.
+/// Who shows a token; or else, who shows a certificate, or is a user of this host that is known.
 fn known(server: &Server, parts: &Parts) -> Result<Caller, Refusal> {
     let Some(value) = parts.headers.get(header::AUTHORIZATION) else {
-        return match parts.extensions.get::<Certified>() {
-            Some(certified) => by_certificate(server, certified),
-            None => Err(Refusal::unknown_caller("this needs a token")),
+        if let Some(certified) = parts.extensions.get::<Certified>() {
+            return by_certificate(server, certified);
+        }
+        let user = match parts.extensions.get() {
+            Some(Peer::Socket(Some(uid))) => users::caller(&server.socket_users, *uid),
+            _ => None,
         };
+        return user.ok_or_else(|| Refusal::unknown_caller("this needs a token"));
     };
     let secret = value.to_str().ok().and_then(|value| value.split_once(' '));
     let secret = secret.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));

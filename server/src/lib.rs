@@ -12,9 +12,11 @@
 
 pub mod documents;
 pub mod listen;
+pub mod mounts;
 pub mod problem;
 pub mod tls;
 pub mod tokens;
+pub mod users;
 
 mod audit;
 mod call;

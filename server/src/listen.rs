@@ -14,6 +14,8 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 const UNIX: &str = "unix:";
 /// Only this user reaches the socket, as long as nobody says otherwise.
 const SOCKET_MODE: u32 = 0o600;
+/// Everybody reaches it; the kernel tells who they are.
+const OPEN_SOCKET_MODE: u32 = 0o666;
 
 /// Where a server is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,12 +65,14 @@ impl Listen {
         matches!(self, Self::Address(address) if !address.ip().is_loopback())
     }
 
-    pub(crate) async fn bind(&self) -> io::Result<Listener> {
+    /// Other users of this host reach a socket only if `is_for_others`.
+    pub(crate) async fn bind(&self, is_for_others: bool) -> io::Result<Listener> {
         match self {
             Self::Address(address) => TcpListener::bind(address).await.map(Listener::Tcp),
             Self::Socket(path) => {
                 free(path).await?;
-                let (listener, identity) = closed_socket(path)?;
+                let (listener, identity) =
+                    socket(path, if is_for_others { OPEN_SOCKET_MODE } else { SOCKET_MODE })?;
                 Ok(Listener::Unix { listener, path: path.clone(), identity })
             }
         }
@@ -148,7 +152,7 @@ async fn free(path: &Path) -> io::Result<()> {
 
 /// Binds in a directory that nobody else can enter, and moves the socket once it is closed to others:
 /// at no moment can anybody else connect.
-fn closed_socket(path: &Path) -> io::Result<(UnixListener, Identity)> {
+fn socket(path: &Path, mode: u32) -> io::Result<(UnixListener, Identity)> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it names no file"));
     };
@@ -158,7 +162,7 @@ fn closed_socket(path: &Path) -> io::Result<(UnixListener, Identity)> {
     fs::DirBuilder::new().mode(0o700).create(&apart)?;
     let within = apart.join(name);
     let bound = UnixListener::bind(&within).and_then(|listener| {
-        fs::set_permissions(&within, fs::Permissions::from_mode(SOCKET_MODE))?;
+        fs::set_permissions(&within, fs::Permissions::from_mode(mode))?;
         let identity = identity(&within)?;
         fs::rename(&within, path)?;
         Ok((listener, identity))
@@ -191,28 +195,28 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s");
         let listen = Listen::Socket(path.clone());
-        let listener = listen.bind().await.unwrap();
+        let listener = listen.bind(false).await.unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, SOCKET_MODE);
         UnixStream::connect(&path).await.unwrap();
-        assert_eq!(listen.bind().await.unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        assert_eq!(listen.bind(false).await.unwrap_err().kind(), io::ErrorKind::AddrInUse);
         drop(listener);
         assert!(!path.exists() && fs::read_dir(folder.path()).unwrap().next().is_none());
         // One that a killed server left is replaced, another file is not.
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
-        drop(listen.bind().await.unwrap());
+        drop(listen.bind(false).await.unwrap());
         // Whoever cannot be asked may live.
         let other = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
-        assert!(listen.bind().await.is_err() && path.exists());
+        assert!(listen.bind(false).await.is_err() && path.exists());
         drop(other);
         fs::remove_file(&path).unwrap();
         // The socket of a server that came later stays.
-        let early = listen.bind().await.unwrap();
+        let early = listen.bind(false).await.unwrap();
         fs::remove_file(&path).unwrap();
-        let late = listen.bind().await.unwrap();
+        let late = listen.bind(false).await.unwrap();
         drop(early);
         UnixStream::connect(&path).await.unwrap();
         drop(late);
         fs::write(&path, "").unwrap();
-        assert_eq!(listen.bind().await.unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(listen.bind(false).await.unwrap_err().kind(), io::ErrorKind::AlreadyExists);
     }
 }

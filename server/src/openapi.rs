@@ -134,6 +134,7 @@ fn place(route: &Route, name: &str) -> &'static str {
         "sha_prefix" if route.name == "delete_snapshot" => {
             "The first digits of the snapshot's id, at least 12 of them; nothing else names it here."
         }
+        "mount_id" => "The id of the mount, as it was answered when it was made.",
         "job_id" => "The id of the job, as it was answered when it began.",
         "tenant_id" => "The tenant.",
         "profile_id" => "The profile of the tenant.",

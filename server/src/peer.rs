@@ -10,8 +10,9 @@ use std::{
 pub(crate) enum Peer {
     /// From an address.
     Address(IpAddr),
-    /// Through a socket in the file system, where callers have no address of their own.
-    Socket,
+    /// Through a socket in the file system, where callers have no address of their own: the user, if the kernel
+    /// tells.
+    Socket(Option<u32>),
 }
 
 /// As logs name it.
@@ -19,7 +20,7 @@ impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Address(address) => address.fmt(f),
-            Self::Socket => f.write_str("unix"),
+            Self::Socket(_) => f.write_str("unix"),
         }
     }
 }
@@ -50,6 +51,6 @@ mod tests {
         assert_eq!(network("2001:db8:1:2::1"), "network 2001:db8:1:2::/64");
         assert_eq!(network("2001:db8:1:2:ffff::1"), network("2001:db8:1:2::1"));
         assert_ne!(network("2001:db8:1:3::1"), network("2001:db8:1:2::1"));
-        assert_eq!(Peer::Socket.network(), None);
+        assert_eq!(Peer::Socket(Some(0)).network(), None);
     }
 }

@@ -10,11 +10,13 @@ use store::ErrorKind;
 use crate::{
     connections,
     listen::Listen,
+    mounts::{Mounts, MountsAt},
     rates::Rates,
     schedules,
-    shared::Server,
+    shared::{Host, Server},
     tls::{Tls, TlsFiles},
     tokens::TokenFile,
+    users::SocketUser,
 };
 
 /// Asks for a server.
@@ -30,6 +32,10 @@ pub struct ServeRequest {
     pub rate: u32,
     /// Whether it does jobs, and takes turns at what is due.
     pub does_jobs: bool,
+    /// Where it makes mounts for callers that may not mount.
+    pub mounts: Option<MountsAt>,
+    /// The users of this host that need no token at a socket in the file system.
+    pub socket_users: Vec<SocketUser>,
     /// How long requests may take to end when it is told to stop.
     pub drain: Duration,
 }
@@ -56,7 +62,7 @@ pub async fn serve(engine: Engine, request: &ServeRequest) -> Result<ServeOutcom
         return Err(Failure::usage("a socket in the file system is not encrypted")
             .hint("leave --tls-cert and --tls-key out, or listen on an address"));
     }
-    let bound = match request.listen.bind().await {
+    let bound = match request.listen.bind(!request.socket_users.is_empty()).await {
         Ok(listener) => listener.place().map(|place| (listener, place)),
         Err(error) => Err(error),
     };
@@ -75,8 +81,13 @@ pub async fn serve(engine: Engine, request: &ServeRequest) -> Result<ServeOutcom
         engine.warn("there is no token, so nobody is let in; `pstore token new` makes one");
     }
     engine.say(&format!("listening on {place}"));
+    let host = Host {
+        does_jobs: request.does_jobs,
+        mounts: request.mounts.as_ref().map(Mounts::open).transpose()?,
+        socket_users: request.socket_users.clone(),
+    };
     let (serving, rates) = (engine.clone().serving(), Rates::new(request.rate));
-    let server = Arc::new(Server::new(serving, (tokens, tls), rates, request.does_jobs, stopping.clone()));
+    let server = Arc::new(Server::new(serving, (tokens, tls), rates, host, stopping.clone()));
     if request.does_jobs {
         schedules::begin(&server);
     }

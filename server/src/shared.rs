@@ -9,6 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
     jobs::Jobs,
+    mounts::Mounts,
     problem::Refusal,
     queues::Queues,
     rates::Rates,
@@ -16,6 +17,7 @@ use crate::{
     replays::Replays,
     tls::Tls,
     tokens::TokenFile,
+    users::SocketUser,
     work::Work,
 };
 
@@ -60,8 +62,20 @@ pub(crate) struct Server {
     pub(crate) does_jobs: bool,
     /// Names this server among all of the store: its host, and a name of its own.
     pub(crate) name: String,
+    /// Makes mounts on this host, if it is to.
+    pub(crate) mounts: Option<Arc<Mounts>>,
+    /// The users of this host that need no token.
+    pub(crate) socket_users: Vec<SocketUser>,
     /// Raised when the server is to stop.
     pub(crate) stopping: Interrupt,
+}
+
+/// What a server is to do on its host besides answering.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) does_jobs: bool,
+    pub(crate) mounts: Option<Mounts>,
+    pub(crate) socket_users: Vec<SocketUser>,
 }
 
 impl Server {
@@ -69,7 +83,7 @@ impl Server {
         engine: Engine,
         (tokens, tls): (TokenFile, Option<Tls>),
         rates: Rates,
-        does_jobs: bool,
+        Host { does_jobs, mounts, socket_users }: Host,
         stopping: Interrupt,
     ) -> Self {
         let host = engine.settings.host_name().unwrap_or_default();
@@ -93,6 +107,8 @@ impl Server {
             jobs: Jobs::default(),
             job_room: Room::new("jobs in progress", MAX_JOBS),
             does_jobs,
+            mounts: mounts.map(Arc::new),
+            socket_users,
             stopping,
         }
     }

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use server::{
     listen::Listen,
     tokens::{Lifetime, Role},
+    users::SocketUser,
 };
 
 use super::value::seconds;
@@ -42,6 +43,13 @@ pub(crate) struct ServeArgs {
     /// Do no jobs, and nothing that is due again and again: other servers do
     #[arg(long)]
     pub(crate) no_jobs: bool,
+    /// Make mounts below this directory for callers that may not mount; only its owner may be able to write to it
+    #[arg(long, value_name = "DIR")]
+    pub(crate) mounts: Option<PathBuf>,
+    /// A user of this host that needs no token at unix:/path, with tenant and role, as 1000=acme:run; may be
+    /// repeated. Everybody then reaches the socket
+    #[arg(long = "socket-user", value_name = "UID=TENANT:ROLE")]
+    pub(crate) socket_users: Vec<SocketUser>,
     /// Write each line of the log as a JSON document, with the time of day
     #[arg(long)]
     pub(crate) json_log: bool,

@@ -1,6 +1,6 @@
 //! `daemon` is the process behind `pstore mount`: it is started, tells when the mount is ready, and serves it.
 
-use std::{fs::File, io::Write, path::Path, pin::pin, process::Stdio};
+use std::{ffi::OsString, fs::File, io::Write, path::Path, pin::pin, process::Stdio};
 
 use engine::{
     Engine,
@@ -23,11 +23,19 @@ use crate::answer::Answer;
 /// Starts the daemon and waits until it says that the mount is ready, or why it is not. If this command
 /// is interrupted, so is the daemon, which gives back what it has taken.
 pub(crate) async fn start(interrupt: &Interrupt) -> Result<MountOutcome, Failure> {
+    launch(std::env::args_os().skip(1), interrupt).await
+}
+
+/// As [`start`], with the words of a command that mounts.
+pub(crate) async fn launch(
+    words: impl IntoIterator<Item = OsString>,
+    interrupt: &Interrupt,
+) -> Result<MountOutcome, Failure> {
     let failed = |what: String| Failure::new(ErrorKind::Io, what);
     let program =
         std::env::current_exe().map_err(|error| failed(format!("cannot find this program: {error}")))?;
     let mut command = Command::new(program);
-    command.args(std::env::args_os().skip(1)).arg("--daemon").stdin(Stdio::null()).stdout(Stdio::piped());
+    command.args(words).arg("--daemon").stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = command.spawn().map_err(|error| failed(format!("no daemon can be started: {error}")))?;
     let daemon = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
     let mut line = String::new();

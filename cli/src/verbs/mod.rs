@@ -102,7 +102,7 @@ async fn done(invocation: Invocation, console: Console, interrupt: Interrupt) ->
         Verb::Expect(args) => expect::run(engine()?, args).await,
         Verb::Import(args) => import::run(engine()?, args).await,
         Verb::Log(args) => log::run(engine()?, args).await,
-        Verb::Serve(args) => serve::run(engine()?, args).await,
+        Verb::Serve(args) => serve::run(engine()?, &invocation.global, args).await,
         Verb::Token(args) => token::run(console, args),
         Verb::Doctor(args) => doctor::run(engine()?, args).await,
         Verb::Config(args) => config::run(&Settings::load(&invocation.global.overrides())?, args),

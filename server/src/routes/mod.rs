@@ -16,6 +16,7 @@ mod health;
 mod jobs;
 mod leases;
 mod loads;
+mod mounts;
 mod schedules;
 mod snapshots;
 mod tags;
@@ -38,6 +39,7 @@ static TABLES: &[&[Route]] = &[
     jobs::ROUTES,
     schedules::ROUTES,
     events::ROUTES,
+    mounts::ROUTES,
 ];
 
 /// Every route of the server.

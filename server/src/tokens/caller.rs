@@ -11,17 +11,20 @@ pub enum CallerKind {
     Token,
     /// By a certificate.
     Certificate,
+    /// By the user of this host that the kernel tells of a socket.
+    User,
 }
 
 impl CallerKind {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Token, Self::Certificate];
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Token, Self::Certificate, Self::User];
 
     /// What the names of such callers begin with.
     pub fn word(self) -> &'static str {
         match self {
             Self::Token => "token",
             Self::Certificate => "certificate",
+            Self::User => "user",
         }
     }
 }

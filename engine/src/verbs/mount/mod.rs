@@ -22,6 +22,8 @@ use crate::{
     outcome::Outcome,
 };
 
+pub use fuse::mount::info::Mode as MountMode;
+
 pub use crate::mount::{MountRequest, OnDiverged, OnLockLost};
 
 /// How long a mount that is being made is waited for when it is not wanted any more: what it may have

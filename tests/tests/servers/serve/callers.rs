@@ -80,11 +80,12 @@ const fn of_token(line: &'static str, body: Option<&'static str>, acme: [u16; 4]
 const OPERATE: [u16; 4] = [403, 403, 200, 200];
 const NOT_FOUND: [u16; 4] = [403, 403, 404, 404];
 const NOBODY: [u16; 4] = [403; 4];
+const NO_MOUNTS: [u16; 4] = [403, 501, 501, 501];
 /// Of a tenant that does not exist, which only a token for all is told.
 const FOREIGN: Option<&str> = Some(r#"{ "tenant_id": "nobody", "dry_run": true }"#);
 
 /// What everybody is answered by routes that name no tenant in their path.
-const TOKEN_TABLE: [OfToken; 9] = [
+const TOKEN_TABLE: [OfToken; 13] = [
     of_token("GET /v1/jobs", None, OPERATE, OPERATE),
     of_token("GET /v1/jobs/{job_id}", None, NOT_FOUND, NOT_FOUND),
     of_token("DELETE /v1/jobs/{job_id}", None, NOT_FOUND, NOT_FOUND),
@@ -94,12 +95,18 @@ const TOKEN_TABLE: [OfToken; 9] = [
     of_token("POST /v1/jobs/verify", FOREIGN, NOBODY, NOT_FOUND),
     of_token("GET /v1/schedules", None, NOBODY, OPERATE),
     of_token("GET /v1/events", None, ALL, ALL),
+    // This server makes no mounts.
+    of_token("GET /v1/mounts", None, [501; 4], [501; 4]),
+    of_token("POST /v1/mounts", Some(r#"{ "tenant_id": "other", "profile_id": "bob" }"#), NOBODY, NO_MOUNTS),
+    of_token("POST /v1/mounts/{mount_id}/commit", None, NO_MOUNTS, NO_MOUNTS),
+    of_token("DELETE /v1/mounts/{mount_id}", None, NO_MOUNTS, NO_MOUNTS),
 ];
 
 impl OfToken {
     fn on(&self, server: &Served, secret: Option<&str>) -> Reply {
         let body: Option<Value> = self.body.map(|body| serde_json::from_str(body).unwrap());
-        let line = self.line.replace("{job_id}", "01KA8Y6ZZZ0000000000000000");
+        let id = "01KA8Y6ZZZ0000000000000000";
+        let line = self.line.replace("{job_id}", id).replace("{mount_id}", id);
         server.call(&line, secret, body.as_ref())
     }
 }

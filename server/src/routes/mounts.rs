@@ -1,0 +1,280 @@
+//! `mounts` makes, lists, commits and ends mounts on the server's host, for containers that may not mount.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use axum::http::Method;
+use engine::{
+    failure::Failure,
+    names::SnapshotName,
+    outcome::Outcome,
+    verbs::{
+        commit::{CommitOutcome, CommitRequest},
+        mount::{MountMode, MountOutcome, MountRequest},
+        mounts::{ListedMount, MountsRequest},
+        unmount::{UncommittedChanges, UnmountOutcome, UnmountRequest},
+    },
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use store::{
+    ErrorKind,
+    catalog::clock,
+    id::RecordId,
+    name::{ChromeMajor, Profile, ProfileName, Tenant},
+};
+
+use crate::{
+    call::{Answer, Call, answer},
+    mounts::Mounts,
+    problem::Refusal,
+    route::{Access::Token, Route, Sent::Document},
+    schemas::{received, sent},
+    tokens::Role,
+};
+
+/// How long a mount may wait for another holder of the lock.
+const MAX_WAIT_SECONDS: u64 = 60;
+
+pub(super) static ROUTES: &[Route] = &[
+    Route::new(
+        "list_mounts",
+        Method::GET,
+        "/v1/mounts",
+        Token(Role::Read),
+        "Lists what is mounted on the server's host through it, or through one before it",
+        Document(sent::<MountList>),
+        |call| Box::pin(list(call)),
+    ),
+    Route::new(
+        "mount",
+        Method::POST,
+        "/v1/mounts",
+        Token(Role::Run),
+        "Mounts a profile on a new directory of the server's host",
+        Document(sent::<MadeMount>),
+        |call| Box::pin(mount(call)),
+    )
+    .body(received::<MountBody>),
+    Route::new(
+        "commit_mount",
+        Method::POST,
+        "/v1/mounts/{mount_id}/commit",
+        Token(Role::Run),
+        "Makes what was changed in a mount the profile's next snapshot",
+        Document(sent::<CommitOutcome>),
+        |call| Box::pin(commit(call)),
+    ),
+    Route::new(
+        "unmount",
+        Method::DELETE,
+        "/v1/mounts/{mount_id}",
+        Token(Role::Run),
+        "Ends a mount; one with changes only if it is said what becomes of them",
+        Document(sent::<UnmountOutcome>),
+        |call| Box::pin(unmount(call)),
+    )
+    .query(received::<UnmountQuery>),
+];
+
+/// What is mounted, and how.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MountBody {
+    /// The tenant.
+    pub tenant_id: Tenant,
+    /// The profile of the tenant.
+    pub profile_id: Profile,
+    /// A snapshot of it: first digits of its id, a tag, `latest~1` or a time; the current one if it is not said.
+    /// Another than the current one goes with `fork` or `read_only`.
+    pub sha_prefix: Option<String>,
+    /// The major version of the Chrome that will use it; the newest there is if it is not said.
+    pub chrome_major_version: Option<ChromeMajor>,
+    /// Without a lock; what is changed cannot become a snapshot of this profile.
+    #[serde(default)]
+    pub fork: bool,
+    /// Without a lock, and without changes.
+    #[serde(default)]
+    pub read_only: bool,
+    /// Let other users of the host use it.
+    #[serde(default)]
+    pub allow_other: bool,
+    /// How many seconds to wait for another holder of the lock, from 0 to 60; 0 if it is not said.
+    #[serde(default)]
+    pub wait: u64,
+}
+
+/// What becomes of changes.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UnmountQuery {
+    /// What becomes of changes that are not committed; a mount that has some stays if it is not said.
+    pub changes: Option<Changes>,
+}
+
+/// What becomes of changes that are not committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Changes {
+    /// They are committed first.
+    Commit,
+    /// They are thrown away.
+    Discard,
+    /// They are left for another mount of this host to continue.
+    Keep,
+}
+
+impl From<Changes> for UncommittedChanges {
+    fn from(changes: Changes) -> Self {
+        match changes {
+            Changes::Commit => Self::Commit,
+            Changes::Discard => Self::Discard,
+            Changes::Keep => Self::Keep,
+        }
+    }
+}
+
+/// A mount that can be used.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct MadeMount {
+    /// Names the mount.
+    pub mount_id: RecordId,
+    /// The mount: `mountpoint` is its path on the server's host.
+    #[serde(flatten)]
+    pub mount: MountOutcome,
+}
+
+/// What is mounted.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct MountList {
+    /// Each mount.
+    pub mounts: Vec<NamedMount>,
+}
+
+/// A mount of the server's host.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct NamedMount {
+    /// Names the mount.
+    pub mount_id: RecordId,
+    /// The mount, as `pstore mounts` has it.
+    #[serde(flatten)]
+    pub mount: ListedMount,
+}
+
+/// The mounts of this server, if it has any.
+fn mounts(call: &Call) -> Result<Arc<Mounts>, Failure> {
+    call.server.mounts.clone().ok_or_else(|| {
+        Failure::new(ErrorKind::NotImplemented, "this server makes no mounts")
+            .hint("whoever runs it on a host with FUSE starts it with --mounts DIRECTORY")
+    })
+}
+
+/// Those below the directory whose tenants are the caller's.
+async fn seen(call: &Call, mounts: &Mounts) -> Result<Vec<(NamedMount, PathBuf)>, Failure> {
+    let listed = call.engine.mounts(&MountsRequest::default()).await?.mounts;
+    Ok(listed
+        .into_iter()
+        .filter_map(|mount| {
+            let (tenant, path) = match &mount {
+                ListedMount::Served(served) => {
+                    (served.status.tenant_id.clone(), served.status.mountpoint.clone())
+                }
+                ListedMount::Unanswered(mount) => (mount.tenant_id.parse().ok()?, mount.mountpoint.clone()),
+                ListedMount::Unknown(_) => return None,
+            };
+            let mount_id = mounts.id_of(&path)?;
+            call.require_tenant(Some(&tenant)).ok()?;
+            Some((NamedMount { mount_id, mount }, path))
+        })
+        .collect())
+}
+
+async fn list(call: Call) -> Answer {
+    let mounts = mounts(&call)?;
+    let seen = seen(&call, &mounts).await?;
+    answer(&MountList { mounts: seen.into_iter().map(|(mount, _)| mount).collect() })
+}
+
+async fn mount(call: Call) -> Answer {
+    let body: MountBody = call.document()?;
+    call.require_tenant(Some(&body.tenant_id))?;
+    let mounts = mounts(&call)?;
+    if body.fork && body.read_only {
+        return Err(Failure::usage("a mount is a fork or read-only, not both").into());
+    }
+    if body.wait > MAX_WAIT_SECONDS {
+        return Err(Failure::usage(format!("wait takes a number from 0 to {MAX_WAIT_SECONDS}")).into());
+    }
+    let room = call.server.waiting.take()?;
+    let profile = ProfileName { tenant: body.tenant_id, profile: body.profile_id };
+    let source: SnapshotName = match &body.sha_prefix {
+        Some(reference) => {
+            format!("{profile}@{reference}").parse().map_err(|error: String| Failure::usage(error))?
+        }
+        None => SnapshotName::current(profile),
+    };
+    let mount_id = clock::new_record_id();
+    let request = MountRequest {
+        chrome_major: body.chrome_major_version,
+        mode: match (body.read_only, body.fork) {
+            (true, _) => MountMode::ReadOnly,
+            (_, true) => MountMode::Fork,
+            _ => MountMode::Locked,
+        },
+        allow_other: body.allow_other,
+        actor: call.actor(),
+        wait: Duration::from_secs(body.wait),
+        ..MountRequest::new(source, mounts.make(mount_id)?)
+    };
+    let made = call.engine.mount(&request, || (mounts.launcher.0)(&request)).await;
+    drop(room);
+    if made.is_err() {
+        mounts.remove(mount_id);
+    }
+    answer(&MadeMount { mount_id, mount: made? })
+}
+
+/// Where the mount is that the path names, if the caller may see it.
+async fn named(call: &Call, mounts: &Mounts) -> Result<(RecordId, PathBuf), Failure> {
+    let typed = call.segment("mount_id")?;
+    let id: RecordId =
+        typed.parse().map_err(|error: store::id::InvalidId| Failure::usage(error.to_string()))?;
+    let found = seen(call, mounts).await?.into_iter().find(|(mount, _)| mount.mount_id == id);
+    found.map(|(_, path)| (id, path)).ok_or_else(|| {
+        Failure::new(ErrorKind::NotFound, format!("there is no mount {id}"))
+            .hint("`GET /v1/mounts` lists those there are")
+    })
+}
+
+async fn commit(call: Call) -> Answer {
+    let mounts = mounts(&call)?;
+    let (_, path) = named(&call, &mounts).await?;
+    let mut request = CommitRequest::new(path);
+    request.capture.actor = call.actor();
+    told(call.engine.commit(&request).await?)
+}
+
+async fn unmount(call: Call) -> Answer {
+    let query: UnmountQuery = call.query()?;
+    let mounts = mounts(&call)?;
+    let (id, path) = named(&call, &mounts).await?;
+    let mut request = UnmountRequest { changes: query.changes.map(Into::into), ..UnmountRequest::new(path) };
+    request.capture.actor = call.actor();
+    let ended = call.engine.unmount(&request).await.map_err(|failure| match failure.kind {
+        ErrorKind::Uncommitted => failure.hint(
+            "?changes=commit stores them, ?changes=discard drops them, ?changes=keep leaves them for the next mount",
+        ),
+        _ => failure,
+    })?;
+    if ended.verdict().is_none() {
+        mounts.remove(id);
+    }
+    told(ended)
+}
+
+/// What was done; or what is wrong, though something was done.
+fn told<T: Outcome>(outcome: T) -> Answer {
+    match outcome.verdict() {
+        Some(failure) => Err(Refusal::from(failure)),
+        None => answer(&outcome),
+    }
+}

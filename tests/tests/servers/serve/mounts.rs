@@ -1,0 +1,181 @@
+//! Mounts that a server makes for callers that may not mount.
+
+use std::{
+    fs,
+    io::Write,
+    os::unix::{fs::symlink, net::UnixStream},
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Value, json};
+use tests::{
+    binary::Host,
+    served::{Served, answer, request},
+};
+
+use super::Scene;
+
+/// A host whose mounts end with the test.
+struct Mounting {
+    scene: Scene,
+    directory: PathBuf,
+}
+
+impl Mounting {
+    fn new() -> Self {
+        let scene = Scene::new();
+        let scene = Scene { host: scene.host.with("PSTORE_SCHEDULES_REAP_SECONDS", "0"), ..scene };
+        let directory = scene.folder.path().canonicalize().unwrap().join("mounts");
+        fs::create_dir(&directory).unwrap();
+        Self { scene, directory }
+    }
+
+    fn serve(&self) -> Served {
+        let directory = self.directory.to_str().unwrap();
+        Served::start_with(&self.scene.host, &self.scene.tokens.path, &["--mounts", directory])
+    }
+}
+
+impl Drop for Mounting {
+    fn drop(&mut self) {
+        let listed = self.scene.host.run(["mounts", "--json"]).document;
+        for mount in listed["mounts"].as_array().into_iter().flatten() {
+            if let Some(path) = mount["mountpoint"].as_str() {
+                let _ = self.scene.host.run(["unmount", path, "--discard"]);
+            }
+        }
+    }
+}
+
+fn mounted(host: &Host) -> Vec<Value> {
+    host.succeed(["mounts"])["mounts"].as_array().unwrap().clone()
+}
+
+#[track_caller]
+fn made(server: &Served, secret: &str, body: &Value) -> (String, PathBuf) {
+    let made = server.call("POST /v1/mounts", Some(secret), Some(body)).expect(200);
+    let id = made["mount_id"].as_str().unwrap().to_owned();
+    (id, PathBuf::from(made["mountpoint"].as_str().unwrap()))
+}
+
+fn ids(server: &Served, secret: &str) -> Vec<String> {
+    let listed = server.call("GET /v1/mounts", Some(secret), None).expect(200);
+    let mounts = listed["mounts"].as_array().unwrap();
+    mounts.iter().map(|mount| mount["mount_id"].as_str().unwrap().to_owned()).collect()
+}
+
+/// The server is killed in between: its mounts go on, and the next one knows them.
+#[test]
+fn a_mount_outlives_the_server_that_made_it() {
+    let mounting = Mounting::new();
+    let host = &mounting.scene.host;
+    let [acme, other] = ["acme", "other"].map(|tenant| mounting.scene.token(tenant, "run"));
+    let server = mounting.serve();
+    let body = json!({ "tenant_id": "acme", "profile_id": "alice" });
+    let (id, path) = made(&server, &acme, &body);
+    assert_eq!(path, mounting.directory.join(&id));
+    assert_eq!(fs::read_to_string(path.join("Preferences")).unwrap(), "second");
+    // The holder of its lock is named after the token.
+    server.call("POST /v1/mounts", Some(&acme), Some(&body)).refused(409, "lock_held");
+    assert_eq!(fs::read_dir(&mounting.directory).unwrap().count(), 1, "what was refused leaves nothing");
+    fs::write(path.join("Bookmarks"), "one").unwrap();
+    let commit = format!("POST /v1/mounts/{id}/commit");
+    let first = server.call(&commit, Some(&acme), None).expect(200)["active_sha256_prefix"].clone();
+    fs::write(path.join("Bookmarks"), "two").unwrap();
+    drop(server);
+    assert_eq!(fs::read_to_string(path.join("Bookmarks")).unwrap(), "two");
+    let server = mounting.serve();
+    assert_eq!(ids(&server, &acme), std::slice::from_ref(&id));
+    assert_eq!(mounted(host).len(), 1);
+    // Others neither see nor end it.
+    assert!(ids(&server, &other).is_empty());
+    server.call(&commit, Some(&other), None).refused(404, "not_found");
+    let end = format!("DELETE /v1/mounts/{id}");
+    server.call(&end, Some(&other), None).refused(404, "not_found");
+    // Changes that are not committed are not lost by accident.
+    server.call(&end, Some(&acme), None).refused(409, "uncommitted_changes");
+    let ended = server.call(&format!("{end}?changes=commit"), Some(&acme), None).expect(200);
+    assert_ne!(ended["committed"]["active_sha256_prefix"], first, "{ended:#}");
+    assert!(ids(&server, &acme).is_empty() && mounted(host).is_empty() && !path.exists());
+    let target = mounting.scene.folder.path().join("restored");
+    host.restore("acme/alice", &target);
+    assert_eq!(fs::read_to_string(target.join("Bookmarks")).unwrap(), "two");
+}
+
+#[test]
+fn a_mount_is_a_fork_or_read_only_if_it_is_wanted() {
+    let mounting = Mounting::new();
+    let secret = mounting.scene.token("acme", "run");
+    let server = mounting.serve();
+    let body = |more: Value| {
+        let mut body = json!({ "tenant_id": "acme", "profile_id": "alice" });
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        body
+    };
+    let (old, at_old) = made(&server, &secret, &body(json!({ "sha_prefix": "latest~1", "read_only": true })));
+    assert_eq!(fs::read_to_string(at_old.join("Preferences")).unwrap(), "first");
+    fs::write(at_old.join("new"), "x").unwrap_err();
+    let (fork, at_fork) = made(&server, &secret, &body(json!({ "fork": true })));
+    fs::write(at_fork.join("new"), "x").unwrap();
+    assert_eq!(ids(&server, &secret).len(), 2);
+    server.call(&format!("DELETE /v1/mounts/{old}"), Some(&secret), None).expect(200);
+    let line = format!("DELETE /v1/mounts/{fork}?changes=discard");
+    assert_eq!(server.call(&line, Some(&secret), None).expect(200)["discarded"], true);
+    let refused = |body: Value| server.call("POST /v1/mounts", Some(&secret), Some(&body));
+    refused(body(json!({ "fork": true, "read_only": true }))).refused(400, "invalid_input");
+    refused(body(json!({ "sha_prefix": "latest~1" }))).refused(400, "invalid_input");
+    refused(body(json!({ "mountpoint": "/tmp" }))).refused(400, "invalid_input");
+    refused(json!({ "tenant_id": "other", "profile_id": "bob" })).refused(403, "denied");
+    refused(json!({ "tenant_id": "acme", "profile_id": "../other" })).refused(400, "invalid_input");
+    for name in ["..", "..%2f..%2fetc", "x", "%2fetc"] {
+        let line = format!("DELETE /v1/mounts/{name}");
+        assert!(matches!(server.call(&line, Some(&secret), None).status, 400 | 404), "{name}");
+    }
+    assert_eq!(fs::read_dir(&mounting.directory).unwrap().count(), 0);
+}
+
+#[test]
+fn a_directory_that_others_could_replace_is_no_place_for_mounts() {
+    let mounting = Mounting::new();
+    let link = mounting.directory.with_file_name("link");
+    symlink(&mounting.directory, &link).unwrap();
+    let fail = |directory: &Path| {
+        let tokens = mounting.scene.tokens.path.to_str().unwrap();
+        let directory = directory.to_str().unwrap();
+        let line = ["serve", "--listen", "127.0.0.1:0", "--tokens", tokens, "--mounts", directory];
+        mounting.scene.host.fail(2, line)
+    };
+    fail(&link);
+    fail(&mounting.directory.join("../mounts"));
+}
+
+/// The kernel tells who connects to a socket, so that a user needs no secret.
+#[test]
+fn a_user_of_the_host_needs_no_token_at_a_socket() {
+    let mounting = Mounting::new();
+    let Mounting { scene, directory } = &mounting;
+    let path = scene.folder.path().join("socket");
+    let listen = format!("unix:{}", path.display());
+    let user = format!("{}=acme:run", rustix::process::geteuid().as_raw());
+    let tokens = scene.tokens.path.to_str().unwrap();
+    let line = ["serve", "--listen", &listen, "--tokens", tokens, "--mounts", directory.to_str().unwrap()];
+    let ask = |line: &str, body: Option<&str>| {
+        let mut stream = UnixStream::connect(&path).unwrap();
+        stream.write_all(request(line, None, body).as_bytes()).unwrap();
+        answer(&mut stream)
+    };
+    let mut running = scene.host.start(line.iter().chain(&["--socket-user", &user]));
+    running.await_stderr("listening on unix:");
+    let body = r#"{ "tenant_id": "acme", "profile_id": "alice", "read_only": true }"#;
+    let id = ask("POST /v1/mounts", Some(body)).expect(200)["mount_id"].as_str().unwrap().to_owned();
+    ask(&format!("DELETE /v1/mounts/{id}"), None).expect(200);
+    // It is this user's tenant and role, and no more.
+    ask("GET /v1/profile-snapshots/other/bob", None).refused(403, "denied");
+    ask(&format!("DELETE /v1/profile-snapshots/acme/alice/{}", scene.shas[0]), None).refused(403, "denied");
+    running.kill();
+    // A user that is not named needs a token.
+    let mut running = scene.host.start(line.iter().chain(&["--socket-user", "54321=acme:run"]));
+    running.await_stderr("listening on unix:");
+    ask("GET /v1/mounts", None).refused(401, "denied");
+    running.kill();
+}
