@@ -35,7 +35,7 @@ use store::{
         pin::Pin,
         pointer::Pointer,
         record::{Reason, Record},
-        root::Root,
+        root::{Root, Span, packs_of},
         segment::{SegmentReader, SegmentWriter, snapshot_id},
         table,
         tombstone::Tombstone,
@@ -120,6 +120,8 @@ fn every_file_is_read_by_a_test() {
         } else if name == "frames/text.zst" {
             let id = KEY.id_of(TEXT);
             assert_eq!(*Verified::check(&KEY, &id, Codec::Zstd, bytes, 64).unwrap(), TEXT[..]);
+        } else if name == "segments/root-1" {
+            assert!(!Root::decode(bytes).unwrap().is_spanned());
         } else if name.starts_with("segments/") {
             let meta = document(&files, "-meta");
             let entries = directory(&meta).unwrap().entries;
@@ -213,10 +215,19 @@ fn the_tree_has_the_expected_entries_and_one_encoding() {
         let bytes = &files[&format!("segments/table-{at}")];
         let table = table::decode(bytes, segment.chunks.len()).unwrap();
         assert_eq!(table::encode(&table), *bytes);
+        assert_eq!(reference.span, Some(Span { packs: packs_of(&table), ..segment.span.clone() }));
         locations.extend(table.iter().map(show::location_line));
     }
     assert_eq!(json!(locations), expected("locations"));
     assert_eq!(root.encode(), files["segments/root"]);
+    let mut earlier = Root::decode(&files["segments/root-1"]).unwrap();
+    assert_eq!(earlier.encode(), files["segments/root-1"]);
+    earlier
+        .segments
+        .iter_mut()
+        .zip(&root.segments)
+        .for_each(|(segment, now)| segment.span = now.span.clone());
+    assert_eq!(earlier, root);
     let id = snapshot_id(&KEY, root.segments.iter().map(|segment| segment.tree.id));
     assert_eq!(json!(id), expected("snapshot")["snapshot_id"]);
 }

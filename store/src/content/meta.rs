@@ -21,7 +21,7 @@ use crate::{
         UNNAMED_WRITER,
         bytes::{Put, Reader},
         record::{Content, PackRange},
-        root::{Blob, Root, SegmentRef},
+        root::{Blob, Root, SegmentRef, Span, packs_of},
         segment::{SegmentReader, snapshot_id},
         table::{self, Location},
         tree::Entry,
@@ -144,9 +144,10 @@ impl Metadata {
         let mut entries = Vec::new();
         let mut reader = SegmentReader::default();
         for (segment, bytes) in self.root.segments.iter().zip(&self.trees) {
-            reader
+            let span = reader
                 .read(bytes, |entry| entries.push(entry))
                 .map_err(|error| error.of(format!("tree segment {}", segment.tree.id)))?;
+            check_span(segment, span)?;
         }
         reader.finish().map_err(|error| error.of("the snapshot's tree"))?;
         let mut locations = Vec::with_capacity(self.chunks());
@@ -170,9 +171,10 @@ impl Metadata {
         let mut reader = SegmentReader::default();
         let mut chunks = Vec::with_capacity(self.chunks());
         for (segment, tree) in self.root.segments.iter().zip(&self.trees) {
-            reader
+            let span = reader
                 .read(tree, |entry| chunks.extend(entry.chunks()))
                 .map_err(|error| error.of(format!("tree segment {}", segment.tree.id)))?;
+            check_span(segment, span)?;
         }
         reader.finish().map_err(|error| error.of("the snapshot's tree"))?;
         let count = chunks.len();
@@ -194,6 +196,19 @@ impl Metadata {
     pub fn tables(&self) -> Result<Vec<Vec<Location>>> {
         let segments = self.root.segments.iter().zip(&self.tables);
         segments.map(|(segment, bytes)| table_of(segment, bytes)).collect()
+    }
+
+    /// Which part of the tree each segment covers. A root of version 1 does not say, so its segments are read.
+    fn spans(&self) -> Result<Vec<Span>> {
+        if let Some(spans) = self.root.segments.iter().map(|segment| segment.span.clone()).collect() {
+            return Ok(spans);
+        }
+        let mut reader = SegmentReader::default();
+        let segments = self.root.segments.iter().zip(&self.trees);
+        let spans = segments.map(|(segment, tree)| {
+            reader.read(tree, |_| ()).map_err(|error| error.of(format!("tree segment {}", segment.tree.id)))
+        });
+        spans.collect()
     }
 
     /// How many chunks its segments say there are; not more than their tables have room for.
@@ -269,8 +284,26 @@ fn too_much(of: String, found: u64, most: u64) -> Error {
 
 /// Where the chunks of one segment lie.
 fn table_of(segment: &SegmentRef, bytes: &[u8]) -> Result<Vec<Location>> {
-    table::decode(bytes, segment.chunks as usize)
-        .map_err(|error| error.of(format!("table segment {}", segment.table.id)))
+    let locations = table::decode(bytes, segment.chunks as usize)
+        .map_err(|error| error.of(format!("table segment {}", segment.table.id)))?;
+    match &segment.span {
+        Some(span) if span.packs != packs_of(&locations) => {
+            let reason = "its root says otherwise which packs it needs";
+            Err(Error::damaged(format!("table segment {}", segment.table.id), reason))
+        }
+        _ => Ok(locations),
+    }
+}
+
+/// Whether a segment covers what its root says.
+fn check_span(segment: &SegmentRef, found: Span) -> Result<()> {
+    match &segment.span {
+        Some(said) if *said != (Span { packs: said.packs.clone(), ..found }) => {
+            let reason = "its root says otherwise which part of the tree it covers";
+            Err(Error::damaged(format!("tree segment {}", segment.tree.id), reason))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn cache_name(record: RecordId, generation: u64) -> String {

@@ -4,6 +4,11 @@ use super::{FormatError, MAJOR, Result, UNNAMED_WRITER, bytes::Reader};
 
 /// A reader of what follows `pstore/<kind>/1` and a line end.
 pub(super) fn strip<'a>(bytes: &'a [u8], kind: &str) -> Result<Reader<'a>> {
+    versioned(bytes, kind, MAJOR.into()).map(|(_, reader)| reader)
+}
+
+/// The version, from 1 to `latest`, and a reader of what follows `pstore/<kind>/<version>` and a line end.
+pub(super) fn versioned<'a>(bytes: &'a [u8], kind: &str, latest: u64) -> Result<(u64, Reader<'a>)> {
     let other = || FormatError::malformed(format!("this is not a {kind}"));
     let rest = bytes.strip_prefix(b"pstore/").and_then(|rest| rest.strip_prefix(kind.as_bytes()));
     let rest = rest.and_then(|rest| rest.strip_prefix(b"/")).ok_or_else(other)?;
@@ -13,10 +18,10 @@ pub(super) fn strip<'a>(bytes: &'a [u8], kind: &str) -> Result<Reader<'a>> {
         return Err(other());
     }
     let found = digits.iter().fold(0, |number, digit| number * 10 + u64::from(digit - b'0'));
-    if found != u64::from(MAJOR) {
+    if found > latest {
         return Err(FormatError::Version { found, writer: UNNAMED_WRITER.to_owned() });
     }
-    Ok(Reader::new(body))
+    Ok((found, Reader::new(body)))
 }
 
 #[cfg(test)]

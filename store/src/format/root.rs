@@ -1,4 +1,11 @@
-//! `Root` lists a snapshot's tree and table segments, and where they lie.
+//! `Root` lists a snapshot's tree and table segments: where they lie, and which part of the tree each covers.
+
+mod span;
+#[cfg(test)]
+mod tests;
+
+use span::SpanReader;
+pub use span::{PackBytes, Span, packs_of};
 
 use std::collections::HashSet;
 
@@ -9,12 +16,18 @@ use super::{
     pack::{MAX_RAW_LEN, check_place},
     prefix,
     table::{pack_at, put_packs, read_packs},
-    tree_limits::{MAX_CHUNKS, MAX_METADATA_BYTES},
+    tree_limits::{MAX_CHUNKS, MAX_CONTENT_BYTES, MAX_ENTRIES, MAX_METADATA_BYTES},
 };
 use crate::id::{ChunkId, PackId};
 
-/// The first bytes of every root.
+/// The first bytes of a root whose segments have no spans.
 pub const PREFIX: &[u8] = b"pstore/root/1\n";
+/// The first bytes of a root whose segments have spans.
+pub const SPANNED_PREFIX: &[u8] = b"pstore/root/2\n";
+/// The latest version of a root.
+const SPANNED: u64 = 2;
+/// The fewest bytes that a segment takes in a root.
+const MIN_SEGMENT_LEN: usize = 75;
 
 /// A metadata blob in a meta pack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +56,7 @@ impl Blob {
 }
 
 /// A tree segment with the table of its chunks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentRef {
     /// The piece of the tree.
     pub tree: Blob,
@@ -51,6 +64,8 @@ pub struct SegmentRef {
     pub table: Blob,
     /// How many chunks the tree segment names.
     pub chunks: u32,
+    /// Which part of the tree it covers. A root of version 1 does not say.
+    pub span: Option<Span>,
 }
 
 /// What a snapshot's metadata consists of.
@@ -61,24 +76,30 @@ pub struct Root {
 }
 
 impl Root {
-    /// The bytes of the root.
+    /// The bytes of the root: of version 2 if every segment has a span, else of version 1.
     pub fn encode(&self) -> Vec<u8> {
-        let mut packs: Vec<PackId> = self.blobs().map(|blob| blob.pack).collect();
+        let spanned = self.is_spanned();
+        let mut packs: Vec<PackId> = self.packs(spanned).collect();
         packs.sort_unstable();
         packs.dedup();
-        let mut out = PREFIX.to_vec();
+        // Every pack was collected above.
+        let place = |pack: &PackId| packs.binary_search(pack).unwrap_or_default() as u64;
+        let mut out = if spanned { SPANNED_PREFIX } else { PREFIX }.to_vec();
         put_packs(&mut out, &packs);
         out.put_varint(self.segments.len() as u64);
+        let mut before: &[u8] = &[];
         for segment in &self.segments {
             out.put_varint(segment.chunks.into());
             for blob in [&segment.tree, &segment.table] {
                 out.extend_from_slice(blob.id.as_bytes());
-                // Every blob's pack was collected above.
-                out.put_varint(packs.binary_search(&blob.pack).unwrap_or_default() as u64);
+                out.put_varint(place(&blob.pack));
                 out.put_varint(blob.offset);
                 out.put_varint(blob.stored_len.into());
                 out.put_varint(blob.raw_len.into());
                 out.push(blob.codec.to_u8());
+            }
+            if let Some(span) = segment.span.as_ref().filter(|_| spanned) {
+                span.put(&mut out, &mut before, place);
             }
         }
         out
@@ -86,39 +107,56 @@ impl Root {
 
     /// Reads a root. Refuses one that is malformed or has no segment.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let mut reader = prefix::strip(bytes, "root")?;
+        let (version, mut reader) = prefix::versioned(bytes, "root", SPANNED)?;
         let packs = read_packs(&mut reader)?;
-        let count = reader.count(75, "segments")?;
+        let count = reader.count(MIN_SEGMENT_LEN, "segments")?;
         if count == 0 {
             return Err(FormatError::malformed("a root without segments"));
         }
         if !packs.is_sorted_by(|a, b| a < b) {
             return Err(FormatError::malformed("packs that are not sorted, or twice in the list"));
         }
-        let segments = (0..count)
-            .map(|_| {
-                let chunks = reader.bounded(u32::MAX.into(), "a number of chunks")? as u32;
-                let tree = read_blob(&packs, &mut reader)?;
-                let table = read_blob(&packs, &mut reader)?;
-                Ok(SegmentRef { tree, table, chunks })
-            })
-            .collect::<Result<Vec<_>>>()?;
+        let mut spans = SpanReader::default();
+        let mut segments: Vec<SegmentRef> = Vec::with_capacity(count);
+        for _ in 0..count {
+            let chunks = reader.bounded(u32::MAX.into(), "a number of chunks")? as u32;
+            let tree = read_blob(&packs, &mut reader)?;
+            let table = read_blob(&packs, &mut reader)?;
+            let span = match version {
+                SPANNED => Some(spans.read(&mut reader, &packs, tree.raw_len)?),
+                _ => None,
+            };
+            if span.as_ref().is_some_and(|span| span.packs.is_empty() != (chunks == 0)) {
+                return Err(FormatError::malformed("a segment with chunks and no packs, or the reverse"));
+            }
+            segments.push(SegmentRef { tree, table, chunks, span });
+        }
         reader.finish()?;
         let root = Self { segments };
         root.check()?;
-        let used: HashSet<PackId> = root.blobs().map(|blob| blob.pack).collect();
+        let used: HashSet<PackId> = root.packs(true).collect();
         if used.len() != packs.len() {
-            return Err(FormatError::malformed("a pack in the list that holds no segment"));
+            return Err(FormatError::malformed("a pack in the list that holds no segment and no chunk"));
         }
         Ok(root)
     }
 
+    /// Whether it says of every segment which part of the tree that covers.
+    pub fn is_spanned(&self) -> bool {
+        self.segments.iter().all(|segment| segment.span.is_some())
+    }
+
     /// Whether it is no larger than a reader accepts: known before any segment is read.
     pub fn check(&self) -> Result<()> {
+        let spans = || self.segments.iter().filter_map(|segment| segment.span.as_ref());
+        let sum = |of: fn(&Span) -> u64| spans().map(of).fold(0, u64::saturating_add);
         let chunks: u64 = self.segments.iter().map(|segment| u64::from(segment.chunks)).sum();
-        for (found, most, what) in
-            [(self.metadata_bytes(), MAX_METADATA_BYTES, "bytes of metadata"), (chunks, MAX_CHUNKS, "chunks")]
-        {
+        for (found, most, what) in [
+            (self.metadata_bytes(), MAX_METADATA_BYTES, "bytes of metadata"),
+            (chunks, MAX_CHUNKS, "chunks"),
+            (sum(|span| span.entries), MAX_ENTRIES, "entries"),
+            (sum(|span| span.content_bytes), MAX_CONTENT_BYTES, "bytes of files"),
+        ] {
             if found > most {
                 return Err(FormatError::malformed(format!(
                     "a tree with {found} {what}; {most} are the most"
@@ -135,6 +173,13 @@ impl Root {
 
     pub(crate) fn blobs(&self) -> impl Iterator<Item = &Blob> {
         self.segments.iter().flat_map(|segment| [&segment.tree, &segment.table])
+    }
+
+    /// The packs of all blobs and, if `spanned`, of all chunks, some of them often.
+    fn packs(&self, spanned: bool) -> impl Iterator<Item = PackId> + '_ {
+        let spans = self.segments.iter().filter_map(move |segment| segment.span.as_ref().filter(|_| spanned));
+        let of_chunks = spans.flat_map(|span| span.packs.iter().map(|used| used.pack));
+        self.blobs().map(|blob| blob.pack).chain(of_chunks)
     }
 }
 

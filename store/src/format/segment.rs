@@ -9,12 +9,13 @@ use super::{
     FormatError, Result, UNNAMED_WRITER,
     bytes::{Put, Reader},
     prefix,
+    root::Span,
     tree::{
         Checker, Entry, Extension, Extent, Kind, MAX_EXTENSIONS, MAX_FILE_BYTES, MAX_INLINE_BYTES,
         MAX_NAME_BYTES, MAX_PATH_BYTES, MAX_TARGET_BYTES, MAX_XATTR_BYTES, MAX_XATTRS, MODE_BITS, Meta, Time,
         TreePath,
     },
-    tree_limits::Tally,
+    tree_limits::{Tally, paths_bytes},
 };
 use crate::id::{ChunkId, ChunkKey, SnapshotId};
 
@@ -48,8 +49,8 @@ pub struct Segment {
     pub bytes: Vec<u8>,
     /// The chunks they refer to, in order, and how long each is.
     pub chunks: Vec<(ChunkId, u32)>,
-    /// Entries that begin in this segment.
-    pub entries: u32,
+    /// Which part of the tree it covers; its packs are not known here.
+    pub span: Span,
 }
 
 /// The id of the tree whose segments have these ids, in order.
@@ -95,10 +96,12 @@ impl SegmentWriter {
             _ => Vec::new(),
         };
         let mut items = items.into_iter();
+        note(&mut self.current.span, entry);
         self.put_entry(entry, items.next().unwrap_or_default());
         let boundary = crc32c::crc32c(entry.path.as_bytes()) & SEGMENT_MASK == 0;
         self.end_item(boundary);
         for item in items {
+            self.current.span.continues |= self.current.bytes.len() == PREFIX.len();
             self.current.bytes.push(MORE);
             self.put_extents(item);
             let boundary = match item.last() {
@@ -150,7 +153,6 @@ impl SegmentWriter {
         out.put_bytes(&path[shared..]);
         self.previous.clear();
         self.previous.extend_from_slice(path);
-        self.current.entries += 1;
         if let Kind::HardLink { target } = &entry.kind {
             out.put_bytes(target.as_bytes());
             return;
@@ -188,7 +190,16 @@ impl SegmentWriter {
 }
 
 fn empty() -> Segment {
-    Segment { bytes: PREFIX.to_vec(), chunks: Vec::new(), entries: 0 }
+    Segment { bytes: PREFIX.to_vec(), chunks: Vec::new(), span: Span::default() }
+}
+
+/// Counts an entry that begins in a segment.
+fn note(span: &mut Span, entry: &Entry) {
+    span.first.get_or_insert_with(|| entry.path.clone());
+    span.entries += 1;
+    span.links += u64::from(matches!(entry.kind, Kind::HardLink { .. }));
+    span.content_bytes = span.content_bytes.saturating_add(entry.size());
+    span.paths_bytes += paths_bytes(entry);
 }
 
 fn put_meta(out: &mut Vec<u8>, meta: &Meta) {
@@ -239,14 +250,16 @@ pub struct SegmentReader {
 }
 
 impl SegmentReader {
-    /// Decodes the next segment, handing on every entry that is complete.
-    pub fn read(&mut self, bytes: &[u8], mut each: impl FnMut(Entry)) -> Result<()> {
+    /// Decodes the next segment, handing on every entry that is complete. Says which part of the tree it
+    /// covers; its packs are not known here.
+    pub fn read(&mut self, bytes: &[u8], mut each: impl FnMut(Entry)) -> Result<Span> {
         let mut reader = prefix::strip(bytes, "tree")?;
         self.bytes += bytes.len() as u64;
         if reader.is_empty() {
             return Err(FormatError::malformed("a segment without items"));
         }
         let mut previous = Vec::new();
+        let mut span = Span { continues: self.open.is_some(), ..Span::default() };
         while !reader.is_empty() {
             let tag = reader.u8()?;
             match (tag, self.open.take()) {
@@ -268,11 +281,12 @@ impl SegmentReader {
                     let (entry, covered) = read_entry(tag, &mut reader, &mut previous)?;
                     self.tally.add(&entry, self.bytes)?;
                     self.checker.check(&entry)?;
+                    note(&mut span, &entry);
                     self.hand_on(entry, 0, covered, &mut each)?;
                 }
             }
         }
-        Ok(())
+        Ok(span)
     }
 
     /// Ends reading. An entry of which extents are missing is an error.

@@ -45,21 +45,10 @@ impl Tally {
         if depth > MAX_DEPTH {
             return Err(FormatError::malformed(format!("a path of {depth} names; {MAX_DEPTH} are the most")));
         }
-        let (size, target) = match &entry.kind {
-            Kind::File { size, .. } => (*size, 0),
-            Kind::Symlink { target } => (0, target.len()),
-            Kind::HardLink { target } => (0, target.as_bytes().len()),
-            _ => (0, 0),
-        };
         for (sum, more, most, what) in [
             (&mut self.entries, 1, MAX_ENTRIES, "entries"),
-            (
-                &mut self.paths_bytes,
-                (path.len() + target) as u64,
-                paths_allowed(tree_bytes),
-                "bytes of paths",
-            ),
-            (&mut self.content_bytes, size, MAX_CONTENT_BYTES, "bytes of files"),
+            (&mut self.paths_bytes, paths_bytes(entry), paths_allowed(tree_bytes), "bytes of paths"),
+            (&mut self.content_bytes, entry.size(), MAX_CONTENT_BYTES, "bytes of files"),
         ] {
             *sum = sum.saturating_add(more);
             if *sum > most {
@@ -75,8 +64,18 @@ impl Tally {
     }
 }
 
+/// The length of an entry's path and, if it is a link, of its target.
+pub(super) fn paths_bytes(entry: &Entry) -> u64 {
+    let target = match &entry.kind {
+        Kind::Symlink { target } => target.len(),
+        Kind::HardLink { target } => target.as_bytes().len(),
+        _ => 0,
+    };
+    (entry.path.as_bytes().len() + target) as u64
+}
+
 /// How long the paths in tree segments of so many bytes may be together.
-fn paths_allowed(tree_bytes: u64) -> u64 {
+pub(super) fn paths_allowed(tree_bytes: u64) -> u64 {
     tree_bytes.saturating_mul(PATHS_FOR_EACH).clamp(FREE_PATHS_BYTES, MAX_PATHS_BYTES)
 }
 

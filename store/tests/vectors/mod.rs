@@ -181,7 +181,7 @@ fn segment_cutting() -> Value {
     let segments: Vec<_> = writer
         .finish()
         .iter()
-        .map(|segment| json!({ "entries": segment.entries, "len": segment.bytes.len(), "id": KEY.id_of(&segment.bytes) }))
+        .map(|segment| json!({ "entries": segment.span.entries, "len": segment.bytes.len(), "id": KEY.id_of(&segment.bytes) }))
         .collect();
     json!({
         "tree": "the root directory, then the first 40 FIFOs n-0000, n-0001, … whose CRC-32C is not a multiple of 64; \

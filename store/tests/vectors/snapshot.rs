@@ -16,7 +16,7 @@ use store::{
         layout, pack,
         pack::EntryKind,
         record::{Content, PackRange, PackUse, Record, State},
-        root::{Blob, Root, SegmentRef},
+        root::{Blob, Root, SegmentRef, Span, packs_of},
         segment::{self, SegmentWriter},
         table::{self, Location},
         tree::{Entry, Extension, Extent, Kind, Meta, Time, TreePath},
@@ -225,6 +225,7 @@ pub(super) fn add(files: &mut Files) -> Map<String, Value> {
             tree,
             table: place(EntryKind::Table, &table),
             chunks: segment.chunks.len() as u32,
+            span: Some(Span { packs: packs_of(&places), ..segment.span }),
         });
         files.insert(format!("segments/tree-{at}"), segment.bytes);
         files.insert(format!("segments/table-{at}"), table);
@@ -232,6 +233,9 @@ pub(super) fn add(files: &mut Files) -> Map<String, Value> {
     let root_bytes = root.encode();
     let root_blob = place(EntryKind::Root, &root_bytes);
     files.insert("segments/root".to_owned(), root_bytes);
+    let mut without_spans = root.clone();
+    without_spans.segments.iter_mut().for_each(|segment| segment.span = None);
+    files.insert("segments/root-1".to_owned(), without_spans.encode());
     let meta = seal(meta, PackSeq::Meta);
 
     let in_order: Vec<Location> = entries
@@ -247,7 +251,7 @@ pub(super) fn add(files: &mut Files) -> Map<String, Value> {
             offset: pack::HEADER_LEN as u64,
             len: root_blob.offset + u64::from(root_blob.stored_len) - pack::HEADER_LEN as u64,
         }],
-        packs: used(packs.iter().chain([&meta])),
+        packs: used(&root, &meta),
         unknown: tomorrow(),
     };
     let tenant = lineage().name.tenant;
@@ -315,13 +319,12 @@ pub(super) fn add(files: &mut Files) -> Map<String, Value> {
     expected
 }
 
-fn used<'a>(packs: impl Iterator<Item = &'a SealedPack>) -> Vec<PackUse> {
-    let mut used: Vec<PackUse> = packs
-        .map(|pack| PackUse {
-            pack: pack.id,
-            live_bytes: pack.entries.iter().map(|entry| u64::from(entry.stored_len)).sum(),
-        })
-        .collect();
-    used.sort_by_key(|used| used.pack);
-    used
+/// Each segment counts the frames of its chunks once, and each blob is counted once.
+fn used(root: &Root, meta: &SealedPack) -> Vec<PackUse> {
+    let mut bytes: BTreeMap<PackId, u64> = BTreeMap::new();
+    for used in root.segments.iter().flat_map(|segment| &segment.span.as_ref().expect("a span").packs) {
+        *bytes.entry(used.pack).or_default() += used.bytes;
+    }
+    bytes.insert(meta.id, meta.entries.iter().map(|entry| u64::from(entry.stored_len)).sum());
+    bytes.into_iter().map(|(pack, live_bytes)| PackUse { pack, live_bytes }).collect()
 }

@@ -9,7 +9,7 @@ use super::{
     document::{hex, number, text},
     input::{Input, Read},
     pack::{Frame, Pack},
-    tree::Tree,
+    tree::{Span, Tree, path},
 };
 
 /// Where a frame is said to lie.
@@ -57,18 +57,14 @@ impl State {
             must(!swept.contains(&pack), format!("I19: {pack} was swept"))?;
             listed.insert(pack, number(used, "live_bytes"));
         }
-        let walk = Walk { state: self, tenant, used: BTreeSet::new() };
+        let walk = Walk { state: self, tenant, blobs: BTreeSet::new(), chunks: BTreeMap::new() };
         let (used, content_bytes) = walk.through(content, chunk_key)?;
         let said = number(record, "uncompressed_size_bytes");
         must(
             said == content_bytes,
             format!("I21: {said} bytes of files are said, {content_bytes} are there"),
         )?;
-        let mut bytes: BTreeMap<String, u64> = BTreeMap::new();
-        for (pack, _, stored_len) in used {
-            *bytes.entry(pack).or_default() += stored_len;
-        }
-        must(listed == bytes, format!("I11: {listed:?} are listed and {bytes:?} used"))
+        must(listed == used, format!("I11: {listed:?} are listed and {used:?} used"))
     }
 
     /// The packs of documents whose list is final.
@@ -92,11 +88,14 @@ type Frames = BTreeSet<(String, u64, u64)>;
 struct Walk<'a> {
     state: &'a State,
     tenant: &'a str,
-    used: Frames,
+    /// The frames of all blobs.
+    blobs: Frames,
+    /// How many bytes of each pack all segments need, each its frames once.
+    chunks: BTreeMap<String, u64>,
 }
 
 impl<'a> Walk<'a> {
-    fn through(mut self, content: &Value, chunk_key: &[u8]) -> Read<(Frames, u64)> {
+    fn through(mut self, content: &Value, chunk_key: &[u8]) -> Read<(BTreeMap<String, u64>, u64)> {
         let root = &content["root"];
         let place = Place {
             pack: text(root, "pack").to_owned(),
@@ -108,36 +107,55 @@ impl<'a> Walk<'a> {
         let id = hex(text(root, "id"));
         let root = self.blob(&place, 4, &id, number(root, "raw_len"), &ranges)?;
         let mut input = Input(root);
-        input.prefix("pstore/root/1\n")?;
+        input.prefix("pstore/root/2\n")?;
         let packs = packs(&mut input)?;
-        must(packs.len() <= 8 && packs.iter().all(|pack| pack.ends_with("-meta")), "I13: packs of blobs")?;
+        must(packs.iter().filter(|pack| pack.ends_with("-meta")).count() <= 8, "I13: packs of blobs")?;
         let (mut tree, mut digest) =
             (Tree::default(), blake3::Hasher::new_keyed(chunk_key.try_into().unwrap()));
         let segments = input.varint()?;
         digest.update(b"pstore/snapshot/1\n").update(&segments.to_le_bytes());
+        let mut before = Vec::new();
         for segment in 0..segments {
             let chunks = input.varint()? as usize;
             let (id, items) = self.named_blob(&mut input, &packs, 2, &ranges)?;
             let (_, table) = self.named_blob(&mut input, &packs, 3, &ranges)?;
             digest.update(&id);
-            let found = tree.read(items, segment + 1 == segments).map_err(|error| format!("I8: {error}"))?;
+            let (found, covered) =
+                tree.read(items, segment + 1 == segments).map_err(|error| format!("I8: {error}"))?;
             must(found.len() == chunks, "I9: chunks of a tree segment")?;
-            self.table(table, &found)?;
+            let said = span(&mut input, &mut before)?;
+            must(said == covered, format!("I9: {said:?} is said of a segment with {covered:?}"))?;
+            let needed = self.table(table, &found)?;
+            let count = input.length()?;
+            let said = (0..count).map(|_| {
+                let pack = packs.get(input.varint()? as usize).ok_or("no such pack")?.clone();
+                Ok((pack, input.varint()?))
+            });
+            let said: Vec<_> = said.collect::<Read<_>>()?;
+            must(needed.iter().eq(said.iter().map(|(pack, bytes)| (pack, bytes))), "I9: packs of a segment")?;
+            for (pack, bytes) in needed {
+                *self.chunks.entry(pack).or_default() += bytes;
+            }
         }
         must(input.0.is_empty(), "bytes after the root")?;
         tree.end().map_err(|error| format!("I8: {error}"))?;
         must(digest.finalize().as_bytes()[..] == hex(text(content, "snapshot_id")), "I7: the snapshot id")?;
-        Ok((self.used, tree.content_bytes))
+        let mut used = self.chunks;
+        for (pack, _, stored_len) in self.blobs {
+            *used.entry(pack).or_default() += stored_len;
+        }
+        let is_named = |pack: &String| used.contains_key(pack);
+        must(packs.iter().all(is_named), "a pack in the root's list that is not needed")?;
+        Ok((used, tree.content_bytes))
     }
 
-    fn frame(&mut self, place: &Place) -> Read<&'a Frame> {
+    fn frame(&self, place: &Place) -> Read<&'a Frame> {
         let key = (self.tenant.to_owned(), place.pack.clone());
         let pack: &Pack = self.state.packs.get(&key).ok_or_else(|| format!("I12: {} is gone", place.pack))?;
         let frame = pack.frames.get(&place.offset).ok_or("no frame is there")?;
         let same =
             (frame.stored_len, frame.codec | frame.encryption << 4) == (place.stored_len, place.coding);
         must(same, "the directory says otherwise")?;
-        self.used.insert((place.pack.clone(), place.offset, place.stored_len));
         Ok(frame)
     }
 
@@ -153,6 +171,8 @@ impl<'a> Walk<'a> {
                 && place.offset + place.stored_len <= end
         });
         must(inside, "I6: outside of the meta ranges")?;
+        must(place.pack.ends_with("-meta"), "I13: packs of blobs")?;
+        self.blobs.insert((place.pack.clone(), place.offset, place.stored_len));
         Ok(&frame.raw)
     }
 
@@ -170,8 +190,10 @@ impl<'a> Walk<'a> {
         Ok((id, self.blob(&place, kind, &id, raw_len, ranges)?))
     }
 
-    /// The locations of a tree segment's chunks: each must be what the tree says.
-    fn table(&mut self, table: &[u8], chunks: &[([u8; 32], u64)]) -> Read<()> {
+    /// The locations of a tree segment's chunks: each must be what the tree says. Returns how many bytes of
+    /// each pack they need, each frame once.
+    fn table(&self, table: &[u8], chunks: &[([u8; 32], u64)]) -> Read<BTreeMap<String, u64>> {
+        let mut frames = Frames::new();
         let mut input = Input(table);
         input.prefix("pstore/table/1\n")?;
         let packs = packs(&mut input)?;
@@ -190,13 +212,31 @@ impl<'a> Walk<'a> {
             };
             must((first & 1 == 1) == (next == Some((pack.clone(), offset))), "a location is misspelt")?;
             next = Some((pack.clone(), offset + stored_len));
+            frames.insert((pack.clone(), offset, stored_len));
             let frame = self.frame(&Place { pack, offset, stored_len, coding });
             let frame = frame.map_err(|error| format!("I10: {error}"))?;
             let same = frame.kind == 1 && frame.id == *id && frame.raw.len() as u64 == *len;
             must(same, "I10: another chunk")?;
         }
-        must(input.0.is_empty(), "bytes after the table")
+        must(input.0.is_empty(), "bytes after the table")?;
+        let mut needed = BTreeMap::new();
+        for (pack, _, stored_len) in frames {
+            *needed.entry(pack).or_default() += stored_len;
+        }
+        Ok(needed)
     }
+}
+
+/// What a root says that a segment covers, but for its packs.
+fn span(input: &mut Input<'_>, before: &mut Vec<u8>) -> Read<Span> {
+    let head = input.varint()?;
+    let mut span = Span { entries: head >> 1, continues: head & 1 == 1, ..Span::default() };
+    if span.entries > 0 {
+        span.first = Some(path(input, before)?);
+        (span.links, span.content_bytes, span.paths_bytes) =
+            (input.varint()?, input.varint()?, input.varint()?);
+    }
+    Ok(span)
 }
 
 fn packs(input: &mut Input<'_>) -> Read<Vec<String>> {

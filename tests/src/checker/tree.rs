@@ -16,6 +16,19 @@ pub(super) struct Tree {
     file: Option<(u64, bool)>,
     /// The sizes of all files.
     pub(super) content_bytes: u64,
+    /// Of the segment that is being read.
+    span: Span,
+}
+
+/// What a segment covers, as a root says it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Span {
+    pub(super) first: Option<Vec<u8>>,
+    pub(super) continues: bool,
+    pub(super) entries: u64,
+    pub(super) links: u64,
+    pub(super) content_bytes: u64,
+    pub(super) paths_bytes: u64,
 }
 
 /// A chunk and its length.
@@ -26,12 +39,13 @@ fn must(holds: bool, otherwise: &str) -> Read<()> {
 }
 
 impl Tree {
-    /// Reads one segment and returns its chunks.
-    pub(super) fn read(&mut self, segment: &[u8], is_last: bool) -> Read<Vec<Chunk>> {
+    /// Reads one segment and returns its chunks and what it covers.
+    pub(super) fn read(&mut self, segment: &[u8], is_last: bool) -> Read<(Vec<Chunk>, Span)> {
         let mut input = Input(segment);
         input.prefix("pstore/tree/1\n")?;
         must(!input.0.is_empty(), "a segment without items")?;
         let (mut chunks, mut before) = (Vec::new(), Vec::new());
+        self.span = Span { continues: input.0.first() == Some(&9), ..Span::default() };
         while !input.0.is_empty() {
             let boundary = self.item(&mut input, &mut before, &mut chunks)?;
             let length = segment.len() - input.0.len();
@@ -39,7 +53,7 @@ impl Tree {
             must(!ends || input.0.is_empty(), "a segment goes on where it should end")?;
             must(ends || !input.0.is_empty() || is_last, "a segment ends where it should go on")?;
         }
-        Ok(chunks)
+        Ok((chunks, std::mem::take(&mut self.span)))
     }
 
     pub(super) fn end(&self) -> Read<()> {
@@ -63,27 +77,35 @@ impl Tree {
         self.file = None;
         let path = path(input, before)?;
         self.place(&path, kind)?;
+        self.span.first.get_or_insert_with(|| path.clone());
+        self.span.entries += 1;
+        self.span.paths_bytes += path.len() as u64;
         match kind {
             1 => {
                 meta(input)?;
                 let size = input.varint()?;
                 self.file = Some((size, false));
                 self.content_bytes = self.content_bytes.saturating_add(size);
+                self.span.content_bytes += size;
                 must(self.content_bytes <= 1 << 44, "more bytes of files than there may be")?;
                 self.extents(input, chunks)?;
             }
             2 | 4 | 5 => meta(input)?,
             3 => {
                 meta(input)?;
-                must(!input.bytes()?.is_empty(), "a symbolic link to nothing")?;
+                let target = input.bytes()?;
+                must(!target.is_empty(), "a symbolic link to nothing")?;
+                self.span.paths_bytes += target.len() as u64;
             }
             6 | 7 => {
                 meta(input)?;
                 input.varint()?;
             }
             8 => {
-                let target = self.kinds.get(input.bytes()?);
-                must(target == Some(&1), "I17: a link to what is no file before it")?;
+                let target = input.bytes()?;
+                must(self.kinds.get(target) == Some(&1), "I17: a link to what is no file before it")?;
+                self.span.links += 1;
+                self.span.paths_bytes += target.len() as u64;
             }
             _ => return Err(format!("kind {kind}")),
         }
@@ -150,7 +172,7 @@ impl Tree {
     }
 }
 
-fn path(input: &mut Input<'_>, before: &mut Vec<u8>) -> Read<Vec<u8>> {
+pub(super) fn path(input: &mut Input<'_>, before: &mut Vec<u8>) -> Read<Vec<u8>> {
     let shared = input.varint()? as usize;
     let suffix = input.bytes()?;
     let path = [before.get(..shared).ok_or("more is shared than there is")?, suffix].concat();

@@ -168,7 +168,7 @@ fn bend_root(forge: &mut Forge, dice: &mut Dice) -> String {
     segments.extend(repeats.then_some(long));
     let (choice, number, at) = (dice.below(7), dice.number(), dice.draw() as usize);
     forge.write_bent(&segments, |root| {
-        if let (true, Some(last)) = (repeats, root.segments.last().copied()) {
+        if let (true, Some(last)) = (repeats, root.segments.last().cloned()) {
             root.segments.extend(vec![last; times]);
         }
         let at = at % root.segments.len();

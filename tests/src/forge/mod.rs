@@ -131,6 +131,7 @@ impl Forge {
             tree: place(EntryKind::Tree, &segment.tree),
             table: place(EntryKind::Table, &segment.table),
             chunks: segment.chunks,
+            span: None,
         });
         let mut root = Root { segments: segments.collect() };
         bend(&mut root);

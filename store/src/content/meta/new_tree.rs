@@ -16,7 +16,7 @@ use crate::{
         Unknown,
         pack::{EntryKind, MAX_RAW_LEN},
         record::{Content, PackRange, PackUse},
-        root::{Blob, Root, SegmentRef},
+        root::{Blob, Root, SegmentRef, Span, packs_of},
         segment::{Segment, SegmentWriter, snapshot_id},
         table::{self, Location},
     },
@@ -65,7 +65,7 @@ impl NewTree {
                     locate(id).ok_or_else(|| Error::Internal { what: format!("chunk {id} has no location") })
                 })
                 .collect::<Result<Vec<_>>>()?;
-            parts.push(Part { id, tree: segment.bytes.into(), locations });
+            parts.push(Part { id, tree: segment.bytes.into(), span: segment.span, locations });
         }
         let mut pack = MetaPack::new(store, write)?;
         let (content, metadata) = pack.add(store, self.id, base, parts, barred)?;
@@ -88,6 +88,7 @@ pub struct NewMetadata {
 struct Part {
     id: ChunkId,
     tree: Bytes,
+    span: Span,
     locations: Vec<Location>,
 }
 
@@ -120,11 +121,11 @@ impl MetaPack {
         moved: impl Fn(&Location) -> Option<Location>,
         barred: impl Fn(&PackId) -> bool,
     ) -> Result<(Content, Metadata)> {
-        let tables = snapshot.tables()?;
-        let parts = snapshot.root.segments.iter().zip(&snapshot.trees).zip(tables);
-        let parts = parts.map(|((segment, tree), mut locations)| {
+        let (spans, tables) = (snapshot.spans()?, snapshot.tables()?);
+        let parts = snapshot.root.segments.iter().zip(&snapshot.trees).zip(spans.into_iter().zip(tables));
+        let parts = parts.map(|((segment, tree), (span, mut locations))| {
             locations.iter_mut().for_each(|location| *location = moved(location).unwrap_or(*location));
-            Part { id: segment.tree.id, tree: tree.clone(), locations }
+            Part { id: segment.tree.id, tree: tree.clone(), span, locations }
         });
         let id = snapshot_id(store.key(), snapshot.root.segments.iter().map(|segment| segment.tree.id));
         self.add(store, id, Some(snapshot), parts.collect(), barred)
@@ -138,13 +139,10 @@ impl MetaPack {
         parts: Vec<Part>,
         barred: impl Fn(&PackId) -> bool,
     ) -> Result<(Content, Metadata)> {
-        let mut used = PacksUsed::default();
         let (mut trees, mut tables): (Vec<Bytes>, Vec<Bytes>) = (Vec::new(), Vec::new());
-        let mut ids = Vec::new();
-        for Part { id, tree, locations } in parts {
-            locations
-                .iter()
-                .for_each(|location| used.add(location.pack, location.offset, location.stored_len));
+        let (mut ids, mut spans) = (Vec::new(), Vec::new());
+        for Part { id, tree, span, locations } in parts {
+            spans.push(Span { packs: packs_of(&locations), ..span });
             let table = table::encode(&locations);
             ids.push((id, store.key().id_of(&table), locations.len() as u32));
             trees.push(tree);
@@ -152,11 +150,12 @@ impl MetaPack {
         }
         let shared = shared_blobs(base, &ids, barred);
         let mut segments = Vec::with_capacity(ids.len());
-        for (at, (tree, table, chunks)) in ids.into_iter().enumerate() {
+        for (at, ((tree, table, chunks), span)) in ids.into_iter().zip(spans).enumerate() {
             segments.push(SegmentRef {
                 tree: self.place(&shared, tree, EntryKind::Tree, &trees[at])?,
                 table: self.place(&shared, table, EntryKind::Table, &tables[at])?,
                 chunks,
+                span: Some(span),
             });
         }
         let root = Root { segments };
@@ -165,12 +164,11 @@ impl MetaPack {
         let bytes = root.encode();
         let root_blob = self.place(&shared, store.key().id_of(&bytes), EntryKind::Root, &bytes)?;
         let blobs: Vec<Blob> = root.blobs().copied().chain([root_blob]).collect();
-        blobs.iter().for_each(|blob| used.add(blob.pack, blob.offset, blob.stored_len));
         let content = Content {
             snapshot_id: id,
             root: root_blob.into(),
             meta_ranges: ranges(&blobs),
-            packs: used.finish(),
+            packs: packs_needed(&root, &blobs),
             unknown: Unknown::new(),
         };
         Ok((content, Metadata { root, trees, tables }))
@@ -254,21 +252,19 @@ fn ranges(blobs: &[Blob]) -> Vec<PackRange> {
     ranges
 }
 
-/// How many bytes of each pack are needed, each frame counted once.
-#[derive(Debug, Default)]
-struct PacksUsed {
-    frames: HashSet<(PackId, u64)>,
-    bytes: BTreeMap<PackId, u64>,
-}
-
-impl PacksUsed {
-    fn add(&mut self, pack: PackId, offset: u64, stored_len: u32) {
-        if self.frames.insert((pack, offset)) {
-            *self.bytes.entry(pack).or_default() += u64::from(stored_len);
-        }
+/// How many bytes of each pack a snapshot needs: each segment counts the frames of its chunks once, and each
+/// blob is counted once.
+fn packs_needed(root: &Root, blobs: &[Blob]) -> Vec<PackUse> {
+    // Equal segments are one blob.
+    let mut frames: Vec<_> = blobs.iter().map(|blob| (blob.pack, blob.offset, blob.stored_len)).collect();
+    frames.sort_unstable();
+    frames.dedup();
+    let of_blobs = frames.into_iter().map(|(pack, _, stored_len)| (pack, u64::from(stored_len)));
+    let spans = root.segments.iter().filter_map(|segment| segment.span.as_ref());
+    let of_chunks = spans.flat_map(|span| span.packs.iter().map(|used| (used.pack, used.bytes)));
+    let mut needed: BTreeMap<PackId, u64> = BTreeMap::new();
+    for (pack, bytes) in of_blobs.chain(of_chunks) {
+        *needed.entry(pack).or_default() += bytes;
     }
-
-    fn finish(self) -> Vec<PackUse> {
-        self.bytes.into_iter().map(|(pack, live_bytes)| PackUse { pack, live_bytes }).collect()
-    }
+    needed.into_iter().map(|(pack, live_bytes)| PackUse { pack, live_bytes }).collect()
 }

@@ -4,9 +4,10 @@ use store::{
     format::{
         bytes::Put,
         frame::Codec,
-        root::{self, Blob, Root, SegmentRef},
+        root::{self, Blob, PackBytes, Root, SegmentRef, Span},
         segment,
         table::{self, Location},
+        tree::TreePath,
         tree_limits::{MAX_CHUNKS, MAX_CONTENT_BYTES, MAX_DEPTH},
     },
     id::{PackId, PackSeq},
@@ -259,8 +260,8 @@ fn roots(cases: &mut Cases<'_>) {
     let pack = PackId { write: write_id(), seq: PackSeq::Meta };
     let blob =
         |raw_len| Blob { id: KEY.id_of(TEXT), pack, offset: 16, stored_len: 76, raw_len, codec: Codec::Zstd };
-    let root =
-        |raw_len| Root { segments: vec![SegmentRef { tree: blob(raw_len), table: blob(64), chunks: 1 }] };
+    let segment = |raw_len, chunks, span| SegmentRef { tree: blob(raw_len), table: blob(64), chunks, span };
+    let root = |raw_len| Root { segments: vec![segment(raw_len, 1, None)] };
     let good = root(64).encode();
     let body = root::PREFIX.len();
     cases.malformed(
@@ -269,8 +270,8 @@ fn roots(cases: &mut Cases<'_>) {
         "a prefix that is not a root's",
         [b"pstore/boot/1\n", &good[body..]].concat(),
     );
-    let later = [b"pstore/root/2\n", &good[body..]].concat();
-    cases.add("root", "major-2", "major version 2", "version", later);
+    let later = [b"pstore/root/3\n", &good[body..]].concat();
+    cases.add("root", "major-3", "major version 3", "version", later);
     let coded = |byte: u8| [&good[..good.len() - 1], &[byte]].concat();
     cases.add("root", "codec", "codec 2, which is reserved", "feature", coded(2));
     cases.add("root", "encryption", "encryption 1, which is reserved", "feature", coded(0x11));
@@ -285,10 +286,53 @@ fn roots(cases: &mut Cases<'_>) {
     let mut many = good;
     many[body + 21] = 2;
     cases.malformed("root", "count", "more segments than there are bytes for", many);
-    let long = SegmentRef { tree: blob(16 << 20), table: blob(16 << 20), chunks: 1 };
+    let long = SegmentRef { table: blob(16 << 20), ..segment(16 << 20, 1, None) };
     let metadata = Root { segments: vec![long; 65] };
     cases.malformed("root", "metadata", "one segment of 16 MiB, and its table, 65 times", metadata.encode());
     let chunks = MAX_CHUNKS as u32 + 1;
-    let chunks = Root { segments: vec![SegmentRef { tree: blob(64), table: blob(64), chunks }] };
+    let chunks = Root { segments: vec![segment(64, chunks, None)] };
     cases.malformed("root", "chunks", "2^25 chunks and one more", chunks.encode());
+    let data = PackId { write: write_id(), seq: PackSeq::Data(0) };
+    let spanned = |spans: Vec<Span>| {
+        let segments = spans.into_iter().map(|span| segment(64, 1, Some(span)));
+        Root { segments: segments.collect() }.encode()
+    };
+    let span = |first: Option<&[u8]>| Span {
+        first: first.map(|path| TreePath::new(path).expect("a valid path")),
+        continues: first.is_none(),
+        entries: first.iter().count() as u64,
+        paths_bytes: first.map_or(0, |path| path.len() as u64),
+        packs: vec![PackBytes { pack: data, bytes: 76 }],
+        ..Span::default()
+    };
+    let start = || span(Some(b""));
+    Root::decode(&spanned(vec![start(), span(None), span(Some(b"a"))])).expect("a good root");
+    for (name, reason, spans) in [
+        ("span-first", "a first segment that does not begin with the root", vec![span(Some(b"a"))]),
+        ("span-goes-on", "a first segment that goes on", vec![span(None), start()]),
+        (
+            "span-order",
+            "two segments that begin with the same path",
+            vec![start(), span(Some(b"a")), span(Some(b"a"))],
+        ),
+        (
+            "span-empty",
+            "a segment in which nothing begins or goes on",
+            vec![start(), Span { continues: false, ..span(None) }],
+        ),
+        (
+            "span-path",
+            "a first path longer than all paths",
+            vec![start(), Span { paths_bytes: 0, ..span(Some(b"a")) }],
+        ),
+        ("span-links", "more links than entries", vec![Span { links: 2, ..start() }]),
+        ("span-packs", "chunks and no packs", vec![Span { packs: Vec::new(), ..start() }]),
+        (
+            "span-packs-order",
+            "a pack twice",
+            vec![Span { packs: [start().packs, start().packs].concat(), ..start() }],
+        ),
+    ] {
+        cases.malformed("root", name, reason, spanned(spans));
+    }
 }
