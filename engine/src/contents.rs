@@ -10,7 +10,7 @@ use store::{
         record::Record,
         tree::{Entry, Kind, Meta, TreePath},
     },
-    ops::read::browse::{self, OpenFile},
+    ops::read::browse::OpenFile,
 };
 
 use crate::{Engine, failure::Failure, names::SnapshotChoice, text::path};
@@ -105,9 +105,8 @@ pub struct EntryFields {
 }
 
 impl EntryFields {
-    /// Describes one of the `entries` of a snapshot.
-    pub fn of(entries: &[Entry], entry: &Entry) -> Self {
-        let file = browse::file(entries, entry);
+    /// Describes an entry of a snapshot; `file` is the file behind it, if there is one.
+    pub fn of(entry: &Entry, file: Option<&Entry>) -> Self {
         // A hard link itself says nothing of the file behind it.
         let meta = &file.unwrap_or(entry).meta;
         let (path, path_hex) = path::fields(entry.path.as_bytes());

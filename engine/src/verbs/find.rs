@@ -80,7 +80,7 @@ impl Engine {
             let is_like = |path: &[u8]| glob.is_like(path);
             let like = entries.iter().filter(|entry| !entry.path.is_root() && is_like(entry.path.as_bytes()));
             matches.extend(like.map(|entry| FindMatch {
-                entry: EntryFields::of(&entries, entry),
+                entry: EntryFields::of(entry, browse::file(&entries, entry)),
                 sha256_prefix: record.sha256_prefix(),
                 record: record.record,
                 captured_at_ms: record.captured_at_ms,

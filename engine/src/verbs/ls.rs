@@ -4,11 +4,7 @@ use std::ffi::OsString;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use store::{
-    format::tree::{Entry, Kind, TreePath},
-    id::RecordId,
-    ops::read::browse,
-};
+use store::{id::RecordId, ops::read::browse};
 
 use crate::{
     Engine,
@@ -59,8 +55,8 @@ impl Engine {
         let (reference, path) = (request.snapshot.reference()?, contents::path(&request.path)?);
         let (tenant, lineage) = self.lineage_to_judge(&request.snapshot.lineage()).await?;
         let record = self.resolve_snapshot(&tenant, &lineage, reference).await?;
-        let entries = browse::entries(&tenant, &record).await?;
-        let listed = listed(&entries, &path, request.is_recursive)
+        let listed = browse::list(&tenant, &record, &path, request.is_recursive)
+            .await?
             .ok_or_else(|| contents::elsewhere(&record, browse::missing(&record, &path)))?;
         let (shown, path_hex) = path::fields(path.as_bytes());
         Ok(LsOutcome {
@@ -69,29 +65,8 @@ impl Engine {
             record: record.record,
             path: shown,
             path_hex,
-            entries: listed.into_iter().map(|entry| EntryFields::of(&entries, entry)).collect(),
+            entries: listed.entries.iter().map(|entry| EntryFields::of(entry, listed.file(entry))).collect(),
             path_bytes: path.as_bytes().to_vec(),
         })
     }
-}
-
-/// The entries of a directory, or all below it; of anything else, that alone.
-fn listed<'a>(entries: &'a [Entry], path: &TreePath, recursive: bool) -> Option<Vec<&'a Entry>> {
-    let named = browse::entry(entries, path)?;
-    if named.kind != Kind::Directory {
-        return Some(vec![named]);
-    }
-    let is_in = |entry: &&Entry| match recursive {
-        true => entry.path != *path,
-        false => entry.path.parent() == Some(path.as_bytes()),
-    };
-    // The entries below a directory follow it directly.
-    let first = entries.partition_point(|entry| entry.path < *path);
-    let below = entries[first..].iter().take_while(|entry| is_below(&entry.path, path));
-    Some(below.filter(is_in).collect())
-}
-
-fn is_below(path: &TreePath, directory: &TreePath) -> bool {
-    let rest = path.as_bytes().strip_prefix(directory.as_bytes());
-    rest.is_some_and(|rest| directory.is_root() || rest.is_empty() || rest.starts_with(b"/"))
 }

@@ -35,6 +35,8 @@ pub const MAX_META_PACKS: usize = 8;
 const REQUESTS_AT_ONCE: usize = 8;
 /// Blobs this close together are fetched with what lies between.
 const MAX_GAP: u64 = 32 * 1024;
+/// Metadata that takes no more than this is fetched whole: its root alone would take as long.
+const SMALL: u64 = 4 << 20;
 /// With what lies between, so many times as many bytes are fetched at most as the segments take.
 const FETCHED_FOR_EACH: u64 = 2;
 
@@ -79,6 +81,21 @@ impl Metadata {
         let metadata = Self::fetch_within(store, content, most).await?;
         metadata.remember(store, record, generation);
         Ok(metadata)
+    }
+
+    /// Whether all of it is fetched as fast as its root alone.
+    pub(super) fn is_small(content: &Content) -> bool {
+        fetched_bytes(&content.meta_ranges) <= SMALL
+    }
+
+    /// The root alone, from the bucket.
+    pub(super) async fn fetch_root(store: &TenantStore, content: &Content) -> Result<Root> {
+        let of_root = || format!("root {}", content.root.id);
+        let blob = content.root.blob(UNNAMED_WRITER).map_err(|error| error.of(of_root()))?;
+        let bytes = fetch_blob(store, &blob).await?;
+        let root = Root::decode(&bytes).map_err(|error| error.of(of_root()))?;
+        check_id(store, &root, content.snapshot_id)?;
+        Ok(root)
     }
 
     /// From the bucket, in one round of requests.
@@ -139,6 +156,21 @@ impl Metadata {
         Self { root, trees, tables }.identified(store, content.snapshot_id)
     }
 
+    /// A tree segment and its table, as they are decoded.
+    pub(super) fn segment(&self, at: usize) -> (Bytes, Bytes) {
+        (self.trees[at].clone(), self.tables[at].clone())
+    }
+
+    /// The root, with what each segment covers even if it is of version 1.
+    pub(super) fn spanned_root(&self) -> Result<Root> {
+        let mut root = self.root.clone();
+        let missing = root.segments.iter_mut().zip(self.spans()?.into_iter().zip(self.tables()?));
+        for (segment, (span, locations)) in missing {
+            segment.span = Some(Span { packs: packs_of(&locations), ..span });
+        }
+        Ok(root)
+    }
+
     /// Every entry, and the location of every chunk in the order the entries name them.
     pub fn decode(&self) -> Result<(Vec<Entry>, Vec<Location>)> {
         let mut entries = Vec::new();
@@ -147,7 +179,7 @@ impl Metadata {
             let span = reader
                 .read(bytes, |entry| entries.push(entry))
                 .map_err(|error| error.of(format!("tree segment {}", segment.tree.id)))?;
-            check_span(segment, span)?;
+            check_span(segment, &span)?;
         }
         reader.finish().map_err(|error| error.of("the snapshot's tree"))?;
         let mut locations = Vec::with_capacity(self.chunks());
@@ -174,7 +206,7 @@ impl Metadata {
             let span = reader
                 .read(tree, |entry| chunks.extend(entry.chunks()))
                 .map_err(|error| error.of(format!("tree segment {}", segment.tree.id)))?;
-            check_span(segment, span)?;
+            check_span(segment, &span)?;
         }
         reader.finish().map_err(|error| error.of("the snapshot's tree"))?;
         let count = chunks.len();
@@ -262,12 +294,27 @@ impl Metadata {
     }
 
     fn identified(self, store: &TenantStore, expected: SnapshotId) -> Result<Self> {
-        let found = snapshot_id(store.key(), self.root.segments.iter().map(|segment| segment.tree.id));
-        if found == expected {
-            return Ok(self);
-        }
-        Err(Error::damaged(format!("snapshot {expected}"), format!("its tree is that of {found}")))
+        check_id(store, &self.root, expected)?;
+        Ok(self)
     }
+}
+
+/// Fetches one blob and checks it against its id.
+pub(super) async fn fetch_blob(store: &TenantStore, blob: &Blob) -> Result<Bytes> {
+    let end = blob.offset.saturating_add(blob.stored_len.into());
+    let stored = store.pack_range(blob.pack, blob.offset, end).await?;
+    let verified = Verified::check(store.key(), &blob.id, blob.codec, &stored, blob.raw_len)
+        .map_err(|error| Error::damaged(format!("pack {}", blob.pack), error))?;
+    Ok(verified.into_bytes().into())
+}
+
+/// Whether a root is that of the snapshot.
+fn check_id(store: &TenantStore, root: &Root, expected: SnapshotId) -> Result<()> {
+    let found = snapshot_id(store.key(), root.segments.iter().map(|segment| segment.tree.id));
+    if found == expected {
+        return Ok(());
+    }
+    Err(Error::damaged(format!("snapshot {expected}"), format!("its tree is that of {found}")))
 }
 
 /// What all ranges have together.
@@ -283,7 +330,7 @@ fn too_much(of: String, found: u64, most: u64) -> Error {
 }
 
 /// Where the chunks of one segment lie.
-fn table_of(segment: &SegmentRef, bytes: &[u8]) -> Result<Vec<Location>> {
+pub(super) fn table_of(segment: &SegmentRef, bytes: &[u8]) -> Result<Vec<Location>> {
     let locations = table::decode(bytes, segment.chunks as usize)
         .map_err(|error| error.of(format!("table segment {}", segment.table.id)))?;
     match &segment.span {
@@ -296,9 +343,9 @@ fn table_of(segment: &SegmentRef, bytes: &[u8]) -> Result<Vec<Location>> {
 }
 
 /// Whether a segment covers what its root says.
-fn check_span(segment: &SegmentRef, found: Span) -> Result<()> {
+pub(super) fn check_span(segment: &SegmentRef, found: &Span) -> Result<()> {
     match &segment.span {
-        Some(said) if *said != (Span { packs: said.packs.clone(), ..found }) => {
+        Some(said) if *said != (Span { packs: said.packs.clone(), ..found.clone() }) => {
             let reason = "its root says otherwise which part of the tree it covers";
             Err(Error::damaged(format!("tree segment {}", segment.tree.id), reason))
         }

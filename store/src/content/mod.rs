@@ -18,6 +18,7 @@ pub mod packer;
 pub mod reader;
 pub mod rechunk;
 pub mod relocator;
+pub mod snapshot_tree;
 pub mod unfinished;
 pub mod upload;
 pub mod workers;

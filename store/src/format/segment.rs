@@ -5,6 +5,10 @@
 //! file before it. Where items and segments end depends on nothing but the tree, so equal
 //! trees have equal segments and one id.
 
+mod alone;
+
+pub use alone::{SegmentPart, covered};
+
 use super::{
     FormatError, Result, UNNAMED_WRITER,
     bytes::{Put, Reader},

@@ -2,6 +2,7 @@
 
 mod path;
 
+pub(crate) use path::in_order;
 pub use path::{MAX_NAME_BYTES, MAX_PATH_BYTES, TreePath};
 
 use std::{

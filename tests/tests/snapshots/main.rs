@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod away;
+mod by_need;
 mod cost;
 mod crash;
 mod damage;

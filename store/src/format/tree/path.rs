@@ -66,6 +66,12 @@ impl TreePath {
         Some(self.0.iter().rposition(|b| *b == b'/').map_or(&[][..], |at| &self.0[..at]))
     }
 
+    /// Whether this is `directory`, or lies somewhere in it.
+    pub fn is_within(&self, directory: &Self) -> bool {
+        let rest = self.0.strip_prefix(directory.as_bytes());
+        rest.is_some_and(|rest| directory.is_root() || rest.is_empty() || rest.starts_with(b"/"))
+    }
+
     /// The last name; empty for the root.
     pub fn name(&self) -> &[u8] {
         self.0.rsplit(|b| *b == b'/').next().unwrap_or_default()
@@ -85,12 +91,16 @@ fn check_name(name: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Names are compared byte by byte, level by level, so that a directory's content
-/// follows it directly: a slash sorts before every other byte.
+/// Compares two paths byte by byte, level by level, so that a directory's content follows it directly: a slash
+/// sorts before every other byte.
+pub(crate) fn in_order(a: &[u8], b: &[u8]) -> Ordering {
+    let level = |b: &u8| if *b == b'/' { 0 } else { *b };
+    a.iter().map(level).cmp(b.iter().map(level))
+}
+
 impl Ord for TreePath {
     fn cmp(&self, other: &Self) -> Ordering {
-        let level = |b: &u8| if *b == b'/' { 0 } else { *b };
-        self.0.iter().map(level).cmp(other.0.iter().map(level))
+        in_order(&self.0, &other.0)
     }
 }
 

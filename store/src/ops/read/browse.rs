@@ -3,6 +3,7 @@
 //! The snapshot is pinned while it is read. Of its content only what is asked for is fetched.
 
 use std::{
+    collections::HashMap,
     io::{self, Write},
     path::PathBuf,
     sync::Arc,
@@ -13,12 +14,17 @@ use tokio::sync::mpsc;
 
 use super::{
     locate::followed,
-    open::{self, Kept, Opened},
+    open::{self, Kept},
 };
 use crate::{
     Error, Result,
     catalog::rules::Rules,
-    content::{TenantStore, chunk::Piece, workers::blocking},
+    content::{
+        TenantStore,
+        chunk::Piece,
+        snapshot_tree::{SnapshotTree, TreeFile},
+        workers::blocking,
+    },
     error::IoContext,
     format::{
         record::Record,
@@ -39,6 +45,65 @@ pub async fn entries(store: &TenantStore, record: &Record) -> Result<Vec<Entry>>
         pinned.release().await;
     }
     Ok(opened.entries)
+}
+
+/// A directory of a snapshot, or all below it; of anything else, that alone. Only the part of the tree that has
+/// them is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listing {
+    /// The entries, in order.
+    pub entries: Vec<Entry>,
+    /// For each hard link among them, the file behind it.
+    behind: HashMap<TreePath, Entry>,
+}
+
+impl Listing {
+    /// The file behind one of the entries: a hard link's is the one it links to.
+    pub fn file<'a>(&'a self, entry: &'a Entry) -> Option<&'a Entry> {
+        match entry.kind {
+            Kind::File { .. } => Some(entry),
+            _ => self.behind.get(&entry.path),
+        }
+    }
+}
+
+/// Lists a directory of a snapshot; `None` if there is no such path.
+pub async fn list(
+    store: &TenantStore,
+    record: &Record,
+    path: &TreePath,
+    is_recursive: bool,
+) -> Result<Option<Listing>> {
+    let (kept, (_, tree)) = open_tree(store, record).await?;
+    let listed = listing(&tree, path, is_recursive).await;
+    release(kept).await;
+    listed
+}
+
+async fn listing(tree: &SnapshotTree, path: &TreePath, is_recursive: bool) -> Result<Option<Listing>> {
+    let Some(named) = tree.entry(path).await? else { return Ok(None) };
+    let mut entries = Vec::new();
+    match (&named.kind, is_recursive) {
+        (Kind::Directory, true) => tree.below(path, |entry| entries.push(entry.clone())).await?,
+        (Kind::Directory, false) => entries = tree.children(path).await?,
+        _ => entries.push(named),
+    }
+    let mut behind = HashMap::new();
+    for entry in &entries {
+        if matches!(entry.kind, Kind::HardLink { .. })
+            && let Some(file) = tree.behind(entry).await?
+        {
+            behind.insert(entry.path.clone(), file);
+        }
+    }
+    Ok(Some(Listing { entries, behind }))
+}
+
+/// Pins a snapshot and reads its tree by need. The record is the one that the tree was read by.
+async fn open_tree(store: &TenantStore, record: &Record) -> Result<(Option<Kept>, (Record, SnapshotTree))> {
+    let read = |record| async move { SnapshotTree::open(store, &record).await };
+    let open = |record| open::as_it_is_now(store, record, read);
+    open::kept_while(store, record, Rules::ALL, open).await
 }
 
 /// What a path names.
@@ -88,10 +153,14 @@ pub struct OpenFile {
 impl OpenFile {
     /// Finds a file of a snapshot.
     pub async fn open(store: &TenantStore, record: &Record, path: &TreePath) -> Result<Self> {
-        let (kept, opened) = open::kept(store, record, Rules::ALL).await?;
-        match content(&opened, path) {
-            Ok((extents, pieces)) => {
-                Ok(Self { store: store.clone(), record: opened.record, kept, extents, pieces })
+        let (kept, (record, tree)) = open_tree(store, record).await?;
+        match content(&tree, &record, path).await {
+            Ok(TreeFile { entry, pieces }) => {
+                let extents = match entry.kind {
+                    Kind::File { extents, .. } => extents,
+                    _ => Vec::new(),
+                };
+                Ok(Self { store: store.clone(), record, kept, extents, pieces })
             }
             Err(error) => {
                 release(kept).await;
@@ -144,20 +213,20 @@ async fn write_content<W: Write + Send + 'static>(
 }
 
 /// What a file is made of, and where its chunks lie.
-fn content(opened: &Opened, path: &TreePath) -> Result<(Vec<Extent>, Vec<Piece>)> {
-    let entries = &opened.entries;
-    let named = entry(entries, path).ok_or_else(|| missing(&opened.record, path))?;
-    let at = file(entries, named).and_then(|file| place(entries, &file.path));
-    let Some((at, Kind::File { extents, .. })) = at.map(|at| (at, &entries[at].kind)) else {
+async fn content(tree: &SnapshotTree, record: &Record, path: &TreePath) -> Result<TreeFile> {
+    let named = tree.entry(path).await?.ok_or_else(|| missing(record, path))?;
+    let file = match tree.behind(&named).await? {
+        Some(file) => tree.file(&file.path).await?,
+        None => None,
+    };
+    file.ok_or_else(|| {
         let what = match &named.kind {
             Kind::Directory => "a directory".to_owned(),
             Kind::Symlink { target } => format!("a symbolic link to {}", target.escape_ascii()),
             _ => "no regular file".to_owned(),
         };
-        return Err(Error::InvalidInput { what: format!("{path} is {what}") });
-    };
-    let pieces = opened.pieces().nth(at).unwrap_or_default();
-    Ok((extents.clone(), pieces))
+        Error::InvalidInput { what: format!("{path} is {what}") }
+    })
 }
 
 fn write_extents<W: Write>(

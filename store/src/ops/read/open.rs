@@ -17,6 +17,7 @@ mod open_pinned;
 #[cfg(test)]
 mod tests;
 
+pub(in crate::ops) use open_pinned::kept_while;
 use open_pinned::{Attempt, Lasting};
 pub use open_pinned::{Kept, kept};
 
@@ -86,24 +87,14 @@ impl Opened {
 
     /// The metadata of `record`. If it was moved since that was read, it is read again.
     pub(in crate::ops) async fn metadata(store: &TenantStore, record: Record) -> Result<(Record, Metadata)> {
-        let mut record = record;
-        let mut looks = 1;
-        loop {
+        as_it_is_now(store, record, |record| async move {
             let content = record
                 .content
                 .as_ref()
                 .ok_or_else(|| Error::damaged(format!("record {}", record.record), "it has no content"))?;
-            match Metadata::load(store, record.record, record.generation, content).await {
-                Err(missing @ Error::Missing { .. }) if looks < LOOKS => {
-                    let now = records::current(store, &record.lineage(), record.record).await?;
-                    if now.generation == record.generation {
-                        return Err(missing);
-                    }
-                    (record, looks) = (now, looks + 1);
-                }
-                loaded => return loaded.map(|metadata| (record, metadata)),
-            }
-        }
+            Metadata::load(store, record.record, record.generation, content).await
+        })
+        .await
     }
 
     /// For each entry, its chunks in order.
@@ -113,6 +104,30 @@ impl Opened {
             let chunks = entry.chunks().zip(locations.by_ref());
             chunks.map(|((id, raw_len), location)| Piece { id, raw_len, location: *location }).collect()
         })
+    }
+}
+
+/// Has `read` read something of a snapshot. If that was moved since its record was read, it is read again.
+pub(in crate::ops) async fn as_it_is_now<T, F>(
+    store: &TenantStore,
+    mut record: Record,
+    read: impl Fn(Record) -> F,
+) -> Result<(Record, T)>
+where
+    F: Future<Output = Result<T>>,
+{
+    let mut looks = 1;
+    loop {
+        match read(record.clone()).await {
+            Err(missing @ Error::Missing { .. }) if looks < LOOKS => {
+                let now = records::current(store, &record.lineage(), record.record).await?;
+                if now.generation == record.generation {
+                    return Err(missing);
+                }
+                (record, looks) = (now, looks + 1);
+            }
+            read => return read.map(|read| (record, read)),
+        }
     }
 }
 
@@ -283,8 +298,9 @@ pub async fn pinned(
             continue;
         }
         let (id, rooting) = (record.record, root(roots.as_deref(), &lineage, record.record));
+        let opening = Opened::load(&store, record.clone());
         let (attempt, rooted) =
-            futures::future::join(Attempt::on(&store, &lineage, &record, lasting), rooting).await;
+            futures::future::join(Attempt::on(&store, &lineage, &record, lasting, opening), rooting).await;
         let failed = match (attempt, rooted) {
             (Ok(Attempt::Kept(kept, opened)), Ok(())) => {
                 if let Some(roots) = &roots {

@@ -84,7 +84,7 @@ fn a_root_that_names_one_segment_often_is_refused() {
     let empty = tree::segments(&[], &[]).remove(0).table;
     segments.push(Segment { tree: long, table: empty, chunks: 0 });
     scenario.forge.write_bent(&segments, |root| {
-        let long = root.segments[root.segments.len() - 1];
+        let long = root.segments[root.segments.len() - 1].clone();
         root.segments.extend(vec![long; 4000]);
     });
     scenario.assert_refused("bytes of metadata");
@@ -229,7 +229,7 @@ fn a_segment_that_is_named_many_times_is_held_and_kept_once() {
     let empty = tree::segments(&[], &[]).remove(0).table;
     segments.push(Segment { tree: long, table: empty, chunks: 0 });
     scenario.forge.write_bent(&segments, |root| {
-        let long = root.segments[root.segments.len() - 1];
+        let long = root.segments[root.segments.len() - 1].clone();
         root.segments.extend(vec![long; 100]);
     });
     let (_, out) = scenario.at("out");

@@ -38,20 +38,22 @@ pub(super) struct Lasting {
 }
 
 /// What came of pinning a snapshot while it was opened.
-pub(super) enum Attempt {
-    Kept(Kept, Opened),
+pub(super) enum Attempt<T> {
+    Kept(Kept, T),
     /// Its record changed meanwhile: one starts over from the record as it is now.
     Changed,
     /// Who asks may not write to the store.
-    Unpinned(Error, Opened),
+    Unpinned(Error, T),
 }
 
-impl Attempt {
+impl<T> Attempt<T> {
+    /// Pins a snapshot while `opening` reads it.
     pub(super) async fn on(
         store: &TenantStore,
         lineage: &Lineage,
         record: &Record,
         lasting: Lasting,
+        opening: impl Future<Output = Result<T>>,
     ) -> Result<Self> {
         let pinning = async {
             let placed = match Placed::on(store, lineage, record, lasting.ttl, lasting.rules).await {
@@ -68,7 +70,6 @@ impl Attempt {
                 (pinned, keeper)
             })))
         };
-        let opening = Opened::load(store, record.clone());
         let (pinned, opened) = futures::future::join(pinning, opening).await;
         match (pinned?, opened) {
             (Ok(None), _) => Ok(Self::Changed),
@@ -82,14 +83,27 @@ impl Attempt {
     }
 }
 
-/// Pins the snapshot while it is read, and reads its metadata. Who may not write to the store
-/// reads without: what is deleted meanwhile stays for the grace of a collection.
+/// Pins the snapshot while it is read, and reads its metadata.
 pub async fn kept(store: &TenantStore, record: &Record, rules: Rules) -> Result<(Option<Kept>, Opened)> {
+    kept_while(store, record, rules, |record| Opened::load(store, record)).await
+}
+
+/// Pins the snapshot while it is read, and has `open` read what is needed of it. Who may not write to the store
+/// reads without: what is deleted meanwhile stays for the grace of a collection.
+pub(in crate::ops) async fn kept_while<T, F>(
+    store: &TenantStore,
+    record: &Record,
+    rules: Rules,
+    open: impl Fn(Record) -> F,
+) -> Result<(Option<Kept>, T)>
+where
+    F: Future<Output = Result<T>>,
+{
     let lineage = record.lineage();
     let lasting = Lasting { ttl: TTL, renew_every: RENEW_EVERY, rules };
     let mut record = record.clone();
     for _ in 0..LOOKS {
-        match Attempt::on(store, &lineage, &record, lasting).await? {
+        match Attempt::on(store, &lineage, &record, lasting, open(record.clone())).await? {
             Attempt::Kept(kept, opened) => return Ok((Some(kept), opened)),
             // It was moved, or somebody is about to delete it.
             Attempt::Changed => record = decided(store, &lineage, record.record).await?,
