@@ -51,7 +51,7 @@ fn spans_that_cannot_be_are_refused() {
     let first = span(Some(""), false);
     let fine = span(Some("b"), false);
     let refused = |spans: &[Span]| Root::decode(&root(spans).encode()).unwrap_err();
-    refused(&[fine.clone()]);
+    refused(std::slice::from_ref(&fine));
     refused(&[span(Some(""), true)]);
     refused(&[span(None, true), first.clone()]);
     refused(&[first.clone(), span(None, false)]);
