@@ -32,7 +32,7 @@ use crate::{Engine, engine::threads, failure::Failure, names::ActorName};
 
 /// What a person means by a name.
 #[derive(Debug)]
-pub enum Meant {
+pub enum IntendedFlip {
     /// A snapshot of ours.
     Ours(Box<Record>),
     /// An archive of another program.
@@ -41,14 +41,14 @@ pub enum Meant {
 
 impl Engine {
     /// The snapshot or the archive of another program that is meant; if nothing is said, the current one.
-    pub async fn meant(
+    pub async fn named_snapshot(
         &self,
         tenant: &TenantStore,
         lineage: &Lineage,
         reference: Option<&Reference>,
-    ) -> Result<Meant, Failure> {
+    ) -> Result<IntendedFlip, Failure> {
         let prefix = match resolve::snapshot(tenant, lineage, reference).await {
-            Ok(record) => return Ok(Meant::Ours(Box::new(record))),
+            Ok(record) => return Ok(IntendedFlip::Ours(Box::new(record))),
             Err(Error::Foreign { sha256_prefix, .. }) => Some(sha256_prefix),
             Err(Error::NotFound { .. }) => match reference {
                 Some(Reference::Digits(digits) | Reference::Word(digits)) => Some(digits.clone()),
@@ -61,12 +61,12 @@ impl Engine {
             None => None,
         };
         match found {
-            Some(manifest) => Ok(Meant::Anothers(Box::new(manifest))),
+            Some(manifest) => Ok(IntendedFlip::Anothers(Box::new(manifest))),
             // Asked once more for what helps.
             None => self
                 .resolve_snapshot(tenant, lineage, reference)
                 .await
-                .map(|record| Meant::Ours(Box::new(record))),
+                .map(|record| IntendedFlip::Ours(Box::new(record))),
         }
     }
 

@@ -10,6 +10,7 @@ pub mod archives;
 pub mod captures;
 pub mod contents;
 pub mod copies;
+pub mod each_tenant;
 pub mod expectation;
 pub mod failure;
 pub mod foreign;
@@ -24,7 +25,6 @@ pub mod outcome;
 pub mod schemas;
 pub mod settings;
 pub mod text;
-pub mod turns;
 pub mod verbs;
 
 mod engine;

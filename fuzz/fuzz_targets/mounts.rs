@@ -9,7 +9,7 @@ use fuse::overlay::{
     node::Ino,
 };
 use store::{
-    catalog::pointer::Meant,
+    catalog::pointer::IntendedFlip,
     format::tree::{Meta, Time},
     id::{FlipId, RecordId},
 };
@@ -43,7 +43,7 @@ pub(super) fn changes() -> Vec<Vec<u8>> {
         Change::Write { ino: Ino(7), generation: 1, offset: 4096, len: 100, crc: 5, time: TIME },
         Change::Truncate { ino: Ino(7), size: 1 << 40, time: TIME },
         Change::Intent(Intent { record, epoch: 3, flip: None }),
-        Change::Intent(Intent { record, epoch: 3, flip: Some(Meant { flip_id, seen: flip_id }) }),
+        Change::Intent(Intent { record, epoch: 3, flip: Some(IntendedFlip { flip_id, seen: flip_id }) }),
     ];
     changes.iter().map(Change::encode).collect()
 }

@@ -10,19 +10,19 @@
 //! What it answers is foreign too: bounded, parsed strictly, and never more than a verdict on the
 //! databases it was asked about. That it died, or went beyond a limit, is a verdict as well.
 
+mod answer_reader;
+mod confinement;
 mod examine;
-mod hear;
 mod limits;
+mod messages;
 mod process;
 mod serve;
-mod walls;
-mod words;
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-pub use hear::is_understood;
+pub use answer_reader::is_understood;
+pub use confinement::Confinement;
 pub use serve::serve;
-pub use walls::Confinement;
 
 /// The one argument with which the program serves as such a process.
 pub const VERB: &str = "examine-databases";

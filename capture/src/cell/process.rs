@@ -19,9 +19,9 @@ use rustix::{
 
 use super::{
     Cell, Confinement,
-    hear::{Heard, Stop, listen},
+    answer_reader::{Heard, Stop, listen},
     limits::Limits,
-    words::Order,
+    messages::Order,
 };
 use crate::{check_job::CheckJob, db_state::Deadline, examination::Options};
 

@@ -14,9 +14,9 @@ use std::{
 use parking_lot::Mutex;
 
 use super::{
+    confinement::{Confinement, Sandbox},
     limits,
-    walls::{Confinement, Walls},
-    words::{Answer, Order},
+    messages::{Answer, Order},
 };
 use crate::{
     change::cookie_sites::{AFTER, BEFORE},
@@ -34,18 +34,18 @@ pub fn serve(order: impl Read, answers: impl Write + Send) -> io::Result<()> {
     let order: Order = serde_json::from_reader(io::BufReader::new(order))?;
     let answers = Mutex::new(answers);
     match prepare(&order) {
-        Ok((dir, walls)) => work(&order, &dir, &walls, &answers),
+        Ok((dir, sandbox)) => work(&order, &dir, &sandbox, &answers),
         Err(error) => say(&answers, &Answer::Failed(error.to_string())),
     }
 }
 
-fn prepare(order: &Order) -> io::Result<(ProfileDir, Walls)> {
+fn prepare(order: &Order) -> io::Result<(ProfileDir, Sandbox)> {
     let dir = ProfileDir::open(&order.root)?;
     let scratch = File::open(&order.scratch)?;
     let largest = order.jobs.iter().map(|job| bytes(&dir, job)).max().unwrap_or(0);
     order.limits.set(order.threads, largest)?;
-    let walls = Walls::around(dir.fd(), std::os::fd::AsFd::as_fd(&scratch));
-    Ok((dir, walls))
+    let sandbox = Sandbox::around(dir.fd(), std::os::fd::AsFd::as_fd(&scratch));
+    Ok((dir, sandbox))
 }
 
 /// Of all that is copied for a check.
@@ -71,7 +71,7 @@ fn bytes(dir: &ProfileDir, job: &CheckJob) -> u64 {
 fn work(
     order: &Order,
     dir: &ProfileDir,
-    walls: &Walls,
+    sandbox: &Sandbox,
     answers: &Mutex<impl Write + Send>,
 ) -> io::Result<()> {
     let deadline = order.time_ms.map_or(Deadline::NEVER, |time| Deadline::after(Duration::from_millis(time)));
@@ -100,7 +100,7 @@ fn work(
             let tell = tell.clone();
             let (gate, broken, check) = (&gate, &broken, &check);
             let thread = std::thread::Builder::new().spawn_scoped(scope, move || {
-                let _ = tell.send(walls.close());
+                let _ = tell.send(sandbox.close());
                 drop(gate.lock());
                 broken.fetch_or(check().is_err(), Ordering::Relaxed);
             });
@@ -109,7 +109,7 @@ fn work(
         // A wall behind the wall: if it cannot be built, the others stand.
         let _ = limits::no_more_threads();
         let others = told.iter().take(started).collect::<Vec<Confinement>>();
-        let all = others.into_iter().fold(walls.close(), |all, one| Confinement {
+        let all = others.into_iter().fold(sandbox.close(), |all, one| Confinement {
             seccomp: all.seccomp && one.seccomp,
             landlock: all.landlock && one.landlock,
         });

@@ -4,7 +4,7 @@
 //! itself, since the session had started afresh.
 
 use capture::{chrome::startup, load::Outcome};
-use fuse::mount::{Mount, Opening, Right, info::Mode};
+use fuse::mount::{Mount, Opening, ProfileAccess, info::Mode};
 use store::{ErrorKind, name::Lineage};
 
 use super::{
@@ -54,7 +54,7 @@ pub(super) async fn open(engine: &Engine, args: &MountRequest, failure: Failure)
         tenant: None,
         info: info(engine, args, &lineage, Mode::Locked, None, notes.fallback(), run_id),
         lineage,
-        right: Right::None,
+        access: ProfileAccess::None,
         roots: None,
         snapshot: None,
         exclusions: exclusions(),

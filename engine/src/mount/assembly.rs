@@ -7,7 +7,7 @@ use capture::{
     marker,
 };
 use fuse::mount::{
-    Mount, Opening, Right, Snapshot, Start,
+    Mount, Opening, ProfileAccess, Snapshot, Start,
     info::{self, Info, Mode},
 };
 use store::{
@@ -54,7 +54,7 @@ pub(super) async fn settle_roots(mount: &Mount, roots: Option<&Roots>) {
 pub(super) fn opening(
     tenant: TenantStore,
     lineage: Lineage,
-    right: Right,
+    access: ProfileAccess,
     roots: Option<Arc<Roots>>,
     snapshot: Option<Snapshot>,
     info: Info,
@@ -63,7 +63,7 @@ pub(super) fn opening(
     Opening {
         tenant: Some(tenant),
         lineage,
-        right,
+        access,
         roots,
         snapshot,
         info,

@@ -21,7 +21,7 @@ use crate::{Engine, failure::Failure, text::time};
 
 /// The profile that a commit is to go to.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Asked<'a> {
+pub struct DestinationRequest<'a> {
     /// This one, instead of the one that is mounted.
     pub other: Option<&'a ProfileName>,
     /// Replace what is current, though the mount does not stand on it.
@@ -40,7 +40,7 @@ impl Destination {
         engine: &Engine,
         mount: &Mount,
         actor: &Actor,
-        asked: Asked<'_>,
+        asked: DestinationRequest<'_>,
     ) -> Result<Self, Failure> {
         // One that began without the store has no lock. It takes it now, and its commit is held back.
         let began_alone = mount.info.mode == Mode::Locked && mount.hold().is_none();

@@ -19,7 +19,7 @@ pub mod sessions;
 mod watch;
 
 pub use choice::Notes;
-pub use destination::Asked;
+pub use destination::DestinationRequest;
 pub use publication::{Published, publish};
 pub use request::{MountRequest, OnDiverged, OnLockLost};
 pub use rescue::RescueRequest;

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use capture::load;
 use fuse::{
     mount::{
-        Mount, Right, Settled, Snapshot, Start,
+        Mount, ProfileAccess, Settled, Snapshot, Start,
         info::{Info, Mode},
     },
     overlay::session::SessionDir,
@@ -171,9 +171,9 @@ async fn with_lock(
             }
         };
         let info = info(engine, args, &lineage, Mode::Locked, snapshot.as_ref(), fallback, run_id);
-        let right = Right::Held { hold: Arc::clone(&hold), keeper };
+        let access = ProfileAccess::Held { hold: Arc::clone(&hold), keeper };
         root(roots.as_deref(), snapshot.as_ref()).await?;
-        let opening = opening(tenant, lineage, right, roots.clone(), snapshot, info, engine.limits());
+        let opening = opening(tenant, lineage, access, roots.clone(), snapshot, info, engine.limits());
         let mount = blocking(move || Ok(Mount::start(opening, start)?)).await?;
         let settled = mount.settle(&engine.publish_policy(&profile.tenant)).await?;
         if let Settled::Unknown { record, sha256_prefix } = settled {
@@ -291,14 +291,14 @@ async fn without_lock(engine: &Engine, args: &MountRequest) -> Result<Begun, Fai
     let snapshot = opened.map(|opened| Snapshot { lineage: lineage.clone(), opened });
     let run_id = engine.actor(&args.actor).run_id;
     let info = info(engine, args, &lineage, mode, snapshot.as_ref(), notes.fallback(), run_id);
-    let right = match kept {
-        Some((pinned, keeper)) => Right::Pinned { pinned, keeper },
+    let access = match kept {
+        Some((pinned, keeper)) => ProfileAccess::Pinned { pinned, keeper },
         None => {
             notes.warnings.push(UNPINNED.to_owned());
-            Right::None
+            ProfileAccess::None
         }
     };
-    let opening = opening(tenant, lineage, right, roots, snapshot, info, engine.limits());
+    let opening = opening(tenant, lineage, access, roots, snapshot, info, engine.limits());
     let start = new_session(engine, id)?;
     let mount = blocking(move || Ok(Mount::start(opening, start)?)).await?;
     if mode == Mode::ReadOnly {

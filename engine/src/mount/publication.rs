@@ -12,7 +12,7 @@ use store::{
     ops::write::snapshot::Report, progress::Silent,
 };
 
-use super::destination::{Asked, Destination, passed_by};
+use super::destination::{Destination, DestinationRequest, passed_by};
 use crate::{
     Engine,
     captures::{CaptureOptions, CapturedFields, Judgement, StoppedProfile, in_use, over_quota},
@@ -53,7 +53,7 @@ pub async fn publish(
     engine: &Engine,
     mount: &Arc<Mount>,
     options: &CaptureOptions,
-    asked: Asked<'_>,
+    asked: DestinationRequest<'_>,
 ) -> Result<Published, Failure> {
     let limit = engine.settings.tenant(&mount.lineage.name.tenant).max_profile_bytes;
     let replaces = asked.other.is_none_or(|name| *name == mount.lineage.name);
@@ -72,7 +72,7 @@ pub(super) async fn rescued(
     replaces: bool,
 ) -> Result<Published, Failure> {
     let manner = Manner { max_bytes: None, replaces };
-    let publication = within(engine, mount, options, Asked::default(), manner);
+    let publication = within(engine, mount, options, DestinationRequest::default(), manner);
     engine.observe_capture(&mount.lineage.name, publication, |published| &published.report).await
 }
 
@@ -87,7 +87,7 @@ async fn within(
     engine: &Engine,
     mount: &Arc<Mount>,
     options: &CaptureOptions,
-    asked: Asked<'_>,
+    asked: DestinationRequest<'_>,
     manner: Manner,
 ) -> Result<Published, Failure> {
     if mount.is_cut_off() {

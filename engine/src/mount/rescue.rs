@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use fuse::{
     adapter::{Adapter, Options},
     mount::{
-        Commit, CommitRequest, CommitTarget, Kernel, Mount, Right, Settled, Start,
+        Commit, CommitRequest, CommitTarget, Kernel, Mount, ProfileAccess, Settled, Start,
         info::{Info, Mode},
         is_possible,
     },
@@ -242,11 +242,11 @@ async fn open(
         };
         let Candidate { session, info, unfinished } = candidate;
         let keeper = hold.keep(settings.lock_renew.max(Duration::from_millis(1)));
-        let right = Right::Held { hold: Arc::clone(&hold), keeper };
+        let access = ProfileAccess::Held { hold: Arc::clone(&hold), keeper };
         let mountpoint = mountpoint.map_or(info.mountpoint, |point| point.path().to_owned());
         let info = Info { mode: Mode::Locked, pid: std::process::id(), mountpoint, ..info };
         root(roots.as_deref(), snapshot.as_ref()).await?;
-        let opening = opening(tenant, lineage, right, roots.clone(), snapshot, info, engine.limits());
+        let opening = opening(tenant, lineage, access, roots.clone(), snapshot, info, engine.limits());
         let mount = blocking(move || {
             Ok(Mount::start(opening, Start::Rescue { session, unfinished: Box::new(unfinished) })?)
         })

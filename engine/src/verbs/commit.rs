@@ -12,7 +12,7 @@ use crate::{
     captures::{CaptureOptions, CapturedFields},
     failure::Failure,
     mount::{
-        Asked, Published,
+        DestinationRequest, Published,
         call::{self, SentOutcome},
         live::session_at,
         publication::{PATIENCE, publish},
@@ -94,7 +94,7 @@ pub async fn commit(settings: &Settings, request: &CommitRequest) -> Result<Comm
 pub(crate) async fn serve(
     serving: &Arc<Serving>,
     options: &CaptureOptions,
-    asked: Asked<'_>,
+    asked: DestinationRequest<'_>,
 ) -> Result<CommitOutcome, Failure> {
     // The request may come from another program than ours.
     options.check()?;

@@ -9,10 +9,10 @@ use tokio::time::Instant;
 
 use crate::{
     Engine,
+    each_tenant::{EachTenant, FailedTurn},
     failure::Failure,
     names::ActorName,
     outcome::{LineageFields, Outcome},
-    turns::{FailedTurn, Turns},
 };
 
 /// Takes away the locks that expired longer ago than the grace.
@@ -100,7 +100,7 @@ impl Engine {
     /// Takes away locks that expired some time ago.
     pub async fn reap(&self, request: &ReapRequest) -> Result<ReapOutcome, Failure> {
         let actor = (!request.is_plan).then(|| self.actor(&request.actor));
-        let mut turns = Turns::of(self, request.tenant.as_ref(), "reap").await?;
+        let mut turns = EachTenant::of(self, request.tenant.as_ref(), "reap").await?;
         let mut report = reap::Report::default();
         for tenant in turns.tenants() {
             let swept = self.sweep(&tenant, actor.as_ref(), request.grace).await;

@@ -15,11 +15,11 @@ use store::{
 
 use crate::{
     Engine,
+    each_tenant::{EachTenant, FailedTurn},
     failure::Failure,
     names::{ActorName, Scope},
     outcome::{LineageFields, Outcome},
     text::size::plural,
-    turns::{FailedTurn, Turns},
 };
 
 /// Decides about the snapshots of a tenant, of one profile, or of all.
@@ -126,7 +126,7 @@ impl Engine {
             Scope::Tenant(tenant) => tenant,
             Scope::Profile(name) => &name.tenant,
         });
-        let mut turns = Turns::of(self, named, "retention plan").await?;
+        let mut turns = EachTenant::of(self, named, "retention plan").await?;
         let mut snapshots = Vec::new();
         for tenant in turns.tenants() {
             let decided = self.decide(&tenant, request.scope.as_ref(), actor.as_ref()).await;

@@ -13,7 +13,7 @@ use store::{
 use crate::{
     Engine,
     failure::Failure,
-    foreign::Meant,
+    foreign::IntendedFlip,
     names::{ActorName, SnapshotChoice},
     outcome::{LineageFields, Outcome},
     text::reason,
@@ -115,7 +115,7 @@ impl Engine {
         let reason = reason::checked(&request.reason)?;
         let reference = request.snapshot.required("rollback")?;
         let (tenant, lineage) = self.lineage_to_change(&request.snapshot.lineage()).await?;
-        let meant = self.meant(&tenant, &lineage, Some(reference)).await?;
+        let meant = self.named_snapshot(&tenant, &lineage, Some(reference)).await?;
         let handle = LineageHandle::new(tenant.clone(), lineage.clone(), self.actor(&request.actor));
         let (pointer, is_damaged) = self.pointer_to_move(&handle, request.force).await?;
         let active = pointer.as_ref().map_or("", |pointer| pointer.active_sha256_prefix.as_str()).to_owned();
@@ -123,11 +123,11 @@ impl Engine {
             return Err(handle.moved_from(expected).into());
         }
         let target = match meant {
-            Meant::Ours(record) => *record,
-            Meant::Anothers(manifest) if !request.confirm => {
+            IntendedFlip::Ours(record) => *record,
+            IntendedFlip::Anothers(manifest) if !request.confirm => {
                 return Ok(of_archive(&lineage, &manifest, active, reason));
             }
-            Meant::Anothers(manifest) => self.take_in(&tenant, &lineage, *manifest).await?,
+            IntendedFlip::Anothers(manifest) => self.take_in(&tenant, &lineage, *manifest).await?,
         };
         let is_ours = matches!(pointer.as_ref().map(|pointer| pointer.target()), Some(Target::Record(_)));
         let from = match is_ours {

@@ -11,7 +11,8 @@ use store::format::{
 };
 
 use crate::{
-    Engine, failure::Failure, foreign::Meant, lineages::taking_in, names::SnapshotChoice, outcome::Outcome,
+    Engine, failure::Failure, foreign::IntendedFlip, lineages::taking_in, names::SnapshotChoice,
+    outcome::Outcome,
 };
 
 /// Asks for one snapshot.
@@ -37,9 +38,9 @@ impl Engine {
     pub async fn show(&self, request: &ShowRequest) -> Result<ShowOutcome, Failure> {
         let reference = request.snapshot.reference()?;
         let (tenant, lineage) = self.lineage(&request.snapshot.lineage()).await?;
-        Ok(match self.meant(&tenant, &lineage, reference).await? {
-            Meant::Ours(record) => ShowOutcome::Snapshot(record),
-            Meant::Anothers(manifest) => {
+        Ok(match self.named_snapshot(&tenant, &lineage, reference).await? {
+            IntendedFlip::Ours(record) => ShowOutcome::Snapshot(record),
+            IntendedFlip::Anothers(manifest) => {
                 if reference.is_none() {
                     self.say(&format!("hint: {}", taking_in(&lineage)));
                 }

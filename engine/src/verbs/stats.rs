@@ -9,10 +9,10 @@ use store::{
 
 use crate::{
     Engine,
+    each_tenant::{EachTenant, FailedTurn},
     failure::Failure,
     outcome::Outcome,
     text::size,
-    turns::{FailedTurn, Turns},
 };
 
 /// Counts what one tenant has stored, or all of them.
@@ -104,7 +104,7 @@ impl Engine {
     /// Counts what is stored.
     pub async fn stats(&self, request: &StatsRequest) -> Result<StatsOutcome, Failure> {
         let mut all: Vec<(Tenant, Stats)> = Vec::new();
-        let mut turns = Turns::of(self, request.tenant.as_ref(), "stats").await?;
+        let mut turns = EachTenant::of(self, request.tenant.as_ref(), "stats").await?;
         for tenant in turns.tenants() {
             let counted = self.count(&tenant).await;
             all.extend(turns.took(&tenant, counted)?.map(|stats| (tenant, stats)));

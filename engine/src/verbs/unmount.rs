@@ -13,7 +13,7 @@ use crate::{
     captures::CaptureOptions,
     failure::Failure,
     mount::{
-        Asked,
+        DestinationRequest,
         call::{self, SentOutcome},
         live::session_at,
         serving::Serving,
@@ -128,7 +128,7 @@ pub(crate) async fn serve(
     let mut committed = None;
     match request.changes {
         Some(UncommittedChanges::Commit) => {
-            let outcome = commit::serve(serving, &request.capture, Asked::default()).await?;
+            let outcome = commit::serve(serving, &request.capture, DestinationRequest::default()).await?;
             if outcome.verdict().is_some_and(|verdict| verdict.kind == ErrorKind::HeldBack) {
                 return Ok(UnmountOutcome::HeldBack(Box::new(outcome)));
             }

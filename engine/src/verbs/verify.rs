@@ -15,11 +15,11 @@ use store::{
 
 use crate::{
     Engine,
+    each_tenant::{EachTenant, FailedTurn},
     failure::Failure,
     names::{SnapshotChoice, SnapshotName, Subject},
     outcome::{LineageFields, Outcome},
     text::size,
-    turns::{FailedTurn, Turns},
 };
 
 /// Checks snapshots.
@@ -240,7 +240,7 @@ impl Engine {
             )));
         }
         let options = options(request, None);
-        let mut turns = Turns::of(self, named, "verify").await?;
+        let mut turns = EachTenant::of(self, named, "verify").await?;
         let mut report = Report::default();
         for tenant in turns.tenants() {
             let looked = self.verify_tenant(&tenant, options).await.map_err(without_verify);
@@ -274,7 +274,7 @@ fn options(request: &VerifyRequest, chosen: Option<&Record>) -> Options {
     }
 }
 
-fn outcome(scope: VerifyScope, options: Options, report: Report, turns: Option<Turns>) -> VerifyOutcome {
+fn outcome(scope: VerifyScope, options: Options, report: Report, turns: Option<EachTenant>) -> VerifyOutcome {
     let (tenant_id, lineage) = match &scope {
         VerifyScope::Lineage { lineage, .. } => (Some(lineage.name.tenant.clone()), Some(lineage)),
         VerifyScope::Tenant(tenant) => (Some(tenant.clone()), None),
@@ -297,8 +297,8 @@ fn outcome(scope: VerifyScope, options: Options, report: Report, turns: Option<T
         profiles: report.lineages.iter().map(VerifiedProfile::from).collect(),
         scope,
         is_repair: options.repair,
-        passed_over: turns.as_ref().and_then(Turns::verdict),
-        failed: turns.map(Turns::into_failed).unwrap_or_default(),
+        passed_over: turns.as_ref().and_then(EachTenant::verdict),
+        failed: turns.map(EachTenant::into_failed).unwrap_or_default(),
     }
 }
 

@@ -144,7 +144,7 @@ impl Mount {
                 return Ok(());
             }
             meant = Some(record);
-            let flip = Some(hold.meant(flip_id).await);
+            let flip = Some(hold.intended_flip(flip_id).await);
             let intent = Intent { record, epoch, flip };
             // Before it is a snapshot that somebody could delete.
             let intending = self.journal(move |mount| mount.fs.intend(intent));

@@ -37,7 +37,7 @@ use tokio::{runtime::Handle, sync::Mutex as AsyncMutex};
 pub use commit::{Commit, CommitRequest, CommitTarget, Committed};
 pub use kernel::{Kernel, clean_up, is_possible, is_stale, release_if_stuck};
 pub use settle::Settled;
-pub use start::{Opening, Right, Snapshot, Start};
+pub use start::{Opening, ProfileAccess, Snapshot, Start};
 
 use crate::{
     fs::Fs,
@@ -59,7 +59,7 @@ pub struct Mount {
     /// Knows where the chunks of the snapshot below are, if they are moved.
     home: Option<Arc<SnapshotLocator>>,
     guess: Option<Guess>,
-    right: Right,
+    access: ProfileAccess,
     roots: Option<Rooted>,
     /// What the next commit builds on; held throughout a commit, so that there is one at a time.
     base: AsyncMutex<Option<Base>>,
@@ -105,16 +105,16 @@ impl Mount {
     }
 
     pub fn hold(&self) -> Option<&Arc<Hold>> {
-        match &self.right {
-            Right::Held { hold, .. } => Some(hold),
-            Right::Pinned { .. } | Right::None => None,
+        match &self.access {
+            ProfileAccess::Held { hold, .. } => Some(hold),
+            ProfileAccess::Pinned { .. } | ProfileAccess::None => None,
         }
     }
 
     pub fn keeper(&self) -> Option<&LockRenewer> {
-        match &self.right {
-            Right::Held { keeper, .. } => Some(keeper),
-            Right::Pinned { .. } | Right::None => None,
+        match &self.access {
+            ProfileAccess::Held { keeper, .. } => Some(keeper),
+            ProfileAccess::Pinned { .. } | ProfileAccess::None => None,
         }
     }
 
@@ -172,18 +172,18 @@ impl Mount {
         if let Some(rooted) = &self.roots {
             rooted.leave();
         }
-        match &self.right {
-            Right::Held { hold, keeper } => {
+        match &self.access {
+            ProfileAccess::Held { hold, keeper } => {
                 keeper.stop();
                 if let Err(error) = hold.release().await {
                     tracing::warn!(%error, "the lock could not be given back; it expires by itself");
                 }
             }
-            Right::Pinned { pinned, keeper } => {
+            ProfileAccess::Pinned { pinned, keeper } => {
                 keeper.stop();
                 pinned.release().await;
             }
-            Right::None => {}
+            ProfileAccess::None => {}
         }
     }
 
@@ -216,8 +216,8 @@ impl Mount {
 
     /// Fails unless this mount may move its profile's pointer.
     fn own_hold(&self) -> Result<&Arc<Hold>> {
-        match (&self.right, self.info.mode) {
-            (Right::Held { hold, .. }, Mode::Locked) => Ok(hold),
+        match (&self.access, self.info.mode) {
+            (ProfileAccess::Held { hold, .. }, Mode::Locked) => Ok(hold),
             _ => Err(Error::InvalidInput {
                 what: format!(
                     "{} is mounted without the profile's lock ({}) and cannot be committed to {}; --as names another profile",

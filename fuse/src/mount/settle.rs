@@ -6,7 +6,7 @@ use store::{
     Error, ErrorKind, Result,
     catalog::{
         lock::Hold,
-        pointer::{Fate, Meant},
+        pointer::{Fate, IntendedFlip},
         records,
     },
     format::record::{Record, State},
@@ -103,7 +103,7 @@ impl Mount {
                 self.finish(base, intent, live).await?;
                 Ok(Settled::Passed { record, finished: true })
             }
-            (Fate::Open, Some(Meant { flip_id, .. })) if live.held_back.is_none() => {
+            (Fate::Open, Some(IntendedFlip { flip_id, .. })) if live.held_back.is_none() => {
                 match pointer_move::flip(hold, live, flip_id, archive, Arc::new(Silent)).await {
                     Ok((flipped, _)) => {
                         self.finish(base, intent, flipped).await?;

@@ -51,7 +51,7 @@ use crate::{
 
 /// What entitles a mount to its profile.
 #[derive(Debug)]
-pub enum Right {
+pub enum ProfileAccess {
     /// The lock: commits move the profile's pointer.
     Held { hold: Arc<Hold>, keeper: LockRenewer },
     /// A pin: the snapshot stays, and that is all.
@@ -73,7 +73,7 @@ pub struct Opening {
     /// `None` if the store cannot be reached: then there is no snapshot either.
     pub tenant: Option<TenantStore>,
     pub lineage: Lineage,
-    pub right: Right,
+    pub access: ProfileAccess,
     /// What keeps the snapshot below for as long as there are changes; a mount that takes none
     /// needs none.
     pub roots: Option<Arc<Roots>>,
@@ -114,7 +114,7 @@ impl Mount {
     /// Blocks: for threads that may.
     pub fn start(opening: Opening, start: Start) -> Result<Self> {
         let round_trips = opening.tenant.as_ref().map_or(0, |tenant| tenant.bucket.round_trips());
-        let Opening { tenant, lineage, right, roots, snapshot, info, exclusions, runtime, limits, guess } =
+        let Opening { tenant, lineage, access, roots, snapshot, info, exclusions, runtime, limits, guess } =
             opening;
         let below = snapshot.as_ref().map(Snapshot::below);
         let (entries, locations) =
@@ -170,7 +170,7 @@ impl Mount {
             lazy,
             home,
             guess,
-            right,
+            access,
             roots,
             base: AsyncMutex::new(base),
             committed: Mutex::default(),

@@ -4,7 +4,7 @@
 //! seconds and a varint of nanoseconds. The first byte tells the change.
 
 use store::{
-    catalog::pointer::Meant,
+    catalog::pointer::IntendedFlip,
     format::{
         FormatError, Result,
         bytes::{Put, Reader},
@@ -27,7 +27,7 @@ pub struct Intent {
     /// The last epoch that it takes.
     pub epoch: u64,
     /// How the pointer was to be moved. Journals of earlier versions do not say.
-    pub flip: Option<Meant>,
+    pub flip: Option<IntendedFlip>,
 }
 
 /// What a new node is.
@@ -233,7 +233,7 @@ impl Change {
                 out.push(if flip.is_some() { 14 } else { 12 });
                 out.extend_from_slice(&record.to_bytes());
                 out.put_varint(*epoch);
-                if let Some(Meant { flip_id, seen }) = flip {
+                if let Some(IntendedFlip { flip_id, seen }) = flip {
                     out.extend_from_slice(flip_id.as_bytes());
                     out.extend_from_slice(seen.as_bytes());
                 }
@@ -310,7 +310,7 @@ impl Change {
             11 => Self::Epoch { epoch: reader.varint()? },
             kind @ (12 | 14) => {
                 let (record, epoch) = (RecordId::from_bytes(reader.array()?), reader.varint()?);
-                let flip = (kind == 14).then(|| read_meant(&mut reader)).transpose()?;
+                let flip = (kind == 14).then(|| read_intended_flip(&mut reader)).transpose()?;
                 Self::Intent(Intent { record, epoch, flip })
             }
             13 => Self::NoIntent,
@@ -321,9 +321,9 @@ impl Change {
     }
 }
 
-fn read_meant(reader: &mut Reader<'_>) -> Result<Meant> {
+fn read_intended_flip(reader: &mut Reader<'_>) -> Result<IntendedFlip> {
     let mut flip = || reader.array().map(FlipId::from_bytes);
-    Ok(Meant { flip_id: flip()?, seen: flip()? })
+    Ok(IntendedFlip { flip_id: flip()?, seen: flip()? })
 }
 
 fn ino(reader: &mut Reader<'_>) -> Result<Ino> {
@@ -460,7 +460,11 @@ mod tests {
             Change::Sync { ino: Ino(3), number: 1234 },
             Change::Epoch { epoch: 2 },
             Change::Intent(Intent { record, epoch: 2, flip: None }),
-            Change::Intent(Intent { record, epoch: 2, flip: Some(Meant { flip_id: id(3), seen: id(4) }) }),
+            Change::Intent(Intent {
+                record,
+                epoch: 2,
+                flip: Some(IntendedFlip { flip_id: id(3), seen: id(4) }),
+            }),
             Change::NoIntent,
         ];
         for change in changes {

@@ -27,7 +27,7 @@ pub(super) async fn first_page(store: &TenantStore, known: &DedupIndex) -> Resul
     let packs = page.entries.iter().filter_map(|entry| entry.key.name().parse().ok());
     match page.next {
         None => known.keep_only(packs),
-        Some(_) => known.is_there(packs),
+        Some(_) => known.note_existing(packs),
     }
     Ok(())
 }

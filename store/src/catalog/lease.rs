@@ -283,8 +283,8 @@ impl WriteLease {
         let unsure: HashSet<PackId> = packs.into_iter().filter(|pack| self.known.is_unsure(pack)).collect();
         let missing = existing::missing(&self.store, unsure.clone()).await?;
         let all = missing.is_empty();
-        self.known.is_there(unsure.into_iter().filter(|pack| !missing.contains(pack)));
-        self.known.is_gone(missing);
+        self.known.note_existing(unsure.into_iter().filter(|pack| !missing.contains(pack)));
+        self.known.note_missing(missing);
         Ok(all)
     }
 

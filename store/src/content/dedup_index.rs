@@ -135,7 +135,7 @@ impl DedupIndex {
     /// read so in a live record, under its lease: so those packs exist, though they may be younger
     /// than the list of those that do, and if they are condemned from now on, that waits for the lease.
     pub(crate) fn learn_moved(&self, locations: Locations) {
-        self.is_there(locations.values().map(|location| location.pack));
+        self.note_existing(locations.values().map(|location| location.pack));
         if let Some(existing) = &mut *self.existing.write() {
             existing.extend(locations.values().map(|location| location.pack));
         }
@@ -158,12 +158,12 @@ impl DedupIndex {
     }
 
     /// These packs exist: somebody has asked, or a live record names them.
-    pub fn is_there(&self, packs: impl IntoIterator<Item = PackId>) {
+    pub fn note_existing(&self, packs: impl IntoIterator<Item = PackId>) {
         self.there.write().extend(packs);
     }
 
     /// These packs do not: nothing may refer to them.
-    pub fn is_gone(&self, packs: impl IntoIterator<Item = PackId>) {
+    pub fn note_missing(&self, packs: impl IntoIterator<Item = PackId>) {
         self.gone.write().extend(packs);
     }
 

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use futures::{FutureExt, channel::oneshot};
 use store::{
     bucket::{Bucket, BucketError, Key, MemoryBucket, Result, Version, Write},
-    catalog::pointer::{Flip, Meant},
+    catalog::pointer::{Flip, IntendedFlip},
     id::{PackId, RecordId},
 };
 
@@ -85,7 +85,7 @@ pub struct Inner {
     processes: Vec<Process>,
     pub oracle: Oracle,
     /// What mounts have written down of the flip that they mean.
-    pub journals: HashMap<usize, Meant>,
+    pub journals: HashMap<usize, IntendedFlip>,
     /// How often the clock has passed every lock's time, and when each key was written.
     epoch: u32,
     written: HashMap<String, u32>,

@@ -6,7 +6,7 @@ use store::{
     ErrorKind,
     catalog::{
         lock::Hold,
-        pointer::{Fate, Flip, Meant},
+        pointer::{Fate, Flip, IntendedFlip},
     },
     id::RecordId,
 };
@@ -36,7 +36,7 @@ impl Host {
         let loaded = hold.pointer().await;
         self.machine.inner().oracle.loads(self.process, &loaded);
         let flip_id = handle.new_flip_id();
-        let meant = hold.meant(flip_id).await;
+        let meant = hold.intended_flip(flip_id).await;
         self.machine.inner().journals.insert(self.process, meant);
         self.machine.inner().begins_flip(self.process);
         let target = self.records[target];
@@ -71,7 +71,7 @@ impl Host {
         self.make_up_for(&hold, self.records[target], meant).await;
     }
 
-    async fn make_up_for(&self, hold: &Hold, target: RecordId, meant: Meant) {
+    async fn make_up_for(&self, hold: &Hold, target: RecordId, meant: IntendedFlip) {
         let (flip_id, fate) = (meant.flip_id, hold.fate(target, Some(meant)).await);
         self.note(&format!("finds what was meant: {fate:?}"));
         match fate {

@@ -40,7 +40,7 @@ impl Host {
         let look = async || match records::get(&self.store, &self.lineage, shared).await {
             Ok((now, _)) if matches!(now.state, State::Live | State::Trashed) => {
                 let packs = now.content.iter().flat_map(|content| &content.packs);
-                known.is_there(packs.map(|used| used.pack).collect::<Vec<PackId>>());
+                known.note_existing(packs.map(|used| used.pack).collect::<Vec<PackId>>());
             }
             _ => {}
         };

@@ -12,7 +12,7 @@ use store::{
     catalog::{
         events,
         lock::{Hold, Terms},
-        pointer::{Fate, Flip, Meant, Move},
+        pointer::{Fate, Flip, IntendedFlip, Move},
         records,
     },
     format::{
@@ -375,7 +375,7 @@ async fn what_became_of_a_flip_is_known_for_as_long_as_the_pointer_remembers() {
     let begin = async |run: &str| {
         let hold = hold(&fixture, run).await;
         let flip_id = hold.handle().new_flip_id();
-        let meant = hold.meant(flip_id).await;
+        let meant = hold.intended_flip(flip_id).await;
         hold.release().await.unwrap();
         meant
     };
@@ -386,7 +386,7 @@ async fn what_became_of_a_flip_is_known_for_as_long_as_the_pointer_remembers() {
         fate
     };
     let operate = async |target| drop(fixture.handle("operator").point(&to(target, true)).await.unwrap());
-    let flip = async |target, meant: Meant| {
+    let flip = async |target, meant: IntendedFlip| {
         let hold = hold(&fixture, "one").await;
         hold.flip_as(target, meant.flip_id).await.unwrap();
         hold.release().await.unwrap();
@@ -424,7 +424,7 @@ async fn a_flip_that_was_overtaken_never_arrives() {
     let (fixture, records) = in_memory().await;
     let holding = hold(&fixture, "one").await;
     let flip_id = holding.handle().new_flip_id();
-    let meant = holding.meant(flip_id).await;
+    let meant = holding.intended_flip(flip_id).await;
     let key = layout::latest(&fixture.lineage);
     let seen = fixture.store.bucket.get(&key, u64::MAX).await.unwrap();
     holding.overtake(records[1]).await.unwrap();

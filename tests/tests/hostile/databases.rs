@@ -1,5 +1,5 @@
 //! These tests examine databases that somebody has made to harm whoever reads them, in processes that do not do as
-//! they are told. What such a process can reach is tested beside its walls, in `capture/src/cell/`.
+//! they are told. What such a process can reach is tested beside its sandbox, in `capture/src/cell/`.
 
 use std::{fs, path::Path, time::Duration};
 

@@ -12,7 +12,7 @@ use store::{
 };
 
 use super::{DeleteRequest, DeletedSnapshot, SnapshotDeletion};
-use crate::{Engine, failure::Failure, foreign::Meant, names::SnapshotChoice, text::reason};
+use crate::{Engine, failure::Failure, foreign::IntendedFlip, names::SnapshotChoice, text::reason};
 
 impl Engine {
     pub(super) async fn delete_snapshot(
@@ -27,9 +27,9 @@ impl Engine {
         if request.damaged {
             return give_up(&tenant, &handle, (reference, request.confirm), reason).await;
         }
-        let record = match self.meant(&tenant, &lineage, Some(reference)).await {
-            Ok(Meant::Anothers(manifest)) => return archive(&handle, &manifest, reason).await,
-            Ok(Meant::Ours(record)) => record,
+        let record = match self.named_snapshot(&tenant, &lineage, Some(reference)).await {
+            Ok(IntendedFlip::Anothers(manifest)) => return archive(&handle, &manifest, reason).await,
+            Ok(IntendedFlip::Ours(record)) => record,
             // Its record may be there, and damaged.
             Err(failure) if failure.kind == ErrorKind::NotFound => match whole_id(reference) {
                 Some(id) => match records::get(&tenant, &lineage, id).await {

@@ -24,11 +24,11 @@ pub use self::{
 };
 use crate::{
     Engine,
+    each_tenant::{EachTenant, FailedTurn},
     failure::{self, Failure},
     location::Purpose,
     outcome::Outcome,
     text::size,
-    turns::{FailedTurn, Turns},
 };
 
 /// Collects the garbage of one tenant or of all.
@@ -132,7 +132,7 @@ impl Outcome for GcOutcome {
 impl Engine {
     /// Collects garbage, or plans to.
     pub async fn gc(&self, request: &GcRequest) -> Result<GcOutcome, Failure> {
-        let mut turns = Turns::of(self, request.tenant.as_ref(), "gc").await?;
+        let mut turns = EachTenant::of(self, request.tenant.as_ref(), "gc").await?;
         let mut plans: Vec<Plan> = Vec::new();
         for tenant in turns.tenants() {
             let collected = self.collect(&tenant, request).await;

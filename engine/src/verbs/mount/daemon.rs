@@ -14,7 +14,7 @@ use crate::{
     Engine,
     failure::Failure,
     mount::{
-        Asked, MountRequest, Notes,
+        DestinationRequest, MountRequest, Notes,
         call::{self, Call},
         serving::{EndedBy, Serving},
     },
@@ -55,7 +55,7 @@ async fn answer(serving: &Arc<Serving>, request: Value) -> Value {
 
 async fn committed(serving: &Arc<Serving>, call: Call) -> Result<CommitOutcome, Failure> {
     let CommitRequest { other, force, capture, .. } = call::understood(call)?;
-    commit::serve(serving, &capture, Asked { other: other.as_ref(), force }).await
+    commit::serve(serving, &capture, DestinationRequest { other: other.as_ref(), force }).await
 }
 
 async fn unmounted(serving: &Arc<Serving>, call: Call) -> Result<UnmountOutcome, Failure> {

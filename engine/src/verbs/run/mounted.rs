@@ -22,7 +22,7 @@ use crate::{
         user::User,
     },
     mount::{
-        Asked, MountRequest, Notes, publish,
+        DestinationRequest, MountRequest, Notes, publish,
         serving::{EndedBy, Serving},
     },
     names::SnapshotName,
@@ -100,7 +100,7 @@ async fn capture(
         let message = format!("somebody has unmounted {mountpoint} while the command ran");
         return Err(Failure::new(ErrorKind::Io, message));
     }
-    let published = publish(engine, &serving.mount, &request.capture, Asked::default()).await?;
+    let published = publish(engine, &serving.mount, &request.capture, DestinationRequest::default()).await?;
     Ok(published.into())
 }
 

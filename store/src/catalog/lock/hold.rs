@@ -16,7 +16,7 @@ use super::{
 use crate::{
     Error, Result,
     bucket::Version,
-    catalog::pointer::{Fate, Flip, Meant, VersionedPointer},
+    catalog::pointer::{Fate, Flip, IntendedFlip, VersionedPointer},
     format::{
         lock::Lock,
         pointer::{Pointer, Target},
@@ -163,12 +163,12 @@ impl Hold {
     }
 
     /// What is to be written down before a flip with this id is tried.
-    pub async fn meant(&self, flip_id: FlipId) -> Meant {
-        Meant::on(&self.state.lock().await.pointer.pointer, flip_id)
+    pub async fn intended_flip(&self, flip_id: FlipId) -> IntendedFlip {
+        IntendedFlip::on(&self.state.lock().await.pointer.pointer, flip_id)
     }
 
     /// What became of a flip to `target` that somebody meant before this hold began.
-    pub async fn fate(&self, target: RecordId, meant: Option<Meant>) -> Fate {
+    pub async fn fate(&self, target: RecordId, meant: Option<IntendedFlip>) -> Fate {
         self.handle.fate(&self.state.lock().await.pointer, target, meant)
     }
 

@@ -12,13 +12,13 @@ mod archive;
 mod claim;
 mod emptied;
 mod flip;
+mod intended_flip;
 mod link_foreign;
-mod meant;
 mod operator_move;
 mod successor;
 mod swap;
 
-pub use meant::{Fate, Meant};
+pub use intended_flip::{Fate, IntendedFlip};
 pub use operator_move::Move;
 
 use super::lineage_handle::LineageHandle;

@@ -37,9 +37,9 @@ mod leftovers;
 mod plan;
 pub mod quota;
 pub mod repack;
+mod repack_candidates;
 mod roots;
 mod run;
-mod select_packs;
 mod spill_map;
 mod users;
 

@@ -86,7 +86,7 @@ impl SnapshotWriter {
         let (looked, now) = futures::future::join(self.lease.look_at_packs(), now).await;
         looked?;
         if let Ok(now) = &now {
-            self.known.is_there(now.packs());
+            self.known.note_existing(now.packs());
         }
         Ok(now)
     }

@@ -1,4 +1,4 @@
-//! `Walls` keeps a cell from other files, the network and other processes. The kernel enforces that for each
+//! `Sandbox` keeps a cell from other files, the network and other processes. The kernel enforces that for each
 //! thread.
 
 use std::{collections::BTreeMap, os::fd::BorrowedFd};
@@ -103,18 +103,18 @@ pub struct Confinement {
     pub landlock: bool,
 }
 
-pub(super) struct Walls {
+pub(super) struct Sandbox {
     filter: Option<BpfProgram>,
     ruleset: Option<RulesetCreated>,
 }
 
-impl Walls {
+impl Sandbox {
     /// For threads that read what is in `root` and write to what is in `scratch`.
     pub(super) fn around(root: BorrowedFd<'_>, scratch: BorrowedFd<'_>) -> Self {
         Self { filter: filter().ok(), ruleset: ruleset(root, scratch).ok() }
     }
 
-    /// From now on this thread is within them, as far as the kernel knows how.
+    /// From now on this thread is within it, as far as the kernel knows how.
     pub(super) fn close(&self) -> Confinement {
         // First, as it takes calls that are forbidden afterwards.
         let ruleset = self.ruleset.as_ref().and_then(|ruleset| ruleset.try_clone().ok());
@@ -161,5 +161,5 @@ fn rule(argument: u8, how: SeccompCmpOp, value: u64) -> Result<SeccompRule, Back
 }
 
 #[cfg(test)]
-#[path = "walls_tests.rs"]
+#[path = "confinement_tests.rs"]
 mod tests;

@@ -1,10 +1,10 @@
-//! `words` defines the messages between pstore and a cell: one order, then a line of JSON for each answer.
+//! `messages` defines the messages between pstore and a cell: one order, then a line of JSON for each answer.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{limits::Limits, walls::Confinement};
+use super::{confinement::Confinement, limits::Limits};
 use crate::{
     change::{sites::Sites, storage::Storage},
     check_job::{CheckJob, CheckResult},

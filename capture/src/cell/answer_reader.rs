@@ -1,4 +1,4 @@
-//! `hear` decodes the answers of a cell, and trusts none of them.
+//! `answer_reader` decodes the answers of a cell, and trusts none of them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,8 +7,8 @@ use std::{
 };
 
 use super::{
-    walls::Confinement,
-    words::{Answer, MAX_ANSWER_BYTES},
+    confinement::Confinement,
+    messages::{Answer, MAX_ANSWER_BYTES},
 };
 use crate::{
     check_job::{CheckJob, CheckResult},
@@ -116,5 +116,5 @@ pub fn is_understood(answers: &[u8]) -> bool {
 }
 
 #[cfg(test)]
-#[path = "hear_tests.rs"]
+#[path = "answer_reader_tests.rs"]
 mod tests;

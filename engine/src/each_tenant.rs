@@ -1,4 +1,4 @@
-//! `Turns` takes a verb through tenants: one that fails keeps no other from its turn.
+//! `EachTenant` takes a verb through tenants: one that fails keeps no other from its turn.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ const NAMED: usize = 8;
 
 /// All tenants of the store, or the one that was named.
 #[derive(Debug)]
-pub struct Turns {
+pub struct EachTenant {
     tenants: Vec<Tenant>,
     /// The command that looks at one tenant is this, and its name.
     verb: &'static str,
@@ -44,7 +44,7 @@ pub struct FailedTurn {
     pub hint: Option<String>,
 }
 
-impl Turns {
+impl EachTenant {
     /// Begins with the tenant that is named, or with all of the store.
     pub async fn of(engine: &Engine, named: Option<&Tenant>, verb: &'static str) -> Result<Self, Failure> {
         let tenants = match named {

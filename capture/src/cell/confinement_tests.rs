@@ -10,15 +10,15 @@ use std::{
 
 use super::*;
 
-/// What `attempt` makes of it within the walls; a thread of its own is as confined as a process.
+/// What `attempt` makes of it within the sandbox; a thread of its own is as confined as a process.
 fn within<T: Send>(attempt: impl FnOnce() -> T + Send) -> T {
     let (root, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (root, scratch) = (File::open(root.path()).unwrap(), File::open(scratch.path()).unwrap());
-    let walls = Walls::around(root.as_fd(), scratch.as_fd());
+    let sandbox = Sandbox::around(root.as_fd(), scratch.as_fd());
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             assert_eq!(
-                walls.close(),
+                sandbox.close(),
                 Confinement { seccomp: true, landlock: true },
                 "this kernel has neither"
             );
@@ -70,10 +70,10 @@ fn files_are_read_below_the_root_and_written_among_the_copies() {
     fs::write(root.path().join("database"), "x").unwrap();
     fs::write(other.path().join("secret"), "x").unwrap();
     let (in_root, in_scratch) = (File::open(root.path()).unwrap(), File::open(scratch.path()).unwrap());
-    let walls = Walls::around(in_root.as_fd(), in_scratch.as_fd());
+    let sandbox = Sandbox::around(in_root.as_fd(), in_scratch.as_fd());
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
-            walls.close();
+            sandbox.close();
             assert_eq!(fs::read(root.path().join("database")).unwrap(), b"x");
             fs::create_dir(scratch.path().join("check")).unwrap();
             fs::write(scratch.path().join("check/copy"), "x").unwrap();

@@ -1,4 +1,4 @@
-//! `Meant` is a flip that was noted before it was tried, so that another process can finish it.
+//! `IntendedFlip` is a flip that was noted before it was tried, so that another process can finish it.
 //!
 //! Before the pointer is moved, the flip's id and the last move that was seen are written down
 //! where they survive. A flip is made once: if the pointer remembers its id, it was made, and
@@ -15,7 +15,7 @@ use crate::{
 
 /// What was written down before a flip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Meant {
+pub struct IntendedFlip {
     /// The id that it has, however often it is tried.
     pub flip_id: FlipId,
     /// The last move before it.
@@ -37,7 +37,7 @@ pub enum Fate {
     Unknown,
 }
 
-impl Meant {
+impl IntendedFlip {
     /// A flip that is about to be tried on what `pointer` says.
     pub(in crate::catalog) fn on(pointer: &Pointer, flip_id: FlipId) -> Self {
         let seen = pointer.block().map(|block| block.last_move().unwrap_or(block.flip_id));
@@ -53,7 +53,7 @@ impl LineageHandle {
         &self,
         now: &VersionedPointer,
         target: RecordId,
-        meant: Option<Meant>,
+        meant: Option<IntendedFlip>,
     ) -> Fate {
         if now.pointer.target() == Target::Record(target) {
             return Fate::Current;
@@ -61,7 +61,7 @@ impl LineageHandle {
         if !self.rules.flip_once {
             return Fate::Open;
         }
-        let (Some(Meant { flip_id, seen }), Some(block)) = (meant, now.pointer.block()) else {
+        let (Some(IntendedFlip { flip_id, seen }), Some(block)) = (meant, now.pointer.block()) else {
             return Fate::Unknown;
         };
         match block.last_move() {
