@@ -37,7 +37,6 @@ pub fn all() -> Vec<(&'static str, Value)> {
         ("mount", of::<verbs::mount::MountOutcome>("mount")),
         ("mounts", of::<verbs::mounts::MountsOutcome>("mounts")),
         ("reap", of::<verbs::reap::ReapOutcome>("reap")),
-        ("reap-every", of::<verbs::reap::ReapEveryOutcome>("reap --every")),
         ("restore", of::<verbs::restore::RestoreOutcome>("restore")),
         ("retention-apply", of::<verbs::retention::RetentionOutcome>("retention apply")),
         ("retention-plan", of::<verbs::retention::RetentionOutcome>("retention plan")),

@@ -108,6 +108,10 @@ fn responses(sent: &Sent) -> Value {
 fn content(sent: &Sent) -> Value {
     match sent {
         Sent::Document(schema) => json!({ "application/json": { "schema": schema() } }),
+        Sent::Feed(schema) => json!({
+            "application/json": { "schema": schema() },
+            "text/event-stream": { "schema": { "type": "string" } },
+        }),
         Sent::Page => json!({ "text/html": { "schema": { "type": "string" } } }),
         Sent::Bytes => json!({ "application/octet-stream": {} }),
         Sent::Archive => json!({ ARCHIVE: {} }),

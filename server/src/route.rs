@@ -29,6 +29,8 @@ pub(crate) type Doing = Pin<Box<dyn Future<Output = Answer> + Send>>;
 pub enum Sent {
     /// A document with this schema.
     Document(fn() -> Value),
+    /// A document with this schema; or, for those who ask for it, a stream of what happens.
+    Feed(fn() -> Value),
     /// A page for people.
     Page,
     /// The bytes of a file.

@@ -19,13 +19,10 @@ pub(super) async fn run(engine: Engine, args: &ReapArgs) -> Result<Answer, Failu
         grace: args.grace,
         is_plan: args.dry_run,
     };
-    if let Some(every) = args.every {
-        let outcome = engine.reap_every(&request, every, signals::told_to_end()).await;
-        let [sweeps, evicted] = [(outcome.sweeps, "sweep", "sweeps"), (outcome.evicted, "lock", "locks")]
-            .map(|(count, one, many)| plural(count, one, many));
-        return Answer::of(&outcome, format!("{evicted} evicted in {sweeps}\n"));
-    }
-    let outcome = engine.reap(&request).await?;
+    let outcome = match args.every {
+        Some(every) => engine.reap_every(&request, every, signals::told_to_end()).await?,
+        None => engine.reap(&request).await?,
+    };
     Answer::of(&outcome, text(&outcome))
 }
 

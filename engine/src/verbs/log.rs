@@ -5,7 +5,7 @@ use serde::Serialize;
 use store::{
     catalog::events,
     format::event::{Event, EventKind},
-    id::{EventId, FlipId, JobId, RecordId},
+    id::{EventId, FlipId, RecordId},
 };
 
 use crate::{
@@ -51,23 +51,6 @@ pub struct LogEvent {
     pub holder_host: Option<String>,
     /// Which run of the host held the lock.
     pub holder_host_run_id: Option<String>,
-    /// What a server was asked for.
-    pub request: Option<RequestFields>,
-    /// The job that a server has done.
-    pub job_id: Option<JobId>,
-}
-
-/// What a server was asked for.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct RequestFields {
-    /// The method of HTTP.
-    pub method: String,
-    /// The path.
-    pub path: String,
-    /// Where it came from: an address, or `unix`.
-    pub peer: String,
-    /// The status that was answered.
-    pub status: u64,
 }
 
 /// The events of a profile.
@@ -118,13 +101,6 @@ impl From<Event> for LogEvent {
             holder_run_id: holder.as_ref().map(|holder| holder.run_id.clone()),
             holder_host: holder.as_ref().map(|holder| holder.host.clone()),
             holder_host_run_id: holder.map(|holder| holder.host_run_id),
-            request: event.request.map(|request| RequestFields {
-                method: request.method,
-                path: request.path,
-                peer: request.peer,
-                status: request.status,
-            }),
-            job_id: event.job,
         }
     }
 }

@@ -38,19 +38,6 @@ pub enum Sweep {
     Planned,
 }
 
-/// Sweeps that were made again and again.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct ReapEveryOutcome {
-    /// How many sweeps there were.
-    pub sweeps: u64,
-    /// How many of them failed, or passed something over.
-    pub failed: u64,
-    /// How many locks were taken away.
-    pub evicted: u64,
-}
-
-impl Outcome for ReapEveryOutcome {}
-
 /// A lock that was taken away, or would be.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct EvictedLock {
@@ -132,31 +119,28 @@ impl Engine {
     }
 
     /// Does the same again and again, `every` so often, until `stop` ends; a sweep that has begun is brought to its
-    /// end. One that fails keeps no later one from its time.
+    /// end. One that fails is told, and keeps no later one from its time. What the last one came to.
     pub async fn reap_every(
         &self,
         request: &ReapRequest,
         every: Duration,
         stop: impl Future<Output = ()>,
-    ) -> ReapEveryOutcome {
-        let mut all = ReapEveryOutcome { sweeps: 0, failed: 0, evicted: 0 };
+    ) -> Result<ReapOutcome, Failure> {
         let mut stop = std::pin::pin!(stop);
         loop {
             let next = Instant::now() + every;
             let swept = self.reap(request).await;
-            all.sweeps += 1;
             for lock in swept.iter().flat_map(|outcome| &outcome.evicted) {
                 let (of, holder) = (lock.lineage.lineage(), &lock.holder_run_id);
                 self.say(&format!("evicted {of}: run {holder:?} on {:?}", lock.holder_host));
-                all.evicted += 1;
             }
-            if let Some(failure) = swept.map_or_else(Some, |outcome| outcome.verdict()) {
+            let problem = swept.as_ref().map_or_else(|failure| Some(failure.clone()), ReapOutcome::verdict);
+            if let Some(failure) = problem {
                 self.warn(&failure.message);
-                all.failed += 1;
             }
             tokio::select! {
                 () = tokio::time::sleep_until(next) => {}
-                () = &mut stop => return all,
+                () = &mut stop => return swept,
             }
         }
     }

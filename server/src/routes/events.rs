@@ -18,7 +18,7 @@ use store::{
     },
     content::TenantStore,
     format::event::EventKind,
-    id::EventId,
+    id::{EventId, JobId},
     name::{ChromeMajor, Profile, Tenant},
 };
 use tokio::{sync::OwnedSemaphorePermit, time::Instant};
@@ -26,7 +26,7 @@ use tokio::{sync::OwnedSemaphorePermit, time::Instant};
 use crate::{
     call::{Answer, Call, answer},
     problem::Refusal,
-    route::{Access::Token, Route, Sent::Document},
+    route::{Access::Token, Route, Sent::Feed},
     schemas::{received, sent},
     tokens::{Role, Tenants},
 };
@@ -49,7 +49,7 @@ pub(super) static ROUTES: &[Route] = &[Route::new(
     "/v1/events",
     Token(Role::Read),
     "Tells what has happened in the tenants of the token; with `Accept: text/event-stream`, as it happens",
-    Document(sent::<EventPage>),
+    Feed(sent::<EventPage>),
     |call| Box::pin(events(call)),
 )
 .query(received::<FeedQuery>)];
@@ -92,6 +92,23 @@ pub struct FeedEvent {
     /// What has happened.
     #[serde(flatten)]
     pub event: LogEvent,
+    /// What a server was asked for.
+    pub request: Option<RequestFields>,
+    /// The job that a server has done.
+    pub job_id: Option<JobId>,
+}
+
+/// What a server was asked for.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct RequestFields {
+    /// The method of HTTP.
+    pub method: String,
+    /// The path.
+    pub path: String,
+    /// Where it came from: an address, or `unix`.
+    pub peer: String,
+    /// The status that was answered.
+    pub status: u64,
 }
 
 impl From<Told> for FeedEvent {
@@ -105,6 +122,13 @@ impl From<Told> for FeedEvent {
             tenant_id,
             profile_id: lineage.as_ref().map(|lineage| lineage.name.profile.clone()),
             chrome_major_version: lineage.map(|lineage| lineage.chrome_major),
+            request: event.request.clone().map(|request| RequestFields {
+                method: request.method,
+                path: request.path,
+                peer: request.peer,
+                status: request.status,
+            }),
+            job_id: event.job,
             event: event.into(),
         }
     }

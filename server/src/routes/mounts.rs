@@ -163,7 +163,7 @@ pub struct NamedMount {
 /// The mounts of this server, if it has any.
 fn mounts(call: &Call) -> Result<Arc<Mounts>, Failure> {
     call.server.mounts.clone().ok_or_else(|| {
-        Failure::new(ErrorKind::NotImplemented, "this server makes no mounts")
+        Failure::new(ErrorKind::NotFound, "this server makes no mounts")
             .hint("whoever runs it on a host with FUSE starts it with --mounts DIRECTORY")
     })
 }

@@ -80,7 +80,7 @@ const fn of_token(line: &'static str, body: Option<&'static str>, acme: [u16; 4]
 const OPERATE: [u16; 4] = [403, 403, 200, 200];
 const NOT_FOUND: [u16; 4] = [403, 403, 404, 404];
 const NOBODY: [u16; 4] = [403; 4];
-const NO_MOUNTS: [u16; 4] = [403, 501, 501, 501];
+const NO_MOUNTS: [u16; 4] = [403, 404, 404, 404];
 /// Of a tenant that does not exist, which only a token for all is told.
 const FOREIGN: Option<&str> = Some(r#"{ "tenant_id": "nobody", "dry_run": true }"#);
 
@@ -96,7 +96,7 @@ const TOKEN_TABLE: [OfToken; 13] = [
     of_token("GET /v1/schedules", None, NOBODY, OPERATE),
     of_token("GET /v1/events", None, ALL, ALL),
     // This server makes no mounts.
-    of_token("GET /v1/mounts", None, [501; 4], [501; 4]),
+    of_token("GET /v1/mounts", None, [404; 4], [404; 4]),
     of_token("POST /v1/mounts", Some(r#"{ "tenant_id": "other", "profile_id": "bob" }"#), NOBODY, NO_MOUNTS),
     of_token("POST /v1/mounts/{mount_id}/commit", None, NO_MOUNTS, NO_MOUNTS),
     of_token("DELETE /v1/mounts/{mount_id}", None, NO_MOUNTS, NO_MOUNTS),
