@@ -23,6 +23,7 @@ mod call;
 mod connections;
 mod dispatch;
 mod jobs;
+mod looks;
 mod observer;
 mod once;
 mod openapi;

@@ -2,13 +2,17 @@
 
 use std::sync::Arc;
 
-use axum::http::StatusCode;
+use axum::{
+    body::Bytes,
+    http::{HeaderValue, StatusCode},
+};
 use engine::{Engine, failure::Failure, interrupt::Interrupt};
 use store::{ErrorKind, catalog::clock};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
     jobs::Jobs,
+    looks::Looks,
     mounts::Mounts,
     problem::Refusal,
     queues::Queues,
@@ -36,6 +40,9 @@ const MAX_SUBSCRIBERS: usize = 32;
 /// How many jobs may be in progress at once. A collection takes up to 256 MiB of memory.
 const MAX_JOBS: usize = 2;
 
+/// A page of snapshots as it is answered, and the entity tag of the pointer.
+pub(crate) type Listed = (Bytes, HeaderValue);
+
 /// What all requests share.
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -46,6 +53,8 @@ pub(crate) struct Server {
     pub(crate) rates: Rates,
     pub(crate) work: Work,
     pub(crate) replays: Arc<Replays>,
+    /// Lists that several callers ask for at once.
+    pub(crate) lists: Arc<Looks<Result<Listed, Refusal>>>,
     pub(crate) readiness: Readiness<Verdict>,
     /// The same for all servers with the same settings.
     pub(crate) configuration: String,
@@ -96,6 +105,7 @@ impl Server {
             rates,
             work: Work::default(),
             replays: Arc::default(),
+            lists: Arc::default(),
             readiness: Readiness::default(),
             requests: Room::new("requests in progress", MAX_REQUESTS),
             waiting: Room::new("callers that wait for a lock", MAX_WAITING),

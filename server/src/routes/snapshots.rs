@@ -1,8 +1,14 @@
 //! `snapshots` has the five routes of the contract: list, show, roll back, delete, and take a lock away.
 
-use axum::http::{HeaderValue, Method, StatusCode, header};
+use std::{fmt::Display, sync::Arc};
+
+use axum::{
+    body::Body,
+    http::{HeaderValue, Method, Response, StatusCode, header},
+};
 use engine::{
     failure::Failure,
+    interrupt::Interrupt,
     names::{Scope, SnapshotName, Subject},
     verbs::{
         delete::{DeleteOutcome, DeleteRequest, DeletedSnapshot},
@@ -18,9 +24,11 @@ use store::{ErrorKind, name::ChromeMajor};
 
 use crate::{
     call::{Answer, Call, answer},
+    observer::RequestObserver,
     problem::Refusal,
     route::{Access::Tenant, Route, Sent::Document},
     schemas::{received, sent},
+    shared::Listed,
     tokens::Role,
 };
 
@@ -167,6 +175,18 @@ pub(super) static ROUTES: &[Route] = &[
 ];
 
 async fn list(call: Call) -> Answer {
+    let (looks, place) = (Arc::clone(&call.server.lists), call.uri.to_string());
+    let (body, current) = looks.share(place, listed(call)).await?;
+    let mut response = Response::new(Body::from(body));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::ETAG, current);
+    Ok(response)
+}
+
+/// One page, as it is answered, and the entity tag of the pointer. It may be for several callers, so it goes on
+/// though one of them leaves.
+async fn listed(call: Call) -> Result<Listed, Refusal> {
     let query: ListQuery = call.query()?;
     let limit = query.limit.unwrap_or(PAGE);
     if !(1..=MAX_PAGE).contains(&limit) {
@@ -177,15 +197,16 @@ async fn list(call: Call) -> Answer {
         chrome_major: query.chrome_major_version,
         expiry: false,
     };
-    let ListOutcome::Snapshots(list) = call.engine.list(&request).await? else {
+    let observer = Arc::new(RequestObserver { request_id: call.request_id.clone() });
+    let engine = call.server.engine.for_request(observer, Interrupt::new());
+    let ListOutcome::Snapshots(list) = engine.list(&request).await? else {
         return Err(Failure::internal("the snapshots of a profile were asked for").into());
     };
-    let current = HeaderValue::from_str(&format!("\"{}\"", list.active_sha256_prefix)).ok();
-    let mut response = answer(&page(list, query.after.as_deref(), limit)?)?;
-    if let Some(current) = current {
-        response.headers_mut().insert(header::ETAG, current);
-    }
-    Ok(response)
+    let unwritable = |error: &dyn Display| Failure::internal(format!("the list cannot be sent: {error}"));
+    let current = HeaderValue::from_str(&format!("\"{}\"", list.active_sha256_prefix));
+    let current = current.map_err(|error| unwritable(&error))?;
+    let page = page(list, query.after.as_deref(), limit)?;
+    Ok((serde_json::to_vec(&page).map_err(|error| unwritable(&error))?.into(), current))
 }
 
 /// The snapshots that follow `after`.
