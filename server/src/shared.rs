@@ -1,13 +1,14 @@
 //! `Server` holds what all requests share.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use axum::{
     body::Bytes,
     http::{HeaderValue, StatusCode},
 };
 use engine::{Engine, failure::Failure, interrupt::Interrupt};
-use store::{ErrorKind, catalog::clock};
+use parking_lot::Mutex;
+use store::{ErrorKind, catalog::clock, name::Tenant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
@@ -25,6 +26,8 @@ use crate::{
     work::Work,
 };
 
+/// How many loads may be judged at once. Each may examine up to 1 GiB on this host's disk.
+const MAX_LOADS: usize = 16;
 /// How many requests may be in progress at once.
 const MAX_REQUESTS: usize = 256;
 /// How many of them may wait for a lock, so that they leave room for others.
@@ -65,6 +68,7 @@ pub(crate) struct Server {
     pub(crate) made: Room,
     pub(crate) subscribers: Room,
     pub(crate) uploads: Room,
+    pub(crate) loads: Room,
     pub(crate) jobs: Jobs,
     pub(crate) job_room: Room,
     /// Whether it does jobs, and takes turns at what is due.
@@ -114,6 +118,7 @@ impl Server {
             made: Room::new("archives to make", MAX_MADE),
             subscribers: Room::new("callers that follow events", MAX_SUBSCRIBERS),
             uploads: Room::new("archives that arrive", MAX_UPLOADS),
+            loads: Room::new("loads in progress", MAX_LOADS),
             jobs: Jobs::default(),
             job_room: Room::new("jobs in progress", MAX_JOBS),
             does_jobs,
@@ -124,26 +129,64 @@ impl Server {
     }
 }
 
-/// Bounds how many of something there are at once. Nobody waits for room.
+/// Bounds how many of something there are at once, of which one tenant has at most half. Nobody waits for room.
 #[derive(Debug)]
 pub(crate) struct Room {
     what: &'static str,
     left: Arc<Semaphore>,
+    most_of_one: usize,
+    of_tenants: Arc<Mutex<HashMap<Tenant, usize>>>,
+}
+
+/// Room that a tenant has taken, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct TenantRoom {
+    tenant: Tenant,
+    of_tenants: Arc<Mutex<HashMap<Tenant, usize>>>,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl Room {
     fn new(what: &'static str, most: usize) -> Self {
-        Self { what, left: Arc::new(Semaphore::new(most)) }
+        let most_of_one = most.div_ceil(2);
+        Self { what, left: Arc::new(Semaphore::new(most)), most_of_one, of_tenants: Arc::default() }
+    }
+
+    /// Takes room for a tenant until it is dropped; if there is none, or the tenant has its share, the caller is
+    /// told to come back.
+    pub(crate) fn take_for(&self, tenant: &Tenant) -> Result<TenantRoom, Refusal> {
+        let permit = self.take()?;
+        let mut of_tenants = self.of_tenants.lock();
+        let taken = of_tenants.entry(tenant.clone()).or_default();
+        if *taken >= self.most_of_one {
+            return Err(full(&format!("the tenant has too many {}", self.what)));
+        }
+        *taken += 1;
+        Ok(TenantRoom { tenant: tenant.clone(), of_tenants: Arc::clone(&self.of_tenants), _permit: permit })
     }
 
     /// Takes room until the permit is dropped; if there is none, the caller is told to come back.
     pub(crate) fn take(&self) -> Result<OwnedSemaphorePermit, Refusal> {
-        Arc::clone(&self.left).try_acquire_owned().map_err(|_| {
-            let message = format!("the server has too many {}", self.what);
-            let failure = Failure::new(ErrorKind::Unavailable, message).hint("try again in a few seconds");
-            Refusal::new(StatusCode::SERVICE_UNAVAILABLE, failure)
-        })
+        let permit = Arc::clone(&self.left).try_acquire_owned();
+        permit.map_err(|_| full(&format!("the server has too many {}", self.what)))
     }
+}
+
+impl Drop for TenantRoom {
+    fn drop(&mut self) {
+        let mut of_tenants = self.of_tenants.lock();
+        if let Some(taken) = of_tenants.get_mut(&self.tenant) {
+            *taken -= 1;
+            if *taken == 0 {
+                of_tenants.remove(&self.tenant);
+            }
+        }
+    }
+}
+
+fn full(message: &str) -> Refusal {
+    let failure = Failure::new(ErrorKind::Unavailable, message).hint("try again in a few seconds");
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, failure)
 }
 
 #[cfg(test)]
@@ -159,5 +202,18 @@ mod tests {
         assert!(refusal.response("id").headers().contains_key("retry-after"));
         drop(taken);
         assert!(room.take().is_ok());
+    }
+
+    #[test]
+    fn one_tenant_leaves_half_of_the_room_to_others() {
+        let room = Room::new("archives", 4);
+        let [acme, other] = ["acme", "other"].map(|tenant| tenant.parse::<Tenant>().unwrap());
+        let taken = [room.take_for(&acme).unwrap(), room.take_for(&acme).unwrap()];
+        assert_eq!(room.take_for(&acme).unwrap_err().status, 503);
+        let of_other = room.take_for(&other).unwrap();
+        drop(taken);
+        assert!(room.take_for(&acme).is_ok());
+        drop(of_other);
+        assert!(room.of_tenants.lock().is_empty());
     }
 }

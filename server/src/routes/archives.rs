@@ -83,7 +83,7 @@ async fn published(call: &Call, archive: PublishedArchive, is_streamed: bool) ->
     let body = match call.method == Method::HEAD {
         true => Body::empty(),
         false => {
-            let room = call.server.downloads.take()?;
+            let room = call.server.downloads.take_for(&call.profile()?.tenant)?;
             Body::from_stream(archive.pieces(range.clone()).map_err(broken_off).inspect_ok(move |_| {
                 // It is taken until the last byte is sent.
                 let _ = &room;
@@ -105,7 +105,7 @@ async fn made(call: &Call, choice: SnapshotChoice) -> Answer {
     let body = match call.method == Method::HEAD {
         true => Body::empty(),
         false => {
-            let room = call.server.made.take()?;
+            let room = call.server.made.take_for(&call.profile()?.tenant)?;
             let (engine, (writer, reading)) = (call.engine.clone(), stream::channel());
             let writing = async move {
                 let request = ExportRequest::new(choice, ExportDestination::Stream);

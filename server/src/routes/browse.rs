@@ -125,7 +125,7 @@ async fn tree(call: Call) -> Answer {
 async fn file(call: Call) -> Answer {
     let query: LineageQuery = call.query()?;
     let choice = call.snapshot(query.chrome_major_version)?;
-    let room = call.server.downloads.take()?;
+    let room = call.server.downloads.take_for(&call.profile()?.tenant)?;
     let file = call.engine.open_file(&choice, OsStr::new(call.segment("path")?)).await?.file;
     let size = file.size();
     let (writer, reading) = stream::channel();

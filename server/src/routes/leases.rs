@@ -143,7 +143,7 @@ async fn acquire(call: Call) -> Answer {
     }
     let room = match query.wait {
         0 => None,
-        _ => Some(call.server.waiting.take()?),
+        _ => Some(call.server.waiting.take_for(&call.profile()?.tenant)?),
     };
     let lineage = call.lineage(body.chrome_major_version)?;
     let profile = lineage.profile.clone();

@@ -76,7 +76,10 @@ async fn load(call: Call) -> Answer {
             normalise_exit: false,
         },
     };
-    let load = call.engine.judged_load(&request).await?;
+    let room = call.server.loads.take_for(&request.profile.tenant)?;
+    let load = call.engine.judged_load(&request).await;
+    drop(room);
+    let load = load?;
     let archive = load.snapshot.as_ref().map(archive);
     answer(&LoadAnswer { load, archive })
 }
