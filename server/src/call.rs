@@ -15,6 +15,7 @@ use engine::{
 use parking_lot::Mutex;
 use serde::{Serialize, de::DeserializeOwned};
 use store::{
+    ErrorKind,
     name::{ChromeMajor, ProfileName, Tenant},
     ops::read::resolve::{InvalidReference, Reference},
 };
@@ -27,6 +28,12 @@ use crate::{
 
 /// So many digits of an id name a snapshot wherever one is to be changed for good.
 const ID_DIGITS: usize = 12;
+
+/// The header with what must be current, as descriptions of routes have it.
+pub(crate) const IF_MATCH: (&str, &str) = (
+    "If-Match",
+    "The `active_sha256_prefix` that the pointer must have, in quotes; if it has another, the answer is 412.",
+);
 
 /// Proves that the caller holds the lock.
 pub(crate) const LEASE: &str = "Pstore-Lease";
@@ -122,6 +129,27 @@ impl Call {
     pub(crate) fn header(&self, name: &str) -> Result<Option<&str>, Failure> {
         let text = self.headers.get(name).map(|value| value.to_str());
         text.transpose().map_err(|_| Failure::usage(format!("{name} is no plain text")))
+    }
+
+    /// What must be current, if the caller says so. `*` is met by whatever is.
+    pub(crate) fn if_match(&self) -> Result<Option<String>, Failure> {
+        let Some(value) = self.header(header::IF_MATCH.as_str())?.filter(|value| value.trim() != "*") else {
+            return Ok(None);
+        };
+        let digits = value.trim().strip_prefix('"').and_then(|value| value.strip_suffix('"'));
+        let digits = digits.filter(|digits| !digits.contains('"')).ok_or_else(|| {
+            Failure::usage("If-Match takes one entity tag, as the list of snapshots has it in its ETag")
+        })?;
+        Ok(Some(digits.to_owned()))
+    }
+
+    /// Why a move of the pointer failed: if something else is current than the caller has said, its condition did.
+    pub(crate) fn unmatched(&self, failure: Failure) -> Refusal {
+        let is_conditional = self.if_match().is_ok_and(|expected| expected.is_some());
+        match is_conditional && failure.kind == ErrorKind::PointerMoved {
+            true => Refusal::new(StatusCode::PRECONDITION_FAILED, failure.hint("look what is current now")),
+            false => failure.into(),
+        }
     }
 
     /// The document that was sent.

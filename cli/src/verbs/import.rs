@@ -28,6 +28,8 @@ impl ImportArgs {
             checks: self.checks.options(),
             force: self.force,
             lock_token: None,
+            only_from: None,
+            goes_back: true,
             actor: self.actor.name(),
         }
     }

@@ -65,6 +65,11 @@ pub struct ImportRequest {
     pub force: bool,
     /// The token of the lock, if whoever asks holds it: then the pointer is moved by the holder.
     pub lock_token: Option<Nonce>,
+    /// The `active_sha256_prefix` that the pointer must have until it is moved; if it is not said, what it has when
+    /// the import begins.
+    pub only_from: Option<String>,
+    /// Make an archive that was stored before the current snapshot again, though others have followed it.
+    pub goes_back: bool,
     /// Who acts.
     pub actor: ActorName,
 }
@@ -91,9 +96,20 @@ impl ImportRequest {
             checks: CheckOptions::default(),
             force: false,
             lock_token: None,
+            only_from: None,
+            goes_back: true,
             actor: ActorName::default(),
         }
     }
+}
+
+/// Who moves the pointer, and from where.
+struct MoveRight {
+    /// None if nobody holds the lock.
+    hold: Option<Hold>,
+    pointer: Option<Pointer>,
+    /// What the pointer must name until it is moved; anything if it is moved by force.
+    only_from: Option<String>,
 }
 
 /// The snapshot that an archive became.
@@ -151,10 +167,10 @@ impl Engine {
         let tenant = self.writable_tenant(&lineage.name.tenant).await?;
         let actor = self.actor(&request.actor);
         let handle = LineageHandle::new(tenant.clone(), lineage.clone(), actor.clone());
-        let (hold, pointer) = self.right_to_move(&handle, request).await?;
+        let right = self.right_to_move(&handle, request).await?;
         let policy = self.settings.retention(&lineage.name).policy;
         retention::require_room(&tenant, &lineage, &policy, &Reason::Import).await?;
-        let base = base(&tenant, &lineage, pointer.as_ref()).await?;
+        let base = base(&tenant, &lineage, right.pointer.as_ref()).await?;
         let archive = self.archive_to_import((request, file), (&tenant, &lineage), &actor, manifest);
         let name = archive.name.clone();
         let importing = import::import(&tenant, archive, base, stream, self.progress());
@@ -162,23 +178,21 @@ impl Engine {
             imported = importing => imported.map_err(|error| refused(error, &name))?,
             () = self.interrupt.raised() => return Err(Error::Interrupted.into()),
         };
-        let mut flip = Flip::Unchanged;
-        if imported.held_back.is_none() {
-            let job = self.publish_policy(&lineage.name.tenant);
-            let how = How { force: request.force, ..How::default() };
-            let progress = self.progress();
-            (imported.record, flip) = match &hold {
-                Some(hold) => {
-                    let id = handle.new_flip_id();
-                    pointer_move::flip(hold, imported.record, id, Some(&job), progress).await?
-                }
-                None => {
-                    let kind = EventKind::Import;
-                    pointer_move::point(&handle, imported.record, kind, how, &job, progress).await?
-                }
-            };
-        }
+        let flip = match imported.held_back {
+            Some(_) => None,
+            None => self.make_current(&handle, request, right, &mut imported).await?,
+        };
         Ok(self.imported(&lineage, imported, flip))
+    }
+
+    /// Finds out whether an archive that is still to come may be imported. What the pointer names now, which can be
+    /// empty.
+    pub async fn may_import(&self, request: &ImportRequest) -> Result<String, Failure> {
+        let chrome_major = chrome_major(request, Path::new(STREAM), None)?;
+        let lineage = Lineage { name: request.profile.clone(), chrome_major };
+        let tenant = self.writable_tenant(&lineage.name.tenant).await?;
+        let handle = LineageHandle::new(tenant, lineage, self.actor(&request.actor));
+        Ok(active(self.right_to_move(&handle, request).await?.pointer.as_ref()))
     }
 
     /// The lock of whoever holds it; else nobody may hold it. And what the pointer says.
@@ -186,12 +200,54 @@ impl Engine {
         &self,
         handle: &LineageHandle,
         request: &ImportRequest,
-    ) -> Result<(Option<Hold>, Option<Pointer>), Failure> {
-        let Some(token) = request.lock_token else {
-            return Ok((None, self.pointer_to_move(handle, request.force).await?.0));
+    ) -> Result<MoveRight, Failure> {
+        let (hold, pointer) = match request.lock_token {
+            None => (None, self.pointer_to_move(handle, request.force).await?.0),
+            Some(token) => {
+                let hold = handle.adopt(token).await?;
+                let pointer = hold.pointer().await;
+                (Some(hold), Some(pointer))
+            }
         };
-        let hold = handle.adopt(token).await?;
-        Ok((Some(hold), handle.pointer().await?.map(|read| read.pointer)))
+        let now = active(pointer.as_ref());
+        if let Some(expected) = request.only_from.as_ref().filter(|expected| **expected != now) {
+            return Err(handle.moved_from(expected).into());
+        }
+        Ok(MoveRight { hold, pointer, only_from: (!request.force).then_some(now) })
+    }
+
+    /// Makes what was imported the current snapshot. None if it was stored before, and others have followed it.
+    async fn make_current(
+        &self,
+        handle: &LineageHandle,
+        request: &ImportRequest,
+        MoveRight { hold, mut only_from, .. }: MoveRight,
+        imported: &mut Imported,
+    ) -> Result<Option<Flip>, Failure> {
+        let record = imported.record.clone();
+        if imported.outcome == Stored::Unchanged && !request.force {
+            let now = handle.pointer().await?.map(|read| read.pointer);
+            let is_named = now.as_ref().is_some_and(|now| now.target() == Target::Record(record.record));
+            if is_named {
+                only_from = Some(active(now.as_ref()));
+            } else if !request.goes_back {
+                return Ok(None);
+            }
+        }
+        let job = self.publish_policy(&handle.lineage().name.tenant);
+        let progress = self.progress();
+        let (record, flip) = match &hold {
+            Some(hold) => {
+                let id = handle.new_flip_id();
+                pointer_move::flip(hold, record, id, Some(&job), progress).await?
+            }
+            None => {
+                let how = How { force: request.force, only_from, ..How::default() };
+                pointer_move::point(handle, record, EventKind::Import, how, &job, progress).await?
+            }
+        };
+        imported.record = record;
+        Ok(Some(flip))
     }
 
     /// Takes in the archive that another program has made the current snapshot.
@@ -267,13 +323,18 @@ impl Engine {
         }
     }
 
-    fn imported(&self, lineage: &Lineage, imported: Imported, flip: Flip) -> ImportOutcome {
+    /// Tells of an import. Without a flip, the snapshot is not the current one.
+    fn imported(&self, lineage: &Lineage, imported: Imported, flip: Option<Flip>) -> ImportOutcome {
         let Imported { record, snapshot_id, outcome, held_back, arrived, skipped, taken_over, elapsed } =
             imported;
         let read_files = record.counts.files;
-        let report = Report::of(&record, snapshot_id, outcome, flip);
+        let is_passed = flip.is_none() && held_back.is_none();
+        let report = Report::of(&record, snapshot_id, outcome, flip.unwrap_or(Flip::Unchanged));
         let report = Report { held_back, skipped, read_files, taken_over, elapsed, ..report };
-        let captured = CapturedFields::of(lineage, &report, Vec::new());
+        let remarks =
+            is_passed.then(|| "it was stored before, and another snapshot is current now".to_owned());
+        let mut captured = CapturedFields::of(lineage, &report, remarks.into_iter().collect());
+        captured.active_sha256_prefix = captured.active_sha256_prefix.filter(|_| !is_passed);
         captured.warnings.iter().for_each(|warning| self.warn(warning));
         ImportOutcome {
             captured,
@@ -353,6 +414,11 @@ fn require_zstd(
         "`{reader} {shown} | zstd | pstore import - {name} --chrome-major {}`",
         lineage.chrome_major
     )))
+}
+
+/// What the pointer names: the first digits of a snapshot, or nothing.
+fn active(pointer: Option<&Pointer>) -> String {
+    pointer.map(|pointer| pointer.active_sha256_prefix.clone()).unwrap_or_default()
 }
 
 /// The current snapshot, if it is one of ours that can be built on.

@@ -4,7 +4,7 @@ use std::{fmt::Display, sync::Arc};
 
 use axum::{
     body::Body,
-    http::{HeaderValue, Method, Response, StatusCode, header},
+    http::{HeaderValue, Method, Response, header},
 };
 use engine::{
     failure::Failure,
@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use store::{ErrorKind, name::ChromeMajor};
 
 use crate::{
-    call::{Answer, Call, answer},
+    call::{Answer, Call, IF_MATCH, answer},
     observer::RequestObserver,
     problem::Refusal,
     route::{Access::Tenant, Route, Sent::Document},
@@ -145,10 +145,7 @@ pub(super) static ROUTES: &[Route] = &[
         |call| Box::pin(rollback(call)),
     )
     .told()
-    .headers(&[(
-        "If-Match",
-        "The `active_sha256_prefix` that the pointer must have, in quotes; if it has another, the answer is 412.",
-    )])
+    .headers(&[IF_MATCH])
     .body(received::<RollbackBody>),
     Route::new(
         "delete_snapshot",
@@ -256,27 +253,10 @@ async fn rollback(call: Call) -> Answer {
         reason: body.reason,
         confirm: body.confirm,
         force: body.force,
-        only_from: if_match(&call)?,
+        only_from: call.if_match()?,
     };
-    let outcome = call.engine.rollback(&request).await.map_err(|failure| {
-        match request.only_from.is_some() && failure.kind == ErrorKind::PointerMoved {
-            true => Refusal::new(StatusCode::PRECONDITION_FAILED, failure.hint("look what is current now")),
-            false => failure.into(),
-        }
-    })?;
-    answer(&outcome)
-}
-
-/// What must be current, if the caller says so. `*` is met by whatever is.
-fn if_match(call: &Call) -> Result<Option<String>, Failure> {
-    let Some(value) = call.header(header::IF_MATCH.as_str())?.filter(|value| value.trim() != "*") else {
-        return Ok(None);
-    };
-    let digits = value.trim().strip_prefix('"').and_then(|value| value.strip_suffix('"'));
-    let digits = digits.filter(|digits| !digits.contains('"')).ok_or_else(|| {
-        Failure::usage("If-Match takes one entity tag, as the list of snapshots has it in its ETag")
-    })?;
-    Ok(Some(digits.to_owned()))
+    let outcome = call.engine.rollback(&request).await;
+    answer(&outcome.map_err(|failure| call.unmatched(failure))?)
 }
 
 async fn delete(call: Call) -> Answer {

@@ -2,7 +2,9 @@
 
 use axum::http::Method;
 use engine::{
+    Engine,
     failure::Failure,
+    interrupt::Interrupt,
     verbs::import::{ImportOutcome, ImportRequest, ImportSource},
 };
 use schemars::JsonSchema;
@@ -10,11 +12,12 @@ use serde::Deserialize;
 use store::{
     ErrorKind,
     id::{Nonce, Sha256},
-    name::ChromeMajor,
+    name::{ChromeMajor, ProfileName},
 };
 
 use crate::{
-    call::{Answer, Call, LEASE, answer},
+    call::{Answer, Call, IF_MATCH, LEASE, answer},
+    problem::Refusal,
     received_file::ReceivedFile,
     route::{Access::Tenant, Route, Sent::Document},
     schemas::{received, sent},
@@ -35,10 +38,13 @@ pub(super) static ROUTES: &[Route] = &[Route::new(
     |call| Box::pin(upload(call)),
 )
 .query(received::<UploadQuery>)
-.headers(&[(
-    LEASE,
-    "The token of the profile's lock. Who sends none needs the role `operate`, and nobody may hold the lock.",
-)])
+.headers(&[
+    (
+        LEASE,
+        "The token of the profile's lock. Who sends none needs the role `operate`, and nobody may hold the lock.",
+    ),
+    IF_MATCH,
+])
 .archive()
 .told()];
 
@@ -58,26 +64,41 @@ async fn upload(call: Call) -> Answer {
     if lock_token.is_none() {
         call.require_role(Role::Operate, "an upload without a lease")?;
     }
-    let profile = call.profile()?;
-    let room = call.server.uploads.take()?;
-    let body = call.arriving.lock().take();
-    let body = body.ok_or_else(|| Failure::internal("the route takes no archive"))?;
-    let most = call.engine.settings.tenant(&profile.tenant).max_profile_bytes.saturating_add(OVERHEAD_BYTES);
-    let file = ReceivedFile::receive(body, most, &call.engine.archive_scratch()).await?;
+    let (profile, expected) = (call.profile()?, call.if_match()?);
+    if call.server.stopping.is_raised() {
+        return Err(Failure::new(ErrorKind::Unavailable, "the server stops").into());
+    }
+    let room = call.server.uploads.take_for(&profile.tenant)?;
+    let request = ImportRequest {
+        chrome_major: Some(query.chrome_major_version),
+        lock_token,
+        goes_back: expected.is_some(),
+        only_from: expected,
+        actor: call.actor(),
+        ..ImportRequest::new(ImportSource::Stream, profile)
+    };
+    // Who may not do it need not send it; and what is current now is what the archive follows.
+    let current = call.engine.may_import(&request).await.map_err(|failure| call.unmatched(failure))?;
+    let request = ImportRequest { only_from: Some(current), ..request };
+    let file = arrived(&call, &request.profile).await?;
     if file.sha256 != query.sha256 {
         let message = format!("the archive that arrived has the SHA-256 {}", file.sha256);
         let failure = Failure::new(ErrorKind::IntegrityFailed, message);
         return Err(failure.hint("send it again; nothing was stored").into());
     }
-    let request = ImportRequest {
-        chrome_major: Some(query.chrome_major_version),
-        lock_token,
-        actor: call.actor(),
-        ..ImportRequest::new(ImportSource::Stream, profile)
-    };
-    let outcome = call.engine.import_stream(&request, Box::new(file.open()?)).await;
+    // All of it is here: it is stored, even if its caller goes away now or the server is told to stop.
+    let engine = Engine { interrupt: Interrupt::new(), ..call.engine.clone() };
+    let outcome = engine.import_stream(&request, Box::new(file.open()?)).await;
     drop((file, room));
-    answer(&outcome?)
+    answer(&outcome.map_err(|failure| call.unmatched(failure))?)
+}
+
+/// The archive, if it is not longer than a profile of the tenant may be.
+async fn arrived(call: &Call, profile: &ProfileName) -> Result<ReceivedFile, Refusal> {
+    let body = call.arriving.lock().take();
+    let body = body.ok_or_else(|| Failure::internal("the route takes no archive"))?;
+    let most = call.engine.settings.tenant(&profile.tenant).max_profile_bytes.saturating_add(OVERHEAD_BYTES);
+    ReceivedFile::receive(body, most, &call.engine.archive_scratch()).await
 }
 
 fn lease(call: &Call) -> Result<Option<Nonce>, Failure> {

@@ -1,11 +1,17 @@
 //! Archives that callers send, and rollbacks that only one of two operators may make.
 
-use std::{fs, io::Write, time::Duration};
+use std::{
+    fs,
+    io::{Read, Write},
+    net::TcpStream,
+    thread,
+    time::{Duration, Instant},
+};
 
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use tests::{
-    served::{Reply, Served, request, with_header},
+    served::{Reply, Served, answer, request, with_header},
     tree::noise,
 };
 
@@ -122,4 +128,119 @@ fn a_rollback_is_made_only_from_where_its_caller_thinks_it_is() {
     assert_eq!(roll(&scene.shas[0], &tag, true).expect(200)["outcome"], "rolled_back");
     roll(&scene.shas[1], &tag, true).refused(412, "pointer_moved");
     assert_eq!(roll(&scene.shas[1], "*", true).expect(200)["outcome"], "rolled_back");
+}
+
+/// The digits of the current snapshot.
+fn current(server: &Served, secret: &str) -> String {
+    let list = server.call(&format!("GET {ALICE}"), Some(secret), None).expect(200);
+    list["active_sha256_prefix"].as_str().unwrap().to_owned()
+}
+
+/// An upload of which the server has read the head, has found that it may be made, and waits for the body.
+fn begun(server: &Served, secret: &str, query: &str, body: &[u8]) -> TcpStream {
+    const GO_ON: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+    let head = request(&format!("POST {ALICE}/uploads?{query}"), Some(secret), None);
+    let head = head.replace("Content-Length: 0", &format!("Content-Length: {}", body.len()));
+    let mut stream = server.connect();
+    stream.write_all(with_header(&head, "Expect: 100-continue").as_bytes()).unwrap();
+    let mut said = vec![0; GO_ON.len()];
+    stream.read_exact(&mut said).unwrap();
+    assert_eq!(said, GO_ON, "{}", String::from_utf8_lossy(&said));
+    stream
+}
+
+#[test]
+fn an_archive_that_is_sent_again_does_not_undo_what_followed() {
+    let scene = Scene::new();
+    let secret = scene.token("acme", "operate");
+    let server = scene.serve();
+    let (archive, major) = exported(&scene, &scene.shas[0]);
+    let query = format!("chrome_major_version={major}&sha256={}", digest(&archive));
+    let first = upload(&server, &secret, &query, None, &archive).expect(200);
+    let first = first["active_sha256_prefix"].as_str().unwrap().to_owned();
+    let newer = scene.capture("acme/alice", "third");
+    let again = upload(&server, &secret, &query, None, &archive).expect(200);
+    assert_eq!(
+        (&again["outcome"], &again["pointer"]),
+        (&json!("unchanged"), &json!("unchanged")),
+        "{again:#}"
+    );
+    assert_eq!((&again["sha256_prefix"], &again["active_sha256_prefix"]), (&json!(first), &json!(null)));
+    assert_eq!(current(&server, &secret), newer);
+    // Who says what it goes back from, means it.
+    let send = |tag: &str| {
+        let head = request(&format!("POST {ALICE}/uploads?{query}"), Some(&secret), None);
+        server.send_bytes(&with_header(&head, &format!("If-Match: \"{tag}\"")), &archive)
+    };
+    send(&scene.shas[1]).refused(412, "pointer_moved");
+    assert_eq!(current(&server, &secret), newer);
+    assert_eq!(send(&newer).expect(200)["pointer"], "flipped");
+    assert_eq!(current(&server, &secret), first);
+}
+
+#[test]
+fn an_archive_does_not_replace_a_snapshot_that_was_stored_while_it_arrived() {
+    let scene = Scene::new();
+    let secret = scene.token("acme", "operate");
+    let server = scene.serve();
+    let (archive, major) = exported(&scene, &scene.shas[0]);
+    let query = format!("chrome_major_version={major}&sha256={}", digest(&archive));
+    let mut stream = begun(&server, &secret, &query, &archive);
+    let newer = scene.capture("acme/alice", "third");
+    stream.write_all(&archive).unwrap();
+    answer(&mut stream).refused(409, "pointer_moved");
+    assert_eq!(current(&server, &secret), newer);
+}
+
+#[test]
+fn who_may_not_upload_is_told_before_anything_is_sent() {
+    let scene = Scene::new();
+    let secret = scene.token("acme", "run");
+    let server = scene.serve();
+    let body = json!({ "holder_run_id": "run-1" });
+    let taken = server.call(&format!("POST {ALICE}/leases"), Some(&secret), Some(&body)).expect(200);
+    let token = taken["token"].as_str().unwrap();
+    let major = taken["chrome_major_version"].as_u64().unwrap();
+    let query = format!("chrome_major_version={major}&sha256={}", digest(b""));
+    let announce = |lease: &str, bytes: u64| {
+        let head = request(&format!("POST {ALICE}/uploads?{query}"), Some(&secret), None);
+        let head = head.replace("Content-Length: 0", &format!("Content-Length: {bytes}"));
+        server.send(&with_header(&head, &format!("Pstore-Lease: {lease}")))
+    };
+    announce(&"0".repeat(token.len()), 1000).refused(409, "lock_lost");
+    announce(token, 1 << 50).refused(413, "invalid_input");
+}
+
+/// What has all arrived is stored, though its caller goes away or the server is told to stop.
+#[test]
+fn an_archive_that_has_arrived_is_stored_whoever_goes_away() {
+    let scene = Scene::new();
+    let secret = scene.token("acme", "operate");
+    let server = scene.serve();
+    fs::write(scene.folder.path().join("source/large"), noise(3_000_000, 7)).unwrap();
+    scene.capture("acme/alice", "third");
+    let (archive, major) = exported(&scene, "latest");
+    let query = format!("chrome_major_version={major}&sha256={}", digest(&archive));
+    let newer = scene.capture("acme/alice", "fourth");
+    let mut stream = begun(&server, &secret, &query, &archive);
+    stream.write_all(&archive).unwrap();
+    drop(stream);
+    let began = Instant::now();
+    while current(&server, &secret) == newer {
+        assert!(began.elapsed() < Duration::from_secs(30), "it was given up: {}", server.said());
+        thread::sleep(Duration::from_millis(20));
+    }
+    let (archive, _) = exported(&scene, &scene.shas[0]);
+    let query = format!("chrome_major_version={major}&sha256={}", digest(&archive));
+    let mut stream = begun(&server, &secret, &query, &archive);
+    server.terminate();
+    let began = Instant::now();
+    while TcpStream::connect(&server.address).is_ok() {
+        assert!(began.elapsed() < Duration::from_secs(10), "it still accepts connections");
+        thread::sleep(Duration::from_millis(10));
+    }
+    stream.write_all(&archive).unwrap();
+    let stored = answer(&mut stream).expect(200);
+    assert_eq!(stored["pointer"], "flipped", "{stored:#}");
+    assert_eq!(server.stop().document["drained"], true);
 }
