@@ -21,6 +21,7 @@ use store::{
 };
 
 use crate::{
+    peer::LocalUser,
     problem::Refusal,
     shared::Server,
     tokens::{Role, Tenants},
@@ -56,6 +57,8 @@ pub(crate) struct Call {
     pub(crate) role: Option<Role>,
     /// The tenants that the caller may act for; none where nobody needs to say who it is.
     pub(crate) tenants: Option<Tenants>,
+    /// The user of this host that has connected, if it came through a socket in the file system.
+    pub(crate) user: Option<LocalUser>,
     /// What stands in the places that the path of the route leaves open.
     pub(crate) path: BTreeMap<String, String>,
     pub(crate) method: Method,

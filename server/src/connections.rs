@@ -18,7 +18,7 @@ use tower_service::Service;
 use crate::{
     dispatch,
     listen::{Connection, Listener},
-    peer::Peer,
+    peer::{LocalUser, Peer},
     progress::Progress,
     shared::Server,
     tls::{Certified, Tls},
@@ -81,7 +81,8 @@ pub(crate) async fn serve(
 async fn spoken(connection: Connection, server: Arc<Server>, router: Router, watcher: Watcher) {
     match (connection, &server.tls) {
         (Connection::Unix(stream), _) => {
-            let user = stream.peer_cred().ok().map(|user| user.uid());
+            let user = stream.peer_cred().ok();
+            let user = user.map(|user| LocalUser { uid: user.uid(), gid: user.gid() });
             speak(stream, (Peer::Socket(user), None), router, watcher).await;
         }
         (Connection::Tcp(stream, from), None) => {

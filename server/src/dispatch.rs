@@ -140,6 +140,10 @@ async fn admitted(
         caller: audit.caller.clone(),
         role: caller.as_ref().map(|caller| caller.role),
         tenants: caller.map(|caller| caller.tenants),
+        user: match parts.extensions.get() {
+            Some(Peer::Socket(user)) => *user,
+            _ => None,
+        },
         path,
         method: parts.method,
         uri: parts.uri,
@@ -246,7 +250,7 @@ fn known(server: &Server, parts: &Parts) -> Result<Caller, Refusal> {
             return by_certificate(server, certified);
         }
         let user = match parts.extensions.get() {
-            Some(Peer::Socket(Some(uid))) => users::caller(&server.socket_users, *uid),
+            Some(Peer::Socket(Some(user))) => users::caller(&server.socket_users, user.uid),
             _ => None,
         };
         return user.ok_or_else(|| Refusal::unknown_caller("this needs a token"));

@@ -12,7 +12,14 @@ pub(crate) enum Peer {
     Address(IpAddr),
     /// Through a socket in the file system, where callers have no address of their own: the user, if the kernel
     /// tells.
-    Socket(Option<u32>),
+    Socket(Option<LocalUser>),
+}
+
+/// A user of this host, as the kernel tells of whoever connects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LocalUser {
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
 }
 
 /// As logs name it.
@@ -28,7 +35,10 @@ impl fmt::Display for Peer {
 impl Peer {
     /// What its requests are counted against. Whoever has one address of IPv6 has 2⁶⁴ of them.
     pub(crate) fn network(&self) -> Option<String> {
-        let Self::Address(address) = self else { return None };
+        let address = match self {
+            Self::Address(address) => address,
+            Self::Socket(user) => return user.map(|user| format!("user {} without a token", user.uid)),
+        };
         Some(match address.to_canonical() {
             IpAddr::V4(address) => format!("address {address}"),
             IpAddr::V6(address) => {
@@ -51,6 +61,8 @@ mod tests {
         assert_eq!(network("2001:db8:1:2::1"), "network 2001:db8:1:2::/64");
         assert_eq!(network("2001:db8:1:2:ffff::1"), network("2001:db8:1:2::1"));
         assert_ne!(network("2001:db8:1:3::1"), network("2001:db8:1:2::1"));
-        assert_eq!(Peer::Socket(Some(0)).network(), None);
+        let user = |uid| Peer::Socket(Some(LocalUser { uid, gid: 0 })).network().unwrap();
+        assert_ne!(user(1000), user(1001));
+        assert_eq!(Peer::Socket(None).network(), None);
     }
 }

@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args, Subcommand, ValueEnum};
 use engine::{
     names::SnapshotName,
-    verbs::mount::{MountRequest, OnDiverged, OnLockLost},
+    verbs::mount::{MountOwner, MountRequest, OnDiverged, OnLockLost},
 };
 use fuse::mount::info::Mode;
 use store::name::{ChromeMajor, ProfileName, Tenant};
@@ -54,6 +54,9 @@ pub(crate) struct MountArgs {
     /// Let other users use it
     #[arg(long)]
     pub(crate) allow_other: bool,
+    /// Give all files to this user and this group, and let no other user in
+    #[arg(long, hide = true, value_name = "UID:GID", value_parser = owner)]
+    pub(crate) owner: Option<MountOwner>,
     /// What to do when somebody else has taken the lock
     #[arg(long, value_enum, default_value = "warn")]
     pub(crate) on_lock_lost: LossArg,
@@ -99,9 +102,15 @@ impl MountArgs {
             host_region: self.host_region.clone(),
             actor: self.actor.name(),
             wait: self.wait,
-            owner: None,
+            owner: self.owner,
         }
     }
+}
+
+fn owner(text: &str) -> Result<MountOwner, String> {
+    let ids = text.split_once(':').and_then(|(uid, gid)| Some((uid.parse().ok()?, gid.parse().ok()?)));
+    let (uid, gid) = ids.ok_or("it takes the numbers of a user and of a group, as 1000:1000")?;
+    Ok(MountOwner { uid, gid })
 }
 
 /// What becomes of a session that cannot be continued.

@@ -46,6 +46,9 @@ pub(crate) struct ServeArgs {
     /// Make mounts below this directory for callers that may not mount; only its owner may be able to write to it
     #[arg(long, value_name = "DIR")]
     pub(crate) mounts: Option<PathBuf>,
+    /// Let callers ask for mounts that all users of this host may use, as far as the modes of the files let them
+    #[arg(long, requires = "mounts")]
+    pub(crate) mounts_for_others: bool,
     /// A user of this host that needs no token at unix:/path, with tenant and role, as 1000=acme:run; may be
     /// repeated. Everybody then reaches the socket
     #[arg(long = "socket-user", value_name = "UID=TENANT:ROLE")]

@@ -27,7 +27,11 @@ pub(super) async fn run(engine: Engine, global: &Global, args: &ServeArgs) -> Re
         tls: tls(args),
         rate: args.rate,
         does_jobs: !args.no_jobs,
-        mounts: args.mounts.clone().map(|directory| MountsAt { directory, launcher: launcher(global) }),
+        mounts: args.mounts.clone().map(|directory| MountsAt {
+            directory,
+            for_others: args.mounts_for_others,
+            launcher: launcher(global),
+        }),
         socket_users: args.socket_users.clone(),
         drain: args.drain,
     };
@@ -69,6 +73,7 @@ fn words(global: &Global, request: &MountRequest) -> Vec<OsString> {
     say("--cache-dir", global.cache_dir.clone().map(Into::into));
     say("--config", global.config.clone().map(Into::into));
     say("--chrome-major", request.chrome_major.map(|major| major.to_string().into()));
+    say("--owner", request.owner.map(|owner| format!("{}:{}", owner.uid, owner.gid).into()));
     say("--run-id", request.actor.run_id.clone().map(Into::into));
     say("--host", request.actor.host.clone().map(Into::into));
     say("--host-run-id", Some(request.actor.host_run_id.clone().into()));
@@ -93,7 +98,7 @@ fn words(global: &Global, request: &MountRequest) -> Vec<OsString> {
 mod tests {
     use std::{path::PathBuf, time::Duration};
 
-    use engine::names::ActorName;
+    use engine::{names::ActorName, verbs::mount::MountOwner};
 
     use super::*;
     use crate::args::{self, Verb};
@@ -110,6 +115,7 @@ mod tests {
                 host_run_id: "request -7".to_owned(),
             },
             wait: Duration::from_secs(9),
+            owner: Some(MountOwner { uid: 1000, gid: 1001 }),
             ..MountRequest::new("acme/alice@latest~1".parse().unwrap(), PathBuf::from("/srv/mounts/1"))
         };
         let global = Global { store: Some("file:///s".to_owned()), no_cache: true, ..Global::default() };

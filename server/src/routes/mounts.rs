@@ -1,15 +1,20 @@
 //! `mounts` makes, lists, commits and ends mounts on the server's host, for containers that may not mount.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::http::Method;
 use engine::{
     failure::Failure,
+    interrupt::Interrupt,
     names::SnapshotName,
     outcome::Outcome,
     verbs::{
         commit::{CommitOutcome, CommitRequest},
-        mount::{MountMode, MountOutcome, MountRequest},
+        mount::{MountMode, MountOutcome, MountOwner, MountRequest},
         mounts::{ListedMount, MountsRequest},
         unmount::{UncommittedChanges, UnmountOutcome, UnmountRequest},
     },
@@ -26,6 +31,8 @@ use store::{
 use crate::{
     call::{Answer, Call, answer},
     mounts::Mounts,
+    observer::RequestObserver,
+    peer::LocalUser,
     problem::Refusal,
     route::{Access::Token, Route, Sent::Document},
     schemas::{received, sent},
@@ -95,7 +102,8 @@ pub struct MountBody {
     /// Without a lock, and without changes.
     #[serde(default)]
     pub read_only: bool,
-    /// Let other users of the host use it.
+    /// Let all users of the host use it, as far as the modes of the files let them; if the server was started for
+    /// that.
     #[serde(default)]
     pub allow_other: bool,
     /// How many seconds to wait for another holder of the lock, from 0 to 60; 0 if it is not said.
@@ -168,8 +176,15 @@ fn mounts(call: &Call) -> Result<Arc<Mounts>, Failure> {
     })
 }
 
+/// A mount that the caller may see.
+struct Seen {
+    named: NamedMount,
+    tenant: Tenant,
+    path: PathBuf,
+}
+
 /// Those below the directory whose tenants are the caller's.
-async fn seen(call: &Call, mounts: &Mounts) -> Result<Vec<(NamedMount, PathBuf)>, Failure> {
+async fn seen(call: &Call, mounts: &Mounts) -> Result<Vec<Seen>, Failure> {
     let listed = call.engine.mounts(&MountsRequest::default()).await?.mounts;
     Ok(listed
         .into_iter()
@@ -181,9 +196,9 @@ async fn seen(call: &Call, mounts: &Mounts) -> Result<Vec<(NamedMount, PathBuf)>
                 ListedMount::Unanswered(mount) => (mount.tenant_id.parse().ok()?, mount.mountpoint.clone()),
                 ListedMount::Unknown(_) => return None,
             };
-            let mount_id = mounts.id_of(&path)?;
+            let mount_id = mounts.id_of(&tenant, &path)?;
             call.require_tenant(Some(&tenant)).ok()?;
-            Some((NamedMount { mount_id, mount }, path))
+            Some(Seen { named: NamedMount { mount_id, mount }, tenant, path })
         })
         .collect())
 }
@@ -191,7 +206,7 @@ async fn seen(call: &Call, mounts: &Mounts) -> Result<Vec<(NamedMount, PathBuf)>
 async fn list(call: Call) -> Answer {
     let mounts = mounts(&call)?;
     let seen = seen(&call, &mounts).await?;
-    answer(&MountList { mounts: seen.into_iter().map(|(mount, _)| mount).collect() })
+    answer(&MountList { mounts: seen.into_iter().map(|seen| seen.named).collect() })
 }
 
 async fn mount(call: Call) -> Answer {
@@ -204,7 +219,11 @@ async fn mount(call: Call) -> Answer {
     if body.wait > MAX_WAIT_SECONDS {
         return Err(Failure::usage(format!("wait takes a number from 0 to {MAX_WAIT_SECONDS}")).into());
     }
+    if body.allow_other && !mounts.for_others {
+        return Err(Refusal::forbidden("this server makes no mounts for all users of its host"));
+    }
     let room = call.server.waiting.take()?;
+    let tenant = body.tenant_id.clone();
     let profile = ProfileName { tenant: body.tenant_id, profile: body.profile_id };
     let source: SnapshotName = match &body.sha_prefix {
         Some(reference) => {
@@ -223,23 +242,46 @@ async fn mount(call: Call) -> Answer {
         allow_other: body.allow_other,
         actor: call.actor(),
         wait: Duration::from_secs(body.wait),
-        ..MountRequest::new(source, mounts.make(mount_id)?)
+        owner: owner(&call),
+        ..MountRequest::new(source, mounts.make(&tenant, mount_id)?)
     };
     let made = call.engine.mount(&request, || (mounts.launcher.0)(&request)).await;
     drop(room);
     if made.is_err() {
-        mounts.remove(mount_id);
+        mounts.remove(&tenant, mount_id);
     }
-    answer(&MadeMount { mount_id, mount: made? })
+    let mount = made?;
+    if call.engine.interrupt.is_raised() {
+        // Nobody is left to be told its name, and so nobody would end it.
+        give_back(&call, &request.mountpoint).await?;
+        mounts.remove(&tenant, mount_id);
+        return Err(Failure::new(ErrorKind::Interrupted, "the caller went away").into());
+    }
+    answer(&MadeMount { mount_id, mount })
 }
 
-/// Where the mount is that the path names, if the caller may see it.
-async fn named(call: &Call, mounts: &Mounts) -> Result<(RecordId, PathBuf), Failure> {
+/// The user that the mount is for, if the kernel tells and it is not the server's own: nobody else gets in.
+fn owner(call: &Call) -> Option<MountOwner> {
+    let own = rustix::process::geteuid().as_raw();
+    call.user.filter(|user| user.uid != own).map(|LocalUser { uid, gid }| MountOwner { uid, gid })
+}
+
+/// Ends a mount that nobody has used. What a session before it has left stays for the next one.
+async fn give_back(call: &Call, path: &Path) -> Result<(), Failure> {
+    let observer = Arc::new(RequestObserver { request_id: call.request_id.clone() });
+    let engine = call.server.engine.for_request(observer, Interrupt::new());
+    let changes = Some(UncommittedChanges::Keep);
+    engine.unmount(&UnmountRequest { changes, ..UnmountRequest::new(path.to_owned()) }).await?;
+    Ok(())
+}
+
+/// The mount that the path names, if the caller may see it.
+async fn named(call: &Call, mounts: &Mounts) -> Result<Seen, Failure> {
     let typed = call.segment("mount_id")?;
     let id: RecordId =
         typed.parse().map_err(|error: store::id::InvalidId| Failure::usage(error.to_string()))?;
-    let found = seen(call, mounts).await?.into_iter().find(|(mount, _)| mount.mount_id == id);
-    found.map(|(_, path)| (id, path)).ok_or_else(|| {
+    let found = seen(call, mounts).await?.into_iter().find(|seen| seen.named.mount_id == id);
+    found.ok_or_else(|| {
         Failure::new(ErrorKind::NotFound, format!("there is no mount {id}"))
             .hint("`GET /v1/mounts` lists those there are")
     })
@@ -247,7 +289,7 @@ async fn named(call: &Call, mounts: &Mounts) -> Result<(RecordId, PathBuf), Fail
 
 async fn commit(call: Call) -> Answer {
     let mounts = mounts(&call)?;
-    let (_, path) = named(&call, &mounts).await?;
+    let path = named(&call, &mounts).await?.path;
     let mut request = CommitRequest::new(path);
     request.capture.actor = call.actor();
     told(call.engine.commit(&request).await?)
@@ -256,7 +298,7 @@ async fn commit(call: Call) -> Answer {
 async fn unmount(call: Call) -> Answer {
     let query: UnmountQuery = call.query()?;
     let mounts = mounts(&call)?;
-    let (id, path) = named(&call, &mounts).await?;
+    let Seen { named, tenant, path } = named(&call, &mounts).await?;
     let mut request = UnmountRequest { changes: query.changes.map(Into::into), ..UnmountRequest::new(path) };
     request.capture.actor = call.actor();
     let ended = call.engine.unmount(&request).await.map_err(|failure| match failure.kind {
@@ -266,7 +308,7 @@ async fn unmount(call: Call) -> Answer {
         _ => failure,
     })?;
     if ended.verdict().is_none() {
-        mounts.remove(id);
+        mounts.remove(&tenant, named.mount_id);
     }
     told(ended)
 }

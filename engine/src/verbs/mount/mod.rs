@@ -22,7 +22,7 @@ use crate::{
     outcome::Outcome,
 };
 
-pub use fuse::mount::info::Mode as MountMode;
+pub use fuse::{adapter::Owner as MountOwner, mount::info::Mode as MountMode};
 
 pub use crate::mount::{MountRequest, OnDiverged, OnLockLost};
 

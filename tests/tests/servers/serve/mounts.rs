@@ -1,12 +1,20 @@
 //! Mounts that a server makes for callers that may not mount.
 
 use std::{
-    fs,
+    fs::{self, Permissions},
     io::Write,
-    os::unix::{fs::symlink, net::UnixStream},
+    os::unix::{
+        fs::{PermissionsExt, symlink},
+        net::UnixStream,
+    },
     path::{Path, PathBuf},
+    thread,
 };
 
+use rustix::{
+    process::{Gid, Uid},
+    thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid},
+};
 use serde_json::{Value, json};
 use tests::{
     binary::Host,
@@ -73,11 +81,12 @@ fn a_mount_outlives_the_server_that_made_it() {
     let server = mounting.serve();
     let body = json!({ "tenant_id": "acme", "profile_id": "alice" });
     let (id, path) = made(&server, &acme, &body);
-    assert_eq!(path, mounting.directory.join(&id));
+    assert_eq!(path, mounting.directory.join("acme").join(&id));
     assert_eq!(fs::read_to_string(path.join("Preferences")).unwrap(), "second");
     // The holder of its lock is named after the token.
     server.call("POST /v1/mounts", Some(&acme), Some(&body)).refused(409, "lock_held");
-    assert_eq!(fs::read_dir(&mounting.directory).unwrap().count(), 1, "what was refused leaves nothing");
+    let own = mounting.directory.join("acme");
+    assert_eq!(fs::read_dir(&own).unwrap().count(), 1, "what was refused leaves nothing");
     fs::write(path.join("Bookmarks"), "one").unwrap();
     let commit = format!("POST /v1/mounts/{id}/commit");
     let first = server.call(&commit, Some(&acme), None).expect(200)["active_sha256_prefix"].clone();
@@ -125,13 +134,15 @@ fn a_mount_is_a_fork_or_read_only_if_it_is_wanted() {
     refused(body(json!({ "fork": true, "read_only": true }))).refused(400, "invalid_input");
     refused(body(json!({ "sha_prefix": "latest~1" }))).refused(400, "invalid_input");
     refused(body(json!({ "mountpoint": "/tmp" }))).refused(400, "invalid_input");
+    // Other users of the host are let in only if whoever runs the server wants that.
+    refused(body(json!({ "read_only": true, "allow_other": true }))).refused(403, "denied");
     refused(json!({ "tenant_id": "other", "profile_id": "bob" })).refused(403, "denied");
     refused(json!({ "tenant_id": "acme", "profile_id": "../other" })).refused(400, "invalid_input");
     for name in ["..", "..%2f..%2fetc", "x", "%2fetc"] {
         let line = format!("DELETE /v1/mounts/{name}");
         assert!(matches!(server.call(&line, Some(&secret), None).status, 400 | 404), "{name}");
     }
-    assert_eq!(fs::read_dir(&mounting.directory).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(mounting.directory.join("acme")).unwrap().count(), 0);
 }
 
 #[test]
@@ -177,5 +188,48 @@ fn a_user_of_the_host_needs_no_token_at_a_socket() {
     let mut running = scene.host.start(line.iter().chain(&["--socket-user", "54321=acme:run"]));
     running.await_stderr("listening on unix:");
     ask("GET /v1/mounts", None).refused(401, "denied");
+    running.kill();
+}
+
+/// What comes of this if a user of the host does it. Only the thread is that user's: the test goes on as before.
+fn as_user<T: Send>(uid: u32, act: impl FnOnce() -> T + Send) -> T {
+    let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(uid));
+    let acting = || {
+        set_thread_groups(&[]).unwrap();
+        set_thread_res_gid(gid, gid, gid).unwrap();
+        set_thread_res_uid(uid, uid, uid).unwrap();
+        act()
+    };
+    thread::scope(|scope| scope.spawn(acting).join().unwrap())
+}
+
+/// Two users, each with a tenant of its own: the stored modes let everybody in, and the mounts do not.
+#[test]
+fn a_mount_is_for_the_user_who_asked_for_it_and_for_nobody_else() {
+    let mounting = Mounting::new();
+    let Mounting { scene, directory } = &mounting;
+    fs::set_permissions(scene.folder.path(), Permissions::from_mode(0o755)).unwrap();
+    let path = scene.folder.path().join("socket");
+    let listen = format!("unix:{}", path.display());
+    let (tokens, mounts) = (scene.tokens.path.to_str().unwrap(), directory.to_str().unwrap());
+    let users = ["--socket-user", "65534=acme:run", "--socket-user", "65533=other:run"];
+    let line = ["serve", "--listen", &listen, "--tokens", tokens, "--mounts", mounts];
+    let mut running = scene.host.start(line.iter().chain(&users));
+    running.await_stderr("listening on unix:");
+    let made = [(65534, "acme", "alice"), (65533, "other", "bob")].map(|(uid, tenant, profile)| {
+        let body = json!({ "tenant_id": tenant, "profile_id": profile }).to_string();
+        let mut stream = as_user(uid, || UnixStream::connect(&path).unwrap());
+        stream.write_all(request("POST /v1/mounts", None, Some(&body)).as_bytes()).unwrap();
+        let made = answer(&mut stream).expect(200);
+        (uid, PathBuf::from(made["mountpoint"].as_str().unwrap()))
+    });
+    for (uid, own) in &made {
+        for (_, mountpoint) in &made {
+            let read = as_user(*uid, || fs::read(mountpoint.join("Preferences")));
+            assert_eq!(read.is_ok(), mountpoint == own, "{uid} at {}: {read:?}", mountpoint.display());
+        }
+        as_user(*uid, || fs::write(own.join("new"), "x")).unwrap();
+        as_user(*uid, || fs::read_dir(own.parent().unwrap()).map(|_| ())).unwrap_err();
+    }
     running.kill();
 }
