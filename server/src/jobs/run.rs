@@ -1,13 +1,15 @@
 //! `run` does a job from its beginning to its end, and keeps its document in the store up to date.
 
-use std::sync::Arc;
+use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use engine::{
     Engine,
     failure::{Failure, codes},
+    interrupt::Interrupt,
     location::Purpose,
     names::ActorName,
 };
+use futures::FutureExt;
 use store::{
     ErrorKind, bucket,
     catalog::{
@@ -79,12 +81,23 @@ pub(crate) async fn start(
     Ok(job)
 }
 
+/// Raised when it is dropped: whoever waits for the end of a job learns of it, however it ended.
+struct RaisedAtEnd<'a>(&'a Interrupt);
+
+impl Drop for RaisedAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.raise();
+    }
+}
+
 async fn carry_out(server: &Server, store: &Store, job: &Arc<LiveJob>, request: JobRequest) {
+    let ended_for_all = RaisedAtEnd(&job.ended);
     let log = RequestObserver { request_id: request.request_id };
     let observer = Arc::new(JobObserver { job: Arc::clone(job), log });
     let engine = server.engine.for_request(observer, job.interrupt.clone());
+    let work = until_told(&engine, &request.work, request.tenant, request.actor, request.dry_run);
     let ended = tokio::select! {
-        ended = until_told(&engine, &request.work, request.tenant, request.actor, request.dry_run) => ended,
+        ended = caught(work) => ended,
         never = renewed(store, job) => match never {},
         () = server.stopping.raised() => {
             job.interrupt.raise();
@@ -93,10 +106,19 @@ async fn carry_out(server: &Server, store: &Store, job: &Arc<LiveJob>, request: 
     };
     write_end(store, job, &ended).await;
     tell_end(store, job).await;
-    job.ended.raise();
+    drop(ended_for_all);
     if let Err(error) = jobs::sweep(store).await {
         tracing::warn!("old jobs could not be removed: {error}");
     }
+}
+
+/// Does the work; a panic in it is a failure.
+async fn caught(work: impl Future<Output = Ended>) -> Ended {
+    let ended = AssertUnwindSafe(work).catch_unwind().await;
+    ended.unwrap_or_else(|_| {
+        let failure = Failure::internal("the job ended with a panic");
+        Ended { outcome: None, failure: Some(failure) }
+    })
 }
 
 /// Does the work; ends it when somebody wants that. What can no longer be prevented is finished.
@@ -170,11 +192,18 @@ async fn write_end(store: &Store, job: &LiveJob, ended: &Ended) {
     }
     let level = if ended.failure.is_none() { LineLevel::Remark } else { LineLevel::Warning };
     job.say(JobLine { at_ms, level, text });
-    if let Err(error) = jobs::change(store, job.id, end).await {
-        tracing::warn!("what came of job {} could not be written: {error}", job.id);
-    }
+    let written = jobs::change(store, job.id, end).await;
     // Not before the store has it, so that all servers say the same; but even if the store is away.
-    end(&mut job.document.lock());
+    let mut document = job.document.lock();
+    match written {
+        Ok(Some(stored)) => {
+            *document = stored.job;
+            return;
+        }
+        Ok(None) => tracing::warn!("what came of job {} is not stored: its document is gone", job.id),
+        Err(error) => tracing::warn!("what came of job {} could not be written: {error}", job.id),
+    }
+    end(&mut document);
 }
 
 /// Tells everybody who follows the events of the tenant, or of the store.
@@ -192,5 +221,22 @@ async fn tell_end(store: &Store, job: &LiveJob) {
     };
     if let Err(error) = events::tell(store, document.tenant_id.as_ref(), &event).await {
         tracing::warn!("the event of job {} is not stored: {error}", job.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_ends_a_job_and_whoever_waits_for_it_is_told() {
+        let ended = caught(async { panic!("on purpose") }).await;
+        assert_eq!(ended.failure.unwrap().kind, ErrorKind::Internal);
+        let interrupt = Interrupt::new();
+        let panics = AssertUnwindSafe(async {
+            let _ended = RaisedAtEnd(&interrupt);
+            panic!("on purpose");
+        });
+        assert!(panics.catch_unwind().await.is_err() && interrupt.is_raised());
     }
 }

@@ -1,8 +1,8 @@
 //! Keeps what servers do for the store as a whole: one document for each job, which any of them reads.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
-use futures::{StreamExt, stream};
+use futures::{Stream, StreamExt, stream};
 
 use super::{cas, clock, records::list_all, store::Store};
 use crate::{
@@ -23,8 +23,10 @@ pub const RENEW_AFTER: Duration = Duration::from_secs(10);
 pub const LOST_AFTER: Duration = Duration::from_secs(60);
 /// How long a lock must have been expired before it is taken away, as the contract has it.
 pub const REAP_GRACE: Duration = Duration::from_secs(60);
-/// So many jobs are kept, the newest.
+/// So many jobs are kept.
 pub const KEPT: usize = 200;
+/// So many more may be there before it is looked for old ones, since all must be read for that.
+const SPARE: usize = 50;
 
 /// A job as the store has it.
 #[derive(Clone, Debug)]
@@ -71,9 +73,12 @@ pub async fn change(
             return Ok(Some(found));
         }
         found.job.revision += 1;
-        let bytes = found.job.encode_readable().map_err(|error| error.of(&key))?;
-        if let Some(version) = cas::replace(&**store.bucket(), &key, bytes.into(), found.version).await? {
-            return Ok(Some(StoredJob { job: found.job, version, age: Duration::ZERO }));
+        let written = found.job.encode_readable().map_err(|error| error.of(&key))?;
+        let bytes = written.clone().into();
+        if let Some(version) = cas::replace(&**store.bucket(), &key, bytes, found.version).await? {
+            // An outcome that is too long was left out.
+            let job = Job::decode(&written).map_err(|error| error.of(&key))?;
+            return Ok(Some(StoredJob { job, version, age: Duration::ZERO }));
         }
     }
     Err(Error::Conflict { what: format!("job {id}") })
@@ -94,24 +99,69 @@ pub async fn get(store: &Store, id: JobId) -> Result<Option<StoredJob>> {
     Ok(Some(StoredJob { job, version: object.version, age: object.stamp.age() }))
 }
 
-/// The newest jobs, the newest first. One that cannot be read comes as an error and takes no other with it.
-pub async fn list(store: &Store, most: usize) -> Result<Vec<Result<StoredJob>>> {
-    let ids = ids(store).await?;
-    let found: Vec<Result<Option<StoredJob>>> = stream::iter(ids.into_iter().take(most))
-        .map(|id| async move { get(store, id).await })
-        .buffered(REQUESTS_AT_ONCE)
-        .collect()
-        .await;
-    // One that is gone was old, and swept meanwhile.
-    Ok(found.into_iter().filter_map(Result::transpose).collect())
+/// Up to `most` jobs that are `wanted`, the newest first, without their outcomes, which may be long. One that cannot
+/// be read comes as an error and takes no other with it.
+pub async fn list(
+    store: &Store,
+    most: usize,
+    wanted: impl Fn(&Job) -> bool,
+) -> Result<Vec<Result<StoredJob>>> {
+    let mut found = std::pin::pin!(read_all(store, ids(store).await?));
+    let (mut listed, mut count) = (Vec::new(), 0);
+    while let Some(next) = found.next().await {
+        match next {
+            Ok(job) if !wanted(&job.job) => continue,
+            Ok(_) => count += 1,
+            Err(_) => {}
+        }
+        listed.push(next);
+        if count == most {
+            break;
+        }
+    }
+    Ok(listed)
 }
 
-/// Removes what is older than the newest [`KEPT`].
+/// Removes old jobs once there are too many. Those who have asked for most of one kind lose their oldest, so that
+/// what is done every few minutes takes no room from what is done once in a night, and no tenant from another.
+/// A job that goes on stays.
 pub async fn sweep(store: &Store) -> Result<()> {
-    for id in ids(store).await?.into_iter().skip(KEPT) {
+    let ids = ids(store).await?;
+    let mut count = ids.len();
+    if count <= KEPT + SPARE {
+        return Ok(());
+    }
+    let mut groups: HashMap<_, Vec<(Duration, JobId)>> = HashMap::new();
+    let mut found = std::pin::pin!(read_all(store, ids));
+    while let Some(next) = found.next().await {
+        // One that cannot be read is left to people.
+        let Ok(StoredJob { job, age, .. }) = &next else { continue };
+        if job.state != JobState::Running || *age > LOST_AFTER {
+            let group = (job.tenant_id.clone(), job.kind.clone(), job.schedule.clone());
+            groups.entry(group).or_default().push((*age, job.id));
+        }
+    }
+    // By the store's clock, the oldest last: the ids go by the clocks of hosts.
+    groups.values_mut().for_each(|group| group.sort_unstable());
+    while count > KEPT {
+        let largest = groups.values_mut().max_by_key(|group| group.len());
+        let Some((_, id)) = largest.and_then(Vec::pop) else { break };
         store.bucket().delete(&layout::job(id)).await?;
+        count -= 1;
     }
     Ok(())
+}
+
+/// These jobs, without their outcomes. One that is gone was old, and swept meanwhile.
+fn read_all(store: &Store, ids: Vec<JobId>) -> impl Stream<Item = Result<StoredJob>> {
+    let read = stream::iter(ids).map(move |id| async move {
+        let mut found = get(store, id).await;
+        if let Ok(Some(found)) = &mut found {
+            found.job.outcome = None;
+        }
+        found.transpose()
+    });
+    read.buffered(REQUESTS_AT_ONCE).filter_map(|found| async { found })
 }
 
 /// The newest first.
@@ -129,17 +179,47 @@ mod tests {
     use super::*;
     use crate::{bucket::MemoryBucket, format::event::Actor};
 
+    /// A job that began at this time, and is done unless `goes_on`.
+    async fn begun(store: &Store, at: u64, kind: &str, tenant: Option<&str>, goes_on: bool) -> JobId {
+        let job = Job {
+            tenant_id: tenant.map(|tenant| tenant.parse().unwrap()),
+            state: if goes_on { JobState::Running } else { JobState::Done },
+            outcome: Some(serde_json::json!({})),
+            ..Job::new(JobId::from_parts(at, [0; 10]), kind, Actor::default(), "here", at)
+        };
+        begin(store, &job).await.unwrap();
+        job.id
+    }
+
     #[tokio::test]
-    async fn jobs_are_kept_the_newest_first_and_the_oldest_go() {
+    async fn jobs_are_kept_the_newest_first_and_those_who_have_most_lose_theirs() {
         let store = Store::new(Arc::new(MemoryBucket::new()), None);
-        for at in 0..KEPT as u64 + 3 {
-            let job = Job::new(JobId::from_parts(at, [0; 10]), "reap", Actor::default(), "here", at);
-            begin(&store, &job).await.unwrap();
+        let verify = begun(&store, 1, "verify", None, true).await;
+        let of_other = begun(&store, 2, "reap", Some("other"), false).await;
+        for at in 10..10 + (KEPT + SPARE) as u64 {
+            begun(&store, at, "reap", Some("acme"), false).await;
+        }
+        // A server whose clock is behind has just begun this one.
+        let behind = begun(&store, 3, "gc", None, false).await;
+        sweep(&store).await.unwrap();
+        let listed = list(&store, usize::MAX, |_| true).await.unwrap();
+        let ids: Vec<JobId> = listed.iter().map(|job| job.as_ref().unwrap().job.id).collect();
+        assert_eq!(ids.len(), KEPT);
+        assert_eq!(ids[KEPT - 3..], [behind, of_other, verify]);
+        assert!(ids.is_sorted_by(|a, b| a > b));
+        assert!(listed.iter().all(|job| job.as_ref().unwrap().job.outcome.is_none()));
+        let few = list(&store, 2, |job| job.kind != "reap").await.unwrap();
+        assert_eq!(few.iter().map(|job| job.as_ref().unwrap().job.id).collect::<Vec<_>>(), [behind, verify]);
+    }
+
+    #[tokio::test]
+    async fn a_job_that_goes_on_stays_however_many_there_are() {
+        let store = Store::new(Arc::new(MemoryBucket::new()), None);
+        for at in 0..(KEPT + SPARE + 1) as u64 {
+            begun(&store, at, "gc", None, true).await;
         }
         sweep(&store).await.unwrap();
-        let jobs = list(&store, usize::MAX).await.unwrap();
-        let times: Vec<u64> = jobs.iter().map(|job| job.as_ref().unwrap().job.begun_at_ms).collect();
-        assert_eq!(times, (3..KEPT as u64 + 3).rev().collect::<Vec<_>>());
+        assert_eq!(list(&store, usize::MAX, |_| true).await.unwrap().len(), KEPT + SPARE + 1);
     }
 
     #[tokio::test]
