@@ -66,8 +66,11 @@ async fn archive(call: Call) -> Answer {
 async fn published(call: &Call, archive: PublishedArchive, is_streamed: bool) -> Answer {
     let (tag, size) = (format!("\"{}\"", archive.sha256), archive.size_bytes);
     let wanted = wanted(&call.headers, &tag, size);
+    // A link is good for GET alone, and the bucket has tags of its own, to which `If-Range` would mean nothing.
+    let may_link = call.method == Method::GET && !call.headers.contains_key(header::IF_RANGE);
     if !is_streamed
-        && wanted != Wanted::Nothing
+        && may_link
+        && matches!(wanted, Wanted::Whole | Wanted::Part(_))
         && let Some(link) = archive.link(LINK_TIME).await.map_err(Failure::from)?
     {
         let mut response = answered(StatusCode::TEMPORARY_REDIRECT, &tag, Body::empty())?;
@@ -76,7 +79,7 @@ async fn published(call: &Call, archive: PublishedArchive, is_streamed: bool) ->
     }
     let (status, range) = match wanted {
         Wanted::Nothing => return answered(StatusCode::NOT_MODIFIED, &tag, Body::empty()),
-        Wanted::Beyond => return Err(beyond(size)),
+        Wanted::Beyond => return beyond(call, size),
         Wanted::Whole => (StatusCode::OK, 0..size),
         Wanted::Part(range) => (StatusCode::PARTIAL_CONTENT, range),
     };
@@ -137,9 +140,11 @@ fn set(response: &mut Response<Body>, name: HeaderName, value: &str) -> Result<(
     Ok(())
 }
 
-fn beyond(size: u64) -> Refusal {
+fn beyond(call: &Call, size: u64) -> Answer {
     let failure = Failure::usage(format!("the archive has {size} bytes, and none of those asked for"));
-    Refusal::new(StatusCode::RANGE_NOT_SATISFIABLE, failure)
+    let mut response = Refusal::new(StatusCode::RANGE_NOT_SATISFIABLE, failure).response(&call.request_id);
+    set(&mut response, header::CONTENT_RANGE, &format!("bytes */{size}"))?;
+    Ok(response)
 }
 
 fn broken_off(error: store::Error) -> io::Error {
