@@ -265,12 +265,14 @@ fn known(server: &Server, parts: &Parts) -> Result<Caller, Refusal> {
     }
 }
 
-/// Who the certificate of the connection says, if its authorities are still trusted.
+/// Who the certificate of the connection says, if it is still good.
 fn by_certificate(server: &Server, certified: &Certified) -> Result<Caller, Refusal> {
-    if !server.tls.as_ref().is_some_and(|tls| tls.trusts(&certified.trust)) {
-        let message = "the authorities of certificates have changed since this connection began";
-        return Err(Refusal::unknown_caller(message));
-    }
+    let tls = server.tls.as_ref().ok_or_else(|| Failure::internal("the connection is not encrypted"))?;
+    tls.require_trust(certified).map_err(|problem| {
+        Refusal::unknown_caller(&format!(
+            "the certificate of this connection is not good any more: {problem}"
+        ))
+    })?;
     certified.caller.clone().map_err(|problem| Refusal::unknown_caller(&problem))
 }
 

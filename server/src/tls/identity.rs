@@ -1,10 +1,11 @@
 //! `Certified` is what a client's certificate says of it: the tenant, and the role that it has there.
 
+use std::sync::Arc;
+
 use rustls::pki_types::CertificateDer;
 use sha2::{Digest, Sha256};
 use webpki::EndEntityCert;
 
-use super::Trust;
 use crate::tokens::{Caller, CallerKind, Role, Tenants};
 
 /// What the name of a tenant begins with, among the alternative names of a certificate.
@@ -19,12 +20,14 @@ const DIGITS: usize = 12;
 pub(crate) struct Certified {
     /// Who it says that the client is; or why it does not say so.
     pub(crate) caller: Result<Caller, String>,
-    /// The authorities that vouched for it.
-    pub(crate) trust: Trust,
+    /// The certificate, and those that lead from it to an authority.
+    pub(super) chain: Arc<[CertificateDer<'static>]>,
 }
 
 impl Certified {
-    pub(super) fn new(certificate: &CertificateDer<'_>, trust: Trust) -> Self {
+    /// None if nothing was shown.
+    pub(super) fn of(chain: &[CertificateDer<'_>]) -> Option<Self> {
+        let certificate = chain.first()?;
         let digest = Sha256::digest(certificate.as_ref());
         let mut name: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
         name.truncate(DIGITS);
@@ -34,7 +37,7 @@ impl Certified {
             let (tenants, role) = meant(&uris)?;
             Ok(Caller { kind: CallerKind::Certificate, name, tenants, role })
         });
-        Self { caller, trust }
+        Some(Self { caller, chain: chain.iter().cloned().map(CertificateDer::into_owned).collect() })
     }
 }
 

@@ -8,11 +8,10 @@ use engine::failure::Failure;
 use rustls::{
     RootCertStore, ServerConfig,
     crypto::{CryptoProvider, aws_lc_rs},
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
-    server::{NoServerSessionStorage, WebPkiClientVerifier},
+    pki_types::{CertificateDer, PrivateKeyDer, UnixTime, pem::PemObject},
+    server::{NoServerSessionStorage, WebPkiClientVerifier, danger::ClientCertVerifier},
     version::TLS13,
 };
-use sha2::{Digest, Sha256};
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
@@ -51,12 +50,9 @@ pub(crate) struct Tls {
 /// What the files hold.
 struct Loaded {
     config: Arc<ServerConfig>,
-    /// Tells one set of client authorities from another.
-    trust: Trust,
+    /// Looks at the certificates of clients; none if no authority is trusted.
+    clients: Option<Arc<dyn ClientCertVerifier>>,
 }
-
-/// Tells one set of client authorities from another: the digest of their file.
-pub(crate) type Trust = [u8; 32];
 
 impl Tls {
     /// Reads the files, which must be in order.
@@ -72,9 +68,12 @@ impl Tls {
         self.watched.is_in_order()
     }
 
-    /// Whether a client that was trusted because of these authorities is still.
-    pub(crate) fn trusts(&self, trust: &Trust) -> bool {
-        self.watched.current().trust == *trust
+    /// Fails unless the authorities that are trusted now vouch for a client now. A connection may live longer
+    /// than the certificate that it began with.
+    pub(crate) fn require_trust(&self, certified: &Certified) -> Result<(), String> {
+        let loaded = self.watched.current();
+        let clients = loaded.clients.as_ref().ok_or("no authority is trusted any more")?;
+        vouched(&**clients, &certified.chain, UnixTime::now())
     }
 
     /// Encrypts a connection. Who speaks plain HTTP is told so.
@@ -102,8 +101,7 @@ impl Tls {
         let loaded = self.watched.current();
         let acceptor = TlsAcceptor::from(Arc::clone(&loaded.config));
         let stream = acceptor.accept(stream).await.map_err(|error| error.to_string())?;
-        let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
-        let certified = shown.map(|certificate| Certified::new(certificate, loaded.trust));
+        let certified = stream.get_ref().1.peer_certificates().and_then(Certified::of);
         Ok((stream, certified))
     }
 }
@@ -126,12 +124,12 @@ fn load(files: &TlsFiles) -> Result<Loaded, Failure> {
         Some(path) => Some(read_own(path, "client authorities", "--client-ca names a file of PEM", 0)?),
         None => None,
     };
-    let trust = Sha256::digest(authorities.as_deref().unwrap_or_default()).into();
-    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+    let clients = authorities.map(|pem| verifier(files, &pem, Arc::clone(&provider))).transpose()?;
+    let builder = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&TLS13])
         .map_err(|error| Failure::internal(error.to_string()))?;
-    let builder = match &authorities {
-        Some(pem) => builder.with_client_cert_verifier(verifier(files, pem, provider)?),
+    let builder = match &clients {
+        Some(clients) => builder.with_client_cert_verifier(Arc::clone(clients)),
         None => builder.with_no_client_auth(),
     };
     let chain = read_own(&files.certificate, "certificate", "--tls-cert names a file of PEM", 0)?;
@@ -147,7 +145,7 @@ fn load(files: &TlsFiles) -> Result<Loaded, Failure> {
     // Each connection shows its certificate anew: a session that goes on would outlive it.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
-    Ok(Loaded { config: Arc::new(config), trust })
+    Ok(Loaded { config: Arc::new(config), clients })
 }
 
 /// Lets clients show a certificate of these authorities. Who shows none needs a token.
@@ -155,7 +153,7 @@ fn verifier(
     files: &TlsFiles,
     pem: &[u8],
     provider: Arc<CryptoProvider>,
-) -> Result<Arc<dyn rustls::server::danger::ClientCertVerifier>, Failure> {
+) -> Result<Arc<dyn ClientCertVerifier>, Failure> {
     let path = files.client_authorities.clone().unwrap_or_default();
     let mut roots = RootCertStore::empty();
     for certificate in certificates(pem).map_err(|problem| wrong(&path, &problem))? {
@@ -163,6 +161,16 @@ fn verifier(
     }
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
     verifier.allow_unauthenticated().build().map_err(|error| wrong(&path, &error.to_string()))
+}
+
+/// Fails unless this chain leads from an authority to a client, and is good at this time.
+fn vouched(
+    clients: &dyn ClientCertVerifier,
+    chain: &[CertificateDer<'_>],
+    now: UnixTime,
+) -> Result<(), String> {
+    let (own, others) = chain.split_first().ok_or("no certificate was shown")?;
+    clients.verify_client_cert(own, others, now).map(drop).map_err(|error| error.to_string())
 }
 
 fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
@@ -176,4 +184,32 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
 
 fn wrong(path: &std::path::Path, problem: &str) -> Failure {
     Failure::usage(format!("{}: {problem}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AUTHORITY: &[u8] = include_bytes!("testdata/authority.pem");
+    /// Good for one day, from the evening of 2026-11-17 on.
+    const CLIENT: &[u8] = include_bytes!("testdata/client.pem");
+
+    #[test]
+    fn a_certificate_is_good_until_it_expires_and_for_its_authority_alone() {
+        let of = |pem: &[u8]| {
+            let [certificate, key] = ["server.pem", "server.key"].map(PathBuf::from);
+            let files = TlsFiles { certificate, key, client_authorities: None };
+            verifier(&files, pem, Arc::new(aws_lc_rs::default_provider())).unwrap()
+        };
+        let at = |seconds| UnixTime::since_unix_epoch(Duration::from_secs(seconds));
+        let (noon, next_noon) = (at(1_795_003_200), at(1_795_089_600));
+        let chain = certificates(CLIENT).unwrap();
+        assert_eq!(vouched(&*of(AUTHORITY), &chain, noon), Ok(()));
+        let expired = vouched(&*of(AUTHORITY), &chain, next_noon).unwrap_err();
+        assert!(expired.contains("expired"), "{expired}");
+        assert!(vouched(&*of(CLIENT), &[], noon).is_err());
+        let certified = Certified::of(&chain).unwrap();
+        assert_eq!(&*certified.chain, &chain[..]);
+        assert!(certified.caller.is_ok());
+    }
 }

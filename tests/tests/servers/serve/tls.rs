@@ -113,7 +113,7 @@ fn certificates_are_read_again_when_their_files_change() {
     open.write_all(request(&list, None, None).as_bytes()).unwrap();
     let _ = open.read_to_end(&mut rest);
     let rest = String::from_utf8_lossy(&rest);
-    assert!(rest.contains("HTTP/1.1 401") && rest.contains("have changed"), "{rest}");
+    assert!(rest.contains("HTTP/1.1 401") && rest.contains("not good any more"), "{rest}");
 }
 
 /// Who speaks plain HTTP is told what is spoken here, and who says nothing is left after a while.
