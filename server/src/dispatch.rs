@@ -23,6 +23,7 @@ use crate::{
     peer::Peer,
     problem::Refusal,
     rates::Rates,
+    replays,
     route::{Access, Route},
     routes,
     shared::Server,
@@ -191,7 +192,8 @@ async fn carried_out(
     let doing = async move {
         let answer = caught(doing).await;
         let status = audit.tell(&answer);
-        if let Some((engine, tenant)) = engine.zip(tenant) {
+        let is_replay = answer.as_ref().is_ok_and(replays::is_replay);
+        if let Some((engine, tenant)) = engine.zip(tenant).filter(|_| !is_replay) {
             audit.store(&engine, &tenant, &actor, status).await;
         }
         drop(room);

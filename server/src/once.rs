@@ -27,8 +27,16 @@ pub(crate) async fn once(route: &'static Route, call: Call) -> Answer {
     }
     let digest = digest(&call);
     let replays = Arc::clone(&call.server.replays);
-    match begin(&replays, (caller, key), digest, Instant::now())? {
-        Begun::Known(response) => Ok(response),
+    let name = (caller, key);
+    let mut begun = begin(&replays, name.clone(), digest, Instant::now())?;
+    if let (Begun::Known(known), Some(still_true)) = (&begun, route.still_true)
+        && !still_true(&call, &known.body).await?
+    {
+        replays.forget(&name, known);
+        begun = begin(&replays, name, digest, Instant::now())?;
+    }
+    match begun {
+        Begun::Known(known) => Ok(known.response()),
         Begun::New(ticket) => ticket.keep((route.run)(call).await?).await,
     }
 }

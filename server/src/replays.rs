@@ -26,6 +26,8 @@ const KEPT: Duration = Duration::from_secs(3600);
 const MAX_ANSWER_BYTES: usize = 64 << 10;
 /// More than this is not remembered: the oldest answers go.
 const MAX_BYTES: usize = 32 << 20;
+/// More than this is not remembered of one caller: its oldest answers go.
+const MAX_BYTES_OF_ONE: usize = 4 << 20;
 /// What each one takes beside its answer.
 const OWN_BYTES: usize = 512;
 
@@ -44,6 +46,8 @@ struct Known {
     /// Those that were answered, the oldest first.
     answered: VecDeque<(Instant, Name)>,
     bytes: usize,
+    /// How many of them are of each caller.
+    of_callers: HashMap<String, usize>,
 }
 
 #[derive(Debug)]
@@ -51,7 +55,14 @@ struct Request {
     /// Tells what was asked for.
     digest: [u8; 32],
     /// None while it is being carried out.
-    answer: Option<(StatusCode, Bytes)>,
+    answer: Option<KnownAnswer>,
+}
+
+/// What was answered; all that are remembered are documents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KnownAnswer {
+    status: StatusCode,
+    pub(crate) body: Bytes,
 }
 
 /// What is known of a request that has just been sent.
@@ -59,7 +70,7 @@ pub(crate) enum Begun {
     /// Nothing: it is to be carried out.
     New(Ticket),
     /// What was answered before.
-    Known(Response<Body>),
+    Known(KnownAnswer),
 }
 
 /// Begins a request with this key, which `digest` tells from others.
@@ -79,9 +90,7 @@ pub(crate) fn begin(
                 failure.hint("choose a new one for each request"),
             ))
         }
-        Some(Request { answer: Some((status, body)), .. }) => {
-            Ok(Begun::Known(replayed(*status, body.clone())))
-        }
+        Some(Request { answer: Some(answer), .. }) => Ok(Begun::Known(answer.clone())),
         Some(Request { answer: None, .. }) => {
             let message = format!("the request with this {KEY} is still being carried out");
             Err(Failure::new(ErrorKind::Conflict, message).hint("send it again later").into())
@@ -93,16 +102,53 @@ pub(crate) fn begin(
     }
 }
 
+impl Replays {
+    /// Forgets an answer that is no longer true, unless there is another by now.
+    pub(crate) fn forget(&self, name: &Name, answer: &KnownAnswer) {
+        let mut known = self.known.lock();
+        if known.requests.get(name).is_some_and(|request| request.answer.as_ref() == Some(answer)) {
+            known.answered.retain(|(_, other)| other != name);
+            known.remove(name);
+        }
+    }
+}
+
 impl Known {
+    /// Remembers an answer, and forgets the oldest ones of its caller if they are too much.
+    fn remember(&mut self, name: Name, answer: KnownAnswer, now: Instant) {
+        let Some(request) = self.requests.get_mut(&name) else { return };
+        let (caller, bytes) = (name.0.clone(), answer.body.len() + OWN_BYTES);
+        request.answer = Some(answer);
+        self.bytes += bytes;
+        *self.of_callers.entry(caller.clone()).or_default() += bytes;
+        self.answered.push_back((now, name));
+        while self.of_callers.get(&caller).is_some_and(|bytes| *bytes > MAX_BYTES_OF_ONE)
+            && let Some(oldest) = self.answered.iter().position(|(_, (other, _))| *other == caller)
+            && let Some((_, name)) = self.answered.remove(oldest)
+        {
+            self.remove(&name);
+        }
+    }
+
+    fn remove(&mut self, name: &Name) {
+        let Some(Request { answer: Some(answer), .. }) = self.requests.remove(name) else { return };
+        let bytes = answer.body.len() + OWN_BYTES;
+        self.bytes -= bytes;
+        if let Some(of_caller) = self.of_callers.get_mut(&name.0) {
+            *of_caller -= bytes;
+            if *of_caller == 0 {
+                self.of_callers.remove(&name.0);
+            }
+        }
+    }
+
     /// Forgets what is too old, and the oldest of what is too much.
     fn forget(&mut self, now: Instant) {
         while let Some((at, _)) = self.answered.front()
             && (now.saturating_duration_since(*at) >= KEPT || self.bytes > MAX_BYTES)
         {
             let Some((_, name)) = self.answered.pop_front() else { break };
-            if let Some(Request { answer: Some((_, body)), .. }) = self.requests.remove(&name) {
-                self.bytes -= body.len() + OWN_BYTES;
-            }
+            self.remove(&name);
         }
     }
 }
@@ -123,12 +169,8 @@ impl Ticket {
             && body.len() <= MAX_ANSWER_BYTES
             && let Some(name) = self.name.take()
         {
-            let mut known = self.replays.known.lock();
-            if let Some(request) = known.requests.get_mut(&name) {
-                request.answer = Some((parts.status, body.clone()));
-                known.bytes += body.len() + OWN_BYTES;
-                known.answered.push_back((Instant::now(), name));
-            }
+            let answer = KnownAnswer { status: parts.status, body: body.clone() };
+            self.replays.known.lock().remember(name, answer, Instant::now());
         }
         Ok(Response::from_parts(parts, Body::from(body)))
     }
@@ -142,18 +184,29 @@ impl Drop for Ticket {
     }
 }
 
-/// An answer as it is given again; all that are remembered are documents.
-fn replayed(status: StatusCode, body: Bytes) -> Response<Body> {
-    let mut response = Response::new(Body::from(body));
-    *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
-    response
+impl KnownAnswer {
+    /// The answer as it is given again.
+    pub(crate) fn response(self) -> Response<Body> {
+        let mut response = Response::new(Body::from(self.body));
+        *response.status_mut() = self.status;
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+        response
+    }
+}
+
+/// Whether it was given before, so that nothing was done for it now.
+pub(crate) fn is_replay(response: &Response<Body>) -> bool {
+    response.headers().contains_key(REPLAYED)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn replayed(status: StatusCode, body: Bytes) -> Response<Body> {
+        KnownAnswer { status, body }.response()
+    }
 
     fn name(key: &str) -> Name {
         ("token ci".to_owned(), key.to_owned())
@@ -173,7 +226,7 @@ mod tests {
         let again = |digest: u8, now| begin(&replays, name("a"), [digest; 32], now);
         assert_eq!(again(1, Instant::now()).err().unwrap().status, 409);
         begun.keep(replayed(StatusCode::OK, Bytes::from_static(b"{}"))).await.unwrap();
-        assert!(matches!(again(1, Instant::now()), Ok(Begun::Known(known)) if known.status() == 200));
+        assert!(matches!(again(1, Instant::now()), Ok(Begun::Known(known)) if known.status == 200));
         assert_eq!(again(2, Instant::now()).err().unwrap().status, 422);
         let other = begin(&replays, ("token other".to_owned(), "a".to_owned()), [2; 32], Instant::now());
         assert!(matches!(other, Ok(Begun::New(_))));
@@ -198,8 +251,47 @@ mod tests {
             ticket(&replays, &at.to_string()).keep(response).await.unwrap();
         }
         let known = replays.known.lock();
-        assert!(known.bytes <= MAX_BYTES + MAX_ANSWER_BYTES + OWN_BYTES, "{}", known.bytes);
+        assert!(known.bytes <= MAX_BYTES_OF_ONE, "{}", known.bytes);
         assert_eq!(known.requests.len(), known.answered.len());
         assert!(known.requests.contains_key(&name("1999")) && !known.requests.contains_key(&name("0")));
+    }
+
+    #[tokio::test]
+    async fn one_caller_takes_no_room_from_another() {
+        let replays = Arc::new(Replays::default());
+        let body = Bytes::from(vec![b' '; MAX_ANSWER_BYTES]);
+        ticket(&replays, "kept").keep(replayed(StatusCode::OK, body.clone())).await.unwrap();
+        let fill = async |caller: usize| {
+            for at in 0..100 {
+                let name = (format!("token {caller}"), at.to_string());
+                let Ok(Begun::New(ticket)) = begin(&replays, name, [1; 32], Instant::now()) else { panic!() };
+                ticket.keep(replayed(StatusCode::OK, body.clone())).await.unwrap();
+            }
+        };
+        fill(0).await;
+        assert!(replays.known.lock().requests.contains_key(&name("kept")));
+        // All of them together have not more than there is.
+        for caller in 1..20 {
+            fill(caller).await;
+        }
+        let known = replays.known.lock();
+        assert!(known.bytes <= MAX_BYTES + MAX_ANSWER_BYTES + OWN_BYTES, "{}", known.bytes);
+        assert_eq!(known.bytes, known.of_callers.values().sum::<usize>());
+        assert!(!known.requests.contains_key(&name("kept")));
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_no_longer_true_is_forgotten_once() {
+        let replays = Arc::new(Replays::default());
+        let known = |body: &'static str| KnownAnswer {
+            status: StatusCode::OK,
+            body: Bytes::from_static(body.as_bytes()),
+        };
+        ticket(&replays, "a").keep(known("1").response()).await.unwrap();
+        replays.forget(&name("a"), &known("1"));
+        ticket(&replays, "a").keep(known("2").response()).await.unwrap();
+        replays.forget(&name("a"), &known("1"));
+        let again = begin(&replays, name("a"), [1; 32], Instant::now());
+        assert!(matches!(again, Ok(Begun::Known(answer)) if answer == known("2")));
     }
 }

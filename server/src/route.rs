@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::{
     call::{Answer, Call},
+    problem::Refusal,
     tokens::Role,
 };
 
@@ -23,6 +24,10 @@ pub enum Access {
 
 /// A request that is being carried out.
 pub(crate) type Doing = Pin<Box<dyn Future<Output = Answer> + Send>>;
+
+/// Finds out whether an answer that was given before is still true.
+pub(crate) type StillTrue =
+    for<'a> fn(&'a Call, &'a [u8]) -> Pin<Box<dyn Future<Output = Result<bool, Refusal>> + Send + 'a>>;
 
 /// What a route answers when all is well.
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +68,8 @@ pub struct Route {
     pub sent: Sent,
     /// Whether the store keeps an event of every change that it makes.
     pub(crate) is_told: bool,
+    /// Asked before an answer is given again; if there is none, all answers are.
+    pub(crate) still_true: Option<StillTrue>,
     pub(crate) run: fn(Call) -> Doing,
 }
 
@@ -89,6 +96,7 @@ impl Route {
             takes_archive: false,
             sent,
             is_told: false,
+            still_true: None,
             run,
         }
     }
@@ -102,6 +110,12 @@ impl Route {
     /// The same, with an event in the store for every change that it makes.
     pub(crate) const fn told(mut self) -> Self {
         self.is_told = true;
+        self
+    }
+
+    /// The same, whose answers are given again only while they are true.
+    pub(crate) const fn replayed_while(mut self, still_true: StillTrue) -> Self {
+        self.still_true = Some(still_true);
         self
     }
 

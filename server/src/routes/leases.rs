@@ -90,7 +90,8 @@ pub(super) static ROUTES: &[Route] = &[
         |call| Box::pin(acquire(call)),
     )
     .query(received::<AcquireQuery>)
-    .body(received::<AcquireBody>),
+    .body(received::<AcquireBody>)
+    .replayed_while(|call, answer| Box::pin(is_held(call, answer))),
     Route::new(
         "renew_lease",
         Method::PUT,
@@ -179,6 +180,22 @@ async fn acquire(call: Call) -> Answer {
         return Err(Failure::new(ErrorKind::Interrupted, "the caller went away").into());
     }
     answer(&taken)
+}
+
+/// What an answer says of a lock that was taken, as far as it is to be found again.
+#[derive(Deserialize)]
+struct TakenBefore {
+    chrome_major_version: ChromeMajor,
+    token: Nonce,
+}
+
+/// Whether a lock is still held that was taken with this answer.
+async fn is_held(call: &Call, answer: &[u8]) -> Result<bool, Refusal> {
+    let taken: TakenBefore = serde_json::from_slice(answer)
+        .map_err(|error| Failure::internal(format!("the answer cannot be read again: {error}")))?;
+    let lineage = call.lineage(Some(taken.chrome_major_version))?;
+    let held = HeldLockRequest { lineage, actor: call.actor(), token: Some(taken.token) };
+    Ok(call.engine.holds_lock(&held).await?)
 }
 
 /// Whether it is a name that the server gives to callers, or to requests, in events.

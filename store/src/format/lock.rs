@@ -112,7 +112,7 @@ impl Lock {
     }
 
     /// Whether this is the acquisition known by `nonce`.
-    pub(crate) fn is_held_by(&self, nonce: Nonce) -> bool {
+    pub fn is_held_by(&self, nonce: Nonce) -> bool {
         !self.is_free() && self.block().is_some_and(|block| block.nonce == nonce)
     }
 

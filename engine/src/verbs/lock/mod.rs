@@ -7,6 +7,7 @@ use std::{ops::RangeInclusive, time::Duration};
 use schemars::JsonSchema;
 use serde::Serialize;
 use store::{
+    ErrorKind,
     catalog::{
         lineage_handle::LineageHandle,
         lock::{self, Terms},
@@ -259,6 +260,16 @@ impl Engine {
         };
         let outcome = if released { Release::Released } else { Release::NotHeld };
         Ok(ReleaseLockOutcome { outcome, lineage: handle.lineage().into() })
+    }
+
+    /// Tells whether a lock is held with this token, and has not expired.
+    pub async fn holds_lock(&self, request: &HeldLockRequest) -> Result<bool, Failure> {
+        let (handle, token) = match self.held_lock(request).await {
+            Err(failure) if failure.kind == ErrorKind::NotFound => return Ok(false),
+            found => found?,
+        };
+        let read = handle.lock().await?;
+        Ok(read.is_some_and(|read| read.lock.is_held_by(token) && handle.is_live(&read)))
     }
 
     /// Tells who holds a lock.

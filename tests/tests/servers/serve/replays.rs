@@ -1,6 +1,6 @@
 //! Requests that are sent again.
 
-use std::thread;
+use std::{fs, path::Path, thread};
 
 use serde_json::{Value, json};
 use tests::served::{Reply, Served, request, with_header};
@@ -64,4 +64,50 @@ fn of_many_that_are_sent_at_once_one_is_carried_out() {
     tokens.dedup();
     assert_eq!(tokens.len(), 1);
     replies.iter().filter(|reply| reply.status != 200).for_each(|reply| drop(reply.refused(409, "conflict")));
+}
+
+/// A lease is given again only while it is one.
+#[test]
+fn a_lease_that_has_ended_is_taken_anew() {
+    let scene = Scene::new();
+    let secret = scene.token("acme", "admin");
+    let server = scene.serve();
+    let lease = json!({ "holder_run_id": "run-1" });
+    let first = post(&server, &secret, "leases", "k1", &lease).expect(200);
+    let held = json!({ "token": first["token"] });
+    server.call(&format!("DELETE {ALICE}/leases"), Some(&secret), Some(&held)).expect(200);
+    let second = post(&server, &secret, "leases", "k1", &lease);
+    assert_eq!(second.header("idempotency-replayed"), None);
+    assert_ne!(second.expect(200)["token"], first["token"]);
+    let again = post(&server, &secret, "leases", "k1", &lease);
+    assert_eq!((again.header("idempotency-replayed"), again.json()), (Some("true"), second.json()));
+    // Somebody else has it.
+    post(&server, &secret, "force-unlock", "k2", &json!({ "reason": "a test", "confirm": true })).expect(200);
+    post(&server, &secret, "leases", "k3", &json!({ "holder_run_id": "run-2" })).expect(200);
+    post(&server, &secret, "leases", "k1", &lease).refused(409, "lock_held");
+}
+
+/// How many events a store has that is a directory.
+fn events_below(folder: &Path) -> usize {
+    let below = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    below.map(|path| if path.is_dir() { events_below(&path) } else { usize::from(is_event(&path)) }).sum()
+}
+
+fn is_event(path: &Path) -> bool {
+    path.components().any(|part| part.as_os_str() == "events")
+}
+
+#[test]
+fn an_answer_that_is_given_again_is_no_event() {
+    let scene = Scene::new();
+    let secret = scene.token("acme", "operate");
+    let server = scene.serve();
+    let events = || events_below(&scene.folder.path().join("store"));
+    let roll = json!({ "sha_prefix": scene.shas[0], "confirm": true });
+    let before = events();
+    post(&server, &secret, "rollback", "k", &roll).expect(200);
+    let after = events();
+    assert!(after > before);
+    post(&server, &secret, "rollback", "k", &roll).expect(200);
+    assert_eq!(events(), after);
 }
