@@ -221,21 +221,25 @@ impl Engine {
         &self,
         handle: &LineageHandle,
         request: &ImportRequest,
-        MoveRight { hold, mut only_from, .. }: MoveRight,
+        MoveRight { hold, only_from, .. }: MoveRight,
         imported: &mut Imported,
     ) -> Result<Option<Flip>, Failure> {
         let record = imported.record.clone();
+        let job = self.publish_policy(&handle.lineage().name.tenant);
+        let progress = self.progress();
         if imported.outcome == Stored::Unchanged && !request.force {
-            let now = handle.pointer().await?.map(|read| read.pointer);
-            let is_named = now.as_ref().is_some_and(|now| now.target() == Target::Record(record.record));
-            if is_named {
-                only_from = Some(active(now.as_ref()));
-            } else if !request.goes_back {
+            let now = handle.survey().await?;
+            let named = now.pointer.as_ref().map(|read| read.pointer.target());
+            if named == Some(Target::Record(record.record)) {
+                let seen = now.contract_only_seen();
+                imported.record =
+                    pointer_move::named_already(handle, seen, record, Some(&job), progress).await?;
+                return Ok(Some(Flip::Unchanged));
+            }
+            if !request.goes_back {
                 return Ok(None);
             }
         }
-        let job = self.publish_policy(&handle.lineage().name.tenant);
-        let progress = self.progress();
         let (record, flip) = match &hold {
             Some(hold) => {
                 let id = handle.new_flip_id();
