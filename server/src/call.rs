@@ -21,9 +21,9 @@ use store::{
 };
 
 use crate::{
-    peer::LocalUser,
     problem::Refusal,
     shared::Server,
+    shown::Shown,
     tokens::{Role, Tenants},
 };
 
@@ -57,8 +57,8 @@ pub(crate) struct Call {
     pub(crate) role: Option<Role>,
     /// The tenants that the caller may act for; none where nobody needs to say who it is.
     pub(crate) tenants: Option<Tenants>,
-    /// The user of this host that has connected, if it came through a socket in the file system.
-    pub(crate) user: Option<LocalUser>,
+    /// What says who calls.
+    pub(crate) shown: Shown,
     /// What stands in the places that the path of the route leaves open.
     pub(crate) path: BTreeMap<String, String>,
     pub(crate) method: Method,
@@ -190,6 +190,19 @@ impl Call {
             host_run_id: format!("request {}", self.request_id),
         }
     }
+}
+
+/// Marks an answer of which nothing is to be told: nothing was changed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NothingChanged;
+
+/// An outcome as it is answered; if nothing was changed, no event tells of it.
+pub(crate) fn answer_change(outcome: &impl Serialize, is_changed: bool) -> Answer {
+    let mut response = answer(outcome)?;
+    if !is_changed {
+        response.extensions_mut().insert(NothingChanged);
+    }
+    Ok(response)
 }
 
 /// An outcome as it is answered.

@@ -17,7 +17,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::{
     audit::{Audit, REQUEST_ID},
-    call::{Answer, Call},
+    call::{Answer, Call, NothingChanged},
     observer::RequestObserver,
     once,
     peer::Peer,
@@ -27,9 +27,8 @@ use crate::{
     route::{Access, Route},
     routes,
     shared::Server,
-    tls::Certified,
+    shown::Shown,
     tokens::{Caller, Role},
-    users,
     work::caught,
 };
 
@@ -141,10 +140,7 @@ async fn admitted(
         caller: audit.caller.clone(),
         role: caller.as_ref().map(|caller| caller.role),
         tenants: caller.map(|caller| caller.tenants),
-        user: match parts.extensions.get() {
-            Some(Peer::Socket(user)) => *user,
-            _ => None,
-        },
+        shown: Shown::by(&parts),
         path,
         method: parts.method,
         uri: parts.uri,
@@ -165,7 +161,7 @@ fn caller(
 ) -> Result<Option<Caller>, Refusal> {
     let known = match route.access {
         Access::Open => Ok(None),
-        Access::Tenant(_) | Access::Token(_) => known(server, parts).map(Some),
+        Access::Tenant(_) | Access::Token(_) => Shown::by(parts).caller(server).map(Some),
     };
     if let Ok(Some(caller)) = &known {
         audit.caller = Some(caller.to_string());
@@ -192,8 +188,13 @@ async fn carried_out(
     let doing = async move {
         let answer = caught(doing).await;
         let status = audit.tell(&answer);
-        let is_replay = answer.as_ref().is_ok_and(replays::is_replay);
-        if let Some((engine, tenant)) = engine.zip(tenant).filter(|_| !is_replay) {
+        let has_changed = match &answer {
+            Ok(answer) => {
+                !replays::is_replay(answer) && answer.extensions().get::<NothingChanged>().is_none()
+            }
+            Err(_) => true,
+        };
+        if let Some((engine, tenant)) = engine.zip(tenant).filter(|_| has_changed) {
             audit.store(&engine, &tenant, &actor, status).await;
         }
         drop(room);
@@ -243,39 +244,6 @@ async fn path(parts: &mut Parts) -> Result<BTreeMap<String, String>, Refusal> {
     let params = parts.extract::<RawPathParams>().await;
     let params = params.map_err(|error| Failure::usage(error.body_text()))?;
     Ok(params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
-}
-
-/// Who shows a token; or else, who shows a certificate, or is a user of this host that is known.
-fn known(server: &Server, parts: &Parts) -> Result<Caller, Refusal> {
-    let Some(value) = parts.headers.get(header::AUTHORIZATION) else {
-        if let Some(certified) = parts.extensions.get::<Certified>() {
-            return by_certificate(server, certified);
-        }
-        let user = match parts.extensions.get() {
-            Some(Peer::Socket(Some(user))) => users::caller(&server.socket_users, user.uid),
-            _ => None,
-        };
-        return user.ok_or_else(|| Refusal::unknown_caller("this needs a token"));
-    };
-    let secret = value.to_str().ok().and_then(|value| value.split_once(' '));
-    let secret = secret.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-    let token = secret.and_then(|(_, secret)| server.tokens.find(secret.trim()));
-    let token = token.ok_or_else(|| Refusal::unknown_caller("nobody knows this token"))?;
-    match token.is_expired(clock::unix_ms()) {
-        true => Err(Refusal::unknown_caller("this token has expired")),
-        false => Ok(token.into()),
-    }
-}
-
-/// Who the certificate of the connection says, if it is still good.
-fn by_certificate(server: &Server, certified: &Certified) -> Result<Caller, Refusal> {
-    let tls = server.tls.as_ref().ok_or_else(|| Failure::internal("the connection is not encrypted"))?;
-    tls.require_trust(certified).map_err(|problem| {
-        Refusal::unknown_caller(&format!(
-            "the certificate of this connection is not good any more: {problem}"
-        ))
-    })?;
-    certified.caller.clone().map_err(|problem| Refusal::unknown_caller(&problem))
 }
 
 /// Fails unless the caller may act for the tenant. Whether what is asked for exists plays no part.

@@ -42,6 +42,7 @@ mod schedules;
 mod schemas;
 mod serve;
 mod shared;
+mod shown;
 mod stream;
 mod watched;
 mod work;

@@ -6,9 +6,10 @@ use engine::{failure::Failure, location::Purpose, names::ActorName, settings::Sc
 use store::{
     catalog::{
         jobs::{self, RENEW_AFTER},
-        schedules::{self, Turn},
+        schedules::{self, NOT_BEGUN, STOPPED, Turn},
         store::Store,
     },
+    format::job::{Job, JobState},
     id,
 };
 
@@ -98,14 +99,23 @@ async fn take_turn(server: &Arc<Server>, plan: &Plan, every: Duration) -> Result
     match start(server, request, room).await {
         Ok(job) => {
             until_ended(&store, &turn, &job).await;
-            schedules::end(&store, &turn, job.document().state.as_str()).await?;
+            schedules::end(&store, &turn, outcome(&job.document())).await?;
         }
         Err(failure) => {
-            schedules::end(&store, &turn, "failed").await?;
+            schedules::end(&store, &turn, NOT_BEGUN).await?;
             return Err(failure);
         }
     }
-    Ok(every)
+    // When the next is due goes by when this one began.
+    Ok(Duration::ZERO)
+}
+
+/// What came of a turn. One that nobody has ended on purpose is done anew, and before its time.
+fn outcome(job: &Job) -> &'static str {
+    match job.state {
+        JobState::Cancelled if !job.cancel => STOPPED,
+        state => state.as_str(),
+    }
 }
 
 /// Waits for the end of a job. If another server has taken the next turn, this one was away too long, and ends.
@@ -130,6 +140,8 @@ fn jitter(every: Duration) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use store::format::event::Actor;
+
     use super::*;
 
     #[test]
@@ -137,6 +149,17 @@ mod tests {
         for every in [1, 300, 86_400].map(Duration::from_secs) {
             assert!((0..100).all(|_| jitter(every) <= MOST_JITTER.min(every / 10)));
         }
+    }
+
+    #[test]
+    fn a_turn_that_nobody_has_ended_on_purpose_was_not_done() {
+        let mut job = Job::new(jobs::new_id(), "gc", Actor::default(), "here", 1);
+        job.state = JobState::Cancelled;
+        assert_eq!(outcome(&job), STOPPED);
+        job.cancel = true;
+        assert_eq!(outcome(&job), "cancelled");
+        job.state = JobState::Done;
+        assert_eq!(outcome(&job), "done");
     }
 
     #[test]

@@ -105,7 +105,7 @@ async fn carry_out(server: &Server, store: &Store, job: &Arc<LiveJob>, request: 
         }
     };
     write_end(store, job, &ended).await;
-    tell_end(store, job).await;
+    tell_end(server, store, job).await;
     drop(ended_for_all);
     if let Err(error) = jobs::sweep(store).await {
         tracing::warn!("old jobs could not be removed: {error}");
@@ -206,9 +206,17 @@ async fn write_end(store: &Store, job: &LiveJob, ended: &Ended) {
     end(&mut document);
 }
 
-/// Tells everybody who follows the events of the tenant, or of the store.
-async fn tell_end(store: &Store, job: &LiveJob) {
+/// Tells everybody who follows the events of the tenant, or of the store. What is done for a tenant that was
+/// deleted is told among those of the store: nothing new is to lie below the tenant.
+async fn tell_end(server: &Server, store: &Store, job: &LiveJob) {
     let document = job.document();
+    if is_idle(&document) {
+        return;
+    }
+    let tenant = match &document.tenant_id {
+        Some(tenant) => server.engine.tenant(tenant).await.ok().and(Some(tenant)),
+        None => None,
+    };
     let reason = match &document.failure {
         Some(failure) => format!("{} {}: {}", document.kind, document.state.as_str(), failure.message),
         None => format!("{} {}", document.kind, document.state.as_str()),
@@ -219,14 +227,35 @@ async fn tell_end(store: &Store, job: &LiveJob) {
         job: Some(job.id),
         ..events::now(EventKind::Job, document.by)
     };
-    if let Err(error) = events::tell(store, document.tenant_id.as_ref(), &event).await {
+    if let Err(error) = events::tell(store, tenant, &event).await {
         tracing::warn!("the event of job {} is not stored: {error}", job.id);
     }
 }
 
+/// Whether it was due every few minutes, and had nothing to do.
+fn is_idle(job: &Job) -> bool {
+    let evicted = job.outcome.as_ref().and_then(|outcome| outcome.get("evicted")?.as_array());
+    job.schedule.is_some() && job.state == JobState::Done && evicted.is_some_and(Vec::is_empty)
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+    use store::format::event::Actor;
+
     use super::*;
+
+    #[test]
+    fn a_sweep_that_found_nothing_is_no_event_unless_somebody_asked_for_it() {
+        let mut job = Job::new(jobs::new_id(), "reap", Actor::default(), "here", 1);
+        (job.state, job.schedule) = (JobState::Done, Some("reap".to_owned()));
+        job.outcome = Some(json!({ "evicted": [] }));
+        assert!(is_idle(&job));
+        assert!(!is_idle(&Job { schedule: None, ..job.clone() }));
+        assert!(!is_idle(&Job { state: JobState::Failed, ..job.clone() }));
+        assert!(!is_idle(&Job { outcome: Some(json!({ "evicted": [1] })), ..job.clone() }));
+        assert!(!is_idle(&Job { outcome: Some(json!({ "tenants": [] })), ..job }));
+    }
 
     #[tokio::test]
     async fn a_panic_ends_a_job_and_whoever_waits_for_it_is_told() {

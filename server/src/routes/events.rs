@@ -1,6 +1,6 @@
 //! `events` tells what has happened in the tenants of the caller: page by page, or as it happens.
 
-use std::{convert::Infallible, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use axum::{
     body::{Body, Bytes},
@@ -28,9 +28,13 @@ use crate::{
     problem::Refusal,
     route::{Access::Token, Route, Sent::Feed},
     schemas::{received, sent},
+    shared::Server,
+    shown::Shown,
     tokens::{Role, Tenants},
 };
 
+/// What whoever is told of events may do at least.
+const LEAST_ROLE: Role = Role::Read;
 /// How many events a page has, if nothing is said.
 const PAGE: usize = 100;
 const MAX_PAGE: usize = 1000;
@@ -47,7 +51,7 @@ pub(super) static ROUTES: &[Route] = &[Route::new(
     "all_events",
     Method::GET,
     "/v1/events",
-    Token(Role::Read),
+    Token(LEAST_ROLE),
     "Tells what has happened in the tenants of the token; with `Accept: text/event-stream`, as it happens",
     Feed(sent::<EventPage>),
     |call| Box::pin(events(call)),
@@ -216,12 +220,13 @@ async fn events(call: Call) -> Answer {
         None => wanted.newest().await?,
     };
     let stopping = call.server.stopping.clone();
-    let follower = Follower { wanted, after, _room: room, spoke: Instant::now() };
+    let (server, shown) = (Arc::clone(&call.server), call.shown.clone());
+    let follower = Follower { wanted, after, server, shown, _room: room, spoke: Instant::now() };
     let until_stopped = stream::unfold(follower, move |follower| {
         let stopped = stopping.raised();
         async move {
             tokio::select! {
-                told = follower.next() => Some(told),
+                told = follower.next() => told,
                 () = stopped => None,
             }
         }
@@ -233,15 +238,20 @@ async fn events(call: Call) -> Answer {
 struct Follower {
     wanted: Wanted,
     after: Option<EventId>,
+    server: Arc<Server>,
+    shown: Shown,
     /// Taken until the stream ends.
     _room: OwnedSemaphorePermit,
     spoke: Instant,
 }
 
 impl Follower {
-    /// What is sent next. A store that is away for a moment ends no stream.
-    async fn next(mut self) -> (Result<Bytes, Infallible>, Self) {
+    /// What is sent next. A store that is away for a moment ends no stream; a caller that may no longer know does.
+    async fn next(mut self) -> Option<(Result<Bytes, Infallible>, Self)> {
         loop {
+            if !self.is_let_in() {
+                return None;
+            }
             match self.wanted.page(self.after, PAGE).await {
                 Ok(page) if !page.events.is_empty() => {
                     self.after = page.next;
@@ -259,9 +269,19 @@ impl Follower {
         }
     }
 
-    fn said(mut self, text: String) -> (Result<Bytes, Infallible>, Self) {
+    /// Whether the caller is still known, and may still be told of all that it wanted.
+    fn is_let_in(&self) -> bool {
+        let Ok(caller) = self.shown.caller(&self.server) else { return false };
+        caller.role >= LEAST_ROLE
+            && match &self.wanted.tenants {
+                Some(tenants) => tenants.iter().all(|tenant| caller.tenants.include(tenant.as_str())),
+                None => caller.tenants == Tenants::All,
+            }
+    }
+
+    fn said(mut self, text: String) -> Option<(Result<Bytes, Infallible>, Self)> {
         self.spoke = Instant::now();
-        (Ok(Bytes::from(text)), self)
+        Some((Ok(Bytes::from(text)), self))
     }
 }
 

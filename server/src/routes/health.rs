@@ -34,7 +34,7 @@ pub struct ReadyOutcome {
     pub status: &'static str,
     /// The version of pstore.
     pub version: &'static str,
-    /// Names this server in jobs and schedules.
+    /// The end of the name that this server has in jobs and schedules. Where it runs is not for everybody.
     pub server: String,
     /// The same for all servers with the same settings, and different for others.
     pub configuration: String,
@@ -89,7 +89,7 @@ async fn ready(call: Call) -> Answer {
         Ok(clock_skew_ms) => answer(&ReadyOutcome {
             status: FINE.status,
             version: FINE.version,
-            server: call.server.name.clone(),
+            server: call.server.name.rsplit('/').next().unwrap_or_default().to_owned(),
             configuration: call.server.configuration.clone(),
             clock_skew_ms,
         }),
@@ -100,7 +100,11 @@ async fn ready(call: Call) -> Answer {
 /// Reads one small object of the store, and compares the clocks by the answer.
 async fn looked(call: &Call) -> Verdict {
     let look = async {
-        let store = call.engine.store(Purpose::Read).await?;
+        // Whoever may change a store is told the time by it; who may only read a directory has the host's.
+        let store = match call.engine.store(Purpose::Change).await {
+            Ok(store) => store,
+            Err(_) => call.engine.store(Purpose::Read).await?,
+        };
         let config = store.config().await.map_err(Failure::from)?;
         config.ok_or_else(|| call.engine.location.no_store())?;
         Ok(skew_ms(&store).await)

@@ -198,10 +198,12 @@ async fn is_held(call: &Call, answer: &[u8]) -> Result<bool, Refusal> {
     Ok(call.engine.holds_lock(&held).await?)
 }
 
-/// Whether it is a name that the server gives to callers, or to requests, in events.
+/// Whether it is a name that the server gives to callers, to requests, or to itself, in events.
 fn is_own_name(name: &str) -> bool {
-    let first = name.trim_start().split_once(' ').map(|(first, _)| first);
-    first.is_some_and(|first| first == "request" || CallerKind::ALL.iter().any(|kind| kind.word() == first))
+    let first = name.trim_start().split_once(char::is_whitespace).map(|(first, _)| first);
+    first.is_some_and(|first| {
+        matches!(first, "request" | "schedule") || CallerKind::ALL.iter().any(|kind| kind.word() == first)
+    })
 }
 
 async fn renew(call: Call) -> Answer {

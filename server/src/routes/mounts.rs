@@ -263,7 +263,7 @@ async fn mount(call: Call) -> Answer {
 /// The user that the mount is for, if the kernel tells and it is not the server's own: nobody else gets in.
 fn owner(call: &Call) -> Option<MountOwner> {
     let own = rustix::process::geteuid().as_raw();
-    call.user.filter(|user| user.uid != own).map(|LocalUser { uid, gid }| MountOwner { uid, gid })
+    call.shown.user.filter(|user| user.uid != own).map(|LocalUser { uid, gid }| MountOwner { uid, gid })
 }
 
 /// Ends a mount that nobody has used. What a session before it has left stays for the next one.

@@ -63,7 +63,8 @@ pub struct LastTurn {
     pub begun_at_ms: u64,
     /// When it ended, by the clock of the server's host.
     pub ended_at_ms: Option<u64>,
-    /// The state of the job when it ended; none if it has not, or if its server died.
+    /// The state of the job when it ended; `stopped` if its server was told to stop, `not begun` if it could not
+    /// begin; none if it has not ended, or if its server died.
     pub outcome: Option<String>,
 }
 
@@ -78,7 +79,7 @@ async fn list(call: Call) -> Answer {
 }
 
 async fn fields(call: &Call, plan: Plan) -> Result<ScheduleFields, Failure> {
-    let store = call.engine.store(Purpose::Read).await?;
+    let store = call.engine.store(Purpose::Change).await?;
     let found = schedules::get(&store, plan.name).await?;
     let due_in = plan.every.map(|every| match &found {
         Some(found) => found.due_in(every),

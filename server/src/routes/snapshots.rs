@@ -12,9 +12,9 @@ use engine::{
     names::{Scope, SnapshotName, Subject},
     verbs::{
         delete::{DeleteOutcome, DeleteRequest, DeletedSnapshot},
-        force_unlock::{ForceUnlockOutcome, ForceUnlockRequest},
+        force_unlock::{ForceUnlockOutcome, ForceUnlockRequest, Unlocking},
         list::{ListOutcome, ListRequest, SnapshotList, SnapshotRow},
-        rollback::{RollbackOutcome, RollbackRequest},
+        rollback::{Rollback, RollbackOutcome, RollbackRequest},
         show::{ShowOutcome, ShowRequest},
     },
 };
@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use store::{ErrorKind, name::ChromeMajor};
 
 use crate::{
-    call::{Answer, Call, IF_MATCH, answer},
+    call::{Answer, Call, IF_MATCH, answer, answer_change},
     observer::RequestObserver,
     problem::Refusal,
     route::{Access::Tenant, Route, Sent::Document},
@@ -256,7 +256,8 @@ async fn rollback(call: Call) -> Answer {
         only_from: call.if_match()?,
     };
     let outcome = call.engine.rollback(&request).await;
-    answer(&outcome.map_err(|failure| call.unmatched(failure))?)
+    let outcome = outcome.map_err(|failure| call.unmatched(failure))?;
+    answer_change(&outcome, outcome.outcome == Rollback::RolledBack)
 }
 
 async fn delete(call: Call) -> Answer {
@@ -289,5 +290,6 @@ async fn force_unlock(call: Call) -> Answer {
         reason: body.reason,
         confirm: body.confirm,
     };
-    answer(&call.engine.force_unlock(&request).await?)
+    let outcome = call.engine.force_unlock(&request).await?;
+    answer_change(&outcome, outcome.outcome == Unlocking::OperatorForce)
 }

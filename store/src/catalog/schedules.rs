@@ -4,13 +4,22 @@ use std::time::Duration;
 
 use super::{cas, clock, jobs, store::Store};
 use crate::{
-    Error, Result,
+    Error, ErrorKind, Result,
     bucket::{BucketError, Version, Write},
     format::{job::JobState, layout, limits, schedule::Schedule},
     id::JobId,
 };
 
 const ATTEMPTS: u32 = 8;
+/// A turn that was not done is due again after such a part of the time between turns.
+const SOONER: u64 = 8;
+/// A turn that begins so far in the future was taken when the store's clock was wrong.
+const MOST_AHEAD_MS: u64 = 300_000;
+
+/// What came of a turn that was not done, because its server was told to stop.
+pub const STOPPED: &str = "stopped";
+/// What came of a turn whose job could not begin.
+pub const NOT_BEGUN: &str = "not begun";
 
 /// A schedule as the store has it.
 #[derive(Clone, Debug)]
@@ -23,12 +32,17 @@ pub struct StoredSchedule {
 }
 
 impl StoredSchedule {
-    /// How long it is until the next turn, if turns are so far apart.
+    /// How long it is until the next turn, if turns are so far apart. One that was not done is due again sooner,
+    /// unless its server is still at it, which [`take`] finds out.
     pub fn due_in(&self, every: Duration) -> Duration {
         let every = u64::try_from(every.as_millis()).unwrap_or(u64::MAX);
+        let was_done =
+            self.schedule.outcome.as_deref().is_some_and(|outcome| ![STOPPED, NOT_BEGUN].contains(&outcome));
+        let after = if was_done { every } else { every / SOONER };
         let due_ms = match self.schedule.begun_at_ms {
             0 => 0,
-            begun => begun.saturating_add(every),
+            begun if begun > self.now_ms.saturating_add(MOST_AHEAD_MS) => 0,
+            begun => begun.saturating_add(after),
         };
         Duration::from_millis(due_ms.saturating_sub(self.now_ms))
     }
@@ -82,7 +96,7 @@ pub async fn take(
     server: &str,
     job: JobId,
 ) -> Result<Option<Turn>> {
-    if !seen.due_in(every).is_zero() || is_under_way(store, &seen.schedule).await? {
+    if !seen.due_in(every).is_zero() || is_under_way(store, &seen).await? {
         return Ok(None);
     }
     let next = Schedule {
@@ -101,10 +115,20 @@ pub async fn take(
 }
 
 /// Whether a server lives that is at the last turn.
-async fn is_under_way(store: &Store, schedule: &Schedule) -> Result<bool> {
+async fn is_under_way(store: &Store, seen: &StoredSchedule) -> Result<bool> {
+    let schedule = &seen.schedule;
     let Some(id) = schedule.job.filter(|_| schedule.ended_at_ms.is_none()) else { return Ok(false) };
-    let job = jobs::get(store, id).await?;
-    Ok(job.is_some_and(|found| found.job.state == JobState::Running && !found.is_lost()))
+    match jobs::get(store, id).await {
+        Ok(job) => Ok(job.is_some_and(|found| found.job.state == JobState::Running && !found.is_lost())),
+        // One that nobody can read holds up nothing for ever. Its server, if it lives, finds out that another has
+        // the turn.
+        Err(error) if !matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Denied) => {
+            tracing::warn!(%error, "the job of the last turn of {} cannot be read", schedule.name);
+            let is_recent = schedule.begun_at_ms + jobs::LOST_AFTER.as_millis() as u64 > seen.now_ms;
+            Ok(is_recent)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Whether nobody has taken the turn after this one.
@@ -160,8 +184,46 @@ mod tests {
         assert_eq!(asked.iter().flatten().count(), 1);
         // Not before its time.
         assert_eq!(taken(&store, HOUR, "early").await, None);
-        let due = get(&store, "gc").await.unwrap().unwrap().due_in(HOUR);
-        assert!(due > HOUR / 2 && due <= HOUR, "{due:?}");
+        // One that nobody has done is due before its time; one that was done is not.
+        let seen = get(&store, "gc").await.unwrap().unwrap();
+        let due_after = |outcome: Option<&str>| {
+            let outcome = outcome.map(ToOwned::to_owned);
+            let schedule = Schedule { outcome, ..seen.schedule.clone() };
+            StoredSchedule { schedule, ..seen.clone() }.due_in(HOUR)
+        };
+        for outcome in ["done", "failed", "cancelled"] {
+            let due = due_after(Some(outcome));
+            assert!(due > HOUR / 2 && due <= HOUR, "{outcome} {due:?}");
+        }
+        for outcome in [None, Some(STOPPED), Some(NOT_BEGUN)] {
+            let due = due_after(outcome);
+            assert!(due > HOUR / 16 && due <= HOUR / 8, "{outcome:?} {due:?}");
+        }
+    }
+
+    /// The clock was ten years ahead when the last turn was taken.
+    #[tokio::test]
+    async fn a_clock_that_was_wrong_once_delays_no_turn() {
+        let store = Store::new(Arc::new(MemoryBucket::new()), None);
+        taken(&store, HOUR, "from the future").await.unwrap();
+        let mut seen = get(&store, "gc").await.unwrap().unwrap();
+        seen.schedule.begun_at_ms += 10 * 365 * 86_400_000;
+        seen.schedule.outcome = Some("done".to_owned());
+        assert_eq!(seen.due_in(HOUR), Duration::ZERO);
+        seen.schedule.begun_at_ms = seen.now_ms + 1000;
+        assert!(seen.due_in(HOUR) > HOUR);
+    }
+
+    #[tokio::test]
+    async fn a_job_that_nobody_can_read_stops_its_schedule_for_a_minute_alone() {
+        let store = Store::new(Arc::new(MemoryBucket::new()), None);
+        let (_, job) = taken(&store, Duration::ZERO, "first").await.unwrap();
+        let bytes = b"no document".to_vec().into();
+        store.bucket().put(&layout::job(job), bytes, Write::Create).await.unwrap();
+        assert_eq!(taken(&store, Duration::ZERO, "early").await, None);
+        let mut seen = get(&store, "gc").await.unwrap().unwrap();
+        seen.now_ms += 61_000;
+        assert!(take(&store, seen, Duration::ZERO, "second", jobs::new_id()).await.unwrap().is_some());
     }
 
     #[tokio::test]

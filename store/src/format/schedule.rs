@@ -36,7 +36,7 @@ pub struct Schedule {
     /// The job of the turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<JobId>,
-    /// What came of it: the last state of the job.
+    /// What came of it: the last state of the job, `stopped`, or `not begun`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<String>,
     /// Fields that this code does not know. They are written back as they were read.

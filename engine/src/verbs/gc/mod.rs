@@ -138,6 +138,12 @@ impl Engine {
             let collected = self.collect(&tenant, request).await;
             plans.extend(turns.took(&tenant, collected)?);
         }
+        if request.tenant.is_none() && !request.is_plan {
+            let store = self.store(Purpose::Change).await?;
+            if let Some(now) = store.now().await {
+                feed::sweep(store.bucket(), None, now).await?;
+            }
+        }
         Ok(GcOutcome {
             outcome: if request.is_plan { GcChange::Planned } else { GcChange::Collected },
             tenants: plans.iter().map(Collection::from).collect(),

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeSet,
+    fs,
     io::{BufRead, BufReader, Write},
     net::TcpStream,
     thread,
@@ -82,7 +83,12 @@ fn events_of_all_profiles_come_in_one_order_and_to_those_they_concern() {
     let told = events.iter().find(|event| event["kind"] == "job").unwrap();
     assert_eq!((&told["job_id"], &told["tenant_id"]), (&job, &Value::Null), "{told:#}");
     assert_eq!(all(&server, &acme).len(), 4);
-    // What is refused changes nothing, and is only in the log.
+    // What is refused, or only planned, changes nothing, and is only in the log.
+    let plan = json!({ "sha_prefix": scene.shas[1], "reason": "a plan" });
+    let planned = server.call(&format!("POST {ALICE}/rollback"), Some(&acme), Some(&plan)).expect(200);
+    assert_eq!(planned["outcome"], "planned");
+    let plan = json!({ "reason": "a plan" });
+    server.call(&format!("POST {ALICE}/force-unlock"), Some(&operator), Some(&plan)).expect(200);
     server.call(&format!("DELETE {ALICE}/ffffffffffff"), Some(&operator), None).refused(404, "not_found");
     thread::sleep(Duration::from_secs(3));
     assert_eq!(all(&server, &acme).len(), 4);
@@ -148,6 +154,33 @@ fn who_follows_events_misses_none_on_whichever_server() {
     // A server that stops keeps no stream, and nobody waits for it.
     let stopped = second.stop();
     assert_eq!((stopped.code, follower.next()), (Some(0), None), "{stopped:#?}");
+}
+
+/// A stream is no way around what is taken from a caller: each loses its token, a tenant, or its time.
+#[test]
+fn a_stream_ends_with_the_right_to_it() {
+    let scene = quiet();
+    let before = fs::read_to_string(&scene.tokens.path).unwrap_or_default();
+    let secret = scene.token("acme", "read");
+    let entry = fs::read_to_string(&scene.tokens.path).unwrap();
+    let server = scene.serve();
+    for changed in [
+        before,
+        entry.replace("acme", "other"),
+        entry.replace("expires_at_ms = ", "expires_at_ms = 1700000000000 # "),
+    ] {
+        fs::write(&scene.tokens.path, &entry).unwrap();
+        let mut follower = loop {
+            // The file is read again when its time has changed.
+            if server.call("GET /v1/events?limit=1", Some(&secret), None).status == 200 {
+                break Follower::new(&server, &secret, None);
+            }
+            thread::sleep(Duration::from_millis(50));
+        };
+        fs::write(&scene.tokens.path, &changed).unwrap();
+        // The last chunk is empty; the connection may go on.
+        assert!(follower.lines.by_ref().map(Result::unwrap).any(|line| line == "0"), "{changed}");
+    }
 }
 
 #[test]

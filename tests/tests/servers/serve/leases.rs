@@ -144,6 +144,8 @@ fn a_lease_that_says_too_little_is_refused() {
         json!({ "holder_run_id": "run", "ttl_seconds": 1 }),
         json!({ "holder_run_id": "run", "ttl_seconds": 3601 }),
         json!({ "holder_run_id": "token admin" }),
+        json!({ "holder_run_id": "schedule reap" }),
+        json!({ "holder_run_id": "certificate\u{2003}3f9a" }),
         json!({ "holder_run_id": "run", "holder_host": " request 1" }),
         json!({ "holder_run_id": "run", "holder_host_run_id": "request 1" }),
     ] {

@@ -57,7 +57,7 @@ fn each_turn_is_one_servers_however_many_there_are() {
 }
 
 #[test]
-fn locks_of_the_dead_are_taken_away_though_nobody_asks() {
+fn turns_come_though_nobody_asks_and_go_on_at_another_server() {
     let scene = often("1");
     let secret = scene.token("*", "operate");
     let server = scene.serve();
@@ -67,7 +67,7 @@ fn locks_of_the_dead_are_taken_away_though_nobody_asks() {
     assert_eq!((&job["state"], &job["outcome"]["outcome"]), (&json!("done"), &json!("swept")), "{job:#}");
     let killed = turn(&server, &secret, 2);
     drop(server);
-    // Another goes on where one was killed.
+    // Another takes the next turns.
     let next = scene.serve();
     let fence = killed["fence"].as_u64().unwrap() + 1;
     let last = turn(&next, &secret, fence + 1);
