@@ -56,6 +56,13 @@ pub struct Options {
     pub scratch: PathBuf,
 }
 
+impl Options {
+    /// How one database is checked.
+    pub fn means(&self) -> Means<'_> {
+        Means { depth: self.depth, deadline: self.deadline, scratch: &self.scratch }
+    }
+}
+
 /// What was found, each list by path.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Examination {
@@ -102,11 +109,8 @@ pub fn examine(root: &Path, scope: Scope<'_>, options: &Options) -> io::Result<E
     };
     let jobs = CheckJob::all(&inventory);
     let found = match &options.isolation {
-        Isolation::InProcess => {
-            let means = Means { depth: options.depth, deadline: options.deadline, scratch: &options.scratch };
-            jobs.iter().map(|job| job.check(&dir, means)).collect()
-        }
-        Isolation::Cell(cell) => cell.examine(root, &jobs, options)?,
+        Isolation::InProcess => jobs.iter().map(|job| job.check(&dir, options.means())).collect(),
+        Isolation::Cell(cell) => cell.examine(root, &jobs, options.threads, options.means())?,
     };
     Ok(Examination { elapsed: start.elapsed(), ..Examination::of(found) })
 }

@@ -23,6 +23,7 @@ mod call;
 mod connections;
 mod dispatch;
 mod jobs;
+mod live_jobs;
 mod looks;
 mod observer;
 mod once;

@@ -14,7 +14,8 @@ use store::{
 };
 
 use crate::{
-    jobs::{JobRequest, LiveJob, Work, start},
+    jobs::{JobRequest, Work, start},
+    live_jobs::LiveJob,
     shared::Server,
 };
 

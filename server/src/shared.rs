@@ -12,7 +12,7 @@ use store::{ErrorKind, catalog::clock, name::Tenant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
-    jobs::Jobs,
+    live_jobs::LiveJobs,
     looks::Looks,
     mounts::Mounts,
     problem::Refusal,
@@ -69,7 +69,7 @@ pub(crate) struct Server {
     pub(crate) subscribers: Room,
     pub(crate) uploads: Room,
     pub(crate) loads: Room,
-    pub(crate) jobs: Jobs,
+    pub(crate) jobs: LiveJobs,
     pub(crate) job_room: Room,
     /// Whether it does jobs, and takes turns at what is due.
     pub(crate) does_jobs: bool,
@@ -119,7 +119,7 @@ impl Server {
             subscribers: Room::new("callers that follow events", MAX_SUBSCRIBERS),
             uploads: Room::new("archives that arrive", MAX_UPLOADS),
             loads: Room::new("loads in progress", MAX_LOADS),
-            jobs: Jobs::default(),
+            jobs: LiveJobs::default(),
             job_room: Room::new("jobs in progress", MAX_JOBS),
             does_jobs,
             mounts: mounts.map(Arc::new),

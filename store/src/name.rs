@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 
 const MAX_NAME_BYTES: usize = 128;
 
+/// The word for the current snapshot. No tag may be called so.
+pub const LATEST: &str = "latest";
+
 /// A text that is no name, and why not.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid {kind} {text:?}: {reason}")]

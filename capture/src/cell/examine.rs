@@ -10,7 +10,7 @@ use super::{Cell, Confinement, process::End};
 use crate::{
     check_job::{CheckJob, CheckResult},
     db_state::{DbState, Deadline},
-    examination::{Isolation, Options},
+    sqlite::Means,
 };
 
 /// More side by side would gain little, and each may take memory.
@@ -26,7 +26,7 @@ const MOST_DEATHS: usize = 8;
 const MOST_UNREADY: usize = 3;
 
 impl Cell {
-    /// Checks these databases below `root`. All are answered for, in their order; an error says
+    /// Checks these databases below `root`, up to `threads` of them at a time. All are answered for, in their order; an error says
     /// that no database can be examined here at all.
     ///
     /// A process may die because it was killed from outside, or because of another database that it
@@ -36,7 +36,8 @@ impl Cell {
         &self,
         root: &Path,
         jobs: &[CheckJob],
-        options: &Options,
+        threads: usize,
+        means: Means<'_>,
     ) -> io::Result<Vec<CheckResult>> {
         let mut rounds = Rounds {
             cell: self,
@@ -48,7 +49,7 @@ impl Cell {
             unready: 0,
         };
         loop {
-            if options.deadline.passed() {
+            if means.deadline.passed() {
                 rounds.give_up(DbState::out_of_time(), "its process ended, and there is no time for another");
             } else if rounds.deaths == MOST_DEATHS {
                 let why = format!("{MOST_DEATHS} processes have died of these databases");
@@ -56,8 +57,8 @@ impl Cell {
             }
             let Some((batch, alone)) = rounds.next() else { break };
             let these: Vec<&CheckJob> = batch.iter().map(|at| &jobs[*at]).collect();
-            let threads = options.threads.clamp(1, MOST_THREADS).min(these.len());
-            let (heard, end) = self.run(root, &these, threads, options)?;
+            let threads = threads.clamp(1, MOST_THREADS).min(these.len());
+            let (heard, end) = self.run(root, &these, threads, means)?;
             let begun = |place| heard.begun.contains(&place);
             let answered = heard.found.into_iter().map(|(place, found)| (batch[place], found));
             rounds.found.extend(answered);
@@ -72,14 +73,9 @@ impl Cell {
     /// What the kernel keeps such a process from.
     pub fn confinement(&self) -> io::Result<Confinement> {
         let scratch = tempfile::tempdir()?;
-        let options = Options {
-            depth: Default::default(),
-            isolation: Isolation::Cell(self.clone()),
-            threads: 1,
-            deadline: Deadline::after(self.grace),
-            scratch: scratch.path().to_owned(),
-        };
-        let (heard, end) = self.run(scratch.path(), &[], 1, &options)?;
+        let (depth, deadline) = (Default::default(), Deadline::after(self.grace));
+        let means = Means { depth, deadline, scratch: scratch.path() };
+        let (heard, end) = self.run(scratch.path(), &[], 1, means)?;
         heard.ready.ok_or_else(|| self.not_begun(&end, 1))
     }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{confinement::Confinement, limits::Limits};
 use crate::{
-    change::{sites::Sites, storage::Storage},
+    change::{cookie_sites::Sites, origins::Storage},
     check_job::{CheckJob, CheckResult},
     cookies::Count,
     db_state::{DbState, brief, path_as_bytes},

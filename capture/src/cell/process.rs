@@ -23,7 +23,7 @@ use super::{
     limits::Limits,
     messages::Order,
 };
-use crate::{check_job::CheckJob, db_state::Deadline, examination::Options};
+use crate::{check_job::CheckJob, db_state::Deadline, sqlite::Means};
 
 /// So many answers may wait to be looked at.
 const WAITING_ANSWERS: usize = 64;
@@ -45,18 +45,18 @@ impl Cell {
         root: &Path,
         jobs: &[&CheckJob],
         threads: usize,
-        options: &Options,
+        means: Means<'_>,
     ) -> io::Result<(Heard, End)> {
         let scratch = tempfile::Builder::new()
             .prefix("cell-")
             .permissions(Permissions::from_mode(0o700))
-            .tempdir_in(&options.scratch)?;
+            .tempdir_in(means.scratch)?;
         let order = Order {
             root: std::path::absolute(root)?,
             scratch: std::path::absolute(scratch.path())?,
-            depth: options.depth,
+            depth: means.depth,
             threads,
-            time_ms: options.deadline.remaining().map(|time| time.as_millis() as u64),
+            time_ms: means.deadline.remaining().map(|time| time.as_millis() as u64),
             limits: self.limits(threads),
             jobs: jobs.iter().copied().cloned().collect(),
         };
@@ -68,7 +68,7 @@ impl Cell {
             let told = told;
             std::thread::Builder::new().spawn_scoped(scope, move || listen(answers, &tell))?;
             let mut heard = Heard::default();
-            let stop = self.hear(&mut heard, &told, jobs, options.deadline);
+            let stop = self.hear(&mut heard, &told, jobs, means.deadline);
             // Whatever it does, it is over: whoever listens to it sees the end.
             let status = process.end()?;
             if let Some(confinement) = heard.ready {

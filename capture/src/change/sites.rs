@@ -13,8 +13,7 @@ use crate::{
     cell::Cell,
     check_job::{CheckJob, CheckResult},
     db_state::Deadline,
-    examination::{Isolation, Options},
-    sqlite::Depth,
+    sqlite::{Depth, Means},
 };
 
 /// Compares the cookies in each of these databases, which lie at the same path below [`BEFORE`] and
@@ -27,14 +26,8 @@ pub fn compare(
 ) -> io::Result<BTreeMap<PathBuf, Sites>> {
     let soon_ms = captured_at_ms.saturating_add(SOON.as_millis() as u64);
     let jobs: Vec<CheckJob> = databases.iter().map(|path| CheckJob::Sites(path.clone(), soon_ms)).collect();
-    let options = Options {
-        depth: Depth::Quick,
-        isolation: Isolation::Cell(cell.clone()),
-        threads: 1,
-        deadline: Deadline::after(MOST_TIME),
-        scratch: scratch.to_owned(),
-    };
-    let found = cell.examine(root, &jobs, &options)?;
+    let means = Means { depth: Depth::Quick, deadline: Deadline::after(MOST_TIME), scratch };
+    let found = cell.examine(root, &jobs, 1, means)?;
     let sites = found.into_iter().filter_map(|found| match found {
         CheckResult::Sites(path, sites) => Some((path, sites)),
         _ => None,

@@ -13,8 +13,7 @@ use crate::{
     cell::Cell,
     check_job::{CheckJob, CheckResult},
     db_state::Deadline,
-    examination::{Isolation, Options},
-    sqlite::Depth,
+    sqlite::{Depth, Means},
 };
 
 /// Compares each of these, which lie at the same path below [`BEFORE`](super::sites::BEFORE) and
@@ -25,14 +24,8 @@ pub fn compare(
     (cell, scratch): (Cell, &Path),
 ) -> io::Result<BTreeMap<PathBuf, Storage>> {
     let jobs: Vec<CheckJob> = directories.iter().cloned().map(CheckJob::Storage).collect();
-    let options = Options {
-        depth: Depth::Quick,
-        isolation: Isolation::Cell(cell.clone()),
-        threads: 1,
-        deadline: Deadline::after(MOST_TIME),
-        scratch: scratch.to_owned(),
-    };
-    let found = cell.examine(root, &jobs, &options)?;
+    let means = Means { depth: Depth::Quick, deadline: Deadline::after(MOST_TIME), scratch };
+    let found = cell.examine(root, &jobs, 1, means)?;
     let storage = found.into_iter().filter_map(|found| match found {
         CheckResult::Storage(path, storage) => Some((path, storage)),
         _ => None,

@@ -19,7 +19,6 @@ use crate::{
     check_job::{CheckJob, CheckResult},
     examination::{Isolation, Options},
     profile_dir::{EntryKind, ProfileDir},
-    sqlite::Means,
 };
 
 /// Says what of `expected` is missing below `root`, and when the cookies that are there lapse. What has
@@ -35,11 +34,8 @@ pub(crate) fn check(
     let jobs = jobs(&dir, &profiles, expected, now_ms);
     let found = match &options.isolation {
         _ if jobs.is_empty() => Vec::new(),
-        Isolation::InProcess => {
-            let means = Means { depth: options.depth, deadline: options.deadline, scratch: &options.scratch };
-            jobs.iter().map(|job| job.check(&dir, means)).collect()
-        }
-        Isolation::Cell(cell) => cell.examine(root, &jobs, options)?,
+        Isolation::InProcess => jobs.iter().map(|job| job.check(&dir, options.means())).collect(),
+        Isolation::Cell(cell) => cell.examine(root, &jobs, options.threads, options.means())?,
     };
     let mut verdict = Verdict::default();
     verdict.cookies(expected, &found);

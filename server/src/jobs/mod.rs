@@ -1,206 +1,283 @@
-//! `Jobs` holds the work for whole tenants, or for the store, that this server does in the background.
+//! `jobs` does work for whole tenants, or for the store, in the background.
 //!
 //! A job is a task of its own. What it is about, that it goes on and what came of it is a document in the store,
-//! which every server shows. Its log and its progress are in the memory of the server that does it.
+//! which every server shows. Its log and its progress are in the memory of the server that does it (`live_jobs`).
 
 mod observer;
-mod run;
 mod work;
 
-use std::{collections::VecDeque, sync::Arc};
+pub(crate) use self::work::Work;
 
-use engine::interrupt::Interrupt;
-use parking_lot::Mutex;
-use schemars::JsonSchema;
-use serde::Serialize;
+use std::{panic::AssertUnwindSafe, sync::Arc};
+
+use engine::{
+    Engine,
+    failure::{Failure, codes},
+    interrupt::Interrupt,
+    location::Purpose,
+    names::ActorName,
+};
+use futures::FutureExt;
 use store::{
-    format::job::Job,
+    ErrorKind, bucket,
+    catalog::{
+        clock, events,
+        jobs::{self, RENEW_AFTER, StoredJob},
+        store::Store,
+    },
+    format::{
+        Unknown,
+        event::{Event, EventKind, MAX_REASON_BYTES},
+        job::{Job, JobFailure, JobState},
+    },
     id::JobId,
-    progress::{Progress, Tick},
+    name::Tenant,
+};
+use tokio::{runtime::Handle, sync::OwnedSemaphorePermit};
+
+use self::{observer::JobObserver, work::Ended};
+use crate::{
+    live_jobs::{JobLine, LineLevel, LiveJob},
+    observer::RequestObserver,
+    shared::Server,
 };
 
-pub(crate) use self::{
-    run::{JobRequest, start},
-    work::Work,
-};
-
-/// So many lines of a job are kept, the newest.
-const MAX_LINES: usize = 500;
-/// So many jobs that have ended keep their lines.
-const MAX_REMEMBERED: usize = 50;
-
-/// The jobs of this server: those that it does, and the last that it did.
-#[derive(Debug, Default)]
-pub(crate) struct Jobs {
-    own: Mutex<VecDeque<Arc<LiveJob>>>,
-}
-
-impl Jobs {
-    /// One that this server does, or did not long ago.
-    pub(crate) fn find(&self, id: JobId) -> Option<Arc<LiveJob>> {
-        self.own.lock().iter().find(|job| job.id == id).cloned()
-    }
-
-    fn add(&self, job: &Arc<LiveJob>) {
-        let mut own = self.own.lock();
-        while own.len() >= MAX_REMEMBERED {
-            let Some(oldest) = own.iter().position(|job| job.has_ended()) else { break };
-            own.remove(oldest);
-        }
-        own.push_back(Arc::clone(job));
-    }
-}
-
-/// A job as the server that does it knows it.
-#[derive(Debug)]
-pub(crate) struct LiveJob {
+/// Whose job it is, and how it is done.
+#[derive(Clone, Debug)]
+pub(crate) struct JobRequest {
+    /// Names it from now on.
     pub(crate) id: JobId,
-    /// Raised when it is to end early.
-    pub(crate) interrupt: Interrupt,
-    /// Raised when it has ended, and its document says so.
-    pub(crate) ended: Interrupt,
-    lines: Mutex<VecDeque<JobLine>>,
-    progress: Mutex<Option<JobProgress>>,
-    /// The document as it was written last.
-    document: Mutex<Job>,
+    pub(crate) work: Work,
+    /// For this tenant alone.
+    pub(crate) tenant: Option<Tenant>,
+    pub(crate) dry_run: bool,
+    pub(crate) actor: ActorName,
+    /// The schedule that it is due by.
+    pub(crate) schedule: Option<String>,
+    /// Names the request in the log.
+    pub(crate) request_id: String,
 }
 
-/// Something that a job has said.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct JobLine {
-    /// When, by the clock of the server's host.
-    pub at_ms: u64,
-    /// How much it matters.
-    pub level: LineLevel,
-    /// What was said.
-    pub text: String,
+/// Begins a job, which takes `room` until it ends. It goes on by itself.
+pub(crate) async fn start(
+    server: &Arc<Server>,
+    request: JobRequest,
+    room: OwnedSemaphorePermit,
+) -> Result<Arc<LiveJob>, Failure> {
+    let store = server.engine.store(Purpose::Change).await?;
+    let by = server.engine.actor(&request.actor);
+    let document = Job {
+        tenant_id: request.tenant.clone(),
+        dry_run: request.dry_run,
+        schedule: request.schedule.clone(),
+        ..Job::new(request.id, request.work.kind(), by, &server.name, clock::unix_ms())
+    };
+    // It is in the store before anything is done: whoever looks finds it, however it ends.
+    let begun = jobs::begin(&store, &document).await?;
+    let job = Arc::new(LiveJob::new(&begun.job));
+    server.jobs.add(&job);
+    let (server, live, runtime) = (Arc::clone(server), Arc::clone(&job), Handle::current());
+    tokio::spawn(async move {
+        let working = Arc::clone(&server);
+        // A thread of its own: work that computes for a while holds up no request.
+        let thread = tokio::task::spawn_blocking(move || {
+            let name = request.request_id.clone();
+            runtime.block_on(bucket::request::for_request(name, carry_out(&working, &store, &live, request)));
+            drop(room);
+        });
+        let ended = async move { thread.await.map_err(|error| Failure::internal(error.to_string()).into()) };
+        if let Err(refusal) = server.work.finish(ended).await {
+            tracing::error!("a job ended with a panic: {}", refusal.failure.message);
+        }
+    });
+    Ok(job)
 }
 
-/// How much a line matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum LineLevel {
-    /// A step is done.
-    Step,
-    /// A remark.
-    Remark,
-    /// Somebody should look at it.
-    Warning,
+/// Raised when it is dropped: whoever waits for the end of a job learns of it, however it ended.
+struct RaisedAtEnd<'a>(&'a Interrupt);
+
+impl Drop for RaisedAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.raise();
+    }
 }
 
-/// How far a job is.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
-pub struct JobProgress {
-    /// What is being done.
-    pub stage: String,
-    /// How many things there are to do, as far as that is known.
-    pub files: u64,
-    /// How many of them are done.
-    pub files_done: u64,
-    /// How many bytes there are to look at, as far as that is known.
-    pub bytes: u64,
-    /// How many of them were looked at.
-    pub bytes_done: u64,
+async fn carry_out(server: &Server, store: &Store, job: &Arc<LiveJob>, request: JobRequest) {
+    let ended_for_all = RaisedAtEnd(&job.ended);
+    let log = RequestObserver { request_id: request.request_id };
+    let observer = Arc::new(JobObserver { job: Arc::clone(job), log });
+    let engine = server.engine.for_request(observer, job.interrupt.clone());
+    let work = until_told(&engine, &request.work, request.tenant, request.actor, request.dry_run);
+    let ended = tokio::select! {
+        ended = caught(work) => ended,
+        never = renewed(store, job) => match never {},
+        () = server.stopping.raised() => {
+            job.interrupt.raise();
+            interrupted("the server was told to stop")
+        }
+    };
+    write_end(store, job, &ended).await;
+    tell_end(server, store, job).await;
+    drop(ended_for_all);
+    if let Err(error) = jobs::sweep(store).await {
+        tracing::warn!("old jobs could not be removed: {error}");
+    }
 }
 
-impl LiveJob {
-    fn new(job: &Job) -> Self {
-        Self {
-            id: job.id,
-            interrupt: Interrupt::new(),
-            ended: Interrupt::new(),
-            lines: Mutex::default(),
-            progress: Mutex::default(),
-            document: Mutex::new(job.clone()),
+/// Does the work; a panic in it is a failure.
+async fn caught(work: impl Future<Output = Ended>) -> Ended {
+    let ended = AssertUnwindSafe(work).catch_unwind().await;
+    ended.unwrap_or_else(|_| {
+        let failure = Failure::internal("the job ended with a panic");
+        Ended { outcome: None, failure: Some(failure) }
+    })
+}
+
+/// Does the work; ends it when somebody wants that. What can no longer be prevented is finished.
+async fn until_told(
+    engine: &Engine,
+    work: &Work,
+    tenant: Option<Tenant>,
+    actor: ActorName,
+    dry_run: bool,
+) -> Ended {
+    let mut work = std::pin::pin!(work.done_by(engine, tenant, actor, dry_run));
+    tokio::select! {
+        ended = &mut work => return ended,
+        () = engine.interrupt.raised() => {}
+    }
+    match engine.interrupt.point_of_no_return().prevent() {
+        true => interrupted("somebody has ended it"),
+        false => work.await,
+    }
+}
+
+fn interrupted(message: &str) -> Ended {
+    let hint = "what was done is done; the next run goes on";
+    Ended { outcome: None, failure: Some(Failure::new(ErrorKind::Interrupted, message).hint(hint)) }
+}
+
+/// Writes every few seconds that the job goes on, and ends it if its document says so.
+async fn renewed(store: &Store, job: &LiveJob) -> std::convert::Infallible {
+    loop {
+        tokio::time::sleep(RENEW_AFTER).await;
+        match jobs::change(store, job.id, |_| true).await {
+            Ok(Some(StoredJob { job: document, .. })) => {
+                if document.cancel {
+                    job.interrupt.raise();
+                }
+                *job.document.lock() = document;
+            }
+            Ok(None) => tracing::warn!("the document of job {} is gone", job.id),
+            Err(error) => tracing::warn!("the document of job {} could not be renewed: {error}", job.id),
         }
     }
+}
 
-    /// What it has said, the oldest first.
-    pub(crate) fn lines(&self) -> Vec<JobLine> {
-        self.lines.lock().iter().cloned().collect()
+async fn write_end(store: &Store, job: &LiveJob, ended: &Ended) {
+    let state = match &ended.failure {
+        None => JobState::Done,
+        Some(failure) if failure.kind == ErrorKind::Interrupted => JobState::Cancelled,
+        Some(_) => JobState::Failed,
+    };
+    let failure = ended.failure.as_ref().map(|failure| JobFailure {
+        kind: codes::name(failure.kind).to_owned(),
+        message: failure.message.clone(),
+        hint: failure.hint.clone(),
+        unknown: Unknown::new(),
+    });
+    let at_ms = clock::unix_ms();
+    let end = |document: &mut Job| {
+        document.state = state;
+        document.ended_at_ms = Some(at_ms);
+        document.failure = failure.clone();
+        document.outcome = ended.outcome.clone();
+        true
+    };
+    let text = match &ended.failure {
+        None => format!("job {} is done", job.id),
+        Some(failure) => format!("job {} ended: {}", job.id, failure.message),
+    };
+    match ended.failure {
+        None => tracing::info!("{text}"),
+        Some(_) => tracing::warn!("{text}"),
     }
-
-    /// How far it is; `None` if it has not said.
-    pub(crate) fn progress(&self) -> Option<JobProgress> {
-        self.progress.lock().clone()
-    }
-
-    /// The document, as the store has it unless that was away.
-    pub(crate) fn document(&self) -> Job {
-        self.document.lock().clone()
-    }
-
-    fn has_ended(&self) -> bool {
-        self.document.lock().ended_at_ms.is_some()
-    }
-
-    fn say(&self, line: JobLine) {
-        let mut lines = self.lines.lock();
-        if lines.len() >= MAX_LINES {
-            lines.pop_front();
+    let level = if ended.failure.is_none() { LineLevel::Remark } else { LineLevel::Warning };
+    job.say(JobLine { at_ms, level, text });
+    let written = jobs::change(store, job.id, end).await;
+    // Not before the store has it, so that all servers say the same; but even if the store is away.
+    let mut document = job.document.lock();
+    match written {
+        Ok(Some(stored)) => {
+            *document = stored.job;
+            return;
         }
-        lines.push_back(line);
+        Ok(None) => tracing::warn!("what came of job {} is not stored: its document is gone", job.id),
+        Err(error) => tracing::warn!("what came of job {} could not be written: {error}", job.id),
+    }
+    end(&mut document);
+}
+
+/// Tells everybody who follows the events of the tenant, or of the store. What is done for a tenant that was
+/// deleted is told among those of the store: nothing new is to lie below the tenant.
+async fn tell_end(server: &Server, store: &Store, job: &LiveJob) {
+    let document = job.document();
+    if is_idle(&document) {
+        return;
+    }
+    let tenant = match &document.tenant_id {
+        Some(tenant) => server.engine.tenant(tenant).await.ok().and(Some(tenant)),
+        None => None,
+    };
+    let reason = match &document.failure {
+        Some(failure) => format!("{} {}: {}", document.kind, document.state.as_str(), failure.message),
+        None => format!("{} {}", document.kind, document.state.as_str()),
+    };
+    let end = reason.floor_char_boundary(MAX_REASON_BYTES);
+    let event = Event {
+        reason: reason[..end].to_owned(),
+        job: Some(job.id),
+        ..events::now(EventKind::Job, document.by)
+    };
+    if let Err(error) = events::tell(store, tenant, &event).await {
+        tracing::warn!("the event of job {} is not stored: {error}", job.id);
     }
 }
 
-/// Follows the work of a job.
-struct Follower(Arc<LiveJob>);
-
-impl Progress for Follower {
-    fn begin(&self, stage: &'static str, files: u64, bytes: u64) {
-        let begun = JobProgress { stage: stage.to_owned(), files, bytes, ..JobProgress::default() };
-        *self.0.progress.lock() = Some(begun);
-    }
-
-    fn tick(&self, tick: Tick) {
-        if let Some(progress) = &mut *self.0.progress.lock() {
-            progress.files_done += tick.files;
-            progress.bytes_done += tick.bytes;
-        }
-    }
+/// Whether it was due every few minutes, and had nothing to do.
+fn is_idle(job: &Job) -> bool {
+    let evicted = job.outcome.as_ref().and_then(|outcome| outcome.get("evicted")?.as_array());
+    job.schedule.is_some() && job.state == JobState::Done && evicted.is_some_and(Vec::is_empty)
 }
 
 #[cfg(test)]
 mod tests {
-    use store::{catalog::jobs, format::event::Actor};
+    use serde_json::json;
+    use store::format::event::Actor;
 
     use super::*;
 
-    fn live(at: u64) -> Arc<LiveJob> {
-        let job = Job::new(jobs::new_id(), "gc", Actor::default(), "here", at);
-        Arc::new(LiveJob::new(&job))
+    #[test]
+    fn a_sweep_that_found_nothing_is_no_event_unless_somebody_asked_for_it() {
+        let mut job = Job::new(jobs::new_id(), "reap", Actor::default(), "here", 1);
+        (job.state, job.schedule) = (JobState::Done, Some("reap".to_owned()));
+        job.outcome = Some(json!({ "evicted": [] }));
+        assert!(is_idle(&job));
+        assert!(!is_idle(&Job { schedule: None, ..job.clone() }));
+        assert!(!is_idle(&Job { state: JobState::Failed, ..job.clone() }));
+        assert!(!is_idle(&Job { outcome: Some(json!({ "evicted": [1] })), ..job.clone() }));
+        assert!(!is_idle(&Job { outcome: Some(json!({ "tenants": [] })), ..job }));
     }
 
-    #[test]
-    fn lines_and_jobs_are_bounded_and_the_newest_stay() {
-        let jobs = Jobs::default();
-        let running = live(0);
-        jobs.add(&running);
-        for at in 1..200 {
-            let job = live(at);
-            jobs.add(&job);
-            job.document.lock().ended_at_ms = Some(at);
-        }
-        assert!(jobs.own.lock().len() <= MAX_REMEMBERED);
-        assert!(jobs.find(running.id).is_some(), "one that goes on is never forgotten");
-        for at in 0..2000 {
-            running.say(JobLine { at_ms: at, level: LineLevel::Step, text: String::new() });
-        }
-        let lines = running.lines();
-        assert_eq!((lines.len(), lines[lines.len() - 1].at_ms), (MAX_LINES, 1999));
-    }
-
-    #[test]
-    fn progress_begins_anew_with_every_stage() {
-        let job = live(0);
-        let follower = Follower(Arc::clone(&job));
-        follower.tick(Tick { bytes: 5, ..Tick::default() });
-        assert!(job.progress().is_none());
-        follower.begin("packs", 2, 10);
-        follower.tick(Tick { files: 1, bytes: 5, ..Tick::default() });
-        let progress = job.progress().unwrap();
-        assert_eq!((progress.files_done, progress.bytes_done, progress.bytes), (1, 5, 10));
-        follower.begin("records", 1, 0);
-        assert_eq!(job.progress().unwrap().bytes_done, 0);
+    #[tokio::test]
+    async fn a_panic_ends_a_job_and_whoever_waits_for_it_is_told() {
+        let ended = caught(async { panic!("on purpose") }).await;
+        assert_eq!(ended.failure.unwrap().kind, ErrorKind::Internal);
+        let interrupt = Interrupt::new();
+        let panics = AssertUnwindSafe(async {
+            let _ended = RaisedAtEnd(&interrupt);
+            panic!("on purpose");
+        });
+        assert!(panics.catch_unwind().await.is_err() && interrupt.is_raised());
     }
 }

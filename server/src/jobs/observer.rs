@@ -5,8 +5,10 @@ use std::sync::Arc;
 use engine::observer::{Observation, Observer};
 use store::{catalog::clock, progress::Progress};
 
-use super::{Follower, JobLine, LineLevel, LiveJob};
-use crate::observer::RequestObserver;
+use crate::{
+    live_jobs::{Follower, JobLine, LineLevel, LiveJob},
+    observer::RequestObserver,
+};
 
 /// Of one job.
 #[derive(Debug)]

@@ -17,7 +17,8 @@ use store::{
 
 use crate::{
     call::{Answer, Call, answer},
-    jobs::{JobLine, JobProgress, JobRequest, LiveJob, Work, start},
+    jobs::{JobRequest, Work, start},
+    live_jobs::{JobLine, JobProgress, LiveJob},
     route::{Access::Token, Route, Sent::Document},
     schemas::{received, sent},
     tokens::Role,

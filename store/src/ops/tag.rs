@@ -1,6 +1,5 @@
 //! Gives snapshots names that keep them from being removed by retention.
 
-use super::read::resolve::LATEST;
 use crate::{
     Error, Result,
     catalog::{clock, lineage_handle::LineageHandle, records},
@@ -9,6 +8,7 @@ use crate::{
         record::{Record, State, Tag},
     },
     id::RecordId,
+    name::LATEST,
 };
 
 const ATTEMPTS: u32 = 5;

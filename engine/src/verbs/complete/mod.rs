@@ -9,11 +9,8 @@ use std::time::Duration;
 
 use store::{
     catalog::records,
-    name::{ProfileName, Tenant},
-    ops::read::{
-        profiles,
-        resolve::{self, LATEST},
-    },
+    name::{LATEST, ProfileName, Tenant},
+    ops::read::{profiles, resolve},
 };
 
 use self::remembered::Remembered;

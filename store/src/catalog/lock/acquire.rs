@@ -7,7 +7,7 @@ use super::{
 use crate::{
     Error, Result,
     bucket::{BucketError, RetryPolicy, Version, Write},
-    catalog::pointer::VersionedPointer,
+    catalog::pointer::{GrantedLock, VersionedPointer},
     format::{
         event::{Event, EventKind},
         layout,
@@ -21,7 +21,7 @@ use crate::{
 const ATTEMPTS: u32 = 8;
 
 /// A lock that was just taken, before the pointer is claimed.
-pub(in crate::catalog) struct Taken {
+pub(super) struct Taken {
     pub nonce: Nonce,
     pub lock: Lock,
     pub version: Version,
@@ -34,12 +34,20 @@ pub(in crate::catalog) struct Taken {
     pub(super) presence: Option<Presence>,
 }
 
+impl Taken {
+    /// What the pointer is claimed for.
+    pub fn granted(&self) -> GrantedLock {
+        let Self { nonce, pointer, after_contract_only, .. } = self;
+        GrantedLock { nonce: *nonce, pointer: pointer.clone(), after_contract_only: *after_contract_only }
+    }
+}
+
 impl LineageHandle {
     pub(super) async fn acquire_now(&self, survey: Option<LockAndPointer>, terms: Terms) -> Result<Hold> {
         let taken = self.take(survey, terms).await?;
         let claim = async {
             if self.rules.claim {
-                self.claim(&taken, None).await
+                self.claim(taken.granted(), None).await
             } else {
                 self.pointer().await.and_then(|read| read.ok_or_else(|| self.lost(None)))
             }

@@ -13,7 +13,6 @@ mod queue;
 mod release;
 mod renew;
 
-pub(super) use acquire::Taken;
 pub use evict::{Eviction, Reaped};
 pub use hold::{Hold, LockRenewer};
 pub use patience::{Patience, Waiting};

@@ -91,7 +91,7 @@ impl LineageHandle {
             self.tell_lost(&lost).await;
             return Err(lost);
         }
-        let pointer = match self.claim(&taken, Some((state.nonce, &state.pointer))).await {
+        let pointer = match self.claim(taken.granted(), Some((state.nonce, &state.pointer))).await {
             Ok(pointer) => pointer,
             Err(error) => {
                 self.give_back(taken).await;

@@ -8,7 +8,6 @@ use super::{LineageHandle, VersionedPointer, successor, swap::Swap};
 use crate::{
     Error, ErrorKind, Result,
     bucket::RetryPolicy,
-    catalog::lock::Taken,
     format::{
         Unknown,
         pointer::{Claim, Pointer, Target},
@@ -19,8 +18,17 @@ use crate::{
 /// Every lost attempt means that somebody else has written; more than this is no accident.
 const ATTEMPTS: u32 = 16;
 
+/// The lock that a pointer is claimed for.
+pub(in crate::catalog) struct GrantedLock {
+    pub nonce: Nonce,
+    /// The pointer as it was before the lock was taken.
+    pub pointer: Option<VersionedPointer>,
+    /// Whether a program that knows only the contract had it before.
+    pub after_contract_only: bool,
+}
+
 impl LineageHandle {
-    /// Claims the pointer for the lock that was `taken`, which must still be held.
+    /// Claims the pointer for the lock that was `granted`, which must still be held.
     ///
     /// The pointer with it is what was read *before* the lock was taken: that the lock was granted
     /// after it counts as the look at the lock.
@@ -29,10 +37,11 @@ impl LineageHandle {
     /// longer there, somebody else has worked on the profile, and the lock is as good as lost.
     pub(in crate::catalog) async fn claim(
         &self,
-        taken: &Taken,
+        granted: GrantedLock,
         instead_of: Option<(Nonce, &VersionedPointer)>,
     ) -> Result<VersionedPointer> {
-        let (nonce, mut seen) = (taken.nonce, Some(taken.pointer.clone()));
+        let GrantedLock { nonce, pointer, after_contract_only } = granted;
+        let mut seen = Some(pointer);
         for attempt in 1..=ATTEMPTS {
             let before = match seen.take() {
                 Some(before) => before,
@@ -53,7 +62,7 @@ impl LineageHandle {
                 _ => None,
             };
             let lease = Claim { nonce, base, unknown: Unknown::new() };
-            let next = successor::claimed(&self.lineage, before.as_ref(), lease, taken.after_contract_only);
+            let next = successor::claimed(&self.lineage, before.as_ref(), lease, after_contract_only);
             // Beside each other: a claim on a pointer that names nothing harms nobody, and nobody goes on
             // with it who finds a tombstone.
             let looking = self.require_undeleted(before.as_ref());

@@ -18,6 +18,7 @@ mod operator_move;
 mod successor;
 mod swap;
 
+pub(in crate::catalog) use claim::GrantedLock;
 pub use intended_flip::{Fate, IntendedFlip};
 pub use operator_move::Move;
 

@@ -2,7 +2,7 @@
 
 mod reference;
 
-pub use reference::{InvalidReference, LATEST, Reference};
+pub use reference::{InvalidReference, Reference};
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -21,7 +21,7 @@ use crate::{
         record::{Record, State},
     },
     id::RecordId,
-    name::{ChromeMajor, Lineage, ProfileName},
+    name::{ChromeMajor, LATEST, Lineage, ProfileName},
 };
 
 /// The lineage that is meant, and whether there were others to choose from.

@@ -11,10 +11,7 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::{id::RecordId, ops::tag};
-
-/// The word for the current snapshot. No tag may be called so.
-pub const LATEST: &str = "latest";
+use crate::{id::RecordId, name::LATEST, ops::tag};
 
 /// Which snapshot of a lineage is meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
