@@ -21,9 +21,9 @@ use store::{
 };
 
 use crate::{
+    credentials::Credentials,
     problem::Refusal,
-    shared::Server,
-    shown::Shown,
+    server_state::Server,
     tokens::{Role, Tenants},
 };
 
@@ -58,7 +58,7 @@ pub(crate) struct Call {
     /// The tenants that the caller may act for; none where nobody needs to say who it is.
     pub(crate) tenants: Option<Tenants>,
     /// What says who calls.
-    pub(crate) shown: Shown,
+    pub(crate) shown: Credentials,
     /// What stands in the places that the path of the route leaves open.
     pub(crate) path: BTreeMap<String, String>,
     pub(crate) method: Method,

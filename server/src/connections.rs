@@ -19,8 +19,8 @@ use crate::{
     dispatch,
     listen::{Connection, Listener},
     peer::{LocalUser, Peer},
-    progress::Progress,
-    shared::Server,
+    server_state::Server,
+    stall_guard::StallGuard,
     tls::{Certified, Tls},
 };
 
@@ -120,7 +120,7 @@ async fn speak(
         .header_read_timeout(HEAD_TIME)
         .max_buf_size(MAX_HEAD_BYTES)
         .max_headers(MAX_HEADERS)
-        .serve_connection(TokioIo::new(Progress::new(stream, WRITE_TIME)), service);
+        .serve_connection(TokioIo::new(StallGuard::new(stream, WRITE_TIME)), service);
     if let Err(error) = watcher.watch(connection).await {
         tracing::debug!("a connection broke: {error}");
     }

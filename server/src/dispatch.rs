@@ -18,18 +18,17 @@ use tokio::sync::OwnedSemaphorePermit;
 use crate::{
     audit::{Audit, REQUEST_ID},
     call::{Answer, Call, NothingChanged},
+    credentials::Credentials,
+    idempotency, kept_answers,
     observer::RequestObserver,
-    once,
     peer::Peer,
     problem::Refusal,
     rates::Rates,
-    replays,
     route::{Access, Route},
     routes,
-    shared::Server,
-    shown::Shown,
+    server_state::Server,
     tokens::{Caller, Role},
-    work::caught,
+    unfinished_work::caught,
 };
 
 /// The longest body that is read.
@@ -140,7 +139,7 @@ async fn admitted(
         caller: audit.caller.clone(),
         role: caller.as_ref().map(|caller| caller.role),
         tenants: caller.map(|caller| caller.tenants),
-        shown: Shown::by(&parts),
+        shown: Credentials::by(&parts),
         path,
         method: parts.method,
         uri: parts.uri,
@@ -161,7 +160,7 @@ fn caller(
 ) -> Result<Option<Caller>, Refusal> {
     let known = match route.access {
         Access::Open => Ok(None),
-        Access::Tenant(_) | Access::Token(_) => Shown::by(parts).caller(server).map(Some),
+        Access::Tenant(_) | Access::Token(_) => Credentials::by(parts).caller(server).map(Some),
     };
     if let Ok(Some(caller)) = &known {
         audit.caller = Some(caller.to_string());
@@ -184,13 +183,13 @@ async fn carried_out(
     let engine = route.is_told.then(|| call.engine.clone());
     let tenant = call.path.get("tenant_id").and_then(|tenant| tenant.parse().ok());
     let actor = call.actor();
-    let doing = request::for_request(call.request_id.clone(), once::once(route, call));
+    let doing = request::for_request(call.request_id.clone(), idempotency::once(route, call));
     let doing = async move {
         let answer = caught(doing).await;
         let status = audit.tell(&answer);
         let has_changed = match &answer {
             Ok(answer) => {
-                !replays::is_replay(answer) && answer.extensions().get::<NothingChanged>().is_none()
+                !kept_answers::is_replay(answer) && answer.extensions().get::<NothingChanged>().is_none()
             }
             Err(_) => true,
         };

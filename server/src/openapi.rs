@@ -4,8 +4,8 @@ use axum::http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::{
+    kept_answers::KEY,
     problem::{self, Problem},
-    replays::KEY,
     route::{Access, Route, Sent},
     schemas::sent,
 };

@@ -14,9 +14,9 @@ use store::{
 };
 
 use crate::{
-    jobs::{JobRequest, Work, start},
+    jobs::{JobKind, JobRequest, start},
     live_jobs::LiveJob,
-    shared::Server,
+    server_state::Server,
 };
 
 /// How long to wait when there is no room, when another server is at it, or after a failure.
@@ -28,18 +28,18 @@ const MOST_JITTER: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) name: &'static str,
-    work: Work,
+    work: JobKind,
     /// How far turns are apart; `None` if it is switched off.
     pub(crate) every: Option<Duration>,
 }
 
 /// All there are, as the settings have them.
 pub(crate) fn plans(settings: &Schedules) -> [Plan; 4] {
-    let verify = Work::Verify { reads_content: true, parts: Some(settings.verify_parts), repair: false };
+    let verify = JobKind::Verify { reads_content: true, parts: Some(settings.verify_parts), repair: false };
     [
-        (Work::Reap { grace: jobs::REAP_GRACE }, settings.reap),
-        (Work::Retention, settings.retention),
-        (Work::Gc, settings.gc),
+        (JobKind::Reap { grace: jobs::REAP_GRACE }, settings.reap),
+        (JobKind::Retention, settings.retention),
+        (JobKind::Gc, settings.gc),
         (verify, settings.verify),
     ]
     .map(|(work, every)| Plan { name: work.kind(), work, every })

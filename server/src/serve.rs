@@ -13,7 +13,7 @@ use crate::{
     mounts::{Mounts, MountsAt},
     rates::Rates,
     schedules,
-    shared::{Host, Server},
+    server_state::{Host, Server},
     tls::{Tls, TlsFiles},
     tokens::TokenFile,
     users::SocketUser,

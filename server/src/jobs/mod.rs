@@ -3,10 +3,10 @@
 //! A job is a task of its own. What it is about, that it goes on and what came of it is a document in the store,
 //! which every server shows. Its log and its progress are in the memory of the server that does it (`live_jobs`).
 
+mod kind;
 mod observer;
-mod work;
 
-pub(crate) use self::work::Work;
+pub(crate) use self::kind::JobKind;
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
@@ -35,11 +35,11 @@ use store::{
 };
 use tokio::{runtime::Handle, sync::OwnedSemaphorePermit};
 
-use self::{observer::JobObserver, work::Ended};
+use self::{kind::JobEnd, observer::JobObserver};
 use crate::{
     live_jobs::{JobLine, LineLevel, LiveJob},
     observer::RequestObserver,
-    shared::Server,
+    server_state::Server,
 };
 
 /// Whose job it is, and how it is done.
@@ -47,7 +47,7 @@ use crate::{
 pub(crate) struct JobRequest {
     /// Names it from now on.
     pub(crate) id: JobId,
-    pub(crate) work: Work,
+    pub(crate) work: JobKind,
     /// For this tenant alone.
     pub(crate) tenant: Option<Tenant>,
     pub(crate) dry_run: bool,
@@ -125,22 +125,22 @@ async fn carry_out(server: &Server, store: &Store, job: &Arc<LiveJob>, request: 
 }
 
 /// Does the work; a panic in it is a failure.
-async fn caught(work: impl Future<Output = Ended>) -> Ended {
+async fn caught(work: impl Future<Output = JobEnd>) -> JobEnd {
     let ended = AssertUnwindSafe(work).catch_unwind().await;
     ended.unwrap_or_else(|_| {
         let failure = Failure::internal("the job ended with a panic");
-        Ended { outcome: None, failure: Some(failure) }
+        JobEnd { outcome: None, failure: Some(failure) }
     })
 }
 
 /// Does the work; ends it when somebody wants that. What can no longer be prevented is finished.
 async fn until_told(
     engine: &Engine,
-    work: &Work,
+    work: &JobKind,
     tenant: Option<Tenant>,
     actor: ActorName,
     dry_run: bool,
-) -> Ended {
+) -> JobEnd {
     let mut work = std::pin::pin!(work.done_by(engine, tenant, actor, dry_run));
     tokio::select! {
         ended = &mut work => return ended,
@@ -152,9 +152,9 @@ async fn until_told(
     }
 }
 
-fn interrupted(message: &str) -> Ended {
+fn interrupted(message: &str) -> JobEnd {
     let hint = "what was done is done; the next run goes on";
-    Ended { outcome: None, failure: Some(Failure::new(ErrorKind::Interrupted, message).hint(hint)) }
+    JobEnd { outcome: None, failure: Some(Failure::new(ErrorKind::Interrupted, message).hint(hint)) }
 }
 
 /// Writes every few seconds that the job goes on, and ends it if its document says so.
@@ -174,7 +174,7 @@ async fn renewed(store: &Store, job: &LiveJob) -> std::convert::Infallible {
     }
 }
 
-async fn write_end(store: &Store, job: &LiveJob, ended: &Ended) {
+async fn write_end(store: &Store, job: &LiveJob, ended: &JobEnd) {
     let state = match &ended.failure {
         None => JobState::Done,
         Some(failure) if failure.kind == ErrorKind::Interrupted => JobState::Cancelled,

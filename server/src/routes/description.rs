@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 
 use super::all;
 use crate::{
+    api_page,
     call::{Answer, Call, answer},
-    openapi, page,
+    openapi,
     route::{
         Access::Open,
         Route,
@@ -21,7 +22,7 @@ use crate::{
 
 /// Neither changes while the program runs.
 static DOCUMENT: LazyLock<Value> = LazyLock::new(|| openapi::document(all()));
-static PAGE: LazyLock<String> = LazyLock::new(|| page::page(&DOCUMENT));
+static PAGE: LazyLock<String> = LazyLock::new(|| api_page::page(&DOCUMENT));
 
 /// Lets the page have its own style, and nothing else.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";

@@ -25,11 +25,11 @@ use tokio::{sync::OwnedSemaphorePermit, time::Instant};
 
 use crate::{
     call::{Answer, Call, answer},
+    credentials::Credentials,
     problem::Refusal,
     route::{Access::Token, Route, Sent::Feed},
     schemas::{received, sent},
-    shared::Server,
-    shown::Shown,
+    server_state::Server,
     tokens::{Role, Tenants},
 };
 
@@ -239,7 +239,7 @@ struct Follower {
     wanted: Wanted,
     after: Option<EventId>,
     server: Arc<Server>,
-    shown: Shown,
+    shown: Credentials,
     /// Taken until the stream ends.
     _room: OwnedSemaphorePermit,
     spoke: Instant,

@@ -17,7 +17,7 @@ use store::{
 
 use crate::{
     call::{Answer, Call, answer},
-    jobs::{JobRequest, Work, start},
+    jobs::{JobKind, JobRequest, start},
     live_jobs::{JobLine, JobProgress, LiveJob},
     route::{Access::Token, Route, Sent::Document},
     schemas::{received, sent},
@@ -351,7 +351,7 @@ fn is_for(call: &Call, tenant: Option<&Tenant>) -> bool {
 async fn reap(call: Call) -> Answer {
     let body: ReapBody = call.document()?;
     let grace = body.grace_seconds.map_or(jobs::REAP_GRACE, Duration::from_secs);
-    begin(call, Work::Reap { grace }, body.tenant_id, body.dry_run).await
+    begin(call, JobKind::Reap { grace }, body.tenant_id, body.dry_run).await
 }
 
 async fn retention(call: Call) -> Answer {
@@ -359,7 +359,7 @@ async fn retention(call: Call) -> Answer {
     if !body.dry_run {
         call.require_role(Role::Admin, "removing snapshots")?;
     }
-    begin(call, Work::Retention, body.tenant_id, body.dry_run).await
+    begin(call, JobKind::Retention, body.tenant_id, body.dry_run).await
 }
 
 async fn gc(call: Call) -> Answer {
@@ -367,7 +367,7 @@ async fn gc(call: Call) -> Answer {
     if !body.dry_run {
         call.require_role(Role::Admin, "deleting content")?;
     }
-    begin(call, Work::Gc, body.tenant_id, body.dry_run).await
+    begin(call, JobKind::Gc, body.tenant_id, body.dry_run).await
 }
 
 async fn verify(call: Call) -> Answer {
@@ -379,11 +379,11 @@ async fn verify(call: Call) -> Answer {
         let message = "read_data takes a number of parts from 1 on, and goes without structure";
         return Err(Failure::usage(message).into());
     }
-    let work = Work::Verify { reads_content: !body.structure, parts: body.read_data, repair: body.repair };
+    let work = JobKind::Verify { reads_content: !body.structure, parts: body.read_data, repair: body.repair };
     begin(call, work, body.tenant_id, body.dry_run).await
 }
 
-async fn begin(call: Call, work: Work, tenant: Option<Tenant>, dry_run: bool) -> Answer {
+async fn begin(call: Call, work: JobKind, tenant: Option<Tenant>, dry_run: bool) -> Answer {
     call.require_tenant(tenant.as_ref())?;
     if !call.server.does_jobs {
         let failure = Failure::new(ErrorKind::Unavailable, "this server does no jobs");

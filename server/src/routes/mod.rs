@@ -1,4 +1,5 @@
-//! `routes` lists every HTTP route with its handler and the role that it needs.
+//! `routes` joins the tables of all HTTP routes. Each file has the table of its area, with the role that each route
+//! needs and its handler.
 
 /// A path of what is a profile's.
 macro_rules! profile {
@@ -14,8 +15,8 @@ mod description;
 mod events;
 mod health;
 mod jobs;
-mod leases;
 mod loads;
+mod locks;
 mod mounts;
 mod schedules;
 mod snapshots;
@@ -35,7 +36,7 @@ static TABLES: &[&[Route]] = &[
     uploads::ROUTES,
     tags::ROUTES,
     activity::ROUTES,
-    leases::ROUTES,
+    locks::ROUTES,
     jobs::ROUTES,
     schedules::ROUTES,
     events::ROUTES,
@@ -55,7 +56,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        openapi, page,
+        api_page, openapi,
         route::Access::{Open, Tenant},
     };
 
@@ -90,7 +91,7 @@ mod tests {
 
     #[test]
     fn the_page_shows_every_route_and_needs_nothing_from_elsewhere() {
-        let page = page::page(&openapi::document(all()));
+        let page = api_page::page(&openapi::document(all()));
         for route in all() {
             assert!(
                 page.contains(&format!("<h2>{} {}</h2>", route.method, openapi::path(route))),

@@ -28,7 +28,7 @@ use crate::{
     problem::Refusal,
     route::{Access::Tenant, Route, Sent::Document},
     schemas::{received, sent},
-    shared::Listed,
+    server_state::Listed,
     tokens::Role,
 };
 

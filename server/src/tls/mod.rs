@@ -18,7 +18,7 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 pub(crate) use self::identity::Certified;
 use crate::{
     problem::Refusal,
-    watched::{Watched, read_own},
+    reloaded_files::{ReloadedFiles, read_own},
 };
 
 /// How long a client may take until the connection is encrypted.
@@ -44,7 +44,7 @@ pub struct TlsFiles {
 /// Encrypts connections with what the files hold at that time.
 #[derive(Debug)]
 pub(crate) struct Tls {
-    watched: Watched<Loaded>,
+    watched: ReloadedFiles<Loaded>,
 }
 
 /// What the files hold.
@@ -60,7 +60,7 @@ impl Tls {
         let mut paths = vec![files.certificate.clone(), files.key.clone()];
         paths.extend(files.client_authorities.clone());
         let files = files.clone();
-        Ok(Self { watched: Watched::open("certificates", paths, move || load(&files))? })
+        Ok(Self { watched: ReloadedFiles::open("certificates", paths, move || load(&files))? })
     }
 
     /// Whether the files could be read as they are now.

@@ -8,8 +8,8 @@ use std::{
 use engine::failure::Failure;
 use serde::Deserialize;
 
-use super::{Role, SecretDigest, Tenants, Token, find};
-use crate::watched::{Watched, read_own};
+use super::{Role, SecretDigest, Tenants, Token, secret::find};
+use crate::reloaded_files::{ReloadedFiles, read_own};
 
 /// A name longer than this is a mistake.
 const MAX_NAME_BYTES: usize = 64;
@@ -17,14 +17,14 @@ const MAX_NAME_BYTES: usize = 64;
 /// The tokens of a file, as they were when it could last be read.
 #[derive(Debug)]
 pub struct TokenFile {
-    tokens: Watched<Vec<Token>>,
+    tokens: ReloadedFiles<Vec<Token>>,
 }
 
 impl TokenFile {
     /// Reads the file, which must be in order.
     pub fn open(path: &Path) -> Result<Self, Failure> {
         let own: PathBuf = path.to_owned();
-        let tokens = Watched::open("tokens", vec![path.to_owned()], move || read(&own))?;
+        let tokens = ReloadedFiles::open("tokens", vec![path.to_owned()], move || read(&own))?;
         Ok(Self { tokens })
     }
 
@@ -81,7 +81,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Token>, String> {
         }
         let digest = SecretDigest::parse(&sha256)
             .ok_or_else(|| format!("the sha256 of {name} is not one of 64 digits 0-9 a-f"))?;
-        if !digests.insert(digest.0) {
+        if !digests.insert(digest.to_string()) {
             return Err(format!("{name} has the sha256 of another token"));
         }
         let tenants = Tenants::of(&tenants).map_err(|problem| format!("the tenants of {name}: {problem}"))?;

@@ -1,4 +1,4 @@
-//! `Server` holds what all requests share.
+//! `Server` holds the state that all requests share.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -12,18 +12,18 @@ use store::{ErrorKind, catalog::clock, name::Tenant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
+    kept_answers::KeptAnswers,
     live_jobs::LiveJobs,
-    looks::Looks,
+    lock_queues::LockQueues,
     mounts::Mounts,
     problem::Refusal,
-    queues::Queues,
     rates::Rates,
     readiness::{Readiness, Verdict},
-    replays::Replays,
+    shared_reads::SharedReads,
     tls::Tls,
     tokens::TokenFile,
+    unfinished_work::UnfinishedWork,
     users::SocketUser,
-    work::Work,
 };
 
 /// How many loads may be judged at once. Each may examine up to 1 GiB on this host's disk.
@@ -54,16 +54,16 @@ pub(crate) struct Server {
     /// None if connections are not encrypted.
     pub(crate) tls: Option<Tls>,
     pub(crate) rates: Rates,
-    pub(crate) work: Work,
-    pub(crate) replays: Arc<Replays>,
+    pub(crate) work: UnfinishedWork,
+    pub(crate) replays: Arc<KeptAnswers>,
     /// Lists that several callers ask for at once.
-    pub(crate) lists: Arc<Looks<Result<Listed, Refusal>>>,
+    pub(crate) lists: Arc<SharedReads<Result<Listed, Refusal>>>,
     pub(crate) readiness: Readiness<Verdict>,
     /// The same for all servers with the same settings.
     pub(crate) configuration: String,
     pub(crate) requests: Room,
     pub(crate) waiting: Room,
-    pub(crate) queues: Arc<Queues>,
+    pub(crate) queues: Arc<LockQueues>,
     pub(crate) downloads: Room,
     pub(crate) made: Room,
     pub(crate) subscribers: Room,
@@ -107,7 +107,7 @@ impl Server {
             tokens,
             tls,
             rates,
-            work: Work::default(),
+            work: UnfinishedWork::default(),
             replays: Arc::default(),
             lists: Arc::default(),
             readiness: Readiness::default(),

@@ -1,4 +1,4 @@
-//! `once` carries a request with an `Idempotency-Key` out once, however often it is sent.
+//! `once` carries out a request with an `Idempotency-Key` once, however often it is sent.
 
 use std::{sync::Arc, time::Instant};
 
@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     call::{Answer, Call, LEASE},
-    replays::{Begun, KEY, begin},
+    kept_answers::{Begun, KEY, begin},
     route::Route,
 };
 

@@ -1,4 +1,4 @@
-//! `Progress` ends a connection whose other side takes no bytes for too long.
+//! `StallGuard` ends a connection whose other side takes no bytes for too long.
 
 use std::{
     io,
@@ -14,14 +14,14 @@ use tokio::{
 
 /// A stream on which writing must get on.
 #[derive(Debug)]
-pub(crate) struct Progress<S> {
+pub(crate) struct StallGuard<S> {
     stream: S,
     patience: Duration,
     /// Runs while a write waits.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Progress<S> {
+impl<S> StallGuard<S> {
     /// A write that gets nowhere for as long as `patience` fails.
     pub(crate) fn new(stream: S, patience: Duration) -> Self {
         Self { stream, patience, waiting: None }
@@ -40,7 +40,7 @@ impl<S> Progress<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Progress<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for StallGuard<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -50,7 +50,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Progress<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Progress<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for StallGuard<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.within_time(cx, polled)
@@ -94,7 +94,7 @@ mod tests {
     #[tokio::test]
     async fn who_reads_slowly_gets_all_and_who_reads_nothing_is_left() {
         let (near, mut far) = tokio::io::duplex(8);
-        let mut near = Progress::new(near, PATIENCE);
+        let mut near = StallGuard::new(near, PATIENCE);
         let reading = async {
             for _ in 0..8 {
                 tokio::time::sleep(PATIENCE / 4).await;

@@ -1,4 +1,4 @@
-//! `Queues` knows who waits for which lock at this server.
+//! `LockQueues` knows who waits for which lock at this server.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -9,7 +9,7 @@ use crate::problem::{Queue, WaitingFields};
 
 /// Those who wait, by profile.
 #[derive(Debug, Default)]
-pub(crate) struct Queues {
+pub(crate) struct LockQueues {
     waiting: Mutex<BTreeMap<ProfileName, Vec<Waiting>>>,
 }
 
@@ -22,25 +22,25 @@ struct Waiting {
 
 /// A place in a queue, given up when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
-    queues: Arc<Queues>,
+pub(crate) struct QueueTicket {
+    queues: Arc<LockQueues>,
     profile: ProfileName,
     number: u64,
 }
 
-impl Queues {
+impl LockQueues {
     /// Stands in line for the lock of a profile, to hold it for `ttl`.
     pub(crate) fn enter(
         self: &Arc<Self>,
         profile: ProfileName,
         fields: WaitingFields,
         ttl: Duration,
-    ) -> Place {
+    ) -> QueueTicket {
         let mut waiting = self.waiting.lock();
         let line = waiting.entry(profile.clone()).or_default();
         let number = line.last().map_or(0, |last| last.place + 1);
         line.push(Waiting { place: number, fields, ttl });
-        Place { queues: Arc::clone(self), profile, number }
+        QueueTicket { queues: Arc::clone(self), profile, number }
     }
 
     /// Everybody who waits for the lock of a profile, if its holder has it for so long yet.
@@ -61,14 +61,14 @@ impl Queues {
     }
 }
 
-impl Place {
+impl QueueTicket {
     /// Those who come before.
     pub(crate) fn ahead(&self, remaining: Duration) -> Queue {
         self.queues.before(&self.profile, self.number, remaining)
     }
 }
 
-impl Drop for Place {
+impl Drop for QueueTicket {
     fn drop(&mut self) {
         let mut waiting = self.queues.waiting.lock();
         if let Some(line) = waiting.get_mut(&self.profile) {
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn who_comes_later_waits_for_those_before() {
-        let (queues, alice) = (Arc::new(Queues::default()), "acme/alice".parse::<ProfileName>().unwrap());
+        let (queues, alice) = (Arc::new(LockQueues::default()), "acme/alice".parse::<ProfileName>().unwrap());
         let enter = |name: &str| {
             let fields =
                 WaitingFields { holder_run_id: name.to_owned(), holder_host: String::new(), since_ms: 1 };

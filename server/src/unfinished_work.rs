@@ -1,4 +1,4 @@
-//! `Work` brings what was begun to its end, whether or not the caller still waits for it.
+//! `UnfinishedWork` lets a request finish after its caller has left, and the server wait for it before it stops.
 
 use std::panic::AssertUnwindSafe;
 
@@ -11,20 +11,20 @@ use crate::problem::Refusal;
 
 /// The requests that are being carried out.
 #[derive(Debug)]
-pub(crate) struct Work {
+pub(crate) struct UnfinishedWork {
     /// Each piece of work holds a clone until it has ended; none is left once the server stops.
     begun: Mutex<Option<mpsc::Sender<()>>>,
     ended: tokio::sync::Mutex<mpsc::Receiver<()>>,
 }
 
-impl Default for Work {
+impl Default for UnfinishedWork {
     fn default() -> Self {
         let (begun, ended) = mpsc::channel(1);
         Self { begun: Mutex::new(Some(begun)), ended: tokio::sync::Mutex::new(ended) }
     }
 }
 
-impl Work {
+impl UnfinishedWork {
     /// Carries it out in a task of its own: a caller that goes away does not take it along.
     pub(crate) async fn finish<T: Send + 'static>(
         &self,
@@ -67,7 +67,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_was_begun_is_done_though_nobody_waits_for_it() {
-        let (work, is_done) = (Arc::new(Work::default()), Arc::new(AtomicBool::new(false)));
+        let (work, is_done) = (Arc::new(UnfinishedWork::default()), Arc::new(AtomicBool::new(false)));
         let done = Arc::clone(&is_done);
         let waiting = work.finish(async move {
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -82,7 +82,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_is_an_internal_failure() {
-        let answer: Result<(), Refusal> = Work::default().finish(async { panic!("on purpose") }).await;
+        let answer: Result<(), Refusal> =
+            UnfinishedWork::default().finish(async { panic!("on purpose") }).await;
         assert_eq!(answer.unwrap_err().status, 500);
         let answer: Result<(), Refusal> = caught(async { panic!("on purpose") }).await;
         assert_eq!(answer.unwrap_err().status, 500);

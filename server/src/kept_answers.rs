@@ -1,4 +1,4 @@
-//! `Replays` remembers what was answered to requests with an `Idempotency-Key`, for a while and within limits.
+//! `KeptAnswers` remembers what was answered to requests with an `Idempotency-Key`, for a while and within limits.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -36,7 +36,7 @@ pub(crate) type Name = (String, String);
 
 /// The answers to requests with a key.
 #[derive(Debug, Default)]
-pub(crate) struct Replays {
+pub(crate) struct KeptAnswers {
     known: Mutex<Known>,
 }
 
@@ -75,7 +75,7 @@ pub(crate) enum Begun {
 
 /// Begins a request with this key, which `digest` tells from others.
 pub(crate) fn begin(
-    replays: &Arc<Replays>,
+    replays: &Arc<KeptAnswers>,
     name: Name,
     digest: [u8; 32],
     now: Instant,
@@ -102,7 +102,7 @@ pub(crate) fn begin(
     }
 }
 
-impl Replays {
+impl KeptAnswers {
     /// Forgets an answer that is no longer true, unless there is another by now.
     pub(crate) fn forget(&self, name: &Name, answer: &KnownAnswer) {
         let mut known = self.known.lock();
@@ -155,7 +155,7 @@ impl Known {
 
 /// A request that is being carried out. One that comes to nothing is forgotten, so that it can be sent again.
 pub(crate) struct Ticket {
-    replays: Arc<Replays>,
+    replays: Arc<KeptAnswers>,
     name: Option<Name>,
 }
 
@@ -212,7 +212,7 @@ mod tests {
         ("token ci".to_owned(), key.to_owned())
     }
 
-    fn ticket(replays: &Arc<Replays>, key: &str) -> Ticket {
+    fn ticket(replays: &Arc<KeptAnswers>, key: &str) -> Ticket {
         match begin(replays, name(key), [1; 32], Instant::now()) {
             Ok(Begun::New(ticket)) => ticket,
             _ => panic!("{key} is known"),
@@ -221,7 +221,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_was_answered_is_answered_again_for_a_while() {
-        let replays = Arc::new(Replays::default());
+        let replays = Arc::new(KeptAnswers::default());
         let begun = ticket(&replays, "a");
         let again = |digest: u8, now| begin(&replays, name("a"), [digest; 32], now);
         assert_eq!(again(1, Instant::now()).err().unwrap().status, 409);
@@ -235,7 +235,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_came_to_nothing_can_be_sent_again() {
-        let replays = Arc::new(Replays::default());
+        let replays = Arc::new(KeptAnswers::default());
         drop(ticket(&replays, "a"));
         ticket(&replays, "a").keep(replayed(StatusCode::CONFLICT, Bytes::new())).await.unwrap();
         drop(ticket(&replays, "a"));
@@ -244,7 +244,7 @@ mod tests {
 
     #[tokio::test]
     async fn no_more_is_remembered_than_there_is_room_for() {
-        let replays = Arc::new(Replays::default());
+        let replays = Arc::new(KeptAnswers::default());
         let body = Bytes::from(vec![b' '; MAX_ANSWER_BYTES]);
         for at in 0..2000 {
             let response = replayed(StatusCode::OK, body.clone());
@@ -258,7 +258,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_caller_takes_no_room_from_another() {
-        let replays = Arc::new(Replays::default());
+        let replays = Arc::new(KeptAnswers::default());
         let body = Bytes::from(vec![b' '; MAX_ANSWER_BYTES]);
         ticket(&replays, "kept").keep(replayed(StatusCode::OK, body.clone())).await.unwrap();
         let fill = async |caller: usize| {
@@ -282,7 +282,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_that_is_no_longer_true_is_forgotten_once() {
-        let replays = Arc::new(Replays::default());
+        let replays = Arc::new(KeptAnswers::default());
         let known = |body: &'static str| KnownAnswer {
             status: StatusCode::OK,
             body: Bytes::from_static(body.as_bytes()),

@@ -1,4 +1,4 @@
-//! `Work` says what a job does, and has the engine do it.
+//! `JobKind` says what a job does, and has the engine do it.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ const GC_MEMORY_BYTES: u64 = 256 << 20;
 
 /// What a job does.
 #[derive(Clone, Debug)]
-pub(crate) enum Work {
+pub(crate) enum JobKind {
     /// Takes away locks that expired longer ago than this.
     Reap { grace: Duration },
     /// Removes the snapshots that the rules do not keep.
@@ -34,12 +34,12 @@ pub(crate) enum Work {
 
 /// What a job came to.
 #[derive(Debug)]
-pub(super) struct Ended {
+pub(super) struct JobEnd {
     pub(super) outcome: Option<Value>,
     pub(super) failure: Option<Failure>,
 }
 
-impl Work {
+impl JobKind {
     /// The word for it.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
@@ -57,7 +57,7 @@ impl Work {
         tenant: Option<Tenant>,
         actor: ActorName,
         dry_run: bool,
-    ) -> Ended {
+    ) -> JobEnd {
         match *self {
             Self::Reap { grace } => {
                 let request = ReapRequest { tenant, actor, grace, is_plan: dry_run };
@@ -95,9 +95,9 @@ impl Work {
 }
 
 /// Work that is done may have found something bad: it has an outcome, and failed.
-fn ended<T: Outcome>(outcome: Result<T, Failure>) -> Ended {
+fn ended<T: Outcome>(outcome: Result<T, Failure>) -> JobEnd {
     match outcome {
-        Ok(outcome) => Ended { failure: outcome.verdict(), outcome: serde_json::to_value(&outcome).ok() },
-        Err(failure) => Ended { outcome: None, failure: Some(failure) },
+        Ok(outcome) => JobEnd { failure: outcome.verdict(), outcome: serde_json::to_value(&outcome).ok() },
+        Err(failure) => JobEnd { outcome: None, failure: Some(failure) },
     }
 }

@@ -1,4 +1,4 @@
-//! `Looks` lets callers that ask for the same at once share one look at the store. It begins after each of them has
+//! `SharedReads` lets callers that ask for the same at once share one look at the store. It begins after each of them has
 //! asked, so nobody is told what was true before.
 
 use std::{collections::HashMap, sync::Arc};
@@ -14,26 +14,26 @@ const MANY: usize = 256;
 
 /// What callers look at together, place by place.
 #[derive(Debug)]
-pub(crate) struct Looks<T> {
-    places: Mutex<HashMap<String, Place<T>>>,
+pub(crate) struct SharedReads<T> {
+    places: Mutex<HashMap<String, SharedRead<T>>>,
 }
 
 /// Something that is looked at.
 #[derive(Debug)]
-struct Place<T> {
+struct SharedRead<T> {
     /// Held by the look that is in progress.
     turn: Arc<tokio::sync::Mutex<()>>,
     /// The one that has not begun, for as long as somebody waits for it.
     next: Option<WeakShared<BoxFuture<'static, T>>>,
 }
 
-impl<T> Default for Looks<T> {
+impl<T> Default for SharedReads<T> {
     fn default() -> Self {
         Self { places: Mutex::default() }
     }
 }
 
-impl<T: Clone + Send + Sync + 'static> Looks<T> {
+impl<T: Clone + Send + Sync + 'static> SharedReads<T> {
     /// What `look` sees; or what another caller's look sees that has not begun yet.
     pub(crate) async fn share(
         self: &Arc<Self>,
@@ -54,7 +54,8 @@ impl<T: Clone + Send + Sync + 'static> Looks<T> {
             // Every look has its turn at hand until it has ended.
             places.retain(|_, place| Arc::strong_count(&place.turn) > 1);
         }
-        let place = places.entry(name.clone()).or_insert_with(|| Place { turn: Arc::default(), next: None });
+        let place =
+            places.entry(name.clone()).or_insert_with(|| SharedRead { turn: Arc::default(), next: None });
         if let Some(next) = place.next.as_ref().and_then(WeakShared::upgrade) {
             return next;
         }
@@ -96,7 +97,7 @@ mod tests {
 
     #[tokio::test]
     async fn those_who_ask_before_a_look_begins_share_it_and_others_do_not() {
-        let (looks, count) = (Arc::new(Looks::default()), Arc::new(AtomicUsize::new(0)));
+        let (looks, count) = (Arc::new(SharedReads::default()), Arc::new(AtomicUsize::new(0)));
         let ask = |place: &str| {
             let (looks, look, place) = (Arc::clone(&looks), counted(&count), place.to_owned());
             tokio::spawn(async move { looks.share(place, look).await })
@@ -115,7 +116,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_who_goes_away_takes_the_look_from_nobody() {
-        let (looks, count) = (Arc::new(Looks::default()), Arc::new(AtomicUsize::new(0)));
+        let (looks, count) = (Arc::new(SharedReads::default()), Arc::new(AtomicUsize::new(0)));
         let share = || looks.share("a".to_owned(), counted(&count));
         let mut leaving = Box::pin(share());
         assert!(tokio::time::timeout(Duration::from_millis(10), &mut leaving).await.is_err());
@@ -131,7 +132,7 @@ mod tests {
 
     #[tokio::test]
     async fn places_that_nobody_looks_at_are_forgotten() {
-        let looks = Arc::new(Looks::default());
+        let looks = Arc::new(SharedReads::default());
         for at in 0..MANY * 3 {
             looks.share(at.to_string(), async {}).await;
         }

@@ -1,4 +1,4 @@
-//! `Shown` is what a caller shows of itself. Who it is can be found out again, as long as a stream lasts.
+//! `Credentials` holds the token, certificate or user that a caller shows, and finds out who it is, again and again while a stream lasts.
 
 use axum::http::{HeaderValue, header, request::Parts};
 use engine::failure::Failure;
@@ -7,7 +7,7 @@ use store::catalog::clock;
 use crate::{
     peer::{LocalUser, Peer},
     problem::Refusal,
-    shared::Server,
+    server_state::Server,
     tls::Certified,
     tokens::Caller,
     users,
@@ -15,14 +15,14 @@ use crate::{
 
 /// What a caller shows of itself.
 #[derive(Clone, Debug)]
-pub(crate) struct Shown {
+pub(crate) struct Credentials {
     authorization: Option<HeaderValue>,
     certified: Option<Certified>,
     /// The user of this host that has connected, if it came through a socket in the file system.
     pub(crate) user: Option<LocalUser>,
 }
 
-impl Shown {
+impl Credentials {
     /// With this request.
     pub(crate) fn by(parts: &Parts) -> Self {
         let mut authorization = parts.headers.get(header::AUTHORIZATION).cloned();

@@ -1,4 +1,4 @@
-//! `leases` takes, renews, gives back and shows the lock of a profile, for runs elsewhere.
+//! `locks` takes, renews, gives back and shows the lock of a profile, for runs elsewhere. The routes call it a lease.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `Watched` keeps what was read from files, and reads them again whenever one of them changes.
+//! `ReloadedFiles` keeps what was read from files, and reads them again whenever one of them changes.
 
 use std::{
     fmt,
@@ -16,7 +16,7 @@ use store::ErrorKind;
 const WRITTEN_BY_OTHERS: u32 = 0o022;
 
 /// What some files hold, as they were when all of them could last be read.
-pub(crate) struct Watched<T> {
+pub(crate) struct ReloadedFiles<T> {
     /// What logs call it.
     what: &'static str,
     paths: Vec<PathBuf>,
@@ -43,7 +43,7 @@ impl Stamp {
     }
 }
 
-impl<T> Watched<T> {
+impl<T> ReloadedFiles<T> {
     /// Reads the files, which must be in order.
     pub(crate) fn open(
         what: &'static str,
@@ -85,9 +85,9 @@ impl<T> Watched<T> {
     }
 }
 
-impl<T> fmt::Debug for Watched<T> {
+impl<T> fmt::Debug for ReloadedFiles<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watched").field("paths", &self.paths).finish_non_exhaustive()
+        f.debug_struct("ReloadedFiles").field("paths", &self.paths).finish_non_exhaustive()
     }
 }
 
@@ -130,7 +130,7 @@ mod tests {
         let paths = ["one", "two"].map(|name| folder.path().join(name));
         paths.iter().for_each(|path| fs::write(path, "1").unwrap());
         let read = paths.clone();
-        let watched = Watched::open("numbers", paths.to_vec(), move || {
+        let watched = ReloadedFiles::open("numbers", paths.to_vec(), move || {
             let mut sum = 0;
             for path in &read {
                 let text = fs::read_to_string(path).unwrap_or_default();
