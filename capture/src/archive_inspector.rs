@@ -14,9 +14,9 @@ use store::{
 
 use crate::{
     chrome::profile::{Facts, LOCAL_STATE},
+    examined_files::is_of_a_database,
     examiner::ProfileExaminer,
     expect::is_wanted,
-    needed::is_of_a_database,
     sqlite::header::HEADER_BYTES,
 };
 

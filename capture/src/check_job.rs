@@ -11,7 +11,7 @@ use crate::{
     },
     cookies::{self, Count},
     db_state::{DbState, path_as_bytes},
-    expect::sought::{self, SoughtCookies, SoughtOrigins},
+    expect::search::{self, SoughtCookies, SoughtOrigins},
     inventory::Inventory,
     leveldb,
     profile_dir::ProfileDir,
@@ -76,10 +76,10 @@ impl CheckJob {
                 CheckResult::Storage(path.clone(), origins::check(dir, path, means.deadline))
             }
             Self::Cookies(path, now_ms, names) => {
-                CheckResult::Cookies(path.clone(), sought::cookies(dir, path, (*now_ms, names), means))
+                CheckResult::Cookies(path.clone(), search::cookies(dir, path, (*now_ms, names), means))
             }
             Self::Origins(path, names) => {
-                CheckResult::Origins(path.clone(), sought::origins(dir, path, names, means.deadline))
+                CheckResult::Origins(path.clone(), search::origins(dir, path, names, means.deadline))
             }
         }
     }

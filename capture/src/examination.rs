@@ -1,4 +1,4 @@
-//! `examination` checks the databases of a profile.
+//! `examine` checks the databases of a profile, in a cell or in this process. `ProfileExaminer` calls it during a capture.
 
 use std::{
     collections::BTreeSet,

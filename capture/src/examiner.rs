@@ -1,4 +1,4 @@
-//! `ProfileExaminer` judges a profile while it is captured.
+//! `ProfileExaminer` judges a profile while it is captured: it has `examination` check the databases, and decides.
 //!
 //! A snapshot is always stored; what is found decides whether it becomes the current one by
 //! itself. One whose database is torn, or whose cookies are mostly gone, must not silently
@@ -27,8 +27,8 @@ use crate::{
     cookies::{Census, is_of_cookies},
     db_state::Deadline,
     examination::{self, Examination, Isolation, Options, Scope},
+    examined_files::needed,
     expect::{self, Awaited, Known},
-    needed::needed,
     sqlite::Depth,
 };
 

@@ -13,13 +13,13 @@ pub mod chrome;
 pub mod cookies;
 pub mod db_state;
 pub mod examination;
+mod examined_files;
 pub mod examiner;
 pub mod expect;
 pub mod inventory;
 pub mod leveldb;
 pub mod load;
 pub mod marker;
-mod needed;
 pub mod profile_dir;
 pub mod sqlite;
 

@@ -1,4 +1,4 @@
-//! `Console` writes results to stdout, and talk to stderr.
+//! `Console` writes results to stdout and talk to stderr, and chooses the exit code.
 
 use std::{
     io::{self, IsTerminal, Write},
@@ -27,7 +27,7 @@ use tracing_subscriber::{
 
 use crate::{
     answer::Answer,
-    log::{self, AsJson},
+    json_log::{self, AsJson},
     progress::{Bar, Beside},
 };
 use store::progress::{Progress, Silent, Tick};
@@ -112,7 +112,7 @@ impl Console {
     fn log(self, level: &str, text: &str) {
         if !self.quiet {
             let fields = serde_json::Map::from_iter([("message".to_owned(), json!(text))]);
-            let _ = writeln!(io::stderr(), "{}", log::line(level, "pstore", fields));
+            let _ = writeln!(io::stderr(), "{}", json_log::line(level, "pstore", fields));
         }
     }
 

@@ -7,7 +7,7 @@ mod answer;
 mod args;
 mod console;
 mod daemon;
-mod log;
+mod json_log;
 mod progress;
 mod table;
 mod verbs;

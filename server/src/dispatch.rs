@@ -12,7 +12,7 @@ use axum::{
 use engine::{failure::Failure, interrupt::Interrupt};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use parking_lot::Mutex;
-use store::{ErrorKind, bucket::request, catalog::clock};
+use store::{ErrorKind, bucket::request_id, catalog::clock};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::{
@@ -183,7 +183,7 @@ async fn carried_out(
     let engine = route.is_told.then(|| call.engine.clone());
     let tenant = call.path.get("tenant_id").and_then(|tenant| tenant.parse().ok());
     let actor = call.actor();
-    let doing = request::for_request(call.request_id.clone(), idempotency::once(route, call));
+    let doing = request_id::for_request(call.request_id.clone(), idempotency::once(route, call));
     let doing = async move {
         let answer = caught(doing).await;
         let status = audit.tell(&answer);

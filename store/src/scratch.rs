@@ -1,4 +1,4 @@
-//! `Scratch` is a directory of our own, for as long as something takes.
+//! `Scratch` makes temporary directories that others cannot read, and sweeps those whose maker is dead.
 //!
 //! They hold parts of profiles in the clear, so nobody else may look into them, whatever the
 //! umask says. Whoever made one holds the flock of the directory itself, and the kernel lets go

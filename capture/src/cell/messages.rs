@@ -10,7 +10,7 @@ use crate::{
     check_job::{CheckJob, CheckResult},
     cookies::Count,
     db_state::{DbState, brief, path_as_bytes},
-    expect::sought::{SoughtCookies, SoughtOrigins},
+    expect::search::{SoughtCookies, SoughtOrigins},
     leveldb::{self, Notes},
     sqlite::{self, Depth},
 };

@@ -13,7 +13,7 @@ use store::format::{
     health::{Expected, Lapse, Missing},
 };
 
-use super::sought::{SoughtCookie, SoughtCookies, SoughtOrigins};
+use super::search::{SoughtCookie, SoughtCookies, SoughtOrigins};
 use crate::{
     change::{names, storage},
     check_job::{CheckJob, CheckResult},

@@ -4,8 +4,8 @@
 //! that is looked for whether it is there.
 
 mod check;
-pub(crate) mod sought;
-mod wanted;
+mod files_to_read;
+pub(crate) mod search;
 
 use std::{
     fmt,
@@ -15,7 +15,7 @@ use std::{
 use store::{Result, catalog::expectations::is_unreadable, format::expectations::Expectations};
 
 pub(crate) use check::check;
-pub(crate) use wanted::{is_wanted, wanted};
+pub(crate) use files_to_read::{is_wanted, wanted};
 
 /// What is known of what is expected.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::Args;
 
-use super::chosen::ChosenArgs;
+use super::profile_ref::ChosenArgs;
 
 /// List the files of a snapshot
 ///

@@ -12,8 +12,8 @@ use store::{
 
 use super::{
     actor::ActorArgs,
-    chosen::ChosenArgs,
     lineage::LineageArgs,
+    profile_ref::ChosenArgs,
     value::{interval, mebibytes, percent, seconds, sha_prefix},
 };
 

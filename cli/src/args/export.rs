@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{actor::ActorArgs, chosen::ChosenArgs};
+use super::{actor::ActorArgs, profile_ref::ChosenArgs};
 
 /// Write a snapshot as an archive that any tar reads, with its manifest
 ///

@@ -82,7 +82,8 @@ pub(crate) async fn start(
         // A thread of its own: work that computes for a while holds up no request.
         let thread = tokio::task::spawn_blocking(move || {
             let name = request.request_id.clone();
-            runtime.block_on(bucket::request::for_request(name, carry_out(&working, &store, &live, request)));
+            runtime
+                .block_on(bucket::request_id::for_request(name, carry_out(&working, &store, &live, request)));
             drop(room);
         });
         let ended = async move { thread.await.map_err(|error| Failure::internal(error.to_string()).into()) };

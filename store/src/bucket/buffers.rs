@@ -1,4 +1,4 @@
-//! `Buffers` keeps buffers to be used again.
+//! `Buffers` keeps the buffers of packs and reads, so that later ones use them again.
 //!
 //! Packs, and what is read of them, are large. An allocator that keeps what every thread has
 //! freed would hold many times what is in use.

@@ -22,7 +22,7 @@ mod open;
 mod probe;
 #[cfg(any(test, feature = "test-support"))]
 mod recorder;
-pub mod request;
+pub mod request_id;
 mod retry;
 mod round_trips;
 mod s3;

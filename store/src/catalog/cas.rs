@@ -1,4 +1,5 @@
-//! Replaces a document by compare-and-swap, and finds out after a lost answer whether it was replaced.
+//! Replaces a document by compare-and-swap, and finds out after a lost answer whether it was replaced. The pointer
+//! has a way of its own: `pointer/swap.rs`.
 
 use bytes::Bytes;
 

@@ -26,7 +26,7 @@ use tokio::{
 
 use self::keeper::LeaseRenewer;
 use super::{
-    clock, condemned, existing,
+    clock, condemned, existing_packs,
     records::{self, list_all},
     rules::Rules,
 };
@@ -274,14 +274,14 @@ impl WriteLease {
         if self.lists_packs {
             return Ok(());
         }
-        self.looked.get_or_try_init(|| existing::first_page(&self.store, &self.known)).await.map(|_| ())
+        self.looked.get_or_try_init(|| existing_packs::first_page(&self.store, &self.known)).await.map(|_| ())
     }
 
     /// Makes sure that these packs are there; `false` if some are not, and so may not be referred
     /// to. Only once it is open: a pack that was there earlier may be gone by then.
     pub async fn make_sure_of(&self, packs: impl IntoIterator<Item = PackId>) -> Result<bool> {
         let unsure: HashSet<PackId> = packs.into_iter().filter(|pack| self.known.is_unsure(pack)).collect();
-        let missing = existing::missing(&self.store, unsure.clone()).await?;
+        let missing = existing_packs::missing(&self.store, unsure.clone()).await?;
         let all = missing.is_empty();
         self.known.note_existing(unsure.into_iter().filter(|pack| !missing.contains(pack)));
         self.known.note_missing(missing);

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::ended::Ended;
+use super::ended_records::EndedRecords;
 
 use crate::{
     Error, ErrorKind, Result,
@@ -142,7 +142,7 @@ async fn live_among(
     listed: Vec<Entry>,
     wanted: impl Fn(RecordId) -> bool,
 ) -> Result<Vec<(Record, Stamp)>> {
-    let mut ended = Ended::load(store, lineage);
+    let mut ended = EndedRecords::load(store, lineage);
     let ids = listed.iter().filter(|entry| !ended.has(entry));
     let ids = ids.filter_map(|entry| layout::record_of(&entry.key)).filter(|id| wanted(*id)).collect();
     let records = readable(read(store, lineage, ids).await)?;

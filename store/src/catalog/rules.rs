@@ -1,4 +1,4 @@
-//! `Rules` names the rules that keep pointers and packs safe.
+//! `Rules` names the rules that keep pointers and packs safe, and switches one off for the tests of the model.
 //!
 //! They always hold. Tests switch one off at a time to show that without it a schedule
 //! exists in which something is lost; that is how each of them came to be here.

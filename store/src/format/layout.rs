@@ -1,4 +1,4 @@
-//! Tells which key holds what.
+//! `layout` makes the key of every object: it says which key holds what.
 //!
 //! Everything of a tenant lies below two prefixes, so that two rules on prefixes, each
 //! ending in a slash, give a credential one tenant and nothing else.

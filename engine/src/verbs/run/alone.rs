@@ -14,8 +14,8 @@ use store::{
 
 use super::{
     command, copied,
-    ended::{Captured, Ended, Load},
     request::RunRequest,
+    run_end::{Captured, Load, RunEnd},
     workdir::WorkDir,
 };
 use crate::{
@@ -47,7 +47,7 @@ pub(super) async fn run(
     user: Option<&User>,
     signals: &mut Signals,
     failure: Failure,
-) -> Result<Ended, Failure> {
+) -> Result<RunEnd, Failure> {
     let Some(chrome_major) = request.major() else {
         return Err(failure.hint(NO_MAJOR));
     };
@@ -67,7 +67,7 @@ pub(super) async fn run(
     let (command_end, captured) = session?;
     let reason = Some(failure.message);
     let load = Load { outcome: Outcome::FreshFallback, reason, warnings: Vec::new() };
-    Ok(Ended { lineage, mounted: false, load, command_end, captured: Some(captured), session: None })
+    Ok(RunEnd { lineage, mounted: false, load, command_end, captured: Some(captured), session: None })
 }
 
 async fn session(

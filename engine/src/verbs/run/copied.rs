@@ -15,8 +15,8 @@ use store::{
 
 use super::{
     command,
-    ended::{Captured, Ended},
     request::RunRequest,
+    run_end::{Captured, RunEnd},
     workdir::WorkDir,
 };
 use crate::{
@@ -37,7 +37,7 @@ pub(super) async fn run(
     request: &RunRequest,
     user: Option<&User>,
     signals: &mut Signals,
-) -> Result<Ended, Failure> {
+) -> Result<RunEnd, Failure> {
     warn_of_sessions(engine, request)?;
     let settings = engine.settings.tenant(&request.profile().tenant);
     let taking = async {
@@ -70,7 +70,7 @@ pub(super) async fn run(
     if let Some(Ok(captured)) = &captured {
         engine.prune(hold.handle().store(), lineage, &captured.report).await;
     }
-    Ok(Ended {
+    Ok(RunEnd {
         lineage: lineage.clone(),
         mounted: false,
         load: loaded.into(),

@@ -1,13 +1,13 @@
-//! `run` runs a command on a profile, from lock to unlock.
+//! `run` runs a command on a profile, from lock to unlock. `host/supervise` stops the command when the lock is lost.
 //!
 //! The profile is mounted. Where that cannot be, or is not wanted, it is copied.
 
 mod alone;
 mod command;
 mod copied;
-mod ended;
 mod mounted;
 mod request;
+mod run_end;
 mod workdir;
 
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use store::{ErrorKind, ops::read::resolve::Reference};
 
-use self::ended::{Captured, Ended};
+use self::run_end::{Captured, RunEnd};
 use crate::{
     Engine,
     captures::{CapturedFields, StoreChange},
@@ -115,8 +115,8 @@ impl Engine {
         }
     }
 
-    fn outcome_of(&self, request: &RunRequest, ended: Ended) -> RunOutcome {
-        let Ended { lineage, mounted, load, mut command_end, captured, session } = ended;
+    fn outcome_of(&self, request: &RunRequest, ended: RunEnd) -> RunOutcome {
+        let RunEnd { lineage, mounted, load, mut command_end, captured, session } = ended;
         // That somebody has taken the lock away may be noticed only when the pointer is to be moved.
         if let Some(Err(failure)) = &captured
             && failure.kind == ErrorKind::LockLost

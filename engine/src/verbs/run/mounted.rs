@@ -10,8 +10,8 @@ use store::ErrorKind;
 
 use super::{
     command,
-    ended::{Captured, Ended},
     request::RunRequest,
+    run_end::{Captured, RunEnd},
 };
 use crate::{
     Engine,
@@ -38,7 +38,7 @@ pub(super) async fn run(
     request: &RunRequest,
     user: Option<&User>,
     signals: &mut Signals,
-) -> Result<Ended, Failure> {
+) -> Result<RunEnd, Failure> {
     let mountpoint = Mountpoint::make()?;
     if let Some(user) = user {
         mountpoint.open_to(user.gid)?;
@@ -54,7 +54,7 @@ async fn on(
     user: Option<&User>,
     signals: &mut Signals,
     mountpoint: &Mountpoint,
-) -> Result<Ended, Failure> {
+) -> Result<RunEnd, Failure> {
     let mount_request = mount_request(request, user, mountpoint);
     let beginning = daemon::begin(engine, &mount_request, EndedBy::Command);
     let give_back = async |(serving, _): (std::sync::Arc<Serving>, Notes)| drop(serving.put_aside().await);
@@ -79,7 +79,7 @@ async fn on(
     };
     tidying.abort();
     let session = serving.put_aside().await;
-    Ok(Ended {
+    Ok(RunEnd {
         lineage: mount.lineage.clone(),
         mounted: true,
         load: notes.into(),

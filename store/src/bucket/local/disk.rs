@@ -1,4 +1,4 @@
-//! `Disk` is the blocking half of a local bucket.
+//! `Disk` makes the file system calls of a local bucket. They block.
 
 use std::{
     fs::{self, File},

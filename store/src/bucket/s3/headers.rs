@@ -17,7 +17,7 @@ use aws_smithy_runtime_api::{
     },
 };
 
-use crate::bucket::request;
+use crate::bucket::request_id;
 
 /// What the server calls itself, from the first answer that says so. Failures are left out:
 /// they may come from a proxy that speaks for a server it cannot reach.
@@ -67,7 +67,7 @@ impl Intercept for RequestName {
         _components: &RuntimeComponents,
         _config: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        let Some(name) = request::current() else { return Ok(()) };
+        let Some(name) = request_id::current() else { return Ok(()) };
         let sent = context.request_mut();
         tracing::debug!(request_id = name, "S3: {} {}", sent.method(), sent.uri());
         let headers = sent.headers_mut();

@@ -1,4 +1,4 @@
-//! Replaces the pointer, and finds out what became of it.
+//! Replaces the pointer by compare-and-swap, and finds out what became of it.
 
 use super::{LineageHandle, VersionedPointer, successor};
 use crate::{

@@ -1,4 +1,4 @@
-//! `wanted` selects the files that tell whether what is expected is there.
+//! `files_to_read` selects the files that tell whether what is expected is there.
 
 use std::{
     collections::BTreeSet,

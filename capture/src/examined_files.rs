@@ -1,4 +1,4 @@
-//! `needed` selects the files of a tree that an examination reads, so that a caller copies no others.
+//! `examined_files` selects the files of a tree that an examination reads, so that a caller copies no others.
 
 use std::{
     collections::BTreeSet,

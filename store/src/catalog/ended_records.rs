@@ -1,4 +1,4 @@
-//! `Ended` remembers which records of a lineage have ended, as far as this host has read them.
+//! `EndedRecords` remembers which records of a lineage have ended, as far as this host has read them.
 //!
 //! A tombstone stays one, and so does a revoked write. A record counts as ended only while the
 //! store lists it just as it was when that was read: of another size or time, it is read again.
@@ -21,12 +21,12 @@ const LINE_BYTES: usize = 16 + 8 + 8;
 
 /// See the module header. How each of them was listed: its size and its time.
 #[derive(Debug, Default)]
-pub(super) struct Ended {
+pub(super) struct EndedRecords {
     name: String,
     lines: BTreeMap<RecordId, (u64, u64)>,
 }
 
-impl Ended {
+impl EndedRecords {
     pub(super) fn load(store: &TenantStore, lineage: &Lineage) -> Self {
         let name = blake3::hash(lineage.to_string().as_bytes()).to_hex()[..32].to_owned();
         let bytes = store.cache.as_ref().and_then(|cache| cache.read(CacheKind::Ended, &name));

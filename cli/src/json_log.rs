@@ -1,4 +1,4 @@
-//! `log` writes the lines of a server's log as JSON, each with the time of day.
+//! `json_log` writes the lines of a server's log as JSON, each with the time of day.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! `sought` looks, within a cell, for the cookies and origins that are expected.
+//! `search` looks, within a cell, for the cookies and origins that are expected.
 //!
 //! Of a cookie it is told whether it is there and when it lapses, never what it holds.
 

@@ -1,4 +1,4 @@
-//! `Ended` holds how the load, the command and the capture of a run ended.
+//! `RunEnd` holds how the load, the command and the capture of a run ended.
 
 use capture::load::{Loaded, Outcome};
 use store::{name::Lineage, ops::write::snapshot::Report};
@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// How a run ended.
-pub(super) struct Ended {
+pub(super) struct RunEnd {
     pub(super) lineage: Lineage,
     pub(super) mounted: bool,
     pub(super) load: Load,

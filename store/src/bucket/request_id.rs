@@ -1,4 +1,4 @@
-//! `request` carries the name of whoever's request is being carried out to the store's server, and into the log.
+//! `request_id` carries the id of a request to the store's server and into the log.
 
 tokio::task_local! {
     static REQUEST: String;
