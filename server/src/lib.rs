@@ -36,6 +36,7 @@ mod rates;
 mod readiness;
 mod received_file;
 mod replays;
+mod room;
 mod route;
 mod routes;
 mod schedules;

@@ -25,10 +25,10 @@ use store::{
     id::JobId,
     name::Tenant,
 };
-use tokio::{runtime::Handle, sync::OwnedSemaphorePermit};
+use tokio::runtime::Handle;
 
 use super::{JobLine, LineLevel, LiveJob, Work, observer::JobObserver, work::Ended};
-use crate::{observer::RequestObserver, shared::Server};
+use crate::{observer::RequestObserver, room::Taken, shared::Server};
 
 /// Whose job it is, and how it is done.
 #[derive(Clone, Debug)]
@@ -50,7 +50,7 @@ pub(crate) struct JobRequest {
 pub(crate) async fn start(
     server: &Arc<Server>,
     request: JobRequest,
-    room: OwnedSemaphorePermit,
+    room: Taken,
 ) -> Result<Arc<LiveJob>, Failure> {
     let store = server.engine.store(Purpose::Change).await?;
     let by = server.engine.actor(&request.actor);

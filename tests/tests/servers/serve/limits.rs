@@ -98,6 +98,40 @@ fn callers_that_never_finish_keep_nobody_out() {
     answer(&mut stream).expect(200);
 }
 
+/// A server that may have few files open has fewer connections, of which one address has at most half. The store
+/// has files left, and others are served.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_address_leaves_connections_to_others_and_files_to_the_store() {
+    /// A quarter of the files that the server may have open.
+    const SHARE: usize = 32;
+    let scene = Scene::new();
+    let secret = scene.token("acme", "read");
+    let server = Served::start(&scene.host.clone().within_files(4 * SHARE as u64), &scene.tokens.path);
+    let mut idle: Vec<_> = (0..SHARE).map(|_| server.connect()).collect();
+    let list = request(&format!("GET {ALICE}"), Some(&secret), None);
+    for _ in 0..3 {
+        let refused = server.send(&list);
+        let problem = refused.refused(503, "unavailable");
+        assert_eq!(problem["detail"], "address 127.0.0.1 has too many connections");
+    }
+    // Those that are there go on.
+    let mut own = idle.pop().unwrap();
+    own.write_all(list.as_bytes()).unwrap();
+    answer(&mut own).expect(200);
+    let elsewhere = tokio::net::TcpSocket::new_v4().unwrap();
+    elsewhere.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+    let stream = elsewhere.connect(server.address.parse().unwrap()).await.unwrap();
+    let mut stream = stream.into_std().unwrap();
+    stream.set_nonblocking(false).unwrap();
+    stream.write_all(list.as_bytes()).unwrap();
+    answer(&mut stream).expect(200);
+    // Those who leave make room.
+    drop((idle, own));
+    while server.send(&list).status != 200 {
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
 #[test]
 fn who_asks_too_often_is_told_when_to_ask_again() {
     let scene = Scene::new();
