@@ -46,7 +46,7 @@ pub(crate) struct JobRequest {
     pub(crate) request_id: String,
 }
 
-/// Begins a job, which takes `room` until it ends. It goes on by itself.
+/// Begins a job, which takes `room` until its work is done. It goes on by itself.
 pub(crate) async fn start(
     server: &Arc<Server>,
     request: JobRequest,
@@ -70,8 +70,8 @@ pub(crate) async fn start(
         // A thread of its own: work that computes for a while holds up no request.
         let thread = tokio::task::spawn_blocking(move || {
             let name = request.request_id.clone();
-            runtime.block_on(bucket::request::for_request(name, carry_out(&working, &store, &live, request)));
-            drop(room);
+            let carried_out = carry_out(&working, &store, &live, request, room);
+            runtime.block_on(bucket::request::for_request(name, carried_out));
         });
         let ended = async move { thread.await.map_err(|error| Failure::internal(error.to_string()).into()) };
         if let Err(refusal) = server.work.finish(ended).await {
@@ -90,7 +90,7 @@ impl Drop for RaisedAtEnd<'_> {
     }
 }
 
-async fn carry_out(server: &Server, store: &Store, job: &Arc<LiveJob>, request: JobRequest) {
+async fn carry_out(server: &Server, store: &Store, job: &Arc<LiveJob>, request: JobRequest, room: Taken) {
     let ended_for_all = RaisedAtEnd(&job.ended);
     let log = RequestObserver { request_id: request.request_id };
     let observer = Arc::new(JobObserver { job: Arc::clone(job), log });
@@ -104,6 +104,8 @@ async fn carry_out(server: &Server, store: &Store, job: &Arc<LiveJob>, request: 
             interrupted("the server was told to stop")
         }
     };
+    // Whoever sees that it has ended can begin another.
+    drop(room);
     write_end(store, job, &ended).await;
     tell_end(server, store, job).await;
     drop(ended_for_all);
