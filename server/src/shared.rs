@@ -24,6 +24,8 @@ use crate::{
 
 /// How many loads may be judged at once. Each may examine up to 1 GiB on this host's disk.
 const MAX_LOADS: usize = 16;
+/// How many trees of snapshots may be listed or compared at once. Each is held in memory meanwhile.
+const MAX_BROWSED: usize = 16;
 /// How many requests may be in progress at once.
 const MAX_REQUESTS: usize = 256;
 /// How many of them may wait for a lock, so that they leave room for others.
@@ -60,6 +62,7 @@ pub(crate) struct Server {
     pub(crate) requests: Room,
     pub(crate) waiting: Room,
     pub(crate) queues: Arc<Queues>,
+    pub(crate) browsed: Room,
     pub(crate) downloads: Room,
     pub(crate) made: Room,
     pub(crate) subscribers: Room,
@@ -110,6 +113,7 @@ impl Server {
             requests: Room::new("requests in progress", MAX_REQUESTS),
             waiting: Room::new("callers that wait for a lock", MAX_WAITING),
             queues: Arc::default(),
+            browsed: Room::new("trees to look at", MAX_BROWSED),
             downloads: Room::new("downloads in progress", MAX_DOWNLOADS),
             made: Room::new("archives to make", MAX_MADE),
             subscribers: Room::new("callers that follow events", MAX_SUBSCRIBERS),
