@@ -128,8 +128,11 @@ impl Call {
         read.map(|Query(query)| query).map_err(|error| Failure::usage(error.body_text()))
     }
 
-    /// A header as text.
+    /// A header as text. One that is there twice could mean either.
     pub(crate) fn header(&self, name: &str) -> Result<Option<&str>, Failure> {
+        if self.headers.get_all(name).iter().count() > 1 {
+            return Err(Failure::usage(format!("{name} is there more than once")));
+        }
         let text = self.headers.get(name).map(|value| value.to_str());
         text.transpose().map_err(|_| Failure::usage(format!("{name} is no plain text")))
     }

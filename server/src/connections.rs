@@ -8,8 +8,9 @@ use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::graceful::{GracefulShutdown, Watcher},
 };
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::TcpStream,
     sync::Semaphore,
 };
@@ -18,7 +19,9 @@ use tower_service::Service;
 use crate::{
     dispatch,
     listen::{Connection, Listener},
-    peer::{LocalUser, Peer},
+    peer::Peer,
+    problem::Refusal,
+    room::{Room, Taken},
     server_state::Server,
     stall_guard::StallGuard,
     tls::{Certified, Tls},
@@ -26,6 +29,8 @@ use crate::{
 
 /// How many connections there may be at once; more have to wait.
 const MAX_CONNECTIONS: usize = 1024;
+/// How long somebody is listened to who is not let in, so that it hears why.
+const LAST_WORDS_TIME: Duration = Duration::from_secs(1);
 /// How long the head of a request may take, and how long a connection may be idle.
 const HEAD_TIME: Duration = Duration::from_secs(30);
 /// How long the head of a request may be.
@@ -44,8 +49,9 @@ pub(crate) async fn serve(
     stopped: impl Future<Output = ()>,
     patience: Duration,
 ) -> bool {
-    let router = dispatch::router(server);
-    let (graceful, room) = (GracefulShutdown::new(), Arc::new(Semaphore::new(MAX_CONNECTIONS)));
+    let most = most_connections();
+    let (router, graceful) = (dispatch::router(server), GracefulShutdown::new());
+    let (room, shares) = (Arc::new(Semaphore::new(most)), Room::new("connections", most));
     let mut stopped = std::pin::pin!(stopped);
     loop {
         let next = async {
@@ -58,9 +64,13 @@ pub(crate) async fn serve(
         };
         match (accepted, permit) {
             (Ok(connection), Ok(permit)) => {
-                let spoken = spoken(connection, Arc::clone(server), router.clone(), graceful.watcher());
+                let (server, router, watcher) = (Arc::clone(server), router.clone(), graceful.watcher());
+                let share = share(&shares, &connection);
                 tokio::spawn(async move {
-                    spoken.await;
+                    match share {
+                        Ok(_share) => spoken(connection, server, router, watcher).await,
+                        Err(refusal) => sent_away(connection, &server, &refusal).await,
+                    }
                     drop(permit);
                 });
             }
@@ -77,20 +87,54 @@ pub(crate) async fn serve(
     tokio::time::timeout(patience, graceful.shutdown()).await.is_ok()
 }
 
+/// How many connections there may be: half of the files that this process may have open, so that they leave the
+/// others to the store. It asks for as many files as it may have.
+fn most_connections() -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    // If that fails, there is the limit that there was.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+    let files = getrlimit(Resource::Nofile).current.and_then(|files| usize::try_from(files).ok());
+    files.map_or(MAX_CONNECTIONS, |files| (files / 2).clamp(1, MAX_CONNECTIONS))
+}
+
+/// Takes a connection out of the share of the address, or the user, that it came from.
+fn share(shares: &Room, connection: &Connection) -> Result<Option<Taken>, Refusal> {
+    connection.peer().network().map(|network| shares.take_as(network)).transpose()
+}
+
+/// Tells somebody why it is not let in. What it sends meanwhile is thrown away: else the kernel would throw away
+/// the answer.
+async fn sent_away(connection: Connection, server: &Server, refusal: &Refusal) {
+    tracing::debug!("a connection was refused: {}", refusal.failure.message);
+    let telling = async {
+        match connection {
+            // It would not understand.
+            Connection::Tcp(..) if server.tls.is_some() => {}
+            Connection::Tcp(stream, _) => tell(stream, refusal).await,
+            Connection::Unix(stream) => tell(stream, refusal).await,
+        }
+    };
+    let _ = tokio::time::timeout(LAST_WORDS_TIME, telling).await;
+}
+
+async fn tell(mut stream: impl AsyncRead + AsyncWrite + Unpin, refusal: &Refusal) {
+    let told = async {
+        stream.write_all(&refusal.last_words()).await?;
+        stream.shutdown().await?;
+        while stream.read(&mut [0; 4096]).await? > 0 {}
+        Ok::<_, std::io::Error>(())
+    };
+    // Whether it arrives is its own affair.
+    let _ = told.await;
+}
+
 /// Speaks HTTP over a connection to its end, encrypted if the server has certificates.
 async fn spoken(connection: Connection, server: Arc<Server>, router: Router, watcher: Watcher) {
+    let peer = connection.peer();
     match (connection, &server.tls) {
-        (Connection::Unix(stream), _) => {
-            let user = stream.peer_cred().ok();
-            let user = user.map(|user| LocalUser { uid: user.uid(), gid: user.gid() });
-            speak(stream, (Peer::Socket(user), None), router, watcher).await;
-        }
-        (Connection::Tcp(stream, from), None) => {
-            speak(stream, (Peer::Address(from.ip()), None), router, watcher).await;
-        }
-        (Connection::Tcp(stream, from), Some(tls)) => {
-            encrypted(stream, (Peer::Address(from.ip()), tls), router, watcher).await;
-        }
+        (Connection::Unix(stream), _) => speak(stream, (peer, None), router, watcher).await,
+        (Connection::Tcp(stream, _), None) => speak(stream, (peer, None), router, watcher).await,
+        (Connection::Tcp(stream, _), Some(tls)) => encrypted(stream, (peer, tls), router, watcher).await,
     }
 }
 

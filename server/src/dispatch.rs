@@ -13,7 +13,6 @@ use engine::{failure::Failure, interrupt::Interrupt};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use parking_lot::Mutex;
 use store::{ErrorKind, bucket::request_id, catalog::clock};
-use tokio::sync::OwnedSemaphorePermit;
 
 use crate::{
     audit::{Audit, REQUEST_ID},
@@ -24,6 +23,7 @@ use crate::{
     peer::Peer,
     problem::Refusal,
     rates::Rates,
+    room::Taken,
     route::{Access, Route},
     routes,
     server_state::Server,
@@ -50,19 +50,28 @@ pub(crate) fn router(server: &Arc<Server>) -> Router {
         let run = move |request: Request<Body>| take(Arc::clone(&server), route, request);
         router = router.route(route.path, on(filter, run));
     }
+    let (nowhere, otherwise) = (Arc::clone(server), Arc::clone(server));
     router
         .fallback(|request: Request<Body>| async move {
             let message = format!("there is no {}", request.uri().path());
-            refused(Refusal::new(StatusCode::NOT_FOUND, Failure::new(ErrorKind::NotFound, message)))
+            let refusal = Refusal::new(StatusCode::NOT_FOUND, Failure::new(ErrorKind::NotFound, message));
+            refused(&nowhere, &request, refusal)
         })
         .method_not_allowed_fallback(|request: Request<Body>| async move {
             let message = format!("{} cannot be used with {}", request.uri().path(), request.method());
-            refused(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, Failure::usage(message)))
+            let refusal = Refusal::new(StatusCode::METHOD_NOT_ALLOWED, Failure::usage(message));
+            refused(&otherwise, &request, refusal)
         })
 }
 
-fn refused(refusal: Refusal) -> Response<Body> {
+/// What is answered to a request that no route takes. It counts against the address.
+fn refused(server: &Server, request: &Request<Body>, refusal: Refusal) -> Response<Body> {
     let request_id = clock::new_record_id().to_string();
+    let network = request.extensions().get().and_then(Peer::network);
+    let refusal = match network.map(|network| require_rate(&server.rates, &network)) {
+        Some(Err(too_often)) => too_often,
+        _ => refusal,
+    };
     marked(refusal.response(&request_id), &request_id)
 }
 
@@ -101,7 +110,7 @@ fn marked(mut response: Response<Body>, request_id: &str) -> Response<Body> {
 /// A request that may be carried out, and the room that it takes meanwhile.
 struct Admitted {
     call: Call,
-    room: Option<OwnedSemaphorePermit>,
+    room: Option<Taken>,
 }
 
 /// Finds out who calls and whether it may, and reads all that it sends.
@@ -127,9 +136,11 @@ async fn admitted(
         false => (received(&parts, body).await?, None),
     };
     // Whoever watches the server is answered however much there is to do.
-    let room = match route.access {
-        Access::Open => None,
-        Access::Tenant(_) | Access::Token(_) => Some(server.requests.take()?),
+    let room = match (route.access, path.get("tenant_id"), &audit.caller) {
+        (Access::Open, ..) => None,
+        (Access::Tenant(_), Some(tenant), _) => Some(server.requests.take_as(format!("tenant {tenant}"))?),
+        (_, _, Some(caller)) => Some(server.requests.take_as(caller.clone())?),
+        _ => Some(server.requests.take()?),
     };
     let observer = Arc::new(RequestObserver { request_id: audit.request_id.clone() });
     let call = Call {

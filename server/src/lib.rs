@@ -37,6 +37,7 @@ mod rates;
 mod readiness;
 mod received_file;
 mod reloaded_files;
+mod room;
 mod route;
 mod routes;
 mod schedules;

@@ -10,6 +10,8 @@ use std::{
 
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
+use crate::peer::{LocalUser, Peer};
+
 /// What a socket's path begins with.
 const UNIX: &str = "unix:";
 /// Only this user reaches the socket, as long as nobody says otherwise.
@@ -98,6 +100,19 @@ fn identity(path: &Path) -> io::Result<Identity> {
 pub(crate) enum Connection {
     Tcp(TcpStream, SocketAddr),
     Unix(UnixStream),
+}
+
+impl Connection {
+    /// Where it came from.
+    pub(crate) fn peer(&self) -> Peer {
+        match self {
+            Self::Tcp(_, from) => Peer::Address(from.ip()),
+            Self::Unix(stream) => {
+                let user = stream.peer_cred().ok();
+                Peer::Socket(user.map(|user| LocalUser { uid: user.uid(), gid: user.gid() }))
+            }
+        }
+    }
 }
 
 impl Listener {

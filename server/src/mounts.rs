@@ -41,6 +41,9 @@ impl fmt::Debug for Launcher {
     }
 }
 
+const WRITTEN_BY_OTHERS: u32 = 0o022;
+const STICKY: u32 = 0o1000;
+
 /// How directories are opened: never through a link.
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -86,8 +89,16 @@ impl Mounts {
         if metadata.uid() != rustix::process::geteuid().as_raw() {
             return Err(wrong("belongs to another user"));
         }
-        if metadata.mode() & 0o022 != 0 {
+        if metadata.mode() & WRITTEN_BY_OTHERS != 0 {
             return Err(wrong("can be written to by others"));
+        }
+        for parent in directory.ancestors().skip(1) {
+            if is_replaceable_below(&fs::symlink_metadata(parent).map_err(failed)?) {
+                return Err(wrong(&format!(
+                    "could be replaced by others, who can write to {}",
+                    parent.display()
+                )));
+            }
         }
         let (directory, launcher) = (directory.clone(), launcher.clone());
         Ok(Self { directory, handle, for_others: *for_others, launcher })
@@ -112,7 +123,7 @@ impl Mounts {
         }
         let own = self.of_tenant(tenant).map_err(failed)?;
         let stat = rustix::fs::fstat(&own).map_err(failed)?;
-        if stat.st_uid != rustix::process::geteuid().as_raw() || stat.st_mode & 0o022 != 0 {
+        if stat.st_uid != rustix::process::geteuid().as_raw() || stat.st_mode & WRITTEN_BY_OTHERS != 0 {
             let message = format!("others could replace the mounts of tenant {tenant}");
             return Err(Failure::new(ErrorKind::Io, message)
                 .hint("its directory takes an owner, the server's user, who alone can write to it"));
@@ -169,6 +180,14 @@ impl Mounts {
     }
 }
 
+/// Whether somebody else can put another directory in the place of one that lies in this one. In one that everybody
+/// can write to, as `/tmp`, the sticky bit keeps what is others' in its place.
+fn is_replaceable_below(parent: &fs::Metadata) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    let is_of_others = parent.uid() != own && parent.uid() != 0;
+    is_of_others || parent.mode() & WRITTEN_BY_OTHERS != 0 && parent.mode() & STICKY == 0
+}
+
 /// The names in a directory that are UTF-8: others are not the server's.
 fn names(directory: &OwnedFd) -> Result<Vec<String>, Errno> {
     let mut names = Vec::new();
@@ -209,9 +228,14 @@ mod tests {
         [&own, &open].iter().for_each(|path| fs::create_dir(path).unwrap());
         symlink(&own, &link).unwrap();
         fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
-        for wrong in [&link, &open, &root.join("nowhere"), &own.join("..").join("own")] {
+        fs::create_dir(open.join("below")).unwrap();
+        for wrong in [&link, &open, &open.join("below"), &root.join("nowhere"), &own.join("..").join("own")] {
             at(wrong).unwrap_err();
         }
+        // As /tmp is.
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o1777)).unwrap();
+        at(&open.join("below")).unwrap();
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
         let mounts = at(&own).unwrap();
         let [acme, other]: [Tenant; 2] = ["acme", "other"].map(|name| name.parse().unwrap());
         let id = clock::new_record_id();

@@ -113,6 +113,18 @@ impl Refusal {
         serde_json::to_vec(&problem).unwrap_or_default()
     }
 
+    /// A whole answer of HTTP for a connection on which none is spoken. Nothing comes after it.
+    pub(crate) fn last_words(&self) -> Vec<u8> {
+        let body = self.document("");
+        let title = self.status.canonical_reason().unwrap_or_default();
+        let status = self.status.as_u16();
+        let length = body.len();
+        let head = format!(
+            "HTTP/1.1 {status} {title}\r\nContent-Type: {MEDIA_TYPE}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+        );
+        [head.into_bytes(), body].concat()
+    }
+
     /// As it is answered.
     pub fn response(&self, request_id: &str) -> Response<Body> {
         let mut response = Response::new(Body::from(self.document(request_id)));

@@ -2,18 +2,26 @@
 
 use std::{
     fmt,
-    fs::{self, Metadata},
+    fs::{self, File, Metadata},
+    io::Read,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::Arc,
+    time::{Duration, SystemTime},
 };
 
 use engine::failure::Failure;
 use parking_lot::Mutex;
-use rustix::process::geteuid;
+use rustix::{
+    fs::{Mode, OFlags},
+    process::geteuid,
+};
 use store::ErrorKind;
 
 const WRITTEN_BY_OTHERS: u32 = 0o022;
+/// The clock of a file system may stand still for as long as this: of two changes within it, the second may leave
+/// no trace.
+const TICK: Duration = Duration::from_secs(2);
 
 /// What some files hold, as they were when all of them could last be read.
 pub(crate) struct ReloadedFiles<T> {
@@ -27,6 +35,8 @@ pub(crate) struct ReloadedFiles<T> {
 struct Kept<T> {
     /// Which state of the files was looked at last, whether it could be read or not.
     stamps: Vec<Option<Stamp>>,
+    /// Whether every later change leaves a trace in the stamps.
+    is_settled: bool,
     value: Arc<T>,
     /// Whether the value is that of this state.
     is_in_order: bool,
@@ -41,6 +51,16 @@ impl Stamp {
         let (inode, size) = (metadata.ino() as i64, metadata.size() as i64);
         Self([inode, size, metadata.mtime_nsec(), metadata.ctime(), metadata.ctime_nsec()])
     }
+
+    /// Whether it is so old that whatever changes the file from now on changes it, too.
+    fn is_settled(&self) -> bool {
+        let Self([.., seconds, nanoseconds]) = self;
+        let changed =
+            Duration::new((*seconds).try_into().unwrap_or(0), (*nanoseconds).try_into().unwrap_or(0));
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        // One from a time to come says nothing.
+        now.checked_sub(changed).is_some_and(|age| age > TICK)
+    }
 }
 
 impl<T> ReloadedFiles<T> {
@@ -50,28 +70,33 @@ impl<T> ReloadedFiles<T> {
         paths: Vec<PathBuf>,
         read: impl Fn() -> Result<T, Failure> + Send + Sync + 'static,
     ) -> Result<Self, Failure> {
-        // What changes while it is read has another stamp, and is read again.
-        let stamps = stamps(&paths);
-        let kept = Kept { stamps, value: Arc::new(read()?), is_in_order: true };
+        // What changes while it is read has another stamp, or is too new to be trusted: it is read again.
+        let (stamps, is_settled) = stamps(&paths);
+        let kept = Kept { stamps, is_settled, value: Arc::new(read()?), is_in_order: true };
         Ok(Self { what, paths, read: Box::new(read), kept: Mutex::new(kept) })
     }
 
     /// What the files hold now. If they cannot be read, what was read before stays, and that is said once.
     pub(crate) fn current(&self) -> Arc<T> {
-        let now = stamps(&self.paths);
+        let (now, is_settled) = stamps(&self.paths);
         let mut kept = self.kept.lock();
-        if now == kept.stamps {
+        let is_new = now != kept.stamps;
+        if !is_new && kept.is_settled {
             return Arc::clone(&kept.value);
         }
-        kept.stamps = now;
+        (kept.stamps, kept.is_settled) = (now, is_settled);
         match (self.read)() {
             Ok(value) => {
-                tracing::info!("the {} were read again", self.what);
+                if is_new {
+                    tracing::info!("the {} were read again", self.what);
+                }
                 kept.value = Arc::new(value);
                 kept.is_in_order = true;
             }
             Err(failure) => {
-                tracing::error!("the {} stay as they were: {}", self.what, failure.message);
+                if is_new || kept.is_in_order {
+                    tracing::error!("the {} stay as they were: {}", self.what, failure.message);
+                }
                 kept.is_in_order = false;
             }
         }
@@ -91,8 +116,12 @@ impl<T> fmt::Debug for ReloadedFiles<T> {
     }
 }
 
-fn stamps(paths: &[PathBuf]) -> Vec<Option<Stamp>> {
-    paths.iter().map(|path| fs::metadata(path).ok().map(|metadata| Stamp::of(&metadata))).collect()
+/// The stamps of the files, and whether all of them are settled.
+fn stamps(paths: &[PathBuf]) -> (Vec<Option<Stamp>>, bool) {
+    let stamps: Vec<_> =
+        paths.iter().map(|path| fs::metadata(path).ok().map(|metadata| Stamp::of(&metadata))).collect();
+    let is_settled = stamps.iter().flatten().all(Stamp::is_settled);
+    (stamps, is_settled)
 }
 
 /// Reads a file that must be this user's alone, since who can change it can do everything. `what` names
@@ -102,7 +131,14 @@ pub(crate) fn read_own(path: &Path, what: &str, hint: &str, closed: u32) -> Resu
     let unreadable = |error: std::io::Error| {
         Failure::new(ErrorKind::Io, format!("cannot read the {what} {shown}: {error}")).hint(hint)
     };
-    let metadata = fs::metadata(path).map_err(unreadable)?;
+    // What is looked at is what is read, whoever puts another in its place meanwhile; and a pipe is not waited for.
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let opened = rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| unreadable(errno.into()))?;
+    let mut file = File::from(opened);
+    let metadata = file.metadata().map_err(unreadable)?;
+    if !metadata.is_file() {
+        return Err(Failure::usage(format!("the {what} {shown} is no file")).hint(hint));
+    }
     let own = geteuid().as_raw();
     if metadata.uid() != own && metadata.uid() != 0 {
         let message = format!("the {what} {shown} belongs to user {}", metadata.uid());
@@ -117,7 +153,9 @@ pub(crate) fn read_own(path: &Path, what: &str, hint: &str, closed: u32) -> Resu
         let message = format!("the {what} {shown} can be read by everybody (mode {mode:04o})");
         return Err(Failure::usage(message).hint(format!("`chmod o-rwx {shown}` closes it")));
     }
-    fs::read(path).map_err(unreadable)
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(unreadable)?;
+    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -148,5 +186,33 @@ mod tests {
         assert!(*watched.current() == 21 && !watched.is_in_order());
         fs::write(&paths[0], "3").unwrap();
         assert!(*watched.current() == 23 && watched.is_in_order());
+    }
+    /// A file system has one time for all that happens within a few milliseconds.
+    #[test]
+    fn a_change_that_leaves_no_trace_is_seen() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("one");
+        fs::write(&path, "0").unwrap();
+        let own = path.clone();
+        let watched = ReloadedFiles::open("numbers", vec![path.clone()], move || {
+            fs::read_to_string(&own).map_err(|error| Failure::usage(error.to_string()))
+        })
+        .unwrap();
+        for number in (0..10).cycle().take(1000).map(|number| number.to_string()) {
+            fs::write(&path, &number).unwrap();
+            assert_eq!(*watched.current(), number);
+        }
+    }
+
+    #[test]
+    fn what_is_no_file_is_neither_read_nor_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)
+            .unwrap();
+        for path in [pipe.as_path(), folder.path()] {
+            let failure = read_own(path, "token file", "make one", 0).unwrap_err();
+            assert!(failure.message.ends_with("is no file"), "{failure:?}");
+        }
     }
 }

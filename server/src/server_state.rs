@@ -1,15 +1,10 @@
 //! `Server` holds the state that all requests share.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
-use axum::{
-    body::Bytes,
-    http::{HeaderValue, StatusCode},
-};
-use engine::{Engine, failure::Failure, interrupt::Interrupt};
-use parking_lot::Mutex;
-use store::{ErrorKind, catalog::clock, name::Tenant};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use axum::{body::Bytes, http::HeaderValue};
+use engine::{Engine, interrupt::Interrupt};
+use store::catalog::clock;
 
 use crate::{
     kept_answers::KeptAnswers,
@@ -19,6 +14,7 @@ use crate::{
     problem::Refusal,
     rates::Rates,
     readiness::{Readiness, Verdict},
+    room::Room,
     shared_reads::SharedReads,
     tls::Tls,
     tokens::TokenFile,
@@ -28,6 +24,8 @@ use crate::{
 
 /// How many loads may be judged at once. Each may examine up to 1 GiB on this host's disk.
 const MAX_LOADS: usize = 16;
+/// How many trees of snapshots may be listed or compared at once. Each is held in memory meanwhile.
+const MAX_BROWSED: usize = 16;
 /// How many requests may be in progress at once.
 const MAX_REQUESTS: usize = 256;
 /// How many of them may wait for a lock, so that they leave room for others.
@@ -64,6 +62,7 @@ pub(crate) struct Server {
     pub(crate) requests: Room,
     pub(crate) waiting: Room,
     pub(crate) queues: Arc<LockQueues>,
+    pub(crate) browsed: Room,
     pub(crate) downloads: Room,
     pub(crate) made: Room,
     pub(crate) subscribers: Room,
@@ -114,6 +113,7 @@ impl Server {
             requests: Room::new("requests in progress", MAX_REQUESTS),
             waiting: Room::new("callers that wait for a lock", MAX_WAITING),
             queues: Arc::default(),
+            browsed: Room::new("trees to look at", MAX_BROWSED),
             downloads: Room::new("downloads in progress", MAX_DOWNLOADS),
             made: Room::new("archives to make", MAX_MADE),
             subscribers: Room::new("callers that follow events", MAX_SUBSCRIBERS),
@@ -126,94 +126,5 @@ impl Server {
             socket_users,
             stopping,
         }
-    }
-}
-
-/// Bounds how many of something there are at once, of which one tenant has at most half. Nobody waits for room.
-#[derive(Debug)]
-pub(crate) struct Room {
-    what: &'static str,
-    left: Arc<Semaphore>,
-    most_of_one: usize,
-    of_tenants: Arc<Mutex<HashMap<Tenant, usize>>>,
-}
-
-/// Room that a tenant has taken, until it is dropped.
-#[derive(Debug)]
-pub(crate) struct TenantRoom {
-    tenant: Tenant,
-    of_tenants: Arc<Mutex<HashMap<Tenant, usize>>>,
-    _permit: OwnedSemaphorePermit,
-}
-
-impl Room {
-    fn new(what: &'static str, most: usize) -> Self {
-        let most_of_one = most.div_ceil(2);
-        Self { what, left: Arc::new(Semaphore::new(most)), most_of_one, of_tenants: Arc::default() }
-    }
-
-    /// Takes room for a tenant until it is dropped; if there is none, or the tenant has its share, the caller is
-    /// told to come back.
-    pub(crate) fn take_for(&self, tenant: &Tenant) -> Result<TenantRoom, Refusal> {
-        let permit = self.take()?;
-        let mut of_tenants = self.of_tenants.lock();
-        let taken = of_tenants.entry(tenant.clone()).or_default();
-        if *taken >= self.most_of_one {
-            return Err(full(&format!("the tenant has too many {}", self.what)));
-        }
-        *taken += 1;
-        Ok(TenantRoom { tenant: tenant.clone(), of_tenants: Arc::clone(&self.of_tenants), _permit: permit })
-    }
-
-    /// Takes room until the permit is dropped; if there is none, the caller is told to come back.
-    pub(crate) fn take(&self) -> Result<OwnedSemaphorePermit, Refusal> {
-        let permit = Arc::clone(&self.left).try_acquire_owned();
-        permit.map_err(|_| full(&format!("the server has too many {}", self.what)))
-    }
-}
-
-impl Drop for TenantRoom {
-    fn drop(&mut self) {
-        let mut of_tenants = self.of_tenants.lock();
-        if let Some(taken) = of_tenants.get_mut(&self.tenant) {
-            *taken -= 1;
-            if *taken == 0 {
-                of_tenants.remove(&self.tenant);
-            }
-        }
-    }
-}
-
-fn full(message: &str) -> Refusal {
-    let failure = Failure::new(ErrorKind::Unavailable, message).hint("try again in a few seconds");
-    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, failure)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn room_that_is_taken_is_refused_and_comes_back() {
-        let room = Room::new("downloads", 2);
-        let taken = [room.take().unwrap(), room.take().unwrap()];
-        let refusal = room.take().unwrap_err();
-        assert_eq!(refusal.status, 503);
-        assert!(refusal.response("id").headers().contains_key("retry-after"));
-        drop(taken);
-        assert!(room.take().is_ok());
-    }
-
-    #[test]
-    fn one_tenant_leaves_half_of_the_room_to_others() {
-        let room = Room::new("archives", 4);
-        let [acme, other] = ["acme", "other"].map(|tenant| tenant.parse::<Tenant>().unwrap());
-        let taken = [room.take_for(&acme).unwrap(), room.take_for(&acme).unwrap()];
-        assert_eq!(room.take_for(&acme).unwrap_err().status, 503);
-        let of_other = room.take_for(&other).unwrap();
-        drop(taken);
-        assert!(room.take_for(&acme).is_ok());
-        drop(of_other);
-        assert!(room.of_tenants.lock().is_empty());
     }
 }

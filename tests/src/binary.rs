@@ -86,6 +86,11 @@ impl Host {
         Self { limits: vec![format!("--as={bytes}")], ..self }
     }
 
+    /// The same host, where a command may have so many files open.
+    pub fn within_files(self, files: u64) -> Self {
+        Self { limits: vec![format!("--nofile={files}:{files}")], ..self }
+    }
+
     /// Starts the command. Its output goes to files, so it never waits for a reader.
     pub fn start<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Running {
         self.start_as(&program(), arguments)

@@ -33,12 +33,13 @@ use store::{
     id::JobId,
     name::Tenant,
 };
-use tokio::{runtime::Handle, sync::OwnedSemaphorePermit};
+use tokio::runtime::Handle;
 
 use self::{kind::JobEnd, observer::JobObserver};
 use crate::{
     live_jobs::{JobLine, LineLevel, LiveJob},
     observer::RequestObserver,
+    room::Taken,
     server_state::Server,
 };
 
@@ -58,11 +59,11 @@ pub(crate) struct JobRequest {
     pub(crate) request_id: String,
 }
 
-/// Begins a job, which takes `room` until it ends. It goes on by itself.
+/// Begins a job, which takes `room` until its work is done. It goes on by itself.
 pub(crate) async fn start(
     server: &Arc<Server>,
     request: JobRequest,
-    room: OwnedSemaphorePermit,
+    room: Taken,
 ) -> Result<Arc<LiveJob>, Failure> {
     let store = server.engine.store(Purpose::Change).await?;
     let by = server.engine.actor(&request.actor);
@@ -82,9 +83,8 @@ pub(crate) async fn start(
         // A thread of its own: work that computes for a while holds up no request.
         let thread = tokio::task::spawn_blocking(move || {
             let name = request.request_id.clone();
-            runtime
-                .block_on(bucket::request_id::for_request(name, carry_out(&working, &store, &live, request)));
-            drop(room);
+            let carried_out = carry_out(&working, &store, &live, request, room);
+            runtime.block_on(bucket::request_id::for_request(name, carried_out));
         });
         let ended = async move { thread.await.map_err(|error| Failure::internal(error.to_string()).into()) };
         if let Err(refusal) = server.work.finish(ended).await {
@@ -103,7 +103,7 @@ impl Drop for RaisedAtEnd<'_> {
     }
 }
 
-async fn carry_out(server: &Server, store: &Store, job: &Arc<LiveJob>, request: JobRequest) {
+async fn carry_out(server: &Server, store: &Store, job: &Arc<LiveJob>, request: JobRequest, room: Taken) {
     let ended_for_all = RaisedAtEnd(&job.ended);
     let log = RequestObserver { request_id: request.request_id };
     let observer = Arc::new(JobObserver { job: Arc::clone(job), log });
@@ -117,6 +117,8 @@ async fn carry_out(server: &Server, store: &Store, job: &Arc<LiveJob>, request: 
             interrupted("the server was told to stop")
         }
     };
+    // Whoever sees that it has ended can begin another.
+    drop(room);
     write_end(store, job, &ended).await;
     tell_end(server, store, job).await;
     drop(ended_for_all);

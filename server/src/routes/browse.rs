@@ -117,6 +117,7 @@ async fn tree(call: Call) -> Answer {
         path: OsString::from(query.path),
         is_recursive: query.recursive,
     };
+    let _room = call.server.browsed.take_for(&request.snapshot.name.profile.tenant)?;
     answer(&call.engine.ls(&request).await?)
 }
 
@@ -151,5 +152,6 @@ async fn diff(call: Call) -> Answer {
         with_paths: !query.stat,
         with_profile: false,
     };
+    let _room = call.server.browsed.take_for(&call.profile()?.tenant)?;
     answer(&call.engine.diff(&request).await?)
 }

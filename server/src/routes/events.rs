@@ -4,7 +4,7 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use axum::{
     body::{Body, Bytes},
-    http::{HeaderValue, Method, Response, header},
+    http::{HeaderMap, HeaderValue, Method, Response, header},
 };
 use engine::{Engine, failure::Failure, location::Purpose, verbs::log::LogEvent};
 use futures::{Stream, stream};
@@ -21,12 +21,13 @@ use store::{
     id::{EventId, JobId},
     name::{ChromeMajor, Profile, Tenant},
 };
-use tokio::{sync::OwnedSemaphorePermit, time::Instant};
+use tokio::time::Instant;
 
 use crate::{
     call::{Answer, Call, answer},
     credentials::Credentials,
     problem::Refusal,
+    room::Taken,
     route::{Access::Token, Route, Sent::Feed},
     schemas::{received, sent},
     server_state::Server,
@@ -203,8 +204,7 @@ async fn events(call: Call) -> Answer {
         return Err(Failure::usage(format!("limit takes a number from 1 to {MAX_PAGE}")).into());
     }
     let wanted = Wanted::of(&call, query.tenant_id.clone())?;
-    let accepted = call.header(header::ACCEPT.as_str())?.unwrap_or_default();
-    if !accepted.split(',').any(|accepted| accepted.trim().starts_with(EVENT_STREAM)) {
+    if !wants_stream(&call.headers) {
         return answer(&wanted.page(query.after, limit).await?);
     }
     let after = match call.header(LAST_EVENT_ID)? {
@@ -214,7 +214,7 @@ async fn events(call: Call) -> Answer {
         }
         None => query.after,
     };
-    let room = call.server.subscribers.take()?;
+    let room = call.server.subscribers.take_as(call.caller.clone().unwrap_or_default())?;
     let after = match after {
         Some(after) => Some(after),
         None => wanted.newest().await?,
@@ -234,6 +234,12 @@ async fn events(call: Call) -> Answer {
     Ok(streamed(until_stopped))
 }
 
+/// Whether a stream is among what the caller takes.
+fn wants_stream(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    accepted.flat_map(|value| value.split(',')).any(|accepted| accepted.trim().starts_with(EVENT_STREAM))
+}
+
 /// Somebody who is told of events as they happen.
 struct Follower {
     wanted: Wanted,
@@ -241,7 +247,7 @@ struct Follower {
     server: Arc<Server>,
     shown: Credentials,
     /// Taken until the stream ends.
-    _room: OwnedSemaphorePermit,
+    _room: Taken,
     spoke: Instant,
 }
 

@@ -389,11 +389,14 @@ async fn begin(call: Call, work: JobKind, tenant: Option<Tenant>, dry_run: bool)
         let failure = Failure::new(ErrorKind::Unavailable, "this server does no jobs");
         return Err(failure.hint("ask another server of the store").into());
     }
-    if let Some(tenant) = &tenant {
-        // One that is not there is said at once, and is no job.
-        call.engine.tenant_or_tombstone(tenant, Purpose::Read).await?;
-    }
-    let room = call.server.job_room.take()?;
+    let room = match &tenant {
+        Some(tenant) => {
+            // One that is not there is said at once, and is no job.
+            call.engine.tenant_or_tombstone(tenant, Purpose::Read).await?;
+            call.server.job_room.take_for(tenant)?
+        }
+        None => call.server.job_room.take()?,
+    };
     let request = JobRequest {
         id: jobs::new_id(),
         work,

@@ -222,8 +222,8 @@ async fn mount(call: Call) -> Answer {
     if body.allow_other && !mounts.for_others {
         return Err(Refusal::forbidden("this server makes no mounts for all users of its host"));
     }
-    let room = call.server.waiting.take()?;
     let tenant = body.tenant_id.clone();
+    let room = call.server.waiting.take_for(&tenant)?;
     let profile = ProfileName { tenant: body.tenant_id, profile: body.profile_id };
     let source: SnapshotName = match &body.sha_prefix {
         Some(reference) => {

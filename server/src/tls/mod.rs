@@ -106,16 +106,10 @@ impl Tls {
     }
 }
 
-/// What somebody is told who does not encrypt: a whole answer of HTTP, after which nothing comes.
+/// What somebody is told who does not encrypt.
 fn plain_refusal() -> Vec<u8> {
     let failure = Failure::usage("this port speaks TLS").hint("ask for https:// instead of http://");
-    let body = Refusal::from(failure).document("");
-    let head = format!(
-        "HTTP/1.1 400 Bad Request\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-        crate::problem::MEDIA_TYPE,
-        body.len()
-    );
-    [head.into_bytes(), body].concat()
+    Refusal::from(failure).last_words()
 }
 
 fn load(files: &TlsFiles) -> Result<Loaded, Failure> {

@@ -183,6 +183,64 @@ fn every_route_answers_every_role_as_the_table_says() {
     }
 }
 
+/// What decides beside the route: what is asked of it.
+const ASKED: [OfToken; 9] = [
+    of_token(
+        "POST /v1/profile-snapshots/acme/alice/rollback",
+        Some(r#"{ "sha_prefix": "latest~1", "force": true }"#),
+        [403, 403, 403, 200],
+        [403, 403, 403, 200],
+    ),
+    of_token(
+        "POST /v1/profile-snapshots/acme/alice/uploads?chrome_major_version=131&sha256=0000000000000000000000000000000000000000000000000000000000000000",
+        None,
+        [403, 403, 409, 409],
+        [403, 403, 409, 409],
+    ),
+    of_token("POST /v1/jobs/reap", Some("{}"), NOBODY, OPERATE),
+    of_token("POST /v1/jobs/retention", Some(r#"{ "tenant_id": "nobody" }"#), NOBODY, [403, 403, 403, 404]),
+    of_token("POST /v1/jobs/gc", Some(r#"{ "tenant_id": "nobody" }"#), NOBODY, [403, 403, 403, 404]),
+    of_token(
+        "POST /v1/jobs/verify",
+        Some(r#"{ "tenant_id": "nobody", "repair": true }"#),
+        NOBODY,
+        [403, 403, 403, 404],
+    ),
+    of_token("GET /v1/events?tenant_id=acme", None, ALL, ALL),
+    of_token("GET /v1/events?tenant_id=other", None, NOBODY, ALL),
+    of_token("GET /v1/jobs?limit=0", None, [403, 403, 400, 400], [403, 403, 400, 400]),
+];
+
+#[test]
+fn what_is_asked_for_may_need_more_than_its_route() {
+    let scene = Scene::new();
+    let scene = Scene { host: scene.host.with("PSTORE_SCHEDULES_REAP_SECONDS", "0"), ..scene };
+    let secrets = ROLES.map(|role| scene.token("acme", role));
+    let everywhere = ROLES.map(|role| scene.token("*", role));
+    let server = scene.serve();
+    for route in &ASKED {
+        for (at, role) in ROLES.into_iter().enumerate() {
+            let acme = route.on(&server, Some(&secrets[at]));
+            assert_eq!(acme.status, route.acme[at], "{} as {role} of acme: {acme:#?}", route.line);
+            let all = route.on(&server, Some(&everywhere[at]));
+            assert_eq!(all.status, route.all[at], "{} as {role} of all tenants: {all:#?}", route.line);
+        }
+    }
+    // For its own tenant an operator plans, and an administrator does it.
+    for kind in ["retention", "gc"] {
+        let (plan, real) = (json!({ "tenant_id": "acme", "dry_run": true }), json!({ "tenant_id": "acme" }));
+        let ask = |at: usize, body: &Value| loop {
+            let reply = server.call(&format!("POST /v1/jobs/{kind}"), Some(&secrets[at]), Some(body));
+            // One job of a tenant at a time.
+            if reply.status != 503 {
+                break reply.status;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        assert_eq!((ask(2, &plan), ask(2, &real), ask(3, &real)), (200, 403, 200), "{kind}");
+    }
+}
+
 /// The routes that need no token.
 const OPEN: [&str; 4] = ["/healthz", "/readyz", "/openapi.json", "/docs"];
 

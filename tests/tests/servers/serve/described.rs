@@ -33,9 +33,9 @@ async fn every_answer_is_one_that_the_description_allows() {
     for text in ["first", "second", "third"] {
         captured(&host, folder.path(), "acme/alice", text);
     }
-    let secret = tokens.add(&host, "acme", "admin");
+    let [acme, all] = ["acme", "*"].map(|tenant| tokens.add(&host, tenant, "admin"));
     let server = Served::start_with(&host, &tokens.path, &["--rate", "100000"]);
-    for (name, parameters) in [("by-chance", ""), ("known", KNOWN)] {
+    for (name, secret, parameters) in [("by-chance", acme, ""), ("known", all, KNOWN)] {
         let config = folder.path().join(format!("{name}.toml"));
         fs::write(&config, format!("{CHECKS}{parameters}")).unwrap();
         let ended = Command::new(program("schemathesis"))
@@ -46,7 +46,8 @@ async fn every_answer_is_one_that_the_description_allows() {
             .args(["-H", &format!("Authorization: Bearer {secret}")])
             .args(["--phases", "coverage,fuzzing", "--max-examples", "10", "--seed", "7", "--no-color"])
             .args(["--request-timeout", "60", "--warnings", "off", "--continue-on-failure"])
-            .args(["--checks", "not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,response_schema_conformance"])
+            // Some of what is refused is more than a schema can say: that it names nothing, or that it is over.
+            .args(["--checks", "all", "--exclude-checks", "positive_data_acceptance"])
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&ended.stdout);

@@ -10,7 +10,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use tests::served::{Served, request};
+use tests::served::{Served, request, with_header};
 
 use super::{ALICE, Scene};
 
@@ -186,12 +186,17 @@ fn a_stream_ends_with_the_right_to_it() {
 #[test]
 fn those_who_follow_events_are_bounded() {
     let scene = quiet();
-    let secret = scene.token("acme", "read");
+    let secrets = ["acme", "acme", "other"].map(|tenant| scene.token(tenant, "read"));
     let server = scene.serve();
-    let followers: Vec<Follower> = (0..32).map(|_| Follower::new(&server, &secret, None)).collect();
-    let whole = request("GET /v1/events", Some(&secret), None)
-        .replace("Host: here\r\n", "Host: here\r\nAccept: text/event-stream\r\n");
+    let mut followers = Vec::new();
+    // Half of the room is one caller's, and all of it is two callers'.
+    for secret in &secrets[..2] {
+        followers.extend((0..16).map(|_| Follower::new(&server, secret, None)));
+        let whole = with_header(&request("GET /v1/events", Some(secret), None), "Accept: text/event-stream");
+        server.send(&whole).refused(503, "unavailable");
+        server.call("GET /v1/events", Some(secret), None).expect(200);
+    }
+    let whole = with_header(&request("GET /v1/events", Some(&secrets[2]), None), "Accept: text/event-stream");
     server.send(&whole).refused(503, "unavailable");
-    server.call("GET /v1/events", Some(&secret), None).expect(200);
     drop(followers);
 }

@@ -1,9 +1,8 @@
-//! Several servers on one store: they answer as one, and any of them may be killed.
+//! Several servers on one store: they answer as one.
 
 use std::{
     cell::Cell,
     collections::BTreeSet,
-    io::Write,
     thread,
     time::{Duration, Instant},
 };
@@ -11,11 +10,11 @@ use std::{
 use serde_json::{Value, json};
 use tests::{
     binary::Host,
-    served::{Reply, Served, Tokens, answer, request},
+    served::{Reply, Served, Tokens},
     server::SeaweedFs,
 };
 
-use super::{ALICE, Scene, captured};
+use super::{ALICE, captured};
 
 /// Sends each request to the next server.
 struct RoundRobin {
@@ -92,62 +91,4 @@ async fn servers_of_one_bucket_answer_as_one() {
     let kinds: Vec<&str> =
         events[0]["events"].as_array().unwrap().iter().map(|event| event["kind"].as_str().unwrap()).collect();
     assert_eq!(kinds.iter().filter(|kind| **kind == "rollback").count(), 3, "{kinds:?}");
-}
-
-/// A change is made or it is not, whenever its server dies. What was begun and not ended is named: as a job that
-/// was lost, or as a lock with its holder.
-#[test]
-fn a_server_that_is_killed_leaves_nothing_half_done() {
-    let scene = Scene::new();
-    let scene = Scene { host: scene.host.with("PSTORE_SCHEDULES_REAP_SECONDS", "0"), ..scene };
-    let secret = scene.token("acme", "admin");
-    let rollback = |sha: &str| json!({ "sha_prefix": sha, "confirm": true }).to_string();
-    let [first, second] = &scene.shas;
-    let holder = r#"{ "holder_run_id": "killed", "ttl_seconds": 5 }"#;
-    let changes: [(String, String); 7] = [
-        (format!("POST {ALICE}/rollback"), rollback(first)),
-        (format!("POST {ALICE}/rollback"), rollback(second)),
-        (format!("PUT {ALICE}/{first}/tags/kept"), String::new()),
-        (format!("DELETE {ALICE}/{first}/tags/kept"), String::new()),
-        (format!("POST {ALICE}/leases"), holder.to_owned()),
-        ("POST /v1/jobs/gc".to_owned(), r#"{ "tenant_id": "acme" }"#.to_owned()),
-        ("POST /v1/jobs/verify".to_owned(), r#"{ "tenant_id": "acme" }"#.to_owned()),
-    ];
-    for (line, body) in &changes {
-        // Before it is answered, and as soon as it is.
-        for after in [Some(0), Some(4), Some(12), None] {
-            let server = scene.serve();
-            let mut stream = server.connect();
-            stream.write_all(request(line, Some(&secret), Some(body)).as_bytes()).unwrap();
-            let answered = match after {
-                Some(after) => {
-                    thread::sleep(Duration::from_millis(after));
-                    None
-                }
-                None => Some(answer(&mut stream)),
-            };
-            drop(server);
-            let current = scene.host.succeed(["list", "acme/alice"])["active_sha256_prefix"].clone();
-            assert!(scene.shas.iter().any(|sha| current == json!(sha)), "{line}: {current}");
-            let lock = scene.host.succeed(["lock", "show", "acme/alice"]);
-            assert!(lock["state"] == "free" || lock["holder_run_id"] == "killed", "{line}: {lock:#}");
-            scene.host.verify("acme/alice", &[]);
-            let Some(reply) = answered else { continue };
-            // An earlier try may have done it already.
-            assert!(matches!(reply.status, 200 | 404 | 409), "{line}: {reply:#?}");
-            if line.ends_with("/rollback") {
-                assert_eq!((reply.status, body.contains(current.as_str().unwrap())), (200, true), "{line}");
-            }
-            if line.ends_with("/leases") {
-                assert_eq!(lock["holder_run_id"], "killed", "{line}");
-            }
-        }
-    }
-    // Whoever comes next finds what was left, and goes on.
-    let server = scene.serve();
-    let listed = server.call("GET /v1/jobs", Some(&secret), None).expect(200);
-    assert_eq!(listed["unreadable"], 0, "{listed:#}");
-    let body = json!({ "sha_prefix": first, "confirm": true, "force": true });
-    server.call(&format!("POST {ALICE}/rollback"), Some(&secret), Some(&body)).expect(200);
-    scene.host.verify("acme/alice", &[]);
 }

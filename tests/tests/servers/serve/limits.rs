@@ -2,11 +2,16 @@
 
 use std::{
     io::Write,
+    net::TcpListener,
     thread,
     time::{Duration, Instant},
 };
 
-use tests::served::{Reply, Served, answer, request};
+use tests::{
+    binary::Host,
+    served::{Reply, Served, Tokens, answer, request},
+    server::config,
+};
 
 use super::{ALICE, Scene};
 
@@ -96,6 +101,44 @@ fn callers_that_never_finish_keep_nobody_out() {
     let (mut stream, whole) = slow.pop().unwrap();
     stream.write_all(&whole.as_bytes()[whole.len() - 5..]).unwrap();
     answer(&mut stream).expect(200);
+    // The others are told so, once they have had their time.
+    for (mut stream, _) in slow.into_iter().skip(1).step_by(2) {
+        answer(&mut stream).refused(408, "invalid_input");
+    }
+}
+
+/// A server that may have few files open has fewer connections, of which one address has at most half. The store
+/// has files left, and others are served.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_address_leaves_connections_to_others_and_files_to_the_store() {
+    /// A quarter of the files that the server may have open.
+    const SHARE: usize = 32;
+    let scene = Scene::new();
+    let secret = scene.token("acme", "read");
+    let server = Served::start(&scene.host.clone().within_files(4 * SHARE as u64), &scene.tokens.path);
+    let mut idle: Vec<_> = (0..SHARE).map(|_| server.connect()).collect();
+    let list = request(&format!("GET {ALICE}"), Some(&secret), None);
+    for _ in 0..3 {
+        let refused = server.send(&list);
+        let problem = refused.refused(503, "unavailable");
+        assert_eq!(problem["detail"], "address 127.0.0.1 has too many connections");
+    }
+    // Those that are there go on.
+    let mut own = idle.pop().unwrap();
+    own.write_all(list.as_bytes()).unwrap();
+    answer(&mut own).expect(200);
+    let elsewhere = tokio::net::TcpSocket::new_v4().unwrap();
+    elsewhere.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+    let stream = elsewhere.connect(server.address.parse().unwrap()).await.unwrap();
+    let mut stream = stream.into_std().unwrap();
+    stream.set_nonblocking(false).unwrap();
+    stream.write_all(list.as_bytes()).unwrap();
+    answer(&mut stream).expect(200);
+    // Those who leave make room.
+    drop((idle, own));
+    while server.send(&list).status != 200 {
+        thread::sleep(Duration::from_millis(20));
+    }
 }
 
 #[test]
@@ -175,6 +218,52 @@ fn who_waits_beside_too_many_is_told_to_come_back() {
     drop(waiting);
     while server.send(&wait(1)).status != 409 {
         thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// A store that never answers: all that come beyond the bound are told to come back, and not to wait with the others.
+#[test]
+fn what_is_heavy_is_bounded_for_each_tenant() {
+    const BESIDE: usize = 3;
+    let folder = tempfile::tempdir().unwrap();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let config = config(&format!("http://{}", silent.local_addr().unwrap()), "profiles", "key", "secret");
+    let host = Host::s3(&folder.path().join("home"), &config).with("PSTORE_SCHEDULES_REAP_SECONDS", "0");
+    let tokens = Tokens::new(folder.path());
+    let secret = tokens.add(&host, "acme", "run");
+    let load = r#"{ "chrome_major_version": 131 }"#;
+    for (line, body, half, what) in [
+        (format!("GET {ALICE}/latest/tree"), None, 8, "trees to look at"),
+        (format!("GET {ALICE}/latest/diff/latest~1"), None, 8, "trees to look at"),
+        (format!("GET {ALICE}/latest/files/x"), None, 16, "downloads in progress"),
+        (format!("POST {ALICE}/loads"), Some(load), 8, "loads in progress"),
+        (format!("GET {ALICE}/events"), None, 128, "requests in progress"),
+    ] {
+        let server = Served::start(&host, &tokens.path);
+        let asked = request(&line, Some(&secret), body);
+        let mut streams: Vec<_> = (0..half + BESIDE)
+            .map(|_| {
+                let mut stream = server.connect();
+                stream.write_all(asked.as_bytes()).unwrap();
+                stream.set_nonblocking(true).unwrap();
+                stream
+            })
+            .collect();
+        let mut refused = 0;
+        while refused < BESIDE {
+            thread::sleep(Duration::from_millis(10));
+            streams.retain_mut(|stream| {
+                if stream.peek(&mut [0]).is_err() {
+                    return true;
+                }
+                stream.set_nonblocking(false).unwrap();
+                let problem = answer(stream).refused(503, "unavailable");
+                assert_eq!(problem["detail"], format!("tenant acme has too many {what}"), "{line}");
+                refused += 1;
+                false
+            });
+        }
+        assert_eq!(streams.len(), half, "{line}");
     }
 }
 

@@ -8,6 +8,7 @@ mod described;
 mod events;
 mod fleet;
 mod jobs;
+mod killed;
 mod leases;
 mod limits;
 mod loads;
@@ -17,6 +18,7 @@ mod replays;
 mod schedules;
 mod stopping;
 mod tls;
+mod tricks;
 mod uploads;
 
 use std::{fs, path::Path};

@@ -9,6 +9,7 @@ use std::{
     },
     path::{Path, PathBuf},
     thread,
+    time::Duration,
 };
 
 use rustix::{
@@ -158,6 +159,95 @@ fn a_directory_that_others_could_replace_is_no_place_for_mounts() {
     };
     fail(&link);
     fail(&mounting.directory.join("../mounts"));
+}
+
+/// A server that is killed while it makes, commits or ends a mount: what was written is in the mount or in the
+/// store, and the next server knows every mount there is.
+#[test]
+fn no_change_is_lost_when_a_server_is_killed_at_a_mount() {
+    let mounting = Mounting::new();
+    let host = &mounting.scene.host;
+    let secret = mounting.scene.token("acme", "run");
+    let kill = |server: Served, line: &str, body: Option<&str>, after: u64| {
+        let mut stream = server.connect();
+        stream.write_all(request(line, Some(&secret), body).as_bytes()).unwrap();
+        thread::sleep(Duration::from_millis(after));
+        drop(server);
+    };
+    let body = json!({ "tenant_id": "acme", "profile_id": "alice" });
+    let text = body.to_string();
+    for after in [0, 30, 100, 300] {
+        kill(mounting.serve(), "POST /v1/mounts", Some(&text), after);
+        // A mount that was made is one that can be ended; one that was begun comes to an end by itself.
+        let server = mounting.serve();
+        let (id, path) = loop {
+            if let [id] = &ids(&server, &secret)[..] {
+                break (id.clone(), mounting.directory.join("acme").join(id));
+            }
+            let tried = server.call("POST /v1/mounts", Some(&secret), Some(&body));
+            if tried.status == 200 {
+                let made = tried.json();
+                break (
+                    made["mount_id"].as_str().unwrap().to_owned(),
+                    PathBuf::from(made["mountpoint"].as_str().unwrap()),
+                );
+            }
+            tried.refused(409, "lock_held");
+            thread::sleep(Duration::from_millis(50));
+        };
+        let number = after.to_string();
+        fs::write(path.join("Bookmarks"), &number).unwrap();
+        kill(server, &format!("POST /v1/mounts/{id}/commit"), None, after);
+        assert_eq!(fs::read_to_string(path.join("Bookmarks")).unwrap(), number);
+        fs::write(path.join("Cookies"), &number).unwrap();
+        kill(mounting.serve(), &format!("DELETE /v1/mounts/{id}?changes=commit"), None, after);
+        // Whether it has ended or not, whoever ends it again loses nothing.
+        let server = mounting.serve();
+        let end = || server.call(&format!("DELETE /v1/mounts/{id}?changes=commit"), Some(&secret), None);
+        while end().status != 404 {
+            thread::sleep(Duration::from_millis(50));
+        }
+        assert!(mounted(host).is_empty(), "{after}");
+        let target = mounting.scene.folder.path().join(format!("restored-{after}"));
+        host.restore("acme/alice", &target);
+        for name in ["Bookmarks", "Cookies"] {
+            assert_eq!(fs::read_to_string(target.join(name)).unwrap(), number, "{name}");
+        }
+        host.verify("acme/alice", &[]);
+    }
+}
+
+/// What each role is answered about a mount, with a token for its tenant, for another one, and for all.
+#[test]
+fn every_role_is_answered_about_mounts_as_the_table_says() {
+    const OTHER: &str = "01KA8Y6ZZZ0000000000000000";
+    let mounting = Mounting::new();
+    let roles = ["read", "run", "operate", "admin"];
+    let [acme, other, all] =
+        ["acme", "other", "*"].map(|tenant| roles.map(|role| mounting.scene.token(tenant, role)));
+    let server = mounting.serve();
+    let body = json!({ "tenant_id": "acme", "profile_id": "alice" });
+    let (id, _) = made(&server, &acme[1], &body);
+    for (line, body, own, foreign) in [
+        ("GET /v1/mounts".to_owned(), None, [200; 4], [200; 4]),
+        // Somebody holds the lock.
+        ("POST /v1/mounts".to_owned(), Some(&body), [403, 409, 409, 409], [403; 4]),
+        (format!("POST /v1/mounts/{id}/commit"), None, [403, 200, 200, 200], [403, 404, 404, 404]),
+        (format!("POST /v1/mounts/{OTHER}/commit"), None, [403, 404, 404, 404], [403, 404, 404, 404]),
+        (format!("DELETE /v1/mounts/{OTHER}"), None, [403, 404, 404, 404], [403, 404, 404, 404]),
+    ] {
+        for (secrets, wanted) in [(&acme, own), (&all, own), (&other, foreign)] {
+            let answered: Vec<u16> =
+                secrets.iter().map(|secret| server.call(&line, Some(secret), body).status).collect();
+            assert_eq!(answered, wanted, "{line}");
+        }
+        server.call(&line, None, body).refused(401, "denied");
+    }
+    assert_eq!((ids(&server, &acme[0]).len(), ids(&server, &other[3]).len()), (1, 0));
+    let end = format!("DELETE /v1/mounts/{id}");
+    for (secret, status) in [(&other[3], 404), (&acme[0], 403), (&acme[1], 200), (&acme[1], 404)] {
+        assert_eq!(server.call(&end, Some(secret), None).status, status);
+    }
 }
 
 /// The kernel tells who connects to a socket, so that a user needs no secret.

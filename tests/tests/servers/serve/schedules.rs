@@ -91,6 +91,43 @@ fn a_server_without_jobs_takes_no_turn_and_begins_none() {
     assert_eq!(refused.header("retry-after"), Some("5"));
 }
 
+/// Each schedule comes to a job and to an event. A check reads one part of the content, and says which.
+#[test]
+fn what_is_switched_on_is_done_and_told() {
+    let scene = often("0");
+    let names = ["retention", "gc", "verify"];
+    let variable = |name: &str| format!("PSTORE_SCHEDULES_{}_SECONDS", name.to_ascii_uppercase());
+    let host = scene.host.clone().with("PSTORE_SCHEDULES_VERIFY_PARTS", "7");
+    let host = names.iter().fold(host, |host, name| host.with(&variable(name), "2"));
+    let secret = scene.token("*", "operate");
+    let server = Served::start(&host, &scene.tokens.path);
+    let get = |path: &str| server.call(&format!("GET {path}"), Some(&secret), None).expect(200);
+    let began = Instant::now();
+    for name in names {
+        // An event is told when it is about two seconds old.
+        let job = loop {
+            let told = get("/v1/events?limit=1000");
+            let told = told["events"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .find(|event| event["kind"] == "job" && event["reason"] == format!("{name} done"));
+            if let Some(told) = told {
+                break told["job_id"].as_str().unwrap().to_owned();
+            }
+            assert!(began.elapsed() < Duration::from_secs(60), "{}", server.said());
+            thread::sleep(Duration::from_millis(100));
+        };
+        let job = get(&format!("/v1/jobs/{job}"));
+        assert_eq!((&job["schedule"], &job["tenant_id"]), (&json!(name), &Value::Null), "{job:#}");
+        let sample = &job["outcome"]["sample"];
+        match name {
+            "verify" => assert!(sample["of"] == 7 && sample["part"].as_u64().unwrap() <= 7, "{job:#}"),
+            _ => assert!(sample.is_null(), "{job:#}"),
+        }
+    }
+}
+
 #[test]
 fn locks_are_reaped_again_and_again_without_a_server() {
     let scene = Scene::new();

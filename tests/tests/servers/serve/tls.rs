@@ -9,7 +9,7 @@ use std::{
 
 use tests::{
     certificates::{Authority, Certificate, connect, send},
-    served::{Reply, Served, answer, request},
+    served::{Reply, Served, answer, request, with_header},
 };
 
 use super::{ALICE, Scene};
@@ -69,6 +69,29 @@ fn a_certificate_says_who_calls() {
     at.call(&format!("PUT {ALICE}/latest/tags/kept"), None, Some(&operate)).expect(200);
     let said = at.server.said();
     assert!(said.contains("caller=\"certificate ") && !said.contains("PRIVATE KEY"), "{said}");
+}
+
+/// A browser shows its certificate whichever page makes it ask.
+#[test]
+fn a_page_of_another_site_cannot_use_a_certificate() {
+    let at = Encrypted::new();
+    let admin = at.client("admin", "pstore://tenant/acme?role=admin");
+    let unlock = request(
+        &format!("POST {ALICE}/force-unlock"),
+        None,
+        Some(r#"{ "reason": "a visit", "confirm": true }"#),
+    );
+    let send = |request: &str| send(&at.server, &at.authority, Some(&admin), request);
+    for line in ["Origin: https://elsewhere.example", "Origin: null", "Sec-Fetch-Site: cross-site"] {
+        send(&with_header(&unlock, line)).refused(403, "denied");
+    }
+    for line in ["Origin: https://here", "Sec-Fetch-Site: same-origin", "Accept: */*"] {
+        send(&with_header(&unlock, line)).expect(200);
+    }
+    // No page knows a token, so whoever sends one may be on any.
+    let secret = at.scene.token("acme", "admin");
+    let with_token = with_header(&unlock, &format!("Authorization: Bearer {secret}"));
+    send(&with_header(&with_token, "Origin: https://elsewhere.example")).expect(200);
 }
 
 #[test]
