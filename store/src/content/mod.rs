@@ -7,6 +7,7 @@ pub mod cache;
 pub mod chunk;
 pub mod chunk_cache;
 pub mod chunk_fetcher;
+pub(crate) mod chunk_places;
 pub mod chunker;
 pub mod compress;
 pub mod damage;

@@ -37,7 +37,7 @@ impl SnapshotWriter {
         let (store, known) = (self.store.clone(), Arc::clone(&self.known));
         let (mut packs, meta) = blocking(move || {
             let sure = |id: &ChunkId| known.locate(id).filter(|found| !known.is_unsure(&found.pack));
-            let stored = |id: &ChunkId| packs.locations.get(id).copied().or_else(|| sure(id));
+            let stored = |id: &ChunkId| packs.locate(id).or_else(|| sure(id));
             let locate = |id: &ChunkId| stored(id).or_else(|| known.locate_lost(id));
             let lost = known.lost();
             let unfit = |pack: &PackId| known.is_barred(pack) || known.is_unsure(pack) || lost.has_pack(pack);
