@@ -117,6 +117,11 @@ impl SegmentWriter {
         Ok(())
     }
 
+    /// The segments that have ended since this was asked last.
+    pub(crate) fn take_finished(&mut self) -> Vec<Segment> {
+        std::mem::take(&mut self.finished)
+    }
+
     /// The sizes of all files so far.
     pub fn content_bytes(&self) -> u64 {
         self.tally.content_bytes()
