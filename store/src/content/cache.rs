@@ -119,7 +119,25 @@ impl Cache {
 
     /// Remembers `bytes`. A failure is logged: the cache is a convenience.
     pub fn write(&self, shelf: CacheKind, name: &str, bytes: &[u8]) {
-        if let Err(error) = self.try_write(shelf, name, bytes) {
+        self.write_with(shelf, name, |file| {
+            file.write_all(bytes)?;
+            file.write_all(blake3::hash(bytes).as_bytes())
+        });
+    }
+
+    /// A cached file, to be read bit by bit. Whoever reads it finds out by itself whether it is whole.
+    pub fn open(&self, shelf: CacheKind, name: &str) -> Option<fs::File> {
+        fs::File::open(self.path(shelf, name)).ok()
+    }
+
+    /// Remembers what `write` writes, bit by bit. A failure is logged: the cache is a convenience.
+    pub fn write_with(
+        &self,
+        shelf: CacheKind,
+        name: &str,
+        write: impl FnOnce(&mut fs::File) -> std::io::Result<()>,
+    ) {
+        if let Err(error) = self.try_write(shelf, name, write) {
             tracing::debug!(root = %self.root.display(), %error, "the cache could not be written");
         }
     }
@@ -143,17 +161,19 @@ impl Cache {
         let _ = fs::remove_file(self.path(shelf, name));
     }
 
-    fn try_write(&self, shelf: CacheKind, name: &str, bytes: &[u8]) -> std::io::Result<()> {
+    fn try_write(
+        &self,
+        shelf: CacheKind,
+        name: &str,
+        write: impl FnOnce(&mut fs::File) -> std::io::Result<()>,
+    ) -> std::io::Result<()> {
         let path = self.path(shelf, name);
         let folder = self.root.join(shelf.folder());
         make_private(&folder)?;
         let aside = folder.join(format!(".{}", u64::from_le_bytes(id::random())));
         let mut private = fs::File::options();
         private.write(true).create_new(true).mode(0o600);
-        let written = private.open(&aside).and_then(|mut file| {
-            file.write_all(bytes)?;
-            file.write_all(blake3::hash(bytes).as_bytes())
-        });
+        let written = private.open(&aside).and_then(|mut file| write(&mut file));
         written.and_then(|()| fs::rename(&aside, &path)).inspect_err(|_| drop(fs::remove_file(&aside)))?;
         // Once for each process: looking at a whole shelf for every file would be quadratic.
         if self.pruned[shelf as usize].swap(true, Ordering::Relaxed) {

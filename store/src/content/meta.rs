@@ -7,6 +7,7 @@
 
 mod new_tree;
 
+pub(crate) use new_tree::TreePart;
 pub use new_tree::{MetaPack, NewMetadata, NewTree};
 
 use std::collections::{HashMap, HashSet};
@@ -154,6 +155,12 @@ impl Metadata {
         let trees = root.segments.iter().map(|segment| blob(&segment.tree)).collect::<Result<_>>()?;
         let tables = root.segments.iter().map(|segment| blob(&segment.table)).collect::<Result<_>>()?;
         Self { root, trees, tables }.identified(store, content.snapshot_id)
+    }
+
+    /// The metadata of a tree all of whose segments are at hand; `None` if one is not.
+    pub(crate) fn of_fresh(root: Root, fresh: Vec<Option<(Bytes, Bytes)>>) -> Option<Self> {
+        let (trees, tables) = fresh.into_iter().collect::<Option<Vec<_>>>()?.into_iter().unzip();
+        Some(Self { root, trees, tables })
     }
 
     /// A tree segment and its table, as they are decoded.

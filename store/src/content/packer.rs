@@ -58,6 +58,11 @@ impl Packer {
         self.entries.is_empty()
     }
 
+    /// The chunks that were pushed.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = ChunkId> + '_ {
+        self.entries.iter().map(|entry| entry.id)
+    }
+
     /// Appends a frame, and tells where it lies.
     pub fn push(&mut self, id: ChunkId, kind: EntryKind, raw_len: u32, frame: Frame<'_>) -> PackEntry {
         let entry = PackEntry {

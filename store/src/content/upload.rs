@@ -20,15 +20,15 @@ use tokio::{
 
 use super::{
     TenantStore,
-    chunk::Locations,
+    chunk_places::ChunkPlaces,
     packer::{Packer, SealedPack},
     unfinished,
 };
 use crate::{
     Error, Result,
     bucket::put_unique,
-    format::{index::IndexPack, layout},
-    id::{PackId, PackSeq, RecordId},
+    format::{index::IndexPack, layout, table::Location},
+    id::{ChunkId, PackId, PackSeq, RecordId},
     progress::{Progress, Tick},
 };
 
@@ -71,16 +71,24 @@ pub(crate) struct UploadSlot(
 #[derive(Default)]
 struct Sent {
     tasks: Vec<JoinHandle<Result<()>>>,
-    locations: Locations,
+    places: ChunkPlaces,
     index: Vec<IndexPack>,
 }
 
 /// Proof that every pack of a write is durable: whoever makes one has waited for all of them.
 #[derive(Debug)]
 pub(crate) struct DurablePacks {
-    pub locations: Locations,
+    pub places: ChunkPlaces,
+    /// What is in each pack. Others may be added behind.
     pub index: Vec<IndexPack>,
     pub stored_bytes: u64,
+}
+
+impl DurablePacks {
+    /// Where a chunk lies, if one of the packs holds it.
+    pub fn locate(&self, id: &ChunkId) -> Option<Location> {
+        self.places.locate(&self.index, id)
+    }
 }
 
 impl std::fmt::Debug for Uploader {
@@ -139,11 +147,12 @@ impl Uploader {
         let pack = packer.seal(PackId { write, seq }, *self.store.key());
         let len = pack.bytes.len() as u64;
         self.gate.allow(self.stored_bytes.fetch_add(len, Ordering::Relaxed) + len)?;
-        let mut sent = self.sent.lock();
-        sent.locations.extend(pack.locations());
         let index = pack.index();
         let noted = self.is_noting.then(|| index.clone());
-        sent.index.push(index);
+        let mut sent = self.sent.lock();
+        let Sent { places, index: packs, .. } = &mut *sent;
+        packs.push(index);
+        places.learn_last(packs);
         let SealedPack { id, bytes, .. } = pack;
         let (store, progress, failed) =
             (self.store.clone(), Arc::clone(&self.progress), Arc::clone(&self.failed));
@@ -163,13 +172,14 @@ impl Uploader {
     }
 
     /// Where the chunks sealed so far lie.
-    pub fn locate(&self, id: &crate::id::ChunkId) -> Option<crate::format::table::Location> {
-        self.sent.lock().locations.get(id).copied()
+    pub fn locate(&self, id: &ChunkId) -> Option<Location> {
+        let sent = self.sent.lock();
+        sent.places.locate(&sent.index, id)
     }
 
     /// Waits until every pack is durable.
     pub async fn finish(&self) -> Result<DurablePacks> {
-        let Sent { tasks, locations, index } = std::mem::take(&mut *self.sent.lock());
+        let Sent { tasks, places, index } = std::mem::take(&mut *self.sent.lock());
         let mut result = Ok(());
         for task in tasks {
             let ended = task.await.map_err(|error| Error::Internal { what: error.to_string() });
@@ -177,6 +187,6 @@ impl Uploader {
             result = result.and(ended.and_then(|uploaded| uploaded));
         }
         result?;
-        Ok(DurablePacks { locations, index, stored_bytes: self.stored_bytes.load(Ordering::Relaxed) })
+        Ok(DurablePacks { places, index, stored_bytes: self.stored_bytes.load(Ordering::Relaxed) })
     }
 }

@@ -5,8 +5,6 @@ use std::{
     io::{Seek, SeekFrom},
 };
 
-use parking_lot::Mutex;
-
 use rustix::{
     fs::{FileType, Mode, OFlags, SeekFrom as HoleSeek, fstat, seek},
     io::Errno,
@@ -15,12 +13,9 @@ use rustix::{
 use super::{
     root_dir::RootDir,
     walk::{FileState, FoundFile},
+    xattrs::{self, Xattrs},
 };
-use crate::{
-    Error, Result,
-    error::IoContext,
-    format::tree::{Entry, TreePath},
-};
+use crate::{Error, Result, error::IoContext, format::tree::TreePath};
 
 /// How often a file is read again that changes under the reader.
 const ATTEMPTS: u32 = 3;
@@ -34,99 +29,71 @@ pub(crate) trait ContentSink {
     fn restart(&mut self);
 }
 
-/// The files of a walk whose content must be read.
-#[derive(Debug)]
-pub struct Content<'a> {
-    root: &'a RootDir,
-    entries: &'a [Entry],
-    files: Vec<FoundFile>,
-    /// What each file was when its content was read: the same before and after.
-    seen: Vec<Mutex<Option<FileState>>>,
+/// What a file was while its content was read: the same before and after.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ReadState {
+    pub state: FileState,
+    pub xattrs: Xattrs,
 }
 
-impl<'a> Content<'a> {
-    pub fn new(root: &'a RootDir, entries: &'a [Entry], files: Vec<FoundFile>) -> Self {
-        let seen = files.iter().map(|_| Mutex::default()).collect();
-        Self { root, entries, files, seen }
-    }
-
-    pub fn len(&self) -> usize {
-        self.files.len()
-    }
-
-    /// What file `at` is called, and how long it was when it was found.
-    pub fn file(&self, at: usize) -> (&TreePath, u64) {
-        let found = &self.files[at];
-        (&self.entries[found.entry].path, found.state.size)
-    }
-
-    /// Reads file `at` whole and unchanged, or fails.
-    pub fn read(&self, at: usize, sink: &mut dyn ContentSink) -> Result<()> {
-        let found = &self.files[at];
-        let path = &self.entries[found.entry].path;
-        let opened = self.root.open_at(path.as_bytes(), OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty());
-        let mut file = match opened {
-            Ok(fd) => File::from(fd),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(self.changed(path)),
-            Err(error) => return Err(Error::io("cannot open", self.root.display(path), error)),
-        };
-        for _ in 0..ATTEMPTS {
-            let before = fstat(&file).at("cannot read the attributes of", self.root.display(path))?;
-            let state = FileState::of(&before);
-            if !FileType::from_raw_mode(before.st_mode).is_file() || !same_file(&state, &found.state) {
-                break;
-            }
-            let whole = self.read_once(path, &mut file, found.sparse, state.size, sink)?;
-            let after = fstat(&file).at("cannot read the attributes of", self.root.display(path))?;
-            if whole && FileState::of(&after) == state {
-                *self.seen[at].lock() = Some(state);
-                return Ok(());
-            }
-            sink.restart();
+/// Reads the file at `path`, which was found by a walk, whole and unchanged, or fails.
+pub(crate) fn read(
+    root: &RootDir,
+    path: &TreePath,
+    found: &FoundFile,
+    sink: &mut dyn ContentSink,
+) -> Result<ReadState> {
+    let changed = || Error::SourceChanged { path: root.display(path), attempts: ATTEMPTS };
+    let mut file = match root.open_at(path.as_bytes(), OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()) {
+        Ok(fd) => File::from(fd),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(changed()),
+        Err(error) => return Err(Error::io("cannot open", root.display(path), error)),
+    };
+    for _ in 0..ATTEMPTS {
+        let before = fstat(&file).at("cannot read the attributes of", root.display(path))?;
+        let state = FileState::of(&before);
+        if !FileType::from_raw_mode(before.st_mode).is_file() || !same_file(&state, &found.state) {
+            break;
         }
-        Err(self.changed(path))
-    }
-
-    fn changed(&self, path: &TreePath) -> Error {
-        Error::SourceChanged { path: self.root.display(path), attempts: ATTEMPTS }
-    }
-
-    /// The files with what they were when they were read.
-    pub fn finish(self) -> Vec<(FoundFile, Option<FileState>)> {
-        let seen = self.seen.into_iter().map(|seen| seen.into_inner());
-        self.files.into_iter().zip(seen).collect()
-    }
-
-    fn read_once(
-        &self,
-        path: &TreePath,
-        file: &mut File,
-        sparse: bool,
-        size: u64,
-        sink: &mut dyn ContentSink,
-    ) -> Result<bool> {
-        let shown = || self.root.display(path);
-        let mut at = 0;
-        while at < size {
-            let (data, end) =
-                if sparse { next_data(file, at, size).at("cannot read", shown())? } else { (at, size) };
-            if data > at {
-                sink.hole(data - at)?;
-            }
-            if data < end {
-                file.seek(SeekFrom::Start(data)).at("cannot read", shown())?;
-                let got = sink.data(file, end - data).at("cannot read", shown())??;
-                if got != end - data {
-                    return Ok(false);
-                }
-            }
-            at = end;
+        let is_whole =
+            read_once(&mut file, found.sparse, state.size, sink).at("cannot read", root.display(path))??;
+        let xattrs =
+            xattrs::of_file(&file).at("cannot read the extended attributes of", root.display(path))?;
+        let after = fstat(&file).at("cannot read the attributes of", root.display(path))?;
+        if is_whole && FileState::of(&after) == state {
+            return Ok(ReadState { state, xattrs });
         }
-        if !sparse && size == 0 {
-            return Ok(true);
-        }
-        Ok(at == size)
+        sink.restart();
     }
+    Err(changed())
+}
+
+/// Whether the file had all bytes that it should have.
+fn read_once(
+    file: &mut File,
+    sparse: bool,
+    size: u64,
+    sink: &mut dyn ContentSink,
+) -> std::io::Result<Result<bool>> {
+    let mut at = 0;
+    while at < size {
+        let (data, end) = if sparse { next_data(file, at, size)? } else { (at, size) };
+        if data > at
+            && let Err(error) = sink.hole(data - at)
+        {
+            return Ok(Err(error));
+        }
+        if data < end {
+            file.seek(SeekFrom::Start(data))?;
+            match sink.data(file, end - data)? {
+                Ok(got) if got == end - data => {}
+                Ok(_) => return Ok(Ok(false)),
+                Err(error) => return Ok(Err(error)),
+            }
+        }
+        at = end;
+    }
+    Ok(Ok(true))
 }
 
 fn same_file(a: &FileState, b: &FileState) -> bool {

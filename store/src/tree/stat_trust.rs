@@ -39,7 +39,7 @@ use crate::{
 
 const SETTLED: Duration = Duration::from_secs(2);
 /// More files than this are flushed with their whole file system at once.
-const FLUSH_ONE_BY_ONE: usize = 8;
+pub(crate) const FLUSH_ONE_BY_ONE: usize = 8;
 
 /// Inodes some process could be writing to.
 #[derive(Clone, Debug, Default)]
@@ -146,8 +146,8 @@ fn folders(files: &[TreePath]) -> BTreeSet<&[u8]> {
     folders
 }
 
-/// Decides about the files of one capture.
-#[derive(Debug)]
+/// Decides about the files of one capture. By default it trusts none.
+#[derive(Debug, Default)]
 pub(crate) struct StatTrust {
     device: u64,
     now: Option<Time>,

@@ -35,7 +35,7 @@ fn peak(running: Running) -> u64 {
     watched(running).0
 }
 
-fn watched(mut running: Running) -> (u64, Ended) {
+pub(super) fn watched(mut running: Running) -> (u64, Ended) {
     let status = format!("/proc/{}/status", running.id());
     let mut peak = 0;
     while running.runs() {

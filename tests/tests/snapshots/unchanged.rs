@@ -210,8 +210,12 @@ fn only_a_flush_makes_the_next_write_through_a_mapping_visible() {
         state() == unflushed
     });
     assert!(hidden, "this file system shows every write; the flush is not needed here");
-    let found = walk(&root, &|_| false, &|_, _| None, 2).unwrap();
-    let paths: Vec<_> = found.files.iter().map(|file| found.entries[file.entry].path.clone()).collect();
+    let mut paths = Vec::new();
+    walk(&root, &|_| false, 2, &mut |found| {
+        paths.extend(found.file.map(|_| found.entry.path));
+        Ok(())
+    })
+    .unwrap();
     stat_trust::flush(&root, &paths).unwrap();
     let flushed = state();
     sleep(Duration::from_millis(50));

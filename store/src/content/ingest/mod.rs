@@ -31,7 +31,7 @@ use super::{
     compress::Compressor,
     dedup_index::DedupIndex,
     packer::Packer,
-    upload::{PACKS_IN_FLIGHT, Uploader},
+    upload::{PACKS_IN_FLIGHT, UploadSlot, Uploader},
     workers,
 };
 use crate::{
@@ -68,6 +68,9 @@ pub trait Files: Sync {
     }
 }
 
+/// Is told what the file with this number consists of.
+pub(crate) type Done<'a> = &'a (dyn Fn(usize, Vec<Extent>) -> Result<()> + Sync);
+
 /// How much of what was read had to be stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ingested {
@@ -87,7 +90,7 @@ pub(crate) struct Ingest {
     /// What is read first; it goes into the last pack, in one piece.
     aside: Mutex<StartupBuffer>,
     buffers: Buffers,
-    /// Chunks that some worker of this write stores or has stored.
+    /// Chunks that some worker of this write stores, until their pack is sent.
     claimed: Mutex<HashSet<ChunkId>>,
     /// Whether the uploader was told that there is something to come.
     announced: AtomicBool,
@@ -128,9 +131,18 @@ impl Ingest {
     /// Ingests all files, blocking; returns each file's extents.
     pub fn run(&self, files: &dyn Files, threads: usize) -> Result<Vec<Vec<Extent>>> {
         let done: Vec<Mutex<Vec<Extent>>> = (0..files.len()).map(|_| Mutex::default()).collect();
-        let pool = WorkQueue::default();
-        workers::run(threads, || self.work(files, &pool, &done))?;
+        self.run_with(files, threads, &|at, extents| {
+            *done[at].lock() = extents;
+            Ok(())
+        })?;
         Ok(done.into_iter().map(|slot| slot.into_inner()).collect())
+    }
+
+    /// Ingests all files, blocking; `done` is told each file's extents, nearly in the order of the files, on any
+    /// thread.
+    pub fn run_with(&self, files: &dyn Files, threads: usize, done: Done<'_>) -> Result<()> {
+        let pool = WorkQueue::default();
+        workers::run(threads, || self.work(files, &pool, done))
     }
 
     /// Ingests files that come one after the other, blocking: `source` gives them, and the
@@ -157,7 +169,7 @@ impl Ingest {
                 pool.end_read();
             }
             // Nothing is left to read, only to compress.
-            self.work(&NoFiles, &pool, &[])
+            self.work(&NoFiles, &pool, &|_, _| Ok(()))
         })?;
         let ended = ended.into_inner();
         ended.ok_or_else(|| Error::Internal { what: "a stream has not ended".to_owned() })
@@ -182,7 +194,7 @@ impl Ingest {
         })
     }
 
-    fn work(&self, files: &dyn Files, pool: &WorkQueue, done: &[Mutex<Vec<Extent>>]) -> Result<()> {
+    fn work(&self, files: &dyn Files, pool: &WorkQueue, done: Done<'_>) -> Result<()> {
         // Also when a worker panics, so that nobody waits for it for ever.
         let guard = FailOnDrop(pool);
         let mut buffer = Window::new(READ_BYTES + self.chunker.max());
@@ -203,7 +215,7 @@ impl Ingest {
                             file: Parts::new(&is_first),
                         };
                         files.read(at, &mut cutter)?;
-                        *done[at].lock() = cutter.finish()?;
+                        done(at, cutter.finish()?)?;
                         pool.end_read();
                     }
                 }
@@ -218,10 +230,23 @@ impl Ingest {
 
     /// Claims the chunk for storing, unless it is stored or claimed already.
     fn claim(&self, id: ChunkId) -> bool {
-        if self.claimed.lock().contains(&id) || self.known.locate(&id).is_some() {
+        // In this order: what is no longer claimed was sent before.
+        if self.claimed.lock().contains(&id)
+            || self.uploader.locate(&id).is_some()
+            || self.known.locate(&id).is_some()
+        {
             return false;
         }
         self.claimed.lock().insert(id)
+    }
+
+    /// Sends a pack off: from then on its chunks are found there.
+    fn submit(&self, packer: Packer, place: UploadSlot) -> Result<()> {
+        let sent: Vec<ChunkId> = packer.ids().collect();
+        self.uploader.submit(packer, place)?;
+        let mut claimed = self.claimed.lock();
+        sent.iter().for_each(|id| drop(claimed.remove(id)));
+        Ok(())
     }
 
     /// Notes a chunk of a file, and stores it unless it is stored.
@@ -266,7 +291,7 @@ impl Ingest {
     /// Sends off the pack that is being filled, if there is one.
     fn send(&self) -> Result<()> {
         match self.packer.lock().take() {
-            Some(packer) => self.uploader.submit(packer, self.uploader.wait_for_slot()?),
+            Some(packer) => self.submit(packer, self.uploader.wait_for_slot()?),
             None => Ok(()),
         }
     }
@@ -291,7 +316,7 @@ impl Ingest {
                 slot.take().map(|packer| (packer, place))
             }
         };
-        full.map_or(Ok(()), |(packer, place)| self.uploader.submit(packer, place))
+        full.map_or(Ok(()), |(packer, place)| self.submit(packer, place))
     }
 }
 

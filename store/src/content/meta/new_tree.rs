@@ -23,6 +23,42 @@ use crate::{
     id::{ChunkId, PackId, PackSeq, RecordId, SnapshotId},
 };
 
+/// One segment of a new tree.
+#[derive(Debug)]
+pub(crate) enum TreePart {
+    /// The base has it at this place: nothing of it was changed.
+    Kept {
+        /// Its number among the segments of the base.
+        at: usize,
+        segment: SegmentRef,
+    },
+    /// It was cut anew.
+    New { id: ChunkId, segment: Segment },
+}
+
+impl TreePart {
+    /// A segment that was cut anew.
+    pub fn new(store: &TenantStore, segment: Segment) -> Self {
+        Self::New { id: store.key().id_of(&segment.bytes), segment }
+    }
+
+    /// The id of its tree segment.
+    pub fn id(&self) -> ChunkId {
+        match self {
+            Self::Kept { segment, .. } => segment.tree.id,
+            Self::New { id, .. } => *id,
+        }
+    }
+
+    /// Which part of the tree it covers; the packs of a new one are not known.
+    pub fn span(&self) -> Option<&Span> {
+        match self {
+            Self::Kept { segment, .. } => segment.span.as_ref(),
+            Self::New { segment, .. } => Some(&segment.span),
+        }
+    }
+}
+
 /// A tree cut into segments, each with its id.
 #[derive(Debug)]
 pub struct NewTree {
@@ -30,34 +66,55 @@ pub struct NewTree {
     pub id: SnapshotId,
     /// The sizes of all files.
     pub content_bytes: u64,
-    segments: Vec<(ChunkId, Segment)>,
+    parts: Vec<TreePart>,
 }
 
 impl NewTree {
     /// The tree of all entries that were pushed.
     pub fn new(store: &TenantStore, writer: SegmentWriter) -> Self {
         let content_bytes = writer.content_bytes();
-        let segments = writer.finish().into_iter();
-        let segments: Vec<_> = segments.map(|segment| (store.key().id_of(&segment.bytes), segment)).collect();
-        Self { id: snapshot_id(store.key(), segments.iter().map(|(id, _)| *id)), content_bytes, segments }
+        let parts = writer.finish().into_iter().map(|segment| TreePart::new(store, segment)).collect();
+        Self::of_parts(store, parts, content_bytes)
     }
 
-    /// Every chunk of the tree, repeated as often as it occurs.
+    /// The tree of these segments, whose files have `content_bytes`.
+    pub(crate) fn of_parts(store: &TenantStore, parts: Vec<TreePart>, content_bytes: u64) -> Self {
+        let id = snapshot_id(store.key(), parts.iter().map(TreePart::id));
+        Self { id, content_bytes, parts }
+    }
+
+    /// Its segments, in order.
+    pub(crate) fn parts(&self) -> &[TreePart] {
+        &self.parts
+    }
+
+    /// Every chunk of the segments that were cut anew, repeated as often as it occurs.
     pub fn chunks(&self) -> impl Iterator<Item = (ChunkId, u32)> + '_ {
-        self.segments.iter().flat_map(|(_, segment)| segment.chunks.iter().copied())
+        let new = self.parts.iter().filter_map(|part| match part {
+            TreePart::New { segment, .. } => Some(&segment.chunks),
+            TreePart::Kept { .. } => None,
+        });
+        new.flatten().copied()
     }
 
-    /// Writes the metadata of this tree, sharing with `base` what is the same and not barred.
+    /// Writes the metadata of this tree, sharing with the root `base` what is the same and not barred.
     pub fn seal(
         self,
         store: &TenantStore,
         write: RecordId,
-        base: Option<&Metadata>,
+        base: Option<&Root>,
         locate: impl Fn(&ChunkId) -> Option<Location>,
         barred: impl Fn(&PackId) -> bool,
     ) -> Result<NewMetadata> {
-        let mut parts = Vec::with_capacity(self.segments.len());
-        for (id, segment) in self.segments {
+        let mut parts = Vec::with_capacity(self.parts.len());
+        for part in self.parts {
+            let (id, segment) = match part {
+                TreePart::Kept { segment, .. } => {
+                    parts.push(Part::Kept(segment));
+                    continue;
+                }
+                TreePart::New { id, segment } => (id, segment),
+            };
             let locations = segment
                 .chunks
                 .iter()
@@ -65,11 +122,12 @@ impl NewTree {
                     locate(id).ok_or_else(|| Error::Internal { what: format!("chunk {id} has no location") })
                 })
                 .collect::<Result<Vec<_>>>()?;
-            parts.push(Part { id, tree: segment.bytes.into(), span: segment.span, locations });
+            let span = Span { packs: packs_of(&locations), ..segment.span };
+            parts.push(Part::Fresh { id, tree: segment.bytes.into(), span, locations });
         }
         let mut pack = MetaPack::new(store, write)?;
-        let (content, metadata) = pack.add(store, self.id, base, parts, barred)?;
-        Ok(NewMetadata { content, pack: pack.seal(store), metadata })
+        let (content, root, fresh) = pack.add(store, self.id, base, parts, barred)?;
+        Ok(NewMetadata { content, pack: pack.seal(store), root, fresh })
     }
 }
 
@@ -80,16 +138,18 @@ pub struct NewMetadata {
     pub content: Content,
     /// The pack to upload.
     pub pack: SealedPack,
-    /// What was encoded, as if it had been read.
-    pub metadata: Metadata,
+    /// The list of all segments.
+    pub root: Root,
+    /// Segment by segment, its tree and its table, unless it was kept.
+    pub fresh: Vec<Option<(Bytes, Bytes)>>,
 }
 
-/// One segment of a tree, with where its chunks lie.
-struct Part {
-    id: ChunkId,
-    tree: Bytes,
-    span: Span,
-    locations: Vec<Location>,
+/// One segment of a tree.
+enum Part {
+    /// As the base has it.
+    Kept(SegmentRef),
+    /// With where its chunks lie now.
+    Fresh { id: ChunkId, tree: Bytes, span: Span, locations: Vec<Location> },
 }
 
 /// The meta pack of a write that is being filled, with the metadata of one snapshot or more.
@@ -125,38 +185,64 @@ impl MetaPack {
         let parts = snapshot.root.segments.iter().zip(&snapshot.trees).zip(spans.into_iter().zip(tables));
         let parts = parts.map(|((segment, tree), (span, mut locations))| {
             locations.iter_mut().for_each(|location| *location = moved(location).unwrap_or(*location));
-            Part { id: segment.tree.id, tree: tree.clone(), span, locations }
+            let span = Span { packs: packs_of(&locations), ..span };
+            Part::Fresh { id: segment.tree.id, tree: tree.clone(), span, locations }
         });
         let id = snapshot_id(store.key(), snapshot.root.segments.iter().map(|segment| segment.tree.id));
-        self.add(store, id, Some(snapshot), parts.collect(), barred)
+        let (content, root, fresh) = self.add(store, id, Some(&snapshot.root), parts.collect(), barred)?;
+        let metadata = Metadata::of_fresh(root, fresh);
+        Ok((
+            content,
+            metadata.ok_or_else(|| Error::Internal { what: "a segment that was not read".to_owned() })?,
+        ))
     }
 
     fn add(
         &mut self,
         store: &TenantStore,
         id: SnapshotId,
-        base: Option<&Metadata>,
+        base: Option<&Root>,
         parts: Vec<Part>,
         barred: impl Fn(&PackId) -> bool,
-    ) -> Result<(Content, Metadata)> {
-        let (mut trees, mut tables): (Vec<Bytes>, Vec<Bytes>) = (Vec::new(), Vec::new());
-        let (mut ids, mut spans) = (Vec::new(), Vec::new());
-        for Part { id, tree, span, locations } in parts {
-            spans.push(Span { packs: packs_of(&locations), ..span });
-            let table = table::encode(&locations);
-            ids.push((id, store.key().id_of(&table), locations.len() as u32));
-            trees.push(tree);
-            tables.push(Bytes::from(table));
+    ) -> Result<(Content, Root, Vec<Option<(Bytes, Bytes)>>)> {
+        let mut tables = Vec::with_capacity(parts.len());
+        let mut wanted = HashSet::new();
+        for part in &parts {
+            let (ids, table) = match part {
+                Part::Kept(segment) => ([segment.tree.id, segment.table.id], None),
+                Part::Fresh { id, locations, .. } => {
+                    let table = Bytes::from(table::encode(locations));
+                    let table_id = store.key().id_of(&table);
+                    ([*id, table_id], Some((table_id, table)))
+                }
+            };
+            wanted.extend(ids);
+            tables.push(table);
         }
-        let shared = shared_blobs(base, &ids, barred);
-        let mut segments = Vec::with_capacity(ids.len());
-        for (at, ((tree, table, chunks), span)) in ids.into_iter().zip(spans).enumerate() {
+        let shared = shared_blobs(base, &wanted, barred);
+        let (mut segments, mut fresh) = (Vec::with_capacity(parts.len()), Vec::with_capacity(parts.len()));
+        for (part, table) in parts.into_iter().zip(tables) {
+            let ((id, tree, span, locations), (table_id, table)) = match (part, table) {
+                (Part::Fresh { id, tree, span, locations }, Some(table)) => {
+                    ((id, tree, span, locations), table)
+                }
+                (Part::Kept(segment), _) => {
+                    check_kept(&segment, &shared)?;
+                    segments.push(segment);
+                    fresh.push(None);
+                    continue;
+                }
+                (Part::Fresh { id, .. }, None) => {
+                    return Err(Error::Internal { what: format!("segment {id} has no table") });
+                }
+            };
             segments.push(SegmentRef {
-                tree: self.place(&shared, tree, EntryKind::Tree, &trees[at])?,
-                table: self.place(&shared, table, EntryKind::Table, &tables[at])?,
-                chunks,
+                tree: self.place(&shared, id, EntryKind::Tree, &tree)?,
+                table: self.place(&shared, table_id, EntryKind::Table, &table)?,
+                chunks: locations.len() as u32,
                 span: Some(span),
             });
+            fresh.push(Some((tree, table)));
         }
         let root = Root { segments };
         root.check()
@@ -171,7 +257,7 @@ impl MetaPack {
             packs: packs_needed(&root, &blobs),
             unknown: Unknown::new(),
         };
-        Ok((content, Metadata { root, trees, tables }))
+        Ok((content, root, fresh))
     }
 
     /// The pack as it is uploaded.
@@ -207,16 +293,25 @@ impl MetaPack {
     }
 }
 
+/// A segment that is kept may not refer to blobs that the new root must not: whoever kept it had to read it.
+fn check_kept(segment: &SegmentRef, shared: &HashMap<ChunkId, Blob>) -> Result<()> {
+    if [&segment.tree, &segment.table].into_iter().all(|blob| shared.contains_key(&blob.id)) {
+        return Ok(());
+    }
+    Err(Error::Internal {
+        what: format!("segment {} was kept in a pack that is left behind", segment.tree.id),
+    })
+}
+
 /// The blobs of `base` that the new root will refer to, in few enough packs.
 fn shared_blobs(
-    base: Option<&Metadata>,
-    ids: &[(ChunkId, ChunkId, u32)],
+    base: Option<&Root>,
+    wanted: &HashSet<ChunkId>,
     barred: impl Fn(&PackId) -> bool,
 ) -> HashMap<ChunkId, Blob> {
-    let wanted: HashSet<ChunkId> = ids.iter().flat_map(|(tree, table, _)| [*tree, *table]).collect();
     let mut shared: HashMap<ChunkId, Blob> = base
         .into_iter()
-        .flat_map(|base| base.root.blobs())
+        .flat_map(Root::blobs)
         .filter(|blob| wanted.contains(&blob.id) && !barred(&blob.pack))
         .map(|blob| (blob.id, *blob))
         .collect();

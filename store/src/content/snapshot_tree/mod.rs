@@ -8,7 +8,10 @@ mod segments;
 
 use std::sync::Arc;
 
-use self::segments::{Part, Segments};
+use bytes::Bytes;
+
+pub(crate) use self::segments::Part;
+use self::segments::Segments;
 use super::{TenantStore, chunk::Piece, meta::Metadata};
 use crate::{
     Error, Result,
@@ -56,7 +59,12 @@ impl SnapshotTree {
         if !root.is_spanned() {
             return Ok(Self::new(Segments::whole(store, Metadata::fetch(store, content).await?)?));
         }
-        Ok(Self::new(Segments::by_need(store, root)))
+        Ok(Self::of_root(store, root))
+    }
+
+    /// The tree of a root with spans.
+    pub(crate) fn of_root(store: &TenantStore, root: Root) -> Self {
+        Self::new(Segments::by_need(store, root))
     }
 
     fn new(segments: Segments) -> Self {
@@ -124,7 +132,13 @@ impl SnapshotTree {
         self.begins.get(self.begins.partition_point(|begins| *begins <= at)).copied()
     }
 
-    async fn read(&self, at: usize) -> Result<Arc<Part>> {
+    /// A tree segment and its table, as they are stored but decompressed.
+    pub(crate) async fn stored(&self, at: usize) -> Result<(Bytes, Bytes)> {
+        self.segments.stored(at).await
+    }
+
+    /// A segment, decoded.
+    pub(crate) async fn read(&self, at: usize) -> Result<Arc<Part>> {
         self.segments.read(at).await
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 
 use crate::{
@@ -25,10 +26,10 @@ const HELD: usize = 64;
 
 /// A segment, decoded, with where its chunks lie.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(crate) struct Part {
     pub tree: SegmentPart,
     /// Of all its chunks, those of `continued` first.
-    locations: Vec<Location>,
+    pub locations: Vec<Location>,
 }
 
 impl Part {
@@ -92,14 +93,7 @@ impl Segments {
             return Ok(part);
         }
         let segment = &self.root.segments[at];
-        let (tree, table) = match &self.whole {
-            Some(metadata) => metadata.segment(at),
-            None => {
-                let (tree, table) =
-                    (fetch_blob(&self.store, &segment.tree), fetch_blob(&self.store, &segment.table));
-                futures::future::try_join(tree, table).await?
-            }
-        };
+        let (tree, table) = self.stored(at).await?;
         let tree = SegmentPart::read(&tree)
             .map_err(|error| error.of(format!("tree segment {}", segment.tree.id)))?;
         check_span(segment, &tree.span)?;
@@ -113,6 +107,16 @@ impl Segments {
         let part = Arc::new(Part { tree, locations });
         self.remember(at, &part);
         Ok(part)
+    }
+
+    /// The segment at this place and its table, as they are stored but decompressed.
+    pub async fn stored(&self, at: usize) -> Result<(Bytes, Bytes)> {
+        if let Some(metadata) = &self.whole {
+            return Ok(metadata.segment(at));
+        }
+        let segment = &self.root.segments[at];
+        let (tree, table) = (fetch_blob(&self.store, &segment.tree), fetch_blob(&self.store, &segment.table));
+        futures::future::try_join(tree, table).await
     }
 
     /// The segment at this place, which must go on with the file at `path`.

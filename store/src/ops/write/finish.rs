@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::SnapshotWriter;
 use crate::{
-    Result,
+    Error, Result,
     catalog::clock,
     content::{
         meta::{Metadata, NewTree},
@@ -37,11 +37,12 @@ impl SnapshotWriter {
         let (store, known) = (self.store.clone(), Arc::clone(&self.known));
         let (mut packs, meta) = blocking(move || {
             let sure = |id: &ChunkId| known.locate(id).filter(|found| !known.is_unsure(&found.pack));
-            let stored = |id: &ChunkId| packs.locations.get(id).copied().or_else(|| sure(id));
+            let stored = |id: &ChunkId| packs.locate(id).or_else(|| sure(id));
             let locate = |id: &ChunkId| stored(id).or_else(|| known.locate_lost(id));
             let lost = known.lost();
             let unfit = |pack: &PackId| known.is_barred(pack) || known.is_unsure(pack) || lost.has_pack(pack);
-            let meta = tree.seal(&store, write, base.as_deref(), locate, unfit)?;
+            let root = base.as_deref().map(|base| &base.root);
+            let meta = tree.seal(&store, write, root, locate, unfit)?;
             Ok((packs, meta))
         })
         .await?;
@@ -51,7 +52,10 @@ impl SnapshotWriter {
         let durable = self.lease.upload_metadata(packs, &meta.pack).await?;
         self.forget(indexed);
         let content = meta.content.clone();
-        let inherited = self.inherited(&meta.metadata)?;
+        let metadata = Metadata::of_fresh(meta.root, meta.fresh);
+        let metadata =
+            metadata.ok_or_else(|| Error::Internal { what: "a segment that was not read".to_owned() })?;
+        let inherited = self.inherited(&metadata)?;
         let complete = |record: &mut Record| {
             record.content = Some(content);
             record.damage = inherited.and_then(|(entries, locations)| {
@@ -69,7 +73,7 @@ impl SnapshotWriter {
             }
         };
         let record = self.lease.make_live_after(&durable, complete, tell).await?;
-        Ok(Finished { record, metadata: meta.metadata, taken_over })
+        Ok(Finished { record, metadata, taken_over })
     }
 
     /// Of the packs that earlier writes have left, those that the snapshot needs go into its index.

@@ -7,6 +7,7 @@ use std::{
 };
 
 use super::{
+    Part,
     guess::{Guess, Ranking},
     parts,
 };
@@ -23,6 +24,11 @@ use crate::{
 pub struct StartupRanges(Vec<(TreePath, Range<u64>)>);
 
 impl StartupRanges {
+    /// Whether nobody has seen what is read first.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Where the chunks that were read first are in the tree they were read of.
     pub fn of(first_reads: &[ChunkId], tree: &[Entry]) -> Self {
         let wanted: HashSet<&ChunkId> = first_reads.iter().collect();
@@ -41,28 +47,52 @@ impl StartupRanges {
 
     /// The plan for a tree: of a file that has changed, the same part is meant.
     pub fn plan(&self, tree: &[Entry]) -> Startup {
-        let paths: HashSet<&TreePath> = self.0.iter().map(|(path, _)| path).collect();
-        let mut files: HashMap<&TreePath, (u64, &Entry)> = HashMap::new();
-        let mut number = 0;
-        for entry in tree {
-            if paths.contains(&entry.path) {
-                files.insert(&entry.path, (number, entry));
-            }
-            number += entry.chunks().count() as u64;
+        let mut planner = self.planner();
+        tree.iter().for_each(|entry| planner.push(entry));
+        planner.finish()
+    }
+
+    /// The same for a tree that is told entry by entry.
+    pub fn planner(&self) -> StartupPlanner<'_> {
+        let paths = self.0.iter().map(|(path, _)| path).collect();
+        StartupPlanner { ranges: self, paths, files: HashMap::new(), chunks: 0 }
+    }
+}
+
+/// Finds the chunks of a tree that are read first, in the tree's order.
+#[derive(Debug)]
+pub struct StartupPlanner<'a> {
+    ranges: &'a StartupRanges,
+    paths: HashSet<&'a TreePath>,
+    /// Of the files that are read first, by path: the chunks, numbered over the whole tree.
+    files: HashMap<TreePath, Vec<(u64, Part)>>,
+    /// How many chunks there were so far.
+    chunks: u64,
+}
+
+impl StartupPlanner<'_> {
+    /// The next entry of the tree.
+    pub fn push(&mut self, entry: &Entry) {
+        if self.paths.contains(&entry.path) {
+            self.files.insert(entry.path.clone(), (self.chunks..).zip(parts(entry)).collect());
         }
+        self.chunks += entry.chunks().count() as u64;
+    }
+
+    /// The plan, once all entries were told.
+    pub fn finish(self) -> Startup {
         let mut bytes = 0;
         let mut seen = HashSet::new();
         let mut chunks = Vec::new();
-        for (path, range) in &self.0 {
-            let Some((first, entry)) = files.get(path) else { continue };
-            for (number, part) in (*first..).zip(parts(entry)) {
+        for (path, range) in &self.ranges.0 {
+            for (number, part) in self.files.get(path).into_iter().flatten() {
                 let overlaps = part.offset < range.end && part.offset + u64::from(part.len) > range.start;
-                if overlaps && seen.insert(number) {
+                if overlaps && seen.insert(*number) {
                     bytes += u64::from(part.len);
                     if bytes > MAX_BYTES {
                         return Startup::new(chunks);
                     }
-                    chunks.push(number);
+                    chunks.push(*number);
                 }
             }
         }

@@ -15,7 +15,7 @@ use crate::{
     bucket::{Buffers, put_unique},
     content::{
         TenantStore,
-        chunk::Locations,
+        chunk_places::ChunkPlaces,
         packer::Packer,
         upload::{DurablePacks, WriteSession},
     },
@@ -51,7 +51,7 @@ pub(super) async fn copy(
     source: &dyn Source,
 ) -> Result<Copied, Failed> {
     let target = store.chunking().pack_bytes as usize;
-    let packs = DurablePacks { locations: Locations::new(), index: Vec::new(), stored_bytes: 0 };
+    let packs = DurablePacks { places: ChunkPlaces::default(), index: Vec::new(), stored_bytes: 0 };
     let mut copied = Copied { places: HashMap::new(), packs };
     let mut stored_once: HashMap<Same, Location> = HashMap::new();
     let buffers = Buffers::new(PACKS_IN_FLIGHT);

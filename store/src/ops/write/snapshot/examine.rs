@@ -5,9 +5,10 @@
 //! that finds out whether anything changed meanwhile: what is judged is what is stored.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::BTreeSet,
     ffi::OsStr,
     fmt,
+    iter::Peekable,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
@@ -66,27 +67,47 @@ pub struct HoldBack {
     pub reason: String,
 }
 
-/// What every file of a snapshot held, by path: a digest of its extents.
-pub(super) type Contents = HashMap<Vec<u8>, [u8; 32]>;
-
-pub(super) fn contents(entries: &[Entry]) -> Contents {
-    entries.iter().filter_map(|entry| Some((entry.path.as_bytes().to_vec(), digest(entry)?))).collect()
+/// Finds the files of a tree that differ from those of its base. Both are told in order.
+pub(super) struct Changed<B: Iterator<Item = Entry>> {
+    base: Peekable<B>,
+    paths: BTreeSet<PathBuf>,
 }
 
-/// The files that differ from `base`.
-pub(super) fn changed(entries: &[Entry], base: &Contents) -> BTreeSet<PathBuf> {
-    let path = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
-    let mut gone: BTreeSet<&[u8]> = base.keys().map(Vec::as_slice).collect();
-    let mut changed = BTreeSet::new();
-    for entry in entries {
-        let name = entry.path.as_bytes();
-        gone.remove(name);
-        if digest(entry) != base.get(name).copied() {
-            changed.insert(path(name));
+impl<B: Iterator<Item = Entry>> Changed<B> {
+    pub fn since(base: B) -> Self {
+        Self { base: base.peekable(), paths: BTreeSet::new() }
+    }
+
+    /// The next entry of the tree.
+    pub fn push(&mut self, entry: &Entry) {
+        while let Some(gone) = self.base.next_if(|base| base.path < entry.path) {
+            self.note(&gone);
+        }
+        match self.base.next_if(|base| base.path == entry.path) {
+            Some(base) if digest(&base) == digest(entry) => {}
+            // What held something and is a directory now, or the reverse.
+            Some(_) => drop(self.paths.insert(path(entry))),
+            None => self.note(entry),
         }
     }
-    changed.extend(gone.into_iter().map(path));
-    changed
+
+    /// All of them, also those that are gone.
+    pub fn finish(mut self) -> BTreeSet<PathBuf> {
+        while let Some(gone) = self.base.next() {
+            self.note(&gone);
+        }
+        self.paths
+    }
+
+    fn note(&mut self, entry: &Entry) {
+        if digest(entry).is_some() {
+            self.paths.insert(path(entry));
+        }
+    }
+}
+
+fn path(entry: &Entry) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(entry.path.as_bytes()))
 }
 
 /// Of what an entry holds, whatever its attributes are; `None` of what holds nothing.

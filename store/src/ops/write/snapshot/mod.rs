@@ -8,6 +8,7 @@
 //!    first upload.
 //! 4. Store the metadata, publish the record, move the pointer.
 
+mod captured;
 mod examine;
 mod held_or_own_lock;
 mod plan;
@@ -296,12 +297,11 @@ impl Capture<'_> {
 
     async fn run(&self) -> Result<Report> {
         let ((survey, base), plan) = futures::future::try_join(self.survey(), Plan::make(self)).await?;
-        let known = if plan.to_read.is_empty() { Some(plan.tree(self.store)?.id) } else { None };
-        if let Some(base) = base.as_ref().filter(|base| known.is_some_and(|known| is_whole(base, known))) {
+        if let Some(base) = base.as_ref().filter(|base| plan.id.is_some_and(|id| is_whole(base, id))) {
             let (job, progress) = (self.request.archive.as_ref(), Arc::clone(&self.progress));
             let seen = survey.contract_only_seen();
             let base = pointer_move::named_already(&self.handle, seen, base.clone(), job, progress).await?;
-            return self.report(&plan, Ended::unchanged(base, Flip::Unchanged, 0));
+            return self.report(plan.skipped, plan.kept.0, Ended::unchanged(base, Flip::Unchanged, 0));
         }
         let right = self.right.get_or_try_init(|| HeldOrOwnLock::obtain(self, survey)).await?;
         // What counts is what the pointer named when it was claimed.
@@ -314,13 +314,14 @@ impl Capture<'_> {
         };
         // Only what would replace something can be held back for that.
         let replaces = right.hold.pointer().await.target() != Target::Nothing;
+        let skipped = plan.skipped;
         let written =
             async { DirectorySource::begin(self, base, plan, replaces).await?.run(&right.hold).await };
-        let (plan, ended) = tokio::select! {
+        let (reused_files, ended) = tokio::select! {
             written = written => written?,
             error = right.lost() => return Err(error),
         };
-        self.report(&plan, ended)
+        self.report(skipped, reused_files, ended)
     }
 
     /// Others may have stored what the directory lacks since it was made.
@@ -365,12 +366,11 @@ impl Capture<'_> {
         }
     }
 
-    fn report(&self, plan: &Plan, ended: Ended) -> Result<Report> {
+    fn report(&self, skipped: Skipped, reused_files: u64, ended: Ended) -> Result<Report> {
         let Ended { outcome, record, flip, held_back, read_files, index, taken_over, phases } = ended;
         let snapshot_id = snapshot_id(&record)
             .ok_or_else(|| Error::Internal { what: "a record without content".to_owned() })?;
         let report = Report::of(&record, snapshot_id, outcome, flip);
-        let (skipped, reused_files) = (plan.walk.skipped, plan.kept.len() as u64);
         Ok(Report { held_back, skipped, reused_files, read_files, index, taken_over, phases, ..report })
     }
 }

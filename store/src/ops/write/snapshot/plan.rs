@@ -1,23 +1,32 @@
-//! `Plan` tells which files must be read, and which keep the chunks they had.
+//! `Plan` is a walk of the directory, with which files must be read, and which keep the chunks they had.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    fs::File,
+    io::{self, Read},
+    os::unix::fs::FileExt,
+    sync::Arc,
+};
 
-use super::Capture;
+use super::{Capture, size::Sizes};
 use crate::{
     Error, Result,
-    content::{TenantStore, cache::CacheKind, meta::NewTree, workers::blocking},
+    content::{TenantStore, cache::CacheKind, workers::blocking},
     error::IoContext,
     format::{
         FormatError,
-        tree::{Entry, Extent, Kind, TreePath},
+        record::Counts,
+        segment::{SegmentWriter, snapshot_id},
+        tree::{Entry, Kind, TreePath},
         tree_limits::Tally,
     },
-    ops::write::new_tree,
+    id::{ChunkId, SnapshotId},
+    ops::write::Totals,
     progress::Tick,
     tree::{
         root_dir::RootDir,
-        stat_cache::StatCache,
-        walk::{FileState, FoundFile, Walk, walk},
+        stat_cache::StatCacheReader,
+        walk::{Found, FoundFile, Skipped, walk},
+        walk_log::{Choice, Logged, WalkLog},
     },
 };
 
@@ -26,196 +35,214 @@ use crate::{
 /// no more, or little of each, and less is left for a collection to copy.
 const LARGE_BYTES: u64 = 128 << 10;
 
-/// A walk with the files that need no reading filled in.
+/// What was found, and what becomes of it.
+#[derive(Debug)]
 pub(super) struct Plan {
-    pub root: Arc<RootDir>,
-    pub walk: Walk,
-    pub to_read: Vec<FoundFile>,
-    /// Files that keep the chunks they had.
-    pub kept: Vec<FoundFile>,
-    /// What every file that was read was then.
-    seen: BTreeMap<usize, FileState>,
+    pub root: RootDir,
+    pub log: WalkLog,
+    /// What was left out.
+    pub skipped: Skipped,
+    pub totals: Totals,
+    /// Files that keep the chunks they had, and how many bytes they have.
+    pub kept: (u64, u64),
+    /// How many files are read in the first run, and in the second.
+    pub to_read: [usize; 2],
+    /// The id of the tree, if nothing must be read to know it.
+    pub id: Option<SnapshotId>,
     exclusions: Vec<String>,
+    pub threads: usize,
     /// What was known before.
-    cache: Arc<StatCache>,
-    cache_name: Option<String>,
-    threads: usize,
-    /// Whether everything was looked at again after it was read, and had not changed.
-    pub checked: bool,
+    cache: Option<File>,
+    pub cache_name: Option<String>,
 }
 
 impl Plan {
-    pub async fn make(capture: &Capture<'_>) -> Result<Self> {
-        let directory = capture.request.directory.clone();
-        let exclusions = capture.request.about.exclusions.clone();
-        let (store, rescan) = (capture.store.clone(), capture.request.rescan);
-        let (threads, max_bytes) = (capture.request.threads, capture.request.max_bytes);
+    pub async fn make(capture: &Capture<'_>) -> Result<Arc<Self>> {
+        let request = capture.request;
+        let (directory, exclusions) = (request.directory.clone(), request.about.exclusions.clone());
+        let (store, rescan, threads) = (capture.store.clone(), request.rescan, request.threads);
+        let max_bytes = request.max_bytes;
         let plan = blocking(move || {
-            let root = Arc::new(RootDir::open(&directory)?);
+            let root = RootDir::open(&directory)?;
             let cache_name = cache_name(&root);
-            let cache = match &cache_name {
-                Some(name) if !rescan => load(&store, name),
-                _ => StatCache::default(),
-            };
-            let mut walk = walk_with(&root, &exclusions, &cache, threads)?;
-            super::size::check(&directory, &walk.entries, walk.bytes, max_bytes)?;
-            check_limits(&root, &walk.entries)?;
-            let (mut to_read, mut kept) = (Vec::new(), Vec::new());
-            for file in std::mem::take(&mut walk.files) {
-                let entry = &mut walk.entries[file.entry];
-                match cache.extents(entry.path.as_bytes(), &file.state) {
-                    Some(known) => {
-                        entry.set_extents(known.to_vec());
-                        kept.push(file);
-                    }
-                    None => to_read.push(file),
-                }
-            }
-            // The sort is stable: otherwise they stay in the tree's order.
-            to_read.sort_by_key(|file| file.state.size >= LARGE_BYTES);
-            Ok(Self {
+            let cached = |name: &String| store.cache.as_ref()?.open(CacheKind::Stat, name);
+            let cache = cache_name.as_ref().filter(|_| !rescan).and_then(cached);
+            let mut plan = Self {
                 root,
-                walk,
-                to_read,
-                kept,
-                seen: BTreeMap::new(),
+                log: WalkLog::default(),
+                skipped: Skipped::default(),
+                totals: Totals::default(),
+                kept: (0, 0),
+                to_read: [0; 2],
+                id: None,
                 exclusions,
-                cache: Arc::new(cache),
-                cache_name,
                 threads,
-                checked: false,
-            })
+                cache,
+                cache_name,
+            };
+            plan.survey(&store)?;
+            match max_bytes {
+                Some(limit) if plan.totals.bytes > limit => Err(plan.too_large(limit)?),
+                _ => Ok(plan),
+            }
         })
         .await?;
-        let files = plan.to_read.len() + plan.kept.len();
-        capture.progress.begin("snapshot", files as u64, plan.walk.bytes);
-        let bytes = plan.kept.iter().map(|file| file.state.size).sum();
-        capture.progress.tick(Tick { files: plan.kept.len() as u64, bytes, ..Tick::default() });
-        Ok(plan)
+        let ((kept, bytes), [first, last]) = (plan.kept, plan.to_read);
+        capture.progress.begin("snapshot", kept + (first + last) as u64, plan.totals.bytes);
+        capture.progress.tick(Tick { files: kept, bytes, ..Tick::default() });
+        Ok(Arc::new(plan))
     }
 
-    /// Moves the plan out, to be used on another thread; what stays is empty.
-    pub fn move_out(&mut self) -> Self {
-        let empty = Self {
-            root: Arc::clone(&self.root),
-            walk: Walk::default(),
-            to_read: Vec::new(),
-            kept: Vec::new(),
-            seen: BTreeMap::new(),
-            exclusions: Vec::new(),
-            cache: Arc::default(),
-            cache_name: None,
-            threads: self.threads,
-            checked: false,
-        };
-        std::mem::replace(self, empty)
-    }
-
-    /// The tree as it is known now.
-    pub fn tree(&self, store: &TenantStore) -> Result<NewTree> {
-        new_tree(store, &self.walk.entries, |entry, error| unusable(&self.root, entry, error))
-    }
-
-    /// Takes in what reading a file gave.
-    pub fn fill(&mut self, file: FoundFile, extents: Vec<Extent>, state: Option<FileState>) {
-        let entry = &mut self.walk.entries[file.entry];
-        entry.set_extents(extents);
-        // What was seen while reading counts, not what the walk saw before.
-        entry.meta.mtime = state.map_or(entry.meta.mtime, |state| state.mtime);
-        if let Some(state) = state {
-            self.seen.insert(file.entry, state);
-        }
-    }
-
-    /// Marks these entries, which are regular files, to be read again.
-    pub fn read_again(&mut self, entries: &[usize]) -> Result<()> {
-        for at in entries {
-            let path = &self.walk.entries[*at].path;
-            let fd = self.root.open_at(path.as_bytes(), rustix::fs::OFlags::PATH, rustix::fs::Mode::empty());
-            let stat =
-                fd.and_then(|fd| Ok(rustix::fs::fstat(fd)?)).at("cannot look at", self.root.display(path))?;
-            self.to_read.push(FoundFile::new(*at, &stat));
-            self.kept.retain(|file| file.entry != *at);
-        }
+    /// Walks the directory beside what was known of it.
+    fn survey(&mut self, store: &TenantStore) -> Result<()> {
+        let Self { root, log, totals, kept, to_read, cache, exclusions, threads, .. } = &mut *self;
+        let (mut known, mut tally) = (known(cache.as_ref()), Tally::default());
+        let mut tree = Some(TreeId::new(store));
+        let is_excluded = |path: &TreePath| is_excluded(exclusions, path);
+        let skipped = walk(root, &is_excluded, *threads, &mut |mut found| {
+            // Before anything is stored: what could not be read back is not worth it.
+            let added = tally.add(&found.entry, u64::MAX);
+            added.map_err(|error| unusable(root, &found.entry, &error))?;
+            count(&mut totals.counts, &found.entry);
+            let mut choice = Choice::Keep;
+            if let Some(file) = found.file {
+                totals.bytes += file.state.size;
+                let known = known.find(&found.entry.path).filter(|known| known.state == file.state);
+                choice = match known {
+                    Some(_) => Choice::Keep,
+                    None if file.state.size < LARGE_BYTES => Choice::ReadFirst,
+                    None => Choice::ReadLast,
+                };
+                match choice {
+                    Choice::Keep => *kept = (kept.0 + 1, kept.1 + file.state.size),
+                    Choice::ReadFirst => to_read[0] += 1,
+                    Choice::ReadLast => to_read[1] += 1,
+                }
+                log.push(&found, choice);
+                if let Some(known) = known {
+                    found.entry.meta.xattrs = std::mem::take(&mut known.xattrs);
+                    found.entry.set_extents(std::mem::take(&mut known.extents));
+                }
+            } else {
+                log.push(&found, choice);
+            }
+            if choice != Choice::Keep {
+                tree = None;
+            }
+            let pushed = tree.as_mut().map_or(Ok(()), |tree| tree.push(&found.entry));
+            pushed.map_err(|error| unusable(root, &found.entry, &error))
+        })?;
+        totals.counts.skipped = skipped.total();
+        self.skipped = skipped;
+        self.id = tree.map(TreeId::finish);
         Ok(())
     }
 
-    /// Fails if anything in the directory has changed since it was walked: files that were
-    /// read one after the other belong together only if none of them changed meanwhile.
-    pub fn check_unchanged(&self) -> Result<()> {
-        let again = walk_with(&self.root, &self.exclusions, &self.cache, self.threads)?;
-        let states = again.files.iter().map(|file| (file.entry, file.state));
-        let changed = self
-            .walk
-            .entries
-            .iter()
-            .zip(&again.entries)
-            .find(|(before, now)| before.path != now.path || before.meta != now.meta)
-            .map(|(before, now)| before.path.clone().min(now.path.clone()));
-        let longer = self.walk.entries.len() != again.entries.len();
-        let touched = || {
-            let seen = self
-                .kept
-                .iter()
-                .map(|file| (file.entry, file.state))
-                .chain(self.seen.iter().map(|(entry, state)| (*entry, *state)));
-            let seen: BTreeMap<usize, FileState> = seen.collect();
-            states.into_iter().find(|(entry, state)| seen.get(entry).is_some_and(|before| before != state))
-        };
-        let path = match changed {
-            Some(path) => path,
-            None if longer => TreePath::root(),
-            None => match touched() {
-                Some((entry, _)) => self.walk.entries[entry].path.clone(),
-                None => return Ok(()),
-            },
-        };
-        Err(Error::SourceChanged { path: self.root.display(&path), attempts: 1 })
+    fn too_large(&self, limit: u64) -> Result<Error> {
+        let mut sizes = Sizes::default();
+        for logged in self.log.entries() {
+            sizes.add(&logged?.entry);
+        }
+        Ok(sizes.too_large(self.root.path(), self.totals.bytes, limit))
     }
 
-    /// Remembers the states of files that may be trusted next time: of those that were kept,
-    /// and of `trusted` ones that were read.
-    pub fn remember(&self, store: &TenantStore, trusted: &[(usize, FileState)]) {
-        let (Some(cache), Some(name)) = (&store.cache, &self.cache_name) else { return };
-        let mut states = StatCache::with_capacity(self.kept.len() + trusted.len());
-        let mut insert = |entry: usize, state: FileState, sure: bool| {
-            let entry = &self.walk.entries[entry];
-            if let Kind::File { extents, .. } = &entry.kind {
-                let xattrs = sure.then(|| entry.meta.xattrs.clone());
-                states.insert(entry.path.as_bytes(), state, xattrs, extents.clone());
-            }
+    /// Walks the directory once more.
+    pub fn walk_again(&self, each: &mut dyn FnMut(Found) -> Result<()>) -> Result<Skipped> {
+        walk(&self.root, &|path| is_excluded(&self.exclusions, path), self.threads, each)
+    }
+
+    /// What was known before, from the first file to the last.
+    pub fn known(&self) -> StatCacheReader<FromStart<'_>> {
+        known(self.cache.as_ref())
+    }
+
+    /// The files that must be read, in the order in which they are: the large ones come after all others.
+    pub fn files(&self) -> impl Iterator<Item = Result<(TreePath, FoundFile)>> + Send + '_ {
+        let run = |wanted: Choice, count: usize| {
+            let chosen = move |logged: Result<Logged>| match logged {
+                Ok(Logged { entry, file: Some((file, choice)) }) if choice == wanted => {
+                    Some(Ok((entry.path, file)))
+                }
+                Ok(_) => None,
+                Err(error) => Some(Err(error)),
+            };
+            // None are looked for behind the last.
+            self.log.entries().filter_map(chosen).take(count)
         };
-        // Attributes are read before the state that may be trusted is taken: they belong to it
-        // if they were the same afterwards.
-        for file in &self.kept {
-            let path = self.walk.entries[file.entry].path.as_bytes();
-            insert(file.entry, file.state, self.checked || self.cache.xattrs(path, &file.state).is_some());
-        }
-        // One that was read again counts as what it was then.
-        let current = trusted.iter().filter(|(entry, state)| self.seen.get(entry) == Some(state));
-        current.for_each(|(entry, state)| insert(*entry, *state, self.checked));
-        cache.write(CacheKind::Stat, name, &states.encode());
+        run(Choice::ReadFirst, self.to_read[0]).chain(run(Choice::ReadLast, self.to_read[1]))
+    }
+
+    /// The file at `path` as it is now.
+    pub fn find(&self, path: &TreePath) -> Result<FoundFile> {
+        let fd = self.root.open_at(path.as_bytes(), rustix::fs::OFlags::PATH, rustix::fs::Mode::empty());
+        let stat = fd.and_then(|fd| Ok(rustix::fs::fstat(fd)?));
+        Ok(FoundFile::new(&stat.at("cannot look at", self.root.display(path))?))
+    }
+
+    /// Says that an entry cannot be stored.
+    pub fn unusable(&self, entry: &Entry, error: &FormatError) -> Error {
+        unusable(&self.root, entry, error)
     }
 }
 
-/// Before anything is stored: what could not be read back is not worth it.
-fn check_limits(root: &RootDir, entries: &[Entry]) -> Result<()> {
-    let mut tally = Tally::default();
-    let mut checked = entries.iter().map(|entry| (entry, tally.add(entry, u64::MAX)));
-    match checked.find_map(|(entry, added)| Some((entry, added.err()?))) {
-        None => Ok(()),
-        Some((entry, error)) => Err(unusable(root, entry, &error)),
+/// Finds the id of a tree, and keeps nothing else of it.
+struct TreeId<'a> {
+    store: &'a TenantStore,
+    writer: SegmentWriter,
+    segments: Vec<ChunkId>,
+}
+
+impl<'a> TreeId<'a> {
+    fn new(store: &'a TenantStore) -> Self {
+        Self { store, writer: SegmentWriter::default(), segments: Vec::new() }
+    }
+
+    fn push(&mut self, entry: &Entry) -> crate::format::Result<()> {
+        self.writer.push(entry)?;
+        let key = self.store.key();
+        self.segments.extend(self.writer.take_finished().iter().map(|segment| key.id_of(&segment.bytes)));
+        Ok(())
+    }
+
+    fn finish(mut self) -> SnapshotId {
+        let key = self.store.key();
+        self.segments.extend(self.writer.finish().iter().map(|segment| key.id_of(&segment.bytes)));
+        snapshot_id(key, self.segments.into_iter())
+    }
+}
+
+/// Reads a file from its start, beside others who do.
+#[derive(Debug)]
+pub(super) struct FromStart<'a> {
+    file: &'a File,
+    offset: u64,
+}
+
+impl Read for FromStart<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let got = self.file.read_at(buffer, self.offset)?;
+        self.offset += got as u64;
+        Ok(got)
+    }
+}
+
+fn known(cache: Option<&File>) -> StatCacheReader<FromStart<'_>> {
+    StatCacheReader::new(cache.map(|file| FromStart { file, offset: 0 }))
+}
+
+fn count(counts: &mut Counts, entry: &Entry) {
+    match entry.kind {
+        Kind::File { .. } => counts.files += 1,
+        Kind::Directory => counts.directories += 1,
+        Kind::Symlink { .. } => counts.symlinks += 1,
+        Kind::HardLink { .. } => counts.hard_links += 1,
+        _ => {}
     }
 }
 
 fn unusable(root: &RootDir, entry: &Entry, error: &FormatError) -> Error {
     let path = root.display(&entry.path);
     Error::InvalidInput { what: format!("{} cannot be stored: {error}", path.display()) }
-}
-
-fn walk_with(root: &RootDir, exclusions: &[String], cache: &StatCache, threads: usize) -> Result<Walk> {
-    let known = |path: &TreePath, state: &FileState| cache.xattrs(path.as_bytes(), state).cloned();
-    walk(root, &|path| is_excluded(exclusions, path), &known, threads)
 }
 
 fn is_excluded(exclusions: &[String], path: &TreePath) -> bool {
@@ -233,9 +260,4 @@ fn cache_name(root: &RootDir) -> Option<String> {
     hasher.update(&file_system.to_le_bytes());
     hasher.update(path.as_os_str().as_bytes());
     Some(hasher.finalize().to_hex()[..32].to_owned())
-}
-
-fn load(store: &TenantStore, name: &str) -> StatCache {
-    let bytes = store.cache.as_ref().and_then(|cache| cache.read(CacheKind::Stat, name));
-    bytes.and_then(|bytes| StatCache::decode(&bytes).ok()).unwrap_or_default()
 }

@@ -1,54 +1,153 @@
-//! `Directory` gives the files of a directory to the chunk pipeline.
+//! `Directory` gives the files of a directory to the chunk pipeline, one after the other.
 
-use std::{fs::File, ops::Range, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    fs::File,
+    ops::Range,
+    sync::Arc,
+};
+
+use parking_lot::Mutex;
 
 use super::plan::Plan;
 use crate::{
-    Result,
+    Error, Result,
     content::{
         chunk_fetcher::startup::First,
         ingest::{Cutter, Files},
         workers::blocking,
     },
+    format::tree::{Extent, TreePath},
     progress::{Progress, Tick},
     tree::{
-        read::{Content, ContentSink},
-        stat_trust::StatTrust,
+        read::{self, ContentSink, ReadState},
+        read_log::ReadFile,
+        root_dir::RootDir,
+        stat_trust::{self, StatTrust},
+        walk::FoundFile,
     },
 };
 
-/// Prepares for reading files, if there are any to read.
-pub(super) async fn before_reading(plan: &Plan) -> Result<Option<StatTrust>> {
-    if plan.to_read.is_empty() {
+/// Prepares for reading these files, if there are any.
+pub(super) async fn before_reading(
+    plan: &Arc<Plan>,
+    again: &[(TreePath, FoundFile)],
+) -> Result<Option<StatTrust>> {
+    let few = stat_trust::FLUSH_ONE_BY_ONE + 1;
+    let mut files: Vec<TreePath> = again.iter().take(few).map(|(path, _)| path.clone()).collect();
+    if again.is_empty() {
+        let first = plan.files().take(few).map(|file| file.map(|(path, _)| path));
+        files = first.collect::<Result<_>>()?;
+    }
+    if files.is_empty() {
         return Ok(None);
     }
-    let root = Arc::clone(&plan.root);
-    let files: Vec<_> = plan.to_read.iter().map(|file| plan.walk.entries[file.entry].path.clone()).collect();
-    blocking(move || StatTrust::before_reading(&root, &files).map(Some)).await
+    let plan = Arc::clone(plan);
+    blocking(move || StatTrust::before_reading(&plan.root, &files).map(Some)).await
 }
 
 /// The files of a directory as the chunk pipeline wants them.
 pub(super) struct Directory<'a> {
-    pub content: &'a Content<'a>,
-    pub first: &'a First,
-    pub progress: &'a dyn Progress,
+    root: &'a RootDir,
+    first: &'a First,
+    progress: &'a dyn Progress,
+    len: usize,
+    queue: Mutex<Queue<'a>>,
+    /// The files that are being read, by number.
+    open: Mutex<HashMap<usize, Open>>,
+    taken: Mutex<InOrder<'a>>,
+}
+
+/// The files that nobody has begun to read.
+struct Queue<'a> {
+    files: Box<dyn Iterator<Item = Result<(TreePath, FoundFile)>> + Send + 'a>,
+    next: usize,
+    /// Those that others come for.
+    passed: HashMap<usize, (TreePath, FoundFile)>,
+}
+
+struct Open {
+    path: TreePath,
+    size: u64,
+    /// What it was while it was read, once it was.
+    seen: Option<ReadState>,
+}
+
+/// Tells what was read in the order of the files.
+struct InOrder<'a> {
+    each: Box<dyn FnMut(usize, TreePath, ReadFile) + Send + 'a>,
+    next: usize,
+    early: BTreeMap<usize, (TreePath, ReadFile)>,
+}
+
+impl<'a> Directory<'a> {
+    /// The next `len` files of `files`; `each` is told what they held, in order.
+    pub fn new(
+        root: &'a RootDir,
+        first: &'a First,
+        progress: &'a dyn Progress,
+        (len, files): (usize, Box<dyn Iterator<Item = Result<(TreePath, FoundFile)>> + Send + 'a>),
+        each: Box<dyn FnMut(usize, TreePath, ReadFile) + Send + 'a>,
+    ) -> Self {
+        let queue = Mutex::new(Queue { files, next: 0, passed: HashMap::new() });
+        let taken = Mutex::new(InOrder { each, next: 0, early: BTreeMap::new() });
+        Self { root, first, progress, len, queue, open: Mutex::default(), taken }
+    }
+
+    /// Takes what a file consists of.
+    pub fn done(&self, at: usize, extents: Vec<Extent>) -> Result<()> {
+        let Some(Open { path, seen: Some(seen), .. }) = self.open.lock().remove(&at) else {
+            return Err(internal("a file that was not read is done"));
+        };
+        let mut taken = self.taken.lock();
+        let InOrder { each, next, early } = &mut *taken;
+        early.insert(at, (path, ReadFile { seen, extents }));
+        while let Some((path, file)) = early.remove(next) {
+            each(*next, path, file);
+            *next += 1;
+        }
+        Ok(())
+    }
+
+    /// The file with this number, which nobody else asks for.
+    fn file(&self, at: usize) -> Result<(TreePath, FoundFile)> {
+        let mut queue = self.queue.lock();
+        while queue.next <= at {
+            let file =
+                queue.files.next().ok_or_else(|| internal("there are fewer files than were found"))??;
+            let number = queue.next;
+            queue.next += 1;
+            queue.passed.insert(number, file);
+        }
+        queue.passed.remove(&at).ok_or_else(|| internal("a file is read twice"))
+    }
 }
 
 impl Files for Directory<'_> {
     fn len(&self) -> usize {
-        self.content.len()
+        self.len
     }
 
     fn read(&self, at: usize, cutter: &mut Cutter<'_>) -> Result<()> {
-        self.content.read(at, &mut CutterSink(cutter))?;
+        let (path, found) = self.file(at)?;
+        let open = Open { path: path.clone(), size: found.state.size, seen: None };
+        self.open.lock().insert(at, open);
+        let seen = read::read(self.root, &path, &found, &mut CutterSink(cutter))?;
+        if let Some(open) = self.open.lock().get_mut(&at) {
+            open.seen = Some(seen);
+        }
         self.progress.tick(Tick { files: 1, ..Tick::default() });
         Ok(())
     }
 
     fn is_first(&self, at: usize, part: Range<u64>) -> bool {
-        let (path, size) = self.content.file(at);
-        self.first.has(path, size, part)
+        let open = self.open.lock();
+        open.get(&at).is_some_and(|open| self.first.has(&open.path, open.size, part))
     }
+}
+
+fn internal(what: &str) -> Error {
+    Error::Internal { what: what.to_owned() }
 }
 
 struct CutterSink<'a, 'b>(&'a mut Cutter<'b>);

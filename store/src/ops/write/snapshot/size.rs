@@ -17,44 +17,56 @@ const DEPTH: usize = 3;
 pub fn check(root: &Path, entries: &[Entry], bytes: u64, limit: Option<u64>) -> Result<()> {
     match limit {
         Some(limit) if bytes > limit => {
-            Err(Error::ProfileTooLarge { path: root.to_owned(), bytes, limit, largest: largest(entries) })
+            let mut sizes = Sizes::default();
+            entries.iter().for_each(|entry| sizes.add(entry));
+            Err(sizes.too_large(root, bytes, limit))
         }
         _ => Ok(()),
     }
 }
 
-/// The directories with the most bytes in them, and large files at the top. One that holds little besides another one
-/// says less than that other one, and is left out.
-fn largest(entries: &[Entry]) -> Vec<(String, u64)> {
-    let mut sizes: BTreeMap<&[u8], u64> = BTreeMap::new();
-    for entry in entries {
-        let Kind::File { size, .. } = &entry.kind else { continue };
+/// How much is in the directories near the top.
+#[derive(Debug, Default)]
+pub(super) struct Sizes(BTreeMap<Vec<u8>, u64>);
+
+impl Sizes {
+    /// Counts an entry.
+    pub fn add(&mut self, entry: &Entry) {
+        let Kind::File { size, .. } = &entry.kind else { return };
         let path = entry.path.as_bytes();
         let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
         let mut folders = ends.take(DEPTH).peekable();
         if folders.peek().is_none() {
             // In no directory but the top: it is named itself.
-            *sizes.entry(path).or_default() += size;
+            *self.0.entry(path.to_vec()).or_default() += size;
         }
         for end in folders {
-            *sizes.entry(&path[..end]).or_default() += size;
+            *self.0.entry(path[..end].to_vec()).or_default() += size;
         }
     }
-    let inside = |path: &[u8], other: &[u8]| other.starts_with(path) && other.get(path.len()) == Some(&b'/');
-    let explained = |path: &[u8], size: u64| {
-        sizes
-            .iter()
-            .any(|(other, part)| inside(path, other) && part.saturating_mul(10) >= size.saturating_mul(9))
-    };
-    let mut named: Vec<(&[u8], u64)> = sizes
-        .iter()
-        .map(|(path, size)| (*path, *size))
-        .filter(|(path, size)| !explained(path, *size))
-        .collect();
-    named.sort_by_key(|(path, size)| (std::cmp::Reverse(*size), *path));
-    named.truncate(NAMED);
-    let shown = |path: &[u8]| TreePath::new(path).map(|path| path.to_string()).unwrap_or_default();
-    named.into_iter().map(|(path, size)| (shown(path), size)).collect()
+
+    /// Says so of a directory with so many bytes.
+    pub fn too_large(&self, root: &Path, bytes: u64, limit: u64) -> Error {
+        Error::ProfileTooLarge { path: root.to_owned(), bytes, limit, largest: self.largest() }
+    }
+
+    /// The directories with the most bytes in them, and large files at the top. One that holds little besides
+    /// another one says less than that other one, and is left out.
+    fn largest(&self) -> Vec<(String, u64)> {
+        let inside =
+            |path: &[u8], other: &[u8]| other.starts_with(path) && other.get(path.len()) == Some(&b'/');
+        let explained = |path: &[u8], size: u64| {
+            self.0
+                .iter()
+                .any(|(other, part)| inside(path, other) && part.saturating_mul(10) >= size.saturating_mul(9))
+        };
+        // The largest first, so that few are compared with all others.
+        let mut sizes: Vec<(&[u8], u64)> = self.0.iter().map(|(path, size)| (&path[..], *size)).collect();
+        sizes.sort_by_key(|(path, size)| (std::cmp::Reverse(*size), *path));
+        let named = sizes.into_iter().filter(|(path, size)| !explained(path, *size)).take(NAMED);
+        let shown = |path: &[u8]| TreePath::new(path).map(|path| path.to_string()).unwrap_or_default();
+        named.map(|(path, size)| (shown(path), size)).collect()
+    }
 }
 
 #[cfg(test)]
@@ -71,6 +83,11 @@ mod tests {
         };
         let entries =
             [file("Default/Cache/Cache_Data/a", 900), file("Default/History", 50), file("Crashpad/b", 70)];
+        let largest = |entries: &[Entry]| {
+            let mut sizes = Sizes::default();
+            entries.iter().for_each(|entry| sizes.add(entry));
+            sizes.largest()
+        };
         assert_eq!(
             largest(&entries),
             [("Default/Cache/Cache_Data".to_owned(), 900), ("Crashpad".to_owned(), 70)]

@@ -11,10 +11,7 @@ use std::{
 use tokio::task::JoinHandle;
 
 use super::{
-    Capture, Ended, Examined, HoldBack, Outcome, Phases,
-    examine::{self, Contents},
-    is_whole,
-    plan::Plan,
+    Capture, Ended, Examined, HoldBack, Outcome, Phases, captured::Captured, is_whole, plan::Plan,
     reading::before_reading,
 };
 use crate::{
@@ -27,31 +24,33 @@ use crate::{
         unfinished::TakenOver,
         workers::blocking,
     },
-    format::{health::Health, record::Record},
+    format::{health::Health, record::Record, startup::Startup, tree::Entry},
     id::RecordId,
     ops::{
         pointer_move,
-        write::{self, Barred, Finished, ReadBase, SnapshotWriter, Totals},
+        write::{self, Barred, Finished, ReadBase, SnapshotWriter},
     },
-    tree::{stat_trust::StatTrust, walk::FileState},
+    tree::stat_trust::StatTrust,
 };
 
 /// A directory whose snapshot is being written.
 pub(super) struct DirectorySource<'a> {
     capture: &'a Capture<'a>,
     writer: SnapshotWriter,
-    plan: Plan,
+    captured: Captured,
     /// What was looked at before the first files are read.
     before: Option<StatTrust>,
-    /// Which of the files that were read may be trusted next time, once that is known.
-    trusted: Vec<JoinHandle<Vec<(usize, FileState)>>>,
+    /// Tells for each round of reading which of the files may be trusted next time, once that is known.
+    rounds: Vec<JoinHandle<StatTrust>>,
     /// The metadata that was stored, to be kept for the next write.
     stored: Option<(Metadata, RecordId, u64)>,
     read_files: u64,
+    /// Files that keep the chunks they had.
+    reused_files: u64,
     /// How long reading and examining took.
     capturing: Duration,
     /// What the base holds, if somebody wants to know what changed.
-    base_contents: Option<Contents>,
+    base_entries: Option<Arc<Vec<Entry>>>,
     /// What a mount of the base, or of one before it, has read first.
     first_reads: StartupRanges,
     /// Whether the pointer names something.
@@ -63,21 +62,21 @@ impl<'a> DirectorySource<'a> {
     pub async fn begin(
         capture: &'a Capture<'a>,
         base: Option<Record>,
-        plan: Plan,
+        plan: Arc<Plan>,
         replaces: bool,
     ) -> Result<Self> {
         let (store, request) = (capture.store, capture.request);
         let start = write::Plan {
             lineage: &request.lineage,
             about: request.about.clone(),
-            totals: Totals::of(&plan.walk.entries, plan.walk.skipped, plan.walk.bytes),
+            totals: plan.totals.clone(),
             source: ("directory", &request.directory),
             barred: Barred::Reread { index_budget: request.index_budget },
             quota_bytes: request.quota_bytes,
         };
         let base = async { Ok(ReadBase::load(store, base).await) };
         let writer = SnapshotWriter::begin(store, start, base, Arc::clone(&capture.progress));
-        let (writer, before) = futures::future::join(writer, before_reading(&plan)).await;
+        let (writer, before) = futures::future::join(writer, before_reading(&plan, &[])).await;
         let ((writer, base_entries), before) = (writer?, before?);
         // Without findings about the base, all of it would have to be looked at anyway.
         let is_judged = |base: &Record| base.health.as_ref().is_some_and(Health::is_verdict);
@@ -86,14 +85,15 @@ impl<'a> DirectorySource<'a> {
         let first_reads = base.map(|base| startup::reads_of(&base.startup, &base_entries));
         Ok(Self {
             capture,
-            base_contents: is_wanted.then(|| examine::contents(&base_entries)),
             first_reads: first_reads
                 .map(|reads| StartupRanges::of(&reads, &base_entries))
                 .unwrap_or_default(),
+            base_entries: is_wanted.then(|| Arc::new(base_entries)),
             writer,
-            plan,
+            reused_files: plan.kept.0,
+            captured: Captured { plan, reads: Arc::default() },
             before,
-            trusted: Vec::new(),
+            rounds: Vec::new(),
             stored: None,
             read_files: 0,
             capturing: Duration::ZERO,
@@ -102,7 +102,8 @@ impl<'a> DirectorySource<'a> {
         })
     }
 
-    pub async fn run(mut self, hold: &Hold) -> Result<(Plan, Ended)> {
+    /// Stores the snapshot and moves the pointer to it. With how many files keep the chunks they had.
+    pub async fn run(mut self, hold: &Hold) -> Result<(u64, Ended)> {
         let began = Instant::now();
         let ended = Box::pin(self.store_all()).await;
         let mut ended = self.writer.end(ended).await?;
@@ -124,35 +125,37 @@ impl<'a> DirectorySource<'a> {
                 flip
             });
         }
-        let plan = remembered.await.map_err(|error| Error::Internal { what: error.to_string() })?;
+        remembered.await.map_err(|error| Error::Internal { what: error.to_string() })??;
         ended.flip = flip?;
-        Ok((plan?, ended))
+        Ok((self.reused_files, ended))
     }
 
     /// Keeps what this host has learnt, while the pointer is moved.
-    fn remember(&mut self) -> JoinHandle<Result<Plan>> {
-        let (store, plan) = (self.capture.store.clone(), self.plan.move_out());
-        let (stored, trusted) = (self.stored.take(), std::mem::take(&mut self.trusted));
+    fn remember(&mut self) -> JoinHandle<Result<()>> {
+        let (store, captured) = (self.capture.store.clone(), self.captured.clone());
+        let (stored, rounds) = (self.stored.take(), std::mem::take(&mut self.rounds));
         tokio::spawn(async move {
-            let trusted = futures::future::join_all(trusted).await;
-            let trusted: Vec<_> = trusted.into_iter().flatten().flatten().collect();
+            let rounds: Vec<_> = futures::future::join_all(rounds).await.into_iter().collect();
             blocking(move || {
                 if let Some((metadata, record, generation)) = stored {
                     metadata.remember(&store, record, generation);
                 }
-                plan.remember(&store, &trusted);
-                Ok(plan)
+                // One that ended badly trusts nothing.
+                let rounds: Vec<_> = rounds.into_iter().map(Result::unwrap_or_default).collect();
+                captured.remember(&store, &rounds);
+                Ok(())
             })
             .await
         })
     }
 
     async fn store_all(&mut self) -> Result<Ended> {
-        let (tree, ingested) = loop {
+        let mut again = Vec::new();
+        let (tree, startup, ingested) = loop {
             let began = Instant::now();
-            let ingested = self.read().await?;
+            let ingested = self.read(again).await?;
             self.examine().await?;
-            let (tree, unchanged) = self.tree().await?;
+            let (tree, startup, unchanged) = self.tree().await?;
             self.capturing += began.elapsed();
             if let Some(base) = self.writer.base().filter(|base| is_whole(base, tree.id)) {
                 self.writer.flush().await?;
@@ -161,15 +164,14 @@ impl<'a> DirectorySource<'a> {
             // From here on the lease exists, so what is barred is known.
             self.writer.open().await?;
             Box::pin(self.writer.follow_base()).await?;
-            let again = self.read_again().await?;
+            again = self.read_again(&tree).await?;
             if again.is_empty() {
                 // Whoever writes to the directory now would make files that do not fit together.
                 unchanged?;
-                self.plan.checked = true;
-                break (tree, ingested);
+                let used = || Error::Internal { what: "a tree is still used".to_owned() };
+                break (Arc::into_inner(tree).ok_or_else(used)?, startup, ingested);
             }
             tracing::info!(files = again.len(), "reading files again whose chunks are being collected");
-            self.plan.read_again(&again)?;
         };
         let asked = self.capture.request.hold_back.clone().filter(|_| self.replaces);
         let held_back = asked.or_else(|| self.examined.hold_back.take());
@@ -182,7 +184,7 @@ impl<'a> DirectorySource<'a> {
         if let Some(held) = &held_back {
             self.writer.tell_held_back(&self.capture.handle, &held.reason);
         }
-        let (record, taken_over) = self.finish(tree, ingested, held_back.as_ref()).await?;
+        let (record, taken_over) = self.finish(tree, startup, ingested, held_back.as_ref()).await?;
         Ok(Ended {
             outcome: Outcome::Stored,
             record,
@@ -198,16 +200,13 @@ impl<'a> DirectorySource<'a> {
     /// Asks whoever knows what the files are.
     async fn examine(&mut self) -> Result<()> {
         let Some(examiner) = self.capture.request.examiner.clone() else { return Ok(()) };
-        let (plan, base) = (self.plan.move_out(), self.writer.base().cloned());
-        let contents = self.base_contents.take();
-        let (plan, contents, examined) = blocking(move || {
-            let changed = contents.as_ref().map(|base| examine::changed(&plan.walk.entries, base));
-            let examined = examiner.examine(plan.root.path(), changed.as_ref(), base.as_ref());
-            Ok((plan, contents, examined))
+        let (captured, base) = (self.captured.clone(), self.writer.base().cloned());
+        let base_entries = self.base_entries.clone();
+        self.examined = blocking(move || {
+            let changed = base_entries.map(|base| captured.changed(base.iter().cloned())).transpose()?;
+            examiner.examine(captured.plan.root.path(), changed.as_ref(), base.as_ref())
         })
         .await?;
-        (self.plan, self.base_contents) = (plan, contents);
-        self.examined = examined?;
         Ok(())
     }
 
@@ -222,11 +221,11 @@ impl<'a> DirectorySource<'a> {
     async fn finish(
         &mut self,
         tree: NewTree,
+        startup: Startup,
         ingested: Ingested,
         held_back: Option<&HoldBack>,
     ) -> Result<(Record, TakenOver)> {
         let (health, held_back) = (self.examined.health.take(), held_back.map(|held| held.word.to_owned()));
-        let startup = self.first_reads.plan(&self.plan.walk.entries);
         let describe = |record: &mut Record| {
             record.startup = startup;
             record.health = health;

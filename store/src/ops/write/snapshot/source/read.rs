@@ -6,79 +6,120 @@ use super::DirectorySource;
 use crate::{
     Error, Result,
     content::{chunk_fetcher::startup::First, ingest::Ingested, meta::NewTree, workers::blocking},
+    format::{
+        startup::Startup,
+        tree::{Entry, TreePath},
+    },
     ops::write::snapshot::{
         Request,
+        captured::Reads,
+        plan::Plan,
         reading::{Directory, before_reading},
     },
-    tree::read::Content,
+    tree::walk::FoundFile,
 };
 
 impl DirectorySource<'_> {
-    /// Reads the files that must be read into chunks.
-    pub(super) async fn read(&mut self) -> Result<Ingested> {
+    /// Reads files into chunks: those of the plan, or then those that must be read `again`.
+    pub(super) async fn read(&mut self, again: Vec<(TreePath, FoundFile)>) -> Result<Ingested> {
         let before = match self.before.take() {
             Some(before) => Some(before),
-            None => before_reading(&self.plan).await?,
+            None if again.is_empty() => None,
+            None => before_reading(&self.captured.plan, &again).await?,
         };
-        let files = std::mem::take(&mut self.plan.to_read);
-        self.read_files += files.len() as u64;
-        let (root, entries) = (Arc::clone(&self.plan.root), std::mem::take(&mut self.plan.walk.entries));
+        let (plan, reads) = (Arc::clone(&self.captured.plan), std::mem::take(&mut self.captured.reads));
+        let planned = if again.is_empty() { plan.to_read[0] + plan.to_read[1] } else { again.len() };
+        self.read_files += planned as u64;
         let (ingest, progress) = (self.writer.ingest(), Arc::clone(&self.capture.progress));
         let Request { threads, guess, .. } = *self.capture.request;
-        let first_reads = self.first_reads.clone();
-        let (entries, ingested, read) = blocking(move || {
-            if files.is_empty() {
-                return Ok((entries, ingest.flush()?, Vec::new()));
+        let (first_reads, round) = (self.first_reads.clone(), self.rounds.len());
+        let (reads, ingested) = blocking(move || {
+            if planned == 0 {
+                return Ok((reads, ingest.flush()?));
             }
-            let content = Content::new(&root, &entries, files);
-            let first = First::of(&first_reads, guess, &entries);
-            let directory = Directory { content: &content, first: &first, progress: &*progress };
-            let extents = ingest.run(&directory, threads)?;
+            let names = match guess {
+                Some(_) if first_reads.is_empty() => near_the_top(&plan)?,
+                _ => Vec::new(),
+            };
+            let first = First::of(&first_reads, guess, &names);
+            drop(names);
+            let mut now = Reads::default();
+            let Reads { runs, again: read_again } = &mut now;
+            let is_again = !again.is_empty();
+            let files: Box<dyn Iterator<Item = _> + Send> =
+                if is_again { Box::new(again.into_iter().map(Ok)) } else { Box::new(plan.files()) };
+            let directory = Directory::new(
+                &plan.root,
+                &first,
+                &*progress,
+                (planned, files),
+                Box::new(|at, path, file| match is_again {
+                    true => drop(read_again.insert(path, (file, round))),
+                    false => runs[usize::from(at >= plan.to_read[0])].push(&file),
+                }),
+            );
+            ingest.run_with(&directory, threads, &|at, extents| directory.done(at, extents))?;
+            drop(directory);
             let ingested = ingest.flush()?;
-            let read: Vec<_> = content.finish().into_iter().zip(extents).collect();
-            Ok((entries, ingested, read))
+            Ok((Arc::new(if is_again { earlier(reads, now)? } else { now }), ingested))
         })
         .await?;
+        self.captured.reads = reads;
         if let Some(before) = before {
-            let seen: Vec<_> =
-                read.iter().filter_map(|((file, state), _)| Some((file.entry, (*state)?))).collect();
             // Nothing waits for this but what is remembered in the end.
-            self.trusted.push(tokio::task::spawn_blocking(move || {
-                let trust = before.after_reading();
-                seen.into_iter().filter(|(_, state)| trust.allows(state)).collect()
-            }));
-        }
-        self.plan.walk.entries = entries;
-        for ((file, state), extents) in read {
-            self.plan.fill(file, extents, state);
+            self.rounds.push(tokio::task::spawn_blocking(move || before.after_reading()));
         }
         Ok(ingested)
     }
 
-    /// The tree as it was read, and whether the directory is still what was read.
-    pub(super) async fn tree(&mut self) -> Result<(NewTree, Result<()>)> {
-        let (store, plan) = (self.capture.store.clone(), self.plan.move_out());
-        let (plan, tree, unchanged) = blocking(move || {
+    /// The tree as it was read, what is read first of it, and whether the directory is still what was read.
+    pub(super) async fn tree(&mut self) -> Result<(Arc<NewTree>, Startup, Result<()>)> {
+        let (store, captured) = (self.capture.store.clone(), self.captured.clone());
+        let first_reads = self.first_reads.clone();
+        blocking(move || {
             let (tree, unchanged) = std::thread::scope(|scope| {
-                let looking = scope.spawn(|| plan.check_unchanged());
-                let tree = plan.tree(&store);
+                let looking = scope.spawn(|| captured.check_unchanged());
+                let tree = captured.tree(&store, &first_reads);
                 let panicked = || Err(Error::Internal { what: "looking again has failed".to_owned() });
                 (tree, looking.join().unwrap_or_else(|_| panicked()))
             });
-            Ok((plan, tree, unchanged))
+            let (tree, startup) = tree?;
+            Ok((Arc::new(tree), startup, unchanged))
         })
-        .await?;
-        self.plan = plan;
-        Ok((tree?, unchanged))
+        .await
     }
 
-    /// Entries whose files must be read again.
-    pub(super) async fn read_again(&mut self) -> Result<Vec<usize>> {
-        let entries = Arc::new(std::mem::take(&mut self.plan.walk.entries));
-        let unresolved = self.writer.unresolved(&entries).await?;
-        self.plan.walk.entries = Arc::unwrap_or_clone(entries);
-        let mut again: Vec<usize> = unresolved.into_iter().map(|chunk| chunk.entry).collect();
-        again.dedup();
-        Ok(again)
+    /// The files that must be read again, as they are now.
+    pub(super) async fn read_again(&mut self, tree: &Arc<NewTree>) -> Result<Vec<(TreePath, FoundFile)>> {
+        let lacking = self.writer.unresolved(tree).await?;
+        if lacking.is_empty() {
+            return Ok(Vec::new());
+        }
+        let captured = self.captured.clone();
+        let (files, reused) = blocking(move || {
+            let found = captured.with_chunks(&lacking)?;
+            let reused = found.iter().filter(|(_, was_read)| !was_read).count();
+            let files = found.into_iter().map(|(path, _)| Ok((captured.plan.find(&path)?, path)));
+            let files = files.map(|file: Result<_>| file.map(|(found, path)| (path, found)));
+            Ok((files.collect::<Result<Vec<_>>>()?, reused))
+        })
+        .await?;
+        self.reused_files = self.reused_files.saturating_sub(reused as u64);
+        Ok(files)
     }
+}
+
+/// What was read before, with what was read now in place of it.
+fn earlier(reads: Arc<Reads>, now: Reads) -> Result<Reads> {
+    let used = || Error::Internal { what: "what was read is still used".to_owned() };
+    let mut all = Arc::into_inner(reads).ok_or_else(used)?;
+    all.again.extend(now.again);
+    Ok(all)
+}
+
+/// The names by which one can guess what is read first.
+fn near_the_top(plan: &Plan) -> Result<Vec<Entry>> {
+    let is_near = |entry: &Entry| entry.path.as_bytes().iter().filter(|byte| **byte == b'/').count() < 2;
+    let entries = plan.log.entries().map(|logged| logged.map(|logged| logged.entry));
+    entries.filter(|entry| entry.as_ref().map_or(true, is_near)).collect()
 }

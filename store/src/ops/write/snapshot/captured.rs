@@ -1,0 +1,190 @@
+//! `Captured` is the tree of a directory as far as its files were read, told entry by entry.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet},
+    io::{self, BufWriter},
+    path::PathBuf,
+    sync::Arc,
+};
+
+use super::{
+    examine::Changed,
+    plan::{FromStart, Plan},
+};
+use crate::{
+    Error, Result,
+    content::{TenantStore, cache::CacheKind, chunk_fetcher::startup::StartupRanges, meta::NewTree},
+    format::{
+        segment::SegmentWriter,
+        startup::Startup,
+        tree::{Entry, Kind, TreePath},
+    },
+    id::ChunkId,
+    tree::{
+        read_log::{ReadFile, ReadLog, ReadLogReader},
+        stat_cache::{StatCacheReader, StatCacheWriter},
+        stat_trust::StatTrust,
+        walk::{FileState, Found},
+        walk_log::{Choice, LogReader, Logged},
+    },
+};
+
+/// What reading files gave.
+#[derive(Debug, Default)]
+pub(super) struct Reads {
+    /// Of the files that the plan says must be read: those of each run.
+    pub runs: [ReadLog; 2],
+    /// Files that were read again, or after all, in which round of reading.
+    pub again: BTreeMap<TreePath, (ReadFile, usize)>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Captured {
+    pub plan: Arc<Plan>,
+    pub reads: Arc<Reads>,
+}
+
+/// An entry of the tree.
+pub(super) struct Taken {
+    pub entry: Entry,
+    /// Of a regular file: the state that its content belongs to, and in which round it was read, unless it
+    /// was not.
+    pub file: Option<(FileState, Option<usize>)>,
+}
+
+impl Captured {
+    /// All entries, in order.
+    pub fn entries(&self) -> Entries<'_> {
+        Entries { known: Some(self.plan.known()), ..self.states() }
+    }
+
+    /// The same, but files that were not read have neither extents nor extended attributes.
+    fn states(&self) -> Entries<'_> {
+        let runs = [&self.reads.runs[0], &self.reads.runs[1]].map(ReadLog::files);
+        Entries { log: self.plan.log.entries(), known: None, runs, again: &self.reads.again }
+    }
+
+    /// The tree, and which of its chunks are read first.
+    pub fn tree(&self, store: &TenantStore, first: &StartupRanges) -> Result<(NewTree, Startup)> {
+        let (mut writer, mut startup) = (SegmentWriter::default(), first.planner());
+        for taken in self.entries() {
+            let entry = taken?.entry;
+            writer.push(&entry).map_err(|error| self.plan.unusable(&entry, &error))?;
+            startup.push(&entry);
+        }
+        Ok((NewTree::new(store, writer), startup.finish()))
+    }
+
+    /// The files that differ from those of the base, whose entries these are.
+    pub fn changed(&self, base: impl Iterator<Item = Entry>) -> Result<BTreeSet<PathBuf>> {
+        let mut changed = Changed::since(base);
+        for taken in self.entries() {
+            changed.push(&taken?.entry);
+        }
+        Ok(changed.finish())
+    }
+
+    /// The files that have any of these chunks, and whether each had been read.
+    pub fn with_chunks(&self, chunks: &HashSet<ChunkId>) -> Result<Vec<(TreePath, bool)>> {
+        let mut found = Vec::new();
+        for taken in self.entries() {
+            let Taken { entry, file } = taken?;
+            if entry.chunks().any(|(id, _)| chunks.contains(&id)) {
+                found.push((entry.path, file.is_some_and(|(_, round)| round.is_some())));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Fails if anything in the directory has changed since it was walked: files that were
+    /// read one after the other belong together only if none of them changed meanwhile.
+    pub fn check_unchanged(&self) -> Result<()> {
+        let changed =
+            |path: &TreePath| Err(Error::SourceChanged { path: self.plan.root.display(path), attempts: 1 });
+        let mut before = self.states();
+        self.plan.walk_again(&mut |now| match before.next().transpose()? {
+            Some(before) if is_same(&before, &now) => Ok(()),
+            Some(before) => changed(&before.entry.path.min(now.entry.path.clone())),
+            None => changed(&now.entry.path),
+        })?;
+        before.next().transpose()?.map_or(Ok(()), |gone| changed(&gone.entry.path))
+    }
+
+    /// Remembers the states of files that may be trusted next time: of those that were kept, and of those that
+    /// were read if the round in which they were says so.
+    pub fn remember(&self, store: &TenantStore, rounds: &[StatTrust]) {
+        let (Some(cache), Some(name)) = (&store.cache, &self.plan.cache_name) else { return };
+        cache.write_with(CacheKind::Stat, name, |file| {
+            let mut writer = StatCacheWriter::new(BufWriter::new(file))?;
+            for taken in self.entries() {
+                let Taken { entry, file: Some((state, round)) } = taken.map_err(io::Error::other)? else {
+                    continue;
+                };
+                let allows = |round: usize| rounds.get(round).is_some_and(|trust| trust.allows(&state));
+                if let Kind::File { extents, .. } = &entry.kind
+                    && round.is_none_or(allows)
+                {
+                    writer.push(&entry.path, &state, &entry.meta.xattrs, extents)?;
+                }
+            }
+            io::Write::flush(&mut writer.finish()?)
+        });
+    }
+}
+
+/// Whether what is found now is what was taken before.
+fn is_same(before: &Taken, now: &Found) -> bool {
+    let (was, is) = (&before.entry, &now.entry);
+    match (&before.file, &now.file) {
+        (Some((state, _)), Some(file)) => {
+            let owner = |entry: &Entry| (entry.meta.mode, entry.meta.uid, entry.meta.gid);
+            was.path == is.path && owner(was) == owner(is) && *state == file.state
+        }
+        (None, None) => was == is,
+        _ => false,
+    }
+}
+
+/// The entries of a tree, in order.
+pub(super) struct Entries<'a> {
+    log: LogReader<'a>,
+    known: Option<StatCacheReader<FromStart<'a>>>,
+    runs: [ReadLogReader<'a>; 2],
+    again: &'a BTreeMap<TreePath, (ReadFile, usize)>,
+}
+
+impl Iterator for Entries<'_> {
+    type Item = Result<Taken>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let logged = self.log.next()?;
+        Some(logged.and_then(|logged| self.take(logged)))
+    }
+}
+
+impl Entries<'_> {
+    fn take(&mut self, Logged { mut entry, file }: Logged) -> Result<Taken> {
+        let Some((found, choice)) = file else { return Ok(Taken { entry, file: None }) };
+        let read = match choice {
+            Choice::Keep => None,
+            Choice::ReadFirst => Some((self.runs[0].next_file()?, 0)),
+            Choice::ReadLast => Some((self.runs[1].next_file()?, 0)),
+        };
+        if let Some((ReadFile { seen, extents }, round)) = self.again.get(&entry.path).cloned().or(read) {
+            // What was seen while reading counts, not what the walk saw before.
+            entry.meta.mtime = seen.state.mtime;
+            entry.meta.xattrs = seen.xattrs;
+            entry.set_extents(extents);
+            return Ok(Taken { entry, file: Some((seen.state, Some(round))) });
+        }
+        if let Some(known) = &mut self.known {
+            let known = known.find(&entry.path).filter(|known| known.state == found.state);
+            let lost =
+                || Error::Internal { what: "a cache of file states changed while it was used".to_owned() };
+            let known = known.ok_or_else(lost)?;
+            entry.meta.xattrs = std::mem::take(&mut known.xattrs);
+            entry.set_extents(std::mem::take(&mut known.extents));
+        }
+        Ok(Taken { entry, file: Some((found.state, None)) })
+    }
+}

@@ -1,0 +1,296 @@
+//! `LookAhead` looks at the entries of a directory on several threads, a bounded number ahead of whoever takes them.
+//!
+//! Threads always look at what comes next in the order of the tree. Whoever waits for a part that nobody has begun
+//! looks at it itself, so that the bound keeps nobody waiting for ever.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    os::fd::OwnedFd,
+    sync::Arc,
+};
+
+use parking_lot::{Condvar, Mutex};
+use rustix::{
+    fs::{AtFlags, FileType, Mode, OFlags, RawDir, readlinkat, statat},
+    io::Errno,
+};
+
+use super::{Exclude, FoundFile, Skipped, meta};
+use crate::{
+    Error, Result,
+    error::IoContext,
+    format::{
+        FormatError,
+        tree::{Entry, Kind, TreePath},
+    },
+    tree::{root_dir::RootDir, xattrs},
+};
+
+/// How many entries of a directory one thread looks at before another may help.
+const BATCH: usize = 128;
+
+/// An entry that was looked at.
+#[derive(Debug)]
+pub(super) struct Looked {
+    pub entry: Entry,
+    /// If it is a regular file: what it is, and whether it has other names.
+    pub file: Option<(FoundFile, bool)>,
+    /// If it is a directory: the number of its folder.
+    pub folder: Option<usize>,
+}
+
+pub(super) struct LookAhead<'a> {
+    root: &'a RootDir,
+    exclude: Exclude<'a>,
+    /// How many entries may have been looked at that nobody has taken yet, before no more parts are begun.
+    bound: usize,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// What is to be done, by the first path that it is about.
+    jobs: BTreeMap<TreePath, Job>,
+    /// By number; one goes when all of it was taken.
+    folders: HashMap<usize, Folder>,
+    numbered: usize,
+    /// Entries that nobody has taken yet.
+    untaken: usize,
+    skipped: Skipped,
+    failed: Option<Error>,
+    is_over: bool,
+}
+
+#[derive(Default)]
+struct Folder {
+    is_listed: bool,
+    /// What was found, in the order of names, part after part; absent before it is there and after it was taken.
+    parts: Vec<Option<Vec<Looked>>>,
+}
+
+enum Job {
+    List(usize),
+    Look(Part),
+}
+
+/// Some entries of a folder, to be looked at through its handle.
+struct Part {
+    folder: usize,
+    part: usize,
+    path: Arc<TreePath>,
+    dir: Arc<OwnedFd>,
+    names: Vec<Box<[u8]>>,
+}
+
+impl State {
+    fn add_folder(&mut self, path: TreePath) -> usize {
+        let folder = self.numbered;
+        self.numbered += 1;
+        self.folders.insert(folder, Folder::default());
+        self.jobs.insert(path, Job::List(folder));
+        folder
+    }
+
+    /// Whether the next job is about this part.
+    fn is_next(&self, wanted: usize, wanted_part: usize) -> bool {
+        match self.jobs.first_key_value() {
+            Some((_, Job::List(folder))) => *folder == wanted,
+            Some((_, Job::Look(Part { folder, part, .. }))) => (*folder, *part) == (wanted, wanted_part),
+            None => false,
+        }
+    }
+}
+
+/// Ends the work of all threads when it is dropped.
+pub(super) struct Ending<'a>(&'a LookAhead<'a>);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().is_over = true;
+        self.0.changed.notify_all();
+    }
+}
+
+impl<'a> LookAhead<'a> {
+    /// With the number of the root's folder.
+    pub fn new(root: &'a RootDir, exclude: Exclude<'a>, bound: usize) -> (Self, usize) {
+        let mut state = State::default();
+        let folder = state.add_folder(TreePath::root());
+        (Self { root, exclude, bound, state: Mutex::new(state), changed: Condvar::new() }, folder)
+    }
+
+    pub fn ending(&'a self) -> Ending<'a> {
+        Ending(self)
+    }
+
+    /// What was left out so far.
+    pub fn skipped(&self) -> Skipped {
+        self.state.lock().skipped
+    }
+
+    /// The entries of a folder's next part; `None` if that was the last. They must be taken in the order of the tree.
+    pub fn take(&self, folder: usize, part: usize) -> Result<Option<Vec<Looked>>> {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(error) = state.failed.take() {
+                state.is_over = true;
+                return Err(error);
+            }
+            let gone = || Error::Internal { what: "a folder was taken twice".to_owned() };
+            let wanted = state.folders.get_mut(&folder).ok_or_else(gone)?;
+            if wanted.is_listed && part == wanted.parts.len() {
+                state.folders.remove(&folder);
+                return Ok(None);
+            }
+            if let Some(found) = wanted.parts.get_mut(part).and_then(Option::take) {
+                state.untaken -= found.len();
+                drop(state);
+                self.changed.notify_all();
+                return Ok(Some(found));
+            }
+            let may_help = state.untaken < self.bound || state.is_next(folder, part);
+            match if may_help { state.jobs.pop_first() } else { None } {
+                Some((path, job)) => {
+                    drop(state);
+                    self.run(path, job);
+                    state = self.state.lock();
+                }
+                None => self.changed.wait(&mut state),
+            }
+        }
+    }
+
+    /// Looks ahead until all is over.
+    pub fn work(&self) {
+        let mut state = self.state.lock();
+        while !state.is_over && state.failed.is_none() {
+            match if state.untaken < self.bound { state.jobs.pop_first() } else { None } {
+                Some((path, job)) => {
+                    drop(state);
+                    self.run(path, job);
+                    state = self.state.lock();
+                }
+                None => self.changed.wait(&mut state),
+            }
+        }
+    }
+
+    fn run(&self, path: TreePath, job: Job) {
+        let done = match job {
+            Job::List(folder) => self.list(folder, path),
+            Job::Look(part) => self.look(part),
+        };
+        if let Err(error) = done {
+            self.state.lock().failed.get_or_insert(error);
+        }
+        self.changed.notify_all();
+    }
+
+    fn list(&self, folder: usize, path: TreePath) -> Result<()> {
+        let shown = || self.root.display(&path);
+        let dir = self
+            .root
+            .open_at(path.as_bytes(), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())
+            .at("cannot open the directory", shown())?;
+        let mut memory = Vec::with_capacity(32 << 10);
+        let mut listing = RawDir::new(&dir, memory.spare_capacity_mut());
+        let mut names: Vec<Box<[u8]>> = Vec::new();
+        while let Some(entry) = listing.next() {
+            let entry = entry.at("cannot list", shown())?;
+            let name = entry.file_name().to_bytes();
+            if name != b"." && name != b".." && !(self.exclude)(&joined(&path, name)?) {
+                names.push(name.into());
+            }
+        }
+        // Beside each other, so the bytes of the names have the order of a tree.
+        names.sort_unstable();
+        let (path, dir, mut names) = (Arc::new(path), Arc::new(dir), names.into_iter());
+        let mut parts = Vec::new();
+        while names.len() > 0 {
+            let names = names.by_ref().take(BATCH).collect();
+            parts.push(Part {
+                folder,
+                part: parts.len(),
+                path: Arc::clone(&path),
+                dir: Arc::clone(&dir),
+                names,
+            });
+        }
+        let mut state = self.state.lock();
+        if let Some(folder) = state.folders.get_mut(&folder) {
+            folder.parts.resize_with(parts.len(), || None);
+            folder.is_listed = true;
+        }
+        let mut parts = parts.into_iter();
+        let mine = parts.next();
+        let is_shared = parts.len() > 0;
+        for part in parts {
+            let first = joined(&part.path, &part.names[0])?;
+            state.jobs.insert(first, Job::Look(part));
+        }
+        drop(state);
+        if is_shared {
+            self.changed.notify_all();
+        }
+        mine.map_or(Ok(()), |part| self.look(part))
+    }
+
+    fn look(&self, part: Part) -> Result<()> {
+        let Part { folder, part, path, dir, names } = part;
+        let mut skipped = Skipped::default();
+        let mut found = Vec::with_capacity(names.len());
+        for name in names {
+            found.extend(self.visit(&dir, joined(&path, &name)?, &mut skipped)?);
+        }
+        let mut state = self.state.lock();
+        for folder in found.iter_mut().filter(|found| found.entry.kind == Kind::Directory) {
+            folder.folder = Some(state.add_folder(folder.entry.path.clone()));
+        }
+        state.skipped.add(skipped);
+        state.untaken += found.len();
+        if let Some(place) = state.folders.get_mut(&folder).and_then(|folder| folder.parts.get_mut(part)) {
+            *place = Some(found);
+        }
+        Ok(())
+    }
+
+    /// Looks at the entry at `path`, which is in `dir`.
+    fn visit(&self, dir: &OwnedFd, path: TreePath, skipped: &mut Skipped) -> Result<Option<Looked>> {
+        let shown = || self.root.display(&path);
+        let stat = match statat(dir, path.name(), AtFlags::SYMLINK_NOFOLLOW) {
+            // It went away between being listed and being looked at: it is not there.
+            Err(Errno::NOENT) => return Ok(None),
+            stat => stat.at("cannot read the attributes of", shown())?,
+        };
+        let (mut file, mut xattrs) = (None, Vec::new());
+        let kind = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => {
+                xattrs = xattrs::of_name(dir, path.name())
+                    .at("cannot read the extended attributes of", shown())?;
+                Kind::Directory
+            }
+            FileType::RegularFile => {
+                let found = FoundFile::new(&stat);
+                file = Some((found, stat.st_nlink > 1));
+                Kind::File { size: found.state.size, extents: Vec::new() }
+            }
+            FileType::Symlink => {
+                let target = readlinkat(dir, path.name(), Vec::new()).at("cannot read the link", shown())?;
+                Kind::Symlink { target: target.into_bytes() }
+            }
+            other => {
+                *skipped.counter(other) += 1;
+                return Ok(None);
+            }
+        };
+        let entry = Entry { meta: meta(&stat, xattrs), kind, path };
+        Ok(Some(Looked { entry, file, folder: None }))
+    }
+}
+
+fn joined(path: &TreePath, name: &[u8]) -> Result<TreePath> {
+    path.join(name).map_err(|error: FormatError| Error::InvalidInput {
+        what: format!("{path} cannot be stored: {error}"),
+    })
+}

@@ -1,0 +1,131 @@
+//! These tests edit trees of many segments at random: a snapshot that keeps what has not changed is the one that
+//! reading everything gives.
+
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread::sleep,
+    time::Duration,
+};
+
+use rustix::fs::{XattrFlags, lsetxattr};
+use store::{bucket::MemoryBucket, ops::write::snapshot::Outcome};
+use tests::{
+    store_fixture::StoreFixture,
+    tree::{assert_same, noise},
+};
+
+/// A little more than the time a file needs to settle.
+const SETTLE: Duration = Duration::from_millis(2200);
+const TREES: u64 = 4;
+const ROUNDS: u64 = 4;
+const EDITS: usize = 30;
+
+/// Draws numbers by lot.
+struct Lot(u64);
+
+impl Lot {
+    fn draw(&mut self, below: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % below.max(1)
+    }
+}
+
+/// Everything below `root`, directories too, sorted.
+fn all(root: &Path) -> Vec<PathBuf> {
+    let (mut found, mut folders) = (Vec::new(), vec![root.to_owned()]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+            if entry.file_type().unwrap().is_dir() {
+                folders.push(entry.path());
+            }
+            found.push(entry.path());
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Some two thousand files, most of them small, in folders in folders.
+fn fill(root: &Path, lot: &mut Lot) {
+    for number in 0..2000 {
+        let depth = lot.draw(4);
+        let mut folder = root.to_owned();
+        (0..depth).for_each(|_| folder.push(format!("folder {}", lot.draw(6))));
+        fs::create_dir_all(&folder).unwrap();
+        let len = if lot.draw(200) == 0 { 300_000 } else { lot.draw(3000) };
+        fs::write(folder.join(format!("{number}")), noise(len, number as u64)).unwrap();
+    }
+}
+
+/// One change, of something that is there by then.
+fn edit(root: &Path, lot: &mut Lot, number: usize) {
+    let there = all(root);
+    let (some, other) = (&there[lot.draw(there.len())], &there[lot.draw(there.len())]);
+    let folder = if other.is_dir() { other.clone() } else { other.parent().unwrap().to_owned() };
+    let new = folder.join(format!("new {number}"));
+    let (is_file, is_dir) = (some.symlink_metadata().unwrap().is_file(), some.is_dir());
+    match lot.draw(12) {
+        0 | 1 if is_file => fs::write(some, noise(lot.draw(5000), number as u64)).unwrap(),
+        2 if is_file => fs::write(some, noise(200_000, number as u64)).unwrap(),
+        3 if is_file => fs::remove_file(some).unwrap(),
+        4 if is_dir && lot.draw(3) == 0 => fs::remove_dir_all(some).unwrap(),
+        5 if !folder.starts_with(some) => fs::rename(some, &new).unwrap(),
+        6 | 7 if is_file => fs::hard_link(some, &new).unwrap(),
+        8 => symlink("somewhere", &new).unwrap(),
+        9 => fs::create_dir(&new).unwrap(),
+        10 if is_file => {
+            lsetxattr(some, "user.edit", &noise(20, number as u64), XattrFlags::empty()).unwrap()
+        }
+        11 if is_file => fs::set_permissions(some, fs::Permissions::from_mode(0o600)).unwrap(),
+        _ => fs::write(&new, noise(lot.draw(2000), number as u64)).unwrap(),
+    }
+}
+
+/// A host that remembers the tree, and what it edits.
+struct Edited {
+    source: PathBuf,
+    fixture: StoreFixture,
+    lot: Lot,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_edited_is_stored_as_if_all_of_it_were_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut edited = Vec::new();
+    for tree in 0..TREES {
+        let (source, mut lot) = (dir.path().join(format!("{tree}")), Lot(tree));
+        fs::create_dir(&source).unwrap();
+        fill(&source, &mut lot);
+        let cache = dir.path().join(format!("cache {tree}"));
+        let fixture = StoreFixture::open(Arc::new(MemoryBucket::new()), Some(cache)).await;
+        edited.push(Edited { source, fixture, lot });
+    }
+    for round in 0..=ROUNDS {
+        sleep(SETTLE);
+        for Edited { source, fixture, lot } in &mut edited {
+            let stored = fixture.snapshot(source).await.unwrap();
+            let files = stored.counts.files;
+            assert_eq!((stored.outcome, stored.read_files + stored.reused_files), (Outcome::Stored, files));
+            // Renamed folders are read again; of the rest little is.
+            assert!(round == 0 || stored.reused_files > 0, "{stored:?}");
+            let mut fresh =
+                StoreFixture { store: fixture.store.clone(), ..fixture.of(&format!("acme/fresh-{round}")) };
+            fresh.store.cache = None;
+            let read = fresh.snapshot(source).await.unwrap();
+            assert_eq!((read.read_files, read.snapshot_id), (files, stored.snapshot_id), "round {round}");
+            let again = fixture.snapshot(source).await.unwrap();
+            assert_eq!((again.outcome, again.snapshot_id), (Outcome::Unchanged, stored.snapshot_id));
+            (0..EDITS).for_each(|number| edit(source, lot, 1000 * (round as usize + 1) + number));
+        }
+    }
+    for (tree, Edited { source, fixture, .. }) in edited.iter().enumerate() {
+        fixture.snapshot(source).await.unwrap();
+        let out = dir.path().join(format!("out {tree}"));
+        fixture.restore(&out).await.unwrap();
+        assert_same(source, &out);
+        fixture.assert_clean().await;
+    }
+}
