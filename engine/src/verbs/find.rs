@@ -74,17 +74,19 @@ impl Engine {
         };
         let glob = Glob::new(request.glob.as_bytes());
         let mut matches = Vec::new();
-        // One tree at a time, however many there are.
+        // One tree after another, each as a stream.
         for record in &records {
-            let entries = browse::entries(&tenant, record).await?;
-            let is_like = |path: &[u8]| glob.is_like(path);
-            let like = entries.iter().filter(|entry| !entry.path.is_root() && is_like(entry.path.as_bytes()));
-            matches.extend(like.map(|entry| FindMatch {
-                entry: EntryFields::of(entry, browse::file(&entries, entry)),
-                sha256_prefix: record.sha256_prefix(),
-                record: record.record,
-                captured_at_ms: record.captured_at_ms,
-            }));
+            browse::each(&tenant, record, |entry, file| {
+                if !entry.path.is_root() && glob.is_like(entry.path.as_bytes()) {
+                    matches.push(FindMatch {
+                        entry: EntryFields::of(entry, file),
+                        sha256_prefix: record.sha256_prefix(),
+                        record: record.record,
+                        captured_at_ms: record.captured_at_ms,
+                    });
+                }
+            })
+            .await?;
         }
         if matches.is_empty() {
             let (searched, glob) = (searched(&lineage, &records), path::shown(request.glob.as_bytes()));

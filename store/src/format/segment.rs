@@ -9,13 +9,15 @@ mod alone;
 
 pub use alone::{SegmentPart, covered};
 
+use std::sync::Arc;
+
 use super::{
     FormatError, Result, UNNAMED_WRITER,
     bytes::{Put, Reader},
     prefix,
     root::Span,
     tree::{
-        Checker, Entry, Extension, Extent, Kind, MAX_EXTENSIONS, MAX_FILE_BYTES, MAX_INLINE_BYTES,
+        Checker, Entry, Extension, Extent, Kind, Linked, MAX_EXTENSIONS, MAX_FILE_BYTES, MAX_INLINE_BYTES,
         MAX_NAME_BYTES, MAX_PATH_BYTES, MAX_TARGET_BYTES, MAX_XATTR_BYTES, MAX_XATTRS, MODE_BITS, Meta, Time,
         TreePath,
     },
@@ -284,6 +286,16 @@ pub struct SegmentReader {
 }
 
 impl SegmentReader {
+    /// Of a tree whose links are known: less is held of one that has few.
+    pub(crate) fn knowing(linked: Arc<Linked>) -> Self {
+        Self { checker: Checker::knowing(linked), ..Self::default() }
+    }
+
+    /// Of some segments of a tree: whether the whole is a tree cannot be told.
+    pub(crate) fn of_parts() -> Self {
+        Self { checker: Checker::of_parts(), ..Self::default() }
+    }
+
     /// Decodes the next segment, handing on every entry that is complete. Says which part of the tree it
     /// covers; its packs are not known here.
     pub fn read(&mut self, bytes: &[u8], mut each: impl FnMut(Entry)) -> Result<Span> {

@@ -8,6 +8,7 @@ pub use path::{MAX_NAME_BYTES, MAX_PATH_BYTES, TreePath};
 use std::{
     collections::HashSet,
     hash::{BuildHasher, RandomState},
+    sync::Arc,
 };
 
 use super::{FormatError, Result, pack::MAX_RAW_LEN};
@@ -289,23 +290,57 @@ impl Entry {
     }
 }
 
+/// The files that the hard links of a tree lead to, found out before the tree is checked.
+///
+/// A digest for each, eight bytes instead of a path; their key is random, so that no tree can be made to fool them.
+#[derive(Debug, Default)]
+pub(crate) struct Linked {
+    digests: HashSet<u64>,
+    hasher: RandomState,
+}
+
+impl Linked {
+    /// Notes where a link leads.
+    pub fn add(&mut self, target: &TreePath) {
+        self.digests.insert(self.hasher.hash_one(target.as_bytes()));
+    }
+
+    /// Whether a link leads there.
+    pub fn holds(&self, path: &TreePath) -> bool {
+        !self.digests.is_empty() && self.digests.contains(&self.hasher.hash_one(path.as_bytes()))
+    }
+}
+
 /// Checks, entry by entry, that a list of entries is a tree.
 #[derive(Debug, Default)]
 pub(crate) struct Checker {
     previous: Option<TreePath>,
     /// Paths of the directories that are open: each the parent of the next.
     open: Vec<TreePath>,
-    /// Digests of the paths of all regular files, for hard links. Eight bytes each instead
-    /// of a path; their key is random, so that no tree can be made to fool them.
+    /// Digests of the paths of regular files, for hard links, as [`Linked`] has them.
     files: HashSet<u64>,
     hasher: RandomState,
+    /// The only files that links lead to; if that is not known, any may be one.
+    linked: Option<Arc<Linked>>,
+    /// Whether parts of the tree are left out: then only the order of what is there can be checked.
+    is_partial: bool,
 }
 
 impl Checker {
+    /// Of a tree whose links are known.
+    pub fn knowing(linked: Arc<Linked>) -> Self {
+        Self { linked: Some(linked), ..Self::default() }
+    }
+
+    /// Of some parts of a tree.
+    pub fn of_parts() -> Self {
+        Self { is_partial: true, ..Self::default() }
+    }
+
     pub fn check(&mut self, entry: &Entry) -> Result<()> {
         let path = &entry.path;
         match &self.previous {
-            None if !path.is_root() || entry.kind != Kind::Directory => {
+            None if !self.is_partial && (!path.is_root() || entry.kind != Kind::Directory) => {
                 return Err(FormatError::malformed("its first entry is not the root directory"));
             }
             Some(previous) if previous >= path => {
@@ -313,6 +348,20 @@ impl Checker {
             }
             _ => {}
         }
+        if !self.is_partial {
+            self.check_place(entry)?;
+        }
+        // In the memory that it has already: there is one for every entry.
+        match &mut self.previous {
+            Some(previous) => previous.0.clone_from(&path.0),
+            previous => *previous = Some(path.clone()),
+        }
+        Ok(())
+    }
+
+    /// An entry is in a directory, and a link leads to a file.
+    fn check_place(&mut self, entry: &Entry) -> Result<()> {
+        let path = &entry.path;
         if let Some(parent) = path.parent() {
             while self.open.last().is_some_and(|open| open.as_bytes() != parent) {
                 self.open.pop();
@@ -323,7 +372,7 @@ impl Checker {
         }
         match &entry.kind {
             Kind::Directory => self.open.push(path.clone()),
-            Kind::File { .. } => {
+            Kind::File { .. } if self.linked.as_ref().is_none_or(|linked| linked.holds(path)) => {
                 self.files.insert(self.hasher.hash_one(path.as_bytes()));
             }
             Kind::HardLink { target } if !self.files.contains(&self.hasher.hash_one(target.as_bytes())) => {
@@ -331,19 +380,14 @@ impl Checker {
             }
             _ => {}
         }
-        // In the memory that it has already: there is one for every entry.
-        match &mut self.previous {
-            Some(previous) => previous.0.clone_from(&path.0),
-            previous => *previous = Some(path.clone()),
-        }
         Ok(())
     }
 
     /// Whether all of it was a tree: one has a root at least.
     pub fn finish(&self) -> Result<()> {
         match self.previous {
-            Some(_) => Ok(()),
-            None => Err(FormatError::malformed("a tree without entries")),
+            None if !self.is_partial => Err(FormatError::malformed("a tree without entries")),
+            _ => Ok(()),
         }
     }
 }

@@ -20,8 +20,8 @@ use store::{
         pack::EntryKind,
         pointer::Pointer,
         record::{Content, PackRange, PackUse, Record},
-        root::{Blob, Root, SegmentRef},
-        segment::{SegmentReader, snapshot_id},
+        root::{Blob, Root, SegmentRef, Span, packs_of},
+        segment::{SegmentPart, SegmentReader, snapshot_id},
         table::{self, Location},
         tree::Entry,
     },
@@ -30,6 +30,9 @@ use store::{
 };
 
 use crate::checker;
+
+/// How many entries a segment has whose span is told.
+const SPANNED_ENTRIES: usize = 100;
 
 /// The current snapshot of a lineage, and the means to put another one there.
 #[derive(Clone, Debug)]
@@ -103,6 +106,25 @@ impl Forge {
         self.record.uncompressed_size_bytes = bytes.min((1 << 53) - 1);
         let segments = tree::segments(entries, &self.locations);
         self.write_segments(&segments);
+    }
+
+    /// The same, with a root that says what each segment covers.
+    pub fn write_spanned(&mut self, entries: &[Entry]) {
+        self.record.uncompressed_size_bytes = entries.iter().map(Entry::size).sum();
+        let mut segments = Vec::new();
+        let mut locations = &self.locations[..];
+        for part in entries.chunks(SPANNED_ENTRIES) {
+            segments.extend(tree::segments(part, locations));
+            let used = part.iter().flat_map(Entry::chunks).count();
+            locations = &locations[used.min(locations.len())..];
+        }
+        self.write_bent(&segments, |root| {
+            for (named, segment) in root.segments.iter_mut().zip(&segments) {
+                let locations = table::decode(&segment.table, segment.chunks as usize).unwrap();
+                let span = SegmentPart::read(&segment.tree).unwrap().span;
+                named.span = Some(Span { packs: packs_of(&locations), ..span });
+            }
+        });
     }
 
     /// Makes a tree of these segments the current one. Equal ones are stored once.

@@ -21,7 +21,7 @@ const RUNS: u64 = 5000;
 
 /// Several segments: many small files, directories in directories, names at the edges of the order, hard links,
 /// and a file whose extents alone fill segments.
-fn fill(directory: &Path) {
+pub(super) fn fill(directory: &Path) {
     let long = "l".repeat(255);
     let folders = [
         "a",
@@ -53,7 +53,7 @@ fn fill(directory: &Path) {
     std::os::unix::fs::symlink("big", directory.join("many/symlink")).unwrap();
 }
 
-async fn stored(store: &Path, directory: &Path) -> (StoreFixture, Opened) {
+pub(super) async fn stored(store: &Path, directory: &Path) -> (StoreFixture, Opened) {
     fs::create_dir(store).unwrap();
     let bucket = LocalBucket::open(store, Access::ReadWrite).unwrap();
     let fixture = StoreFixture::open(Arc::new(bucket), None).await;

@@ -23,5 +23,6 @@ mod recovery;
 mod repair;
 mod repair_killed;
 mod roundtrip;
+mod streams;
 mod unchanged;
 mod uploads;

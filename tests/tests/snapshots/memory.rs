@@ -2,12 +2,18 @@
 
 use std::{fs, path::Path, thread, time::Duration};
 
+use store::format::tree::Entry;
 use tests::{
     binary::{self, Ended, Host, Running},
+    forge::{
+        Forge,
+        tree::{directory, file},
+    },
     tree::noise,
 };
 
 const BOUND: u64 = 120 << 20;
+const DAMAGED: i32 = 10;
 
 /// About 400 MB: caches that do not compress, databases that do, and many small files.
 fn fill(source: &Path) {
@@ -35,7 +41,13 @@ fn peak(running: Running) -> u64 {
     watched(running).0
 }
 
-pub(super) fn watched(mut running: Running) -> (u64, Ended) {
+pub(super) fn watched(running: Running) -> (u64, Ended) {
+    let (peak, ended) = watched_to_the_end(running);
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    (peak, ended)
+}
+
+fn watched_to_the_end(mut running: Running) -> (u64, Ended) {
     let status = format!("/proc/{}/status", running.id());
     let mut peak = 0;
     while running.runs() {
@@ -47,7 +59,6 @@ pub(super) fn watched(mut running: Running) -> (u64, Ended) {
         thread::sleep(Duration::from_millis(2));
     }
     let ended = running.wait();
-    assert_eq!(ended.code, Some(0), "{ended:#?}");
     assert!(peak > 0, "it ended unseen");
     (peak, ended)
 }
@@ -122,4 +133,63 @@ fn packs_that_many_snapshots_share_are_emptied_in_the_memory_that_two_take() {
     };
     let (two, many) = (collect(2), collect(22));
     assert!(many <= two + (8 << 20), "{} MiB for 2, {} MiB for 22", two >> 20, many >> 20);
+}
+
+/// So many small files, whose content is in the tree itself.
+fn small_files(count: u64) -> Vec<Entry> {
+    let mut entries = vec![directory("")];
+    for number in 0..count {
+        let folder = format!("folder {:05}", number / 100);
+        if number % 100 == 0 {
+            entries.push(directory(folder.clone()));
+        }
+        entries.push(file(&format!("{folder}/a file with a long name {number:08}"), &noise(400, number)));
+    }
+    entries
+}
+
+/// How much memory each reader of a whole tree takes for one of so many files.
+fn readers(files: u64) -> Vec<(&'static str, u64)> {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, store) = (dir.path().join("source"), dir.path().join("store"));
+    let host = Host::local(&dir.path().join("home"), &store);
+    fs::create_dir(&source).unwrap();
+    let mut entries = small_files(files);
+    let first = host.snapshot(&source, "acme/alice");
+    Forge::of(&store, "acme/alice/131").write_spanned(&entries);
+    fs::write(source.join("x"), "x").unwrap();
+    host.snapshot(&source, "acme/alice");
+    let at = entries.len() / 2;
+    entries[at] = file(&entries[at].path.to_string(), b"another");
+    let mut forge = Forge::of(&store, "acme/alice/131");
+    forge.write_spanned(&entries);
+    drop(entries);
+    let reader = Host::local(&dir.path().join("another home"), &store);
+    let (out, archives) = (dir.path().join("out"), dir.path().join("archives"));
+    let before = format!("acme/alice@{}", first["record"].as_str().unwrap());
+    let commands: [(&'static str, Vec<&str>); 5] = [
+        ("restore", vec!["restore", "acme/alice", out.to_str().unwrap()]),
+        ("export", vec!["export", "acme/alice", "-o", archives.to_str().unwrap()]),
+        ("verify", vec!["verify", "acme/alice"]),
+        ("diff", vec!["diff", &before]),
+        ("find", vec!["find", "acme/alice", "nothing like it"]),
+    ];
+    let peaks = commands.map(|(name, command)| {
+        let (peak, ended) = watched_to_the_end(reader.start(command));
+        // No index has what was put into the store like this.
+        let expected: &[i32] = if name == "verify" { &[0, DAMAGED] } else { &[0] };
+        assert!(ended.code.is_some_and(|code| expected.contains(&code)), "{name}: {ended:#?}");
+        (name, peak)
+    });
+    println!("{files} files: {:?}", peaks.map(|(name, peak)| format!("{name}: {} MiB", peak >> 20)));
+    peaks.to_vec()
+}
+
+/// Their trees take thirty megabytes and, held as entries, twice that.
+#[test]
+fn a_tree_of_many_files_is_read_in_little_more_memory_than_a_small_one() {
+    let (few, many) = (readers(1000), readers(60_000));
+    for ((command, few), (_, many)) in few.into_iter().zip(many) {
+        assert!(many <= few + (24 << 20), "{command}: {} MiB, and {} MiB", few >> 20, many >> 20);
+    }
 }

@@ -5,8 +5,10 @@
 
 mod listing;
 mod segments;
+pub mod stream;
+mod windows;
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use bytes::Bytes;
 
@@ -17,10 +19,11 @@ use crate::{
     Error, Result,
     format::{
         record::{Content, Record},
-        root::Root,
+        root::{Root, Span},
         segment::covered,
         tree::{Entry, Kind, TreePath, in_order},
     },
+    id::PackId,
 };
 
 /// The tree of one snapshot.
@@ -46,7 +49,7 @@ impl SnapshotTree {
         let content = content(record)?;
         if Metadata::is_small(content) {
             let metadata = Metadata::load(store, record.record, record.generation, content).await?;
-            return Ok(Self::new(Segments::whole(store, metadata)?));
+            return Ok(Self::new(Segments::of_whole(store, metadata)?));
         }
         Self::by_need(store, record).await
     }
@@ -57,7 +60,7 @@ impl SnapshotTree {
         let content = content(record)?;
         let root = Metadata::fetch_root(store, content).await?;
         if !root.is_spanned() {
-            return Ok(Self::new(Segments::whole(store, Metadata::fetch(store, content).await?)?));
+            return Ok(Self::new(Segments::of_whole(store, Metadata::fetch(store, content).await?)?));
         }
         Ok(Self::of_root(store, root))
     }
@@ -65,6 +68,15 @@ impl SnapshotTree {
     /// The tree of a root with spans.
     pub(crate) fn of_root(store: &TenantStore, root: Root) -> Self {
         Self::new(Segments::by_need(store, root))
+    }
+
+    /// Reads it from the bucket and never from what this host has kept, to find out whether it is whole there.
+    pub async fn from_bucket(store: &TenantStore, record: &Record) -> Result<Self> {
+        let content = content(record)?;
+        if Metadata::is_small(content) {
+            return Ok(Self::new(Segments::of_whole(store, Metadata::fetch(store, content).await?)?));
+        }
+        Self::by_need(store, record).await
     }
 
     fn new(segments: Segments) -> Self {
@@ -76,6 +88,27 @@ impl SnapshotTree {
     /// What the tree consists of.
     pub fn root(&self) -> &Root {
         self.segments.root()
+    }
+
+    /// How many entries it has.
+    pub fn entries(&self) -> u64 {
+        self.sum(|span| span.entries)
+    }
+
+    /// The sizes of all its files.
+    pub fn content_bytes(&self) -> u64 {
+        self.sum(|span| span.content_bytes)
+    }
+
+    /// The packs that it needs, with those of its segments.
+    pub fn packs(&self) -> BTreeSet<PackId> {
+        let spans = self.root().segments.iter().filter_map(|segment| segment.span.as_ref());
+        let of_chunks = spans.flat_map(|span| span.packs.iter().map(|used| used.pack));
+        of_chunks.chain(self.root().blobs().map(|blob| blob.pack)).collect()
+    }
+
+    fn sum(&self, of: fn(&Span) -> u64) -> u64 {
+        self.root().segments.iter().filter_map(|segment| segment.span.as_ref()).map(of).sum()
     }
 
     /// What a path names.

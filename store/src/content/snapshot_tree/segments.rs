@@ -64,7 +64,7 @@ pub(super) struct Segments {
 
 impl Segments {
     /// Of a tree whose segments have been fetched.
-    pub fn whole(store: &TenantStore, metadata: Metadata) -> Result<Self> {
+    pub fn of_whole(store: &TenantStore, metadata: Metadata) -> Result<Self> {
         let root = metadata.spanned_root()?;
         Ok(Self { store: store.clone(), root, whole: Some(metadata), held: Mutex::default() })
     }
@@ -76,6 +76,15 @@ impl Segments {
 
     pub fn root(&self) -> &Root {
         &self.root
+    }
+
+    pub fn store(&self) -> &TenantStore {
+        &self.store
+    }
+
+    /// All of them as they are stored, if the tree is small.
+    pub fn whole(&self) -> Option<&Metadata> {
+        self.whole.as_ref()
     }
 
     pub fn len(&self) -> usize {

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 use super::{
     locate::followed,
-    open::{self, Kept},
+    open::{self, Kept, check_tree_size, kept_tree, release},
 };
 use crate::{
     Error, Result,
@@ -22,7 +22,10 @@ use crate::{
     content::{
         TenantStore,
         chunk::Piece,
-        snapshot_tree::{SnapshotTree, TreeFile},
+        snapshot_tree::{
+            SnapshotTree, TreeFile,
+            stream::{LocatedEntry, TreeStream},
+        },
         workers::blocking,
     },
     error::IoContext,
@@ -41,17 +44,49 @@ static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 /// All names of a snapshot, in order.
 pub async fn entries(store: &TenantStore, record: &Record) -> Result<Vec<Entry>> {
     let (kept, opened) = open::kept(store, record, Rules::ALL).await?;
-    if let Some((pinned, _)) = kept {
-        pinned.release().await;
-    }
+    release(kept).await;
     Ok(opened.entries)
+}
+
+/// Tells `each` every entry of a snapshot, in order, with the file behind it: a hard link's is the one it links to. Of the
+/// tree, no more is held than the files that hard links lead to.
+pub async fn each(
+    store: &TenantStore,
+    record: &Record,
+    each: impl FnMut(&Entry, Option<&Entry>),
+) -> Result<()> {
+    let (kept, (record, tree)) = kept_tree(store, record).await?;
+    let told = match check_tree_size(&record, &tree) {
+        Ok(()) => tell(tree, each).await,
+        Err(error) => Err(error),
+    };
+    release(kept).await;
+    told
+}
+
+async fn tell(tree: Arc<SnapshotTree>, mut each: impl FnMut(&Entry, Option<&Entry>)) -> Result<()> {
+    let mut stream = TreeStream::new(tree).await?;
+    let (linked, mut behind) = (stream.linked(), HashMap::new());
+    while let Some(entries) = stream.next().await? {
+        for LocatedEntry { entry, .. } in entries {
+            match &entry.kind {
+                Kind::File { .. } => each(&entry, Some(&entry)),
+                Kind::HardLink { target } => each(&entry, behind.get(target)),
+                _ => each(&entry, None),
+            }
+            if linked.holds(&entry.path) {
+                behind.insert(entry.path.clone(), entry);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// A directory of a snapshot, or all below it; of anything else, that alone. Only the part of the tree that has
 /// them is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
-    /// The entries, in order.
+    /// The entries, in order; of all below a directory, files without their extents.
     pub entries: Vec<Entry>,
     /// For each hard link among them, the file behind it.
     behind: HashMap<TreePath, Entry>,
@@ -74,7 +109,7 @@ pub async fn list(
     path: &TreePath,
     is_recursive: bool,
 ) -> Result<Option<Listing>> {
-    let (kept, (_, tree)) = open_tree(store, record).await?;
+    let (kept, (_, tree)) = kept_tree(store, record).await?;
     let listed = listing(&tree, path, is_recursive).await;
     release(kept).await;
     listed
@@ -84,7 +119,7 @@ async fn listing(tree: &SnapshotTree, path: &TreePath, is_recursive: bool) -> Re
     let Some(named) = tree.entry(path).await? else { return Ok(None) };
     let mut entries = Vec::new();
     match (&named.kind, is_recursive) {
-        (Kind::Directory, true) => tree.below(path, |entry| entries.push(entry.clone())).await?,
+        (Kind::Directory, true) => tree.below(path, |entry| entries.push(without_content(entry))).await?,
         (Kind::Directory, false) => entries = tree.children(path).await?,
         _ => entries.push(named),
     }
@@ -99,11 +134,13 @@ async fn listing(tree: &SnapshotTree, path: &TreePath, is_recursive: bool) -> Re
     Ok(Some(Listing { entries, behind }))
 }
 
-/// Pins a snapshot and reads its tree by need. The record is the one that the tree was read by.
-async fn open_tree(store: &TenantStore, record: &Record) -> Result<(Option<Kept>, (Record, SnapshotTree))> {
-    let read = |record| async move { SnapshotTree::open(store, &record).await };
-    let open = |record| open::as_it_is_now(store, record, read);
-    open::kept_while(store, record, Rules::ALL, open).await
+/// An entry as it is listed.
+fn without_content(entry: &Entry) -> Entry {
+    let kind = match &entry.kind {
+        Kind::File { size, .. } => Kind::File { size: *size, extents: Vec::new() },
+        kind => kind.clone(),
+    };
+    Entry { path: entry.path.clone(), meta: entry.meta.clone(), kind }
 }
 
 /// What a path names.
@@ -153,7 +190,7 @@ pub struct OpenFile {
 impl OpenFile {
     /// Finds a file of a snapshot.
     pub async fn open(store: &TenantStore, record: &Record, path: &TreePath) -> Result<Self> {
-        let (kept, (record, tree)) = open_tree(store, record).await?;
+        let (kept, (record, tree)) = kept_tree(store, record).await?;
         match content(&tree, &record, path).await {
             Ok(TreeFile { entry, pieces }) => {
                 let extents = match entry.kind {
@@ -181,12 +218,6 @@ impl OpenFile {
         let written = write_content(&store, &record, (extents, pieces), (out, shown)).await;
         release(kept).await;
         written.map(|()| size)
-    }
-}
-
-async fn release(kept: Option<Kept>) {
-    if let Some((pinned, _)) = kept {
-        pinned.release().await;
     }
 }
 

@@ -17,9 +17,9 @@ mod open_pinned;
 #[cfg(test)]
 mod tests;
 
-pub(in crate::ops) use open_pinned::kept_while;
 use open_pinned::{Attempt, Lasting};
 pub use open_pinned::{Kept, kept};
+pub(in crate::ops) use open_pinned::{kept_tree, release};
 
 use std::sync::Arc;
 
@@ -43,7 +43,10 @@ use crate::{
         session_root::{Owner, Roots},
         store::Store,
     },
-    content::{TenantStore, chunk::Piece, meta::Metadata, relocator::LOOKS, workers::blocking},
+    content::{
+        TenantStore, chunk::Piece, meta::Metadata, relocator::LOOKS, snapshot_tree::SnapshotTree,
+        workers::blocking,
+    },
     format::{
         event::Actor,
         pointer::{Pointer, Target},
@@ -133,8 +136,16 @@ where
 
 /// A record says how large its files are, and limits are compared with that before anything is
 /// fetched: so it must be so.
-pub(in crate::ops) fn check_size(record: &Record, entries: &[Entry]) -> Result<()> {
-    let found: u64 = entries.iter().map(Entry::size).sum();
+fn check_size(record: &Record, entries: &[Entry]) -> Result<()> {
+    check_bytes(record, entries.iter().map(Entry::size).sum())
+}
+
+/// The same of a tree that is read by need: its root says how large the files of each segment are.
+pub(in crate::ops) fn check_tree_size(record: &Record, tree: &SnapshotTree) -> Result<()> {
+    check_bytes(record, tree.content_bytes())
+}
+
+fn check_bytes(record: &Record, found: u64) -> Result<()> {
     if found == record.uncompressed_size_bytes {
         return Ok(());
     }

@@ -1,6 +1,6 @@
 //! Checks the chunks of a snapshot: whether they are there, and whole.
 
-use std::sync::Arc;
+use std::{mem, sync::Arc};
 
 use futures::{StreamExt, stream};
 
@@ -9,14 +9,21 @@ use crate::{
     Result,
     content::{
         TenantStore,
+        chunk::Piece,
         damage::DamagedFrames,
         reader::{Fetch, Verified, Want, plan},
+        snapshot_tree::{
+            SnapshotTree,
+            stream::{LocatedEntry, TreeStream},
+        },
         workers::blocking,
     },
-    format::{layout, record::Record, table::Location, tree::Entry},
-    id::ChunkId,
+    format::{layout, record::Record, tree::Entry},
     progress::Tick,
 };
+
+/// How many chunks are planned together, so that what lies together is read together: all of an ordinary profile.
+const READ_TOGETHER: usize = 64 << 10;
 
 /// What a chunk's stored bytes should add up to.
 type Crc = u32;
@@ -31,33 +38,48 @@ impl Check<'_> {
     pub(super) async fn chunks(
         &mut self,
         record: &Record,
-        entries: &[Entry],
-        locations: &[Location],
+        tree: &Arc<SnapshotTree>,
         name: &str,
     ) -> Result<()> {
         let marked = record.damage.as_ref().map(DamagedFrames::from).unwrap_or_default();
-        let uses = || entries.iter().flat_map(|entry| entry.chunks().map(move |chunk| (chunk, entry)));
         let mut wants = Vec::new();
-        for (((id, raw_len), entry), location) in uses().zip(locations) {
-            let Some((place, crc)) = self.placed(&id, raw_len, location, name, entry) else { continue };
-            self.directories.check(place);
-            // Not due for one snapshot, it may be for another, whose mark names it.
-            let is_due = |sample: super::Sample| sample.holds(location.pack) || marked.holds(location);
-            if self.options.read_data && self.options.sample.is_none_or(is_due) && self.directories.see(place)
-            {
-                wants.push(Want { id, raw_len, location: *location, purpose: crc });
+        let mut stream = TreeStream::new(Arc::clone(tree)).await?;
+        while let Some(entries) = stream.next().await? {
+            for (piece, entry) in uses(&entries) {
+                let Some((place, crc)) = self.placed(&piece, name, entry) else { continue };
+                self.directories.check(place);
+                let Piece { id, raw_len, location } = piece;
+                // Not due for one snapshot, it may be for another, whose mark names it.
+                let is_due = |sample: super::Sample| sample.holds(location.pack) || marked.holds(&location);
+                if self.options.read_data
+                    && self.options.sample.is_none_or(is_due)
+                    && self.directories.see(place)
+                {
+                    wants.push(Want { id, raw_len, location, purpose: crc });
+                }
+            }
+            if wants.len() >= READ_TOGETHER {
+                self.read(mem::take(&mut wants)).await?;
             }
         }
         if !wants.is_empty() {
             self.read(wants).await?;
         }
-        if self.wrong.is_empty() {
-            return Ok(());
+        if !self.wrong.is_empty() {
+            self.name_files(tree, name).await?;
         }
-        for ((_, entry), location) in uses().zip(locations) {
-            if let Some(reason) = self.wrong.get(&(location.pack, location.offset)) {
-                let pack = layout::pack(&self.store.tenant, location.pack);
-                self.findings.find(pack, reason, name, Some(&entry.path.to_string()));
+        Ok(())
+    }
+
+    /// Names the files that need what is wrong.
+    async fn name_files(&mut self, tree: &Arc<SnapshotTree>, name: &str) -> Result<()> {
+        let mut stream = TreeStream::new(Arc::clone(tree)).await?;
+        while let Some(entries) = stream.next().await? {
+            for (Piece { location, .. }, entry) in uses(&entries) {
+                if let Some(reason) = self.wrong.get(&(location.pack, location.offset)) {
+                    let pack = layout::pack(&self.store.tenant, location.pack);
+                    self.findings.find(pack, reason, name, Some(&entry.path.to_string()));
+                }
             }
         }
         Ok(())
@@ -89,14 +111,8 @@ impl Check<'_> {
     }
 
     /// Where the chunk is, and the checksum of its stored bytes, if the pack's own directory has it there.
-    fn placed(
-        &mut self,
-        id: &ChunkId,
-        raw_len: u32,
-        location: &Location,
-        name: &str,
-        entry: &Entry,
-    ) -> Option<(Place, Crc)> {
+    fn placed(&mut self, piece: &Piece, name: &str, entry: &Entry) -> Option<(Place, Crc)> {
+        let Piece { id, raw_len, location } = piece;
         let pack = || layout::pack(&self.store.tenant, location.pack);
         if !self.directories.is_readable(&location.pack) {
             self.findings.find(pack(), "it cannot be used", name, Some(&entry.path.to_string()));
@@ -105,7 +121,7 @@ impl Check<'_> {
         let there = self.directories.at(location.pack, location.offset);
         let found = there.filter(|(_, entry)| {
             entry.id == *id
-                && entry.raw_len == raw_len
+                && entry.raw_len == *raw_len
                 && entry.stored_len == location.stored_len
                 && entry.codec == location.codec
         });
@@ -120,6 +136,11 @@ impl Check<'_> {
         }
         found.map(|(place, entry)| (place, entry.crc))
     }
+}
+
+/// Every chunk of some entries, with the entry that needs it.
+fn uses(entries: &[LocatedEntry]) -> impl Iterator<Item = (Piece, &Entry)> {
+    entries.iter().flat_map(|found| found.pieces().map(|piece| (piece, &found.entry)))
 }
 
 /// Fetches some chunks and checks each, away from the threads that wait.

@@ -31,14 +31,14 @@ use crate::{
     Error, Result,
     bucket::BucketError,
     catalog::{pointer, records},
-    content::{TenantStore, damage::DamagedFrames, meta::Metadata},
+    content::{TenantStore, damage::DamagedFrames, snapshot_tree::SnapshotTree},
     format::{
         layout,
         record::{Content, Record, State},
     },
     id::{PackId, PackSeq, RecordId},
     name::Lineage,
-    ops::read::open::check_size,
+    ops::read::open::check_tree_size,
     progress::Progress,
 };
 
@@ -291,33 +291,33 @@ impl Check<'_> {
 
     async fn snapshot(&mut self, lineage: &Lineage, record: &Record, name: &str) -> Result<()> {
         let Some(content) = &record.content else { return Ok(()) };
-        let metadata = match Metadata::fetch(self.store, content).await {
-            Err(error) if is_loss(&error) => {
-                self.lose_metadata(content, name).await?;
-                return Err(error);
-            }
-            metadata => metadata?,
-        };
-        let (entries, locations) = match metadata.decode() {
-            Err(error) if is_loss(&error) => {
-                self.lose_metadata(content, name).await?;
-                return Err(error);
-            }
-            decoded => decoded?,
-        };
-        if let Err(error) = check_size(record, &entries) {
+        let looked = self.tree(lineage, record, content, name).await;
+        if matches!(&looked, Err(error) if is_loss(error)) {
+            self.lose_metadata(content, name).await?;
+        }
+        looked
+    }
+
+    /// Reads the tree of a snapshot, and what it needs.
+    async fn tree(
+        &mut self,
+        lineage: &Lineage,
+        record: &Record,
+        content: &Content,
+        name: &str,
+    ) -> Result<()> {
+        let tree = Arc::new(SnapshotTree::from_bucket(self.store, record).await?);
+        if let Err(error) = check_tree_size(record, &tree) {
             self.findings.damaged(error, name, None)?;
         }
-        let mut needed: BTreeSet<PackId> = locations.iter().map(|location| location.pack).collect();
-        needed.extend(metadata.root.blobs().map(|blob| blob.pack));
-        drop(metadata);
+        let needed = tree.packs();
         let listed: BTreeSet<PackId> = content.packs.iter().map(|used| used.pack).collect();
         self.read_directories(needed.union(&listed).copied(), name).await?;
         if let Some(pack) = needed.difference(&listed).next() {
             let key = layout::record(lineage, record.record);
             self.findings.find(key, format!("it does not say that it needs pack {pack}"), name, None);
         }
-        self.chunks(record, &entries, &locations, name).await
+        self.chunks(record, &tree, name).await
     }
 
     /// The tree of a snapshot cannot be read: finds out which packs are to blame.

@@ -22,7 +22,7 @@ use crate::{
 
 /// How much of the tree is wanted at a time, uncompressed.
 const WINDOW_BYTES: u64 = 8 << 20;
-const WINDOWS_AHEAD: usize = 3;
+pub(in crate::ops) const WINDOWS_AHEAD: usize = 3;
 const REQUESTS_OF_A_WINDOW: usize = 4;
 
 /// A chunk: as it is, and as it is stored.
@@ -45,17 +45,21 @@ pub(in crate::ops) fn windows(
     pieces: impl Iterator<Item = Piece> + Send + 'static,
 ) -> impl Stream<Item = Result<Window>> {
     stream::iter(cut(pieces))
-        .map(move |pieces| {
-            let (store, whereabouts) = (store.clone(), Arc::clone(&whereabouts));
-            // On a task of its own: it goes on while nobody asks for it.
-            let task = tokio::spawn(async move { window(store, &whereabouts, pieces).await });
-            async move { task.await.unwrap_or_else(|error| Err(Error::Internal { what: error.to_string() })) }
-        })
+        .map(move |pieces| begin((store.clone(), Arc::clone(&whereabouts)), pieces))
         .buffered(WINDOWS_AHEAD)
 }
 
+/// Fetches a window, on a task of its own: it goes on while nobody asks for it.
+pub(in crate::ops) fn begin(
+    (store, whereabouts): (TenantStore, Arc<Relocator>),
+    pieces: Vec<Piece>,
+) -> impl Future<Output = Result<Window>> {
+    let task = tokio::spawn(async move { window(store, &whereabouts, pieces).await });
+    async move { task.await.unwrap_or_else(|error| Err(Error::Internal { what: error.to_string() })) }
+}
+
 /// Runs of pieces that together are about a window long.
-fn cut(pieces: impl Iterator<Item = Piece>) -> impl Iterator<Item = Vec<Piece>> {
+pub(in crate::ops) fn cut(pieces: impl Iterator<Item = Piece>) -> impl Iterator<Item = Vec<Piece>> {
     let mut pieces = pieces.peekable();
     std::iter::from_fn(move || {
         let (mut run, mut bytes) = (Vec::new(), 0);

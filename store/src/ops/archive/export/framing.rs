@@ -49,14 +49,14 @@ pub(super) struct Splice<W> {
 }
 
 impl<W: Write> Frames<W> {
-    /// `tar_bytes` is how long the stream will be.
-    pub fn new(framing: Framing, tar_bytes: u64, out: W) -> io::Result<Self> {
+    /// `tar_bytes` is how long the stream will be, if that is known.
+    pub fn new(framing: Framing, tar_bytes: Option<u64>, out: W) -> io::Result<Self> {
         match framing {
             Framing::Solid { level, threads } => {
                 let mut encoder = Encoder::new(out, level)?;
                 encoder.include_checksum(true)?;
                 // Stated in the frame, for decoders that want to know it first.
-                encoder.set_pledged_src_size(Some(tar_bytes))?;
+                encoder.set_pledged_src_size(tar_bytes)?;
                 encoder.multithread(threads)?;
                 Ok(Self::Solid(encoder))
             }

@@ -6,7 +6,9 @@
 mod atomic_file;
 pub(in crate::ops) mod chunk_stream;
 mod digest;
+mod feed;
 mod framing;
+mod members;
 mod seal;
 mod stream;
 
@@ -23,24 +25,29 @@ use std::{
 use futures::StreamExt;
 use tokio::sync::mpsc;
 
+use self::members::Members;
 pub use crate::archive::members::Times;
 use crate::{
     Error, Result,
     catalog::{records, rules::Rules},
-    content::{TenantStore, workers::blocking},
+    content::{
+        TenantStore,
+        snapshot_tree::{SnapshotTree, stream::TreeStream},
+        workers::blocking,
+    },
     error::IoContext,
     format::{layout, manifest::Manifest, record::Record},
     id::Sha256,
     name::Lineage,
     ops::read::{
         locate::followed,
-        open::{self, Opened},
+        open::{check_tree_size, kept_tree, release},
     },
     progress::Progress,
 };
 
-/// Windows of chunks that wait to be written, beside those that are being fetched.
-const WINDOWS_WAITING: usize = 1;
+/// Windows of chunks, or entries, that wait to be written, beside those that are being fetched.
+const FED_AHEAD: usize = 1;
 const WRITE_BYTES: usize = 1 << 20;
 
 /// How to write an archive.
@@ -96,37 +103,41 @@ pub async fn write<W: Write + Send + 'static>(
     (out, shown): (W, PathBuf),
     progress: Arc<dyn Progress>,
 ) -> Result<(Archive, W)> {
-    let (kept, opened) = open::kept(store, record, Rules::ALL).await?;
-    let written = write_snapshot(store, opened, request, (out, shown), progress).await;
-    if let Some((pinned, _)) = kept {
-        pinned.release().await;
-    }
+    let (kept, (record, tree)) = kept_tree(store, record).await?;
+    let written = write_snapshot(store, (record, tree), request, (out, shown), progress).await;
+    release(kept).await;
     written
 }
 
 async fn write_snapshot<W: Write + Send + 'static>(
     store: &TenantStore,
-    opened: Opened,
+    (record, tree): (Record, Arc<SnapshotTree>),
     request: Request,
     (out, shown): (W, PathBuf),
     progress: Arc<dyn Progress>,
 ) -> Result<(Archive, W)> {
-    let bytes = opened.record.uncompressed_size_bytes;
+    check_tree_size(&record, &tree)?;
+    let bytes = record.uncompressed_size_bytes;
     if bytes > request.max_bytes {
-        let path = format!("snapshot {}", opened.record.sha256_prefix()).into();
+        let path = format!("snapshot {}", record.sha256_prefix()).into();
         return Err(Error::ProfileTooLarge { path, bytes, limit: request.max_bytes, largest: Vec::new() });
     }
-    let whereabouts = Arc::new(followed(store, &opened.record, Rules::ALL));
-    let pieces: Vec<_> = opened.pieces().flatten().collect();
-    let members = stream::Members::new(opened.entries, request.times);
-    progress.begin("export", members.count(|_| true), members.bytes());
-    let (sender, receiver) = mpsc::channel(WINDOWS_WAITING);
-    let writer = blocking(move || stream::write(&members, receiver, request, (out, shown), &progress));
-    let mut windows = std::pin::pin!(chunk_stream::windows((store.clone(), whereabouts), pieces.into_iter()));
+    let tar_bytes = match request.framing {
+        Framing::Solid { .. } => Some(feed::measure(&tree, request.times).await?),
+        Framing::Splice => None,
+    };
+    let stream = TreeStream::new(Arc::clone(&tree)).await?;
+    let members = Members::new(stream.linked(), request.times);
+    progress.begin("export", tree.entries(), tree.content_bytes());
+    let (sender, receiver) = mpsc::channel(FED_AHEAD);
+    let writer =
+        blocking(move || stream::write(members, (receiver, tar_bytes), request, (out, shown), &progress));
+    let whereabouts = Arc::new(followed(store, &record, Rules::ALL));
+    let mut fed = std::pin::pin!(feed::feed((store.clone(), whereabouts), stream));
     let feeder = async {
-        while let Some(window) = windows.next().await {
+        while let Some(next) = fed.next().await {
             // The writer has stopped; its error says why.
-            if sender.send(window).await.is_err() {
+            if sender.send(next).await.is_err() {
                 break;
             }
         }

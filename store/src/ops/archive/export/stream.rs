@@ -1,7 +1,6 @@
 //! Puts the tar stream of a tree together from heads, chunks and zeros.
 
 use std::{
-    collections::{HashMap, HashSet},
     io::{self, Write},
     path::PathBuf,
     sync::Arc,
@@ -13,76 +12,22 @@ use tokio::sync::mpsc::Receiver;
 
 use super::{
     Archive, Request,
-    chunk_stream::{Chunk, Window},
+    chunk_stream::Chunk,
     digest::Digest,
+    feed::Next,
     framing::{Frames, zeros},
+    members::Members,
 };
 use crate::{
     Error, Result,
-    archive::{
-        members::{self, Times},
-        padding,
-    },
+    archive::{members, padding},
     error::IoContext,
-    format::tree::{Entry, Extent, Kind, Meta, TreePath},
+    format::tree::{Entry, Extent, Kind},
     id::Sha256,
     progress::{Progress, Tick},
 };
 
 const ZEROS: usize = 128 << 10;
-
-/// The tree, and what is said of it before any content is there.
-#[derive(Debug)]
-pub(super) struct Members {
-    entries: Vec<Entry>,
-    /// Of the files that have several names.
-    shared: HashMap<TreePath, Meta>,
-    times: Times,
-}
-
-impl Members {
-    pub fn new(entries: Vec<Entry>, times: Times) -> Self {
-        let targets: HashSet<&TreePath> = entries
-            .iter()
-            .filter_map(|entry| match &entry.kind {
-                Kind::HardLink { target } => Some(target),
-                _ => None,
-            })
-            .collect();
-        let shared = entries
-            .iter()
-            .filter(|entry| targets.contains(&entry.path))
-            .map(|entry| (entry.path.clone(), entry.meta.clone()))
-            .collect();
-        Self { entries, shared, times }
-    }
-
-    fn head(&self, entry: &Entry) -> Option<Vec<u8>> {
-        let meta = match &entry.kind {
-            Kind::HardLink { target } => self.shared.get(target)?,
-            _ => &entry.meta,
-        };
-        members::head(entry, meta, self.times)
-    }
-
-    /// How long the stream is.
-    pub fn tar_bytes(&self) -> u64 {
-        let member = |entry: &Entry| {
-            let size = entry.size();
-            self.head(entry).map_or(0, |head| head.len() as u64 + size + padding(size) as u64)
-        };
-        self.entries.iter().map(member).sum::<u64>() + members::END.len() as u64
-    }
-
-    pub fn count(&self, of: impl Fn(&Kind) -> bool) -> u64 {
-        self.entries.iter().filter(|entry| of(&entry.kind)).count() as u64
-    }
-
-    /// The sizes of all files.
-    pub fn bytes(&self) -> u64 {
-        self.entries.iter().map(Entry::size).sum()
-    }
-}
 
 /// What is written goes by here: it is counted and digested.
 struct Tally<W> {
@@ -104,40 +49,47 @@ impl<W: Write> Write for Tally<W> {
     }
 }
 
-/// Writes the archive of `members`, whose chunks come from `windows`.
+/// Writes the archive of a tree that comes from `fed`. How long its stream is must be known if it is to be stated.
 pub(super) fn write<W: Write>(
-    members: &Members,
-    windows: Receiver<Result<Window>>,
+    mut members: Members,
+    (fed, tar_bytes): (Receiver<Result<Next>>, Option<u64>),
     request: Request,
     (out, shown): (W, PathBuf),
     progress: &Arc<dyn Progress>,
 ) -> Result<(Archive, W)> {
-    let tar_bytes = members.tar_bytes();
     let tally = Tally { out, hasher: sha2::Sha256::new(), bytes: 0 };
     let mut stream = Stream {
         frames: Frames::new(request.framing, tar_bytes, tally).at("cannot write", &shown)?,
         digest: Digest::start(),
+        bytes: 0,
         zeros: zeros(ZEROS),
         shown,
     };
-    let mut chunks = Chunks { windows, window: Vec::new().into_iter(), fetched_bytes: 0 };
-    for entry in &members.entries {
-        let Some(head) = members.head(entry) else { continue };
-        stream.bytes(head.into())?;
-        if let Kind::File { size, extents } = &entry.kind {
-            for extent in extents {
-                match extent {
-                    Extent::Hole(len) => stream.zeros(*len)?,
-                    Extent::Inline(bytes) => stream.bytes(Bytes::copy_from_slice(bytes))?,
-                    Extent::Chunk { .. } => stream.chunk(&chunks.take(progress)?)?,
+    let mut fed = Fed { fed, window: Vec::new().into_iter(), fetched_bytes: 0 };
+    let (mut files, mut skipped) = (0, 0);
+    while let Some(entries) = fed.entries()? {
+        for entry in &entries {
+            let Some(head) = members.head(entry) else {
+                skipped += 1;
+                continue;
+            };
+            stream.bytes(head.into())?;
+            files += u64::from(matches!(entry.kind, Kind::File { .. } | Kind::HardLink { .. }));
+            if let Kind::File { size, extents } = &entry.kind {
+                for extent in extents {
+                    match extent {
+                        Extent::Hole(len) => stream.zeros(*len)?,
+                        Extent::Inline(bytes) => stream.bytes(Bytes::copy_from_slice(bytes))?,
+                        Extent::Chunk { .. } => stream.chunk(&fed.chunk(progress)?)?,
+                    }
                 }
+                stream.zeros(padding(*size) as u64)?;
+                progress.tick(Tick { files: 1, bytes: *size, ..Tick::default() });
             }
-            stream.zeros(padding(*size) as u64)?;
-            progress.tick(Tick { files: 1, bytes: *size, ..Tick::default() });
         }
     }
     stream.zeros(members::END.len() as u64)?;
-    let Stream { frames, digest, shown, .. } = stream;
+    let Stream { frames, digest, bytes: tar_size_bytes, shown, .. } = stream;
     let mut tally = frames.finish().at("cannot write", &shown)?;
     if let Some(seal) = request.seal {
         tally.write_all(&seal.frame()).at("cannot write", &shown)?;
@@ -147,39 +99,56 @@ pub(super) fn write<W: Write>(
         sha256: Sha256::from_bytes(tally.hasher.finalize().into()),
         size_bytes: tally.bytes,
         tar_sha256: digest.finish()?,
-        tar_size_bytes: tar_bytes,
-        files: members.count(|kind| matches!(kind, Kind::File { .. } | Kind::HardLink { .. })),
-        skipped: members.entries.iter().filter(|entry| members.head(entry).is_none()).count() as u64,
-        fetched_bytes: chunks.fetched_bytes,
+        tar_size_bytes,
+        files,
+        skipped,
+        fetched_bytes: fed.fetched_bytes,
     };
     Ok((archive, tally.out))
 }
 
-/// The chunks of the tree, one after the other.
-struct Chunks {
-    windows: Receiver<Result<Window>>,
+/// The tree and its chunks, one after the other.
+struct Fed {
+    fed: Receiver<Result<Next>>,
     window: std::vec::IntoIter<Chunk>,
     fetched_bytes: u64,
 }
 
-impl Chunks {
-    fn take(&mut self, progress: &Arc<dyn Progress>) -> Result<Chunk> {
+impl Fed {
+    /// The next entries; `None` at the end of the tree.
+    fn entries(&mut self) -> Result<Option<Vec<Entry>>> {
+        match self.next()? {
+            Next::Entries(entries) => Ok(Some(entries)),
+            Next::Chunks(_) => Err(Error::Internal { what: "chunks that no entry has".to_owned() }),
+            Next::End => Ok(None),
+        }
+    }
+
+    fn chunk(&mut self, progress: &Arc<dyn Progress>) -> Result<Chunk> {
         loop {
             if let Some(chunk) = self.window.next() {
                 return Ok(chunk);
             }
-            // Whoever feeds us has ended before the tree did: nobody waits for the archive any more.
-            let window = self.windows.blocking_recv().ok_or(Error::Interrupted)??;
+            let Next::Chunks(window) = self.next()? else {
+                return Err(Error::Internal { what: "an entry without its chunks".to_owned() });
+            };
             self.fetched_bytes += window.fetched_bytes;
             progress.tick(Tick { transferred_bytes: window.fetched_bytes, ..Tick::default() });
             self.window = window.chunks.into_iter();
         }
+    }
+
+    fn next(&mut self) -> Result<Next> {
+        // Whoever feeds us has ended before the tree did: nobody waits for the archive any more.
+        self.fed.blocking_recv().ok_or(Error::Interrupted)?
     }
 }
 
 struct Stream<W: Write> {
     frames: Frames<W>,
     digest: Digest,
+    /// How long the stream is so far.
+    bytes: u64,
     zeros: Bytes,
     shown: PathBuf,
 }
@@ -187,12 +156,14 @@ struct Stream<W: Write> {
 impl<W: Write> Stream<W> {
     fn bytes(&mut self, bytes: Bytes) -> Result<()> {
         self.frames.bytes(&bytes).at("cannot write", &self.shown)?;
+        self.bytes += bytes.len() as u64;
         self.digest.update(bytes);
         Ok(())
     }
 
     fn chunk(&mut self, chunk: &Chunk) -> Result<()> {
         self.frames.chunk(chunk).at("cannot write", &self.shown)?;
+        self.bytes += chunk.raw.len() as u64;
         self.digest.update(chunk.raw.clone());
         Ok(())
     }

@@ -3,7 +3,31 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::*;
-use crate::format::tree::Time;
+use crate::format::tree::{Extent, Meta, Time, TreePath};
+
+/// Compares two trees as lists, each in order.
+fn compare(before: &[Entry], after: &[Entry]) -> Diff {
+    let mut comparison = Comparison::default();
+    let bytes = |entries: &[Entry]| entries.iter().map(Entry::size).sum();
+    (comparison.diff.totals.bytes_before, comparison.diff.totals.bytes_after) = (bytes(before), bytes(after));
+    let paths: BTreeSet<&TreePath> = before.iter().chain(after).map(|entry| &entry.path).collect();
+    let find = |entries: &[Entry], path: &TreePath| {
+        let entry = entries.iter().find(|entry| entry.path == *path)?.clone();
+        let file = match &entry.kind {
+            Kind::HardLink { target } => entries.iter().find(|entry| entry.path == *target).cloned(),
+            _ => None,
+        };
+        Some((LocatedEntry { entry, locations: Vec::new() }, file))
+    };
+    for path in paths {
+        let (a, b) = (find(before, path), find(after, path));
+        comparison.pair(
+            a.as_ref().map(|(found, file)| Told::of(found, file.as_ref())),
+            b.as_ref().map(|(found, file)| Told::of(found, file.as_ref())),
+        );
+    }
+    comparison.finish()
+}
 
 fn path(text: &str) -> TreePath {
     TreePath::new(text).unwrap()

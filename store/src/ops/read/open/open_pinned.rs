@@ -5,7 +5,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::Opened;
+use super::{Opened, as_it_is_now};
 use crate::{
     Error, ErrorKind, Result,
     bucket::RetryPolicy,
@@ -14,7 +14,7 @@ use crate::{
         records::{current, deleted},
         rules::Rules,
     },
-    content::{TenantStore, relocator::LOOKS},
+    content::{TenantStore, relocator::LOOKS, snapshot_tree::SnapshotTree},
     format::record::{Record, State},
     id::RecordId,
     name::Lineage,
@@ -88,9 +88,27 @@ pub async fn kept(store: &TenantStore, record: &Record, rules: Rules) -> Result<
     kept_while(store, record, rules, |record| Opened::load(store, record)).await
 }
 
+/// Pins the snapshot while it is read, and opens its tree, of which more is read by need. The record is the one
+/// that the tree was read by.
+pub(in crate::ops) async fn kept_tree(
+    store: &TenantStore,
+    record: &Record,
+) -> Result<(Option<Kept>, (Record, Arc<SnapshotTree>))> {
+    let read = |record| async move { SnapshotTree::open(store, &record).await.map(Arc::new) };
+    let open = |record| as_it_is_now(store, record, read);
+    kept_while(store, record, Rules::ALL, open).await
+}
+
+/// Lets a snapshot go that was pinned while it was read.
+pub(in crate::ops) async fn release(kept: Option<Kept>) {
+    if let Some((pinned, _)) = kept {
+        pinned.release().await;
+    }
+}
+
 /// Pins the snapshot while it is read, and has `open` read what is needed of it. Who may not write to the store
 /// reads without: what is deleted meanwhile stays for the grace of a collection.
-pub(in crate::ops) async fn kept_while<T, F>(
+async fn kept_while<T, F>(
     store: &TenantStore,
     record: &Record,
     rules: Rules,

@@ -1,55 +1,89 @@
-//! Chooses some paths of a snapshot instead of all of it.
+//! `Selection` chooses some paths of a snapshot instead of all of it.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use crate::{
     Result,
-    content::chunk::Piece,
-    format::tree::{Entry, Kind, TreePath},
-    ops::read::{browse, open::Opened},
+    content::snapshot_tree::{
+        SnapshotTree,
+        stream::{LocatedEntry, TreeStream},
+    },
+    format::{
+        record::Record,
+        tree::{Entry, Kind, TreePath},
+    },
+    ops::read::browse,
 };
 
-/// Leaves what `paths` name, all below them, and the directories they are in. A file of which only
-/// a hard link is left takes that link's name.
-pub(super) fn select(opened: Opened, paths: &[TreePath]) -> Result<Opened> {
-    for path in paths {
-        browse::entry(&opened.entries, path).ok_or_else(|| browse::missing(&opened.record, path))?;
-    }
-    let pieces: Vec<Vec<Piece>> = opened.pieces().collect();
-    let Opened { record, metadata, entries, .. } = opened;
-    let is_chosen = |path: &TreePath| paths.iter().any(|chosen| is_below(path, chosen));
-    let leads_there = |entry: &Entry| {
-        entry.kind == Kind::Directory && paths.iter().any(|chosen| is_below(chosen, &entry.path))
-    };
-    let (mut chosen, mut locations) = (Vec::new(), Vec::new());
-    // The names that files got whose own was not chosen.
-    let mut renamed: HashMap<TreePath, TreePath> = HashMap::new();
-    for (at, entry) in entries.iter().enumerate() {
-        if !is_chosen(&entry.path) && !leads_there(entry) {
-            continue;
-        }
-        let (entry, at) = match &entry.kind {
-            Kind::HardLink { target } if !is_chosen(target) => match renamed.get(target) {
-                Some(name) => (Entry { kind: Kind::HardLink { target: name.clone() }, ..entry.clone() }, at),
-                None => {
-                    let file = entries.binary_search_by(|other| other.path.cmp(target)).unwrap_or(at);
-                    renamed.insert(target.clone(), entry.path.clone());
-                    (Entry { path: entry.path.clone(), ..entries[file].clone() }, file)
-                }
-            },
-            _ => (entry.clone(), at),
-        };
-        locations.extend(pieces[at].iter().map(|piece| piece.location));
-        chosen.push(entry);
-    }
-    Ok(Opened { record, metadata, entries: chosen, locations })
+/// The entries that were chosen, in order.
+#[derive(Debug)]
+pub(super) struct Selection {
+    tree: Arc<SnapshotTree>,
+    stream: TreeStream,
+    /// What was chosen; all, if nothing was.
+    paths: Vec<TreePath>,
+    /// The names that files got whose own was not chosen.
+    renamed: HashMap<TreePath, TreePath>,
 }
 
-/// Whether `path` is `directory`, or in it.
-fn is_below(path: &TreePath, directory: &TreePath) -> bool {
-    let (path, directory) = (path.as_bytes(), directory.as_bytes());
-    match path.strip_prefix(directory) {
-        Some(rest) => directory.is_empty() || rest.is_empty() || rest.starts_with(b"/"),
-        None => false,
+impl Selection {
+    /// Chooses what `paths` name, all below them, and the directories they are in; without any, all. A file of
+    /// which only a hard link is chosen takes that link's name.
+    pub async fn new(record: &Record, tree: &Arc<SnapshotTree>, paths: &[TreePath]) -> Result<Self> {
+        for path in paths {
+            tree.entry(path).await?.ok_or_else(|| browse::missing(record, path))?;
+        }
+        let (tree, stream) = (Arc::clone(tree), TreeStream::new(Arc::clone(tree)).await?);
+        Ok(Self { tree, stream, paths: paths.to_vec(), renamed: HashMap::new() })
+    }
+
+    /// The next of them, which take about so much memory, perhaps none; `None` after the last one.
+    pub async fn next_within(&mut self, memory_bytes: usize) -> Result<Option<Vec<LocatedEntry>>> {
+        let Some(entries) = self.stream.next_within(memory_bytes).await? else { return Ok(None) };
+        if self.paths.is_empty() {
+            return Ok(Some(entries));
+        }
+        let mut chosen = Vec::new();
+        for found in entries {
+            if self.is_chosen(&found.entry.path) || self.leads_there(&found.entry) {
+                chosen.push(self.named(found).await?);
+            }
+        }
+        Ok(Some(chosen))
+    }
+
+    /// How many entries are chosen, and the sizes of all files among them.
+    pub async fn totals(mut self) -> Result<(u64, u64)> {
+        let (mut count, mut bytes) = (0, 0);
+        while let Some(chosen) = self.next_within(1).await? {
+            count += chosen.len() as u64;
+            bytes += chosen.iter().map(|found| found.entry.size()).sum::<u64>();
+        }
+        Ok((count, bytes))
+    }
+
+    /// Under the name by which it was chosen.
+    async fn named(&mut self, found: LocatedEntry) -> Result<LocatedEntry> {
+        let target = match &found.entry.kind {
+            Kind::HardLink { target } if !self.is_chosen(target) => target,
+            _ => return Ok(found),
+        };
+        if let Some(name) = self.renamed.get(target) {
+            let kind = Kind::HardLink { target: name.clone() };
+            return Ok(LocatedEntry { entry: Entry { kind, ..found.entry }, ..found });
+        }
+        let Some(file) = self.tree.file(target).await? else { return Ok(found) };
+        let path = found.entry.path.clone();
+        self.renamed.insert(target.clone(), path.clone());
+        let locations = file.pieces.iter().map(|piece| piece.location).collect();
+        Ok(LocatedEntry { entry: Entry { path, ..file.entry }, locations })
+    }
+
+    fn is_chosen(&self, path: &TreePath) -> bool {
+        self.paths.iter().any(|chosen| path.is_within(chosen))
+    }
+
+    fn leads_there(&self, entry: &Entry) -> bool {
+        entry.kind == Kind::Directory && self.paths.iter().any(|chosen| chosen.is_within(&entry.path))
     }
 }
