@@ -4,26 +4,30 @@
 //! segments that were read last are held, and no more.
 
 mod listing;
+mod numbers;
 mod segments;
 pub mod stream;
 mod windows;
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use bytes::Bytes;
-
 pub(crate) use self::segments::Part;
 use self::segments::Segments;
-use super::{TenantStore, chunk::Piece, meta::Metadata};
+use super::{
+    TenantStore,
+    chunk::Piece,
+    meta::{Fresh, Metadata},
+};
 use crate::{
     Error, Result,
     format::{
         record::{Content, Record},
         root::{Root, Span},
-        segment::covered,
+        segment::{Segment, covered},
+        table::Location,
         tree::{Entry, Kind, TreePath, in_order},
     },
-    id::PackId,
+    id::{PackId, RecordId},
 };
 
 /// The tree of one snapshot.
@@ -49,7 +53,7 @@ impl SnapshotTree {
         let content = content(record)?;
         if Metadata::is_small(content) {
             let metadata = Metadata::load(store, record.record, record.generation, content).await?;
-            return Ok(Self::new(Segments::of_whole(store, metadata)?));
+            return Self::of_metadata(store, Arc::new(metadata));
         }
         Self::by_need(store, record).await
     }
@@ -60,7 +64,7 @@ impl SnapshotTree {
         let content = content(record)?;
         let root = Metadata::fetch_root(store, content).await?;
         if !root.is_spanned() {
-            return Ok(Self::new(Segments::of_whole(store, Metadata::fetch(store, content).await?)?));
+            return Self::of_metadata(store, Arc::new(Metadata::fetch(store, content).await?));
         }
         Ok(Self::of_root(store, root))
     }
@@ -74,9 +78,39 @@ impl SnapshotTree {
     pub async fn from_bucket(store: &TenantStore, record: &Record) -> Result<Self> {
         let content = content(record)?;
         if Metadata::is_small(content) {
-            return Ok(Self::new(Segments::of_whole(store, Metadata::fetch(store, content).await?)?));
+            return Self::of_metadata(store, Arc::new(Metadata::fetch(store, content).await?));
         }
         Self::by_need(store, record).await
+    }
+
+    /// The tree whose segments have all been fetched.
+    pub fn of_metadata(store: &TenantStore, metadata: Arc<Metadata>) -> Result<Self> {
+        Ok(Self::new(Segments::whole(store, metadata)?))
+    }
+
+    /// The tree that a write has made of `base`: its root, and the segments that are new.
+    pub(crate) fn of_new(
+        store: &TenantStore,
+        base: Option<&Self>,
+        root: Root,
+        fresh: Vec<Fresh>,
+    ) -> Result<Self> {
+        let fresh = match base.and_then(Self::metadata) {
+            Some(base) => base.fill(&root, fresh),
+            None => fresh,
+        };
+        if fresh.iter().all(Option::is_some) {
+            let metadata = Metadata::of_fresh(root, fresh);
+            let whole =
+                metadata.ok_or_else(|| Error::Internal { what: "a segment that is missing".to_owned() })?;
+            return Self::of_metadata(store, Arc::new(whole));
+        }
+        Ok(Self::new(Segments::with_fresh(store, root, fresh, base.map(|base| &base.segments))))
+    }
+
+    /// All its segments, if they are at hand.
+    pub fn metadata(&self) -> Option<&Arc<Metadata>> {
+        self.segments.metadata()
     }
 
     fn new(segments: Segments) -> Self {
@@ -165,9 +199,16 @@ impl SnapshotTree {
         self.begins.get(self.begins.partition_point(|begins| *begins <= at)).copied()
     }
 
-    /// A tree segment and its table, as they are stored but decompressed.
-    pub(crate) async fn stored(&self, at: usize) -> Result<(Bytes, Bytes)> {
-        self.segments.stored(at).await
+    /// Keeps all segments for the next write or read on this host, if they are at hand.
+    pub(crate) fn remember(&self, store: &TenantStore, record: RecordId, generation: u64) {
+        if let Some(metadata) = self.metadata() {
+            metadata.remember(store, record, generation);
+        }
+    }
+
+    /// A segment as it is stored, and where its chunks lie.
+    pub(crate) async fn opened(&self, at: usize) -> Result<(Segment, Vec<Location>)> {
+        self.segments.opened(at).await
     }
 
     /// A segment, decoded.

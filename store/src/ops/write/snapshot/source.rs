@@ -20,7 +20,8 @@ use crate::{
     content::{
         chunk_fetcher::startup::{self, StartupRanges},
         ingest::Ingested,
-        meta::{Metadata, NewTree},
+        meta::NewTree,
+        snapshot_tree::SnapshotTree,
         unfinished::TakenOver,
         workers::blocking,
     },
@@ -42,8 +43,8 @@ pub(super) struct DirectorySource<'a> {
     before: Option<StatTrust>,
     /// Tells for each round of reading which of the files may be trusted next time, once that is known.
     rounds: Vec<JoinHandle<StatTrust>>,
-    /// The metadata that was stored, to be kept for the next write.
-    stored: Option<(Metadata, RecordId, u64)>,
+    /// The tree that was stored, to be kept for the next write.
+    stored: Option<(Arc<SnapshotTree>, RecordId, u64)>,
     read_files: u64,
     /// Files that keep the chunks they had.
     reused_files: u64,
@@ -137,8 +138,8 @@ impl<'a> DirectorySource<'a> {
         tokio::spawn(async move {
             let rounds: Vec<_> = futures::future::join_all(rounds).await.into_iter().collect();
             blocking(move || {
-                if let Some((metadata, record, generation)) = stored {
-                    metadata.remember(&store, record, generation);
+                if let Some((tree, record, generation)) = stored {
+                    tree.remember(&store, record, generation);
                 }
                 // One that ended badly trusts nothing.
                 let rounds: Vec<_> = rounds.into_iter().map(Result::unwrap_or_default).collect();
@@ -233,8 +234,8 @@ impl<'a> DirectorySource<'a> {
             record.counts.new_chunks = ingested.new_chunks;
             record.counts.new_bytes = ingested.new_bytes;
         };
-        let Finished { record, metadata, taken_over } = self.writer.finish(tree, describe).await?;
-        self.stored = Some((metadata, record.record, record.generation));
+        let Finished { record, tree, taken_over } = self.writer.finish(tree, describe).await?;
+        self.stored = Some((tree, record.record, record.generation));
         Ok((record, taken_over))
     }
 }
