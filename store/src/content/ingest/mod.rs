@@ -245,7 +245,9 @@ impl Ingest {
         let sent: Vec<ChunkId> = packer.ids().collect();
         self.uploader.submit(packer, place)?;
         let mut claimed = self.claimed.lock();
-        sent.iter().for_each(|id| drop(claimed.remove(id)));
+        for id in &sent {
+            claimed.remove(id);
+        }
         Ok(())
     }
 
