@@ -210,7 +210,7 @@ impl ProfileExaminer {
         (!missing.is_empty()).then(|| HoldBack { word: LOGGED_OUT, reason: format!("{LOGGED_OUT}: {told}") })
     }
 
-    /// Most cookies gone: a browser that could not read its keys, or started afresh.
+    /// Most cookies gone: a browser that could not read its keys, or started with an empty profile.
     fn shrink(&self, health: &Health, before: Option<&Health>) -> Option<HoldBack> {
         let most = self.policy.max_shrink_percent?;
         let old = before?.cookies.as_ref()?.rows;

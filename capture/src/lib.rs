@@ -1,4 +1,4 @@
-//! `capture` makes a browser profile hold still, and tells whether it is whole.
+//! `capture` ends the browser on a profile, and checks that the profile is whole.
 //!
 //! [`chrome`] knows the browser: which processes use a directory, how to end them without
 //! losing anything, what the profile says about itself. [`sqlite`] and [`leveldb`] know its

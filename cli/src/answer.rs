@@ -1,4 +1,4 @@
-//! `Answer` holds what a verb found out, as a document and as text.
+//! `Answer` holds the result of a verb, as a document and as text.
 
 use engine::{failure::Failure, outcome::Outcome};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! `Console` writes results to stdout, and talk to stderr.
+//! `Console` writes results to stdout, and remarks to stderr.
 
 use std::{
     io::{self, IsTerminal, Write},
@@ -257,7 +257,7 @@ fn pretty(document: &Value) -> String {
     text
 }
 
-/// Whoever reads stdout may stop at any time; that is no failure.
+/// The reader of stdout may stop at any time; that is no failure.
 pub(crate) fn print(text: &str) -> ExitCode {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(secret::hidden(text).as_bytes()).and_then(|()| stdout.flush()) {

@@ -212,7 +212,7 @@ impl SnapshotChoice {
         self.name.with_sha(self.sha.as_ref())
     }
 
-    /// As [`Self::reference`]; but whoever types `latest` has named one.
+    /// As [`Self::reference`]; but `latest` counts as a name.
     pub fn named(&self) -> Result<Option<&Reference>, Failure> {
         Ok(self.reference()?.or(self.name.typed()))
     }

@@ -19,7 +19,7 @@ pub trait Observer: Debug + Send + Sync {
     /// Something happened.
     fn observe(&self, observation: &Observation<'_>);
 
-    /// Whether the door keeps stdout for itself. The commands that it starts then write to stderr.
+    /// Whether the front end uses stdout itself. The commands that the engine starts then write to stderr.
     fn owns_stdout(&self) -> bool {
         true
     }

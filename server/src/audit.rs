@@ -1,4 +1,4 @@
-//! `Audit` writes down who asked for what, and what came of it: in the log, and in the store.
+//! `Audit` records each request, its caller and its result: in the log, and in the store.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! `LiveJobs` holds the jobs that this server does, with their logs and how far they are.
+//! `LiveJobs` holds the jobs that this server does, with their logs and their progress.
 
 use std::{collections::VecDeque, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! `once` carries a request with an `Idempotency-Key` out once, however often it is sent.
+//! `once` carries out a request with an `Idempotency-Key` once, however often it is sent.
 
 use std::{sync::Arc, time::Instant};
 

@@ -1,4 +1,4 @@
-//! `page` shows the description of all routes to people: one page that needs nothing from elsewhere.
+//! `page` shows the description of all routes to people: one self-contained page.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! `Progress` ends a connection whose other side takes no bytes for too long.
+//! `Progress` ends a connection whose client accepts no bytes for too long.
 
 use std::{
     io,

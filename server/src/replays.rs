@@ -1,4 +1,4 @@
-//! `Replays` remembers what was answered to requests with an `Idempotency-Key`, for a while and within limits.
+//! `Replays` remembers the answers to requests with an `Idempotency-Key`, for a while and within limits.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -153,7 +153,7 @@ impl Known {
     }
 }
 
-/// A request that is being carried out. One that comes to nothing is forgotten, so that it can be sent again.
+/// A request that is being carried out. A failed one is forgotten, so that it can be sent again.
 pub(crate) struct Ticket {
     replays: Arc<Replays>,
     name: Option<Name>,

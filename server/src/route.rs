@@ -1,4 +1,4 @@
-//! `Route` says what a route is for, who may use it, what it takes, and what it answers.
+//! `Route` describes a route: its purpose, its role, its input and its answer.
 
 use std::{fmt, pin::Pin};
 
@@ -16,9 +16,9 @@ use crate::{
 pub enum Access {
     /// Everybody.
     Open,
-    /// Whoever has at least this role for the tenant that the path names.
+    /// A caller with at least this role for the tenant in the path.
     Tenant(Role),
-    /// Whoever has at least this role; for which tenants is for the route to ask.
+    /// A caller with at least this role; the route checks the tenants.
     Token(Role),
 }
 

@@ -1,4 +1,4 @@
-//! `Work` brings what was begun to its end, whether or not the caller still waits for it.
+//! `Work` finishes a request that has begun, whether or not its caller still waits.
 
 use std::panic::AssertUnwindSafe;
 

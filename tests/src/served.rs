@@ -1,4 +1,4 @@
-//! A running `pstore serve`, and a caller that knows nothing but HTTP.
+//! `served` runs `pstore serve`, and has a caller that knows only HTTP.
 
 use std::{
     fmt::Write as _,

@@ -1,4 +1,4 @@
-//! `Limits` bounds what a cell may use. The cell sets these limits itself, before it reads the first byte; from
+//! `Limits` bounds the resources of a cell. The cell sets these limits itself, before it reads the first byte; from
 //! then on it can no longer change them.
 
 use std::io;

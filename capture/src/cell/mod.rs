@@ -1,4 +1,4 @@
-//! `Cell` is a confined process that examines databases nobody vouches for.
+//! `Cell` is a confined process that examines untrusted databases.
 //!
 //! What a website, or whoever made a snapshot, has put into a database is read by SQLite, which
 //! is written in C, and by our reader of LevelDB. Should either be led astray, that happens in a
@@ -28,7 +28,7 @@ pub use serve::serve;
 pub const VERB: &str = "examine-databases";
 
 const MEMORY_BYTES: u64 = 256 << 20;
-/// Longer than checks may take: whoever waits for them ends them first.
+/// Longer than checks may take: their caller ends them first.
 const CPU_SECONDS: u64 = 150;
 const GRACE: Duration = Duration::from_secs(10);
 

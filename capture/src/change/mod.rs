@@ -1,4 +1,4 @@
-//! `change` tells what became of a profile between two snapshots: cookies per site, settings, extensions, and
+//! `change` compares the profiles of two snapshots: cookies per site, settings, extensions, and
 //! origins that keep something.
 //!
 //! Values are never told: neither those of cookies nor those of settings.

@@ -1,4 +1,4 @@
-//! `OpenFiles` lists what a process has open below a directory.
+//! `OpenFiles` lists the files that a process has open below a directory.
 //!
 //! Only what it could still write to is told by name: another reader, be it a second capture
 //! or an indexer, cannot make a copy wrong.

@@ -1,4 +1,4 @@
-//! `process` reads what `/proc` shows of one process, and signals it.
+//! `process` reads one process's entries in `/proc`, and signals it.
 
 use std::{
     ffi::OsString,
@@ -138,7 +138,7 @@ pub(super) fn owner(pid: u32) -> Option<u32> {
     fs::metadata(format!("/proc/{pid}")).ok().map(|meta| meta.uid())
 }
 
-/// This process and those it was started by: a stop must not end whoever asked for it.
+/// This process and those it was started by: a stop must not end its own caller.
 pub(super) fn own_line() -> Vec<u32> {
     let mut line = vec![std::process::id()];
     while let Some(stat) = line.last().and_then(|pid| stat(*pid)) {

@@ -1,4 +1,4 @@
-//! `Facts` reads what a user-data-dir says about itself. A fact that cannot be read stays open.
+//! `Facts` reads facts from the files of a user-data-dir. A fact that cannot be read stays unknown.
 
 use std::{
     fs,

@@ -62,7 +62,7 @@ pub(super) fn remove_unused(directory: &Path, users: &Users) -> io::Result<Remov
     Ok(removal)
 }
 
-/// Removes the links whoever made them, from a directory that nobody can use yet: they came
+/// Removes the links, whichever program made them, from a directory that nobody can use yet: they came
 /// with a copy, and would keep a Chrome from starting on it.
 pub fn remove_copied(directory: &Path) -> io::Result<Vec<&'static str>> {
     let found = present(directory);

@@ -185,7 +185,7 @@ fn wait_for(processes: &[Identity], deadline: Instant) -> bool {
     }
 }
 
-/// Finds a Chrome that was started again meanwhile, by whoever watches over it.
+/// Finds a Chrome that its supervisor has started again meanwhile.
 fn see_that_none_runs(directory: &Path) -> Result<usize, StopError> {
     let mut users = look(directory)?;
     if users.browsers.is_empty() && users.runs() {

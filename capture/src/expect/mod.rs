@@ -1,4 +1,4 @@
-//! `expect` tells whether a profile holds what is expected of it.
+//! `expect` checks a profile against its expectations.
 //!
 //! Databases are foreign: they are read in a [cell](crate::cell), which says of each cookie and origin
 //! that is looked for whether it is there.

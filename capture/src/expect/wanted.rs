@@ -1,4 +1,4 @@
-//! `wanted` selects the files that tell whether what is expected is there.
+//! `wanted` selects the files that an examination of the expectations reads.
 
 use std::{
     collections::BTreeSet,

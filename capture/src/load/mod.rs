@@ -90,7 +90,7 @@ pub struct Policy {
     pub depth: Option<Depth>,
     /// Where databases are read.
     pub isolation: Isolation,
-    /// Fail rather than start afresh.
+    /// Fail rather than start with an empty profile.
     pub require: bool,
 }
 

@@ -25,7 +25,7 @@ use crate::{
     sqlite::{Depth, header::HEADER_BYTES},
 };
 
-/// A mount that would fetch more than this to be sure of its databases starts afresh instead.
+/// A mount that would fetch more than this to be sure of its databases starts with an empty profile instead.
 const MOST_FETCHED: u64 = 1 << 30;
 
 /// Looks at the databases that nobody has looked at, and notes what was found in the snapshot's record, as

@@ -1,4 +1,4 @@
-//! `complete` prints what could come next on a command line, for the scripts of `pstore completions`.
+//! `complete` prints the possible next words of a command line, for the scripts of `pstore completions`.
 //!
 //! A shell asks it in the middle of a line that somebody types. So it never fails, never says anything
 //! but words, and never waits: names come from what this host remembers, and if that is old, from

@@ -26,7 +26,7 @@ pub struct CaptureOptions {
     pub stop_wait: Duration,
     /// What is looked at before the snapshot becomes the current one.
     pub checks: CheckOptions,
-    /// Make it the current one though the session had started afresh.
+    /// Make it the current one though the session had started with an empty profile.
     pub replace_after_fallback: bool,
     /// Read every file again, even if it looks unchanged.
     pub rescan: bool,

@@ -54,7 +54,7 @@ impl Failure {
         self.exit.unwrap_or(codes::code(self.kind))
     }
 
-    /// As every door hands it out.
+    /// As every front end returns it.
     pub fn document(&self) -> ErrorDocument {
         ErrorDocument { error: self.into() }
     }

@@ -27,7 +27,7 @@ pub(crate) struct Call {
     pub(crate) request: Value,
 }
 
-/// An outcome that a daemon sends to whoever asked for it.
+/// An outcome that a daemon sends to its caller.
 pub trait SentOutcome: Outcome + DeserializeOwned {
     /// Puts back the verdict, which the document does not hold.
     fn with_verdict(self, verdict: Option<Failure>) -> Self;

@@ -34,7 +34,7 @@ pub struct Published {
     pub remarks: Vec<String>,
     /// The snapshot that was current before, though this one does not stand on it, in words.
     pub replaced: Option<String>,
-    /// How long changes were held up.
+    /// How long changes were delayed.
     pub frozen_for: Duration,
     /// Why what was committed is still in the session, if it is.
     pub left: Option<Error>,

@@ -39,7 +39,7 @@ pub struct MountRequest {
     pub actor: ActorName,
     /// How long to wait for somebody else who holds the lock.
     pub wait: Duration,
-    /// Who owns the files of the mount; whoever owns them in the snapshot if it is not said.
+    /// The owner of the files of the mount; by default their owner in the snapshot.
     pub owner: Option<Owner>,
 }
 

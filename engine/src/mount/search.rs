@@ -67,7 +67,7 @@ impl Search {
         Ok((seen, others.busy.into_iter().next().map(|info| info.mountpoint)))
     }
 
-    /// Takes the session that is continued, for whoever has the lock; with it all others.
+    /// Takes the session that is continued, for the holder of the lock; with it all others.
     pub(super) async fn take(&self) -> Result<(Option<Candidate>, Sessions), Failure> {
         let began = Instant::now();
         loop {

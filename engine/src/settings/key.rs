@@ -64,7 +64,7 @@ pub static HOST_NAME: Key = key("host.name", Kind::Text).variable("PSTORE_HOST_N
 pub static HOST_REGION: Key = key("host.region", Kind::Text).variable("PSTORE_HOST_REGION");
 pub static HOST_EGRESS_GEO: Key = key("host.egress_geo", Kind::Geo).variable("PSTORE_HOST_EGRESS_GEO");
 
-/// How often a server does what is due again and again; 0 for never.
+/// How often a server does each periodic job; 0 for never.
 const fn every(name: &'static str) -> Key {
     key(name, number("seconds", 0, 366 * 86_400))
 }

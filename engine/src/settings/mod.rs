@@ -34,7 +34,7 @@ use store::{
 use self::{environment::Environment, file::ConfigFile, kind::Misfit};
 use crate::{failure::Failure, names::Scope, text::geo};
 
-/// What a door says itself; it comes before the environment and the file.
+/// The options of a front end; they come before the environment and the file.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
     /// Where the snapshots are: `file:///path` or `s3://bucket/prefix`.

@@ -25,7 +25,7 @@ pub struct ForceUnlockRequest {
     pub confirm: bool,
 }
 
-/// What became of the lock.
+/// The outcome for the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Unlocking {
@@ -40,7 +40,7 @@ pub enum Unlocking {
 /// A lock, and its holder, if there was one that could be read.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ForceUnlockOutcome {
-    /// What became of the lock.
+    /// The outcome for the lock.
     pub outcome: Unlocking,
     /// Whose lock it is.
     #[serde(flatten)]

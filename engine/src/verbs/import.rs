@@ -63,7 +63,7 @@ pub struct ImportRequest {
     /// Even while somebody holds the lock, who then can no longer move the pointer; even over a pointer that
     /// is damaged.
     pub force: bool,
-    /// The token of the lock, if whoever asks holds it: then the pointer is moved by the holder.
+    /// The token of the lock, if the caller holds it: then the holder moves the pointer.
     pub lock_token: Option<Nonce>,
     /// The `active_sha256_prefix` that the pointer must have until it is moved; if it is not said, what it has when
     /// the import begins.
@@ -79,7 +79,7 @@ pub struct ImportRequest {
 pub enum ImportSource {
     /// This file.
     File(PathBuf),
-    /// The stream that the door hands over, see [`Engine::import_stream`].
+    /// The stream that the front end passes, see [`Engine::import_stream`].
     Stream,
     /// The store, in which another program has made it the current snapshot.
     Current,
@@ -195,7 +195,7 @@ impl Engine {
         Ok(active(self.right_to_move(&handle, request).await?.pointer.as_ref()))
     }
 
-    /// The lock of whoever holds it; else nobody may hold it. And what the pointer says.
+    /// The caller's lock, or a check that nobody holds one; and the pointer.
     async fn right_to_move(
         &self,
         handle: &LineageHandle,

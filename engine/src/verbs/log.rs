@@ -1,4 +1,4 @@
-//! `log` tells what has happened to a profile's pointer and lock, who did it and why.
+//! `log` lists the events of a profile's pointer and lock, with author and reason.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! `reap` takes away locks that expired some time ago.
+//! `reap` removes locks that expired some time ago.
 
 use std::time::Duration;
 
@@ -32,9 +32,9 @@ pub struct ReapRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Sweep {
-    /// Every lock was looked at.
+    /// Every lock was checked.
     Swept,
-    /// Every lock was looked at, and none was taken away.
+    /// Every lock was checked, and none was removed.
     Planned,
 }
 
@@ -56,12 +56,12 @@ pub struct EvictedLock {
     pub expired_for_ms: u64,
 }
 
-/// The locks that were looked at.
+/// The locks that were checked.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ReapOutcome {
     /// How the sweep ended.
     pub outcome: Sweep,
-    /// How many tenants were looked at.
+    /// How many tenants were checked.
     pub tenants: u64,
     /// The locks that were taken away, or would be.
     pub evicted: Vec<EvictedLock>,
@@ -69,7 +69,7 @@ pub struct ReapOutcome {
     pub left: u64,
     /// How many are free.
     pub free: u64,
-    /// Tenants and locks that were passed over.
+    /// Tenants and locks that failed.
     pub failed: Vec<FailedTurn>,
     #[serde(skip)]
     verdict: Option<Failure>,

@@ -36,7 +36,7 @@ pub struct RollbackRequest {
     pub only_from: Option<String>,
 }
 
-/// What became of the pointer.
+/// The outcome for the pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Rollback {
@@ -44,7 +44,7 @@ pub enum Rollback {
     Planned,
     /// It was moved.
     RolledBack,
-    /// It names the snapshot already.
+    /// It already names the snapshot.
     Unchanged,
 }
 
@@ -80,7 +80,7 @@ pub enum PointedAt {
 /// The pointer before and after.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RollbackOutcome {
-    /// What became of the pointer.
+    /// The outcome for the pointer.
     pub outcome: Rollback,
     /// Whose pointer it is.
     #[serde(flatten)]

@@ -1,4 +1,4 @@
-//! `stats` counts what is stored, and what it stands for.
+//! `stats` counts snapshots, objects and bytes.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -67,7 +67,7 @@ pub struct StoredFields {
     pub kinds: ObjectKinds,
 }
 
-/// What is stored of a tenant.
+/// The stored bytes and objects of a tenant.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct TenantStats {
     /// The tenant.
@@ -77,7 +77,7 @@ pub struct TenantStats {
     pub stored: StoredFields,
 }
 
-/// What is stored, tenant by tenant.
+/// The stored bytes and objects, tenant by tenant.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct StatsOutcome {
     /// Where the store is.
@@ -86,7 +86,7 @@ pub struct StatsOutcome {
     pub tenants: Vec<TenantStats>,
     /// All of them together.
     pub total: StoredFields,
-    /// Tenants that were passed over.
+    /// Tenants that failed.
     pub failed: Vec<FailedTurn>,
     #[serde(skip)]
     verdict: Option<Failure>,

@@ -93,7 +93,7 @@ pub(crate) async fn start(
     Ok(job)
 }
 
-/// Raised when it is dropped: whoever waits for the end of a job learns of it, however it ended.
+/// Raised when it is dropped: waiters for the end of a job learn of it, however it ended.
 struct RaisedAtEnd<'a>(&'a Interrupt);
 
 impl Drop for RaisedAtEnd<'_> {

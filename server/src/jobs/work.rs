@@ -1,4 +1,4 @@
-//! `Work` says what a job does, and has the engine do it.
+//! `Work` describes a job, and has the engine do it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `activity` tells what has happened to a profile, and what a tenant has stored.
+//! `activity` answers with the events of a profile, and with the statistics of a tenant.
 
 use axum::http::Method;
 use engine::{

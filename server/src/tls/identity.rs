@@ -1,4 +1,4 @@
-//! `Certified` is what a client's certificate says of it: the tenant, and the role that it has there.
+//! `Certified` is the identity in a client's certificate: its tenant and its role.
 
 use std::sync::Arc;
 

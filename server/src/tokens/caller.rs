@@ -1,4 +1,4 @@
-//! `Caller` says who calls: how logs and events name it, and what it may do for which tenants.
+//! `Caller` identifies a caller: its name in logs and events, its role and its tenants.
 
 use std::fmt;
 

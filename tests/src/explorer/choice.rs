@@ -1,4 +1,4 @@
-//! `Choices` decides where a run goes: along a path that was taken before and then straight on, or by lot.
+//! `Choices` decides where a run goes: along a given path and then straight on, or at random.
 
 /// The choices of one run.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! `machine` holds what all processes share: the bucket, the calls that wait, and who has seen what.
+//! `machine` holds the state that all processes share: the bucket, the waiting calls, and what each has seen.
 
 use std::{
     collections::{BTreeMap, HashMap, hash_map::DefaultHasher},

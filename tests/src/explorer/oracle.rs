@@ -1,4 +1,4 @@
-//! `Oracle` knows what really happened, and decides whether it should have.
+//! `Oracle` sees every write, and decides whether it was allowed.
 //!
 //! The oracle sees every write at the moment it is applied, by whom, and what the processes
 //! report. What must hold:

@@ -1,4 +1,4 @@
-//! `Scenario` says who is there, what is stored, and how far the exploration goes.
+//! `Scenario` describes the processes, the store at the start, and the depth of the exploration.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! `Fleet` has the hosts, knows what must be in the store, and judges what is.
+//! `Fleet` has the hosts, knows what the store must contain, and judges it.
 
 use std::{
     collections::BTreeMap,

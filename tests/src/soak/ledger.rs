@@ -1,4 +1,4 @@
-//! `Ledger` reads what a writer noted, and tells what must be left of it.
+//! `Ledger` reads the log of a writer, and decides which writes must have survived.
 
 use std::{collections::BTreeMap, fs, path::Path};
 

@@ -1,4 +1,4 @@
-//! `complete` offers names that somebody who types may mean.
+//! `complete` offers names that complete a word.
 //!
 //! It never fails and never keeps anybody waiting: names come from the memory of this host, and if that is
 //! old, from the store, for as long as nobody notices.

@@ -1,4 +1,4 @@
-//! `delete` removes one snapshot, a profile, or a tenant with all that it has.
+//! `delete` removes one snapshot, a profile, or a tenant with everything in it.
 
 mod all;
 mod receipt;
@@ -69,7 +69,7 @@ impl Outcome for DeleteOutcome {
     }
 }
 
-/// What became of a snapshot.
+/// The outcome for a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SnapshotDeletion {
@@ -84,7 +84,7 @@ pub enum SnapshotDeletion {
 /// A snapshot that goes.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct DeletedSnapshot {
-    /// What became of it.
+    /// The outcome.
     pub outcome: SnapshotDeletion,
     /// Whose snapshot it was.
     #[serde(flatten)]

@@ -1,4 +1,4 @@
-//! `DeletionReceipt` says what went, when, by whom and why; before it, what would go.
+//! `DeletionReceipt` lists what a deletion removed, when, by whom and why; or what it would remove.
 
 use std::fmt;
 
@@ -40,7 +40,7 @@ impl fmt::Display for Subject {
     }
 }
 
-/// What became of a profile, a tenant, or a tombstone.
+/// The outcome for a profile, a tenant, or a tombstone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Removal {
@@ -88,7 +88,7 @@ pub enum Use {
     Session,
 }
 
-/// Somebody who keeps a profile from being deleted.
+/// A user that blocks the deletion of a profile.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct InUse {
     /// How it is used.
@@ -108,7 +108,7 @@ pub struct InUse {
 /// What went, or would go.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct DeletionReceipt {
-    /// What became of it.
+    /// The outcome.
     pub outcome: Removal,
     /// The tenant.
     pub tenant_id: Tenant,
@@ -128,7 +128,7 @@ pub struct DeletionReceipt {
     pub stored_bytes: u64,
     /// The tags of the snapshots.
     pub tags: Vec<String>,
-    /// Who keeps it from being deleted.
+    /// The users that block its deletion.
     pub in_use: Vec<InUse>,
     /// Whether a garbage collection has to end it.
     pub gc_due: bool,

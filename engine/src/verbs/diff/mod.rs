@@ -129,9 +129,9 @@ pub struct PathChange {
     pub size_before: Option<u64>,
     /// Its size in the later snapshot.
     pub size_after: Option<u64>,
-    /// The bytes of it that the later snapshot has nowhere.
+    /// The bytes of it that the later snapshot does not have.
     pub gone_bytes: u64,
-    /// The bytes of it that the earlier snapshot has nowhere.
+    /// The bytes of it that the earlier snapshot does not have.
     pub new_bytes: u64,
     /// The metadata that differs.
     pub metadata: Vec<MetadataField>,

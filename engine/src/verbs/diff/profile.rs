@@ -53,9 +53,9 @@ pub struct SiteFields {
     pub before: u64,
     /// How many cookies the later snapshot has.
     pub after: u64,
-    /// How many came.
+    /// How many were added.
     pub added: u64,
-    /// How many went.
+    /// How many were removed.
     pub gone: u64,
     /// How many of the later ones lapse within 7 days.
     pub expiring: u64,
@@ -99,9 +99,9 @@ pub struct ExtensionFields {
 pub struct LocalStorageChanges {
     /// The directory of the Local Storage.
     pub path: String,
-    /// The origins that came.
+    /// The origins that were added.
     pub added: Vec<String>,
-    /// The origins that went.
+    /// The origins that were removed.
     pub gone: Vec<String>,
     /// How many more origins there are.
     pub more_origins: u64,
@@ -116,9 +116,9 @@ pub struct ProfileChanges {
     pub cookies: Vec<CookieChanges>,
     /// Each file of settings that changed.
     pub settings: Vec<SettingChanges>,
-    /// The extensions that came.
+    /// The extensions that were added.
     pub extensions_added: Vec<ExtensionFields>,
-    /// The extensions that went.
+    /// The extensions that were removed.
     pub extensions_gone: Vec<ExtensionFields>,
     /// The origins that have an IndexedDB only now.
     pub origins_added: Vec<String>,

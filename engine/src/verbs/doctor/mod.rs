@@ -24,9 +24,9 @@ pub struct DoctorRequest {
 pub enum CheckStatus {
     /// It is as it should be.
     Ok,
-    /// It should be looked at.
+    /// It needs attention.
     Warn,
-    /// Nothing that needs it will work.
+    /// Whatever needs it fails.
     Fail,
 }
 
@@ -41,10 +41,10 @@ impl CheckStatus {
     }
 }
 
-/// One thing that was looked at.
+/// One check.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Check {
-    /// The thing.
+    /// The name of the checked object.
     pub name: &'static str,
     /// How it is.
     pub status: CheckStatus,
@@ -88,11 +88,11 @@ pub struct DoctorOutcome {
     pub store: String,
     /// The version of pstore.
     pub version: &'static str,
-    /// Each thing that was looked at.
+    /// Each check.
     pub checks: Vec<Check>,
     /// How many checks failed.
     pub failed: usize,
-    /// How many checks should be looked at.
+    /// How many checks gave a warning.
     pub warned: usize,
 }
 

@@ -1,4 +1,4 @@
-//! `list` tells which tenants, profiles and snapshots there are.
+//! `list` lists tenants, profiles or snapshots.
 
 mod expiry;
 mod snapshots;

@@ -92,7 +92,7 @@ pub struct AcquireLockOutcome {
     /// The lock.
     #[serde(flatten)]
     pub lock: LockFields,
-    /// Proves that one holds it.
+    /// Proves that a process acts for the holder.
     pub token: Nonce,
     /// The current snapshot; empty if there is none.
     pub active_sha256_prefix: String,
@@ -120,7 +120,7 @@ pub struct RenewLockOutcome {
     /// The lock.
     #[serde(flatten)]
     pub lock: LockFields,
-    /// Proves that one holds it.
+    /// Proves that a process acts for the holder.
     pub token: Nonce,
     /// How long it holds unless it is renewed again.
     #[serde(skip)]
