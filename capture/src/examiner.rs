@@ -1,8 +1,7 @@
 //! `ProfileExaminer` judges a profile while it is captured.
 //!
-//! A snapshot is always stored; what is found decides whether it becomes the current one by
-//! itself. One whose database is torn, or whose cookies are mostly gone, must not silently
-//! take the place of a good one.
+//! A snapshot is always stored; the findings decide whether it becomes current by itself. A snapshot with a torn
+//! database, or without most of its cookies, must not silently replace a good one.
 
 use std::{
     collections::BTreeSet,

@@ -1,8 +1,8 @@
 //! `Marker` records in a directory from which snapshot it was loaded, when that matters later.
 //!
-//! A session that had to start with an empty profile must not replace the good snapshot it could not
-//! load, and whoever captures it may be another process. So the directory itself says it.
-//! Only a directory that differs from its snapshot carries a marker; it is never captured.
+//! A session that had to start with an empty profile must not replace the good snapshot it could not load, and
+//! another process may capture it. So the directory itself carries that fact. Only a directory that differs from its
+//! snapshot carries a marker; it is never captured.
 
 use std::{
     fs::{self, File},

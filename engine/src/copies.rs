@@ -1,7 +1,7 @@
 //! `copies` finds the copies of profiles that runs have left, because they were killed or could not store the changes.
 //!
-//! Such a copy may hold changes that are nowhere else. So nothing removes it by itself. It is closed to
-//! other users, and told about until somebody stores or discards it.
+//! Such a copy may hold changes that are nowhere else. So pstore never removes it by itself. The copy is closed to
+//! other users, and pstore warns of it until somebody stores or discards it.
 
 use std::{
     fs::{self, OpenOptions},

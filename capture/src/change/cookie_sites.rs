@@ -1,7 +1,7 @@
 //! `Sites` compares the cookies of each site between two snapshots.
 //!
-//! Databases are foreign: they are read in a [cell](crate::cell), which says how many cookies of a
-//! site came, went or will lapse. Which these are, and what they hold, stays there.
+//! Databases are untrusted: a [cell](crate::cell) reads them, and says how many cookies of a site are new, are gone
+//! or will lapse. Their names and values stay there.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},

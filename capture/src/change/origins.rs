@@ -1,7 +1,7 @@
 //! `Storage` lists the origins that keep something in a profile's Local Storage.
 //!
-//! Chrome keeps it in one LevelDB, with the origin at the beginning of every key. The LevelDB is
-//! foreign: it is read in a [cell](crate::cell), which tells the origins and nothing of what they keep.
+//! Chrome keeps it in one LevelDB, with the origin at the beginning of every key. The LevelDB is untrusted: a
+//! [cell](crate::cell) reads it, and returns the origins and none of their data.
 
 use std::{
     collections::{BTreeSet, HashMap},

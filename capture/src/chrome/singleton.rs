@@ -1,9 +1,8 @@
 //! `singleton` finds and removes the three links by which a Chrome keeps others from its directory.
 //!
-//! `SingletonLock` points to `<host>-<pid>`; the others to a socket in a temporary directory
-//! and a number. They are removed by a Chrome that exits, and left by one that is killed. A
-//! lock with this host's name is taken over by the next Chrome; one with another's makes it
-//! refuse to start.
+//! `SingletonLock` points to `<host>-<pid>`; the others to a socket in a temporary directory and a number. A Chrome
+//! that exits removes them, and a killed one leaves them. The next Chrome takes over a lock with this host's name; a
+//! lock with another host's name makes it refuse to start.
 
 pub use super::singleton_lock::Lock;
 

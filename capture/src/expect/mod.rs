@@ -1,7 +1,7 @@
 //! `expect` checks a profile against its expectations.
 //!
-//! Databases are foreign: they are read in a [cell](crate::cell), which says of each cookie and origin
-//! that is looked for whether it is there.
+//! Databases are untrusted: a [cell](crate::cell) reads them, and says for each expected cookie and origin whether it
+//! exists.
 
 mod check;
 pub(crate) mod sought;

@@ -1,6 +1,6 @@
 //! `sought` looks, within a cell, for the cookies and origins that are expected.
 //!
-//! Of a cookie it is told whether it is there and when it lapses, never what it holds.
+//! It reports whether a cookie exists and when it lapses, never its value.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! `leveldb` checks LevelDB directories, by reading their files as LevelDB would open them.
 //!
-//! Nothing is recovered, locked or written. What LevelDB accepts is accepted, with one
-//! exception: a log that should be there and is not, which LevelDB would lose in silence.
+//! It recovers, locks and writes nothing. It accepts what LevelDB accepts, with one exception: a missing log, which
+//! LevelDB would silently ignore.
 
 mod block;
 mod check;

@@ -1,8 +1,7 @@
 //! `load` loads a profile: a whole one, or a fresh one with the reason why.
 //!
-//! Whatever is wrong with a snapshot, no part of it is used, and the browser can start all
-//! the same, on an empty directory. A store that does not answer is another matter: nothing
-//! is known then, so nothing is loaded and the error is told.
+//! If anything is wrong with a snapshot, the load uses no part of it, and the browser can start on an empty
+//! directory. If the store does not answer, the load knows nothing: it loads nothing and returns the error.
 
 mod inspector;
 mod judgement;

@@ -1,7 +1,7 @@
 //! `unexamined` checks the databases of a snapshot that nobody has checked, before it is mounted.
 //!
-//! A mount fetches what is read, when it is read, and trusts what was found when the snapshot was
-//! captured. What nothing was found of is fetched first, and examined as a load examines it.
+//! A mount fetches bytes when a program reads them, and trusts the verdict of the capture. Databases without a
+//! verdict are fetched first, and examined as a load does.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},

@@ -1,8 +1,7 @@
 //! `complete` prints the possible next words of a command line, for the scripts of `pstore completions`.
 //!
-//! A shell asks it in the middle of a line that somebody types. So it never fails, never says anything
-//! but words, and never waits: names come from what this host remembers, and if that is old, from
-//! the store, for as long as nobody notices.
+//! A shell asks it while a user types. So it never fails, prints nothing but words, and never waits long: names come
+//! from this host's cache, and if that is old, from the store, within a time that nobody notices.
 
 mod typed_argument;
 

@@ -1,4 +1,4 @@
-//! `assembly` puts a mount together: its parts, what keeps them, and the session they go into.
+//! `assembly` builds a mount: its snapshot, the root or pin that keeps it, and its session.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! `diverged` settles sessions that cannot be continued: they were cut short here, and somebody has gone on
-//! elsewhere.
+//! `diverged` settles sessions that cannot be continued: they were interrupted here, and another host has continued
+//! the profile.
 
 use std::{path::PathBuf, time::Duration};
 

@@ -1,4 +1,4 @@
-//! `opening` decides on what is mounted: a snapshot, an unfinished session, or an empty profile.
+//! `opening` decides what to mount: a snapshot, an unfinished session, or an empty profile.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,6 +1,6 @@
-//! `Sessions` finds the sessions of this host that nobody serves: those that can be continued, and those
-//! that cannot even be read. None is ever passed over: whoever mounts an older snapshot beside one
-//! would not know what is missing.
+//! `Sessions` finds the sessions of this host that no daemon serves: those that can be continued, and those that
+//! cannot even be read. pstore never ignores one: a user who mounts an older snapshot beside it would not know what
+//! is missing.
 
 use std::{
     fs,

@@ -1,8 +1,7 @@
-//! `settings` joins what is set: a flag before its variable, a variable before the file, the file before the
-//! default. In the file, a tenant's own section comes before the one for all.
+//! `settings` joins the sources of settings: a flag comes before its variable, a variable before the file, the file
+//! before the default. In the file, a tenant's own section comes before the one for all.
 //!
-//! Everything is read and checked once, at the start. What is found later is only looked
-//! up, and always with where it came from.
+//! It reads and checks everything once, at the start. Later code only looks values up, each with its origin.
 
 mod environment;
 mod file;

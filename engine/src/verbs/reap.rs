@@ -118,8 +118,8 @@ impl Engine {
         })
     }
 
-    /// Does the same again and again, `every` so often, until `stop` ends; a sweep that has begun is brought to its
-    /// end. One that fails is told, and keeps no later one from its time. What the last one came to.
+    /// Repeats the sweep at intervals of `every`, until `stop` ends; it finishes a sweep that has begun. It reports a
+    /// sweep that fails, and goes on. Returns the outcome of the last one.
     pub async fn reap_every(
         &self,
         request: &ReapRequest,

@@ -1,7 +1,7 @@
 //! `profile` compares the browser profiles of two snapshots: cookies, settings, extensions, storage.
 //!
-//! The few files that tell it are fetched from both snapshots; databases are read in a process that
-//! has nothing to lose. No value of a cookie or a setting is told.
+//! It fetches the few needed files of both snapshots; a confined process reads databases. It returns no value of a
+//! cookie or a setting.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,6 +1,6 @@
 //! `run` runs a command on a profile, from lock to unlock.
 //!
-//! The profile is mounted. Where that cannot be, or is not wanted, it is copied.
+//! It mounts the profile. If it cannot mount, or the user asks for it, it copies the profile.
 
 mod alone;
 mod command;
