@@ -34,7 +34,7 @@ use crate::{
 /// Checks take no longer: a capture must end, and what is not checked is said.
 const MOST_TIME: Duration = Duration::from_secs(120);
 
-/// What a snapshot is called in which something is missing that is expected.
+/// The word for a snapshot that lacks an expectation.
 pub const LOGGED_OUT: &str = "logged out";
 
 /// How strict a capture is.
@@ -59,7 +59,7 @@ pub struct ProfileExaminer {
     pub policy: Policy,
     /// How the browser ended; `None` if nobody looked.
     pub stopped: Option<Stopped>,
-    /// What must be there.
+    /// The expectations.
     pub expected: Awaited,
 }
 
@@ -245,7 +245,7 @@ fn with_all_cookies(root: &Path, changed: &BTreeSet<PathBuf>) -> BTreeSet<PathBu
     all
 }
 
-/// What was found about databases that have not changed still holds.
+/// The findings about unchanged databases still hold.
 fn carry_over(
     health: &mut Health,
     before: &Health,

@@ -22,5 +22,5 @@ mod needed;
 pub mod profile_dir;
 pub mod sqlite;
 
-/// What the contract puts into the notes of a snapshot whose browser had crashed.
+/// The contract's note on a snapshot whose browser had crashed.
 pub const CRASHED: &str = "chrome-crashed-before-capture";

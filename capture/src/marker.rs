@@ -24,7 +24,7 @@ pub struct Marker {
     /// Why it started with an empty profile, in the contract's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<String>,
-    /// What was changed on the way.
+    /// The changes that the load made.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transforms: Vec<String>,
 }

@@ -25,7 +25,7 @@ pub struct ProfileDir {
     beneath: RootDir,
 }
 
-/// What a directory contains that checks care for.
+/// An entry of a directory, as far as checks need it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirEntry {
     pub name: OsString,

@@ -149,7 +149,7 @@ impl Copy {
         }
     }
 
-    /// What the copy is, and the commands that store and remove it.
+    /// A description of the copy, and the commands that store and remove it.
     pub fn advice(&self) -> String {
         let (id, path) = (self.id(), self.path());
         let (profile, major) = (self.profile(), self.about["chrome_major_version"].as_u64());

@@ -30,7 +30,7 @@ pub struct EachTenant {
 /// A tenant, or a part of it, that failed while the others were done.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct FailedTurn {
-    /// Whose turn it was.
+    /// The tenant whose turn it was.
     pub tenant_id: Tenant,
     /// All of the tenant, or one of its profiles.
     pub profile: String,
@@ -38,9 +38,9 @@ pub struct FailedTurn {
     #[serde(serialize_with = "codes::serialize")]
     #[schemars(schema_with = "codes::schema")]
     pub kind: ErrorKind,
-    /// What happened.
+    /// The failure, in a sentence.
     pub message: String,
-    /// What to do next.
+    /// The next step for the user.
     pub hint: Option<String>,
 }
 

@@ -97,7 +97,7 @@ impl Engine {
         self.observer.observe(&Observation::Step(text));
     }
 
-    /// Who follows the operation that begins now.
+    /// The follower of the operation that begins now.
     pub fn progress(&self) -> Arc<dyn Progress> {
         self.observer.progress()
     }

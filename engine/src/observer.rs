@@ -24,7 +24,7 @@ pub trait Observer: Debug + Send + Sync {
         true
     }
 
-    /// Who follows the progress of the operation that begins now.
+    /// The follower of the progress of the operation that begins now.
     fn progress(&self) -> Arc<dyn Progress> {
         Arc::new(Silent)
     }

@@ -51,7 +51,7 @@ impl LineageFields {
     }
 }
 
-/// Who acted, in the contract's words.
+/// The actor, in the contract's words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ActorFields {
     /// The run.

@@ -21,12 +21,12 @@ use crate::{call::Answer, peer::Peer};
 /// Names a request, in what is asked and in what is answered.
 pub(crate) const REQUEST_ID: &str = "x-request-id";
 
-/// What is known of a request before there is an outcome.
+/// The state of a request before its outcome.
 #[derive(Debug)]
 pub(crate) struct Audit {
     /// Names the request in logs and events.
     pub(crate) request_id: String,
-    /// Who calls, as events name it, once it is known.
+    /// The name of the caller in events, once it is known.
     pub(crate) caller: Option<String>,
     peer: Option<Peer>,
     method: Method,

@@ -58,18 +58,18 @@ struct Request {
     answer: Option<KnownAnswer>,
 }
 
-/// What was answered; all that are remembered are documents.
+/// An answer that is remembered; only documents are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KnownAnswer {
     status: StatusCode,
     pub(crate) body: Bytes,
 }
 
-/// What is known of a request that has just been sent.
+/// The state of a request that has just been sent.
 pub(crate) enum Begun {
     /// Nothing: it is to be carried out.
     New(Ticket),
-    /// What was answered before.
+    /// The earlier answer.
     Known(KnownAnswer),
 }
 

@@ -11,7 +11,7 @@ use crate::{
     tokens::Role,
 };
 
-/// Who may use a route.
+/// The role that a route needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Everybody.
@@ -29,7 +29,7 @@ pub(crate) type Doing = Pin<Box<dyn Future<Output = Answer> + Send>>;
 pub(crate) type StillTrue =
     for<'a> fn(&'a Call, &'a [u8]) -> Pin<Box<dyn Future<Output = Result<bool, Refusal>> + Send + 'a>>;
 
-/// What a route answers when all is well.
+/// The answer of a route that succeeds.
 #[derive(Clone, Copy, Debug)]
 pub enum Sent {
     /// A document with this schema.
@@ -52,19 +52,19 @@ pub struct Route {
     pub method: Method,
     /// The path, with names in braces for what may stand there.
     pub path: &'static str,
-    /// Who may use it.
+    /// The role that it needs.
     pub access: Access,
-    /// What it does, in a sentence.
+    /// A sentence about its purpose.
     pub summary: &'static str,
-    /// What may come after the `?`, as a schema.
+    /// The query, as a schema.
     pub query: Option<fn() -> Value>,
-    /// What is sent, as a schema.
+    /// The body, as a schema.
     pub body: Option<fn() -> Value>,
     /// The headers that it looks at, each with what it means.
     pub headers: &'static [(&'static str, &'static str)],
     /// Whether what is sent is an archive, which is read while it arrives.
     pub takes_archive: bool,
-    /// What is answered.
+    /// The answer.
     pub sent: Sent,
     /// Whether the store keeps an event of every change that it makes.
     pub(crate) is_told: bool,

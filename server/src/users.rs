@@ -28,7 +28,7 @@ impl FromStr for SocketUser {
     }
 }
 
-/// Who calls, if this user is known.
+/// The caller, if this user is known.
 pub(crate) fn caller(users: &[SocketUser], uid: u32) -> Option<Caller> {
     let user = users.iter().find(|user| user.uid == uid)?;
     let SocketUser { tenants, role, .. } = user.clone();

@@ -54,7 +54,7 @@ pub(super) fn no_more_threads() -> io::Result<()> {
     limit(Resource::Nproc, 0, 0)
 }
 
-/// What was forbidden before stays forbidden.
+/// Earlier prohibitions stay in force.
 fn limit(resource: Resource, soft: u64, hard: u64) -> io::Result<()> {
     let most = getrlimit(resource).maximum.unwrap_or(u64::MAX);
     let new = Rlimit { current: Some(soft.min(most)), maximum: Some(hard.min(most)) };

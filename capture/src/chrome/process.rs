@@ -95,7 +95,7 @@ pub(super) fn stat(pid: u32) -> Option<Stat> {
     Some(Stat { id: Identity { pid, started_ticks }, parent, zombie })
 }
 
-/// What it was started with; empty for the kernel's own and for those that have ended.
+/// Its arguments; empty for kernel threads and for processes that have ended.
 pub(super) fn command_line(pid: u32) -> Vec<OsString> {
     let mut bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     while bytes.last() == Some(&0) {

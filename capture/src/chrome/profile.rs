@@ -83,7 +83,7 @@ impl Facts {
     }
 }
 
-/// What `Preferences` say about the last exit; the rest of them is skipped unread.
+/// The facts in `Preferences` about the last exit; the rest is skipped unread.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(super) struct Exit {
     pub(super) exit_type: Option<String>,

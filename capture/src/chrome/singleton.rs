@@ -12,7 +12,7 @@ use super::processes::{self, Users};
 
 pub const LINKS: [&str; 3] = ["SingletonLock", "SingletonSocket", "SingletonCookie"];
 
-/// What [`remove_stale`] did.
+/// The outcome of [`remove_stale`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Removal {
     pub removed: Vec<&'static str>,

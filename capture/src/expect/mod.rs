@@ -17,7 +17,7 @@ use store::{Result, catalog::expectations::is_unreadable, format::expectations::
 pub(crate) use check::check;
 pub(crate) use wanted::{is_wanted, wanted};
 
-/// What is known of what is expected.
+/// The state of the expectations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
     Nothing,
@@ -53,7 +53,7 @@ impl Awaited {
         Ok(found.get_or_init(|| known))
     }
 
-    /// What is expected, as far as it could be read.
+    /// The expectations, as far as they could be read.
     pub(crate) fn expected(&self) -> Option<&Expectations> {
         match self.get() {
             Ok(Known::Expected(expectations)) => Some(expectations),

@@ -30,7 +30,7 @@ pub(crate) fn is_wanted(path: &Path, expected: &Expectations) -> bool {
     !matches!(token(path, expected), Token::None)
 }
 
-/// What a file tells.
+/// The expectation that a file shows.
 enum Token {
     None,
     Whole,

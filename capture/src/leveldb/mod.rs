@@ -25,7 +25,7 @@ pub(crate) use names::{is_file_name, is_leveldb};
 
 use crate::db_state::{DbState, path_as_text};
 
-/// What was found in one LevelDB directory.
+/// The findings in one LevelDB directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Checked {
     /// Of the directory, below the one examined.
@@ -38,7 +38,7 @@ pub struct Checked {
     pub bytes: u64,
 }
 
-/// What is worth knowing of a LevelDB and no damage.
+/// A remark about a LevelDB that is no damage.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Notes {

@@ -45,7 +45,7 @@ pub fn remove(directory: &Path) -> Result<Vec<String>> {
 pub struct WithoutLeftovers(Mutex<Vec<String>>);
 
 impl WithoutLeftovers {
-    /// What was removed, for a person.
+    /// The removed objects, for a person.
     pub fn warnings(&self) -> Vec<String> {
         self.0.lock().clone()
     }

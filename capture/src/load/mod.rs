@@ -45,7 +45,7 @@ use store::{
 use crate::{examination::Isolation, marker::Marker, sqlite::Depth};
 use inspector::LoadInspector;
 
-/// What to load, and for whom.
+/// The snapshot to load, and its Chrome.
 #[derive(Clone, Debug)]
 pub struct LoadRequest {
     pub profile: ProfileName,
@@ -55,7 +55,7 @@ pub struct LoadRequest {
     pub chrome_version: Option<String>,
     /// The snapshot to load; `None` for the current one.
     pub reference: Option<Reference>,
-    /// What becomes of a Chrome that has no snapshot yet, where an older one has.
+    /// The start of a Chrome that has no snapshot yet, where an older one has.
     pub upgrade: Upgrade,
     pub target: PathBuf,
     pub force: bool,
@@ -80,7 +80,7 @@ impl LoadRequest {
     }
 }
 
-/// What a tenant allows.
+/// The rules of a tenant for loads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     pub allow_hot: bool,
@@ -93,7 +93,7 @@ pub struct Policy {
     pub require: bool,
 }
 
-/// What was loaded.
+/// The result of a load.
 #[derive(Clone, Debug)]
 pub struct Loaded {
     pub outcome: Outcome,

@@ -31,7 +31,7 @@ pub enum Upgrade {
     Forward,
 }
 
-/// What a newer Chrome starts from.
+/// The snapshot that a newer Chrome starts from.
 #[derive(Clone, Debug)]
 pub struct Older {
     pub lineage: Lineage,

@@ -30,7 +30,7 @@ pub enum Depth {
     Full,
 }
 
-/// What was found in one database.
+/// The findings in one database.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Checked {
     /// Below the directory examined.

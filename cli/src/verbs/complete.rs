@@ -23,7 +23,7 @@ use crate::args;
 /// The first argument with which the program answers so.
 pub(crate) const VERB: &str = "complete-words";
 
-/// What could stand in place of the last of these words, one on each line.
+/// The completions of the last of these words, one on each line.
 pub(crate) async fn run(words: Vec<OsString>) -> String {
     let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let Some((last, before)) = words.split_last() else { return String::new() };

@@ -81,7 +81,7 @@ pub struct SkippedFields {
 pub struct CapturedFields {
     /// Whether the snapshot is new.
     pub outcome: StoreChange,
-    /// Whose snapshot it is.
+    /// The profile of the snapshot.
     #[serde(flatten)]
     pub lineage: LineageFields,
     /// The snapshot.

@@ -20,9 +20,9 @@ pub struct ErrorFields {
     #[serde(serialize_with = "codes::serialize")]
     #[schemars(schema_with = "codes::schema")]
     pub kind: ErrorKind,
-    /// What happened.
+    /// The failure, in a sentence.
     pub message: String,
-    /// What to do next.
+    /// The next step for the user.
     pub hint: Option<String>,
     /// The exit code of a command that fails so.
     pub exit_code: u8,

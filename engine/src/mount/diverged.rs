@@ -95,7 +95,7 @@ fn ways_out(profile: &ProfileName, id: &str) -> String {
     )
 }
 
-/// What is to be said of sessions of this profile that were set aside long ago.
+/// The warnings about sessions of this profile that were set aside long ago.
 pub(super) fn left_behind(engine: &Engine, profile: &ProfileName) -> Result<Vec<String>, Failure> {
     let (store, name, now) = (engine.location.shown(), profile.to_string(), clock::unix_ms());
     let mut told = Vec::new();

@@ -23,12 +23,12 @@ use crate::{
 /// How long files may stay open for writing after the browser has ended.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a commit came to.
+/// The outcome of a commit.
 #[derive(Debug)]
 pub struct Published {
-    /// Whose snapshot it is.
+    /// The profile of the snapshot.
     pub lineage: Lineage,
-    /// What was stored.
+    /// The stored snapshot.
     pub report: Report,
     /// About the directory, whatever is in it.
     pub remarks: Vec<String>,

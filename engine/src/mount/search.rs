@@ -19,7 +19,7 @@ use crate::{Engine, failure::Failure, settings::Settings};
 const ENDED_ARE_GONE: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// What is looked for.
+/// The session that a mount looks for.
 #[derive(Clone, Debug)]
 pub(super) struct Search {
     settings: Settings,

@@ -32,7 +32,7 @@ const ANSWER_PATIENCE: Duration = Duration::from_secs(2);
 /// Answers a request that somebody sends to the daemon of a mount.
 pub(crate) type Answerer = fn(&Arc<Serving>, &Handle, Value) -> Value;
 
-/// Who decides when a mount ends.
+/// The condition that ends a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndedBy {
     /// The user or program that asks for it.

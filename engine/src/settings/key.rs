@@ -116,7 +116,7 @@ pub static MAX_BYTES: Key = key("retention.max_bytes", Kind::Bytes);
 pub static TENANT_MAX_COUNT: Key = key("retention.tenant_max_count", number("snapshots", 1, u64::MAX));
 pub static TENANT_MAX_BYTES: Key = key("retention.tenant_max_bytes", Kind::Bytes);
 
-/// What holds for the program as a whole.
+/// The settings of the whole program.
 pub static PROGRAM: [&Key; 17] = [
     &STORE,
     &CACHE_DIR,
@@ -137,7 +137,7 @@ pub static PROGRAM: [&Key; 17] = [
     &SCHEDULES_VERIFY_PARTS,
 ];
 
-/// What may differ from tenant to tenant.
+/// The settings that may differ between tenants.
 pub static TENANT: [&Key; 25] = [
     &LOCK_TTL_SECONDS,
     &LOCK_RENEW_SECONDS,
@@ -166,7 +166,7 @@ pub static TENANT: [&Key; 25] = [
     &TENANT_MAX_BYTES,
 ];
 
-/// What may differ from profile to profile.
+/// The settings that may differ between profiles.
 pub static PROFILE: [&Key; 14] = [
     &KEEP,
     &TAGGED_DAYS,

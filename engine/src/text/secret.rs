@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use parking_lot::Mutex;
 
-/// What stands in place of a login.
+/// The replacement for a login.
 const HIDDEN: &str = "***@";
 
 /// The logins of the URLs that were read, each with its `@`.

@@ -120,7 +120,7 @@ async fn notice(failure: &Failure, mount: &Mount) {
     }
 }
 
-/// What can be done with changes that could not be committed.
+/// The advice for changes that could not be committed.
 fn explained(failure: Failure, mount: &Mount) -> Failure {
     let (name, mountpoint) = (&mount.lineage.name, mount.info.mountpoint.display());
     match failure.kind {

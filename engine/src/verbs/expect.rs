@@ -31,7 +31,7 @@ pub struct ExpectRequest {
     pub remove: bool,
     /// Expect nothing any more.
     pub clear: bool,
-    /// Who acts.
+    /// The actor.
     pub actor: ActorName,
 }
 
@@ -69,7 +69,7 @@ pub struct ExpectOutcome {
     pub revision: u64,
     /// When they were changed last.
     pub changed_at_ms: Option<u64>,
-    /// Who changed them last.
+    /// The author of the last change.
     pub by: Option<ActorFields>,
     /// Cookies that must be there.
     pub cookies: Vec<CookieFields>,

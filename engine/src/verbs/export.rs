@@ -37,7 +37,7 @@ pub struct ExportRequest {
     pub snapshot: SnapshotChoice,
     /// Where the archive goes.
     pub destination: ExportDestination,
-    /// Who acts.
+    /// The actor.
     pub actor: ActorName,
     /// Do not compress anew: many times faster, for readers that handle several zstd frames.
     pub splice: bool,
@@ -99,7 +99,7 @@ pub enum ArchiveFraming {
 pub struct ExportOutcome {
     /// The outcome for the archive.
     pub outcome: ExportChange,
-    /// Whose snapshot it is.
+    /// The profile of the snapshot.
     #[serde(flatten)]
     pub lineage: LineageFields,
     /// The snapshot.

@@ -15,9 +15,9 @@ use crate::{
 /// Takes a lock away. The holder can no longer move the pointer.
 #[derive(Clone, Debug)]
 pub struct ForceUnlockRequest {
-    /// Whose lock.
+    /// The profile of the lock.
     pub lineage: LineageName,
-    /// Who acts.
+    /// The actor.
     pub actor: ActorName,
     /// Why; it is written into the log.
     pub reason: String,
@@ -42,7 +42,7 @@ pub enum Unlocking {
 pub struct ForceUnlockOutcome {
     /// The outcome for the lock.
     pub outcome: Unlocking,
-    /// Whose lock it is.
+    /// The profile of the lock.
     #[serde(flatten)]
     pub lineage: LineageFields,
     /// Why it is taken away.

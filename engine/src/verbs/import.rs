@@ -52,13 +52,13 @@ const MANIFEST: &str = ".manifest.json";
 pub struct ImportRequest {
     /// The archive.
     pub source: ImportSource,
-    /// Whose snapshot it becomes.
+    /// The profile of the new snapshot.
     pub profile: ProfileName,
     /// The file that describes the archive; the one beside it, if there is one, if it is not said.
     pub manifest: Option<PathBuf>,
     /// The major version of the Chrome that wrote it; as the manifest says if it is not said.
     pub chrome_major: Option<ChromeMajor>,
-    /// What is looked at before it becomes the current one.
+    /// The checks before it becomes current.
     pub checks: CheckOptions,
     /// Even while somebody holds the lock, who then can no longer move the pointer; even over a pointer that
     /// is damaged.
@@ -70,7 +70,7 @@ pub struct ImportRequest {
     pub only_from: Option<String>,
     /// Make an archive that was stored before the current snapshot again, though others have followed it.
     pub goes_back: bool,
-    /// Who acts.
+    /// The actor.
     pub actor: ActorName,
 }
 
@@ -108,7 +108,7 @@ struct MoveRight {
     /// None if nobody holds the lock.
     hold: Option<Hold>,
     pointer: Option<Pointer>,
-    /// What the pointer must name until it is moved; anything if it is moved by force.
+    /// The snapshot that the pointer must name until it is moved; any if it is moved by force.
     only_from: Option<String>,
 }
 
@@ -420,7 +420,7 @@ fn require_zstd(
     )))
 }
 
-/// What the pointer names: the first digits of a snapshot, or nothing.
+/// The snapshot that the pointer names, by its first digits; empty if there is none.
 fn active(pointer: Option<&Pointer>) -> String {
     pointer.map(|pointer| pointer.active_sha256_prefix.clone()).unwrap_or_default()
 }

@@ -20,7 +20,7 @@ use crate::{
 pub struct ReapRequest {
     /// Only this tenant's.
     pub tenant: Option<Tenant>,
-    /// Who acts.
+    /// The actor.
     pub actor: ActorName,
     /// How long a lock must have been expired.
     pub grace: Duration,
@@ -41,7 +41,7 @@ pub enum Sweep {
 /// A lock that was taken away, or would be.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct EvictedLock {
-    /// Whose lock it was.
+    /// The profile of the lock.
     #[serde(flatten)]
     pub lineage: LineageFields,
     /// The run that held it.

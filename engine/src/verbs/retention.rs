@@ -25,7 +25,7 @@ use crate::{
 /// Decides about the snapshots of a tenant, of one profile, or of all.
 #[derive(Clone, Debug, Default)]
 pub struct RetentionRequest {
-    /// Whose snapshots; without it, all.
+    /// A tenant or a profile; without it, all tenants.
     pub scope: Option<Scope>,
     /// Who removes the snapshots that the rules do not keep; without anybody, nothing is removed.
     pub apply: Option<ActorName>,
@@ -41,7 +41,7 @@ pub enum Retention {
     Planned,
 }
 
-/// What is decided about a snapshot.
+/// The decision about a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
@@ -74,7 +74,7 @@ impl Fate {
 /// A snapshot and what is decided about it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct DecidedSnapshot {
-    /// Whose snapshot it is.
+    /// The profile of the snapshot.
     #[serde(flatten)]
     pub lineage: LineageFields,
     /// Its record.

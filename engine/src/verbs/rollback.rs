@@ -24,7 +24,7 @@ use crate::{
 pub struct RollbackRequest {
     /// The snapshot to be the current one.
     pub snapshot: SnapshotChoice,
-    /// Who acts.
+    /// The actor.
     pub actor: ActorName,
     /// Why; it is written into the log.
     pub reason: String,
@@ -82,7 +82,7 @@ pub enum PointedAt {
 pub struct RollbackOutcome {
     /// The outcome for the pointer.
     pub outcome: Rollback,
-    /// Whose pointer it is.
+    /// The profile of the pointer.
     #[serde(flatten)]
     pub lineage: LineageFields,
     /// The snapshot that is current now; empty if there is none.
@@ -99,10 +99,10 @@ pub struct RollbackOutcome {
     pub captured_at_ms: u64,
     /// Why the pointer is moved.
     pub reason: String,
-    /// What the pointer named before.
+    /// The snapshot that the pointer named before.
     #[serde(skip)]
     pub from: PointedAt,
-    /// What it is to name.
+    /// The snapshot that it shall name.
     #[serde(skip)]
     pub to: PointedAt,
 }

@@ -46,7 +46,7 @@ pub struct ObjectKinds {
     pub other: ObjectCount,
 }
 
-/// What is stored of one tenant, or of all.
+/// The numbers of one tenant, or of all.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct StoredFields {
     /// How many profiles have snapshots.
@@ -72,7 +72,7 @@ pub struct StoredFields {
 pub struct TenantStats {
     /// The tenant.
     pub tenant_id: Tenant,
-    /// What is stored of it.
+    /// Its numbers.
     #[serde(flatten)]
     pub stored: StoredFields,
 }

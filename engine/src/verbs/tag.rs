@@ -20,7 +20,7 @@ pub struct TagRequest {
     pub snapshot: SnapshotChoice,
     /// The tag.
     pub tag: String,
-    /// Who acts.
+    /// The actor.
     pub actor: ActorName,
 }
 
@@ -41,7 +41,7 @@ pub enum TagChange {
 pub struct TagOutcome {
     /// The outcome for the tag.
     pub outcome: TagChange,
-    /// Whose snapshot it is.
+    /// The profile of the snapshot.
     #[serde(flatten)]
     pub lineage: LineageFields,
     /// The first digits of the snapshot's id.

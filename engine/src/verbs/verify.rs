@@ -75,7 +75,7 @@ pub struct SampleFields {
 pub struct DamageFields {
     /// The object.
     pub object: String,
-    /// What is wrong with it.
+    /// The problem.
     pub reason: String,
     /// The snapshots that need the object.
     pub snapshots: Vec<String>,
@@ -88,10 +88,10 @@ pub struct DamageFields {
 /// A profile that was checked.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct VerifiedProfile {
-    /// Whose snapshots were checked.
+    /// The profile whose snapshots were checked.
     #[serde(flatten)]
     pub lineage: LineageFields,
-    /// What was found.
+    /// Whether there is damage.
     pub outcome: VerifyState,
     /// How many snapshots it has.
     pub snapshots: u64,
@@ -116,7 +116,7 @@ pub enum VerifyScope {
 /// The findings of a check.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct VerifyOutcome {
-    /// What was found.
+    /// Whether there is damage.
     pub outcome: VerifyState,
     /// The tenant that was checked, if it was one.
     pub tenant_id: Option<Tenant>,
@@ -146,7 +146,7 @@ pub struct VerifyOutcome {
     pub profiles: Vec<VerifiedProfile>,
     /// Tenants that failed.
     pub failed: Vec<FailedTurn>,
-    /// What was to be checked.
+    /// The profile, tenant or store that was to be checked.
     #[serde(skip)]
     pub scope: VerifyScope,
     /// Whether a repair was asked for.

@@ -40,7 +40,7 @@ pub struct ScheduleList {
 /// A periodic job.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ScheduleFields {
-    /// What is done: `reap`, `retention`, `gc` or `verify`.
+    /// The work: `reap`, `retention`, `gc` or `verify`.
     pub name: String,
     /// How far turns are apart, as this server's settings say; none if it is switched off.
     pub every_seconds: Option<u64>,

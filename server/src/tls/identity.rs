@@ -8,7 +8,7 @@ use webpki::EndEntityCert;
 
 use crate::tokens::{Caller, CallerKind, Role, Tenants};
 
-/// What the name of a tenant begins with, among the alternative names of a certificate.
+/// The prefix of a tenant's name among the alternative names of a certificate.
 const SCHEME: &str = "pstore://";
 const TENANT: &str = "pstore://tenant/";
 const ROLE: &str = "?role=";

@@ -63,7 +63,7 @@ pub enum Tenants {
     Named(Vec<Tenant>),
 }
 
-/// What stands for all tenants.
+/// The word for all tenants.
 const ALL_TENANTS: &str = "*";
 
 impl Tenants {

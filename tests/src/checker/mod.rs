@@ -33,7 +33,7 @@ pub struct State {
     packs: BTreeMap<(String, String), Pack>,
 }
 
-/// What is not as it should be, each with the invariant it breaks.
+/// The violations, each with the invariant it breaks.
 #[derive(Debug, Default)]
 struct Findings(Vec<String>);
 

@@ -98,7 +98,7 @@ impl Archives {
         }
     }
 
-    /// What is named and is not there, in words.
+    /// The missing objects, in words.
     pub fn lost(&self) -> Option<String> {
         let gone = |(record, names): (&RecordId, &[String; 2])| {
             let gone = names.iter().find(|name| !self.there.contains(*name))?;

@@ -5,7 +5,7 @@
 pub struct Choices {
     prefix: Vec<usize>,
     lot: Option<u64>,
-    /// What was chosen, and of how many.
+    /// The choice, and the number of options.
     taken: Vec<(usize, usize)>,
 }
 

@@ -342,7 +342,7 @@ impl Inner {
             && self.written.get(key) == Some(&self.epoch)
     }
 
-    /// What a process learns from an answer.
+    /// The knowledge that a process gains from an answer.
     fn meaning(&self, op: &Op, answer: &Answer) -> u64 {
         match answer {
             Ok(Reply::Object(object)) => {

@@ -44,7 +44,7 @@ use std::{
 
 use choice::Choices;
 
-/// What an exploration came to.
+/// The outcome of an exploration.
 #[derive(Debug)]
 pub struct Explored {
     pub runs: u64,

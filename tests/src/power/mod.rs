@@ -19,7 +19,7 @@ use tempfile::TempDir;
 pub use image::{Image, Reached};
 use served::Served;
 
-/// What is to go wrong.
+/// The fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// The request with this number, and no other.

@@ -18,7 +18,7 @@ pub enum Crash {
     /// What was written is there. What was stored through a mapping is the kernel's alone until it is
     /// synced or the daemon is asked for it, and nobody was told that it is kept.
     OfTheDaemon,
-    /// What was synced is there.
+    /// Synced writes are there.
     OfTheHost,
 }
 

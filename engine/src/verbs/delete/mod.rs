@@ -36,7 +36,7 @@ pub struct DeleteRequest {
     pub ignore_session: Vec<String>,
     /// The tombstone of a profile or tenant that was deleted.
     pub tombstone: bool,
-    /// Who acts.
+    /// The actor.
     pub actor: ActorName,
     /// Why; it is written into the log, and into the tombstone.
     pub reason: String,
@@ -86,7 +86,7 @@ pub enum SnapshotDeletion {
 pub struct DeletedSnapshot {
     /// The outcome.
     pub outcome: SnapshotDeletion,
-    /// Whose snapshot it was.
+    /// The profile of the snapshot.
     #[serde(flatten)]
     pub lineage: LineageFields,
     /// The first digits of its id; empty if its record cannot be read.
@@ -102,7 +102,7 @@ pub struct DeletedSnapshot {
     /// The bytes of its files, if they are known.
     #[serde(skip)]
     pub size_bytes: Option<u64>,
-    /// What is wrong with its record.
+    /// The problem of its record.
     #[serde(skip)]
     pub damage: Option<String>,
 }

@@ -58,7 +58,7 @@ pub enum Removal {
     TombstoneRemoved,
 }
 
-/// Who deleted something.
+/// The user who deleted a profile or a tenant.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct DeletedBy {
     /// The user of the host.
@@ -105,7 +105,7 @@ pub struct InUse {
     pub run_id: String,
 }
 
-/// What went, or would go.
+/// The deleted objects, or those that would be deleted.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct DeletionReceipt {
     /// The outcome.
@@ -116,7 +116,7 @@ pub struct DeletionReceipt {
     pub profile_id: Option<Profile>,
     /// When it was deleted.
     pub deleted_at_ms: Option<u64>,
-    /// Who deleted it.
+    /// The user who deleted it.
     pub deleted_by: Option<DeletedBy>,
     /// Why.
     pub reason: Option<String>,

@@ -143,7 +143,7 @@ pub struct PathChange {
 /// The difference between two snapshots.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct DiffOutcome {
-    /// Whose snapshots they are.
+    /// The profile of the snapshots.
     #[serde(flatten)]
     pub lineage: LineageFields,
     /// The earlier snapshot.

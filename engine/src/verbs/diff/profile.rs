@@ -275,7 +275,7 @@ async fn fetch(
     Ok(())
 }
 
-/// What the files that were fetched tell.
+/// The facts in the fetched files.
 struct Told {
     cookies: BTreeMap<PathBuf, Sites>,
     local_storage: BTreeMap<PathBuf, Storage>,

@@ -48,9 +48,9 @@ pub struct Check {
     pub name: &'static str,
     /// How it is.
     pub status: CheckStatus,
-    /// What was found.
+    /// The finding.
     pub found: String,
-    /// What to do about it.
+    /// The advice.
     pub advice: Option<String>,
     /// The kind of failure, if it is one.
     #[serde(skip)]
@@ -81,7 +81,7 @@ impl Check {
     }
 }
 
-/// The findings.
+/// The finding.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct DoctorOutcome {
     /// Where the store is.
@@ -121,7 +121,7 @@ impl Engine {
     }
 }
 
-/// What helps if nothing better is known: no failure is left without.
+/// The general advice: no failure is left without one.
 fn remedy(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::Denied => "check the credentials, and what they may do",

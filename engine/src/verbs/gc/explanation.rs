@@ -52,7 +52,7 @@ pub struct Root {
     pub is_pinned: bool,
     /// The bytes that it needs of the packs.
     pub live_bytes: u64,
-    /// Whose snapshot it is.
+    /// The profile of the snapshot.
     #[serde(skip)]
     pub lineage: Lineage,
 }

@@ -31,7 +31,7 @@ pub use self::request::RunRequest;
 /// How a command ended, and which snapshot the run has left.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RunOutcome {
-    /// Whose profile it is.
+    /// The profile.
     #[serde(flatten)]
     pub lineage: LineageFields,
     /// Whether the profile was mounted; else it was copied.

@@ -40,7 +40,7 @@ pub struct SessionsOutcome {
     pub sessions: Vec<ListedSession>,
     /// Each copy.
     pub copies: Vec<CopyFields>,
-    /// What each copy is, and the commands that store and remove it.
+    /// A description of each copy, and the commands that store and remove it.
     #[serde(skip)]
     pub copy_advice: Vec<String>,
 }
