@@ -12,7 +12,7 @@ Usage: pstore [OPTIONS] COMMAND        (pstore help COMMAND tells more)
   run TENANT/PROFILE -- CMD     lock, load, run a command on it, capture, unlock
   list [TENANT[/PROFILE]]       list tenants, profiles or snapshots
   show, ls, cat, find, history, diff, verify   inspect and check snapshots
-  rollback, delete, tag, untag, expect   go back, delete, name, set a guard
+  rollback, delete, tag, untag, expect   go back, delete, tag; set expectations
   retention plan|apply, gc      delete snapshots by rules; free space
   lock, force-unlock, reap, log   hold, take away, clean up locks; show events
   serve, token, export, import, init, doctor, stats, config, completions, man
