@@ -1,8 +1,7 @@
 //! `libfuzzer` runs one target under libFuzzer, which goes on from inputs that reach new code; see `scripts/fuzz`.
 //!
-//! `PSTORE_FUZZ_TARGET` names the target, `PSTORE_FUZZ_CORPUS` is a directory that gets what it
-//! begins with; all else is said by libFuzzer's own arguments. Without a target, their names are
-//! told.
+//! `PSTORE_FUZZ_TARGET` names the target, `PSTORE_FUZZ_CORPUS` is a directory for its first inputs; libFuzzer's own
+//! arguments set all else. Without a target, it prints their names.
 
 #![no_main]
 #![allow(clippy::unwrap_used)]

@@ -20,7 +20,7 @@ use crate::{
     sqlite::header::HEADER_BYTES,
 };
 
-/// What a profile says about itself, and where.
+/// The files at the top of a profile that hold facts about it.
 const TOLD_AT_THE_TOP: [&str; 2] = ["Last Version", LOCAL_STATE];
 const PREFERENCES: &str = "Preferences";
 

@@ -84,7 +84,7 @@ impl CheckJob {
         }
     }
 
-    /// What is said of one that nobody has looked at.
+    /// The verdict on a database that was not examined.
     pub(crate) fn unseen(&self, state: DbState) -> CheckResult {
         let path = self.path().to_owned();
         match self {

@@ -17,7 +17,7 @@ const MAX_PROBLEM_CHARS: usize = 240;
 #[serde(tag = "state", content = "detail", rename_all = "snake_case", deny_unknown_fields)]
 pub enum DbState {
     Ok,
-    /// What is wrong, in words; never empty.
+    /// The problem, in words; never empty.
     Damaged(Vec<String>),
     /// Neither whole nor damaged as far as is known, and why.
     Unchecked(String),

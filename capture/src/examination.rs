@@ -50,7 +50,7 @@ pub struct Options {
     pub isolation: Isolation,
     /// At least one is used.
     pub threads: usize,
-    /// What is not checked by then is `Unchecked`.
+    /// Databases that are not checked by then are `Unchecked`.
     pub deadline: Deadline,
     /// An existing directory for copies of SQLite databases, one for each that is checked at a time.
     pub scratch: PathBuf,

@@ -1,8 +1,7 @@
 //! `ProfileExaminer` judges a profile while it is captured: it has `examination` check the databases, and decides.
 //!
-//! A snapshot is always stored; what is found decides whether it becomes the current one by
-//! itself. One whose database is torn, or whose cookies are mostly gone, must not silently
-//! take the place of a good one.
+//! A snapshot is always stored; the findings decide whether it becomes current by itself. A snapshot with a torn
+//! database, or without most of its cookies, must not silently replace a good one.
 
 use std::{
     collections::BTreeSet,
@@ -35,7 +34,7 @@ use crate::{
 /// Checks take no longer: a capture must end, and what is not checked is said.
 const MOST_TIME: Duration = Duration::from_secs(120);
 
-/// What a snapshot is called in which something is missing that is expected.
+/// The word for a snapshot that lacks an expectation.
 pub const LOGGED_OUT: &str = "logged out";
 
 /// How strict a capture is.
@@ -60,7 +59,7 @@ pub struct ProfileExaminer {
     pub policy: Policy,
     /// How the browser ended; `None` if nobody looked.
     pub stopped: Option<Stopped>,
-    /// What must be there.
+    /// The expectations.
     pub expected: Awaited,
 }
 
@@ -210,7 +209,7 @@ impl ProfileExaminer {
         (!missing.is_empty()).then(|| HoldBack { word: LOGGED_OUT, reason: format!("{LOGGED_OUT}: {told}") })
     }
 
-    /// Most cookies gone: a browser that could not read its keys, or started afresh.
+    /// Most cookies gone: a browser that could not read its keys, or started with an empty profile.
     fn shrink(&self, health: &Health, before: Option<&Health>) -> Option<HoldBack> {
         let most = self.policy.max_shrink_percent?;
         let old = before?.cookies.as_ref()?.rows;
@@ -246,7 +245,7 @@ fn with_all_cookies(root: &Path, changed: &BTreeSet<PathBuf>) -> BTreeSet<PathBu
     all
 }
 
-/// What was found about databases that have not changed still holds.
+/// The findings about unchanged databases still hold.
 fn carry_over(
     health: &mut Health,
     before: &Health,

@@ -1,9 +1,8 @@
-//! `capture` makes a browser profile hold still, and tells whether it is whole.
+//! `capture` ends the browser on a profile, and checks that the profile is whole.
 //!
-//! [`chrome`] knows the browser: which processes use a directory, how to end them without
-//! losing anything, what the profile says about itself. [`sqlite`] and [`leveldb`] know its
-//! databases: they are found by what they are, not by their names, and checked without
-//! changing a byte of them. [`cell`] is the process in which that happens.
+//! [`chrome`] knows the browser: it finds the processes on a directory, ends them without loss, and reads the
+//! profile's own files. [`sqlite`] and [`leveldb`] know its databases: they recognise them by content, not by name,
+//! and check them without changing a byte. [`cell`] is the process in which that happens.
 
 pub mod archive_inspector;
 pub mod cell;
@@ -23,5 +22,5 @@ pub mod marker;
 pub mod profile_dir;
 pub mod sqlite;
 
-/// What the contract puts into the notes of a snapshot whose browser had crashed.
+/// The contract's note on a snapshot whose browser had crashed.
 pub const CRASHED: &str = "chrome-crashed-before-capture";

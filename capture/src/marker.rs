@@ -1,8 +1,8 @@
-//! `Marker` notes in a directory what it was loaded from, when that matters later.
+//! `Marker` records in a directory from which snapshot it was loaded, when that matters later.
 //!
-//! A session that had to start afresh must not replace the good snapshot it could not
-//! load, and whoever captures it may be another process. So the directory itself says it.
-//! Only a directory that differs from its snapshot carries a marker; it is never captured.
+//! A session that had to start with an empty profile must not replace the good snapshot it could not load, and
+//! another process may capture it. So the directory itself carries that fact. Only a directory that differs from its
+//! snapshot carries a marker; it is never captured.
 
 use std::{
     fs::{self, File},
@@ -21,10 +21,10 @@ const MAX_BYTES: u64 = 64 << 10;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Marker {
-    /// Why it started afresh, in the contract's words.
+    /// Why it started with an empty profile, in the contract's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<String>,
-    /// What was changed on the way.
+    /// The changes that the load made.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transforms: Vec<String>,
 }

@@ -1,7 +1,7 @@
 //! `ProfileDir` reads a directory and never changes it.
 //!
-//! Everything is opened read-only beneath it and through no symbolic link; nothing is
-//! locked. What is not a regular file is not read.
+//! It opens files read-only beneath the directory and follows no symbolic link; it locks nothing, and reads only
+//! regular files.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -25,7 +25,7 @@ pub struct ProfileDir {
     beneath: RootDir,
 }
 
-/// What a directory contains that checks care for.
+/// An entry of a directory, as far as checks need it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirEntry {
     pub name: OsString,

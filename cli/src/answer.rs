@@ -1,4 +1,4 @@
-//! `Answer` holds what a verb found out, as a document and as text.
+//! `Answer` holds the result of a verb, as a document and as text.
 
 use engine::{failure::Failure, outcome::Outcome};
 use serde_json::Value;
@@ -14,14 +14,14 @@ pub(crate) struct Answer {
     pub(crate) brief: Option<String>,
     /// The verb did its work, and what it found is bad.
     pub(crate) verdict: Option<(ErrorKind, String)>,
-    /// What to do about the verdict.
+    /// The step that follows from the verdict.
     pub(crate) hint: Option<String>,
     /// The exit code, if it is somebody else's to choose.
     pub(crate) exit: Option<u8>,
 }
 
 impl Answer {
-    /// What a request came to, with the words for people.
+    /// The outcome of a request, with a text for people.
     pub(crate) fn of(outcome: &impl Outcome, text: String) -> Result<Self, Failure> {
         let document = serde_json::to_value(outcome)
             .map_err(|error| Failure::internal(format!("the outcome cannot be written: {error}")))?;

@@ -1,4 +1,4 @@
-//! `Console` writes results to stdout and talk to stderr, and chooses the exit code.
+//! `Console` writes results to stdout and remarks to stderr, and chooses the exit code.
 
 use std::{
     io::{self, IsTerminal, Write},
@@ -80,7 +80,7 @@ impl Console {
         }
     }
 
-    /// What has just been done, and how long after the start, for those who want to know.
+    /// A finished step, and the time since the start, for verbose output.
     pub(crate) fn step(self, text: &str) {
         if self.verbose > 0 {
             self.say(&format!("{:>8.3} s  {text}", started().elapsed().as_secs_f64()));
@@ -108,7 +108,7 @@ impl Console {
         }
     }
 
-    /// What is said, as a line of the log.
+    /// The remark, as a line of the log.
     fn log(self, level: &str, text: &str) {
         if !self.quiet {
             let fields = serde_json::Map::from_iter([("message".to_owned(), json!(text))]);
@@ -257,7 +257,7 @@ fn pretty(document: &Value) -> String {
     text
 }
 
-/// Whoever reads stdout may stop at any time; that is no failure.
+/// The reader of stdout may stop at any time; that is no failure.
 pub(crate) fn print(text: &str) -> ExitCode {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(secret::hidden(text).as_bytes()).and_then(|()| stdout.flush()) {

@@ -1,7 +1,7 @@
 //! `pstore` is the command line: it parses arguments, runs one verb and exits with its code.
 //!
-//! Flags become values before any work starts; values become calls of the library; its
-//! reports become text or one JSON document on stdout. Talk goes to stderr.
+//! Flags become values before any work starts; values become calls of the library; its reports become text or one
+//! JSON document on stdout. Remarks go to stderr.
 
 mod answer;
 mod args;

@@ -18,7 +18,7 @@ const REDRAW: Duration = Duration::from_millis(120);
 /// The bar takes what the rest of a line leaves.
 const TEMPLATE: &str = "{msg} {wide_bar} {bytes}/{total_bytes}, {detail}{bytes_per_sec}, {eta} left";
 
-/// The bar that is drawn now, for whoever wants to write beside it.
+/// The bar that is drawn now, for code that writes beside it.
 static DRAWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
 
 fn drawn() -> MutexGuard<'static, Option<ProgressBar>> {

@@ -1,7 +1,7 @@
 //! `copies` finds the copies of profiles that runs have left, because they were killed or could not store the changes.
 //!
-//! Such a copy may hold changes that are nowhere else. So nothing removes it by itself. It is closed to
-//! other users, and told about until somebody stores or discards it.
+//! Such a copy may hold changes that are nowhere else. So pstore never removes it by itself. The copy is closed to
+//! other users, and pstore warns of it until somebody stores or discards it.
 
 use std::{
     fs::{self, OpenOptions},
@@ -149,7 +149,7 @@ impl Copy {
         }
     }
 
-    /// What the copy is, and the commands that store and remove it.
+    /// A description of the copy, and the commands that store and remove it.
     pub fn advice(&self) -> String {
         let (id, path) = (self.id(), self.path());
         let (profile, major) = (self.profile(), self.about["chrome_major_version"].as_u64());

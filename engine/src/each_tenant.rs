@@ -1,4 +1,4 @@
-//! `EachTenant` takes a verb through tenants: one that fails keeps no other from its turn.
+//! `EachTenant` carries a verb out for many tenants, and goes on when one fails.
 
 use std::sync::Arc;
 
@@ -27,10 +27,10 @@ pub struct EachTenant {
     failed: Vec<FailedTurn>,
 }
 
-/// A tenant, or a part of it, that failed and was passed over.
+/// A tenant, or a part of it, that failed while the others were done.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct FailedTurn {
-    /// Whose turn it was.
+    /// The tenant whose turn it was.
     pub tenant_id: Tenant,
     /// All of the tenant, or one of its profiles.
     pub profile: String,
@@ -38,9 +38,9 @@ pub struct FailedTurn {
     #[serde(serialize_with = "codes::serialize")]
     #[schemars(schema_with = "codes::schema")]
     pub kind: ErrorKind,
-    /// What happened.
+    /// The failure, in a sentence.
     pub message: String,
-    /// What to do next.
+    /// The next step for the user.
     pub hint: Option<String>,
 }
 
@@ -103,12 +103,12 @@ impl EachTenant {
         });
     }
 
-    /// Those that were passed over.
+    /// Those that failed.
     pub fn failed(&self) -> &[FailedTurn] {
         &self.failed
     }
 
-    /// Those that were passed over, when all had their turn.
+    /// Those that failed, when all had their turn.
     pub fn into_failed(self) -> Vec<FailedTurn> {
         self.failed
     }

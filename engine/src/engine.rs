@@ -35,7 +35,7 @@ const SLOW_ANSWER: Duration = Duration::from_secs(3);
 /// Carries out requests. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Engine {
-    /// Who is told what happens.
+    /// The observer of its work.
     pub observer: Arc<dyn Observer>,
     /// The settings in force.
     pub settings: Settings,
@@ -97,7 +97,7 @@ impl Engine {
         self.observer.observe(&Observation::Step(text));
     }
 
-    /// Who follows the operation that begins now.
+    /// The follower of the operation that begins now.
     pub fn progress(&self) -> Arc<dyn Progress> {
         self.observer.progress()
     }
@@ -118,7 +118,7 @@ impl Engine {
         Limits::within(self.location.patience())
     }
 
-    /// Waits for whoever holds a profile, and says so.
+    /// Waits for the holder of a profile's lock, and says so.
     pub fn patience(&self, profile: &ProfileName, wait: Duration) -> Patience {
         let (observer, profile) = (Arc::clone(&self.observer), profile.clone());
         let interrupt = self.interrupt.clone();

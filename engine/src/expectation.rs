@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use store::format::{health::Expected, record::Record};
 
-/// Something that was expected and is missing.
+/// A missing expectation.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct MissingFields {
     /// The kind: `cookie`, `origin` or `file`.

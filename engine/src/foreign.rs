@@ -30,7 +30,7 @@ use store::{
 
 use crate::{Engine, engine::threads, failure::Failure, names::ActorName};
 
-/// What a person means by a name.
+/// The snapshot or archive that a name means.
 #[derive(Debug)]
 pub enum IntendedFlip {
     /// A snapshot of ours.
@@ -118,7 +118,7 @@ impl Engine {
     }
 }
 
-/// What is written down of an archive of which nothing else is known.
+/// The facts for the record of an archive without a manifest.
 pub fn about(actor: &Actor) -> About {
     About {
         captured_by: CapturedBy {

@@ -1,8 +1,8 @@
-//! `engine` carries out what pstore can do, for every door: the command line and the HTTP server.
+//! `engine` carries out what pstore can do, for every front end: the command line and the HTTP server.
 //!
-//! A door makes a request and hands it to [`Engine`]. The engine reads the settings, opens the store,
-//! does the work and returns a typed outcome, or a [`failure::Failure`] that says what to do next. While
-//! it works it tells an [`observer::Observer`] what happens. It never prints and never ends the process.
+//! A front end makes a request and gives it to [`Engine`]. The engine reads the settings, opens the store, does the
+//! work and returns a typed outcome, or a [`failure::Failure`] that says what to do next. While it works it reports
+//! to an [`observer::Observer`]. It never prints and never ends the process.
 
 #![warn(missing_docs)]
 

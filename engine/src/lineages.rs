@@ -35,7 +35,7 @@ impl Engine {
         self.lineage_in(tenant, args).await
     }
 
-    /// As [`Self::lineage_to_judge`], to load what is current, whoever has stored it.
+    /// As [`Self::lineage_to_judge`], to load the current snapshot, whichever program has stored it.
     pub async fn lineage_to_load(&self, args: &LineageName) -> Result<(TenantStore, Lineage), Failure> {
         let purpose = self.purpose_of_keeping().await?;
         let tenant = self.tenant_to_load(&args.profile.tenant, purpose).await?;

@@ -90,7 +90,7 @@ pub struct LoadJob<'a> {
     pub host_region: Option<String>,
 }
 
-/// What becomes of a profile that is loaded.
+/// The purpose of a load.
 #[derive(Clone, Copy, Debug)]
 enum Loading {
     /// It is written to a directory.
@@ -241,7 +241,7 @@ impl Engine {
         loaded.warnings.iter().for_each(|warning| self.warn(warning));
     }
 
-    /// What becomes of a Chrome that has no snapshot yet: as said, or as the tenant has it.
+    /// The start of a Chrome that has no snapshot yet: as requested, or as the tenant's settings say.
     pub fn upgrade(&self, options: &LoadOptions, tenant: &Tenant) -> Upgrade {
         match options.upgrade_from {
             Some(major) => Upgrade::From(major),

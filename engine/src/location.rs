@@ -82,7 +82,7 @@ impl Location {
         self.url.to_string().trim_end_matches('/').to_owned()
     }
 
-    /// Where requests go in the clear, though not to this host: whoever is on the way reads them.
+    /// Where requests go in the clear, though not to this host: everybody on the way can read them.
     pub fn exposed_to(&self) -> Option<&str> {
         let StoreUrl::S3 { .. } = &self.url else { return None };
         let rest = self.s3.endpoint.as_deref()?.strip_prefix("http://")?;

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ActorName {
-    /// What the run is called; made up if it is not said.
+    /// The name of the run; random by default.
     pub run_id: Option<String>,
     /// The host that acts; this one if it is not said.
     pub host: Option<String>,
@@ -51,7 +51,7 @@ pub fn actor_name(text: &str) -> Result<String, String> {
 /// A profile, or one Chrome version of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineageName {
-    /// Whose snapshots.
+    /// The profile of the snapshots.
     pub profile: ProfileName,
     /// Of this major version of Chrome; of the newest there is if it is not said.
     pub chrome_major: Option<ChromeMajor>,
@@ -88,7 +88,7 @@ impl SnapshotName {
         Self { profile, reference: None }
     }
 
-    /// What was typed after the `@`.
+    /// The text after the `@`.
     pub fn typed(&self) -> Option<&Reference> {
         self.reference.as_ref()
     }
@@ -212,7 +212,7 @@ impl SnapshotChoice {
         self.name.with_sha(self.sha.as_ref())
     }
 
-    /// As [`Self::reference`]; but whoever types `latest` has named one.
+    /// As [`Self::reference`]; but `latest` counts as a name.
     pub fn named(&self) -> Result<Option<&Reference>, Failure> {
         Ok(self.reference()?.or(self.name.typed()))
     }

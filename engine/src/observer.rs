@@ -19,12 +19,12 @@ pub trait Observer: Debug + Send + Sync {
     /// Something happened.
     fn observe(&self, observation: &Observation<'_>);
 
-    /// Whether the door keeps stdout for itself. The commands that it starts then write to stderr.
+    /// Whether the front end uses stdout itself. The commands that the engine starts then write to stderr.
     fn owns_stdout(&self) -> bool {
         true
     }
 
-    /// Who follows the progress of the operation that begins now.
+    /// The follower of the progress of the operation that begins now.
     fn progress(&self) -> Arc<dyn Progress> {
         Arc::new(Silent)
     }

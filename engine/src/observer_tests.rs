@@ -1,4 +1,4 @@
-//! Tests that the observer hears of every capture, load and lock, with the contract's words.
+//! These tests check that the observer hears of every capture, load and lock, with the contract's words.
 
 use std::{fs, sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! `Outcome` is what a request came to: one document, and perhaps a verdict.
+//! `Outcome` is the result of a request: one document, and perhaps a verdict.
 
 use capture::load;
 use schemars::JsonSchema;
@@ -10,7 +10,7 @@ use store::{
 
 use crate::failure::Failure;
 
-/// What a request came to. Its serialised form is the document that every door hands out.
+/// The result of a request. Its serialised form is the document that every front end returns.
 pub trait Outcome: Serialize + JsonSchema {
     /// Whether there can be a verdict.
     const HAS_VERDICT: bool = false;
@@ -51,7 +51,7 @@ impl LineageFields {
     }
 }
 
-/// Who acted, in the contract's words.
+/// The actor, in the contract's words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ActorFields {
     /// The run.

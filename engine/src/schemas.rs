@@ -1,4 +1,4 @@
-//! `schemas` makes the JSON Schemas of the documents that every door hands out, from the types of the outcomes.
+//! `schemas` makes the JSON Schemas of the documents that every front end returns, from the types of the outcomes.
 
 use schemars::{JsonSchema, generate::SchemaSettings, transform::RecursiveTransform};
 use serde_json::{Value, json};

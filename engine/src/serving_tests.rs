@@ -1,4 +1,4 @@
-//! Tests of what an engine tells and makes that works for others, as a server's does.
+//! These tests check an engine that works for other users, as a server's does.
 
 use std::{path::Path, sync::Arc};
 

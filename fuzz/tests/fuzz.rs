@@ -1,4 +1,4 @@
-//! These tests give every reader of bytes that somebody else may have written some that nobody has written.
+//! These tests give random bytes to every reader of foreign bytes.
 //!
 //! See [`fuzz_targets`] for how inputs are made, and how to run it for hours.
 

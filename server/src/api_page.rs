@@ -1,4 +1,4 @@
-//! `page` shows the description of all routes to people: one page that needs nothing from elsewhere.
+//! `page` shows the description of all routes to people: one self-contained page.
 
 use std::fmt::Write;
 
@@ -73,7 +73,7 @@ fn table(page: &mut String, title: &str, rows: Vec<Row<'_>>) {
     page.push_str("</table>");
 }
 
-/// What a value is, in a word or two.
+/// The kind of a value, in a word or two.
 fn kind(schema: &Value) -> String {
     let word = |value: &Value| value.as_str().map(str::to_owned).unwrap_or_else(|| value.to_string());
     match (&schema["type"], &schema["enum"], &schema["const"]) {

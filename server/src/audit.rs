@@ -1,4 +1,4 @@
-//! `Audit` writes down who asked for what, and what came of it: in the log, and in the store.
+//! `Audit` records each request, its caller and its result: in the log, and in the store.
 
 use std::time::Instant;
 
@@ -21,12 +21,12 @@ use crate::{call::Answer, peer::Peer};
 /// Names a request, in what is asked and in what is answered.
 pub(crate) const REQUEST_ID: &str = "x-request-id";
 
-/// What is known of a request before there is an outcome.
+/// The state of a request before its outcome.
 #[derive(Debug)]
 pub(crate) struct Audit {
     /// Names the request in logs and events.
     pub(crate) request_id: String,
-    /// Who calls, as events name it, once it is known.
+    /// The name of the caller in events, once it is known.
     pub(crate) caller: Option<String>,
     peer: Option<Peer>,
     method: Method,

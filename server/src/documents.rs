@@ -1,4 +1,4 @@
-//! `documents` lists what the commands of this crate print with `--json`, each with its schema.
+//! `documents` lists the `--json` documents of this crate's commands, each with its schema.
 
 use engine::{outcome::Outcome, schemas};
 use serde_json::Value;

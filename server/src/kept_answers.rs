@@ -1,4 +1,4 @@
-//! `KeptAnswers` remembers what was answered to requests with an `Idempotency-Key`, for a while and within limits.
+//! `KeptAnswers` remembers the answers to requests with an `Idempotency-Key`, for a while and within limits.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -58,18 +58,18 @@ struct Request {
     answer: Option<KnownAnswer>,
 }
 
-/// What was answered; all that are remembered are documents.
+/// An answer that is remembered; only documents are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KnownAnswer {
     status: StatusCode,
     pub(crate) body: Bytes,
 }
 
-/// What is known of a request that has just been sent.
+/// The state of a request that has just been sent.
 pub(crate) enum Begun {
     /// Nothing: it is to be carried out.
     New(Ticket),
-    /// What was answered before.
+    /// The earlier answer.
     Known(KnownAnswer),
 }
 
@@ -153,7 +153,7 @@ impl Known {
     }
 }
 
-/// A request that is being carried out. One that comes to nothing is forgotten, so that it can be sent again.
+/// A request that is being carried out. A failed one is forgotten, so that it can be sent again.
 pub(crate) struct Ticket {
     replays: Arc<KeptAnswers>,
     name: Option<Name>,

@@ -1,4 +1,4 @@
-//! `LiveJobs` holds the jobs that this server does, with their logs and how far they are.
+//! `LiveJobs` holds the jobs that this server does, with their logs and their progress.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -60,7 +60,7 @@ pub struct JobLine {
     pub at_ms: u64,
     /// How much it matters.
     pub level: LineLevel,
-    /// What was said.
+    /// The text.
     pub text: String,
 }
 
@@ -79,7 +79,7 @@ pub enum LineLevel {
 /// How far a job is.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct JobProgress {
-    /// What is being done.
+    /// The current step.
     pub stage: String,
     /// How many things there are to do, as far as that is known.
     pub files: u64,
@@ -103,7 +103,7 @@ impl LiveJob {
         }
     }
 
-    /// What it has said, the oldest first.
+    /// Its log, the oldest line first.
     pub(crate) fn lines(&self) -> Vec<JobLine> {
         self.lines.lock().iter().cloned().collect()
     }

@@ -1,4 +1,4 @@
-//! `RequestObserver` logs what the engine says while it carries out a request.
+//! `RequestObserver` logs the remarks of the engine during a request.
 
 use engine::observer::{Observation, Observer};
 

@@ -13,7 +13,7 @@ use crate::{
 /// The media type of an archive.
 pub(crate) const ARCHIVE: &str = "application/zstd";
 
-/// What a key of a request means.
+/// The description of the header `Idempotency-Key`.
 const KEY_MEANS: &str = "Names this request. Sent again within an hour to the same server, it is not carried out again, and gets the same answer.";
 
 /// Describes these routes.
@@ -88,7 +88,7 @@ fn operation(route: &Route) -> Value {
     operation
 }
 
-/// What may be answered. Whatever has no status of its own here is a problem.
+/// The possible answers. Every other status is a problem.
 fn responses(sent: &Sent) -> Value {
     let mut responses = json!({
         "200": { "description": "Done", "content": content(sent) },

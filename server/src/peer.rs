@@ -15,7 +15,7 @@ pub(crate) enum Peer {
     Socket(Option<LocalUser>),
 }
 
-/// A user of this host, as the kernel tells of whoever connects.
+/// A user of this host, as the kernel names it when it connects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LocalUser {
     pub(crate) uid: u32,
@@ -33,7 +33,7 @@ impl fmt::Display for Peer {
 }
 
 impl Peer {
-    /// What its requests are counted against. Whoever has one address of IPv6 has 2⁶⁴ of them.
+    /// What its requests are counted against. A caller with one IPv6 address has 2⁶⁴ of them.
     pub(crate) fn network(&self) -> Option<String> {
         let address = match self {
             Self::Address(address) => address,

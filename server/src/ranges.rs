@@ -1,4 +1,4 @@
-//! `ranges` reads which part of something a caller wants, and whether it has it already.
+//! `ranges` reads the range headers of a request, and its conditions.
 
 use std::ops::Range;
 

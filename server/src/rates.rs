@@ -1,4 +1,4 @@
-//! `Rates` bounds how often a token is used, and how often an address asks without one.
+//! `Rates` limits the requests of a token, and of an address without one.
 
 use std::{collections::HashMap, time::Instant};
 

@@ -1,4 +1,4 @@
-//! `Readiness` keeps whether the server reaches its store, so that many who ask cost one look.
+//! `Readiness` remembers whether the server reaches its store, so that many callers cost one request.
 
 use std::time::{Duration, Instant};
 

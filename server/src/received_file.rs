@@ -1,4 +1,4 @@
-//! `ReceivedFile` keeps what a caller sends in a file of this host, and knows its digest.
+//! `ReceivedFile` writes an upload to a file of this host, and knows its digest.
 
 use std::{
     fs::File,

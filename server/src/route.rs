@@ -1,4 +1,4 @@
-//! `Route` says what a route is for, who may use it, what it takes, and what it answers.
+//! `Route` describes a route: its purpose, its role, its input and its answer.
 
 use std::{fmt, pin::Pin};
 
@@ -11,14 +11,14 @@ use crate::{
     tokens::Role,
 };
 
-/// Who may use a route.
+/// The role that a route needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Everybody.
     Open,
-    /// Whoever has at least this role for the tenant that the path names.
+    /// A caller with at least this role for the tenant in the path.
     Tenant(Role),
-    /// Whoever has at least this role; for which tenants is for the route to ask.
+    /// A caller with at least this role; the route checks the tenants.
     Token(Role),
 }
 
@@ -29,7 +29,7 @@ pub(crate) type Doing = Pin<Box<dyn Future<Output = Answer> + Send>>;
 pub(crate) type StillTrue =
     for<'a> fn(&'a Call, &'a [u8]) -> Pin<Box<dyn Future<Output = Result<bool, Refusal>> + Send + 'a>>;
 
-/// What a route answers when all is well.
+/// The answer of a route that succeeds.
 #[derive(Clone, Copy, Debug)]
 pub enum Sent {
     /// A document with this schema.
@@ -52,19 +52,19 @@ pub struct Route {
     pub method: Method,
     /// The path, with names in braces for what may stand there.
     pub path: &'static str,
-    /// Who may use it.
+    /// The role that it needs.
     pub access: Access,
-    /// What it does, in a sentence.
+    /// A sentence about its purpose.
     pub summary: &'static str,
-    /// What may come after the `?`, as a schema.
+    /// The query, as a schema.
     pub query: Option<fn() -> Value>,
-    /// What is sent, as a schema.
+    /// The body, as a schema.
     pub body: Option<fn() -> Value>,
     /// The headers that it looks at, each with what it means.
     pub headers: &'static [(&'static str, &'static str)],
     /// Whether what is sent is an archive, which is read while it arrives.
     pub takes_archive: bool,
-    /// What is answered.
+    /// The answer.
     pub sent: Sent,
     /// Whether the store keeps an event of every change that it makes.
     pub(crate) is_told: bool,

@@ -1,4 +1,4 @@
-//! `schedules` does what is due again and again, in turns with all other servers of the store.
+//! `schedules` does the periodic jobs, in turns with all other servers of the store.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,7 +24,7 @@ const AGAIN: Duration = Duration::from_secs(30);
 /// Servers that were started together do not ask together for ever.
 const MOST_JITTER: Duration = Duration::from_secs(5);
 
-/// Something that is due again and again.
+/// A periodic job.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) name: &'static str,
@@ -111,7 +111,7 @@ async fn take_turn(server: &Arc<Server>, plan: &Plan, every: Duration) -> Result
     Ok(Duration::ZERO)
 }
 
-/// What came of a turn. One that nobody has ended on purpose is done anew, and before its time.
+/// The result of a turn. One that nobody has ended on purpose is done anew, and before its time.
 fn outcome(job: &Job) -> &'static str {
     match job.state {
         JobState::Cancelled if !job.cancel => STOPPED,

@@ -1,4 +1,4 @@
-//! `schemas` makes the JSON Schemas of what is received and sent, from the types that are used for it.
+//! `schemas` makes the JSON Schemas of requests and answers, from their types.
 
 use engine::schemas;
 use schemars::{JsonSchema, generate::SchemaSettings};

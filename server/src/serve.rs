@@ -43,7 +43,7 @@ pub struct ServeRequest {
 /// A server that has ended.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ServeOutcome {
-    /// Where it was reached.
+    /// Its address.
     pub listen: String,
     /// Every request that had begun was answered; if not, the command fails.
     pub drained: bool,

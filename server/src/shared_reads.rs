@@ -1,5 +1,5 @@
-//! `SharedReads` lets callers that ask for the same at once share one look at the store. It begins after each of them has
-//! asked, so nobody is told what was true before.
+//! `SharedReads` lets simultaneous callers with the same question share one read of the store. The read begins after each of them has
+//! asked, so none gets an older answer.
 
 use std::{collections::HashMap, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! `StallGuard` ends a connection whose other side takes no bytes for too long.
+//! `StallGuard` ends a connection whose client accepts no bytes for too long.
 
 use std::{
     io,

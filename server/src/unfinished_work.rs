@@ -1,4 +1,4 @@
-//! `UnfinishedWork` lets a request finish after its caller has left, and the server wait for it before it stops.
+//! `UnfinishedWork` finishes a request that has begun, whether or not its caller still waits.
 
 use std::panic::AssertUnwindSafe;
 

@@ -1,10 +1,10 @@
-//! `SocketUser` says what a user of this host may do who calls through a socket in the file system.
+//! `SocketUser` gives a user of this host, who calls through a socket in the file system, a tenant and a role.
 
 use std::str::FromStr;
 
 use crate::tokens::{Caller, CallerKind, Role, Tenants};
 
-/// A user, by the number that the kernel tells of whoever connects.
+/// A user, by the number that the kernel gives when it connects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketUser {
     uid: u32,
@@ -28,7 +28,7 @@ impl FromStr for SocketUser {
     }
 }
 
-/// Who calls, if this user is known.
+/// The caller, if this user is known.
 pub(crate) fn caller(users: &[SocketUser], uid: u32) -> Option<Caller> {
     let user = users.iter().find(|user| user.uid == uid)?;
     let SocketUser { tenants, role, .. } = user.clone();

@@ -1,4 +1,4 @@
-//! Certificates that `openssl` makes, and a client of TLS that shows them.
+//! `certificates` makes certificates with `openssl`, and has a TLS client that shows them.
 
 use std::{
     fs,

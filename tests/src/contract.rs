@@ -159,7 +159,7 @@ async fn a_range_is_exact_or_truncated(place: Place) {
     assert!(matches!(answer, Err(BucketError::Truncated { .. })), "{answer:?}");
 }
 
-/// Whoever knows better replaces it all the same: the refusal says which version it was.
+/// A caller that knows better can still replace it: the refusal names the version.
 async fn what_is_larger_than_its_reader_takes_is_refused(place: Place) {
     let key = place.key("a");
     place.create("a", vec![7; 3000]).await;

@@ -20,7 +20,7 @@ pub type Deed = Box<dyn FnOnce() -> BoxFuture<'static, ()> + Send>;
 /// Whether this call is the one, and if so, what happens before it.
 type Trap = Box<dyn FnMut(Verb, &Key) -> Option<BoxFuture<'static, ()>> + Send>;
 
-/// Something to be done meanwhile; whoever is interrupted waits until it is done.
+/// Something to be done meanwhile; the interrupted call waits until it is done.
 pub fn deed<F: Future<Output = ()>>(work: impl FnOnce() -> F + Send + 'static) -> Deed {
     Box::new(move || {
         let runtime = Handle::current();

@@ -1,4 +1,4 @@
-//! `tests` holds what the tests against real servers and real processes share.
+//! `tests` holds the helpers that tests against real servers and real processes share.
 
 // Everything here runs in tests only, where a panic is how a failure is told.
 #![allow(clippy::unwrap_used)]

@@ -1,4 +1,4 @@
-//! `Page` runs the commands of a page of the documentation, and compares its answers with those that came.
+//! `Page` runs the commands of a page of the documentation, and compares their output with the page.
 //!
 //! In its blocks of `console`, a line `host-a$ COMMAND` is run on the host of that name: a directory
 //! of its own with a home of its own. `export` lines hold for the rest of the page. What follows up to

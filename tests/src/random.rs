@@ -1,4 +1,4 @@
-//! `random` makes trees that nobody has thought of.
+//! `random` makes random trees.
 
 use std::{
     ffi::OsString,

@@ -1,4 +1,4 @@
-//! A running `pstore serve`, and a caller that knows nothing but HTTP.
+//! `served` runs `pstore serve`, and has a caller that knows only HTTP.
 
 use std::{
     fmt::Write as _,
@@ -26,7 +26,7 @@ pub struct Served {
     pub address: String,
 }
 
-/// What was answered.
+/// An answer of the server.
 #[derive(Clone, Debug)]
 pub struct Reply {
     pub status: u16,
@@ -137,7 +137,7 @@ impl Served {
         let _ = stream.shutdown(Shutdown::Both);
     }
 
-    /// What it has said so far.
+    /// Its remarks so far.
     pub fn said(&self) -> String {
         self.running.as_ref().unwrap().said()
     }

@@ -26,7 +26,7 @@ use store::{
     tree::write::Keeping,
 };
 
-/// Reads everything, and makes good what can be.
+/// Reads everything, and repairs damage.
 pub const REPAIR: verify::Options = verify::Options {
     only: None,
     read_data: true,

@@ -1,4 +1,4 @@
-//! `Tarball` writes archives as anybody might write them, good and bad.
+//! `Tarball` writes archives, valid and invalid, as other programs might.
 
 use std::io::Write;
 

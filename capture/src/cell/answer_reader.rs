@@ -1,4 +1,4 @@
-//! `answer_reader` decodes the answers of a cell, and trusts none of them.
+//! `answer_reader` decodes the untrusted answers of a cell.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

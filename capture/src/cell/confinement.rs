@@ -93,7 +93,7 @@ const ALLOWED_BESIDE: &[c_long] =
 #[cfg(not(target_arch = "x86_64"))]
 const ALLOWED_BESIDE: &[c_long] = &[];
 
-/// What a kernel has agreed to keep.
+/// The restrictions that a kernel has accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Confinement {

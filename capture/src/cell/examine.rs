@@ -70,7 +70,7 @@ impl Cell {
         Ok(rounds.found.into_values().collect())
     }
 
-    /// What the kernel keeps such a process from.
+    /// The kernel's restrictions on such a process.
     pub fn confinement(&self) -> io::Result<Confinement> {
         let scratch = tempfile::tempdir()?;
         let (depth, deadline) = (Default::default(), Deadline::after(self.grace));
@@ -85,7 +85,7 @@ impl Cell {
     }
 }
 
-/// What is left to do. Databases are told by their place among all.
+/// The remaining work. A database is identified by its place among all.
 struct Rounds<'a> {
     cell: &'a Cell,
     jobs: &'a [CheckJob],

@@ -1,4 +1,4 @@
-//! `Limits` bounds what a cell may use. The cell sets these limits itself, before it reads the first byte; from
+//! `Limits` bounds the resources of a cell. The cell sets these limits itself, before it reads the first byte; from
 //! then on it can no longer change them.
 
 use std::io;
@@ -54,7 +54,7 @@ pub(super) fn no_more_threads() -> io::Result<()> {
     limit(Resource::Nproc, 0, 0)
 }
 
-/// What was forbidden before stays forbidden.
+/// Earlier prohibitions stay in force.
 fn limit(resource: Resource, soft: u64, hard: u64) -> io::Result<()> {
     let most = getrlimit(resource).maximum.unwrap_or(u64::MAX);
     let new = Rlimit { current: Some(soft.min(most)), maximum: Some(hard.min(most)) };

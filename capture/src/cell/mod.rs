@@ -1,14 +1,13 @@
-//! `Cell` is a confined process that examines databases nobody vouches for.
+//! `Cell` is a confined process that examines untrusted databases.
 //!
-//! What a website, or whoever made a snapshot, has put into a database is read by SQLite, which
-//! is written in C, and by our reader of LevelDB. Should either be led astray, that happens in a
-//! process that can do nothing: it has an empty environment, little memory and time, may open
-//! nothing but the directory examined and write to nothing but its copies, and can neither
-//! reach the network nor start anything. It is this program, started once more; it
-//! dies with whoever started it. One is enough for all databases of an examination.
+//! A website, or the author of a snapshot, can put any bytes into a database. SQLite, which is written in C, and our
+//! reader of LevelDB read them. If an attacker takes either over, the process can do nothing: it has an empty
+//! environment, little memory and time, may open only the directory examined and write only to its copies, and can
+//! neither reach the network nor start a process. It is this program, started once more; the kernel ends it with its
+//! parent. One is enough for all databases of an examination.
 //!
-//! What it answers is foreign too: bounded, parsed strictly, and never more than a verdict on the
-//! databases it was asked about. That it died, or went beyond a limit, is a verdict as well.
+//! Its answers are untrusted too: bounded, parsed strictly, and never more than a verdict on the databases in its
+//! order. Its death, or an exceeded limit, is a verdict as well.
 
 mod answer_reader;
 mod confinement;
@@ -28,7 +27,7 @@ pub use serve::serve;
 pub const VERB: &str = "examine-databases";
 
 const MEMORY_BYTES: u64 = 256 << 20;
-/// Longer than checks may take: whoever waits for them ends them first.
+/// Longer than checks may take: their caller ends them first.
 const CPU_SECONDS: u64 = 150;
 const GRACE: Duration = Duration::from_secs(10);
 

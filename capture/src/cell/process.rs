@@ -132,7 +132,7 @@ impl Cell {
         }
     }
 
-    /// What is said of a database that led to this end, alone.
+    /// The verdict on a database that caused this end, alone.
     pub(super) fn told(&self, end: &End, threads: usize) -> String {
         let Limits { memory_bytes, cpu_seconds } = self.limits(threads);
         let is = |status: &ExitStatus, signal: Signal| status.signal() == Some(signal.as_raw());

@@ -26,7 +26,7 @@ use crate::{
     sqlite::Means,
 };
 
-/// Serves whoever has started this process. It must have no other threads yet: they would not be
+/// Serves the parent of this process. It must have no other threads yet: they would not be
 /// confined.
 pub fn serve(order: impl Read, answers: impl Write + Send) -> io::Result<()> {
     // There is nobody to tell, and nothing to save.

@@ -1,7 +1,7 @@
-//! `Sites` tells what became of the cookies of each site between two snapshots.
+//! `Sites` compares the cookies of each site between two snapshots.
 //!
-//! Databases are foreign: they are read in a [cell](crate::cell), which says how many cookies of a
-//! site came, went or will lapse. Which these are, and what they hold, stays there.
+//! Databases are untrusted: a [cell](crate::cell) reads them, and says how many cookies of a site are new, are gone
+//! or will lapse. Their names and values stay there.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -47,7 +47,7 @@ pub struct Site {
     pub expiring: u64,
 }
 
-/// What became of the cookies of one database.
+/// The changes of the cookies of one database.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sites {

@@ -1,7 +1,7 @@
-//! `change` tells what became of a profile between two snapshots: cookies per site, settings, extensions, and
+//! `change` compares the profiles of two snapshots: cookies per site, settings, extensions, and
 //! origins that keep something.
 //!
-//! Values are never told: neither those of cookies nor those of settings.
+//! It never returns values, neither of cookies nor of settings.
 
 pub(crate) mod cookie_sites;
 pub mod names;

@@ -1,7 +1,7 @@
-//! `Storage` tells which origins keep something in a profile's Local Storage.
+//! `Storage` lists the origins that keep something in a profile's Local Storage.
 //!
-//! Chrome keeps it in one LevelDB, with the origin at the beginning of every key. The LevelDB is
-//! foreign: it is read in a [cell](crate::cell), which tells the origins and nothing of what they keep.
+//! Chrome keeps it in one LevelDB, with the origin at the beginning of every key. The LevelDB is untrusted: a
+//! [cell](crate::cell) reads it, and returns the origins and none of their data.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -32,7 +32,7 @@ const ENTRY: u8 = b'_';
 /// In an origin that another site has embedded: that is no visit of the user's.
 const EMBEDDED: &[u8] = b"/^";
 
-/// What became of the origins of one Local Storage.
+/// The changes of the origins of one Local Storage.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Storage {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// What is larger is no document of Chrome's.
+/// A larger file is no document of Chrome's.
 pub const MAX_BYTES: u64 = 64 << 20;
 /// Names are told so deep; below that lie the names of sites, and other things of the user's.
 const DEPTH: usize = 3;

@@ -1,7 +1,7 @@
 //! `devtools` asks a Chrome to close, over its DevTools port.
 //!
-//! Two proofs are needed before anything is asked, since a port that was noted once may be anyone's by now: the browser process itself listens on it, and
-//! the path it gives is the one that was noted. Only `127.0.0.1` is ever spoken to.
+//! It needs two proofs before it asks, since another program may have the noted port by now: the browser process
+//! itself listens on it, and the path it gives is the noted one. It only ever connects to `127.0.0.1`.
 
 use std::{
     fmt,

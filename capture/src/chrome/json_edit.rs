@@ -1,7 +1,7 @@
 //! `json_edit` changes single members of a JSON object and no other byte.
 //!
-//! Preferences hold numbers that no 64-bit type holds, in an order their readers may rely on;
-//! writing a parsed document back would keep neither for certain. So the text is edited.
+//! Preferences hold numbers that fit no 64-bit type, in an order that readers may rely on; writing a parsed document
+//! back might keep neither. So it edits the text.
 
 use std::ops::Range;
 

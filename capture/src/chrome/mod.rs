@@ -1,8 +1,8 @@
-//! `chrome` knows the browser: who runs on a user-data-dir, how it is ended, and what the profile tells.
+//! `chrome` knows the browser: it finds the processes on a user-data-dir, ends them, and reads the profile's own
+//! files.
 //!
-//! Everything here blocks, and is about Linux: processes are seen through `/proc`. A process
-//! is known by its number *and* its start time, so that a number that was used again is never
-//! taken for the process it was.
+//! Everything here blocks, and needs Linux: it sees processes through `/proc`. It identifies a process by its number
+//! *and* its start time, so that it never takes a reused number for the earlier process.
 
 mod arguments;
 pub mod devtools;

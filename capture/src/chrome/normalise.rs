@@ -19,7 +19,7 @@ use super::{
     profile::{self, Exit},
 };
 
-/// What a record calls this change.
+/// The name of this change in a record.
 pub const TRANSFORM: &str = "normalise-exit";
 
 const MAX_PREFERENCES_BYTES: u64 = 64 << 20;

@@ -1,7 +1,7 @@
-//! `OpenFiles` lists what a process has open below a directory.
+//! `OpenFiles` lists the files that a process has open below a directory.
 //!
-//! Only what it could still write to is told by name: another reader, be it a second capture
-//! or an indexer, cannot make a copy wrong.
+//! It names only files that the process could still write to: another reader, such as a second capture or an indexer,
+//! cannot spoil a copy.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! `process` reads what `/proc` shows of one process, and signals it.
+//! `process` reads one process's entries in `/proc`, and signals it.
 
 use std::{
     ffi::OsString,
@@ -95,7 +95,7 @@ pub(super) fn stat(pid: u32) -> Option<Stat> {
     Some(Stat { id: Identity { pid, started_ticks }, parent, zombie })
 }
 
-/// What it was started with; empty for the kernel's own and for those that have ended.
+/// Its arguments; empty for kernel threads and for processes that have ended.
 pub(super) fn command_line(pid: u32) -> Vec<OsString> {
     let mut bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     while bytes.last() == Some(&0) {
@@ -138,7 +138,7 @@ pub(super) fn owner(pid: u32) -> Option<u32> {
     fs::metadata(format!("/proc/{pid}")).ok().map(|meta| meta.uid())
 }
 
-/// This process and those it was started by: a stop must not end whoever asked for it.
+/// This process and those it was started by: a stop must not end its own caller.
 pub(super) fn own_line() -> Vec<u32> {
     let mut line = vec![std::process::id()];
     while let Some(stat) = line.last().and_then(|pid| stat(*pid)) {

@@ -1,14 +1,13 @@
 //! `users` finds the processes that use a user-data-dir.
 //!
-//! A *browser* is who can be asked to end: a Chrome that was started on the directory, or
-//! whoever its `SingletonLock` names, if that process has to do with the directory at all.
-//! *Children* are a browser's own. *Holders* are all others that could still write to a file
-//! in it. A program that merely has the directory among its arguments, as whatever started
-//! Chrome may, is none of these.
+//! A *browser* can be asked to end: it is a Chrome that was started on the directory, or the process that
+//! `SingletonLock` names, if that process uses the directory at all. *Children* belong to a browser. *Holders* are
+//! all other processes that could still write to a file in it. A program that merely has the directory among its
+//! arguments, as whatever started Chrome may, is none of these.
 //!
-//! Anybody can call a process `chrome` and give it any argument. What a process says of itself
-//! counts only if its user could have written to the directory; of others only what they have
-//! open for writing counts. So no user can keep another from capturing a profile.
+//! Anybody can call a process `chrome` and give it any argument. So a process's name and arguments count only if its
+//! user could write to the directory; for other processes only files open for writing count. So no user can keep
+//! another from capturing a profile.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

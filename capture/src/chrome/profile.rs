@@ -1,4 +1,4 @@
-//! `Facts` reads what a user-data-dir says about itself. A fact that cannot be read stays open.
+//! `Facts` reads facts from the files of a user-data-dir. A fact that cannot be read stays unknown.
 
 use std::{
     fs,
@@ -83,7 +83,7 @@ impl Facts {
     }
 }
 
-/// What `Preferences` say about the last exit; the rest of them is skipped unread.
+/// The facts in `Preferences` about the last exit; the rest is skipped unread.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(super) struct Exit {
     pub(super) exit_type: Option<String>,

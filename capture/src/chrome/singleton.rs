@@ -1,9 +1,8 @@
 //! `singleton` finds and removes the three links by which a Chrome keeps others from its directory.
 //!
-//! `SingletonLock` points to `<host>-<pid>`; the others to a socket in a temporary directory
-//! and a number. They are removed by a Chrome that exits, and left by one that is killed. A
-//! lock with this host's name is taken over by the next Chrome; one with another's makes it
-//! refuse to start.
+//! `SingletonLock` points to `<host>-<pid>`; the others to a socket in a temporary directory and a number. A Chrome
+//! that exits removes them, and a killed one leaves them. The next Chrome takes over a lock with this host's name; a
+//! lock with another host's name makes it refuse to start.
 
 pub use super::singleton_lock::Lock;
 
@@ -13,7 +12,7 @@ use super::processes::{self, Users};
 
 pub const LINKS: [&str; 3] = ["SingletonLock", "SingletonSocket", "SingletonCookie"];
 
-/// What [`remove_stale`] did.
+/// The outcome of [`remove_stale`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Removal {
     pub removed: Vec<&'static str>,
@@ -62,7 +61,7 @@ pub(super) fn remove_unused(directory: &Path, users: &Users) -> io::Result<Remov
     Ok(removal)
 }
 
-/// Removes the links whoever made them, from a directory that nobody can use yet: they came
+/// Removes the links, whichever program made them, from a directory that nobody can use yet: they came
 /// with a copy, and would keep a Chrome from starting on it.
 pub fn remove_copied(directory: &Path) -> io::Result<Vec<&'static str>> {
     let found = present(directory);

@@ -1,4 +1,4 @@
-//! `guess` foretells which parts of its files a Chrome reads when it starts, for a profile that was never mounted.
+//! `guess` predicts which parts of its files a Chrome reads when it starts, for a profile that was never mounted.
 //!
 //! Seen by tracing Chromium 156 on a profile of 300 MB: the heads of its databases, the whole
 //! of the indexes of its GPU caches, the logs of its LevelDBs and the ends of their tables,

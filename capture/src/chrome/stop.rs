@@ -1,13 +1,11 @@
 //! `stop` ends the processes that run on a user-data-dir, so that it holds still.
 //!
-//! A browser is asked over DevTools where that is possible, else by SIGINT: both make it close
-//! as a person would, with everything written. SIGTERM comes only after these, since a headless
-//! Chrome takes it for the end of the world: it exits at once and drops the cookies of the last
-//! half minute. When the time is up it is killed.
+//! It asks a browser over DevTools if it can, else by SIGINT: both make the browser write everything and close.
+//! SIGTERM comes only after these, since a headless Chrome then exits at once and drops the cookies of the last half
+//! minute. When the time is up it kills the browser.
 //!
-//! When this returns without an error, no process that can be seen runs Chrome on the
-//! directory or, unless that is left to somebody else, could write to a file in it through what
-//! it has open.
+//! When this returns without an error, no visible process runs Chrome on the directory. Unless the caller checks that
+//! itself, no visible process has a file in it open for writing either.
 
 mod outcome;
 
@@ -185,7 +183,7 @@ fn wait_for(processes: &[Identity], deadline: Instant) -> bool {
     }
 }
 
-/// Finds a Chrome that was started again meanwhile, by whoever watches over it.
+/// Finds a Chrome that its supervisor has started again meanwhile.
 fn see_that_none_runs(directory: &Path) -> Result<usize, StopError> {
     let mut users = look(directory)?;
     if users.browsers.is_empty() && users.runs() {

@@ -1,4 +1,4 @@
-//! `check` looks for what is expected in a directory that holds still.
+//! `check` looks for the expectations in a directory that holds still.
 
 use std::{
     collections::BTreeMap,

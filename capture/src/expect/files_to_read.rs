@@ -1,4 +1,4 @@
-//! `files_to_read` selects the files that tell whether what is expected is there.
+//! `files_to_read` selects the files that an examination of the expectations reads.
 
 use std::{
     collections::BTreeSet,
@@ -30,7 +30,7 @@ pub(crate) fn is_wanted(path: &Path, expected: &Expectations) -> bool {
     !matches!(token(path, expected), Token::None)
 }
 
-/// What a file tells.
+/// The expectation that a file shows.
 enum Token {
     None,
     Whole,

@@ -1,7 +1,7 @@
-//! `expect` tells whether a profile holds what is expected of it.
+//! `expect` checks a profile against its expectations.
 //!
-//! Databases are foreign: they are read in a [cell](crate::cell), which says of each cookie and origin
-//! that is looked for whether it is there.
+//! Databases are untrusted: a [cell](crate::cell) reads them, and says for each expected cookie and origin whether it
+//! exists.
 
 mod check;
 mod files_to_read;
@@ -17,7 +17,7 @@ use store::{Result, catalog::expectations::is_unreadable, format::expectations::
 pub(crate) use check::check;
 pub(crate) use files_to_read::{is_wanted, wanted};
 
-/// What is known of what is expected.
+/// The state of the expectations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
     Nothing,
@@ -53,7 +53,7 @@ impl Awaited {
         Ok(found.get_or_init(|| known))
     }
 
-    /// What is expected, as far as it could be read.
+    /// The expectations, as far as they could be read.
     pub(crate) fn expected(&self) -> Option<&Expectations> {
         match self.get() {
             Ok(Known::Expected(expectations)) => Some(expectations),

@@ -1,6 +1,6 @@
 //! `search` looks, within a cell, for the cookies and origins that are expected.
 //!
-//! Of a cookie it is told whether it is there and when it lapses, never what it holds.
+//! It reports whether a cookie exists and when it lapses, never its value.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use crate::{
     sqlite::{self, Means},
 };
 
-/// What was found of one cookie.
+/// The finding about one cookie.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SoughtCookie {
@@ -29,7 +29,7 @@ pub struct SoughtCookie {
     pub lapses_at_ms: Option<u64>,
 }
 
-/// What was found in one database of cookies, in the order in which they were named.
+/// The findings in one database of cookies, in the order of the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SoughtCookies {

@@ -1,6 +1,6 @@
 //! `decode` reads LevelDB's integers and strings from bytes.
 
-/// What is left to read. Every read either takes what it needs or fails.
+/// The rest of the input. Every read either takes the bytes it needs or fails.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Input<'a>(&'a [u8]);
 

@@ -1,6 +1,6 @@
 //! `keys` lists the keys of a LevelDB, with when each was written. It keeps no value.
 //!
-//! A key may be told several times: what was written last is what holds.
+//! A key may appear several times: the last write counts.
 
 use std::{io, ops::ControlFlow, path::Path};
 

@@ -1,10 +1,9 @@
 //! `log` reads LevelDB's log format, in which both data and MANIFEST are written.
 //!
-//! A file is blocks of 32 KiB; a block is records, each with a header of checksum, length
-//! and type; a logical record is one FULL record or FIRST, MIDDLE… and LAST. A record that
-//! the file ends in the middle of is torn: its writer died, and LevelDB drops it without a
-//! word. Anything else that is not as written is damage, as it is for LevelDB; and a file
-//! is also damaged, not torn, where whole records follow what looks like a torn one.
+//! A file is blocks of 32 KiB; a block is records, each with a header of checksum, length and type; a logical record
+//! is one FULL record or FIRST, MIDDLE… and LAST. If the file ends in the middle of a record, the record is torn: its
+//! writer died, and LevelDB silently drops it. Any other deviation is damage, as it is for LevelDB. A file is also
+//! damaged, not torn, if whole records follow a record that looks torn.
 
 use std::io::{self, Read};
 

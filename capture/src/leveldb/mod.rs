@@ -1,7 +1,7 @@
 //! `leveldb` checks LevelDB directories, by reading their files as LevelDB would open them.
 //!
-//! Nothing is recovered, locked or written. What LevelDB accepts is accepted, with one
-//! exception: a log that should be there and is not, which LevelDB would lose in silence.
+//! It recovers, locks and writes nothing. It accepts what LevelDB accepts, with one exception: a missing log, which
+//! LevelDB would silently ignore.
 
 mod block;
 mod check;
@@ -25,7 +25,7 @@ pub(crate) use names::{is_file_name, is_leveldb};
 
 use crate::db_state::{DbState, path_as_text};
 
-/// What was found in one LevelDB directory.
+/// The findings in one LevelDB directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Checked {
     /// Of the directory, below the one examined.
@@ -38,7 +38,7 @@ pub struct Checked {
     pub bytes: u64,
 }
 
-/// What is worth knowing of a LevelDB and no damage.
+/// A remark about a LevelDB that is no damage.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Notes {

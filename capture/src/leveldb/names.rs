@@ -1,4 +1,4 @@
-//! `FileName` reads what the name of a file in a LevelDB directory says.
+//! `FileName` parses the name of a file in a LevelDB directory.
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 

@@ -12,7 +12,7 @@ const FOOTER_BYTES: u64 = 48;
 const HANDLES_BYTES: usize = 40;
 const MAGIC: u64 = 0xdb47_7524_8b80_fb57;
 
-/// What is wrong with a table.
+/// The problem of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TableError {
     Damaged(String),
@@ -89,7 +89,7 @@ pub(super) fn keys(
     Ok(Ok(()))
 }
 
-/// What the end of a table says.
+/// The footer of a table.
 struct Footer {
     /// Where it begins.
     at: u64,

@@ -86,7 +86,7 @@ impl Version {
         Ok(())
     }
 
-    /// What LevelDB itself requires of a MANIFEST.
+    /// LevelDB's own rules for a MANIFEST.
     pub(super) fn missing_field(&self) -> Option<&'static str> {
         [
             (self.next_file, "the next file's number"),

@@ -1,4 +1,4 @@
-//! `LoadInspector` examines a profile that was written, before anybody can use it.
+//! `LoadInspector` examines a written profile before any program can use it.
 
 use std::{path::Path, time::Duration};
 

@@ -1,4 +1,4 @@
-//! `judgement` tells what a load of a profile would come to, and writes nothing.
+//! `judgement` predicts the outcome of a load, and writes nothing.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! `leftovers` removes what came with a snapshot and is no part of a profile: the links of a Chrome that ran
-//! elsewhere, and a marker of pstore's about another directory.
+//! `leftovers` removes files of a snapshot that are no part of a profile: the links of a Chrome that ran elsewhere,
+//! and pstore's marker of another directory.
 //!
-//! pstore stores neither; other programs may. They are taken out before anybody can use the
-//! directory, so none of the links is that of a Chrome that runs on it.
+//! pstore stores neither; other programs may. It removes them before any program can use the directory, so no link
+//! belongs to a Chrome that runs on it.
 
 use std::{fs, io, path::Path};
 
@@ -45,7 +45,7 @@ pub fn remove(directory: &Path) -> Result<Vec<String>> {
 pub struct WithoutLeftovers(Mutex<Vec<String>>);
 
 impl WithoutLeftovers {
-    /// What was removed, for a person.
+    /// The removed objects, for a person.
     pub fn warnings(&self) -> Vec<String> {
         self.0.lock().clone()
     }

@@ -1,8 +1,7 @@
 //! `load` loads a profile: a whole one, or a fresh one with the reason why.
 //!
-//! Whatever is wrong with a snapshot, no part of it is used, and the browser can start all
-//! the same, on an empty directory. A store that does not answer is another matter: nothing
-//! is known then, so nothing is loaded and the error is told.
+//! If anything is wrong with a snapshot, the load uses no part of it, and the browser can start on an empty
+//! directory. If the store does not answer, the load knows nothing: it loads nothing and returns the error.
 
 mod inspector;
 mod judgement;
@@ -46,7 +45,7 @@ use store::{
 use crate::{examination::Isolation, marker::Marker, sqlite::Depth};
 use inspector::LoadInspector;
 
-/// What to load, and for whom.
+/// The snapshot to load, and its Chrome.
 #[derive(Clone, Debug)]
 pub struct LoadRequest {
     pub profile: ProfileName,
@@ -56,7 +55,7 @@ pub struct LoadRequest {
     pub chrome_version: Option<String>,
     /// The snapshot to load; `None` for the current one.
     pub reference: Option<Reference>,
-    /// What becomes of a Chrome that has no snapshot yet, where an older one has.
+    /// The start of a Chrome that has no snapshot yet, where an older one has.
     pub upgrade: Upgrade,
     pub target: PathBuf,
     pub force: bool,
@@ -81,7 +80,7 @@ impl LoadRequest {
     }
 }
 
-/// What a tenant allows.
+/// The rules of a tenant for loads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     pub allow_hot: bool,
@@ -90,11 +89,11 @@ pub struct Policy {
     pub depth: Option<Depth>,
     /// Where databases are read.
     pub isolation: Isolation,
-    /// Fail rather than start afresh.
+    /// Fail rather than start with an empty profile.
     pub require: bool,
 }
 
-/// What was loaded.
+/// The result of a load.
 #[derive(Clone, Debug)]
 pub struct Loaded {
     pub outcome: Outcome,

@@ -51,7 +51,7 @@ pub fn whole(record: &Record) -> Result<()> {
     })
 }
 
-/// What to say of a snapshot of which something is lost. All else of it can be read.
+/// The warning about a snapshot that has lost chunks. Its other chunks can be read.
 pub fn damaged(record: &Record) -> Option<String> {
     let lost = record.damage.as_ref()?;
     let (tenant, profile, chrome) = (&record.tenant_id, &record.profile_id, record.chrome_major_version);
@@ -64,7 +64,7 @@ pub fn damaged(record: &Record) -> Option<String> {
     ))
 }
 
-/// What to say of a snapshot of which something that lends rights was left out.
+/// The warning about a snapshot without its attributes that lend rights.
 pub fn made_plain(report: &Report) -> Option<String> {
     let what = match report.made_plain {
         0 => return None,
@@ -77,7 +77,7 @@ pub fn made_plain(report: &Report) -> Option<String> {
     ))
 }
 
-/// What a person should know though it forbids nothing.
+/// Warnings for a person that forbid nothing.
 pub(super) fn warnings(record: &Record, request: &LoadRequest) -> Vec<String> {
     let mut warnings: Vec<String> = damaged(record).into_iter().collect();
     if record.notes.contains(crate::CRASHED) {

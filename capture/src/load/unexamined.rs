@@ -1,7 +1,7 @@
 //! `unexamined` checks the databases of a snapshot that nobody has checked, before it is mounted.
 //!
-//! A mount fetches what is read, when it is read, and trusts what was found when the snapshot was
-//! captured. What nothing was found of is fetched first, and examined as a load examines it.
+//! A mount fetches bytes when a program reads them, and trusts the verdict of the capture. Databases without a
+//! verdict are fetched first, and examined as a load does.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -25,7 +25,7 @@ use crate::{
     sqlite::{Depth, header::HEADER_BYTES},
 };
 
-/// A mount that would fetch more than this to be sure of its databases starts afresh instead.
+/// A mount that would fetch more than this to be sure of its databases starts with an empty profile instead.
 const MOST_FETCHED: u64 = 1 << 30;
 
 /// Looks at the databases that nobody has looked at, and notes what was found in the snapshot's record, as

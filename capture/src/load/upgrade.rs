@@ -1,8 +1,8 @@
 //! `Upgrade` makes an older Chrome's snapshot the start of a newer one's.
 //!
-//! Chrome brings the profile of an older version up to date when it starts, and never the other way.
-//! So each major version has snapshots of its own, and one that has none may start from those of an
-//! older one, if somebody wants that. The older ones stay as they are.
+//! Chrome brings the profile of an older version up to date when it starts, and never the other way. So each major
+//! version has its own snapshots, and a version without one may start from that of an older one, if the user asks for
+//! it. The older ones stay as they are.
 
 use store::{
     Error, ErrorKind, Result,
@@ -31,7 +31,7 @@ pub enum Upgrade {
     Forward,
 }
 
-/// What a newer Chrome starts from.
+/// The snapshot that a newer Chrome starts from.
 #[derive(Clone, Debug)]
 pub struct Older {
     pub lineage: Lineage,

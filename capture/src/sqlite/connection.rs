@@ -41,7 +41,7 @@ pub(super) fn open(path: &Path, deadline: Deadline) -> rusqlite::Result<Connecti
     Ok(connection)
 }
 
-/// What an error of SQLite says about the database.
+/// The verdict on the database that an error of SQLite implies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
     Damaged(String),

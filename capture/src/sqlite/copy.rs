@@ -28,7 +28,7 @@ const BUFFER_BYTES: usize = 256 << 10;
 /// So much is copied between two looks at the clock.
 const PIECE_BYTES: usize = 64 << 20;
 
-/// What was copied, in a directory that goes when this does.
+/// The copies, in a directory that is removed with this value.
 #[derive(Debug)]
 pub(super) struct Copy {
     directory: TempDir,

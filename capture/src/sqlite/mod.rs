@@ -1,8 +1,7 @@
 //! `sqlite` checks SQLite databases, on private copies.
 //!
-//! A journal or a `-wal` is part of its database: without it the database is torn. Both
-//! are copied, SQLite recovers the copy as the browser would recover the original, and
-//! what it then finds is what the browser would find.
+//! A journal or a `-wal` is part of its database: without it the database is torn. It copies both. SQLite recovers
+//! the copy as the browser would recover the original, and so finds the same state.
 
 mod check;
 mod connection;
@@ -31,7 +30,7 @@ pub enum Depth {
     Full,
 }
 
-/// What was found in one database.
+/// The findings in one database.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Checked {
     /// Below the directory examined.

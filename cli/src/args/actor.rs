@@ -5,16 +5,16 @@ use engine::names::ActorName;
 
 use super::value::actor;
 
-/// Who acts. It is written into locks and events.
+/// The actor, which pstore writes into locks and events.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ActorArgs {
-    /// What this run is called [default: made up]
+    /// The name of this run [default: a random one]
     #[arg(long, value_name = "ID", value_parser = actor, env = "PSTORE_RUN_ID", hide_env_values = true)]
     pub(crate) run_id: Option<String>,
     /// The host that acts [default: this host's name]
     #[arg(long, value_name = "NAME", value_parser = actor)]
     pub(crate) host: Option<String>,
-    /// Which run of the host it is
+    /// The number or name of this run on its host
     #[arg(long, value_name = "ID", value_parser = actor, default_value = "", hide_default_value = true)]
     pub(crate) host_run_id: String,
 }

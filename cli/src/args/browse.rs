@@ -8,7 +8,7 @@ use super::profile_ref::ChosenArgs;
 
 /// List the files of a snapshot
 ///
-/// Only metadata is fetched.
+/// Fetches only metadata.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore ls acme/alice
@@ -20,17 +20,17 @@ pub(crate) struct LsArgs {
     /// The file or directory [default: the whole profile]
     #[arg(value_name = "PATH")]
     pub(crate) path: Option<OsString>,
-    /// Also mode, size and time of each
+    /// Also print mode, size and time of each
     #[arg(short)]
     pub(crate) long: bool,
-    /// Also what is in directories, however deep
+    /// Also list the content of directories, at any depth
     #[arg(short = 'R', long)]
     pub(crate) recursive: bool,
 }
 
 /// Write one file of a snapshot to stdout
 ///
-/// Only its own chunks are fetched, and each is verified before it is written.
+/// Fetches only the file's own chunks, and verifies each before it writes it.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore cat acme/alice Default/Preferences
@@ -46,7 +46,7 @@ pub(crate) struct CatArgs {
 /// Find files of a snapshot by their names
 ///
 /// In GLOB * stands for any letters but /, ** for any, ? for one, [a-z] for one of these. A
-/// GLOB without / is compared with the name alone, one with / with the whole path.
+/// GLOB without / matches the name alone, one with / the whole path.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore find acme/alice 'Cookies*'
@@ -55,10 +55,10 @@ pub(crate) struct CatArgs {
 pub(crate) struct FindArgs {
     #[command(flatten)]
     pub(crate) snapshot: ChosenArgs,
-    /// What the name, or the path, is like
+    /// The pattern of the name or the path
     #[arg(value_name = "GLOB")]
     pub(crate) glob: OsString,
-    /// In every snapshot of the profile, the oldest first
+    /// Search every snapshot of the profile, the oldest first
     #[arg(long)]
     pub(crate) all: bool,
 }

@@ -17,27 +17,27 @@ use super::{
 /// How a profile is captured.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CaptureArgs {
-    /// cold: the browser is ended first; hot: while it runs
+    /// cold: end the browser first; hot: capture while it runs (not implemented)
     #[arg(long, value_enum, default_value = "cold")]
     pub(crate) mode: ModeArg,
     /// Refuse if a browser runs, instead of ending it
     #[arg(long)]
     pub(crate) no_stop: bool,
-    /// How long the browser may take to end before it is killed
+    /// Time for the browser to end before pstore kills it
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "8")]
     pub(crate) stop_wait: Duration,
     #[command(flatten)]
     pub(crate) checks: ChecksArgs,
-    /// Make it the current one though the session had started afresh
+    /// Make the snapshot current even if the session had started with an empty profile
     #[arg(long)]
     pub(crate) replace_after_fallback: bool,
     /// Read every file again, even if it looks unchanged
     #[arg(long)]
     pub(crate) rescan: bool,
-    /// A remark to find it by; may be repeated
+    /// A label of the snapshot; may be repeated
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
     pub(crate) labels: Vec<(String, String)>,
-    /// Why it is taken
+    /// The reason of the snapshot; retention rules use it
     #[arg(long, value_enum, default_value = "manual")]
     pub(crate) reason: ReasonArg,
     /// Free text for the record
@@ -45,10 +45,10 @@ pub(crate) struct CaptureArgs {
     pub(crate) notes: String,
     #[command(flatten)]
     pub(crate) actor: ActorArgs,
-    /// The region the host is in
+    /// The region of the host
     #[arg(long, value_name = "REGION")]
     pub(crate) host_region: Option<String>,
-    /// Where the browser's requests came from, as US or US/NY
+    /// The origin of the browser's requests, as US or US/NY
     #[arg(long, value_name = "COUNTRY[/REGION]", value_parser = geo)]
     pub(crate) egress_geo: Option<Geo>,
 }
@@ -72,22 +72,22 @@ impl CaptureArgs {
     }
 }
 
-/// What is looked at before a snapshot becomes the current one.
+/// The checks before a snapshot becomes current.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ChecksArgs {
-    /// How thoroughly databases that are new or changed are checked
+    /// How thoroughly to check new and changed databases
     #[arg(long, value_enum, default_value = "full")]
     pub(crate) check: CheckArg,
-    /// How many per cent of the cookies may be gone
+    /// Hold the snapshot back if more than this share of the cookies is gone
     #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "50")]
     max_shrink: u64,
-    /// Make it the current one however many cookies are gone
+    /// Make the snapshot current however many cookies are gone
     #[arg(long)]
     allow_shrink: bool,
-    /// Make it the current one though a database is damaged
+    /// Make the snapshot current even if a database is damaged
     #[arg(long)]
     allow_damaged: bool,
-    /// Make it the current one though something is missing that `pstore expect` names
+    /// Make the snapshot current even if an expectation of `pstore expect` is missing
     #[arg(long)]
     allow_logged_out: bool,
 }
@@ -106,16 +106,16 @@ impl ChecksArgs {
 /// How a profile is loaded.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LoadArgs {
-    /// The Chrome that will use it, as 131.0.6778.85: a newer one's snapshot is refused
+    /// The Chrome that will use the profile, as 131.0.6778.85: refuse a snapshot of a newer one
     #[arg(long, value_name = "VERSION", value_parser = chrome_version)]
     pub(crate) chrome_version: Option<String>,
-    /// If there is no snapshot of this Chrome yet, start from this older one's; the older ones stay
+    /// If this Chrome has no snapshot yet, start from that of this older Chrome, which stays
     #[arg(long, value_name = "N")]
     pub(crate) upgrade_from: Option<ChromeMajor>,
     /// Fail instead of starting with an empty profile
     #[arg(long)]
     pub(crate) require: bool,
-    /// Say in the profile that the browser had ended well, so that it offers no pages
+    /// Mark the profile as cleanly closed, so that the browser does not offer to restore pages
     #[arg(long)]
     pub(crate) normalise_exit: bool,
 }
@@ -148,11 +148,11 @@ impl ModeArg {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CheckArg {
-    /// All pages and rows
+    /// Check all pages and rows
     Quick,
-    /// Also whether indexes agree with their tables
+    /// Also check that indexes agree with their tables
     Full,
-    /// Not at all
+    /// Check nothing
     None,
 }
 

@@ -1,4 +1,4 @@
-//! `catalog` defines the arguments of the commands that are about pointers, locks and events.
+//! `catalog` defines the arguments of the commands for pointers, locks, events, retention and collection.
 
 use std::{ffi::OsString, time::Duration};
 
@@ -17,7 +17,7 @@ use super::{
     value::{interval, mebibytes, percent, seconds, sha_prefix},
 };
 
-/// Hold a profile's lock, so that nobody else moves its pointer
+/// Hold a profile's lock, so that no other run moves its pointer
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore lock hold acme/alice -- ./run-agent.sh
@@ -30,13 +30,15 @@ pub(crate) struct LockArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum LockVerb {
     Acquire(AcquireArgs),
+    /// Renew a lock by its token
     Renew(HeldArgs),
+    /// Release a lock by its token
     Release(HeldArgs),
     Show(LockShowArgs),
     Hold(HoldArgs),
 }
 
-/// Take the lock and print the token that proves it
+/// Take the lock and print its token
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   token=$(pstore lock acquire acme/alice --chrome-major 131 --wait 60 -q)
@@ -47,15 +49,15 @@ pub(crate) struct AcquireArgs {
     pub(crate) lineage: LineageArgs,
     #[command(flatten)]
     pub(crate) actor: ActorArgs,
-    /// How long to wait for another holder
+    /// Wait so long for another holder
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0", hide_default_value = true)]
     pub(crate) wait: Duration,
-    /// How long the lock holds without being renewed, from 5 to 86400 [default: 300, or as configured]
+    /// How long the lock lasts without a renewal, from 5 to 86400 [default: 300, or as configured]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) ttl: Option<Duration>,
 }
 
-/// With the token that `pstore lock acquire` has printed
+// The variants of `LockVerb` say what each does.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore lock renew acme/alice --token $token
@@ -65,7 +67,7 @@ pub(crate) struct HeldArgs {
     pub(crate) lineage: LineageArgs,
     #[command(flatten)]
     pub(crate) actor: ActorArgs,
-    /// The token [env: PSTORE_LOCK_TOKEN]
+    /// The token that `pstore lock acquire` printed [env: PSTORE_LOCK_TOKEN]
     #[arg(long, value_name = "TOKEN")]
     pub(crate) token: Option<Nonce>,
 }
@@ -82,8 +84,8 @@ pub(crate) struct LockShowArgs {
 /// Hold the lock while a command runs, and stop the command if the lock is lost
 ///
 /// The command finds the token in PSTORE_LOCK_TOKEN. If the lock is lost it gets SIGTERM,
-/// and SIGKILL eight seconds later. Its exit code is passed on, its stdout too, with --json
-/// to stderr.
+/// and SIGKILL eight seconds later. pstore ends with the command's exit code. The command's
+/// stdout is pstore's stdout, or its stderr with --json.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore lock hold acme/alice -- ./run-agent.sh")]
@@ -92,7 +94,7 @@ pub(crate) struct HoldArgs {
     pub(crate) lineage: LineageArgs,
     #[command(flatten)]
     pub(crate) actor: ActorArgs,
-    /// How long to wait for another holder
+    /// Wait so long for another holder
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0", hide_default_value = true)]
     pub(crate) wait: Duration,
     /// The command and its arguments
@@ -100,7 +102,7 @@ pub(crate) struct HoldArgs {
     pub(crate) command: Vec<OsString>,
 }
 
-/// Take locks away that expired some time ago
+/// Remove locks that expired some time ago
 ///
 /// Never touches a lock that is held. May run on many hosts at once.
 #[derive(Debug, Args)]
@@ -109,24 +111,24 @@ pub(crate) struct HoldArgs {
   pstore reap acme --grace 300
   pstore reap --every 5m")]
 pub(crate) struct ReapArgs {
-    #[arg(value_name = "TENANT", help = "Only this tenant's")]
+    #[arg(value_name = "TENANT", help = "Only this tenant")]
     pub(crate) tenant: Option<Tenant>,
     #[command(flatten)]
     pub(crate) actor: ActorArgs,
-    /// How long a lock must have been expired
+    /// Least time since the expiry of a lock
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "60")]
     pub(crate) grace: Duration,
-    /// Say what would be done, and do nothing
+    /// Print the plan, and do nothing
     #[arg(long, conflicts_with = "every")]
     pub(crate) dry_run: bool,
-    /// Do it again and again, so far apart, as 5m, 90s or 1h, until SIGTERM or SIGINT
+    /// Repeat at this interval, as 5m, 90s or 1h, until SIGTERM or SIGINT
     #[arg(long, value_name = "TIME", value_parser = interval)]
     pub(crate) every: Option<Duration>,
 }
 
-/// Take a profile's lock away from whoever holds it
+/// Take a profile's lock away from its holder
 ///
-/// The holder can no longer move the pointer. Says what it would do; does it with --confirm.
+/// The holder can no longer move the pointer. Prints the plan; acts only with --confirm.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore force-unlock acme/alice --reason 'the host is gone' --confirm")]
@@ -135,17 +137,17 @@ pub(crate) struct ForceUnlockArgs {
     pub(crate) lineage: LineageArgs,
     #[command(flatten)]
     pub(crate) actor: ActorArgs,
-    /// Why; it is written into the log
+    /// The reason, for the log
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: String,
-    /// Do it
+    /// Carry out the plan
     #[arg(long)]
     pub(crate) confirm: bool,
 }
 
 /// Make another snapshot the current one
 ///
-/// Says what would change; writes only with --confirm.
+/// Prints the plan; acts only with --confirm.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore rollback acme/alice@latest~1
@@ -155,21 +157,21 @@ pub(crate) struct RollbackArgs {
     pub(crate) snapshot: ChosenArgs,
     #[command(flatten)]
     pub(crate) actor: ActorArgs,
-    /// Why; it is written into the log
+    /// The reason, for the log
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     pub(crate) reason: String,
-    /// Do it
+    /// Carry out the plan
     #[arg(long)]
     pub(crate) confirm: bool,
-    /// Even while somebody holds the lock, who then can no longer move the pointer, and even over
-    /// a pointer that is damaged
+    /// Move it even while a run holds the lock, which then can no longer move the pointer, and even
+    /// if the pointer is damaged
     #[arg(long)]
     pub(crate) force: bool,
 }
 
 /// Delete one snapshot that is not the current one; with --all a profile or a tenant
 ///
-/// The space that only it needs is freed by the next garbage collection.
+/// The next garbage collection frees the space.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("planned").args(["all", "tombstone", "damaged"]), after_help = "Example:
   pstore delete acme/alice@3f2a91
@@ -179,43 +181,43 @@ pub(crate) struct RollbackArgs {
 pub(crate) struct DeleteArgs {
     #[arg(
         value_name = "TENANT/PROFILE[@REF]",
-        help = "Whose snapshot, and which: @DIGITS of its id, @TAG, @latest~2 or @2026-11-15T10:00; with --all a profile, or a TENANT"
+        help = "The profile and its snapshot: @DIGITS of its id, @TAG, @latest~2 or @2026-11-15T10:00; with --all a profile, or a TENANT"
     )]
     pub(crate) name: Subject,
-    /// Of this major version of Chrome [default: the newest there is]
+    /// The major version of Chrome [default: the newest that has snapshots]
     #[arg(long, value_name = "N", conflicts_with_all = ["all", "tombstone"])]
     pub(crate) chrome_major: Option<ChromeMajor>,
     /// The first digits of the snapshot's id or its archive's
     #[arg(long, value_name = "PREFIX", value_parser = sha_prefix, conflicts_with_all = ["all", "tombstone"])]
     pub(crate) sha: Option<Reference>,
-    /// Everything: each snapshot of each Chrome, archives, tags and the pointer; of a tenant, each
-    /// profile. One tombstone is left. Says what would go; does it with --confirm
+    /// Delete everything: each snapshot of each Chrome, archives, tags and the pointer; of a tenant,
+    /// each profile. Leaves one tombstone. Prints the plan; acts only with --confirm
     #[arg(long)]
     pub(crate) all: bool,
-    /// With --all: give up this session, whatever it holds; the first digits of its id
+    /// With --all: give up this session with its changes; the first digits of its id
     #[arg(long, value_name = "SESSION", requires = "all")]
     pub(crate) ignore_session: Vec<String>,
-    /// The tombstone of a profile or a tenant that was deleted, so that it can begin anew
+    /// Remove the tombstone of a deleted profile or tenant, so that its name can be used again
     #[arg(long)]
     pub(crate) tombstone: bool,
     #[command(flatten)]
     pub(crate) actor: ActorArgs,
-    /// Why; it is written into the log, and with --all into the tombstone
+    /// The reason, for the log, and with --all for the tombstone
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     pub(crate) reason: String,
-    /// Even if it is tagged
+    /// Delete it even if it is tagged
     #[arg(long)]
     pub(crate) tagged: bool,
     /// Give up a snapshot whose record cannot be read, so that collections go on; --sha is the
-    /// record's whole id, as `pstore verify` names it. Says what it would do; does it with --confirm
+    /// record's whole id, as `pstore verify` prints it. Prints the plan; acts only with --confirm
     #[arg(long)]
     pub(crate) damaged: bool,
-    /// Do it
+    /// Carry out the plan
     #[arg(long, requires = "planned")]
     pub(crate) confirm: bool,
 }
 
-/// Name a snapshot, so that it is kept; `untag` takes the name away
+// The variants of `Verb` say what each does.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore tag acme/alice before-migration
@@ -223,7 +225,7 @@ pub(crate) struct DeleteArgs {
 pub(crate) struct TagArgs {
     #[command(flatten)]
     pub(crate) snapshot: ChosenArgs,
-    /// The name: of A-Z a-z 0-9 . _ -
+    /// The tag, made of A-Z a-z 0-9 . _ -
     pub(crate) tag: String,
     #[command(flatten)]
     pub(crate) actor: ActorArgs,
@@ -231,7 +233,7 @@ pub(crate) struct TagArgs {
 
 /// Remove snapshots by the rules of the configuration
 ///
-/// Without rules nothing is removed. The current snapshot, mounted ones, tagged ones and the
+/// Without rules it removes nothing. The current snapshot, mounted ones, tagged ones and the
 /// last one of a profile always stay.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
@@ -248,34 +250,34 @@ pub(crate) enum RetentionVerb {
     Apply(RetentionApplyArgs),
 }
 
-/// Say of each snapshot whether it would stay, and why
+/// Show for each snapshot whether it would stay, and why
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore retention plan
   pstore retention plan acme/alice --json")]
 pub(crate) struct RetentionPlanArgs {
-    #[arg(value_name = "TENANT[/PROFILE]", help = "Whose snapshots; without it, all")]
+    #[arg(value_name = "TENANT[/PROFILE]", help = "A tenant or profile; without it, all tenants")]
     pub(crate) scope: Option<Scope>,
 }
 
-/// Remove what the plan removes
+/// Delete the snapshots that the plan removes
 ///
-/// The space is freed by the next garbage collection.
+/// The next garbage collection frees the space.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore retention apply acme")]
 pub(crate) struct RetentionApplyArgs {
-    #[arg(value_name = "TENANT[/PROFILE]", help = "Whose snapshots; without it, all")]
+    #[arg(value_name = "TENANT[/PROFILE]", help = "A tenant or profile; without it, all tenants")]
     pub(crate) scope: Option<Scope>,
     #[command(flatten)]
     pub(crate) actor: ActorArgs,
 }
 
-/// Free what no snapshot needs any more
+/// Free the content that no snapshot needs any more
 ///
-/// In two steps: a first run condemns what nothing needs, a later one, when the grace is
-/// over and all writers of that time have ended, deletes it. May run at any time, beside
-/// anything, on many hosts at once.
+/// Works in two steps: one run condemns unneeded packs. A later run deletes them, when the
+/// grace is over and all writers of that time have ended. May run at any time, beside any
+/// other command, on many hosts at once.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore gc --dry-run
@@ -284,29 +286,29 @@ pub(crate) struct RetentionApplyArgs {
   pstore gc acme --max-unused 20
   pstore gc acme --explain 3f2a91")]
 pub(crate) struct GcArgs {
-    #[arg(value_name = "TENANT", help = "Only this tenant's")]
+    #[arg(value_name = "TENANT", help = "Only this tenant")]
     pub(crate) tenant: Option<Tenant>,
-    /// Say what would be done, and do nothing
+    /// Print the plan, and do nothing
     #[arg(long, conflicts_with = "wait")]
     pub(crate) dry_run: bool,
-    /// How long condemned content stays at least; 0 if nobody reads without a lock or mount
+    /// Least time between condemning and deleting; 0 if no reader works without a lock or mount
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "3600")]
     pub(crate) grace: Duration,
-    /// How much of the packs may be content that nothing needs; beyond it the worst are rewritten
+    /// Limit of unneeded content in packs; beyond it pstore rewrites the worst packs
     #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "4")]
     pub(crate) max_unused: u64,
-    /// How much memory may be taken for what is there, what is needed and what is moved
+    /// Memory limit
     #[arg(long, value_name = "MIB", value_parser = mebibytes, default_value = "256")]
     pub(crate) memory: u64,
-    /// Do both steps in this run, waiting for the grace and for writers
+    /// Do both steps in this run, and wait for the grace and for writers
     #[arg(long)]
     pub(crate) wait: bool,
-    /// Say why this pack or snapshot is still there, and what would be freed with it
+    /// Show why this pack or snapshot is kept, and how much its deletion would free
     #[arg(long, value_name = "PACK|SNAPSHOT", conflicts_with_all = ["dry_run", "wait"], requires = "tenant")]
     pub(crate) explain: Option<String>,
 }
 
-/// Show what has happened to a profile's pointer and lock
+/// Show the events of a profile's pointer and lock
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore log acme/alice
@@ -314,7 +316,7 @@ pub(crate) struct GcArgs {
 pub(crate) struct LogArgs {
     #[command(flatten)]
     pub(crate) lineage: LineageArgs,
-    /// How many events, the newest; 0 for all
+    /// Show only the newest N events; 0 for all
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub(crate) last: usize,
 }

@@ -10,10 +10,10 @@ use store::{
 
 use super::actor::ActorArgs;
 
-/// Say what a profile must have; a snapshot without it is held back as logged out
+/// Set what a profile must contain; pstore holds back a snapshot without it as logged out
 ///
 /// Every capture of the profile is judged by it, on every host: by `snapshot`, `run`, `commit` and
-/// `import`. Without options, what is expected is shown.
+/// `import`. Without options, `expect` shows the expectations.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore expect acme/alice --cookie .example.com:sid --origin https://app.example.com
@@ -21,21 +21,21 @@ use super::actor::ActorArgs;
   pstore expect acme/alice
   pstore expect acme/alice --cookie .example.com:sid --remove")]
 pub(crate) struct ExpectArgs {
-    #[arg(value_name = "TENANT/PROFILE", help = "Of which profile")]
+    #[arg(value_name = "TENANT/PROFILE", help = "The profile")]
     pub(crate) profile: ProfileName,
-    /// A cookie that must be there and not have lapsed, by host and name; may be repeated
+    /// A cookie that must exist and not have lapsed, by host and name; may be repeated
     #[arg(long = "cookie", value_name = "HOST:NAME", value_parser = cookie)]
     pub(crate) cookies: Vec<CookieName>,
     /// An origin that must keep something in Local Storage or have an IndexedDB; may be repeated
     #[arg(long = "origin", value_name = "ORIGIN", value_parser = origin)]
     pub(crate) origins: Vec<String>,
-    /// A file, or a directory with files, by its path in the profile's directory; may be repeated
+    /// A file, or a directory with files, that must exist, by its path in the profile; may be repeated
     #[arg(long = "file", value_name = "PATH", value_parser = file)]
     pub(crate) files: Vec<String>,
-    /// Expect these no longer
+    /// Remove these expectations
     #[arg(long)]
     pub(crate) remove: bool,
-    /// Expect nothing any more
+    /// Remove all expectations
     #[arg(long, conflicts_with_all = ["cookies", "origins", "files", "remove"])]
     pub(crate) clear: bool,
     #[command(flatten)]
@@ -61,7 +61,7 @@ fn cookie(text: &str) -> Result<CookieName, String> {
     }
 }
 
-/// `https://app.example.com`, as Chrome writes it: without what goes without saying.
+/// `https://app.example.com`, as Chrome writes it: without a default port.
 fn origin(text: &str) -> Result<String, String> {
     let wrong = || "it takes a scheme and a host, as https://app.example.com, and no path".to_owned();
     let (scheme, rest) = text.split_once("://").ok_or_else(wrong)?;

@@ -8,11 +8,11 @@ use super::{actor::ActorArgs, profile_ref::ChosenArgs};
 
 /// Write a snapshot as an archive that any tar reads, with its manifest
 ///
-/// With -o to a directory, with --publish to the store, where programs find it that know only
-/// the contract; `latest.json` then names it, if the snapshot is the current one.
+/// -o writes to a directory. --publish writes to the store, for programs that know only the
+/// contract; `latest.json` then names the archive, if the snapshot is the current one.
 ///
-/// The archive is called profile-<12 digits>.tar.zst, after its SHA-256. Every byte is verified
-/// before it goes in. Each file appears when it is complete, or not at all.
+/// The archive is called profile-<12 digits>.tar.zst, after its SHA-256. pstore verifies every
+/// byte before it writes it. Each file appears when it is complete, or not at all.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore export acme/alice -o ./archives
@@ -33,10 +33,10 @@ pub(crate) struct ExportArgs {
     /// Do not compress anew: many times faster, for readers that handle several zstd frames
     #[arg(long)]
     pub(crate) splice: bool,
-    /// How hard zstd tries, 1 to 22 [default: 9, or as configured]
+    /// The zstd level, 1 to 22 [default: 9, or as configured]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..=22), conflicts_with = "splice")]
     pub(crate) level: Option<i32>,
-    /// Leave out what times have below a second; it takes a kilobyte for nearly every file
+    /// Leave out parts of a second in times; they take a kilobyte for nearly every file
     #[arg(long)]
     pub(crate) whole_seconds: bool,
 }

@@ -8,7 +8,7 @@ use clap::{
 };
 use engine::settings::Overrides;
 
-/// As typed; [`engine::settings::Settings`] joins them with the environment and the file.
+/// The options as typed; [`engine::settings::Settings`] joins them with the environment and the file.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Options of every command")]
 pub(crate) struct Global {
@@ -21,11 +21,11 @@ pub(crate) struct Global {
     /// The region of the S3 bucket [env: PSTORE_S3_REGION]
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) region: Option<String>,
-    /// Where this host remembers what it has seen [env: PSTORE_CACHE_DIR]
+    /// The cache directory of this host [env: PSTORE_CACHE_DIR]
     #[arg(long, global = true, value_name = "DIR")]
     #[arg(value_parser = OsStringValueParser::new().map(PathBuf::from))]
     pub(crate) cache_dir: Option<PathBuf>,
-    /// Remember nothing on this host
+    /// Use no cache on this host
     #[arg(long, global = true)]
     pub(crate) no_cache: bool,
     /// The configuration file [env: PSTORE_CONFIG] [default: ~/.config/pstore/pstore.toml]

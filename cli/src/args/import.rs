@@ -9,8 +9,8 @@ use super::{actor::ActorArgs, capture::ChecksArgs};
 
 /// Store an archive as the profile's next snapshot
 ///
-/// A tar archive compressed with zstd. It is checked against its manifest, which lies beside
-/// it as NAME.manifest.json or is named; nothing is unpacked.
+/// Takes a tar archive compressed with zstd, and checks it against its manifest: the one you
+/// name, or NAME.manifest.json beside the archive. Unpacks nothing to disk.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:
@@ -23,12 +23,12 @@ pub(crate) struct ImportArgs {
     /// The archive; - reads it from stdin
     #[arg(required_unless_present = "current")]
     pub(crate) file: Option<PathBuf>,
-    #[arg(value_name = "TENANT/PROFILE", help = "Whose snapshot it becomes")]
+    #[arg(value_name = "TENANT/PROFILE", help = "The profile of the new snapshot")]
     pub(crate) profile: ProfileName,
-    /// Instead of a file: the archive in the store that another program has made the current one
+    /// Import the archive in the store that another program has made current, instead of a file
     #[arg(long, conflicts_with_all = ["file", "manifest", "force"])]
     pub(crate) current: bool,
-    /// What is known of the archive [default: NAME.manifest.json beside NAME.tar.zst, if there is one]
+    /// The manifest of the archive [default: NAME.manifest.json beside NAME.tar.zst, if it exists]
     #[arg(long, value_name = "FILE")]
     pub(crate) manifest: Option<PathBuf>,
     /// The major version of the Chrome that wrote it [default: from the manifest]
@@ -36,8 +36,8 @@ pub(crate) struct ImportArgs {
     pub(crate) chrome_major: Option<ChromeMajor>,
     #[command(flatten)]
     pub(crate) checks: ChecksArgs,
-    /// Even while somebody holds the lock, who then can no longer move the pointer; even over a
-    /// pointer that is damaged
+    /// Import even while a run holds the lock, which then can no longer move the pointer, and even
+    /// if the pointer is damaged
     #[arg(long)]
     pub(crate) force: bool,
     #[command(flatten)]

@@ -7,9 +7,9 @@ use store::name::{ChromeMajor, ProfileName};
 /// A profile, or one Chrome version of it.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LineageArgs {
-    #[arg(value_name = "TENANT/PROFILE", help = "Whose snapshots")]
+    #[arg(value_name = "TENANT/PROFILE", help = "The profile")]
     pub(crate) profile: ProfileName,
-    /// Of this major version of Chrome [default: the newest there is]
+    /// The major version of Chrome [default: the newest that has snapshots]
     #[arg(long, value_name = "N")]
     pub(crate) chrome_major: Option<ChromeMajor>,
 }

@@ -1,4 +1,4 @@
-//! `args` parses what the user typed into values. It touches neither files nor the network.
+//! `args` parses the command line into values. It touches neither files nor the network.
 
 mod actor;
 mod browse;
@@ -72,7 +72,7 @@ pub(crate) fn parse() -> Result<Invocation, Refusal> {
     parse_words(std::env::args_os())
 }
 
-/// The command line that these words are, the first of them being the program.
+/// Parses these words as a command line; the first of them is the program.
 pub(crate) fn parse_words(words: impl IntoIterator<Item = OsString>) -> Result<Invocation, Refusal> {
     let matches =
         command().try_get_matches_from(asking_for_help(words)).map_err(|error| Refusal(meant(error)))?;
@@ -96,7 +96,7 @@ fn asking_for_help(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     words
 }
 
-/// What other programs call things, and what they are called here.
+/// Verbs of other programs, and ours for the same task.
 const ELSEWHERE: [(&str, &[&str]); 9] = [
     ("backup", &["snapshot"]),
     ("save", &["snapshot"]),
@@ -109,7 +109,7 @@ const ELSEWHERE: [(&str, &[&str]); 9] = [
     ("unlock", &["lock", "force-unlock"]),
 ];
 
-/// An error about a verb of another program suggests ours, not what is merely spelt like it.
+/// An error about a verb of another program suggests ours, not a verb with a similar spelling.
 fn meant(mut error: clap::Error) -> clap::Error {
     let known = match error.get(ContextKind::InvalidSubcommand) {
         Some(ContextValue::String(word)) => ELSEWHERE.iter().find(|(theirs, _)| theirs == word),

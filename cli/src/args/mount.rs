@@ -1,4 +1,4 @@
-//! `mount` defines the arguments of the commands that are about mounts.
+//! `mount` defines the arguments of the commands for mounts and sessions.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -16,10 +16,10 @@ use super::{
     value::seconds,
 };
 
-/// Mount a profile: lazily read, writable, ready when this returns
+/// Mount a profile: fetched on demand, writable, ready when this returns
 ///
-/// What is changed is kept on this host until `pstore commit` makes it the next snapshot. A
-/// mount that was cut short is found and continued.
+/// Changes stay on this host until `pstore commit` makes them the next snapshot. A mount
+/// continues an interrupted session of the profile.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore mount acme/alice /chrome-data
@@ -28,52 +28,52 @@ use super::{
 pub(crate) struct MountArgs {
     #[arg(
         value_name = "TENANT/PROFILE[@REF]",
-        help = "Whose profile; with @DIGITS of an id, @TAG, @latest~2 or @2026-11-15T10:00, that snapshot"
+        help = "The profile; with @DIGITS of an id, @TAG, @latest~2 or @2026-11-15T10:00, that snapshot"
     )]
     pub(crate) source: SnapshotName,
     /// An empty directory
     #[arg(value_name = "MOUNTPOINT")]
     pub(crate) mountpoint: PathBuf,
-    /// The major version of the Chrome that will use it [default: the newest there is]
+    /// The major version of the Chrome that will use it [default: the newest that has snapshots]
     #[arg(long, value_name = "N")]
     pub(crate) chrome_major: Option<ChromeMajor>,
-    /// Without a lock, and without changes
+    /// Take no lock, and refuse changes
     #[arg(long, conflicts_with = "fork")]
     pub(crate) read_only: bool,
-    /// Without a lock; what is changed cannot become a snapshot of this profile
+    /// Take no lock; changes cannot become a snapshot of this profile
     #[arg(long)]
     pub(crate) fork: bool,
     /// Fail unless there is an unfinished session to continue
     #[arg(long)]
     pub(crate) resume: bool,
-    /// Leave this session alone, whatever it holds; the first digits of its id
+    /// Ignore this session and its changes; the first digits of its id
     #[arg(long, value_name = "SESSION")]
     pub(crate) ignore_session: Vec<String>,
     #[command(flatten)]
     pub(crate) diverged: DivergedArgs,
-    /// Let other users use it
+    /// Let other users use the mount
     #[arg(long)]
     pub(crate) allow_other: bool,
     /// Give all files to this user and this group, and let no other user in
     #[arg(long, hide = true, value_name = "UID:GID", value_parser = owner)]
     pub(crate) owner: Option<MountOwner>,
-    /// What to do when somebody else has taken the lock
+    /// What to do when the lock is lost
     #[arg(long, value_enum, default_value = "warn")]
     pub(crate) on_lock_lost: LossArg,
     #[command(flatten)]
     pub(crate) load: LoadArgs,
-    /// The region the host is in
+    /// The region of the host
     #[arg(long, value_name = "REGION")]
     pub(crate) host_region: Option<String>,
     #[command(flatten)]
     pub(crate) actor: ActorArgs,
-    /// How long to wait for another holder of the lock
+    /// Wait so long for another holder of the lock
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0", hide_default_value = true)]
     pub(crate) wait: Duration,
-    /// Stay until it is unmounted
+    /// Stay in the foreground until it is unmounted
     #[arg(long)]
     pub(crate) foreground: bool,
-    /// Serve the mount, and tell on stdout when it is ready
+    /// Serve the mount, and report on stdout when it is ready
     #[arg(long, hide = true, conflicts_with = "foreground")]
     pub(crate) daemon: bool,
 }
@@ -113,10 +113,10 @@ fn owner(text: &str) -> Result<MountOwner, String> {
     Ok(MountOwner { uid, gid })
 }
 
-/// What becomes of a session that cannot be continued.
+/// The treatment of a session that cannot be continued.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DivergedArgs {
-    /// What to do with changes that were not committed here, if somebody has gone on elsewhere since:
+    /// What to do with uncommitted changes here, if another host has continued the profile since:
     /// fail, set-aside, or rescue-as=TENANT/PROFILE
     #[arg(long, value_name = "WHAT", value_parser = on_diverged, default_value = "fail", hide_default_value = true)]
     pub(crate) on_diverged: OnDiverged,
@@ -133,7 +133,7 @@ fn on_diverged(text: &str) -> Result<OnDiverged, String> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LossArg {
-    /// Say so; the mount goes on, but cannot be committed
+    /// Warn; the mount goes on, but cannot be committed
     Warn,
     /// Refuse all changes from then on
     Freeze,
@@ -141,9 +141,9 @@ pub(crate) enum LossArg {
     Kill,
 }
 
-/// Make what was changed in a mount the profile's next snapshot
+/// Store the changes of a mount as the profile's next snapshot
 ///
-/// The browser is ended first, as `pstore snapshot` does it; the mount stays.
+/// Ends the browser first, as `pstore snapshot` does; the mount stays.
 #[derive(Debug, Args)]
 #[command(mut_arg("reason", |reason| reason.default_value("commit")))]
 #[command(after_help = "Example:
@@ -152,10 +152,10 @@ pub(crate) enum LossArg {
 pub(crate) struct CommitArgs {
     #[arg(value_name = "MOUNTPOINT")]
     pub(crate) mountpoint: PathBuf,
-    /// Make it a snapshot of this profile instead
+    /// Store them as a snapshot of this profile instead
     #[arg(long = "as", value_name = "TENANT/PROFILE")]
     pub(crate) other: Option<ProfileName>,
-    /// With --as its own profile: replace the current snapshot, though the mount is of another
+    /// With --as its own profile: replace the current snapshot even if the mount is of another
     #[arg(long, requires = "other")]
     pub(crate) force: bool,
     #[command(flatten)]
@@ -164,7 +164,7 @@ pub(crate) struct CommitArgs {
 
 /// Unmount, with or without a commit
 ///
-/// Changes that were not committed are an error, unless it is said what to do with them.
+/// Fails if there are uncommitted changes, unless an option says what to do with them.
 #[derive(Debug, Args)]
 #[command(mut_arg("reason", |reason| reason.default_value("commit")))]
 #[command(after_help = "Example:
@@ -176,24 +176,24 @@ pub(crate) struct UnmountArgs {
     /// Commit first
     #[arg(long, conflicts_with_all = ["discard", "keep"])]
     pub(crate) commit: bool,
-    /// Throw away what was changed
+    /// Drop the changes
     #[arg(long, conflicts_with = "keep")]
     pub(crate) discard: bool,
-    /// Leave what was changed for another mount to continue
+    /// Keep the changes, for another mount to continue
     #[arg(long)]
     pub(crate) keep: bool,
     #[command(flatten)]
     pub(crate) capture: CaptureArgs,
 }
 
-/// List what is mounted on this host
+/// List the mounts of this host
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore mounts
   pstore mounts --json")]
 pub(crate) struct MountsArgs {}
 
-/// List sessions that were cut short; rescue or discard one
+/// List interrupted sessions; rescue or discard one
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -205,7 +205,7 @@ pub(crate) struct MountsArgs {}
 pub(crate) struct SessionsArgs {
     #[command(subcommand)]
     pub(crate) verb: Option<SessionsVerb>,
-    /// Those of any host for whose sake this tenant's snapshots are kept
+    /// List the sessions of all hosts that keep snapshots of this tenant
     #[arg(long, value_name = "TENANT")]
     pub(crate) remote: Option<Tenant>,
 }
@@ -217,7 +217,7 @@ pub(crate) enum SessionsVerb {
     SetAside(SetAsideArgs),
 }
 
-/// Make what an unfinished session holds a snapshot
+/// Store the changes of an unfinished session as a snapshot
 #[derive(Debug, Args)]
 #[command(mut_arg("reason", |reason| reason.default_value("commit")))]
 #[command(after_help = "Example:
@@ -226,17 +226,17 @@ pub(crate) struct RescueArgs {
     /// The first digits of the session's id
     #[arg(value_name = "SESSION")]
     pub(crate) session: String,
-    /// Of this profile [default: of its own, if nobody has moved its pointer]
+    /// The profile of the snapshot [default: the session's own, if nobody has moved its pointer]
     #[arg(long = "as", value_name = "TENANT/PROFILE")]
     pub(crate) other: Option<ProfileName>,
-    /// With --as its own profile: replace the current snapshot, though the session builds on another
+    /// With --as its own profile: replace the current snapshot even if the session builds on another
     #[arg(long, requires = "other")]
     pub(crate) force: bool,
     #[command(flatten)]
     pub(crate) capture: CaptureArgs,
 }
 
-/// Throw an unfinished session away
+/// Drop an unfinished session
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore sessions discard 01KA2ZQ3 --confirm")]
@@ -244,17 +244,17 @@ pub(crate) struct DiscardArgs {
     /// The first digits of the session's id
     #[arg(value_name = "SESSION")]
     pub(crate) session: String,
-    /// Of a host that is gone for ever: what this tenant's snapshots are kept for no longer
+    /// Release the snapshot of this tenant that a session keeps on a host that will not come back
     #[arg(long, value_name = "TENANT")]
     pub(crate) remote: Option<Tenant>,
-    /// Really: what was not committed is gone
+    /// Drop the uncommitted changes for good
     #[arg(long)]
     pub(crate) confirm: bool,
 }
 
-/// Put a session where no mount looks for it; nothing in it is changed
+/// Move a session out of the way of mounts, unchanged
 ///
-/// It stays listed, and can be rescued or discarded.
+/// `pstore sessions` still lists it, and can rescue or discard it.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore sessions set-aside 01KA2ZQ3")]

@@ -11,10 +11,10 @@ use super::value::sha_prefix;
 pub(crate) struct ChosenArgs {
     #[arg(
         value_name = "TENANT/PROFILE[@REF]",
-        help = "Whose snapshot, and which: @DIGITS of its id, @TAG, @latest~2 or @2026-11-15T10:00 [default: the current one]"
+        help = "The profile and its snapshot: @DIGITS of its id, @TAG, @latest~2 or @2026-11-15T10:00 [default: the current one]"
     )]
     pub(crate) name: SnapshotName,
-    /// Of this major version of Chrome [default: the newest there is]
+    /// The major version of Chrome [default: the newest that has snapshots]
     #[arg(long, value_name = "N")]
     pub(crate) chrome_major: Option<ChromeMajor>,
     /// The first digits of the snapshot's id or its archive's

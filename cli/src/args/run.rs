@@ -14,16 +14,17 @@ use super::{
 
 /// Lock a profile, mount it, run a command on it, capture it, unlock it
 ///
-/// Where nothing can be mounted, and with --copy, @REF, --sha or --directory, it is copied. What a
-/// run that was cut short had changed on its mount is continued by the next.
+/// Copies the profile if this host cannot mount, and with --copy, @REF, --sha or --directory. The
+/// next run continues the changes that an interrupted run has left on its mount.
 ///
-/// The command finds the profile at {profile}, wherever that is in its arguments; without
-/// it, --user-data-dir is added. Its exit code is passed on, its stdout too, with --json to
-/// stderr. Should the lock be lost, the command is stopped and the pointer stays.
+/// pstore replaces {profile} in the command's arguments by the path of the profile; without
+/// {profile} it adds --user-data-dir. pstore ends with the command's exit code. The command's
+/// stdout is pstore's stdout, or its stderr with --json. If the lock is lost, pstore stops the
+/// command, and the pointer stays.
 ///
 /// The command does not get the variables AWS_* and PSTORE_*, which carry the credentials of the
-/// store; PSTORE_RUN_ID and PSTORE_PROFILE are set. As the same user it could still read the
-/// files that hold them: --user keeps it from them.
+/// store; PSTORE_RUN_ID and PSTORE_PROFILE are set. As the same user it could still read
+/// credential files; --user prevents that.
 #[derive(Debug, Args)]
 #[command(mut_arg("reason", |reason| reason.default_value("run_end")))]
 #[command(after_help = "Example:
@@ -32,10 +33,10 @@ use super::{
 pub(crate) struct RunArgs {
     #[arg(
         value_name = "TENANT/PROFILE[@REF]",
-        help = "Whose profile; with @DIGITS of an id, @TAG, @latest~2 or @2026-11-15T10:00, a copy of that snapshot"
+        help = "The profile; with @DIGITS of an id, @TAG, @latest~2 or @2026-11-15T10:00, a copy of that snapshot"
     )]
     pub(crate) source: SnapshotName,
-    /// The major version of the Chrome that will use it [default: of --chrome-version, or the newest there is]
+    /// The major version of the Chrome that will use it [default: of --chrome-version, or the newest that has snapshots]
     #[arg(long, value_name = "N")]
     pub(crate) chrome_major: Option<ChromeMajor>,
     #[command(flatten)]
@@ -45,7 +46,7 @@ pub(crate) struct RunArgs {
     /// Copy the profile instead of mounting it
     #[arg(long)]
     pub(crate) copy: bool,
-    /// Leave this session alone, whatever it holds; the first digits of its id
+    /// Ignore this session and its changes; the first digits of its id
     #[arg(long, value_name = "SESSION")]
     pub(crate) ignore_session: Vec<String>,
     #[command(flatten)]
@@ -56,13 +57,13 @@ pub(crate) struct RunArgs {
     /// Copy the profile to this directory, and leave it there
     #[arg(long, value_name = "DIR")]
     pub(crate) directory: Option<PathBuf>,
-    /// How long to wait for another holder of the lock
+    /// Wait so long for another holder of the lock
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0", hide_default_value = true)]
     pub(crate) wait: Duration,
-    /// Let the command have this variable, though it may carry credentials; NAME* for all that begin so
+    /// Pass this variable to the command, even if it carries credentials; NAME* for a prefix
     #[arg(long, value_name = "NAME")]
     pub(crate) pass_env: Vec<String>,
-    /// Start the command as this user, and give it the profile; only root can
+    /// Start the command as this user, who gets the profile; needs root
     #[arg(long, value_name = "NAME|UID[:GID]", conflicts_with = "directory")]
     pub(crate) user: Option<String>,
     /// The command and its arguments

@@ -1,4 +1,4 @@
-//! `serve` defines the arguments of the commands that are about the HTTP server.
+//! `serve` defines the arguments of the commands for the HTTP server.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -13,8 +13,8 @@ use super::value::seconds;
 
 /// Offer profiles over HTTP, to callers that show a token
 ///
-/// Runs until SIGTERM or SIGINT, then brings what has begun to its end, or fails after --drain. Reads the tokens and
-/// certificates again whenever their files change.
+/// Runs until SIGTERM or SIGINT, then finishes the requests that have begun, or fails after --drain. Reads the tokens
+/// and certificates again whenever their files change.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore token new --tenant acme --role run >> tokens.toml
@@ -22,31 +22,31 @@ use super::value::seconds;
   pstore serve --tokens tokens.toml --listen unix:/run/pstore.sock
   pstore serve --tokens tokens.toml --listen 0.0.0.0:7070 --tls-cert server.pem --tls-key server.key")]
 pub(crate) struct ServeArgs {
-    /// Where it is reached: an address and a port, 0 for any that is free; or unix:/path
+    /// The address and port to listen on, with port 0 for any free one; or unix:/path
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7070")]
     pub(crate) listen: Listen,
     /// The file with the tokens that `pstore token new` has made
     #[arg(long, value_name = "FILE")]
     pub(crate) tokens: PathBuf,
-    /// The certificate of the server, as PEM, with those that lead to its authority; connections are encrypted
+    /// The certificate of the server, as PEM, with its chain; encrypts connections
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,
     /// The private key of the certificate, as PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// The authorities whose certificates tell who a client is, as PEM; who shows none needs a token
+    /// The authorities of client certificates, as PEM; a client without a certificate needs a token
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) client_ca: Option<PathBuf>,
-    /// How many requests a token, or an address without one, may send in a second; twice as many at once
+    /// Requests per second of a token, or of an address without one; twice as many at once
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rate: u32,
-    /// Do no jobs, and nothing that is due again and again: other servers do
+    /// Run no jobs, periodic or requested: other servers do
     #[arg(long)]
     pub(crate) no_jobs: bool,
-    /// Make mounts below this directory for callers that may not mount; only its owner may be able to write to it
+    /// Make mounts below this directory for callers that may not mount; only its owner may have write access
     #[arg(long, value_name = "DIR")]
     pub(crate) mounts: Option<PathBuf>,
-    /// Let callers ask for mounts that all users of this host may use, as far as the modes of the files let them
+    /// Let callers ask for mounts that all users of this host may use, within the modes of the files
     #[arg(long, requires = "mounts")]
     pub(crate) mounts_for_others: bool,
     /// A user of this host that needs no token at unix:/path, with tenant and role, as 1000=acme:run; may be
@@ -56,7 +56,7 @@ pub(crate) struct ServeArgs {
     /// Write each line of the log as a JSON document, with the time of day
     #[arg(long)]
     pub(crate) json_log: bool,
-    /// How long requests may take to end when the server is told to stop
+    /// Time for requests to end when the server stops
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "30")]
     pub(crate) drain: Duration,
 }
@@ -78,24 +78,24 @@ pub(crate) enum TokenVerb {
     New(TokenNewArgs),
 }
 
-/// Make a token: its entry for the file goes to stdout, its secret to stderr, this once
+/// Make a token: prints its entry for the file to stdout, and its secret, only once, to stderr
 ///
-/// The entry holds only the SHA-256 of the secret. To take a token away, remove its entry.
+/// The entry holds only the SHA-256 of the secret. To revoke a token, remove its entry.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore token new --tenant acme --role run --expires 90d >> tokens.toml
   secret=$(pstore token new --tenant '*' --role admin -q 2>&1 >> tokens.toml)")]
 pub(crate) struct TokenNewArgs {
-    /// The tenant that it is for; may be repeated; * for all
+    /// The tenant of the token; may be repeated; * for all
     #[arg(long = "tenant", value_name = "NAME", required = true)]
     pub(crate) tenants: Vec<String>,
-    /// What its holder may do; each role may do what those before it may
+    /// The rights of its holder; each role includes those before it
     #[arg(long, value_enum)]
     pub(crate) role: RoleArg,
-    /// How long it can be used, as 90d, 12h or 30m; or never, for one that does not end by itself
+    /// Lifetime of the token, as 90d, 12h or 30m; or never
     #[arg(long, value_name = "TIME", default_value = "90d")]
     pub(crate) expires: Lifetime,
-    /// Names it in logs and events [default: made up]
+    /// Its name in logs and events [default: a random one]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
 }
@@ -103,11 +103,11 @@ pub(crate) struct TokenNewArgs {
 /// A [`Role`] as it is typed.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum RoleArg {
-    /// Sees which snapshots there are, and what is known of them
+    /// Lists snapshots and shows their records
     Read,
-    /// Runs agents: holds locks, and reads what is in profiles
+    /// Runs agents: holds locks, and reads the files of profiles
     Run,
-    /// Operates: moves pointers, gives names
+    /// Operates: moves pointers, tags snapshots
     Operate,
     /// Deletes, and takes locks away
     Admin,

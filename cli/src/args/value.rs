@@ -1,4 +1,4 @@
-//! `value` parses values that are typed in a form of their own.
+//! `value` parses single values of the command line.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub(super) fn label(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// A name of somebody who acts.
+/// The name of an actor: a run or a host.
 pub(super) fn actor(text: &str) -> Result<String, String> {
     engine::names::actor_name(text)
 }
@@ -26,7 +26,7 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs(seconds.into()))
 }
 
-/// A time of at least a second between things that are done again and again: `90s`, `5m` or `1h`.
+/// An interval of at least a second: `90s`, `5m` or `1h`.
 pub(super) fn interval(text: &str) -> Result<Duration, String> {
     let wrong = || "it takes a time such as 90s, 5m or 1h".to_owned();
     let unit = match text.bytes().last() {
@@ -58,7 +58,7 @@ pub(super) fn mebibytes(text: &str) -> Result<u64, String> {
     number.map(|number: u64| number << 20).ok_or_else(|| "it takes a number from 1 to 1048576".to_owned())
 }
 
-/// `10%` or `1/7`, as how many of such shares make up the whole.
+/// `10%` or `1/7`, as the number of such shares in the whole.
 pub(super) fn share(text: &str) -> Result<u64, String> {
     if let Some(of) = text.strip_prefix("1/") {
         let of = of.parse().ok().filter(|of| (1..=1000).contains(of));

@@ -58,7 +58,9 @@ pub(crate) enum Verb {
     Delete(DeleteArgs),
     Retention(RetentionArgs),
     Gc(GcArgs),
+    /// Tag a snapshot, so that it is kept
     Tag(TagArgs),
+    /// Remove a tag from a snapshot
     Untag(TagArgs),
     Expect(ExpectArgs),
     Import(ImportArgs),
@@ -82,7 +84,7 @@ impl Verb {
         }
     }
 
-    /// Whether it sees to signals itself: it runs a command of the user's, or serves a mount or callers.
+    /// Whether it handles signals itself: it runs a command of the user's, or serves a mount or callers.
     pub(crate) fn sees_to_signals(&self) -> bool {
         match self {
             Self::Run(_) | Self::Serve(_) | Self::Lock(LockArgs { verb: LockVerb::Hold(_) }) => true,
@@ -95,24 +97,24 @@ impl Verb {
 
 /// Make the store
 ///
-/// A store is also made by the first snapshot; this makes it ahead of time and fails
-/// early if the place is not fit for one.
+/// The first snapshot also makes the store; this makes it ahead of time and fails early if
+/// the place cannot hold one.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore init
   pstore init --store s3://profiles/prod --endpoint http://127.0.0.1:9000
   pstore init --chunk-kib 16 --level 9")]
 pub(crate) struct InitArgs {
-    /// How long a chunk is on average: a power of two, fixed once a tenant exists
+    /// Average length of a chunk: a power of two, fixed once a tenant exists
     #[arg(long, value_name = "KIB", default_value_t = Chunking::default().average_bytes >> 10)]
     pub(crate) chunk_kib: u32,
-    /// How hard zstd tries, from 1 to 22
+    /// The zstd level, from 1 to 22
     #[arg(long, value_name = "LEVEL", default_value_t = Chunking::default().zstd_level)]
     pub(crate) level: i32,
 }
 
 impl InitArgs {
-    /// What new tenants of the store start with.
+    /// The chunking of new tenants.
     pub(crate) fn chunking(&self) -> Chunking {
         let average = self.chunk_kib.saturating_mul(1024);
         Chunking {
@@ -127,29 +129,29 @@ impl InitArgs {
 
 /// Store a directory as the profile's next snapshot
 ///
-/// Only what is new is stored. If nothing changed since the current snapshot, that is
-/// said and nothing is stored.
+/// Stores only new chunks. If nothing changed since the current snapshot, it says so and
+/// stores nothing.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore snapshot ./udd acme/alice --chrome-major 131 --label task=checkout")]
 pub(crate) struct SnapshotArgs {
     /// The directory, for Chrome its user-data-dir
     pub(crate) directory: PathBuf,
-    #[arg(value_name = "TENANT/PROFILE", help = "Whose snapshot it is")]
+    #[arg(value_name = "TENANT/PROFILE", help = "The profile of the new snapshot")]
     pub(crate) profile: ProfileName,
     /// The major version of the Chrome that wrote it [default: from its `Last Version`]
     #[arg(long, value_name = "N")]
     pub(crate) chrome_major: Option<ChromeMajor>,
-    /// Store it as --chrome-major says, though its `Last Version` is another Chrome's; and what a run
-    /// with a copy has left, though others have stored a snapshot since
+    /// Store it under --chrome-major even if its `Last Version` is another Chrome's; and store the copy
+    /// of an interrupted run even if others have stored a snapshot since
     #[arg(long, requires = "chrome_major")]
     pub(crate) force: bool,
     #[command(flatten)]
     pub(crate) capture: CaptureArgs,
-    /// The lock is held already: the token that `pstore lock acquire` printed [env: PSTORE_LOCK_TOKEN]
+    /// The token of a lock that you hold, from `pstore lock acquire` [env: PSTORE_LOCK_TOKEN]
     #[arg(long, value_name = "TOKEN")]
     pub(crate) lock_token: Option<Nonce>,
-    /// How long to wait for somebody else who holds the lock
+    /// Wait so long for another holder of the lock
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0", hide_default_value = true)]
     pub(crate) wait: Duration,
 }
@@ -161,17 +163,17 @@ pub(crate) struct SnapshotArgs {
   pstore list acme
   pstore list acme --expiry")]
 pub(crate) struct ListArgs {
-    #[arg(value_name = "TENANT[/PROFILE]", help = "Whose snapshots or profiles; without it, all tenants")]
+    #[arg(value_name = "TENANT[/PROFILE]", help = "A profile or a tenant; without it, all tenants")]
     pub(crate) scope: Option<Scope>,
-    /// Of this major version of Chrome [default: the newest there is]
+    /// The major version of Chrome [default: the newest that has snapshots]
     #[arg(long, value_name = "N", requires = "scope")]
     pub(crate) chrome_major: Option<ChromeMajor>,
-    /// Of each profile, when the first cookie lapses that `pstore expect` names
+    /// Show for each profile when the first cookie of `pstore expect` lapses
     #[arg(long, requires = "scope", conflicts_with = "chrome_major")]
     pub(crate) expiry: bool,
 }
 
-/// Show what is known about one snapshot
+/// Show the record of one snapshot
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore show acme/alice
@@ -181,29 +183,29 @@ pub(crate) struct ShowArgs {
     pub(crate) snapshot: ChosenArgs,
 }
 
-/// Tell what changed between two snapshots
+/// Show the changes between two snapshots
 ///
-/// A sign for each path: + added, - removed, M other content, m other metadata alone, T
-/// something else now. Only metadata is fetched, but with --profile.
+/// Prints a sign for each path: + added, - removed, M other content, m only other metadata,
+/// T another type. Fetches only metadata, except with --profile.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore diff acme/alice@latest~1
   pstore diff acme/alice@before-migration 8c01de --stat
   pstore diff acme/alice@latest~1 --profile")]
 pub(crate) struct DiffArgs {
-    #[arg(value_name = "TENANT/PROFILE[@A]", help = "Whose snapshots, and the earlier one")]
+    #[arg(value_name = "TENANT/PROFILE[@A]", help = "The profile, and the earlier snapshot")]
     pub(crate) name: SnapshotName,
-    /// The earlier snapshot, if it is not said with @A, and the later one [default: the current one]
+    /// The earlier snapshot, unless given with @A, and the later one [default: the current one]
     #[arg(value_name = "REF", num_args = 0..=2)]
     pub(crate) references: Vec<Further>,
-    /// Of this major version of Chrome [default: the newest there is]
+    /// The major version of Chrome [default: the newest that has snapshots]
     #[arg(long, value_name = "N")]
     pub(crate) chrome_major: Option<ChromeMajor>,
-    /// The totals alone
+    /// Print only the totals
     #[arg(long)]
     pub(crate) stat: bool,
-    /// Tell what became of the browser profile instead of its files: cookies by site, extensions,
-    /// origins that keep something, settings; never their values. Fetches the files that tell it
+    /// Show the changes of the browser profile instead of its files: cookies by site, extensions,
+    /// origins that keep something, settings; never their values. Fetches the files it needs
     #[arg(long, conflicts_with = "stat")]
     pub(crate) profile: bool,
 }
@@ -222,10 +224,10 @@ pub(crate) struct HistoryArgs {
 
 /// Write a snapshot to a directory
 ///
-/// Every byte is verified. The directory appears when it is complete, or not at all.
+/// Verifies every byte. The directory appears when it is complete, or not at all.
 ///
-/// With --chrome-major it is loaded for that Chrome: if it is of another one, or is not
-/// whole, an empty profile takes its place, with a warning; --require fails instead.
+/// With --chrome-major it loads the snapshot for that Chrome: if the snapshot is of another one,
+/// or is not whole, it makes an empty profile instead, with a warning; --require fails instead.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore restore acme/alice ./out
@@ -237,27 +239,27 @@ pub(crate) struct RestoreArgs {
     pub(crate) snapshot: ChosenArgs,
     /// The directory to make
     pub(crate) target: PathBuf,
-    /// Only this file or directory, in the place it has in the profile; may be repeated
+    /// Restore only this file or directory, at its place in the profile; may be repeated
     #[arg(long = "path", value_name = "PATH")]
     pub(crate) paths: Vec<OsString>,
     /// Replace the directory if it exists
     #[arg(long)]
     pub(crate) force: bool,
-    /// Give files the owner they had; needs root
+    /// Restore the owners of files; needs root
     #[arg(long)]
     pub(crate) same_owner: bool,
-    /// Keep set-user-id and set-group-id bits, and attributes other than user.*: whoever made the
-    /// snapshot then decides what its files may do here
+    /// Keep set-user-id and set-group-id bits, and attributes other than user.*: the author of the
+    /// snapshot then decides about the rights of its files here
     #[arg(long)]
     pub(crate) preserve_special: bool,
     #[command(flatten)]
     pub(crate) load: LoadArgs,
-    /// How thoroughly its databases are checked, if it is loaded for a Chrome
+    /// How thoroughly to check its databases, if it is loaded for a Chrome
     #[arg(long, value_enum, default_value = "full")]
     pub(crate) check: CheckArg,
 }
 
-/// Count what is stored, and what it stands for
+/// Count snapshots, objects and bytes
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore stats
@@ -270,9 +272,9 @@ pub(crate) struct StatsArgs {
 /// Check that everything a profile, a tenant or the store needs is stored and whole
 ///
 /// Reads the pointer, the records, the trees, the directories of all packs and every byte
-/// of content; with --structure all but the content. With @REF or --sha, of that snapshot alone.
-/// Of a tenant, all its profiles; what they share is read once. A tenant that cannot be looked at
-/// keeps no other from its turn.
+/// of content; with --structure all but the content. @REF or --sha checks that snapshot alone.
+/// For a tenant it checks all profiles, and reads shared content once. If it cannot check a
+/// tenant, it goes on with the others.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore verify acme/alice
@@ -288,7 +290,7 @@ pub(crate) struct VerifyArgs {
         help = "A tenant, one of its profiles, or one snapshot: @DIGITS of its id, @TAG, @latest~2 or @2026-11-15T10:00; without it, all tenants"
     )]
     pub(crate) subject: Option<Subject>,
-    /// Of this major version of Chrome [default: of a profile, the newest there is]
+    /// The major version of Chrome [default: of a profile, the newest that has snapshots]
     #[arg(long, value_name = "N", requires = "subject")]
     pub(crate) chrome_major: Option<ChromeMajor>,
     /// The first digits of the snapshot's id or its archive's
@@ -306,11 +308,10 @@ pub(crate) struct VerifyArgs {
         conflicts_with = "structure"
     )]
     pub(crate) read_data: Option<u64>,
-    /// Check that everything is in its place, without reading content
+    /// Check that everything exists, without reading content
     #[arg(long)]
     pub(crate) structure: bool,
-    /// Take what is damaged from elsewhere, where it is to be had, and mark the snapshots of
-    /// which something is lost
+    /// Restore damaged chunks from other copies, and mark the snapshots that have lost chunks
     #[arg(long)]
     pub(crate) repair: bool,
 }
@@ -321,13 +322,13 @@ pub(crate) struct VerifyArgs {
   pstore doctor --store s3://profiles/prod --endpoint http://127.0.0.1:9000
   pstore doctor acme")]
 pub(crate) struct DoctorArgs {
-    #[arg(value_name = "TENANT", help = "With a credential that is limited to this tenant")]
+    #[arg(value_name = "TENANT", help = "Use a credential that is limited to this tenant")]
     pub(crate) tenant: Option<Tenant>,
 }
 
 /// Show the settings in force
 ///
-/// Flags, the environment and the configuration file are read; the store is not.
+/// Reads flags, the environment and the configuration file, but not the store.
 #[derive(Debug, Args)]
 #[command(
     disable_help_subcommand = true,
@@ -345,14 +346,14 @@ pub(crate) enum ConfigVerb {
     Show(ConfigShowArgs),
 }
 
-/// Show every setting, its value, and where that comes from
+/// Show every setting, its value and its source
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pstore config show
   pstore config show acme --json
   pstore config show acme/alice")]
 pub(crate) struct ConfigShowArgs {
-    #[arg(value_name = "TENANT[/PROFILE]", help = "As they are for this tenant, or for one of its profiles")]
+    #[arg(value_name = "TENANT[/PROFILE]", help = "The settings of this tenant, or of one of its profiles")]
     pub(crate) scope: Option<Scope>,
 }
 

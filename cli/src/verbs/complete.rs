@@ -1,8 +1,7 @@
-//! `complete` prints what could come next on a command line, for the scripts of `pstore completions`.
+//! `complete` prints the possible next words of a command line, for the scripts of `pstore completions`.
 //!
-//! A shell asks it in the middle of a line that somebody types. So it never fails, never says anything
-//! but words, and never waits: names come from what this host remembers, and if that is old, from
-//! the store, for as long as nobody notices.
+//! A shell asks it while a user types. So it never fails, prints nothing but words, and never waits long: names come
+//! from this host's cache, and if that is old, from the store, within a time that nobody notices.
 
 mod typed_argument;
 
@@ -24,7 +23,7 @@ use crate::args;
 /// The first argument with which the program answers so.
 pub(crate) const VERB: &str = "complete-words";
 
-/// What could stand in place of the last of these words, one on each line.
+/// The completions of the last of these words, one on each line.
 pub(crate) async fn run(words: Vec<OsString>) -> String {
     let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let Some((last, before)) = words.split_last() else { return String::new() };

@@ -18,7 +18,7 @@ pub(crate) fn answer(outcome: &MountOutcome) -> Result<Answer, Failure> {
     Ok(Answer { brief, ..Answer::of(outcome, text(outcome))? })
 }
 
-/// What is told when the mount is ready.
+/// The text for a mount that is ready.
 fn text(outcome: &MountOutcome) -> String {
     let status = &outcome.status;
     let profile = format!("{}/{}", status.tenant_id, status.profile_id);

@@ -1,4 +1,4 @@
-//! `CapturedFields` tell what a capture stored, as every document does that tells of one.
+//! `CapturedFields` describe a capture, in every document that has one.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ pub enum PointerChange {
 pub enum HeldBackFor {
     /// Most cookies are gone.
     Shrunk,
-    /// Something is missing that is expected of the profile.
+    /// An expectation of the profile is missing.
     #[serde(rename = "logged out")]
     LoggedOut,
     /// Nobody could examine it.
@@ -81,7 +81,7 @@ pub struct SkippedFields {
 pub struct CapturedFields {
     /// Whether the snapshot is new.
     pub outcome: StoreChange,
-    /// Whose snapshot it is.
+    /// The profile of the snapshot.
     #[serde(flatten)]
     pub lineage: LineageFields,
     /// The snapshot.
@@ -132,15 +132,15 @@ pub struct CapturedFields {
     pub new_bytes: u64,
     /// The bytes that these chunks take in the store.
     pub stored_bytes: u64,
-    /// Packs that a write had stored before it was cut short.
+    /// Packs of an interrupted write that this one uses.
     pub taken_over_packs: u64,
     /// The bytes of these packs.
     pub taken_over_bytes: u64,
     /// Entries that are not stored.
     pub skipped: SkippedFields,
-    /// Indexes that were looked at to find known content.
+    /// Indexes that were searched for known content.
     pub indexes: u64,
-    /// Indexes that were not looked at.
+    /// Indexes that were not searched.
     pub indexes_left_out: u64,
     /// How long it took.
     pub elapsed_ms: u64,

@@ -44,7 +44,7 @@ pub struct CaptureJob<'a> {
     pub lineage: Lineage,
     /// The directory.
     pub directory: &'a Path,
-    /// Who acts.
+    /// The actor.
     pub actor: Actor,
     /// The lock.
     pub lock: LockUse,
@@ -52,12 +52,12 @@ pub struct CaptureJob<'a> {
     pub made_of: Option<Option<RecordId>>,
 }
 
-/// What a commit of a mount writes down about a profile, and who examines it.
+/// The facts about a profile for the commit of a mount, and its examiner.
 #[derive(Debug)]
 pub struct Judgement {
-    /// What is written into the record.
+    /// The facts for the record.
     pub about: About,
-    /// Who examines the databases.
+    /// The examiner of the databases.
     pub examiner: Arc<ProfileExaminer>,
     /// Why the snapshot must not become the current one.
     pub hold_back: Option<HoldBack>,
@@ -144,7 +144,7 @@ impl Engine {
     }
 }
 
-/// What is written into the record of a session whose browser is long gone.
+/// The facts for the record of a session whose browser is long gone.
 pub fn about_rescued(
     engine: &Engine,
     options: &CaptureOptions,
@@ -167,7 +167,7 @@ fn examiner(
     }
 }
 
-/// What is expected of a profile, read on a thread that may block.
+/// The expectations of a profile, read on a thread that may block.
 pub fn expected(tenant: &TenantStore, name: &ProfileName) -> Awaited {
     let (tenant, name, runtime) = (tenant.clone(), name.clone(), Handle::current());
     Awaited::new(move || runtime.block_on(expectations::read(&tenant, &name)))

@@ -1,7 +1,7 @@
 //! `captures` makes snapshots of profile directories, for every verb that captures one.
 //!
-//! The browser is ended first ([`StoppedProfile`]). Then the directory is stored, as [`CaptureOptions`] say,
-//! and the result is told as [`CapturedFields`].
+//! It ends the browser first ([`StoppedProfile`]). Then it stores the directory, as [`CaptureOptions`] say, and
+//! describes the result as [`CapturedFields`].
 
 mod advice;
 mod fields;

@@ -24,9 +24,9 @@ pub struct CaptureOptions {
     pub allow_stop: bool,
     /// How long the browser may take to end before it is killed.
     pub stop_wait: Duration,
-    /// What is looked at before the snapshot becomes the current one.
+    /// The checks before the snapshot becomes current.
     pub checks: CheckOptions,
-    /// Make it the current one though the session had started afresh.
+    /// Make it the current one though the session had started with an empty profile.
     pub replace_after_fallback: bool,
     /// Read every file again, even if it looks unchanged.
     pub rescan: bool,
@@ -36,7 +36,7 @@ pub struct CaptureOptions {
     pub reason: Reason,
     /// Free text for the record.
     pub notes: String,
-    /// Who acts.
+    /// The actor.
     pub actor: ActorName,
     /// The region the host is in; as configured if it is not said.
     pub host_region: Option<String>,
@@ -55,7 +55,7 @@ pub enum CaptureMode {
     Hot,
 }
 
-/// What is looked at before a snapshot becomes the current one.
+/// The checks before a snapshot becomes current.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CheckOptions {

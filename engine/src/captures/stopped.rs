@@ -18,7 +18,7 @@ use crate::failure::Failure;
 /// A directory that no browser uses any more.
 #[derive(Clone, Debug)]
 pub struct StoppedProfile {
-    /// What the profile says of itself.
+    /// The facts in the profile's own files.
     pub facts: Facts,
     pub(super) stopped: Stopped,
     pub(super) marker: Marker,
@@ -51,7 +51,7 @@ impl StoppedProfile {
         Ok(stopped.await?)
     }
 
-    /// What is known of a session whose browser is long gone.
+    /// The facts of a session whose browser is long gone.
     pub(super) fn long_gone(fallback: Option<String>) -> Self {
         Self {
             facts: Facts::default(),

@@ -1,4 +1,4 @@
-//! `ErrorDocument` is a failure as every door hands it out.
+//! `ErrorDocument` is a failure as every front end returns it.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -6,7 +6,7 @@ use store::{ErrorKind, error::Holder};
 
 use super::{Failure, codes};
 
-/// What is handed out instead of an outcome.
+/// The document of a failure, in place of an outcome.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ErrorDocument {
     /// The failure.
@@ -20,9 +20,9 @@ pub struct ErrorFields {
     #[serde(serialize_with = "codes::serialize")]
     #[schemars(schema_with = "codes::schema")]
     pub kind: ErrorKind,
-    /// What happened.
+    /// The failure, in a sentence.
     pub message: String,
-    /// What to do next.
+    /// The next step for the user.
     pub hint: Option<String>,
     /// The exit code of a command that fails so.
     pub exit_code: u8,

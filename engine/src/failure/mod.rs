@@ -16,9 +16,9 @@ use self::document::ErrorDocument;
 pub struct Failure {
     /// The kind, which has a code and a name.
     pub kind: ErrorKind,
-    /// What happened.
+    /// The failure, in a sentence.
     pub message: String,
-    /// What to do next.
+    /// The next step for the user.
     pub hint: Option<String>,
     /// Of a lock that somebody else holds: who, in the contract's words.
     pub holder: Option<Box<Holder>>,
@@ -54,7 +54,7 @@ impl Failure {
         self.exit.unwrap_or(codes::code(self.kind))
     }
 
-    /// As every door hands it out.
+    /// As every front end returns it.
     pub fn document(&self) -> ErrorDocument {
         ErrorDocument { error: self.into() }
     }
@@ -96,7 +96,7 @@ fn is_of_the_pointer(error: &Error) -> bool {
     object.ends_with("/latest.json") || object.starts_with("the pointer of ")
 }
 
-/// What helps if the damaged `object` is a record: its snapshot can be given up.
+/// The advice if the damaged `object` is a record: its snapshot can be given up.
 pub fn record_remedy(object: &str) -> Option<String> {
     let [tenant, profile, major, name] =
         object.strip_prefix("snapshots/")?.split('/').collect::<Vec<_>>().try_into().ok()?;
@@ -146,7 +146,7 @@ fn parts(below: &str) -> [&str; 4] {
     std::array::from_fn(|_| names.next().unwrap_or_default())
 }
 
-/// What helps with an object that is damaged or gone.
+/// The advice for an object that is damaged or gone.
 fn repair(error: &Error) -> Option<String> {
     let (Error::Damaged { object, .. } | Error::Missing { object, .. }) = error else { return None };
     let (name, major) = owner(object);
@@ -172,7 +172,7 @@ fn deleted(error: &Error) -> Option<String> {
     ))
 }
 
-/// What helps whatever the verb was. A verb that knows better replaces it.
+/// The advice for any verb. A verb that knows better replaces it.
 fn advice(error: &Error) -> Option<String> {
     let named = || named(error);
     if error.kind() == ErrorKind::Damaged

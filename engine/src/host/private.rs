@@ -1,7 +1,7 @@
-//! `private` refuses directories that are not this user's alone.
+//! `private` refuses directories that other users own or can write to.
 //!
-//! What is kept there is used again without asking: whoever else can write to one decides what a
-//! browser loads, or which files of this user are overwritten.
+//! pstore uses their files again without asking: a user who can write to one decides what a browser loads, or which
+//! files of this user are overwritten.
 
 use std::{fs, os::unix::fs::MetadataExt, path::Path};
 

@@ -4,7 +4,7 @@ use std::fs;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Listens to a signal, unless whoever started us wants it ignored, as `nohup` and shells
+/// Listens to a signal, unless our parent wants it ignored, as `nohup` and shells
 /// that start a command in the background do.
 pub fn listen(kind: SignalKind) -> Option<Signal> {
     if is_ignored(kind) { None } else { signal(kind).ok() }

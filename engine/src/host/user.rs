@@ -35,7 +35,7 @@ pub struct User {
     shell: Option<String>,
 }
 
-/// What the user of this process is called; a number, if nobody knows.
+/// The name of this process's user; its number, if it has no name.
 pub fn own_name() -> String {
     let uid = geteuid().as_raw();
     let users = fs::read("/etc/passwd").unwrap_or_default();

@@ -1,7 +1,7 @@
 //! `alone` mounts an empty profile without the store, which could not be reached.
 //!
-//! Nobody holds a lock meanwhile. A commit reaches the store and takes the lock, and replaces nothing by
-//! itself, since the session had started afresh.
+//! Nobody holds a lock meanwhile. A commit needs the store and takes the lock, and replaces nothing by itself, since
+//! the session had started with an empty profile.
 
 use capture::{chrome::startup, load::Outcome};
 use fuse::mount::{Mount, Opening, ProfileAccess, info::Mode};

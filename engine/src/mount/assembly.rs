@@ -1,4 +1,4 @@
-//! `assembly` puts a mount together: its parts, what keeps them, and the session they go into.
+//! `assembly` builds a mount: its snapshot, the root or pin that keeps it, and its session.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ pub(super) async fn root(roots: Option<&Roots>, snapshot: Option<&Snapshot>) -> 
     Ok(())
 }
 
-/// What the session does not build on, it keeps no longer.
+/// The session releases snapshots that it no longer builds on.
 pub(super) async fn settle_roots(mount: &Mount, roots: Option<&Roots>) {
     if let (Some(roots), true) = (roots, mount.is_resumed())
         && let Err(error) = roots.adopt().await
@@ -74,7 +74,7 @@ pub(super) fn opening(
     }
 }
 
-/// What is never stored.
+/// The files that are never stored.
 pub(super) fn exclusions() -> Vec<String> {
     profile::EXCLUSIONS.iter().copied().chain([marker::NAME]).map(str::to_owned).collect()
 }

@@ -27,7 +27,7 @@ pub(crate) struct Call {
     pub(crate) request: Value,
 }
 
-/// An outcome that a daemon sends to whoever asked for it.
+/// An outcome that a daemon sends to its caller.
 pub trait SentOutcome: Outcome + DeserializeOwned {
     /// Puts back the verdict, which the document does not hold.
     fn with_verdict(self, verdict: Option<Failure>) -> Self;
@@ -52,7 +52,7 @@ pub(crate) async fn ask<T: SentOutcome>(
     })?)
 }
 
-/// What helps when the daemon of a mount is of another version.
+/// The advice if the daemon of a mount is of another version.
 const OTHER_VERSION: &str = "ask with the pstore that started the mount; or end its daemon with SIGTERM, which keeps its changes, and `pstore \
                              mount` continues the session (`pstore mounts` shows the process)";
 

@@ -34,7 +34,7 @@ impl Notes {
         self.outcome.is_fallback().then(|| self.outcome.as_str().to_owned())
     }
 
-    /// What a person should know, the reason for an empty profile included.
+    /// Warnings for a person, with the reason for an empty profile.
     pub fn told(&self) -> Vec<String> {
         let fresh = self
             .reason
@@ -90,7 +90,7 @@ async fn judged(
     Ok(opened)
 }
 
-/// What a load of the same profile would be asked.
+/// The options of a load of the same profile.
 pub(super) fn load_request(
     engine: &Engine,
     args: &MountRequest,

@@ -31,7 +31,7 @@ pub struct DestinationRequest<'a> {
 pub(super) struct Destination {
     pub(super) to: CommitTarget,
     pub(super) lineage: Lineage,
-    /// What is replaced though the mount does not stand on it, in words.
+    /// A text about the replaced snapshot, which is not the base of the mount.
     pub(super) replaced: Option<String>,
 }
 

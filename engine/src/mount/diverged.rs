@@ -1,5 +1,5 @@
-//! `diverged` settles sessions that cannot be continued: they were cut short here, and somebody has gone on
-//! elsewhere.
+//! `diverged` settles sessions that cannot be continued: they were interrupted here, and another host has continued
+//! the profile.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -95,7 +95,7 @@ fn ways_out(profile: &ProfileName, id: &str) -> String {
     )
 }
 
-/// What is to be said of sessions of this profile that were set aside long ago.
+/// The warnings about sessions of this profile that were set aside long ago.
 pub(super) fn left_behind(engine: &Engine, profile: &ProfileName) -> Result<Vec<String>, Failure> {
     let (store, name, now) = (engine.location.shown(), profile.to_string(), clock::unix_ms());
     let mut told = Vec::new();

@@ -22,7 +22,7 @@ const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 pub struct LiveMount {
     /// The directory of its session.
     pub session: PathBuf,
-    /// What the session says of itself.
+    /// The session's own description.
     pub info: Info,
 }
 

@@ -1,4 +1,4 @@
-//! `opening` decides on what is mounted: a snapshot, an unfinished session, or an empty profile.
+//! `opening` decides what to mount: a snapshot, an unfinished session, or an empty profile.
 
 use std::{sync::Arc, time::Duration};
 
@@ -36,7 +36,7 @@ use super::{
 };
 use crate::{Engine, failure::Failure, location::Purpose, names::LineageName};
 
-/// What a mount became, with what a person should know.
+/// The finished mount, with warnings for a person.
 #[derive(Debug)]
 pub(crate) struct Begun {
     pub mount: Mount,
@@ -257,7 +257,7 @@ fn lock_was_lost(other: &Info) -> Failure {
     ))
 }
 
-/// What a mount should know that may only read.
+/// The warning of a read-only mount without a pin.
 const UNPINNED: &str = "nothing keeps this snapshot, because nothing may be written to the store: if it is deleted, reads fail \
                         once `pstore gc` has removed it";
 
@@ -308,7 +308,7 @@ async fn without_lock(engine: &Engine, args: &MountRequest) -> Result<Begun, Fai
     Ok(Begun { mount, notes })
 }
 
-/// What was committed last was the current snapshot, and somebody has moved the pointer since.
+/// The last commit was the current snapshot, and somebody has moved the pointer since.
 /// That is respected: what is current is mounted, if the session has nothing else to lose.
 async fn passed(
     engine: &Engine,

@@ -23,18 +23,18 @@ use crate::{
 /// How long files may stay open for writing after the browser has ended.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a commit came to.
+/// The outcome of a commit.
 #[derive(Debug)]
 pub struct Published {
-    /// Whose snapshot it is.
+    /// The profile of the snapshot.
     pub lineage: Lineage,
-    /// What was stored.
+    /// The stored snapshot.
     pub report: Report,
     /// About the directory, whatever is in it.
     pub remarks: Vec<String>,
     /// The snapshot that was current before, though this one does not stand on it, in words.
     pub replaced: Option<String>,
-    /// How long changes were held up.
+    /// How long changes were delayed.
     pub frozen_for: Duration,
     /// Why what was committed is still in the session, if it is.
     pub left: Option<Error>,

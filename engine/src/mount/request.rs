@@ -29,17 +29,17 @@ pub struct MountRequest {
     pub on_diverged: OnDiverged,
     /// Let other users use it.
     pub allow_other: bool,
-    /// What is done when somebody else has taken the lock.
+    /// The reaction to a lost lock.
     pub on_lock_lost: OnLockLost,
     /// How the profile is loaded.
     pub load: LoadOptions,
     /// The region the host is in; as configured if it is not said.
     pub host_region: Option<String>,
-    /// Who acts.
+    /// The actor.
     pub actor: ActorName,
     /// How long to wait for somebody else who holds the lock.
     pub wait: Duration,
-    /// Who owns the files of the mount; whoever owns them in the snapshot if it is not said.
+    /// The owner of the files of the mount; by default their owner in the snapshot.
     pub owner: Option<Owner>,
 }
 
@@ -76,7 +76,7 @@ pub enum OnDiverged {
     RescueAs(ProfileName),
 }
 
-/// What is done when somebody else has taken the lock of a mount.
+/// The reaction of a mount to a lost lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnLockLost {
     /// The mount goes on, but cannot be committed.

@@ -1,4 +1,4 @@
-//! `rescue` makes a session that was cut short a snapshot.
+//! `rescue` makes an interrupted session a snapshot.
 
 use std::{sync::Arc, time::Duration};
 

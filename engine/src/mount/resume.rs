@@ -16,7 +16,7 @@ use store::{
 use super::sessions::Candidate;
 use crate::failure::Failure;
 
-/// What became of a commit of the session that was cut short.
+/// The outcome of an interrupted commit of the session.
 pub(super) async fn fate(candidate: &Candidate, hold: &Hold) -> Option<Fate> {
     match candidate.unfinished.intent() {
         Some(intent) => Some(intent.fate(hold).await),
@@ -73,7 +73,7 @@ pub(super) async fn at(tenant: &TenantStore, below: &Below) -> Result<Snapshot, 
     Ok(Snapshot { lineage: below.lineage.clone(), opened: Opened::load(tenant, record).await? })
 }
 
-/// Nobody knows whether a commit that was cut short came about.
+/// It is unknown whether an interrupted commit took effect.
 pub(super) fn in_doubt(mount: &Mount, record: RecordId, sha256_prefix: Option<String>) -> Failure {
     let (id, name) = (mount.session_id(), &mount.lineage.name);
     let message = format!(

@@ -19,7 +19,7 @@ use crate::{Engine, failure::Failure, settings::Settings};
 const ENDED_ARE_GONE: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// What is looked for.
+/// The session that a mount looks for.
 #[derive(Clone, Debug)]
 pub(super) struct Search {
     settings: Settings,
@@ -67,7 +67,7 @@ impl Search {
         Ok((seen, others.busy.into_iter().next().map(|info| info.mountpoint)))
     }
 
-    /// Takes the session that is continued, for whoever has the lock; with it all others.
+    /// Takes the session that is continued, for the holder of the lock; with it all others.
     pub(super) async fn take(&self) -> Result<(Option<Candidate>, Sessions), Failure> {
         let began = Instant::now();
         loop {

@@ -32,10 +32,10 @@ const ANSWER_PATIENCE: Duration = Duration::from_secs(2);
 /// Answers a request that somebody sends to the daemon of a mount.
 pub(crate) type Answerer = fn(&Arc<Serving>, &Handle, Value) -> Value;
 
-/// Who decides when a mount ends.
+/// The condition that ends a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndedBy {
-    /// Whoever asks for it.
+    /// The user or program that asks for it.
     Anybody,
     /// The command that is run on it.
     Command,
@@ -52,7 +52,7 @@ pub struct Serving {
     ended_by: EndedBy,
     /// It has been unmounted as somebody asked, and what becomes of the session is settled.
     over: AtomicBool,
-    /// It is over, and whoever asked for that has been told.
+    /// It is over, and the caller has its answer.
     done: Notify,
     /// Requests are answered one after another: a commit and an unmount do not mix.
     turn: tokio::sync::Mutex<()>,
@@ -169,7 +169,7 @@ impl Serving {
         self.over.load(Ordering::Acquire)
     }
 
-    /// Returns when it is over, and whoever asked for that has been told.
+    /// Returns when it is over, and the caller has its answer.
     pub(super) async fn done(&self) {
         self.done.notified().await;
     }

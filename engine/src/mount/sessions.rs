@@ -1,6 +1,6 @@
-//! `Sessions` finds the sessions of this host that nobody serves: those that can be continued, and those
-//! that cannot even be read. None is ever passed over: whoever mounts an older snapshot beside one
-//! would not know what is missing.
+//! `Sessions` finds the sessions of this host that no daemon serves: those that can be continued, and those that
+//! cannot even be read. pstore never ignores one: a user who mounts an older snapshot beside it would not know what
+//! is missing.
 
 use std::{
     fs,
@@ -28,7 +28,7 @@ use crate::{failure::Failure, settings::Settings};
 pub struct Candidate {
     /// Its directory, held.
     pub session: SessionDir,
-    /// What it says of itself.
+    /// Its own description.
     pub info: Info,
     /// Its changes.
     pub unfinished: Unfinished,
@@ -47,7 +47,7 @@ pub struct Unreadable {
     pub about: About,
 }
 
-/// What is known of a session, readable or not. What is not known could be anything.
+/// The known facts of a session, readable or not. An unknown fact could have any value.
 #[derive(Clone, Debug, Default)]
 pub struct About {
     /// The store it is of.
@@ -60,7 +60,7 @@ pub struct About {
     pub mode: Option<Mode>,
 }
 
-/// What is done with sessions that are found.
+/// The treatment of sessions that are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taking {
     /// They are taken, to be continued or removed.
@@ -98,7 +98,7 @@ impl About {
         is(&self.store, store) && is(&self.profile, profile)
     }
 
-    /// What can be told from a description that another version wrote, or that is damaged.
+    /// The facts in a description that another version wrote, or that is damaged.
     fn salvaged(path: &Path) -> Self {
         let bytes = fs::read(path.join("session.json")).unwrap_or_default();
         let said: Value = serde_json::from_slice(&bytes).unwrap_or_default();
@@ -183,7 +183,7 @@ impl Sessions {
     }
 }
 
-/// What a session is about, unless a newer pstore wrote it.
+/// The description of a session, unless a newer pstore wrote it.
 pub fn described(path: &Path) -> store::Result<Info> {
     let info: Info = SessionDir::read_info(path)?;
     if info.v > info::VERSION {

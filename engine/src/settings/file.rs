@@ -31,7 +31,7 @@ const VARIABLE: &str = "PSTORE_CONFIG";
 const MAX_BYTES: u64 = 1 << 20;
 const SHOWN_CHARS: usize = 60;
 
-/// What a file says, each value with its line.
+/// The values of a file, each with its line.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ConfigFile {
     pub(super) path: PathBuf,

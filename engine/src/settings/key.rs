@@ -64,7 +64,7 @@ pub static HOST_NAME: Key = key("host.name", Kind::Text).variable("PSTORE_HOST_N
 pub static HOST_REGION: Key = key("host.region", Kind::Text).variable("PSTORE_HOST_REGION");
 pub static HOST_EGRESS_GEO: Key = key("host.egress_geo", Kind::Geo).variable("PSTORE_HOST_EGRESS_GEO");
 
-/// How often a server does what is due again and again; 0 for never.
+/// How often a server does each periodic job; 0 for never.
 const fn every(name: &'static str) -> Key {
     key(name, number("seconds", 0, 366 * 86_400))
 }
@@ -116,7 +116,7 @@ pub static MAX_BYTES: Key = key("retention.max_bytes", Kind::Bytes);
 pub static TENANT_MAX_COUNT: Key = key("retention.tenant_max_count", number("snapshots", 1, u64::MAX));
 pub static TENANT_MAX_BYTES: Key = key("retention.tenant_max_bytes", Kind::Bytes);
 
-/// What holds for the program as a whole.
+/// The settings of the whole program.
 pub static PROGRAM: [&Key; 17] = [
     &STORE,
     &CACHE_DIR,
@@ -137,7 +137,7 @@ pub static PROGRAM: [&Key; 17] = [
     &SCHEDULES_VERIFY_PARTS,
 ];
 
-/// What may differ from tenant to tenant.
+/// The settings that may differ between tenants.
 pub static TENANT: [&Key; 25] = [
     &LOCK_TTL_SECONDS,
     &LOCK_RENEW_SECONDS,
@@ -166,7 +166,7 @@ pub static TENANT: [&Key; 25] = [
     &TENANT_MAX_BYTES,
 ];
 
-/// What may differ from profile to profile.
+/// The settings that may differ between profiles.
 pub static PROFILE: [&Key; 14] = [
     &KEEP,
     &TAGGED_DAYS,

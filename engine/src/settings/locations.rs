@@ -105,7 +105,7 @@ fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// What helps with a value that will not do.
+/// The advice for an invalid value.
 pub(super) fn advice(key: &'static Key) -> Option<&'static str> {
     if std::ptr::eq(key, &key::STORE) {
         Some("--store or PSTORE_STORE names the store")

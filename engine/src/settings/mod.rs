@@ -1,8 +1,7 @@
-//! `settings` joins what is set: a flag before its variable, a variable before the file, the file before the
-//! default. In the file, a tenant's own section comes before the one for all.
+//! `settings` joins the sources of settings: a flag comes before its variable, a variable before the file, the file
+//! before the default. In the file, a tenant's own section comes before the one for all.
 //!
-//! Everything is read and checked once, at the start. What is found later is only looked
-//! up, and always with where it came from.
+//! It reads and checks everything once, at the start. Later code only looks values up, each with its origin.
 
 mod environment;
 mod file;
@@ -34,7 +33,7 @@ use store::{
 use self::{environment::Environment, file::ConfigFile, kind::Misfit};
 use crate::{failure::Failure, names::Scope, text::geo};
 
-/// What a door says itself; it comes before the environment and the file.
+/// The options of a front end; they come before the environment and the file.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
     /// Where the snapshots are: `file:///path` or `s3://bucket/prefix`.
@@ -60,7 +59,7 @@ pub struct Effective {
     pub origin: Origin,
 }
 
-/// What one source says, by the names of keys.
+/// The values of one source, by key.
 type Layer = BTreeMap<&'static str, Effective>;
 
 /// All settings, each with where it comes from.
@@ -130,17 +129,17 @@ impl Settings {
         sections.filter(|(of, _)| of == tenant).map(|(_, profile)| profile.clone()).collect()
     }
 
-    /// What holds for this tenant, mentioned in the file or not.
+    /// The settings of this tenant, with or without a section in the file.
     pub fn tenant(&self, tenant: &Tenant) -> TenantSettings {
         TenantSettings::of(self.of(Some(tenant)))
     }
 
-    /// What is kept of this profile's snapshots.
+    /// The retention rules of this profile.
     pub fn retention(&self, name: &ProfileName) -> Retention {
         Retention::of(View { settings: self, tenant: Some(&name.tenant), profile: Some(&name.profile) })
     }
 
-    /// What this host is called in records.
+    /// The name of this host in records.
     pub fn host_name(&self) -> Option<String> {
         self.of(None).text(&key::HOST_NAME)
     }
@@ -250,7 +249,7 @@ impl View<'_> {
         }
     }
 
-    /// What holds if nobody says anything; some of it follows from other settings.
+    /// The default; some follow from other settings.
     fn default(&self, key: &'static Key) -> Option<Value> {
         if let Some(text) = key.default {
             return key.kind.of_text(text.as_ref()).ok();

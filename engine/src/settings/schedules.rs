@@ -1,4 +1,4 @@
-//! `Schedules` says how often a server does what is due again and again.
+//! `Schedules` says how often a server does each periodic job.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub struct Schedules {
 }
 
 impl Settings {
-    /// How often a server does what is due again and again.
+    /// How often a server does each periodic job.
     pub fn schedules(&self) -> Schedules {
         let view = self.of(None);
         let every = |key: &'static Key| {

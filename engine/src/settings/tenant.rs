@@ -34,9 +34,9 @@ pub struct TenantSettings {
     pub archive_level: i32,
     /// Never empty.
     pub modes: Vec<Mode>,
-    /// What becomes of a Chrome that has no snapshot yet, where an older one has.
+    /// The start of a Chrome that has no snapshot yet, where an older one has.
     pub upgrade: Upgrade,
-    /// What a run does when the store cannot be reached.
+    /// The behaviour of a run when the store cannot be reached.
     pub on_unavailable: OnUnavailable,
     /// How much its packs may hold.
     pub quota_bytes: Option<u64>,
@@ -53,7 +53,7 @@ pub enum ArchivePolicy {
     Always,
 }
 
-/// What a run does while the store cannot be reached.
+/// The behaviour of a run while the store cannot be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnUnavailable {
     /// It fails.
@@ -62,12 +62,12 @@ pub enum OnUnavailable {
     Fresh,
 }
 
-/// What is to be kept. A rule that is absent removes nothing.
+/// The retention rules. A rule that is absent removes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Retention {
     /// The rules of a profile.
     pub policy: Policy,
-    /// What the tenant's profiles may have together.
+    /// The limits of all profiles of the tenant together.
     pub limits: Limits,
 }
 

@@ -1,13 +1,13 @@
 //! `secret` keeps logins in URLs usable, and never shows them.
 //!
-//! Whoever writes `--endpoint https://user:password@host` means the server to have them, and nobody who
-//! reads a log. All that the program prints goes through [`hidden`], wherever it quotes the URL.
+//! A login in `--endpoint https://user:password@host` is for the server, and not for readers of a log. The program
+//! passes every URL that it prints through [`hidden`].
 
 use std::borrow::Cow;
 
 use parking_lot::Mutex;
 
-/// What stands in place of a login.
+/// The replacement for a login.
 const HIDDEN: &str = "***@";
 
 /// The logins of the URLs that were read, each with its `@`.

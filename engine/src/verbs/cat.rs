@@ -1,4 +1,4 @@
-//! `cat` writes one file of a snapshot to a writer that the door gives.
+//! `cat` writes one file of a snapshot to a writer of the front end.
 
 use std::{
     ffi::OsString,

@@ -25,7 +25,7 @@ use crate::{
 const ROOM: &str =
     "make room where the session lies: the next commit does the rest, and stores nothing twice";
 
-/// The verb, as the daemon is told it.
+/// The verb in a call of the daemon.
 pub(crate) const VERB: &str = "commit";
 
 /// Makes the changes of a mount a snapshot.
@@ -55,7 +55,7 @@ pub struct CommitOutcome {
     /// The snapshot, and what it took to store it.
     #[serde(flatten)]
     pub captured: CapturedFields,
-    /// How long changes were held up.
+    /// How long changes were delayed.
     pub frozen_ms: f64,
     /// The snapshot that was current before, though this one does not stand on it, in words.
     pub replaced: Option<String>,
@@ -120,7 +120,7 @@ async fn notice(failure: &Failure, mount: &Mount) {
     }
 }
 
-/// What can be done with changes that could not be committed.
+/// The advice for changes that could not be committed.
 fn explained(failure: Failure, mount: &Mount) -> Failure {
     let (name, mountpoint) = (&mount.lineage.name, mount.info.mountpoint.display());
     match failure.kind {

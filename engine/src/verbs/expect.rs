@@ -1,4 +1,4 @@
-//! `expect` says what a profile must have; a snapshot without it is held back as logged out.
+//! `expect` sets what a profile must contain; a snapshot without it is held back as logged out.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -31,11 +31,11 @@ pub struct ExpectRequest {
     pub remove: bool,
     /// Expect nothing any more.
     pub clear: bool,
-    /// Who acts.
+    /// The actor.
     pub actor: ActorName,
 }
 
-/// What became of the expectations.
+/// The outcome for the expectations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExpectChange {
@@ -56,10 +56,10 @@ pub struct CookieFields {
     pub name: String,
 }
 
-/// What is expected of a profile.
+/// The expectations of a profile.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ExpectOutcome {
-    /// What became of the expectations.
+    /// The outcome for the expectations.
     pub outcome: ExpectChange,
     /// The tenant.
     pub tenant_id: Tenant,
@@ -69,7 +69,7 @@ pub struct ExpectOutcome {
     pub revision: u64,
     /// When they were changed last.
     pub changed_at_ms: Option<u64>,
-    /// Who changed them last.
+    /// The author of the last change.
     pub by: Option<ActorFields>,
     /// Cookies that must be there.
     pub cookies: Vec<CookieFields>,

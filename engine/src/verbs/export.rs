@@ -1,4 +1,4 @@
-//! `export` writes a snapshot as an archive: to the store, to a directory, or to a writer of the door.
+//! `export` writes a snapshot as an archive: to the store, to a directory, or to a writer of the front end.
 
 use std::{
     io::Write,
@@ -37,7 +37,7 @@ pub struct ExportRequest {
     pub snapshot: SnapshotChoice,
     /// Where the archive goes.
     pub destination: ExportDestination,
-    /// Who acts.
+    /// The actor.
     pub actor: ActorName,
     /// Do not compress anew: many times faster, for readers that handle several zstd frames.
     pub splice: bool,
@@ -54,7 +54,7 @@ pub enum ExportDestination {
     Store,
     /// This directory.
     Directory(PathBuf),
-    /// The writer that the door hands over, see [`Engine::export_stream`].
+    /// The writer that the front end passes, see [`Engine::export_stream`].
     Stream,
 }
 
@@ -72,7 +72,7 @@ impl ExportRequest {
     }
 }
 
-/// What became of an archive.
+/// The outcome for an archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExportChange {
@@ -97,9 +97,9 @@ pub enum ArchiveFraming {
 /// A snapshot and its archive. Nothing is said about the making of an archive that was there already.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ExportOutcome {
-    /// What became of the archive.
+    /// The outcome for the archive.
     pub outcome: ExportChange,
-    /// Whose snapshot it is.
+    /// The profile of the snapshot.
     #[serde(flatten)]
     pub lineage: LineageFields,
     /// The snapshot.
@@ -122,7 +122,7 @@ pub struct ExportOutcome {
     pub predecessor_sha256: String,
     /// How it is compressed.
     pub framing: Option<ArchiveFraming>,
-    /// How hard zstd tried.
+    /// The zstd level.
     pub level: Option<i32>,
     /// The archive: its file, or its key in the store.
     pub archive: String,
@@ -153,7 +153,7 @@ pub struct ExportOutcome {
 
 impl Outcome for ExportOutcome {}
 
-/// An archive that was written to a writer of the door.
+/// An archive that was written to a writer of the front end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamedArchive {
     /// Its digest.

@@ -48,7 +48,7 @@ pub struct FindMatch {
 /// The paths that were found.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct FindOutcome {
-    /// Whose snapshots were searched.
+    /// The profile whose snapshots were searched.
     #[serde(flatten)]
     pub lineage: LineageFields,
     /// How many snapshots were searched.

@@ -15,9 +15,9 @@ use crate::{
 /// Takes a lock away. The holder can no longer move the pointer.
 #[derive(Clone, Debug)]
 pub struct ForceUnlockRequest {
-    /// Whose lock.
+    /// The profile of the lock.
     pub lineage: LineageName,
-    /// Who acts.
+    /// The actor.
     pub actor: ActorName,
     /// Why; it is written into the log.
     pub reason: String,
@@ -25,7 +25,7 @@ pub struct ForceUnlockRequest {
     pub confirm: bool,
 }
 
-/// What became of the lock.
+/// The outcome for the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Unlocking {
@@ -40,9 +40,9 @@ pub enum Unlocking {
 /// A lock, and its holder, if there was one that could be read.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ForceUnlockOutcome {
-    /// What became of the lock.
+    /// The outcome for the lock.
     pub outcome: Unlocking,
-    /// Whose lock it is.
+    /// The profile of the lock.
     #[serde(flatten)]
     pub lineage: LineageFields,
     /// Why it is taken away.

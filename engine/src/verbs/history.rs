@@ -43,7 +43,7 @@ pub struct HistorySnapshot {
     pub state: State,
     /// When it was captured.
     pub captured_at_ms: u64,
-    /// Who captured it.
+    /// The run and host that captured it.
     #[schemars(with = "CapturedByFields")]
     pub captured_by: CapturedBy,
     /// The bytes of all its files.
@@ -94,7 +94,7 @@ pub struct HistoryEnd {
 /// The snapshots that led to one.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct HistoryOutcome {
-    /// Whose snapshots they are.
+    /// The profile of the snapshots.
     #[serde(flatten)]
     pub lineage: LineageFields,
     /// The snapshots, each captured on top of the next.

@@ -52,25 +52,25 @@ const MANIFEST: &str = ".manifest.json";
 pub struct ImportRequest {
     /// The archive.
     pub source: ImportSource,
-    /// Whose snapshot it becomes.
+    /// The profile of the new snapshot.
     pub profile: ProfileName,
     /// The file that describes the archive; the one beside it, if there is one, if it is not said.
     pub manifest: Option<PathBuf>,
     /// The major version of the Chrome that wrote it; as the manifest says if it is not said.
     pub chrome_major: Option<ChromeMajor>,
-    /// What is looked at before it becomes the current one.
+    /// The checks before it becomes current.
     pub checks: CheckOptions,
     /// Even while somebody holds the lock, who then can no longer move the pointer; even over a pointer that
     /// is damaged.
     pub force: bool,
-    /// The token of the lock, if whoever asks holds it: then the pointer is moved by the holder.
+    /// The token of the lock, if the caller holds it: then the holder moves the pointer.
     pub lock_token: Option<Nonce>,
     /// The `active_sha256_prefix` that the pointer must have until it is moved; if it is not said, what it has when
     /// the import begins.
     pub only_from: Option<String>,
     /// Make an archive that was stored before the current snapshot again, though others have followed it.
     pub goes_back: bool,
-    /// Who acts.
+    /// The actor.
     pub actor: ActorName,
 }
 
@@ -79,7 +79,7 @@ pub struct ImportRequest {
 pub enum ImportSource {
     /// This file.
     File(PathBuf),
-    /// The stream that the door hands over, see [`Engine::import_stream`].
+    /// The stream that the front end passes, see [`Engine::import_stream`].
     Stream,
     /// The store, in which another program has made it the current snapshot.
     Current,
@@ -108,7 +108,7 @@ struct MoveRight {
     /// None if nobody holds the lock.
     hold: Option<Hold>,
     pointer: Option<Pointer>,
-    /// What the pointer must name until it is moved; anything if it is moved by force.
+    /// The snapshot that the pointer must name until it is moved; any if it is moved by force.
     only_from: Option<String>,
 }
 
@@ -195,7 +195,7 @@ impl Engine {
         Ok(active(self.right_to_move(&handle, request).await?.pointer.as_ref()))
     }
 
-    /// The lock of whoever holds it; else nobody may hold it. And what the pointer says.
+    /// The caller's lock, or a check that nobody holds one; and the pointer.
     async fn right_to_move(
         &self,
         handle: &LineageHandle,
@@ -420,7 +420,7 @@ fn require_zstd(
     )))
 }
 
-/// What the pointer names: the first digits of a snapshot, or nothing.
+/// The snapshot that the pointer names, by its first digits; empty if there is none.
 fn active(pointer: Option<&Pointer>) -> String {
     pointer.map(|pointer| pointer.active_sha256_prefix.clone()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! `load` tells which snapshot a browser should start with, for who fetches it in another way.
+//! `load` tells which snapshot a browser should start with, for callers that fetch it themselves.
 
 use std::path::Path;
 

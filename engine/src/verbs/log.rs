@@ -1,4 +1,4 @@
-//! `log` tells what has happened to a profile's pointer and lock, who did it and why.
+//! `log` lists the events of a profile's pointer and lock, with author and reason.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -18,7 +18,7 @@ use crate::{
 /// Asks for the events of a profile.
 #[derive(Clone, Debug)]
 pub struct LogRequest {
-    /// Whose events.
+    /// The profile of the events.
     pub lineage: LineageName,
     /// Only so many, the newest; all if it is not said.
     pub last: Option<usize>,
@@ -33,7 +33,7 @@ pub struct LogEvent {
     pub kind: EventKind,
     /// When it happened, by the clock of the host that acted.
     pub at_ms: u64,
-    /// Who acted.
+    /// The actor.
     pub by: ActorFields,
     /// The reason that was given.
     pub reason: String,
@@ -56,7 +56,7 @@ pub struct LogEvent {
 /// The events of a profile.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct LogOutcome {
-    /// Whose events they are.
+    /// The profile of the events.
     #[serde(flatten)]
     pub lineage: LineageFields,
     /// How many events could not be read.

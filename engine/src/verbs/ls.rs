@@ -29,7 +29,7 @@ pub struct LsRequest {
 /// Entries of a snapshot.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct LsOutcome {
-    /// Whose snapshot it is.
+    /// The profile of the snapshot.
     #[serde(flatten)]
     pub lineage: LineageFields,
     /// The first digits of the snapshot's id.

@@ -1,4 +1,4 @@
-//! `mounts` lists what is mounted on this host.
+//! `mounts` lists the mounts of this host.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MountsRequest {}
 
-/// What is mounted on this host.
+/// The mounts of this host.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct MountsOutcome {
     /// Each mount.

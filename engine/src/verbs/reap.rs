@@ -1,4 +1,4 @@
-//! `reap` takes away locks that expired some time ago.
+//! `reap` removes locks that expired some time ago.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::{
 pub struct ReapRequest {
     /// Only this tenant's.
     pub tenant: Option<Tenant>,
-    /// Who acts.
+    /// The actor.
     pub actor: ActorName,
     /// How long a lock must have been expired.
     pub grace: Duration,
@@ -32,16 +32,16 @@ pub struct ReapRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Sweep {
-    /// Every lock was looked at.
+    /// Every lock was checked.
     Swept,
-    /// Every lock was looked at, and none was taken away.
+    /// Every lock was checked, and none was removed.
     Planned,
 }
 
 /// A lock that was taken away, or would be.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct EvictedLock {
-    /// Whose lock it was.
+    /// The profile of the lock.
     #[serde(flatten)]
     pub lineage: LineageFields,
     /// The run that held it.
@@ -56,12 +56,12 @@ pub struct EvictedLock {
     pub expired_for_ms: u64,
 }
 
-/// The locks that were looked at.
+/// The locks that were checked.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ReapOutcome {
     /// How the sweep ended.
     pub outcome: Sweep,
-    /// How many tenants were looked at.
+    /// How many tenants were checked.
     pub tenants: u64,
     /// The locks that were taken away, or would be.
     pub evicted: Vec<EvictedLock>,
@@ -69,7 +69,7 @@ pub struct ReapOutcome {
     pub left: u64,
     /// How many are free.
     pub free: u64,
-    /// Tenants and locks that were passed over.
+    /// Tenants and locks that failed.
     pub failed: Vec<FailedTurn>,
     #[serde(skip)]
     verdict: Option<Failure>,
@@ -118,8 +118,8 @@ impl Engine {
         })
     }
 
-    /// Does the same again and again, `every` so often, until `stop` ends; a sweep that has begun is brought to its
-    /// end. One that fails is told, and keeps no later one from its time. What the last one came to.
+    /// Repeats the sweep at intervals of `every`, until `stop` ends; it finishes a sweep that has begun. It reports a
+    /// sweep that fails, and goes on. Returns the outcome of the last one.
     pub async fn reap_every(
         &self,
         request: &ReapRequest,

@@ -126,7 +126,7 @@ pub struct RestoreOutcome {
     pub outcome: RestoreResult,
     /// Why the profile is empty.
     pub reason: Option<String>,
-    /// Whose directory it is.
+    /// The profile of the directory.
     #[serde(flatten)]
     pub lineage: LineageFields,
     /// The snapshot that was, or should have been, written.

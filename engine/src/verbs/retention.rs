@@ -25,7 +25,7 @@ use crate::{
 /// Decides about the snapshots of a tenant, of one profile, or of all.
 #[derive(Clone, Debug, Default)]
 pub struct RetentionRequest {
-    /// Whose snapshots; without it, all.
+    /// A tenant or a profile; without it, all tenants.
     pub scope: Option<Scope>,
     /// Who removes the snapshots that the rules do not keep; without anybody, nothing is removed.
     pub apply: Option<ActorName>,
@@ -41,17 +41,17 @@ pub enum Retention {
     Planned,
 }
 
-/// What is decided about a snapshot.
+/// The decision about a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
     /// It would stay.
     Keep,
-    /// It would go.
+    /// It would be deleted.
     Remove,
-    /// It went.
+    /// It was deleted.
     Removed,
-    /// It was to go, and stayed.
+    /// It was to be deleted, and stayed.
     Kept,
 }
 
@@ -74,7 +74,7 @@ impl Fate {
 /// A snapshot and what is decided about it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct DecidedSnapshot {
-    /// Whose snapshot it is.
+    /// The profile of the snapshot.
     #[serde(flatten)]
     pub lineage: LineageFields,
     /// Its record.
@@ -85,7 +85,7 @@ pub struct DecidedSnapshot {
     pub captured_at_ms: u64,
     /// When it was stored, by the clock of the store.
     pub stored_at_ms: u64,
-    /// What is decided.
+    /// The decision.
     pub decision: Fate,
     /// The rule that decided.
     pub rule: String,
@@ -93,7 +93,7 @@ pub struct DecidedSnapshot {
     pub because: String,
 }
 
-/// What is decided about each snapshot.
+/// The decision about each snapshot.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RetentionOutcome {
     /// Whether snapshots were removed.
@@ -102,9 +102,9 @@ pub struct RetentionOutcome {
     pub snapshots: Vec<DecidedSnapshot>,
     /// How many stay.
     pub kept: u64,
-    /// How many go.
+    /// How many are deleted.
     pub removed: u64,
-    /// Tenants that were passed over.
+    /// Tenants that failed.
     pub failed: Vec<FailedTurn>,
     #[serde(skip)]
     verdict: Option<Failure>,

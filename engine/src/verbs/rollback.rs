@@ -24,7 +24,7 @@ use crate::{
 pub struct RollbackRequest {
     /// The snapshot to be the current one.
     pub snapshot: SnapshotChoice,
-    /// Who acts.
+    /// The actor.
     pub actor: ActorName,
     /// Why; it is written into the log.
     pub reason: String,
@@ -36,7 +36,7 @@ pub struct RollbackRequest {
     pub only_from: Option<String>,
 }
 
-/// What became of the pointer.
+/// The outcome for the pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Rollback {
@@ -44,7 +44,7 @@ pub enum Rollback {
     Planned,
     /// It was moved.
     RolledBack,
-    /// It names the snapshot already.
+    /// It already names the snapshot.
     Unchanged,
 }
 
@@ -80,9 +80,9 @@ pub enum PointedAt {
 /// The pointer before and after.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RollbackOutcome {
-    /// What became of the pointer.
+    /// The outcome for the pointer.
     pub outcome: Rollback,
-    /// Whose pointer it is.
+    /// The profile of the pointer.
     #[serde(flatten)]
     pub lineage: LineageFields,
     /// The snapshot that is current now; empty if there is none.
@@ -99,10 +99,10 @@ pub struct RollbackOutcome {
     pub captured_at_ms: u64,
     /// Why the pointer is moved.
     pub reason: String,
-    /// What the pointer named before.
+    /// The snapshot that the pointer named before.
     #[serde(skip)]
     pub from: PointedAt,
-    /// What it is to name.
+    /// The snapshot that it shall name.
     #[serde(skip)]
     pub to: PointedAt,
 }

@@ -1,4 +1,4 @@
-//! `show` tells everything that is known of one snapshot, or of one archive of another program.
+//! `show` shows the record of one snapshot, or the manifest of one archive of another program.
 
 use std::borrow::Cow;
 

@@ -31,7 +31,7 @@ use crate::{
 pub struct SnapshotRequest {
     /// The directory, for Chrome its user-data-dir.
     pub directory: PathBuf,
-    /// Whose snapshot it is.
+    /// The profile of the snapshot.
     pub profile: ProfileName,
     /// The major version of the Chrome that wrote it; as the directory says if it is not said.
     pub chrome_major: Option<ChromeMajor>,

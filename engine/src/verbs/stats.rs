@@ -1,4 +1,4 @@
-//! `stats` counts what is stored, and what it stands for.
+//! `stats` counts snapshots, objects and bytes.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -46,7 +46,7 @@ pub struct ObjectKinds {
     pub other: ObjectCount,
 }
 
-/// What is stored of one tenant, or of all.
+/// The numbers of one tenant, or of all.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct StoredFields {
     /// How many profiles have snapshots.
@@ -67,17 +67,17 @@ pub struct StoredFields {
     pub kinds: ObjectKinds,
 }
 
-/// What is stored of a tenant.
+/// The stored bytes and objects of a tenant.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct TenantStats {
     /// The tenant.
     pub tenant_id: Tenant,
-    /// What is stored of it.
+    /// Its numbers.
     #[serde(flatten)]
     pub stored: StoredFields,
 }
 
-/// What is stored, tenant by tenant.
+/// The stored bytes and objects, tenant by tenant.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct StatsOutcome {
     /// Where the store is.
@@ -86,7 +86,7 @@ pub struct StatsOutcome {
     pub tenants: Vec<TenantStats>,
     /// All of them together.
     pub total: StoredFields,
-    /// Tenants that were passed over.
+    /// Tenants that failed.
     pub failed: Vec<FailedTurn>,
     #[serde(skip)]
     verdict: Option<Failure>,

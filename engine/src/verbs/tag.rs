@@ -1,4 +1,4 @@
-//! `tag` gives a snapshot a name of its own, or takes one away.
+//! `tag` adds a tag to a snapshot, or removes one.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -20,11 +20,11 @@ pub struct TagRequest {
     pub snapshot: SnapshotChoice,
     /// The tag.
     pub tag: String,
-    /// Who acts.
+    /// The actor.
     pub actor: ActorName,
 }
 
-/// What became of the tag.
+/// The outcome for the tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TagChange {
@@ -39,9 +39,9 @@ pub enum TagChange {
 /// A snapshot and its tags.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct TagOutcome {
-    /// What became of the tag.
+    /// The outcome for the tag.
     pub outcome: TagChange,
-    /// Whose snapshot it is.
+    /// The profile of the snapshot.
     #[serde(flatten)]
     pub lineage: LineageFields,
     /// The first digits of the snapshot's id.

@@ -24,7 +24,7 @@ use crate::{
 
 const NAMED_AT_MOST: usize = 10;
 
-/// The verb, as the daemon is told it.
+/// The verb in a call of the daemon.
 pub(crate) const VERB: &str = "unmount";
 
 /// Unmounts.
@@ -58,7 +58,7 @@ impl UnmountRequest {
     }
 }
 
-/// What became of a mount.
+/// The outcome for a mount.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum UnmountOutcome {

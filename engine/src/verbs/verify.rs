@@ -1,4 +1,4 @@
-//! `verify` checks that stored snapshots are whole, and makes good what can be.
+//! `verify` checks that stored snapshots are whole, and repairs damage.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -35,7 +35,7 @@ pub struct VerifyRequest {
     pub reads_content: bool,
     /// Reads one of so many parts of the content, another one each day; all of it if it is not said.
     pub parts: Option<u64>,
-    /// Whether damage is made good where that can be, and the snapshots marked of which something is lost.
+    /// Whether to repair damage, and to mark the snapshots that have lost something.
     pub repair: bool,
 }
 
@@ -70,12 +70,12 @@ pub struct SampleFields {
     pub of: u64,
 }
 
-/// One thing that is not as it should be.
+/// One damaged object.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct DamageFields {
     /// The object.
     pub object: String,
-    /// What is wrong with it.
+    /// The problem.
     pub reason: String,
     /// The snapshots that need the object.
     pub snapshots: Vec<String>,
@@ -88,10 +88,10 @@ pub struct DamageFields {
 /// A profile that was checked.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct VerifiedProfile {
-    /// Whose snapshots were checked.
+    /// The profile whose snapshots were checked.
     #[serde(flatten)]
     pub lineage: LineageFields,
-    /// What was found.
+    /// Whether there is damage.
     pub outcome: VerifyState,
     /// How many snapshots it has.
     pub snapshots: u64,
@@ -116,7 +116,7 @@ pub enum VerifyScope {
 /// The findings of a check.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct VerifyOutcome {
-    /// What was found.
+    /// Whether there is damage.
     pub outcome: VerifyState,
     /// The tenant that was checked, if it was one.
     pub tenant_id: Option<Tenant>,
@@ -138,21 +138,21 @@ pub struct VerifyOutcome {
     pub read_bytes: u64,
     /// The damage that is left.
     pub damage: Vec<DamageFields>,
-    /// The damage that was made good.
+    /// The damage that was repaired.
     pub repaired: Vec<DamageFields>,
     /// The snapshots that are marked as damaged.
     pub marked: Vec<String>,
     /// The profiles that were checked.
     pub profiles: Vec<VerifiedProfile>,
-    /// Tenants that were passed over.
+    /// Tenants that failed.
     pub failed: Vec<FailedTurn>,
-    /// What was to be checked.
+    /// The profile, tenant or store that was to be checked.
     #[serde(skip)]
     pub scope: VerifyScope,
-    /// Whether damage was to be made good.
+    /// Whether a repair was asked for.
     #[serde(skip)]
     pub is_repair: bool,
-    /// How it ends because tenants were passed over.
+    /// How it ends because tenants failed.
     #[serde(skip)]
     passed_over: Option<Failure>,
 }
@@ -323,7 +323,7 @@ fn add(all: &mut Report, one: Report) {
     all.lineages.extend(one.lineages);
 }
 
-/// Whoever reads this has run `pstore verify` already.
+/// The reader of this has run `pstore verify` already.
 fn without_verify(failure: Failure) -> Failure {
     match &failure.hint {
         Some(hint) if failure.kind == ErrorKind::Damaged && hint.contains("`pstore verify ") => failure

@@ -1,4 +1,4 @@
-//! `JobKind` says what a job does, and has the engine do it.
+//! `JobKind` describes a job, and has the engine do it.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const GC_MAX_UNUSED_PERCENT: u64 = 4;
 /// How much memory a collection may take, about.
 const GC_MEMORY_BYTES: u64 = 256 << 20;
 
-/// What a job does.
+/// The work of a job.
 #[derive(Clone, Debug)]
 pub(crate) enum JobKind {
     /// Takes away locks that expired longer ago than this.
@@ -32,7 +32,7 @@ pub(crate) enum JobKind {
     Verify { reads_content: bool, parts: Option<u64>, repair: bool },
 }
 
-/// What a job came to.
+/// The outcome of a job.
 #[derive(Debug)]
 pub(super) struct JobEnd {
     pub(super) outcome: Option<Value>,

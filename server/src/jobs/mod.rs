@@ -1,7 +1,7 @@
 //! `jobs` does work for whole tenants, or for the store, in the background.
 //!
-//! A job is a task of its own. What it is about, that it goes on and what came of it is a document in the store,
-//! which every server shows. Its log and its progress are in the memory of the server that does it (`live_jobs`).
+//! A job is a task of its own. A document in the store, which every server shows, has its description, its sign of
+//! life and its result. Its log and its progress are in the memory of the server that does it (`live_jobs`).
 
 mod kind;
 mod observer;
@@ -94,7 +94,7 @@ pub(crate) async fn start(
     Ok(job)
 }
 
-/// Raised when it is dropped: whoever waits for the end of a job learns of it, however it ended.
+/// Raised when it is dropped: waiters for the end of a job learn of it, however it ended.
 struct RaisedAtEnd<'a>(&'a Interrupt);
 
 impl Drop for RaisedAtEnd<'_> {

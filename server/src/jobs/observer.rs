@@ -1,4 +1,4 @@
-//! `JobObserver` keeps what the engine says while it does a job, and logs it.
+//! `JobObserver` keeps and logs the remarks of the engine during a job.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `activity` tells what has happened to a profile, and what a tenant has stored.
+//! `activity` answers with the events of a profile, and with the statistics of a tenant.
 
 use axum::http::Method;
 use engine::{
@@ -66,7 +66,7 @@ async fn events(call: Call) -> Answer {
     answer(&call.engine.log(&request).await?)
 }
 
-/// What is stored of the tenant that the path names, and of no other.
+/// The numbers of the tenant in the path, and of no other.
 async fn stats(call: Call) -> Answer {
     let tenant = call.segment("tenant_id")?.parse();
     let tenant = tenant.map_err(|error: InvalidName| Failure::usage(error.to_string()))?;

@@ -1,4 +1,4 @@
-//! `browse` looks into snapshots: their names, their files, what led to one, and how two differ.
+//! `browse` answers questions about snapshots: their files, their history, and their differences.
 
 use std::{
     ffi::{OsStr, OsString},

@@ -1,4 +1,4 @@
-//! `description` answers what the routes are, to programs and to people.
+//! `description` serves the description of the routes, for programs and for people.
 
 use std::sync::LazyLock;
 

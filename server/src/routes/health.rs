@@ -1,4 +1,4 @@
-//! `health` answers those who watch the server: whether it runs, and whether it reaches its store.
+//! `health` tells monitors whether the server runs, and whether it reaches its store.
 
 use std::time::Duration;
 

@@ -38,14 +38,14 @@ pub struct AcquireQuery {
     pub wait: u64,
 }
 
-/// Who takes a lock.
+/// The body of a request for a lock.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AcquireBody {
     /// Of this major version of Chrome; of the newest there is if it is not said. A profile that does
     /// not exist yet needs it.
     pub chrome_major_version: Option<ChromeMajor>,
-    /// What the run is called.
+    /// The name of the run.
     pub holder_run_id: String,
     /// The host that it is on.
     #[serde(default)]

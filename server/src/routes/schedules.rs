@@ -1,4 +1,4 @@
-//! `schedules` tells what servers do again and again, when they did it last, and what came of it.
+//! `schedules` shows the periodic jobs of servers, with the last turn of each and its result.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub(super) static ROUTES: &[Route] = &[Route::new(
     |call| Box::pin(list(call)),
 )];
 
-/// What is done again and again.
+/// The periodic jobs.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ScheduleList {
     /// The server that answers.
@@ -37,10 +37,10 @@ pub struct ScheduleList {
     pub schedules: Vec<ScheduleFields>,
 }
 
-/// Something that is done again and again.
+/// A periodic job.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ScheduleFields {
-    /// What is done: `reap`, `retention`, `gc` or `verify`.
+    /// The work: `reap`, `retention`, `gc` or `verify`.
     pub name: String,
     /// How far turns are apart, as this server's settings say; none if it is switched off.
     pub every_seconds: Option<u64>,

@@ -1,4 +1,4 @@
-//! `tags` gives snapshots names, and takes them away.
+//! `tags` adds tags to snapshots, and removes them.
 
 use axum::http::Method;
 use engine::{

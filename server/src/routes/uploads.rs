@@ -48,7 +48,7 @@ pub(super) static ROUTES: &[Route] = &[Route::new(
 .archive()
 .told()];
 
-/// What is uploaded.
+/// The query of an upload.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UploadQuery {

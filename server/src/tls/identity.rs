@@ -1,4 +1,4 @@
-//! `Certified` is what a client's certificate says of it: the tenant, and the role that it has there.
+//! `Certified` is the identity in a client's certificate: its tenant and its role.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use webpki::EndEntityCert;
 
 use crate::tokens::{Caller, CallerKind, Role, Tenants};
 
-/// What the name of a tenant begins with, among the alternative names of a certificate.
+/// The prefix of a tenant's name among the alternative names of a certificate.
 const SCHEME: &str = "pstore://";
 const TENANT: &str = "pstore://tenant/";
 const ROLE: &str = "?role=";

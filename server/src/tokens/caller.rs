@@ -1,4 +1,4 @@
-//! `Caller` says who calls: how logs and events name it, and what it may do for which tenants.
+//! `Caller` identifies a caller: its name in logs and events, its role and its tenants.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ impl CallerKind {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Token, Self::Certificate, Self::User];
 
-    /// What the names of such callers begin with.
+    /// The prefix of the names of such callers.
     pub fn word(self) -> &'static str {
         match self {
             Self::Token => "token",
@@ -29,7 +29,7 @@ impl CallerKind {
     }
 }
 
-/// Who calls.
+/// A caller that is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     /// How it showed that.
@@ -38,7 +38,7 @@ pub struct Caller {
     pub name: String,
     /// The tenants that it may act for.
     pub tenants: Tenants,
-    /// What it may do.
+    /// Its rights.
     pub role: Role,
 }
 

@@ -19,7 +19,7 @@ pub struct IssueRequest {
     pub name: Option<String>,
     /// The tenants that it is for; `*` stands for all.
     pub tenants: Vec<String>,
-    /// What its holder may do.
+    /// The rights of its holder.
     pub role: Role,
     /// How long it can be used.
     pub lifetime: Lifetime,
@@ -55,18 +55,18 @@ impl FromStr for Lifetime {
     }
 }
 
-/// A token that was just made. Its secret is told this once.
+/// A token that was just made. Its secret is printed only once.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct IssuedToken {
     /// Names it in logs and events.
     pub name: String,
     /// The tenants that it is for; `*` stands for all.
     pub tenants: Vec<String>,
-    /// What its holder may do.
+    /// The rights of its holder.
     pub role: Role,
     /// When it ends; never if there is none.
     pub expires_at_ms: Option<u64>,
-    /// What its holder sends with every request.
+    /// The secret that its holder sends with every request.
     pub secret: String,
     /// The SHA-256 of the secret.
     pub sha256: String,

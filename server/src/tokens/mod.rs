@@ -24,11 +24,11 @@ pub use self::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Sees which snapshots there are, and what is known of them.
+    /// Lists snapshots and shows their records.
     Read,
-    /// Runs agents: holds locks, and reads what is in profiles.
+    /// Runs agents: holds locks, and reads the files of profiles.
     Run,
-    /// Operates: moves pointers, gives names.
+    /// Operates: moves pointers, tags snapshots.
     Operate,
     /// Deletes, and takes locks away.
     Admin,
@@ -64,7 +64,7 @@ pub enum Tenants {
     Named(Vec<Tenant>),
 }
 
-/// What stands for all tenants.
+/// The word for all tenants.
 const ALL_TENANTS: &str = "*";
 
 impl Tenants {
@@ -109,7 +109,7 @@ pub struct Token {
     pub digest: SecretDigest,
     /// The tenants that it is for.
     pub tenants: Tenants,
-    /// What its holder may do.
+    /// The rights of its holder.
     pub role: Role,
     /// When it ends, in milliseconds since 1970; never if there is none.
     pub expires_at_ms: Option<u64>,

@@ -48,7 +48,7 @@ pub(super) fn hex(text: &str) -> Vec<u8> {
         .collect()
 }
 
-/// What a document's `check` should be.
+/// The correct `check` of a document.
 pub fn digest(document: &Value) -> String {
     let mut without = document.clone();
     if let Some(fields) = without.as_object_mut() {

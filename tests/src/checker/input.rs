@@ -1,6 +1,6 @@
 //! `input` reads numbers and bytes as section 2 of the format spells them.
 
-/// What is left to read.
+/// The rest of the input.
 pub(super) struct Input<'a>(pub(super) &'a [u8]);
 
 pub(super) type Read<T> = Result<T, String>;

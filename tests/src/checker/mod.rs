@@ -1,10 +1,10 @@
 //! `checker` tests the invariants of `format-spec/README.md`, section 15, with decoders of its own.
 //!
-//! Written from that page and not from the code: nothing here decodes with what the program
-//! decodes with, so that a mistake would have to be made twice. Only the bucket is the program's.
+//! It was written from that page and not from the code, and uses none of the program's decoders, so that a mistake
+//! would have to be made twice. Only the bucket is the program's.
 //!
-//! I5 and I20 are about what changes: [`State::must_follow`] compares two looks. Of I19 only
-//! what can be seen afterwards is tested: nothing live names a pack that was swept.
+//! I5 and I20 are about changes: [`State::must_follow`] compares two states. Of I19 only what can be seen afterwards
+//! is tested: nothing live names a pack that was swept.
 
 mod catalog;
 mod document;
@@ -33,7 +33,7 @@ pub struct State {
     packs: BTreeMap<(String, String), Pack>,
 }
 
-/// What is not as it should be, each with the invariant it breaks.
+/// The violations, each with the invariant it breaks.
 #[derive(Debug, Default)]
 struct Findings(Vec<String>);
 

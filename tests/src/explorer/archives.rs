@@ -1,7 +1,7 @@
 //! `archives` publishes and removes archives, without a tar stream in them.
 //!
-//! All snapshots of a scenario have the same content, so that their archives have the same name
-//! unless something is done about it.
+//! All snapshots of a scenario have the same content, so that their archives would have the same name without the
+//! rule that prevents it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -98,7 +98,7 @@ impl Archives {
         }
     }
 
-    /// What is named and is not there, in words.
+    /// The missing objects, in words.
     pub fn lost(&self) -> Option<String> {
         let gone = |(record, names): (&RecordId, &[String; 2])| {
             let gone = names.iter().find(|name| !self.there.contains(*name))?;

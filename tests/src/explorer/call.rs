@@ -1,4 +1,4 @@
-//! `Op` is a call of a process to the bucket, and `Reply` what it is answered.
+//! `Op` is a call of a process to the bucket, and `Reply` its answer.
 
 use bytes::Bytes;
 use store::bucket::{Deleted, Depth, Key, Object, Page, Prefix, Version, Write};

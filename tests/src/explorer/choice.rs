@@ -1,11 +1,11 @@
-//! `Choices` decides where a run goes: along a path that was taken before and then straight on, or by lot.
+//! `Choices` decides where a run goes: along a given path and then straight on, or at random.
 
 /// The choices of one run.
 #[derive(Debug)]
 pub struct Choices {
     prefix: Vec<usize>,
     lot: Option<u64>,
-    /// What was chosen, and of how many.
+    /// The choice, and the number of options.
     taken: Vec<(usize, usize)>,
 }
 

@@ -1,4 +1,4 @@
-//! `erasure` deletes a profile as a whole, beside those who use it.
+//! `erasure` deletes a whole profile, beside its users.
 
 use std::time::Duration;
 

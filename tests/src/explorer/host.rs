@@ -1,5 +1,5 @@
-//! `Host` is one process and its surroundings, and runs its program. Those of pstore run its own code; the others
-//! speak the contract and nothing else, as programs do that share a bucket with it.
+//! `Host` is one process and its surroundings, and runs its program. Processes of pstore run its own code; the others
+//! know only the contract, like other programs that share a bucket.
 
 use std::{
     sync::Arc,

@@ -1,4 +1,4 @@
-//! `machine` holds what all processes share: the bucket, the calls that wait, and who has seen what.
+//! `machine` holds the state that all processes share: the bucket, the waiting calls, and what each has seen.
 
 use std::{
     collections::{BTreeMap, HashMap, hash_map::DefaultHasher},
@@ -342,7 +342,7 @@ impl Inner {
             && self.written.get(key) == Some(&self.epoch)
     }
 
-    /// What a process learns from an answer.
+    /// The knowledge that a process gains from an answer.
     fn meaning(&self, op: &Op, answer: &Answer) -> u64 {
         match answer {
             Ok(Reply::Object(object)) => {

@@ -1,4 +1,4 @@
-//! `Marks` knows which snapshots need what is lost, and whether each says so.
+//! `Marks` knows which snapshots need lost chunks, and whether each has the mark.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! `explorer` tries every order in which things can happen, one after the other.
+//! `explorer` tries every order of the calls of several processes, one after the other.
 //!
 //! The real code of several processes runs on one thread against one bucket in memory. No
 //! call of theirs is answered until the explorer says so: it chooses whose call is next
@@ -44,7 +44,7 @@ use std::{
 
 use choice::Choices;
 
-/// What an exploration came to.
+/// The outcome of an exploration.
 #[derive(Debug)]
 pub struct Explored {
     pub runs: u64,

@@ -1,5 +1,5 @@
-//! `notes` plays captures of one host, which note what they have stored. The note is an object of the bucket here,
-//! so that it is read and written at any moment, and lost with whoever dies before it is written.
+//! `notes` plays captures of one host, which note what they have stored. The note is an object of the bucket here, so
+//! that a process can read and write it at any moment, and loses it if it dies before the write.
 
 use std::sync::Arc;
 

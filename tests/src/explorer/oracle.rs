@@ -1,4 +1,4 @@
-//! `Oracle` knows what really happened, and decides whether it should have.
+//! `Oracle` sees every write, and decides whether it was allowed.
 //!
 //! The oracle sees every write at the moment it is applied, by whom, and what the processes
 //! report. What must hold:
@@ -67,7 +67,7 @@ struct Flips {
 pub struct Oracle {
     roles: Vec<Role>,
     violation: Option<String>,
-    /// Who made each move of the pointer.
+    /// The process of each move of the pointer.
     moves: Vec<usize>,
     /// How many moves there had been when this was written into the pointer.
     moves_at: HashMap<FlipId, usize>,
@@ -90,7 +90,7 @@ pub struct Oracle {
     /// What snapshots need, and what is there of it.
     pub pack_oracle: PackOracle,
     archives: Archives,
-    /// Who has deleted the profile.
+    /// The process that has deleted the profile.
     erased: Option<usize>,
 }
 
@@ -388,7 +388,7 @@ impl Oracle {
         self.history = hash_of(&(self.history, process, takes.is_some()));
     }
 
-    /// What must hold when everybody has ended or died.
+    /// The invariants when every process has ended or died.
     pub fn at_the_end(&self, memory: &MemoryBucket, events_may_fail: bool) -> Option<String> {
         if self.violation.is_some() {
             return self.violation.clone();

@@ -1,4 +1,4 @@
-//! `PackOracle` knows which packs snapshots and readers need, and tells whether they are there.
+//! `PackOracle` knows which packs snapshots and readers need, and checks that they exist.
 //!
 //! What must hold: every pack that a live or trashed record lists exists, and so does every
 //! pack that a reader who has pinned its snapshot is about to read; and such a snapshot is
@@ -62,7 +62,7 @@ impl PackOracle {
         self.reading.contains_key(&process)
     }
 
-    /// A repair that found all of this pack lost has ended: whoever needs it is marked by now.
+    /// A repair that found all of this pack lost has ended: the snapshots that need it are marked by now.
     pub fn loses(&mut self, pack: PackId) {
         self.marks.loses(pack);
     }

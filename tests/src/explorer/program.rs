@@ -1,6 +1,6 @@
 //! `Program` says what a process of a scenario does, and in which role.
 
-/// What a process does. Records are named by their number in the scenario.
+/// The program of a process. Records are named by their number in the scenario.
 #[derive(Clone, Debug)]
 pub enum Program {
     /// Takes the lock, moves the pointer to each of these, renewing before each as often as
@@ -128,7 +128,7 @@ impl Program {
     }
 }
 
-/// What a process may do to the pointer, the lock and the packs.
+/// The rights of a process on the pointer, the lock and the packs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     Holder,

@@ -17,7 +17,7 @@ use super::{
 };
 
 impl Program {
-    /// What begins when this one dies.
+    /// The process that begins when this one dies.
     pub fn resumed(&self) -> Option<Self> {
         match self {
             Self::Commit { target, .. } => Some(Self::Commit { target: *target, resumes: true }),

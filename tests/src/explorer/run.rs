@@ -48,7 +48,7 @@ struct Left {
     expiries: u32,
     crashes: u32,
     preemptions: Option<u32>,
-    /// Who made the last step.
+    /// The process of the last step.
     current: Option<usize>,
 }
 
@@ -68,7 +68,7 @@ enum Step {
     Stop,
 }
 
-/// What went wrong, if anything did.
+/// Runs a scenario; returns the failure, if there was one.
 pub fn run(
     runtime: &Runtime,
     scenario: &Scenario,
@@ -201,7 +201,7 @@ async fn drive(
     Some(format!("no end after {MOST_STEPS} steps"))
 }
 
-/// What must hold when everybody has ended or died.
+/// The invariants when every process has ended or died.
 fn end(scenario: &Scenario, stage: &Stage, machine: &Machine) -> Option<String> {
     let told = machine.inner().oracle.at_the_end(machine.memory(), scenario.events_wait);
     if told.is_some() || scenario.packs.is_none() {

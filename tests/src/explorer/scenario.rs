@@ -1,4 +1,4 @@
-//! `Scenario` says who is there, what is stored, and how far the exploration goes.
+//! `Scenario` describes the processes, the store at the start, and the depth of the exploration.
 
 use std::{
     collections::BTreeMap,
@@ -170,7 +170,7 @@ pub fn chunk_of(store: &TenantStore, record: RecordId) -> ChunkId {
     store.key().id_of(&record.to_bytes())
 }
 
-/// What a run with packs begins with.
+/// The start of a run with packs.
 pub fn with_packs(stage: &Stage, packs: Packs) -> BTreeMap<String, Bytes> {
     if packs.are_real() {
         return stage.objects.clone();
@@ -211,7 +211,7 @@ pub fn with_packs(stage: &Stage, packs: Packs) -> BTreeMap<String, Bytes> {
     objects
 }
 
-/// What every run begins with.
+/// The start of every run.
 #[derive(Debug)]
 pub struct Stage {
     pub store: TenantStore,

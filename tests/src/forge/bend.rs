@@ -1,4 +1,4 @@
-//! `bend` forges objects by lot: a seed makes the same ones on every machine.
+//! `bend` forges objects at random: a seed makes the same ones on every machine.
 
 use std::fs;
 

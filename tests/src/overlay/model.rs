@@ -1,4 +1,4 @@
-//! `Model` is what a file system is to whoever uses it.
+//! `Model` is a file system as its users see it.
 
 use std::collections::BTreeMap;
 

@@ -133,7 +133,7 @@ impl Play {
         }
     }
 
-    /// What a step does to the bytes of a file.
+    /// The effect of a step on the bytes of a file.
     fn change(&mut self, path: &str, step: &Step) {
         let (fs, ino, content) = (&self.mounted.fs, self.mounted.ino(path), self.model.content(path));
         let pass = fs.enter();

@@ -1,4 +1,4 @@
-//! `Step` is one thing that is done to a file system.
+//! `Step` is one operation on a file system.
 
 /// Numbers choose among what is there, whatever that is when the step is taken.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! `Image` is what a disk holds, flushed and not.
+//! `Image` is the content of a disk, flushed and not.
 
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 

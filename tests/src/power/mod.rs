@@ -1,9 +1,9 @@
 //! `power` is a disk in memory whose power may fail: it knows what was flushed, keeps what it would hold after each
 //! request, and can refuse any one of them.
 //!
-//! What a disk holds when its power fails lies between two extremes: only what was flushed, and
-//! all that was written. Names and bytes go separately: a name may have reached it, or be gone
-//! from it, though the bytes written before have not.
+//! The content of a disk after a power failure lies between two extremes: only flushed data, and all written data.
+//! Names and bytes are independent: a name may have reached the disk, or be gone from it, though the bytes written
+//! before have not.
 
 mod image;
 mod served;
@@ -19,7 +19,7 @@ use tempfile::TempDir;
 pub use image::{Image, Reached};
 use served::Served;
 
-/// What is to go wrong.
+/// The fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// The request with this number, and no other.

@@ -2,7 +2,7 @@
 
 use std::{str::FromStr, time::Duration};
 
-/// What goes wrong with one request.
+/// The fault of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NetworkFault {
     /// The connection breaks before the server has seen anything of it.
@@ -62,7 +62,7 @@ pub struct FaultPlan {
     pub delay: Duration,
     /// Of all connections together, in each direction; zero: no limit.
     pub bytes_per_second: u64,
-    /// What may go wrong, and with one of how many requests.
+    /// The possible faults, and one in how many requests has each.
     pub faults: Vec<(NetworkFault, u64)>,
     /// Nothing goes wrong with requests whose body is shorter.
     pub least_body_bytes: usize,
@@ -83,7 +83,7 @@ impl FaultPlan {
         self
     }
 
-    /// What becomes of the n-th request: the first fault it draws.
+    /// The fate of the n-th request: the first fault it draws.
     pub(super) fn fault(&self, request: u64) -> Option<NetworkFault> {
         let draw = |place: usize, one_in: u64| {
             mixed(self.seed ^ mixed(request ^ mixed(place as u64))).is_multiple_of(one_in.max(1))

@@ -36,7 +36,7 @@ pub struct FaultyProxy {
     shared: Arc<Shared>,
 }
 
-/// What all connections of a proxy have in common.
+/// The state that all connections of a proxy share.
 #[derive(Debug)]
 struct Shared {
     server: SocketAddr,

@@ -1,4 +1,4 @@
-//! `pace` decides how fast bytes go, and who goes first.
+//! `pace` decides the speed and the order of bytes.
 
 use std::{
     io::{self, Write},

@@ -184,7 +184,7 @@ fn heard(command: &mut Command, folder: &Path) {
     command.stderr(File::create(folder.join(TALK)).unwrap());
 }
 
-/// Waits until a server honours conditions whoever asks.
+/// Waits until a server honours the conditions of every caller.
 async fn locks_are_known(folder: &Path) -> Result<(), String> {
     let deadline = Instant::now() + super::PATIENCE;
     while Instant::now() < deadline {

@@ -149,7 +149,7 @@ pub fn rollback(fleet: &mut Fleet, host: usize) -> Step {
     Ok(Some(format!("rolls {profile} back to {sha}: {:?}", ended.code)))
 }
 
-/// Whoever holds the lock can no longer move the pointer.
+/// The holder of the lock can no longer move the pointer.
 fn lose(fleet: &mut Fleet, profile: &str) {
     let mounts = fleet.hosts.iter_mut().flat_map(|host| &mut host.mounts);
     mounts.filter(|mount| mount.profile == profile).for_each(|mount| mount.lost = true);

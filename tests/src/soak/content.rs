@@ -1,8 +1,8 @@
-//! `content` makes files that say themselves whether they are whole.
+//! `content` makes files that prove by their content that they are whole.
 //!
-//! A file is a row of parts. A part names its slot, its generation and its length, and all that
-//! follows is made from these: whoever reads one knows every byte it must have. So what is cut
-//! short, mixed of two generations or partly zero is told from what a writer had completed.
+//! A file is a row of parts. A part names its slot, its generation and its length, and all its bytes follow from
+//! these, so a reader knows every byte. So the judge tells a file that is truncated, mixed of two generations or
+//! partly zero from one that a writer had completed.
 
 use std::{collections::BTreeMap, fs, io::ErrorKind, path::Path};
 

@@ -1,4 +1,4 @@
-//! `Fleet` has the hosts, knows what must be in the store, and judges what is.
+//! `Fleet` has the hosts, knows what the store must contain, and judges it.
 
 use std::{
     collections::BTreeMap,
@@ -26,7 +26,7 @@ pub const PROFILES: [&str; 3] = ["acme/alice", "acme/bob", "globex/carol"];
 pub const ASIDE: [&str; 6] =
     ["acme/forks", "acme/rescued", "acme/imports", "globex/forks", "globex/rescued", "globex/imports"];
 
-/// What a step did, in words; `None` if there was nothing to do it with.
+/// A text about a step; `None` if it could not be taken.
 pub type Step = Result<Option<String>, String>;
 
 #[derive(Debug)]
@@ -155,7 +155,7 @@ impl Fleet {
         self.hosts.iter().flat_map(|host| &host.mounts).any(|mount| mount.profile == profile && !mount.fork)
     }
 
-    /// What must hold after every step.
+    /// The invariants after every step.
     pub fn judge(&self) -> Result<(), String> {
         for profile in PROFILES.iter().chain(&ASIDE) {
             let (_, current) = self.list(profile)?;

@@ -22,7 +22,7 @@ const FAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
 const RULES: &str = "[defaults]\nretention.keep = 4\nretention.max_age_days = 30\n\
                       [tenants.acme.profiles.bob]\nretention.keep = \"one\"\n";
 
-/// What became of a commit in whose midst the daemon was killed.
+/// The outcome for a commit in whose midst the daemon was killed.
 #[derive(Clone, Debug)]
 pub enum Cut {
     /// The pointer had not moved by then.

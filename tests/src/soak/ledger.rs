@@ -1,4 +1,4 @@
-//! `Ledger` reads what a writer noted, and tells what must be left of it.
+//! `Ledger` reads the log of a writer, and decides which writes must have survived.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -18,7 +18,7 @@ pub enum Crash {
     /// What was written is there. What was stored through a mapping is the kernel's alone until it is
     /// synced or the daemon is asked for it, and nobody was told that it is kept.
     OfTheDaemon,
-    /// What was synced is there.
+    /// Synced writes are there.
     OfTheHost,
 }
 

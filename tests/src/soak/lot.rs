@@ -1,4 +1,4 @@
-//! `Lot` draws by lot, the same for the same seed.
+//! `Lot` draws random numbers from a seed.
 
 #[derive(Clone, Debug)]
 pub struct Lot {

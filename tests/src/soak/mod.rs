@@ -1,5 +1,5 @@
-//! `soak` does everything at once, for as long as one likes: hosts snapshot, mount, commit, crash, restart, collect
-//! and roll back by lot, with real processes on a real server, and a judge outside.
+//! `soak` does everything at once, for any time: hosts snapshot, mount, commit, crash, restart, collect and roll back
+//! at random, with real processes on a real server, and a judge outside.
 //!
 //! After every step: no pointer has moved but by a step that moves it. Of every snapshot that becomes
 //! current: each file is one that a writer had completed, and none is older than what was done before

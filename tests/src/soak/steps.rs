@@ -1,4 +1,4 @@
-//! `steps` chooses what is done next.
+//! `steps` chooses the next step.
 
 use super::{
     catalog,

@@ -1,5 +1,5 @@
-//! `writer` works inside a mount: it writes, appends, renames, writes through mappings and syncs, and notes in a
-//! log outside the mount what it has begun, done and synced.
+//! `writer` works inside a mount: it writes, appends, renames, writes through mappings and syncs, and logs outside
+//! the mount which writes it has begun, done and synced.
 //!
 //! A note is made before the write begins and after the call has returned, so at any moment what
 //! the log has as done is in the mount, and what it has as synced outlives the host.

@@ -1,4 +1,4 @@
-//! Tests of the guess at what a Chrome reads first.
+//! These tests check the guess at Chrome's first reads.
 
 use store::{
     content::chunk_fetcher::startup::{guessed, reads_of},

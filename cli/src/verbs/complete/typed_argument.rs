@@ -13,7 +13,7 @@ const PLACES: [&str; 5] = ["store", "endpoint", "region", "cache-dir", "config"]
 
 #[derive(Debug, Default)]
 pub(super) struct TypedArgument {
-    /// What the argument is called in the help.
+    /// The name of the argument in the help.
     value_name: String,
     /// Words that are no options, after the command.
     positionals: Vec<String>,
@@ -22,7 +22,7 @@ pub(super) struct TypedArgument {
 }
 
 impl TypedArgument {
-    /// What comes after these words, the first of them being the one after the program.
+    /// The completions of these words; the first is the one after the program.
     pub(super) fn of(words: &[String]) -> Self {
         let mut command = args::command();
         command.build();

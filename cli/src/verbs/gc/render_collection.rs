@@ -1,4 +1,4 @@
-//! `render_collection` writes what a collection did or would do, for people.
+//! `render_collection` writes the report of a collection, or its plan, for people.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! `render_explanation` writes why a pack or a snapshot is still there, for people.
+//! `render_explanation` writes for people why a pack or a snapshot is kept.
 
 use std::fmt::Write;
 

@@ -80,7 +80,7 @@ async fn lost(keeper: Option<&LockRenewer>) -> Arc<Error> {
     }
 }
 
-/// The browsers that run on the profile of a command, whoever has started them.
+/// The browsers that run on the profile of a command, whichever process has started them.
 #[derive(Clone, Copy, Debug)]
 pub struct Browsers<'a> {
     /// The directory that they use.

@@ -57,7 +57,7 @@ impl Running {
         }
     }
 
-    /// SIGTERM, and SIGKILL to whoever is left when the time is up.
+    /// SIGTERM, and SIGKILL to the processes that are left when the time is up.
     pub(super) async fn stop(&mut self) -> io::Result<ExitStatus> {
         self.signal(Signal::TERM);
         let ended = async {

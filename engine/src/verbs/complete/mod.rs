@@ -1,7 +1,7 @@
-//! `complete` offers names that somebody who types may mean.
+//! `complete` offers names that complete a word.
 //!
-//! It never fails and never keeps anybody waiting: names come from the memory of this host, and if that is
-//! old, from the store, for as long as nobody notices.
+//! It never fails and never waits long: names come from the cache of this host, and if that is old, from the store,
+//! within a time that nobody notices.
 
 mod remembered;
 

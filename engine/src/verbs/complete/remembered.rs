@@ -55,7 +55,7 @@ impl Remembered {
         Some(fs::read_to_string(path).ok()?.lines().map(str::to_owned).collect())
     }
 
-    /// Whoever cannot remember asks again the next time.
+    /// If it cannot be written, the next completion asks again.
     fn write(&self, names: &[String]) {
         let Some(path) = &self.path else { return };
         let write = || -> std::io::Result<()> {

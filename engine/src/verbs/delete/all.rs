@@ -1,4 +1,4 @@
-//! `all` deletes a profile, or a tenant, with all that it has.
+//! `all` deletes a profile or a tenant with everything in it.
 
 use store::{
     Error, ErrorKind,

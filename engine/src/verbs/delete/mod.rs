@@ -1,4 +1,4 @@
-//! `delete` removes one snapshot, a profile, or a tenant with all that it has.
+//! `delete` removes one snapshot, a profile, or a tenant with everything in it.
 
 mod all;
 mod receipt;
@@ -36,7 +36,7 @@ pub struct DeleteRequest {
     pub ignore_session: Vec<String>,
     /// The tombstone of a profile or tenant that was deleted.
     pub tombstone: bool,
-    /// Who acts.
+    /// The actor.
     pub actor: ActorName,
     /// Why; it is written into the log, and into the tombstone.
     pub reason: String,
@@ -69,7 +69,7 @@ impl Outcome for DeleteOutcome {
     }
 }
 
-/// What became of a snapshot.
+/// The outcome for a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SnapshotDeletion {
@@ -84,9 +84,9 @@ pub enum SnapshotDeletion {
 /// A snapshot that goes.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct DeletedSnapshot {
-    /// What became of it.
+    /// The outcome.
     pub outcome: SnapshotDeletion,
-    /// Whose snapshot it was.
+    /// The profile of the snapshot.
     #[serde(flatten)]
     pub lineage: LineageFields,
     /// The first digits of its id; empty if its record cannot be read.
@@ -102,7 +102,7 @@ pub struct DeletedSnapshot {
     /// The bytes of its files, if they are known.
     #[serde(skip)]
     pub size_bytes: Option<u64>,
-    /// What is wrong with its record.
+    /// The problem of its record.
     #[serde(skip)]
     pub damage: Option<String>,
 }

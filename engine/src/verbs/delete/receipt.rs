@@ -1,4 +1,4 @@
-//! `DeletionReceipt` says what went, when, by whom and why; before it, what would go.
+//! `DeletionReceipt` lists what a deletion removed, when, by whom and why; or what it would remove.
 
 use std::fmt;
 
@@ -40,7 +40,7 @@ impl fmt::Display for Subject {
     }
 }
 
-/// What became of a profile, a tenant, or a tombstone.
+/// The outcome for a profile, a tenant, or a tombstone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Removal {
@@ -58,7 +58,7 @@ pub enum Removal {
     TombstoneRemoved,
 }
 
-/// Who deleted something.
+/// The user who deleted a profile or a tenant.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct DeletedBy {
     /// The user of the host.
@@ -88,7 +88,7 @@ pub enum Use {
     Session,
 }
 
-/// Somebody who keeps a profile from being deleted.
+/// A user that blocks the deletion of a profile.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct InUse {
     /// How it is used.
@@ -105,10 +105,10 @@ pub struct InUse {
     pub run_id: String,
 }
 
-/// What went, or would go.
+/// The deleted objects, or those that would be deleted.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct DeletionReceipt {
-    /// What became of it.
+    /// The outcome.
     pub outcome: Removal,
     /// The tenant.
     pub tenant_id: Tenant,
@@ -116,7 +116,7 @@ pub struct DeletionReceipt {
     pub profile_id: Option<Profile>,
     /// When it was deleted.
     pub deleted_at_ms: Option<u64>,
-    /// Who deleted it.
+    /// The user who deleted it.
     pub deleted_by: Option<DeletedBy>,
     /// Why.
     pub reason: Option<String>,
@@ -128,7 +128,7 @@ pub struct DeletionReceipt {
     pub stored_bytes: u64,
     /// The tags of the snapshots.
     pub tags: Vec<String>,
-    /// Who keeps it from being deleted.
+    /// The users that block its deletion.
     pub in_use: Vec<InUse>,
     /// Whether a garbage collection has to end it.
     pub gc_due: bool,

@@ -61,7 +61,7 @@ impl Engine {
     }
 }
 
-/// Whoever gave a snapshot a name wants to find it again.
+/// A user who tagged a snapshot wants to find it again.
 async fn require_untagged(handle: &LineageHandle, record: &Record) -> Result<(), Failure> {
     let (lineage, Some(first)) = (handle.lineage(), record.tags.keys().next()) else { return Ok(()) };
     // What keeps it in any case is told first.

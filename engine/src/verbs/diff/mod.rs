@@ -129,9 +129,9 @@ pub struct PathChange {
     pub size_before: Option<u64>,
     /// Its size in the later snapshot.
     pub size_after: Option<u64>,
-    /// The bytes of it that the later snapshot has nowhere.
+    /// The bytes of it that the later snapshot does not have.
     pub gone_bytes: u64,
-    /// The bytes of it that the earlier snapshot has nowhere.
+    /// The bytes of it that the earlier snapshot does not have.
     pub new_bytes: u64,
     /// The metadata that differs.
     pub metadata: Vec<MetadataField>,
@@ -143,7 +143,7 @@ pub struct PathChange {
 /// The difference between two snapshots.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct DiffOutcome {
-    /// Whose snapshots they are.
+    /// The profile of the snapshots.
     #[serde(flatten)]
     pub lineage: LineageFields,
     /// The earlier snapshot.

@@ -1,7 +1,7 @@
 //! `profile` compares the browser profiles of two snapshots: cookies, settings, extensions, storage.
 //!
-//! The few files that tell it are fetched from both snapshots; databases are read in a process that
-//! has nothing to lose. No value of a cookie or a setting is told.
+//! It fetches the few needed files of both snapshots; a confined process reads databases. It returns no value of a
+//! cookie or a setting.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -53,9 +53,9 @@ pub struct SiteFields {
     pub before: u64,
     /// How many cookies the later snapshot has.
     pub after: u64,
-    /// How many came.
+    /// How many were added.
     pub added: u64,
-    /// How many went.
+    /// How many were removed.
     pub gone: u64,
     /// How many of the later ones lapse within 7 days.
     pub expiring: u64,
@@ -99,9 +99,9 @@ pub struct ExtensionFields {
 pub struct LocalStorageChanges {
     /// The directory of the Local Storage.
     pub path: String,
-    /// The origins that came.
+    /// The origins that were added.
     pub added: Vec<String>,
-    /// The origins that went.
+    /// The origins that were removed.
     pub gone: Vec<String>,
     /// How many more origins there are.
     pub more_origins: u64,
@@ -116,9 +116,9 @@ pub struct ProfileChanges {
     pub cookies: Vec<CookieChanges>,
     /// Each file of settings that changed.
     pub settings: Vec<SettingChanges>,
-    /// The extensions that came.
+    /// The extensions that were added.
     pub extensions_added: Vec<ExtensionFields>,
-    /// The extensions that went.
+    /// The extensions that were removed.
     pub extensions_gone: Vec<ExtensionFields>,
     /// The origins that have an IndexedDB only now.
     pub origins_added: Vec<String>,
@@ -275,7 +275,7 @@ async fn fetch(
     Ok(())
 }
 
-/// What the files that were fetched tell.
+/// The facts in the fetched files.
 struct Told {
     cookies: BTreeMap<PathBuf, Sites>,
     local_storage: BTreeMap<PathBuf, Storage>,

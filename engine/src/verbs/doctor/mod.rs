@@ -24,9 +24,9 @@ pub struct DoctorRequest {
 pub enum CheckStatus {
     /// It is as it should be.
     Ok,
-    /// It should be looked at.
+    /// It needs attention.
     Warn,
-    /// Nothing that needs it will work.
+    /// Whatever needs it fails.
     Fail,
 }
 
@@ -41,16 +41,16 @@ impl CheckStatus {
     }
 }
 
-/// One thing that was looked at.
+/// One check.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Check {
-    /// The thing.
+    /// The name of the checked object.
     pub name: &'static str,
     /// How it is.
     pub status: CheckStatus,
-    /// What was found.
+    /// The finding.
     pub found: String,
-    /// What to do about it.
+    /// The advice.
     pub advice: Option<String>,
     /// The kind of failure, if it is one.
     #[serde(skip)]
@@ -81,18 +81,18 @@ impl Check {
     }
 }
 
-/// The findings.
+/// The finding.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct DoctorOutcome {
     /// Where the store is.
     pub store: String,
     /// The version of pstore.
     pub version: &'static str,
-    /// Each thing that was looked at.
+    /// Each check.
     pub checks: Vec<Check>,
     /// How many checks failed.
     pub failed: usize,
-    /// How many checks should be looked at.
+    /// How many checks gave a warning.
     pub warned: usize,
 }
 
@@ -121,7 +121,7 @@ impl Engine {
     }
 }
 
-/// What helps if nothing better is known: no failure is left without.
+/// The general advice: no failure is left without one.
 fn remedy(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::Denied => "check the credentials, and what they may do",

@@ -107,7 +107,7 @@ async fn reached(store: &Store, tenant: Option<&Tenant>, checks: &mut Vec<Check>
     Some(Reach::Whole)
 }
 
-/// What a server says of a credential that it knows, and that may not do this.
+/// The answer of a server to a known credential that may not do this.
 const LIMITED: &str = "AccessDenied";
 
 /// A credential that the server does not accept is good for no tenant.

@@ -1,4 +1,4 @@
-//! `Collection` tells what one tenant's collection did or would do.
+//! `Collection` reports one tenant's collection, or its plan.
 
 use std::time::Duration;
 
@@ -180,7 +180,7 @@ pub struct Collection {
     pub writing: PackTally,
     /// Documents of earlier collections.
     pub documents: Vec<CondemnedDocument>,
-    /// Writes that were given up for dead.
+    /// Writes that were taken for dead and revoked.
     pub revoked: Vec<RecordId>,
     /// How many deletions were finished.
     pub finished_deletions: u64,

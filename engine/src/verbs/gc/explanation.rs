@@ -1,4 +1,4 @@
-//! `Explanation` tells why a pack or a snapshot is still there.
+//! `Explanation` says why a pack or a snapshot is kept.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -52,7 +52,7 @@ pub struct Root {
     pub is_pinned: bool,
     /// The bytes that it needs of the packs.
     pub live_bytes: u64,
-    /// Whose snapshot it is.
+    /// The profile of the snapshot.
     #[serde(skip)]
     pub lineage: Lineage,
 }
@@ -81,7 +81,7 @@ pub struct Explanation {
     pub roots: Vec<Root>,
     /// The snapshots that share packs with it.
     pub sharing: Vec<Root>,
-    /// The bytes that would be freed if the roots went.
+    /// The bytes that would be freed if the roots were deleted.
     pub freed_bytes: u64,
     /// The documents that condemn any of the packs.
     pub documents: Vec<NamingDocument>,

@@ -1,4 +1,4 @@
-//! `gc` deletes the packs that nothing needs, or tells why something is still there.
+//! `gc` deletes the packs that nothing needs, or explains why a pack or snapshot is kept.
 
 mod collection;
 mod explanation;
@@ -113,9 +113,9 @@ pub struct GcOutcome {
     pub outcome: GcChange,
     /// Each tenant.
     pub tenants: Vec<Collection>,
-    /// Tenants that were passed over.
+    /// Tenants that failed.
     pub failed: Vec<FailedTurn>,
-    /// Why something is still there, if that was asked for.
+    /// Why a pack or snapshot is kept, if that was asked for.
     pub explanation: Option<Explanation>,
     #[serde(skip)]
     verdict: Option<Failure>,

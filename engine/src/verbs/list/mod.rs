@@ -1,4 +1,4 @@
-//! `list` tells which tenants, profiles and snapshots there are.
+//! `list` lists tenants, profiles or snapshots.
 
 mod expiry;
 mod snapshots;
@@ -40,7 +40,7 @@ pub struct ListRequest {
 pub struct DeletionFields {
     /// When it was deleted, by the store's clock.
     pub deleted_at_ms: u64,
-    /// Who deleted it.
+    /// The user who deleted it.
     pub deleted_by: DeletedBy,
     /// The reason that was given.
     pub reason: String,

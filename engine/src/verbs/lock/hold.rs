@@ -18,9 +18,9 @@ use crate::{
 /// Runs a command while the lock is held. The command finds the token in its environment.
 #[derive(Clone, Debug)]
 pub struct HoldLockRequest {
-    /// Whose lock.
+    /// The profile of the lock.
     pub lineage: LineageName,
-    /// Who acts.
+    /// The actor.
     pub actor: ActorName,
     /// How long to wait for another holder.
     pub wait: Duration,
@@ -43,7 +43,7 @@ pub enum HoldEnd {
 pub struct HoldLockOutcome {
     /// How the command ended.
     pub outcome: HoldEnd,
-    /// Whose lock it was.
+    /// The profile of the lock.
     #[serde(flatten)]
     pub lineage: LineageFields,
     /// The exit code of the command, as a shell tells it.

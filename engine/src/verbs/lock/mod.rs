@@ -31,9 +31,9 @@ const TTL: RangeInclusive<Duration> = Duration::from_secs(5)..=Duration::from_se
 /// Takes a lock that outlives the process.
 #[derive(Clone, Debug)]
 pub struct AcquireLockRequest {
-    /// Whose lock.
+    /// The profile of the lock.
     pub lineage: LineageName,
-    /// Who acts.
+    /// The actor.
     pub actor: ActorName,
     /// How long to wait for another holder.
     pub wait: Duration,
@@ -44,9 +44,9 @@ pub struct AcquireLockRequest {
 /// Renews or gives back a lock that is held.
 #[derive(Clone, Debug)]
 pub struct HeldLockRequest {
-    /// Whose lock.
+    /// The profile of the lock.
     pub lineage: LineageName,
-    /// Who acts.
+    /// The actor.
     pub actor: ActorName,
     /// The token; from the environment of the run if it is not said.
     pub token: Option<Nonce>,
@@ -55,7 +55,7 @@ pub struct HeldLockRequest {
 /// The contract's fields of a lock.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct LockFields {
-    /// Whose lock it is.
+    /// The profile of the lock.
     #[serde(flatten)]
     pub lineage: LineageFields,
     /// The run that holds it.
@@ -92,7 +92,7 @@ pub struct AcquireLockOutcome {
     /// The lock.
     #[serde(flatten)]
     pub lock: LockFields,
-    /// Proves that one holds it.
+    /// Proves that a process acts for the holder.
     pub token: Nonce,
     /// The current snapshot; empty if there is none.
     pub active_sha256_prefix: String,
@@ -120,7 +120,7 @@ pub struct RenewLockOutcome {
     /// The lock.
     #[serde(flatten)]
     pub lock: LockFields,
-    /// Proves that one holds it.
+    /// Proves that a process acts for the holder.
     pub token: Nonce,
     /// How long it holds unless it is renewed again.
     #[serde(skip)]
@@ -142,7 +142,7 @@ pub enum Release {
 pub struct ReleaseLockOutcome {
     /// How it was given back.
     pub outcome: Release,
-    /// Whose lock it is.
+    /// The profile of the lock.
     #[serde(flatten)]
     pub lineage: LineageFields,
 }
@@ -165,7 +165,7 @@ pub enum LockState {
 pub enum ShowLockOutcome {
     /// Nobody holds it.
     Free {
-        /// Whose lock it is.
+        /// The profile of the lock.
         #[serde(flatten)]
         lineage: LineageFields,
         /// Free.

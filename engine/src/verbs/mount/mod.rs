@@ -1,4 +1,4 @@
-//! `mount` mounts a profile. A process of its own serves the mount: the door starts it.
+//! `mount` mounts a profile. A process of its own serves the mount: the front end starts it.
 
 pub mod daemon;
 

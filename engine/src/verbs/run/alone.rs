@@ -1,7 +1,7 @@
 //! `alone` runs a command without the store, which could not be reached: it starts with an empty profile.
 //!
-//! Nobody holds a lock meanwhile. What is captured in the end takes the lock as a snapshot does, and
-//! replaces nothing by itself, since the session had started afresh.
+//! Nobody holds a lock meanwhile. The capture at the end takes the lock as a snapshot does, and replaces nothing by
+//! itself, since the session had started with an empty profile.
 
 use std::path::Path;
 

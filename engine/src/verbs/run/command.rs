@@ -20,10 +20,10 @@ use crate::{
 const CREDENTIALS: [&str; 2] = ["AWS_*", "PSTORE_*"];
 /// Variables that are about the user who runs pstore, and mislead another.
 const OF_A_USER: [&str; 5] = ["XDG_*", "DBUS_SESSION_BUS_ADDRESS", "XAUTHORITY", "MAIL", "SUDO_*"];
-/// What the command is told of pstore without asking.
+/// The variables that every command gets.
 const TOLD: [&str; 2] = ["PSTORE_RUN_ID", "PSTORE_PROFILE"];
 
-/// What stands for the profile's directory in the command.
+/// The placeholder of the profile's directory in the command.
 const PROFILE: &str = "{profile}";
 
 /// The command with the profile's place put in.

@@ -1,6 +1,6 @@
 //! `run` runs a command on a profile, from lock to unlock. `host/supervise` stops the command when the lock is lost.
 //!
-//! The profile is mounted. Where that cannot be, or is not wanted, it is copied.
+//! It mounts the profile. If it cannot mount, or the user asks for it, it copies the profile.
 
 mod alone;
 mod command;
@@ -31,7 +31,7 @@ pub use self::request::RunRequest;
 /// How a command ended, and which snapshot the run has left.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RunOutcome {
-    /// Whose profile it is.
+    /// The profile.
     #[serde(flatten)]
     pub lineage: LineageFields,
     /// Whether the profile was mounted; else it was copied.

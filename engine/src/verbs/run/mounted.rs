@@ -1,6 +1,6 @@
 //! `mounted` runs a command on a mount that this process serves.
 //!
-//! With the process ends whatever it holds. Changes that were not captured are in the session.
+//! The mount and the lock end with the process. Changes that were not captured stay in the session.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `discard` throws an unfinished session away, or a copy that a run has left.
+//! `discard` drops an unfinished session, or a copy that a run has left.
 
 use fuse::overlay::session::SessionDir;
 use schemars::JsonSchema;

@@ -1,4 +1,4 @@
-//! `sessions` lists the sessions of this host that were cut short, and rescues, discards or sets aside one.
+//! `sessions` lists the interrupted sessions of this host, and rescues, discards or sets aside one.
 
 mod discard;
 pub mod remote;
@@ -29,18 +29,18 @@ use crate::{
 pub use self::discard::{DiscardOutcome, DiscardRequest, discard};
 pub use crate::mount::RescueRequest;
 
-/// Lists the sessions of this host that were cut short.
+/// Lists the interrupted sessions of this host.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SessionsRequest {}
 
-/// The sessions of this host that were cut short, and the copies that runs have left.
+/// The interrupted sessions of this host, and the copies that runs have left.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SessionsOutcome {
     /// Each session.
     pub sessions: Vec<ListedSession>,
     /// Each copy.
     pub copies: Vec<CopyFields>,
-    /// What each copy is, and the commands that store and remove it.
+    /// A description of each copy, and the commands that store and remove it.
     #[serde(skip)]
     pub copy_advice: Vec<String>,
 }
@@ -53,9 +53,9 @@ impl Outcome for SessionsOutcome {}
 pub enum SessionState {
     /// The next mount of its profile continues it.
     Unfinished,
-    /// Nobody knows what is in it.
+    /// Its content cannot be read.
     Unreadable,
-    /// It lies where no mount looks for it.
+    /// It was set aside; no mount uses it.
     SetAside,
 }
 
@@ -146,7 +146,7 @@ impl Outcome for RescueOutcome {
 }
 
 impl Engine {
-    /// Lists the sessions of this host that were cut short.
+    /// Lists the interrupted sessions of this host.
     pub fn sessions(&self, request: &SessionsRequest) -> Result<SessionsOutcome, Failure> {
         list(&self.settings, request)
     }
@@ -185,7 +185,7 @@ impl Engine {
     }
 }
 
-/// Lists the sessions of this host that were cut short, of which the store need not be known.
+/// Lists the interrupted sessions of this host; it need not know the store.
 pub fn list(settings: &Settings, _: &SessionsRequest) -> Result<SessionsOutcome, Failure> {
     let now = clock::unix_ms();
     let mut sessions = Vec::new();

@@ -1,4 +1,4 @@
-//! `remote` lists the sessions of all hosts for whose sake a tenant's snapshots are kept, and lets go of one.
+//! `remote` lists the sessions of all hosts that keep a tenant's snapshots, and releases one.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -12,14 +12,14 @@ use store::{
 use super::DiscardOutcome;
 use crate::{Engine, failure::Failure, outcome::Outcome};
 
-/// Lists the sessions for whose sake a tenant's snapshots are kept.
+/// Lists the sessions that keep a tenant's snapshots.
 #[derive(Clone, Debug)]
 pub struct RemoteSessionsRequest {
     /// The tenant.
     pub tenant: Tenant,
 }
 
-/// The sessions for whose sake a tenant's snapshots are kept.
+/// The sessions that keep a tenant's snapshots.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RemoteSessionsOutcome {
     /// Each session.
@@ -28,7 +28,7 @@ pub struct RemoteSessionsOutcome {
 
 impl Outcome for RemoteSessionsOutcome {}
 
-/// A session of some host, and the snapshot that is kept for its sake.
+/// A session of some host, and the snapshot that it keeps.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RemoteSession {
     /// Its id.
@@ -70,7 +70,7 @@ pub struct DiscardedRemote {
 }
 
 impl Engine {
-    /// Lists the sessions for whose sake a tenant's snapshots are kept.
+    /// Lists the sessions that keep a tenant's snapshots.
     pub async fn remote_sessions(
         &self,
         request: &RemoteSessionsRequest,
