@@ -199,6 +199,10 @@ impl Call {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NothingChanged;
 
+/// Marks an answer with the tenant whose events tell of it, where the path names none.
+#[derive(Clone, Debug)]
+pub(crate) struct ChangeOf(pub(crate) Tenant);
+
 /// An outcome as it is answered; if nothing was changed, no event tells of it.
 pub(crate) fn answer_change(outcome: &impl Serialize, is_changed: bool) -> Answer {
     let mut response = answer(outcome)?;

@@ -12,11 +12,11 @@ use axum::{
 use engine::{failure::Failure, interrupt::Interrupt};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use parking_lot::Mutex;
-use store::{ErrorKind, bucket::request_id, catalog::clock};
+use store::{ErrorKind, bucket::request_id, catalog::clock, name::Tenant};
 
 use crate::{
     audit::{Audit, REQUEST_ID},
-    call::{Answer, Call, NothingChanged},
+    call::{Answer, Call, ChangeOf, NothingChanged},
     credentials::Credentials,
     idempotency, kept_answers,
     observer::RequestObserver,
@@ -192,7 +192,7 @@ async fn carried_out(
 ) -> Answer {
     let interrupt = InterruptedWithCaller(call.engine.interrupt.clone());
     let engine = route.is_told.then(|| call.engine.clone());
-    let tenant = call.path.get("tenant_id").and_then(|tenant| tenant.parse().ok());
+    let tenant: Option<Tenant> = call.path.get("tenant_id").and_then(|tenant| tenant.parse().ok());
     let actor = call.actor();
     let doing = request_id::for_request(call.request_id.clone(), idempotency::once(route, call));
     let doing = async move {
@@ -204,6 +204,8 @@ async fn carried_out(
             }
             Err(_) => true,
         };
+        let named = answer.as_ref().ok().and_then(|answer| answer.extensions().get::<ChangeOf>());
+        let tenant = tenant.or_else(|| named.map(|ChangeOf(tenant)| tenant.clone()));
         if let Some((engine, tenant)) = engine.zip(tenant).filter(|_| has_changed) {
             audit.store(&engine, &tenant, &actor, status).await;
         }

@@ -29,7 +29,7 @@ use store::{
 };
 
 use crate::{
-    call::{Answer, Call, answer},
+    call::{Answer, Call, ChangeOf, answer},
     mounts::Mounts,
     observer::RequestObserver,
     peer::LocalUser,
@@ -61,7 +61,9 @@ pub(super) static ROUTES: &[Route] = &[
         Document(sent::<MadeMount>),
         |call| Box::pin(mount(call)),
     )
-    .body(received::<MountBody>),
+    .told()
+    .body(received::<MountBody>)
+    .replayed_while(|call, answer| Box::pin(is_there(call, answer))),
     Route::new(
         "commit_mount",
         Method::POST,
@@ -70,7 +72,8 @@ pub(super) static ROUTES: &[Route] = &[
         "Makes what was changed in a mount the profile's next snapshot",
         Document(sent::<CommitOutcome>),
         |call| Box::pin(commit(call)),
-    ),
+    )
+    .told(),
     Route::new(
         "unmount",
         Method::DELETE,
@@ -80,6 +83,7 @@ pub(super) static ROUTES: &[Route] = &[
         Document(sent::<UnmountOutcome>),
         |call| Box::pin(unmount(call)),
     )
+    .told()
     .query(received::<UnmountQuery>),
 ];
 
@@ -257,7 +261,21 @@ async fn mount(call: Call) -> Answer {
         mounts.remove(&tenant, mount_id);
         return Err(Failure::new(ErrorKind::Interrupted, "the caller went away").into());
     }
-    answer(&MadeMount { mount_id, mount })
+    told(&tenant, &MadeMount { mount_id, mount })
+}
+
+/// What an answer says of a mount that was made, as far as it is to be found again.
+#[derive(Deserialize)]
+struct MadeBefore {
+    mount_id: RecordId,
+}
+
+/// Whether a mount is still there that was made with this answer.
+async fn is_there(call: &Call, answer: &[u8]) -> Result<bool, Refusal> {
+    let made: MadeBefore = serde_json::from_slice(answer)
+        .map_err(|error| Failure::internal(format!("the answer cannot be read again: {error}")))?;
+    let seen = seen(call, &*mounts(call)?).await?;
+    Ok(seen.iter().any(|seen| seen.named.mount_id == made.mount_id))
 }
 
 /// The user that the mount is for, if the kernel tells and it is not the server's own: nobody else gets in.
@@ -289,10 +307,10 @@ async fn named(call: &Call, mounts: &Mounts) -> Result<Seen, Failure> {
 
 async fn commit(call: Call) -> Answer {
     let mounts = mounts(&call)?;
-    let path = named(&call, &mounts).await?.path;
+    let Seen { tenant, path, .. } = named(&call, &mounts).await?;
     let mut request = CommitRequest::new(path);
     request.capture.actor = call.actor();
-    told(call.engine.commit(&request).await?)
+    judged(&tenant, &call.engine.commit(&request).await?)
 }
 
 async fn unmount(call: Call) -> Answer {
@@ -310,13 +328,20 @@ async fn unmount(call: Call) -> Answer {
     if ended.verdict().is_none() {
         mounts.remove(&tenant, named.mount_id);
     }
-    told(ended)
+    judged(&tenant, &ended)
 }
 
 /// What was done; or what is wrong, though something was done.
-fn told<T: Outcome>(outcome: T) -> Answer {
+fn judged<T: Outcome>(tenant: &Tenant, outcome: &T) -> Answer {
     match outcome.verdict() {
         Some(failure) => Err(Refusal::from(failure)),
-        None => answer(&outcome),
+        None => told(tenant, outcome),
     }
+}
+
+/// What was done, which is told among the events of the tenant.
+fn told(tenant: &Tenant, outcome: &impl Serialize) -> Answer {
+    let mut response = answer(outcome)?;
+    response.extensions_mut().insert(ChangeOf(tenant.clone()));
+    Ok(response)
 }

@@ -155,7 +155,7 @@ impl Fall {
 }
 
 #[test]
-fn of_those_who_read() {
+fn a_server_may_be_killed_while_it_is_read_from() {
     let fall = Fall::new();
     let large: Vec<u8> = tests::tree::noise(8 << 20, 7);
     fs::write(fall.scene.folder.path().join("source/large"), large).unwrap();
@@ -170,7 +170,7 @@ fn of_those_who_read() {
 }
 
 #[test]
-fn of_those_who_move_the_pointer_or_give_names() {
+fn a_server_may_be_killed_while_it_moves_a_pointer_or_a_name() {
     let fall = Fall::new();
     let [first, second] = fall.scene.shas.clone();
     let rollback = || {
@@ -192,7 +192,7 @@ fn of_those_who_move_the_pointer_or_give_names() {
 }
 
 #[test]
-fn of_those_who_hold_locks() {
+fn a_server_may_be_killed_while_it_takes_or_gives_back_a_lock() {
     let fall = Fall::new();
     let leases = format!("{ALICE}/leases");
     let holder = json!({ "holder_run_id": "killed", "ttl_seconds": 600 });
@@ -216,7 +216,7 @@ fn of_those_who_hold_locks() {
 }
 
 #[test]
-fn of_those_who_store_and_delete() {
+fn a_server_may_be_killed_while_it_stores_or_deletes() {
     let fall = Fall::new();
     let delete = || {
         let sha = fall.older();
@@ -240,7 +240,7 @@ fn of_those_who_store_and_delete() {
 }
 
 #[test]
-fn of_those_who_keep_the_store_in_order() {
+fn a_server_may_be_killed_while_it_does_a_job() {
     let fall = Fall::new();
     for kind in ["reap", "retention", "gc", "verify"] {
         let job = || {

@@ -9,7 +9,7 @@ use std::{
     },
     path::{Path, PathBuf},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use rustix::{
@@ -19,7 +19,7 @@ use rustix::{
 use serde_json::{Value, json};
 use tests::{
     binary::Host,
-    served::{Served, answer, request},
+    served::{Served, answer, request, with_header},
 };
 
 use super::Scene;
@@ -214,6 +214,62 @@ fn no_change_is_lost_when_a_server_is_killed_at_a_mount() {
             assert_eq!(fs::read_to_string(target.join(name)).unwrap(), number, "{name}");
         }
         host.verify("acme/alice", &[]);
+    }
+}
+
+/// Who has made, committed and ended a mount is told with the events of its tenant. A request that is sent again
+/// gets the mount that there is, and not one that has ended.
+#[test]
+fn what_becomes_of_mounts_is_told() {
+    let mounting = Mounting::new();
+    let secret = mounting.scene.token("acme", "run");
+    let server = mounting.serve();
+    let body = json!({ "tenant_id": "acme", "profile_id": "alice" }).to_string();
+    let asked = with_header(&request("POST /v1/mounts", Some(&secret), Some(&body)), "Idempotency-Key: one");
+    let mount = || {
+        let made = server.send(&asked).expect(200);
+        let id = made["mount_id"].as_str().unwrap().to_owned();
+        (id, PathBuf::from(made["mountpoint"].as_str().unwrap()))
+    };
+    let (id, path) = mount();
+    assert_eq!(mount().0, id);
+    fs::write(path.join("Bookmarks"), "one").unwrap();
+    server.call(&format!("POST /v1/mounts/{id}/commit"), Some(&secret), None).expect(200);
+    fs::write(path.join("Bookmarks"), "two").unwrap();
+    let end = |id: &str| server.call(&format!("DELETE /v1/mounts/{id}?changes=discard"), Some(&secret), None);
+    end(&id).expect(200);
+    let (next, _) = mount();
+    assert_ne!(next, id);
+    end(&next).expect(200);
+    let wanted = [
+        "POST /v1/mounts".to_owned(),
+        format!("POST /v1/mounts/{id}/commit"),
+        format!("DELETE /v1/mounts/{id}"),
+        "POST /v1/mounts".to_owned(),
+        format!("DELETE /v1/mounts/{next}"),
+    ];
+    let began = Instant::now();
+    loop {
+        // An event is told when it is about two seconds old.
+        let page = server.call("GET /v1/events?limit=1000", Some(&secret), None).expect(200);
+        let events = page["events"].as_array().unwrap().iter().filter(|event| event["kind"] == "request");
+        let events: Vec<&Value> = events.collect();
+        if events.len() < wanted.len() {
+            assert!(began.elapsed() < Duration::from_secs(60), "{page:#}");
+            thread::sleep(Duration::from_millis(100));
+            continue;
+        }
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let told = events.iter().map(|event| {
+            assert_eq!(
+                (&event["tenant_id"], &event["request"]["peer"]),
+                (&"acme".into(), &"127.0.0.1".into())
+            );
+            assert!(event["by"]["run_id"].as_str().unwrap().starts_with("token run-"), "{event:#}");
+            format!("{} {}", text(&event["request"]["method"]), text(&event["request"]["path"]))
+        });
+        assert_eq!(told.collect::<Vec<_>>(), wanted);
+        return;
     }
 }
 
